@@ -1,0 +1,1 @@
+"""What is believed: kernels, embeddings and the Bayesian kernel embedding model."""

@@ -1,0 +1,144 @@
+"""What a kernel is: a frozen pytree that knows its value and its derivative without underflow."""
+
+from __future__ import annotations
+
+import abc
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+
+from ..measures import Measure, check_measure
+from ..precision import double_precision
+
+if TYPE_CHECKING:
+    from .algebra import Product, Sum
+
+
+class Terms(NamedTuple):
+    """k and its derivative with a common factor taken out, so that far points do not underflow.
+
+    ``k = exp(log_scale) * value`` and ``dk/dx_d = exp(log_scale) * gradient[d]``.
+    """
+
+    log_scale: jax.Array  # (n, m)
+    value: jax.Array  # (n, m)
+    gradient: jax.Array  # (D, n, m), derivative in the first argument
+
+
+class SmoothingError(ValueError):
+    """The smoothed kernel r has no implemented form for this kernel and measure."""
+
+
+def as_points(X: ArrayLike, name: str = "X") -> jax.Array:
+    """``X`` as an (n, D) float64 array; a 1-D array means D = 1."""
+    points = jnp.asarray(X, dtype=jnp.float64)
+    if points.ndim == 1:
+        points = points[:, None]
+    if points.ndim != 2:
+        raise ValueError(f"{name} must have shape (n,) or (n, D), got {points.shape}")
+    return points
+
+
+def differences(X: jax.Array, Y: jax.Array) -> jax.Array:
+    """x_i - y_j coordinate by coordinate, shape (D, n, m).
+
+    Taken directly: |x|^2 + |y|^2 - 2xy would cancel for near points, which decide the volume term.
+    """
+    if X.shape[1] != Y.shape[1]:
+        raise ValueError(f"X has {X.shape[1]} columns but Y has {Y.shape[1]}")
+    return X.T[:, :, None] - Y.T[:, None, :]
+
+
+def per_column(parameter: Any, dimension: int, name: str) -> jax.Array:
+    """A scalar or (D,) parameter as shape (D or 1, 1, 1), to broadcast against differences."""
+    parameter = jnp.asarray(parameter, dtype=jnp.float64)
+    if parameter.ndim > 1 or (parameter.ndim == 1 and parameter.shape[0] not in (1, dimension)):
+        raise ValueError(
+            f"{name} must be a number or have one entry per column ({dimension}), "
+            f"got shape {parameter.shape}"
+        )
+    return parameter.reshape(-1, 1, 1)
+
+
+def check_positive(parameter: Any, name: str) -> None:
+    """Raise ``ValueError`` for a concrete parameter that is not positive and finite."""
+    if isinstance(parameter, (int, float, list, tuple, np.ndarray, np.number)):
+        values = np.asarray(parameter, dtype=float)
+        if not np.all(np.isfinite(values) & (values > 0)):
+            raise ValueError(f"{name} must be positive and finite, got {parameter}")
+
+
+class Covariance(abc.ABC):
+    """A covariance function: ``r(X, Y)`` is its matrix."""
+
+    @abc.abstractmethod
+    def matrix(self, X: jax.Array, Y: jax.Array) -> jax.Array:
+        """The (n, m) matrix r(x_i, y_j) of two (n, D), (m, D) arrays."""
+
+    @double_precision
+    def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> jax.Array:
+        """The (n, m) Gram matrix; ``Y`` defaults to ``X``."""
+        points = as_points(X)
+        return self.matrix(points, points if Y is None else as_points(Y, "Y"))
+
+
+class Kernel(Covariance):
+    """A positive definite kernel on R^D.
+
+    A subclass is a frozen dataclass registered as a pytree and writes :meth:`terms`; its parameters
+    are kept as given, so they may be traced. ``+`` and ``*`` combine kernels.
+    """
+
+    @abc.abstractmethod
+    def terms(self, X: jax.Array, Y: jax.Array) -> Terms:
+        """Value and derivative in the first argument at all pairs, see :class:`Terms`."""
+
+    @abc.abstractmethod
+    def smooth(self, measure: Measure, dimension: int) -> Covariance:
+        """What :meth:`smoothed` returns, for a measure that is known to be valid."""
+
+    @double_precision
+    def smoothed(self, measure: Measure, dimension: int) -> Covariance:
+        """r(x, y) = int k(x, u) k(u, y) nu(du), BKE (4), as a covariance on R^``dimension``.
+
+        *unit* is the Lebesgue r over its value at zero, the scale of the published figures.
+
+        Raises:
+            SmoothingError: where r is not implemented; names the measures that work.
+        """
+        return self.smooth(check_measure(measure), dimension)
+
+    def matrix(self, X: jax.Array, Y: jax.Array) -> jax.Array:
+        terms = self.terms(X, Y)
+        return jnp.exp(terms.log_scale) * terms.value
+
+    @double_precision
+    def gradient(self, X: ArrayLike, Y: ArrayLike | None = None) -> jax.Array:
+        """d k(x_i, y_j) / d x_i in closed form, shape (n, m, D); 0 at a kink."""
+        points = as_points(X)
+        terms = self.terms(points, points if Y is None else as_points(Y, "Y"))
+        return jnp.moveaxis(jnp.exp(terms.log_scale) * terms.gradient, 0, -1)
+
+    def __add__(self, other: Kernel) -> Sum:
+        from .algebra import Sum
+
+        return Sum(self, other)
+
+    def __mul__(self, other: Kernel) -> Product:
+        from .algebra import Product
+
+        return Product(self, other)
+
+
+class Stationary(Kernel):
+    """A kernel of x - y. A subclass writes :meth:`at`."""
+
+    @abc.abstractmethod
+    def at(self, delta: jax.Array) -> Terms:
+        """The terms as a function of the differences (D, n, m)."""
+
+    def terms(self, X: jax.Array, Y: jax.Array) -> Terms:
+        return self.at(differences(X, Y))

@@ -1,0 +1,59 @@
+"""64-bit arithmetic at the entry points, whatever the caller's JAX setting.
+
+Every quantity here is a difference of large numbers somewhere, so single precision is never
+acceptable. Eager calls enter 64-bit for their own duration and leave the caller's setting as they
+found it; inside a caller's trace the setting can no longer be changed, so it is checked instead.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def tracing() -> bool:
+    """Whether the caller is inside a JAX transformation (jit, grad, vmap, an MCMC step)."""
+    return isinstance(jnp.zeros(()), jax.core.Tracer)
+
+
+def require_double(what: str) -> None:
+    """Raise ``RuntimeError`` unless JAX is in 64-bit mode."""
+    if not jax.config.jax_enable_x64:
+        raise RuntimeError(
+            f"{what} was called inside a JAX transformation with 64-bit numbers switched off. "
+            'Call jax.config.update("jax_enable_x64", True) (or numpyro.enable_x64()) first.'
+        )
+
+
+def _holds_tracer(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((args, kwargs)))
+
+
+def _to_numpy(leaf: Any) -> Any:
+    return np.asarray(leaf) if isinstance(leaf, jax.Array) else leaf
+
+
+def double_precision(function: Callable[P, T]) -> Callable[P, T]:
+    """Run ``function`` in 64-bit.
+
+    Called eagerly it returns NumPy float64 arrays; called inside a transformation it returns traced
+    arrays and raises ``RuntimeError`` when ``jax_enable_x64`` is off.
+    """
+
+    @functools.wraps(function)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
+        if tracing() or _holds_tracer(args, kwargs):
+            require_double(function.__name__)
+            return function(*args, **kwargs)
+        with jax.enable_x64(True):
+            return jax.tree.map(_to_numpy, function(*args, **kwargs))
+
+    return wrapper
