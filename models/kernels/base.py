@@ -14,7 +14,8 @@ from ..measures import Measure, check_measure
 from ..precision import double_precision
 
 if TYPE_CHECKING:
-    from .algebra import Product, Sum
+    from .algebra import Product, Scaled, Sum
+    from .components import Components
 
 
 class Terms(NamedTuple):
@@ -54,18 +55,20 @@ def differences(X: jax.Array, Y: jax.Array) -> jax.Array:
 
 def per_column(parameter: Any, dimension: int, name: str) -> jax.Array:
     """A scalar or (D,) parameter as shape (D or 1, 1, 1), to broadcast against differences."""
-    parameter = jnp.asarray(parameter, dtype=jnp.float64)
-    if parameter.ndim > 1 or (parameter.ndim == 1 and parameter.shape[0] not in (1, dimension)):
+    values: jax.Array = jnp.asarray(parameter, dtype=jnp.float64)
+    if values.ndim > 1 or (values.ndim == 1 and values.shape[0] not in (1, dimension)):
         raise ValueError(
             f"{name} must be a number or have one entry per column ({dimension}), "
-            f"got shape {parameter.shape}"
+            f"got shape {values.shape}"
         )
-    return parameter.reshape(-1, 1, 1)
+    return values.reshape(-1, 1, 1)
 
 
 def check_positive(parameter: Any, name: str) -> None:
     """Raise ``ValueError`` for a concrete parameter that is not positive and finite."""
-    if isinstance(parameter, (int, float, list, tuple, np.ndarray, np.number)):
+    kinds = (int, float, np.ndarray, np.number)
+    entries = jax.tree.leaves(parameter)  # none for None
+    if entries and all(isinstance(entry, kinds) for entry in entries):
         values = np.asarray(parameter, dtype=float)
         if not np.all(np.isfinite(values) & (values > 0)):
             raise ValueError(f"{name} must be positive and finite, got {parameter}")
@@ -73,6 +76,9 @@ def check_positive(parameter: Any, name: str) -> None:
 
 class Covariance(abc.ABC):
     """A covariance function: ``r(X, Y)`` is its matrix."""
+
+    numerical: bool = False
+    """Whether the values come from a quadrature rule; the class says how accurate it is."""
 
     @abc.abstractmethod
     def matrix(self, X: jax.Array, Y: jax.Array) -> jax.Array:
@@ -112,25 +118,38 @@ class Kernel(Covariance):
         return self.smooth(check_measure(measure), dimension)
 
     def matrix(self, X: jax.Array, Y: jax.Array) -> jax.Array:
+        """The Gram matrix k(x_i, y_j)."""
         terms = self.terms(X, Y)
         return jnp.exp(terms.log_scale) * terms.value
 
     @double_precision
     def gradient(self, X: ArrayLike, Y: ArrayLike | None = None) -> jax.Array:
-        """d k(x_i, y_j) / d x_i in closed form, shape (n, m, D); 0 at a kink."""
+        """The derivative d k(x_i, y_j) / d x_i in closed form, (n, m, D); 0 at a kink."""
         points = as_points(X)
         terms = self.terms(points, points if Y is None else as_points(Y, "Y"))
         return jnp.moveaxis(jnp.exp(terms.log_scale) * terms.gradient, 0, -1)
 
+    def components(self, dimension: int) -> Components | None:
+        """The kernel as a sum of Gaussian components, or None where it is not one."""
+        return None
+
+    # NumPy scalars leave ``2.0 * kernel`` to __rmul__ instead of building an object array.
+    __array_ufunc__ = None
+
     def __add__(self, other: Kernel) -> Sum:
         from .algebra import Sum
 
-        return Sum(self, other)
+        return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
 
-    def __mul__(self, other: Kernel) -> Product:
-        from .algebra import Product
+    def __mul__(self, other: Kernel | ArrayLike) -> Product | Scaled:
+        from .algebra import Product, Scaled
 
-        return Product(self, other)
+        return Product(self, other) if isinstance(other, Kernel) else Scaled(self, other)
+
+    def __rmul__(self, other: ArrayLike) -> Scaled:
+        from .algebra import Scaled
+
+        return Scaled(self, other)
 
 
 class Stationary(Kernel):
@@ -141,4 +160,5 @@ class Stationary(Kernel):
         """The terms as a function of the differences (D, n, m)."""
 
     def terms(self, X: jax.Array, Y: jax.Array) -> Terms:
+        """Value and derivative in the first argument, see :class:`Terms`."""
         return self.at(differences(X, Y))

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from ..measures import Gaussian, Measure
 from .base import Covariance, Stationary, Terms, check_positive, differences, per_column
+from .components import Components
 
 
 @jax.tree_util.register_dataclass
@@ -28,11 +29,18 @@ class SquaredExponential(Stationary):
         check_positive(self.lengthscale, "lengthscale")
 
     def at(self, delta: jax.Array) -> Terms:
+        """The terms as a function of the differences (D, n, m)."""
         lengthscale = per_column(self.lengthscale, delta.shape[0], "lengthscale")
         # Divided before squaring: a tiny lengthscale must not overflow 1 / lengthscale^2.
         scaled = delta / lengthscale
         log_scale = -0.5 * jnp.sum(scaled**2, axis=0)
         return Terms(log_scale, jnp.ones_like(log_scale), -scaled / lengthscale)
+
+    def components(self, dimension: int) -> Components:
+        """The Gaussian components on R^``dimension``."""
+        lengthscale = per_column(self.lengthscale, dimension, "lengthscale").reshape(-1)
+        precision = jnp.broadcast_to(lengthscale**-2, (dimension,))
+        return Components(jnp.zeros(1), precision[None], None)
 
     def smooth(self, measure: Measure, dimension: int) -> Covariance:
         """BKE (25) and the display below it; *unit* is exp(-|x - y|^2 / (4 lengthscale^2))."""
@@ -46,6 +54,7 @@ class SquaredExponential(Stationary):
         return ScaledCovariance(math.pi ** (dimension / 2) * volume, wide)
 
 
+@jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class ScaledCovariance(Covariance):
     """A constant times another covariance."""
@@ -53,10 +62,18 @@ class ScaledCovariance(Covariance):
     variance: Any
     covariance: Covariance
 
+    @property
+    def numerical(self) -> bool:  # type: ignore[override]
+        """Whether the other covariance is."""
+        return self.covariance.numerical
+
     def matrix(self, X: jax.Array, Y: jax.Array) -> jax.Array:
-        return self.variance * self.covariance.matrix(X, Y)
+        """The matrix r(x_i, y_j)."""
+        matrix: jax.Array = self.variance * self.covariance.matrix(X, Y)
+        return matrix
 
 
+@jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class GaussianSmoothed(Covariance):
     """r of the squared exponential for a Gaussian measure, BKE A.3.
@@ -69,6 +86,7 @@ class GaussianSmoothed(Covariance):
     measure: Gaussian
 
     def matrix(self, X: jax.Array, Y: jax.Array) -> jax.Array:
+        """The matrix r(x_i, y_j)."""
         delta = differences(X, Y)
         middle = 0.5 * (X.T[:, :, None] + Y.T[:, None, :])
         dimension = delta.shape[0]

@@ -1,0 +1,266 @@
+"""Checks of the user's arrays and numbers, the same for the Python API and the command line."""
+
+from __future__ import annotations
+
+import contextlib
+import decimal
+import numbers
+import operator
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from .errors import InputError
+from numpy.typing import ArrayLike, NDArray
+
+LARGEST = 1e150  # squares of anything larger overflow
+SMALLEST_SPREAD = 1e-150  # and squares of anything smaller underflow to zero
+
+
+def as_sample(X: ArrayLike, name: str = "X") -> NDArray[np.float64]:
+    """Check a sample and copy it to float64.
+
+    Args:
+        X: (n, D) or (n,), which means D = 1: lists, a NumPy or JAX array, a pandas object.
+        name: what the messages call it.
+
+    Returns:
+        (n, D) float64, a copy, with n >= 2, D >= 1, finite, no constant column.
+
+    Raises:
+        InputError: one sentence that names ``name`` and the row and column, both counted from 1.
+    """
+    headings = [str(column) for column in getattr(X, "columns", [])]
+
+    def column(index: int) -> str:
+        return f"column {headings[index]!r}" if headings else f"column {index + 1}"
+
+    array = _plain_array(X, name)
+    if array.ndim not in (1, 2):
+        raise InputError(
+            f"{name} has {array.ndim} dimensions, where (n,) or (rows, columns) is needed"
+        )
+    if array.ndim == 1:
+        array = array[:, np.newaxis]
+    if array.dtype.kind not in "iuf":
+        array = _from_objects(array, name, column)
+    values = np.array(array, dtype=np.float64)
+    n, dimension = values.shape
+    if dimension == 0:
+        raise InputError(f"{name} has no columns")
+    if n < 2:
+        raise InputError(f"{name} needs at least two rows, and has {n}")
+    for bad, what in (
+        (np.isnan(values), "a missing value (NaN)"),
+        (np.isinf(values), "an infinite value"),
+        (np.abs(values) > LARGEST, f"a value beyond {LARGEST:g}, whose square would overflow"),
+    ):
+        if bad.any():
+            row, at = map(int, np.argwhere(bad)[0])
+            raise InputError(
+                f"{name} has {what} in row {row + 1}, {column(at)}; such values: {bad.sum()} in all"
+            )
+    if (values == values[0]).all():
+        raise InputError(f"{name} has {n} rows and all are equal, so there is nothing to learn")
+    spread = np.ptp(values, axis=0)
+    constant = np.flatnonzero(spread <= SMALLEST_SPREAD)
+    if constant.size:
+        at = int(constant[0])
+        raise InputError(
+            f"{name} has the same value ({values[0, at]:g}) in every row of {column(at)}: "
+            "leave that column out"
+        )
+    return values
+
+
+def _plain_array(X: ArrayLike, name: str) -> NDArray[Any]:
+    try:
+        if isinstance(X, np.ma.MaskedArray):  # np.asarray would show what the mask hides
+            return np.asarray(np.ma.filled(X.astype(np.float64), np.nan))
+        array = np.asarray(X)
+        # NumPy makes strings of numbers that stand beside a string; the message must show which.
+        return np.array(X, dtype=object) if array.dtype.kind in "SU" else array
+    except (ValueError, TypeError) as error:
+        lengths = [np.size(row) for row in X] if isinstance(X, (list, tuple)) else []
+        for row, length in enumerate(lengths):
+            if length != lengths[0]:
+                raise InputError(
+                    f"{name} has {length} values in row {row + 1} but {lengths[0]} in row 1"
+                ) from error
+        reason = str(error).splitlines()[0]
+        raise InputError(f"{name} is not an array of numbers: {reason}") from error
+
+
+def _from_objects(
+    array: NDArray[Any], name: str, column: Callable[[int], str]
+) -> NDArray[np.float64]:
+    """Numbers out of an array that NumPy does not hold as numbers (a table of mixed types, say)."""
+    values = np.empty(array.shape)
+    for index, cell in np.ndenumerate(array):
+        number = isinstance(cell, (numbers.Real, decimal.Decimal)) and not isinstance(cell, bool)
+        if not (number or cell is None or str(cell) == "<NA>"):  # the last is pandas.NA
+            raise InputError(
+                f"{name} has {str(cell)[:40]!r} in row {index[0] + 1}, {column(index[1])}, "
+                f"where a real number is needed (type {array.dtype})"
+            )
+        values[index] = float(cell) if number else np.nan
+    return values
+
+
+def as_pair(P: ArrayLike, Q: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Check two samples, (n, D) and (m, D), that must have the same columns; see ``as_sample``."""
+    p, q = as_sample(P, "P"), as_sample(Q, "Q")
+    if p.shape[1] != q.shape[1]:
+        raise InputError(
+            f"P has {_columns(p.shape[1])} and Q has {_columns(q.shape[1])}, "
+            "where the same number is needed"
+        )
+    return p, q
+
+
+def _columns(count: int) -> str:
+    return f"{count} column" if count == 1 else f"{count} columns"
+
+
+def check_count(value: Any, name: str, minimum: int, maximum: int | None = None) -> int:
+    """``value`` as an int between ``minimum`` and ``maximum``, or ``InputError``."""
+    limits = f"at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
+    try:
+        count = operator.index(value)
+    except TypeError:
+        count = None
+    if count is None or isinstance(value, (bool, np.bool_)):
+        raise InputError(f"{name} must be a whole number {limits}, and is {value!r}")
+    if count < minimum or (maximum is not None and count > maximum):
+        raise InputError(f"{name} must be {limits}, and is {count}")
+    return count
+
+
+def check_chains(chains: Any) -> int:
+    """The number of chains, 1 to 1000, or ``InputError``."""
+    return check_count(chains, "chains", 1, 1000)
+
+
+def check_positive(value: Any, name: str) -> float:
+    """``value`` as a positive finite float, or ``InputError``."""
+    try:
+        number = float("nan") if isinstance(value, (str, bool, np.bool_)) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = float("nan")
+    if not 0 < number < float("inf"):
+        raise InputError(f"{name} must be a positive number, and is {value!r}")
+    return number
+
+
+def check_noise_variance(noise_variance: Any) -> float:
+    """The noise variance sigma^2 of BKE (5), positive and finite, or ``InputError``."""
+    return check_positive(noise_variance, "noise_variance")
+
+
+def check_memory(n: int, dimension: int, *, matrices: int) -> None:
+    """Refuse a job whose matrices do not fit, before anything is allocated.
+
+    Args:
+        n: rows of the (pooled) sample.
+        dimension: its columns D.
+        matrices: how many n x n float64 matrices are alive at once.
+
+    Raises:
+        InputError: more is needed than there is; says how much of each. Nothing is raised where
+            the operating system does not tell how much there is.
+    """
+    needed = 8 * (matrices * n * n + n * dimension)
+    available = available_memory()
+    if available is not None and needed > available:
+        raise InputError(
+            f"n = {n} rows need about {needed / 2**30:,.1f} GiB of memory ({matrices} matrices of "
+            f"{n} x {n}), and {available / 2**30:,.1f} GiB are free"
+        )
+
+
+def available_memory(root: Path = Path("/")) -> int | None:
+    """Bytes this process can still allocate, or None if unknown.
+
+    The smallest of what the system has free and what its control groups (containers, batch
+    queues) leave it. ``root`` is where /proc and /sys are looked for.
+    """
+    found = [_system_memory(root), *_control_groups(root)]
+    return min((size for size in found if size is not None), default=None)
+
+
+def _system_memory(root: Path) -> int | None:
+    try:
+        for line in (root / "proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    try:  # macOS and the BSDs have no /proc, and tell only the total
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _control_groups(root: Path) -> list[int]:
+    """What each control group around this process leaves, versions 1 and 2."""
+    try:
+        groups = [line.split(":", 2) for line in _lines(root / "proc/self/cgroup")]
+    except OSError:
+        return []
+    left = []
+    for _, controllers, group in groups:
+        if controllers == "":
+            top, limit, used, cache = "", "memory.max", "memory.current", "inactive_file"
+        elif "memory" in controllers.split(","):
+            top, limit, used = "memory", "memory.limit_in_bytes", "memory.usage_in_bytes"
+            cache = "total_inactive_file"
+        else:
+            continue
+        # A limit may sit on any group above; inside a container the path may not be visible.
+        parts = Path(group.lstrip("/")).parts
+        for depth in range(len(parts) + 1):
+            folder = root.joinpath("sys/fs/cgroup", top, *parts[:depth])
+            try:
+                size = int((folder / limit).read_text()) - int((folder / used).read_text())
+                stat = dict(line.split() for line in _lines(folder / "memory.stat"))
+            except (OSError, ValueError):  # absent, or the limit is the word max
+                continue
+            left.append(max(0, size + int(stat.get(cache, 0))))  # file cache gives way
+    return left
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text().splitlines()
+
+
+def check_output_folder(path: str | os.PathLike[str]) -> Path:
+    """Create the folder if need be and make sure that files can be written to it.
+
+    Returns:
+        The folder.
+
+    Raises:
+        InputError: it cannot; no folder made on the way is left behind.
+    """
+    folder = Path(path)
+    made: list[Path] = []
+    try:
+        for step in [*reversed(folder.parents), folder]:
+            if not step.is_dir():
+                step.mkdir(exist_ok=True)  # another process may have been faster
+                made.append(step)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"test")
+    except (OSError, ValueError) as error:
+        for step in reversed(made):
+            with contextlib.suppress(OSError):
+                step.rmdir()
+        if isinstance(error, FileExistsError):
+            reason = f"{error.filename} exists and is not a folder"
+        else:
+            reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"the output folder {folder} cannot be written: {reason}") from error
+    return folder

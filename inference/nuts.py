@@ -1,0 +1,217 @@
+"""The No-U-Turn sampler: several chains from dispersed prior draws, side by side in threads.
+
+NumPyro's ``chain_method="parallel"`` needs the number of host devices fixed before JAX starts and
+``"vectorized"`` makes every chain wait for the deepest tree. Here each chain is a sequence of short
+compiled runs of NumPyro's NUTS kernel; compiled code releases the interpreter, so threads keep all
+cores busy, and a chain's draws do not depend on how many run beside it.
+"""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro.infer.hmc import hmc
+
+from .errors import SamplingError
+from .machine import cores
+from .problem import Problem
+
+#: Iterations per compiled run: long enough to hide the call, short enough for a live display.
+BLOCK = 20
+MAX_TREE_DEPTH = 10
+TARGET_ACCEPTANCE = 0.8
+
+
+class Progress(Protocol):
+    """What is told about a chain while it runs."""
+
+    def advance(self, chain: int, iterations: int, divergences: int) -> None:
+        """``iterations`` more are done, ``divergences`` of them divergent."""
+
+
+class Chains(NamedTuple):
+    """Everything recorded, leading axes (chain, iteration), warmup first."""
+
+    z: dict[str, np.ndarray]
+    stats: dict[str, np.ndarray]
+    initial: dict[str, np.ndarray]  # (chain, ...)
+    nonfinite: np.ndarray  # (chain, 2): evaluations of the density without a finite value
+    warmup: int
+
+
+class _Tally:
+    """Counts density evaluations that were not finite, from inside compiled code."""
+
+    def __init__(self, chains: int) -> None:
+        self.counts = np.zeros((chains, 2), dtype=int)
+        self._lock = threading.Lock()
+
+    def add(self, chain: Any, sampling: Any) -> None:
+        with self._lock:
+            self.counts[int(chain), int(sampling)] += 1
+
+
+class NutsSampler:
+    """Compiled NUTS for one problem; reused for data of any shape."""
+
+    def __init__(self, problem: Problem, warmup: int) -> None:
+        self.problem = problem
+        self.warmup = warmup
+        self._tally = _Tally(0)
+        self._running = threading.Lock()
+
+        def potential(X: jax.Array, chain: jax.Array, sampling: jax.Array) -> Any:
+            def energy(z: dict[str, jax.Array]) -> jax.Array:
+                value = -problem.log_density(z, X)
+                # Only the unusual branch calls back, so the count costs nothing.
+                jax.lax.cond(
+                    jnp.isfinite(value),
+                    lambda: None,
+                    lambda: jax.debug.callback(self._count, chain, sampling),
+                )
+                return value
+
+            return energy
+
+        init, step = hmc(potential_fn_gen=potential, algo="NUTS")
+
+        def start(key: jax.Array, z: Any, X: jax.Array, chain: jax.Array) -> Any:
+            return init(
+                z,
+                warmup,
+                rng_key=key,
+                trajectory_length=None,
+                target_accept_prob=TARGET_ACCEPTANCE,
+                max_tree_depth=MAX_TREE_DEPTH,
+                dense_mass=False,
+                model_args=(X, chain, jnp.zeros((), int)),
+            )
+
+        def advance(state: Any, X: jax.Array, chain: jax.Array, iterations: jax.Array) -> Any:
+            def body(i: jax.Array, carry: Any) -> Any:
+                state, recorded = carry
+                state = step(state, model_args=(X, chain, (state.i >= warmup).astype(int)))
+                recorded = jax.tree.map(
+                    lambda all_, new: all_.at[i].set(new), recorded, _record(state)
+                )
+                return state, recorded
+
+            empty = jax.tree.map(
+                lambda leaf: jnp.zeros((BLOCK, *leaf.shape), leaf.dtype), _record(state)
+            )
+            return jax.lax.fori_loop(0, iterations, body, (state, empty))
+
+        self._start = jax.jit(start)
+        self._advance = jax.jit(advance)
+
+    def _count(self, chain: Any, sampling: Any) -> None:
+        self._tally.add(chain, sampling)
+
+    def run(
+        self,
+        X: np.ndarray,
+        *,
+        initial: dict[str, jax.Array],
+        draws: int,
+        key: jax.Array,
+        progress: Progress | None = None,
+    ) -> Chains:
+        """Run one chain from every row of ``initial`` (chain, ...) on (n, D) data."""
+        chains = len(next(iter(initial.values())))
+        points = jnp.asarray(X)
+        keys = jax.random.split(key, chains)
+        stop = threading.Event()
+
+        def one(chain: int) -> tuple[Any, Any]:
+            with jax.enable_x64(True):  # the setting belongs to the thread
+                index = jnp.asarray(chain)
+                z = {name: values[chain] for name, values in initial.items()}
+                state = self._start(keys[chain], z, points, index)
+                pieces = []
+                left = self.warmup + draws
+                while left and not stop.is_set():
+                    iterations = min(BLOCK, left)
+                    state, recorded = self._advance(state, points, index, iterations)
+                    recorded = jax.tree.map(lambda a, k=iterations: np.asarray(a)[:k], recorded)
+                    pieces.append(recorded)
+                    left -= iterations
+                    if progress is not None:
+                        divergences = int(recorded[1]["diverging"].sum())
+                        progress.advance(chain, iterations, divergences)
+                z, stats = jax.tree.map(lambda *parts: np.concatenate(parts), *pieces)
+                return z, stats
+
+        with self._running:
+            self._tally = _Tally(chains)
+            self._compile(keys[0], initial, points)
+            with ThreadPoolExecutor(min(chains, cores())) as pool:
+                futures = [pool.submit(one, chain) for chain in range(chains)]
+                try:
+                    wait(futures, return_when=FIRST_EXCEPTION)
+                finally:
+                    stop.set() if not all(f.done() for f in futures) else None
+                results = [future.result() for future in futures]
+            jax.effects_barrier()
+            nonfinite = self._tally.counts
+        z, stats = jax.tree.map(lambda *parts: np.stack(parts), *results)
+        return Chains(
+            z, stats, {k: np.asarray(v) for k, v in initial.items()}, nonfinite, self.warmup
+        )
+
+    def _compile(self, key: jax.Array, initial: dict[str, jax.Array], X: jax.Array) -> None:
+        """Once, before the threads would each do it."""
+        z = {name: values[0] for name, values in initial.items()}
+        index = jnp.asarray(0)
+        state = self._start(key, z, X, index)
+        jax.block_until_ready(self._advance(state, X, index, 0))
+
+
+def _record(state: Any) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
+    """Position and statistics of one iteration, under ArviZ's names."""
+    stats = {
+        "lp": -state.potential_energy,
+        "energy": state.energy,
+        "acceptance_rate": state.accept_prob,
+        "step_size": state.adapt_state.step_size,
+        "n_steps": state.num_steps,
+        "tree_depth": jnp.floor(jnp.log2(jnp.maximum(state.num_steps, 1))).astype(int) + 1,
+        "diverging": state.diverging,
+    }
+    return state.z, stats
+
+
+def dispersed_start(
+    problem: Problem, X: np.ndarray, chains: int, key: jax.Array, log_density: Any
+) -> dict[str, jax.Array]:
+    """One prior draw per chain, spread over the prior, each with a finite density.
+
+    A pool of prior draws is ordered by its mean unconstrained coordinate and one is drawn from
+    each of ``chains`` equal parts, so that the chains start from different scales.
+
+    Raises:
+        SamplingError: when prior draws with a finite density cannot be found.
+    """
+    pool_key, pick_key = jax.random.split(key)
+    pool = problem.prior_draws(pool_key, 32 * chains)
+    order = np.argsort(
+        sum(np.asarray(z).reshape(32 * chains, -1).mean(axis=1) for z in pool.values())
+    )
+    rng = np.random.default_rng(np.asarray(jax.random.key_data(pick_key)))
+    chosen = []
+    for part in order.reshape(chains, 32):
+        for candidate in rng.permutation(part):
+            z = {name: values[candidate] for name, values in pool.items()}
+            if np.isfinite(log_density(z, jnp.asarray(X))):
+                chosen.append(z)
+                break
+        else:
+            raise SamplingError(
+                "32 prior draws in a row have density zero or no finite density: the prior is far "
+                "from the data (check the units and scale=), or the data are rounded (see dither=)"
+            )
+    return {name: jnp.stack([z[name] for z in chosen]) for name in pool}

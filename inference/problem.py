@@ -1,0 +1,150 @@
+"""What is inferred: the model's arguments, its density in unconstrained coordinates, its prior."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+from numpyro.distributions import biject_to
+from numpyro.infer.util import potential_energy
+
+from bke.models import bke_model
+from bke.models.kernels import Kernel
+from bke.models.measures import Measure, check_measure
+from bke.models.priors import Prior, assign, check_noise_prior, template, with_values
+from bke.models.likelihood import check_likelihood
+
+from .checks import check_noise_variance
+from .record import (
+    describe_kernel,
+    describe_measure,
+    describe_prior,
+    restore_kernel,
+    restore_measure,
+    restore_prior,
+)
+
+Values = Mapping[str, jax.Array]
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """Arguments of :func:`~bke.models.bke_model` in the model's units, checked."""
+
+    kernel: Kernel
+    priors: Mapping[str, dist.Distribution]
+    noise_variance: float | dist.Distribution
+    measure: Measure
+    likelihood: str
+
+    @classmethod
+    def checked(
+        cls,
+        kernel: Kernel | type[Kernel],
+        prior: Prior | None,
+        noise_variance: float | dist.Distribution,
+        measure: Measure,
+        likelihood: str,
+    ) -> Problem:
+        """From user input; raises ``ValueError`` naming the argument that makes no sense."""
+        family = template(kernel)
+        if isinstance(noise_variance, dist.Distribution):
+            check_noise_prior(noise_variance)
+        else:
+            noise_variance = check_noise_variance(noise_variance)
+        return cls(
+            family,
+            assign(prior, family),
+            noise_variance,
+            check_measure(measure),
+            check_likelihood(likelihood),
+        )
+
+    @property
+    def sites(self) -> dict[str, dist.Distribution]:
+        """Every random quantity with its prior, as one event."""
+        sites = dict(self.priors)
+        if isinstance(self.noise_variance, dist.Distribution):
+            sites["noise_variance"] = self.noise_variance
+        return {name: prior.to_event(len(prior.batch_shape)) for name, prior in sites.items()}
+
+    def log_density(self, z: Values, X: jax.Array) -> jax.Array:
+        """Log posterior density of the unconstrained ``z``, up to the normaliser. Traceable."""
+        arguments = {
+            "kernel": self.kernel,
+            "prior": dict(self.priors),
+            "noise_variance": self.noise_variance,
+            "measure": self.measure,
+            "likelihood": self.likelihood,
+        }
+        return -cast(jax.Array, potential_energy(bke_model, (X,), arguments, dict(z)))
+
+    def log_prior(self, z: Values) -> jax.Array:
+        """Log prior density of the unconstrained ``z``. Traceable."""
+        total = jnp.zeros(())
+        for name, prior in self.sites.items():
+            transform = biject_to(prior.support)
+            value = transform(z[name])
+            jacobian = transform.log_abs_det_jacobian(z[name], value)
+            total = total + prior.log_prob(value) + jnp.sum(jacobian)
+        return total
+
+    def constrain(self, z: Values) -> dict[str, jax.Array]:
+        """Values of the sites at unconstrained ``z``; leading axes are kept."""
+        return {name: biject_to(prior.support)(z[name]) for name, prior in self.sites.items()}
+
+    def unconstrain(self, values: Values) -> dict[str, jax.Array]:
+        """Inverse of :meth:`constrain`."""
+        return {name: biject_to(prior.support).inv(values[name]) for name, prior in self.sites.items()}
+
+    def prior_draws(self, key: jax.Array, draws: int) -> dict[str, jax.Array]:
+        """Draws from the prior, unconstrained, leading axis ``draws``."""
+        keys = jax.random.split(key, len(self.sites))
+        return self.unconstrain(
+            {
+                name: prior.sample(key, (draws,))
+                for key, (name, prior) in zip(keys, self.sites.items(), strict=True)
+            }
+        )
+
+    def kernel_at(self, values: Mapping[str, Any]) -> Kernel:
+        """The kernel with its random parameters at ``values`` (model units)."""
+        return with_values(
+            self.kernel, {name: value for name, value in values.items() if name in self.priors}
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """As plain data, from which :meth:`restore` rebuilds it."""
+        noise = self.noise_variance
+        return {
+            "kernel": describe_kernel(self.kernel),
+            "prior": {name: describe_prior(prior) for name, prior in self.priors.items()},
+            "noise_variance": describe_prior(noise)
+            if isinstance(noise, dist.Distribution)
+            else noise,
+            "measure": describe_measure(self.measure),
+            "likelihood": self.likelihood,
+        }
+
+    @classmethod
+    def restore(cls, record: Mapping[str, Any]) -> Problem:
+        """From :meth:`describe`; raises :class:`InputError` where a part cannot be rebuilt."""
+        noise = record["noise_variance"]
+        return cls(
+            restore_kernel(record["kernel"]),
+            {name: restore_prior(prior) for name, prior in record["prior"].items()},
+            restore_prior(noise) if isinstance(noise, dict) else float(noise),
+            restore_measure(record["measure"]),
+            record["likelihood"],
+        )
+
+
+def flatten(z: Mapping[str, Any], leading: int = 1) -> np.ndarray:
+    """All sites side by side: arrays with ``leading`` leading axes to one more of size p."""
+    arrays = [np.asarray(z[name]) for name in z]
+    return np.concatenate([a.reshape(*a.shape[:leading], -1) for a in arrays], axis=-1)

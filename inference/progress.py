@@ -1,0 +1,58 @@
+"""Progress on the terminal, through rich."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+#: More chains than this share one bar.
+MOST_BARS = 16
+
+
+class ChainBars:
+    """One bar per chain, told by the sampler's threads."""
+
+    def __init__(self, bars: Progress, chains: int, iterations: int) -> None:
+        self._bars = bars
+        self._shared = chains > MOST_BARS
+        count = 1 if self._shared else chains
+        total = iterations * chains if self._shared else iterations
+        self._tasks = [
+            bars.add_task("chains" if self._shared else f"chain {chain}", total=total, divergences=0)
+            for chain in range(count)
+        ]
+        self._divergences = [0] * count
+
+    def advance(self, chain: int, iterations: int, divergences: int) -> None:
+        """``iterations`` more are done, ``divergences`` of them divergent."""
+        slot = 0 if self._shared else chain
+        self._divergences[slot] += divergences
+        self._bars.update(
+            self._tasks[slot], advance=iterations, divergences=self._divergences[slot]
+        )
+
+
+@contextlib.contextmanager
+def chain_progress(chains: int, iterations: int, *, shown: bool) -> Iterator[ChainBars]:
+    """Bars for ``chains`` chains of ``iterations`` each, on standard error."""
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[divergences]} divergent"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        disable=not shown,
+    ) as bars:
+        yield ChainBars(bars, chains, iterations)

@@ -1,0 +1,102 @@
+"""Kernels, priors and measures written as plain data, so that anyone can repeat a run."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import numpyro.distributions as dist
+
+import bke.models as models
+from bke.models import Gaussian
+from bke.models.kernels import Kernel
+from bke.models.measures import Measure
+
+from .errors import InputError
+
+
+def _plain(value: Any) -> Any:
+    return np.asarray(value, dtype=float).tolist()
+
+
+def describe_kernel(kernel: Kernel) -> dict[str, Any]:
+    """A kernel as its class name and fields, nested for sums and products."""
+    record: dict[str, Any] = {"kernel": type(kernel).__name__}
+    for field in dataclasses.fields(kernel):  # type: ignore[arg-type]
+        value = getattr(kernel, field.name)
+        record[field.name] = describe_kernel(value) if isinstance(value, Kernel) else _plain(value)
+    return record
+
+
+def restore_kernel(record: dict[str, Any]) -> Kernel:
+    """The kernel that :func:`describe_kernel` described."""
+    fields = {
+        name: restore_kernel(value)
+        if isinstance(value, dict)
+        else (np.asarray(value) if isinstance(value, list) else value)
+        for name, value in record.items()
+        if name != "kernel"
+    }
+    kernel_class = getattr(models, record["kernel"], None)
+    if kernel_class is None:
+        raise InputError(f"this run was made with a kernel bke does not have: {record['kernel']}")
+    kernel: Kernel = kernel_class(**fields)
+    return kernel
+
+
+def describe_prior(prior: dist.Distribution) -> dict[str, Any]:
+    """A distribution as its class name and parameters."""
+    if isinstance(prior, dist.ExpandedDistribution):
+        return {
+            "distribution": "expand",
+            "base": describe_prior(prior.base_dist),
+            "shape": list(prior.batch_shape),
+        }
+    if isinstance(prior, dist.Independent):
+        return {
+            "distribution": "to_event",
+            "base": describe_prior(prior.base_dist),
+            "dimensions": prior.reinterpreted_batch_ndims,
+        }
+    name = type(prior).__name__
+    if not prior.arg_constraints or not hasattr(dist, name):
+        return {"distribution": name, "unrecorded": repr(prior)}
+    return {
+        "distribution": name,
+        **{parameter: _plain(getattr(prior, parameter)) for parameter in prior.arg_constraints},
+    }
+
+
+def restore_prior(record: dict[str, Any]) -> dist.Distribution:
+    """The distribution that :func:`describe_prior` described."""
+    name = record["distribution"]
+    if "unrecorded" in record:
+        raise InputError(f"the prior {name} of this run is not one that bke can rebuild")
+    if name == "expand":
+        return restore_prior(record["base"]).expand(record["shape"])
+    if name == "to_event":
+        return restore_prior(record["base"]).to_event(record["dimensions"])
+    parameters = {
+        key: np.asarray(value) if isinstance(value, list) else value
+        for key, value in record.items()
+        if key != "distribution"
+    }
+    try:
+        return getattr(dist, name)(**parameters)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise InputError(f"the prior {name} of this run cannot be rebuilt: {error}") from None
+
+
+def describe_measure(measure: Measure) -> str | dict[str, Any]:
+    """The name of a measure, or the parameters of the Gaussian one."""
+    if isinstance(measure, str):
+        return measure
+    return {"scale": _plain(measure.scale), "centre": _plain(measure.centre)}
+
+
+def restore_measure(record: str | dict[str, Any]) -> Measure:
+    """The measure that :func:`describe_measure` described."""
+    if isinstance(record, str):
+        return record
+    return Gaussian(np.asarray(record["scale"]), np.asarray(record["centre"]))

@@ -1,0 +1,157 @@
+"""A run: the ``DataTree`` that holds draws, statistics, data and how to repeat it all."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+import xarray as xr
+from arviz_base import dict_to_dataset
+
+from bke.models.priors import sites
+
+from .errors import InputError
+from .nuts import Chains
+from .problem import Problem
+from .units import Units
+from .write import atomic_path
+
+PACKAGES = ("bke", "jax", "jaxlib", "numpyro", "numpy", "scipy", "arviz-base", "arviz-stats")
+
+
+def make_run(
+    problem: Problem,
+    units: Units,
+    data: np.ndarray,
+    chains: Chains,
+    prior_draws: Mapping[str, np.ndarray],
+    landscape: Mapping[str, xr.Dataset],
+    settings: Mapping[str, Any],
+) -> xr.DataTree:
+    """Collect everything under ArviZ's group names."""
+    warmup = chains.warmup
+    z = {name: np.asarray(values) for name, values in chains.z.items()}
+    later = {name: values[:, warmup:] for name, values in z.items()}
+    earlier = {name: values[:, :warmup] for name, values in z.items()}
+    lengthscale_range = {
+        name: values[None] for name, values in prior_draws.items()
+    }
+    groups = {
+        "posterior": in_data_units(problem, units, later),
+        "sample_stats": dict_to_dataset({k: v[:, warmup:] for k, v in chains.stats.items()}),
+        "unconstrained_posterior": dict_to_dataset(later),
+        "warmup_posterior": in_data_units(problem, units, earlier),
+        "warmup_sample_stats": dict_to_dataset({k: v[:, :warmup] for k, v in chains.stats.items()}),
+        "prior": in_data_units(problem, units, lengthscale_range),
+        "observed_data": xr.Dataset(
+            {"X": (("row", "column"), data)}, coords={"column": list(units.columns)}
+        ),
+        "initial": xr.Dataset(
+            {
+                name: (("chain", *_extra_dims(name, values.ndim - 1)), values)
+                for name, values in chains.initial.items()
+            }
+        ),
+        **landscape,
+    }
+    groups["sample_stats"]["nonfinite_evaluations"] = ("chain", chains.nonfinite[:, 1])
+    groups["warmup_sample_stats"]["nonfinite_evaluations"] = ("chain", chains.nonfinite[:, 0])
+    run = xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in groups.items()})
+    run.attrs.update(attributes(problem, units, data, settings))
+    return run
+
+
+def _extra_dims(name: str, count: int) -> list[str]:
+    return [f"{name}_dim_{axis}" for axis in range(count)]
+
+
+def in_data_units(
+    problem: Problem, units: Units, z: Mapping[str, np.ndarray]
+) -> xr.Dataset:
+    """Values of every site, (chain, draw, ...), from unconstrained ones; needs 64-bit JAX."""
+    values = problem.constrain({name: jax.numpy.asarray(v) for name, v in z.items()})
+    fields = {site: field for site, (_, field) in sites(problem.kernel).items()}
+    converted, dims = {}, {}
+    for name, value in values.items():
+        array = units.to_data(fields.get(name, name), np.asarray(value), 2)
+        converted[name] = array
+        if array.ndim == 3 and array.shape[-1] == len(units.columns):
+            dims[name] = ["column"]
+    return dict_to_dataset(converted, dims=dims, coords={"column": list(units.columns)})
+
+
+def attributes(
+    problem: Problem, units: Units, data: np.ndarray, settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Plain attributes from which the run can be repeated."""
+    versions = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:  # pragma: no cover
+            continue
+    record = problem.describe()
+    return {
+        "creation_library": "bke",
+        "kernel": json.dumps(record["kernel"]),
+        "prior": json.dumps(record["prior"]),
+        "noise_variance": json.dumps(record["noise_variance"]),
+        "measure": json.dumps(record["measure"]),
+        "likelihood": record["likelihood"],
+        "scale": units.scale.tolist(),
+        "dither": units.dither.tolist(),
+        "dither_seed": units.dither_seed,
+        "data_sha256": hashlib.sha256(np.ascontiguousarray(data).tobytes()).hexdigest(),
+        "versions": json.dumps(versions),
+        **settings,
+    }
+
+
+def problem_of(run: xr.DataTree) -> tuple[Problem, Units]:
+    """What a run inferred, rebuilt from its attributes.
+
+    Raises:
+        InputError: where ``run`` is not a run of this package, or its prior cannot be rebuilt.
+    """
+    attrs = run.attrs
+    if attrs.get("creation_library") != "bke" or "posterior" not in run.children:
+        raise InputError("this is not a run of bke.inference.fit: its attributes are missing")
+    problem = Problem.restore(
+        {
+            "likelihood": attrs["likelihood"],
+            **{k: json.loads(attrs[k]) for k in ("kernel", "prior", "noise_variance", "measure")},
+        }
+    )
+    units = Units(
+        np.atleast_1d(attrs["scale"]).astype(float),
+        np.atleast_1d(attrs["dither"]).astype(float),
+        int(attrs["dither_seed"]),
+        tuple(str(name) for name in run["observed_data"]["column"].values),
+    )
+    return problem, units
+
+
+def save_run(run: xr.DataTree, path: str | os.PathLike[str]) -> None:
+    """Write ``run`` to a NetCDF file, whole or not at all."""
+    with atomic_path(path) as temporary:
+        run.to_netcdf(temporary, engine="h5netcdf")
+
+
+def load_run(path: str | os.PathLike[str]) -> xr.DataTree:
+    """Read a run that :func:`save_run` wrote; raises :class:`InputError` if it is none."""
+    if not os.path.isfile(path):
+        raise InputError(f"{path}: no such file")
+    try:
+        with xr.open_datatree(path, engine="h5netcdf") as opened:
+            run = opened.load()
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} is not a run saved by bke: {error}") from None
+    problem_of(run)
+    return run

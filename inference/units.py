@@ -1,0 +1,159 @@
+"""Units: the scale the prior refers to, and the dither that rounded data need."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bke.models.measures import Gaussian, Measure
+from bke.models.rows import map_rows
+from bke.models.volume import pushforward
+
+from .errors import InputError
+from .problem import Problem
+from .rounding import dithered, rounding_unit
+
+SCALES = ("column", "pooled", None)
+#: Below this, |sum of terms| / sum of |terms| is rounding error: the derivative is exactly zero.
+CANCELLED = 1e-12
+DETECTION_DRAWS = 48
+
+
+@dataclasses.dataclass(frozen=True)
+class Units:
+    """How the data were brought to the model's units: dithered, then divided by ``scale``."""
+
+    scale: np.ndarray  # (D,), units of the data
+    dither: np.ndarray  # (D,), rounding units of the data; 0 where a column is left alone
+    dither_seed: int
+    columns: tuple[str, ...]
+
+    def points(self, data: np.ndarray) -> np.ndarray:
+        """(n, D) ``data`` in the model's units, with the recorded dither."""
+        if self.dither.any():
+            data = dithered(data, list(self.dither), self.dither_seed)
+        return data / self.scale
+
+    def to_model(self, data: np.ndarray) -> np.ndarray:
+        """(n, D) points in the model's units, without dither."""
+        return data / self.scale
+
+    def measure_to_model(self, measure: Measure) -> Measure:
+        """A Gaussian measure given in the units of the data, in the model's."""
+        if not isinstance(measure, Gaussian):
+            return measure
+        return Gaussian(np.asarray(measure.scale) / self.scale, np.asarray(measure.centre) / self.scale)
+
+    def to_data(self, field: str, values: np.ndarray, sample_axes: int) -> np.ndarray:
+        """A kernel parameter in the units of the data.
+
+        A lengthscale shared by columns of different scale becomes one per column.
+
+        Args:
+            field: name of the parameter, ``"lengthscale"``, ``"frequency"`` or ``"covariance"``;
+                others have no unit.
+            values: with ``sample_axes`` leading axes.
+        """
+        if field not in ("lengthscale", "frequency", "covariance"):
+            return values
+        if field == "covariance":
+            return values * np.outer(self.scale, self.scale)
+        factor = self.scale if field == "lengthscale" else 1.0 / self.scale
+        if np.all(factor == factor[0]):
+            return values * factor[0]
+        if values.ndim > sample_axes and values.shape[-1] == len(factor):
+            return values * factor
+        return values[..., None] * factor
+
+
+def choose_scale(data: np.ndarray, scale: str | None) -> np.ndarray:
+    """The (D,) divisors that ``scale`` asks for."""
+    if scale not in SCALES:
+        raise InputError(f"scale must be one of {SCALES}, got {scale!r}")
+    if scale is None:
+        return np.ones(data.shape[1])
+    deviations = data.std(axis=0)
+    if scale == "pooled":
+        return np.full(data.shape[1], np.sqrt(np.mean(deviations**2)))
+    return np.asarray(deviations)
+
+
+def choose_units(
+    data: np.ndarray,
+    scale: str | None,
+    columns: Sequence[str] | None,
+) -> Units:
+    """Units for ``data``, not dithered yet."""
+    dimension = data.shape[1]
+    names = tuple(columns) if columns is not None else default_columns(dimension)
+    if len(names) != dimension:
+        raise InputError(f"columns has {len(names)} names, but the data have {dimension} columns")
+    return Units(choose_scale(data, scale), np.zeros(dimension), 0, names)
+
+
+def default_columns(dimension: int) -> tuple[str, ...]:
+    """``x``, or ``x0``, ``x1``, ..."""
+    return ("x",) if dimension == 1 else tuple(f"x{index}" for index in range(dimension))
+
+
+def with_dither(
+    units: Units,
+    problem: Problem,
+    data: np.ndarray,
+    dither: Any,
+    seed: int,
+    key: jax.Array,
+) -> Units:
+    """``units`` with a dither where rounding makes the density zero.
+
+    Raises:
+        InputError: where the density is zero and ``dither`` is ``None`` or finds no rounding unit.
+    """
+    zero_rows = rows_without_volume(problem, units.to_model(data), key)
+    explicit = dither is not None and not isinstance(dither, str)
+    if isinstance(dither, str) and dither != "auto":
+        raise InputError(f"dither must be 'auto', None or rounding units, got {dither!r}")
+    if explicit:
+        steps = np.broadcast_to(np.asarray(dither, dtype=float), units.scale.shape).copy()
+        if not np.all(np.isfinite(steps) & (steps >= 0)):
+            raise InputError(f"dither must be rounding units of at least 0, got {dither!r}")
+        return dataclasses.replace(units, dither=steps, dither_seed=seed)
+    if not zero_rows.size:
+        return units
+    rows = ", ".join(str(row + 1) for row in zero_rows[:5])
+    rows += f" and {zero_rows.size - 5} more" if zero_rows.size > 5 else ""
+    if dither is None:
+        raise InputError(
+            f"the density of the data is exactly zero at row {rows}: equal neighbours on both "
+            "sides cancel, as rounded data do; pass dither='auto' to undo the rounding"
+        )
+    found = [rounding_unit(column) for column in data.T]
+    if not any(found):
+        raise InputError(
+            f"the density of the data is exactly zero at row {rows}, where neighbours on both "
+            "sides cancel, and no rounding unit was found: give one with dither=UNIT"
+        )
+    return dataclasses.replace(
+        units, dither=np.array([unit or 0.0 for unit in found]), dither_seed=seed
+    )
+
+
+def rows_without_volume(problem: Problem, points: np.ndarray, key: jax.Array) -> np.ndarray:
+    """Rows whose volume factor is exactly zero at some of a few prior draws."""
+    X = jnp.asarray(points)
+
+    @jax.jit
+    def cancelled(z: dict[str, jax.Array]) -> jax.Array:
+        def at(one: dict[str, jax.Array]) -> jax.Array:
+            kernel = problem.kernel_at(problem.constrain(one))
+            ratios = map_rows(lambda x: pushforward(x, X, kernel).cancellation, X, len(X))
+            return ~(ratios > CANCELLED)
+
+        return jnp.any(jax.lax.map(at, z), axis=0)
+
+    return np.flatnonzero(np.asarray(cancelled(problem.prior_draws(key, DETECTION_DRAWS))))

@@ -1,0 +1,118 @@
+"""The mean embedding of a distribution: empirical, posterior and, for Gaussian mixtures, exact."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.scipy.linalg import cho_factor, cho_solve
+from jax.typing import ArrayLike
+
+from .kernels.base import Kernel, as_points, check_positive
+from .measures import Measure, check_measure
+from .precision import double_precision
+
+#: Added to the diagonal of R + C/n, which is numerically singular. Between 1e-10 and 1e-6 it hardly
+#: moves the coverage of the bands; 1e-4 widens the tails.
+NUGGET = 1e-8
+
+
+class EmbeddingPosterior(NamedTuple):
+    """The Gaussian posterior of the embedding at m points."""
+
+    mean: jax.Array  # (m,)
+    covariance: jax.Array  # (m, m)
+
+
+@double_precision
+def empirical_embedding(X: ArrayLike, kernel: Kernel, at: ArrayLike) -> jax.Array:
+    """mu_hat(t) = (1/n) sum_j k(x_j, t), BKE (2), shape (m,) for ``at`` of shape (m, D) or (m,)."""
+    return jnp.mean(kernel.matrix(as_points(at, "at"), as_points(X)), axis=1)
+
+
+def sampling_covariance(points: jax.Array, kernel: Kernel) -> jax.Array:
+    """Covariance (n, n) of mu_hat at the (n, D) ``points``, C/n by the central limit theorem.
+
+    C(x, y) = Cov[k(X, x), k(X, y)] (KME-14), estimated without bias from the same points. In full:
+    its diagonal alone gives bands that cover far too little.
+    """
+    n = len(points)
+    features = kernel.matrix(points, points)  # row j: k(x_j, .)
+    centred = features - jnp.mean(features, axis=0)
+    return centred.T @ centred / ((n - 1) * n)
+
+
+@double_precision
+def embedding_posterior(
+    X: ArrayLike,
+    kernel: Kernel,
+    at: ArrayLike,
+    *,
+    noise: Any = "clt",
+    measure: Measure = "unit",
+) -> EmbeddingPosterior:
+    """Posterior of the embedding mu at the points ``at``, BKE (7) and (8).
+
+    ``N(R*' (R + N)^-1 mu_hat, R** - R*' (R + N)^-1 R*)``, where N is the noise covariance of mu_hat.
+
+    Args:
+        X: data, shape (n, D) or (n,).
+        kernel: the kernel; its parameters may be traced.
+        at: points of evaluation, shape (m, D) or (m,), in the units of the data.
+        noise: ``"clt"``, the full sampling covariance C/n (see :func:`sampling_covariance`) plus a
+            nugget of 1e-8, so that bands mean what they say; or a number, the sigma^2 of the paper.
+        measure: ``"unit"``, ``"lebesgue"`` or :class:`~bke.models.Gaussian`.
+
+    Raises:
+        ValueError: for an argument that makes no sense, naming it.
+    """
+    check_measure(measure)
+    points, at = as_points(X), as_points(at, "at")
+    if points.shape[1] != at.shape[1]:
+        raise ValueError(f"X has {points.shape[1]} columns but at has {at.shape[1]}")
+    smoothed = kernel.smoothed(measure, points.shape[1])
+    if isinstance(noise, str):
+        if noise != "clt":
+            raise ValueError(f"noise must be 'clt' or a number, got {noise!r}")
+        covariance = sampling_covariance(points, kernel) + NUGGET * jnp.eye(len(points))
+    else:
+        check_positive(noise, "noise")
+        covariance = noise * jnp.eye(len(points))
+    factor = cho_factor(smoothed.matrix(points, points) + covariance, lower=True)
+    across = smoothed.matrix(points, at)
+    embedding = jnp.mean(kernel.matrix(points, points), axis=1)
+    return EmbeddingPosterior(
+        across.T @ cho_solve(factor, embedding),
+        smoothed.matrix(at, at) - across.T @ cho_solve(factor, across),
+    )
+
+
+@double_precision
+def gaussian_mixture_embedding(
+    weights: ArrayLike,
+    means: ArrayLike,
+    standard_deviations: ArrayLike,
+    lengthscale: Any,
+    at: ArrayLike,
+) -> jax.Array:
+    """The exact embedding of a mixture of isotropic Gaussians, squared exponential kernel (DST-2).
+
+    ``sum_c w_c prod_d l_d / sqrt(l_d^2 + s_c^2) exp(-(t_d - m_cd)^2 / (2 (l_d^2 + s_c^2)))``.
+
+    Args:
+        weights: shape (C,), summing to 1.
+        means: shape (C, D) or (C,).
+        standard_deviations: shape (C,).
+        lengthscale: of the kernel, a number or one per column.
+        at: shape (m, D) or (m,).
+
+    Returns:
+        Shape (m,).
+    """
+    at, means = as_points(at, "at"), as_points(means, "means")
+    lengthscale = jnp.broadcast_to(jnp.asarray(lengthscale, at.dtype), (at.shape[1],))
+    variance = lengthscale**2 + jnp.asarray(standard_deviations, at.dtype)[:, None] ** 2  # (C, D)
+    delta = at[:, None, :] - means
+    log_terms = jnp.log(lengthscale) - 0.5 * jnp.log(variance) - 0.5 * delta**2 / variance
+    return jnp.exp(jnp.sum(log_terms, axis=-1)) @ jnp.asarray(weights, at.dtype)

@@ -1,0 +1,127 @@
+"""Gaussian kernels with a full covariance (BKE (24)) and with several scales (KER-7)."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..measures import Measure
+from .base import Covariance, Stationary, Terms, check_positive
+from .components import Components, component_terms
+from .smoothed_components import smooth_components
+
+
+class GaussianFamily(Stationary):
+    """A kernel that is a sum of Gaussian components. A subclass writes :meth:`components`."""
+
+    @abc.abstractmethod
+    def components(self, dimension: int) -> Components:
+        """The components on R^``dimension``."""
+
+    def at(self, delta: jax.Array) -> Terms:
+        """The terms as a function of the differences (D, n, m)."""
+        return component_terms(self.components(delta.shape[0]), delta)
+
+    def smooth(self, measure: Measure, dimension: int) -> Covariance:
+        """In closed form for every measure, pair by pair of components."""
+        return smooth_components(self.components(dimension), measure)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class FullSquaredExponential(GaussianFamily):
+    """k(x, y) = exp(-1/2 (x - y)' covariance^-1 (x - y)), BKE (24).
+
+    Args:
+        covariance: symmetric and positive definite (D, D), in the units of the data squared; a
+            positive number stands for that number times the identity.
+    """
+
+    covariance: Any = 1.0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.covariance, (int, float, list, tuple, np.ndarray, np.number)):
+            return
+        values = np.asarray(self.covariance, dtype=float)
+        if values.ndim == 0:
+            check_positive(self.covariance, "covariance")
+        elif values.ndim != 2 or values.shape[0] != values.shape[1]:
+            raise ValueError(f"covariance must be a number or square, got shape {values.shape}")
+        elif not np.all(np.isfinite(values)) or not np.allclose(values, values.T, atol=0.0):
+            raise ValueError("covariance must be finite and symmetric")
+        elif np.linalg.eigvalsh(values)[0] <= 0.0:
+            raise ValueError(
+                "covariance must be positive definite, its smallest eigenvalue is "
+                f"{np.linalg.eigvalsh(values)[0]:.3g}"
+            )
+
+    def components(self, dimension: int) -> Components:
+        """The Gaussian components on R^``dimension``."""
+        covariance = jnp.asarray(self.covariance, dtype=jnp.float64)
+        if covariance.ndim == 0:
+            precision = jnp.full((dimension,), 1.0 / covariance)
+        elif covariance.shape == (dimension, dimension):
+            precision = jnp.linalg.inv(covariance)
+            precision = 0.5 * (precision + precision.T)
+        else:
+            raise ValueError(
+                f"covariance must be a number or have shape ({dimension}, {dimension}), "
+                f"got {covariance.shape}"
+            )
+        return Components(jnp.zeros(1), precision[None], None)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class GaussianMixture(GaussianFamily):
+    """k(x, y) = sum_q weights_q exp(-|x - y|^2 / (2 lengthscale_q^2)), KER-7.
+
+    Args:
+        lengthscale: positive, a number or (Q,), in the units of the data.
+        weights: positive (Q,), used as they are, so that k(x, x) is their sum; by default equal
+            with sum one.
+    """
+
+    lengthscale: Any = 1.0
+    weights: Any = None
+
+    def __post_init__(self) -> None:
+        check_positive(self.lengthscale, "lengthscale")
+        check_positive(self.weights, "weights")
+
+    def components(self, dimension: int) -> Components:
+        """The Gaussian components on R^``dimension``."""
+        count = mixture_size(self.lengthscale, self.weights)
+        lengthscale = per_component(self.lengthscale, count, "lengthscale")
+        log_weights = mixture_log_weights(self.weights, count)
+        precision = jnp.broadcast_to(lengthscale[:, None] ** -2, (count, dimension))
+        return Components(log_weights, precision, None)
+
+
+def mixture_size(*parameters: Any) -> int:
+    """The number of components: the first entry of the first shape that has one."""
+    shapes = (jnp.asarray(parameter).shape for parameter in parameters if parameter is not None)
+    return next((shape[0] for shape in shapes if shape), 1)
+
+
+def per_component(parameter: Any, count: int, name: str) -> jax.Array:
+    """A number or (Q,) parameter as (Q,)."""
+    parameter = jnp.asarray(parameter, dtype=jnp.float64)
+    if parameter.shape not in ((), (count,)):
+        raise ValueError(
+            f"{name} must be a number or have one entry per component ({count}), "
+            f"got shape {parameter.shape}"
+        )
+    return jnp.broadcast_to(parameter, (count,))
+
+
+def mixture_log_weights(weights: Any, count: int) -> jax.Array:
+    """Log weights (Q,); None stands for equal weights with sum one."""
+    if weights is None:
+        return jnp.full((count,), -np.log(count))
+    return jnp.log(per_component(weights, count, "weights"))

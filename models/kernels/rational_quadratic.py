@@ -1,0 +1,159 @@
+"""The rational quadratic kernel (KER-8), a Gamma scale mixture of squared exponentials."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import gammaln
+
+from ..measures import Gaussian, Measure
+from .base import (
+    Covariance,
+    SmoothingError,
+    Stationary,
+    Terms,
+    check_positive,
+    differences,
+    per_column,
+)
+from .squared_exponential import ScaledCovariance
+
+OUTER, INNER = 112, 160  # nodes in log s and in v
+TAIL = 36.0  # a tail below exp(-TAIL) of the peak is left out
+REACH = 24.0  # of log s below its peak, at most
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class RationalQuadratic(Stationary):
+    """k(x, y) = (1 + rho^2 / (2 alpha))^-alpha, KER-8 with c^2 = 2 alpha and unit value at zero.
+
+    rho^2 = sum_d (x_d - y_d)^2 / lengthscale_d^2. Equally E exp(-tau rho^2 / 2) for
+    tau ~ Gamma(alpha, rate alpha): the squared exponential is its limit for large alpha.
+
+    Args:
+        alpha: positive number; small means heavy tails.
+        lengthscale: positive, a number or one per column, in the units of the data.
+    """
+
+    alpha: Any = 1.0
+    lengthscale: Any = 1.0
+
+    def __post_init__(self) -> None:
+        check_positive(self.alpha, "alpha")
+        check_positive(self.lengthscale, "lengthscale")
+        if isinstance(self.alpha, (list, tuple, np.ndarray)) and np.ndim(self.alpha) > 0:
+            raise ValueError(f"alpha must be a number, got shape {np.shape(self.alpha)}")
+
+    def at(self, delta: jax.Array) -> Terms:
+        """The terms as a function of the differences (D, n, m)."""
+        alpha = jnp.asarray(self.alpha, dtype=jnp.float64)
+        lengthscale = per_column(self.lengthscale, delta.shape[0], "lengthscale")
+        scaled = delta / lengthscale
+        excess = jnp.sum(scaled**2, axis=0) / (2.0 * alpha)
+        log_scale = -(alpha + 1.0) * jnp.log1p(excess)
+        return Terms(log_scale, 1.0 + excess, -scaled / lengthscale)
+
+    def smooth(self, measure: Measure, dimension: int) -> Covariance:
+        """Numerical, see :class:`ScaleMixture`; finite for the Lebesgue measure if alpha > D/4.
+
+        Its value at zero is ``(2 pi alpha)^(D/2) Gamma(2 alpha - D/2) / Gamma(2 alpha)
+        prod_d lengthscale_d``. A traced alpha that is too small gives NaN.
+        """
+        if isinstance(measure, Gaussian):
+            raise SmoothingError(
+                "RationalQuadratic has no smoothed kernel r for a Gaussian measure; "
+                "use measure='unit' or measure='lebesgue' (they need alpha > D/4)"
+            )
+        half = dimension / 2.0
+        alpha = jnp.asarray(self.alpha, dtype=jnp.float64)
+        if not isinstance(alpha, jax.core.Tracer) and not float(alpha) > half / 2.0:
+            raise SmoothingError(
+                f"the integral of RationalQuadratic squared, which measure={measure!r} needs, is "
+                f"finite only if alpha > D/4 = {half / 2.0:g}, got alpha = {float(alpha):g}; for "
+                "these data take a larger alpha or another kernel"
+            )
+        alpha = jnp.where(alpha > half / 2.0, alpha, jnp.nan)
+        lengthscale = per_column(self.lengthscale, dimension, "lengthscale").reshape(-1)
+        unit = ScaleMixture(*scale_mixture(alpha, dimension), lengthscale)
+        if measure == "unit":
+            return unit
+        log_ratio = gammaln(2.0 * alpha - half) - gammaln(2.0 * alpha)
+        volume = jnp.prod(jnp.broadcast_to(lengthscale, (dimension,)))
+        at_zero = (2.0 * math.pi * alpha) ** half * jnp.exp(log_ratio) * volume
+        return ScaledCovariance(at_zero, unit)
+
+
+def scale_mixture(alpha: jax.Array, dimension: int) -> tuple[jax.Array, jax.Array]:
+    """Weights (J,), with sum one, and precisions s (J,) of the unit r as a sum of exp(-s rho^2/2).
+
+    With tau = s (1 + e^v) and tau' = s (1 + e^-v), C = 2 + 2 cosh v, the two scale mixtures
+    convolve to ``int ds s^(2 alpha - 1 - D/2) exp(-s rho^2 / 2) int dv C^(alpha - D/2)
+    exp(-alpha s C)`` times a constant: the trapezoid rule in log s and v. What lies below the
+    smallest s is given to it by the known value at zero.
+    """
+    half = dimension / 2.0
+    # The rule is exact for any nodes, up to rounding: their derivative is not needed.
+    fixed = jax.lax.stop_gradient(alpha)
+    decay = jnp.where(fixed > half, fixed, 2.0 * fixed - half)  # power of s in the lower tail
+    below, above = TAIL / decay, TAIL / (2.0 * fixed)
+    start = -math.log(2.0) - jnp.minimum(below + jnp.sqrt(2.0 * below), REACH)
+    stop = -math.log(2.0) + jnp.log1p(above + jnp.sqrt(2.0 * above))
+    step = (stop - start) / (OUTER - 1)
+    log_s = start + step * np.arange(OUTER)
+    s = jnp.exp(log_s)
+
+    excess = jnp.maximum(fixed - half, 0.0)
+    reach = jnp.maximum(4.0 * fixed * s, excess) + TAIL + jnp.sqrt(2.0 * excess * TAIL)
+    v_step = jnp.arccosh(0.5 * reach / (fixed * s) - 1.0) / INNER
+    C = 2.0 + 2.0 * jnp.cosh(v_step[:, None] * np.arange(INNER + 1))
+    both_sides = np.where(np.arange(INNER + 1) == 0, 1.0, 2.0)
+    inner = (alpha - half) * jnp.log(C) - alpha * s[:, None] * C
+    log_inner = jax.nn.logsumexp(inner, axis=1, b=both_sides) + jnp.log(v_step)
+
+    log_constant = (2.0 * alpha - half) * jnp.log(alpha) - 2.0 * gammaln(alpha)
+    log_constant = log_constant + gammaln(2.0 * alpha) - gammaln(2.0 * alpha - half)
+    weights = step * jnp.exp(log_constant + (2.0 * alpha - half) * log_s + log_inner)
+    return weights.at[0].add(1.0 - weights.sum()), s
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class ScaleMixture(Covariance):
+    """sum_j weights_j exp(-precision_j rho^2 / 2), the unit r of the rational quadratic.
+
+    Numerical: relative error below 1e-10 for rho <= 5 and 1e-8 of the largest value anywhere, as
+    measured against direct integration in D = 1 for alpha from 0.3 to 1000; the far tail, where r
+    is tiny, has no such relative accuracy.
+    """
+
+    weights: jax.Array  # (J,)
+    precision: jax.Array  # (J,)
+    lengthscale: jax.Array  # (D,) or (1,)
+
+    numerical: ClassVar[bool] = True  # type: ignore[misc]
+
+    def matrix(self, X: jax.Array, Y: jax.Array) -> jax.Array:
+        """The matrix r(x_i, y_j)."""
+        delta = differences(X, Y)
+        lengthscale = per_column(self.lengthscale, delta.shape[0], "lengthscale")
+        rho_squared = jnp.sum((delta / lengthscale) ** 2, axis=0)
+        total: jax.Array = _sum_scales(self.weights, self.precision, rho_squared)
+        return total
+
+
+@jax.jit
+def _sum_scales(weights: jax.Array, precision: jax.Array, rho_squared: jax.Array) -> jax.Array:
+    # Term by term, recomputed in the backward pass: (J, n, m) would not fit in memory.
+    @jax.checkpoint
+    def add(total: jax.Array, term: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
+        weight, s = term
+        return total + weight * jnp.exp(-0.5 * s * rho_squared), None
+
+    total, _ = jax.lax.scan(add, jnp.zeros_like(rho_squared), (weights, precision))
+    return total

@@ -1,0 +1,66 @@
+"""The spectral mixture kernel: Gaussian components that oscillate."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .base import check_positive
+from .components import Components
+from .gaussian import GaussianFamily, mixture_log_weights, mixture_size
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class SpectralMixture(GaussianFamily):
+    """Gaussian components that oscillate; the kernel may be negative.
+
+    ``k(x, y) = sum_q weights_q exp(-1/2 sum_d delta_d^2 / lengthscale_qd^2)
+    cos(2 pi sum_d frequency_qd delta_d)`` with delta = x - y. By Bochner's theorem (KER-14) its
+    spectral density, in cycles per unit, is a mixture of Gaussians at +-frequency_q with standard
+    deviations 1 / (2 pi lengthscale_q) (Wilson and Adams 2013).
+
+    Args:
+        lengthscale: positive, a number, (Q,) or (Q, D), in the units of the data; (Q,) means the
+            same in every column.
+        frequency: a number, (Q,) or (Q, D), in cycles per unit of the data.
+        weights: positive (Q,), used as they are, so that k(x, x) is their sum; by default equal
+            with sum one.
+    """
+
+    lengthscale: Any = 1.0
+    frequency: Any = 1.0
+    weights: Any = None
+
+    def __post_init__(self) -> None:
+        check_positive(self.lengthscale, "lengthscale")
+        check_positive(self.weights, "weights")
+        if isinstance(self.frequency, (int, float, list, tuple, np.ndarray, np.number)):
+            frequency = np.asarray(self.frequency, dtype=float)
+            if not np.all(np.isfinite(frequency)):
+                raise ValueError(f"frequency must be finite, got {self.frequency}")
+
+    def components(self, dimension: int) -> Components:
+        """The Gaussian components on R^``dimension``."""
+        count = mixture_size(self.weights, self.lengthscale, self.frequency)
+        lengthscale = _per_row(self.lengthscale, count, dimension, "lengthscale")
+        frequency = _per_row(self.frequency, count, dimension, "frequency")
+        log_weights = mixture_log_weights(self.weights, count)
+        return Components(log_weights, lengthscale**-2, frequency)
+
+
+def _per_row(parameter: Any, count: int, dimension: int, name: str) -> jax.Array:
+    """A number, (Q,) or (Q, D) parameter as (Q, D)."""
+    parameter = jnp.asarray(parameter, dtype=jnp.float64)
+    if parameter.shape not in ((), (count,), (count, 1), (count, dimension)):
+        raise ValueError(
+            f"{name} must be a number or have shape ({count},) or ({count}, {dimension}), one row "
+            f"per component, got shape {parameter.shape}"
+        )
+    if parameter.ndim == 1:
+        parameter = parameter[:, None]
+    return jnp.broadcast_to(parameter, (count, dimension))

@@ -1,0 +1,276 @@
+"""The log marginal likelihood of the Bayesian kernel embedding, BKE (13), and its gradient.
+
+The derivative is written out (BKE A.5 and :mod:`bke.models.gaussian_term`): one pass over the rows
+of the Gram matrix gives mu_hat and log gamma, the Gaussian term gives the sensitivity to mu_hat and
+R, and a second pass pulls these back to the hyperparameters, a block of rows at a time. On the
+low-rank route no n x n matrix is ever formed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple, TypeVar, cast
+
+import jax
+import jax.numpy as jnp
+from jax.custom_derivatives import SymbolicZero
+from jax.flatten_util import ravel_pytree
+from jax.typing import ArrayLike
+
+from . import gaussian_term
+from .gaussian_term import GaussianTerm
+from .kernels.base import Covariance, Kernel, as_points, check_positive
+from .measures import Gaussian, Measure, check_measure
+from .pivoted_cholesky import PivotedCholesky
+from .precision import double_precision
+from .rows import map_rows
+from .volume import pushforward
+
+LIKELIHOODS = ("auto", "dense")
+
+T = TypeVar("T")
+
+
+class LogLikelihoodTerms(NamedTuple):
+    """The two terms of BKE (13), each a scalar."""
+
+    gaussian: jax.Array
+    volume: jax.Array
+
+
+class _Shape(NamedTuple):
+    """What R and mu_hat are differentiated in beside the points."""
+
+    kernel: Kernel
+    finite_measure: Gaussian | None
+
+
+class _Options(NamedTuple):
+    """What is fixed at compilation."""
+
+    measure: str | None  # None: the Gaussian one in _Shape
+    likelihood: str
+
+
+def check_likelihood(likelihood: str) -> str:
+    """Return ``likelihood`` or raise ``ValueError`` naming the routes there are."""
+    if likelihood not in LIKELIHOODS:
+        raise ValueError(f"likelihood must be one of {LIKELIHOODS}, got {likelihood!r}")
+    return likelihood
+
+
+def log_likelihood_terms(
+    points: jax.Array,
+    kernel: Kernel,
+    noise_variance: Any = 0.1,
+    measure: Measure = "unit",
+    likelihood: str = "auto",
+) -> LogLikelihoodTerms:
+    """log N(mu_hat; 0, R + sigma^2 I) and sum_i log gamma(x_i) for (n, D) ``points``."""
+    finite_measure = None if isinstance(measure, str) else measure
+    options = _Options(measure if isinstance(measure, str) else None, likelihood)
+    noise_variance = jnp.asarray(noise_variance, points.dtype)
+    shape = jax.tree.map(
+        lambda leaf: jnp.asarray(leaf, points.dtype), _Shape(kernel, finite_measure)
+    )
+    return _terms(points, shape, noise_variance, options)
+
+
+def _smoothed(shape: _Shape, dimension: int, options: _Options) -> Covariance:
+    measure = cast(Measure, shape.finite_measure if options.measure is None else options.measure)
+    return shape.kernel.smoothed(measure, dimension)
+
+
+def _gram(points: jax.Array, shape: _Shape, options: _Options) -> jax.Array:
+    return _smoothed(shape, points.shape[1], options).matrix(points, points)
+
+
+def _pushforward(points: jax.Array, kernel: Kernel) -> tuple[jax.Array, jax.Array]:
+    """mu_hat and log gamma at every point, (n,) each."""
+    rows = map_rows(lambda x: pushforward(x, points, kernel)[:2], points, len(points))
+    return cast(tuple[jax.Array, jax.Array], rows)
+
+
+def _with_low_rank(
+    points: jax.Array,
+    shape: _Shape,
+    noise_variance: jax.Array,
+    options: _Options,
+    low_rank: Callable[[PivotedCholesky], T],
+    dense: Callable[[jax.Array], T],
+) -> T:
+    """``low_rank`` of a factor of R where there is a good one, else ``dense`` of R itself."""
+
+    def from_gram() -> T:
+        return dense(_gram(points, shape, options))
+
+    if options.likelihood == "dense" or len(points) < gaussian_term.SMALLEST_LOW_RANK_SIZE:
+        return from_gram()
+    smoothed = _smoothed(shape, points.shape[1], options)
+    factor, accepted = gaussian_term.low_rank_factor(points, smoothed, noise_variance)
+    return cast(T, jax.lax.cond(accepted, lambda: low_rank(factor), from_gram))
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(3,))
+def _terms(
+    points: jax.Array, shape: _Shape, noise_variance: jax.Array, options: _Options
+) -> LogLikelihoodTerms:
+    embedding, log_volume = _pushforward(points, shape.kernel)
+    value = _with_low_rank(
+        points,
+        shape,
+        noise_variance,
+        options,
+        lambda factor: gaussian_term.low_rank(embedding, factor, noise_variance)[0].value,
+        lambda R: gaussian_term.dense(embedding, R, noise_variance).value,
+    )
+    return LogLikelihoodTerms(value, jnp.sum(log_volume))
+
+
+@partial(_terms.defjvp, symbolic_zeros=True)
+def _terms_jvp(
+    options: _Options, primals: tuple[Any, ...], tangents: tuple[Any, ...]
+) -> tuple[LogLikelihoodTerms, LogLikelihoodTerms]:
+    points, shape, noise_variance = primals
+    points_dot, shape_dot, noise_dot = jax.tree.map(_zero_or_array, tangents)
+    terms, slopes, noise_slope = _terms_and_slopes(points, shape, noise_variance, options)
+    direction = ravel_pytree(shape_dot)[0]
+    gaussian = slopes.gaussian @ direction + noise_slope * noise_dot
+    volume = slopes.volume @ direction
+    if not isinstance(tangents[0], SymbolicZero):
+        in_points = _along_points(points, points_dot, shape, noise_variance, options)
+        gaussian, volume = gaussian + in_points.gaussian, volume + in_points.volume
+    return terms, LogLikelihoodTerms(gaussian, volume)
+
+
+def _zero_or_array(tangent: Any) -> jax.Array:
+    if isinstance(tangent, SymbolicZero):
+        return jnp.zeros(tangent.shape, tangent.dtype)
+    return cast(jax.Array, tangent)
+
+
+def _terms_and_slopes(
+    points: jax.Array, shape: _Shape, noise_variance: jax.Array, options: _Options
+) -> tuple[LogLikelihoodTerms, LogLikelihoodTerms, jax.Array]:
+    """Both terms, their slopes (p,) in the p entries of ``shape``, and the slope in sigma^2."""
+    n, dimension = points.shape
+    indices = jnp.arange(n)
+    theta, unravel = ravel_pytree(shape)
+
+    def slopes_of(row: Callable[[_Shape, jax.Array], Any], i: jax.Array) -> tuple[Any, Any]:
+        # Forward mode: there are few hyperparameters, and value and slopes share every exponential.
+        def along(step: jax.Array) -> tuple[Any, Any]:
+            return jax.jvp(lambda theta: row(unravel(theta), i), (theta,), (step,))
+
+        return jax.vmap(along, out_axes=(None, 0))(jnp.eye(len(theta), dtype=theta.dtype))
+
+    def pushforward_row(shape: _Shape, i: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return tuple(pushforward(points[i], points, shape.kernel)[:2])
+
+    def smoothed_row(shape: _Shape, i: jax.Array) -> jax.Array:
+        return _smoothed(shape, dimension, options).matrix(points[i][None], points)[0]
+
+    def through_R(sensitivity: Callable[[jax.Array], jax.Array]) -> jax.Array:
+        rows = map_rows(lambda i: slopes_of(smoothed_row, i)[1] @ sensitivity(i), indices, n)
+        return jnp.sum(rows, axis=0)
+
+    (embedding, log_volume), (embedding_slopes, log_volume_slopes) = map_rows(
+        lambda i: slopes_of(pushforward_row, i), indices, n
+    )
+
+    def low_rank(factor: PivotedCholesky) -> tuple[GaussianTerm, jax.Array, jax.Array]:
+        term, V = gaussian_term.low_rank(embedding, factor, noise_variance)
+        sensitivity = gaussian_term.low_rank_sensitivity(term.weights, V, noise_variance)
+        inverse_trace = (n - jnp.sum(V**2)) / noise_variance
+        trace = 0.5 * (term.weights @ term.weights - inverse_trace)
+        return term, through_R(sensitivity), trace
+
+    def dense(R: jax.Array) -> tuple[GaussianTerm, jax.Array, jax.Array]:
+        term, sensitivity = gaussian_term.dense_with_sensitivity(embedding, R, noise_variance)
+        return term, through_R(lambda i: sensitivity[i]), jnp.trace(sensitivity)
+
+    (value, weights), slopes, noise_slope = _with_low_rank(
+        points, shape, noise_variance, options, low_rank, dense
+    )
+    return (
+        LogLikelihoodTerms(value, jnp.sum(log_volume)),
+        LogLikelihoodTerms(slopes - weights @ embedding_slopes, jnp.sum(log_volume_slopes, axis=0)),
+        noise_slope,
+    )
+
+
+def _along_points(
+    points: jax.Array,
+    points_dot: jax.Array,
+    shape: _Shape,
+    noise_variance: jax.Array,
+    options: _Options,
+) -> LogLikelihoodTerms:
+    """Derivative of both terms along a change of the data; always by the dense route."""
+    (embedding, _), (embedding_dot, log_volume_dot) = jax.jvp(
+        lambda points: _pushforward(points, shape.kernel), (points,), (points_dot,)
+    )
+    R, R_dot = jax.jvp(lambda points: _gram(points, shape, options), (points,), (points_dot,))
+    term, sensitivity = gaussian_term.dense_with_sensitivity(embedding, R, noise_variance)
+    gaussian = jnp.vdot(sensitivity, R_dot) - term.weights @ embedding_dot
+    return LogLikelihoodTerms(gaussian, jnp.sum(log_volume_dot))
+
+
+@partial(jax.jit, static_argnames=("measure", "likelihood"))
+def _compiled(
+    points: jax.Array,
+    kernel: Kernel,
+    noise_variance: Any,
+    finite_measure: Gaussian | None,
+    measure: str | None,
+    likelihood: str,
+) -> jax.Array:
+    chosen = cast(Measure, finite_measure if measure is None else measure)
+    terms = log_likelihood_terms(points, kernel, noise_variance, chosen, likelihood)
+    return terms.gaussian + terms.volume
+
+
+@double_precision
+def log_marginal_likelihood(
+    X: ArrayLike,
+    kernel: Kernel,
+    *,
+    noise_variance: Any = 0.1,
+    measure: Measure = "unit",
+    likelihood: str = "auto",
+) -> jax.Array:
+    """log p(X | kernel) = log N(mu_hat; 0, R + sigma^2 I) + sum_i log gamma(x_i), BKE (13).
+
+    For D = 1 this is a density of the data (up to the non-injectivity of mu_hat); for D >= 2 it is
+    a pseudo-likelihood. Its constant depends on the kernel family, so it compares lengthscales
+    within a family and is no Bayes factor between families.
+
+    Args:
+        X: data, shape (n, D) or (n,).
+        kernel: a kernel; its parameters may be traced (jit, grad, vmap).
+        noise_variance: sigma^2 of BKE (5), a positive number. It cannot be learned freely: the
+            value grows without bound as it goes to 0.
+        measure: ``"unit"``, ``"lebesgue"`` or :class:`~bke.models.Gaussian`.
+        likelihood: ``"auto"`` (low-rank factor of R where it is exact to 1e-11, dense otherwise) or
+            ``"dense"``.
+
+    Returns:
+        A scalar: NumPy float64 when called eagerly. ``-inf`` where a gamma(x_i) is exactly zero.
+
+    Raises:
+        ValueError: for an argument that makes no sense, naming it.
+        RuntimeError: inside a JAX transformation with ``jax_enable_x64`` off.
+    """
+    check_positive(noise_variance, "noise_variance")
+    check_measure(measure)
+    check_likelihood(likelihood)
+    named = isinstance(measure, str)
+    return _compiled(
+        as_points(X),
+        kernel,
+        noise_variance,
+        finite_measure=None if named else measure,
+        measure=measure if named else None,
+        likelihood=likelihood,
+    )

@@ -1,0 +1,75 @@
+"""The Bayesian kernel embedding as an ordinary NumPyro model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpyro
+import numpyro.distributions as dist
+from jax.typing import ArrayLike
+
+from .kernels import SquaredExponential
+from .kernels.base import Kernel, as_points, check_positive
+from .likelihood import check_likelihood, log_likelihood_terms
+from .measures import Measure, check_measure
+from .precision import require_double
+from .priors import Prior, assign, check_noise_prior, template, with_values
+
+
+def bke_model(
+    X: ArrayLike,
+    kernel: Kernel | type[Kernel] = SquaredExponential,
+    prior: Prior | None = None,
+    noise_variance: float | dist.Distribution = 0.1,
+    measure: Measure = "unit",
+    likelihood: str = "auto",
+) -> None:
+    """p(lengthscale) p(X | lengthscale), BKE section 4: hand it to MCMC, SVI or Predictive.
+
+    Sites: ``lengthscale`` (``lengthscale_0``, ... where a kernel has several) or whatever ``prior``
+    names; ``noise_variance`` if that has a prior; the factors ``gaussian`` and ``volume``, the two
+    terms of BKE (13), also recorded as the deterministic sites ``log_gaussian``, ``log_volume``.
+
+    Args:
+        X: data, shape (n, D) or (n,). No unit is removed here: the prior is on the lengthscale in
+            the units of ``X`` (:func:`bke.inference.fit` can rescale).
+        kernel: a kernel class or an instance, the template whose lengthscales become random.
+        prior: a NumPyro distribution for every lengthscale, or a dict of them by site name. A
+            distribution of shape (D,) gives one lengthscale per column (ARD). Default Gamma(1, 1).
+        noise_variance: sigma^2 of BKE (5), a number; or a prior bounded away from zero.
+        measure: ``"unit"``, ``"lebesgue"`` or :class:`~bke.models.Gaussian`.
+        likelihood: ``"auto"`` or ``"dense"``, see :func:`~bke.models.log_marginal_likelihood`.
+
+    Raises:
+        RuntimeError: with JAX's 64-bit numbers switched off.
+        ValueError: for an argument that makes no sense, naming it.
+    """
+    require_double("bke_model")
+    points = as_points(X)
+    family = template(kernel)
+    check_measure(measure)
+    check_likelihood(likelihood)
+    values = {
+        site: numpyro.sample(site, _as_event(distribution))
+        for site, distribution in assign(prior, family).items()
+    }
+    if isinstance(noise_variance, dist.Distribution):
+        check_noise_prior(noise_variance)
+        noise: Any = numpyro.sample("noise_variance", noise_variance)
+    else:
+        check_positive(noise_variance, "noise_variance")
+        noise = noise_variance
+    terms = log_likelihood_terms(
+        points, with_values(family, values), noise, measure, likelihood
+    )
+    numpyro.factor("gaussian", terms.gaussian)
+    numpyro.factor("volume", terms.volume)
+    numpyro.deterministic("log_gaussian", jnp.asarray(terms.gaussian))
+    numpyro.deterministic("log_volume", jnp.asarray(terms.volume))
+
+
+def _as_event(distribution: dist.Distribution) -> dist.Distribution:
+    """One joint draw: a vector-valued prior is one site, not a batch of conditionally free ones."""
+    batch = len(distribution.batch_shape)
+    return distribution.to_event(batch) if batch else distribution

@@ -1,0 +1,63 @@
+"""Pivoted Cholesky factorisation: the numerical rank of a covariance, found as it is used.
+
+A smooth kernel's Gram matrix has a numerical rank far below n. Stopping the factorisation when the
+trace of what is left is below a tolerance gives a factor whose error is known, not hoped for. The
+matrix itself is never formed: one row per pivot is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+
+class PivotedCholesky(NamedTuple):
+    """``matrix = factor.T @ factor + remainder`` with a positive semi-definite remainder."""
+
+    factor: jax.Array  # (max_rank, n), rows beyond ``rank`` are zero
+    rank: jax.Array  # ()
+    remainder: jax.Array  # (), trace of the remainder
+
+
+def pivoted_cholesky(
+    row: Callable[[jax.Array], jax.Array],
+    diagonal: jax.Array,
+    max_rank: int,
+    tolerance: jax.Array | float,
+) -> PivotedCholesky:
+    """Factorise a positive semi-definite (n, n) matrix until the remaining trace is small.
+
+    Stops at ``tolerance`` (the trace of the remainder, in the matrix's units), at ``max_rank``, or
+    halfway there when more than half the trace is still left and success is out of sight.
+
+    Args:
+        row: maps an index to that row of the matrix, shape (n,).
+        diagonal: shape (n,).
+        max_rank: rows of the returned factor.
+        tolerance: for the trace of the remainder.
+    """
+    n = diagonal.shape[0]
+    hopeless = 0.5 * jnp.sum(diagonal)
+
+    def unfinished(state: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
+        rank, _, left = state
+        trace = jnp.sum(left)
+        halfway_without_hope = (2 * rank >= max_rank) & (trace > hopeless)
+        return (rank < max_rank) & (trace > tolerance) & ~halfway_without_hope
+
+    def add_pivot(
+        state: tuple[jax.Array, jax.Array, jax.Array],
+    ) -> tuple[jax.Array, jax.Array, jax.Array]:
+        rank, factor, left = state
+        pivot = jnp.argmax(left)
+        new = (row(pivot) - factor[:, pivot] @ factor) / jnp.sqrt(left[pivot])
+        # Rounding can leave a small negative remainder; it is zero in exact arithmetic.
+        left = jnp.maximum(left - new**2, 0.0).at[pivot].set(0.0)
+        return rank + 1, factor.at[rank].set(new), left
+
+    start = (jnp.zeros((), dtype=int), jnp.zeros((max_rank, n), diagonal.dtype), diagonal)
+    rank, factor, left = jax.lax.while_loop(unfinished, add_pivot, start)
+    return PivotedCholesky(factor, rank, jnp.sum(left))

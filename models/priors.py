@@ -1,0 +1,139 @@
+"""Which parameters of a kernel are random, under which names, with which priors."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpyro.distributions as dist
+
+from .kernels.base import Kernel
+
+Prior: TypeAlias = dist.Distribution | Mapping[str, dist.Distribution]
+Path: TypeAlias = tuple[str, ...]
+
+
+def default_prior() -> dist.Distribution:
+    """Gamma(1, 1), the prior of BKE section 5 on the lengthscale."""
+    return dist.Gamma(1.0, 1.0)
+
+
+def template(kernel: Kernel | type[Kernel]) -> Kernel:
+    """An instance of ``kernel``, which may be a class whose parameters all have defaults."""
+    if isinstance(kernel, Kernel):
+        return kernel
+    if inspect.isclass(kernel) and issubclass(kernel, Kernel):
+        try:
+            return kernel()
+        except TypeError as error:
+            raise ValueError(
+                f"kernel {kernel.__name__} needs parameters: give an instance ({error})"
+            ) from None
+    raise ValueError(f"kernel must be a kernel or a kernel class, got {kernel!r}")
+
+
+def _parameters(kernel: Kernel, path: Path = ()) -> Iterator[tuple[Path, str]]:
+    """Every parameter that could be random, as (path of its kernel, field name)."""
+    for field in dataclasses.fields(kernel):  # type: ignore[arg-type]
+        value = getattr(kernel, field.name)
+        if isinstance(value, Kernel):
+            yield from _parameters(value, (*path, field.name))
+        elif not field.metadata.get("static"):
+            yield path, field.name
+
+
+def sites(kernel: Kernel) -> dict[str, tuple[Path, str]]:
+    """Site name of every parameter: the field's name, numbered where it occurs more than once."""
+    parameters = list(_parameters(kernel))
+    names = [name for _, name in parameters]
+    numbered: dict[str, tuple[Path, str]] = {}
+    for path, name in parameters:
+        earlier = sum(site.rsplit("_", 1)[0] == name for site in numbered)
+        numbered[f"{name}_{earlier}" if names.count(name) > 1 else name] = (path, name)
+    return numbered
+
+
+def assign(prior: Prior | None, kernel: Kernel) -> dict[str, dist.Distribution]:
+    """The prior of every random site.
+
+    Args:
+        prior: one distribution, for every lengthscale; or one per site name, the rest staying at
+            the kernel's values; ``None`` is :func:`default_prior`.
+        kernel: the template.
+
+    Raises:
+        ValueError: naming the site, where there is no such one or its prior is not positive.
+    """
+    available = sites(kernel)
+    if prior is None or isinstance(prior, dist.Distribution):
+        lengthscales = [site for site in available if available[site][1] == "lengthscale"]
+        if not lengthscales:
+            raise ValueError(
+                f"{type(kernel).__name__} has no lengthscale: give prior={{site: distribution}} "
+                f"with a site of {sorted(available)}"
+            )
+        shared = default_prior() if prior is None else prior
+        chosen = dict.fromkeys(lengthscales, shared)
+    elif isinstance(prior, Mapping):
+        chosen = dict(prior)
+    else:
+        raise ValueError(f"prior must be a NumPyro distribution or a dict of them, got {prior!r}")
+    for site, distribution in chosen.items():
+        if site not in available:
+            raise ValueError(f"prior names {site!r}, but the kernel has {sorted(available)}")
+        if not isinstance(distribution, dist.Distribution):
+            raise ValueError(f"prior of {site!r} must be a NumPyro distribution")
+        check_parameters(distribution, f"prior of {site!r}")
+        bound = lower_bound(distribution)
+        if available[site][1] == "lengthscale" and (bound is None or bound < 0.0):
+            raise ValueError(
+                f"prior of {site!r} must have positive support, got {type(distribution).__name__}"
+            )
+    return chosen
+
+
+def check_parameters(distribution: dist.Distribution, name: str) -> None:
+    """Raise ``ValueError`` naming a concrete parameter outside its domain, such as a rate of -1."""
+    try:
+        distribution.validate_args(strict=False)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
+def lower_bound(distribution: dist.Distribution) -> float | None:
+    """The lower end of the support; ``None`` where NumPyro does not know it."""
+    support: Any = distribution.support
+    while hasattr(support, "base_constraint"):
+        support = support.base_constraint
+    bound = getattr(support, "lower_bound", None)
+    return None if bound is None else float(np.min(np.asarray(bound)))
+
+
+def check_noise_prior(distribution: dist.Distribution) -> None:
+    """Refuse a prior on sigma^2 that reaches zero, where BKE (13) grows without bound."""
+    check_parameters(distribution, "prior of 'noise_variance'")
+    bound = lower_bound(distribution)
+    if bound is None or not bound > 0.0:
+        raise ValueError(
+            "a prior on noise_variance must be bounded away from zero, such as "
+            "Uniform(0.01, 1): mu_hat is smooth, so the marginal likelihood grows without bound "
+            f"as noise_variance goes to 0 at every lengthscale; got {type(distribution).__name__}"
+        )
+
+
+def with_values(kernel: Kernel, values: Mapping[str, Any]) -> Kernel:
+    """``kernel`` with the parameters of the named sites replaced."""
+    available = sites(kernel)
+    for site, value in values.items():
+        path, name = available[site]
+        kernel = _replace(kernel, path, name, value)
+    return kernel
+
+
+def _replace(kernel: Kernel, path: Path, name: str, value: Any) -> Kernel:
+    if path:
+        name, value = path[0], _replace(getattr(kernel, path[0]), path[1:], name, value)
+    return dataclasses.replace(kernel, **{name: value})  # type: ignore[type-var]

@@ -1,0 +1,67 @@
+"""The volume factor gamma of BKE (12), in log space, and the empirical embedding beside it.
+
+``gamma(x_i)`` is a sum of kernel derivatives over the other points. For an isolated point or a
+short lengthscale every term underflows, so the largest exponent is taken out first; pairs of
+equal points contribute nothing and are masked *before* the exponential, so gradients stay finite.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from .kernels.base import Kernel, as_points
+from .precision import double_precision
+from .rows import map_rows
+
+
+class Pushforward(NamedTuple):
+    """The map x -> mu_hat(x) at one point: its value and the log of its volume element."""
+
+    embedding: jax.Array  # (), BKE (2)
+    log_volume: jax.Array  # (), log of BKE (12)
+    cancellation: jax.Array  # (), |sum| over sum of |terms|: 0 where terms cancel exactly
+
+
+def pushforward(x: jax.Array, points: jax.Array, kernel: Kernel) -> Pushforward:
+    """mu_hat and log gamma at one point ``x`` (D,) of the (n, D) ``points``.
+
+    Both share one exponential, taken relative to the largest term with another point.
+    """
+    n = points.shape[0]
+    log_scale, value, gradient = jax.tree.map(
+        lambda terms: terms[..., 0, :], kernel.terms(x[None], points)
+    )
+    tied = jnp.all(x == points, axis=1)
+    largest = jnp.max(jnp.where(tied, -jnp.inf, log_scale))
+    # Any finite constant may be taken out; without a gradient of its own it cancels exactly.
+    largest = jax.lax.stop_gradient(jnp.where(jnp.isfinite(largest), largest, 0.0))
+    weight = jnp.where(tied, 0.0, jnp.exp(jnp.where(tied, 0.0, log_scale - largest)))
+    at_ties = jnp.where(tied, jnp.exp(jnp.where(tied, log_scale, 0.0)) * value, 0.0)
+    embedding = (jnp.sum(at_ties) + jnp.exp(largest) * jnp.sum(weight * value)) / n
+    slope = jnp.sum(weight * gradient, axis=1)
+    squared = jnp.sum(slope**2)
+    nonzero = squared > 0.0
+    half_log = 0.5 * jnp.log(jnp.where(nonzero, squared, 1.0))
+    log_volume = jnp.where(nonzero, largest - jnp.log(n) + half_log, -jnp.inf)
+    sizes = jnp.sum(jnp.abs(weight * gradient), axis=1)
+    return Pushforward(embedding, log_volume, jnp.sqrt(squared / jnp.sum(sizes**2)))
+
+
+@double_precision
+def log_volume(X: ArrayLike, kernel: Kernel) -> jax.Array:
+    """Log of the volume factor gamma(x_i) = |grad mu_hat(x_i)|, BKE (12).
+
+    Args:
+        X: data, shape (n, D) or (n,).
+        kernel: the kernel; at a kink its derivative counts as 0.
+
+    Returns:
+        Shape (n,). ``-inf`` where the derivative is exactly zero, as happens where equal
+        neighbours balance in rounded data; never from underflow.
+    """
+    points = as_points(X)
+    return map_rows(lambda x: pushforward(x, points, kernel).log_volume, points, len(points))

@@ -1,0 +1,103 @@
+"""Sums, products and multiples of kernels."""
+
+import operator
+
+import bke.models.kernels as bk
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from bke.models.measures import Gaussian
+
+X = np.random.default_rng(21).gamma(2.0, size=(6, 2))
+SE, LAPLACE, MATERN = bk.SquaredExponential(0.8), bk.Laplace([0.5, 2.0]), bk.Matern(2.5, 1.1)
+RQ = bk.RationalQuadratic(1.3, 0.9)
+
+
+def test_values():
+    np.testing.assert_allclose((SE + MATERN)(X), SE(X) + MATERN(X), rtol=1e-14)
+    np.testing.assert_allclose((SE * MATERN)(X), SE(X) * MATERN(X), rtol=1e-14)
+    np.testing.assert_allclose((2.0 * RQ)(X), 2.0 * RQ(X), rtol=1e-14)
+
+
+def test_gradients():
+    expected = SE.gradient(X) + MATERN.gradient(X)
+    np.testing.assert_allclose((SE + MATERN).gradient(X), expected, rtol=1e-13)
+    expected = SE.gradient(X) * MATERN(X)[..., None] + SE(X)[..., None] * MATERN.gradient(X)
+    np.testing.assert_allclose((SE * MATERN).gradient(X), expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("combine", [operator.add, operator.mul])
+def test_associative_commutative(combine):
+    left = combine(combine(SE, LAPLACE), RQ)
+    right = combine(RQ, combine(LAPLACE, SE))
+    np.testing.assert_allclose(left(X), right(X), rtol=1e-14)
+    np.testing.assert_allclose(left.gradient(X), right.gradient(X), rtol=1e-12, atol=1e-16)
+
+
+def test_distributive():
+    np.testing.assert_allclose((RQ * (SE + LAPLACE))(X), (RQ * SE + RQ * LAPLACE)(X), rtol=1e-14)
+
+
+@pytest.mark.parametrize("number", [2, 2.0, np.float64(2.0), np.array(2.0)], ids=repr)
+def test_a_number_from_either_side(number):
+    for kernel in (number * SE, SE * number):
+        assert isinstance(kernel, bk.Scaled)
+        np.testing.assert_allclose(kernel(X), 2.0 * SE(X), rtol=1e-14)
+
+
+def test_a_jax_number_and_a_traced_one():
+    with jax.enable_x64(True):
+        assert isinstance(jnp.asarray(2.0) * SE, bk.Scaled)
+        slope = jax.jit(jax.grad(lambda v: (v * SE)(X).sum()))(3.0)
+    assert slope == pytest.approx(SE(X).sum(), rel=1e-14)
+
+
+def test_what_cannot_be_combined():
+    with pytest.raises(TypeError):
+        SE + 1.0
+    with pytest.raises(ValueError, match="variance must be a number"):
+        (SE * [1.0, 2.0])(X)
+
+
+def test_parts_are_reached_by_dots():
+    kernel = 2.0 * SE + LAPLACE
+    assert kernel.left.kernel is SE
+    assert kernel.right is LAPLACE
+    assert len(jax.tree.leaves(kernel)) == 4  # a list of two lengthscales counts twice
+
+
+@pytest.mark.parametrize("measure", ["unit", "lebesgue", Gaussian(1.3, 0.2)], ids=str)
+def test_smoothed_identities(measure):
+    def r(kernel):
+        return kernel.smoothed(measure, 2)(X)
+
+    half = bk.GaussianMixture([0.8, 0.5], [1.0, 2.0])
+    np.testing.assert_allclose(r(SE + 2.0 * bk.SquaredExponential(0.5)), r(half), rtol=1e-12)
+    narrow = bk.SquaredExponential((1 / 0.8**2 + 1 / 0.5**2) ** -0.5)
+    np.testing.assert_allclose(r(SE * bk.SquaredExponential(0.5)), r(narrow), rtol=1e-12)
+    # cos u cos v = (cos(u + v) + cos(u - v)) / 2
+    waves = bk.SpectralMixture(2.0, 0.3) * bk.SpectralMixture(3.0, 0.1)
+    both = (1 / 4 + 1 / 9) ** -0.5
+    same = bk.SpectralMixture([both, both], [0.4, 0.2])
+    np.testing.assert_allclose(r(waves), r(same), rtol=1e-11, atol=1e-14)
+    np.testing.assert_allclose(waves(X), same(X), rtol=1e-12, atol=1e-15)
+
+
+def test_multiple_scales_the_smoothed_kernel_twice():
+    for kernel in (SE, MATERN, RQ, LAPLACE):
+        r, scaled = (k.smoothed("lebesgue", 2) for k in (kernel, 3.0 * kernel))
+        np.testing.assert_allclose(scaled(X), 9.0 * r(X), rtol=1e-13)
+        assert scaled.numerical == r.numerical
+        same = (3.0 * kernel).smoothed("unit", 2)(X)
+        np.testing.assert_allclose(same, kernel.smoothed("unit", 2)(X), rtol=1e-13)
+
+
+def test_product_of_laplace_kernels_is_one():
+    product = LAPLACE * (2.0 * bk.Laplace(0.7)) * bk.Laplace(3.0)
+    rate = 1 / np.array([0.5, 2.0]) + 1 / 0.7 + 1 / 3.0
+    for measure, factor in (("unit", 1.0), ("lebesgue", 4.0)):
+        expected = factor * bk.Laplace(1 / rate).smoothed(measure, 2)(X)
+        np.testing.assert_allclose(product.smoothed(measure, 2)(X), expected, rtol=1e-13)
+    with pytest.raises(bk.SmoothingError, match=r"'unit'.*'lebesgue'"):
+        product.smoothed(Gaussian(1.0), 2)

@@ -1,0 +1,254 @@
+"""Identities every kernel satisfies; formulas in NumPy and derivatives by two other routes."""
+
+import dataclasses
+
+import bke.models.kernels as bk
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+
+def pairs(X, Y):
+    return X[:, None, :] - Y[None, :, :]
+
+
+def test_value(case, dimension, points):
+    X, Y = points
+    gram = case.kernel(dimension)(X, Y)
+    assert isinstance(gram, np.ndarray)
+    assert gram.dtype == np.float64
+    np.testing.assert_allclose(gram, case.formula(pairs(X, Y)), rtol=1e-12, atol=1e-15)
+
+
+def test_gram_is_symmetric_and_positive(case, dimension):
+    X = np.random.default_rng(11).normal(size=(30, dimension))
+    gram = case.kernel(dimension)(X)
+    np.testing.assert_array_equal(gram, gram.T)
+    assert np.linalg.eigvalsh(gram)[0] > -1e-12 * np.trace(gram)
+
+
+def test_gradient_against_autodiff(case, dimension, points):
+    X, Y = points
+    kernel = case.kernel(dimension)
+    with jax.enable_x64(True):
+        one = jax.grad(lambda x, y: kernel(x[None], y[None])[0, 0])
+        expected = jax.vmap(lambda x: jax.vmap(lambda y: one(x, y))(jnp.asarray(Y)))(jnp.asarray(X))
+    np.testing.assert_allclose(kernel.gradient(X, Y), expected, rtol=1e-11, atol=1e-14)
+
+
+def test_gradient_against_finite_differences(case, dimension, points):
+    X, Y = points
+    step = 1e-5
+    found = case.kernel(dimension).gradient(X, Y)
+    for d in range(dimension):
+        shift = step * np.eye(dimension)[d]
+        up, down = case.formula(pairs(X + shift, Y)), case.formula(pairs(X - shift, Y))
+        np.testing.assert_allclose(found[..., d], (up - down) / (2 * step), rtol=1e-6, atol=1e-8)
+
+
+def test_gradient_is_zero_at_coincident_points(case, dimension, points):
+    X, _ = points
+    gradient = case.kernel(dimension).gradient(X)
+    np.testing.assert_array_equal(gradient[np.arange(7), np.arange(7)], 0.0)
+
+
+@pytest.mark.parametrize("kernel", [bk.Laplace(0.8), bk.Matern(0.5, 0.8)], ids=repr)
+def test_tie_in_one_column(kernel):
+    gradient = kernel.gradient([[1.0, 2.0]], [[1.0, 0.5]])
+    assert gradient[0, 0, 0] == 0.0
+    assert gradient[0, 0, 1] < 0.0
+
+
+def scaled_by(kernel, factor):
+    """The kernel with every length times ``factor``."""
+    if isinstance(kernel, bk.Sum | bk.Product):
+        return type(kernel)(scaled_by(kernel.left, factor), scaled_by(kernel.right, factor))
+    if isinstance(kernel, bk.Scaled):
+        return bk.Scaled(scaled_by(kernel.kernel, factor), kernel.variance)
+    if isinstance(kernel, bk.FullSquaredExponential):
+        return bk.FullSquaredExponential(factor**2 * kernel.covariance)
+    lengthscale = factor * jnp.asarray(kernel.lengthscale)
+    kernel = dataclasses.replace(kernel, lengthscale=lengthscale)
+    if isinstance(kernel, bk.SpectralMixture):
+        kernel = dataclasses.replace(kernel, frequency=kernel.frequency / factor)
+    return kernel
+
+
+def test_parameter_gradients_are_finite(case, dimension, points):
+    X = np.concatenate([points[0], points[0][:2]])  # with coincident points
+
+    def log_size(kernel):
+        log_scale, value, gradient = kernel.terms(jnp.asarray(X), jnp.asarray(X))
+        size = value**2 + (gradient**2).sum(0)
+        return (log_scale + 0.5 * jnp.log(size)).sum()
+
+    with jax.enable_x64(True):
+        gradient = jax.jit(jax.grad(log_size))
+        for factor in (1e-3, 1.0, 1e3):
+            found = gradient(scaled_by(case.kernel(dimension), factor))
+            leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(found)]
+            assert all(np.all(np.isfinite(leaf)) for leaf in leaves)
+            assert any(np.any(leaf != 0.0) for leaf in leaves)
+
+
+def far_away(ell, d):
+    """log |dk/dx| at x - y = d in one dimension, lengthscale ell."""
+    t3, t5 = np.sqrt(3) * d / ell, np.sqrt(5) * d / ell
+    return {
+        "SquaredExponential": np.log(d / ell**2) - 0.5 * (d / ell) ** 2,
+        "FullSquaredExponential": np.log(d / ell**2) - 0.5 * (d / ell) ** 2,
+        "GaussianMixture": np.log(d / (2 * ell) ** 2 / 2) - 0.5 * (d / (2 * ell)) ** 2,
+        "Laplace": -np.log(ell) - d / ell,
+        "Matern 0.5": -np.log(ell) - d / ell,
+        "Matern 1.5": np.log(3 * d / ell**2) - t3,
+        "Matern 2.5": np.log(5 / 3 * d / ell**2 * (1 + t5)) - t5,
+        "RationalQuadratic": np.log(d / ell**2) - 2 * np.log1p(0.5 * (d / ell) ** 2),
+        "Sum": -np.log(ell) - d / ell,
+        "Product": np.log(d / ell**2 + 1 / ell) - 0.5 * (d / ell) ** 2 - d / ell,
+    }
+
+
+@pytest.mark.parametrize("ell", [1e-3, 0.5, 1e3])
+def test_log_derivative_where_exp_underflows(ell):
+    d = 3.0
+    expected = far_away(ell, d)
+    se, laplace = bk.SquaredExponential(ell), bk.Laplace(ell)
+    kernels = {
+        "SquaredExponential": se,
+        "FullSquaredExponential": bk.FullSquaredExponential([[ell**2]]),
+        "Laplace": laplace,
+        "Matern 0.5": bk.Matern(0.5, ell),
+        "Matern 1.5": bk.Matern(1.5, ell),
+        "Matern 2.5": bk.Matern(2.5, ell),
+        "RationalQuadratic": bk.RationalQuadratic(1.0, ell),
+        "Product": se * laplace,
+    }
+    if ell == 1e-3:  # one part is all there is
+        kernels["GaussianMixture"] = bk.GaussianMixture([ell, 2 * ell])
+        kernels["Sum"] = se + laplace
+    for name, kernel in kernels.items():
+        with jax.enable_x64(True):
+            terms = kernel.terms(jnp.array([[d]]), jnp.array([[0.0]]))
+            found = terms.log_scale[0, 0] + jnp.log(-terms.gradient[0, 0, 0])
+        np.testing.assert_allclose(found, expected[name], rtol=1e-12, err_msg=name)
+
+
+def test_spectral_mixture_keeps_the_sign_where_exp_underflows():
+    kernel = bk.SpectralMixture(1e-3, 250.0)
+    with jax.enable_x64(True):
+        log_scale, value, gradient = kernel.terms(jnp.array([[1.001]]), jnp.array([[0.0]]))
+    delta, turn = 1.001, 2 * np.pi * 250.0
+    assert log_scale[0, 0] == pytest.approx(-0.5 * delta**2 * 1e6, rel=1e-12)
+    assert value[0, 0] == pytest.approx(np.cos(turn * delta), abs=1e-9)
+    expected = -delta * 1e6 * np.cos(turn * delta) - turn * np.sin(turn * delta)
+    assert gradient[0, 0, 0] == pytest.approx(expected, rel=1e-9)
+
+
+def test_jit_vmap_and_pytree_round_trip(case, dimension, points):
+    X, Y = points
+    kernel = case.kernel(dimension)
+    expected = kernel(X, Y)
+    with jax.enable_x64(True):
+        inside = jax.jit(lambda k, X, Y: k(X, Y))(kernel, jnp.asarray(X), jnp.asarray(Y))
+        leaves, structure = jax.tree.flatten(kernel)
+        again = jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in leaves])
+        batch = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), again)
+        many = jax.vmap(lambda k: k(X, Y))(batch)
+    assert type(again) is type(kernel)
+    np.testing.assert_allclose(inside, expected, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(many[1], expected, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        bk.SquaredExponential(),
+        bk.GaussianMixture(),
+        bk.SpectralMixture(),
+        bk.Matern(1.5),
+        bk.Laplace(),
+        bk.RationalQuadratic(),
+    ],
+    ids=repr,
+)
+def test_template_takes_a_traced_lengthscale(template):
+    X = np.array([0.0, 0.4, 1.7])
+
+    def total(lengthscale):
+        return dataclasses.replace(template, lengthscale=lengthscale)(X).sum()
+
+    with jax.enable_x64(True):
+        found = jax.jit(jax.grad(total))(0.8)
+    difference = (total(0.8 + 1e-5) - total(0.8 - 1e-5)) / 2e-5
+    assert found == pytest.approx(difference, rel=1e-7)
+
+
+def test_inside_a_trace_double_precision_is_required():
+    with jax.enable_x64(False), pytest.raises(RuntimeError, match="jax_enable_x64"):
+        jax.grad(lambda ell: bk.Matern(1.5, ell)(np.zeros((2, 1))).sum())(1.0)
+
+
+BAD = {"negative": -1.0, "zero": 0.0, "NaN": np.nan, "infinite": np.inf, "entry": [1.0, -1.0]}
+
+
+@pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
+def test_parameters_must_be_positive(bad):
+    for kernel in (bk.GaussianMixture, bk.SpectralMixture, bk.Laplace, bk.RationalQuadratic):
+        with pytest.raises(ValueError, match="lengthscale must be positive"):
+            kernel(lengthscale=bad)
+    with pytest.raises(ValueError, match="lengthscale must be positive"):
+        bk.Matern(1.5, bad)
+    for kernel in (bk.GaussianMixture, bk.SpectralMixture):
+        with pytest.raises(ValueError, match="weights must be positive"):
+            kernel([1.0, 2.0], weights=bad)
+    with pytest.raises(ValueError, match="alpha must be positive"):
+        bk.RationalQuadratic(alpha=bad)
+    with pytest.raises(ValueError, match="variance must be positive"):
+        bad * bk.Laplace()
+    with pytest.raises(ValueError, match="covariance must be"):
+        bk.FullSquaredExponential(bad)
+
+
+def test_other_bad_parameters():
+    with pytest.raises(ValueError, match="frequency must be finite"):
+        bk.SpectralMixture(1.0, np.nan)
+    for nu in (1.0, -0.5, np.nan):
+        with pytest.raises(ValueError, match=r"nu must be 0.5, 1.5 or 2.5"):
+            bk.Matern(nu)
+    with pytest.raises(ValueError, match="smallest eigenvalue"):
+        bk.FullSquaredExponential([[1.0, 2.0], [2.0, 1.0]])
+    with pytest.raises(ValueError, match="symmetric"):
+        bk.FullSquaredExponential([[1.0, 0.1], [0.2, 1.0]])
+    with pytest.raises(ValueError, match="alpha must be a number"):
+        bk.RationalQuadratic([1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (bk.Laplace([1.0, 2.0, 3.0]), "one entry per column"),
+        (bk.Matern(0.5, np.ones((2, 2))), "one entry per column"),
+        (bk.RationalQuadratic(1.0, [1.0, 2.0, 3.0]), "one entry per column"),
+        (bk.FullSquaredExponential(np.eye(3)), r"shape \(2, 2\)"),
+        (bk.GaussianMixture([1.0, 2.0], [1.0, 2.0, 3.0]), "one entry per component"),
+        (bk.SpectralMixture(np.ones((2, 3)), 1.0), r"shape \(2,\) or \(2, 2\)"),
+        (bk.SpectralMixture([1.0, 2.0], [1.0, 2.0, 3.0]), r"frequency must be"),
+    ],
+    ids=repr,
+)
+def test_wrong_shape_for_two_columns(kernel, message):
+    with pytest.raises(ValueError, match=message):
+        kernel(np.zeros((3, 2)))
+
+
+def test_mixture_defaults():
+    X = np.array([[0.0], [0.9]])
+    equal = bk.GaussianMixture([0.5, 2.0])(X)
+    np.testing.assert_allclose(equal, bk.GaussianMixture([0.5, 2.0], [0.5, 0.5])(X), rtol=1e-15)
+    shared = bk.SpectralMixture(0.7, [0.1, 0.4], 1.5)(X)
+    expected = bk.SpectralMixture([0.7, 0.7], [0.1, 0.4], [1.5, 1.5])(X)
+    np.testing.assert_allclose(shared, expected, rtol=1e-15)
+    np.testing.assert_allclose(
+        bk.FullSquaredExponential(4.0)(X), bk.SquaredExponential(2.0)(X), rtol=1e-15
+    )
