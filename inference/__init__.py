@@ -1,1 +1,31 @@
 """How it is learned, checked and shown."""
+
+from .diagnose import Convergence, Diagnosis, diagnose
+from .errors import InputError, SamplingError
+from .fit import fit
+from .modes import Mode, Modes, find_modes
+from .read import Sample, read_sample
+from .run import load_run, save_run
+from .samples import normal_laplace, normal_laplace_density
+from .witness import Band, band, sample_witness
+
+__all__ = [
+    "Band",
+    "Convergence",
+    "Diagnosis",
+    "InputError",
+    "Mode",
+    "Modes",
+    "Sample",
+    "SamplingError",
+    "band",
+    "diagnose",
+    "find_modes",
+    "fit",
+    "load_run",
+    "normal_laplace",
+    "normal_laplace_density",
+    "read_sample",
+    "sample_witness",
+    "save_run",
+]

@@ -40,7 +40,7 @@ def make_run(
     z = {name: np.asarray(values) for name, values in chains.z.items()}
     later = {name: values[:, warmup:] for name, values in z.items()}
     earlier = {name: values[:, :warmup] for name, values in z.items()}
-    lengthscale_range = {
+    prior_values = {
         name: values[None] for name, values in prior_draws.items()
     }
     groups = {
@@ -49,7 +49,7 @@ def make_run(
         "unconstrained_posterior": dict_to_dataset(later),
         "warmup_posterior": in_data_units(problem, units, earlier),
         "warmup_sample_stats": dict_to_dataset({k: v[:, :warmup] for k, v in chains.stats.items()}),
-        "prior": in_data_units(problem, units, lengthscale_range),
+        "prior": in_data_units(problem, units, prior_values),
         "observed_data": xr.Dataset(
             {"X": (("row", "column"), data)}, coords={"column": list(units.columns)}
         ),
@@ -61,11 +61,22 @@ def make_run(
         ),
         **landscape,
     }
+    if "profile" in landscape:
+        groups["profile"] = _with_data_units(problem, units, landscape["profile"])
     groups["sample_stats"]["nonfinite_evaluations"] = ("chain", chains.nonfinite[:, 1])
     groups["warmup_sample_stats"]["nonfinite_evaluations"] = ("chain", chains.nonfinite[:, 0])
     run = xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in groups.items()})
     run.attrs.update(attributes(problem, units, data, settings))
     return run
+
+
+def _with_data_units(problem: Problem, units: Units, profile: xr.Dataset) -> xr.Dataset:
+    grid = profile["unconstrained"].values
+    site = profile.attrs["site"]
+    values = in_data_units(problem, units, {site: grid[None]})[site].isel(chain=0)
+    return profile.assign(
+        value_in_data_units=(("grid", *map(str, values.dims[1:])), values.values)
+    )
 
 
 def _extra_dims(name: str, count: int) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.linalg import cho_factor, cho_solve
+from jax.scipy.linalg import solve_triangular
 from jax.typing import ArrayLike
 
 from .kernels.base import Kernel, as_points, check_positive
@@ -79,13 +79,11 @@ def embedding_posterior(
     else:
         check_positive(noise, "noise")
         covariance = noise * jnp.eye(len(points))
-    factor = cho_factor(smoothed.matrix(points, points) + covariance, lower=True)
-    across = smoothed.matrix(points, at)
+    root = jnp.linalg.cholesky(smoothed.matrix(points, points) + covariance)
     embedding = jnp.mean(kernel.matrix(points, points), axis=1)
-    return EmbeddingPosterior(
-        across.T @ cho_solve(factor, embedding),
-        smoothed.matrix(at, at) - across.T @ cho_solve(factor, across),
-    )
+    across = solve_triangular(root, smoothed.matrix(points, at), lower=True)
+    mean = across.T @ solve_triangular(root, embedding, lower=True)
+    return EmbeddingPosterior(mean, smoothed.matrix(at, at) - across.T @ across)
 
 
 @double_precision

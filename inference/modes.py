@@ -1,0 +1,193 @@
+"""Modes of the posterior and which draws of which chains are in each.
+
+A mode is a basin of the posterior density *smoothed* over its narrow genuine zeros, with a wide
+barrier around it. With one hyperparameter the modes are read off the profile, visited or not;
+with several, chains are joined into one mode unless a barrier stands between them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import xarray as xr
+from scipy.signal import find_peaks
+
+#: Least height of a barrier, in nats.
+BARRIER = 5.0
+#: A chain whose smoothed density stays this far below its mode's top is stuck on a shelf.
+SHELF = 10.0
+#: A basin that no chain visited counts as a mode within this distance of the highest one: further
+#: down it holds no mass that could matter.
+NEGLIGIBLE = 30.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Mode:
+    """One mode.
+
+    Attributes:
+        location: the hyperparameters at its top (one: from the profile) or their median over its
+            chains (several), in the units of the data, by site.
+        height: smoothed log posterior density at the top, relative to the highest mode; nats.
+        barrier: height of the lowest barrier that leads from this mode to a higher one, or for the
+            highest mode to any other; nats above this mode. ``inf`` for a single mode.
+        chains: the chains in it that are not stuck.
+        stuck: chains on a shelf of its basin.
+        interval: the basin in the unconstrained coordinate (one hyperparameter), else ``None``.
+    """
+
+    location: dict[str, np.ndarray]
+    height: float
+    barrier: float
+    chains: tuple[int, ...]
+    stuck: tuple[int, ...]
+    interval: tuple[float, float] | None
+
+    @property
+    def visited(self) -> bool:
+        """Whether any chain is in it or on one of its shelves."""
+        return bool(self.chains or self.stuck)
+
+
+@dataclasses.dataclass(frozen=True)
+class Modes:
+    """All modes, lowest location first, and the mode of every draw.
+
+    Attributes:
+        modes: the modes.
+        of_draws: index of the mode of each draw, (chain, draw).
+        of_chains: index of the mode where each chain ends, (chain,).
+        peaks: local maxima of the raw density on the profile's grid: mostly cells between zeros,
+            not modes. ``None`` with several hyperparameters.
+        crossings: how many times a chain moved from one mode to another.
+    """
+
+    modes: tuple[Mode, ...]
+    of_draws: np.ndarray
+    of_chains: np.ndarray
+    peaks: int | None
+    crossings: int
+
+    @property
+    def stuck(self) -> tuple[int, ...]:
+        """Chains that sit on a shelf far below their mode's top."""
+        return tuple(sorted(chain for mode in self.modes for chain in mode.stuck))
+
+
+def find_modes(run: xr.DataTree) -> Modes:
+    """The modes of a run of :func:`~bke.inference.fit`."""
+    if "profile" in run.children:
+        return _from_profile(run)
+    return _from_saddles(run)
+
+
+def basins(smoothed: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Tops, barriers and borders of the basins of a smoothed log density on a grid.
+
+    Returns:
+        Indices of the tops (k,), height of each above the barrier to a higher basin (k,), and the
+        k - 1 indices of the lowest points between neighbouring tops.
+    """
+    walled = np.concatenate([[-np.inf], smoothed, [-np.inf]])
+    tops, properties = find_peaks(np.maximum(walled, smoothed.min() - 1e6), prominence=BARRIER)
+    tops = tops - 1
+    borders = np.array(
+        [left + np.argmin(smoothed[left : right + 1]) for left, right in zip(tops, tops[1:])],
+        dtype=int,
+    )
+    return tops, properties["prominences"], borders
+
+
+def _from_profile(run: xr.DataTree) -> Modes:
+    profile = run["profile"].to_dataset()
+    grid = profile["unconstrained"].values
+    smoothed = profile["smoothed"].values
+    site = profile.attrs["site"]
+    z = run["unconstrained_posterior"][site].values
+    tops, barriers, borders = basins(smoothed)
+    edges = grid[borders]
+    of_draws = np.searchsorted(edges, z)
+    of_chains = np.array([np.bincount(row, minlength=len(tops)).argmax() for row in of_draws])
+    below = smoothed[tops][of_chains] - np.median(np.interp(z, grid, smoothed), axis=1)
+    limits = np.concatenate([[-np.inf], edges, [np.inf]])
+    values = profile["value_in_data_units"]
+    top = smoothed[tops].max()
+    found = [
+        Mode(
+            location={site: values.isel(grid=int(index)).values},
+            height=float(smoothed[index] - top),
+            barrier=_barrier(k, tops, smoothed, barriers, borders),
+            chains=tuple(np.flatnonzero((of_chains == k) & (below <= SHELF)).tolist()),
+            stuck=tuple(np.flatnonzero((of_chains == k) & (below > SHELF)).tolist()),
+            interval=(float(limits[k]), float(limits[k + 1])),
+        )
+        for k, index in enumerate(tops)
+    ]
+    kept = [k for k, mode in enumerate(found) if mode.visited or mode.height > -NEGLIGIBLE]
+    kept = sorted({*kept, *np.unique(of_draws).tolist()})
+    renumber = np.full(len(found), -1)
+    renumber[kept] = np.arange(len(kept))
+    raw = profile["log_density"].values
+    return Modes(
+        tuple(found[k] for k in kept),
+        renumber[of_draws],
+        renumber[of_chains],
+        len(find_peaks(np.where(np.isfinite(raw), raw, -1e300))[0]),
+        int((np.diff(of_draws, axis=1) != 0).sum()),
+    )
+
+
+def _barrier(
+    k: int, tops: np.ndarray, smoothed: np.ndarray, prominences: np.ndarray, borders: np.ndarray
+) -> float:
+    """Nats from top k down to the way out of its basin."""
+    if len(tops) == 1:
+        return float("inf")
+    if smoothed[tops[k]] < smoothed[tops].max():
+        return float(prominences[k])
+    return float(smoothed[tops[k]] - max(smoothed[b] for b in borders[max(k - 1, 0) : k + 1]))
+
+
+def _from_saddles(run: xr.DataTree) -> Modes:
+    saddles = run["saddles"].to_dataset()
+    height = saddles["height"].values
+    saddle = saddles["saddle"].values
+    chains = len(height)
+    barrier = np.minimum.outer(height, height) - saddle
+    label = np.arange(chains)
+    for a in range(chains):
+        for b in range(a):
+            if barrier[a, b] < BARRIER:
+                label[label == label[a]] = label[b]
+    groups = [np.flatnonzero(label == g) for g in np.unique(label)]
+    tops = np.array([height[group].max() for group in groups])
+    posterior = run["posterior"].to_dataset()
+    found = []
+    for k, group in enumerate(groups):
+        others = np.setdiff1d(np.arange(chains), group)
+        way_out = saddle[np.ix_(group, others)].max() if others.size else -np.inf
+        good = group[height[group] > tops[k] - SHELF]
+        location = posterior.isel(chain=good).median(("chain", "draw"))
+        found.append(
+            Mode(
+                location={str(name): location[name].values for name in location.data_vars},
+                height=float(tops[k] - tops.max()),
+                barrier=float(tops[k] - way_out),
+                chains=tuple(good.tolist()),
+                stuck=tuple(np.setdiff1d(group, good).tolist()),
+                interval=None,
+            )
+        )
+    order = np.argsort([float(np.mean([np.mean(v) for v in m.location.values()])) for m in found])
+    of_chains = np.empty(chains, dtype=int)
+    for rank, k in enumerate(order):
+        of_chains[groups[k]] = rank
+    draws = posterior.sizes["draw"]
+    return Modes(
+        tuple(found[k] for k in order),
+        np.repeat(of_chains[:, None], draws, axis=1),
+        of_chains,
+        None,
+        0,
+    )

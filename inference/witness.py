@@ -1,0 +1,202 @@
+"""Posterior of the witness function mu_P - mu_Q, BKE section 5: where two samples differ."""
+
+from __future__ import annotations
+
+import dataclasses
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike
+
+from bke.models import embedding_posterior
+from bke.models.pivoted_cholesky import pivoted_cholesky
+
+from .checks import as_pair, check_count, check_memory, check_noise_variance
+from .errors import InputError
+from .machine import computing, cores
+from .modes import find_modes
+from .problem import Problem
+from .run import problem_of
+
+LINE_POINTS = 200
+MESH_SIDE = 30
+#: The line or mesh extends beyond the data by this part of their range.
+MARGIN = 0.1
+#: Variance of a draw that its factor may drop, over the total.
+DROPPED_VARIANCE = 1e-9
+
+
+@dataclasses.dataclass(frozen=True)
+class Band:
+    """Mean and equal-tailed band of the witness at every point.
+
+    Attributes:
+        mean, lower, upper: shape (m,).
+        level: posterior probability inside, pointwise.
+        draws: how many draws it rests on.
+    """
+
+    mean: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    level: float
+    draws: int
+
+
+def default_points(P: np.ndarray, Q: np.ndarray) -> np.ndarray:
+    """Where to evaluate: a line (D = 1), a mesh (D = 2) over the data, else the data points."""
+    pooled = np.concatenate([P, Q])
+    if pooled.shape[1] > 2:
+        return pooled
+    low, high = pooled.min(axis=0), pooled.max(axis=0)
+    margin = MARGIN * (high - low)
+    side = LINE_POINTS if pooled.shape[1] == 1 else MESH_SIDE
+    axes = [np.linspace(a, b, side) for a, b in zip(low - margin, high + margin, strict=True)]
+    return np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
+
+
+def sample_witness(
+    run: xr.DataTree,
+    P: ArrayLike,
+    Q: ArrayLike,
+    at: ArrayLike | None = None,
+    *,
+    noise: str | float = "clt",
+    seed: int = 0,
+) -> xr.DataTree:
+    """One joint draw of the witness mu_P - mu_Q per posterior draw of the hyperparameters.
+
+    Given the hyperparameters, mu_P and mu_Q are independent Gaussian processes conditioned on the
+    two samples separately (:func:`~bke.models.embedding_posterior`).
+
+    Args:
+        run: from :func:`~bke.inference.fit` on the union of the samples.
+        P: first sample, shape (n, D) or (n,), in the units of the data.
+        Q: second sample, shape (m, D) or (m,).
+        at: points of evaluation, shape (k, D) or (k,); by default a line, a mesh or the data points.
+        noise: ``"clt"``, the sampling covariance of the empirical embedding, so that bands mean what
+            they say; or a number, the sigma^2 of the paper (0.1 there: its bands never exclude 0).
+        seed: of the draws.
+
+    Returns:
+        A group with ``witness`` (chain, draw, point), ``mode`` (chain, draw: index into
+        ``diagnose(run).modes.modes``, -1 for a stuck chain) and the coordinates ``at``
+        (point, column).
+
+    Raises:
+        InputError: for samples that make no sense or do not fit the run.
+    """
+    problem, units = problem_of(run)
+    first, second = as_pair(P, Q)
+    dimension = len(units.columns)
+    if first.shape[1] != dimension:
+        raise InputError(f"P and Q have {first.shape[1]} columns, but the run has {dimension}")
+    points = default_points(first, second) if at is None else _as_points(at, dimension)
+    if not isinstance(noise, str):
+        noise = check_noise_variance(noise)
+    elif noise != "clt":
+        raise InputError(f"noise must be 'clt' or a positive number, got {noise!r}")
+    check_count(seed, "seed", 0)
+    check_memory(max(len(first), len(second), len(points)), dimension, matrices=6 * cores())
+    z = {str(k): v.values for k, v in run["unconstrained_posterior"].data_vars.items()}
+    chains, draws = next(iter(z.values())).shape[:2]
+    with computing():
+        witness = _draw_all(
+            problem,
+            *(jnp.asarray(units.to_model(a)) for a in (first, second, points)),
+            {name: values.reshape(chains * draws, *values.shape[2:]) for name, values in z.items()},
+            noise,
+            seed,
+        )
+    modes = find_modes(run)
+    of_draws = np.array(modes.of_draws)
+    of_draws[list(modes.stuck)] = -1
+    dataset = xr.Dataset(
+        {
+            "witness": (("chain", "draw", "point"), witness.reshape(chains, draws, -1)),
+            "mode": (("chain", "draw"), of_draws),
+        },
+        coords={"at": (("point", "column"), points), "column": list(units.columns)},
+        attrs={"noise": str(noise), "seed": seed, "sizes": [len(first), len(second)]},
+    )
+    return xr.DataTree(dataset, name="witness")
+
+
+def _as_points(at: ArrayLike, dimension: int) -> np.ndarray:
+    points = np.asarray(at, dtype=float)
+    if points.ndim == 1:
+        points = points[:, None]
+    if points.ndim != 2 or points.shape[1] != dimension or not len(points):
+        raise InputError(f"at must have shape (k, {dimension}), got {np.shape(at)}")
+    if not np.isfinite(points).all():
+        row = int(np.argwhere(~np.isfinite(points))[0, 0])
+        raise InputError(f"at has a value that is not finite in row {row + 1}")
+    return points
+
+
+def _draw_all(
+    problem: Problem,
+    P: jax.Array,
+    Q: jax.Array,
+    at: jax.Array,
+    z: dict[str, np.ndarray],
+    noise: Any,
+    seed: int,
+) -> np.ndarray:
+    """Draws (k, m) for k hyperparameter draws, in threads; the same for any number of threads."""
+
+    def one(key_and_z: Any) -> jax.Array:
+        key, z = key_and_z
+        kernel = problem.kernel_at(problem.constrain(z))
+        posterior_P, posterior_Q = (
+            embedding_posterior(X, kernel, at, noise=noise, measure=problem.measure)
+            for X in (P, Q)
+        )
+        mean = posterior_P.mean - posterior_Q.mean
+        return mean + gaussian_draw(key, posterior_P.covariance + posterior_Q.covariance)
+
+    total = len(next(iter(z.values())))
+    keys = jax.random.split(jax.random.key(seed), total)
+    compiled = jax.jit(lambda part: jax.lax.map(one, part))
+    parts = np.array_split(np.arange(total), min(total, 4 * cores()))
+
+    def work(part: np.ndarray) -> np.ndarray:
+        with jax.enable_x64(True):
+            return np.asarray(compiled((keys[part], {k: jnp.asarray(v[part]) for k, v in z.items()})))
+
+    with ThreadPoolExecutor(cores()) as pool:
+        return np.concatenate(list(pool.map(work, parts)))
+
+
+def gaussian_draw(key: jax.Array, covariance: jax.Array) -> jax.Array:
+    """A draw from N(0, covariance), which is numerically singular for a smooth process."""
+    # Cancellation leaves tiny negative variances; the pivoted factor stops before them.
+    diagonal = jnp.maximum(jnp.diagonal(covariance), 0.0)
+    factor = pivoted_cholesky(
+        lambda i: covariance[i], diagonal, len(covariance), DROPPED_VARIANCE * jnp.sum(diagonal)
+    ).factor
+    return jax.random.normal(key, (len(factor),), covariance.dtype) @ factor
+
+
+def band(witness: xr.DataTree, level: float = 0.8, mode: int | None = None) -> Band:
+    """Mean and equal-tailed band of :func:`sample_witness`'s draws.
+
+    Args:
+        witness: the group that :func:`sample_witness` returned.
+        level: posterior probability of the band at each point.
+        mode: index of a mode (stuck chains are in none); ``None`` for all draws, which weights
+            modes by how many chains are in them, *not* by posterior mass.
+    """
+    if not 0.0 < level < 1.0:
+        raise InputError(f"level must be between 0 and 1, got {level}")
+    draws = witness["witness"].values
+    labels = witness["mode"].values
+    chosen = draws.reshape(-1, draws.shape[-1]) if mode is None else draws[labels == mode]
+    if not len(chosen):
+        raise InputError(f"no draw is in mode {mode}")
+    lower, upper = np.quantile(chosen, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    return Band(chosen.mean(axis=0), lower, upper, level, len(chosen))
