@@ -12,7 +12,6 @@ Woodbury identity replace the n x n factorisation; where it has not, the dense r
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -94,13 +93,10 @@ def low_rank(
 
 
 def low_rank_sensitivity(
-    weights: jax.Array, V: jax.Array, noise_variance: jax.Array
-) -> Callable[[jax.Array], jax.Array]:
-    """Row i of d log N / dR = (a a' - (I - V'V) / s) / 2 as a function of i."""
-    n = weights.shape[0]
+    weights: jax.Array, V: jax.Array, noise_variance: jax.Array, W: jax.Array
+) -> jax.Array:
+    """S W', shape (max_rank, n), for the sensitivity S = (a a' - (I - V'V) / s) / 2 to R.
 
-    def row(i: jax.Array) -> jax.Array:
-        inverse = (jax.nn.one_hot(i, n, dtype=V.dtype) - V[:, i] @ V) / noise_variance
-        return 0.5 * (weights[i] * weights - inverse)
-
-    return row
+    With R = W' R[pivots] the slope <S, dR> needs only the pivots' rows of dR.
+    """
+    return 0.5 * (jnp.outer(W @ weights, weights) - (W - (W @ V.T) @ V) / noise_variance)

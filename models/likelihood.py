@@ -22,7 +22,7 @@ from . import gaussian_term
 from .gaussian_term import GaussianTerm
 from .kernels.base import Covariance, Kernel, as_points, check_positive
 from .measures import Gaussian, Measure, check_measure
-from .pivoted_cholesky import PivotedCholesky
+from .pivoted_cholesky import PivotedCholesky, interpolation
 from .precision import double_precision
 from .rows import map_rows
 from .volume import pushforward
@@ -171,24 +171,27 @@ def _terms_and_slopes(
     def smoothed_row(shape: _Shape, i: jax.Array) -> jax.Array:
         return _smoothed(shape, dimension, options).matrix(points[i][None], points)[0]
 
-    def through_R(sensitivity: Callable[[jax.Array], jax.Array]) -> jax.Array:
-        rows = map_rows(lambda i: slopes_of(smoothed_row, i)[1] @ sensitivity(i), indices, n)
-        return jnp.sum(rows, axis=0)
-
     (embedding, log_volume), (embedding_slopes, log_volume_slopes) = map_rows(
         lambda i: slopes_of(pushforward_row, i), indices, n
     )
 
     def low_rank(factor: PivotedCholesky) -> tuple[GaussianTerm, jax.Array, jax.Array]:
         term, V = gaussian_term.low_rank(embedding, factor, noise_variance)
-        sensitivity = gaussian_term.low_rank_sensitivity(term.weights, V, noise_variance)
+        W = interpolation(factor)
+        SW = gaussian_term.low_rank_sensitivity(term.weights, V, noise_variance, W)
+        pivots = factor.pivots
+        # R = W' R[pivots] to the tolerance, so dR = W' dR[pivots] + its transpose - W' dR[pivots,
+        # pivots] W: the slopes need as many rows of dR as R has rank.
+        coefficients = (2.0 * SW).at[:, pivots].add(-SW @ W.T)
+        rows = jax.vmap(lambda i: slopes_of(smoothed_row, i)[1], out_axes=1)(pivots)
+        slopes = jnp.sum(rows * coefficients, axis=(1, 2))
         inverse_trace = (n - jnp.sum(V**2)) / noise_variance
-        trace = 0.5 * (term.weights @ term.weights - inverse_trace)
-        return term, through_R(sensitivity), trace
+        return term, slopes, 0.5 * (term.weights @ term.weights - inverse_trace)
 
     def dense(R: jax.Array) -> tuple[GaussianTerm, jax.Array, jax.Array]:
         term, sensitivity = gaussian_term.dense_with_sensitivity(embedding, R, noise_variance)
-        return term, through_R(lambda i: sensitivity[i]), jnp.trace(sensitivity)
+        slopes = map_rows(lambda i: slopes_of(smoothed_row, i)[1] @ sensitivity[i], indices, n)
+        return term, jnp.sum(slopes, axis=0), jnp.trace(sensitivity)
 
     (value, weights), slopes, noise_slope = _with_low_rank(
         points, shape, noise_variance, options, low_rank, dense

@@ -12,12 +12,16 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.scipy.linalg import solve_triangular
+
+_State = tuple[jax.Array, jax.Array, jax.Array, jax.Array]
 
 
 class PivotedCholesky(NamedTuple):
     """``matrix = factor.T @ factor + remainder`` with a positive semi-definite remainder."""
 
     factor: jax.Array  # (max_rank, n), rows beyond ``rank`` are zero
+    pivots: jax.Array  # (max_rank,), index of the pivot of each row, 0 beyond ``rank``
     rank: jax.Array  # ()
     remainder: jax.Array  # (), trace of the remainder
 
@@ -42,22 +46,37 @@ def pivoted_cholesky(
     n = diagonal.shape[0]
     hopeless = 0.5 * jnp.sum(diagonal)
 
-    def unfinished(state: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
-        rank, _, left = state
+    def unfinished(state: _State) -> jax.Array:
+        rank, _, _, left = state
         trace = jnp.sum(left)
         halfway_without_hope = (2 * rank >= max_rank) & (trace > hopeless)
         return (rank < max_rank) & (trace > tolerance) & ~halfway_without_hope
 
-    def add_pivot(
-        state: tuple[jax.Array, jax.Array, jax.Array],
-    ) -> tuple[jax.Array, jax.Array, jax.Array]:
-        rank, factor, left = state
+    def add_pivot(state: _State) -> _State:
+        rank, factor, pivots, left = state
         pivot = jnp.argmax(left)
         new = (row(pivot) - factor[:, pivot] @ factor) / jnp.sqrt(left[pivot])
         # Rounding can leave a small negative remainder; it is zero in exact arithmetic.
         left = jnp.maximum(left - new**2, 0.0).at[pivot].set(0.0)
-        return rank + 1, factor.at[rank].set(new), left
+        return rank + 1, factor.at[rank].set(new), pivots.at[rank].set(pivot), left
 
-    start = (jnp.zeros((), dtype=int), jnp.zeros((max_rank, n), diagonal.dtype), diagonal)
-    rank, factor, left = jax.lax.while_loop(unfinished, add_pivot, start)
-    return PivotedCholesky(factor, rank, jnp.sum(left))
+    start = (
+        jnp.zeros((), dtype=int),
+        jnp.zeros((max_rank, n), diagonal.dtype),
+        jnp.zeros(max_rank, dtype=int),
+        diagonal,
+    )
+    rank, factor, pivots, left = jax.lax.while_loop(unfinished, add_pivot, start)
+    return PivotedCholesky(factor, pivots, rank, jnp.sum(left))
+
+
+def interpolation(factorisation: PivotedCholesky) -> jax.Array:
+    """Weights W' (max_rank, n) with ``matrix = W matrix[pivots]``, up to the remainder.
+
+    They are ``matrix[pivots, pivots]^-1 matrix[pivots]``, formed without that ill-conditioned
+    inverse; rows beyond the rank are zero.
+    """
+    factor, pivots, rank, _ = factorisation
+    used = jnp.arange(len(pivots)) < rank
+    corner = jnp.where(used[:, None] & used, factor[:, pivots], 0.0) + jnp.diag(1.0 * ~used)
+    return solve_triangular(corner, factor, lower=False)

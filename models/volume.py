@@ -40,8 +40,8 @@ def pushforward(x: jax.Array, points: jax.Array, kernel: Kernel) -> Pushforward:
     # Any finite constant may be taken out; without a gradient of its own it cancels exactly.
     largest = jax.lax.stop_gradient(jnp.where(jnp.isfinite(largest), largest, 0.0))
     weight = jnp.where(tied, 0.0, jnp.exp(jnp.where(tied, 0.0, log_scale - largest)))
-    at_ties = jnp.where(tied, jnp.exp(jnp.where(tied, log_scale, 0.0)) * value, 0.0)
-    embedding = (jnp.sum(at_ties) + jnp.exp(largest) * jnp.sum(weight * value)) / n
+    itself = kernel.matrix(x[None], x[None])[0, 0]
+    embedding = (jnp.sum(tied) * itself + jnp.exp(largest) * jnp.sum(weight * value)) / n
     slope = jnp.sum(weight * gradient, axis=1)
     squared = jnp.sum(slope**2)
     nonzero = squared > 0.0

@@ -43,10 +43,12 @@ def _alike(first: jax.Array, second: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def quadratic_form(matrix: jax.Array, vectors: jax.Array) -> jax.Array:
+    """V' matrix v for vectors (D, ...)."""
     return (vectors * apply(matrix, vectors)).sum(0)
 
 
 def phase_of(frequency: jax.Array, vectors: jax.Array) -> jax.Array:
+    """2 pi frequency' v for vectors (D, ...)."""
     return 2.0 * math.pi * jnp.tensordot(frequency, vectors, 1)
 
 
@@ -81,7 +83,7 @@ def multiply(a: Components, b: Components) -> Components:
 
 
 def accumulate(part: Callable[[Any], Any], parts: Any, start: Any) -> Any:
-    """Start + sum_q part(parts_q), each term recomputed in the backward pass."""
+    """The sum of part(parts_q) and ``start``, each term recomputed in the backward pass."""
 
     @jax.checkpoint
     def step(total: Any, one: Any) -> tuple[Any, None]:

@@ -25,7 +25,8 @@ class GaussianFamily(Stationary):
 
     def at(self, delta: jax.Array) -> Terms:
         """The terms as a function of the differences (D, n, m)."""
-        return component_terms(self.components(delta.shape[0]), delta)
+        terms: Terms = component_terms(self.components(delta.shape[0]), delta)
+        return terms
 
     def smooth(self, measure: Measure, dimension: int) -> Covariance:
         """In closed form for every measure, pair by pair of components."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import operator
 
 import jax
 import jax.numpy as jnp
@@ -32,13 +33,14 @@ def parallel(a: jax.Array, total: jax.Array, b: jax.Array) -> jax.Array:
 
 
 def log_determinant(matrix: jax.Array) -> jax.Array:
+    """The logarithm of its determinant."""
     if matrix.ndim == 1:
         return jnp.log(matrix).sum()
     return 2.0 * jnp.log(jnp.diagonal(jnp.linalg.cholesky(matrix))).sum()
 
 
 def convolve(components: Components) -> Components:
-    """Int k(x - u) k(u - y) du as components of x - y.
+    """The integral of k(x - u) k(u - y) over u, as components of x - y.
 
     Components (A, f) and (B, g) with P = A + B give the weight ``sqrt((2 pi)^D / |P|)``, precision
     ``(A^-1 + B^-1)^-1`` and frequencies ``B P^-1 f + A P^-1 g`` and ``B P^-1 f - A P^-1 g``, damped
@@ -153,11 +155,8 @@ def _gaussian_matrix(
 
     def part(pair: dict[str, jax.Array]) -> jax.Array:
         middle = apply(pair["x"], x) + apply(pair["y"], y)
-        log = (
-            pair["log"]
-            - 0.5 * quadratic_form(pair["apart"], delta)
-            - 0.5 * quadratic_form(pair["away"], middle)
-        )
+        squares = quadratic_form(pair["apart"], delta) + quadratic_form(pair["away"], middle)
+        log = pair["log"] - 0.5 * squares
         if "plus" not in pair:
             return jnp.exp(log)
         first = phase_of(pair["f delta"], delta) + phase_of(pair["f x"], x)
@@ -167,8 +166,8 @@ def _gaussian_matrix(
 
     count = len(components.log_weight)
     i, j = (index.ravel() for index in np.indices((count, count)))
-    take = lambda index: jax.tree.map(lambda leaf: leaf[index], components)  # noqa: E731
-    pairs = jax.vmap(prepare)(take(i), take(j))
+    first, second = (jax.tree.map(operator.itemgetter(index), components) for index in (i, j))
+    pairs = jax.vmap(prepare)(first, second)
     total: jax.Array = accumulate(part, pairs, jnp.zeros(delta.shape[1:]))
     return total
 

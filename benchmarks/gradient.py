@@ -1,0 +1,176 @@
+"""Milliseconds per value and gradient of the log marginal likelihood, BKE (13).
+
+Sides, all in this process and in turn, so that a change of the machine's speed meets all of them:
+
+- ``bke auto``, ``bke dense``: this package, by its two likelihood routes;
+- ``plain``: ``plain_model.py``, reverse mode through the Cholesky factor;
+- ``potrf+potri``: LAPACK's Cholesky factor and inverse of R + sigma^2 I alone, which a dense
+  gradient cannot do without. What it leaves out: building K and R, and the weights.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import plain_model
+import report
+from bke.inference.samples import normal_laplace
+from bke.models import SquaredExponential, log_marginal_likelihood
+from scipy.linalg.lapack import dpotrf, dpotri
+from threadpoolctl import threadpool_limits
+
+LIMIT = "potrf+potri"
+NOISE_VARIANCE = 0.1
+#: Threads of the BLAS library: 1, as ``fit`` sets for its chains, or as many as it takes.
+THREADS: Mapping[str, int | None] = {"one": 1, "all": None}
+
+Call = Callable[[], Any]
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[300, 600, 1200, 2400])
+    parser.add_argument("--lengthscales", type=float, nargs="+", default=[0.5, 3.0])
+    parser.add_argument(
+        "--seconds", type=float, default=10.0, help="per size, lengthscale and number of threads"
+    )
+    parser.add_argument("--min-rounds", type=int, default=7, help="even where that takes longer")
+    parser.add_argument("--results", type=Path, help="folder of the results")
+    parser.add_argument("--quick", action="store_true", help="a check that it runs, not a result")
+    options = parser.parse_args()
+    if any(n % 6 for n in options.sizes):
+        parser.error("--sizes must be multiples of 6: the built-in data have six components")
+    if options.quick:
+        options.sizes, options.seconds, options.min_rounds = [120, 300], 0.5, 3
+    jax.config.update("jax_enable_x64", True)
+    info, folder = report.start(options.results)
+    rows = []
+    for n in options.sizes:
+        x = np.concatenate(normal_laplace(seed=0, per_component=n // 6))
+        for lengthscale in options.lengthscales:
+            sides = gradients(x, lengthscale)
+            check_agreement(sides)
+            calls = {**sides, LIMIT: lapack(x, lengthscale)}
+            for threads, limit in THREADS.items():
+                with threadpool_limits(limit, "blas") if limit else contextlib.nullcontext():
+                    times = interleaved(calls, options.seconds, options.min_rounds)
+                rows += summary(times, {"n": n, "l": lengthscale, "BLAS threads": threads})
+                done = ", ".join(
+                    f"{r['side']} {r['median ms']:.3g} ms" for r in rows[-len(calls) :]
+                )
+                print(f"n {n}, l {lengthscale:g}, BLAS threads {threads}: {done}", flush=True)
+    name = "gradient-quick" if options.quick else "gradient"
+    explanation = (
+        f"Milliseconds per value and gradient of BKE (13). Ratios are medians over the median of "
+        f"`{LIMIT}` in the same rounds. `CPU ms` adds up the cores: it is what a chain costs while "
+        "other chains keep the other cores busy."
+    )
+    text = f"{explanation}\n\n{report.table(rows)}"
+    report.save(folder, name, "Value and gradient", info, text, {"rows": rows})
+
+
+def gradients(x: np.ndarray, lengthscale: float) -> dict[str, Call]:
+    """Compiled value-and-gradient functions of the sides that have one, (n, 1) data in place."""
+    points, scale = jnp.asarray(x), jnp.asarray(lengthscale)
+
+    def package(likelihood: str) -> Call:
+        def value(scale: jax.Array, points: jax.Array) -> jax.Array:
+            return log_marginal_likelihood(
+                points,
+                SquaredExponential(scale),
+                noise_variance=NOISE_VARIANCE,
+                likelihood=likelihood,
+            )
+
+        compiled = jax.jit(jax.value_and_grad(value))
+        return lambda: jax.block_until_ready(compiled(scale, points))
+
+    plain = jax.jit(jax.value_and_grad(plain_model.log_marginal_likelihood))
+    return {
+        "bke auto": package("auto"),
+        "bke dense": package("dense"),
+        "plain": lambda: jax.block_until_ready(plain(scale, points[:, 0], NOISE_VARIANCE)),
+    }
+
+
+def check_agreement(sides: Mapping[str, Call]) -> None:
+    """All sides compute the same number, or the comparison means nothing."""
+    value, slope = sides["plain"]()
+    for side, call in sides.items():
+        np.testing.assert_allclose(call()[0], value, rtol=1e-8, err_msg=f"value of {side}")
+        np.testing.assert_allclose(
+            call()[1], slope, rtol=1e-6, atol=1e-6, err_msg=f"gradient of {side}"
+        )
+
+
+def lapack(x: np.ndarray, lengthscale: float) -> Call:
+    """Factor and inverse of R + sigma^2 I, overwriting a copy made outside the clock."""
+    R = np.exp(-((x - x.T) ** 2) / (4 * lengthscale**2))
+    covariance = np.asfortranarray(R + NOISE_VARIANCE * np.eye(len(x)))
+    work = np.empty_like(covariance, order="F")
+
+    def call() -> np.ndarray:
+        factor, failed = dpotrf(work, lower=1, clean=0, overwrite_a=1)
+        inverse, failed_too = dpotri(factor, lower=1, overwrite_c=1)
+        assert failed == failed_too == 0
+        assert np.shares_memory(inverse, work), "LAPACK worked on a copy, which costs time"
+        return inverse
+
+    call.prepare = lambda: np.copyto(work, covariance)  # type: ignore[attr-defined]
+    return call
+
+
+def interleaved(
+    calls: Mapping[str, Call], seconds: float, min_rounds: int
+) -> dict[str, list[tuple[float, float]]]:
+    """(elapsed, processor) seconds of every call, one after the other, round by round."""
+    times: dict[str, list[tuple[float, float]]] = {side: [] for side in calls}
+    begin = time.perf_counter()
+    done = -1  # the first round warms up and does not count
+    while done < min_rounds or time.perf_counter() - begin < seconds:
+        for side, call in calls.items():
+            getattr(call, "prepare", lambda: None)()
+            elapsed, processor = time.perf_counter(), time.process_time()
+            call()
+            elapsed, processor = time.perf_counter() - elapsed, time.process_time() - processor
+            if done >= 0:
+                times[side].append((elapsed, processor))
+        done += 1
+    return times
+
+
+def summary(
+    times: Mapping[str, list[tuple[float, float]]], labels: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """One row per side, in milliseconds."""
+    milliseconds = {side: 1e3 * np.array(values) for side, values in times.items()}
+    limit = np.median(milliseconds[LIMIT], axis=0)
+    rows = []
+    for side, values in milliseconds.items():
+        median = np.median(values, axis=0)
+        rows.append(
+            {
+                **labels,
+                "side": side,
+                "median ms": float(median[0]),
+                "min ms": float(values[:, 0].min()),
+                f"over {LIMIT}": float(median[0] / limit[0]),
+                "CPU ms": float(median[1]),
+                f"CPU over {LIMIT}": float(median[1] / limit[1]),
+                "rounds": len(values),
+            }
+        )
+    return rows
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""What the benchmarks share: what the machine is, tables, and files of results."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import json
+import os
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from threadpoolctl import threadpool_info
+
+RESULTS = Path(__file__).parent / "results"
+PACKAGES = ("bke", "jax", "jaxlib", "numpyro", "numpy", "scipy", "arviz-stats", "pystan")
+#: A one-minute load average above this means that other programs hold the cores.
+BUSY = 0.5
+
+
+def machine() -> dict[str, Any]:
+    """The processor, its cores and load now, and the versions of what computes."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    versions = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return {
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "processor": _processor(),
+        "cores": len(affinity(0)) if affinity else os.cpu_count(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "blas": sorted(
+            {
+                f"{library['internal_api']} {library['version']}"
+                for library in threadpool_info()
+                if library["user_api"] == "blas"
+            }
+        ),
+        "load_average": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+        "versions": versions,
+    }
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def busy_warning(info: Mapping[str, Any]) -> str | None:
+    """A sentence where the machine was not quiet at the start."""
+    load = info["load_average"]
+    if load is None or load <= BUSY:
+        return None
+    return (
+        f"The load average was {load} at the start, above {BUSY}: other programs held the cores, "
+        "so these times are too long and their ratios unreliable. Run it again on a quiet machine."
+    )
+
+
+def start(results: Path | None) -> tuple[dict[str, Any], Path]:
+    """Machine information, with a warning if it is busy, and the folder of results, made."""
+    folder = results or RESULTS
+    folder.mkdir(parents=True, exist_ok=True)
+    info = machine()
+    print(machine_sentence(info))
+    if warning := busy_warning(info):
+        print(f"WARNING: {warning}", file=sys.stderr)
+    return info, folder
+
+
+def machine_sentence(info: Mapping[str, Any]) -> str:
+    """The machine in words."""
+    versions = ", ".join(f"{name} {version}" for name, version in info["versions"].items())
+    blas = ", ".join(info["blas"]) or "unknown"
+    load = info["load_average"]
+    load = "" if load is None else f"load average at the start {load}; "
+    return (
+        f"{info['processor']}, {info['cores']} cores, {info['system']}; {versions}; BLAS {blas}; "
+        f"{load}{info['date']}."
+    )
+
+
+def write_report(
+    name: str, title: str, rows: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]
+) -> None:
+    """Table and settings of a benchmark that measures something other than time."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    chosen = ", ".join(f"{key} {value}" for key, value in settings.items())
+    info = {**machine(), "load_average": None}
+    text = f"Settings: {chosen}.\n\n{table(rows)}"
+    save(RESULTS, name, title, info, text, {"settings": dict(settings), "rows": list(rows)})
+
+
+def cell(value: Any) -> str:
+    """A number with as many digits as mean something, a dash for what is not known."""
+    if value is None:
+        return "-"
+    if not isinstance(value, float):
+        return str(value)
+    if value != value:
+        return "nan"
+    if abs(value) >= 100:
+        return f"{value:.0f}"
+    return f"{value:.3g}"
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows of one set of keys as a Markdown table, readable as plain text too."""
+    head = list(rows[0])
+    body = [[cell(row[key]) for key in head] for row in rows]
+    widths = [max(3, *(len(line[i]) for line in [head, *body])) for i in range(len(head))]
+    text = [all(isinstance(row[key], str) for row in rows) for key in head]
+
+    def line(cells: Sequence[str]) -> str:
+        padded = (
+            cell.ljust(width) if left else cell.rjust(width)
+            for cell, width, left in zip(cells, widths, text, strict=True)
+        )
+        return f"| {' | '.join(padded)} |"
+
+    rule = (
+        "-" * width if left else "-" * (width - 1) + ":"
+        for width, left in zip(widths, text, strict=True)
+    )
+    return "\n".join([line(head), f"| {' | '.join(rule)} |", *map(line, body)])
+
+
+def save(
+    folder: Path, name: str, title: str, info: Mapping[str, Any], text: str, data: Mapping[str, Any]
+) -> None:
+    """Write ``name``.md and ``name``.json and print what the first says."""
+    warning = busy_warning(info)
+    parts = [f"# {title}", machine_sentence(info), *([f"**{warning}**"] if warning else []), text]
+    print("\n" + text)
+    (folder / f"{name}.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    content = json.dumps({"machine": info, **data}, indent=1)
+    (folder / f"{name}.json").write_text(content + "\n", encoding="utf-8")
+    print(f"\nWritten: {folder / name}.md and .json")

@@ -1,0 +1,173 @@
+"""Inputs and output places of the commands, checked before anything is computed."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..checks import as_pair, as_sample, check_memory, check_output_folder, check_positive
+from ..errors import InputError
+from ..read import Sample, read_sample
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+#: n x n matrices that one thread of the witness holds at once.
+WITNESS_MATRICES = 6
+
+
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    """Two samples with the same columns, and what there is to say about them."""
+
+    P: np.ndarray  # (n, D)
+    Q: np.ndarray  # (m, D)
+    columns: tuple[str, ...]
+    sources: dict[str, str]  # for the summary
+    notes: tuple[str, ...] = ()
+
+    @property
+    def pooled(self) -> np.ndarray:
+        """Both samples, P first."""
+        return np.concatenate([self.P, self.Q])
+
+
+def built_in_pair() -> Pair:
+    """The data of BKE Figure 3."""
+    from ..samples import normal_laplace
+
+    P, Q = normal_laplace()
+    note = (
+        f"No files given: the built-in data of BKE Figure 3, {len(P)} draws of a mixture of normal "
+        f"distributions (P) and {len(Q)} of a mixture of Laplace distributions (Q)."
+    )
+    return Pair(
+        P, Q, ("x",), {"P": "built-in normal mixture", "Q": "built-in Laplace mixture"}, (note,)
+    )
+
+
+def read_pair(path_P: Path, path_Q: Path, columns: Sequence[str] | None) -> Pair:
+    """The samples of two files.
+
+    Raises:
+        InputError: one sentence that names the file.
+    """
+    first, second = (_checked(read_sample(path, columns=columns)) for path in (path_P, path_Q))
+    P, Q = as_pair(first.values, second.values)
+    _check_names(first, second)
+    notes = []
+    if first.columns != second.columns:
+        notes.append(
+            f"The columns have different names in the two files and are matched by position: "
+            f"{', '.join(first.columns)} in P, {', '.join(second.columns)} in Q."
+        )
+    sources = {"P": str(path_P), "Q": str(path_Q)}
+    return Pair(P, Q, first.columns, sources, tuple(notes))
+
+
+def read_pooled(paths: Sequence[Path], columns: Sequence[str] | None) -> Sample:
+    """The rows of all files, in their order.
+
+    Raises:
+        InputError: one sentence that names the file.
+    """
+    samples = [read_sample(path, columns=columns) for path in paths]
+    for other in samples[1:]:
+        if len(other.columns) != len(samples[0].columns):
+            raise InputError(
+                f"{other.path} has {len(other.columns)} columns and {samples[0].path} has "
+                f"{len(samples[0].columns)}, where the same number is needed"
+            )
+        _check_names(samples[0], other)
+    pooled = np.concatenate([sample.values for sample in samples])
+    name = str(paths[0]) if len(paths) == 1 else "the union of the files"
+    return _checked(dataclasses.replace(samples[0], values=pooled), name)
+
+
+def read_points(
+    path: Path | None, columns: Sequence[str] | None, names: Sequence[str]
+) -> np.ndarray | None:
+    """The points of ``--at``, (k, D)."""
+    if path is None:
+        return None
+    points = read_sample(path, columns=columns)
+    if len(points.columns) != len(names):
+        raise InputError(
+            f"{path} has {len(points.columns)} columns, but the samples have {len(names)}"
+        )
+    return points.values
+
+
+def _checked(sample: Sample, name: str | None = None) -> Sample:
+    """``sample``, refused where nothing can be learned from it; messages name file and column."""
+    import pandas as pd  # gives the check the names of the columns
+
+    as_sample(pd.DataFrame(sample.values, columns=list(sample.columns)), name or str(sample.path))
+    return sample
+
+
+def _check_names(first: Sample, second: Sample) -> None:
+    """Refuse columns that seem to be in different orders."""
+    both = zip(first.columns, second.columns, strict=True)
+    if any(a != b and a in second.columns for a, b in both):
+        raise InputError(
+            f"{first.path} has the columns {', '.join(first.columns)} and {second.path} has "
+            f"{', '.join(second.columns)}: give them in one order with --columns"
+        )
+
+
+def check_witness(pair: Pair, points: np.ndarray | None, noise: str | float, level: float) -> None:
+    """Refuse options that the witness cannot be drawn with."""
+    from ..machine import cores
+
+    if not isinstance(noise, str):
+        check_positive(noise, "--noise")
+    if not (math.isfinite(level) and 0 < level < 1):
+        raise InputError(f"--level must be between 0 and 1, and is {level}")
+    largest = max(len(pair.P), len(pair.Q), 0 if points is None else len(points))
+    check_memory(largest, len(pair.columns), matrices=WITNESS_MATRICES * cores())
+
+
+def notes_on(run: xr.DataTree, pair: Pair) -> list[str]:
+    """Remarks on samples that are given for a run made earlier."""
+    fitted, given = run["observed_data"]["X"].values, pair.pooled
+    if fitted.shape == given.shape and np.array_equal(_ordered(fitted), _ordered(given)):
+        return []
+    return [
+        "P and Q together are not the rows that this run was fitted to, so the lengthscale was "
+        "learned from other data."
+    ]
+
+
+def _ordered(X: np.ndarray) -> np.ndarray:
+    return X[np.lexsort(X.T)]
+
+
+@contextlib.contextmanager
+def output_folder(folder: Path | None, files: Sequence[str]) -> Iterator[None]:
+    """Make sure that ``files`` can be written; on failure leave no empty folder that was made here.
+
+    Raises:
+        InputError: they cannot.
+    """
+    if folder is None:
+        yield
+        return
+    missing = [step for step in (folder, *folder.parents) if not step.exists()]
+    check_output_folder(folder)
+    try:
+        for name in files:
+            if (folder / name).is_dir():
+                raise InputError(f"{folder / name} is a folder, so no file can be written there")
+        yield
+    except BaseException:
+        for step in missing:
+            with contextlib.suppress(OSError):  # not empty: something was written
+                step.rmdir()
+        raise

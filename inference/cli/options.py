@@ -1,0 +1,301 @@
+"""The options, each declared once and the same in every command that has it."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import typer
+
+if TYPE_CHECKING:
+    import numpyro.distributions as dist
+    from bke.models.kernels import Kernel
+
+DATA = "The samples"
+MODEL = "Model"
+SAMPLER = "Sampler"
+WITNESS = "Witness"
+OUTPUT = "Output"
+
+
+class KernelName(enum.StrEnum):
+    """Kernels of the command line."""
+
+    se = "se"
+    matern12 = "matern12"
+    matern32 = "matern32"
+    matern52 = "matern52"
+    laplace = "laplace"
+    rq = "rq"
+
+
+#: Each one's class in bke.models and the parameters it is built with.
+KERNELS: dict[KernelName, tuple[str, dict[str, float]]] = {
+    KernelName.se: ("SquaredExponential", {}),
+    KernelName.matern12: ("Matern", {"nu": 0.5}),
+    KernelName.matern32: ("Matern", {"nu": 1.5}),
+    KernelName.matern52: ("Matern", {"nu": 2.5}),
+    KernelName.laplace: ("Laplace", {}),
+    KernelName.rq: ("RationalQuadratic", {}),
+}
+
+
+class MeasureName(enum.StrEnum):
+    """Measures of the smoothed kernel."""
+
+    unit = "unit"
+    lebesgue = "lebesgue"
+
+
+class ScaleName(enum.StrEnum):
+    """What the prior's unit is."""
+
+    column = "column"
+    pooled = "pooled"
+    none = "none"
+
+
+@dataclasses.dataclass(frozen=True)
+class FitOptions:
+    """What ``fit`` is told, as given on the command line."""
+
+    kernel: KernelName
+    ard: bool
+    prior_shape: float
+    prior_rate: float
+    noise_variance: float
+    measure: MeasureName
+    scale: ScaleName
+    dither: str | float | None
+    chains: int
+    warmup: int
+    draws: int
+    seed: int
+
+    def check(self) -> None:
+        """Refuse numbers that make no sense; ``fit`` checks the others before it computes."""
+        from ..checks import check_positive
+
+        check_positive(self.prior_shape, "--prior-shape")
+        check_positive(self.prior_rate, "--prior-rate")
+        check_positive(self.noise_variance, "--noise-variance")
+
+    def build_kernel(self) -> Kernel:
+        """The kernel whose lengthscale becomes random."""
+        import bke.models as models
+
+        name, parameters = KERNELS[self.kernel]
+        kernel: Kernel = getattr(models, name)(**parameters)
+        return kernel
+
+    def build_prior(self, dimension: int) -> dist.Distribution:
+        """Gamma(shape, rate); with ARD and several columns one lengthscale for each."""
+        import numpyro.distributions as dist
+
+        prior = dist.Gamma(self.prior_shape, self.prior_rate)
+        return prior.expand([dimension]) if self.ard and dimension > 1 else prior
+
+    def arguments(self, dimension: int) -> dict[str, Any]:
+        """Keyword arguments of ``bke.inference.fit``."""
+        return {
+            "kernel": self.build_kernel(),
+            "prior": self.build_prior(dimension),
+            "noise_variance": self.noise_variance,
+            "measure": self.measure.value,
+            "scale": None if self.scale is ScaleName.none else self.scale.value,
+            "dither": self.dither,
+            "chains": self.chains,
+            "warmup": self.warmup,
+            "draws": self.draws,
+            "seed": self.seed,
+        }
+
+
+def _word_or_number(text: str, option: str, words: dict[str, Any]) -> Any:
+    """What one of ``words`` stands for, or a number."""
+    if text.lower() in words:
+        return words[text.lower()]
+    try:
+        return float(text)
+    except ValueError:
+        choices = ", ".join(map(repr, words))
+        raise typer.BadParameter(
+            f"{text!r} is not {choices} or a number.", param_hint=option
+        ) from None
+
+
+def parse_dither(text: str, option: str) -> str | float | None:
+    """``auto``, ``none`` or a rounding unit."""
+    value: str | float | None = _word_or_number(text, option, {"auto": "auto", "none": None})
+    return value
+
+
+def parse_noise(text: str, option: str) -> str | float:
+    """``clt`` or a variance."""
+    value: str | float = _word_or_number(text, option, {"clt": "clt"})
+    return value
+
+
+def parse_columns(text: str | None) -> list[str] | None:
+    """``a,b`` as a list; a comma inside a name cannot be written."""
+    return None if text is None else [part.strip() for part in text.split(",")]
+
+
+ColumnsOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--columns",
+        metavar="A,B,...",
+        rich_help_panel=DATA,
+        help="Columns to use, by name or by number counted from 0. Default: all.",
+    ),
+]
+KernelOption: TypeAlias = Annotated[
+    KernelName,
+    typer.Option(
+        "--kernel",
+        rich_help_panel=MODEL,
+        help="Kernel: squared exponential, Matérn of smoothness 1/2, 3/2 or 5/2, Laplace, "
+        "rational quadratic (alpha 1).",
+    ),
+]
+ArdOption: TypeAlias = Annotated[
+    bool,
+    typer.Option("--ard", rich_help_panel=MODEL, help="One lengthscale per column."),
+]
+PriorShapeOption: TypeAlias = Annotated[
+    float,
+    typer.Option(
+        "--prior-shape", rich_help_panel=MODEL, help="Shape of the Gamma prior of a lengthscale."
+    ),
+]
+PriorRateOption: TypeAlias = Annotated[
+    float,
+    typer.Option(
+        "--prior-rate", rich_help_panel=MODEL, help="Rate of the Gamma prior of a lengthscale."
+    ),
+]
+NoiseVarianceOption: TypeAlias = Annotated[
+    float,
+    typer.Option(
+        "--noise-variance",
+        rich_help_panel=MODEL,
+        help="Noise variance sigma^2 of the embedding while the lengthscale is learned.",
+    ),
+]
+MeasureOption: TypeAlias = Annotated[
+    MeasureName,
+    typer.Option("--measure", rich_help_panel=MODEL, help="Measure of the smoothed kernel."),
+]
+ScaleOption: TypeAlias = Annotated[
+    ScaleName | None,
+    typer.Option(
+        "--scale",
+        rich_help_panel=MODEL,
+        show_default="column; none for the built-in data",
+        help="Unit of the prior: the standard deviation of each column, one for all columns, or "
+        "none (the units of the data).",
+    ),
+]
+DitherOption: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--dither",
+        metavar="auto|none|UNIT",
+        rich_help_panel=MODEL,
+        help="Rounded data: add noise within the rounding unit where it is needed, refuse such "
+        "data, or give the unit.",
+    ),
+]
+ChainsOption: TypeAlias = Annotated[
+    int, typer.Option("--chains", rich_help_panel=SAMPLER, help="Number of chains, 1 to 1000.")
+]
+WarmupOption: TypeAlias = Annotated[
+    int,
+    typer.Option(
+        "--warmup", rich_help_panel=SAMPLER, help="Warmup iterations of a chain, at least 20."
+    ),
+]
+DrawsOption: TypeAlias = Annotated[
+    int,
+    typer.Option(
+        "--draws", rich_help_panel=SAMPLER, help="Draws of a chain after warmup, at least 4."
+    ),
+]
+SeedOption: TypeAlias = Annotated[
+    int,
+    typer.Option(
+        "--seed",
+        rich_help_panel=SAMPLER,
+        help="Seed of every random number (the built-in data stay the same).",
+    ),
+]
+NoiseOption: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--noise",
+        metavar="clt|VARIANCE",
+        rich_help_panel=WITNESS,
+        help="Noise of the embedding: its sampling covariance by the central limit theorem, or a "
+        "variance (the paper's is 0.1; its bands never exclude zero).",
+    ),
+]
+LevelOption: TypeAlias = Annotated[
+    float,
+    typer.Option(
+        "--level",
+        rich_help_panel=WITNESS,
+        help="Posterior probability inside the band at each point, between 0 and 1.",
+    ),
+]
+AtOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--at",
+        metavar="FILE",
+        rich_help_panel=WITNESS,
+        help="Points of evaluation, a file like the samples. Default: a line (one column), a mesh "
+        "(two), the data (more).",
+    ),
+]
+OutFolderOption: TypeAlias = Annotated[
+    Path,
+    typer.Option(
+        "--out",
+        metavar="DIR",
+        rich_help_panel=OUTPUT,
+        help="Folder of the files; created if need be, files of an earlier run are replaced.",
+    ),
+]
+OutFileOption: TypeAlias = Annotated[
+    Path,
+    typer.Option(
+        "--out",
+        metavar="FILE",
+        rich_help_panel=OUTPUT,
+        help="The NetCDF file; its folder is created if need be.",
+    ),
+]
+JsonOption: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--json",
+        rich_help_panel=OUTPUT,
+        help="Print the summary as JSON on standard output, everything else on standard error.",
+    ),
+]
+QuietOption: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--quiet",
+        rich_help_panel=OUTPUT,
+        help="Show no progress (with --json: print nothing but JSON and a warning of several "
+        "modes).",
+    ),
+]
+DebugOption: TypeAlias = Annotated[
+    bool,
+    typer.Option("--debug", rich_help_panel=OUTPUT, help="Show the Python traceback of an error."),
+]

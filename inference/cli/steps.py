@@ -1,0 +1,172 @@
+"""The steps that commands are made of: fit, diagnose, witness, pictures, summary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from ..errors import InputError
+from ..write import atomic_path
+from .inputs import Pair
+from .options import FitOptions
+from .terminal import Terminal
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from bke.inference import Diagnosis
+    from matplotlib.figure import Figure
+
+DPI = 150
+RUN, WITNESS, SUMMARY = "run.nc", "witness.nc", "summary.json"
+#: What each command writes.
+DIAGNOSE_FILES = ("trace.png", "rank.png", "profile.png", SUMMARY)
+WITNESS_FILES = (WITNESS, "samples.png", "witness.png", SUMMARY)
+RUN_FILES = (RUN, *DIAGNOSE_FILES, *WITNESS_FILES)
+
+Summary: TypeAlias = dict[str, Any]
+Pictures: TypeAlias = "list[tuple[str, Callable[[], Figure]]]"
+
+
+def fit_and_save(
+    data: np.ndarray, columns: Sequence[str], options: FitOptions, path: Path, terminal: Terminal
+) -> xr.DataTree:
+    """Sample the posterior, with progress, and save the run at once."""
+    with terminal.step("fit", "fit", spinner=False):
+        from bke.inference import fit, save_run
+
+        run = fit(
+            data,
+            columns=list(columns),
+            progress=terminal.progress,
+            **options.arguments(data.shape[1]),
+        )
+        save_run(run, path)
+    return run
+
+
+def load(path: Path, terminal: Terminal) -> xr.DataTree:
+    """A run made earlier."""
+    with terminal.step("load", "reading the run"):
+        from bke.inference import load_run
+
+        return load_run(path)
+
+
+def diagnose_and_print(run: xr.DataTree, terminal: Terminal) -> tuple[Diagnosis, Summary]:
+    """The diagnosis and the summary of the run."""
+    with terminal.step("diagnose", "looking for modes"):
+        from bke.inference import diagnose
+
+        from ..report import run_summary
+
+        diagnosis = diagnose(run)
+        summary = run_summary(run, diagnosis)
+    terminal.settings(summary["settings"])
+    terminal.diagnosis(str(diagnosis), summary["diagnosis"])
+    terminal.posterior(summary["posterior"])
+    return diagnosis, summary
+
+
+def witness_and_save(
+    run: xr.DataTree,
+    diagnosis: Diagnosis,
+    pair: Pair,
+    points: np.ndarray | None,
+    *,
+    noise: str | float,
+    level: float,
+    seed: int,
+    path: Path,
+    terminal: Terminal,
+) -> tuple[xr.DataTree, Summary]:
+    """Draw the witness, save it, say where its bands exclude zero."""
+    with terminal.step("witness", "drawing the witness"):
+        from bke.inference import sample_witness
+
+        from ..report import witness_summary
+
+        witness = sample_witness(run, pair.P, pair.Q, points, noise=noise, seed=seed)
+        with atomic_path(path) as temporary:
+            witness.to_netcdf(temporary, engine="h5netcdf")
+        summary = witness_summary(witness, diagnosis.modes, level)
+    terminal.witness(summary)
+    return witness, {"witness": {"sources": pair.sources, **summary}}
+
+
+def draw_pictures(
+    folder: Path,
+    pictures: Callable[[], Pictures],
+    terminal: Terminal,
+) -> tuple[dict[str, Path], list[str]]:
+    """Save pictures as PNG; returns the files and a note for each that cannot be drawn."""
+    files: dict[str, Path] = {}
+    notes: list[str] = []
+    with terminal.step("pictures", "drawing the pictures"):
+        import matplotlib
+
+        matplotlib.use("Agg")
+        from matplotlib import pyplot as plt
+
+        for name, draw in pictures():
+            path = folder / f"{name}.png"
+            try:
+                figure = draw()
+            except InputError as error:  # the function says for which data it is not meant
+                notes.append(f"{path.name} was not drawn: {error}.")
+                continue
+            try:
+                with atomic_path(path) as temporary:
+                    figure.savefig(temporary, dpi=DPI)
+            finally:
+                plt.close(figure)
+            files[f"{name}_picture"] = path
+    terminal.notes(notes)
+    return files, notes
+
+
+def run_pictures(run: xr.DataTree) -> Pictures:
+    """Pictures of the run itself."""
+    from bke.inference import plots
+
+    pictures: Pictures = [
+        ("trace", lambda: plots.plot_trace(run)),
+        ("rank", lambda: plots.plot_rank(run)),
+    ]
+    if "profile" in run.children:  # with several hyperparameters there is none
+        pictures.append(("profile", lambda: plots.plot_profile(run)))
+    return pictures
+
+
+def pair_pictures(witness: xr.DataTree, pair: Pair, level: float) -> Pictures:
+    """Pictures of the samples and of the witness between them."""
+    from bke.inference import plots
+
+    return [
+        ("samples", lambda: plots.plot_samples(pair.P, pair.Q)),
+        ("witness", lambda: plots.plot_witness(witness, level=level, P=pair.P, Q=pair.Q)),
+    ]
+
+
+def finish(
+    findings: Summary,
+    files: Mapping[str, Path],
+    path: Path | None,
+    notes: Sequence[str],
+    terminal: Terminal,
+) -> None:
+    """Write the summary to ``path``, if any, and print what was done."""
+    written = {name: str(file) for name, file in files.items()}
+    if path is not None:
+        written["summary"] = str(path)
+    timings = terminal.all_timings()
+    summary = {**findings, "notes": list(notes), "files": written, "timings": timings}
+    if path is not None:
+        from ..report import to_json
+
+        with atomic_path(path) as temporary:
+            temporary.write_text(to_json(summary) + "\n", encoding="utf-8")
+    terminal.files(written, timings)
+    terminal.finish(summary)

@@ -1,0 +1,225 @@
+"""What is printed: progress and errors on standard error, findings on standard output."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.panel import Panel
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from ..errors import InputError, SamplingError
+
+
+@contextlib.contextmanager
+def exit_codes(debug: bool) -> Iterator[None]:
+    """Turn a failure into one sentence on standard error and exit status 1, Ctrl-C into 130."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("\nbke: interrupted", err=True)
+        raise typer.Exit(130) from None
+    except (InputError, SamplingError, ValueError, OSError, MemoryError) as error:
+        if debug:
+            raise
+        typer.echo(f"bke: {_sentence(error)}", err=True)
+        raise typer.Exit(1) from None
+    except (typer.Exit, typer.BadParameter):
+        raise
+    except Exception as error:
+        if debug:
+            raise
+        typer.echo(
+            f"bke: unexpected failure ({type(error).__name__}: {_sentence(error)}); "
+            "--debug shows where",
+            err=True,
+        )
+        raise typer.Exit(1) from None
+
+
+def _sentence(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
+class Terminal:
+    """Where one command prints: its findings, or with ``json`` only the summary."""
+
+    def __init__(self, *, json: bool, quiet: bool) -> None:
+        self.json = json
+        self.progress = not quiet
+        self.started = time.perf_counter()
+        self.timings: dict[str, float] = {}
+        # Looked up at every print, so that redirected streams are respected.
+        self._errors = Console(stderr=True, highlight=False)
+        self._findings = Console(stderr=json, highlight=False, quiet=json and quiet)
+
+    @contextlib.contextmanager
+    def step(self, name: str, doing: str, *, spinner: bool = True) -> Iterator[None]:
+        """Time a step as ``name``; show what is being done while it lasts."""
+        before = time.perf_counter()
+        with Progress(
+            SpinnerColumn(finished_text=" "),
+            TextColumn("{task.description}"),
+            TimeElapsedColumn(),
+            console=self._errors,
+            transient=True,
+            disable=not (self.progress and spinner and self._errors.is_terminal),
+        ) as shown:
+            shown.add_task(doing, total=None)
+            yield
+        self.timings[name] = round(time.perf_counter() - before, 3)
+
+    def finish(self, summary: Mapping[str, Any]) -> None:
+        """Print the summary as JSON if that was asked for."""
+        if self.json:
+            from ..report import to_json
+
+            typer.echo(to_json(summary))
+
+    def all_timings(self) -> dict[str, float]:
+        """Seconds of every step and in total."""
+        return {**self.timings, "total": round(time.perf_counter() - self.started, 3)}
+
+    def say(self, text: str = "", style: str = "") -> None:
+        """One paragraph, wrapped by the terminal."""
+        self._findings.print(Text(text, style), soft_wrap=True)
+
+    def notes(self, notes: Sequence[str]) -> None:
+        """Remarks that a reader should not miss."""
+        for note in notes:
+            self.say(note, "yellow")
+
+    def settings(self, settings: Mapping[str, Any]) -> None:
+        """The model and what was done to the data."""
+        columns = settings["columns"]
+        priors = ", ".join(_prior(name, prior) for name, prior in settings["prior"].items())
+        kernel = settings["kernel"]
+        parameters = {
+            name: value
+            for name, value in kernel.items()
+            if name != "kernel" and name not in settings["prior"]
+        }
+        fixed = "".join(f", {name} {value}" for name, value in parameters.items())
+        self.say(
+            f"{settings['rows']} rows, {_columns(columns)}; kernel {kernel['kernel']}{fixed}; "
+            f"{priors}; noise variance {_plain(settings['noise_variance'])}; "
+            f"measure {_plain(settings['measure'])}; seed {settings['seed']}"
+        )
+        scale = {name: value for name, value in settings["scale"].items() if value != 1.0}
+        if scale:
+            units = ", ".join(f"{number(value)} for {name}" for name, value in scale.items())
+            self.say(f"The prior is on the lengthscale over a unit of {units}.")
+        dither = {name: value for name, value in settings["dither"].items() if value}
+        if dither:
+            units = ", ".join(
+                f"{name} in units of {number(value)}" for name, value in dither.items()
+            )
+            self.say(
+                f"Rounded data: {units}. Uniform noise within the unit was added "
+                f"(seed {settings['dither_seed']}), since balanced neighbours make the density "
+                "exactly zero.",
+                "yellow",
+            )
+
+    def diagnosis(self, text: str, summary: Mapping[str, Any]) -> None:
+        """The printed diagnosis; its verdict in a frame, and a loud one for several modes."""
+        verdict = summary["verdict"]
+        self.say()
+        self.say(text.removesuffix(verdict).rstrip())
+        self.say()
+        if summary["multimodal"]:
+            title = f"MULTIMODAL: {len(summary['modes'])} MODES - DO NOT AVERAGE OVER THEM"
+            # A warning that --quiet does not silence.
+            console = self._errors if self.json else self._findings
+            console.print(Panel(Text(verdict), title=Text(title), border_style="bold red"))
+        else:
+            style = "green" if summary["mixed"] else "bold yellow"
+            title = "one mode, mixed" if summary["mixed"] else "one mode, NOT MIXED"
+            self._findings.print(Panel(Text(verdict), title=Text(title), border_style=style))
+
+    def posterior(self, posterior: list[dict[str, Any]]) -> None:
+        """The hyperparameters in each mode."""
+        table = Table(
+            title="Posterior in each mode, in the units of the data", title_justify="left"
+        )
+        table.add_column("mode", justify="right")
+        table.add_column("hyperparameter")
+        for name in ("mean", "sd", "10 %", "50 %", "90 %", "draws"):
+            table.add_column(name, justify="right")
+        for mode in posterior:
+            for name, found in mode["hyperparameters"].items():
+                values = (found[key] for key in ("mean", "sd", "q10", "q50", "q90"))
+                table.add_row(
+                    str(mode["mode"]), Text(name), *map(number, values), str(mode["draws"])
+                )
+            if not mode["draws"]:
+                table.add_row(str(mode["mode"]), "no draws", *[""] * 5, "0")
+        self._findings.print(table)
+
+    def witness(self, witness: Mapping[str, Any]) -> None:
+        """Where the band of each mode excludes zero."""
+        self.say(
+            f"Witness P - Q: where the pointwise {100 * witness['level']:g} % band excludes zero"
+        )
+        for mode in witness["modes"]:
+            if mode["draws"]:
+                self.say(f"  mode {mode['mode']}: {excluded(mode, witness['points'])}")
+            else:
+                self.say(f"  mode {mode['mode']}: no draws")
+
+    def files(self, files: Mapping[str, str], timings: Mapping[str, float]) -> None:
+        """What was written and how long it took."""
+        self.say()
+        for path in files.values():
+            self.say(f"  {path}")
+        steps = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in timings.items())
+        self.say(f"Time: {steps}")
+
+
+def number(value: float) -> str:
+    """Four significant digits."""
+    return f"{value:.4g}"
+
+
+def excluded(found: Mapping[str, Any], points: int) -> str:
+    """In words, where a band excludes zero."""
+    above, below = found["above_zero"], found["below_zero"]
+    if not above and not below:
+        return f"nowhere (at none of {points} points)"
+    if "intervals" not in found:
+        return f"above zero at {above}, below zero at {below} of {points} points"
+    parts = []
+    for side in ("above zero", "below zero"):
+        ranges = [
+            f"{number(part['from'])} to {number(part['to'])}"
+            for part in found["intervals"]
+            if part["witness"] == side
+        ]
+        if ranges:
+            parts.append(f"{side} on {', '.join(ranges)}")
+    return "; ".join(parts)
+
+
+def _columns(columns: list[str]) -> str:
+    return f"column {columns[0]}" if len(columns) == 1 else f"columns {', '.join(columns)}"
+
+
+def _prior(name: str, prior: Mapping[str, Any]) -> str:
+    if prior["distribution"] == "expand":
+        return f"{_prior(name, prior['base'])} for each column"
+    if prior["distribution"] == "Gamma":
+        return f"{name} ~ Gamma({prior['concentration']:g}, {prior['rate']:g})"
+    return f"{name} ~ {prior['distribution']}"
+
+
+def _plain(value: Any) -> str:
+    return (
+        value if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else "prior"
+    )

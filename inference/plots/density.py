@@ -1,0 +1,134 @@
+"""The two samples: their densities where these are known (BKE Figure 3), else the points."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
+
+from ..checks import as_pair
+from ..errors import InputError
+from ..units import default_columns
+from .style import P_COLOUR, Q_COLOUR, SMALL, panels, plain, rug
+
+MOST_BINS = 60
+
+
+def plot_densities(
+    at: ArrayLike,
+    p: ArrayLike,
+    q: ArrayLike,
+    *,
+    column: str = "x",
+    names: tuple[str, str] = ("P", "Q"),
+    ax: Axes | None = None,
+) -> Figure:
+    """Two densities over one line, BKE Figure 3.
+
+    Args:
+        at: points, shape (m,) or (m, 1).
+        p: density of P at them, shape (m,).
+        q: density of Q.
+        column: name of the axis.
+        names: of the two distributions.
+        ax: where to draw; by default a new figure.
+
+    Raises:
+        InputError: if the three have different lengths.
+    """
+    points, first, second = (np.asarray(values, dtype=float) for values in (at, p, q))
+    points = points[:, 0] if points.ndim == 2 and points.shape[1] == 1 else points
+    if points.ndim != 1 or not first.shape == second.shape == points.shape:
+        raise InputError(
+            "at, p and q must have one length, got shapes "
+            f"{points.shape}, {first.shape} and {second.shape}"
+        )
+    figure, (place,) = panels(1, 1, ax, width=6.0, height=3.4)
+    place.plot(points, first, color=P_COLOUR, label=names[0])
+    place.plot(points, second, color=Q_COLOUR, linestyle="--", label=names[1])
+    place.set_ylim(bottom=0.0)
+    place.set_xlim(points.min(), points.max())
+    _finish(place, column, "density")
+    return figure
+
+
+def plot_samples(
+    P: ArrayLike,
+    Q: ArrayLike,
+    *,
+    columns: Sequence[str] | None = None,
+    names: tuple[str, str] = ("P", "Q"),
+    ax: Axes | None = None,
+) -> Figure:
+    """Two samples as they are: step histograms over one column, a scatter plot over two.
+
+    Args:
+        P: first sample, shape (n, 1), (n,) or (n, 2).
+        Q: second sample, with the same columns.
+        columns: names of the columns.
+        names: of the two samples.
+        ax: where to draw; by default a new figure.
+
+    Raises:
+        InputError: if there are more than two columns, or ``columns`` has another number of names.
+    """
+    first, second = as_pair(P, Q)
+    dimension = first.shape[1]
+    if dimension > 2:
+        raise InputError(
+            f"plot_samples shows one or two columns, and P has {dimension}: choose two of them"
+        )
+    axis_names = default_columns(dimension) if columns is None else tuple(map(str, columns))
+    if len(axis_names) != dimension:
+        raise InputError(f"columns has {len(axis_names)} names for {dimension} columns")
+    side = 3.4 if dimension == 1 else 5.0
+    figure, (place,) = panels(1, 1, ax, width=6.0, height=side)
+    if dimension == 1:
+        _histograms(place, first[:, 0], second[:, 0], names)
+        _finish(place, axis_names[0], "density")
+    else:
+        scatter(place, first, second, names)
+        _finish(place, *axis_names)
+    return figure
+
+
+def _histograms(ax: Axes, p: np.ndarray, q: np.ndarray, names: tuple[str, str]) -> None:
+    pooled = np.concatenate([p, q])
+    bins = min(MOST_BINS, math.ceil(math.sqrt(len(pooled))))  # finer than usual: mixtures show
+    edges = np.histogram_bin_edges(pooled, bins)
+    for values, colour, name, dashes in (
+        (p, P_COLOUR, names[0], "-"),
+        (q, Q_COLOUR, names[1], "--"),
+    ):
+        heights = np.histogram(values, edges, density=True)[0]
+        ax.stairs(
+            heights, edges, color=colour, linestyle=dashes, linewidth=1.4,
+            label=f"{name} (n = {len(values)})",
+        )  # fmt: skip
+    rug(ax, p, P_COLOUR)
+    rug(ax, q, Q_COLOUR, top=True)
+    ax.margins(y=0.1)
+    ax.set_ylim(bottom=0.0)
+
+
+def scatter(ax: Axes, P: np.ndarray, Q: np.ndarray, names: tuple[str, str] = ("P", "Q")) -> None:
+    """Points of P as dots and of Q as crosses."""
+    size = float(np.clip(3000 / (len(P) + len(Q)), 4, 25))
+    ax.scatter(
+        *P.T, s=size, color=P_COLOUR, linewidths=0, alpha=0.7, label=f"{names[0]} (n = {len(P)})"
+    )
+    ax.scatter(
+        *Q.T, s=1.4 * size, color=Q_COLOUR, marker="x", linewidths=0.9, alpha=0.9,
+        label=f"{names[1]} (n = {len(Q)})",
+    )  # fmt: skip
+
+
+def _finish(ax: Axes, horizontal: str, vertical: str) -> None:
+    ax.set_xlabel(horizontal)
+    ax.set_ylabel(vertical)
+    ax.legend(fontsize=SMALL, frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+    plain(ax)

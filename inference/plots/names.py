@@ -1,0 +1,81 @@
+"""How pictures name chains, modes and the components of a hyperparameter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+
+from ..errors import InputError
+from ..modes import Mode
+
+#: A mode's location is spelt out in a legend up to this many numbers.
+LONGEST_LOCATION = 4
+
+
+def site_components(run: xr.DataTree, group: str, site: str | None) -> dict[str, np.ndarray]:
+    """Every scalar component of the hyperparameters, (chain, draw), by the name for its axis.
+
+    Args:
+        run: from :func:`~bke.inference.fit`.
+        group: ``"posterior"`` or ``"warmup_posterior"``.
+        site: one site; ``None`` is all of them.
+
+    Raises:
+        InputError: if the run has no such site.
+    """
+    dataset = run[group].to_dataset()
+    names = [str(name) for name in dataset.data_vars]
+    if site is not None and site not in names:
+        raise InputError(f"site must be one of {names}, got {site!r}")
+    found = {}
+    for name in names if site is None else [site]:
+        values = dataset[name]
+        if values.ndim == 2:
+            found[f"{name}{_of_only_column(run, name)}"] = values.values
+            continue
+        inner = values.stack(component=values.dims[2:])
+        for index in range(inner.sizes["component"]):
+            place = inner["component"].values[index]
+            label = (
+                f"{name} of {place[0]}"
+                if values.dims[2:] == ("column",)
+                else f"{name}[{', '.join(map(str, place))}]"
+            )
+            found[label] = inner.isel(component=index).values
+    return found
+
+
+def _of_only_column(run: xr.DataTree, site: str) -> str:
+    columns = [str(column) for column in run["observed_data"]["column"].values]
+    named = len(columns) == 1 and columns != ["x"] and site.startswith("lengthscale")
+    return f" of {columns[0]}" if named else ""
+
+
+def chain_names(chains: Sequence[int]) -> str:
+    """``chain 3``, ``chains 0-3, 7``, ``no chain``."""
+    if not len(chains):
+        return "no chain"
+    ordered = np.sort(np.asarray(chains))
+    pieces = np.split(ordered, np.flatnonzero(np.diff(ordered) > 1) + 1)
+    spans = [f"{piece[0]}-{piece[-1]}" if len(piece) > 1 else f"{piece[0]}" for piece in pieces]
+    return ("chains " if len(ordered) > 1 else "chain ") + ", ".join(spans)
+
+
+def place(mode: Mode) -> str:
+    """Where a mode is, ``lengthscale 0.52``; empty if that takes too many numbers."""
+    if sum(np.size(value) for value in mode.location.values()) > LONGEST_LOCATION:
+        return ""
+    return ", ".join(f"{name} {_numbers(value)}" for name, value in mode.location.items())
+
+
+def _numbers(value: np.ndarray) -> str:
+    flat = [f"{entry:.3g}" for entry in np.ravel(value)]
+    return flat[0] if len(flat) == 1 else f"({', '.join(flat)})"
+
+
+def mode_name(index: int, mode: Mode) -> str:
+    """``mode 1: lengthscale 0.52, chains 0-3``; modes are numbered from 1, as in the report."""
+    where = place(mode)
+    return f"mode {index + 1}: {f'{where}, ' if where else ''}{chain_names(mode.chains)}"

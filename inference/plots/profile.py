@@ -1,0 +1,143 @@
+"""The posterior density of the one hyperparameter, its modes, and where the chains are in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from ..errors import InputError
+from ..modes import Modes, find_modes
+from ..run import problem_of
+from .names import site_components
+from .style import SMALL, log_scale, mode_colour, panels, plain
+
+#: Nats below the top that are shown at least.
+LEAST_DEPTH = 40.0
+RAW = "0.65"
+
+
+def plot_profile(run: xr.DataTree, *, axes: Sequence[Axes] | None = None) -> Figure:
+    """Log posterior density of the one hyperparameter, raw and smoothed, over its prior density.
+
+    Densities are those of the unconstrained coordinate (log lengthscale). Dips of the raw density
+    are its genuine zeros; modes are those of the smoothed one. Ticks show where each chain is (its
+    median), in the colour of its mode, grey for stuck chains.
+
+    Args:
+        run: from :func:`~bke.inference.fit`, of one scalar hyperparameter.
+        axes: two axes, for the profile and for the prior; by default a new figure.
+
+    Raises:
+        InputError: if the run has several hyperparameters and so no profile.
+    """
+    problem_of(run)
+    if "profile" not in run.children:
+        count = len(site_components(run, "posterior", None))
+        raise InputError(
+            f"plot_profile needs a run of one hyperparameter, and this one has {count}: see "
+            "plot_trace and plot_rank instead"
+        )
+    profile = run["profile"].to_dataset()
+    name = str(profile.attrs["site"])
+    grid = profile["unconstrained"].values
+    values, label = _axis_values(run, profile)
+    smoothed = profile["smoothed"].values
+    modes = find_modes(run)
+    centres = np.median(run["unconstrained_posterior"][name].values, axis=1)
+    tops = _tops(grid, smoothed, modes)
+    highest = max(smoothed[top] for top in tops)
+    low = _bottom(grid, smoothed - highest, tops, centres, modes)
+
+    figure, (ax, below) = panels(
+        2, 1, axes, width=7.5, height=5.0, sharex=True, height_ratios=[3.5, 1]
+    )
+    raw = np.where(np.isfinite(profile["log_density"]), profile["log_density"], np.nan) - highest
+    ax.plot(values, raw, color=RAW, linewidth=0.6, label="raw")
+    ax.plot(values, smoothed - highest, color="0.1", linewidth=1.8, label="smoothed")
+    _mark_chains(ax, np.interp(centres, grid, values), modes)
+    for index, top in enumerate(tops):
+        colour = mode_colour(index)
+        height = smoothed[top] - highest
+        ax.plot(values[top], height, "o", color=colour, markersize=6, zorder=4)
+        ax.annotate(
+            f"mode {index + 1}\n{values[top]:.3g}",
+            (values[top], height),
+            xytext=(0, 7),
+            textcoords="offset points",
+            ha="center",
+            color=colour,
+            fontsize=SMALL,
+        )
+    ax.set_ylim(low - 0.12 * abs(low), 0.2 * abs(low))
+    ax.set_ylabel("log posterior density\n(nats, highest mode = 0)")
+    ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=3, fontsize=SMALL, frameon=False)
+    plain(ax)
+
+    below.fill_between(values, np.exp(profile["log_prior"].values), color="0.8", linewidth=0)
+    below.set_ylabel("prior\ndensity")
+    below.set_ylim(bottom=0)
+    below.set_xlabel(label)
+    plain(below)
+    shown = _range(grid, smoothed - highest, low, centres)
+    for place in (ax, below):
+        log_scale(place.xaxis, values[shown], wider_than=1.0)
+        place.set_xlim(values[shown][0], values[shown][-1])
+    ax.tick_params(labelbottom=False)
+    return figure
+
+
+def _axis_values(run: xr.DataTree, profile: xr.Dataset) -> tuple[np.ndarray, str]:
+    """The hyperparameter on the grid, in the units of the data where it is one number there."""
+    in_data_units = profile["value_in_data_units"].values
+    if in_data_units.ndim == 1:
+        return in_data_units, next(iter(site_components(run, "posterior", None)))
+    return profile["value"].values, f"{profile.attrs['site']}, over the scale of each column"
+
+
+def _tops(grid: np.ndarray, smoothed: np.ndarray, modes: Modes) -> list[int]:
+    """Index of every mode's highest point on the grid."""
+    tops = []
+    for mode in modes.modes:
+        start, stop = mode.interval or (-np.inf, np.inf)
+        inside = np.flatnonzero((grid >= start) & (grid <= stop))
+        tops.append(int(inside[np.argmax(smoothed[inside])]))
+    return tops
+
+
+def _bottom(
+    grid: np.ndarray, height: np.ndarray, tops: list[int], centres: np.ndarray, modes: Modes
+) -> float:
+    """Lowest value worth showing: the modes, the barriers between them, the chains."""
+    low = min(-LEAST_DEPTH, float(height[min(tops) : max(tops) + 1].min()))
+    of_chains = np.interp(centres, grid, height)
+    stuck = np.isin(np.arange(len(centres)), modes.stuck)
+    low = min([low, *of_chains[~stuck]])
+    # A chain stuck much further down would flatten the modes; its tick shows where it is.
+    return max(2 * low, min([low, *of_chains[stuck]]))
+
+
+def _range(grid: np.ndarray, height: np.ndarray, low: float, centres: np.ndarray) -> np.ndarray:
+    """Grid points from the first to the last that is high enough or has a chain near it."""
+    worth = np.flatnonzero(height > low - 0.12 * abs(low))
+    chains = np.searchsorted(grid, [centres.min() - 0.1, centres.max() + 0.1])
+    start, stop = min(worth[0], chains[0]), max(worth[-1], chains[1])
+    return np.arange(start, min(stop, len(grid) - 1) + 1)
+
+
+def _mark_chains(ax: Axes, at: np.ndarray, modes: Modes) -> None:
+    for chain, value in enumerate(at):
+        stuck = chain in modes.stuck
+        ax.axvline(
+            value,
+            0.0,
+            0.1,
+            color=mode_colour(-1 if stuck else int(modes.of_chains[chain])),
+            linewidth=1.6,
+            zorder=3,
+        )
+    label = "chains (grey: stuck)" if modes.stuck else "chains"
+    ax.plot([], [], "|", color="0.4", markersize=9, markeredgewidth=1.6, label=label)

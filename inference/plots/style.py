@@ -1,0 +1,145 @@
+"""What all pictures share: colours, panels, axes. Nothing here touches pyplot or rcParams."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+from ..errors import InputError
+
+#: One colour per mode, from the palette of Okabe and Ito, told apart by the colour-blind.
+MODES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#F0E442")
+#: Chains on a shelf far below their mode's top.
+STUCK = "#9A9A9A"
+#: All chains together, whatever their mode.
+OVERALL = "#5A4A78"
+P_COLOUR = "#1A1A1A"
+Q_COLOUR = "#E69F00"
+TRUTH = "#0072B2"
+#: Of a map: centred on zero, told apart by the colour-blind.
+DIVERGING = "RdBu_r"
+OUTLINE = "#1A1A1A"
+#: Shading of a band, of the warmup, of where a band excludes zero.
+BAND_ALPHA = 0.25
+SHADE = "#EDEDED"
+SMALL = 8.0
+DOTS_PER_INCH = 130
+
+
+class Picture(Figure):
+    """A figure that pyplot does not manage: it shows itself in notebooks and galleries.
+
+    Use ``savefig`` elsewhere, or hand the plotting functions axes made with ``plt.subplots()``.
+    """
+
+    def _repr_html_(self) -> str:
+        buffer = io.BytesIO()
+        self.savefig(buffer, format="png", dpi=DOTS_PER_INCH)
+        encoded = base64.b64encode(buffer.getvalue()).decode("ascii")
+        return f'<img src="data:image/png;base64,{encoded}" alt="figure"/>'
+
+
+def panels(
+    rows: int,
+    columns: int,
+    axes: Axes | Sequence[Axes] | np.ndarray | None,
+    *,
+    width: float,
+    height: float,
+    **subplots: Any,
+) -> tuple[Figure, list[Axes]]:
+    """The given axes, or a new figure of ``rows`` x ``columns`` panels.
+
+    Args:
+        rows: of panels.
+        columns: of panels.
+        axes: ``None``, or as many axes as there are panels, row by row.
+        width: of a new figure, inches.
+        height: of a new figure, inches.
+        **subplots: to ``Figure.subplots``.
+
+    Raises:
+        InputError: if ``axes`` are not as many as needed.
+    """
+    if axes is None:
+        figure = Picture(figsize=(width, height), dpi=DOTS_PER_INCH, layout="constrained")
+        made = figure.subplots(rows, columns, squeeze=False, **subplots)
+        return figure, list(made.ravel())
+    given = [axes] if isinstance(axes, Axes) else list(np.ravel(np.asarray(axes, dtype=object)))
+    if len(given) != rows * columns or not all(isinstance(ax, Axes) for ax in given):
+        what = "one matplotlib Axes" if rows * columns == 1 else f"{rows * columns} matplotlib Axes"
+        raise InputError(f"this picture needs {what}, and {len(given)} were given")
+    return _root(given[0]), given
+
+
+def _root(ax: Axes) -> Figure:
+    figure: Any = ax.figure
+    while not isinstance(figure, Figure):  # a subfigure
+        figure = figure.figure
+    return figure
+
+
+def mode_colour(mode: int) -> str:
+    """Colour of a mode by its index; -1 is a stuck chain."""
+    return STUCK if mode < 0 else MODES[mode % len(MODES)]
+
+
+def plain(ax: Axes) -> None:
+    """No frame at the top and on the right, small tick labels."""
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.tick_params(labelsize=SMALL)
+
+
+def log_scale(axis: Axis, values: np.ndarray, wider_than: float = 10.0) -> bool:
+    """Make ``axis`` logarithmic, with plain numbers, if ``values`` span more than a factor.
+
+    Returns:
+        Whether it is logarithmic.
+    """
+    finite = values[np.isfinite(values)]
+    if not finite.size or finite.min() <= 0 or finite.max() <= wider_than * finite.min():
+        return False
+    factor = finite.max() / finite.min()
+    subdivisions: tuple[float, ...] = (1.0,)
+    if factor <= 1000:
+        subdivisions = (1.0, 2.0, 5.0) if factor > 10 else (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0)
+    axis._set_axes_scale("log")  # type: ignore[attr-defined]
+    axis.set_major_locator(LogLocator(subs=subdivisions))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_locator(NullLocator())
+    return True
+
+
+def rug(ax: Axes, values: np.ndarray, colour: str, *, top: bool = False, label: str = "") -> None:
+    """A tick for every value on the lower (or upper) edge."""
+    start, stop = (0.96, 1.0) if top else (0.0, 0.04)
+    ax.vlines(
+        values,
+        start,
+        stop,
+        transform=ax.get_xaxis_transform(),
+        colors=colour,
+        linewidths=0.6,
+        alpha=0.6,
+        label=label or None,
+    )
+
+
+def central(points: np.ndarray, samples: Sequence[np.ndarray], share: float = 0.95) -> np.ndarray:
+    """Which of the (m,) ``points`` lie in the central part of the pooled ``samples``.
+
+    Bands blow up where there are no data; axes are chosen from the rest. Without samples the
+    central part is that of the range of the points.
+    """
+    pooled = np.concatenate([np.ravel(sample) for sample in samples]) if samples else points
+    low, high = np.quantile(pooled, [(1 - share) / 2, (1 + share) / 2])
+    inside = (points >= low) & (points <= high)
+    return inside if inside.any() else np.ones(len(points), dtype=bool)

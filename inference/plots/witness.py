@@ -1,0 +1,117 @@
+"""The posterior witness with its bands, per mode and over all chains (BKE Figure 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
+
+from ..checks import as_sample
+from ..errors import InputError
+from ..modes import find_modes
+from ..witness import Band, band
+from .names import chain_names, place
+from .style import OVERALL, mode_colour, panels
+from .witness_line import draw_lines
+from .witness_map import draw_maps
+from .witness_points import draw_points
+
+
+class View(NamedTuple):
+    """What one panel shows."""
+
+    title: str
+    detail: str  # which chains
+    colour: str
+    band: Band
+
+
+class Samples(NamedTuple):
+    """The two samples, where they are given: each (n, D)."""
+
+    P: np.ndarray | None
+    Q: np.ndarray | None
+
+    @property
+    def given(self) -> list[np.ndarray]:
+        """Those that are."""
+        return [sample for sample in self if sample is not None]
+
+
+def plot_witness(
+    witness: xr.DataTree,
+    level: float = 0.8,
+    P: ArrayLike | None = None,
+    Q: ArrayLike | None = None,
+    *,
+    run: xr.DataTree | None = None,
+    axes: Axes | Sequence[Axes] | None = None,
+) -> Figure:
+    """The witness: mean and band in one panel per mode, and over all chains in the last one.
+
+    The last panel weights modes by how many chains are in them, *not* by posterior mass, stuck
+    chains included. One column: lines, shaded in the background where the band excludes zero. Two:
+    maps of the mean, outlined where the band excludes zero. More: the points, sorted by mean, with
+    their intervals. Axes are shared and chosen from where the data are.
+
+    Args:
+        witness: from :func:`~bke.inference.sample_witness`.
+        level: posterior probability of the band at each point.
+        P: first sample, for a rug or a scatter plot over the witness.
+        Q: second sample.
+        run: names the modes by their location.
+        axes: one per panel; by default a new figure.
+
+    Raises:
+        InputError: for a wrong level, samples of other columns, or a wrong number of ``axes``.
+    """
+    if "witness" not in witness.data_vars or "at" not in witness.coords:
+        raise InputError("witness must be what sample_witness returned")
+    columns = [str(name) for name in witness["column"].values]
+    at = witness["at"].values
+    samples = Samples(_sample(P, "P", columns), _sample(Q, "Q", columns))
+    shown = views(witness, level, run)
+    count, dimension = len(shown), len(columns)
+    rows, across = (count, 1) if dimension == 1 else (1, count)
+    size = {1: (7.5, 0.6 + 2.1 * count), 2: (1.0 + 3.7 * count, 4.0)}
+    width, height = size.get(dimension, (1.0 + 3.4 * count, 4.6))
+    figure, places = panels(
+        rows, across, axes, width=width, height=height, sharex=True, sharey=dimension < 3
+    )
+    draw = {1: draw_lines, 2: draw_maps}.get(dimension, draw_points)
+    draw(places, shown, at, samples, columns)
+    return figure
+
+
+def views(witness: xr.DataTree, level: float, run: xr.DataTree | None = None) -> list[View]:
+    """The panels: every mode that has draws, then all chains unless they are in one mode."""
+    labels = witness["mode"].values
+    modes = [int(index) for index in np.unique(labels) if index >= 0]
+    chains = np.arange(len(labels))
+    stuck = chains[(labels < 0).all(axis=1)]
+    every = band(witness, level)
+    if len(modes) == 1 and not len(stuck):
+        return [View("all chains", "one mode", mode_colour(modes[0]), every)]
+    locations = find_modes(run).modes if run is not None else ()
+    shown = []
+    for index in modes:
+        where = place(locations[index]) if index < len(locations) else ""
+        members = chain_names(chains[(labels == index).any(axis=1)])
+        title = f"mode {index + 1}{f': {where}' if where else ''}"
+        shown.append(View(title, members, mode_colour(index), band(witness, level, index)))
+    detail = f"{len(stuck)} of {len(chains)} stuck" if len(stuck) else f"{len(chains)} chains"
+    return [*shown, View("all chains, weighted by chain count", detail, OVERALL, every)]
+
+
+def _sample(values: ArrayLike | None, name: str, columns: Sequence[str]) -> np.ndarray | None:
+    if values is None:
+        return None
+    sample = as_sample(values, name)
+    if sample.shape[1] != len(columns):
+        raise InputError(f"{name} has {sample.shape[1]} columns, but the witness {len(columns)}")
+    return sample

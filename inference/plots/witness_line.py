@@ -1,0 +1,86 @@
+"""The witness over a line: mean, band, rugs of the two samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patches import Patch
+
+from .style import BAND_ALPHA, P_COLOUR, Q_COLOUR, SHADE, SMALL, central, plain, rug
+
+if TYPE_CHECKING:
+    from ..witness import Band
+    from .witness import Samples, View
+
+#: The axis holds this part of every panel's band in the central region: gaps between data spike.
+SHOWN = 0.95
+HEADROOM = 1.4
+
+
+def draw_lines(
+    axes: Sequence[Axes],
+    views: Sequence[View],
+    at: np.ndarray,
+    samples: Samples,
+    columns: Sequence[str],
+) -> None:
+    """One panel per view, one below the other."""
+    order = np.argsort(at[:, 0], kind="stable")
+    points = at[order, 0]
+    limit = shared_limit([view.band for view in views], central(at[:, 0], samples.given))
+    for ax, view in zip(axes, views, strict=True):
+        mean, lower, upper = (
+            values[order] for values in (view.band.mean, view.band.lower, view.band.upper)
+        )
+        excluded = excludes_zero(view.band)[order]
+        ax.fill_between(
+            points, 0, 1, where=excluded, transform=ax.get_xaxis_transform(), color=SHADE,
+            linewidth=0, zorder=0,
+        )  # fmt: skip
+        ax.axhline(0.0, color="0.4", linewidth=0.8)
+        ax.fill_between(points, lower, upper, color=view.colour, alpha=BAND_ALPHA, linewidth=0)
+        ax.plot(points, mean, color=view.colour, linewidth=1.5)
+        if samples.P is not None:
+            rug(ax, samples.P[:, 0], P_COLOUR)
+        if samples.Q is not None:
+            rug(ax, samples.Q[:, 0], Q_COLOUR, top=True)
+        ax.set_ylim(-limit, limit)
+        ax.set_xlim(points[0], points[-1])
+        ax.set_title(f"{view.title} ({view.detail})", fontsize="medium", loc="left")
+        ax.set_ylabel("witness")
+        plain(ax)
+    axes[-1].set_xlabel(columns[0])
+    _legend(axes[-1], views[-1], samples)
+
+
+def excludes_zero(band: Band) -> np.ndarray:
+    """Points where zero is outside the band."""
+    return np.asarray((band.lower > 0) | (band.upper < 0))
+
+
+def shared_limit(bands: Sequence[Band], inside: np.ndarray) -> float:
+    """Half the height of a symmetric axis that fits all bands in the central region."""
+    extents = [np.maximum(np.abs(band.lower), np.abs(band.upper))[inside] for band in bands]
+    return HEADROOM * max(float(np.quantile(extent, SHOWN)) for extent in extents) or 1.0
+
+
+def _legend(ax: Axes, view: View, samples: Samples) -> None:
+    handles: list[Patch] = [
+        Patch(color="0.4", alpha=2 * BAND_ALPHA, label=f"{view.band.level:.0%} band"),
+        Patch(color=SHADE, label="band excludes 0"),
+    ]
+    if samples.P is not None:
+        handles.append(Patch(color=P_COLOUR, label="P (below)"))
+    if samples.Q is not None:
+        handles.append(Patch(color=Q_COLOUR, label="Q (above)"))
+    ax.legend(
+        handles=handles,
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.28),
+        ncols=len(handles),
+        fontsize=SMALL,
+        frameon=False,
+    )

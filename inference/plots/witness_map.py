@@ -1,0 +1,80 @@
+"""The witness over a plane: its mean as a heat map, outlined where the band excludes zero."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import CenteredNorm
+
+from .density import scatter
+from .style import DIVERGING, OUTLINE, SMALL, central, plain
+
+if TYPE_CHECKING:
+    from .witness import Samples, View
+
+#: The colours hold this part of the mean where the data are; the rest is clipped.
+SHOWN = 0.99
+
+
+def draw_maps(
+    axes: Sequence[Axes],
+    views: Sequence[View],
+    at: np.ndarray,
+    samples: Samples,
+    columns: Sequence[str],
+) -> None:
+    """One panel per view, side by side, with one colour scale."""
+    inside = np.logical_and.reduce(
+        [central(at[:, d], [sample[:, d] for sample in samples.given]) for d in range(2)]
+    )
+    inside = inside if inside.any() else np.ones(len(at), dtype=bool)
+    largest = max(float(np.quantile(np.abs(view.band.mean[inside]), SHOWN)) for view in views)
+    norm = CenteredNorm(0.0, largest or 1.0)
+    mesh = as_mesh(at)
+    image = None
+    for ax, view in zip(axes, views, strict=True):
+        # Positive where zero is outside the band.
+        clearance = np.maximum(view.band.lower, -view.band.upper)
+        if mesh is not None:
+            x, y, order = mesh
+            shape = (len(x), len(y))
+            mean, clear = (values[order].reshape(shape).T for values in (view.band.mean, clearance))
+            image = ax.pcolormesh(x, y, mean, norm=norm, cmap=DIVERGING, shading="nearest")
+            if clear.max() > 0 > clear.min():
+                ax.contour(x, y, clear, levels=[0.0], colors=OUTLINE, linewidths=1.2)
+        else:
+            image = ax.scatter(
+                *at.T, c=view.band.mean, norm=norm, cmap=DIVERGING, s=30,
+                edgecolors=[OUTLINE if value > 0 else "none" for value in clearance],
+            )  # fmt: skip
+        if samples.P is not None and samples.Q is not None:
+            scatter(ax, samples.P, samples.Q)
+        ax.set_title(f"{view.title}\n({view.detail})", fontsize=SMALL + 1)
+        ax.set_xlabel(columns[0])
+        ax.set_xlim(at[:, 0].min(), at[:, 0].max())
+        ax.set_ylim(at[:, 1].min(), at[:, 1].max())
+        plain(ax)
+    axes[0].set_ylabel(columns[1])
+    if samples.P is not None and samples.Q is not None:
+        axes[0].legend(
+            loc="upper left", bbox_to_anchor=(0, -0.17), ncols=2, fontsize=SMALL, frameon=False
+        )
+    assert image is not None
+    bar = axes[-1].figure.colorbar(image, ax=list(axes), extend="both", shrink=0.9)
+    bar.set_label(
+        f"witness (mean); outlined: {views[0].band.level:.0%} band excludes 0", size=SMALL
+    )
+    bar.ax.tick_params(labelsize=SMALL)
+
+
+def as_mesh(at: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """Sides of the mesh that the (m, 2) points fill, and their order on it; ``None`` if none."""
+    x, y = np.unique(at[:, 0]), np.unique(at[:, 1])
+    order = np.lexsort((at[:, 1], at[:, 0]))
+    filled = len(at) == len(x) * len(y) and min(len(x), len(y)) > 1
+    if not filled or not np.array_equal(at[order, 0], np.repeat(x, len(y))):
+        return None
+    return (x, y, order) if np.array_equal(at[order, 1], np.tile(y, len(x))) else None

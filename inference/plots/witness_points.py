@@ -1,0 +1,56 @@
+"""The witness at points of many columns: sorted by its mean, with an interval each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from .style import SMALL, STUCK, plain
+from .witness_line import excludes_zero, shared_limit
+
+if TYPE_CHECKING:
+    from .witness import Samples, View
+
+#: Points are named by their row up to this many.
+MOST_NAMED = 40
+
+
+def draw_points(
+    axes: Sequence[Axes],
+    views: Sequence[View],
+    at: np.ndarray,
+    samples: Samples,
+    columns: Sequence[str],
+) -> None:
+    """One panel per view, side by side; points whose interval excludes zero in colour."""
+    every = np.ones(len(at), dtype=bool)
+    limit = shared_limit([view.band for view in views], every)
+    position = np.arange(len(at))
+    for ax, view in zip(axes, views, strict=True):
+        order = np.argsort(view.band.mean, kind="stable")
+        clear = excludes_zero(view.band)[order]
+        for chosen, colour in ((~clear, STUCK), (clear, view.colour)):
+            rows = order[chosen]
+            ax.hlines(
+                position[chosen], view.band.lower[rows], view.band.upper[rows], colors=colour,
+                linewidths=0.8, alpha=0.6,
+            )  # fmt: skip
+            ax.plot(view.band.mean[rows], position[chosen], ".", color=colour, markersize=4)
+        ax.axvline(0.0, color="0.4", linewidth=0.8)
+        ax.set_xlim(-limit, limit)
+        ax.set_ylim(-0.7, len(at) - 0.3)
+        ax.set_title(
+            f"{view.title}\n({view.detail}): {view.band.level:.0%} interval excludes 0 at "
+            f"{clear.sum()} of {len(at)} points",
+            fontsize=SMALL + 1,
+        )
+        ax.set_xlabel("witness")
+        plain(ax)
+        if len(at) <= MOST_NAMED:
+            ax.set_yticks(position, [str(row) for row in order])
+            ax.tick_params(axis="y", labelleft=True)
+    few = len(at) <= MOST_NAMED
+    axes[0].set_ylabel("row of at, sorted by mean" if few else "points, sorted by mean")

@@ -1,0 +1,167 @@
+"""What a run found as plain data: the JSON summary, from which the terminal's text is printed."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from .diagnose import Diagnosis
+from .modes import Modes
+from .run import problem_of
+from .witness import Band, band
+
+QUANTILES = (0.1, 0.5, 0.9)
+
+
+def run_summary(run: xr.DataTree, diagnosis: Diagnosis) -> dict[str, Any]:
+    """Settings, versions, diagnosis and per-mode posterior of a run of ``fit``."""
+    return {
+        "settings": settings(run),
+        "versions": json.loads(run.attrs["versions"]),
+        "diagnosis": diagnosis.summary(),
+        "posterior": posterior_summary(run, diagnosis.modes),
+    }
+
+
+def settings(run: xr.DataTree) -> dict[str, Any]:
+    """What the run was made with, from its attributes; scale and dither by column."""
+    _, units = problem_of(run)
+    attrs = run.attrs
+    recorded = ("kernel", "prior", "noise_variance", "measure")
+    return {
+        **{name: json.loads(attrs[name]) for name in recorded},
+        **{name: attrs[name] for name in ("likelihood", "method", "seed")},
+        **{name: attrs[name] for name in ("chains", "warmup", "draws")},
+        "rows": run["observed_data"].sizes["row"],
+        "columns": list(units.columns),
+        "scale": dict(zip(units.columns, units.scale.tolist(), strict=True)),
+        "dither": dict(zip(units.columns, units.dither.tolist(), strict=True)),
+        "dither_seed": units.dither_seed,
+        "data_sha256": attrs["data_sha256"],
+    }
+
+
+def posterior_summary(run: xr.DataTree, modes: Modes) -> list[dict[str, Any]]:
+    """Mean, sd and quantiles of every hyperparameter in each mode, in the units of the data.
+
+    Draws of stuck chains are in no mode. Modes count from 1, as in the printed diagnosis.
+    """
+    of_draws = np.array(modes.of_draws)
+    of_draws[list(modes.stuck)] = -1
+    summaries = []
+    for mode in range(len(modes.modes)):
+        inside = of_draws == mode
+        parameters = {
+            name: _statistics(values[inside])
+            for variable in run["posterior"].data_vars.values()
+            for name, values in _entries(variable)
+            if inside.any()
+        }
+        summaries.append(
+            {"mode": mode + 1, "draws": int(inside.sum()), "hyperparameters": parameters}
+        )
+    return summaries
+
+
+def _entries(variable: xr.DataArray) -> Iterator[tuple[str, np.ndarray]]:
+    """Each scalar of a hyperparameter as ``name`` or ``name[column]`` with its (chain, draw)."""
+    extra = [str(dim) for dim in variable.dims if dim not in ("chain", "draw")]
+    ordered = variable.transpose("chain", "draw", *extra)
+    for index in np.ndindex(*(variable.sizes[dim] for dim in extra)):
+        labels = [
+            str(variable[dim].values[at]) if dim in variable.coords else str(at)
+            for dim, at in zip(extra, index, strict=True)
+        ]
+        suffix = f"[{', '.join(labels)}]" if labels else ""
+        yield f"{variable.name}{suffix}", ordered.values[(..., *index)]
+
+
+def _statistics(draws: np.ndarray) -> dict[str, float]:
+    deviation = float(np.std(draws, ddof=1)) if len(draws) > 1 else math.nan
+    quantiles = np.quantile(draws, QUANTILES)
+    return {
+        "mean": float(np.mean(draws)),
+        "sd": deviation,
+        **{f"q{100 * q:.0f}": float(v) for q, v in zip(QUANTILES, quantiles, strict=True)},
+    }
+
+
+def witness_summary(witness: xr.DataTree, modes: Modes, level: float) -> dict[str, Any]:
+    """Where the band of the witness excludes zero: overall and in each mode.
+
+    ``overall`` weights modes by how many draws are in them and includes stuck chains; it is no
+    posterior average where there are several modes.
+    """
+    at = witness["at"].values
+    labels = witness["mode"].values
+    per_mode: list[dict[str, Any]] = []
+    for mode in range(len(modes.modes)):
+        found: dict[str, Any] = {"mode": mode + 1, "draws": int((labels == mode).sum())}
+        if found["draws"]:
+            found |= _excluded(band(witness, level, mode), at)
+        per_mode.append(found)
+    overall = band(witness, level)
+    return {
+        "level": level,
+        "noise": witness.attrs["noise"],
+        "seed": witness.attrs["seed"],
+        "sizes": witness.attrs["sizes"],
+        "points": len(at),
+        "modes": per_mode,
+        "overall": {
+            "weighting": "by number of draws, not by posterior mass",
+            "draws": overall.draws,
+            **_excluded(overall, at),
+        },
+    }
+
+
+def _excluded(found: Band, at: np.ndarray) -> dict[str, Any]:
+    """Points where the band lies above or below zero; for D = 1 also as intervals."""
+    sign = np.where(found.lower > 0, 1, np.where(found.upper < 0, -1, 0))
+    counts: dict[str, Any] = {
+        "above_zero": int((sign > 0).sum()),
+        "below_zero": int((sign < 0).sum()),
+    }
+    if at.shape[1] == 1:
+        counts["intervals"] = list(_intervals(at[:, 0], sign))
+    return counts
+
+
+def _intervals(at: np.ndarray, sign: np.ndarray) -> Iterator[dict[str, Any]]:
+    """Runs of neighbouring points where the band excludes zero on the same side."""
+    order = np.argsort(at, kind="stable")
+    for side, run in itertools.groupby(order, key=lambda index: sign[index]):
+        if side:
+            points = at[list(run)]
+            yield {
+                "from": float(points[0]),
+                "to": float(points[-1]),
+                "witness": "above zero" if side > 0 else "below zero",
+            }
+
+
+def plain(value: Any) -> Any:
+    """``value`` as what JSON can hold: no arrays, and ``None`` for numbers that are not finite."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, (list, tuple)):
+        return [plain(entry) for entry in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if isinstance(value, (str, int, bool, type(None))) else str(value)
+
+
+def to_json(summary: Mapping[str, Any]) -> str:
+    """``summary`` as JSON text."""
+    return json.dumps(plain(summary), indent=2, allow_nan=False, ensure_ascii=False)

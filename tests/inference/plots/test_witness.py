@@ -1,0 +1,147 @@
+import numpy as np
+import pytest
+from bke.inference import InputError, band, sample_witness
+from bke.inference.plots import plot_witness
+from bke.inference.plots.style import OVERALL, P_COLOUR, Q_COLOUR, STUCK, mode_colour
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+
+
+def curves(ax):
+    """Points, lower and upper edge of the band, mean line of a panel."""
+    mean = ax.lines[1]  # the first is the zero line
+    points = mean.get_xdata()
+    bands = [c for c in ax.collections if c.get_alpha() == 0.25 and len(c.get_paths())]
+    vertices = bands[0].get_paths()[0].vertices
+    columns = [vertices[np.isclose(vertices[:, 0], x), 1] for x in points]
+    return [c.min() for c in columns], [c.max() for c in columns], mean
+
+
+@pytest.mark.parametrize("level", [0.5, 0.8])
+def test_every_mode_has_a_panel_and_all_chains_the_last(line_witness, level):
+    figure = plot_witness(line_witness, level)
+    assert [ax.get_title(loc="left") for ax in figure.axes] == [
+        "mode 1 (chains 0-1)",
+        "mode 2 (chain 2)",
+        "all chains, weighted by chain count (1 of 4 stuck)",
+    ]
+    colours = (mode_colour(0), mode_colour(1), OVERALL)
+    for ax, mode, colour in zip(figure.axes, (0, 1, None), colours, strict=True):
+        expected = band(line_witness, level, mode)
+        lower, upper, mean = curves(ax)
+        np.testing.assert_allclose(lower, expected.lower)
+        np.testing.assert_allclose(upper, expected.upper)
+        np.testing.assert_allclose(mean.get_ydata(), expected.mean)
+        assert mean.get_color() == colour
+        assert ax.get_ylabel() == "witness"
+    assert figure.axes[-1].get_xlabel() == "speed"
+
+
+def test_background_is_shaded_where_the_band_excludes_zero(line_witness):
+    ax = plot_witness(line_witness).axes[0]
+    shaded = ax.collections[0].get_paths()
+    assert len(shaded) == 1
+    # Mode 0 is about 1 where x > 0, and 0.1 N(0, 1) elsewhere.
+    np.testing.assert_allclose(shaded[0].get_extents().x0, 0.1)
+    np.testing.assert_allclose(shaded[0].get_extents().x1, 2.0)
+
+
+def test_run_names_the_modes(line_witness, bimodal):
+    figure = plot_witness(line_witness, run=bimodal)
+    titles = [ax.get_title(loc="left") for ax in figure.axes]
+    assert titles[:2] == [
+        "mode 1: lengthscale 0.5 (chains 0-1)",
+        "mode 2: lengthscale 3 (chain 2)",
+    ]
+
+
+def test_rugs_of_both_samples(line_witness):
+    P, Q = np.array([-1.0, 0.0, 1.0]), np.array([-0.5, 0.5])
+    for ax in plot_witness(line_witness, P=P, Q=Q).axes:
+        below, above = ax.collections[-2:]
+        assert to_hex(below.get_color()[0]).upper() == P_COLOUR
+        assert to_hex(above.get_color()[0]).upper() == Q_COLOUR
+        np.testing.assert_array_equal([s[0, 0] for s in below.get_segments()], P)
+        np.testing.assert_array_equal([s[0, 0] for s in above.get_segments()], Q)
+        assert max(s[:, 1].max() for s in below.get_segments()) < 0.1
+        assert min(s[:, 1].min() for s in above.get_segments()) > 0.9
+
+
+def test_axes_are_shared_and_not_flattened_by_bands_far_from_the_data(line_witness):
+    wild = line_witness.copy()
+    values = wild["witness"].values.copy()
+    values[..., :3] *= 1e4  # a band that blows up beyond the data
+    wild["witness"] = wild["witness"].copy(data=values)
+    P, Q = np.linspace(-1.5, 1.5, 20), np.linspace(-1.4, 1.4, 20)
+    limits = {ax.get_ylim() for ax in plot_witness(wild, P=P, Q=Q).axes}
+    assert len(limits) == 1
+    ((low, high),) = limits
+    assert high == -low
+    assert 1.0 < high < 3.0
+
+
+def test_one_mode_without_stuck_chains_is_one_panel(line_witness):
+    calm = line_witness.isel(chain=slice(0, 2))
+    (ax,) = plot_witness(calm).axes
+    assert ax.get_title(loc="left") == "all chains (one mode)"
+
+
+def test_map_has_the_mean_on_the_mesh(map_witness):
+    P, Q = np.array([[0.5, 100.0], [0.6, 300.0]]), np.array([[-0.5, 100.0], [-0.6, 300.0]])
+    figure = plot_witness(map_witness, P=P, Q=Q)
+    *panels, bar = figure.axes
+    assert len(panels) == 3
+    for ax, mode in zip(panels, (0, 1, None), strict=True):
+        mesh = ax.collections[0]
+        mean = band(map_witness, 0.8, mode).mean.reshape(6, 5)
+        np.testing.assert_allclose(mesh.get_array().reshape(5, 6), mean.T)
+        assert mesh.norm(0.0) == 0.5
+        assert ax.get_xlabel() == "wind"
+    assert panels[0].get_ylabel() == "height"
+    assert "80% band excludes 0" in bar.get_ylabel()
+    np.testing.assert_allclose(panels[0].collections[-2].get_offsets(), P)
+    np.testing.assert_allclose(panels[0].collections[-1].get_offsets(), Q)
+    # Outlined: mode 0 (half of the plane is 1), not mode 1.
+    assert len(panels[0].collections) == len(panels[1].collections) + 1
+
+
+def test_map_of_scattered_points(map_witness):
+    some = map_witness.isel(point=[0, 3, 7, 11, 20])
+    first = plot_witness(some).axes[0].collections[0]
+    np.testing.assert_allclose(first.get_array(), band(some, 0.8, 0).mean)
+    np.testing.assert_allclose(first.get_offsets(), some["at"].values)
+
+
+def test_points_are_sorted_and_coloured_where_the_interval_excludes_zero(point_witness):
+    figure = plot_witness(point_witness)
+    ax = figure.axes[0]
+    expected = band(point_witness, 0.8, 0)
+    order = np.argsort(expected.mean)
+    assert [label.get_text() for label in ax.get_yticklabels()] == [str(row) for row in order]
+    clear = (expected.lower > 0) | (expected.upper < 0)
+    grey, coloured = ax.lines[:2]
+    assert (grey.get_color(), coloured.get_color()) == (STUCK, mode_colour(0))
+    np.testing.assert_allclose(coloured.get_xdata(), expected.mean[order][clear[order]])
+    assert f"{clear.sum()} of 12 points" in ax.get_title()
+    second = [label.get_text() for label in figure.axes[1].get_yticklabels()]
+    assert second == [str(row) for row in np.argsort(band(point_witness, 0.8, 1).mean)]
+
+
+def test_real_witness_end_to_end(run, data, ard_run, plane):
+    witness = sample_witness(run, data[:15], data[15:], at=np.linspace(-2, 2, 12))
+    plot_witness(witness, P=data[:15], Q=data[15:], run=run).savefig("/dev/null", format="png")
+    witness = sample_witness(ard_run, plane[:15], plane[15:], at=plane[:9])
+    plot_witness(witness, P=plane[:15], Q=plane[15:], run=ard_run).savefig(
+        "/dev/null", format="png"
+    )
+
+
+def test_bad_input_is_named(line_witness, plane, run):
+    with pytest.raises(InputError, match="P has 2 columns, but the witness 1"):
+        plot_witness(line_witness, P=plane)
+    with pytest.raises(InputError, match="level"):
+        plot_witness(line_witness, 1.0)
+    with pytest.raises(InputError, match="what sample_witness returned"):
+        plot_witness(run)
+    with pytest.raises(InputError, match="needs 3 matplotlib Axes, and 2 were given"):
+        plot_witness(line_witness, axes=Figure().subplots(2, 1))

@@ -1,0 +1,227 @@
+"""The NumPyro model: its sites, its density, and NumPyro's own inference on it."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from bke.models import (
+    Gaussian,
+    GaussianMixture,
+    Matern,
+    SquaredExponential,
+    bke_model,
+    log_marginal_likelihood,
+)
+from numpyro.handlers import seed, substitute, trace
+from numpyro.infer import MCMC, NUTS, SVI, Predictive, Trace_ELBO
+from numpyro.infer.autoguide import AutoNormal
+from numpyro.infer.util import log_density
+from scipy import stats
+
+X1 = np.random.default_rng(0).gamma(2.0, size=25)
+X2 = np.random.default_rng(1).gamma(2.0, size=(25, 2)) * [1.0, 3.0]
+
+
+@pytest.fixture
+def x64():
+    with jax.enable_x64(True):
+        yield
+
+
+def sites(*args, **kwargs):
+    """Every site of one draw, and the names of the random ones."""
+    found = trace(seed(bke_model, jax.random.key(0))).get_trace(*args, **kwargs)
+    latent = [n for n, s in found.items() if s["type"] == "sample" and not s["is_observed"]]
+    return found, latent
+
+
+def density(values, *args, **kwargs):
+    values = {name: jnp.asarray(value) for name, value in values.items()}
+    return float(log_density(bke_model, args, kwargs, values)[0])
+
+
+# Sites
+
+
+def test_the_default_model(x64):
+    found, latent = sites(X1)
+    assert latent == ["lengthscale"]
+    assert found["lengthscale"]["value"].shape == ()
+    prior = found["lengthscale"]["fn"]
+    assert isinstance(prior, dist.Gamma)
+    assert (prior.concentration, prior.rate) == (1.0, 1.0)
+
+
+def test_lengthscales_of_a_sum_are_numbered(x64):
+    kernel = SquaredExponential(1.0) + Matern(1.5, 2.0) * SquaredExponential(3.0)
+    with pytest.raises(ValueError, match="no measure"):  # r has no closed form here
+        sites(X1, kernel)
+    _, latent = sites(X1, SquaredExponential(1.0) + SquaredExponential(2.0))
+    assert latent == ["lengthscale_0", "lengthscale_1"]
+
+
+def test_numbered_lengthscales_reach_their_own_kernels(x64):
+    kernel = SquaredExponential(1.0) + 0.3 * SquaredExponential(2.0)
+    prior = {"lengthscale_0": dist.Gamma(2.0, 3.0), "lengthscale_1": dist.LogNormal(0.0, 0.5)}
+    found = density({"lengthscale_0": 0.4, "lengthscale_1": 1.7}, X1, kernel, prior)
+    expected = (
+        stats.gamma.logpdf(0.4, 2.0, scale=1 / 3.0)
+        + stats.lognorm.logpdf(1.7, 0.5)
+        + log_marginal_likelihood(X1, SquaredExponential(0.4) + 0.3 * SquaredExponential(1.7))
+    )
+    assert found == pytest.approx(expected, rel=1e-10)
+
+
+def test_one_lengthscale_per_column_is_one_site(x64):
+    prior = dist.Gamma(1.0, 1.0).expand([2])
+    found, latent = sites(X2, prior=prior)
+    assert latent == ["lengthscale"]
+    assert found["lengthscale"]["value"].shape == (2,)
+    assert found["lengthscale"]["fn"].event_shape == (2,)
+    assert found["lengthscale"]["fn"].batch_shape == ()
+    value = density({"lengthscale": [0.7, 2.5]}, X2, prior=prior)
+    likelihood = log_marginal_likelihood(X2, SquaredExponential([0.7, 2.5]))
+    assert value == pytest.approx(-3.2 + likelihood, rel=1e-10)
+
+
+def test_a_noise_prior_is_a_site(x64):
+    noise = dist.Uniform(0.01, 0.6)
+    _, latent = sites(X1, noise_variance=noise)
+    assert set(latent) == {"lengthscale", "noise_variance"}
+    value = density({"lengthscale": 0.7, "noise_variance": 0.2}, X1, noise_variance=noise)
+    likelihood = log_marginal_likelihood(X1, SquaredExponential(0.7), noise_variance=0.2)
+    assert value == pytest.approx(-0.7 - np.log(0.59) + likelihood, rel=1e-10)
+
+
+def test_a_dict_leaves_the_other_parameters_alone(x64):
+    kernel = GaussianMixture([0.5, 2.0], [0.3, 0.7])
+    prior = {"weights": dist.Dirichlet(jnp.ones(2))}
+    _, latent = sites(X1, kernel, prior)
+    assert latent == ["weights"]
+    value = density({"weights": [0.8, 0.2]}, X1, kernel, prior)
+    assert value == pytest.approx(
+        log_marginal_likelihood(X1, GaussianMixture([0.5, 2.0], [0.8, 0.2])), rel=1e-10
+    )
+
+
+@pytest.mark.parametrize("measure", ["unit", "lebesgue", Gaussian(2.0, 0.5)], ids=str)
+@pytest.mark.parametrize("kernel", [SquaredExponential, SquaredExponential(5.0)])
+def test_density_is_prior_plus_marginal_likelihood(x64, kernel, measure):
+    value = density(
+        {"lengthscale": 0.9},
+        X2,
+        kernel,
+        dist.Gamma(2.0, 0.5),
+        noise_variance=0.3,
+        measure=measure,
+        likelihood="dense",
+    )
+    expected = stats.gamma.logpdf(0.9, 2.0, scale=2.0) + log_marginal_likelihood(
+        X2, SquaredExponential(0.9), noise_variance=0.3, measure=measure
+    )
+    assert value == pytest.approx(expected, rel=1e-10)
+
+
+def test_the_two_terms_are_recorded_separately(twin, x64):
+    conditioned = substitute(bke_model, {"lengthscale": jnp.asarray(0.9)})
+    found = trace(seed(conditioned, jax.random.key(0))).get_trace(X2)
+    gaussian, log_gamma = twin(X2, 0.9)
+    for name, expected in (("gaussian", gaussian), ("volume", log_gamma.sum())):
+        factor = found[name]
+        assert factor["is_observed"]
+        assert float(factor["fn"].log_factor) == pytest.approx(expected, rel=1e-10)
+        assert found[f"log_{name}"]["type"] == "deterministic"
+        assert float(found[f"log_{name}"]["value"]) == pytest.approx(expected, rel=1e-10)
+
+
+# NumPyro's inference
+
+
+def test_mcmc(x64):
+    mcmc = MCMC(NUTS(bke_model), num_warmup=30, num_samples=30, progress_bar=False)
+    mcmc.run(jax.random.key(1), X1)
+    draws = mcmc.get_samples()
+    assert draws["lengthscale"].shape == (30,)
+    assert draws["lengthscale"].dtype == np.float64
+    assert np.all(draws["lengthscale"] > 0)
+    assert len(np.unique(draws["lengthscale"])) > 5
+    total = log_marginal_likelihood(X1, SquaredExponential(float(draws["lengthscale"][-1])))
+    assert float(draws["log_gaussian"][-1] + draws["log_volume"][-1]) == pytest.approx(total)
+
+
+def test_svi(x64):
+    guide = AutoNormal(bke_model)
+    svi = SVI(bke_model, guide, jax_adam(), Trace_ELBO())
+    result = svi.run(jax.random.key(2), 60, X2, progress_bar=False)
+    assert np.all(np.isfinite(result.losses))
+    assert np.mean(result.losses[-15:]) < np.mean(result.losses[:15])
+
+
+def jax_adam():
+    from numpyro.optim import Adam
+
+    return Adam(0.05)
+
+
+def test_predictive_draws_from_the_prior(x64):
+    draws = Predictive(bke_model, num_samples=400)(jax.random.key(3), X1[:6])
+    lengthscales = np.asarray(draws["lengthscale"])
+    assert lengthscales.shape == draws["log_gaussian"].shape == (400,)
+    assert stats.kstest(lengthscales, "expon").pvalue > 1e-3
+    first = log_marginal_likelihood(X1[:6], SquaredExponential(float(lengthscales[0])))
+    assert float(draws["log_gaussian"][0] + draws["log_volume"][0]) == pytest.approx(first)
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        dist.HalfNormal(1.0),
+        dist.Gamma(2.0, 1.0),
+        dist.LogNormal(0.0, 1.0),
+        dist.Uniform(0.0, 1.0),
+        dist.Normal(0.1, 0.01),
+        dist.TruncatedNormal(0.1, 1.0, low=0.0),
+    ],
+    ids=lambda noise: type(noise).__name__,
+)
+def test_a_noise_prior_that_reaches_zero_is_refused_with_the_reason(x64, noise):
+    with pytest.raises(ValueError, match=r"noise_variance must be bounded away from zero.*grows"):
+        sites(X1, noise_variance=noise)
+
+
+def test_noise_priors_bounded_away_from_zero_are_accepted(x64):
+    for noise in (dist.Uniform(0.01, 1.0), dist.TruncatedNormal(0.1, 1.0, low=0.02)):
+        assert "noise_variance" in sites(X1, noise_variance=noise)[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"prior": dist.Normal(1.0, 0.1)}, "'lengthscale' must have positive support, got Normal"),
+        ({"prior": dist.Uniform(-0.1, 1.0)}, "'lengthscale' must have positive support"),
+        ({"prior": {"length": dist.Gamma(1.0, 1.0)}}, "names 'length', but the kernel has"),
+        ({"prior": {"lengthscale": 1.0}}, "'lengthscale' must be a NumPyro distribution"),
+        ({"prior": 1.0}, "prior must be a NumPyro distribution or a dict"),
+        ({"prior": dist.Gamma(1.0, -1.0, validate_args=False)}, "'lengthscale'.* rate"),
+        ({"prior": dist.Gamma(0.0, 1.0, validate_args=False)}, "'lengthscale'.* concentration"),
+        ({"noise_variance": 0.0}, "noise_variance must be positive"),
+        ({"noise_variance": -1}, "noise_variance must be positive"),
+        ({"noise_variance": dist.Uniform(2.0, 1.0, validate_args=False)}, "noise_variance"),
+        ({"measure": "flat"}, "measure must be"),
+        ({"likelihood": "fast"}, "likelihood must be"),
+        ({"kernel": Matern}, "Matern needs parameters"),
+        ({"kernel": "rbf"}, "kernel must be a kernel"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_named(x64, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        sites(X1, **arguments)
+
+
+def test_single_precision_is_refused():
+    with jax.enable_x64(False), pytest.raises(RuntimeError, match="jax_enable_x64"):
+        sites(X1)
