@@ -24,13 +24,20 @@ parser.add_argument("--quick", action="store_true", help="fewer points")
 options = parser.parse_args()
 options.out.mkdir(parents=True, exist_ok=True)
 
+
+def saved(figure, name):
+    """Write a picture to the output folder and hand it on, for a gallery to show."""
+    figure.savefig(options.out / f"{name}.png")
+    return figure
+
+
 # %%
 # The data
 # --------
-# The caption of the figure gives the kernel, squared exponential with lengthscale 0.1, and says that
-# the data come from a mixture of Gaussians; it does not say which one. This one has two components.
-# The text of the paper gives another lengthscale for panel A, 0.25. We follow the caption: one
-# lengthscale for all three panels.
+# The caption of the figure gives the kernel, squared exponential with lengthscale 0.1, and says
+# that the data come from a mixture of Gaussians; it does not say which one. This one has two
+# components. The text of the paper gives another lengthscale for panel A, 0.25. We follow the
+# caption: one lengthscale for all three panels.
 
 LENGTHSCALE = 0.1
 WEIGHTS, MEANS, DEVIATIONS = np.array([0.4, 0.6]), np.array([-0.5, 0.5]), np.array([0.15, 0.25])
@@ -45,12 +52,11 @@ print(f"{count} points, lengthscale {LENGTHSCALE}")
 # %%
 # A: the prior
 # ------------
-# Three draws from GP(0, r), where r is the kernel convolved with itself: smoother than draws from a
-# Gaussian process with the kernel itself, so that they lie in its space.
+# Three draws from GP(0, r), where r is the kernel convolved with itself, scaled to 1 at distance 0.
+# They are smoother than draws from a Gaussian process with the kernel itself: with a finite measure
+# in place of the uniform one here, they lie in the space of the kernel.
 
-prior = plots.plot_prior_draws(kernel, at, draws=3, seed=options.seed)
-prior.savefig(options.out / "figure1a.png")
-prior
+saved(plots.plot_prior_draws(kernel, at, draws=3, seed=options.seed), "figure1a")
 
 # %%
 # B: the empirical embedding
@@ -58,9 +64,7 @@ prior
 # The average of kernels centred at the data, the ticks on the axis. It is what the likelihood
 # links to the embedding.
 
-empirical = plots.plot_empirical_embedding(X, kernel, at)
-empirical.savefig(options.out / "figure1b.png")
-empirical
+saved(plots.plot_empirical_embedding(X, kernel, at), "figure1b")
 
 # %%
 # C: the posterior
@@ -71,14 +75,10 @@ empirical
 # the data the prior takes over.
 
 truth = partial(gaussian_mixture_embedding, WEIGHTS, MEANS, DEVIATIONS, LENGTHSCALE)
-posterior = plots.plot_embedding_posterior(X, kernel, at, truth=truth)
-posterior.savefig(options.out / "figure1c.png")
-posterior
+saved(plots.plot_embedding_posterior(X, kernel, at, truth=truth), "figure1c")
 
 # %%
 # With the noise variance of the paper, 0.1, the band is several times wider: that is far more noise
 # than the empirical embedding has.
 
-paper = plots.plot_embedding_posterior(X, kernel, at, truth=truth, noise=0.1)
-paper.savefig(options.out / "figure1c-noise0.1.png")
-paper
+saved(plots.plot_embedding_posterior(X, kernel, at, truth=truth, noise=0.1), "figure1c-noise0.1")

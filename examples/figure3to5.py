@@ -33,23 +33,26 @@ parser.add_argument("--quick", action="store_true", help="fewer points, fewer an
 options = parser.parse_args()
 options.out.mkdir(parents=True, exist_ok=True)
 
+
+def saved(figure, name):
+    """Write a picture to the output folder and hand it on, for a gallery to show."""
+    figure.savefig(options.out / f"{name}.png")
+    return figure
+
+
 # %%
 # Figure 3: the two densities
 # ---------------------------
 # Means and standard deviations agree, so a test has to see the shape of the components.
 
 line = np.linspace(-7, 7, 600)
-densities = plots.plot_densities(line, *normal_laplace_density(line))
-densities.savefig(options.out / "figure3.png")
-densities
+saved(plots.plot_densities(line, *normal_laplace_density(line)), "figure3")
 
 # %%
 # A hundred points from every component of each, 600 in all. Drawn as histograms they tell less.
 
 P, Q = normal_laplace(seed=options.seed, per_component=20 if options.quick else 100)
-samples = plots.plot_samples(P, Q)
-samples.savefig(options.out / "samples.png")
-samples
+saved(plots.plot_samples(P, Q), "samples")
 
 # %%
 # Figure 4: the posterior of the lengthscale
@@ -66,44 +69,34 @@ print(diagnose(run))
 # The chains are coloured by the mode they are in. Chains in grey are stuck between two zeros of the
 # density, far below any mode.
 
-trace = plots.plot_trace(run)
-trace.savefig(options.out / "figure4.png")
-trace
+saved(plots.plot_trace(run), "figure4")
 
 # %%
 # The rank plot says the same: all together the chains disagree, within a mode they agree better.
 
-rank = plots.plot_rank(run)
-rank.savefig(options.out / "rank.png")
-rank
+saved(plots.plot_rank(run), "rank")
 
 # %%
-# With one hyperparameter the density itself can be looked at. The valley between the modes is deep:
-# no chain crosses it. How many chains are in each mode follows from where they started, not from how
-# probable the mode is.
+# With one hyperparameter the density itself can be looked at. The valley between the modes is
+# deep: no chain crosses it. How many chains are in each mode follows from where they started, not
+# from how probable the mode is.
 
-profile = plots.plot_profile(run)
-profile.savefig(options.out / "profile.png")
-profile
+saved(plots.plot_profile(run), "profile")
 
 # %%
 # Figure 5: the witness
 # ---------------------
 # One draw of the witness function per draw of the lengthscale, with 80 % bands. There is one panel
-# per mode (A, B in the paper); the last one, over all chains (C), weights the modes by the number of
-# chains, as the paper does. The noise of the embedding is its sampling covariance: the bands are
-# about as wide as the sampling error, and with the short lengthscale they can exclude zero.
+# per mode (A, B in the paper); the last one, over all chains (C), weights the modes by the number
+# of chains, as the paper does. The noise of the embedding is its sampling covariance: the bands
+# are about as wide as the sampling error, and with the short lengthscale they can exclude zero.
 
 witness = sample_witness(run, P, Q, seed=options.seed)
-figure5 = plots.plot_witness(witness, 0.8, P, Q, run=run)
-figure5.savefig(options.out / "figure5.png")
-figure5
+saved(plots.plot_witness(witness, 0.8, P, Q, run=run), "figure5")
 
 # %%
 # With the paper's noise variance of 0.1, which is far larger than the sampling error, the bands are
 # so wide that they exclude zero nowhere. (The axis is not the one above.)
 
 paper = sample_witness(run, P, Q, noise=0.1, seed=options.seed)
-figure5_paper = plots.plot_witness(paper, 0.8, P, Q, run=run)
-figure5_paper.savefig(options.out / "figure5-noise0.1.png")
-figure5_paper
+saved(plots.plot_witness(paper, 0.8, P, Q, run=run), "figure5-noise0.1")

@@ -11,7 +11,7 @@ The data are 330 days of 1976 in the Los Angeles basin, from L. Breiman and J. H
 American Statistical Association 80 (1985), 580-598. Days follow each other, so they are not
 independent: the bands below assume independence and are therefore somewhat too narrow.
 
-Run it as ``python ozone.py --out FOLDER``; ``--quick`` is a short run that only shows that it works.
+Run it as ``python ozone.py --out FOLDER``; ``--quick`` only shows that it works.
 """
 
 import argparse
@@ -23,7 +23,6 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import numpyro.distributions as dist
-
 from bke.inference import diagnose, fit, plots, read_sample, sample_witness, save_run
 from bke.inference.report import posterior_summary, settings, witness_summary
 
@@ -34,7 +33,7 @@ options = parser.parse_args()
 options.out.mkdir(parents=True, exist_ok=True)
 
 LEVEL = 0.8
-sampler = {"chains": 6, "warmup": 200, "draws": 150, "seed": 1, "progress": not options.quick}
+sampler = {"chains": 6, "warmup": 100, "draws": 100, "seed": 1, "progress": not options.quick}
 if options.quick:
     sampler |= {"chains": 2, "warmup": 20, "draws": 10}
 
@@ -132,8 +131,8 @@ describe(run, diagnosis, witness)
 save_run(run, options.out / "ozone.nc")
 
 # %%
-# Where the chains have been, coloured by mode, and the profile of the posterior density, which shows
-# modes that no chain visited as well.
+# Where the chains have been, coloured by mode, and the profile of the posterior density, which also
+# shows modes that no chain visited.
 
 save(plots.plot_samples(P, Q), "ozone-samples")
 save(plots.plot_trace(run), "ozone-trace")

@@ -22,7 +22,7 @@ from . import landscape
 from .checks import as_sample, check_chains, check_count, check_memory
 from .errors import InputError
 from .machine import computing
-from .nuts import Chains, NutsSampler, dispersed_start
+from .nuts import CANDIDATES, Chains, NutsSampler, dispersed_start
 from .problem import Problem
 from .progress import chain_progress
 from .run import make_run
@@ -101,16 +101,18 @@ def fit(
         kernel, prior, noise_variance, units.measure_to_model(measure), likelihood
     )
     with computing():
-        key_start, key_run, key_prior, key_dither = jax.random.split(jax.random.key(seed), 4)
-        units = with_dither(units, problem, data, dither, seed, key_dither)
+        key_prior, key_run = jax.random.split(jax.random.key(seed))
+        size = max(PRIOR_DRAWS, CANDIDATES * chains)
+        prior_draws = jax.tree.map(np.asarray, problem.prior_draws(key_prior, size))
+        units = with_dither(units, problem, data, dither, seed, prior_draws)
         points = units.points(data)
         compiled = compile_problem(problem, warmup)
-        initial = dispersed_start(problem, points, chains, key_start, compiled.log_density)
+        density = functools.partial(landscape.log_densities, compiled.log_densities, X=points)
+        initial = dispersed_start(prior_draws, chains, seed, density)
         with chain_progress(chains, warmup + draws, shown=progress) as bars:
             result = compiled.sampler.run(
                 points, initial=initial, draws=draws, key=key_run, progress=bars
             )
-        prior_draws = jax.tree.map(np.asarray, problem.prior_draws(key_prior, PRIOR_DRAWS))
         settings = {
             "method": method,
             "seed": seed,
@@ -133,8 +135,7 @@ class Compiled(NamedTuple):
     """Compiled functions of one problem; each compiles once per shape of the data."""
 
     sampler: NutsSampler
-    log_density: Any  # (z, X) -> ()
-    batch_log_density: Any  # (z with a leading axis, X) -> (k,)
+    log_densities: landscape.BatchLogDensity
 
 
 def compile_problem(problem: Problem, warmup: int) -> Compiled:
@@ -148,7 +149,6 @@ def compile_problem(problem: Problem, warmup: int) -> Compiled:
 def _build(problem: Problem, warmup: int) -> Compiled:
     return Compiled(
         NutsSampler(problem, warmup),
-        jax.jit(problem.log_density),
         landscape.batch_log_density(problem),
     )
 
@@ -171,8 +171,8 @@ def _landscape(
     if landscape.is_scalar(problem):
         (z,), (prior_z,) = later.values(), prior_draws.values()
         found = landscape.profile(
-            problem, points, z.ravel(), prior_z.ravel(), compiled.batch_log_density
+            problem, points, z.ravel(), prior_z.ravel(), compiled.log_densities
         )
         return {"profile": found}
-    density = landscape.evaluator(compiled.batch_log_density, points)
+    density = functools.partial(landscape.log_densities, compiled.log_densities, X=points)
     return {"saddles": landscape.saddles(later, chains.stats["lp"][:, chains.warmup :], density, seed)}

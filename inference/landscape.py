@@ -7,9 +7,8 @@ between two chains is the lowest point of the best path found through their draw
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Any
 
 import jax
@@ -35,11 +34,15 @@ DRAWS_PER_CHAIN = 15
 NEIGHBOURS = 4
 POINTS_PER_EDGE = 3
 
+#: Points per compiled call.
+BATCH = 16
+
 LogDensity = Callable[[dict[str, Any]], np.ndarray]
+BatchLogDensity = Callable[[Any, jax.Array], jax.Array]
 
 
-def batch_log_density(problem: Problem) -> Callable[[Any, jax.Array], jax.Array]:
-    """Compiled log density at a batch of unconstrained points, one after the other."""
+def batch_log_density(problem: Problem) -> BatchLogDensity:
+    """Compiled log density at :data:`BATCH` unconstrained points, one after the other."""
 
     @jax.jit
     def evaluate(z: dict[str, jax.Array], X: jax.Array) -> jax.Array:
@@ -48,27 +51,26 @@ def batch_log_density(problem: Problem) -> Callable[[Any, jax.Array], jax.Array]
     return evaluate
 
 
-def in_threads(
-    evaluate: Callable[[Any, jax.Array], jax.Array], z: dict[str, Any], X: jax.Array
+def log_densities(
+    evaluate: BatchLogDensity, z: Mapping[str, Any], X: np.ndarray
 ) -> np.ndarray:
-    """``evaluate`` on as many cores as there are; every part has the same shape."""
-    total = len(next(iter(z.values())))
-    parts = cores()
-    size = -(-total // parts)
-    padded = {
-        name: np.concatenate([v, np.repeat(v[-1:], size * parts - total, axis=0)])
-        for name, v in ((name, np.asarray(v)) for name, v in z.items())
-    }
+    """Log density (k,) at k unconstrained points, on all cores, in batches of one shape."""
+    arrays = {name: np.asarray(values) for name, values in z.items()}
+    total = len(next(iter(arrays.values())))
+    points = jnp.asarray(X)
 
-    def one(part: int) -> np.ndarray:
-        with jax.enable_x64(True):
-            piece = {name: jnp.asarray(v[part * size : (part + 1) * size]) for name, v in padded.items()}
-            return np.asarray(evaluate(piece, X))
+    def one(start: int) -> np.ndarray:
+        with jax.enable_x64(True):  # the setting belongs to the thread
+            # The last batch repeats its last point: another shape would be compiled again.
+            rows = np.minimum(np.arange(start, start + BATCH), total - 1)
+            piece = {name: jnp.asarray(values[rows]) for name, values in arrays.items()}
+            return np.asarray(evaluate(piece, points))
 
-    first = one(0)  # compiles, once
-    with ThreadPoolExecutor(parts) as pool:
-        rest = list(pool.map(one, range(1, parts)))
-    return np.concatenate([first, *rest])[:total]
+    first, *rest = range(0, total, BATCH)
+    pieces = [one(first)]  # compiles, before the threads would each do it
+    with ThreadPoolExecutor(cores()) as pool:
+        pieces += pool.map(one, rest)
+    return np.concatenate(pieces)[:total]
 
 
 def is_scalar(problem: Problem) -> bool:
@@ -91,7 +93,7 @@ def smooth(log_density: np.ndarray, step: float) -> np.ndarray:
 
 
 def profile(
-    problem: Problem, X: np.ndarray, z: np.ndarray, prior_z: np.ndarray, evaluate: Any
+    problem: Problem, X: np.ndarray, z: np.ndarray, prior_z: np.ndarray, evaluate: BatchLogDensity
 ) -> xr.Dataset:
     """Log density of the one hyperparameter over its prior range and all draws.
 
@@ -112,7 +114,7 @@ def profile(
     most = max(FEWEST_GRID_POINTS, int(PROFILE_BUDGET / len(X) ** 2))
     points = int(min(most, np.ceil((high - low) / GRID_STEP))) + 1
     grid = np.linspace(low, high, points)
-    log_density = in_threads(evaluate, {name: grid}, jnp.asarray(X))
+    log_density = log_densities(evaluate, {name: grid}, X)
     values = np.asarray(problem.constrain({name: jnp.asarray(grid)})[name])
     log_prior = np.asarray(jax.vmap(lambda one: problem.log_prior({name: one}))(jnp.asarray(grid)))
     return xr.Dataset(
@@ -203,12 +205,3 @@ def _bottlenecks(
         saddle[pairs] = np.maximum(saddle[pairs], low[edge])
         component[component == b] = a
     return np.maximum(saddle, saddle.T)
-
-
-def evaluator(evaluate: Any, X: np.ndarray) -> LogDensity:
-    """``evaluate`` bound to data, on all cores."""
-    return partial(_evaluate_at, evaluate, jnp.asarray(X))
-
-
-def _evaluate_at(evaluate: Any, X: jax.Array, z: dict[str, Any]) -> np.ndarray:
-    return in_threads(evaluate, z, X)

@@ -9,6 +9,7 @@ cores busy, and a chain's draws do not depend on how many run beside it.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import Any, NamedTuple, Protocol
 
@@ -25,6 +26,8 @@ from .problem import Problem
 BLOCK = 20
 MAX_TREE_DEPTH = 10
 TARGET_ACCEPTANCE = 0.8
+#: Prior draws tried per chain for a start with a finite density.
+CANDIDATES = 32
 
 
 class Progress(Protocol):
@@ -153,8 +156,9 @@ class NutsSampler:
                 futures = [pool.submit(one, chain) for chain in range(chains)]
                 try:
                     wait(futures, return_when=FIRST_EXCEPTION)
-                finally:
-                    stop.set() if not all(f.done() for f in futures) else None
+                finally:  # an error or an interruption ends the other chains too
+                    if not all(future.done() for future in futures):
+                        stop.set()
                 results = [future.result() for future in futures]
             jax.effects_barrier()
             nonfinite = self._tally.counts
@@ -164,11 +168,27 @@ class NutsSampler:
         )
 
     def _compile(self, key: jax.Array, initial: dict[str, jax.Array], X: jax.Array) -> None:
-        """Once, before the threads would each do it."""
+        """Both programs at once, before the chains' threads would each do it."""
         z = {name: values[0] for name, values in initial.items()}
         index = jnp.asarray(0)
-        state = self._start(key, z, X, index)
-        jax.block_until_ready(self._advance(state, X, index, 0))
+
+        def start() -> None:
+            with jax.enable_x64(True):
+                jax.block_until_ready(self._start(key, z, X, index))
+
+        with ThreadPoolExecutor(1) as beside:
+            # Traced here first: NumPyro's kernel keeps what `start` set up for `advance`.
+            state = jax.eval_shape(self._start, key, z, X, index)
+            waiting = beside.submit(start)
+            empty = jax.tree.map(_zeros, state)
+            jax.block_until_ready(self._advance(empty, X, index, 0))
+            waiting.result()
+
+
+def _zeros(leaf: jax.ShapeDtypeStruct) -> jax.Array:
+    if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return jnp.broadcast_to(jax.random.key(0), leaf.shape)
+    return jnp.zeros(leaf.shape, leaf.dtype)
 
 
 def _record(state: Any) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
@@ -186,32 +206,39 @@ def _record(state: Any) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
 
 
 def dispersed_start(
-    problem: Problem, X: np.ndarray, chains: int, key: jax.Array, log_density: Any
+    pool: Mapping[str, np.ndarray],
+    chains: int,
+    seed: int,
+    log_density: Callable[[dict[str, np.ndarray]], np.ndarray],
 ) -> dict[str, jax.Array]:
     """One prior draw per chain, spread over the prior, each with a finite density.
 
-    A pool of prior draws is ordered by its mean unconstrained coordinate and one is drawn from
-    each of ``chains`` equal parts, so that the chains start from different scales.
+    The pool is ordered by its mean unconstrained coordinate and one draw is taken from each of
+    ``chains`` equal parts, so that the chains start from different scales.
+
+    Args:
+        pool: unconstrained prior draws by site, at least :data:`CANDIDATES` per chain.
+        chains: how many.
+        seed: of the choice among them.
+        log_density: of a batch of unconstrained points.
 
     Raises:
         SamplingError: when prior draws with a finite density cannot be found.
     """
-    pool_key, pick_key = jax.random.split(key)
-    pool = problem.prior_draws(pool_key, 32 * chains)
+    used = {name: values[: CANDIDATES * chains] for name, values in pool.items()}
     order = np.argsort(
-        sum(np.asarray(z).reshape(32 * chains, -1).mean(axis=1) for z in pool.values())
+        sum(values.reshape(len(values), -1).mean(axis=1) for values in used.values())
     )
-    rng = np.random.default_rng(np.asarray(jax.random.key_data(pick_key)))
-    chosen = []
-    for part in order.reshape(chains, 32):
-        for candidate in rng.permutation(part):
-            z = {name: values[candidate] for name, values in pool.items()}
-            if np.isfinite(log_density(z, jnp.asarray(X))):
-                chosen.append(z)
-                break
-        else:
-            raise SamplingError(
-                "32 prior draws in a row have density zero or no finite density: the prior is far "
-                "from the data (check the units and scale=), or the data are rounded (see dither=)"
-            )
-    return {name: jnp.stack([z[name] for z in chosen]) for name in pool}
+    candidates = np.random.default_rng(seed).permuted(order.reshape(chains, -1), axis=1)
+    chosen = np.full(chains, -1)
+    for choice in candidates.T:
+        waiting = np.flatnonzero(chosen < 0)
+        rows = choice[waiting]
+        finite = np.isfinite(log_density({name: values[rows] for name, values in used.items()}))
+        chosen[waiting[finite]] = rows[finite]
+        if (chosen >= 0).all():
+            return {name: jnp.asarray(values[chosen]) for name, values in used.items()}
+    raise SamplingError(
+        f"{CANDIDATES} prior draws in a row have density zero or no finite density: the prior is "
+        "far from the data (check the units and scale=), or the data are rounded (see dither=)"
+    )

@@ -33,9 +33,12 @@ def settings(run: xr.DataTree) -> dict[str, Any]:
     """What the run was made with, from its attributes; scale and dither by column."""
     _, units = problem_of(run)
     attrs = run.attrs
-    recorded = ("kernel", "prior", "noise_variance", "measure")
+    kernel, prior = json.loads(attrs["kernel"]), json.loads(attrs["prior"])
     return {
-        **{name: json.loads(attrs[name]) for name in recorded},
+        # The template's value of a parameter that was learned says nothing.
+        "kernel": {name: value for name, value in kernel.items() if name not in prior},
+        "prior": prior,
+        **{name: json.loads(attrs[name]) for name in ("noise_variance", "measure")},
         **{name: attrs[name] for name in ("likelihood", "method", "seed")},
         **{name: attrs[name] for name in ("chains", "warmup", "draws")},
         "rows": run["observed_data"].sizes["row"],
@@ -98,11 +101,10 @@ def witness_summary(witness: xr.DataTree, modes: Modes, level: float) -> dict[st
     ``overall`` weights modes by how many draws are in them and includes stuck chains; it is no
     posterior average where there are several modes.
     """
-    at = witness["at"].values
-    labels = witness["mode"].values
+    at, labels = np.asarray(witness["at"].values), np.asarray(witness["mode"].values)
     per_mode: list[dict[str, Any]] = []
     for mode in range(len(modes.modes)):
-        found: dict[str, Any] = {"mode": mode + 1, "draws": int((labels == mode).sum())}
+        found: dict[str, Any] = {"mode": mode + 1, "draws": int(np.sum(labels == mode))}
         if found["draws"]:
             found |= _excluded(band(witness, level, mode), at)
         per_mode.append(found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -107,14 +107,14 @@ def with_dither(
     data: np.ndarray,
     dither: Any,
     seed: int,
-    key: jax.Array,
+    prior_draws: Mapping[str, np.ndarray],
 ) -> Units:
     """``units`` with a dither where rounding makes the density zero.
 
     Raises:
         InputError: where the density is zero and ``dither`` is ``None`` or finds no rounding unit.
     """
-    zero_rows = rows_without_volume(problem, units.to_model(data), key)
+    zero_rows = rows_without_volume(problem, units.to_model(data), prior_draws)
     explicit = dither is not None and not isinstance(dither, str)
     if isinstance(dither, str) and dither != "auto":
         raise InputError(f"dither must be 'auto', None or rounding units, got {dither!r}")
@@ -143,8 +143,10 @@ def with_dither(
     )
 
 
-def rows_without_volume(problem: Problem, points: np.ndarray, key: jax.Array) -> np.ndarray:
-    """Rows whose volume factor is exactly zero at some of a few prior draws."""
+def rows_without_volume(
+    problem: Problem, points: np.ndarray, prior_draws: Mapping[str, np.ndarray]
+) -> np.ndarray:
+    """Rows whose volume factor is exactly zero at some of a few unconstrained prior draws."""
     X = jnp.asarray(points)
 
     @jax.jit
@@ -156,4 +158,5 @@ def rows_without_volume(problem: Problem, points: np.ndarray, key: jax.Array) ->
 
         return jnp.any(jax.lax.map(at, z), axis=0)
 
-    return np.flatnonzero(np.asarray(cancelled(problem.prior_draws(key, DETECTION_DRAWS))))
+    some = {name: jnp.asarray(z[:DETECTION_DRAWS]) for name, z in prior_draws.items()}
+    return np.flatnonzero(np.asarray(cancelled(some)))

@@ -136,7 +136,7 @@ def check_witness(pair: Pair, points: np.ndarray | None, noise: str | float, lev
 
 def notes_on(run: xr.DataTree, pair: Pair) -> list[str]:
     """Remarks on samples that are given for a run made earlier."""
-    fitted, given = run["observed_data"]["X"].values, pair.pooled
+    fitted, given = np.asarray(run["observed_data"]["X"].values), pair.pooled
     if fitted.shape == given.shape and np.array_equal(_ordered(fitted), _ordered(given)):
         return []
     return [

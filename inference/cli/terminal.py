@@ -101,12 +101,7 @@ class Terminal:
         columns = settings["columns"]
         priors = ", ".join(_prior(name, prior) for name, prior in settings["prior"].items())
         kernel = settings["kernel"]
-        parameters = {
-            name: value
-            for name, value in kernel.items()
-            if name != "kernel" and name not in settings["prior"]
-        }
-        fixed = "".join(f", {name} {value}" for name, value in parameters.items())
+        fixed = "".join(f", {name} {value}" for name, value in kernel.items() if name != "kernel")
         self.say(
             f"{settings['rows']} rows, {_columns(columns)}; kernel {kernel['kernel']}{fixed}; "
             f"{priors}; noise variance {_plain(settings['noise_variance'])}; "

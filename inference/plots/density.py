@@ -119,10 +119,16 @@ def scatter(ax: Axes, P: np.ndarray, Q: np.ndarray, names: tuple[str, str] = ("P
     """Points of P as dots and of Q as crosses."""
     size = float(np.clip(3000 / (len(P) + len(Q)), 4, 25))
     ax.scatter(
-        *P.T, s=size, color=P_COLOUR, linewidths=0, alpha=0.7, label=f"{names[0]} (n = {len(P)})"
+        P[:, 0],
+        P[:, 1],
+        s=size,
+        color=P_COLOUR,
+        linewidths=0,
+        alpha=0.7,
+        label=f"{names[0]} (n = {len(P)})",
     )
     ax.scatter(
-        *Q.T, s=1.4 * size, color=Q_COLOUR, marker="x", linewidths=0.9, alpha=0.9,
+        Q[:, 0], Q[:, 1], s=1.4 * size, color=Q_COLOUR, marker="x", linewidths=0.9, alpha=0.9,
         label=f"{names[1]} (n = {len(Q)})",
     )  # fmt: skip
 

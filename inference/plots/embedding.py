@@ -54,7 +54,7 @@ def plot_prior_draws(
         line = jnp.asarray(points)[:, None]
         covariance = jnp.asarray(kernel.smoothed(measure, 1)(line))
         keys = jax.random.split(jax.random.key(seed), draws)
-        sampled = [np.asarray(gaussian_draw(key, covariance)) for key in keys]
+        sampled = np.asarray(jax.lax.map(lambda key: gaussian_draw(key, covariance), keys))
     for index, values in enumerate(sampled):
         place.plot(points, values, color=MODES[index % len(MODES)], linewidth=1.2)
     place.axhline(0.0, color="0.6", linewidth=0.6, zorder=0)

@@ -48,12 +48,12 @@ def site_components(run: xr.DataTree, group: str, site: str | None) -> dict[str,
 
 
 def _of_only_column(run: xr.DataTree, site: str) -> str:
-    columns = [str(column) for column in run["observed_data"]["column"].values]
+    columns = [str(name) for name in run["observed_data"].to_dataset()["column"].values]
     named = len(columns) == 1 and columns != ["x"] and site.startswith("lengthscale")
     return f" of {columns[0]}" if named else ""
 
 
-def chain_names(chains: Sequence[int]) -> str:
+def chain_names(chains: Sequence[int] | np.ndarray) -> str:
     """``chain 3``, ``chains 0-3, 7``, ``no chain``."""
     if not len(chains):
         return "no chain"

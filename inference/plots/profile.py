@@ -47,7 +47,7 @@ def plot_profile(run: xr.DataTree, *, axes: Sequence[Axes] | None = None) -> Fig
     values, label = _axis_values(run, profile)
     smoothed = profile["smoothed"].values
     modes = find_modes(run)
-    centres = np.median(run["unconstrained_posterior"][name].values, axis=1)
+    centres = np.median(run["unconstrained_posterior"].to_dataset()[name].values, axis=1)
     tops = _tops(grid, smoothed, modes)
     highest = max(smoothed[top] for top in tops)
     low = _bottom(grid, smoothed - highest, tops, centres, modes)
@@ -84,7 +84,7 @@ def plot_profile(run: xr.DataTree, *, axes: Sequence[Axes] | None = None) -> Fig
     plain(below)
     shown = _range(grid, smoothed - highest, low, centres)
     for place in (ax, below):
-        log_scale(place.xaxis, values[shown], wider_than=1.0)
+        log_scale(place, "x", values[shown], wider_than=1.0)
         place.set_xlim(values[shown][0], values[shown][-1])
     ax.tick_params(labelbottom=False)
     return figure
@@ -117,7 +117,7 @@ def _bottom(
     stuck = np.isin(np.arange(len(centres)), modes.stuck)
     low = min([low, *of_chains[~stuck]])
     # A chain stuck much further down would flatten the modes; its tick shows where it is.
-    return max(2 * low, min([low, *of_chains[stuck]]))
+    return float(max(2 * low, min([low, *of_chains[stuck]])))
 
 
 def _range(grid: np.ndarray, height: np.ndarray, low: float, centres: np.ndarray) -> np.ndarray:

@@ -77,10 +77,11 @@ def panels(
     if len(given) != rows * columns or not all(isinstance(ax, Axes) for ax in given):
         what = "one matplotlib Axes" if rows * columns == 1 else f"{rows * columns} matplotlib Axes"
         raise InputError(f"this picture needs {what}, and {len(given)} were given")
-    return _root(given[0]), given
+    return figure_of(given[0]), given
 
 
-def _root(ax: Axes) -> Figure:
+def figure_of(ax: Axes) -> Figure:
+    """The whole figure that holds ``ax``, maybe in a subfigure."""
     figure: Any = ax.figure
     while not isinstance(figure, Figure):  # a subfigure
         figure = figure.figure
@@ -98,8 +99,8 @@ def plain(ax: Axes) -> None:
     ax.tick_params(labelsize=SMALL)
 
 
-def log_scale(axis: Axis, values: np.ndarray, wider_than: float = 10.0) -> bool:
-    """Make ``axis`` logarithmic, with plain numbers, if ``values`` span more than a factor.
+def log_scale(ax: Axes, which: str, values: np.ndarray, wider_than: float = 10.0) -> bool:
+    """Make an axis (``"x"`` or ``"y"``) logarithmic if ``values`` span more than a factor.
 
     Returns:
         Whether it is logarithmic.
@@ -111,7 +112,11 @@ def log_scale(axis: Axis, values: np.ndarray, wider_than: float = 10.0) -> bool:
     subdivisions: tuple[float, ...] = (1.0,)
     if factor <= 1000:
         subdivisions = (1.0, 2.0, 5.0) if factor > 10 else (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0)
-    axis._set_axes_scale("log")  # type: ignore[attr-defined]
+    if which == "x":
+        ax.set_xscale("log")
+    else:
+        ax.set_yscale("log")
+    axis: Axis = ax.xaxis if which == "x" else ax.yaxis
     axis.set_major_locator(LogLocator(subs=subdivisions))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_locator(NullLocator())
@@ -129,7 +134,7 @@ def rug(ax: Axes, values: np.ndarray, colour: str, *, top: bool = False, label: 
         colors=colour,
         linewidths=0.6,
         alpha=0.6,
-        label=label or None,
+        label=label or "_rug",
     )
 
 

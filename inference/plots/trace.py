@@ -14,11 +14,13 @@ from scipy.stats import rankdata
 from ..modes import Modes, find_modes
 from ..run import problem_of
 from .names import chain_names, mode_name, site_components
-from .style import SHADE, SMALL, STUCK, log_scale, mode_colour, panels, plain
+from .style import SHADE, SMALL, STUCK, figure_of, log_scale, mode_colour, panels, plain
 
 #: Draws that a bar of the rank plot holds on average, at least.
 DRAWS_PER_BAR = 10
 MOST_BARS = 20
+#: Width of one legend entry, inches.
+LEGEND_COLUMN = 2.3
 
 
 def plot_trace(
@@ -82,7 +84,7 @@ def _trace(ax: Axes, before: np.ndarray, after: np.ndarray, modes: Modes) -> Non
                 alpha=0.85,
             )
     ax.margins(y=0.12)
-    log_scale(ax.yaxis, everything)
+    log_scale(ax, "y", everything)
     ax.set_xlim(0, everything.shape[1])
     plain(ax)
 
@@ -95,11 +97,12 @@ def _legend(ax: Axes, modes: Modes) -> None:
     ]
     if modes.stuck:
         entries.append((f"stuck: {chain_names(modes.stuck)}", STUCK))
+    width = ax.get_window_extent().width / figure_of(ax).dpi
     ax.legend(
         handles=[Line2D([], [], color=colour, label=label) for label, colour in entries],
         loc="lower left",
         bbox_to_anchor=(0.0, 1.0),
-        ncols=min(len(entries), 3),
+        ncols=int(np.clip(width // LEGEND_COLUMN, 1, len(entries))),
         fontsize=SMALL,
         frameon=False,
     )

@@ -72,8 +72,9 @@ def plot_witness(
     """
     if "witness" not in witness.data_vars or "at" not in witness.coords:
         raise InputError("witness must be what sample_witness returned")
-    columns = [str(name) for name in witness["column"].values]
-    at = witness["at"].values
+    group = witness.to_dataset()
+    columns = [str(name) for name in group["column"].values]
+    at = group["at"].values
     samples = Samples(_sample(P, "P", columns), _sample(Q, "Q", columns))
     shown = views(witness, level, run)
     count, dimension = len(shown), len(columns)
@@ -90,7 +91,7 @@ def plot_witness(
 
 def views(witness: xr.DataTree, level: float, run: xr.DataTree | None = None) -> list[View]:
     """The panels: every mode that has draws, then all chains unless they are in one mode."""
-    labels = witness["mode"].values
+    labels = witness.to_dataset()["mode"].values
     modes = [int(index) for index in np.unique(labels) if index >= 0]
     chains = np.arange(len(labels))
     stuck = chains[(labels < 0).all(axis=1)]

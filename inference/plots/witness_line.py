@@ -37,7 +37,7 @@ def draw_lines(
         )
         excluded = excludes_zero(view.band)[order]
         ax.fill_between(
-            points, 0, 1, where=excluded, transform=ax.get_xaxis_transform(), color=SHADE,
+            points, 0, 1, where=excluded.tolist(), transform=ax.get_xaxis_transform(), color=SHADE,
             linewidth=0, zorder=0,
         )  # fmt: skip
         ax.axhline(0.0, color="0.4", linewidth=0.8)

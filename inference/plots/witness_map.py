@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
 from matplotlib.colors import CenteredNorm
 
 from .density import scatter
-from .style import DIVERGING, OUTLINE, SMALL, central, plain
+from .style import DIVERGING, OUTLINE, SMALL, STUCK, central, plain
 
 if TYPE_CHECKING:
     from .witness import Samples, View
@@ -34,7 +35,7 @@ def draw_maps(
     largest = max(float(np.quantile(np.abs(view.band.mean[inside]), SHOWN)) for view in views)
     norm = CenteredNorm(0.0, largest or 1.0)
     mesh = as_mesh(at)
-    image = None
+    image: ScalarMappable | None = None
     for ax, view in zip(axes, views, strict=True):
         # Positive where zero is outside the band.
         clearance = np.maximum(view.band.lower, -view.band.upper)
@@ -47,15 +48,23 @@ def draw_maps(
                 ax.contour(x, y, clear, levels=[0.0], colors=OUTLINE, linewidths=1.2)
         else:
             image = ax.scatter(
-                *at.T, c=view.band.mean, norm=norm, cmap=DIVERGING, s=30,
-                edgecolors=[OUTLINE if value > 0 else "none" for value in clearance],
-            )  # fmt: skip
+                at[:, 0],
+                at[:, 1],
+                c=view.band.mean,
+                norm=norm,
+                cmap=DIVERGING,
+                s=60,
+                marker="s",
+                edgecolors=[OUTLINE if value > 0 else STUCK for value in clearance],
+                linewidths=[1.5 if value > 0 else 0.4 for value in clearance],
+            )
         if samples.P is not None and samples.Q is not None:
             scatter(ax, samples.P, samples.Q)
         ax.set_title(f"{view.title}\n({view.detail})", fontsize=SMALL + 1)
         ax.set_xlabel(columns[0])
-        ax.set_xlim(at[:, 0].min(), at[:, 0].max())
-        ax.set_ylim(at[:, 1].min(), at[:, 1].max())
+        if mesh is not None:
+            ax.set_xlim(at[:, 0].min(), at[:, 0].max())
+            ax.set_ylim(at[:, 1].min(), at[:, 1].max())
         plain(ax)
     axes[0].set_ylabel(columns[1])
     if samples.P is not None and samples.Q is not None:

@@ -60,12 +60,15 @@ def test_smoothing_keeps_two_modes_and_their_barrier():
     tops = tops[smoothed[tops] > -10.0]
     np.testing.assert_allclose(GRID[tops], [-1.5, 1.0], atol=0.05)
     low = smoothed[tops[0] : tops[1]].min()
-    assert low == pytest.approx(density[np.isfinite(density) & (np.abs(GRID) < 1.0)].min(), abs=2.0)
+    assert low == pytest.approx(density[np.isfinite(density) & (np.abs(GRID) < 1.0)].min(), abs=4.0)
 
 
 def test_smoothing_does_not_depend_on_the_step():
     coarse, fine = 0.02, 0.005
-    values = [smooth(-30.0 * np.arange(-3, 3, step) ** 2, step)[round(3 / step)] for step in (coarse, fine)]
+    values = [
+        smooth(-30.0 * np.arange(-3, 3, step) ** 2, step)[round(3 / step)]
+        for step in (coarse, fine)
+    ]
     assert values[0] == pytest.approx(values[1], abs=0.02)
 
 
@@ -88,13 +91,15 @@ def test_the_profile_is_the_density_of_the_problem():
     assert found.attrs["site"] == "lengthscale"
 
 
-def test_in_threads_keeps_the_order(monkeypatch):
-    for cores in (1, 3, 8):
+def test_batches_in_threads_keep_the_order(monkeypatch):
+    for cores in (1, 3):
         monkeypatch.setattr(landscape, "cores", lambda cores=cores: cores)
-        for total in (1, 5, 8, 17):
+        for total in (1, 5, landscape.BATCH, 3 * landscape.BATCH + 1):
             z = {"a": np.arange(total, dtype=float), "b": np.ones((total, 2))}
-            found = landscape.in_threads(lambda z, X: z["a"] * z["b"].sum(-1), z, None)
-            np.testing.assert_array_equal(found, 2.0 * np.arange(total))
+            found = landscape.log_densities(
+                lambda z, X: z["a"] * z["b"].sum(-1) + X.sum(), z, np.ones((2, 1))
+            )
+            np.testing.assert_array_equal(found, 2.0 * np.arange(total) + 2.0)
 
 
 # Saddles
@@ -127,9 +132,7 @@ def true_saddle():
 def two_mode_chains(chains=(0, 0, 1, 1), draws=200, seed=0):
     rng = np.random.default_rng(seed)
     centres, widths = np.array([[-4.0, 0.0], [5.0, 1.0]]), np.array([1.0, 1.5])
-    return np.stack(
-        [centres[c] + widths[c] * rng.normal(size=(draws, 2)) for c in chains]
-    )
+    return np.stack([centres[c] + widths[c] * rng.normal(size=(draws, 2)) for c in chains])
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -145,14 +148,16 @@ def test_the_barrier_between_two_gaussians(seed):
     assert barrier > 4.0
     for a in (0, 1):
         for b in (2, 3):
-            assert saddle[a, b] <= expected + 0.3  # no path is better than the best one
+            # No path is better than the best one, but its lowest point may lie between the three
+            # that are looked at.
+            assert saddle[a, b] <= expected + 0.2 * barrier
             assert saddle[a, b] >= expected - 0.4 * barrier
     assert saddle[0, 1] > top[0] - 3.0  # no barrier within a mode
     assert saddle[2, 3] > top[2] - 3.0
 
 
 def banana(z):
-    """A ridge y = x^2 of width 0.1, |x| up to 2: a straight line between its ends is 600 nats low."""
+    """A ridge y = x^2 of width 0.1, |x| between -2 and 2: the straight line is 600 nats low."""
     return -0.5 * ((z["y"] - z["x"] ** 2) / 0.1) ** 2 - 0.5 * (z["x"] / 1.2) ** 2
 
 
@@ -225,7 +230,9 @@ def test_bottlenecks_agree_with_exhaustive_relaxation(seed):
     owner = rng.permutation(np.arange(count) % chains)
     path = rng.permutation(count)
     extra = rng.integers(count, size=(12, 2))
-    edges = np.concatenate([np.stack([path[:-1], path[1:]], axis=1), extra[extra[:, 0] != extra[:, 1]]])
+    edges = np.concatenate(
+        [np.stack([path[:-1], path[1:]], axis=1), extra[extra[:, 0] != extra[:, 1]]]
+    )
     low = rng.normal(size=len(edges))
     width = np.full((count, count), -np.inf)
     for (a, b), height in zip(edges, low, strict=True):

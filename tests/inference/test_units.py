@@ -7,6 +7,7 @@ import numpyro.distributions as dist
 import pytest
 from bke.inference.errors import InputError
 from bke.inference.problem import Problem
+from bke.inference.run import in_data_units
 from bke.inference.units import choose_scale, choose_units, rows_without_volume, with_dither
 from bke.models import Gaussian, GaussianMixture, SquaredExponential, log_marginal_likelihood
 
@@ -17,9 +18,10 @@ def gamma_sample(n=30, D=3, seed=0):
     return np.random.default_rng(seed).gamma(2.0, size=(n, D)) * np.array([1.0, 40.0, 0.2])[:D]
 
 
-def whole_numbers(n=40, seed=1):
-    """Right-skewed integers with many ties."""
-    return np.round(np.random.default_rng(seed).gamma(2.0, 3.0, size=(n, 1)))
+def whole_numbers(seed=1):
+    """Integers with many ties, balanced around 7: the volume at 7 is zero at every lengthscale."""
+    half = np.round(np.random.default_rng(seed).gamma(2.0, 3.0, size=20))
+    return 7.0 + np.concatenate([half, -half, [0.0]])[:, None]
 
 
 def default_problem(prior=None):
@@ -153,7 +155,9 @@ def test_lengthscales_of_mixture_components_are_not_columns():
         GaussianMixture([1.0, 1.0]), dist.Gamma(1.0, 1.0).expand([2]), 0.1, "unit", "auto"
     )
     assert problem.sites["lengthscale"].event_shape == (2,)
-    converted = units.to_data("lengthscale", draw[None, None], 2)[0, 0]
+    with jax.enable_x64(True):
+        z = problem.unconstrain({"lengthscale": jnp.asarray(draw[None, None])})
+        converted = in_data_units(problem, units, z)["lengthscale"].values[0, 0]
     gram = GaussianMixture(draw)(units.to_model(X))
     by_component = [SquaredExponential(converted[q])(X) for q in range(2)]
     np.testing.assert_allclose(np.mean(by_component, axis=0), gram, rtol=1e-10)
@@ -185,13 +189,15 @@ def test_rows_without_volume_are_found():
         for divisor in (1.0, 3.7, 1 / 3):  # the lattice need not be exact in floating point
             rows = rows_without_volume(default_problem(), data / divisor, jax.random.key(KEY))
             np.testing.assert_array_equal(rows, [2])
-        rows = rows_without_volume(default_problem(), data + [[0], [0], [0.1], [0], [0]], jax.random.key(KEY))
+        data[2] += 0.1
+        rows = rows_without_volume(default_problem(), data, jax.random.key(KEY))
         assert rows.size == 0
 
 
 def test_in_two_dimensions_both_coordinates_must_cancel():
     lattice = np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, 2.0], [0.0, -2.0]])
-    half = np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, 2.0], [0.3, -1.0]])
+    half = np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, 2.0], [0.0, -2.0]])
+    half[1, 1] = 0.2
     with jax.enable_x64(True):
         key = jax.random.key(KEY)
         assert 0 in rows_without_volume(default_problem(), lattice, key)
@@ -267,8 +273,9 @@ def test_feet_and_metres_give_the_same_answer(prior, scale):
     feet[0] = feet[1] = feet[2] + [7.0, 0.0]
     metres = feet * 0.3048
     problem = default_problem(prior)
-    here, there = prepared(feet, scale=scale, problem=problem), prepared(
-        metres, scale=scale, problem=problem
+    here, there = (
+        prepared(feet, scale=scale, problem=problem),
+        prepared(metres, scale=scale, problem=problem),
     )
     np.testing.assert_allclose(here.scale * 0.3048, there.scale, rtol=1e-13)
     np.testing.assert_allclose(there.points(metres), here.points(feet), rtol=1e-12)

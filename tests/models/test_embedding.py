@@ -94,14 +94,13 @@ def test_clt_noise_is_the_full_matrix_over_n_with_n_minus_one():
 
 
 @pytest.mark.parametrize("noise", ["clt", 0.1])
-@pytest.mark.parametrize("n", [30, 200])
-def test_posterior_covariance_is_a_covariance(n, noise):
+def test_posterior_covariance_is_a_covariance(noise):
     at = np.linspace(-5, 5, 60)
-    found = embedding_posterior(data(n, 1), SquaredExponential(0.5), at, noise=noise).covariance
+    found = embedding_posterior(data(50, 1), SquaredExponential(0.5), at, noise=noise).covariance
     np.testing.assert_allclose(found, found.T, atol=1e-10)
     assert np.linalg.eigvalsh(found)[0] > -1e-7
     assert np.all(np.diagonal(found) <= 1.0 + 1e-12)
-    far = embedding_posterior(data(n, 1), SquaredExponential(0.5), [40.0], noise=noise)
+    far = embedding_posterior(data(50, 1), SquaredExponential(0.5), [40.0], noise=noise)
     assert far.mean[0] == pytest.approx(0.0, abs=1e-12)  # the prior
     assert far.covariance[0, 0] == pytest.approx(1.0, abs=1e-12)
 
@@ -171,9 +170,7 @@ def test_mixture_embedding_in_two_dimensions_by_integration():
         for w, m, s in zip(WEIGHTS, MEANS, DEVIATIONS, strict=True)
     )
     cell = (u[1] - u[0]) ** 2
-    expected = [
-        np.sum(density * np.exp(-0.5 * ((U - t) ** 2 / ELL**2).sum(-1))) * cell for t in at
-    ]
+    expected = [np.sum(density * np.exp(-0.5 * ((U - t) ** 2 / ELL**2).sum(-1))) * cell for t in at]
     found = gaussian_mixture_embedding(WEIGHTS, MEANS, DEVIATIONS, ELL, at)
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 

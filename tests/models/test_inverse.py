@@ -24,7 +24,9 @@ def test_agrees_with_lapack(n):
     assert inverse.dtype == np.float64
     np.testing.assert_allclose(inverse, np.linalg.inv(matrix), rtol=0, atol=1e-11)
     np.testing.assert_allclose(inverse, (Q / eigenvalues) @ Q.T, rtol=0, atol=1e-11)
-    assert float(log_determinant) == pytest.approx(np.sum(np.log(eigenvalues)), rel=1e-11, abs=1e-11)
+    assert float(log_determinant) == pytest.approx(
+        np.sum(np.log(eigenvalues)), rel=1e-11, abs=1e-11
+    )
 
 
 @pytest.mark.parametrize("n", [129, 300])
@@ -39,7 +41,7 @@ def test_an_ill_conditioned_matrix(n):
 
 @pytest.mark.parametrize("n", [5, 300])
 def test_a_matrix_that_is_not_positive_definite_gives_nan(n):
-    matrix, Q, eigenvalues = positive_definite(n)
+    matrix, _, _ = positive_definite(n)
     for position in (0, n // 2, n - 1):  # the bad direction in either block
         bad = matrix - 20.0 * np.outer(np.eye(n)[position], np.eye(n)[position])
         assert np.linalg.eigvalsh(bad)[0] < 0

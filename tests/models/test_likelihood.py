@@ -49,9 +49,9 @@ def x64():
 CASES = [
     *((SMALL, D, measure, "isotropic") for D in (1, 2, 5) for measure in MEASURES),
     *((SMALL, D, measure, "ARD") for D in (2, 5) for measure in MEASURES),
-    *((LARGE, D, "unit", "isotropic") for D in (1, 2, 5)),
-    *((LARGE, D, measure, "isotropic") for D, measure in ((1, "lebesgue"), (2, "gaussian"))),
-    (LARGE, 2, "lebesgue", "isotropic"),
+    (LARGE, 1, "lebesgue", "isotropic"),
+    (LARGE, 2, "unit", "isotropic"),
+    (LARGE, 5, "gaussian", "isotropic"),
 ]
 
 
@@ -164,7 +164,7 @@ def test_a_wide_finite_measure_is_the_lebesgue_measure():
 
 @pytest.mark.parametrize("ell", [0.3, 0.5, 1.0, 3.0])
 def test_it_grows_by_thousands_as_the_noise_vanishes(twin, ell):
-    """Design, reference facts: mu_hat is smooth, so small noise is favoured at every lengthscale."""
+    """Design, reference facts: mu_hat is smooth, so small noise is favoured at any lengthscale."""
     rng = np.random.default_rng(5)
     X = rng.normal(size=150) + rng.choice([-3.0, 0.0, 3.0], size=150)
     noises = [1e-1, 1e-3, 1e-6, 1e-10]
@@ -222,8 +222,9 @@ def naive_matern(X, ell, noise_variance):
         X,
         lambda delta: (1 + t(delta)) * jnp.exp(-t(delta)),
         lambda delta: -3.0 * delta / ell**2 * jnp.exp(-t(delta))[..., None],
-        lambda delta: (1 + t(delta) + 0.4 * t(delta) ** 2 + t(delta) ** 3 / 15)
-        * jnp.exp(-t(delta)),
+        lambda delta: (
+            (1 + t(delta) + 0.4 * t(delta) ** 2 + t(delta) ** 3 / 15) * jnp.exp(-t(delta))
+        ),
         noise_variance,
     )
 
@@ -363,10 +364,10 @@ def test_second_derivative_by_the_low_rank_route(x64):
     def ours(log_ell):
         return log_marginal_likelihood(X, SquaredExponential(jnp.exp(log_ell)))
 
-    slope_and_curvature = jax.jit(jax.value_and_grad(jax.grad(ours)))
+    slope_and_curvature = jax.jit(lambda at: jax.jvp(jax.grad(ours), (at,), (jnp.ones(()),)))
     curvature = float(slope_and_curvature(0.3)[1])
-    expected = finite_differences(lambda at: slope_and_curvature(float(at))[0], 0.3)
-    assert curvature == pytest.approx(float(expected), rel=1e-5)
+    above, below = (float(slope_and_curvature(0.3 + h)[0]) for h in (1e-5, -1e-5))
+    assert curvature == pytest.approx((above - below) / 2e-5, rel=1e-5)
 
 
 def test_forward_and_reverse_mode_agree(x64):
@@ -404,9 +405,7 @@ def test_gradient_of_the_volume_term_alone(x64):
 def test_vmap_agrees_with_single_calls(x64):
     X = untied(30, 1, seed=14)
     lengthscales = jnp.array([0.05, 0.4, 2.0])
-    function = jax.value_and_grad(
-        lambda ell: log_marginal_likelihood(X, SquaredExponential(ell))
-    )
+    function = jax.value_and_grad(lambda ell: log_marginal_likelihood(X, SquaredExponential(ell)))
     values, slopes = jax.jit(jax.vmap(function))(lengthscales)
     single = jax.jit(function)
     expected = [single(ell) for ell in lengthscales]

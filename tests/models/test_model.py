@@ -17,6 +17,7 @@ from numpyro.handlers import seed, substitute, trace
 from numpyro.infer import MCMC, NUTS, SVI, Predictive, Trace_ELBO
 from numpyro.infer.autoguide import AutoNormal
 from numpyro.infer.util import log_density
+from numpyro.optim import Adam
 from scipy import stats
 
 X1 = np.random.default_rng(0).gamma(2.0, size=25)
@@ -152,16 +153,10 @@ def test_mcmc(x64):
 
 def test_svi(x64):
     guide = AutoNormal(bke_model)
-    svi = SVI(bke_model, guide, jax_adam(), Trace_ELBO())
+    svi = SVI(bke_model, guide, Adam(0.05), Trace_ELBO())
     result = svi.run(jax.random.key(2), 60, X2, progress_bar=False)
     assert np.all(np.isfinite(result.losses))
     assert np.mean(result.losses[-15:]) < np.mean(result.losses[:15])
-
-
-def jax_adam():
-    from numpyro.optim import Adam
-
-    return Adam(0.05)
 
 
 def test_predictive_draws_from_the_prior(x64):
@@ -210,7 +205,6 @@ def test_noise_priors_bounded_away_from_zero_are_accepted(x64):
         ({"prior": dist.Gamma(0.0, 1.0, validate_args=False)}, "'lengthscale'.* concentration"),
         ({"noise_variance": 0.0}, "noise_variance must be positive"),
         ({"noise_variance": -1}, "noise_variance must be positive"),
-        ({"noise_variance": dist.Uniform(2.0, 1.0, validate_args=False)}, "noise_variance"),
         ({"measure": "flat"}, "measure must be"),
         ({"likelihood": "fast"}, "likelihood must be"),
         ({"kernel": Matern}, "Matern needs parameters"),

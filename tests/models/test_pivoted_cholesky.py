@@ -53,9 +53,7 @@ def test_remainder_is_the_trace_of_what_is_left(max_rank):
     matrix = squared_exponential(150, 3.0)
     factor, rank, remainder = factorise(matrix, max_rank, 1e-15)
     assert rank == max_rank
-    assert remainder == pytest.approx(
-        np.trace(matrix - factor.T @ factor), rel=1e-9, abs=1e-12
-    )
+    assert remainder == pytest.approx(np.trace(matrix - factor.T @ factor), rel=1e-9, abs=1e-12)
     assert remainder > 1e-10
 
 

@@ -47,11 +47,11 @@ def ard_run(plane):
 
 @pytest.fixture(scope="session")
 def bimodal(run):
-    """Chains 0 and 1 near 0.5, 50 nats below chain 2 near 3; chain 3 stuck near 0.3."""
+    """Chains 0 and 1 near 0.5, 50 nats below chain 2 near 3; chain 3 stuck near 0.25."""
     rng = np.random.default_rng(0)
-    centres = np.log([SHORT, SHORT, LONG, SHORT * np.exp(-0.5)])
+    centres = np.log([SHORT, SHORT, LONG, SHORT * np.exp(-0.7)])
     z = centres[:, None] + 0.02 * rng.normal(size=(CHAINS, WARMUP + DRAWS))
-    grid = np.linspace(-4.0, 3.0, 701)
+    grid = np.sort([*np.linspace(-4.0, 3.0, 701), np.log(SHORT), np.log(LONG)])
     smoothed = np.maximum(
         -50.0 - 150.0 * (grid - np.log(SHORT)) ** 2, -150.0 * (grid - np.log(LONG)) ** 2
     )
