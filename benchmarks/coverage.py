@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from bke.inference.machine import computing
 from bke.models import SquaredExponential, embedding_posterior, gaussian_mixture_embedding
-from report import *
+from report import write_report
 from scipy.stats import norm
 
 LEVEL = 0.8

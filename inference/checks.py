@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from .errors import InputError
 from numpy.typing import ArrayLike, NDArray
+
+from .errors import InputError
 
 LARGEST = 1e150  # squares of anything larger overflow
 SMALLEST_SPREAD = 1e-150  # and squares of anything smaller underflow to zero

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import arviz_stats
@@ -23,7 +23,7 @@ class Convergence:
     """Worst figures over the hyperparameters for a set of chains."""
 
     chains: tuple[int, ...]
-    rhat: float  # rank-normalised split R-hat, largest; NaN for one chain of too few draws
+    rhat: float  # rank-normalised split R-hat, largest; NaN for a single chain
     ess_bulk: float  # smallest
     ess_tail: float  # smallest
 
@@ -130,7 +130,13 @@ def diagnose(run: xr.DataTree) -> Diagnosis:
     iterations = posterior.sizes["chain"] * posterior.sizes["draw"]
     sentences = _verdict(modes, overall, per_mode, divergences, nonfinite, iterations)
     return Diagnosis(
-        overall, modes, per_mode, divergences, nonfinite, " ".join(sentences), iterations,
+        overall,
+        modes,
+        per_mode,
+        divergences,
+        nonfinite,
+        " ".join(sentences),
+        iterations,
         units.columns,
     )
 
@@ -140,7 +146,9 @@ def convergence(posterior: xr.Dataset, chains: Sequence[int]) -> Convergence:
     some = posterior.isel(chain=list(chains))
 
     def worst(dataset: xr.Dataset, choose: Any) -> float:
-        return float(choose([choose(np.asarray(v, dtype=float)) for v in dataset.data_vars.values()]))
+        return float(
+            choose([choose(np.asarray(v, dtype=float)) for v in dataset.data_vars.values()])
+        )
 
     return Convergence(
         tuple(chains),
@@ -183,8 +191,8 @@ def _verdict(
         sentences.append("Mixed: one mode, R-hat and effective sample sizes are good.")
     else:
         sentences.append(
-            f"Not mixed: one mode, but R-hat is {overall.rhat:.3g} (should be at most {RHAT_LIMIT}) "
-            f"and the smallest effective sample size {min(overall.ess_bulk, overall.ess_tail):.0f} "
+            f"Not mixed: one mode, but R-hat is {overall.rhat:.3g} (should be at most "
+            f"{RHAT_LIMIT}) and the smallest effective sample size {min(overall.ess_bulk, overall.ess_tail):.0f} "
             f"(should be at least {ESS_PER_CHAIN * len(overall.chains)}): run longer warmup and "
             "more draws."
         )
@@ -242,7 +250,8 @@ def report(diagnosis: Diagnosis) -> str:
         f"{len(overall.chains)} chains, {diagnosis.iterations} draws after warmup",
         f"  R-hat {overall.rhat:.3f}   ESS bulk {overall.ess_bulk:.0f}, tail {overall.ess_tail:.0f}"
         f"   divergences {diagnosis.divergences}"
-        f"   non-finite evaluations {diagnosis.nonfinite[0]} in warmup, {diagnosis.nonfinite[1]} after",
+        f"   non-finite evaluations {diagnosis.nonfinite[0]} in warmup, "
+        f"{diagnosis.nonfinite[1]} after",
         "",
     ]
     for number, (mode, inside) in enumerate(
@@ -255,16 +264,20 @@ def report(diagnosis: Diagnosis) -> str:
             if mode.height == 0
             else f"  {-mode.height:.0f} nats below the highest{barrier}"
         )
-        lines.append(f"  chains {_list(mode.chains)}" + (f"; stuck {_list(mode.stuck)}" if mode.stuck else ""))
+        lines.append(
+            f"  chains {_list(mode.chains)}"
+            + (f"; stuck {_list(mode.stuck)}" if mode.stuck else "")
+        )
         if inside is not None:
+            rhat = "R-hat needs two chains" if np.isnan(inside.rhat) else f"R-hat {inside.rhat:.3f}"
             lines.append(
-                f"  within the mode: R-hat {inside.rhat:.3f}, ESS bulk {inside.ess_bulk:.0f}, "
+                f"  within the mode: {rhat}, ESS bulk {inside.ess_bulk:.0f}, "
                 f"tail {inside.ess_tail:.0f}"
             )
     if diagnosis.modes.peaks is not None:
         lines.append(
-            f"({diagnosis.modes.peaks} peaks of the raw density on the profile's grid: cells between "
-            "its zeros, not modes)"
+            f"({diagnosis.modes.peaks} peaks of the raw density on the profile's grid: cells "
+            "between its zeros, not modes)"
         )
     lines += ["", diagnosis.verdict]
     return "\n".join(lines)

@@ -5,18 +5,17 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
 import numpyro.distributions as dist
 import xarray as xr
-from numpy.typing import ArrayLike
-
 from bke.models import SquaredExponential
 from bke.models.kernels import Kernel
 from bke.models.measures import Measure
 from bke.models.priors import Prior
+from numpy.typing import ArrayLike
 
 from . import landscape
 from .checks import as_sample, check_chains, check_count, check_memory
@@ -175,4 +174,6 @@ def _landscape(
         )
         return {"profile": found}
     density = functools.partial(landscape.log_densities, compiled.log_densities, X=points)
-    return {"saddles": landscape.saddles(later, chains.stats["lp"][:, chains.warmup :], density, seed)}
+    return {
+        "saddles": landscape.saddles(later, chains.stats["lp"][:, chains.warmup :], density, seed)
+    }

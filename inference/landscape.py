@@ -51,9 +51,7 @@ def batch_log_density(problem: Problem) -> BatchLogDensity:
     return evaluate
 
 
-def log_densities(
-    evaluate: BatchLogDensity, z: Mapping[str, Any], X: np.ndarray
-) -> np.ndarray:
+def log_densities(evaluate: BatchLogDensity, z: Mapping[str, Any], X: np.ndarray) -> np.ndarray:
     """Log density (k,) at k unconstrained points, on all cores, in batches of one shape."""
     arrays = {name: np.asarray(values) for name, values in z.items()}
     total = len(next(iter(arrays.values())))
@@ -173,7 +171,7 @@ def saddles(
 def _neighbour_edges(points: np.ndarray) -> np.ndarray:
     """Edges (e, 2) to near neighbours, and of the spanning tree so that all are connected."""
     count = min(NEIGHBOURS + 1, len(points))
-    neighbours = cKDTree(points).query(points, count)[1][:, 1:]
+    neighbours = np.asarray(cKDTree(points).query(points, count)[1])[:, 1:]
     near = np.stack([np.repeat(np.arange(len(points)), count - 1), neighbours.ravel()], axis=1)
     # Coinciding draws have distance zero, which the sparse format would drop.
     tree = minimum_spanning_tree(squareform(pdist(points)) + 1e-12).nonzero()

@@ -8,6 +8,7 @@ with several, chains are joined into one mode unless a barrier stands between th
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import numpy as np
 import xarray as xr
@@ -93,7 +94,7 @@ def basins(smoothed: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     tops, properties = find_peaks(np.maximum(walled, smoothed.min() - 1e6), prominence=BARRIER)
     tops = tops - 1
     borders = np.array(
-        [left + np.argmin(smoothed[left : right + 1]) for left, right in zip(tops, tops[1:])],
+        [left + np.argmin(smoothed[left : right + 1]) for left, right in itertools.pairwise(tops)],
         dtype=int,
     )
     return tops, properties["prominences"], borders
@@ -104,7 +105,7 @@ def _from_profile(run: xr.DataTree) -> Modes:
     grid = profile["unconstrained"].values
     smoothed = profile["smoothed"].values
     site = profile.attrs["site"]
-    z = run["unconstrained_posterior"][site].values
+    z = run["unconstrained_posterior"].to_dataset()[site].values
     tops, barriers, borders = basins(smoothed)
     edges = grid[borders]
     of_draws = np.searchsorted(edges, z)

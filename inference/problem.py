@@ -10,14 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
-from numpyro.distributions import biject_to
-from numpyro.infer.util import potential_energy
-
 from bke.models import bke_model
 from bke.models.kernels import Kernel
+from bke.models.likelihood import check_likelihood
 from bke.models.measures import Measure, check_measure
 from bke.models.priors import Prior, assign, check_noise_prior, template, with_values
-from bke.models.likelihood import check_likelihood
+from numpyro.distributions import biject_to
+from numpyro.infer.util import potential_energy
 
 from .checks import check_noise_variance
 from .record import (
@@ -100,7 +99,9 @@ class Problem:
 
     def unconstrain(self, values: Values) -> dict[str, jax.Array]:
         """Inverse of :meth:`constrain`."""
-        return {name: biject_to(prior.support).inv(values[name]) for name, prior in self.sites.items()}
+        return {
+            name: biject_to(prior.support).inv(values[name]) for name, prior in self.sites.items()
+        }
 
     def prior_draws(self, key: jax.Array, draws: int) -> dict[str, jax.Array]:
         """Draws from the prior, unconstrained, leading axis ``draws``."""

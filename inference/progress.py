@@ -28,7 +28,9 @@ class ChainBars:
         count = 1 if self._shared else chains
         total = iterations * chains if self._shared else iterations
         self._tasks = [
-            bars.add_task("chains" if self._shared else f"chain {chain}", total=total, divergences=0)
+            bars.add_task(
+                "chains" if self._shared else f"chain {chain}", total=total, divergences=0
+            )
             for chain in range(count)
         ]
         self._divergences = [0] * count

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from .errors import InputError
 from numpy.typing import NDArray
+
+from .errors import InputError
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "<na>"})
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")

@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import bke.models as models
 import numpy as np
 import numpyro.distributions as dist
-
-import bke.models as models
 from bke.models import Gaussian
 from bke.models.kernels import Kernel
 from bke.models.measures import Measure

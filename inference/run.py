@@ -14,7 +14,6 @@ import jax
 import numpy as np
 import xarray as xr
 from arviz_base import dict_to_dataset
-
 from bke.models.priors import sites
 
 from .errors import InputError
@@ -40,9 +39,7 @@ def make_run(
     z = {name: np.asarray(values) for name, values in chains.z.items()}
     later = {name: values[:, warmup:] for name, values in z.items()}
     earlier = {name: values[:, :warmup] for name, values in z.items()}
-    prior_values = {
-        name: values[None] for name, values in prior_draws.items()
-    }
+    prior_values = {name: values[None] for name, values in prior_draws.items()}
     groups = {
         "posterior": in_data_units(problem, units, later),
         "sample_stats": dict_to_dataset({k: v[:, warmup:] for k, v in chains.stats.items()}),
@@ -74,22 +71,19 @@ def _with_data_units(problem: Problem, units: Units, profile: xr.Dataset) -> xr.
     grid = profile["unconstrained"].values
     site = profile.attrs["site"]
     values = in_data_units(problem, units, {site: grid[None]})[site].isel(chain=0)
-    return profile.assign(
-        value_in_data_units=(("grid", *map(str, values.dims[1:])), values.values)
-    )
+    return profile.assign(value_in_data_units=(("grid", *map(str, values.dims[1:])), values.values))
 
 
 def _extra_dims(name: str, count: int) -> list[str]:
     return [f"{name}_dim_{axis}" for axis in range(count)]
 
 
-def in_data_units(
-    problem: Problem, units: Units, z: Mapping[str, np.ndarray]
-) -> xr.Dataset:
+def in_data_units(problem: Problem, units: Units, z: Mapping[str, np.ndarray]) -> xr.Dataset:
     """Values of every site, (chain, draw, ...), from unconstrained ones; needs 64-bit JAX."""
     values = problem.constrain({name: jax.numpy.asarray(v) for name, v in z.items()})
     fields = {site: field for site, (_, field) in sites(problem.kernel).items()}
-    converted, dims = {}, {}
+    converted: dict[Any, Any] = {}
+    dims: dict[Any, Any] = {}
     for name, value in values.items():
         array = units.to_data(fields.get(name, name), np.asarray(value), 2)
         converted[name] = array
@@ -144,7 +138,7 @@ def problem_of(run: xr.DataTree) -> tuple[Problem, Units]:
         np.atleast_1d(attrs["scale"]).astype(float),
         np.atleast_1d(attrs["dither"]).astype(float),
         int(attrs["dither_seed"]),
-        tuple(str(name) for name in run["observed_data"]["column"].values),
+        tuple(str(name) for name in run["observed_data"].to_dataset()["column"].values),
     )
     return problem, units
 

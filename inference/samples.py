@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from .checks import check_count
 from numpy.typing import ArrayLike, NDArray
+
+from .checks import check_count
 
 CENTRES = (-3.0, 0.0, 3.0)
 LAPLACE_SCALE = math.sqrt(0.5)  # variance 2 scale^2 = 1, that of the normal components

@@ -9,7 +9,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-
 from bke.models.measures import Gaussian, Measure
 from bke.models.rows import map_rows
 from bke.models.volume import pushforward
@@ -47,7 +46,9 @@ class Units:
         """A Gaussian measure given in the units of the data, in the model's."""
         if not isinstance(measure, Gaussian):
             return measure
-        return Gaussian(np.asarray(measure.scale) / self.scale, np.asarray(measure.centre) / self.scale)
+        return Gaussian(
+            np.asarray(measure.scale) / self.scale, np.asarray(measure.centre) / self.scale
+        )
 
     def to_data(self, field: str, values: np.ndarray, sample_axes: int) -> np.ndarray:
         """A kernel parameter in the units of the data.
@@ -57,7 +58,8 @@ class Units:
         Args:
             field: name of the parameter, ``"lengthscale"``, ``"frequency"`` or ``"covariance"``;
                 others have no unit.
-            values: with ``sample_axes`` leading axes.
+            values: in the model's units.
+            sample_axes: how many leading axes run over draws.
         """
         if field not in ("lengthscale", "frequency", "covariance"):
             return values

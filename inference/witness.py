@@ -10,10 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from numpy.typing import ArrayLike
-
 from bke.models import embedding_posterior
 from bke.models.pivoted_cholesky import pivoted_cholesky
+from numpy.typing import ArrayLike
 
 from .checks import as_pair, check_count, check_memory, check_noise_variance
 from .errors import InputError
@@ -77,9 +76,11 @@ def sample_witness(
         run: from :func:`~bke.inference.fit` on the union of the samples.
         P: first sample, shape (n, D) or (n,), in the units of the data.
         Q: second sample, shape (m, D) or (m,).
-        at: points of evaluation, shape (k, D) or (k,); by default a line, a mesh or the data points.
-        noise: ``"clt"``, the sampling covariance of the empirical embedding, so that bands mean what
-            they say; or a number, the sigma^2 of the paper (0.1 there: its bands never exclude 0).
+        at: points of evaluation, shape (k, D) or (k,); by default a line, a mesh or the data
+            points.
+        noise: ``"clt"``, the sampling covariance of the empirical embedding, so that bands mean
+            what they say; or a number, the sigma^2 of the paper (0.1 there: its bands never
+            exclude 0).
         seed: of the draws.
 
     Returns:
@@ -107,7 +108,9 @@ def sample_witness(
     with computing():
         witness = _draw_all(
             problem,
-            *(jnp.asarray(units.to_model(a)) for a in (first, second, points)),
+            jnp.asarray(units.to_model(first)),
+            jnp.asarray(units.to_model(second)),
+            jnp.asarray(units.to_model(points)),
             {name: values.reshape(chains * draws, *values.shape[2:]) for name, values in z.items()},
             noise,
             seed,
@@ -153,8 +156,7 @@ def _draw_all(
         key, z = key_and_z
         kernel = problem.kernel_at(problem.constrain(z))
         posterior_P, posterior_Q = (
-            embedding_posterior(X, kernel, at, noise=noise, measure=problem.measure)
-            for X in (P, Q)
+            embedding_posterior(X, kernel, at, noise=noise, measure=problem.measure) for X in (P, Q)
         )
         mean = posterior_P.mean - posterior_Q.mean
         return mean + gaussian_draw(key, posterior_P.covariance + posterior_Q.covariance)
@@ -166,14 +168,16 @@ def _draw_all(
 
     def work(part: np.ndarray) -> np.ndarray:
         with jax.enable_x64(True):
-            return np.asarray(compiled((keys[part], {k: jnp.asarray(v[part]) for k, v in z.items()})))
+            return np.asarray(
+                compiled((keys[part], {k: jnp.asarray(v[part]) for k, v in z.items()}))
+            )
 
     with ThreadPoolExecutor(cores()) as pool:
         return np.concatenate(list(pool.map(work, parts)))
 
 
 def gaussian_draw(key: jax.Array, covariance: jax.Array) -> jax.Array:
-    """A draw from N(0, covariance), which is numerically singular for a smooth process."""
+    """A draw from N(0, covariance), numerically singular for a smooth process; call it in jit."""
     # Cancellation leaves tiny negative variances; the pivoted factor stops before them.
     diagonal = jnp.maximum(jnp.diagonal(covariance), 0.0)
     factor = pivoted_cholesky(
@@ -193,8 +197,8 @@ def band(witness: xr.DataTree, level: float = 0.8, mode: int | None = None) -> B
     """
     if not 0.0 < level < 1.0:
         raise InputError(f"level must be between 0 and 1, got {level}")
-    draws = witness["witness"].values
-    labels = witness["mode"].values
+    dataset = witness.to_dataset()
+    draws, labels = dataset["witness"].values, dataset["mode"].values
     chosen = draws.reshape(-1, draws.shape[-1]) if mode is None else draws[labels == mode]
     if not len(chosen):
         raise InputError(f"no draw is in mode {mode}")

@@ -13,7 +13,7 @@ from .measures import Gaussian
 from .model import bke_model
 from .volume import log_volume
 
-__all__ = [  # noqa: PLE0604
+__all__ = [
     "EmbeddingPosterior",
     "Gaussian",
     "bke_model",

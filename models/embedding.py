@@ -54,7 +54,7 @@ def embedding_posterior(
 ) -> EmbeddingPosterior:
     """Posterior of the embedding mu at the points ``at``, BKE (7) and (8).
 
-    ``N(R*' (R + N)^-1 mu_hat, R** - R*' (R + N)^-1 R*)``, where N is the noise covariance of mu_hat.
+    ``N(R*' (R + N)^-1 mu_hat, R** - R*' (R + N)^-1 R*)`` with N the noise covariance of mu_hat.
 
     Args:
         X: data, shape (n, D) or (n,).

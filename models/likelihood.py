@@ -67,7 +67,7 @@ def log_likelihood_terms(
     measure: Measure = "unit",
     likelihood: str = "auto",
 ) -> LogLikelihoodTerms:
-    """log N(mu_hat; 0, R + sigma^2 I) and sum_i log gamma(x_i) for (n, D) ``points``."""
+    """Log N(mu_hat; 0, R + sigma^2 I) and sum_i log gamma(x_i) for (n, D) ``points``."""
     finite_measure = None if isinstance(measure, str) else measure
     options = _Options(measure if isinstance(measure, str) else None, likelihood)
     noise_variance = jnp.asarray(noise_variance, points.dtype)
@@ -166,7 +166,8 @@ def _terms_and_slopes(
         return jax.vmap(along, out_axes=(None, 0))(jnp.eye(len(theta), dtype=theta.dtype))
 
     def pushforward_row(shape: _Shape, i: jax.Array) -> tuple[jax.Array, jax.Array]:
-        return tuple(pushforward(points[i], points, shape.kernel)[:2])
+        embedding, log_volume, _ = pushforward(points[i], points, shape.kernel)
+        return embedding, log_volume
 
     def smoothed_row(shape: _Shape, i: jax.Array) -> jax.Array:
         return _smoothed(shape, dimension, options).matrix(points[i][None], points)[0]
@@ -243,7 +244,7 @@ def log_marginal_likelihood(
     measure: Measure = "unit",
     likelihood: str = "auto",
 ) -> jax.Array:
-    """log p(X | kernel) = log N(mu_hat; 0, R + sigma^2 I) + sum_i log gamma(x_i), BKE (13).
+    """Log p(X | kernel) = log N(mu_hat; 0, R + sigma^2 I) + sum_i log gamma(x_i), BKE (13).
 
     For D = 1 this is a density of the data (up to the non-injectivity of mu_hat); for D >= 2 it is
     a pseudo-likelihood. Its constant depends on the kernel family, so it compares lengthscales

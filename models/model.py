@@ -60,9 +60,7 @@ def bke_model(
     else:
         check_positive(noise_variance, "noise_variance")
         noise = noise_variance
-    terms = log_likelihood_terms(
-        points, with_values(family, values), noise, measure, likelihood
-    )
+    terms = log_likelihood_terms(points, with_values(family, values), noise, measure, likelihood)
     numpyro.factor("gaussian", terms.gaussian)
     numpyro.factor("volume", terms.volume)
     numpyro.deterministic("log_gaussian", jnp.asarray(terms.gaussian))

@@ -26,7 +26,7 @@ def tracing() -> bool:
 
 def require_double(what: str) -> None:
     """Raise ``RuntimeError`` unless JAX is in 64-bit mode."""
-    if not jax.config.jax_enable_x64:
+    if not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
         raise RuntimeError(
             f"{what} was called inside a JAX transformation with 64-bit numbers switched off. "
             'Call jax.config.update("jax_enable_x64", True) (or numpyro.enable_x64()) first.'

@@ -43,7 +43,7 @@ def test_a_run_holds_the_groups_arviz_knows(run):
 
 
 def test_lp_is_the_log_density_of_the_draws(run):
-    problem, units = problem_of(run)
+    _problem, units = problem_of(run)
     points = units.points(run["observed_data"]["X"].values)
     for chain, draw in [(0, 3), (1, 9)]:
         lengthscale = float(run["posterior"]["lengthscale"][chain, draw]) / units.scale[0]
@@ -58,7 +58,9 @@ def test_lp_is_the_log_density_of_the_draws(run):
 def test_the_same_seed_gives_the_same_run_and_another_seed_another():
     X = sample(30, 1)
     first, again, other = (fit(X, **SHORT, seed=seed) for seed in (5, 5, 6))
-    np.testing.assert_array_equal(first["posterior"]["lengthscale"], again["posterior"]["lengthscale"])
+    np.testing.assert_array_equal(
+        first["posterior"]["lengthscale"], again["posterior"]["lengthscale"]
+    )
     assert not np.array_equal(first["posterior"]["lengthscale"], other["posterior"]["lengthscale"])
 
 
@@ -91,9 +93,11 @@ def test_draws_agree_with_numerical_integration():
     with jax.enable_x64(True):
         values = np.asarray(
             jax.lax.map(
-                lambda u: log_marginal_likelihood(X, SquaredExponential(jax.numpy.exp(u)))
-                - jax.numpy.exp(u)
-                + u,
+                lambda u: (
+                    log_marginal_likelihood(X, SquaredExponential(jax.numpy.exp(u)))
+                    - jax.numpy.exp(u)
+                    + u
+                ),
                 jax.numpy.asarray(grid),
             )
         )
@@ -131,7 +135,7 @@ def test_a_run_survives_netcdf(run, tmp_path):
 
 def test_attributes_let_the_run_be_repeated(run):
     attrs = run.attrs
-    problem, units = problem_of(run)
+    problem, _units = problem_of(run)
     assert json.loads(attrs["prior"])["lengthscale"]["distribution"] == "Gamma"
     again = fit(
         run["observed_data"]["X"].values,

@@ -48,7 +48,7 @@ def test_one_basin_at_the_edge_of_the_grid():
 def synthetic_run(z: np.ndarray, log_density: np.ndarray, template: xr.DataTree) -> xr.DataTree:
     """A run whose draws and profile are given; everything else from ``template``."""
     groups = {name: node.to_dataset() for name, node in template.children.items()}
-    chains, draws = z.shape
+    chains, _draws = z.shape
     dims = ("chain", "draw")
     posterior = xr.Dataset({"lengthscale": (dims, np.exp(z))})
     groups["posterior"] = posterior
