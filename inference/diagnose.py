@@ -213,8 +213,8 @@ def _verdict(
         )
     if modes.peaks is None:
         sentences.append(
-            "R-hat cannot see a mode that no chain visited, and with several hyperparameters the "
-            "barriers are upper bounds: more chains from the prior are the only check."
+            "R-hat cannot see a mode that no chain visited, and with several hyperparameters nor "
+            "can anything else here: more chains from the prior are the only check."
         )
     if divergences > 0.01 * iterations:
         sentences.append(

@@ -20,6 +20,7 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import pdist, squareform
 
+from .errors import SamplingError
 from .machine import cores
 from .problem import Problem
 
@@ -32,7 +33,7 @@ PROFILE_BUDGET = 4e8
 FEWEST_GRID_POINTS = 250
 DRAWS_PER_CHAIN = 15
 NEIGHBOURS = 4
-POINTS_PER_EDGE = 3
+POINTS_PER_EDGE = 5
 
 #: Points per compiled call.
 BATCH = 16
@@ -81,10 +82,11 @@ def smooth(log_density: np.ndarray, step: float) -> np.ndarray:
     """Log density averaged over a Gaussian window of :data:`SMOOTHING`.
 
     The log is averaged, not the density: its narrow dips to minus infinity are integrable, and an
-    average over them is finite and stable. Values that are exactly -inf count as the window's
-    lowest finite neighbour.
+    average over them is finite and stable. Values that are not finite are interpolated.
     """
     finite = np.isfinite(log_density)
+    if not finite.any():
+        raise SamplingError("the density is zero everywhere over the range of the prior")
     positions = np.arange(len(log_density))
     filled = np.interp(positions, positions[finite], log_density[finite])
     return gaussian_filter1d(filled, SMOOTHING / step, mode="nearest")
@@ -134,8 +136,8 @@ def saddles(
 
     Draws of all chains are the nodes of a graph of near neighbours; an edge is as high as the
     lowest of a few points on it; the saddle between two chains is the lowest edge on the highest
-    path. A curved ridge between chains is followed; a path that leaves it is not searched for, so
-    a barrier is an upper bound.
+    path. A curved ridge between chains is followed; a path that leaves the draws is not searched
+    for, and a wall narrower than the points of an edge is missed: an estimate, not a bound.
 
     Args:
         z: unconstrained draws by site, (chain, draw, ...).

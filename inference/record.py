@@ -14,14 +14,20 @@ from bke.models.measures import Measure
 
 from .errors import InputError
 
+TRUNCATED = (
+    dist.LeftTruncatedDistribution,
+    dist.RightTruncatedDistribution,
+    dist.TwoSidedTruncatedDistribution,
+)
+
 
 def _plain(value: Any) -> Any:
-    return np.asarray(value, dtype=float).tolist()
+    return None if value is None else np.asarray(value, dtype=float).tolist()
 
 
 def describe_kernel(kernel: Kernel) -> dict[str, Any]:
     """A kernel as its class name and fields, nested for sums and products."""
-    record: dict[str, Any] = {"kernel": type(kernel).__name__}
+    record: dict[str, Any] = {"type": type(kernel).__name__}
     for field in dataclasses.fields(kernel):  # type: ignore[arg-type]
         value = getattr(kernel, field.name)
         record[field.name] = describe_kernel(value) if isinstance(value, Kernel) else _plain(value)
@@ -35,11 +41,11 @@ def restore_kernel(record: dict[str, Any]) -> Kernel:
         if isinstance(value, dict)
         else (np.asarray(value) if isinstance(value, list) else value)
         for name, value in record.items()
-        if name != "kernel"
+        if name != "type"
     }
-    kernel_class = getattr(models, record["kernel"], None)
+    kernel_class = getattr(models, record["type"], None)
     if kernel_class is None:
-        raise InputError(f"this run was made with a kernel bke does not have: {record['kernel']}")
+        raise InputError(f"this run was made with a kernel bke does not have: {record['type']}")
     kernel: Kernel = kernel_class(**fields)
     return kernel
 
@@ -59,6 +65,11 @@ def describe_prior(prior: dist.Distribution) -> dict[str, Any]:
             "dimensions": prior.reinterpreted_batch_ndims,
         }
     name = type(prior).__name__
+    if isinstance(prior, TRUNCATED):
+        bounds = {bound: _plain(getattr(prior, bound)) for bound in prior.arg_constraints}
+        return {"distribution": name, "base": describe_prior(prior.base_dist), **bounds}
+    if hasattr(prior, "base_dist") and not hasattr(dist, name):
+        return {"distribution": name, "unrecorded": repr(prior)}
     if not prior.arg_constraints or not hasattr(dist, name):
         return {"distribution": name, "unrecorded": repr(prior)}
     return {
@@ -79,8 +90,10 @@ def restore_prior(record: dict[str, Any]) -> dist.Distribution:
     parameters = {
         key: np.asarray(value) if isinstance(value, list) else value
         for key, value in record.items()
-        if key != "distribution"
+        if key not in ("distribution", "base")
     }
+    if "base" in record:
+        parameters["base_dist"] = restore_prior(record["base"])
     try:
         return getattr(dist, name)(**parameters)
     except (AttributeError, TypeError, ValueError) as error:

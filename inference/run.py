@@ -14,7 +14,7 @@ import jax
 import numpy as np
 import xarray as xr
 from arviz_base import dict_to_dataset
-from bke.models.priors import sites
+from bke.models.priors import has_components, sites
 
 from .errors import InputError
 from .nuts import Chains
@@ -82,13 +82,20 @@ def in_data_units(problem: Problem, units: Units, z: Mapping[str, np.ndarray]) -
     """Values of every site, (chain, draw, ...), from unconstrained ones; needs 64-bit JAX."""
     values = problem.constrain({name: jax.numpy.asarray(v) for name, v in z.items()})
     fields = {site: field for site, (_, field) in sites(problem.kernel).items()}
+    mixtures = {site for site in fields if has_components(problem.kernel, site)}
     converted: dict[Any, Any] = {}
     dims: dict[Any, Any] = {}
     for name, value in values.items():
-        array = units.to_data(fields.get(name, name), np.asarray(value), 2)
-        converted[name] = array
-        if array.ndim == 3 and array.shape[-1] == len(units.columns):
-            dims[name] = ["column"]
+        leading = int(name in mixtures)
+        converted[name] = units.to_data(
+            fields.get(name, name), np.asarray(value), 2, per_component=bool(leading)
+        )
+        extra = converted[name].shape[2:]
+        named = ["component"] * leading
+        if len(extra) > leading and extra[-1] == len(units.columns):
+            dims[name] = [*named, "column"]
+        elif len(extra) == leading:
+            dims[name] = named
     return dict_to_dataset(converted, dims=dims, coords={"column": list(units.columns)})
 
 

@@ -50,7 +50,9 @@ class Units:
             np.asarray(measure.scale) / self.scale, np.asarray(measure.centre) / self.scale
         )
 
-    def to_data(self, field: str, values: np.ndarray, sample_axes: int) -> np.ndarray:
+    def to_data(
+        self, field: str, values: np.ndarray, sample_axes: int, *, per_component: bool = False
+    ) -> np.ndarray:
         """A kernel parameter in the units of the data.
 
         A lengthscale shared by columns of different scale becomes one per column.
@@ -60,6 +62,7 @@ class Units:
                 others have no unit.
             values: in the model's units.
             sample_axes: how many leading axes run over draws.
+            per_component: whether the next axis runs over the components of a mixture kernel.
         """
         if field not in ("lengthscale", "frequency", "covariance"):
             return values
@@ -68,7 +71,7 @@ class Units:
         factor = self.scale if field == "lengthscale" else 1.0 / self.scale
         if np.all(factor == factor[0]):
             return values * factor[0]
-        if values.ndim > sample_axes and values.shape[-1] == len(factor):
+        if values.ndim == sample_axes + per_component + 1:
             return values * factor
         return values[..., None] * factor
 
@@ -121,7 +124,13 @@ def with_dither(
     if isinstance(dither, str) and dither != "auto":
         raise InputError(f"dither must be 'auto', None or rounding units, got {dither!r}")
     if explicit:
-        steps = np.broadcast_to(np.asarray(dither, dtype=float), units.scale.shape).copy()
+        steps = np.asarray(dither, dtype=float)
+        if steps.shape not in ((), units.scale.shape):
+            raise InputError(
+                f"dither has {steps.size} rounding units, but the data have "
+                f"{len(units.scale)} columns"
+            )
+        steps = np.broadcast_to(steps, units.scale.shape).copy()
         if not np.all(np.isfinite(steps) & (steps >= 0)):
             raise InputError(f"dither must be rounding units of at least 0, got {dither!r}")
         return dataclasses.replace(units, dither=steps, dither_seed=seed)

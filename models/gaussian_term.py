@@ -41,14 +41,25 @@ def low_rank_factor(
     points: jax.Array, smoothed: Covariance, noise_variance: jax.Array
 ) -> tuple[PivotedCholesky, jax.Array]:
     """Pivoted Cholesky factor of R at the (n, D) points, and whether it reaches the tolerance."""
-    tolerance = RELATIVE_TRACE_TOLERANCE * noise_variance
+    n = len(points)
+    tolerance = max(RELATIVE_TRACE_TOLERANCE, 1e-14 * n) * noise_variance
+    diagonal = jax.vmap(lambda x: smoothed.matrix(x[None], x[None])[0, 0])(points)
     factorisation = pivoted_cholesky(
-        lambda i: smoothed.matrix(points[i][None], points)[0],
-        jax.vmap(lambda x: smoothed.matrix(x[None], x[None])[0, 0])(points),
-        MAX_RANK,
-        tolerance,
+        lambda i: smoothed.matrix(points[i][None], points)[0], diagonal, MAX_RANK, tolerance
     )
-    return factorisation, factorisation.remainder <= tolerance
+    # Below the resolution the remainder is rounding error, and its trace says nothing.
+    accepted = (factorisation.remainder <= tolerance) & (tolerance >= _resolution(diagonal))
+    return factorisation, accepted
+
+
+def _resolution(diagonal: jax.Array) -> jax.Array:
+    """What a trace or an eigenvalue of R can be told from in double precision."""
+    return len(diagonal) * jnp.finfo(diagonal.dtype).eps * jnp.max(diagonal)
+
+
+def _visible(value: jax.Array, R: jax.Array, noise_variance: jax.Array) -> jax.Array:
+    """NaN where sigma^2 is lost to rounding beside R: no number would mean anything."""
+    return jnp.where(_resolution(jnp.diagonal(R)) < noise_variance, value, jnp.nan)
 
 
 def _term(embedding: jax.Array, weights: jax.Array, log_determinant: jax.Array) -> GaussianTerm:
@@ -62,6 +73,7 @@ def dense(embedding: jax.Array, R: jax.Array, noise_variance: jax.Array) -> Gaus
     covariance = R + noise_variance * jnp.eye(R.shape[0], dtype=R.dtype)
     cholesky = jnp.linalg.cholesky(covariance)
     log_determinant = 2.0 * jnp.sum(jnp.log(jnp.diagonal(cholesky)))
+    log_determinant = _visible(log_determinant, R, noise_variance)
     return _term(embedding, cho_solve((cholesky, True), embedding), log_determinant)
 
 
@@ -74,7 +86,7 @@ def dense_with_sensitivity(
     weights = inverse @ embedding
     # One step of refinement: the explicit inverse loses digits that the value needs.
     weights = weights + inverse @ (embedding - covariance @ weights)
-    term = _term(embedding, weights, log_determinant)
+    term = _term(embedding, weights, _visible(log_determinant, R, noise_variance))
     return term, 0.5 * (jnp.outer(weights, weights) - inverse)
 
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.custom_derivatives import SymbolicZero
 from jax.flatten_util import ravel_pytree
 from jax.typing import ArrayLike
@@ -23,7 +24,7 @@ from .gaussian_term import GaussianTerm
 from .kernels.base import Covariance, Kernel, as_points, check_positive
 from .measures import Gaussian, Measure, check_measure
 from .pivoted_cholesky import PivotedCholesky, interpolation
-from .precision import double_precision
+from .precision import concrete, double_precision
 from .rows import map_rows
 from .volume import pushforward
 
@@ -264,13 +265,16 @@ def log_marginal_likelihood(
 
     Raises:
         ValueError: for an argument that makes no sense, naming it.
+        ArithmeticError: where the noise is lost to rounding beside R, as with the Lebesgue measure
+            and long lengthscales in several dimensions (r(x, x) grows like lengthscale^D); inside
+            a transformation the value is NaN there.
         RuntimeError: inside a JAX transformation with ``jax_enable_x64`` off.
     """
-    check_positive(noise_variance, "noise_variance")
+    check_positive(concrete(noise_variance), "noise_variance")
     check_measure(measure)
     check_likelihood(likelihood)
     named = isinstance(measure, str)
-    return _compiled(
+    value = _compiled(
         as_points(X),
         kernel,
         noise_variance,
@@ -278,3 +282,10 @@ def log_marginal_likelihood(
         measure=measure if named else None,
         likelihood=likelihood,
     )
+    if not isinstance(value, jax.core.Tracer) and np.isnan(concrete(value)):
+        raise ArithmeticError(
+            "R + noise_variance I is not positive definite in double precision: noise_variance is "
+            "too small beside the diagonal of R (measure='unit' keeps that at 1), or X has "
+            "values that are not finite"
+        )
+    return value

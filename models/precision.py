@@ -33,6 +33,13 @@ def require_double(what: str) -> None:
         )
 
 
+def concrete(value: Any) -> Any:
+    """A JAX array with known entries as a NumPy array, so that it can be checked; else as given."""
+    if isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer):
+        return np.asarray(value)
+    return value
+
+
 def _holds_tracer(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((args, kwargs)))
 

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpyro.distributions as dist
 
+from .kernels import GaussianMixture, SpectralMixture
 from .kernels.base import Kernel
 
 Prior: TypeAlias = dist.Distribution | Mapping[str, dist.Distribution]
@@ -54,6 +55,14 @@ def sites(kernel: Kernel) -> dict[str, tuple[Path, str]]:
         earlier = sum(site.rsplit("_", 1)[0] == name for site in numbered)
         numbered[f"{name}_{earlier}" if names.count(name) > 1 else name] = (path, name)
     return numbered
+
+
+def has_components(kernel: Kernel, site: str) -> bool:
+    """Whether the first axis of the parameter at ``site`` runs over components of a mixture."""
+    path, _ = sites(kernel)[site]
+    for name in path:
+        kernel = getattr(kernel, name)
+    return isinstance(kernel, (GaussianMixture, SpectralMixture))
 
 
 def assign(prior: Prior | None, kernel: Kernel) -> dict[str, dist.Distribution]:

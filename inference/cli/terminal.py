@@ -101,9 +101,9 @@ class Terminal:
         columns = settings["columns"]
         priors = ", ".join(_prior(name, prior) for name, prior in settings["prior"].items())
         kernel = settings["kernel"]
-        fixed = "".join(f", {name} {value}" for name, value in kernel.items() if name != "kernel")
+        fixed = "".join(f", {name} {value}" for name, value in kernel.items() if name != "type")
         self.say(
-            f"{settings['rows']} rows, {_columns(columns)}; kernel {kernel['kernel']}{fixed}; "
+            f"{settings['rows']} rows, {_columns(columns)}; kernel {kernel['type']}{fixed}; "
             f"{priors}; noise variance {_plain(settings['noise_variance'])}; "
             f"measure {_plain(settings['measure'])}; seed {settings['seed']}"
         )

@@ -62,7 +62,7 @@ def test_the_class_is_kept_within_sums():
 
 def test_a_kernel_from_elsewhere_is_named():
     with pytest.raises(InputError, match="a kernel bke does not have: Periodic"):
-        restore_kernel({"kernel": "Periodic", "lengthscale": 1.0})
+        restore_kernel({"type": "Periodic", "lengthscale": 1.0})
 
 
 PRIORS = [
