@@ -190,9 +190,10 @@ def _verdict(
     elif overall.mixed:
         sentences.append("Mixed: one mode, R-hat and effective sample sizes are good.")
     else:
+        smallest = min(overall.ess_bulk, overall.ess_tail)
         sentences.append(
             f"Not mixed: one mode, but R-hat is {overall.rhat:.3g} (should be at most "
-            f"{RHAT_LIMIT}) and the smallest effective sample size {min(overall.ess_bulk, overall.ess_tail):.0f} "
+            f"{RHAT_LIMIT}) and the smallest effective sample size {smallest:.0f} "
             f"(should be at least {ESS_PER_CHAIN * len(overall.chains)}): run longer warmup and "
             "more draws."
         )

@@ -16,6 +16,9 @@ from rich.text import Text
 
 from ..errors import InputError, SamplingError
 
+#: Exit status after Ctrl-C.
+INTERRUPTED = 130
+
 
 @contextlib.contextmanager
 def exit_codes(debug: bool) -> Iterator[None]:
@@ -24,7 +27,7 @@ def exit_codes(debug: bool) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         typer.echo("\nbke: interrupted", err=True)
-        raise typer.Exit(130) from None
+        raise typer.Exit(INTERRUPTED) from None
     except (InputError, SamplingError, ValueError, OSError, MemoryError) as error:
         if debug:
             raise
