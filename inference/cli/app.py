@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import importlib.metadata
-import os
-import sys
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
 
 from . import options as opt
-from .terminal import INTERRUPTED, Terminal, exit_codes
+from .interrupt import run_interruptible
+from .terminal import Terminal, exit_codes
 
 app = typer.Typer(
     name="bke",
@@ -31,16 +30,7 @@ RunArgument: TypeAlias = Annotated[
 
 def main() -> None:
     """The console script."""
-    try:
-        app()
-    except SystemExit as end:
-        if end.code == INTERRUPTED:
-            # XLA may still be computing, and the interpreter's own exit would crash beneath it.
-            # Temporary files are gone by now.
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(INTERRUPTED)
-        raise
+    run_interruptible(app)
 
 
 def _version(asked: bool) -> None:

@@ -15,9 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..errors import InputError, SamplingError
-
-#: Exit status after Ctrl-C.
-INTERRUPTED = 130
+from .interrupt import INTERRUPTED
 
 
 @contextlib.contextmanager

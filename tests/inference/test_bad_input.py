@@ -208,7 +208,7 @@ def test_likelihood(entry):
         ("dither", -1, "dither must be"),
         ("dither", NAN, "dither must be"),
         ("dither", INF, "dither must be"),
-        known("dither", [1.0, 2.0, 3.0], "dither"),
+        ("dither", [1.0, 2.0, 3.0], "dither"),
         ("chains", 0, "chains must be from 1 to 1000"),
         ("chains", -1, "chains must be from 1 to 1000"),
         ("chains", 1001, "chains must be from 1 to 1000, and is 1001"),

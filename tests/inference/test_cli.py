@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import typer
 from bke.inference import InputError, SamplingError, checks, load_run
-from bke.inference.cli import app, steps
+from bke.inference.cli import app, interrupt, steps
 from bke.inference.cli.options import KERNELS
 from bke.inference.cli.terminal import Terminal
 from bke.inference.report import plain, to_json
@@ -337,6 +337,21 @@ def test_failure_while_a_picture_is_written(finished, tmp_path, monkeypatch):
     out = tmp_path / "out"
     assert "No space left" in refusal("diagnose", finished[0] / "run.nc", "--out", out)
     assert not out.exists()
+
+
+def test_interruption_where_it_would_be_lost(monkeypatch):
+    """JAX collects garbage through a callback, and Python swallows what is raised in there."""
+    sent = []
+    monkeypatch.setattr(interrupt.os, "kill", lambda *arguments: sent.append(arguments))
+
+    def _xla_gc_callback():
+        interrupt.interrupt(signal.SIGINT, sys._getframe())
+
+    _xla_gc_callback()
+    time.sleep(20 * interrupt.AGAIN)
+    assert sent == [(os.getpid(), signal.SIGINT)]
+    with pytest.raises(KeyboardInterrupt):
+        interrupt.interrupt(signal.SIGINT, sys._getframe())
 
 
 @pytest.mark.slow
