@@ -19,7 +19,7 @@ import numpy as np
 import numpyro.distributions as dist
 import report
 import xarray as xr
-from bke.inference.fit import fit
+from bke.inference import fit
 from clock import SamplerClock
 
 

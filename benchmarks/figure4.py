@@ -106,7 +106,7 @@ def prior_starts(x: np.ndarray, chains: int, seed: int) -> np.ndarray:
 
 def run_bke(options: argparse.Namespace) -> dict[str, Any]:
     """``fit``, as a user calls it."""
-    from bke.inference.fit import fit
+    from bke.inference import fit
     from clock import SamplerClock
 
     clock = SamplerClock()

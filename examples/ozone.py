@@ -134,7 +134,7 @@ save_run(run, options.out / "ozone.nc")
 # Where the chains have been, coloured by mode, and the profile of the posterior density, which also
 # shows modes that no chain visited.
 
-save(plots.plot_samples(P, Q), "ozone-samples")
+save(plots.plot_samples(P, Q, columns=["Ozone"]), "ozone-samples")
 save(plots.plot_trace(run), "ozone-trace")
 save(plots.plot_rank(run), "ozone-rank")
 save(plots.plot_profile(run), "ozone-profile")
@@ -142,7 +142,7 @@ save(plots.plot_profile(run), "ozone-profile")
 # %%
 # The witness with its bands: above zero where calm days are more frequent.
 
-save(plots.plot_witness(witness, level=LEVEL, P=P, Q=Q), "ozone-witness")
+save(plots.plot_witness(witness, level=LEVEL, P=P, Q=Q, run=run), "ozone-witness")
 
 # %%
 # Two dimensions: temperature and humidity
@@ -169,12 +169,12 @@ save_run(run, options.out / "temp-hum.nc")
 # %%
 # With several lengthscales there is no profile: modes are judged from paths between the chains.
 
-save(plots.plot_samples(P, Q), "temp-hum-samples")
+save(plots.plot_samples(P, Q, columns=["Temp", "Hum"]), "temp-hum-samples")
 save(plots.plot_trace(run), "temp-hum-trace")
 save(plots.plot_rank(run), "temp-hum-rank")
 
 # %%
 # The witness as a map: where calm days are more frequent and where windy ones are.
 
-save(plots.plot_witness(witness, level=LEVEL, P=P, Q=Q), "temp-hum-witness")
+save(plots.plot_witness(witness, level=LEVEL, P=P, Q=Q, run=run), "temp-hum-witness")
 print(f"\nPictures and runs are in {options.out}.")

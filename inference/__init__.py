@@ -1,24 +1,63 @@
-"""How it is learned, checked and shown."""
+"""How it is learned, checked and shown.
 
-from .diagnose import Convergence, Diagnosis, diagnose
-from .errors import InputError, SamplingError
-from .fit import fit
-from .modes import Mode, Modes, find_modes
-from .plots import (
-    plot_densities,
-    plot_embedding_posterior,
-    plot_empirical_embedding,
-    plot_prior_draws,
-    plot_profile,
-    plot_rank,
-    plot_samples,
-    plot_trace,
-    plot_witness,
-)
-from .read import Sample, read_sample
-from .run import load_run, save_run
-from .samples import normal_laplace, normal_laplace_density
-from .witness import Band, band, sample_witness
+Names are imported when first used: ``bke --help`` need not wait for JAX.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .diagnosis import Convergence, Diagnosis, diagnose
+    from .errors import InputError, SamplingError
+    from .fitting import fit
+    from .modes import Mode, Modes, find_modes
+    from .plots import (
+        plot_densities,
+        plot_embedding_posterior,
+        plot_empirical_embedding,
+        plot_prior_draws,
+        plot_profile,
+        plot_rank,
+        plot_samples,
+        plot_trace,
+        plot_witness,
+    )
+    from .read import Sample, read_sample
+    from .run import load_run, save_run
+    from .samples import normal_laplace, normal_laplace_density
+    from .witness import Band, band, sample_witness
+
+_MODULES = {
+    "Band": "witness",
+    "Convergence": "diagnosis",
+    "Diagnosis": "diagnosis",
+    "InputError": "errors",
+    "Mode": "modes",
+    "Modes": "modes",
+    "Sample": "read",
+    "SamplingError": "errors",
+    "band": "witness",
+    "diagnose": "diagnosis",
+    "find_modes": "modes",
+    "fit": "fitting",
+    "load_run": "run",
+    "normal_laplace": "samples",
+    "normal_laplace_density": "samples",
+    "plot_densities": "plots",
+    "plot_embedding_posterior": "plots",
+    "plot_empirical_embedding": "plots",
+    "plot_prior_draws": "plots",
+    "plot_profile": "plots",
+    "plot_rank": "plots",
+    "plot_samples": "plots",
+    "plot_trace": "plots",
+    "plot_witness": "plots",
+    "read_sample": "read",
+    "sample_witness": "witness",
+    "save_run": "run",
+}
 
 __all__ = [
     "Band",
@@ -49,3 +88,15 @@ __all__ = [
     "sample_witness",
     "save_run",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f".{_MODULES[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -17,6 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from .errors import InputError
 
+#: n x n matrices that one thread of the witness holds at once.
+WITNESS_MATRICES = 6
 LARGEST = 1e150  # squares of anything larger overflow
 SMALLEST_SPREAD = 1e-150  # and squares of anything smaller underflow to zero
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from .diagnose import Diagnosis
+from .diagnosis import Diagnosis
 from .modes import Modes
 from .run import problem_of
 from .witness import Band, band

@@ -132,7 +132,7 @@ def problem_of(run: xr.DataTree) -> tuple[Problem, Units]:
     Raises:
         InputError: where ``run`` is not a run of this package, or its prior cannot be rebuilt.
     """
-    attrs = run.attrs
+    attrs = run.attrs if isinstance(run, xr.DataTree) else {}
     if attrs.get("creation_library") != "bke" or "posterior" not in run.children:
         raise InputError("this is not a run of bke.inference.fit: its attributes are missing")
     problem = Problem.restore(

@@ -46,6 +46,12 @@ class Units:
         """A Gaussian measure given in the units of the data, in the model's."""
         if not isinstance(measure, Gaussian):
             return measure
+        for name in ("scale", "centre"):
+            if np.shape(getattr(measure, name)) not in ((), (1,), self.scale.shape):
+                raise InputError(
+                    f"Gaussian measure: {name} must be a number or one per column "
+                    f"({len(self.scale)}), got shape {np.shape(getattr(measure, name))}"
+                )
         return Gaussian(
             np.asarray(measure.scale) / self.scale, np.asarray(measure.centre) / self.scale
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import numbers
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,7 +15,7 @@ from bke.models import embedding_posterior
 from bke.models.pivoted_cholesky import pivoted_cholesky
 from numpy.typing import ArrayLike
 
-from .checks import as_pair, check_count, check_memory, check_noise_variance
+from .checks import WITNESS_MATRICES, as_pair, check_count, check_memory
 from .errors import InputError
 from .machine import computing, cores
 from .modes import find_modes
@@ -97,12 +98,11 @@ def sample_witness(
     if first.shape[1] != dimension:
         raise InputError(f"P and Q have {first.shape[1]} columns, but the run has {dimension}")
     points = default_points(first, second) if at is None else _as_points(at, dimension)
-    if not isinstance(noise, str):
-        noise = check_noise_variance(noise)
-    elif noise != "clt":
-        raise InputError(f"noise must be 'clt' or a positive number, got {noise!r}")
-    check_count(seed, "seed", 0)
-    check_memory(max(len(first), len(second), len(points)), dimension, matrices=6 * cores())
+    _check_noise(noise)
+    check_count(seed, "seed", 0, 2**63 - 1)
+    check_memory(
+        max(len(first), len(second), len(points)), dimension, matrices=WITNESS_MATRICES * cores()
+    )
     z = {str(k): v.values for k, v in run["unconstrained_posterior"].data_vars.items()}
     chains, draws = next(iter(z.values())).shape[:2]
     with computing():
@@ -129,8 +129,17 @@ def sample_witness(
     return xr.DataTree(dataset, name="witness")
 
 
+def _check_noise(noise: Any) -> None:
+    number = isinstance(noise, numbers.Real) and not isinstance(noise, bool)
+    if noise != "clt" and not (number and np.isfinite(noise) and noise > 0):
+        raise InputError(f"noise must be 'clt' or a positive number, got {noise!r}")
+
+
 def _as_points(at: ArrayLike, dimension: int) -> np.ndarray:
-    points = np.asarray(at, dtype=float)
+    points = np.asarray(at)
+    if points.dtype.kind not in "fiu":
+        raise InputError(f"at must hold real numbers, got type {points.dtype}")
+    points = points.astype(float)
     if points.ndim == 1:
         points = points[:, None]
     if points.ndim != 2 or points.shape[1] != dimension or not len(points):
@@ -195,7 +204,7 @@ def band(witness: xr.DataTree, level: float = 0.8, mode: int | None = None) -> B
         mode: index of a mode (stuck chains are in none); ``None`` for all draws, which weights
             modes by how many chains are in them, *not* by posterior mass.
     """
-    if not 0.0 < level < 1.0:
+    if not isinstance(level, numbers.Real) or not 0.0 < level < 1.0:
         raise InputError(f"level must be between 0 and 1, got {level}")
     dataset = witness.to_dataset()
     draws, labels = dataset["witness"].values, dataset["mode"].values

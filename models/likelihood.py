@@ -61,6 +61,16 @@ def check_likelihood(likelihood: str) -> str:
     return likelihood
 
 
+def check_noise(noise_variance: Any) -> None:
+    """Raise ``ValueError`` unless a concrete ``noise_variance`` is one positive number."""
+    value = concrete(noise_variance)
+    if isinstance(value, jax.core.Tracer):
+        return
+    if isinstance(value, (bool, str)) or value is None or np.ndim(value) != 0:
+        raise ValueError(f"noise_variance must be a positive number, got {noise_variance!r}")
+    check_positive(value, "noise_variance")
+
+
 def log_likelihood_terms(
     points: jax.Array,
     kernel: Kernel,
@@ -270,7 +280,7 @@ def log_marginal_likelihood(
             a transformation the value is NaN there.
         RuntimeError: inside a JAX transformation with ``jax_enable_x64`` off.
     """
-    check_positive(concrete(noise_variance), "noise_variance")
+    check_noise(noise_variance)
     check_measure(measure)
     check_likelihood(likelihood)
     named = isinstance(measure, str)

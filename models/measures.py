@@ -26,10 +26,21 @@ class Gaussian:
     centre: Any = 0.0
 
     def __post_init__(self) -> None:
-        if isinstance(self.scale, (int, float, np.ndarray)) and not np.all(
-            np.isfinite(self.scale) & (np.asarray(self.scale) > 0)
-        ):
+        scale, centre = _numbers(self.scale, "scale"), _numbers(self.centre, "centre")
+        if scale is not None and not np.all(np.isfinite(scale) & (scale > 0)):
             raise ValueError(f"Gaussian measure: scale must be positive, got {self.scale}")
+        if centre is not None and not np.all(np.isfinite(centre)):
+            raise ValueError(f"Gaussian measure: centre must be finite, got {self.centre}")
+
+
+def _numbers(value: Any, name: str) -> np.ndarray | None:
+    """``value`` if it is known now: pytrees are also built from traced leaves and placeholders."""
+    if isinstance(value, str):
+        raise ValueError(f"Gaussian measure: {name} must be numbers, got {value!r}")
+    leaves = jax.tree.leaves(value)
+    if leaves and all(isinstance(leaf, (int, float, np.ndarray, np.number)) for leaf in leaves):
+        return np.asarray(value, dtype=float)
+    return None
 
 
 Measure: TypeAlias = str | Gaussian

@@ -10,8 +10,8 @@ import numpyro.distributions as dist
 from jax.typing import ArrayLike
 
 from .kernels import SquaredExponential
-from .kernels.base import Kernel, as_points, check_positive
-from .likelihood import check_likelihood, log_likelihood_terms
+from .kernels.base import Kernel, as_points
+from .likelihood import check_likelihood, check_noise, log_likelihood_terms
 from .measures import Measure, check_measure
 from .precision import require_double
 from .priors import Prior, assign, check_noise_prior, template, with_values
@@ -58,7 +58,7 @@ def bke_model(
         check_noise_prior(noise_variance)
         noise: Any = numpyro.sample("noise_variance", noise_variance)
     else:
-        check_positive(noise_variance, "noise_variance")
+        check_noise(noise_variance)
         noise = noise_variance
     terms = log_likelihood_terms(points, with_values(family, values), noise, measure, likelihood)
     numpyro.factor("gaussian", terms.gaussian)

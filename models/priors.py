@@ -12,6 +12,7 @@ import numpyro.distributions as dist
 
 from .kernels import GaussianMixture, SpectralMixture
 from .kernels.base import Kernel
+from .precision import concrete
 
 Prior: TypeAlias = dist.Distribution | Mapping[str, dist.Distribution]
 Path: TypeAlias = tuple[str, ...]
@@ -90,6 +91,8 @@ def assign(prior: Prior | None, kernel: Kernel) -> dict[str, dist.Distribution]:
         chosen = dict(prior)
     else:
         raise ValueError(f"prior must be a NumPyro distribution or a dict of them, got {prior!r}")
+    if not chosen:
+        raise ValueError("prior is empty: name at least one site of " + ", ".join(available))
     for site, distribution in chosen.items():
         if site not in available:
             raise ValueError(f"prior names {site!r}, but the kernel has {sorted(available)}")
@@ -106,10 +109,25 @@ def assign(prior: Prior | None, kernel: Kernel) -> dict[str, dist.Distribution]:
 
 def check_parameters(distribution: dist.Distribution, name: str) -> None:
     """Raise ``ValueError`` naming a concrete parameter outside its domain, such as a rate of -1."""
+    if distribution.is_discrete:
+        raise ValueError(f"{name} must be continuous, got {type(distribution).__name__}")
+    if hasattr(distribution, "base_dist"):
+        check_parameters(distribution.base_dist, name)
     try:
         distribution.validate_args(strict=False)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
+    bounds = {}
+    for parameter in distribution.arg_constraints:
+        value = concrete(getattr(distribution, parameter, None))
+        if not isinstance(value, (int, float, np.ndarray, np.number)):
+            continue
+        bound = parameter in ("low", "high")
+        if np.any(np.isnan(value)) or (np.any(np.isinf(value)) and not bound):
+            raise ValueError(f"{name}: {parameter} must be finite, got {value}")
+        bounds[parameter] = value
+    if "low" in bounds and "high" in bounds and not np.all(bounds["low"] < bounds["high"]):
+        raise ValueError(f"{name}: low must be below high")
 
 
 def lower_bound(distribution: dist.Distribution) -> float | None:

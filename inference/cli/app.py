@@ -140,7 +140,9 @@ def run(
             )
             files, missing = steps.draw_pictures(
                 out,
-                lambda: steps.pair_pictures(witnesses, pair, level) + steps.run_pictures(result),
+                lambda: (
+                    steps.pair_pictures(result, witnesses, pair, level) + steps.run_pictures(result)
+                ),
                 terminal,
             )
             steps.finish(
@@ -303,7 +305,7 @@ def witness(
                 terminal=terminal,
             )
             files, missing = steps.draw_pictures(
-                out, lambda: steps.pair_pictures(witnesses, pair, level), terminal
+                out, lambda: steps.pair_pictures(result, witnesses, pair, level), terminal
             )
             steps.finish(
                 {"command": "witness", **summary, **found},

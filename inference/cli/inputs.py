@@ -11,15 +11,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..checks import as_pair, as_sample, check_memory, check_output_folder, check_positive
+from ..checks import (
+    WITNESS_MATRICES,
+    as_pair,
+    as_sample,
+    check_memory,
+    check_output_folder,
+    check_positive,
+)
 from ..errors import InputError
 from ..read import Sample, read_sample
 
 if TYPE_CHECKING:
     import xarray as xr
-
-#: n x n matrices that one thread of the witness holds at once.
-WITNESS_MATRICES = 6
 
 
 @dataclasses.dataclass(frozen=True)

@@ -140,13 +140,13 @@ def run_pictures(run: xr.DataTree) -> Pictures:
     return pictures
 
 
-def pair_pictures(witness: xr.DataTree, pair: Pair, level: float) -> Pictures:
+def pair_pictures(run: xr.DataTree, witness: xr.DataTree, pair: Pair, level: float) -> Pictures:
     """Pictures of the samples and of the witness between them."""
     from bke.inference import plots
 
     return [
-        ("samples", lambda: plots.plot_samples(pair.P, pair.Q)),
-        ("witness", lambda: plots.plot_witness(witness, level=level, P=pair.P, Q=pair.Q)),
+        ("samples", lambda: plots.plot_samples(pair.P, pair.Q, columns=pair.columns)),
+        ("witness", lambda: plots.plot_witness(witness, level, P=pair.P, Q=pair.Q, run=run)),
     ]
 
 

@@ -34,13 +34,26 @@ class SmoothingError(ValueError):
 
 
 def as_points(X: ArrayLike, name: str = "X") -> jax.Array:
-    """``X`` as an (n, D) float64 array; a 1-D array means D = 1."""
+    """``X`` as an (n, D) float64 array; a 1-D array means D = 1.
+
+    Raises ``ValueError`` naming the row of a concrete value that is not a finite real number.
+    """
+    if not isinstance(X, jax.core.Tracer):
+        _check_real(np.asarray(X), name)
     points = jnp.asarray(X, dtype=jnp.float64)
     if points.ndim == 1:
         points = points[:, None]
     if points.ndim != 2:
         raise ValueError(f"{name} must have shape (n,) or (n, D), got {points.shape}")
     return points
+
+
+def _check_real(values: np.ndarray, name: str) -> None:
+    if values.dtype.kind not in "fiu":
+        raise ValueError(f"{name} must hold real numbers, got type {values.dtype}")
+    if not np.all(np.isfinite(values)):
+        row = int(np.argwhere(~np.isfinite(values))[0, 0]) + 1
+        raise ValueError(f"{name} has a value that is not finite in row {row}")
 
 
 def differences(X: jax.Array, Y: jax.Array) -> jax.Array:
@@ -55,6 +68,8 @@ def differences(X: jax.Array, Y: jax.Array) -> jax.Array:
 
 def per_column(parameter: Any, dimension: int, name: str) -> jax.Array:
     """A scalar or (D,) parameter as shape (D or 1, 1, 1), to broadcast against differences."""
+    if parameter is None:
+        raise ValueError(f"{name} must be a positive number, got None")
     values: jax.Array = jnp.asarray(parameter, dtype=jnp.float64)
     if values.ndim > 1 or (values.ndim == 1 and values.shape[0] not in (1, dimension)):
         raise ValueError(
@@ -66,6 +81,8 @@ def per_column(parameter: Any, dimension: int, name: str) -> jax.Array:
 
 def check_positive(parameter: Any, name: str) -> None:
     """Raise ``ValueError`` for a concrete parameter that is not positive and finite."""
+    if isinstance(parameter, str):
+        raise ValueError(f"{name} must be a positive number, got {parameter!r}")
     kinds = (int, float, np.ndarray, np.number)
     entries = jax.tree.leaves(parameter)  # none for None
     if entries and all(isinstance(entry, kinds) for entry in entries):

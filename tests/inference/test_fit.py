@@ -8,7 +8,7 @@ import numpy as np
 import numpyro.distributions as dist
 import pytest
 from bke.inference import InputError, fit, load_run, save_run
-from bke.inference.fit import compile_problem
+from bke.inference.fitting import compile_problem
 from bke.inference.run import problem_of
 from bke.models import (
     Gaussian,

@@ -93,7 +93,7 @@ def fit(
     check_chains(chains)
     check_count(warmup, "warmup", 20)
     check_count(draws, "draws", 4)
-    check_count(seed, "seed", 0)
+    check_count(seed, "seed", 0, 2**63 - 1)
     check_memory(*data.shape, matrices=MATRICES)
     units = choose_units(data, scale, columns)
     problem = Problem.checked(
