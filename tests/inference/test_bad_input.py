@@ -212,7 +212,7 @@ def test_likelihood(entry):
         ("warmup", 50.0, "warmup must be a whole number"),
         ("draws", 3, "draws must be at least 4"),
         ("draws", None, "draws must be a whole number"),
-        ("seed", -1, "seed must be at least 0"),
+        ("seed", -1, "seed must be from 0"),
         ("seed", 1.5, "seed must be a whole number"),
         ("seed", 2**70, "seed"),
         ("columns", ["a", "b"], "columns has 2 names"),
@@ -295,7 +295,7 @@ def test_shape_of_the_data_without_fit(data):
         ({"noise": -1.0}, "noise must be"),
         ({"noise": NAN}, "noise must be"),
         ({"noise": None}, "noise must be"),
-        ({"seed": -1}, "seed must be at least 0"),
+        ({"seed": -1}, "seed must be from 0"),
         ({"seed": 0.5}, "seed must be a whole number"),
     ],
 )
@@ -305,7 +305,7 @@ def test_arguments_of_the_witness(run, options, said):
 
 @pytest.mark.parametrize("value", [-1.0, 0.0, NAN, INF, None, True])
 def test_noise_of_the_witness_is_refused(run, value):
-    assert "must be a positive number" in refusal(sample_witness, run, X[:6], X[6:], noise=value)
+    assert "noise must be 'clt' or a positive" in refusal(sample_witness, run, X[:6], X[6:], noise=value)
 
 
 def test_samples_of_another_dimension(run):
