@@ -33,7 +33,9 @@ PROFILE_BUDGET = 4e8
 FEWEST_GRID_POINTS = 250
 DRAWS_PER_CHAIN = 15
 NEIGHBOURS = 4
-POINTS_PER_EDGE = 5
+#: Spacing of the points along an edge, in standard deviations within a chain.
+EDGE_STEP = 0.5
+POINTS_PER_EDGE = (2, 40)
 
 #: Points per compiled call.
 BATCH = 16
@@ -154,16 +156,19 @@ def saddles(
     picks = np.stack([rng.choice(draws, min(DRAWS_PER_CHAIN, draws), replace=False) for _ in lp])
     nodes = np.take_along_axis(flat, picks[:, :, None], axis=1).reshape(-1, flat.shape[-1])
     owner = np.repeat(np.arange(chains), picks.shape[1])
-    spread = nodes.std(axis=0)
-    scaled = nodes / np.where(spread > 0, spread, 1.0)
+    within = np.median(flat.std(axis=1), axis=0)
+    scaled = nodes / np.where(within > 0, within, 1.0)
 
     edges = _neighbour_edges(scaled)
-    fractions = np.arange(1, POINTS_PER_EDGE + 1) / (POINTS_PER_EDGE + 1)
-    along = nodes[edges[:, 0], None] + fractions[None, :, None] * (
-        nodes[edges[:, 1], None] - nodes[edges[:, 0], None]
+    length = np.linalg.norm(scaled[edges[:, 0]] - scaled[edges[:, 1]], axis=1)
+    counts = np.clip(np.ceil(length / EDGE_STEP), *POINTS_PER_EDGE).astype(int)
+    first = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    fraction = (np.arange(counts.sum()) - np.repeat(first, counts) + 1) / np.repeat(
+        counts + 1, counts
     )
-    heights = log_density(_unflatten(along.reshape(-1, nodes.shape[1]), z))
-    low = np.where(np.isfinite(heights), heights, -1e300).reshape(len(edges), -1).min(axis=1)
+    start, end = (np.repeat(nodes[edges[:, side]], counts, axis=0) for side in (0, 1))
+    heights = log_density(_unflatten(start + fraction[:, None] * (end - start), z))
+    low = np.minimum.reduceat(np.where(np.isfinite(heights), heights, -1e300), first)
     saddle = _bottlenecks(len(nodes), edges, low, owner, chains)
     return xr.Dataset(
         {"saddle": (("chain", "other_chain"), saddle), "height": ("chain", np.median(lp, axis=1))}

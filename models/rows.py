@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 #: Entries of one block: a handful of such arrays fit in a core's second-level cache.
 BLOCK_ENTRIES = 2**15
@@ -17,5 +18,9 @@ def map_rows(function: Callable[[Any], Any], rows: Any, columns: int) -> Any:
     ``columns`` is the width of what ``function`` builds for one row; it sets the block size.
     """
     n = jax.tree.leaves(rows)[0].shape[0]
-    block = max(1, min(n, BLOCK_ENTRIES // max(1, columns)))
-    return jax.lax.map(function, rows, batch_size=block)
+    blocks = min(n, -(-n * max(1, columns) // BLOCK_ENTRIES))
+    size = -(-n // blocks)
+    # Equal blocks, the last filled up with the last row: another shape would compile twice.
+    index = jnp.minimum(jnp.arange(blocks * size), n - 1).reshape(blocks, size)
+    stacked = jax.lax.map(lambda i: jax.vmap(function)(jax.tree.map(lambda a: a[i], rows)), index)
+    return jax.tree.map(lambda a: a.reshape(blocks * size, *a.shape[2:])[:n], stacked)
