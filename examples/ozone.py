@@ -104,11 +104,11 @@ def where(bands, points):
     if "intervals" not in bands:
         return (
             f"The {LEVEL:.0%} band excludes zero at {bands['above_zero'] + bands['below_zero']} of "
-            f"{points} points: calm days are more frequent at {bands['above_zero']} of them, "
+            f"{points} points: the share of calm days is larger at {bands['above_zero']} of them, "
             f"windy days at {bands['below_zero']}."
         )
     parts = [
-        f"{'calm' if part['witness'] == 'above zero' else 'windy'} days are more frequent from "
+        f"{'calm' if part['witness'] == 'above zero' else 'windy'} days have the larger share from "
         f"{part['from']:.3g} to {part['to']:.3g}"
         for part in bands["intervals"]
     ]
@@ -140,7 +140,7 @@ save(plots.plot_rank(run), "ozone-rank")
 save(plots.plot_profile(run), "ozone-profile")
 
 # %%
-# The witness with its bands: above zero where calm days are more frequent.
+# The witness with its bands: above zero where calm days have the larger share.
 
 save(plots.plot_witness(witness, level=LEVEL, P=P, Q=Q, run=run), "ozone-witness")
 
@@ -174,7 +174,7 @@ save(plots.plot_trace(run), "temp-hum-trace")
 save(plots.plot_rank(run), "temp-hum-rank")
 
 # %%
-# The witness as a map: where calm days are more frequent and where windy ones are.
+# The witness as a map: where calm days have the larger share and where windy ones do.
 
 save(plots.plot_witness(witness, level=LEVEL, P=P, Q=Q, run=run), "temp-hum-witness")
 print(f"\nPictures and runs are in {options.out}.")

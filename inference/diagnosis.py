@@ -11,11 +11,13 @@ import numpy as np
 import xarray as xr
 
 from .modes import Mode, Modes, find_modes
-from .run import problem_of
+from .run import units_of
 
 RHAT_LIMIT = 1.01
 #: Per chain, as ArviZ recommends for rank-normalised R-hat and the effective sample size.
 ESS_PER_CHAIN = 50
+#: More peaks of the raw density than this come from zeros of the volume factor.
+MANY_PEAKS = 5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +43,8 @@ class Diagnosis:
     Attributes:
         convergence: over all chains.
         modes: the modes and the draws in them, see :class:`~bke.inference.Modes`.
-        per_mode: convergence within each mode, stuck chains left out; ``None`` without chains.
+        per_mode: convergence within each mode, of the chains that stayed in it and are not stuck;
+            ``None`` without such chains.
         divergences: divergent iterations after warmup.
         nonfinite: evaluations of the density without a finite value, warmup and after.
         verdict: in a sentence or a few.
@@ -114,13 +117,19 @@ def diagnose(run: xr.DataTree) -> Diagnosis:
     Raises:
         InputError: if ``run`` is not a run of :func:`~bke.inference.fit`.
     """
-    _, units = problem_of(run)
+    units = units_of(run)
     posterior = run["posterior"].to_dataset()
     every = range(posterior.sizes["chain"])
     modes = find_modes(run)
     overall = convergence(posterior, every)
+    # A chain that moved between modes belongs to none of them as a whole.
+    wholly = [np.all(modes.of_draws == k, axis=1) for k in range(len(modes.modes))]
     per_mode = tuple(
-        convergence(posterior, mode.chains) if mode.chains else None for mode in modes.modes
+        convergence(posterior, inside) if inside else None
+        for inside in (
+            [chain for chain in mode.chains if whole[chain]]
+            for mode, whole in zip(modes.modes, wholly, strict=True)
+        )
     )
     divergences = int(run["sample_stats"]["diverging"].sum())
     nonfinite = (
@@ -128,7 +137,8 @@ def diagnose(run: xr.DataTree) -> Diagnosis:
         int(run["sample_stats"]["nonfinite_evaluations"].sum()),
     )
     iterations = posterior.sizes["chain"] * posterior.sizes["draw"]
-    sentences = _verdict(modes, overall, per_mode, divergences, nonfinite, iterations)
+    has_zeros = len(units.columns) == 1 and modes.peaks is not None and modes.peaks > MANY_PEAKS
+    sentences = _verdict(modes, overall, per_mode, divergences, nonfinite, iterations, has_zeros)
     return Diagnosis(
         overall,
         modes,
@@ -165,16 +175,18 @@ def _verdict(
     divergences: int,
     nonfinite: tuple[int, int],
     iterations: int,
+    has_zeros: bool,
 ) -> list[str]:
     sentences = []
     count = len(modes.modes)
     if count > 1:
         visited = sum(mode.visited for mode in modes.modes)
-        crossed = (
-            "no chain crossed between them"
-            if modes.crossings == 0
-            else f"chains crossed between them {modes.crossings} times"
-        )
+        if modes.crossings is None:
+            crossed = "chains were told apart by the barriers between them"
+        elif modes.crossings == 0:
+            crossed = "no chain crossed between them"
+        else:
+            crossed = f"chains crossed between them {modes.crossings} times"
         sentences.append(
             f"Multimodal: {count} modes, {visited} of them visited, and {crossed}. "
             "An average over chains weights a mode by how many chains started near it, not by its "
@@ -187,6 +199,8 @@ def _verdict(
                 f"No chain visited the mode at {places}, seen on the profile of the density: run "
                 "more chains."
             )
+    elif len(overall.chains) == 1:
+        sentences.append("Not known: one chain cannot show whether it has mixed; run several.")
     elif overall.mixed:
         sentences.append("Mixed: one mode, R-hat and effective sample sizes are good.")
     else:
@@ -207,7 +221,7 @@ def _verdict(
             f"chains {which}."
         )
     within = [inside.rhat for inside in per_mode if inside is not None]
-    if modes.peaks is not None and any(rhat > RHAT_LIMIT for rhat in within):
+    if has_zeros and any(rhat > RHAT_LIMIT for rhat in within):
         sentences.append(
             "Per-mode R-hat above 1.01 is to be expected here: genuine narrow zeros of the "
             "one-dimensional density cut a mode into cells."
@@ -222,7 +236,7 @@ def _verdict(
             f"{divergences} of {iterations} iterations diverged"
             + (
                 ", as they do where a trajectory meets a zero of the density."
-                if modes.peaks is not None
+                if has_zeros
                 else ": the draws may miss a narrow region."
             )
         )
@@ -275,7 +289,7 @@ def report(diagnosis: Diagnosis) -> str:
                 f"  within the mode: {rhat}, ESS bulk {inside.ess_bulk:.0f}, "
                 f"tail {inside.ess_tail:.0f}"
             )
-    if diagnosis.modes.peaks is not None:
+    if len(diagnosis.fitted_columns) == 1 and (diagnosis.modes.peaks or 0) > MANY_PEAKS:
         lines.append(
             f"({diagnosis.modes.peaks} peaks of the raw density on the profile's grid: cells "
             "between its zeros, not modes)"

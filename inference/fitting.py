@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -24,8 +24,9 @@ from .machine import computing
 from .nuts import CANDIDATES, Chains, NutsSampler, dispersed_start
 from .problem import Problem
 from .progress import chain_progress
+from .record import is_ours
 from .run import make_run
-from .units import choose_units, with_dither
+from .units import cancelled_rows, choose_units, with_dither
 
 METHODS = ("nuts",)
 PRIOR_DRAWS = 2000
@@ -63,8 +64,8 @@ def fit(
         prior: NumPyro distribution of the lengthscale (over ``scale``), one of shape (D,) for one
             lengthscale per column, or a dict by site name. Default Gamma(1, 1).
         noise_variance: sigma^2 of BKE (5), or a prior bounded away from zero.
-        measure: of the smoothed kernel, in the units of the data: ``"unit"``, ``"lebesgue"`` or
-            :class:`~bke.models.Gaussian`.
+        measure: of the smoothed kernel: ``"unit"``, ``"lebesgue"`` (over the scaled data) or
+            :class:`~bke.models.Gaussian` with scale and centre in the units of the data.
         likelihood: ``"auto"`` or ``"dense"``.
         scale: ``"column"`` divides each column by its standard deviation before the prior applies,
             ``"pooled"`` all columns by one number, ``None`` nothing.
@@ -100,12 +101,13 @@ def fit(
         kernel, prior, noise_variance, units.measure_to_model(measure), likelihood
     )
     with computing():
+        problem.kernel.smoothed(problem.measure, data.shape[1])  # refuses before anything is drawn
         key_prior, key_run = jax.random.split(jax.random.key(seed))
         size = max(PRIOR_DRAWS, CANDIDATES * chains)
         prior_draws = jax.tree.map(np.asarray, problem.prior_draws(key_prior, size))
-        units = with_dither(units, problem, data, dither, seed, prior_draws)
-        points = units.points(data)
         compiled = compile_problem(problem, warmup)
+        units = with_dither(units, data, dither, seed, prior_draws, compiled.cancelled)
+        points = units.points(data)
         density = functools.partial(landscape.log_densities, compiled.log_densities, X=points)
         initial = dispersed_start(prior_draws, chains, seed, density)
         with chain_progress(chains, warmup + draws, shown=progress) as bars:
@@ -135,12 +137,13 @@ class Compiled(NamedTuple):
 
     sampler: NutsSampler
     log_densities: landscape.BatchLogDensity
+    cancelled: Callable[[Any, jax.Array], jax.Array]
 
 
 def compile_problem(problem: Problem, warmup: int) -> Compiled:
     """Compiled functions, kept for the next fit of the same problem."""
     description = problem.describe()
-    if "unrecorded" in str(description):
+    if "unrecorded" in str(description) or not is_ours(problem.kernel):
         return _build(problem, warmup)
     return _kept(json.dumps(description), warmup)
 
@@ -149,6 +152,7 @@ def _build(problem: Problem, warmup: int) -> Compiled:
     return Compiled(
         NutsSampler(problem, warmup),
         landscape.batch_log_density(problem),
+        cancelled_rows(problem),
     )
 
 

@@ -32,6 +32,7 @@ GRID_STEP = 0.01
 PROFILE_BUDGET = 4e8
 FEWEST_GRID_POINTS = 250
 DRAWS_PER_CHAIN = 15
+MOST_NODES = 3000
 NEIGHBOURS = 4
 #: Spacing of the points along an edge, in standard deviations within a chain.
 EDGE_STEP = 0.5
@@ -153,7 +154,8 @@ def saddles(
     chains, draws = lp.shape
     rng = np.random.default_rng(seed)
     flat = np.concatenate([z[name].reshape(chains, draws, -1) for name in z], axis=-1)
-    picks = np.stack([rng.choice(draws, min(DRAWS_PER_CHAIN, draws), replace=False) for _ in lp])
+    each = min(DRAWS_PER_CHAIN, draws, max(2, MOST_NODES // chains))
+    picks = np.stack([rng.choice(draws, each, replace=False) for _ in lp])
     nodes = np.take_along_axis(flat, picks[:, :, None], axis=1).reshape(-1, flat.shape[-1])
     owner = np.repeat(np.arange(chains), picks.shape[1])
     within = np.median(flat.std(axis=1), axis=0)

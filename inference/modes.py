@@ -13,6 +13,7 @@ import itertools
 import numpy as np
 import xarray as xr
 from scipy.signal import find_peaks
+from scipy.special import logsumexp
 
 #: Least height of a barrier, in nats.
 BARRIER = 5.0
@@ -30,10 +31,13 @@ class Mode:
     Attributes:
         location: the hyperparameters at its top (one: from the profile) or their median over its
             chains (several), in the units of the data, by site.
-        height: smoothed log posterior density at the top, relative to the highest mode; nats.
-        barrier: height of the lowest barrier that leads from this mode to a higher one, or for the
-            highest mode to any other; nats above this mode. ``inf`` for a single mode.
-        chains: the chains in it that are not stuck.
+        height: with one hyperparameter the log posterior mass of the basin, summed on the profile's
+            grid (right to about a nat: it has narrow dips); with several the median log density
+            of its best chain. Relative to the highest mode; nats.
+        barrier: depth of the way from this mode to a higher one, or for the highest mode to any
+            other, on the smoothed density; nats. ``inf`` where there is no other basin.
+        draws: how many draws of chains that are not stuck are in it.
+        chains: the chains with most of their draws in it that are not stuck.
         stuck: chains on a shelf of its basin.
         interval: the basin in the unconstrained coordinate (one hyperparameter), else ``None``.
     """
@@ -41,14 +45,15 @@ class Mode:
     location: dict[str, np.ndarray]
     height: float
     barrier: float
+    draws: int
     chains: tuple[int, ...]
     stuck: tuple[int, ...]
     interval: tuple[float, float] | None
 
     @property
     def visited(self) -> bool:
-        """Whether any chain is in it or on one of its shelves."""
-        return bool(self.chains or self.stuck)
+        """Whether any draw is in it or on one of its shelves."""
+        return bool(self.draws or self.stuck)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,17 +63,18 @@ class Modes:
     Attributes:
         modes: the modes.
         of_draws: index of the mode of each draw, (chain, draw).
-        of_chains: index of the mode where each chain ends, (chain,).
+        of_chains: index of the mode with most draws of each chain, (chain,).
         peaks: local maxima of the raw density on the profile's grid: mostly cells between zeros,
             not modes. ``None`` with several hyperparameters.
-        crossings: how many times a chain moved from one mode to another.
+        crossings: how many times a chain moved from one mode to another; ``None`` with several
+            hyperparameters, where a chain is labelled as a whole.
     """
 
     modes: tuple[Mode, ...]
     of_draws: np.ndarray
     of_chains: np.ndarray
     peaks: int | None
-    crossings: int
+    crossings: int | None
 
     @property
     def stuck(self) -> tuple[int, ...]:
@@ -113,12 +119,16 @@ def _from_profile(run: xr.DataTree) -> Modes:
     below = smoothed[tops][of_chains] - np.median(np.interp(z, grid, smoothed), axis=1)
     limits = np.concatenate([[-np.inf], edges, [np.inf]])
     values = profile["value_in_data_units"]
-    top = smoothed[tops].max()
+    raw = profile["log_density"].values
+    filled = np.where(np.isfinite(raw), raw, -1e300)
+    basin = np.searchsorted(edges, grid)
+    mass = np.array([logsumexp(filled[basin == k]) for k in range(len(tops))])
     found = [
         Mode(
             location={site: values.isel(grid=int(index)).values},
-            height=float(smoothed[index] - top),
+            height=float(mass[k] - mass.max()),
             barrier=_barrier(k, tops, smoothed, barriers, borders),
+            draws=int((of_draws[below <= SHELF] == k).sum()),
             chains=tuple(np.flatnonzero((of_chains == k) & (below <= SHELF)).tolist()),
             stuck=tuple(np.flatnonzero((of_chains == k) & (below > SHELF)).tolist()),
             interval=(float(limits[k]), float(limits[k + 1])),
@@ -129,12 +139,11 @@ def _from_profile(run: xr.DataTree) -> Modes:
     kept = sorted({*kept, *np.unique(of_draws).tolist()})
     renumber = np.full(len(found), -1)
     renumber[kept] = np.arange(len(kept))
-    raw = profile["log_density"].values
     return Modes(
         tuple(found[k] for k in kept),
         renumber[of_draws],
         renumber[of_chains],
-        len(find_peaks(np.where(np.isfinite(raw), raw, -1e300))[0]),
+        len(find_peaks(filled)[0]),
         int((np.diff(of_draws, axis=1) != 0).sum()),
     )
 
@@ -175,6 +184,7 @@ def _from_saddles(run: xr.DataTree) -> Modes:
                 location={str(name): location[name].values for name in location.data_vars},
                 height=float(tops[k] - tops.max()),
                 barrier=float(tops[k] - way_out),
+                draws=len(good) * posterior.sizes["draw"],
                 chains=tuple(good.tolist()),
                 stuck=tuple(np.setdiff1d(group, good).tolist()),
                 interval=None,
@@ -190,5 +200,5 @@ def _from_saddles(run: xr.DataTree) -> Modes:
         np.repeat(of_chains[:, None], draws, axis=1),
         of_chains,
         None,
-        0,
+        None,
     )

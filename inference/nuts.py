@@ -146,6 +146,8 @@ class NutsSampler:
                     if progress is not None:
                         divergences = int(recorded[1]["diverging"].sum())
                         progress.advance(chain, iterations, divergences)
+                if not pieces:
+                    raise SamplingError("stopped before the first draws")
                 z, stats = jax.tree.map(lambda *parts: np.concatenate(parts), *pieces)
                 return z, stats
 

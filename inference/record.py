@@ -27,11 +27,23 @@ def _plain(value: Any) -> Any:
 
 def describe_kernel(kernel: Kernel) -> dict[str, Any]:
     """A kernel as its class name and fields, nested for sums and products."""
-    record: dict[str, Any] = {"type": type(kernel).__name__}
+    name = type(kernel).__name__
+    if getattr(models, name, None) is not type(kernel):
+        name = f"{type(kernel).__module__}.{name}"  # not one of ours: named, not rebuilt
+    record: dict[str, Any] = {"type": name}
     for field in dataclasses.fields(kernel):  # type: ignore[arg-type]
         value = getattr(kernel, field.name)
         record[field.name] = describe_kernel(value) if isinstance(value, Kernel) else _plain(value)
     return record
+
+
+def is_ours(kernel: Kernel) -> bool:
+    """Whether every part of ``kernel`` is a class of this package, which a record can rebuild."""
+    if getattr(models, type(kernel).__name__, None) is not type(kernel):
+        return False
+    fields = dataclasses.fields(kernel)  # type: ignore[arg-type]
+    parts = (getattr(kernel, field.name) for field in fields)
+    return all(is_ours(part) for part in parts if isinstance(part, Kernel))
 
 
 def restore_kernel(record: dict[str, Any]) -> Kernel:

@@ -13,7 +13,7 @@ import xarray as xr
 
 from .diagnosis import Diagnosis
 from .modes import Modes
-from .run import problem_of
+from .run import units_of
 from .witness import Band, band
 
 QUANTILES = (0.1, 0.5, 0.9)
@@ -31,7 +31,7 @@ def run_summary(run: xr.DataTree, diagnosis: Diagnosis) -> dict[str, Any]:
 
 def settings(run: xr.DataTree) -> dict[str, Any]:
     """What the run was made with, from its attributes; scale and dither by column."""
-    _, units = problem_of(run)
+    units = units_of(run)
     attrs = run.attrs
     kernel, prior = json.loads(attrs["kernel"]), json.loads(attrs["prior"])
     return {

@@ -132,22 +132,28 @@ def problem_of(run: xr.DataTree) -> tuple[Problem, Units]:
     Raises:
         InputError: where ``run`` is not a run of this package, or its prior cannot be rebuilt.
     """
-    attrs = run.attrs if isinstance(run, xr.DataTree) else {}
-    if attrs.get("creation_library") != "bke" or "posterior" not in run.children:
-        raise InputError("this is not a run of bke.inference.fit: its attributes are missing")
+    units = units_of(run)
+    attrs = run.attrs
     problem = Problem.restore(
         {
             "likelihood": attrs["likelihood"],
             **{k: json.loads(attrs[k]) for k in ("kernel", "prior", "noise_variance", "measure")},
         }
     )
-    units = Units(
+    return problem, units
+
+
+def units_of(run: xr.DataTree) -> Units:
+    """The units of a run; raises :class:`InputError` where ``run`` is not a run of this package."""
+    attrs = run.attrs if isinstance(run, xr.DataTree) else {}
+    if attrs.get("creation_library") != "bke" or "posterior" not in run.children:
+        raise InputError("this is not a run of bke.inference.fit: its attributes are missing")
+    return Units(
         np.atleast_1d(attrs["scale"]).astype(float),
         np.atleast_1d(attrs["dither"]).astype(float),
         int(attrs["dither_seed"]),
         tuple(str(name) for name in run["observed_data"].to_dataset()["column"].values),
     )
-    return problem, units
 
 
 def save_run(run: xr.DataTree, path: str | os.PathLike[str]) -> None:
@@ -165,5 +171,5 @@ def load_run(path: str | os.PathLike[str]) -> xr.DataTree:
             run = opened.load()
     except (OSError, ValueError) as error:
         raise InputError(f"{path} is not a run saved by bke: {error}") from None
-    problem_of(run)
+    units_of(run)
     return run

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -73,7 +73,10 @@ class Units:
         if field not in ("lengthscale", "frequency", "covariance"):
             return values
         if field == "covariance":
-            return values * np.outer(self.scale, self.scale)
+            squares = np.outer(self.scale, self.scale)
+            if values.ndim == sample_axes:  # a number stands for that number times the identity
+                return values[..., None, None] * np.diag(np.diag(squares))
+            return values * squares
         factor = self.scale if field == "lengthscale" else 1.0 / self.scale
         if np.all(factor == factor[0]):
             return values * factor[0]
@@ -114,20 +117,21 @@ def default_columns(dimension: int) -> tuple[str, ...]:
 
 def with_dither(
     units: Units,
-    problem: Problem,
     data: np.ndarray,
     dither: Any,
     seed: int,
     prior_draws: Mapping[str, np.ndarray],
+    cancelled: Callable[[Any, jax.Array], jax.Array],
 ) -> Units:
     """``units`` with a dither where rounding makes the density zero.
 
     Raises:
         InputError: where the density is zero and ``dither`` is ``None`` or finds no rounding unit.
     """
-    zero_rows = rows_without_volume(problem, units.to_model(data), prior_draws)
-    explicit = dither is not None and not isinstance(dither, str)
-    if isinstance(dither, str) and dither != "auto":
+    some = {name: jnp.asarray(z[:DETECTION_DRAWS]) for name, z in prior_draws.items()}
+    zero_rows = np.flatnonzero(np.asarray(cancelled(some, jnp.asarray(units.to_model(data)))))
+    explicit = dither is not None and not isinstance(dither, (str, bool))
+    if isinstance(dither, bool) or (isinstance(dither, str) and dither != "auto"):
         raise InputError(f"dither must be 'auto', None or rounding units, got {dither!r}")
     if explicit:
         steps = np.asarray(dither, dtype=float)
@@ -160,20 +164,20 @@ def with_dither(
     )
 
 
-def rows_without_volume(
-    problem: Problem, points: np.ndarray, prior_draws: Mapping[str, np.ndarray]
-) -> np.ndarray:
-    """Rows whose volume factor is exactly zero at some of a few unconstrained prior draws."""
-    X = jnp.asarray(points)
+def cancelled_rows(problem: Problem) -> Callable[[Any, jax.Array], jax.Array]:
+    """Compiled: which rows (n,) of the data have a volume factor of exactly zero somewhere.
+
+    Looked for at a few unconstrained draws, leading axis, of the hyperparameters.
+    """
 
     @jax.jit
-    def cancelled(z: dict[str, jax.Array]) -> jax.Array:
+    def cancelled(z: dict[str, jax.Array], X: jax.Array) -> jax.Array:
         def at(one: dict[str, jax.Array]) -> jax.Array:
             kernel = problem.kernel_at(problem.constrain(one))
-            ratios = map_rows(lambda x: pushforward(x, X, kernel).cancellation, X, len(X))
-            return ~(ratios > CANCELLED)
+            return (
+                map_rows(lambda x: pushforward(x, X, kernel).cancellation, X, len(X)) <= CANCELLED
+            )
 
         return jnp.any(jax.lax.map(at, z), axis=0)
 
-    some = {name: jnp.asarray(z[:DETECTION_DRAWS]) for name, z in prior_draws.items()}
-    return np.flatnonzero(np.asarray(cancelled(some)))
+    return cancelled

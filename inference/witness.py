@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import json
 import numbers
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -16,12 +19,14 @@ from bke.models.pivoted_cholesky import pivoted_cholesky
 from numpy.typing import ArrayLike
 
 from .checks import WITNESS_MATRICES, as_pair, check_count, check_memory
-from .errors import InputError
+from .errors import InputError, SamplingError
 from .machine import computing, cores
 from .modes import find_modes
 from .problem import Problem
 from .run import problem_of
 
+#: Draws per compiled call.
+BATCH = 25
 LINE_POINTS = 200
 MESH_SIDE = 30
 #: The line or mesh extends beyond the data by this part of their range.
@@ -115,6 +120,12 @@ def sample_witness(
             noise,
             seed,
         )
+    if np.isnan(witness).any():
+        raise SamplingError(
+            f"{np.isnan(witness).any(axis=1).sum()} of {len(witness)} draws of the witness are not "
+            "finite: the noise is too small beside the prior covariance for double precision; use "
+            "noise='clt', or measure='unit'"
+        )
     modes = find_modes(run)
     of_draws = np.array(modes.of_draws)
     of_draws[list(modes.stuck)] = -1
@@ -159,30 +170,45 @@ def _draw_all(
     noise: Any,
     seed: int,
 ) -> np.ndarray:
-    """Draws (k, m) for k hyperparameter draws, in threads; the same for any number of threads."""
-
-    def one(key_and_z: Any) -> jax.Array:
-        key, z = key_and_z
-        kernel = problem.kernel_at(problem.constrain(z))
-        posterior_P, posterior_Q = (
-            embedding_posterior(X, kernel, at, noise=noise, measure=problem.measure) for X in (P, Q)
-        )
-        mean = posterior_P.mean - posterior_Q.mean
-        return mean + gaussian_draw(key, posterior_P.covariance + posterior_Q.covariance)
-
+    """Draws (k, m) for k hyperparameter draws, in threads; how many only matters to rounding."""
     total = len(next(iter(z.values())))
     keys = jax.random.split(jax.random.key(seed), total)
-    compiled = jax.jit(lambda part: jax.lax.map(one, part))
-    parts = np.array_split(np.arange(total), min(total, 4 * cores()))
+    compiled = _compiled(json.dumps(problem.describe()), noise)
 
-    def work(part: np.ndarray) -> np.ndarray:
+    def work(start: int) -> np.ndarray:
         with jax.enable_x64(True):
-            return np.asarray(
-                compiled((keys[part], {k: jnp.asarray(v[part]) for k, v in z.items()}))
-            )
+            # The last batch repeats its last draw: another shape would be compiled again.
+            rows = np.minimum(np.arange(start, start + BATCH), total - 1)
+            part = {name: jnp.asarray(values[rows]) for name, values in z.items()}
+            return np.asarray(compiled(keys[rows], part, P, Q, at))
 
+    first, *rest = range(0, total, BATCH)
+    pieces = [work(first)]  # compiles, before the threads would each do it
     with ThreadPoolExecutor(cores()) as pool:
-        return np.concatenate(list(pool.map(work, parts)))
+        pieces += pool.map(work, rest)
+    return np.concatenate(pieces)[:total]
+
+
+@functools.lru_cache(maxsize=16)
+def _compiled(description: str, noise: Any) -> Callable[..., jax.Array]:
+    """Draws of the witness for a batch of hyperparameters, kept for the next call."""
+    problem = Problem.restore(json.loads(description))
+
+    @jax.jit
+    def draws(keys: jax.Array, z: Any, P: jax.Array, Q: jax.Array, at: jax.Array) -> jax.Array:
+        def one(key_and_z: Any) -> jax.Array:
+            key, z = key_and_z
+            kernel = problem.kernel_at(problem.constrain(z))
+            posterior_P, posterior_Q = (
+                embedding_posterior(X, kernel, at, noise=noise, measure=problem.measure)
+                for X in (P, Q)
+            )
+            mean = posterior_P.mean - posterior_Q.mean
+            return mean + gaussian_draw(key, posterior_P.covariance + posterior_Q.covariance)
+
+        return jax.lax.map(one, (keys, z))
+
+    return draws
 
 
 def gaussian_draw(key: jax.Array, covariance: jax.Array) -> jax.Array:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.linalg import solve_triangular
 from jax.typing import ArrayLike
 
@@ -66,6 +67,8 @@ def embedding_posterior(
 
     Raises:
         ValueError: for an argument that makes no sense, naming it.
+        ArithmeticError: where the noise is lost to rounding beside R; inside a transformation the
+            result is NaN there.
     """
     check_measure(measure)
     points, at = as_points(X), as_points(at, "at")
@@ -83,6 +86,11 @@ def embedding_posterior(
     embedding = jnp.mean(kernel.matrix(points, points), axis=1)
     across = solve_triangular(root, smoothed.matrix(points, at), lower=True)
     mean = across.T @ solve_triangular(root, embedding, lower=True)
+    if not isinstance(mean, jax.core.Tracer) and np.isnan(np.asarray(mean)).any():
+        raise ArithmeticError(
+            "R plus the noise is not positive definite in double precision: the noise is too small "
+            "beside the diagonal of R (measure='unit' keeps that at 1)"
+        )
     return EmbeddingPosterior(mean, smoothed.matrix(at, at) - across.T @ across)
 
 

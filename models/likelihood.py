@@ -24,7 +24,7 @@ from .gaussian_term import GaussianTerm
 from .kernels.base import Covariance, Kernel, as_points, check_positive
 from .measures import Gaussian, Measure, check_measure
 from .pivoted_cholesky import PivotedCholesky, interpolation
-from .precision import concrete, double_precision
+from .precision import concrete, double_precision, tracing
 from .rows import map_rows
 from .volume import pushforward
 
@@ -283,9 +283,12 @@ def log_marginal_likelihood(
     check_noise(noise_variance)
     check_measure(measure)
     check_likelihood(likelihood)
+    points = as_points(X)
+    if not tracing():
+        kernel.smoothed(measure, points.shape[1])  # refuses what compiled code could not name
     named = isinstance(measure, str)
     value = _compiled(
-        as_points(X),
+        points,
         kernel,
         noise_variance,
         finite_measure=None if named else measure,

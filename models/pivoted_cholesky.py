@@ -49,7 +49,7 @@ def pivoted_cholesky(
     def unfinished(state: _State) -> jax.Array:
         rank, _, _, left = state
         trace = jnp.sum(left)
-        halfway_without_hope = (2 * rank >= max_rank) & (trace > hopeless)
+        halfway_without_hope = (2 * rank >= max_rank) & (trace > hopeless) & (max_rank < n)
         return (rank < max_rank) & (trace > tolerance) & ~halfway_without_hope
 
     def add_pivot(state: _State) -> _State:

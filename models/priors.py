@@ -71,7 +71,8 @@ def assign(prior: Prior | None, kernel: Kernel) -> dict[str, dist.Distribution]:
 
     Args:
         prior: one distribution, for every lengthscale; or one per site name, the rest staying at
-            the kernel's values; ``None`` is :func:`default_prior`.
+            the kernel's values; ``None`` is :func:`default_prior`. A prior of a number is repeated
+            independently where the template's parameter is a vector.
         kernel: the template.
 
     Raises:
@@ -91,6 +92,14 @@ def assign(prior: Prior | None, kernel: Kernel) -> dict[str, dist.Distribution]:
         chosen = dict(prior)
     else:
         raise ValueError(f"prior must be a NumPyro distribution or a dict of them, got {prior!r}")
+    chosen = {
+        site: distribution.expand(shape)
+        if (shape := _template_shape(kernel, available.get(site)))
+        and isinstance(distribution, dist.Distribution)
+        and distribution.shape() == ()
+        else distribution
+        for site, distribution in chosen.items()
+    }
     if not chosen:
         raise ValueError("prior is empty: name at least one site of " + ", ".join(available))
     for site, distribution in chosen.items():
@@ -105,6 +114,17 @@ def assign(prior: Prior | None, kernel: Kernel) -> dict[str, dist.Distribution]:
                 f"prior of {site!r} must have positive support, got {type(distribution).__name__}"
             )
     return chosen
+
+
+def _template_shape(kernel: Kernel, where: tuple[Path, str] | None) -> tuple[int, ...]:
+    """Shape of a parameter of the template: a vector there keeps its entries apart."""
+    if where is None:
+        return ()
+    path, name = where
+    for step in path:
+        kernel = getattr(kernel, step)
+    value = getattr(kernel, name)
+    return () if value is None else np.shape(value)
 
 
 def check_parameters(distribution: dist.Distribution, name: str) -> None:

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from ..errors import InputError
 from ..modes import Modes, find_modes
-from ..run import problem_of
+from ..run import units_of
 from .names import site_components
 from .style import SMALL, log_scale, mode_colour, panels, plain
 
@@ -34,7 +34,7 @@ def plot_profile(run: xr.DataTree, *, axes: Sequence[Axes] | None = None) -> Fig
     Raises:
         InputError: if the run has several hyperparameters and so no profile.
     """
-    problem_of(run)
+    units_of(run)
     if "profile" not in run.children:
         count = len(site_components(run, "posterior", None))
         raise InputError(

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from scipy.stats import rankdata
 
 from ..modes import Modes, find_modes
-from ..run import problem_of
+from ..run import units_of
 from .names import chain_names, mode_name, site_components
 from .style import SHADE, SMALL, STUCK, figure_of, log_scale, mode_colour, panels, plain
 
@@ -38,7 +38,7 @@ def plot_trace(
     Raises:
         InputError: if the run has no such site, or ``axes`` are not as many as the panels.
     """
-    problem_of(run)
+    units_of(run)
     before = site_components(run, "warmup_posterior", site)
     after = site_components(run, "posterior", site)
     count = len(after)
@@ -125,7 +125,7 @@ def plot_rank(
     Raises:
         InputError: if the run has no such site, or ``axes`` are not as many as the panels.
     """
-    problem_of(run)
+    units_of(run)
     components = site_components(run, "posterior", site)
     modes = find_modes(run)
     chains = len(modes.of_chains)

@@ -305,7 +305,9 @@ def test_arguments_of_the_witness(run, options, said):
 
 @pytest.mark.parametrize("value", [-1.0, 0.0, NAN, INF, None, True])
 def test_noise_of_the_witness_is_refused(run, value):
-    assert "noise must be 'clt' or a positive" in refusal(sample_witness, run, X[:6], X[6:], noise=value)
+    assert "noise must be 'clt' or a positive" in refusal(
+        sample_witness, run, X[:6], X[6:], noise=value
+    )
 
 
 def test_samples_of_another_dimension(run):

@@ -214,7 +214,7 @@ def test_files_that_cannot_be_read(tmp_path, samples):
         (("--chains", 0), "chains must be from 1 to 1000, and is 0"),
         (("--warmup", 5), "warmup must be at least 20"),
         (("--draws", 0), "draws must be at least 4"),
-        (("--seed", -1), "seed must be at least 0"),
+        (("--seed", -1), "seed must be from 0"),
         (("--prior-shape", 0), "--prior-shape must be a positive number"),
         (("--prior-rate", -1), "--prior-rate must be a positive number"),
         (("--prior-rate", "inf"), "--prior-rate must be a positive number"),

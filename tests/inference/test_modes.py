@@ -146,3 +146,37 @@ def test_the_summary_is_plain_data(template):
     run = synthetic_run(draws_at(-1.0, 1.0), two_bumps(0.0, -20.0), template)
     summary = diagnose(run).summary()
     assert json.loads(json.dumps(summary))["modes"][1]["chains"] == [1]
+
+
+def test_a_mode_that_chains_only_pass_through_is_visited(template):
+    """Every chain has a quarter of its draws there, and none most of them."""
+    z = draws_at(-1.0, -1.0, -1.0, -1.0)
+    z[:, 150:] += 2.0
+    report = diagnose(synthetic_run(z, two_bumps(0.0, 0.0), template))
+    assert all(mode.visited for mode in report.modes.modes)
+    assert "No chain visited" not in report.verdict
+    assert "crossed between them 4 times" in report.verdict
+    # No chain stayed in either mode, so there is nothing to say about mixing within one.
+    assert report.per_mode == (None, None)
+
+
+def test_heights_compare_mass_not_smoothed_tops(template):
+    """Averaging the log lowers a sharp top by 25 nats here, and the other by 0.25."""
+    sharp = -2500.0 * (GRID + 1) ** 2
+    broad = -15.0 - 25.0 * (GRID - 1) ** 2
+    run = synthetic_run(draws_at(-1.0, 1.0, width=0.02), np.maximum(sharp, broad), template)
+    first, second = find_modes(run).modes
+    assert first.height == 0
+    # The log of the ratio of masses: -15 + log sqrt(2500 / 25).
+    assert second.height == pytest.approx(-15 + np.log(10), abs=0.1)
+
+
+def test_one_chain_cannot_show_that_it_mixed(template):
+    run = synthetic_run(draws_at(0.0), -0.5 * (GRID / 0.08) ** 2, template)
+    assert "one chain cannot show" in diagnose(run).verdict
+
+
+def test_zeros_are_not_blamed_where_there_are_none(template):
+    slow = 0.3 * np.cumsum(np.random.default_rng(1).normal(size=(4, 200)), axis=1) / 14
+    smooth_density = diagnose(synthetic_run(slow, -0.5 * (GRID / 0.3) ** 2, template))
+    assert "zeros" not in str(smooth_density)

@@ -9,8 +9,8 @@ def test_shapes_and_seed():
     P, Q = normal_laplace()
     assert P.shape == Q.shape == (300, 1)
     assert P.dtype == Q.dtype == np.float64
-    again, _ = normal_laplace(0)
-    other, _ = normal_laplace(1)
+    again, _ = normal_laplace(1)
+    other, _ = normal_laplace(0)
     np.testing.assert_array_equal(P, again)
     assert not np.array_equal(P, other)
     assert normal_laplace(per_component=7)[1].shape == (21, 1)

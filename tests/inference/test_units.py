@@ -8,7 +8,7 @@ import pytest
 from bke.inference.errors import InputError
 from bke.inference.problem import Problem
 from bke.inference.run import in_data_units
-from bke.inference.units import choose_scale, choose_units, rows_without_volume, with_dither
+from bke.inference.units import cancelled_rows, choose_scale, choose_units, with_dither
 from bke.models import Gaussian, GaussianMixture, SquaredExponential, log_marginal_likelihood
 
 
@@ -33,14 +33,9 @@ def draws_of(problem):
 
 def prepared(data, *, scale="column", dither="auto", seed=3, problem=None):
     with jax.enable_x64(True):
-        return with_dither(
-            choose_units(data, scale, None),
-            problem or default_problem(),
-            data,
-            dither,
-            seed,
-            draws_of(problem or default_problem()),
-        )
+        problem = problem or default_problem()
+        units = choose_units(data, scale, None)
+        return with_dither(units, data, dither, seed, draws_of(problem), cancelled_rows(problem))
 
 
 # Scale
@@ -189,7 +184,7 @@ def test_continuous_data_are_not_dithered():
 def zero_rows(points):
     problem = default_problem()
     with jax.enable_x64(True):
-        return rows_without_volume(problem, points, draws_of(problem))
+        return np.flatnonzero(cancelled_rows(problem)(draws_of(problem), jnp.asarray(points)))
 
 
 def test_rows_without_volume_are_found():
