@@ -18,6 +18,10 @@ RHAT_LIMIT = 1.01
 ESS_PER_CHAIN = 50
 #: More peaks of the raw density than this come from zeros of the volume factor.
 MANY_PEAKS = 5
+#: Zeros of the density excuse a per-mode R-hat up to here.
+EXCUSED_RHAT = 1.1
+#: Difference in log mass beyond which the lower mode does not matter, whatever the grid's error.
+DECISIVE = 7.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -192,6 +196,7 @@ def _verdict(
             "An average over chains weights a mode by how many chains started near it, not by its "
             "posterior mass: read every mode by itself, compare their heights, and do not pool."
         )
+        sentences.append(_weights(modes))
         unvisited = [mode for mode in modes.modes if not mode.visited]
         if unvisited:
             places = ", ".join(_place(mode) for mode in unvisited)
@@ -221,11 +226,21 @@ def _verdict(
             f"chains {which}."
         )
     within = [inside.rhat for inside in per_mode if inside is not None]
-    if has_zeros and any(rhat > RHAT_LIMIT for rhat in within):
+    if count > 1 and has_zeros and any(RHAT_LIMIT < rhat <= EXCUSED_RHAT for rhat in within):
         sentences.append(
-            "Per-mode R-hat above 1.01 is to be expected here: genuine narrow zeros of the "
-            "one-dimensional density cut a mode into cells."
+            f"Per-mode R-hat up to about {EXCUSED_RHAT} is to be expected here: genuine narrow "
+            "zeros of the one-dimensional density cut a mode into cells."
         )
+    limit = EXCUSED_RHAT if has_zeros else RHAT_LIMIT
+    for number, inside in enumerate(per_mode, start=1):
+        if count > 1 and inside is not None and inside.rhat > limit:
+            smallest = min(inside.ess_bulk, inside.ess_tail)
+            sentences.append(
+                f"Mode {number} is not mixed within itself (R-hat {inside.rhat:.3g}, effective "
+                f"sample size {smallest:.0f}): its summaries are rough."
+            )
+    if len(modes.stuck) == len(overall.chains):
+        sentences.append("Every chain is stuck, so there is nothing to summarise.")
     if modes.peaks is None:
         sentences.append(
             "R-hat cannot see a mode that no chain visited, and with several hyperparameters nor "
@@ -248,6 +263,21 @@ def _verdict(
     return sentences
 
 
+def _weights(modes: Modes) -> str:
+    """Which mode holds the mass, as far as is known."""
+    if modes.peaks is None:
+        return "How much posterior mass each holds is not known here."
+    highest = modes.highest
+    others = [-mode.height for k, mode in enumerate(modes.modes) if k != highest]
+    nearest = min(others)
+    if nearest > DECISIVE:
+        return (
+            f"By the density itself mode {highest + 1} holds practically all posterior mass: the "
+            f"next is {nearest:.0f} nats lower."
+        )
+    return f"By the density itself the two heaviest modes are {nearest:.1f} nats of mass apart."
+
+
 def _place(mode: Mode) -> str:
     return ", ".join(f"{name} {_number(value)}" for name, value in mode.location.items())
 
@@ -264,7 +294,7 @@ def report(diagnosis: Diagnosis) -> str:
     lines = [
         f"{len(overall.chains)} chains, {diagnosis.iterations} draws after warmup",
         f"  R-hat {overall.rhat:.3f}   ESS bulk {overall.ess_bulk:.0f}, tail {overall.ess_tail:.0f}"
-        f"   divergences {diagnosis.divergences}"
+        f"   divergences after warmup {diagnosis.divergences}"
         f"   non-finite evaluations {diagnosis.nonfinite[0]} in warmup, "
         f"{diagnosis.nonfinite[1]} after",
         "",
@@ -272,17 +302,17 @@ def report(diagnosis: Diagnosis) -> str:
     for number, (mode, inside) in enumerate(
         zip(diagnosis.modes.modes, diagnosis.per_mode, strict=True), start=1
     ):
-        barrier = "" if np.isinf(mode.barrier) else f", barrier {mode.barrier:.0f} nats above it"
+        barrier = (
+            "" if np.isinf(mode.barrier) else f", behind a valley {mode.barrier:.0f} nats deep"
+        )
         lines.append(f"mode {number}: {_place(mode)}")
         lines.append(
             "  highest" + barrier
             if mode.height == 0
             else f"  {-mode.height:.0f} nats below the highest{barrier}"
         )
-        lines.append(
-            f"  chains {_list(mode.chains)}"
-            + (f"; stuck {_list(mode.stuck)}" if mode.stuck else "")
-        )
+        stuck = f"; stuck: {_chains(mode.stuck)}" if mode.stuck else ""
+        lines.append(f"  {_chains(mode.chains)}{stuck}")
         if inside is not None:
             rhat = "R-hat needs two chains" if np.isnan(inside.rhat) else f"R-hat {inside.rhat:.3f}"
             lines.append(
@@ -298,5 +328,7 @@ def report(diagnosis: Diagnosis) -> str:
     return "\n".join(lines)
 
 
-def _list(chains: Sequence[int]) -> str:
-    return ", ".join(map(str, chains)) if chains else "none"
+def _chains(chains: Sequence[int]) -> str:
+    if not chains:
+        return "no chain"
+    return f"chain{'s' if len(chains) > 1 else ''} {', '.join(map(str, chains))}"

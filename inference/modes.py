@@ -29,8 +29,8 @@ class Mode:
     """One mode.
 
     Attributes:
-        location: the hyperparameters at its top (one: from the profile) or their median over its
-            chains (several), in the units of the data, by site.
+        location: the hyperparameters at its posterior mean on the profile's grid (one) or their
+            median over its chains (several), in the units of the data, by site.
         height: with one hyperparameter the log posterior mass of the basin, summed on the profile's
             grid (right to about a nat: it has narrow dips); with several the median log density
             of its best chain. Relative to the highest mode; nats.
@@ -75,6 +75,11 @@ class Modes:
     of_chains: np.ndarray
     peaks: int | None
     crossings: int | None
+
+    @property
+    def highest(self) -> int:
+        """Index of the mode with height 0."""
+        return int(np.argmax([mode.height for mode in self.modes]))
 
     @property
     def stuck(self) -> tuple[int, ...]:
@@ -125,7 +130,7 @@ def _from_profile(run: xr.DataTree) -> Modes:
     mass = np.array([logsumexp(filled[basin == k]) for k in range(len(tops))])
     found = [
         Mode(
-            location={site: values.isel(grid=int(index)).values},
+            location={site: values.isel(grid=_centre(filled, basin == k)).values},
             height=float(mass[k] - mass.max()),
             barrier=_barrier(k, tops, smoothed, barriers, borders),
             draws=int((of_draws[below <= SHELF] == k).sum()),
@@ -133,7 +138,7 @@ def _from_profile(run: xr.DataTree) -> Modes:
             stuck=tuple(np.flatnonzero((of_chains == k) & (below > SHELF)).tolist()),
             interval=(float(limits[k]), float(limits[k + 1])),
         )
-        for k, index in enumerate(tops)
+        for k in range(len(tops))
     ]
     kept = [k for k, mode in enumerate(found) if mode.visited or mode.height > -NEGLIGIBLE]
     kept = sorted({*kept, *np.unique(of_draws).tolist()})
@@ -146,6 +151,13 @@ def _from_profile(run: xr.DataTree) -> Modes:
         len(find_peaks(filled)[0]),
         int((np.diff(of_draws, axis=1) != 0).sum()),
     )
+
+
+def _centre(log_density: np.ndarray, inside: np.ndarray) -> int:
+    """Index nearest the mean of the density over part of an evenly spaced grid."""
+    index = np.flatnonzero(inside)
+    weight = np.exp(log_density[index] - log_density[index].max())
+    return round(float(index @ weight / weight.sum()))
 
 
 def _barrier(

@@ -227,14 +227,15 @@ def band(witness: xr.DataTree, level: float = 0.8, mode: int | None = None) -> B
     Args:
         witness: the group that :func:`sample_witness` returned.
         level: posterior probability of the band at each point.
-        mode: index of a mode (stuck chains are in none); ``None`` for all draws, which weights
-            modes by how many chains are in them, *not* by posterior mass.
+        mode: index of a mode; ``None`` for all draws, which weights modes by how many chains are in
+            them, *not* by posterior mass. Stuck chains are left out, unless all are stuck.
     """
     if not isinstance(level, numbers.Real) or not 0.0 < level < 1.0:
         raise InputError(f"level must be between 0 and 1, got {level}")
     dataset = witness.to_dataset()
     draws, labels = dataset["witness"].values, dataset["mode"].values
-    chosen = draws.reshape(-1, draws.shape[-1]) if mode is None else draws[labels == mode]
+    used = labels >= 0 if (labels >= 0).any() else labels < 0
+    chosen = draws[used] if mode is None else draws[labels == mode]
     if not len(chosen):
         raise InputError(f"no draw is in mode {mode}")
     lower, upper = np.quantile(chosen, [(1 - level) / 2, (1 + level) / 2], axis=0)

@@ -48,7 +48,7 @@ def plot_profile(run: xr.DataTree, *, axes: Sequence[Axes] | None = None) -> Fig
     smoothed = profile["smoothed"].values
     modes = find_modes(run)
     centres = np.median(run["unconstrained_posterior"].to_dataset()[name].values, axis=1)
-    tops = _tops(grid, smoothed, modes)
+    tops = _tops(profile, modes)
     highest = max(smoothed[top] for top in tops)
     low = _bottom(grid, smoothed - highest, tops, centres, modes)
 
@@ -73,12 +73,12 @@ def plot_profile(run: xr.DataTree, *, axes: Sequence[Axes] | None = None) -> Fig
             fontsize=SMALL,
         )
     ax.set_ylim(low - 0.12 * abs(low), 0.2 * abs(low))
-    ax.set_ylabel("log posterior density\n(nats, highest mode = 0)")
+    ax.set_ylabel("log posterior density of\nthe log (nats, top = 0)")
     ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=3, fontsize=SMALL, frameon=False)
     plain(ax)
 
     below.fill_between(values, np.exp(profile["log_prior"].values), color="0.8", linewidth=0)
-    below.set_ylabel("prior\ndensity")
+    below.set_ylabel("prior density\nof the log")
     below.set_ylim(bottom=0)
     below.set_xlabel(label)
     plain(below)
@@ -98,14 +98,11 @@ def _axis_values(run: xr.DataTree, profile: xr.Dataset) -> tuple[np.ndarray, str
     return profile["value"].values, f"{profile.attrs['site']}, over the scale of each column"
 
 
-def _tops(grid: np.ndarray, smoothed: np.ndarray, modes: Modes) -> list[int]:
-    """Index of every mode's highest point on the grid."""
-    tops = []
-    for mode in modes.modes:
-        start, stop = mode.interval or (-np.inf, np.inf)
-        inside = np.flatnonzero((grid >= start) & (grid <= stop))
-        tops.append(int(inside[np.argmax(smoothed[inside])]))
-    return tops
+def _tops(profile: xr.Dataset, modes: Modes) -> list[int]:
+    """Index on the grid of every mode's location."""
+    values = profile["value_in_data_units"].values.reshape(profile.sizes["grid"], -1)[:, 0]
+    locations = [np.ravel(mode.location[profile.attrs["site"]])[0] for mode in modes.modes]
+    return [int(np.argmin(np.abs(values - location))) for location in locations]
 
 
 def _bottom(

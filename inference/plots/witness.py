@@ -104,8 +104,11 @@ def views(witness: xr.DataTree, level: float, run: xr.DataTree | None = None) ->
         where = place(locations[index]) if index < len(locations) else ""
         members = chain_names(chains[(labels == index).any(axis=1)])
         title = f"mode {index + 1}{f': {where}' if where else ''}"
+        if index < len(locations) and locations[index].height < 0:
+            title += f", {-locations[index].height:.0f} nats lower"
         shown.append(View(title, members, mode_colour(index), band(witness, level, index)))
-    detail = f"{len(stuck)} of {len(chains)} stuck" if len(stuck) else f"{len(chains)} chains"
+    left_out = f"{len(stuck)} of {len(chains)} stuck and left out"
+    detail = left_out if 0 < len(stuck) < len(chains) else f"{len(chains)} chains"
     return [*shown, View("all chains, weighted by chain count", detail, OVERALL, every)]
 
 
