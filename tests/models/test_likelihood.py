@@ -8,6 +8,9 @@ from bke.models import Gaussian, Matern, SquaredExponential, log_marginal_likeli
 from bke.models.gaussian_term import SMALLEST_LOW_RANK_SIZE
 from bke.models.likelihood import log_likelihood_terms
 
+#: Mathematics that no other Python changes: left out of the fast tests.
+pytestmark = pytest.mark.slow
+
 LENGTHSCALES = [1e-3, 1e-2, 0.3, 1.0, 30.0, 1e3]
 RATIOS = np.array([1.0, 0.4, 2.5, 1.3, 0.7])  # of the lengthscales, ARD
 FINITE = (1.3, 0.4)  # eta and centre of the Gaussian measure

@@ -13,6 +13,9 @@ from bke.models.kernels.bessel import power_bessel
 from bke.models.measures import Gaussian
 from scipy import integrate, special
 
+#: Mathematics that no other Python changes: left out of the fast tests.
+pytestmark = pytest.mark.slow
+
 NU = Gaussian(np.array([0.9, 1.7, 1.2]), np.array([0.3, -0.5, 0.1]))
 
 
