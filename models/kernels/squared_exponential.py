@@ -44,7 +44,7 @@ class SquaredExponential(Stationary):
 
     def smooth(self, measure: Measure, dimension: int) -> Covariance:
         """BKE (25) and the display below it; *unit* is exp(-|x - y|^2 / (4 lengthscale^2))."""
-        lengthscale = jnp.asarray(self.lengthscale, dtype=jnp.float64)
+        lengthscale = per_column(self.lengthscale, dimension, "lengthscale").reshape(-1)
         wide = SquaredExponential(math.sqrt(2.0) * lengthscale)
         if isinstance(measure, Gaussian):
             return GaussianSmoothed(lengthscale, measure)
