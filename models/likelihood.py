@@ -21,6 +21,7 @@ from jax.typing import ArrayLike
 
 from . import gaussian_term
 from .gaussian_term import GaussianTerm
+from .jacobian import value_and_jacobian
 from .kernels.base import Covariance, Kernel, as_points, check_positive
 from .measures import Gaussian, Measure, check_measure
 from .pivoted_cholesky import PivotedCholesky, interpolation
@@ -169,23 +170,22 @@ def _terms_and_slopes(
     indices = jnp.arange(n)
     theta, unravel = ravel_pytree(shape)
 
-    def slopes_of(row: Callable[[_Shape, jax.Array], Any], i: jax.Array) -> tuple[Any, Any]:
-        # Forward mode: there are few hyperparameters, and value and slopes share every exponential.
-        def along(step: jax.Array) -> tuple[Any, Any]:
-            return jax.jvp(lambda theta: row(unravel(theta), i), (theta,), (step,))
+    def pushforward_row(theta: jax.Array, i: jax.Array) -> jax.Array:
+        return jnp.stack(pushforward(points[i], points, unravel(theta).kernel)[:2])
 
-        return jax.vmap(along, out_axes=(None, 0))(jnp.eye(len(theta), dtype=theta.dtype))
+    def smoothed_slopes(i: jax.Array, sensitivity: jax.Array) -> jax.Array:
+        """Slopes (p,) of row i of R summed against its ``sensitivity`` (n,)."""
 
-    def pushforward_row(shape: _Shape, i: jax.Array) -> tuple[jax.Array, jax.Array]:
-        embedding, log_volume, _ = pushforward(points[i], points, shape.kernel)
-        return embedding, log_volume
+        def contracted(theta: jax.Array) -> jax.Array:
+            covariance = _smoothed(unravel(theta), dimension, options)
+            return covariance.matrix(points[i][None], points) @ sensitivity
 
-    def smoothed_row(shape: _Shape, i: jax.Array) -> jax.Array:
-        return _smoothed(shape, dimension, options).matrix(points[i][None], points)[0]
+        return value_and_jacobian(contracted, theta)[1][0]
 
-    (embedding, log_volume), (embedding_slopes, log_volume_slopes) = map_rows(
-        lambda i: slopes_of(pushforward_row, i), indices, n
+    rows, row_slopes = map_rows(
+        lambda i: value_and_jacobian(lambda theta: pushforward_row(theta, i), theta), indices, n
     )
+    embedding, log_volume = rows.T
 
     def low_rank(factor: PivotedCholesky) -> tuple[GaussianTerm, jax.Array, jax.Array]:
         term, V = gaussian_term.low_rank(embedding, factor, noise_variance)
@@ -195,14 +195,13 @@ def _terms_and_slopes(
         # R = W' R[pivots] to the tolerance, so dR = W' dR[pivots] + its transpose - W' dR[pivots,
         # pivots] W: the slopes need as many rows of dR as R has rank.
         coefficients = (2.0 * SW).at[:, pivots].add(-SW @ W.T)
-        rows = jax.vmap(lambda i: slopes_of(smoothed_row, i)[1], out_axes=1)(pivots)
-        slopes = jnp.sum(rows * coefficients, axis=(1, 2))
+        slopes = jax.vmap(smoothed_slopes)(pivots, coefficients)
         inverse_trace = (n - jnp.sum(V**2)) / noise_variance
-        return term, slopes, 0.5 * (term.weights @ term.weights - inverse_trace)
+        return term, jnp.sum(slopes, axis=0), 0.5 * (term.weights @ term.weights - inverse_trace)
 
     def dense(R: jax.Array) -> tuple[GaussianTerm, jax.Array, jax.Array]:
         term, sensitivity = gaussian_term.dense_with_sensitivity(embedding, R, noise_variance)
-        slopes = map_rows(lambda i: slopes_of(smoothed_row, i)[1] @ sensitivity[i], indices, n)
+        slopes = map_rows(lambda i: smoothed_slopes(i, sensitivity[i]), indices, n)
         return term, jnp.sum(slopes, axis=0), jnp.trace(sensitivity)
 
     (value, weights), slopes, noise_slope = _with_low_rank(
@@ -210,7 +209,7 @@ def _terms_and_slopes(
     )
     return (
         LogLikelihoodTerms(value, jnp.sum(log_volume)),
-        LogLikelihoodTerms(slopes - weights @ embedding_slopes, jnp.sum(log_volume_slopes, axis=0)),
+        LogLikelihoodTerms(slopes - weights @ row_slopes[:, 0], jnp.sum(row_slopes[:, 1], axis=0)),
         noise_slope,
     )
 

@@ -42,12 +42,12 @@ def pushforward(x: jax.Array, points: jax.Array, kernel: Kernel) -> Pushforward:
     weight = jnp.where(tied, 0.0, jnp.exp(jnp.where(tied, 0.0, log_scale - largest)))
     itself = kernel.matrix(x[None], x[None])[0, 0]
     embedding = (jnp.sum(tied) * itself + jnp.exp(largest) * jnp.sum(weight * value)) / n
-    slope = jnp.sum(weight * gradient, axis=1)
+    slope = gradient @ weight
     squared = jnp.sum(slope**2)
     nonzero = squared > 0.0
     half_log = 0.5 * jnp.log(jnp.where(nonzero, squared, 1.0))
     log_volume = jnp.where(nonzero, largest - jnp.log(n) + half_log, -jnp.inf)
-    sizes = jnp.sum(jnp.abs(weight * gradient), axis=1)
+    sizes = jnp.abs(gradient) @ weight
     return Pushforward(embedding, log_volume, jnp.sqrt(squared / jnp.sum(sizes**2)))
 
 

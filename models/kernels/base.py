@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import abc
+import functools
+import operator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -64,6 +66,24 @@ def differences(X: jax.Array, Y: jax.Array) -> jax.Array:
     if X.shape[1] != Y.shape[1]:
         raise ValueError(f"X has {X.shape[1]} columns but Y has {Y.shape[1]}")
     return X.T[:, :, None] - Y.T[:, None, :]
+
+
+@jax.custom_jvp
+def squared_norm(delta: jax.Array) -> jax.Array:
+    """Sum of squares over the leading axis, (D, n, m) to (n, m).
+
+    Written out term by term, because XLA's reduction over a leading axis stores all D matrices;
+    its derivative is a reduction, because that of a slice is a matrix of zeros with a slice in it.
+    """
+    return functools.reduce(operator.add, [coordinate**2 for coordinate in delta])
+
+
+@squared_norm.defjvp
+def _squared_norm_jvp(
+    primals: tuple[jax.Array], tangents: tuple[jax.Array]
+) -> tuple[jax.Array, jax.Array]:
+    (delta,), (delta_dot,) = primals, tangents
+    return squared_norm(delta), 2.0 * jnp.sum(delta * delta_dot, axis=0)
 
 
 def per_column(parameter: Any, dimension: int, name: str) -> jax.Array:

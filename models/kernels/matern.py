@@ -18,6 +18,7 @@ from .base import (
     check_positive,
     differences,
     per_column,
+    squared_norm,
 )
 from .bessel import power_bessel
 from .squared_exponential import ScaledCovariance
@@ -48,7 +49,7 @@ class Matern(Stationary):
         """The terms as a function of the differences (D, n, m)."""
         lengthscale = per_column(self.lengthscale, delta.shape[0], "lengthscale")
         scaled = delta / lengthscale
-        rho_squared = jnp.sum(scaled**2, axis=0)
+        rho_squared = squared_norm(scaled)
         # sqrt has no derivative at 0: coincident points must not pass through it.
         apart = rho_squared > 0.0
         rho = jnp.where(apart, jnp.sqrt(jnp.where(apart, rho_squared, 1.0)), 0.0)
@@ -105,7 +106,7 @@ class MaternSmoothed(Covariance):
     def matrix(self, X: jax.Array, Y: jax.Array) -> jax.Array:
         """The matrix r(x_i, y_j)."""
         delta = differences(X, Y)
-        t_squared = jnp.sum((delta * per_column(self.rate, delta.shape[0], "rate")) ** 2, axis=0)
+        t_squared = squared_norm(delta * per_column(self.rate, delta.shape[0], "rate"))
         order = self.twice_order / 2.0
         at_zero = math.exp((order - 1.0) * math.log(2.0) + math.lgamma(order))
         return power_bessel(self.twice_order, t_squared) / at_zero

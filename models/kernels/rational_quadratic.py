@@ -20,6 +20,7 @@ from .base import (
     check_positive,
     differences,
     per_column,
+    squared_norm,
 )
 from .squared_exponential import ScaledCovariance
 
@@ -55,7 +56,7 @@ class RationalQuadratic(Stationary):
         alpha = jnp.asarray(self.alpha, dtype=jnp.float64)
         lengthscale = per_column(self.lengthscale, delta.shape[0], "lengthscale")
         scaled = delta / lengthscale
-        excess = jnp.sum(scaled**2, axis=0) / (2.0 * alpha)
+        excess = squared_norm(scaled) / (2.0 * alpha)
         log_scale = -(alpha + 1.0) * jnp.log1p(excess)
         return Terms(log_scale, 1.0 + excess, -scaled / lengthscale)
 
@@ -142,7 +143,7 @@ class ScaleMixture(Covariance):
         """The matrix r(x_i, y_j)."""
         delta = differences(X, Y)
         lengthscale = per_column(self.lengthscale, delta.shape[0], "lengthscale")
-        rho_squared = jnp.sum((delta / lengthscale) ** 2, axis=0)
+        rho_squared = squared_norm(delta / lengthscale)
         total: jax.Array = _sum_scales(self.weights, self.precision, rho_squared)
         return total
 

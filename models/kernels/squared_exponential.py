@@ -10,7 +10,15 @@ import jax
 import jax.numpy as jnp
 
 from ..measures import Gaussian, Measure
-from .base import Covariance, Stationary, Terms, check_positive, differences, per_column
+from .base import (
+    Covariance,
+    Stationary,
+    Terms,
+    check_positive,
+    differences,
+    per_column,
+    squared_norm,
+)
 from .components import Components
 
 
@@ -33,7 +41,7 @@ class SquaredExponential(Stationary):
         lengthscale = per_column(self.lengthscale, delta.shape[0], "lengthscale")
         # Divided before squaring: a tiny lengthscale must not overflow 1 / lengthscale^2.
         scaled = delta / lengthscale
-        log_scale = -0.5 * jnp.sum(scaled**2, axis=0)
+        log_scale = -0.5 * squared_norm(scaled)
         return Terms(log_scale, jnp.ones_like(log_scale), -scaled / lengthscale)
 
     def components(self, dimension: int) -> Components:
