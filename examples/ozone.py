@@ -99,13 +99,13 @@ def describe(run, diagnosis, witness):
 
 def where(bands, points):
     """A sentence on the points where the band of the witness excludes zero."""
-    if not bands["above_zero"] and not bands["below_zero"]:
+    above, below = bands["above_zero"]["points"], bands["below_zero"]["points"]
+    if not above and not below:
         return f"The {LEVEL:.0%} band contains zero everywhere: no difference was found."
     if "intervals" not in bands:
         return (
-            f"The {LEVEL:.0%} band excludes zero at {bands['above_zero'] + bands['below_zero']} of "
-            f"{points} points: the share of calm days is larger at {bands['above_zero']} of them, "
-            f"windy days at {bands['below_zero']}."
+            f"The {LEVEL:.0%} band excludes zero at {above + below} of {points} points: the share "
+            f"of calm days is larger at {above} of them, windy days at {below}."
         )
     parts = [
         f"{'calm' if part['witness'] == 'above zero' else 'windy'} days have the larger share from "

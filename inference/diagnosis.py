@@ -10,7 +10,7 @@ import arviz_stats
 import numpy as np
 import xarray as xr
 
-from .modes import Mode, Modes, find_modes
+from .modes import Modes, find_modes, place
 from .run import units_of
 
 RHAT_LIMIT = 1.01
@@ -98,8 +98,8 @@ class Diagnosis:
             "modes": [
                 {
                     "location": {name: np.asarray(v).tolist() for name, v in mode.location.items()},
-                    "relative_height": mode.height,
-                    "barrier": mode.barrier,
+                    "relative_height_nats": mode.height,
+                    "barrier_nats": mode.barrier,
                     "chains": list(mode.chains),
                     "stuck_chains": list(mode.stuck),
                     "rhat": None if inside is None else inside.rhat,
@@ -185,12 +185,11 @@ def _verdict(
     count = len(modes.modes)
     if count > 1:
         visited = sum(mode.visited for mode in modes.modes)
-        if modes.crossings is None:
-            crossed = "chains were told apart by the barriers between them"
-        elif modes.crossings == 0:
-            crossed = "no chain crossed between them"
-        else:
-            crossed = f"chains crossed between them {modes.crossings} times"
+        crossed = (
+            f"chains crossed between them {modes.crossings} times"
+            if modes.crossings
+            else "no chain crossed between them"
+        )
         sentences.append(
             f"Multimodal: {count} modes, {visited} of them visited, and {crossed}. "
             "An average over chains weights a mode by how many chains started near it, not by its "
@@ -199,7 +198,7 @@ def _verdict(
         sentences.append(_weights(modes))
         unvisited = [mode for mode in modes.modes if not mode.visited]
         if unvisited:
-            places = ", ".join(_place(mode) for mode in unvisited)
+            places = ", ".join(place(mode) for mode in unvisited)
             sentences.append(
                 f"No chain visited the mode at {places}, seen on the profile of the density: run "
                 "more chains."
@@ -278,16 +277,6 @@ def _weights(modes: Modes) -> str:
     return f"By the density itself the two heaviest modes are {nearest:.1f} nats of mass apart."
 
 
-def _place(mode: Mode) -> str:
-    return ", ".join(f"{name} {_number(value)}" for name, value in mode.location.items())
-
-
-def _number(value: Any) -> str:
-    flat = np.atleast_1d(np.asarray(value, dtype=float)).ravel()
-    text = ", ".join(f"{entry:.3g}" for entry in flat)
-    return text if len(flat) == 1 else f"({text})"
-
-
 def report(diagnosis: Diagnosis) -> str:
     """The diagnosis as text."""
     overall = diagnosis.convergence
@@ -305,7 +294,7 @@ def report(diagnosis: Diagnosis) -> str:
         barrier = (
             "" if np.isinf(mode.barrier) else f", behind a valley {mode.barrier:.0f} nats deep"
         )
-        lines.append(f"mode {number}: {_place(mode)}")
+        lines.append(f"mode {number}: {place(mode)}")
         lines.append(
             "  highest" + barrier
             if mode.height == 0

@@ -22,6 +22,7 @@ from .checks import as_sample, check_chains, check_count, check_memory
 from .errors import InputError
 from .machine import computing
 from .nuts import CANDIDATES, Chains, NutsSampler, dispersed_start
+from .paths import draw_paths
 from .problem import Problem
 from .progress import chain_progress
 from .record import is_ours
@@ -81,7 +82,7 @@ def fit(
     Returns:
         Groups ``posterior`` (lengthscales in the units of the data), ``sample_stats``,
         ``warmup_posterior``, ``warmup_sample_stats``, ``unconstrained_posterior``, ``prior``,
-        ``observed_data``, ``profile`` or ``saddles`` (what :func:`~bke.inference.diagnose` reads),
+        ``observed_data``, ``profile`` or ``paths`` (what :func:`~bke.inference.diagnose` reads),
         and attributes that let anyone repeat the run.
 
     Raises:
@@ -127,7 +128,7 @@ def fit(
             data,
             result,
             prior_draws,
-            _landscape(problem, points, result, prior_draws, compiled, seed),
+            _landscape(problem, points, result, prior_draws, compiled),
             settings,
         )
 
@@ -167,7 +168,6 @@ def _landscape(
     chains: Chains,
     prior_draws: dict[str, np.ndarray],
     compiled: Compiled,
-    seed: int,
 ) -> dict[str, xr.Dataset]:
     """What the diagnosis needs of the density itself."""
     later = {name: values[:, chains.warmup :] for name, values in chains.z.items()}
@@ -178,6 +178,4 @@ def _landscape(
         )
         return {"profile": found}
     density = functools.partial(landscape.log_densities, compiled.log_densities, X=points)
-    return {
-        "saddles": landscape.saddles(later, chains.stats["lp"][:, chains.warmup :], density, seed)
-    }
+    return {"paths": draw_paths(later, chains.stats["lp"][:, chains.warmup :], density)}

@@ -1,8 +1,7 @@
-"""The posterior density itself, beside the draws: its profile and the barriers between chains.
+"""The posterior density itself, beside the draws: in batches, and as a profile.
 
 Chains see only where they have been. With one hyperparameter the density is evaluated over the
-whole prior range, so modes that no chain visited show up as well. With several, the barrier
-between two chains is the lowest point of the best path found through their draws.
+whole prior range, so modes that no chain visited show up as well.
 """
 
 from __future__ import annotations
@@ -16,9 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from scipy.ndimage import gaussian_filter1d
-from scipy.sparse.csgraph import minimum_spanning_tree
-from scipy.spatial import cKDTree
-from scipy.spatial.distance import pdist, squareform
 
 from .errors import SamplingError
 from .machine import cores
@@ -31,17 +27,9 @@ GRID_STEP = 0.01
 #: Entries of n x n matrices one profile may cost; fewer grid points for large n.
 PROFILE_BUDGET = 4e8
 FEWEST_GRID_POINTS = 250
-DRAWS_PER_CHAIN = 15
-MOST_NODES = 3000
-NEIGHBOURS = 4
-#: Spacing of the points along an edge, in standard deviations within a chain.
-EDGE_STEP = 0.5
-POINTS_PER_EDGE = (2, 40)
-
 #: Points per compiled call.
 BATCH = 16
 
-LogDensity = Callable[[dict[str, Any]], np.ndarray]
 BatchLogDensity = Callable[[Any, jax.Array], jax.Array]
 
 
@@ -130,85 +118,3 @@ def profile(
         coords={"unconstrained": ("grid", grid)},
         attrs={"site": name, "smoothing": SMOOTHING, "step": grid[1] - grid[0]},
     )
-
-
-def saddles(
-    z: dict[str, np.ndarray], lp: np.ndarray, log_density: LogDensity, seed: int
-) -> xr.Dataset:
-    """Lowest log density on the best path between every two chains.
-
-    Draws of all chains are the nodes of a graph of near neighbours; an edge is as high as the
-    lowest of a few points on it; the saddle between two chains is the lowest edge on the highest
-    path. A curved ridge between chains is followed; a path that leaves the draws is not searched
-    for, and a wall narrower than the points of an edge is missed: an estimate, not a bound.
-
-    Args:
-        z: unconstrained draws by site, (chain, draw, ...).
-        lp: their log density, (chain, draw).
-        log_density: of a batch of unconstrained points.
-        seed: for the choice of draws.
-
-    Returns:
-        ``saddle`` (chain, other chain), ``height`` (chain): the median log density of a chain.
-    """
-    chains, draws = lp.shape
-    rng = np.random.default_rng(seed)
-    flat = np.concatenate([z[name].reshape(chains, draws, -1) for name in z], axis=-1)
-    each = min(DRAWS_PER_CHAIN, draws, max(2, MOST_NODES // chains))
-    picks = np.stack([rng.choice(draws, each, replace=False) for _ in lp])
-    nodes = np.take_along_axis(flat, picks[:, :, None], axis=1).reshape(-1, flat.shape[-1])
-    owner = np.repeat(np.arange(chains), picks.shape[1])
-    within = np.median(flat.std(axis=1), axis=0)
-    scaled = nodes / np.where(within > 0, within, 1.0)
-
-    edges = _neighbour_edges(scaled)
-    length = np.linalg.norm(scaled[edges[:, 0]] - scaled[edges[:, 1]], axis=1)
-    counts = np.clip(np.ceil(length / EDGE_STEP), *POINTS_PER_EDGE).astype(int)
-    first = np.concatenate([[0], np.cumsum(counts)[:-1]])
-    fraction = (np.arange(counts.sum()) - np.repeat(first, counts) + 1) / np.repeat(
-        counts + 1, counts
-    )
-    start, end = (np.repeat(nodes[edges[:, side]], counts, axis=0) for side in (0, 1))
-    heights = log_density(_unflatten(start + fraction[:, None] * (end - start), z))
-    low = np.minimum.reduceat(np.where(np.isfinite(heights), heights, -1e300), first)
-    saddle = _bottlenecks(len(nodes), edges, low, owner, chains)
-    return xr.Dataset(
-        {"saddle": (("chain", "other_chain"), saddle), "height": ("chain", np.median(lp, axis=1))}
-    )
-
-
-def _neighbour_edges(points: np.ndarray) -> np.ndarray:
-    """Edges (e, 2) to near neighbours, and of the spanning tree so that all are connected."""
-    count = min(NEIGHBOURS + 1, len(points))
-    neighbours = np.asarray(cKDTree(points).query(points, count)[1])[:, 1:]
-    near = np.stack([np.repeat(np.arange(len(points)), count - 1), neighbours.ravel()], axis=1)
-    # Coinciding draws have distance zero, which the sparse format would drop.
-    tree = minimum_spanning_tree(squareform(pdist(points)) + 1e-12).nonzero()
-    return np.unique(np.sort(np.concatenate([near, np.stack(tree, axis=1)]), axis=1), axis=0)
-
-
-def _unflatten(flat: np.ndarray, like: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    pieces, start = {}, 0
-    for name, values in like.items():
-        shape = values.shape[2:]
-        size = int(np.prod(shape))
-        pieces[name] = flat[:, start : start + size].reshape(len(flat), *shape)
-        start += size
-    return pieces
-
-
-def _bottlenecks(
-    count: int, edges: np.ndarray, low: np.ndarray, owner: np.ndarray, chains: int
-) -> np.ndarray:
-    """Highest possible lowest edge between the nodes of every two owners (Kruskal's order)."""
-    saddle = np.full((chains, chains), -np.inf)
-    np.fill_diagonal(saddle, np.inf)
-    component = np.arange(count)
-    for edge in np.argsort(-low):
-        a, b = component[edges[edge]]
-        if a == b:
-            continue
-        pairs = np.ix_(np.unique(owner[component == a]), np.unique(owner[component == b]))
-        saddle[pairs] = np.maximum(saddle[pairs], low[edge])
-        component[component == b] = a
-    return np.maximum(saddle, saddle.T)

@@ -2,7 +2,7 @@
 
 A mode is a basin of the posterior density *smoothed* over its narrow genuine zeros, with a wide
 barrier around it. With one hyperparameter the modes are read off the profile, visited or not;
-with several, chains are joined into one mode unless a barrier stands between them.
+with several, draws are joined into one mode unless a barrier stands between them.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ import itertools
 import numpy as np
 import xarray as xr
 from scipy.signal import find_peaks
+from scipy.spatial import cKDTree
 from scipy.special import logsumexp
 
-#: Least height of a barrier, in nats.
-BARRIER = 5.0
+from .paths import BARRIER, groups, spread
+from .problem import flatten
+
 #: A chain whose smoothed density stays this far below its mode's top is stuck on a shelf.
 SHELF = 10.0
 #: A basin that no chain visited counts as a mode within this distance of the highest one: further
@@ -30,7 +32,7 @@ class Mode:
 
     Attributes:
         location: the hyperparameters at its posterior mean on the profile's grid (one) or their
-            median over its chains (several), in the units of the data, by site.
+            median over its draws (several), in the units of the data, by site.
         height: with one hyperparameter the log posterior mass of the basin, summed on the profile's
             grid (right to about a nat: it has narrow dips); with several the median log density
             of its best chain. Relative to the highest mode; nats.
@@ -66,15 +68,16 @@ class Modes:
         of_chains: index of the mode with most draws of each chain, (chain,).
         peaks: local maxima of the raw density on the profile's grid: mostly cells between zeros,
             not modes. ``None`` with several hyperparameters.
-        crossings: how many times a chain moved from one mode to another; ``None`` with several
-            hyperparameters, where a chain is labelled as a whole.
+        crossings: how many times a chain moved from one mode to another. With several
+            hyperparameters every draw counts with the nearest node of its chain, see
+            :mod:`~bke.inference.paths`, so a very short visit is not seen.
     """
 
     modes: tuple[Mode, ...]
     of_draws: np.ndarray
     of_chains: np.ndarray
     peaks: int | None
-    crossings: int | None
+    crossings: int
 
     @property
     def highest(self) -> int:
@@ -87,11 +90,21 @@ class Modes:
         return tuple(sorted(chain for mode in self.modes for chain in mode.stuck))
 
 
+def place(mode: Mode) -> str:
+    """Where a mode is: ``lengthscale 0.52``, with several columns ``lengthscale (0.52, 1.3)``."""
+    return ", ".join(f"{name} {_numbers(value)}" for name, value in mode.location.items())
+
+
+def _numbers(value: np.ndarray) -> str:
+    flat = [f"{entry:.3g}" for entry in np.ravel(value)]
+    return flat[0] if len(flat) == 1 else f"({', '.join(flat)})"
+
+
 def find_modes(run: xr.DataTree) -> Modes:
     """The modes of a run of :func:`~bke.inference.fit`."""
     if "profile" in run.children:
         return _from_profile(run)
-    return _from_saddles(run)
+    return _from_paths(run)
 
 
 def basins(smoothed: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -171,46 +184,65 @@ def _barrier(
     return float(smoothed[tops[k]] - max(smoothed[b] for b in borders[max(k - 1, 0) : k + 1]))
 
 
-def _from_saddles(run: xr.DataTree) -> Modes:
-    saddles = run["saddles"].to_dataset()
-    height = saddles["height"].values
-    saddle = saddles["saddle"].values
-    chains = len(height)
-    barrier = np.minimum.outer(height, height) - saddle
-    label = np.arange(chains)
-    for a in range(chains):
-        for b in range(a):
-            if barrier[a, b] < BARRIER:
-                label[label == label[a]] = label[b]
-    groups = [np.flatnonzero(label == g) for g in np.unique(label)]
-    tops = np.array([height[group].max() for group in groups])
+def _from_paths(run: xr.DataTree) -> Modes:
+    paths = run["paths"].to_dataset()
+    node_draw, node_height = paths["draw"].values, paths["height"].values
+    found = groups(node_height.ravel(), paths["edge"].values, paths["low"].values)
+    z = flatten(
+        {str(k): v.values for k, v in run["unconstrained_posterior"].data_vars.items()}, leading=2
+    )
+    of_draws = _nearest_label(z / spread(z), node_draw, found.label.reshape(node_draw.shape))
+    count = len(found.saddle)
+    of_chains = np.array([np.bincount(row, minlength=count).argmax() for row in of_draws])
+    lp = run["sample_stats"].to_dataset()["lp"].values
+    mostly = of_draws == of_chains[:, None]
+    of_chain = np.array([np.median(row[inside]) for row, inside in zip(lp, mostly, strict=True)])
+    # A mode where no chain spends most of its time is as high as the draws that pass through.
+    tops = np.array(
+        [
+            of_chain[of_chains == k].max()
+            if (of_chains == k).any()
+            else np.median(lp[of_draws == k])
+            for k in range(count)
+        ]
+    )
+    stuck = of_chain <= tops[of_chains] - SHELF
     posterior = run["posterior"].to_dataset()
-    found = []
-    for k, group in enumerate(groups):
-        others = np.setdiff1d(np.arange(chains), group)
-        way_out = saddle[np.ix_(group, others)].max() if others.size else -np.inf
-        good = group[height[group] > tops[k] - SHELF]
-        location = posterior.isel(chain=good).median(("chain", "draw"))
-        found.append(
+    modes = []
+    for k in range(count):
+        inside = (of_draws == k) & ~stuck[:, None]
+        # Stuck chains say where a mode is only where nobody else is in it.
+        shown = inside if inside.any() else of_draws == k
+        location = posterior.where(xr.DataArray(shown, dims=("chain", "draw"))).median(
+            ("chain", "draw")
+        )
+        modes.append(
             Mode(
                 location={str(name): location[name].values for name in location.data_vars},
                 height=float(tops[k] - tops.max()),
-                barrier=float(tops[k] - way_out),
-                draws=len(good) * posterior.sizes["draw"],
-                chains=tuple(good.tolist()),
-                stuck=tuple(np.setdiff1d(group, good).tolist()),
+                barrier=float(tops[k] - np.delete(found.saddle[k], k).max(initial=-np.inf)),
+                draws=int(inside.sum()),
+                chains=tuple(np.flatnonzero((of_chains == k) & ~stuck).tolist()),
+                stuck=tuple(np.flatnonzero((of_chains == k) & stuck).tolist()),
                 interval=None,
             )
         )
-    order = np.argsort([float(np.mean([np.mean(v) for v in m.location.values()])) for m in found])
-    of_chains = np.empty(chains, dtype=int)
-    for rank, k in enumerate(order):
-        of_chains[groups[k]] = rank
-    draws = posterior.sizes["draw"]
+    order = np.argsort([float(np.mean([np.mean(v) for v in m.location.values()])) for m in modes])
+    rank = np.argsort(order)
     return Modes(
-        tuple(found[k] for k in order),
-        np.repeat(of_chains[:, None], draws, axis=1),
-        of_chains,
+        tuple(modes[k] for k in order),
+        rank[of_draws],
+        rank[of_chains],
         None,
-        None,
+        int((np.diff(of_draws, axis=1) != 0).sum()),
+    )
+
+
+def _nearest_label(z: np.ndarray, node_draw: np.ndarray, label: np.ndarray) -> np.ndarray:
+    """Label (chain, draw) of the nearest node of the same chain, so that only it can cross."""
+    return np.stack(
+        [
+            labels[cKDTree(chain[picks]).query(chain)[1]]
+            for chain, picks, labels in zip(z, node_draw, label, strict=True)
+        ]
     )

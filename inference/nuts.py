@@ -242,5 +242,5 @@ def dispersed_start(
             return {name: jnp.asarray(values[chosen]) for name, values in used.items()}
     raise SamplingError(
         f"{CANDIDATES} prior draws in a row have density zero or no finite density: the prior is "
-        "far from the data (check the units and scale=), or the data are rounded (see dither=)"
+        "far from the data (check the units and the scale), or the data are rounded (see dither)"
     )

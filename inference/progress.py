@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from rich.console import Console
 from rich.progress import (
@@ -42,6 +42,22 @@ class ChainBars:
         self._bars.update(
             self._tasks[slot], advance=iterations, divergences=self._divergences[slot]
         )
+
+
+@contextlib.contextmanager
+def progress_bar(what: str, total: int, *, shown: bool) -> Iterator[Callable[[int], None]]:
+    """One bar on standard error; call what it yields with how many more are done."""
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        disable=not shown,
+    ) as bars:
+        task = bars.add_task(what, total=total)
+        yield lambda done: bars.advance(task, done)
 
 
 @contextlib.contextmanager

@@ -50,6 +50,22 @@ def settings(run: xr.DataTree) -> dict[str, Any]:
     }
 
 
+def rounding_notes(run: xr.DataTree) -> list[str]:
+    """What was added to rounded columns, in a sentence; nothing where nothing was."""
+    units = units_of(run)
+    dithered = [
+        f"{name} in units of {unit:.4g}"
+        for name, unit in zip(units.columns, units.dither, strict=True)
+        if unit
+    ]
+    if not dithered:
+        return []
+    return [
+        f"Rounded data: {', '.join(dithered)}. Uniform noise within the unit was added (seed "
+        f"{units.dither_seed}), since balanced neighbours make the density exactly zero."
+    ]
+
+
 def posterior_summary(run: xr.DataTree, modes: Modes) -> list[dict[str, Any]]:
     """Mean, sd and quantiles of every hyperparameter in each mode, in the units of the data.
 
@@ -98,10 +114,10 @@ def _statistics(draws: np.ndarray) -> dict[str, float]:
 def witness_summary(witness: xr.DataTree, modes: Modes, level: float) -> dict[str, Any]:
     """Where the band of the witness excludes zero: overall and in each mode.
 
-    ``overall`` weights modes by how many draws are in them and includes stuck chains; it is no
+    ``overall`` weights modes by how many draws are in them and leaves stuck chains out; it is no
     posterior average where there are several modes.
     """
-    at, labels = np.asarray(witness["at"].values), np.asarray(witness["mode"].values)
+    at, labels = witness["at"], np.asarray(witness["mode"].values)
     per_mode: list[dict[str, Any]] = []
     for mode in range(len(modes.modes)):
         found: dict[str, Any] = {"mode": mode + 1, "draws": int(np.sum(labels == mode))}
@@ -114,7 +130,7 @@ def witness_summary(witness: xr.DataTree, modes: Modes, level: float) -> dict[st
         "noise": witness.attrs["noise"],
         "seed": witness.attrs["seed"],
         "sizes": witness.attrs["sizes"],
-        "points": len(at),
+        "points": at.sizes["point"],
         "modes": per_mode,
         "overall": {
             "weighting": "by number of draws, not by posterior mass",
@@ -124,16 +140,28 @@ def witness_summary(witness: xr.DataTree, modes: Modes, level: float) -> dict[st
     }
 
 
-def _excluded(found: Band, at: np.ndarray) -> dict[str, Any]:
-    """Points where the band lies above or below zero; for D = 1 also as intervals."""
+def _excluded(found: Band, at: xr.DataArray) -> dict[str, Any]:
+    """Points where the band lies above or below zero: how many, where most; D = 1 also intervals.
+
+    "Where most" is the point with the largest mean among them.
+    """
+    places = at.transpose("point", "column").values
     sign = np.where(found.lower > 0, 1, np.where(found.upper < 0, -1, 0))
-    counts: dict[str, Any] = {
-        "above_zero": int((sign > 0).sum()),
-        "below_zero": int((sign < 0).sum()),
-    }
-    if at.shape[1] == 1:
-        counts["intervals"] = list(_intervals(at[:, 0], sign))
-    return counts
+    result: dict[str, Any] = {}
+    for name, side in (("above_zero", 1), ("below_zero", -1)):
+        size = np.where(sign == side, np.abs(found.mean), -np.inf)
+        result[name] = {"points": int((sign == side).sum())}
+        if result[name]["points"]:
+            most = int(size.argmax())
+            result[name] |= {
+                "largest_mean": float(found.mean[most]),
+                "largest_at": dict(
+                    zip(map(str, at["column"].values), places[most].tolist(), strict=True)
+                ),
+            }
+    if places.shape[1] == 1:
+        result["intervals"] = list(_intervals(places[:, 0], sign))
+    return result
 
 
 def _intervals(at: np.ndarray, sign: np.ndarray) -> Iterator[dict[str, Any]]:

@@ -171,5 +171,8 @@ def load_run(path: str | os.PathLike[str]) -> xr.DataTree:
             run = opened.load()
     except (OSError, ValueError) as error:
         raise InputError(f"{path} is not a run saved by bke: {error}") from None
-    units_of(run)
+    try:
+        units_of(run)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
     return run

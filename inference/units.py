@@ -151,13 +151,13 @@ def with_dither(
     if dither is None:
         raise InputError(
             f"the density of the data is exactly zero at row {rows}: equal neighbours on both "
-            "sides cancel, as rounded data do; pass dither='auto' to undo the rounding"
+            "sides cancel, as rounded data do; set dither to 'auto' to undo the rounding"
         )
     found = [rounding_unit(column) for column in data.T]
     if not any(found):
         raise InputError(
             f"the density of the data is exactly zero at row {rows}, where neighbours on both "
-            "sides cancel, and no rounding unit was found: give one with dither=UNIT"
+            "sides cancel, and no rounding unit was found: set dither to one"
         )
     return dataclasses.replace(
         units, dither=np.array([unit or 0.0 for unit in found]), dither_seed=seed

@@ -23,6 +23,7 @@ from .errors import InputError, SamplingError
 from .machine import computing, cores
 from .modes import find_modes
 from .problem import Problem
+from .progress import progress_bar
 from .run import problem_of
 
 #: Draws per compiled call.
@@ -72,6 +73,7 @@ def sample_witness(
     *,
     noise: str | float = "clt",
     seed: int = 0,
+    progress: bool = True,
 ) -> xr.DataTree:
     """One joint draw of the witness mu_P - mu_Q per posterior draw of the hyperparameters.
 
@@ -88,6 +90,7 @@ def sample_witness(
             what they say; or a number, the sigma^2 of the paper (0.1 there: its bands never
             exclude 0).
         seed: of the draws.
+        progress: show a progress bar.
 
     Returns:
         A group with ``witness`` (chain, draw, point), ``mode`` (chain, draw: index into
@@ -110,7 +113,7 @@ def sample_witness(
     )
     z = {str(k): v.values for k, v in run["unconstrained_posterior"].data_vars.items()}
     chains, draws = next(iter(z.values())).shape[:2]
-    with computing():
+    with computing(), progress_bar("witness", chains * draws, shown=progress) as advance:
         witness = _draw_all(
             problem,
             jnp.asarray(units.to_model(first)),
@@ -119,6 +122,7 @@ def sample_witness(
             {name: values.reshape(chains * draws, *values.shape[2:]) for name, values in z.items()},
             noise,
             seed,
+            advance,
         )
     if np.isnan(witness).any():
         raise SamplingError(
@@ -169,6 +173,7 @@ def _draw_all(
     z: dict[str, np.ndarray],
     noise: Any,
     seed: int,
+    advance: Callable[[int], None],
 ) -> np.ndarray:
     """Draws (k, m) for k hyperparameter draws, in threads; how many only matters to rounding."""
     total = len(next(iter(z.values())))
@@ -180,7 +185,9 @@ def _draw_all(
             # The last batch repeats its last draw: another shape would be compiled again.
             rows = np.minimum(np.arange(start, start + BATCH), total - 1)
             part = {name: jnp.asarray(values[rows]) for name, values in z.items()}
-            return np.asarray(compiled(keys[rows], part, P, Q, at))
+            found = np.asarray(compiled(keys[rows], part, P, Q, at))
+        advance(min(BATCH, total - start))
+        return found
 
     first, *rest = range(0, total, BATCH)
     pieces = [work(first)]  # compiles, before the threads would each do it

@@ -108,6 +108,11 @@ def assign(prior: Prior | None, kernel: Kernel) -> dict[str, dist.Distribution]:
         if not isinstance(distribution, dist.Distribution):
             raise ValueError(f"prior of {site!r} must be a NumPyro distribution")
         check_parameters(distribution, f"prior of {site!r}")
+        if available[site][1] == "lengthscale" and len(distribution.shape()) > 1:
+            raise ValueError(
+                f"prior of {site!r} must be over a number or a vector, got "
+                f"{type(distribution).__name__} of shape {distribution.shape()}"
+            )
         bound = lower_bound(distribution)
         if available[site][1] == "lengthscale" and (bound is None or bound < 0.0):
             raise ValueError(
@@ -162,6 +167,10 @@ def lower_bound(distribution: dist.Distribution) -> float | None:
 def check_noise_prior(distribution: dist.Distribution) -> None:
     """Refuse a prior on sigma^2 that reaches zero, where BKE (13) grows without bound."""
     check_parameters(distribution, "prior of 'noise_variance'")
+    if distribution.shape() != ():
+        raise ValueError(
+            f"prior of 'noise_variance' must be over one number, got shape {distribution.shape()}"
+        )
     bound = lower_bound(distribution)
     if bound is None or not bound > 0.0:
         raise ValueError(

@@ -126,7 +126,7 @@ def run(
             result = steps.fit_and_save(
                 pair.pooled, pair.columns, chosen, out / steps.RUN, terminal
             )
-            diagnosis, summary = steps.diagnose_and_print(result, terminal)
+            diagnosis, summary, rounded = steps.diagnose_and_print(result, terminal)
             witnesses, found = steps.witness_and_save(
                 result,
                 diagnosis,
@@ -149,7 +149,7 @@ def run(
                 {"command": "run", **summary, **found},
                 {"run": out / steps.RUN, "witness": out / steps.WITNESS, **files},
                 out / steps.SUMMARY,
-                [*pair.notes, *missing],
+                [*pair.notes, *rounded, *missing],
                 terminal,
             )
 
@@ -214,8 +214,8 @@ def fit(
         sample = inputs.read_pooled(files, names)
         with inputs.output_folder(out.parent, [out.name]):
             result = steps.fit_and_save(sample.values, sample.columns, chosen, out, terminal)
-            _, summary = steps.diagnose_and_print(result, terminal)
-            steps.finish({"command": "fit", **summary}, {"run": out}, None, [], terminal)
+            _, summary, rounded = steps.diagnose_and_print(result, terminal)
+            steps.finish({"command": "fit", **summary}, {"run": out}, None, rounded, terminal)
 
 
 @app.command(epilog="Example: `bke diagnose run.nc --out pictures`")
@@ -241,7 +241,7 @@ def diagnose(
 
         with inputs.output_folder(out, steps.DIAGNOSE_FILES):
             result = steps.load(run_file, terminal)
-            _, summary = steps.diagnose_and_print(result, terminal)
+            _, summary, rounded = steps.diagnose_and_print(result, terminal)
             files: dict[str, Path] = {}
             missing: list[str] = []
             if out is not None:
@@ -252,7 +252,7 @@ def diagnose(
                 {"command": "diagnose", **summary},
                 files,
                 None if out is None else out / steps.SUMMARY,
-                missing,
+                [*rounded, *missing],
                 terminal,
             )
 
@@ -290,9 +290,10 @@ def witness(
         inputs.check_witness(pair, points, noise_of_witness, level)
         with inputs.output_folder(out, steps.WITNESS_FILES):
             result = steps.load(run_file, terminal)
+            inputs.check_columns(result, pair, run_file)
             notes = [*pair.notes, *inputs.notes_on(result, pair)]
             terminal.notes(notes)
-            diagnosis, summary = steps.diagnose_and_print(result, terminal)
+            diagnosis, summary, rounded = steps.diagnose_and_print(result, terminal)
             witnesses, found = steps.witness_and_save(
                 result,
                 diagnosis,
@@ -311,6 +312,6 @@ def witness(
                 {"command": "witness", **summary, **found},
                 {"witness": out / steps.WITNESS, **files},
                 out / steps.SUMMARY,
-                [*notes, *missing],
+                [*notes, *rounded, *missing],
                 terminal,
             )

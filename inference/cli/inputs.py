@@ -138,6 +138,16 @@ def check_witness(pair: Pair, points: np.ndarray | None, noise: str | float, lev
     check_memory(largest, len(pair.columns), matrices=WITNESS_MATRICES * cores())
 
 
+def check_columns(run: xr.DataTree, pair: Pair, path: Path) -> None:
+    """Refuse samples with another number of columns than the run that was made from them."""
+    fitted = run["observed_data"].sizes["column"]
+    if len(pair.columns) != fitted:
+        raise InputError(
+            f"P and Q have {len(pair.columns)} columns, but {path} was fitted to {fitted}: choose "
+            "them with --columns"
+        )
+
+
 def notes_on(run: xr.DataTree, pair: Pair) -> list[str]:
     """Remarks on samples that are given for a run made earlier."""
     fitted, given = np.asarray(run["observed_data"]["X"].values), pair.pooled

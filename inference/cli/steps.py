@@ -55,19 +55,23 @@ def load(path: Path, terminal: Terminal) -> xr.DataTree:
         return load_run(path)
 
 
-def diagnose_and_print(run: xr.DataTree, terminal: Terminal) -> tuple[Diagnosis, Summary]:
-    """The diagnosis and the summary of the run."""
+def diagnose_and_print(
+    run: xr.DataTree, terminal: Terminal
+) -> tuple[Diagnosis, Summary, list[str]]:
+    """The diagnosis, the summary of the run, and notes on what was done to the data."""
     with terminal.step("diagnose", "looking for modes"):
         from bke.inference import diagnose
 
-        from ..report import run_summary
+        from ..report import rounding_notes, run_summary
 
         diagnosis = diagnose(run)
         summary = run_summary(run, diagnosis)
+        notes = rounding_notes(run)
     terminal.settings(summary["settings"])
+    terminal.notes(notes)
     terminal.diagnosis(str(diagnosis), summary["diagnosis"])
     terminal.posterior(summary["posterior"])
-    return diagnosis, summary
+    return diagnosis, summary, notes
 
 
 def witness_and_save(
@@ -83,12 +87,14 @@ def witness_and_save(
     terminal: Terminal,
 ) -> tuple[xr.DataTree, Summary]:
     """Draw the witness, save it, say where its bands exclude zero."""
-    with terminal.step("witness", "drawing the witness"):
+    with terminal.step("witness", "drawing the witness", spinner=False):
         from bke.inference import sample_witness
 
         from ..report import witness_summary
 
-        witness = sample_witness(run, pair.P, pair.Q, points, noise=noise, seed=seed)
+        witness = sample_witness(
+            run, pair.P, pair.Q, points, noise=noise, seed=seed, progress=terminal.progress
+        )
         with atomic_path(path) as temporary:
             witness.to_netcdf(temporary, engine="h5netcdf")
         summary = witness_summary(witness, diagnosis.modes, level)

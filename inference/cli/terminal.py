@@ -105,24 +105,13 @@ class Terminal:
         fixed = "".join(f", {name} {value}" for name, value in kernel.items() if name != "type")
         self.say(
             f"{settings['rows']} rows, {_columns(columns)}; kernel {kernel['type']}{fixed}; "
-            f"{priors}; noise variance {_plain(settings['noise_variance'])}; "
+            f"{priors}; noise variance of the fit {_plain(settings['noise_variance'])}; "
             f"measure {_plain(settings['measure'])}; seed {settings['seed']}"
         )
         scale = {name: value for name, value in settings["scale"].items() if value != 1.0}
         if scale:
             units = ", ".join(f"{number(value)} for {name}" for name, value in scale.items())
             self.say(f"The prior is on the lengthscale over a unit of {units}.")
-        dither = {name: value for name, value in settings["dither"].items() if value}
-        if dither:
-            units = ", ".join(
-                f"{name} in units of {number(value)}" for name, value in dither.items()
-            )
-            self.say(
-                f"Rounded data: {units}. Uniform noise within the unit was added "
-                f"(seed {settings['dither_seed']}), since balanced neighbours make the density "
-                "exactly zero.",
-                "yellow",
-            )
 
     def diagnosis(self, text: str, summary: Mapping[str, Any]) -> None:
         """The printed diagnosis; its verdict in a frame, and a loud one for several modes."""
@@ -161,8 +150,11 @@ class Terminal:
 
     def witness(self, witness: Mapping[str, Any]) -> None:
         """Where the band of each mode excludes zero."""
+        noise = witness["noise"]
+        noise = "the sampling covariance" if noise == "clt" else f"variance {noise}"
         self.say(
-            f"Witness P - Q: where the pointwise {100 * witness['level']:g} % band excludes zero"
+            f"Witness P - Q, noise {noise}: where the pointwise {100 * witness['level']:g} % band "
+            "excludes zero"
         )
         for mode in witness["modes"]:
             if mode["draws"]:
@@ -186,13 +178,19 @@ def number(value: float) -> str:
 
 def excluded(found: Mapping[str, Any], points: int) -> str:
     """In words, where a band excludes zero."""
-    above, below = found["above_zero"], found["below_zero"]
-    if not above and not below:
+    sides = {side: found[side.replace(" ", "_")] for side in ("above zero", "below zero")}
+    if not any(side["points"] for side in sides.values()):
         return f"nowhere (at none of {points} points)"
-    if "intervals" not in found:
-        return f"above zero at {above}, below zero at {below} of {points} points"
     parts = []
-    for side in ("above zero", "below zero"):
+    if "intervals" not in found:
+        for side, there in sides.items():
+            if there["points"]:
+                most = ", ".join(
+                    f"{name} {number(value)}" for name, value in there["largest_at"].items()
+                )
+                parts.append(f"{side} at {there['points']} of {points} points, most at {most}")
+        return "; ".join(parts)
+    for side in sides:
         ranges = [
             f"{number(part['from'])} to {number(part['to'])}"
             for part in found["intervals"]

@@ -12,10 +12,13 @@ from numpy.typing import ArrayLike
 
 from ..checks import as_pair
 from ..errors import InputError
+from ..rounding import rounding_unit
 from ..units import default_columns
 from .style import P_COLOUR, Q_COLOUR, SMALL, panels, plain, rug
 
 MOST_BINS = 60
+#: A lattice this much finer than the bins does not show.
+FINE_LATTICE = 20
 
 
 def plot_densities(
@@ -98,8 +101,7 @@ def plot_samples(
 
 def _histograms(ax: Axes, p: np.ndarray, q: np.ndarray, names: tuple[str, str]) -> None:
     pooled = np.concatenate([p, q])
-    bins = min(MOST_BINS, math.ceil(math.sqrt(len(pooled))))  # finer than usual: mixtures show
-    edges = np.histogram_bin_edges(pooled, bins)
+    edges = _bin_edges(pooled)
     for values, colour, name, dashes in (
         (p, P_COLOUR, names[0], "-"),
         (q, Q_COLOUR, names[1], "--"),
@@ -113,6 +115,18 @@ def _histograms(ax: Axes, p: np.ndarray, q: np.ndarray, names: tuple[str, str]) 
     rug(ax, q, Q_COLOUR, top=True)
     ax.margins(y=0.1)
     ax.set_ylim(bottom=0.0)
+
+
+def _bin_edges(pooled: np.ndarray) -> np.ndarray:
+    """Equal bins; for rounded data each holds the same number of lattice points."""
+    bins = min(MOST_BINS, math.ceil(math.sqrt(len(pooled))))  # finer than usual: mixtures show
+    low, high = pooled.min(), pooled.max()
+    width = (high - low) / bins
+    unit = rounding_unit(pooled)
+    if unit is None or unit * FINE_LATTICE < width:
+        return np.histogram_bin_edges(pooled, bins)
+    width = unit * math.ceil(width / unit)
+    return low - 0.5 * unit + width * np.arange(math.floor((high - low) / width) + 2)
 
 
 def scatter(ax: Axes, P: np.ndarray, Q: np.ndarray, names: tuple[str, str] = ("P", "Q")) -> None:

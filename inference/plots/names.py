@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from ..errors import InputError
-from ..modes import Mode
+from ..modes import Mode, place
 
 #: A mode's location is spelt out in a legend up to this many numbers.
 LONGEST_LOCATION = 4
@@ -63,19 +63,13 @@ def chain_names(chains: Sequence[int] | np.ndarray) -> str:
     return ("chains " if len(ordered) > 1 else "chain ") + ", ".join(spans)
 
 
-def place(mode: Mode) -> str:
-    """Where a mode is, ``lengthscale 0.52``; empty if that takes too many numbers."""
-    if sum(np.size(value) for value in mode.location.values()) > LONGEST_LOCATION:
-        return ""
-    return ", ".join(f"{name} {_numbers(value)}" for name, value in mode.location.items())
-
-
-def _numbers(value: np.ndarray) -> str:
-    flat = [f"{entry:.3g}" for entry in np.ravel(value)]
-    return flat[0] if len(flat) == 1 else f"({', '.join(flat)})"
+def short_place(mode: Mode) -> str:
+    """:func:`~bke.inference.modes.place`, or nothing where that takes too many numbers."""
+    count = sum(np.size(value) for value in mode.location.values())
+    return place(mode) if count <= LONGEST_LOCATION else ""
 
 
 def mode_name(index: int, mode: Mode) -> str:
     """``mode 1: lengthscale 0.52, chains 0-3``; modes are numbered from 1, as in the report."""
-    where = place(mode)
+    where = short_place(mode)
     return f"mode {index + 1}: {f'{where}, ' if where else ''}{chain_names(mode.chains)}"

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from ..errors import InputError
 from ..modes import Modes, find_modes
 from ..run import units_of
-from .names import site_components
+from .names import chain_names, site_components
 from .style import SMALL, log_scale, mode_colour, panels, plain
 
 #: Nats below the top that are shown at least.
@@ -51,6 +51,7 @@ def plot_profile(run: xr.DataTree, *, axes: Sequence[Axes] | None = None) -> Fig
     tops = _tops(profile, modes)
     highest = max(smoothed[top] for top in tops)
     low = _bottom(grid, smoothed - highest, tops, centres, modes)
+    shown = _range(grid, smoothed - highest, low, centres, modes)
 
     figure, (ax, below) = panels(
         2, 1, axes, width=7.5, height=5.0, sharex=True, height_ratios=[3.5, 1]
@@ -58,7 +59,7 @@ def plot_profile(run: xr.DataTree, *, axes: Sequence[Axes] | None = None) -> Fig
     raw = np.where(np.isfinite(profile["log_density"]), profile["log_density"], np.nan) - highest
     ax.plot(values, raw, color=RAW, linewidth=0.6, label="raw")
     ax.plot(values, smoothed - highest, color="0.1", linewidth=1.8, label="smoothed")
-    _mark_chains(ax, np.interp(centres, grid, values), modes)
+    _mark_chains(ax, np.interp(centres, grid, values), values[shown], modes)
     for index, top in enumerate(tops):
         colour = mode_colour(index)
         height = smoothed[top] - highest
@@ -82,7 +83,6 @@ def plot_profile(run: xr.DataTree, *, axes: Sequence[Axes] | None = None) -> Fig
     below.set_ylim(bottom=0)
     below.set_xlabel(label)
     plain(below)
-    shown = _range(grid, smoothed - highest, low, centres)
     for place in (ax, below):
         log_scale(place, "x", values[shown], wider_than=1.0)
         place.set_xlim(values[shown][0], values[shown][-1])
@@ -117,15 +117,38 @@ def _bottom(
     return float(max(2 * low, min([low, *of_chains[stuck]])))
 
 
-def _range(grid: np.ndarray, height: np.ndarray, low: float, centres: np.ndarray) -> np.ndarray:
-    """Grid points from the first to the last that is high enough or has a chain near it."""
+def _range(
+    grid: np.ndarray, height: np.ndarray, low: float, centres: np.ndarray, modes: Modes
+) -> np.ndarray:
+    """Grid points from the first to the last that is high enough or has a chain near it.
+
+    A stuck chain far away would leave most of the picture blank: it is named at the border.
+    """
     worth = np.flatnonzero(height > low - 0.12 * abs(low))
-    chains = np.searchsorted(grid, [centres.min() - 0.1, centres.max() + 0.1])
-    start, stop = min(worth[0], chains[0]), max(worth[-1], chains[1])
+    stuck = np.isin(np.arange(len(centres)), modes.stuck)
+    reach = 0.5 * (grid[worth[-1]] - grid[worth[0]])
+    near = (centres > grid[worth[0]] - reach) & (centres < grid[worth[-1]] + reach)
+    kept = centres[near | ~stuck]
+    chains = np.searchsorted(grid, [kept.min() - 0.1, kept.max() + 0.1]) if len(kept) else worth
+    start, stop = min(worth[0], chains[0]), max(worth[-1], chains[-1])
     return np.arange(start, min(stop, len(grid) - 1) + 1)
 
 
-def _mark_chains(ax: Axes, at: np.ndarray, modes: Modes) -> None:
+def _mark_chains(ax: Axes, at: np.ndarray, shown: np.ndarray, modes: Modes) -> None:
+    for side, x, outside in (("left", 0.01, at < shown[0]), ("right", 0.99, at > shown[-1])):
+        if outside.any():
+            arrow = "\N{LEFTWARDS ARROW}" if side == "left" else "\N{RIGHTWARDS ARROW}"
+            where = ", ".join(f"{value:.2g}" for value in at[outside])
+            text = f"{chain_names(np.flatnonzero(outside))} at {where}"
+            ax.text(
+                x,
+                0.12,
+                f"{arrow} {text}" if side == "left" else f"{text} {arrow}",
+                transform=ax.transAxes,
+                ha=side,
+                fontsize=SMALL,
+                color=mode_colour(-1),
+            )
     for chain, value in enumerate(at):
         stuck = chain in modes.stuck
         ax.axvline(

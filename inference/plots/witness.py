@@ -15,7 +15,7 @@ from ..checks import as_sample
 from ..errors import InputError
 from ..modes import find_modes
 from ..witness import Band, band
-from .names import chain_names, place
+from .names import chain_names, short_place
 from .style import OVERALL, mode_colour, panels
 from .witness_line import draw_lines
 from .witness_map import draw_maps
@@ -54,10 +54,10 @@ def plot_witness(
 ) -> Figure:
     """The witness: mean and band in one panel per mode, and over all chains in the last one.
 
-    The last panel weights modes by how many chains are in them, *not* by posterior mass, stuck
-    chains included. One column: lines, shaded in the background where the band excludes zero. Two:
-    maps of the mean, outlined where the band excludes zero. More: the points, sorted by mean, with
-    their intervals. Axes are shared and chosen from where the data are.
+    The last panel weights modes by how many chains are in them, *not* by posterior mass; stuck
+    chains are left out. One column: lines, shaded in the background where the band excludes zero.
+    Two: maps of the mean, outlined where the band excludes zero. More: the points, sorted by mean,
+    with their intervals. Axes are shared and chosen from where the data are.
 
     Args:
         witness: from :func:`~bke.inference.sample_witness`.
@@ -101,7 +101,7 @@ def views(witness: xr.DataTree, level: float, run: xr.DataTree | None = None) ->
     locations = find_modes(run).modes if run is not None else ()
     shown = []
     for index in modes:
-        where = place(locations[index]) if index < len(locations) else ""
+        where = short_place(locations[index]) if index < len(locations) else ""
         members = chain_names(chains[(labels == index).any(axis=1)])
         title = f"mode {index + 1}{f': {where}' if where else ''}"
         if index < len(locations) and locations[index].height < 0:

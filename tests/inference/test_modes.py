@@ -6,6 +6,7 @@ import xarray as xr
 from bke.inference import diagnose, find_modes, fit
 from bke.inference.landscape import smooth
 from bke.inference.modes import basins
+from bke.inference.paths import draw_paths
 
 GRID = np.arange(-3.0, 3.0, 0.01)
 
@@ -180,3 +181,62 @@ def test_zeros_are_not_blamed_where_there_are_none(template):
     slow = 0.3 * np.cumsum(np.random.default_rng(1).normal(size=(4, 200)), axis=1) / 14
     smooth_density = diagnose(synthetic_run(slow, -0.5 * (GRID / 0.3) ** 2, template))
     assert "zeros" not in str(smooth_density)
+
+
+def plane_run(z: np.ndarray, template: xr.DataTree) -> xr.DataTree:
+    """A run with two lengthscales and draws z (chain, draw, 2) of an equal mixture of Gaussians.
+
+    The components, at (-3, 0) and (3, 0), have standard deviation 1/4.
+    """
+
+    def density(one: dict[str, np.ndarray]) -> np.ndarray:
+        squares = [np.sum((one["lengthscale"] - (c, 0.0)) ** 2, axis=-1) for c in (-3.0, 3.0)]
+        return np.logaddexp(*(-8.0 * square for square in squares))
+
+    groups = {name: node.to_dataset() for name, node in template.children.items()}
+    del groups["profile"]
+    dims = ("chain", "draw", "column")
+    groups["posterior"] = xr.Dataset({"lengthscale": (dims, np.exp(z))})
+    groups["unconstrained_posterior"] = xr.Dataset({"lengthscale": (dims, z)})
+    lp = density({"lengthscale": z})
+    groups["sample_stats"] = xr.Dataset(
+        {
+            "lp": (dims[:2], lp),
+            "diverging": (dims[:2], np.zeros(lp.shape, bool)),
+            "nonfinite_evaluations": ("chain", np.zeros(len(lp), int)),
+        }
+    )
+    groups["paths"] = draw_paths({"lengthscale": z}, lp, density)
+    run = xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in groups.items()})
+    run.attrs.update(template.attrs)
+    return run
+
+
+def plane_draws(*centres: float, seed: int = 0) -> np.ndarray:
+    z = 0.25 * np.random.default_rng(seed).normal(size=(len(centres), 200, 2))
+    z[..., 0] += np.array(centres)[:, None]
+    return z
+
+
+def test_with_several_hyperparameters_a_crossing_chain_is_counted_and_joins_nothing(template):
+    z = plane_draws(-3.0, -3.0, 3.0)
+    z[1, 130:170, 0] += 6.0
+    modes = find_modes(plane_run(z, template))
+    assert [mode.chains for mode in modes.modes] == [(0, 1), (2,)]
+    assert modes.crossings == 2
+    assert set(modes.of_draws[1, 130:170]) == {1}
+    assert (modes.of_draws[1] == 1).sum() == 40
+    assert [mode.draws for mode in modes.modes] == [360, 240]
+    np.testing.assert_allclose(np.log(modes.modes[1].location["lengthscale"]), [3, 0], atol=0.1)
+    # 72 nats from top to saddle, a nat less from the median draw.
+    assert modes.modes[0].barrier == pytest.approx(72, abs=5)
+    assert "crossed between them 2 times" in diagnose(plane_run(z, template)).verdict
+
+
+def test_with_several_hyperparameters_a_chain_on_a_shelf_is_stuck(template):
+    z = plane_draws(-3.0, -3.0, -3.0)
+    z[2] = [-3.0, 2.0] + 0.02 * (z[2] - [-3.0, 0.0])
+    modes = find_modes(plane_run(z, template))
+    assert modes.stuck == (2,)
+    assert modes.modes[0].chains == (0, 1)
+    np.testing.assert_allclose(np.log(modes.modes[0].location["lengthscale"]), [-3, 0], atol=0.1)
