@@ -117,7 +117,8 @@ def witness_summary(witness: xr.DataTree, modes: Modes, level: float) -> dict[st
     ``overall`` weights modes by how many draws are in them and leaves stuck chains out; it is no
     posterior average where there are several modes.
     """
-    at, labels = witness["at"], np.asarray(witness["mode"].values)
+    dataset = witness.to_dataset()
+    at, labels = dataset["at"], dataset["mode"].values
     per_mode: list[dict[str, Any]] = []
     for mode in range(len(modes.modes)):
         found: dict[str, Any] = {"mode": mode + 1, "draws": int(np.sum(labels == mode))}
