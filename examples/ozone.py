@@ -83,7 +83,7 @@ def describe(run, diagnosis, witness):
     print(diagnosis)
     found = witness_summary(witness, diagnosis.modes, LEVEL)
     for posterior, bands in zip(
-        posterior_summary(run, diagnosis.modes), found["modes"], strict=True
+        posterior_summary(run, diagnosis.modes)["modes"], found["modes"], strict=True
     ):
         if not posterior["draws"]:
             print(f"Mode {posterior['mode']}: no draws, except of chains named as stuck above.")

@@ -9,7 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .diagnosis import Convergence, Diagnosis, diagnose
+    from .convergence import Convergence
+    from .diagnosis import Diagnosis, Integral, diagnose
     from .errors import InputError, SamplingError
     from .fitting import fit
     from .modes import Mode, Modes, find_modes
@@ -25,15 +26,17 @@ if TYPE_CHECKING:
         plot_witness,
     )
     from .read import Sample, read_sample
+    from .reweighting import reweight
     from .run import load_run, save_run
     from .samples import normal_laplace, normal_laplace_density
     from .witness import Band, band, sample_witness
 
 _MODULES = {
     "Band": "witness",
-    "Convergence": "diagnosis",
+    "Convergence": "convergence",
     "Diagnosis": "diagnosis",
     "InputError": "errors",
+    "Integral": "diagnosis",
     "Mode": "modes",
     "Modes": "modes",
     "Sample": "read",
@@ -55,6 +58,7 @@ _MODULES = {
     "plot_trace": "plots",
     "plot_witness": "plots",
     "read_sample": "read",
+    "reweight": "reweighting",
     "sample_witness": "witness",
     "save_run": "run",
 }
@@ -64,6 +68,7 @@ __all__ = [
     "Convergence",
     "Diagnosis",
     "InputError",
+    "Integral",
     "Mode",
     "Modes",
     "Sample",
@@ -85,6 +90,7 @@ __all__ = [
     "plot_trace",
     "plot_witness",
     "read_sample",
+    "reweight",
     "sample_witness",
     "save_run",
 ]

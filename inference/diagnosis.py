@@ -3,41 +3,36 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Any
 
-import arviz_stats
 import numpy as np
 import xarray as xr
 
-from .modes import Modes, find_modes, place
+from . import verdict
+from .convergence import Convergence, convergence
+from .masses import INDEPENDENT
+from .modes import Modes, find_modes
 from .run import units_of
-
-RHAT_LIMIT = 1.01
-#: Per chain, as ArviZ recommends for rank-normalised R-hat and the effective sample size.
-ESS_PER_CHAIN = 50
-#: More peaks of the raw density than this come from zeros of the volume factor.
-MANY_PEAKS = 5
-#: Zeros of the density excuse a per-mode R-hat up to here.
-EXCUSED_RHAT = 1.1
-#: Difference in log mass beyond which the lower mode does not matter, whatever the grid's error.
-DECISIVE = 7.0
 
 
 @dataclasses.dataclass(frozen=True)
-class Convergence:
-    """Worst figures over the hyperparameters for a set of chains."""
+class Integral:
+    """The integral of the posterior density over the hyperparameters.
 
-    chains: tuple[int, ...]
-    rhat: float  # rank-normalised split R-hat, largest; NaN for a single chain
-    ess_bulk: float  # smallest
-    ess_tail: float  # smallest
+    Attributes:
+        log: its logarithm, the log normaliser.
+        error: estimated absolute error of ``log``.
+        tolerance: what ``error`` was to be at most; ``None`` for a method that takes none.
+    """
+
+    log: float
+    error: float
+    tolerance: float | None
 
     @property
-    def mixed(self) -> bool:
-        """R-hat at most 1.01 and an effective sample size of 50 per chain."""
-        enough = min(self.ess_bulk, self.ess_tail) >= ESS_PER_CHAIN * len(self.chains)
-        return bool(self.rhat <= RHAT_LIMIT and enough)
+    def reached(self) -> bool:
+        """Whether the error is within the tolerance."""
+        return self.tolerance is None or self.error <= self.tolerance
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +47,10 @@ class Diagnosis:
         divergences: divergent iterations after warmup.
         nonfinite: evaluations of the density without a finite value, warmup and after.
         verdict: in a sentence or a few.
-        multimodal: whether there is more than one mode.
+        method: how the draws were made, ``"nuts"``, ``"quadrature"`` or ``"smc"``.
+        iterations: how many draws there are.
+        fitted_columns: names of the columns of the data.
+        integral: of the density, where it is known.
     """
 
     convergence: Convergence
@@ -61,8 +59,10 @@ class Diagnosis:
     divergences: int
     nonfinite: tuple[int, int]
     verdict: str
+    method: str
     iterations: int
     fitted_columns: tuple[str, ...]
+    integral: Integral | None
 
     @property
     def multimodal(self) -> bool:
@@ -80,14 +80,18 @@ class Diagnosis:
         return self.convergence.ess_bulk
 
     def __str__(self) -> str:
-        return report(self)
+        return verdict.report(self)
 
     def summary(self) -> dict[str, Any]:
         """Plain data for JSON."""
         return {
             "verdict": self.verdict,
+            "method": self.method,
             "multimodal": self.multimodal,
+            "log_normaliser": None if self.integral is None else self.integral.log,
+            "log_normaliser_error": None if self.integral is None else self.integral.error,
             "mixed": self.convergence.mixed,
+            "accurate": None if self.integral is None else self.integral.reached,
             "rhat": self.convergence.rhat,
             "ess_bulk": self.convergence.ess_bulk,
             "ess_tail": self.convergence.ess_tail,
@@ -100,13 +104,18 @@ class Diagnosis:
                     "location": {name: np.asarray(v).tolist() for name, v in mode.location.items()},
                     "relative_height_nats": mode.height,
                     "barrier_nats": mode.barrier,
+                    "posterior_mass": mode.mass,
+                    "posterior_mass_error": mode.mass_error,
+                    "chain_share": share,
                     "chains": list(mode.chains),
                     "stuck_chains": list(mode.stuck),
                     "rhat": None if inside is None else inside.rhat,
                     "ess_bulk": None if inside is None else inside.ess_bulk,
                     "ess_tail": None if inside is None else inside.ess_tail,
                 }
-                for mode, inside in zip(self.modes.modes, self.per_mode, strict=True)
+                for mode, inside, share in zip(
+                    self.modes.modes, self.per_mode, self.modes.chain_shares, strict=True
+                )
             ],
         }
 
@@ -137,12 +146,23 @@ def diagnose(run: xr.DataTree) -> Diagnosis:
     )
     divergences = int(run["sample_stats"]["diverging"].sum())
     nonfinite = (
-        int(run["warmup_sample_stats"]["nonfinite_evaluations"].sum()),
+        int(run["warmup_sample_stats"]["nonfinite_evaluations"].sum())
+        if "warmup_sample_stats" in run.children
+        else 0,
         int(run["sample_stats"]["nonfinite_evaluations"].sum()),
     )
     iterations = posterior.sizes["chain"] * posterior.sizes["draw"]
-    has_zeros = len(units.columns) == 1 and modes.peaks is not None and modes.peaks > MANY_PEAKS
-    sentences = _verdict(modes, overall, per_mode, divergences, nonfinite, iterations, has_zeros)
+    has_zeros = (
+        len(units.columns) == 1 and modes.peaks is not None and modes.peaks > verdict.MANY_PEAKS
+    )
+    method, integral = str(run.attrs["method"]), integral_of(run)
+    sentences = (
+        verdict.of_integral(method, modes, integral)
+        if method in INDEPENDENT and integral is not None
+        else verdict.of_chains(
+            modes, overall, per_mode, divergences, nonfinite, iterations, has_zeros
+        )
+    )
     return Diagnosis(
         overall,
         modes,
@@ -150,174 +170,21 @@ def diagnose(run: xr.DataTree) -> Diagnosis:
         divergences,
         nonfinite,
         " ".join(sentences),
+        method,
         iterations,
         units.columns,
+        integral,
     )
 
 
-def convergence(posterior: xr.Dataset, chains: Sequence[int]) -> Convergence:
-    """The worst figures over all hyperparameters, for some of the chains."""
-    some = posterior.isel(chain=list(chains))
-
-    def worst(dataset: xr.Dataset, choose: Any) -> float:
-        return float(
-            choose([choose(np.asarray(v, dtype=float)) for v in dataset.data_vars.values()])
-        )
-
-    return Convergence(
-        tuple(chains),
-        worst(arviz_stats.rhat(some), np.max),
-        worst(arviz_stats.ess(some, method="bulk"), np.min),
-        worst(arviz_stats.ess(some, method="tail"), np.min),
-    )
-
-
-def _verdict(
-    modes: Modes,
-    overall: Convergence,
-    per_mode: Sequence[Convergence | None],
-    divergences: int,
-    nonfinite: tuple[int, int],
-    iterations: int,
-    has_zeros: bool,
-) -> list[str]:
-    sentences = []
-    count = len(modes.modes)
-    if count > 1:
-        visited = sum(mode.visited for mode in modes.modes)
-        crossed = (
-            f"chains crossed between them {modes.crossings} times"
-            if modes.crossings
-            else "no chain crossed between them"
-        )
-        sentences.append(
-            f"Multimodal: {count} modes, {visited} of them visited, and {crossed}. "
-            "An average over chains weights a mode by how many chains started near it, not by its "
-            "posterior mass: read every mode by itself, compare their heights, and do not pool."
-        )
-        sentences.append(_weights(modes))
-        unvisited = [mode for mode in modes.modes if not mode.visited]
-        if unvisited:
-            places = ", ".join(place(mode) for mode in unvisited)
-            sentences.append(
-                f"No chain visited the mode at {places}, seen on the profile of the density: run "
-                "more chains."
+def integral_of(run: xr.DataTree) -> Integral | None:
+    """The integral, where the run has it."""
+    for group in ("quadrature", "smc", "bridge"):
+        if group in run.children:
+            attrs = run[group].attrs
+            return Integral(
+                float(attrs["log_normaliser"]),
+                float(attrs["log_normaliser_error"]),
+                attrs.get("tolerance"),
             )
-    elif len(overall.chains) == 1:
-        sentences.append("Not known: one chain cannot show whether it has mixed; run several.")
-    elif overall.mixed:
-        sentences.append("Mixed: one mode, R-hat and effective sample sizes are good.")
-    else:
-        smallest = min(overall.ess_bulk, overall.ess_tail)
-        sentences.append(
-            f"Not mixed: one mode, but R-hat is {overall.rhat:.3g} (should be at most "
-            f"{RHAT_LIMIT}) and the smallest effective sample size {smallest:.0f} "
-            f"(should be at least {ESS_PER_CHAIN * len(overall.chains)}): run longer warmup and "
-            "more draws."
-        )
-    if modes.stuck:
-        which = ", ".join(map(str, modes.stuck))
-        sentences.append(
-            f"Stuck on a shelf far below its mode's top, and left out of per-mode summaries: "
-            f"chain {which}."
-            if len(modes.stuck) == 1
-            else "Stuck on shelves far below their mode's top, and left out of per-mode summaries: "
-            f"chains {which}."
-        )
-    within = [inside.rhat for inside in per_mode if inside is not None]
-    if count > 1 and has_zeros and any(RHAT_LIMIT < rhat <= EXCUSED_RHAT for rhat in within):
-        sentences.append(
-            f"Per-mode R-hat up to about {EXCUSED_RHAT} is to be expected here: genuine narrow "
-            "zeros of the one-dimensional density cut a mode into cells."
-        )
-    limit = EXCUSED_RHAT if has_zeros else RHAT_LIMIT
-    for number, inside in enumerate(per_mode, start=1):
-        if count > 1 and inside is not None and inside.rhat > limit:
-            smallest = min(inside.ess_bulk, inside.ess_tail)
-            sentences.append(
-                f"Mode {number} is not mixed within itself (R-hat {inside.rhat:.3g}, effective "
-                f"sample size {smallest:.0f}): its summaries are rough."
-            )
-    if len(modes.stuck) == len(overall.chains):
-        sentences.append("Every chain is stuck, so there is nothing to summarise.")
-    if modes.peaks is None:
-        sentences.append(
-            "R-hat cannot see a mode that no chain visited, and with several hyperparameters nor "
-            "can anything else here: more chains from the prior are the only check."
-        )
-    if divergences > 0.01 * iterations:
-        sentences.append(
-            f"{divergences} of {iterations} iterations diverged"
-            + (
-                ", as they do where a trajectory meets a zero of the density."
-                if has_zeros
-                else ": the draws may miss a narrow region."
-            )
-        )
-    if nonfinite[1]:
-        sentences.append(
-            f"{nonfinite[1]} evaluations of the density after warmup were not finite: check the "
-            "data's scale and the prior."
-        )
-    return sentences
-
-
-def _weights(modes: Modes) -> str:
-    """Which mode holds the mass, as far as is known."""
-    if modes.peaks is None:
-        return "How much posterior mass each holds is not known here."
-    highest = modes.highest
-    others = [-mode.height for k, mode in enumerate(modes.modes) if k != highest]
-    nearest = min(others)
-    if nearest > DECISIVE:
-        return (
-            f"By the density itself mode {highest + 1} holds practically all posterior mass: the "
-            f"next is {nearest:.0f} nats lower."
-        )
-    return f"By the density itself the two heaviest modes are {nearest:.1f} nats of mass apart."
-
-
-def report(diagnosis: Diagnosis) -> str:
-    """The diagnosis as text."""
-    overall = diagnosis.convergence
-    lines = [
-        f"{len(overall.chains)} chains, {diagnosis.iterations} draws after warmup",
-        f"  R-hat {overall.rhat:.3f}   ESS bulk {overall.ess_bulk:.0f}, tail {overall.ess_tail:.0f}"
-        f"   divergences after warmup {diagnosis.divergences}"
-        f"   non-finite evaluations {diagnosis.nonfinite[0]} in warmup, "
-        f"{diagnosis.nonfinite[1]} after",
-        "",
-    ]
-    for number, (mode, inside) in enumerate(
-        zip(diagnosis.modes.modes, diagnosis.per_mode, strict=True), start=1
-    ):
-        barrier = (
-            "" if np.isinf(mode.barrier) else f", behind a valley {mode.barrier:.0f} nats deep"
-        )
-        lines.append(f"mode {number}: {place(mode)}")
-        lines.append(
-            "  highest" + barrier
-            if mode.height == 0
-            else f"  {-mode.height:.0f} nats below the highest{barrier}"
-        )
-        stuck = f"; stuck: {_chains(mode.stuck)}" if mode.stuck else ""
-        lines.append(f"  {_chains(mode.chains)}{stuck}")
-        if inside is not None:
-            rhat = "R-hat needs two chains" if np.isnan(inside.rhat) else f"R-hat {inside.rhat:.3f}"
-            lines.append(
-                f"  within the mode: {rhat}, ESS bulk {inside.ess_bulk:.0f}, "
-                f"tail {inside.ess_tail:.0f}"
-            )
-    if len(diagnosis.fitted_columns) == 1 and (diagnosis.modes.peaks or 0) > MANY_PEAKS:
-        lines.append(
-            f"({diagnosis.modes.peaks} peaks of the raw density on the profile's grid: cells "
-            "between its zeros, not modes)"
-        )
-    lines += ["", diagnosis.verdict]
-    return "\n".join(lines)
-
-
-def _chains(chains: Sequence[int]) -> str:
-    if not chains:
-        return "no chain"
-    return f"chain{'s' if len(chains) > 1 else ''} {', '.join(map(str, chains))}"
+    return None

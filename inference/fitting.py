@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-import json
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
 
 import jax
 import numpy as np
@@ -17,19 +14,17 @@ from bke.models.measures import Measure
 from bke.models.priors import Prior
 from numpy.typing import ArrayLike
 
-from . import landscape
-from .checks import as_sample, check_chains, check_count, check_memory
+from . import compiled
+from .checks import as_sample, check_chains, check_count, check_memory, check_positive
 from .errors import InputError
 from .machine import computing
-from .nuts import CANDIDATES, Chains, NutsSampler, dispersed_start
-from .paths import draw_paths
+from .methods import Task, by_nuts, by_quadrature, by_smc
+from .nuts import CANDIDATES
 from .problem import Problem
-from .progress import chain_progress
-from .record import is_ours
 from .run import make_run
-from .units import cancelled_rows, choose_units, with_dither
+from .units import choose_units, with_dither
 
-METHODS = ("nuts",)
+METHODS = ("nuts", "quadrature", "smc")
 PRIOR_DRAWS = 2000
 #: n x n matrices alive at once on the dense route, and what XLA needs beside them.
 MATRICES = 8
@@ -49,19 +44,24 @@ def fit(
     chains: int = 8,
     warmup: int = 200,
     draws: int = 200,
+    particles: int = 4000,
+    tolerance: float = 1e-3,
     seed: int = 0,
     progress: bool = True,
     columns: Sequence[str] | None = None,
 ) -> xr.DataTree:
     """Posterior draws of the kernel's hyperparameters given data, BKE section 4.
 
-    Chains start from prior draws spread over the prior. The posterior often has several modes that
-    chains cannot cross: read :func:`~bke.inference.diagnose` before any summary.
+    NUTS: chains start from prior draws spread over the prior. The posterior often has several modes
+    that chains cannot cross: read :func:`~bke.inference.diagnose` before any summary. Quadrature:
+    the whole posterior of one or two hyperparameters, to ``tolerance``, with the mass of every mode
+    and independent draws. SMC: the same for any number of hyperparameters, in ``chains``
+    independent repeats that give the standard errors.
 
     Args:
         X: data, shape (n, D) or (n,); for two samples their union (BKE section 5).
         kernel: a kernel class, or an instance whose lengthscales become random.
-        method: ``"nuts"``.
+        method: ``"nuts"``, ``"quadrature"`` or ``"smc"``.
         prior: NumPyro distribution of the lengthscale (over ``scale``), one of shape (D,) for one
             lengthscale per column, or a dict by site name. Default Gamma(1, 1).
         noise_variance: sigma^2 of BKE (5), or a prior bounded away from zero.
@@ -72,9 +72,12 @@ def fit(
             ``"pooled"`` all columns by one number, ``None`` nothing.
         dither: ``"auto"`` adds uniform noise within the rounding unit where rounded data make the
             density exactly zero; a number (or one per column) sets the unit; ``None`` refuses.
-        chains: number of chains, 1 to 1000.
-        warmup: warmup iterations per chain, at least 20.
-        draws: draws per chain after warmup, at least 4.
+        chains: number of chains, 1 to 1000; the repeats of SMC; the draws of quadrature are dealt
+            out to as many.
+        warmup: warmup iterations per chain, at least 20 (NUTS).
+        draws: draws per chain after warmup, at least 4 (NUTS).
+        particles: draws in all, over all repeats (quadrature and SMC).
+        tolerance: for the absolute error of the log normaliser (quadrature).
         seed: of every random number.
         progress: show progress bars.
         columns: names of the columns.
@@ -83,11 +86,13 @@ def fit(
         Groups ``posterior`` (lengthscales in the units of the data), ``sample_stats``,
         ``warmup_posterior``, ``warmup_sample_stats``, ``unconstrained_posterior``, ``prior``,
         ``observed_data``, ``profile`` or ``paths`` (what :func:`~bke.inference.diagnose` reads),
+        for quadrature ``quadrature`` (nodes with weights) and for SMC ``smc`` (the particles of
+        every repeat), both with the log normaliser and its error as attributes and without warmup,
         and attributes that let anyone repeat the run.
 
     Raises:
         InputError: for data or arguments that make no sense, in one sentence.
-        SamplingError: where no starting point can be found.
+        SamplingError: where no starting point can be found, or the density has no integral.
     """
     if method not in METHODS:
         raise InputError(f"method must be one of {METHODS}, got {method!r}")
@@ -95,6 +100,9 @@ def fit(
     check_chains(chains)
     check_count(warmup, "warmup", 20)
     check_count(draws, "draws", 4)
+    if method != "nuts":
+        check_count(particles, "particles", 4 * chains)
+        check_positive(tolerance, "tolerance")
     check_count(seed, "seed", 0, 2**63 - 1)
     check_memory(*data.shape, matrices=MATRICES)
     units = choose_units(data, scale, columns)
@@ -106,76 +114,29 @@ def fit(
         key_prior, key_run = jax.random.split(jax.random.key(seed))
         size = max(PRIOR_DRAWS, CANDIDATES * chains)
         prior_draws = jax.tree.map(np.asarray, problem.prior_draws(key_prior, size))
-        compiled = compile_problem(problem, warmup)
-        units = with_dither(units, data, dither, seed, prior_draws, compiled.cancelled)
-        points = units.points(data)
-        density = functools.partial(landscape.log_densities, compiled.log_densities, X=points)
-        initial = dispersed_start(prior_draws, chains, seed, density)
-        with chain_progress(chains, warmup + draws, shown=progress) as bars:
-            result = compiled.sampler.run(
-                points, initial=initial, draws=draws, key=key_run, progress=bars
-            )
+        units = with_dither(units, data, dither, seed, prior_draws, compiled.cancelled(problem))
+        task = Task(
+            problem,
+            units.points(data),
+            prior_draws,
+            compiled.log_densities(problem),
+            chains,
+            draws if method == "nuts" else particles // chains,
+            seed,
+            progress,
+        )
+        if method == "nuts":
+            result, groups = by_nuts(task, compiled.nuts_sampler(problem, warmup), key_run)
+        elif method == "smc":
+            sampler = compiled.tempered_smc(problem, tuple(task.shapes.items()))
+            result, groups = by_smc(task, sampler, key_run)
+        else:
+            result, groups = by_quadrature(task, tolerance)
         settings = {
             "method": method,
             "seed": seed,
             "chains": chains,
-            "warmup": warmup,
-            "draws": draws,
+            "warmup": result.warmup,
+            "draws": task.draws,
         }
-        return make_run(
-            problem,
-            units,
-            data,
-            result,
-            prior_draws,
-            _landscape(problem, points, result, prior_draws, compiled),
-            settings,
-        )
-
-
-class Compiled(NamedTuple):
-    """Compiled functions of one problem; each compiles once per shape of the data."""
-
-    sampler: NutsSampler
-    log_densities: landscape.BatchLogDensity
-    cancelled: Callable[[Any, jax.Array], jax.Array]
-
-
-def compile_problem(problem: Problem, warmup: int) -> Compiled:
-    """Compiled functions, kept for the next fit of the same problem."""
-    description = problem.describe()
-    if "unrecorded" in str(description) or not is_ours(problem.kernel):
-        return _build(problem, warmup)
-    return _kept(json.dumps(description), warmup)
-
-
-def _build(problem: Problem, warmup: int) -> Compiled:
-    return Compiled(
-        NutsSampler(problem, warmup),
-        landscape.batch_log_density(problem),
-        cancelled_rows(problem),
-    )
-
-
-@functools.lru_cache(maxsize=16)
-def _kept(description: str, warmup: int) -> Compiled:
-    return _build(Problem.restore(json.loads(description)), warmup)
-
-
-def _landscape(
-    problem: Problem,
-    points: np.ndarray,
-    chains: Chains,
-    prior_draws: dict[str, np.ndarray],
-    compiled: Compiled,
-) -> dict[str, xr.Dataset]:
-    """What the diagnosis needs of the density itself."""
-    later = {name: values[:, chains.warmup :] for name, values in chains.z.items()}
-    if landscape.is_scalar(problem):
-        (z,), (prior_z,) = later.values(), prior_draws.values()
-        found = landscape.profile(
-            problem, points, z.ravel(), prior_z.ravel(), compiled.log_densities
-        )
-        return {"profile": found}
-    density = functools.partial(landscape.log_densities, compiled.log_densities, X=points)
-    return {"paths": draw_paths(later, chains.stats["lp"][:, chains.warmup :], density)}
+        return make_run(problem, units, data, result, prior_draws, groups, settings)

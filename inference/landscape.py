@@ -106,6 +106,12 @@ def profile(
     points = int(min(most, np.ceil((high - low) / GRID_STEP))) + 1
     grid = np.linspace(low, high, points)
     log_density = log_densities(evaluate, {name: grid}, X)
+    return as_profile(problem, grid, log_density)
+
+
+def as_profile(problem: Problem, grid: np.ndarray, log_density: np.ndarray) -> xr.Dataset:
+    """What :func:`profile` returns, of a log density (k,) on an evenly spaced grid (k,)."""
+    (name,) = problem.sites
     values = np.asarray(problem.constrain({name: jnp.asarray(grid)})[name])
     log_prior = np.asarray(jax.vmap(lambda one: problem.log_prior({name: one}))(jnp.asarray(grid)))
     return xr.Dataset(

@@ -16,8 +16,8 @@ from scipy.signal import find_peaks
 from scipy.spatial import cKDTree
 from scipy.special import logsumexp
 
+from .masses import INDEPENDENT, mode_masses, unconstrained_draws
 from .paths import BARRIER, groups, spread
-from .problem import flatten
 
 #: A chain whose smoothed density stays this far below its mode's top is stuck on a shelf.
 SHELF = 10.0
@@ -42,6 +42,9 @@ class Mode:
         chains: the chains with most of their draws in it that are not stuck.
         stuck: chains on a shelf of its basin.
         interval: the basin in the unconstrained coordinate (one hyperparameter), else ``None``.
+        mass: its posterior mass; ``None`` until it is known, see
+            :func:`~bke.inference.reweight`.
+        mass_error: estimated error of ``mass``.
     """
 
     location: dict[str, np.ndarray]
@@ -51,6 +54,8 @@ class Mode:
     chains: tuple[int, ...]
     stuck: tuple[int, ...]
     interval: tuple[float, float] | None
+    mass: float | None = None
+    mass_error: float | None = None
 
     @property
     def visited(self) -> bool:
@@ -85,6 +90,18 @@ class Modes:
         return int(np.argmax([mode.height for mode in self.modes]))
 
     @property
+    def weighed(self) -> bool:
+        """Whether the posterior mass of every mode is known."""
+        return all(mode.mass is not None for mode in self.modes)
+
+    @property
+    def chain_shares(self) -> tuple[float, ...]:
+        """Share of each mode in the draws of the chains that are not stuck, all if all are."""
+        moving = np.setdiff1d(np.arange(len(self.of_draws)), self.stuck)
+        labels = self.of_draws[moving] if len(moving) else self.of_draws
+        return tuple(float((labels == index).mean()) for index in range(len(self.modes)))
+
+    @property
     def stuck(self) -> tuple[int, ...]:
         """Chains that sit on a shelf far below their mode's top."""
         return tuple(sorted(chain for mode in self.modes for chain in mode.stuck))
@@ -102,9 +119,15 @@ def _numbers(value: np.ndarray) -> str:
 
 def find_modes(run: xr.DataTree) -> Modes:
     """The modes of a run of :func:`~bke.inference.fit`."""
-    if "profile" in run.children:
-        return _from_profile(run)
-    return _from_paths(run)
+    modes = _from_profile(run) if "profile" in run.children else _from_paths(run)
+    masses = mode_masses(run, [mode.interval for mode in modes.modes], modes.of_draws)
+    if masses is None:
+        return modes
+    known = (
+        dataclasses.replace(mode, mass=float(mass), mass_error=float(error))
+        for mode, mass, error in zip(modes.modes, *masses, strict=True)
+    )
+    return dataclasses.replace(modes, modes=tuple(known))
 
 
 def basins(smoothed: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -188,10 +211,14 @@ def _from_paths(run: xr.DataTree) -> Modes:
     paths = run["paths"].to_dataset()
     node_draw, node_height = paths["draw"].values, paths["height"].values
     found = groups(node_height.ravel(), paths["edge"].values, paths["low"].values)
-    z = flatten(
-        {str(k): v.values for k, v in run["unconstrained_posterior"].data_vars.items()}, leading=2
-    )
-    of_draws = _nearest_label(z / spread(z), node_draw, found.label.reshape(node_draw.shape))
+    z = unconstrained_draws(run)
+    z = z / spread(z)
+    label = found.label.reshape(node_draw.shape)
+    if run.attrs["method"] in INDEPENDENT:
+        nodes = np.take_along_axis(z, node_draw[:, :, None], axis=1).reshape(-1, z.shape[-1])
+        of_draws = found.label[cKDTree(nodes).query(z)[1]]
+    else:
+        of_draws = _nearest_label(z, node_draw, label)
     count = len(found.saddle)
     of_chains = np.array([np.bincount(row, minlength=count).argmax() for row in of_draws])
     lp = run["sample_stats"].to_dataset()["lp"].values

@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import pdist, squareform
 
-from .problem import flatten
+from .problem import flatten, unflatten
 
 #: Least height of a barrier between modes, in nats.
 BARRIER = 5.0
@@ -103,6 +103,7 @@ def draw_paths(z: dict[str, np.ndarray], lp: np.ndarray, log_density: LogDensity
     """
     chains, draws = lp.shape
     flat = flatten(z, leading=2)
+    shapes = {name: values.shape[2:] for name, values in z.items()}
     each = min(DRAWS_PER_CHAIN, draws, max(2, MOST_NODES // chains))
     picks = np.linspace(0, draws - 1, each).round().astype(int)
     nodes = flat[:, picks].reshape(-1, flat.shape[-1])
@@ -110,7 +111,7 @@ def draw_paths(z: dict[str, np.ndarray], lp: np.ndarray, log_density: LogDensity
     scaled = nodes / spread(flat)
 
     def lowest(edges: np.ndarray) -> np.ndarray:
-        return _lowest(edges, nodes, scaled, lambda points: log_density(_unflatten(points, z)))
+        return _lowest(edges, nodes, scaled, lambda points: log_density(unflatten(points, shapes)))
 
     edges = _neighbour_edges(scaled)
     low = lowest(edges)
@@ -164,13 +165,3 @@ def _lowest(
     start, end = (np.repeat(nodes[edges[:, side]], counts, axis=0) for side in (0, 1))
     heights = log_density(start + fraction[:, None] * (end - start))
     return np.minimum.reduceat(np.where(np.isfinite(heights), heights, -1e300), first)
-
-
-def _unflatten(flat: np.ndarray, like: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    pieces, start = {}, 0
-    for name, values in like.items():
-        shape = values.shape[2:]
-        size = int(np.prod(shape))
-        pieces[name] = flat[:, start : start + size].reshape(len(flat), *shape)
-        start += size
-    return pieces

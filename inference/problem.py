@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -143,6 +144,16 @@ class Problem:
             restore_measure(record["measure"]),
             record["likelihood"],
         )
+
+
+def unflatten(flat: Any, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
+    r"""Inverse of :func:`flatten`: (..., p) to one array (..., \*shape) per site."""
+    pieces, start = {}, 0
+    for name, shape in shapes.items():
+        size = math.prod(shape)
+        pieces[name] = flat[..., start : start + size].reshape(*flat.shape[:-1], *shape)
+        start += size
+    return pieces
 
 
 def flatten(z: Mapping[str, Any], leading: int = 1) -> np.ndarray:

@@ -45,19 +45,45 @@ class ChainBars:
 
 
 @contextlib.contextmanager
-def progress_bar(what: str, total: int, *, shown: bool) -> Iterator[Callable[[int], None]]:
-    """One bar on standard error; call what it yields with how many more are done."""
+def progress_bar(what: str, total: int | None, *, shown: bool) -> Iterator[Callable[[int], None]]:
+    """One bar on standard error; call what it yields with how many more are done.
+
+    ``total`` is ``None`` where nobody knows it.
+    """
     with Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        TimeRemainingColumn(),
+        *([TimeRemainingColumn()] if total is not None else []),
         console=Console(stderr=True),
         disable=not shown,
     ) as bars:
         task = bars.add_task(what, total=total)
         yield lambda done: bars.advance(task, done)
+
+
+@contextlib.contextmanager
+def temperature_bars(repeats: int, *, shown: bool) -> Iterator[Callable[[int, float], None]]:
+    """One bar per repeat on standard error; call what it yields with its temperature."""
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("temperature {task.completed:.3g}"),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        disable=not shown,
+    ) as bars:
+        tasks = [
+            bars.add_task(f"repeat {repeat}", total=1.0)
+            for repeat in range(min(repeats, MOST_BARS))
+        ]
+
+        def advance(repeat: int, temperature: float) -> None:
+            if repeat < len(tasks):
+                bars.update(tasks[repeat], completed=temperature)
+
+        yield advance
 
 
 @contextlib.contextmanager

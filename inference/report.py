@@ -12,11 +12,16 @@ import numpy as np
 import xarray as xr
 
 from .diagnosis import Diagnosis
+from .masses import draw_weights
 from .modes import Modes
 from .run import units_of
-from .witness import Band, band
+from .witness import Band, band, weighted_quantiles
 
 QUANTILES = (0.1, 0.5, 0.9)
+WEIGHTING = {
+    "posterior": "modes by posterior mass",
+    "chains": "modes by number of draws, not by posterior mass",
+}
 
 
 def run_summary(run: xr.DataTree, diagnosis: Diagnosis) -> dict[str, Any]:
@@ -66,26 +71,40 @@ def rounding_notes(run: xr.DataTree) -> list[str]:
     ]
 
 
-def posterior_summary(run: xr.DataTree, modes: Modes) -> list[dict[str, Any]]:
-    """Mean, sd and quantiles of every hyperparameter in each mode, in the units of the data.
+def posterior_summary(run: xr.DataTree, modes: Modes) -> dict[str, Any]:
+    """Mean, sd and quantiles of every hyperparameter, in the units of the data.
 
-    Draws of stuck chains are in no mode. Modes count from 1, as in the printed diagnosis.
+    ``modes``: in each mode, counted from 1 as in the printed diagnosis; draws of stuck chains are
+    in none. ``overall``: weighted by posterior mass, or ``None`` where the masses of several
+    modes are not known.
     """
     of_draws = np.array(modes.of_draws)
     of_draws[list(modes.stuck)] = -1
     summaries = []
     for mode in range(len(modes.modes)):
         inside = of_draws == mode
-        parameters = {
-            name: _statistics(values[inside])
-            for variable in run["posterior"].data_vars.values()
-            for name, values in _entries(variable)
-            if inside.any()
-        }
         summaries.append(
-            {"mode": mode + 1, "draws": int(inside.sum()), "hyperparameters": parameters}
+            {
+                "mode": mode + 1,
+                "draws": int(inside.sum()),
+                "hyperparameters": _parameters(run, inside.astype(float)) if inside.any() else {},
+            }
         )
-    return summaries
+    weights = None
+    if modes.weighed or len(modes.modes) == 1:
+        weights = draw_weights(run, modes)
+    return {
+        "modes": summaries,
+        "overall": None if weights is None else _parameters(run, weights),
+    }
+
+
+def _parameters(run: xr.DataTree, weights: np.ndarray) -> dict[str, dict[str, float]]:
+    return {
+        name: _statistics(values[weights > 0], weights[weights > 0])
+        for variable in run["posterior"].data_vars.values()
+        for name, values in _entries(variable)
+    }
 
 
 def _entries(variable: xr.DataArray) -> Iterator[tuple[str, np.ndarray]]:
@@ -101,11 +120,13 @@ def _entries(variable: xr.DataArray) -> Iterator[tuple[str, np.ndarray]]:
         yield f"{variable.name}{suffix}", ordered.values[(..., *index)]
 
 
-def _statistics(draws: np.ndarray) -> dict[str, float]:
-    deviation = float(np.std(draws, ddof=1)) if len(draws) > 1 else math.nan
-    quantiles = np.quantile(draws, QUANTILES)
+def _statistics(draws: np.ndarray, weights: np.ndarray) -> dict[str, float]:
+    weights = weights / weights.sum()
+    mean = float(weights @ draws)
+    deviation = math.sqrt(weights @ (draws - mean) ** 2) if len(draws) > 1 else math.nan
+    quantiles = weighted_quantiles(draws, weights, QUANTILES)
     return {
-        "mean": float(np.mean(draws)),
+        "mean": mean,
         "sd": deviation,
         **{f"q{100 * q:.0f}": float(v) for q, v in zip(QUANTILES, quantiles, strict=True)},
     }
@@ -114,8 +135,7 @@ def _statistics(draws: np.ndarray) -> dict[str, float]:
 def witness_summary(witness: xr.DataTree, modes: Modes, level: float) -> dict[str, Any]:
     """Where the band of the witness excludes zero: overall and in each mode.
 
-    ``overall`` weights modes by how many draws are in them and leaves stuck chains out; it is no
-    posterior average where there are several modes.
+    ``overall`` weights modes as the witness does, and leaves stuck chains out.
     """
     dataset = witness.to_dataset()
     at, labels = dataset["at"], dataset["mode"].values
@@ -134,7 +154,7 @@ def witness_summary(witness: xr.DataTree, modes: Modes, level: float) -> dict[st
         "points": at.sizes["point"],
         "modes": per_mode,
         "overall": {
-            "weighting": "by number of draws, not by posterior mass",
+            "weighting": WEIGHTING[witness.attrs["weights"]],
             "draws": overall.draws,
             **_excluded(overall, at),
         },

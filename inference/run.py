@@ -38,14 +38,11 @@ def make_run(
     warmup = chains.warmup
     z = {name: np.asarray(values) for name, values in chains.z.items()}
     later = {name: values[:, warmup:] for name, values in z.items()}
-    earlier = {name: values[:, :warmup] for name, values in z.items()}
     prior_values = {name: values[None] for name, values in prior_draws.items()}
     groups = {
         "posterior": in_data_units(problem, units, later),
         "sample_stats": dict_to_dataset({k: v[:, warmup:] for k, v in chains.stats.items()}),
         "unconstrained_posterior": dict_to_dataset(later),
-        "warmup_posterior": in_data_units(problem, units, earlier),
-        "warmup_sample_stats": dict_to_dataset({k: v[:, :warmup] for k, v in chains.stats.items()}),
         "prior": in_data_units(problem, units, prior_values),
         "observed_data": xr.Dataset(
             {"X": (("row", "column"), data)}, coords={"column": list(units.columns)}
@@ -61,7 +58,13 @@ def make_run(
     if "profile" in landscape:
         groups["profile"] = _with_data_units(problem, units, landscape["profile"])
     groups["sample_stats"]["nonfinite_evaluations"] = ("chain", chains.nonfinite[:, 1])
-    groups["warmup_sample_stats"]["nonfinite_evaluations"] = ("chain", chains.nonfinite[:, 0])
+    if warmup:
+        earlier = {name: values[:, :warmup] for name, values in z.items()}
+        groups["warmup_posterior"] = in_data_units(problem, units, earlier)
+        stats = {name: values[:, :warmup] for name, values in chains.stats.items()}
+        groups["warmup_sample_stats"] = dict_to_dataset(stats).assign(
+            nonfinite_evaluations=("chain", chains.nonfinite[:, 0])
+        )
     run = xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in groups.items()})
     run.attrs.update(attributes(problem, units, data, settings))
     return run

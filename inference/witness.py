@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import json
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -21,9 +21,11 @@ from numpy.typing import ArrayLike
 from .checks import WITNESS_MATRICES, as_pair, check_count, check_memory
 from .errors import InputError, SamplingError
 from .machine import computing, cores
+from .masses import draw_weights
 from .modes import find_modes
 from .problem import Problem
 from .progress import progress_bar
+from .reweighting import reweight
 from .run import problem_of
 
 #: Draws per compiled call.
@@ -72,6 +74,7 @@ def sample_witness(
     at: ArrayLike | None = None,
     *,
     noise: str | float = "clt",
+    weights: str = "posterior",
     seed: int = 0,
     progress: bool = True,
 ) -> xr.DataTree:
@@ -89,13 +92,16 @@ def sample_witness(
         noise: ``"clt"``, the sampling covariance of the empirical embedding, so that bands mean
             what they say; or a number, the sigma^2 of the paper (0.1 there: its bands never
             exclude 0).
+        weights: ``"posterior"`` gives each mode its posterior mass, see
+            :func:`~bke.inference.reweight`, which is called where the run has none; ``"chains"``
+            gives all chains the same, as BKE Figure 5 (C) does.
         seed: of the draws.
         progress: show a progress bar.
 
     Returns:
         A group with ``witness`` (chain, draw, point), ``mode`` (chain, draw: index into
-        ``diagnose(run).modes.modes``, -1 for a stuck chain) and the coordinates ``at``
-        (point, column).
+        ``diagnose(run).modes.modes``, -1 for a stuck chain), ``weight`` (chain, draw), which
+        :func:`band` uses, and the coordinates ``at`` (point, column).
 
     Raises:
         InputError: for samples that make no sense or do not fit the run.
@@ -111,6 +117,11 @@ def sample_witness(
     check_memory(
         max(len(first), len(second), len(points)), dimension, matrices=WITNESS_MATRICES * cores()
     )
+    modes = find_modes(run)
+    if weights == "posterior" and len(modes.modes) > 1 and not modes.weighed:
+        run = reweight(run, seed=seed, progress=progress)
+        modes = find_modes(run)
+    of_weights = draw_weights(run, modes, weights)
     z = {str(k): v.values for k, v in run["unconstrained_posterior"].data_vars.items()}
     chains, draws = next(iter(z.values())).shape[:2]
     with computing(), progress_bar("witness", chains * draws, shown=progress) as advance:
@@ -130,16 +141,21 @@ def sample_witness(
             "finite: the noise is too small beside the prior covariance for double precision; use "
             "noise='clt', or measure='unit'"
         )
-    modes = find_modes(run)
     of_draws = np.array(modes.of_draws)
     of_draws[list(modes.stuck)] = -1
     dataset = xr.Dataset(
         {
             "witness": (("chain", "draw", "point"), witness.reshape(chains, draws, -1)),
             "mode": (("chain", "draw"), of_draws),
+            "weight": (("chain", "draw"), of_weights),
         },
         coords={"at": (("point", "column"), points), "column": list(units.columns)},
-        attrs={"noise": str(noise), "seed": seed, "sizes": [len(first), len(second)]},
+        attrs={
+            "noise": str(noise),
+            "weights": weights,
+            "seed": seed,
+            "sizes": [len(first), len(second)],
+        },
     )
     return xr.DataTree(dataset, name="witness")
 
@@ -234,16 +250,39 @@ def band(witness: xr.DataTree, level: float = 0.8, mode: int | None = None) -> B
     Args:
         witness: the group that :func:`sample_witness` returned.
         level: posterior probability of the band at each point.
-        mode: index of a mode; ``None`` for all draws, which weights modes by how many chains are in
-            them, *not* by posterior mass. Stuck chains are left out, unless all are stuck.
+        mode: index of a mode; ``None`` for all draws with the weights of the witness: modes by
+            their posterior mass unless :func:`sample_witness` was told otherwise. Stuck chains are
+            left out, unless all are stuck.
     """
     if not isinstance(level, numbers.Real) or not 0.0 < level < 1.0:
         raise InputError(f"level must be between 0 and 1, got {level}")
     dataset = witness.to_dataset()
     draws, labels = dataset["witness"].values, dataset["mode"].values
-    used = labels >= 0 if (labels >= 0).any() else labels < 0
-    chosen = draws[used] if mode is None else draws[labels == mode]
+    used = dataset["weight"].values > 0 if mode is None else labels == mode
+    chosen = draws[used]
     if not len(chosen):
         raise InputError(f"no draw is in mode {mode}")
-    lower, upper = np.quantile(chosen, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    return Band(chosen.mean(axis=0), lower, upper, level, len(chosen))
+    weights = dataset["weight"].values[used] if mode is None else np.ones(len(chosen))
+    weights = weights / weights.sum()
+    lower, upper = weighted_quantiles(chosen, weights, ((1 - level) / 2, (1 + level) / 2))
+    return Band(weights @ chosen, lower, upper, level, len(chosen))
+
+
+def weighted_quantiles(
+    values: np.ndarray, weights: np.ndarray, levels: Sequence[float]
+) -> np.ndarray:
+    """Quantiles (levels, ...) of ``values`` (k, ...) with ``weights`` (k,).
+
+    The distribution function is linear between the values, each at the middle of its weight, from 0
+    at the smallest to 1 at the largest: for equal weights NumPy's default.
+    """
+    flat = values.reshape(len(values), -1)
+    order = np.argsort(flat, axis=0)
+    steps = weights[order]
+    middle = np.cumsum(steps, axis=0) - 0.5 * steps
+    middle = (middle - middle[0]) / np.where(len(values) > 1, middle[-1] - middle[0], 1.0)
+    found = [
+        np.interp(levels, middle[:, column], flat[order[:, column], column])
+        for column in range(flat.shape[1])
+    ]
+    return np.stack(found, axis=-1).reshape(len(levels), *values.shape[1:])

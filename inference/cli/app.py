@@ -74,12 +74,16 @@ def run(
     measure: opt.MeasureOption = opt.MeasureName.unit,
     scale: opt.ScaleOption = None,
     dither: opt.DitherOption = "auto",
+    method: opt.MethodOption = opt.MethodName.nuts,
     chains: opt.ChainsOption = 8,
     warmup: opt.WarmupOption = 200,
     draws: opt.DrawsOption = 200,
+    particles: opt.ParticlesOption = 4000,
+    tolerance: opt.ToleranceOption = 1e-3,
     seed: opt.SeedOption = 0,
     noise: opt.NoiseOption = "clt",
     level: opt.LevelOption = 0.8,
+    weights: opt.WeightsOption = opt.WeightsName.posterior,
     at: opt.AtOption = None,
     out: opt.OutFolderOption = Path("bke-run"),
     json: opt.JsonOption = False,
@@ -103,9 +107,12 @@ def run(
         measure,
         scale or _default_scale(path_p),
         opt.parse_dither(dither, "--dither"),
+        method,
         chains,
         warmup,
         draws,
+        particles,
+        tolerance,
         seed,
     )
     noise_of_witness = opt.parse_noise(noise, "--noise")
@@ -126,6 +133,7 @@ def run(
             result = steps.fit_and_save(
                 pair.pooled, pair.columns, chosen, out / steps.RUN, terminal
             )
+            result, unknown = steps.weigh_and_save(result, out / steps.RUN, terminal)
             diagnosis, summary, rounded = steps.diagnose_and_print(result, terminal)
             witnesses, found = steps.witness_and_save(
                 result,
@@ -134,6 +142,7 @@ def run(
                 points,
                 noise=noise_of_witness,
                 level=level,
+                weights="chains" if unknown else weights.value,
                 seed=seed,
                 path=out / steps.WITNESS,
                 terminal=terminal,
@@ -149,7 +158,7 @@ def run(
                 {"command": "run", **summary, **found},
                 {"run": out / steps.RUN, "witness": out / steps.WITNESS, **files},
                 out / steps.SUMMARY,
-                [*pair.notes, *rounded, *missing],
+                [*pair.notes, *unknown, *rounded, *missing],
                 terminal,
             )
 
@@ -178,9 +187,12 @@ def fit(
     measure: opt.MeasureOption = opt.MeasureName.unit,
     scale: opt.ScaleOption = None,
     dither: opt.DitherOption = "auto",
+    method: opt.MethodOption = opt.MethodName.nuts,
     chains: opt.ChainsOption = 8,
     warmup: opt.WarmupOption = 200,
     draws: opt.DrawsOption = 200,
+    particles: opt.ParticlesOption = 4000,
+    tolerance: opt.ToleranceOption = 1e-3,
     seed: opt.SeedOption = 0,
     out: opt.OutFileOption = Path("run.nc"),
     json: opt.JsonOption = False,
@@ -200,9 +212,12 @@ def fit(
         measure,
         scale or opt.ScaleName.column,
         opt.parse_dither(dither, "--dither"),
+        method,
         chains,
         warmup,
         draws,
+        particles,
+        tolerance,
         seed,
     )
     names = opt.parse_columns(columns)
@@ -214,8 +229,10 @@ def fit(
         sample = inputs.read_pooled(files, names)
         with inputs.output_folder(out.parent, [out.name]):
             result = steps.fit_and_save(sample.values, sample.columns, chosen, out, terminal)
+            result, unknown = steps.weigh_and_save(result, out, terminal)
             _, summary, rounded = steps.diagnose_and_print(result, terminal)
-            steps.finish({"command": "fit", **summary}, {"run": out}, None, rounded, terminal)
+            notes = [*unknown, *rounded]
+            steps.finish({"command": "fit", **summary}, {"run": out}, None, notes, terminal)
 
 
 @app.command(epilog="Example: `bke diagnose run.nc --out pictures`")
@@ -268,6 +285,7 @@ def witness(
     columns: opt.ColumnsOption = None,
     noise: opt.NoiseOption = "clt",
     level: opt.LevelOption = 0.8,
+    weights: opt.WeightsOption = opt.WeightsName.posterior,
     at: opt.AtOption = None,
     seed: opt.SeedOption = 0,
     out: opt.OutFolderOption = Path("bke-run"),
@@ -292,6 +310,7 @@ def witness(
             result = steps.load(run_file, terminal)
             inputs.check_columns(result, pair, run_file)
             notes = [*pair.notes, *inputs.notes_on(result, pair)]
+            result, unknown = steps.weigh_and_save(result, None, terminal)
             terminal.notes(notes)
             diagnosis, summary, rounded = steps.diagnose_and_print(result, terminal)
             witnesses, found = steps.witness_and_save(
@@ -301,6 +320,7 @@ def witness(
                 points,
                 noise=noise_of_witness,
                 level=level,
+                weights="chains" if unknown else weights.value,
                 seed=seed,
                 path=out / steps.WITNESS,
                 terminal=terminal,
@@ -312,6 +332,6 @@ def witness(
                 {"command": "witness", **summary, **found},
                 {"witness": out / steps.WITNESS, **files},
                 out / steps.SUMMARY,
-                [*notes, *rounded, *missing],
+                [*notes, *unknown, *rounded, *missing],
                 terminal,
             )

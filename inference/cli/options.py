@@ -42,6 +42,21 @@ KERNELS: dict[KernelName, tuple[str, dict[str, float]]] = {
 }
 
 
+class MethodName(enum.StrEnum):
+    """Ways to the posterior."""
+
+    nuts = "nuts"
+    quadrature = "quadrature"
+    smc = "smc"
+
+
+class WeightsName(enum.StrEnum):
+    """How modes are weighted against each other."""
+
+    posterior = "posterior"
+    chains = "chains"
+
+
 class MeasureName(enum.StrEnum):
     """Measures of the smoothed kernel."""
 
@@ -69,9 +84,12 @@ class FitOptions:
     measure: MeasureName
     scale: ScaleName
     dither: str | float | None
+    method: MethodName
     chains: int
     warmup: int
     draws: int
+    particles: int
+    tolerance: float
     seed: int
 
     def check(self) -> None:
@@ -106,9 +124,12 @@ class FitOptions:
             "measure": self.measure.value,
             "scale": None if self.scale is ScaleName.none else self.scale.value,
             "dither": self.dither,
+            "method": self.method.value,
             "chains": self.chains,
             "warmup": self.warmup,
             "draws": self.draws,
+            "particles": self.particles,
+            "tolerance": self.tolerance,
             "seed": self.seed,
         }
 
@@ -207,6 +228,36 @@ DitherOption: TypeAlias = Annotated[
         rich_help_panel=MODEL,
         help="Rounded data: add noise within the rounding unit where it is needed, refuse such "
         "data, or give the unit.",
+    ),
+]
+MethodOption: TypeAlias = Annotated[
+    MethodName,
+    typer.Option(
+        "--method",
+        rich_help_panel=SAMPLER,
+        help="NUTS, several chains; or every mode by its posterior mass: quadrature of one or two "
+        "hyperparameters, tempered SMC of any number.",
+    ),
+]
+ParticlesOption: TypeAlias = Annotated[
+    int,
+    typer.Option("--particles", rich_help_panel=SAMPLER, help="Draws in all (quadrature, SMC)."),
+]
+ToleranceOption: TypeAlias = Annotated[
+    float,
+    typer.Option(
+        "--tolerance",
+        rich_help_panel=SAMPLER,
+        help="Largest error of the log normaliser (quadrature).",
+    ),
+]
+WeightsOption: TypeAlias = Annotated[
+    WeightsName,
+    typer.Option(
+        "--weights",
+        rich_help_panel=WITNESS,
+        help="Weight of each mode in the overall band: its posterior mass, or how many chains are "
+        "in it, as in the paper.",
     ),
 ]
 ChainsOption: TypeAlias = Annotated[

@@ -55,6 +55,27 @@ def load(path: Path, terminal: Terminal) -> xr.DataTree:
         return load_run(path)
 
 
+def weigh_and_save(
+    run: xr.DataTree, path: Path | None, terminal: Terminal
+) -> tuple[xr.DataTree, list[str]]:
+    """The run with the posterior mass of its modes, or a note why they cannot be weighed."""
+    with terminal.step("weigh", "weighing the modes", spinner=False):
+        from bke.inference import SamplingError, find_modes, reweight, save_run
+
+        # One mode of many hyperparameters has all the mass; its integral is not worth the wait.
+        if "profile" not in run.children and len(find_modes(run).modes) == 1:
+            return run, []
+        try:
+            weighed = reweight(run, progress=terminal.progress)
+        except (InputError, SamplingError) as error:
+            notes = [f"The posterior mass of the modes is not known: {error}."]
+            terminal.notes(notes)
+            return run, notes
+        if path is not None:
+            save_run(weighed, path)
+    return weighed, []
+
+
 def diagnose_and_print(
     run: xr.DataTree, terminal: Terminal
 ) -> tuple[Diagnosis, Summary, list[str]]:
@@ -82,6 +103,7 @@ def witness_and_save(
     *,
     noise: str | float,
     level: float,
+    weights: str,
     seed: int,
     path: Path,
     terminal: Terminal,
@@ -93,7 +115,14 @@ def witness_and_save(
         from ..report import witness_summary
 
         witness = sample_witness(
-            run, pair.P, pair.Q, points, noise=noise, seed=seed, progress=terminal.progress
+            run,
+            pair.P,
+            pair.Q,
+            points,
+            noise=noise,
+            weights=weights,
+            seed=seed,
+            progress=terminal.progress,
         )
         with atomic_path(path) as temporary:
             witness.to_netcdf(temporary, engine="h5netcdf")
@@ -137,10 +166,12 @@ def run_pictures(run: xr.DataTree) -> Pictures:
     """Pictures of the run itself."""
     from bke.inference import plots
 
-    pictures: Pictures = [
-        ("trace", lambda: plots.plot_trace(run)),
-        ("rank", lambda: plots.plot_rank(run)),
-    ]
+    pictures: Pictures = []
+    if run.attrs["method"] == "nuts":  # draws of the other methods are in no order
+        pictures = [
+            ("trace", lambda: plots.plot_trace(run)),
+            ("rank", lambda: plots.plot_rank(run)),
+        ]
     if "profile" in run.children:  # with several hyperparameters there is none
         pictures.append(("profile", lambda: plots.plot_profile(run)))
     return pictures

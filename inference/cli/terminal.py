@@ -120,17 +120,21 @@ class Terminal:
         self.say(text.removesuffix(verdict).rstrip())
         self.say()
         if summary["multimodal"]:
-            title = f"MULTIMODAL: {len(summary['modes'])} MODES - DO NOT AVERAGE OVER THEM"
+            known = summary["log_normaliser"] is not None
+            advice = "WEIGHTED BY POSTERIOR MASS" if known else "DO NOT AVERAGE OVER THEM"
+            title = f"MULTIMODAL: {len(summary['modes'])} MODES - {advice}"
             # A warning that --quiet does not silence.
             console = self._errors if self.json else self._findings
             console.print(Panel(Text(verdict), title=Text(title), border_style="bold red"))
         else:
-            style = "green" if summary["mixed"] else "bold yellow"
-            title = "one mode, mixed" if summary["mixed"] else "one mode, NOT MIXED"
+            good = summary["mixed"] if summary["method"] == "nuts" else summary["accurate"]
+            words = ("mixed", "NOT MIXED") if summary["method"] == "nuts" else ("accurate", "ROUGH")
+            style = "green" if good else "bold yellow"
+            title = f"one mode, {words[0] if good else words[1]}"
             self._findings.print(Panel(Text(verdict), title=Text(title), border_style=style))
 
-    def posterior(self, posterior: list[dict[str, Any]]) -> None:
-        """The hyperparameters in each mode."""
+    def posterior(self, posterior: Mapping[str, Any]) -> None:
+        """The hyperparameters in each mode, and over several modes of known mass."""
         table = Table(
             title="Posterior in each mode, in the units of the data", title_justify="left"
         )
@@ -138,14 +142,14 @@ class Terminal:
         table.add_column("hyperparameter")
         for name in ("mean", "sd", "10 %", "50 %", "90 %", "draws"):
             table.add_column(name, justify="right")
-        for mode in posterior:
+        for mode in posterior["modes"]:
             for name, found in mode["hyperparameters"].items():
-                values = (found[key] for key in ("mean", "sd", "q10", "q50", "q90"))
-                table.add_row(
-                    str(mode["mode"]), Text(name), *map(number, values), str(mode["draws"])
-                )
+                table.add_row(str(mode["mode"]), Text(name), *_row(found), str(mode["draws"]))
             if not mode["draws"]:
                 table.add_row(str(mode["mode"]), "no draws", *[""] * 5, "0")
+        if len(posterior["modes"]) > 1 and posterior["overall"] is not None:
+            for name, found in posterior["overall"].items():
+                table.add_row("by mass", Text(name), *_row(found), "")
         self._findings.print(table)
 
     def witness(self, witness: Mapping[str, Any]) -> None:
@@ -161,6 +165,9 @@ class Terminal:
                 self.say(f"  mode {mode['mode']}: {excluded(mode, witness['points'])}")
             else:
                 self.say(f"  mode {mode['mode']}: no draws")
+        if len(witness["modes"]) > 1:
+            overall = witness["overall"]
+            self.say(f"  overall, {overall['weighting']}: {excluded(overall, witness['points'])}")
 
     def files(self, files: Mapping[str, str], timings: Mapping[str, float]) -> None:
         """What was written and how long it took."""
@@ -169,6 +176,10 @@ class Terminal:
             self.say(f"  {path}")
         steps = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in timings.items())
         self.say(f"Time: {steps}")
+
+
+def _row(found: Mapping[str, float]) -> list[str]:
+    return [number(found[key]) for key in ("mean", "sd", "q10", "q50", "q90")]
 
 
 def number(value: float) -> str:

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from scipy.stats import rankdata
 
+from ..errors import InputError
 from ..modes import Modes, find_modes
 from ..run import units_of
 from .names import chain_names, mode_name, site_components
@@ -36,9 +37,15 @@ def plot_trace(
         axes: one per panel; by default a new figure, one panel below the other.
 
     Raises:
-        InputError: if the run has no such site, or ``axes`` are not as many as the panels.
+        InputError: if the run has no chains or no such site, or ``axes`` are not as many as the
+            panels.
     """
     units_of(run)
+    if "warmup_posterior" not in run.children:
+        raise InputError(
+            f"plot_trace is for chains, and the draws of method={run.attrs['method']!r} are in no "
+            "order"
+        )
     before = site_components(run, "warmup_posterior", site)
     after = site_components(run, "posterior", site)
     count = len(after)

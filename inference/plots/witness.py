@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from ..checks import as_sample
 from ..errors import InputError
-from ..modes import find_modes
+from ..modes import Mode, find_modes
 from ..witness import Band, band
 from .names import chain_names, short_place
 from .style import OVERALL, mode_colour, panels
@@ -52,12 +52,13 @@ def plot_witness(
     run: xr.DataTree | None = None,
     axes: Axes | Sequence[Axes] | None = None,
 ) -> Figure:
-    """The witness: mean and band in one panel per mode, and over all chains in the last one.
+    """The witness: mean and band in one panel per mode, and over all modes in the last one.
 
-    The last panel weights modes by how many chains are in them, *not* by posterior mass; stuck
-    chains are left out. One column: lines, shaded in the background where the band excludes zero.
-    Two: maps of the mean, outlined where the band excludes zero. More: the points, sorted by mean,
-    with their intervals. Axes are shared and chosen from where the data are.
+    The last panel weights modes as the witness does, by posterior mass or by how many chains are in
+    them (BKE Figure 5 C); its title says which. Stuck chains are left out. One column: lines,
+    shaded in the background where the band excludes zero. Two: maps of the mean, outlined where the
+    band excludes zero. More: the points, sorted by mean, with their intervals. Axes are shared and
+    chosen from where the data are.
 
     Args:
         witness: from :func:`~bke.inference.sample_witness`.
@@ -90,7 +91,7 @@ def plot_witness(
 
 
 def views(witness: xr.DataTree, level: float, run: xr.DataTree | None = None) -> list[View]:
-    """The panels: every mode that has draws, then all chains unless they are in one mode."""
+    """The panels: every mode that has draws, then all modes unless there is only one."""
     labels = witness.to_dataset()["mode"].values
     modes = [int(index) for index in np.unique(labels) if index >= 0]
     chains = np.arange(len(labels))
@@ -104,12 +105,21 @@ def views(witness: xr.DataTree, level: float, run: xr.DataTree | None = None) ->
         where = short_place(locations[index]) if index < len(locations) else ""
         members = chain_names(chains[(labels == index).any(axis=1)])
         title = f"mode {index + 1}{f': {where}' if where else ''}"
-        if index < len(locations) and locations[index].height < 0:
-            title += f", {-locations[index].height:.0f} nats lower"
+        if index < len(locations):
+            title += _standing(locations[index])
         shown.append(View(title, members, mode_colour(index), band(witness, level, index)))
     left_out = f"{len(stuck)} of {len(chains)} stuck and left out"
     detail = left_out if 0 < len(stuck) < len(chains) else f"{len(chains)} chains"
-    return [*shown, View("all chains, weighted by chain count", detail, OVERALL, every)]
+    by_mass = witness.attrs.get("weights") == "posterior"
+    title = f"all modes, weighted by {'posterior mass' if by_mass else 'chain count'}"
+    return [*shown, View(title, detail, OVERALL, every)]
+
+
+def _standing(mode: Mode) -> str:
+    """What to say of a mode's mass: itself where it is known, else its height."""
+    if mode.mass is not None:
+        return f", mass {mode.mass:.2g}"
+    return f", {-mode.height:.0f} nats lower" if mode.height < 0 else ""
 
 
 def _sample(values: ArrayLike | None, name: str, columns: Sequence[str]) -> np.ndarray | None:

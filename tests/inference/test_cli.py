@@ -436,13 +436,13 @@ def test_json_is_the_summary(finished):
     summary = json.loads(result.stdout)
     assert summary == json.loads((out / "summary.json").read_text())
     assert {Path(path).name for path in summary["files"].values()} == FILES
-    assert set(summary["timings"]) == {"fit", "diagnose", "witness", "pictures", "total"}
+    assert set(summary["timings"]) == {"fit", "weigh", "diagnose", "witness", "pictures", "total"}
     assert summary["settings"]["chains"] == 2
     assert summary["settings"]["columns"] == ["height"]
     assert summary["versions"]["jax"]
     draws = load_run(out / "run.nc")["posterior"]["lengthscale"].values
-    modes = [mode for mode in summary["posterior"] if mode["draws"]]
-    assert len(summary["posterior"]) == len(summary["diagnosis"]["modes"])
+    modes = [mode for mode in summary["posterior"]["modes"] if mode["draws"]]
+    assert len(summary["posterior"]["modes"]) == len(summary["diagnosis"]["modes"])
     assert sum(mode["draws"] for mode in modes) <= draws.size
     for mode in modes:
         found = mode["hyperparameters"]["lengthscale"]
@@ -459,7 +459,7 @@ def test_terminal_and_json_agree(finished):
     summary = json.loads(succeeded("diagnose", run, "--json").stdout)
     assert summary["diagnosis"] == json.loads(finished[1].stdout)["diagnosis"]
     assert f"R-hat {summary['diagnosis']['rhat']:.3f}" in text
-    for mode in summary["posterior"]:
+    for mode in summary["posterior"]["modes"]:
         for found in mode["hyperparameters"].values():
             row = next(line for line in text.splitlines() if f"{found['mean']:.4g}" in line)
             assert all(f"{found[key]:.4g}" in row for key in ("sd", "q10", "q50", "q90"))
@@ -521,7 +521,7 @@ def same_numbers(first, second):
 # -- what is printed ------------------------------------------------------------------------------
 
 MULTIMODAL = {"verdict": "Multimodal: 2 modes.", "multimodal": True, "mixed": False,
-              "modes": [{}, {}]}  # fmt: skip
+              "method": "nuts", "log_normaliser": None, "modes": [{}, {}]}  # fmt: skip
 
 
 def test_several_modes_cannot_be_missed(capsys):

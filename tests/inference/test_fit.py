@@ -8,7 +8,7 @@ import numpy as np
 import numpyro.distributions as dist
 import pytest
 from bke.inference import InputError, fit, load_run, save_run
-from bke.inference.fitting import compile_problem
+from bke.inference.compiled import nuts_sampler
 from bke.inference.run import problem_of
 from bke.models import (
     Gaussian,
@@ -67,7 +67,7 @@ def test_the_same_seed_gives_the_same_run_and_another_seed_another():
 def test_a_second_fit_of_the_same_shape_compiles_nothing(run):
     problem, _ = problem_of(run)
     with jax.enable_x64(True):
-        sampler = compile_problem(problem, 20).sampler
+        sampler = nuts_sampler(problem, 20)
     before = sampler._advance._cache_size()
     assert before >= 1
     fit(sample(40, 7), **SHORT)

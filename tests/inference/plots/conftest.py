@@ -94,9 +94,13 @@ def witness_group(at, columns, seed=0, chains=CHAINS, draws=DRAWS):
     values += np.where(labels == 0, 1.0, 0.0)[..., None] * (at[:, 0] > 0)
     return xr.DataTree(
         xr.Dataset(
-            {"witness": (("chain", "draw", "point"), values), "mode": (("chain", "draw"), labels)},
+            {
+                "witness": (("chain", "draw", "point"), values),
+                "mode": (("chain", "draw"), labels),
+                "weight": (("chain", "draw"), (labels >= 0) / (labels >= 0).sum()),
+            },
             coords={"at": (("point", "column"), at), "column": columns},
-            attrs={"noise": "clt", "seed": 0, "sizes": [10, 10]},
+            attrs={"noise": "clt", "weights": "chains", "seed": 0, "sizes": [10, 10]},
         ),
         name="witness",
     )

@@ -23,7 +23,7 @@ def test_every_mode_has_a_panel_and_all_chains_the_last(line_witness, level):
     assert [ax.get_title(loc="left") for ax in figure.axes] == [
         "mode 1 (chains 0-1)",
         "mode 2 (chain 2)",
-        "all chains, weighted by chain count (1 of 4 stuck and left out)",
+        "all modes, weighted by chain count (1 of 4 stuck and left out)",
     ]
     colours = (mode_colour(0), mode_colour(1), OVERALL)
     for ax, mode, colour in zip(figure.axes, (0, 1, None), colours, strict=True):

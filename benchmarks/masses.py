@@ -1,0 +1,125 @@
+"""Mode masses and normalisers by quadrature, tempered SMC and reweighted NUTS, beside plain NUTS.
+
+Two families of data sets: those of BKE Figure 3 (600 points, nearly all mass in the long mode), and
+the same with 30 points per component and centres further out, where both modes hold mass, so that
+a wrong weight shows. A tempered SMC is compared with quadrature in its own standard errors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import report
+import xarray as xr
+from bke.inference import find_modes, fit, reweight
+from bke.inference.masses import mode_masses
+
+#: Centres of the outer components and points per component, by family.
+FAMILIES = {"figure 3": (3.0, 100), "comparable": (3.6, 30)}
+
+
+def main() -> None:
+    """Fit every data set by every method, print, write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--families", nargs="+", choices=FAMILIES, default=list(FAMILIES))
+    parser.add_argument("--data-sets", type=int, default=20)
+    parser.add_argument("--particles", type=int, default=4000)
+    parser.add_argument("--methods", nargs="+", choices=("smc", "nuts"), default=["smc", "nuts"])
+    parser.add_argument("--results", type=Path, help="folder of the results")
+    parser.add_argument("--quick", action="store_true", help="a check that it runs, not a result")
+    options = parser.parse_args()
+    if options.quick:
+        options.families, options.data_sets, options.particles = ["comparable"], 1, 200
+    info, folder = report.start(options.results)
+    rows = []
+    for family in options.families:
+        for seed in range(options.data_sets):
+            rows.append(compare(family, seed, options))
+            print(report.table(rows[-1:]), flush=True)
+    text = (
+        f"{options.particles} particles in 8 repeats; NUTS: 8 chains x (200 + 200). `mass`: of the "
+        "longest mode, by quadrature; then the difference from it, for SMC in its own standard "
+        "errors as well. `log Z`: the normaliser likewise. `plain NUTS`: the share of the draws."
+        "\n\n" + report.table(rows)
+    )
+    name = "masses-quick" if options.quick else "masses"
+    report.save(folder, name, "Mode masses and normalisers", info, text, {"data sets": rows})
+
+
+def sample(family: str, seed: int) -> np.ndarray:
+    """Normal and Laplace mixtures with equal moments, pooled, (n, 1)."""
+    outer, per_component = FAMILIES[family]
+    rng = np.random.default_rng(seed)
+    centres = np.repeat([-outer, 0.0, outer], per_component)
+    return np.concatenate([rng.normal(centres, 1.0), rng.laplace(centres, np.sqrt(0.5))])[:, None]
+
+
+def compare(family: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
+    """One row: every method on one data set."""
+    X = sample(family, seed)
+    exact, seconds = timed(lambda: fit(X, method="quadrature", scale=None, progress=False))
+    attrs = exact["quadrature"].attrs
+    intervals = [mode.interval for mode in find_modes(exact).modes]
+    mass, log_normaliser = long_mass(exact, intervals), attrs["log_normaliser"]
+    row: dict[str, Any] = {
+        "data": f"{family} {seed}",
+        "modes": len(intervals),
+        "log Z": log_normaliser,
+        "error": attrs["log_normaliser_error"],
+        "mass": mass[0],
+        "evaluations": attrs["evaluations"],
+        "seconds": seconds,
+    }
+    if "smc" in options.methods:
+        run, seconds = timed(
+            lambda: fit(X, method="smc", particles=options.particles, scale=None, progress=False)
+        )
+        attrs = run["smc"].attrs
+        found, error = long_mass(run, intervals)
+        row |= {
+            "SMC log Z": attrs["log_normaliser"] - log_normaliser,
+            "its se": attrs["log_normaliser_error"],
+            "SMC mass": found - mass[0],
+            "its se ": error,
+            "temperatures": float(run["smc"]["temperatures"].mean()),
+            "seconds ": seconds,
+        }
+    if "nuts" in options.methods:
+        run, seconds = timed(lambda: fit(X, scale=None, progress=False))
+        weighed, more = timed(lambda: reweight(run, progress=False))
+        row |= {
+            "plain NUTS": draw_share(run, intervals) - mass[0],
+            "reweighted": long_mass(weighed, intervals)[0] - mass[0],
+            "seconds  ": seconds + more,
+        }
+    return row
+
+
+def timed(work: Callable[[], xr.DataTree]) -> tuple[xr.DataTree, float]:
+    """The run and the seconds it took, compilation included."""
+    begin = time.perf_counter()
+    run = work()
+    return run, time.perf_counter() - begin
+
+
+def long_mass(run: xr.DataTree, intervals: list[Any]) -> tuple[float, float]:
+    """Mass of the mode with the longest lengthscale, and its error."""
+    masses = mode_masses(run, intervals, find_modes(run).of_draws)
+    if masses is None:
+        raise ValueError("the run has no masses")
+    return float(masses.mass[-1]), float(masses.error[-1])
+
+
+def draw_share(run: xr.DataTree, intervals: list[Any]) -> float:
+    """Share of the draws of all chains in that mode."""
+    draws = run["unconstrained_posterior"].to_dataset()["lengthscale"].values
+    return float((draws >= intervals[-1][0]).mean())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""Compiled functions of a problem, kept for the next one like it; data are their arguments.
+
+Each compiles once per shape of the data. A problem is known by its description, so a kernel or
+prior that has none is built anew each time.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import jax
+
+from .landscape import BatchLogDensity, batch_log_density
+from .nuts import NutsSampler
+from .problem import Problem
+from .record import is_ours
+from .units import cancelled_rows
+
+if TYPE_CHECKING:
+    from .smc import TemperedSmc
+
+KEPT = 16
+
+T = TypeVar("T")
+
+
+def _keep(build: Callable[..., T]) -> Callable[..., T]:
+    """``build`` of a problem and further hashable arguments, remembered by its description."""
+
+    @functools.lru_cache(maxsize=KEPT)
+    def kept(description: str, *arguments: Any) -> T:
+        return build(Problem.restore(json.loads(description)), *arguments)
+
+    @functools.wraps(build)
+    def either(problem: Problem, *arguments: Any) -> T:
+        description = problem.describe()
+        if "unrecorded" in str(description) or not is_ours(problem.kernel):
+            return build(problem, *arguments)
+        return kept(json.dumps(description), *arguments)
+
+    return either
+
+
+@_keep
+def nuts_sampler(problem: Problem, warmup: int) -> NutsSampler:
+    """The sampler with a given length of warmup."""
+    return NutsSampler(problem, warmup)
+
+
+@_keep
+def tempered_smc(problem: Problem, shapes: tuple[tuple[str, tuple[int, ...]], ...]) -> TemperedSmc:
+    """The sampler for sites of the given unconstrained shapes."""
+    from .smc import TemperedSmc  # BlackJAX takes a second to import
+
+    return TemperedSmc(problem, shapes)
+
+
+@_keep
+def log_densities(problem: Problem) -> BatchLogDensity:
+    """See :func:`~bke.inference.landscape.batch_log_density`."""
+    return batch_log_density(problem)
+
+
+@_keep
+def cancelled(problem: Problem) -> Callable[[Any, jax.Array], jax.Array]:
+    """See :func:`~bke.inference.units.cancelled_rows`."""
+    return cancelled_rows(problem)

@@ -1,0 +1,211 @@
+"""The ways to a posterior: each turns a problem and its data into draws and what tells modes."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import jax
+import numpy as np
+import xarray as xr
+from scipy.special import logsumexp
+
+from . import landscape
+from .errors import InputError
+from .nuts import Chains, NutsSampler, dispersed_start
+from .paths import LogDensity, draw_paths
+from .problem import Problem, flatten, unflatten
+from .progress import chain_progress, progress_bar, temperature_bars
+from .quadrature import Quadrature, integrate
+
+if TYPE_CHECKING:
+    from .smc import Population, TemperedSmc
+
+#: Quantiles of the prior between which the first grid of the quadrature lies.
+PRIOR_RANGE = (0.002, 0.9995)
+#: Evaluations after which quadrature stops, by the number of hyperparameters.
+MOST_EVALUATIONS = {1: 20_000, 2: 40_000}
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """A problem with data in the model's units, and how much to do.
+
+    Attributes:
+        problem: the problem.
+        points: (n, D), model units.
+        prior_draws: unconstrained, by site.
+        log_density: compiled, see :func:`~bke.inference.landscape.batch_log_density`.
+        chains: how many.
+        draws: of each chain.
+        seed: of every random number.
+        progress: show progress bars.
+    """
+
+    problem: Problem
+    points: np.ndarray
+    prior_draws: Mapping[str, np.ndarray]
+    log_density: landscape.BatchLogDensity
+    chains: int
+    draws: int
+    seed: int
+    progress: bool
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shape of every unconstrained site."""
+        return {name: values.shape[1:] for name, values in self.prior_draws.items()}
+
+    def density(self) -> LogDensity:
+        """Log density of a batch of unconstrained points."""
+        return functools.partial(landscape.log_densities, self.log_density, X=self.points)
+
+
+Found = tuple[Chains, dict[str, xr.Dataset]]
+
+
+def by_nuts(task: Task, sampler: NutsSampler, key: jax.Array) -> Found:
+    """Chains from dispersed prior draws, with the profile or the paths that tell modes apart."""
+    density = task.density()
+    initial = dispersed_start(task.prior_draws, task.chains, task.seed, density)
+    with chain_progress(task.chains, sampler.warmup + task.draws, shown=task.progress) as bars:
+        chains = sampler.run(task.points, initial=initial, draws=task.draws, key=key, progress=bars)
+    z = {name: values[:, chains.warmup :] for name, values in chains.z.items()}
+    if landscape.is_scalar(task.problem):
+        (draws,), (prior_draws,) = z.values(), task.prior_draws.values()
+        found = landscape.profile(
+            task.problem, task.points, draws.ravel(), prior_draws.ravel(), task.log_density
+        )
+        return chains, {"profile": found}
+    return chains, {"paths": draw_paths(z, chains.stats["lp"][:, chains.warmup :], density)}
+
+
+def by_quadrature(task: Task, tolerance: float) -> Found:
+    """Independent draws from one or two hyperparameters' posterior, with its integral.
+
+    Raises:
+        InputError: for more than two hyperparameters.
+        SamplingError: where the density has no integral, or is not a number where it counts.
+    """
+    found = quadrature(task.problem, task.density(), task.prior_draws, tolerance, task.progress)
+    draws, lp = found.draws(task.chains * task.draws, np.random.default_rng(task.seed))
+    z = unflatten(draws.reshape(task.chains, task.draws, -1), task.shapes)
+    lp = lp.reshape(task.chains, task.draws)
+    stats = {"lp": lp, "diverging": np.zeros(lp.shape, dtype=bool)}
+    chains = Chains(z, stats, {}, np.zeros((task.chains, 2), dtype=int), 0)
+    groups = {"quadrature": nodes_of(found, tolerance)}
+    if landscape.is_scalar(task.problem):
+        groups["profile"] = _profile_of(found, task.problem)
+    else:
+        groups["paths"] = draw_paths(z, lp, task.density())
+    return chains, groups
+
+
+def by_smc(task: Task, sampler: TemperedSmc, key: jax.Array) -> Found:
+    """Tempered SMC in ``task.chains`` independent repeats, resampled by their normalisers."""
+    count = task.chains * task.draws
+    run_key, draw_key = jax.random.split(key)
+    prior_draws = task.problem.prior_draws(draw_key, count)
+    start = flatten(prior_draws).reshape(task.chains, task.draws, -1)
+    with temperature_bars(task.chains, shown=task.progress) as advance:
+        found = sampler.run(task.points, start, run_key, advance)
+    flat = found.z.reshape(count, -1)
+    log_prior = jax.vmap(task.problem.log_prior)(unflatten(flat, task.shapes))
+    lp = found.log_likelihood + np.asarray(log_prior).reshape(task.chains, task.draws)
+    population = population_of(found, lp)
+    # Systematic resampling between repeats: each counts by its own estimate of the normaliser.
+    share = population["share"].values / task.draws
+    edges = np.cumsum(np.repeat(share, task.draws))
+    rng = np.random.default_rng(task.seed)
+    chosen = np.searchsorted(edges, (np.arange(count) + rng.uniform()) / count * edges[-1])
+    chosen = chosen.clip(max=count - 1).reshape(task.chains, task.draws)
+    z, lp = unflatten(flat[chosen], task.shapes), lp.ravel()[chosen]
+    stats = {"lp": lp, "diverging": np.zeros(lp.shape, dtype=bool)}
+    chains = Chains(z, stats, {}, np.zeros((task.chains, 2), dtype=int), 0)
+    groups = {"smc": population}
+    if landscape.is_scalar(task.problem):
+        (draws,), (prior,) = z.values(), task.prior_draws.values()
+        groups["profile"] = landscape.profile(
+            task.problem, task.points, draws.ravel(), prior.ravel(), task.log_density
+        )
+    else:
+        groups["paths"] = draw_paths(z, lp, task.density())
+    return chains, groups
+
+
+def population_of(found: Population, lp: np.ndarray) -> xr.Dataset:
+    """The repeats as they ended; the log normaliser over all with its standard error."""
+    logs = found.log_normaliser
+    log = float(logsumexp(logs) - np.log(len(logs)))
+    ratio = np.exp(logs - log)
+    error = np.std(ratio, ddof=1) / np.sqrt(len(logs)) if len(logs) > 1 else np.nan
+    return xr.Dataset(
+        {
+            "unconstrained": (("repeat", "particle", "parameter"), found.z),
+            "log_density": (("repeat", "particle"), lp),
+            "log_normaliser": ("repeat", logs),
+            "share": ("repeat", ratio / ratio.sum()),
+            "temperatures": ("repeat", found.temperatures),
+        },
+        attrs={"log_normaliser": log, "log_normaliser_error": float(error)},
+    )
+
+
+def quadrature(
+    problem: Problem,
+    density: LogDensity,
+    prior_draws: Mapping[str, np.ndarray],
+    tolerance: float,
+    progress: bool,
+) -> Quadrature:
+    """The integral over all hyperparameters; see :func:`by_quadrature`."""
+    flat = flatten(prior_draws)
+    count = flat.shape[1]
+    if count not in MOST_EVALUATIONS:
+        raise InputError(
+            f"quadrature is for one or two hyperparameters, and there are {count} here: use "
+            "method='smc'"
+        )
+    shapes = {name: values.shape[1:] for name, values in prior_draws.items()}
+    low, high = np.quantile(flat, PRIOR_RANGE, axis=0)
+    with progress_bar("evaluations", None, shown=progress) as advance:
+        return integrate(
+            lambda points: _tallied(density(unflatten(points, shapes)), advance),
+            low,
+            high,
+            tolerance=tolerance,
+            most=MOST_EVALUATIONS[count],
+        )
+
+
+def _tallied(values: np.ndarray, advance: Callable[[int], None]) -> np.ndarray:
+    advance(len(values))
+    return values
+
+
+def nodes_of(found: Quadrature, tolerance: float) -> xr.Dataset:
+    """The nodes with their weights; the integral and its error as attributes."""
+    return xr.Dataset(
+        {
+            "unconstrained": (("node", "parameter"), found.nodes),
+            "log_density": ("node", found.log_density),
+            "weight": ("node", found.weight),
+        },
+        attrs={
+            "log_normaliser": found.log_normaliser,
+            "log_normaliser_error": found.error,
+            "evaluations": found.evaluations,
+            "tolerance": tolerance,
+        },
+    )
+
+
+def _profile_of(found: Quadrature, problem: Problem) -> xr.Dataset:
+    """The nodes of the first grid, which are evenly spaced, as a profile."""
+    nodes = found.nodes[:, 0]
+    count = round((nodes[-1] - nodes[0]) / found.first_step[0]) + 1
+    grid = np.linspace(nodes[0], nodes[-1], count)
+    nearest = np.searchsorted(0.5 * (nodes[1:] + nodes[:-1]), grid)
+    return landscape.as_profile(problem, nodes[nearest], found.log_density[nearest])
