@@ -46,7 +46,7 @@ def of_integral(method: str, modes: Modes, integral: Integral) -> list[str]:
             else "One repeat has no standard error; run several."
         )
     if len(modes.modes) > 1:
-        sentences.append(f"Multimodal: {len(modes.modes)} modes. {_weights(modes)}")
+        sentences.append(f"Multimodal: {len(modes.modes)} modes. {_masses(modes, chains=False)}.")
     return sentences
 
 
@@ -149,13 +149,7 @@ def of_chains(
 def _weights(modes: Modes) -> str:
     """Which mode holds the mass, as far as is known."""
     if modes.weighed:
-        found = ", ".join(
-            f"mode {number} {_mass(mode)} ({100 * share:.0f} % of the chains)"
-            for number, (mode, share) in enumerate(
-                zip(modes.modes, modes.chain_shares, strict=True), start=1
-            )
-        )
-        return f"Posterior mass: {found}."
+        return f"{_masses(modes, chains=True)}."
     if modes.peaks is None:
         return "How much posterior mass each holds is not known here."
     highest = modes.highest
@@ -169,6 +163,17 @@ def _weights(modes: Modes) -> str:
     return f"By the density itself the two heaviest modes are {nearest:.1f} nats of mass apart."
 
 
+def _masses(modes: Modes, *, chains: bool) -> str:
+    """Every mode's mass, beside its share of the chains' draws."""
+    found = ", ".join(
+        f"mode {number} {_mass(mode)}" + (f" ({100 * share:.0f} % of the chains)" if chains else "")
+        for number, (mode, share) in enumerate(
+            zip(modes.modes, modes.chain_shares, strict=True), start=1
+        )
+    )
+    return f"Posterior mass: {found}"
+
+
 def _mass(mode: Mode) -> str:
     """The mass with its error: ``0.93 +- 0.01``, ``1e-60``."""
     mass, error = mode.mass or 0.0, mode.mass_error or 0.0
@@ -180,15 +185,17 @@ def _mass(mode: Mode) -> str:
 
 def report(diagnosis: Diagnosis) -> str:
     """The diagnosis as text."""
-    overall = diagnosis.convergence
-    lines = [
-        f"{len(overall.chains)} chains, {diagnosis.iterations} draws after warmup",
-        f"  R-hat {overall.rhat:.3f}   ESS bulk {overall.ess_bulk:.0f}, tail {overall.ess_tail:.0f}"
-        f"   divergences after warmup {diagnosis.divergences}"
-        f"   non-finite evaluations {diagnosis.nonfinite[0]} in warmup, "
-        f"{diagnosis.nonfinite[1]} after",
-        "",
-    ]
+    overall, chains = diagnosis.convergence, diagnosis.method == "nuts"
+    lines = [f"{diagnosis.iterations} draws of the posterior by {diagnosis.method}"]
+    if chains:
+        lines = [
+            f"{len(overall.chains)} chains, {diagnosis.iterations} draws after warmup",
+            f"  R-hat {overall.rhat:.3f}   ESS bulk {overall.ess_bulk:.0f}, "
+            f"tail {overall.ess_tail:.0f}   divergences after warmup {diagnosis.divergences}   "
+            f"non-finite evaluations {diagnosis.nonfinite[0]} in warmup, "
+            f"{diagnosis.nonfinite[1]} after",
+        ]
+    lines.append("")
     for number, (mode, inside) in enumerate(
         zip(diagnosis.modes.modes, diagnosis.per_mode, strict=True), start=1
     ):
@@ -201,14 +208,14 @@ def report(diagnosis: Diagnosis) -> str:
             if mode.height == 0
             else f"  {-mode.height:.0f} nats below the highest{barrier}"
         )
-        stuck = f"; stuck: {_chains(mode.stuck)}" if mode.stuck else ""
-        lines.append(f"  {_chains(mode.chains)}{stuck}")
+        if chains:
+            stuck = f"; stuck: {_chains(mode.stuck)}" if mode.stuck else ""
+            lines.append(f"  {_chains(mode.chains)}{stuck}")
         if mode.mass is not None:
-            lines.append(
-                f"  posterior mass {_mass(mode)}, by chain count "
-                f"{diagnosis.modes.chain_shares[number - 1]:.2f}"
-            )
-        if inside is not None:
+            share = diagnosis.modes.chain_shares[number - 1]
+            by_count = f", by chain count {share:.2f}" if chains else ""
+            lines.append(f"  posterior mass {_mass(mode)}{by_count}")
+        if chains and inside is not None:
             rhat = "R-hat needs two chains" if np.isnan(inside.rhat) else f"R-hat {inside.rhat:.3f}"
             lines.append(
                 f"  within the mode: {rhat}, ESS bulk {inside.ess_bulk:.0f}, "
