@@ -48,7 +48,7 @@ def bridge(
     p = z.shape[2]
     fitted, used, lp = z[:, :half].reshape(-1, p), z[:, half:], lp[:, half:]
     covariance = WIDER**2 * np.atleast_2d(np.cov(fitted, rowvar=False))
-    proposal = multivariate_normal(fitted.mean(axis=0), covariance, allow_singular=True)
+    proposal = multivariate_normal(fitted.mean(axis=0), covariance)
     count = used.shape[0] * used.shape[1]
     proposed = np.asarray(proposal.rvs(count, random_state=rng)).reshape(count, p)
     # Log ratios of the density to the Gaussian, at draws of either.

@@ -24,6 +24,8 @@ FIRST_CELLS = 16
 WIDENINGS = 8
 #: Units along a first cell: it can be halved 28 times.
 UNITS = 2**30
+#: A parabola that rises this many nats above the nodes shows that they miss what matters.
+HIDDEN = 1.0
 SIMPSON = np.array([1.0, 4.0, 1.0]) / 6.0
 
 
@@ -89,7 +91,13 @@ class Cells:
         finer = children._integrals(np.tile(top, len(parts))).reshape(len(parts), m)
         with np.errstate(divide="ignore"):
             share = np.log(np.abs(finer.sum(axis=0) - coarse) / len(parts)) + top
-        children = dataclasses.replace(children, log_error=np.tile(share, len(parts)))
+        share = np.tile(share, len(parts))
+        # A ridge between the nodes leaves both integrals at nothing; its flanks give it away.
+        highest = children.log_density.reshape(len(share), -1).max(axis=1)
+        potential = _potential(children.log_density)
+        hidden = potential > highest + HIDDEN
+        share = np.where(hidden, np.maximum(share, potential + children.log_volume), share)
+        children = dataclasses.replace(children, log_error=share)
         kept = np.ones(len(self.size), dtype=bool)
         kept[chosen] = False
         return _joined(self._some(kept), children)
@@ -224,14 +232,24 @@ def _potential(values: np.ndarray) -> np.ndarray:
     """
     d = values.ndim - 1
     highest = values.reshape(len(values), -1).max(axis=1)
-    for axis in range(d):
-        middle: list[int | slice] = [1] * d
-        middle[axis] = slice(None)
-        left, centre, right = values[(slice(None), *middle)].T
-        with np.errstate(invalid="ignore", divide="ignore"):
+    # Lines through the centre: along every axis and diagonal, each in one direction.
+    lines = [line for line in itertools.product((-1, 0, 1), repeat=d) if line > (0,) * d]
+    for line in lines:
+        left, centre, right = (
+            values.reshape(len(values), -1)[:, _node(line, t)] for t in (-1, 0, 1)
+        )
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             curvature = 2.0 * centre - left - right
             at = (right - left) / (2.0 * curvature)
             top = centre + (right - left) ** 2 / (8.0 * curvature)
         inside = np.isfinite(top) & (curvature > 0.0) & (np.abs(at) <= 1.0)
         highest = np.where(inside, np.maximum(highest, top), highest)
     return highest
+
+
+def _node(line: tuple[int, ...], t: int) -> int:
+    """Index among the 3^d nodes of the one ``t`` steps from the centre along ``line``."""
+    index = 0
+    for step in line:
+        index = 3 * index + 1 + t * step
+    return index

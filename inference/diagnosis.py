@@ -70,6 +70,12 @@ class Diagnosis:
         return len(self.modes.modes) > 1
 
     @property
+    def heaviest_mixed(self) -> bool:
+        """Whether chains mixed, by the strict limits, within the mode of the most mass."""
+        inside = self.per_mode[self.modes.highest]
+        return inside is not None and inside.mixed
+
+    @property
     def rhat(self) -> float:
         """Largest R-hat over all chains."""
         return self.convergence.rhat
@@ -88,10 +94,11 @@ class Diagnosis:
             "verdict": self.verdict,
             "method": self.method,
             "multimodal": self.multimodal,
+            "heaviest_mixed": self.heaviest_mixed,
             "log_normaliser": None if self.integral is None else self.integral.log,
             "log_normaliser_error": None if self.integral is None else self.integral.error,
             "mixed": self.convergence.mixed,
-            "accurate": None if self.integral is None else self.integral.reached,
+            "integral_within_tolerance": None if self.integral is None else self.integral.reached,
             "rhat": self.convergence.rhat,
             "ess_bulk": self.convergence.ess_bulk,
             "ess_tail": self.convergence.ess_tail,

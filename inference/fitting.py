@@ -76,7 +76,8 @@ def fit(
             out to as many.
         warmup: warmup iterations per chain, at least 20 (NUTS).
         draws: draws per chain after warmup, at least 4 (NUTS).
-        particles: draws in all, over all repeats (quadrature and SMC).
+        particles: draws in all, dealt out evenly (quadrature and SMC); at least as many for each of
+            the ``chains`` as there are chains.
         tolerance: for the absolute error of the log normaliser (quadrature).
         seed: of every random number.
         progress: show progress bars.
@@ -101,7 +102,9 @@ def fit(
     check_count(warmup, "warmup", 20)
     check_count(draws, "draws", 4)
     if method != "nuts":
-        check_count(particles, "particles", 4 * chains)
+        # ArviZ takes fewer draws than chains for a mistake.
+        check_count(particles, "particles", max(4, chains) * chains)
+    if method == "quadrature":
         check_positive(tolerance, "tolerance")
     check_count(seed, "seed", 0, 2**63 - 1)
     check_memory(*data.shape, matrices=MATRICES)
@@ -138,5 +141,6 @@ def fit(
             "chains": chains,
             "warmup": result.warmup,
             "draws": task.draws,
+            **({} if method == "nuts" else {"particles": particles}),
         }
         return make_run(problem, units, data, result, prior_draws, groups, settings)

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 #: Methods whose draws are from the posterior itself, all modes in proportion.
 INDEPENDENT = ("quadrature", "smc")
 WEIGHTINGS = ("posterior", "chains")
+#: How far a place may be from the nearest draw of its mode, in standard deviations of a chain.
+REACH = 5.0
+#: Least posterior mass of the modes that have usable draws, for these to stand for the posterior.
+COVERED = 0.99
 
 
 class Masses(NamedTuple):
@@ -102,32 +106,42 @@ def draw_weights(run: xr.DataTree, modes: Modes, weighting: str = "posterior") -
             ``"chains"`` weights all draws alike, as BKE Figure 5 (C) does.
 
     Raises:
-        InputError: for another ``weighting``, or where no draw is in a mode that has any mass.
+        InputError: for another ``weighting``, or where the modes that have draws do not hold
+            :data:`COVERED` of the mass.
     """
     if weighting not in WEIGHTINGS:
         raise InputError(f"weights must be one of {WEIGHTINGS}, got {weighting!r}")
     weights = np.ones(modes.of_draws.shape)
     if len(modes.stuck) < len(weights):
         weights[list(modes.stuck)] = 0.0
-    masses = [mode.mass for mode in modes.modes]
-    if weighting == "posterior" and run.attrs["method"] not in INDEPENDENT and None not in masses:
-        for index, mass in enumerate(masses):
-            inside = modes.of_draws == index
-            weights[inside] *= mass / max(1.0, weights[inside].sum())
-        if not weights.any():
+    if weighting == "posterior" and run.attrs["method"] not in INDEPENDENT and modes.weighed:
+        if covered(modes) < COVERED:
             raise InputError(
-                "no chain that is not stuck is in a mode with any posterior mass: run more chains, "
-                "or fit with method='quadrature'"
+                f"the modes that chains visited hold {covered(modes):.2g} of the posterior mass: "
+                "run more chains, fit with method='quadrature' or 'smc', or ask for "
+                "weights='chains', which is no posterior average"
             )
+        for index, mode in enumerate(modes.modes):
+            inside = modes.of_draws == index
+            weights[inside] *= (mode.mass or 0.0) / max(1.0, weights[inside].sum())
     return weights / weights.sum()
 
 
+def covered(modes: Modes) -> float:
+    """Posterior mass of the modes with draws of chains that are not stuck."""
+    return sum(mode.mass or 0.0 for mode in modes.modes if mode.draws)
+
+
 def nearest_mode(run: xr.DataTree, of_draws: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Mode of the draw nearest to each of the unconstrained ``places``, (k, p) to (k,)."""
+    """Mode of the draw nearest to each of the unconstrained ``places``, (k, p) to (k,).
+
+    -1 where no draw is within :data:`REACH`: a mode that no chain visited is not the nearest one's.
+    """
     z = unconstrained_draws(run)
     unit = spread(z)
     tree = cKDTree((z / unit).reshape(-1, z.shape[-1]))
-    return np.asarray(of_draws.ravel()[tree.query(places / unit)[1]])
+    distance, nearest = tree.query(places / unit)
+    return np.where(distance <= REACH, of_draws.ravel()[nearest], -1)
 
 
 def unconstrained_draws(run: xr.DataTree) -> np.ndarray:

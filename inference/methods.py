@@ -23,8 +23,6 @@ from .quadrature import Quadrature, integrate
 if TYPE_CHECKING:
     from .smc import Population, TemperedSmc
 
-#: Quantiles of the prior between which the first grid of the quadrature lies.
-PRIOR_RANGE = (0.002, 0.9995)
 #: Evaluations after which quadrature stops, by the number of hyperparameters.
 MOST_EVALUATIONS = {1: 20_000, 2: 40_000}
 
@@ -159,8 +157,13 @@ def quadrature(
     prior_draws: Mapping[str, np.ndarray],
     tolerance: float,
     progress: bool,
+    draws: np.ndarray | None = None,
 ) -> Quadrature:
-    """The integral over all hyperparameters; see :func:`by_quadrature`."""
+    """The integral over all hyperparameters; see :func:`by_quadrature`.
+
+    It starts from the range of the prior draws, and of ``draws`` (k, p), and goes on outwards until
+    the density is negligible: a mode beyond an empty stretch outside of these is not seen.
+    """
     flat = flatten(prior_draws)
     count = flat.shape[1]
     if count not in MOST_EVALUATIONS:
@@ -169,7 +172,8 @@ def quadrature(
             "method='smc'"
         )
     shapes = {name: values.shape[1:] for name, values in prior_draws.items()}
-    low, high = np.quantile(flat, PRIOR_RANGE, axis=0)
+    seen = flat if draws is None else np.concatenate([flat, draws])
+    low, high = seen.min(axis=0), seen.max(axis=0)
     with progress_bar("evaluations", None, shown=progress) as advance:
         return integrate(
             lambda points: _tallied(density(unflatten(points, shapes)), advance),

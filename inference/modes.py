@@ -73,16 +73,16 @@ class Modes:
         of_chains: index of the mode with most draws of each chain, (chain,).
         peaks: local maxima of the raw density on the profile's grid: mostly cells between zeros,
             not modes. ``None`` with several hyperparameters.
-        crossings: how many times a chain moved from one mode to another. With several
-            hyperparameters every draw counts with the nearest node of its chain, see
-            :mod:`~bke.inference.paths`, so a very short visit is not seen.
+        crossings: how many times a chain moved from one mode to another; ``None`` for draws that
+            are in no order. With several hyperparameters every draw counts with the nearest node
+            of its chain, see :mod:`~bke.inference.paths`, so a very short visit is not seen.
     """
 
     modes: tuple[Mode, ...]
     of_draws: np.ndarray
     of_chains: np.ndarray
     peaks: int | None
-    crossings: int
+    crossings: int | None
 
     @property
     def highest(self) -> int:
@@ -120,6 +120,8 @@ def _numbers(value: np.ndarray) -> str:
 def find_modes(run: xr.DataTree) -> Modes:
     """The modes of a run of :func:`~bke.inference.fit`."""
     modes = _from_profile(run) if "profile" in run.children else _from_paths(run)
+    if run.attrs["method"] in INDEPENDENT:
+        modes = dataclasses.replace(modes, crossings=None)
     masses = mode_masses(run, [mode.interval for mode in modes.modes], modes.of_draws)
     if masses is None:
         return modes

@@ -20,6 +20,7 @@ from numpyro.distributions import biject_to
 from numpyro.infer.util import potential_energy
 
 from .checks import check_noise_variance
+from .errors import InputError
 from .record import (
     describe_kernel,
     describe_measure,
@@ -105,14 +106,21 @@ class Problem:
         }
 
     def prior_draws(self, key: jax.Array, draws: int) -> dict[str, jax.Array]:
-        """Draws from the prior, unconstrained, leading axis ``draws``."""
+        """Draws from the prior, unconstrained, leading axis ``draws``.
+
+        Raises :class:`InputError` for a prior that cannot be drawn from.
+        """
         keys = jax.random.split(key, len(self.sites))
-        return self.unconstrain(
-            {
-                name: prior.sample(key, (draws,))
-                for key, (name, prior) in zip(keys, self.sites.items(), strict=True)
-            }
-        )
+        found = {}
+        for key, (name, prior) in zip(keys, self.sites.items(), strict=True):
+            try:
+                found[name] = prior.sample(key, (draws,))
+            except NotImplementedError:
+                raise InputError(
+                    f"the prior of {name!r} cannot be drawn from, as an improper one cannot: "
+                    f"{type(prior).__name__}"
+                ) from None
+        return self.unconstrain(found)
 
     def kernel_at(self, values: Mapping[str, Any]) -> Kernel:
         """The kernel with its random parameters at ``values`` (model units)."""

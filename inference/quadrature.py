@@ -18,6 +18,8 @@ from .cells import Cells, Grid
 
 #: A round splits the cells with this share of the error, so that rounds are few and batches full.
 SHARE = 0.9
+#: Points that halving a cell adds, by dimension.
+NEW_POINTS = {1: 2, 2: 16}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,7 +120,8 @@ def integrate(
             return _result(cells, grid, error)
         order = np.argsort(-relative)
         largest = np.cumsum(relative[order]) < SHARE * error
-        worst = order[: int(largest.sum()) + 1]
+        room = max(1, (most - len(grid.known)) // NEW_POINTS[len(grid.first_step)])
+        worst = order[: min(int(largest.sum()) + 1, room)]
         cells = cells.split(worst, grid)
 
 

@@ -12,9 +12,11 @@ import numpy as np
 import xarray as xr
 
 from .diagnosis import Diagnosis
-from .masses import draw_weights
+from .machine import computing
+from .masses import COVERED, covered, draw_weights
 from .modes import Modes
-from .run import units_of
+from .problem import unflatten
+from .run import in_data_units, problem_of, units_of
 from .witness import Band, band, weighted_quantiles
 
 QUANTILES = (0.1, 0.5, 0.9)
@@ -45,7 +47,11 @@ def settings(run: xr.DataTree) -> dict[str, Any]:
         "prior": prior,
         **{name: json.loads(attrs[name]) for name in ("noise_variance", "measure")},
         **{name: attrs[name] for name in ("likelihood", "method", "seed")},
-        **{name: attrs[name] for name in ("chains", "warmup", "draws")},
+        **{
+            name: attrs[name]
+            for name in ("chains", "warmup", "draws", "particles")
+            if name in attrs
+        },
         "rows": run["observed_data"].sizes["row"],
         "columns": list(units.columns),
         "scale": dict(zip(units.columns, units.scale.tolist(), strict=True)),
@@ -91,11 +97,30 @@ def posterior_summary(run: xr.DataTree, modes: Modes) -> dict[str, Any]:
             }
         )
     weights = None
-    if modes.weighed or len(modes.modes) == 1:
-        weights = draw_weights(run, modes)
+    if (modes.weighed and covered(modes) >= COVERED) or len(modes.modes) == 1:
+        weights = draw_weights(run, modes, "posterior" if modes.weighed else "chains")
+    overall = None
+    if "quadrature" in run.children:
+        overall = _of_nodes(run)
+    elif weights is not None:
+        overall = _parameters(run, weights)
+    return {"modes": summaries, "overall": overall}
+
+
+def _of_nodes(run: xr.DataTree) -> dict[str, dict[str, float]]:
+    """From the quadrature itself, which does not depend on how well chains mixed."""
+    problem, units = problem_of(run)
+    nodes = run["quadrature"].to_dataset()
+    shapes = {
+        str(name): values.shape[2:] for name, values in run["unconstrained_posterior"].items()
+    }
+    with computing():
+        z = unflatten(nodes["unconstrained"].values[None], shapes)
+        values = in_data_units(problem, units, z)
     return {
-        "modes": summaries,
-        "overall": None if weights is None else _parameters(run, weights),
+        name: _statistics(entries[0], nodes["weight"].values)
+        for variable in values.data_vars.values()
+        for name, entries in _entries(variable)
     }
 
 

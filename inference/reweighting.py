@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 from . import compiled, landscape
 from .bridge import bridge
 from .checks import check_count, check_positive
-from .errors import InputError
+from .errors import InputError, SamplingError
 from .machine import computing
 from .masses import INDEPENDENT, nearest_mode, unconstrained_draws
 from .methods import MOST_EVALUATIONS, nodes_of, quadrature
@@ -21,6 +21,11 @@ from .nuts import CANDIDATES
 from .paths import LogDensity
 from .problem import unflatten
 from .run import problem_of
+
+#: Of each chain, for bridge sampling.
+FEWEST_DRAWS = 8
+#: Draws of a mode to which a Gaussian of p parameters is fitted, over p + 1.
+FEWEST_PER_PARAMETER = 10
 
 
 def reweight(
@@ -63,7 +68,8 @@ def reweight(
             prior_draws = jax.tree.map(
                 np.asarray, problem.prior_draws(jax.random.key(seed), CANDIDATES**2)
             )
-            found = quadrature(problem, density, prior_draws, tolerance, progress)
+            draws = z.reshape(-1, z.shape[-1])
+            found = quadrature(problem, density, prior_draws, tolerance, progress, draws)
             name, group = "quadrature", nodes_of(found, tolerance)
         else:
             name, group = "bridge", _bridges(run, find_modes(run), density, seed)
@@ -84,7 +90,8 @@ def _bridges(run: xr.DataTree, modes: Modes, density: LogDensity, seed: int) -> 
     for index, mode in enumerate(modes.modes):
         chains = list(mode.chains)
         inside = (modes.of_draws[chains] == index).all(axis=0)
-        if not chains or inside.sum() < 8:
+        fitted = len(chains) * (inside.sum() // 2)
+        if inside.sum() < FEWEST_DRAWS or fitted < FEWEST_PER_PARAMETER * (z.shape[-1] + 1):
             raise InputError(
                 f"mode {index + 1} has too few draws for bridge sampling: run more chains, or "
                 "fit with method='smc'"
@@ -96,6 +103,11 @@ def _bridges(run: xr.DataTree, modes: Modes, density: LogDensity, seed: int) -> 
             return np.where(belongs & np.isfinite(values), values, -np.inf)
 
         found = bridge(z[chains][:, inside], within, lp[chains][:, inside], rng)
+        if not np.isfinite([found.log, found.error]).all():
+            raise SamplingError(
+                f"bridge sampling gave no number for mode {index + 1}: run more draws, or fit with "
+                "method='smc'"
+            )
         logs.append(found.log)
         errors.append(found.error)
     log, error = np.array(logs), np.array(errors)

@@ -167,6 +167,8 @@ def save_run(run: xr.DataTree, path: str | os.PathLike[str]) -> None:
 
 def load_run(path: str | os.PathLike[str]) -> xr.DataTree:
     """Read a run that :func:`save_run` wrote; raises :class:`InputError` if it is none."""
+    if os.path.isdir(path):
+        raise InputError(f"{path} is a folder: give the run file in it, such as run.nc")
     if not os.path.isfile(path):
         raise InputError(f"{path}: no such file")
     try:

@@ -60,7 +60,7 @@ class Population(NamedTuple):
 
     z: np.ndarray  # (r, k, p)
     log_likelihood: np.ndarray  # (r, k)
-    log_normaliser: np.ndarray  # (r,)
+    log_normaliser: np.ndarray  # (r,), -inf where all prior draws had density zero
     temperatures: np.ndarray  # (r,), how many there were
 
 
@@ -141,7 +141,7 @@ class TemperedSmc:
             advance: told the temperature of each repeat as it rises to 1.
 
         Raises:
-            SamplingError: where all particles of a repeat have density zero, or the temperature
+            SamplingError: where all particles of all repeats have density zero, or the temperature
                 does not rise.
         """
         points = jnp.asarray(X)
@@ -167,6 +167,12 @@ class TemperedSmc:
                     stop.set()
             results = [future.result() for future in futures]
         particles, log_normaliser, temperatures = zip(*results, strict=True)
+        if np.max(log_normaliser) == -np.inf:
+            raise SamplingError(
+                f"all {z.shape[0] * z.shape[1]} prior draws have density zero or no finite one: "
+                "the prior is far from the data (check the units and the scale), or the data are "
+                "rounded (see dither)"
+            )
         return Population(
             np.stack([np.asarray(found.z) for found in particles]),
             np.stack([np.asarray(found.log_likelihood) for found in particles]),
@@ -184,11 +190,7 @@ class TemperedSmc:
     ) -> tuple[Particle, float, int]:
         particles = Particle(z, self._log_likelihood(z, X))
         if not np.any(np.asarray(particles.log_likelihood) > NONE):
-            raise SamplingError(
-                f"all {len(z)} prior draws have density zero or no finite density: the prior is "
-                "far from the data (check the units and the scale), or the data are rounded (see "
-                "dither)"
-            )
+            return particles, -np.inf, 0  # counts for nothing beside the other repeats
         weights = jnp.full(len(z), 1.0 / len(z))
         now, log_normaliser = 0.0, 0.0
         for count in range(MOST_TEMPERATURES):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .convergence import ESS_PER_CHAIN, RHAT_LIMIT, Convergence
+from .masses import COVERED, covered
 from .modes import Mode, Modes, place
 
 if TYPE_CHECKING:
@@ -30,20 +31,19 @@ def of_integral(method: str, modes: Modes, integral: Integral) -> list[str]:
         error = "a standard error over repeats"
     else:
         how, error = "independent draws by quadrature", "an error"
-    sentences = [
-        f"Every mode by its posterior mass, {how}, with {error} of {integral.error:.2g} in the log "
-        "normaliser."
-    ]
+    if np.isnan(integral.error):
+        error = "no standard error, since there is one repeat, for"
+    else:
+        error = f"{error} of {integral.error:.2g} in"
+    sentences = [f"Every mode by its posterior mass, {how}, with {error} the log normaliser."]
     if not integral.reached:
         sentences.append(
             f"NOT ACCURATE: the tolerance was {integral.tolerance:g}, and the evaluations ran out "
             "first."
         )
-    if np.isnan(integral.error) or (method == "smc" and integral.error > ROUGH):
+    if method == "smc" and integral.error > ROUGH:
         sentences.append(
             "NOT ACCURATE: the repeats do not agree on the normaliser; give more particles."
-            if integral.error > ROUGH
-            else "One repeat has no standard error; run several."
         )
     if len(modes.modes) > 1:
         sentences.append(f"Multimodal: {len(modes.modes)} modes. {_masses(modes, chains=False)}.")
@@ -75,7 +75,7 @@ def of_chains(
             "posterior mass"
             + (
                 ": summaries here are weighted by mass."
-                if modes.weighed
+                if modes.weighed and covered(modes) >= COVERED
                 else ": read every mode by itself, compare their heights, and do not pool."
             )
         )
@@ -99,6 +99,11 @@ def of_chains(
             f"(should be at least {ESS_PER_CHAIN * len(overall.chains)}): run longer warmup and "
             "more draws."
         )
+    if modes.weighed and covered(modes) < COVERED:
+        sentences.append(
+            f"NOT THE POSTERIOR: the modes that chains visited hold {covered(modes):.2g} of its "
+            "mass: run more chains, or fit with method='quadrature' or 'smc'."
+        )
     if modes.stuck:
         which = ", ".join(map(str, modes.stuck))
         sentences.append(
@@ -120,14 +125,16 @@ def of_chains(
             smallest = min(inside.ess_bulk, inside.ess_tail)
             sentences.append(
                 f"Mode {number} is not mixed within itself (R-hat {inside.rhat:.3g}, effective "
-                f"sample size {smallest:.0f}): its summaries are rough."
+                f"sample size {smallest:.0f}): its summaries are rough; quadrature (one or two "
+                "hyperparameters) or SMC does without chains."
             )
     if len(modes.stuck) == len(overall.chains):
         sentences.append("Every chain is stuck, so there is nothing to summarise.")
-    if modes.peaks is None:
+    if modes.peaks is None and not modes.weighed:
         sentences.append(
             "R-hat cannot see a mode that no chain visited, and with several hyperparameters nor "
-            "can anything else here: more chains from the prior are the only check."
+            "can anything else in this run: run more chains from the prior, or check with "
+            "quadrature (two hyperparameters) or SMC."
         )
     if divergences > 0.01 * iterations:
         sentences.append(
@@ -177,8 +184,10 @@ def _masses(modes: Modes, *, chains: bool) -> str:
 def _mass(mode: Mode) -> str:
     """The mass with its error: ``0.93 +- 0.01``, ``1e-60``."""
     mass, error = mode.mass or 0.0, mode.mass_error or 0.0
-    if mass < 1e-3:
+    if mass < 1e-3 or np.isnan(error):
         return f"{mass:.1g}"
+    if error == 0.0:
+        return f"{mass:.3f}"
     decimals = int(np.clip(np.ceil(-np.log10(max(error, 1e-12))), 3, 6))
     return f"{mass:.{decimals}f} +- {error:.1g}"
 
@@ -228,7 +237,8 @@ def report(diagnosis: Diagnosis) -> str:
         )
     if diagnosis.integral is not None:
         lines.append(
-            f"log normaliser {diagnosis.integral.log:.3f} +- {diagnosis.integral.error:.1g}"
+            f"log normaliser {diagnosis.integral.log:.3f}"
+            + ("" if np.isnan(diagnosis.integral.error) else f" +- {diagnosis.integral.error:.1g}")
         )
     lines += ["", diagnosis.verdict]
     return "\n".join(lines)

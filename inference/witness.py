@@ -21,7 +21,8 @@ from numpy.typing import ArrayLike
 from .checks import WITNESS_MATRICES, as_pair, check_count, check_memory
 from .errors import InputError, SamplingError
 from .machine import computing, cores
-from .masses import draw_weights
+from .masses import draw_weights, unconstrained_draws
+from .methods import MOST_EVALUATIONS
 from .modes import find_modes
 from .problem import Problem
 from .progress import progress_bar
@@ -118,7 +119,10 @@ def sample_witness(
         max(len(first), len(second), len(points)), dimension, matrices=WITNESS_MATRICES * cores()
     )
     modes = find_modes(run)
-    if weights == "posterior" and len(modes.modes) > 1 and not modes.weighed:
+    # With one or two hyperparameters quadrature also sees what no chain visited.
+    seen_by_quadrature = unconstrained_draws(run).shape[-1] in MOST_EVALUATIONS
+    several = len(modes.modes) > 1
+    if weights == "posterior" and (several or seen_by_quadrature) and not modes.weighed:
         run = reweight(run, seed=seed, progress=progress)
         modes = find_modes(run)
     of_weights = draw_weights(run, modes, weights)

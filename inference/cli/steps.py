@@ -62,18 +62,25 @@ def weigh_and_save(
     with terminal.step("weigh", "weighing the modes", spinner=False):
         from bke.inference import SamplingError, find_modes, reweight, save_run
 
-        # One mode of many hyperparameters has all the mass; its integral is not worth the wait.
-        if "profile" not in run.children and len(find_modes(run).modes) == 1:
+        from ..masses import draw_weights, unconstrained_draws
+        from ..methods import MOST_EVALUATIONS
+
+        # One mode of many hyperparameters: bridge sampling would give it all the mass.
+        many = unconstrained_draws(run).shape[-1] not in MOST_EVALUATIONS
+        if many and len(find_modes(run).modes) == 1:
             return run, []
+        weighed = run
         try:
             weighed = reweight(run, progress=terminal.progress)
+            draw_weights(weighed, find_modes(weighed))
         except (InputError, SamplingError) as error:
-            notes = [f"The posterior mass of the modes is not known: {error}."]
+            notes = [f"Draws are not weighted by posterior mass: {error}."]
             terminal.notes(notes)
-            return run, notes
-        if path is not None:
+        else:
+            notes = []
+        if path is not None and weighed is not run:
             save_run(weighed, path)
-    return weighed, []
+    return weighed, notes
 
 
 def diagnose_and_print(

@@ -122,12 +122,18 @@ class Terminal:
         if summary["multimodal"]:
             known = summary["log_normaliser"] is not None
             advice = "WEIGHTED BY POSTERIOR MASS" if known else "DO NOT AVERAGE OVER THEM"
+            if known and summary["method"] == "nuts" and not summary["heaviest_mixed"]:
+                advice += ", BUT NOT MIXED WITHIN"
             title = f"MULTIMODAL: {len(summary['modes'])} MODES - {advice}"
             # A warning that --quiet does not silence.
             console = self._errors if self.json else self._findings
             console.print(Panel(Text(verdict), title=Text(title), border_style="bold red"))
         else:
-            good = summary["mixed"] if summary["method"] == "nuts" else summary["accurate"]
+            good = (
+                summary["mixed"]
+                if summary["method"] == "nuts"
+                else summary["integral_within_tolerance"]
+            )
             words = ("mixed", "NOT MIXED") if summary["method"] == "nuts" else ("accurate", "ROUGH")
             style = "green" if good else "bold yellow"
             title = f"one mode, {words[0] if good else words[1]}"

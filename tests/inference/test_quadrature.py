@@ -5,7 +5,7 @@ import pytest
 from bke.inference.errors import SamplingError
 from bke.inference.quadrature import integrate
 from scipy.special import gammaln, logsumexp
-from scipy.stats import kstest, norm
+from scipy.stats import kstest, multivariate_normal, norm
 
 
 def run(log_density, low=(-4.0,), high=(4.0,), tolerance=1e-4, most=20_000):
@@ -84,6 +84,16 @@ def test_two_dimensions_with_a_ridge_and_two_modes():
     assert abs(found.log_normaliser + np.log(2.0)) <= found.error <= 1e-3
     right = found.weight[found.nodes.sum(axis=1) > 0.5].sum()
     assert right == pytest.approx(0.3, abs=1e-3)
+
+
+@pytest.mark.parametrize(("correlation", "width"), [(0.99, 0.2), (0.999, 0.05), (0.9999, 0.2)])
+def test_a_thin_ridge_between_the_nodes_is_not_missed(correlation, width):
+    """Its width is down to a thirtieth of the distance of the first nodes."""
+    covariance = width**2 * np.array([[1.0, correlation], [correlation, 1.0]])
+    target = multivariate_normal([0.3137, -0.771], covariance)
+    found = run(target.logpdf, low=(-6.0, -6.0), high=(2.0, 2.0), tolerance=2e-3, most=30_000)
+    assert abs(found.log_normaliser) <= found.error < 2e-2
+    assert found.evaluations < 31_000
 
 
 @pytest.mark.parametrize("dimension", [1, 2])

@@ -13,7 +13,7 @@ from bke.inference import (
     reweight,
     sample_witness,
 )
-from bke.inference.masses import draw_weights, unconstrained_draws
+from bke.inference.masses import covered, draw_weights, unconstrained_draws
 from bke.inference.reweighting import _bridges
 from bke.inference.run import problem_of
 from bke.models import SquaredExponential, log_marginal_likelihood
@@ -189,12 +189,44 @@ def test_two_hyperparameters_against_a_grid_and_bridge_sampling(seed):
     assert found["log_normaliser"] == pytest.approx(exact, abs=4 * found["log_normaliser_error"])
 
 
+def test_a_run_that_missed_the_heavy_mode_is_not_passed_off_as_the_posterior():
+    """Pairs of near ties: the mass is at a lengthscale of 0.006, and this chain stays at 0.6."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=15)
+    X = np.concatenate([x, x + 0.01 * rng.normal(size=15)])
+    noise = dist.Uniform(0.05, 0.2)
+    short = {"chains": 1, "warmup": 60, "draws": 60, "progress": False}
+    run = fit(X, noise_variance=noise, **short)
+    assert run["posterior"]["lengthscale"].min() > 0.1
+    weighed = reweight(run, tolerance=1e-2, progress=False)
+    assert covered(find_modes(weighed)) < 0.01
+    assert "NOT THE POSTERIOR" in diagnose(weighed).verdict
+    with pytest.raises(InputError, match="run more chains"):
+        sample_witness(run, X[:15], X[15:], progress=False)
+    naive = sample_witness(run, X[:15], X[15:], weights="chains", progress=False)
+    assert np.isfinite(naive["witness"]).all()
+
+
+def test_one_repeat_of_smc_has_no_standard_error_and_says_so():
+    X = np.random.default_rng(0).normal(size=20)
+    report = str(diagnose(fit(X, method="smc", chains=1, particles=200, progress=False)))
+    assert "there is one repeat" in report
+    assert "nan" not in report
+
+
+def test_a_prior_that_cannot_be_drawn_from_is_refused():
+    prior = dist.ImproperUniform(dist.constraints.positive, (), ())
+    for method in ("nuts", "quadrature", "smc"):
+        with pytest.raises(InputError, match="cannot be drawn from"):
+            fit(np.arange(9.0) ** 2, prior=prior, method=method, progress=False)
+
+
 def test_what_quadrature_refuses(data):
     three = np.random.default_rng(0).normal(size=(20, 3))
     prior = dist.Gamma(1.0, 1.0).expand((3,))
     with pytest.raises(InputError, match="one or two hyperparameters, and there are 3 here"):
         fit(three, prior=prior, method="quadrature", progress=False)
-    with pytest.raises(InputError, match="particles must be at least 32, and is 0"):
+    with pytest.raises(InputError, match="particles must be at least 64, and is 0"):
         fit(data, method="quadrature", particles=0, progress=False)
     with pytest.raises(InputError, match="tolerance must be a positive number"):
         fit(data, method="quadrature", tolerance=0.0, progress=False)
