@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 INDEPENDENT = ("quadrature", "smc")
 WEIGHTINGS = ("posterior", "chains")
 #: How far a place may be from the nearest draw of its mode, in standard deviations of a chain.
-REACH = 5.0
+REACH = 10.0
 #: Least posterior mass of the modes that have usable draws, for these to stand for the posterior.
 COVERED = 0.99
 

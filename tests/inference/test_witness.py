@@ -42,8 +42,8 @@ def test_draws_have_the_exact_mean_and_joint_covariance(run, data, noise):
     (false-failure rate about 1e-5)."""
     at = np.array([-2.0, -0.5, 0.0, 1.0, 3.0])
     constant = with_constant_lengthscale(run, 2, 2000)
-    draws = sample_witness(constant, *data, at, noise=noise, seed=1)["witness"].values
-    draws = draws.reshape(-1, 5)
+    witness = sample_witness(constant, *data, at, noise=noise, weights="chains", seed=1)
+    draws = witness["witness"].values.reshape(-1, 5)
     _, units = problem_of(run)
     z = float(run["unconstrained_posterior"]["lengthscale"][0, 0])
     kernel = SquaredExponential(np.exp(z))
