@@ -9,10 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from threading import Event
+from typing import TypeVar
 
 import jax
 from threadpoolctl import threadpool_limits
+
+T = TypeVar("T")
 
 
 def cores() -> int:
@@ -27,3 +32,18 @@ def computing() -> Iterator[None]:
     """64-bit JAX in this thread and one BLAS thread in this process, restored afterwards."""
     with jax.enable_x64(True), threadpool_limits(1, user_api="blas"):
         yield
+
+
+def side_by_side(work: Callable[[int], T], count: int, stop: Event) -> list[T]:
+    """``work`` of 0 to ``count - 1``, as many at once as cores.
+
+    An error or an interruption sets ``stop``, which ``work`` looks at to end the others too.
+    """
+    with ThreadPoolExecutor(min(count, cores())) as pool:
+        futures = [pool.submit(work, index) for index in range(count)]
+        try:
+            wait(futures, return_when=FIRST_EXCEPTION)
+        finally:
+            if not all(future.done() for future in futures):
+                stop.set()
+        return [future.result() for future in futures]

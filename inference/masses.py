@@ -47,14 +47,16 @@ def mode_masses(
             place belongs to the mode of the nearest draw.
         of_draws: mode of every draw, (chain, draw).
     """
+
+    def modes_at(places: np.ndarray) -> np.ndarray:
+        if None in intervals:
+            return nearest_mode(run, of_draws, places)
+        return _interval(places[:, 0], intervals)
+
     if "quadrature" in run.children:
         nodes = run["quadrature"].to_dataset()
         places, weight = nodes["unconstrained"].values, nodes["weight"].values
-        label = (
-            nearest_mode(run, of_draws, places)
-            if None in intervals
-            else _interval(places[:, 0], intervals)
-        )
+        label = modes_at(places)
         mass = np.bincount(label[label >= 0], weight[label >= 0], minlength=len(intervals))
         # An error of the integral changes a share most where all of it is in one mode.
         error = nodes.attrs["log_normaliser_error"] * np.maximum(mass, 1 - mass)
@@ -63,11 +65,7 @@ def mode_masses(
         population = run["smc"].to_dataset()
         places = population["unconstrained"].values
         flat = places.reshape(-1, places.shape[-1])
-        label = (
-            nearest_mode(run, of_draws, flat)
-            if None in intervals
-            else _interval(flat[:, 0], intervals)
-        )
+        label = modes_at(flat)
         inside = label.reshape(places.shape[:2])[..., None] == np.arange(len(intervals))
         return _of_repeats(inside.mean(axis=1), population["share"].values)
     if "bridge" in run.children:
@@ -148,3 +146,9 @@ def unconstrained_draws(run: xr.DataTree) -> np.ndarray:
     """All hyperparameters side by side, (chain, draw, p)."""
     variables = run["unconstrained_posterior"].data_vars
     return flatten({str(name): values.values for name, values in variables.items()}, leading=2)
+
+
+def unconstrained_shapes(run: xr.DataTree) -> dict[str, tuple[int, ...]]:
+    """Shape of every unconstrained site, as :func:`~bke.inference.problem.unflatten` takes it."""
+    variables = run["unconstrained_posterior"].data_vars
+    return {str(name): values.shape[2:] for name, values in variables.items()}

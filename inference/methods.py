@@ -66,18 +66,22 @@ Found = tuple[Chains, dict[str, xr.Dataset]]
 
 def by_nuts(task: Task, sampler: NutsSampler, key: jax.Array) -> Found:
     """Chains from dispersed prior draws, with the profile or the paths that tell modes apart."""
-    density = task.density()
-    initial = dispersed_start(task.prior_draws, task.chains, task.seed, density)
+    initial = dispersed_start(task.prior_draws, task.chains, task.seed, task.density())
     with chain_progress(task.chains, sampler.warmup + task.draws, shown=task.progress) as bars:
         chains = sampler.run(task.points, initial=initial, draws=task.draws, key=key, progress=bars)
     z = {name: values[:, chains.warmup :] for name, values in chains.z.items()}
-    if landscape.is_scalar(task.problem):
-        (draws,), (prior_draws,) = z.values(), task.prior_draws.values()
-        found = landscape.profile(
-            task.problem, task.points, draws.ravel(), prior_draws.ravel(), task.log_density
-        )
-        return chains, {"profile": found}
-    return chains, {"paths": draw_paths(z, chains.stats["lp"][:, chains.warmup :], density)}
+    return chains, _around(task, z, chains.stats["lp"][:, chains.warmup :])
+
+
+def _around(task: Task, z: dict[str, np.ndarray], lp: np.ndarray) -> dict[str, xr.Dataset]:
+    """The density around draws: its profile, or with several hyperparameters paths between them."""
+    if not landscape.is_scalar(task.problem):
+        return {"paths": draw_paths(z, lp, task.density())}
+    (draws,), (prior_draws,) = z.values(), task.prior_draws.values()
+    found = landscape.profile(
+        task.problem, task.points, draws.ravel(), prior_draws.ravel(), task.log_density
+    )
+    return {"profile": found}
 
 
 def by_quadrature(task: Task, tolerance: float) -> Found:
@@ -122,15 +126,7 @@ def by_smc(task: Task, sampler: TemperedSmc, key: jax.Array) -> Found:
     z, lp = unflatten(flat[chosen], task.shapes), lp.ravel()[chosen]
     stats = {"lp": lp, "diverging": np.zeros(lp.shape, dtype=bool)}
     chains = Chains(z, stats, {}, np.zeros((task.chains, 2), dtype=int), 0)
-    groups = {"smc": population}
-    if landscape.is_scalar(task.problem):
-        (draws,), (prior,) = z.values(), task.prior_draws.values()
-        groups["profile"] = landscape.profile(
-            task.problem, task.points, draws.ravel(), prior.ravel(), task.log_density
-        )
-    else:
-        groups["paths"] = draw_paths(z, lp, task.density())
-    return chains, groups
+    return chains, {"smc": population, **_around(task, z, lp)}
 
 
 def population_of(found: Population, lp: np.ndarray) -> xr.Dataset:

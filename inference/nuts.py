@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -19,7 +19,7 @@ import numpy as np
 from numpyro.infer.hmc import hmc
 
 from .errors import SamplingError
-from .machine import cores
+from .machine import side_by_side
 from .problem import Problem
 
 #: Iterations per compiled run: long enough to hide the call, short enough for a live display.
@@ -154,14 +154,7 @@ class NutsSampler:
         with self._running:
             self._tally = _Tally(chains)
             self._compile(keys[0], initial, points)
-            with ThreadPoolExecutor(min(chains, cores())) as pool:
-                futures = [pool.submit(one, chain) for chain in range(chains)]
-                try:
-                    wait(futures, return_when=FIRST_EXCEPTION)
-                finally:  # an error or an interruption ends the other chains too
-                    if not all(future.done() for future in futures):
-                        stop.set()
-                results = [future.result() for future in futures]
+            results = side_by_side(one, chains, stop)
             jax.effects_barrier()
             nonfinite = self._tally.counts
         z, stats = jax.tree.map(lambda *parts: np.stack(parts), *results)

@@ -13,7 +13,7 @@ import xarray as xr
 
 from .diagnosis import Diagnosis
 from .machine import computing
-from .masses import COVERED, covered, draw_weights
+from .masses import COVERED, covered, draw_weights, unconstrained_shapes
 from .modes import Modes
 from .problem import unflatten
 from .run import in_data_units, problem_of, units_of
@@ -111,11 +111,8 @@ def _of_nodes(run: xr.DataTree) -> dict[str, dict[str, float]]:
     """From the quadrature itself, which does not depend on how well chains mixed."""
     problem, units = problem_of(run)
     nodes = run["quadrature"].to_dataset()
-    shapes = {
-        str(name): values.shape[2:] for name, values in run["unconstrained_posterior"].items()
-    }
     with computing():
-        z = unflatten(nodes["unconstrained"].values[None], shapes)
+        z = unflatten(nodes["unconstrained"].values[None], unconstrained_shapes(run))
         values = in_data_units(problem, units, z)
     return {
         name: _statistics(entries[0], nodes["weight"].values)

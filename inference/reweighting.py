@@ -14,7 +14,7 @@ from .bridge import bridge
 from .checks import check_count, check_positive
 from .errors import InputError, SamplingError
 from .machine import computing
-from .masses import INDEPENDENT, nearest_mode, unconstrained_draws
+from .masses import INDEPENDENT, nearest_mode, unconstrained_draws, unconstrained_shapes
 from .methods import MOST_EVALUATIONS, nodes_of, quadrature
 from .modes import Modes, find_modes
 from .nuts import CANDIDATES
@@ -82,9 +82,7 @@ def _bridges(run: xr.DataTree, modes: Modes, density: LogDensity, seed: int) -> 
     """Mass of every mode by bridge sampling; chains that crossed count by their draws in it."""
     z = unconstrained_draws(run)
     lp = run["sample_stats"].to_dataset()["lp"].values
-    shapes = {
-        str(name): values.shape[2:] for name, values in run["unconstrained_posterior"].items()
-    }
+    shapes = unconstrained_shapes(run)
     rng = np.random.default_rng(seed)
     logs, errors = [], []
     for index, mode in enumerate(modes.modes):

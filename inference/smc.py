@@ -13,7 +13,6 @@ the temperature reaches 1, when no particle may be left near it. All repeats the
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from threading import Event
 from typing import Any, NamedTuple
 
@@ -25,7 +24,7 @@ from jax.custom_batching import sequential_vmap
 from jax.scipy.special import logsumexp
 
 from .errors import SamplingError
-from .machine import cores
+from .machine import side_by_side
 from .problem import Problem, unflatten
 
 #: Effective share of the particles after each rise of the temperature.
@@ -158,14 +157,7 @@ class TemperedSmc:
                     lambda temperature: advance(repeat, temperature),
                 )
 
-        with ThreadPoolExecutor(min(len(z), cores())) as pool:
-            futures = [pool.submit(one, repeat) for repeat in range(len(z))]
-            try:
-                wait(futures, return_when=FIRST_EXCEPTION)
-            finally:  # an error or an interruption ends the other repeats too
-                if not all(future.done() for future in futures):
-                    stop.set()
-            results = [future.result() for future in futures]
+        results = side_by_side(one, len(z), stop)
         particles, log_normaliser, temperatures = zip(*results, strict=True)
         if np.max(log_normaliser) == -np.inf:
             raise SamplingError(

@@ -6,9 +6,9 @@ import numpy as np
 import numpyro.distributions as dist
 import pytest
 from bke.inference import SamplingError, diagnose, find_modes, fit
-from bke.inference.masses import mode_masses
+from bke.inference.masses import _of_repeats, mode_masses
 from bke.inference.methods import population_of
-from bke.inference.smc import TemperedSmc
+from bke.inference.smc import Population, TemperedSmc
 
 CENTRES = (-1.0, 1.5)
 SCALES = (0.25, 0.4)
@@ -111,3 +111,16 @@ def test_the_same_seed_gives_the_same_draws():
     first, again, other = (sample(1, 2, 100, seed) for seed in (1, 1, 2))
     np.testing.assert_array_equal(first.z, again.z)
     assert not np.array_equal(first.z, other.z)
+
+
+def test_standard_errors_are_those_of_a_mean_over_repeats():
+    """Normalisers 1, 2, 3 by hand; equal repeats against NumPy's deviation with n - 1."""
+    empty = np.zeros((3, 4, 1))
+    found = Population(empty, empty[..., 0], np.log([1.0, 2.0, 3.0]), np.ones(3))
+    attrs = population_of(found, empty[..., 0]).attrs
+    assert attrs["log_normaliser"] == pytest.approx(np.log(2.0))
+    assert attrs["log_normaliser_error"] == pytest.approx(0.5 / np.sqrt(3.0))
+    fraction = np.array([[0.1, 0.9], [0.4, 0.6], [0.25, 0.75]])
+    masses = _of_repeats(fraction, np.full(3, 1 / 3))
+    np.testing.assert_allclose(masses.mass, [0.25, 0.75])
+    np.testing.assert_allclose(masses.error, fraction.std(axis=0, ddof=1) / np.sqrt(3.0))
