@@ -44,7 +44,8 @@ def main() -> None:
     text = (
         f"{options.particles} particles in 8 repeats; NUTS: 8 chains x (200 + 200). `mass`: of the "
         "longest mode, by quadrature; then the difference from it, for SMC in its own standard "
-        "errors as well. `log Z`: the normaliser likewise. `plain NUTS`: the share of the draws."
+        "errors as well, which are at least one particle. `log Z`: the normaliser likewise. `plain "
+        "NUTS`: the share of the draws. Seconds: of one fit; the first of a size compiles."
         "\n\n" + report.table(rows)
     )
     name = "masses-quick" if options.quick else "masses"
@@ -86,6 +87,7 @@ def compare(family: str, seed: int, options: argparse.Namespace) -> dict[str, An
             "its se": attrs["log_normaliser_error"],
             "SMC mass": found - mass[0],
             "its se ": error,
+            "in se": (found - mass[0]) / error,
             "temperatures": float(run["smc"]["temperatures"].mean()),
             "seconds ": seconds,
         }

@@ -9,10 +9,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .comparing import KernelComparison, KernelScore, compare_kernels
     from .convergence import Convergence
     from .diagnosis import Diagnosis, Integral, diagnose
     from .errors import InputError, SamplingError
     from .fitting import fit
+    from .learning import LearnedKernel, Peak, learn_kernel
     from .modes import Mode, Modes, find_modes
     from .plots import (
         plot_densities,
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from .reweighting import reweight
     from .run import load_run, save_run
     from .samples import normal_laplace, normal_laplace_density
+    from .scikit_learn import gamma, to_sklearn
     from .witness import Band, band, sample_witness
 
 _MODULES = {
@@ -37,14 +40,21 @@ _MODULES = {
     "Diagnosis": "diagnosis",
     "InputError": "errors",
     "Integral": "diagnosis",
+    "KernelComparison": "comparing",
+    "KernelScore": "comparing",
+    "LearnedKernel": "learning",
     "Mode": "modes",
     "Modes": "modes",
+    "Peak": "learning",
     "Sample": "read",
     "SamplingError": "errors",
     "band": "witness",
+    "compare_kernels": "comparing",
     "diagnose": "diagnosis",
     "find_modes": "modes",
     "fit": "fitting",
+    "gamma": "scikit_learn",
+    "learn_kernel": "learning",
     "load_run": "run",
     "normal_laplace": "samples",
     "normal_laplace_density": "samples",
@@ -61,6 +71,7 @@ _MODULES = {
     "reweight": "reweighting",
     "sample_witness": "witness",
     "save_run": "run",
+    "to_sklearn": "scikit_learn",
 }
 
 __all__ = [
@@ -69,14 +80,21 @@ __all__ = [
     "Diagnosis",
     "InputError",
     "Integral",
+    "KernelComparison",
+    "KernelScore",
+    "LearnedKernel",
     "Mode",
     "Modes",
+    "Peak",
     "Sample",
     "SamplingError",
     "band",
+    "compare_kernels",
     "diagnose",
     "find_modes",
     "fit",
+    "gamma",
+    "learn_kernel",
     "load_run",
     "normal_laplace",
     "normal_laplace_density",
@@ -93,6 +111,7 @@ __all__ = [
     "reweight",
     "sample_witness",
     "save_run",
+    "to_sklearn",
 ]
 
 

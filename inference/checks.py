@@ -10,16 +10,20 @@ import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import InputError
 
+if TYPE_CHECKING:
+    from bke.models import SamplingNoise
+
 #: n x n matrices that one thread of the witness holds at once.
 WITNESS_MATRICES = 6
 LARGEST = 1e150  # squares of anything larger overflow
+SHARES = ("pooled", "joint")
 SMALLEST_SPREAD = 1e-150  # and squares of anything smaller underflow to zero
 
 
@@ -124,6 +128,27 @@ def as_pair(P: ArrayLike, Q: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np
     return p, q
 
 
+def as_samples(X: ArrayLike | tuple[ArrayLike, ...], share: str) -> list[NDArray[np.float64]]:
+    """The samples that have a likelihood of their own.
+
+    Args:
+        X: one sample; or a tuple of arrays, several.
+        share: ``"pooled"`` takes the union of several, ``"joint"`` keeps them apart.
+    """
+    if share not in SHARES:
+        raise InputError(f"share must be one of {SHARES}, got {share!r}")
+    several = isinstance(X, tuple) and all(np.ndim(getattr(part, "shape", 0)) for part in X)
+    if not several or not isinstance(X, tuple) or len(X) < 2:
+        if share == "joint":
+            raise InputError("share='joint' needs a tuple of samples, such as fit((P, Q), ...)")
+        return [as_sample(X, "X")]  # type: ignore[arg-type]
+    samples = [as_sample(part, f"X[{index}]") for index, part in enumerate(X)]
+    widths = [sample.shape[1] for sample in samples]
+    if len(set(widths)) > 1:
+        raise InputError(f"the samples have {', '.join(map(str, widths))} columns: not the same")
+    return samples if share == "joint" else [np.concatenate(samples)]
+
+
 def _columns(count: int) -> str:
     return f"{count} column" if count == 1 else f"{count} columns"
 
@@ -158,8 +183,22 @@ def check_positive(value: Any, name: str) -> float:
     return number
 
 
-def check_noise_variance(noise_variance: Any) -> float:
-    """The noise variance sigma^2 of BKE (5), positive and finite, or ``InputError``."""
+def check_noise_variance(noise_variance: Any) -> float | SamplingNoise:
+    """The noise variance sigma^2 of BKE (5), positive and finite, or ``InputError``.
+
+    The names of a sampling covariance are resolved.
+    """
+    from bke.models.noise import SAMPLING, SamplingNoise  # JAX, which --help need not wait for
+
+    if isinstance(noise_variance, SamplingNoise):
+        return noise_variance
+    if isinstance(noise_variance, str):
+        if noise_variance not in SAMPLING:
+            raise InputError(
+                f"noise_variance must be a positive number, {' or '.join(map(repr, SAMPLING))}, "
+                f"got {noise_variance!r}"
+            )
+        return SAMPLING[noise_variance]
     return check_positive(noise_variance, "noise_variance")
 
 

@@ -15,7 +15,7 @@ import jax
 
 from .landscape import BatchLogDensity, batch_log_density
 from .nuts import NutsSampler
-from .problem import Problem
+from .problem import Points, Problem
 from .record import is_ours
 from .units import cancelled_rows
 
@@ -62,6 +62,36 @@ def tempered_smc(problem: Problem, shapes: tuple[tuple[str, tuple[int, ...]], ..
 def log_densities(problem: Problem) -> BatchLogDensity:
     """See :func:`~bke.inference.landscape.batch_log_density`."""
     return batch_log_density(problem)
+
+
+@_keep
+def objectives(problem: Problem, objective: str) -> BatchLogDensity:
+    """What :func:`~bke.inference.learn_kernel` maximises, at a batch of unconstrained points."""
+    one = _objective(problem, objective)
+
+    @jax.jit
+    def evaluate(z: dict[str, jax.Array], X: Points) -> jax.Array:
+        return jax.lax.map(lambda z: one(z, X), z)
+
+    return evaluate
+
+
+@_keep
+def objective_slopes(problem: Problem, objective: str) -> Callable[..., Any]:
+    """Its value and gradient at one unconstrained point."""
+    return jax.jit(jax.value_and_grad(_objective(problem, objective)))
+
+
+def _objective(problem: Problem, objective: str) -> Callable[[Any, Points], jax.Array]:
+    """``"ml"``: log marginal likelihood; ``"map"``: plus the log prior density of the values."""
+
+    def value(z: dict[str, jax.Array], X: Points) -> jax.Array:
+        likelihood = problem.log_density(z, X) - problem.log_prior(z)
+        if objective == "ml":
+            return likelihood
+        return likelihood + problem.log_prior_density(problem.constrain(z))
+
+    return value
 
 
 @_keep

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import xarray as xr
-from bke.models import SquaredExponential
+from bke.models import SamplingNoise, SquaredExponential
 from bke.models.kernels import Kernel
 from bke.models.measures import Measure
 from bke.models.priors import Prior
 from numpy.typing import ArrayLike
 
 from . import compiled
-from .checks import as_sample, check_chains, check_count, check_memory, check_positive
+from .checks import as_samples, check_chains, check_count, check_memory, check_positive
 from .errors import InputError
 from .machine import computing
 from .methods import Task, by_nuts, by_quadrature, by_smc
 from .nuts import CANDIDATES
 from .problem import Problem
 from .run import make_run
-from .units import choose_units, with_dither
+from .units import Units, choose_units, with_dither
 
 METHODS = ("nuts", "quadrature", "smc")
 PRIOR_DRAWS = 2000
@@ -31,14 +33,15 @@ MATRICES = 8
 
 
 def fit(
-    X: ArrayLike,
+    X: ArrayLike | tuple[ArrayLike, ...],
     *,
     kernel: Kernel | type[Kernel] = SquaredExponential,
     method: str = "nuts",
     prior: Prior | None = None,
-    noise_variance: float | dist.Distribution = 0.1,
+    noise_variance: float | str | SamplingNoise | dist.Distribution = 0.1,
     measure: Measure = "unit",
     likelihood: str = "auto",
+    share: str = "pooled",
     scale: str | None = "column",
     dither: str | float | Sequence[float] | None = "auto",
     chains: int = 8,
@@ -59,15 +62,24 @@ def fit(
     independent repeats that give the standard errors.
 
     Args:
-        X: data, shape (n, D) or (n,); for two samples their union (BKE section 5).
+        X: data, shape (n, D) or (n,); or a tuple of samples, see ``share``.
         kernel: a kernel class, or an instance whose lengthscales become random.
         method: ``"nuts"``, ``"quadrature"`` or ``"smc"``.
         prior: NumPyro distribution of the lengthscale (over ``scale``), one of shape (D,) for one
             lengthscale per column, or a dict by site name. Default Gamma(1, 1).
-        noise_variance: sigma^2 of BKE (5), or a prior bounded away from zero.
+        noise_variance: sigma^2 of BKE (5), or a prior bounded away from zero; or the sampling
+            covariance of the empirical embedding (KME-14), ``"clt"`` in full, ``"heteroscedastic"``
+            its diagonal, see :class:`~bke.models.SamplingNoise`.
         measure: of the smoothed kernel: ``"unit"``, ``"lebesgue"`` (over the scaled data) or
-            :class:`~bke.models.Gaussian` with scale and centre in the units of the data.
+            :class:`~bke.models.Gaussian` with scale and centre in the units of the data; a
+            distribution as its scale is a prior, over ``scale`` as that of the lengthscale is.
         likelihood: ``"auto"`` or ``"dense"``.
+        share: of a tuple of samples. ``"pooled"``, as in BKE section 5, takes their union for one
+            sample: permuting the labels changes nothing, which keeps the level of a permutation
+            test, and nothing is assumed but that they might be one. ``"joint"`` gives each
+            its own likelihood and all the same hyperparameters, p(P | l) p(Q | l): what follows
+            from the witness's own model, where the embeddings are independent given l; right
+            when the samples are known to differ, and no basis for a permutation test.
         scale: ``"column"`` divides each column by its standard deviation before the prior applies,
             ``"pooled"`` all columns by one number, ``None`` nothing.
         dither: ``"auto"`` adds uniform noise within the rounding unit where rounded data make the
@@ -97,7 +109,6 @@ def fit(
     """
     if method not in METHODS:
         raise InputError(f"method must be one of {METHODS}, got {method!r}")
-    data = as_sample(X, "X")
     check_chains(chains)
     check_count(warmup, "warmup", 20)
     check_count(draws, "draws", 4)
@@ -106,18 +117,22 @@ def fit(
         check_count(particles, "particles", max(4, chains) * chains)
     if method == "quadrature":
         check_positive(tolerance, "tolerance")
-    check_count(seed, "seed", 0, 2**63 - 1)
-    check_memory(*data.shape, matrices=MATRICES)
-    units = choose_units(data, scale, columns)
-    problem = Problem.checked(
-        kernel, prior, noise_variance, units.measure_to_model(measure), likelihood
-    )
     with computing():
-        problem.kernel.smoothed(problem.measure, data.shape[1])  # refuses before anything is drawn
-        key_prior, key_run = jax.random.split(jax.random.key(seed))
-        size = max(PRIOR_DRAWS, CANDIDATES * chains)
-        prior_draws = jax.tree.map(np.asarray, problem.prior_draws(key_prior, size))
-        units = with_dither(units, data, dither, seed, prior_draws, compiled.cancelled(problem))
+        problem, units, data, prior_draws = prepare(
+            X,
+            kernel=kernel,
+            prior=prior,
+            noise_variance=noise_variance,
+            measure=measure,
+            likelihood=likelihood,
+            share=share,
+            scale=scale,
+            dither=dither,
+            columns=columns,
+            seed=seed,
+            chains=chains,
+        )
+        key_run = jax.random.split(jax.random.key(seed))[1]
         task = Task(
             problem,
             units.points(data),
@@ -137,10 +152,63 @@ def fit(
             result, groups = by_quadrature(task, tolerance)
         settings = {
             "method": method,
+            "share": share,
             "seed": seed,
             "chains": chains,
             "warmup": result.warmup,
             "draws": task.draws,
             **({} if method == "nuts" else {"particles": particles}),
+            **({"tolerance": tolerance} if method == "quadrature" else {}),
         }
         return make_run(problem, units, data, result, prior_draws, groups, settings)
+
+
+class Prepared(NamedTuple):
+    """A problem with its data, checked."""
+
+    problem: Problem
+    units: Units
+    data: np.ndarray  # (n, D), in its own units, all samples
+    prior_draws: dict[str, np.ndarray]  # unconstrained, by site
+
+
+def prepare(
+    X: ArrayLike | tuple[ArrayLike, ...],
+    *,
+    kernel: Kernel | type[Kernel],
+    prior: Prior | None,
+    noise_variance: float | str | SamplingNoise | dist.Distribution,
+    measure: Measure,
+    likelihood: str,
+    share: str,
+    scale: str | None,
+    dither: str | float | Sequence[float] | None,
+    columns: Sequence[str] | None,
+    seed: int,
+    chains: int,
+) -> Prepared:
+    """Check data and arguments of :func:`fit`, find units and dither, draw from the prior."""
+    samples = as_samples(X, share)
+    data = np.concatenate(samples)
+    check_count(seed, "seed", 0, 2**63 - 1)
+    check_memory(max(map(len, samples)), data.shape[1], matrices=MATRICES)
+    sizes = tuple(map(len, samples)) if share == "joint" else ()
+    units = choose_units(data, scale, columns, sizes)
+    problem = Problem.checked(
+        kernel, prior, noise_variance, units.measure_to_model(measure), likelihood
+    )
+    key = jax.random.split(jax.random.key(seed))[0]
+    size = max(PRIOR_DRAWS, CANDIDATES * chains)
+    prior_draws = jax.tree.map(np.asarray, problem.prior_draws(key, size))
+    _check_smoothed(problem, prior_draws, data.shape[1])
+    units = with_dither(units, data, dither, seed, prior_draws, compiled.cancelled(problem))
+    return Prepared(problem, units, data, prior_draws)
+
+
+def _check_smoothed(
+    problem: Problem, prior_draws: Mapping[str, np.ndarray], dimension: int
+) -> None:
+    """Refuse a kernel without an implemented r, which compiled code could not name."""
+    first = {name: jnp.asarray(values[0]) for name, values in prior_draws.items()}
+    values = problem.constrain(first)
+    problem.kernel_at(values).smoothed(problem.measure_at(values), dimension)

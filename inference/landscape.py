@@ -18,7 +18,7 @@ from scipy.ndimage import gaussian_filter1d
 
 from .errors import SamplingError
 from .machine import cores
-from .problem import Problem
+from .problem import Points, Problem
 
 #: Standard deviation of the smoothing, in the unconstrained coordinate (log lengthscale). It
 #: bridges the narrow zeros of the one-dimensional density; a mode is wider.
@@ -30,24 +30,24 @@ FEWEST_GRID_POINTS = 250
 #: Points per compiled call.
 BATCH = 16
 
-BatchLogDensity = Callable[[Any, jax.Array], jax.Array]
+BatchLogDensity = Callable[[Any, Points], jax.Array]
 
 
 def batch_log_density(problem: Problem) -> BatchLogDensity:
     """Compiled log density at :data:`BATCH` unconstrained points, one after the other."""
 
     @jax.jit
-    def evaluate(z: dict[str, jax.Array], X: jax.Array) -> jax.Array:
+    def evaluate(z: dict[str, jax.Array], X: Points) -> jax.Array:
         return jax.lax.map(lambda one: problem.log_density(one, X), z)
 
     return evaluate
 
 
-def log_densities(evaluate: BatchLogDensity, z: Mapping[str, Any], X: np.ndarray) -> np.ndarray:
+def log_densities(evaluate: BatchLogDensity, z: Mapping[str, Any], X: Points) -> np.ndarray:
     """Log density (k,) at k unconstrained points, on all cores, in batches of one shape."""
     arrays = {name: np.asarray(values) for name, values in z.items()}
     total = len(next(iter(arrays.values())))
-    points = jnp.asarray(X)
+    points = jax.tree.map(jnp.asarray, X)
 
     def one(start: int) -> np.ndarray:
         with jax.enable_x64(True):  # the setting belongs to the thread
@@ -84,13 +84,13 @@ def smooth(log_density: np.ndarray, step: float) -> np.ndarray:
 
 
 def profile(
-    problem: Problem, X: np.ndarray, z: np.ndarray, prior_z: np.ndarray, evaluate: BatchLogDensity
+    problem: Problem, X: Points, z: np.ndarray, prior_z: np.ndarray, evaluate: BatchLogDensity
 ) -> xr.Dataset:
     """Log density of the one hyperparameter over its prior range and all draws.
 
     Args:
         problem: with one scalar site.
-        X: (n, D), model units.
+        X: (n, D) or a tuple of such, model units.
         z: every draw, flattened, unconstrained.
         prior_z: draws from the prior, unconstrained.
         evaluate: from :func:`batch_log_density`.
@@ -102,7 +102,8 @@ def profile(
     (name,) = problem.sites
     low = min(np.quantile(prior_z, 0.002), z.min() - 5 * SMOOTHING)
     high = max(np.quantile(prior_z, 0.9995), z.max() + 5 * SMOOTHING)
-    most = max(FEWEST_GRID_POINTS, int(PROFILE_BUDGET / len(X) ** 2))
+    entries = sum(len(x) ** 2 for x in jax.tree.leaves(X))
+    most = max(FEWEST_GRID_POINTS, int(PROFILE_BUDGET / entries))
     points = int(min(most, np.ceil((high - low) / GRID_STEP))) + 1
     grid = np.linspace(low, high, points)
     log_density = log_densities(evaluate, {name: grid}, X)

@@ -67,22 +67,27 @@ def mode_masses(
         flat = places.reshape(-1, places.shape[-1])
         label = modes_at(flat)
         inside = label.reshape(places.shape[:2])[..., None] == np.arange(len(intervals))
-        return _of_repeats(inside.mean(axis=1), population["share"].values)
+        return _of_repeats(inside.mean(axis=1), population["share"].values, places.shape[1])
     if "bridge" in run.children:
         found = run["bridge"].to_dataset()
         return Masses(found["mass"].values, found["mass_error"].values)
     return None
 
 
-def _of_repeats(fraction: np.ndarray, share: np.ndarray) -> Masses:
-    """From the fraction of each repeat in each mode, (repeat, mode), and the repeats' shares."""
+def _of_repeats(fraction: np.ndarray, share: np.ndarray, particles: int) -> Masses:
+    """From the fraction of each repeat's particles in each mode, (repeat, mode), and their shares.
+
+    The error is at least one particle of all: that no particle is in a mode does not show that it
+    holds no mass at all.
+    """
     count = len(share)
     mass = share @ fraction
     if count == 1:
         return Masses(mass, np.full(len(mass), np.nan))
     # A ratio of two means over repeats, of normaliser times fraction and of normaliser.
     deviation = count * share[:, None] * (fraction - mass)
-    return Masses(mass, np.sqrt((deviation**2).sum(axis=0) / (count * (count - 1))))
+    error = np.sqrt((deviation**2).sum(axis=0) / (count * (count - 1)))
+    return Masses(mass, np.maximum(error, 1.0 / (count * particles)))
 
 
 def _interval(places: np.ndarray, intervals: Sequence[tuple[float, float] | None]) -> np.ndarray:

@@ -16,7 +16,7 @@ from . import landscape
 from .errors import InputError
 from .nuts import Chains, NutsSampler, dispersed_start
 from .paths import LogDensity, draw_paths
-from .problem import Problem, flatten, unflatten
+from .problem import Points, Problem, flatten, unflatten
 from .progress import chain_progress, progress_bar, temperature_bars
 from .quadrature import Quadrature, integrate
 
@@ -33,7 +33,7 @@ class Task:
 
     Attributes:
         problem: the problem.
-        points: (n, D), model units.
+        points: (n, D) or a tuple of such, model units.
         prior_draws: unconstrained, by site.
         log_density: compiled, see :func:`~bke.inference.landscape.batch_log_density`.
         chains: how many.
@@ -43,7 +43,7 @@ class Task:
     """
 
     problem: Problem
-    points: np.ndarray
+    points: Points
     prior_draws: Mapping[str, np.ndarray]
     log_density: landscape.BatchLogDensity
     chains: int

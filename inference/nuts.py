@@ -20,7 +20,7 @@ from numpyro.infer.hmc import hmc
 
 from .errors import SamplingError
 from .machine import side_by_side
-from .problem import Problem
+from .problem import Points, Problem
 
 #: Iterations per compiled run: long enough to hide the call, short enough for a live display.
 BLOCK = 20
@@ -68,7 +68,7 @@ class NutsSampler:
         self._tally = _Tally(0)
         self._running = threading.Lock()
 
-        def potential(X: jax.Array, chain: jax.Array, sampling: jax.Array) -> Any:
+        def potential(X: Points, chain: jax.Array, sampling: jax.Array) -> Any:
             def energy(z: dict[str, jax.Array]) -> jax.Array:
                 value = -problem.log_density(z, X)
                 # Only the unusual branch calls back, so the count costs nothing.
@@ -83,7 +83,7 @@ class NutsSampler:
 
         init, step = hmc(potential_fn_gen=potential, algo="NUTS")
 
-        def start(key: jax.Array, z: Any, X: jax.Array, chain: jax.Array) -> Any:
+        def start(key: jax.Array, z: Any, X: Points, chain: jax.Array) -> Any:
             return init(
                 z,
                 warmup,
@@ -95,7 +95,7 @@ class NutsSampler:
                 model_args=(X, chain, jnp.zeros((), int)),
             )
 
-        def advance(state: Any, X: jax.Array, chain: jax.Array, iterations: jax.Array) -> Any:
+        def advance(state: Any, X: Points, chain: jax.Array, iterations: jax.Array) -> Any:
             def body(i: jax.Array, carry: Any) -> Any:
                 state, recorded = carry
                 state = step(state, model_args=(X, chain, (state.i >= warmup).astype(int)))
@@ -117,16 +117,16 @@ class NutsSampler:
 
     def run(
         self,
-        X: np.ndarray,
+        X: Points,
         *,
         initial: dict[str, jax.Array],
         draws: int,
         key: jax.Array,
         progress: Progress | None = None,
     ) -> Chains:
-        """Run one chain from every row of ``initial`` (chain, ...) on (n, D) data."""
+        """Run one chain from every row of ``initial`` (chain, ...) on (n, D) data or a tuple."""
         chains = len(next(iter(initial.values())))
-        points = jnp.asarray(X)
+        points = jax.tree.map(jnp.asarray, X)
         keys = jax.random.split(key, chains)
         stop = threading.Event()
 
@@ -162,7 +162,7 @@ class NutsSampler:
             z, stats, {k: np.asarray(v) for k, v in initial.items()}, nonfinite, self.warmup
         )
 
-    def _compile(self, key: jax.Array, initial: dict[str, jax.Array], X: jax.Array) -> None:
+    def _compile(self, key: jax.Array, initial: dict[str, jax.Array], X: Points) -> None:
         """Both programs at once, before the chains' threads would each do it."""
         z = {name: values[0] for name, values in initial.items()}
         index = jnp.asarray(0)

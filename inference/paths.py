@@ -108,27 +108,12 @@ def draw_paths(z: dict[str, np.ndarray], lp: np.ndarray, log_density: LogDensity
     picks = np.linspace(0, draws - 1, each).round().astype(int)
     nodes = flat[:, picks].reshape(-1, flat.shape[-1])
     height = lp[:, picks]
-    scaled = nodes / spread(flat)
-
-    def lowest(edges: np.ndarray) -> np.ndarray:
-        return _lowest(edges, nodes, scaled, lambda points: log_density(unflatten(points, shapes)))
-
-    edges = _neighbour_edges(scaled)
-    low = lowest(edges)
-    for _ in range(ROUNDS):
-        # Neighbours in the tails may miss the way that leads from top to top.
-        label = groups(height.ravel(), edges, low).label
-        if label.max() == 0:
-            break
-        every = np.arange(len(nodes))
-        tops = np.array(
-            [max(every[label == k], key=height.ravel().__getitem__) for k in range(label.max() + 1)]
-        )
-        between = np.sort(tops[_neighbour_edges(scaled[tops])], axis=1)
-        new = between[~(between[:, None] == edges).all(-1).any(1)]
-        if not len(new):
-            break
-        edges, low = np.concatenate([edges, new]), np.concatenate([low, lowest(new)])
+    edges, low = connect(
+        nodes,
+        height.ravel(),
+        spread(flat),
+        lambda points: log_density(unflatten(points, shapes)),
+    )
     return xr.Dataset(
         {
             "draw": (("chain", "node"), np.tile(picks, (chains, 1))),
@@ -137,6 +122,41 @@ def draw_paths(z: dict[str, np.ndarray], lp: np.ndarray, log_density: LogDensity
             "low": ("edge", low),
         }
     )
+
+
+def connect(
+    nodes: np.ndarray,
+    height: np.ndarray,
+    unit: np.ndarray,
+    log_density: Callable[[np.ndarray], np.ndarray],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Edges (e, 2) that connect all ``nodes`` (k, p), and the lowest log density (e,) on each.
+
+    Args:
+        nodes: places, unconstrained.
+        height: log density there, (k,).
+        unit: of each coordinate, (p,): points on an edge are :data:`EDGE_STEP` of it apart.
+        log_density: of places (k, p).
+    """
+    scaled = nodes / unit
+    edges = _neighbour_edges(scaled)
+    low = _lowest(edges, nodes, scaled, log_density)
+    for _ in range(ROUNDS):
+        # Neighbours in the tails may miss the way that leads from top to top.
+        label = groups(height, edges, low).label
+        if label.max() == 0:
+            break
+        every = np.arange(len(nodes))
+        tops = np.array(
+            [max(every[label == k], key=height.__getitem__) for k in range(label.max() + 1)]
+        )
+        between = np.sort(tops[_neighbour_edges(scaled[tops])], axis=1)
+        new = between[~(between[:, None] == edges).all(-1).any(1)]
+        if not len(new):
+            break
+        more = _lowest(new, nodes, scaled, log_density)
+        edges, low = np.concatenate([edges, new]), np.concatenate([low, more])
+    return edges, low
 
 
 def _neighbour_edges(points: np.ndarray) -> np.ndarray:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
-from bke.models import bke_model
+from bke.models import SamplingNoise, bke_model
 from bke.models.kernels import Kernel
 from bke.models.likelihood import check_likelihood
-from bke.models.measures import Measure, check_measure
+from bke.models.measures import Measure, check_measure, scale_prior, with_scale
 from bke.models.priors import Prior, assign, check_noise_prior, template, with_values
 from numpyro.distributions import biject_to
 from numpyro.infer.util import potential_energy
@@ -24,13 +24,20 @@ from .errors import InputError
 from .record import (
     describe_kernel,
     describe_measure,
+    describe_noise,
     describe_prior,
     restore_kernel,
     restore_measure,
+    restore_noise,
     restore_prior,
 )
 
 Values = Mapping[str, jax.Array]
+#: Data in the model's units, (n, D); or several samples that share the hyperparameters.
+Points: TypeAlias = Any
+
+#: Site of the scale of a Gaussian measure.
+MEASURE_SCALE = "measure_scale"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +46,7 @@ class Problem:
 
     kernel: Kernel
     priors: Mapping[str, dist.Distribution]
-    noise_variance: float | dist.Distribution
+    noise_variance: float | SamplingNoise | dist.Distribution
     measure: Measure
     likelihood: str
 
@@ -48,7 +55,7 @@ class Problem:
         cls,
         kernel: Kernel | type[Kernel],
         prior: Prior | None,
-        noise_variance: float | dist.Distribution,
+        noise_variance: float | str | SamplingNoise | dist.Distribution,
         measure: Measure,
         likelihood: str,
     ) -> Problem:
@@ -56,12 +63,13 @@ class Problem:
         family = template(kernel)
         if isinstance(noise_variance, dist.Distribution):
             check_noise_prior(noise_variance)
+            noise: float | SamplingNoise | dist.Distribution = noise_variance
         else:
-            noise_variance = check_noise_variance(noise_variance)
+            noise = check_noise_variance(noise_variance)
         return cls(
             family,
             assign(prior, family),
-            noise_variance,
+            noise,
             check_measure(measure),
             check_likelihood(likelihood),
         )
@@ -72,9 +80,11 @@ class Problem:
         sites = dict(self.priors)
         if isinstance(self.noise_variance, dist.Distribution):
             sites["noise_variance"] = self.noise_variance
+        if (scale := scale_prior(self.measure)) is not None:
+            sites[MEASURE_SCALE] = scale
         return {name: prior.to_event(len(prior.batch_shape)) for name, prior in sites.items()}
 
-    def log_density(self, z: Values, X: jax.Array) -> jax.Array:
+    def log_density(self, z: Values, X: Points) -> jax.Array:
         """Log posterior density of the unconstrained ``z``, up to the normaliser. Traceable."""
         arguments = {
             "kernel": self.kernel,
@@ -94,6 +104,12 @@ class Problem:
             jacobian = transform.log_abs_det_jacobian(z[name], value)
             total = total + prior.log_prob(value) + jnp.sum(jacobian)
         return total
+
+    def log_prior_density(self, values: Values) -> jax.Array:
+        """Log prior density of the hyperparameters themselves, on their own scale. Traceable."""
+        return jnp.sum(
+            jnp.stack([prior.log_prob(values[name]) for name, prior in self.sites.items()])
+        )
 
     def constrain(self, z: Values) -> dict[str, jax.Array]:
         """Values of the sites at unconstrained ``z``; leading axes are kept."""
@@ -128,15 +144,18 @@ class Problem:
             self.kernel, {name: value for name, value in values.items() if name in self.priors}
         )
 
+    def measure_at(self, values: Mapping[str, Any]) -> Measure:
+        """The measure of the smoothed kernel, its scale from ``values`` if that is random."""
+        if scale_prior(self.measure) is None:
+            return self.measure
+        return with_scale(self.measure, values[MEASURE_SCALE])
+
     def describe(self) -> dict[str, Any]:
         """As plain data, from which :meth:`restore` rebuilds it."""
-        noise = self.noise_variance
         return {
             "kernel": describe_kernel(self.kernel),
             "prior": {name: describe_prior(prior) for name, prior in self.priors.items()},
-            "noise_variance": describe_prior(noise)
-            if isinstance(noise, dist.Distribution)
-            else noise,
+            "noise_variance": describe_noise(self.noise_variance),
             "measure": describe_measure(self.measure),
             "likelihood": self.likelihood,
         }
@@ -144,11 +163,10 @@ class Problem:
     @classmethod
     def restore(cls, record: Mapping[str, Any]) -> Problem:
         """From :meth:`describe`; raises :class:`InputError` where a part cannot be rebuilt."""
-        noise = record["noise_variance"]
         return cls(
             restore_kernel(record["kernel"]),
             {name: restore_prior(prior) for name, prior in record["prior"].items()},
-            restore_prior(noise) if isinstance(noise, dict) else float(noise),
+            restore_noise(record["noise_variance"]),
             restore_measure(record["measure"]),
             record["likelihood"],
         )

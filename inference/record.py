@@ -8,9 +8,10 @@ from typing import Any
 import bke.models as models
 import numpy as np
 import numpyro.distributions as dist
-from bke.models import Gaussian
+from bke.models import Gaussian, SamplingNoise
+from bke.models.distributions import parts
 from bke.models.kernels import Kernel
-from bke.models.measures import Measure
+from bke.models.measures import Measure, scale_prior
 
 from .errors import InputError
 
@@ -77,6 +78,12 @@ def describe_prior(prior: dist.Distribution) -> dict[str, Any]:
             "dimensions": prior.reinterpreted_batch_ndims,
         }
     name = type(prior).__name__
+    if isinstance(prior, dist.MixtureGeneral | dist.MixtureSameFamily):
+        return {
+            "distribution": name,
+            "probabilities": _plain(prior.mixing_distribution.probs),
+            "components": [describe_prior(part) for part in parts(prior)],
+        }
     if isinstance(prior, TRUNCATED):
         bounds = {bound: _plain(getattr(prior, bound)) for bound in prior.arg_constraints}
         return {"distribution": name, "base": describe_prior(prior.base_dist), **bounds}
@@ -97,6 +104,12 @@ def restore_prior(record: dict[str, Any]) -> dist.Distribution:
         raise InputError(f"the prior {name} of this run is not one that bke can rebuild")
     if name == "expand":
         return restore_prior(record["base"]).expand(record["shape"])
+    if "components" in record:
+        mixing = dist.Categorical(np.asarray(record["probabilities"]))
+        components = [restore_prior(part) for part in record["components"]]
+        if name == "MixtureSameFamily":
+            return dist.MixtureSameFamily(mixing, components[0])
+        return dist.MixtureGeneral(mixing, components)
     if name == "to_event":
         return restore_prior(record["base"]).to_event(record["dimensions"])
     parameters = {
@@ -112,15 +125,37 @@ def restore_prior(record: dict[str, Any]) -> dist.Distribution:
         raise InputError(f"the prior {name} of this run cannot be rebuilt: {error}") from None
 
 
+def describe_noise(noise: float | SamplingNoise | dist.Distribution) -> float | dict[str, Any]:
+    """A noise variance, the prior of one, or a sampling covariance."""
+    if isinstance(noise, dist.Distribution):
+        return describe_prior(noise)
+    if isinstance(noise, SamplingNoise):
+        return {"sampling": "full" if noise.full else "diagonal", "nugget": float(noise.nugget)}
+    return noise
+
+
+def restore_noise(record: float | dict[str, Any]) -> float | SamplingNoise | dist.Distribution:
+    """What :func:`describe_noise` described."""
+    if not isinstance(record, dict):
+        return float(record)
+    if "sampling" in record:
+        return SamplingNoise(record["sampling"] == "full", record["nugget"])
+    return restore_prior(record)
+
+
 def describe_measure(measure: Measure) -> str | dict[str, Any]:
     """The name of a measure, or the parameters of the Gaussian one."""
     if isinstance(measure, str):
         return measure
-    return {"scale": _plain(measure.scale), "centre": _plain(measure.centre)}
+    prior = scale_prior(measure)
+    scale = _plain(measure.scale) if prior is None else describe_prior(prior)
+    return {"scale": scale, "centre": _plain(measure.centre)}
 
 
 def restore_measure(record: str | dict[str, Any]) -> Measure:
     """The measure that :func:`describe_measure` described."""
     if isinstance(record, str):
         return record
-    return Gaussian(np.asarray(record["scale"]), np.asarray(record["centre"]))
+    scale = record["scale"]
+    scale = restore_prior(scale) if isinstance(scale, dict) else np.asarray(scale)
+    return Gaussian(scale, np.asarray(record["centre"]))

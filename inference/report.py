@@ -49,7 +49,7 @@ def settings(run: xr.DataTree) -> dict[str, Any]:
         **{name: attrs[name] for name in ("likelihood", "method", "seed")},
         **{
             name: attrs[name]
-            for name in ("chains", "warmup", "draws", "particles")
+            for name in ("share", "chains", "warmup", "draws", "particles", "tolerance")
             if name in attrs
         },
         "rows": run["observed_data"].sizes["row"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.metadata
 import json
@@ -14,7 +15,8 @@ import jax
 import numpy as np
 import xarray as xr
 from arviz_base import dict_to_dataset
-from bke.models.priors import has_components, sites
+from bke.models.kernels import Kernel
+from bke.models.priors import has_components, sites, with_values
 
 from .errors import InputError
 from .nuts import Chains
@@ -44,9 +46,7 @@ def make_run(
         "sample_stats": dict_to_dataset({k: v[:, warmup:] for k, v in chains.stats.items()}),
         "unconstrained_posterior": dict_to_dataset(later),
         "prior": in_data_units(problem, units, prior_values),
-        "observed_data": xr.Dataset(
-            {"X": (("row", "column"), data)}, coords={"column": list(units.columns)}
-        ),
+        "observed_data": _observed(units, data),
         "initial": xr.Dataset(
             {
                 name: (("chain", *_extra_dims(name, values.ndim - 1)), values)
@@ -68,6 +68,13 @@ def make_run(
     run = xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in groups.items()})
     run.attrs.update(attributes(problem, units, data, settings))
     return run
+
+
+def _observed(units: Units, data: np.ndarray) -> xr.Dataset:
+    observed = xr.Dataset({"X": (("row", "column"), data)}, coords={"column": list(units.columns)})
+    if not units.sizes:
+        return observed
+    return observed.assign(sample=("row", np.repeat(np.arange(len(units.sizes)), units.sizes)))
 
 
 def _with_data_units(problem: Problem, units: Units, profile: xr.Dataset) -> xr.Dataset:
@@ -100,6 +107,19 @@ def in_data_units(problem: Problem, units: Units, z: Mapping[str, np.ndarray]) -
         elif len(extra) == leading:
             dims[name] = named
     return dict_to_dataset(converted, dims=dims, coords={"column": list(units.columns)})
+
+
+def kernel_in_data_units(problem: Problem, units: Units, values: Mapping[str, Any]) -> Kernel:
+    """The kernel at ``values`` (model units) as a kernel of the data as they are."""
+    kernel = problem.kernel_at(values)
+    converted = {}
+    for site, (path, field) in sites(kernel).items():
+        part = functools.reduce(getattr, path, kernel)
+        value = getattr(part, field)
+        if value is not None:
+            mixture = has_components(kernel, site) and np.ndim(value) > 0
+            converted[site] = units.to_data(field, np.asarray(value), 0, per_component=mixture)
+    return with_values(kernel, converted)
 
 
 def attributes(
@@ -151,11 +171,13 @@ def units_of(run: xr.DataTree) -> Units:
     attrs = run.attrs if isinstance(run, xr.DataTree) else {}
     if attrs.get("creation_library") != "bke" or "posterior" not in run.children:
         raise InputError("this is not a run of bke.inference.fit: its attributes are missing")
+    observed = run["observed_data"].to_dataset()
     return Units(
         np.atleast_1d(attrs["scale"]).astype(float),
         np.atleast_1d(attrs["dither"]).astype(float),
         int(attrs["dither_seed"]),
-        tuple(str(name) for name in run["observed_data"].to_dataset()["column"].values),
+        tuple(str(name) for name in observed["column"].values),
+        tuple(np.bincount(observed["sample"].values).tolist()) if "sample" in observed else (),
     )
 
 

@@ -25,7 +25,7 @@ from jax.scipy.special import logsumexp
 
 from .errors import SamplingError
 from .machine import side_by_side
-from .problem import Problem, unflatten
+from .problem import Points, Problem, unflatten
 
 #: Effective share of the particles after each rise of the temperature.
 TARGET_ESS = 0.5
@@ -74,7 +74,7 @@ class TemperedSmc:
             return problem.log_prior(unflatten(flat, dict(shapes)))
 
         @sequential_vmap  # one after the other: n x n matrices of all particles would not fit
-        def log_likelihood(flat: jax.Array, X: jax.Array) -> jax.Array:
+        def log_likelihood(flat: jax.Array, X: Points) -> jax.Array:
             value = problem.log_density(unflatten(flat, dict(shapes)), X) - log_prior(flat)
             return jnp.where(value > NONE, value, NONE)  # NaN as well
 
@@ -126,7 +126,7 @@ class TemperedSmc:
 
     def run(
         self,
-        X: np.ndarray,
+        X: Points,
         z: np.ndarray,
         key: jax.Array,
         advance: Callable[[int, float], None] = lambda repeat, temperature: None,
@@ -134,7 +134,7 @@ class TemperedSmc:
         """Take prior draws to the posterior.
 
         Args:
-            X: (n, D), model units.
+            X: (n, D) or a tuple of such, model units.
             z: draws from the prior, (repeat, particle, p), unconstrained.
             key: of every random number.
             advance: told the temperature of each repeat as it rises to 1.
@@ -143,7 +143,7 @@ class TemperedSmc:
             SamplingError: where all particles of all repeats have density zero, or the temperature
                 does not rise.
         """
-        points = jnp.asarray(X)
+        points = jax.tree.map(jnp.asarray, X)
         keys = jax.random.split(key, len(z))
         stop = Event()
 
@@ -176,7 +176,7 @@ class TemperedSmc:
         self,
         key: jax.Array,
         z: jax.Array,
-        X: jax.Array,
+        X: Points,
         stop: Event,
         advance: Callable[[float], None],
     ) -> tuple[Particle, float, int]:

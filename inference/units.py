@@ -9,14 +9,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from bke.models.measures import Gaussian, Measure
+import numpyro.distributions as dist
+from bke.models.measures import Gaussian, Measure, scale_prior
 from bke.models.rows import map_rows
 from bke.models.volume import pushforward
 
 from .errors import InputError
-from .problem import Problem
+from .problem import MEASURE_SCALE, Points, Problem
 from .rounding import dithered, rounding_unit
 
+#: Parameters that are lengths in the space of the data.
+LENGTHS = ("lengthscale", MEASURE_SCALE)
 SCALES = ("column", "pooled", None)
 #: Below this, |sum of terms| / sum of |terms| is rounding error: the derivative is exactly zero.
 CANCELLED = 1e-12
@@ -31,30 +34,40 @@ class Units:
     dither: np.ndarray  # (D,), rounding units of the data; 0 where a column is left alone
     dither_seed: int
     columns: tuple[str, ...]
+    sizes: tuple[int, ...] = ()  # rows of the samples that have a likelihood each; (): all one
 
-    def points(self, data: np.ndarray) -> np.ndarray:
-        """(n, D) ``data`` in the model's units, with the recorded dither."""
+    def points(self, data: np.ndarray) -> Points:
+        """(n, D) ``data`` in the model's units, with the recorded dither; split into samples."""
         if self.dither.any():
             data = dithered(data, list(self.dither), self.dither_seed)
-        return data / self.scale
+        return self.split(data / self.scale)
+
+    def split(self, data: np.ndarray) -> Points:
+        """``data`` as it is, or as a tuple of the samples that follow each other in it."""
+        if not self.sizes:
+            return data
+        return tuple(np.split(data, np.cumsum(self.sizes)[:-1]))
 
     def to_model(self, data: np.ndarray) -> np.ndarray:
         """(n, D) points in the model's units, without dither."""
         return data / self.scale
 
     def measure_to_model(self, measure: Measure) -> Measure:
-        """A Gaussian measure given in the units of the data, in the model's."""
+        """A Gaussian measure given in the units of the data, in the model's; a prior stays."""
         if not isinstance(measure, Gaussian):
             return measure
         for name in ("scale", "centre"):
-            if np.shape(getattr(measure, name)) not in ((), (1,), self.scale.shape):
+            value = getattr(measure, name)
+            shape = value.shape() if isinstance(value, dist.Distribution) else np.shape(value)
+            if shape not in ((), (1,), self.scale.shape):
                 raise InputError(
                     f"Gaussian measure: {name} must be a number or one per column "
-                    f"({len(self.scale)}), got shape {np.shape(getattr(measure, name))}"
+                    f"({len(self.scale)}), got shape {shape}"
                 )
-        return Gaussian(
-            np.asarray(measure.scale) / self.scale, np.asarray(measure.centre) / self.scale
-        )
+        centre = np.asarray(measure.centre) / self.scale
+        if (prior := scale_prior(measure)) is not None:
+            return Gaussian(prior, centre)  # over the unit, as that of a lengthscale is
+        return Gaussian(np.asarray(measure.scale) / self.scale, centre)
 
     def to_data(
         self, field: str, values: np.ndarray, sample_axes: int, *, per_component: bool = False
@@ -64,20 +77,20 @@ class Units:
         A lengthscale shared by columns of different scale becomes one per column.
 
         Args:
-            field: name of the parameter, ``"lengthscale"``, ``"frequency"`` or ``"covariance"``;
-                others have no unit.
+            field: name of the parameter, ``"lengthscale"``, ``"measure_scale"``, ``"frequency"`` or
+                ``"covariance"``; others have no unit.
             values: in the model's units.
             sample_axes: how many leading axes run over draws.
             per_component: whether the next axis runs over the components of a mixture kernel.
         """
-        if field not in ("lengthscale", "frequency", "covariance"):
+        if field not in (*LENGTHS, "frequency", "covariance"):
             return values
         if field == "covariance":
             squares = np.outer(self.scale, self.scale)
             if values.ndim == sample_axes:  # a number stands for that number times the identity
                 return values[..., None, None] * np.diag(np.diag(squares))
             return values * squares
-        factor = self.scale if field == "lengthscale" else 1.0 / self.scale
+        factor = self.scale if field in LENGTHS else 1.0 / self.scale
         if np.all(factor == factor[0]):
             return values * factor[0]
         if values.ndim == sample_axes + per_component + 1:
@@ -101,13 +114,14 @@ def choose_units(
     data: np.ndarray,
     scale: str | None,
     columns: Sequence[str] | None,
+    sizes: tuple[int, ...] = (),
 ) -> Units:
     """Units for ``data``, not dithered yet."""
     dimension = data.shape[1]
     names = tuple(columns) if columns is not None else default_columns(dimension)
     if len(names) != dimension:
         raise InputError(f"columns has {len(names)} names, but the data have {dimension} columns")
-    return Units(choose_scale(data, scale), np.zeros(dimension), 0, names)
+    return Units(choose_scale(data, scale), np.zeros(dimension), 0, names, sizes)
 
 
 def default_columns(dimension: int) -> tuple[str, ...]:
@@ -129,7 +143,10 @@ def with_dither(
         InputError: where the density is zero and ``dither`` is ``None`` or finds no rounding unit.
     """
     some = {name: jnp.asarray(z[:DETECTION_DRAWS]) for name, z in prior_draws.items()}
-    zero_rows = np.flatnonzero(np.asarray(cancelled(some, jnp.asarray(units.to_model(data)))))
+    samples = units.split(units.to_model(data))
+    each = samples if units.sizes else (samples,)
+    cancellations = [cancelled(some, jnp.asarray(x)) for x in each]
+    zero_rows = np.flatnonzero(np.concatenate([np.asarray(rows) for rows in cancellations]))
     explicit = dither is not None and not isinstance(dither, (str, bool))
     if isinstance(dither, bool) or (isinstance(dither, str) and dither != "auto"):
         raise InputError(f"dither must be 'auto', None or rounding units, got {dither!r}")

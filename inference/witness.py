@@ -85,7 +85,7 @@ def sample_witness(
     two samples separately (:func:`~bke.models.embedding_posterior`).
 
     Args:
-        run: from :func:`~bke.inference.fit` on the union of the samples.
+        run: from :func:`~bke.inference.fit` on the samples, pooled or joint.
         P: first sample, shape (n, D) or (n,), in the units of the data.
         Q: second sample, shape (m, D) or (m,).
         at: points of evaluation, shape (k, D) or (k,); by default a line, a mesh or the data
@@ -225,10 +225,10 @@ def _compiled(description: str, noise: Any) -> Callable[..., jax.Array]:
     def draws(keys: jax.Array, z: Any, P: jax.Array, Q: jax.Array, at: jax.Array) -> jax.Array:
         def one(key_and_z: Any) -> jax.Array:
             key, z = key_and_z
-            kernel = problem.kernel_at(problem.constrain(z))
+            values = problem.constrain(z)
+            kernel, measure = problem.kernel_at(values), problem.measure_at(values)
             posterior_P, posterior_Q = (
-                embedding_posterior(X, kernel, at, noise=noise, measure=problem.measure)
-                for X in (P, Q)
+                embedding_posterior(X, kernel, at, noise=noise, measure=measure) for X in (P, Q)
             )
             mean = posterior_P.mean - posterior_Q.mean
             return mean + gaussian_draw(key, posterior_P.covariance + posterior_Q.covariance)

@@ -11,11 +11,13 @@ from .kernels import __all__ as _kernels
 from .likelihood import log_marginal_likelihood
 from .measures import Gaussian
 from .model import bke_model
+from .noise import SamplingNoise
 from .volume import log_volume
 
 __all__ = [
     "EmbeddingPosterior",
     "Gaussian",
+    "SamplingNoise",
     "bke_model",
     "embedding_posterior",
     "empirical_embedding",

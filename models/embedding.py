@@ -12,11 +12,8 @@ from jax.typing import ArrayLike
 
 from .kernels.base import Kernel, as_points, check_positive
 from .measures import Measure, check_measure
+from .noise import NUGGET, sampling_covariance
 from .precision import double_precision
-
-#: Added to the diagonal of R + C/n, which is numerically singular. Between 1e-10 and 1e-6 it hardly
-#: moves the coverage of the bands; 1e-4 widens the tails.
-NUGGET = 1e-8
 
 
 class EmbeddingPosterior(NamedTuple):
@@ -30,18 +27,6 @@ class EmbeddingPosterior(NamedTuple):
 def empirical_embedding(X: ArrayLike, kernel: Kernel, at: ArrayLike) -> jax.Array:
     """mu_hat(t) = (1/n) sum_j k(x_j, t), BKE (2), shape (m,) for ``at`` of shape (m, D) or (m,)."""
     return jnp.mean(kernel.matrix(as_points(at, "at"), as_points(X)), axis=1)
-
-
-def sampling_covariance(points: jax.Array, kernel: Kernel) -> jax.Array:
-    """Covariance (n, n) of mu_hat at the (n, D) ``points``, C/n by the central limit theorem.
-
-    C(x, y) = Cov[k(X, x), k(X, y)] (KME-14), estimated without bias from the same points. In full:
-    its diagonal alone gives bands that cover far too little.
-    """
-    n = len(points)
-    features = kernel.matrix(points, points)  # row j: k(x_j, .)
-    centred = features - jnp.mean(features, axis=0)
-    return centred.T @ centred / ((n - 1) * n)
 
 
 @double_precision
@@ -61,8 +46,9 @@ def embedding_posterior(
         X: data, shape (n, D) or (n,).
         kernel: the kernel; its parameters may be traced.
         at: points of evaluation, shape (m, D) or (m,), in the units of the data.
-        noise: ``"clt"``, the full sampling covariance C/n (see :func:`sampling_covariance`) plus a
-            nugget of 1e-8, so that bands mean what they say; or a number, the sigma^2 of the paper.
+        noise: ``"clt"``, the full sampling covariance C/n (see
+            :func:`~bke.models.noise.sampling_covariance`) plus a nugget of 1e-8, so that bands mean
+            what they say; or a number, the sigma^2 of the paper.
         measure: ``"unit"``, ``"lebesgue"`` or :class:`~bke.models.Gaussian`.
 
     Raises:

@@ -22,8 +22,16 @@ from jax.typing import ArrayLike
 from . import gaussian_term
 from .gaussian_term import GaussianTerm
 from .jacobian import value_and_jacobian
-from .kernels.base import Covariance, Kernel, as_points, check_positive
+from .kernels.base import Covariance, Kernel, as_points
 from .measures import Gaussian, Measure, check_measure
+from .noise import (
+    Noise,
+    SamplingNoise,
+    centred_gram,
+    check_noise,
+    gram_sensitivity,
+    sampling_covariance,
+)
 from .pivoted_cholesky import PivotedCholesky, interpolation
 from .precision import concrete, double_precision, tracing
 from .rows import map_rows
@@ -53,6 +61,7 @@ class _Options(NamedTuple):
 
     measure: str | None  # None: the Gaussian one in _Shape
     likelihood: str
+    sampling: str | None = None  # "full" or "diagonal": C/n besides noise_variance I
 
 
 def check_likelihood(likelihood: str) -> str:
@@ -62,26 +71,21 @@ def check_likelihood(likelihood: str) -> str:
     return likelihood
 
 
-def check_noise(noise_variance: Any) -> None:
-    """Raise ``ValueError`` unless a concrete ``noise_variance`` is one positive number."""
-    value = concrete(noise_variance)
-    if isinstance(value, jax.core.Tracer):
-        return
-    if isinstance(value, (bool, str)) or value is None or np.ndim(value) != 0:
-        raise ValueError(f"noise_variance must be a positive number, got {noise_variance!r}")
-    check_positive(value, "noise_variance")
-
-
 def log_likelihood_terms(
     points: jax.Array,
     kernel: Kernel,
-    noise_variance: Any = 0.1,
+    noise_variance: Noise = 0.1,
     measure: Measure = "unit",
     likelihood: str = "auto",
 ) -> LogLikelihoodTerms:
     """Log N(mu_hat; 0, R + sigma^2 I) and sum_i log gamma(x_i) for (n, D) ``points``."""
     finite_measure = None if isinstance(measure, str) else measure
-    options = _Options(measure if isinstance(measure, str) else None, likelihood)
+    sampling = None
+    noise_variance = check_noise(noise_variance)
+    if isinstance(noise_variance, SamplingNoise):
+        sampling = "full" if noise_variance.full else "diagonal"
+        noise_variance = noise_variance.nugget
+    options = _Options(measure if isinstance(measure, str) else None, likelihood, sampling)
     noise_variance = jnp.asarray(noise_variance, points.dtype)
     shape = jax.tree.map(
         lambda leaf: jnp.asarray(leaf, points.dtype), _Shape(kernel, finite_measure)
@@ -94,8 +98,12 @@ def _smoothed(shape: _Shape, dimension: int, options: _Options) -> Covariance:
     return shape.kernel.smoothed(measure, dimension)
 
 
-def _gram(points: jax.Array, shape: _Shape, options: _Options) -> jax.Array:
-    return _smoothed(shape, points.shape[1], options).matrix(points, points)
+def _covariance(points: jax.Array, shape: _Shape, options: _Options) -> jax.Array:
+    """R, and C/n if asked for: the covariance of mu_hat but for what is on the diagonal."""
+    R = _smoothed(shape, points.shape[1], options).matrix(points, points)
+    if options.sampling is None:
+        return R
+    return R + sampling_covariance(points, shape.kernel, options.sampling == "full")
 
 
 def _pushforward(points: jax.Array, kernel: Kernel) -> tuple[jax.Array, jax.Array]:
@@ -114,14 +122,15 @@ def _with_low_rank(
 ) -> T:
     """``low_rank`` of a factor of R where there is a good one, else ``dense`` of R itself."""
 
-    def from_gram() -> T:
-        return dense(_gram(points, shape, options))
+    def from_matrix() -> T:
+        return dense(_covariance(points, shape, options))
 
-    if options.likelihood == "dense" or len(points) < gaussian_term.SMALLEST_LOW_RANK_SIZE:
-        return from_gram()
+    small = len(points) < gaussian_term.SMALLEST_LOW_RANK_SIZE
+    if small or options.likelihood == "dense" or options.sampling is not None:
+        return from_matrix()
     smoothed = _smoothed(shape, points.shape[1], options)
     factor, accepted = gaussian_term.low_rank_factor(points, smoothed, noise_variance)
-    return cast(T, jax.lax.cond(accepted, lambda: low_rank(factor), from_gram))
+    return cast(T, jax.lax.cond(accepted, lambda: low_rank(factor), from_matrix))
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(3,))
@@ -182,6 +191,14 @@ def _terms_and_slopes(
 
         return value_and_jacobian(contracted, theta)[1][0]
 
+    def gram_slopes(i: jax.Array, sensitivity: jax.Array) -> jax.Array:
+        """Likewise for row i of the Gram matrix."""
+
+        def contracted(theta: jax.Array) -> jax.Array:
+            return unravel(theta).kernel.matrix(points[i][None], points) @ sensitivity
+
+        return value_and_jacobian(contracted, theta)[1][0]
+
     rows, row_slopes = map_rows(
         lambda i: value_and_jacobian(lambda theta: pushforward_row(theta, i), theta), indices, n
     )
@@ -202,6 +219,10 @@ def _terms_and_slopes(
     def dense(R: jax.Array) -> tuple[GaussianTerm, jax.Array, jax.Array]:
         term, sensitivity = gaussian_term.dense_with_sensitivity(embedding, R, noise_variance)
         slopes = map_rows(lambda i: smoothed_slopes(i, sensitivity[i]), indices, n)
+        if options.sampling is not None:
+            centred = centred_gram(points, shape.kernel)
+            of_gram = gram_sensitivity(centred, sensitivity, options.sampling == "full")
+            slopes = slopes + map_rows(lambda i: gram_slopes(i, of_gram[i]), indices, n)
         return term, jnp.sum(slopes, axis=0), jnp.trace(sensitivity)
 
     (value, weights), slopes, noise_slope = _with_low_rank(
@@ -225,7 +246,7 @@ def _along_points(
     (embedding, _), (embedding_dot, log_volume_dot) = jax.jvp(
         lambda points: _pushforward(points, shape.kernel), (points,), (points_dot,)
     )
-    R, R_dot = jax.jvp(lambda points: _gram(points, shape, options), (points,), (points_dot,))
+    R, R_dot = jax.jvp(lambda points: _covariance(points, shape, options), (points,), (points_dot,))
     term, sensitivity = gaussian_term.dense_with_sensitivity(embedding, R, noise_variance)
     gaussian = jnp.vdot(sensitivity, R_dot) - term.weights @ embedding_dot
     return LogLikelihoodTerms(gaussian, jnp.sum(log_volume_dot))
@@ -250,7 +271,7 @@ def log_marginal_likelihood(
     X: ArrayLike,
     kernel: Kernel,
     *,
-    noise_variance: Any = 0.1,
+    noise_variance: Noise = 0.1,
     measure: Measure = "unit",
     likelihood: str = "auto",
 ) -> jax.Array:
@@ -264,10 +285,11 @@ def log_marginal_likelihood(
         X: data, shape (n, D) or (n,).
         kernel: a kernel; its parameters may be traced (jit, grad, vmap).
         noise_variance: sigma^2 of BKE (5), a positive number. It cannot be learned freely: the
-            value grows without bound as it goes to 0.
+            value grows without bound as it goes to 0. Or ``"clt"``, ``"heteroscedastic"``, the
+            sampling covariance of mu_hat, see :class:`~bke.models.SamplingNoise`.
         measure: ``"unit"``, ``"lebesgue"`` or :class:`~bke.models.Gaussian`.
         likelihood: ``"auto"`` (low-rank factor of R where it is exact to 1e-11, dense otherwise) or
-            ``"dense"``.
+            ``"dense"``, which a sampling covariance always takes.
 
     Returns:
         A scalar: NumPy float64 when called eagerly. ``-inf`` where a gamma(x_i) is exactly zero.
@@ -279,7 +301,7 @@ def log_marginal_likelihood(
             a transformation the value is NaN there.
         RuntimeError: inside a JAX transformation with ``jax_enable_x64`` off.
     """
-    check_noise(noise_variance)
+    noise_variance = check_noise(noise_variance)
     check_measure(measure)
     check_likelihood(likelihood)
     points = as_points(X)

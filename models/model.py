@@ -11,34 +11,39 @@ from jax.typing import ArrayLike
 
 from .kernels import SquaredExponential
 from .kernels.base import Kernel, as_points
-from .likelihood import check_likelihood, check_noise, log_likelihood_terms
-from .measures import Measure, check_measure
+from .likelihood import LogLikelihoodTerms, check_likelihood, log_likelihood_terms
+from .measures import Measure, check_measure, scale_prior, with_scale
+from .noise import Noise, check_noise
 from .precision import require_double
 from .priors import Prior, assign, check_noise_prior, template, with_values
 
 
 def bke_model(
-    X: ArrayLike,
+    X: ArrayLike | tuple[ArrayLike, ...],
     kernel: Kernel | type[Kernel] = SquaredExponential,
     prior: Prior | None = None,
-    noise_variance: float | dist.Distribution = 0.1,
+    noise_variance: Noise | dist.Distribution = 0.1,
     measure: Measure = "unit",
     likelihood: str = "auto",
 ) -> None:
     """p(lengthscale) p(X | lengthscale), BKE section 4: hand it to MCMC, SVI or Predictive.
 
     Sites: ``lengthscale`` (``lengthscale_0``, ... where a kernel has several) or whatever ``prior``
-    names; ``noise_variance`` if that has a prior; the factors ``gaussian`` and ``volume``, the two
-    terms of BKE (13), also recorded as the deterministic sites ``log_gaussian``, ``log_volume``.
+    names; ``noise_variance`` and ``measure_scale`` if these have a prior; the factors ``gaussian``
+    and ``volume``, the two terms of BKE (13), also recorded as the deterministic sites
+    ``log_gaussian``, ``log_volume``.
 
     Args:
-        X: data, shape (n, D) or (n,). No unit is removed here: the prior is on the lengthscale in
-            the units of ``X`` (:func:`bke.inference.fit` can rescale).
+        X: data, shape (n, D) or (n,), or a tuple of samples that share the hyperparameters: then
+            the likelihood is the product of theirs. No unit is removed here: the prior is on the
+            lengthscale in the units of ``X`` (:func:`bke.inference.fit` can rescale).
         kernel: a kernel class or an instance, the template whose lengthscales become random.
         prior: a NumPyro distribution for every lengthscale, or a dict of them by site name. A
             distribution of shape (D,) gives one lengthscale per column (ARD). Default Gamma(1, 1).
-        noise_variance: sigma^2 of BKE (5), a number; or a prior bounded away from zero.
-        measure: ``"unit"``, ``"lebesgue"`` or :class:`~bke.models.Gaussian`.
+        noise_variance: sigma^2 of BKE (5), a number; or a prior bounded away from zero; or
+            ``"clt"``, ``"heteroscedastic"``, see :class:`~bke.models.SamplingNoise`.
+        measure: ``"unit"``, ``"lebesgue"`` or :class:`~bke.models.Gaussian`, whose scale may be a
+            prior.
         likelihood: ``"auto"`` or ``"dense"``, see :func:`~bke.models.log_marginal_likelihood`.
 
     Raises:
@@ -46,7 +51,7 @@ def bke_model(
         ValueError: for an argument that makes no sense, naming it.
     """
     require_double("bke_model")
-    points = as_points(X)
+    samples = [as_points(sample) for sample in (X if isinstance(X, tuple) else (X,))]
     family = template(kernel)
     check_measure(measure)
     check_likelihood(likelihood)
@@ -58,13 +63,16 @@ def bke_model(
         check_noise_prior(noise_variance)
         noise: Any = numpyro.sample("noise_variance", noise_variance)
     else:
-        check_noise(noise_variance)
-        noise = noise_variance
-    terms = log_likelihood_terms(points, with_values(family, values), noise, measure, likelihood)
-    numpyro.factor("gaussian", terms.gaussian)
-    numpyro.factor("volume", terms.volume)
-    numpyro.deterministic("log_gaussian", jnp.asarray(terms.gaussian))
-    numpyro.deterministic("log_volume", jnp.asarray(terms.volume))
+        noise = check_noise(noise_variance)
+    if (scale := scale_prior(measure)) is not None:
+        measure = with_scale(measure, numpyro.sample("measure_scale", _as_event(scale)))
+    chosen = with_values(family, values)
+    terms = [log_likelihood_terms(x, chosen, noise, measure, likelihood) for x in samples]
+    total = LogLikelihoodTerms(*(sum(term) for term in zip(*terms, strict=True)))
+    numpyro.factor("gaussian", total.gaussian)
+    numpyro.factor("volume", total.volume)
+    numpyro.deterministic("log_gaussian", jnp.asarray(total.gaussian))
+    numpyro.deterministic("log_volume", jnp.asarray(total.volume))
 
 
 def _as_event(distribution: dist.Distribution) -> dist.Distribution:

@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpyro.distributions as dist
 
+from .distributions import check_parameters, lower_bound
 from .kernels import GaussianMixture, SpectralMixture
 from .kernels.base import Kernel
-from .precision import concrete
 
 Prior: TypeAlias = dist.Distribution | Mapping[str, dist.Distribution]
 Path: TypeAlias = tuple[str, ...]
@@ -130,38 +130,6 @@ def _template_shape(kernel: Kernel, where: tuple[Path, str] | None) -> tuple[int
         kernel = getattr(kernel, step)
     value = getattr(kernel, name)
     return () if value is None else np.shape(value)
-
-
-def check_parameters(distribution: dist.Distribution, name: str) -> None:
-    """Raise ``ValueError`` naming a concrete parameter outside its domain, such as a rate of -1."""
-    if distribution.is_discrete:
-        raise ValueError(f"{name} must be continuous, got {type(distribution).__name__}")
-    if hasattr(distribution, "base_dist"):
-        check_parameters(distribution.base_dist, name)
-    try:
-        distribution.validate_args(strict=False)
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
-    bounds = {}
-    for parameter in distribution.arg_constraints:
-        value = concrete(getattr(distribution, parameter, None))
-        if not isinstance(value, (int, float, np.ndarray, np.number)):
-            continue
-        bound = parameter in ("low", "high")
-        if np.any(np.isnan(value)) or (np.any(np.isinf(value)) and not bound):
-            raise ValueError(f"{name}: {parameter} must be finite, got {value}")
-        bounds[parameter] = value
-    if "low" in bounds and "high" in bounds and not np.all(bounds["low"] < bounds["high"]):
-        raise ValueError(f"{name}: low must be below high")
-
-
-def lower_bound(distribution: dist.Distribution) -> float | None:
-    """The lower end of the support; ``None`` where NumPyro does not know it."""
-    support: Any = distribution.support
-    while hasattr(support, "base_constraint"):
-        support = support.base_constraint
-    bound = getattr(support, "lower_bound", None)
-    return None if bound is None else float(np.min(np.asarray(bound)))
 
 
 def check_noise_prior(distribution: dist.Distribution) -> None:

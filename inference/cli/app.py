@@ -1,4 +1,4 @@
-"""The commands: ``bke run`` and its parts ``fit``, ``diagnose`` and ``witness``."""
+"""The commands ``bke run`` and its parts ``fit``, ``diagnose`` and ``witness``."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ RunArgument: TypeAlias = Annotated[
 
 def main() -> None:
     """The console script."""
+    from . import kernels  # noqa: F401  adds its commands
+
     run_interruptible(app)
 
 
@@ -70,8 +72,9 @@ def run(
     ard: opt.ArdOption = False,
     prior_shape: opt.PriorShapeOption = 1.0,
     prior_rate: opt.PriorRateOption = 1.0,
-    noise_variance: opt.NoiseVarianceOption = 0.1,
+    noise_variance: opt.NoiseVarianceOption = "0.1",
     measure: opt.MeasureOption = opt.MeasureName.unit,
+    share: opt.ShareOption = opt.ShareName.pooled,
     scale: opt.ScaleOption = None,
     dither: opt.DitherOption = "auto",
     method: opt.MethodOption = opt.MethodName.nuts,
@@ -103,8 +106,9 @@ def run(
         ard,
         prior_shape,
         prior_rate,
-        noise_variance,
+        opt.parse_noise_variance(noise_variance, "--noise-variance"),
         measure,
+        share,
         scale or _default_scale(path_p),
         opt.parse_dither(dither, "--dither"),
         method,
@@ -131,7 +135,7 @@ def run(
         with inputs.output_folder(out, steps.RUN_FILES):
             terminal.notes(pair.notes)
             result = steps.fit_and_save(
-                pair.pooled, pair.columns, chosen, out / steps.RUN, terminal
+                (pair.P, pair.Q), pair.columns, chosen, out / steps.RUN, terminal
             )
             result, unknown = steps.weigh_and_save(result, out / steps.RUN, terminal)
             diagnosis, summary, rounded = steps.diagnose_and_print(result, terminal)
@@ -174,7 +178,7 @@ def fit(
         list[Path],
         typer.Argument(
             metavar="FILES...",
-            help=f"One or more samples, pooled: {FILE_KINDS}.",
+            help=f"One or more samples: {FILE_KINDS}.",
             show_default=False,
         ),
     ],
@@ -183,8 +187,9 @@ def fit(
     ard: opt.ArdOption = False,
     prior_shape: opt.PriorShapeOption = 1.0,
     prior_rate: opt.PriorRateOption = 1.0,
-    noise_variance: opt.NoiseVarianceOption = 0.1,
+    noise_variance: opt.NoiseVarianceOption = "0.1",
     measure: opt.MeasureOption = opt.MeasureName.unit,
+    share: opt.ShareOption = opt.ShareName.pooled,
     scale: opt.ScaleOption = None,
     dither: opt.DitherOption = "auto",
     method: opt.MethodOption = opt.MethodName.nuts,
@@ -208,8 +213,9 @@ def fit(
         ard,
         prior_shape,
         prior_rate,
-        noise_variance,
+        opt.parse_noise_variance(noise_variance, "--noise-variance"),
         measure,
+        share,
         scale or opt.ScaleName.column,
         opt.parse_dither(dither, "--dither"),
         method,
@@ -226,9 +232,9 @@ def fit(
         from . import inputs, steps
 
         chosen.check()
-        sample = inputs.read_pooled(files, names)
+        samples, headings = inputs.read_samples(files, names, chosen.share)
         with inputs.output_folder(out.parent, [out.name]):
-            result = steps.fit_and_save(sample.values, sample.columns, chosen, out, terminal)
+            result = steps.fit_and_save(samples, headings, chosen, out, terminal)
             result, unknown = steps.weigh_and_save(result, out, terminal)
             _, summary, rounded = steps.diagnose_and_print(result, terminal)
             notes = [*unknown, *rounded]

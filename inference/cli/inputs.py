@@ -21,6 +21,7 @@ from ..checks import (
 )
 from ..errors import InputError
 from ..read import Sample, read_sample
+from .options import ShareName
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -75,8 +76,10 @@ def read_pair(path_P: Path, path_Q: Path, columns: Sequence[str] | None) -> Pair
     return Pair(P, Q, first.columns, sources, tuple(notes))
 
 
-def read_pooled(paths: Sequence[Path], columns: Sequence[str] | None) -> Sample:
-    """The rows of all files, in their order.
+def read_samples(
+    paths: Sequence[Path], columns: Sequence[str] | None, share: ShareName
+) -> tuple[tuple[np.ndarray, ...], tuple[str, ...]]:
+    """The samples of the files, (n, D) each, and the names of their columns.
 
     Raises:
         InputError: one sentence that names the file.
@@ -91,7 +94,14 @@ def read_pooled(paths: Sequence[Path], columns: Sequence[str] | None) -> Sample:
         _check_names(samples[0], other)
     pooled = np.concatenate([sample.values for sample in samples])
     name = str(paths[0]) if len(paths) == 1 else "the union of the files"
-    return _checked(dataclasses.replace(samples[0], values=pooled), name)
+    _checked(dataclasses.replace(samples[0], values=pooled), name)
+    if share is ShareName.pooled:
+        return (pooled,), samples[0].columns
+    if len(samples) < 2:
+        raise InputError("--share joint needs at least two files, one for each sample")
+    for sample in samples:
+        _checked(sample)
+    return tuple(sample.values for sample in samples), samples[0].columns
 
 
 def read_points(

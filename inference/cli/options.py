@@ -64,6 +64,20 @@ class MeasureName(enum.StrEnum):
     lebesgue = "lebesgue"
 
 
+class ShareName(enum.StrEnum):
+    """What two samples share."""
+
+    pooled = "pooled"
+    joint = "joint"
+
+
+class ObjectiveName(enum.StrEnum):
+    """What a learned kernel maximises."""
+
+    ml = "ml"
+    map = "map"
+
+
 class ScaleName(enum.StrEnum):
     """What the prior's unit is."""
 
@@ -73,24 +87,18 @@ class ScaleName(enum.StrEnum):
 
 
 @dataclasses.dataclass(frozen=True)
-class FitOptions:
-    """What ``fit`` is told, as given on the command line."""
+class ModelOptions:
+    """The model, as given on the command line."""
 
     kernel: KernelName
     ard: bool
     prior_shape: float
     prior_rate: float
-    noise_variance: float
+    noise_variance: str | float
     measure: MeasureName
+    share: ShareName
     scale: ScaleName
     dither: str | float | None
-    method: MethodName
-    chains: int
-    warmup: int
-    draws: int
-    particles: int
-    tolerance: float
-    seed: int
 
     def check(self) -> None:
         """Refuse numbers that make no sense; ``fit`` checks the others before it computes."""
@@ -98,7 +106,8 @@ class FitOptions:
 
         check_positive(self.prior_shape, "--prior-shape")
         check_positive(self.prior_rate, "--prior-rate")
-        check_positive(self.noise_variance, "--noise-variance")
+        if not isinstance(self.noise_variance, str):
+            check_positive(self.noise_variance, "--noise-variance")
 
     def build_kernel(self) -> Kernel:
         """The kernel whose lengthscale becomes random."""
@@ -116,14 +125,34 @@ class FitOptions:
         return prior.expand([dimension]) if self.ard and dimension > 1 else prior
 
     def arguments(self, dimension: int) -> dict[str, Any]:
-        """Keyword arguments of ``bke.inference.fit``."""
+        """Keyword arguments of ``bke.inference.fit`` and ``learn_kernel``."""
         return {
             "kernel": self.build_kernel(),
             "prior": self.build_prior(dimension),
             "noise_variance": self.noise_variance,
             "measure": self.measure.value,
+            "share": self.share.value,
             "scale": None if self.scale is ScaleName.none else self.scale.value,
             "dither": self.dither,
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class FitOptions(ModelOptions):
+    """What ``fit`` is told: the model, and the way to its posterior."""
+
+    method: MethodName
+    chains: int
+    warmup: int
+    draws: int
+    particles: int
+    tolerance: float
+    seed: int
+
+    def arguments(self, dimension: int) -> dict[str, Any]:
+        """Keyword arguments of ``bke.inference.fit``."""
+        return {
+            **super().arguments(dimension),
             "method": self.method.value,
             "chains": self.chains,
             "warmup": self.warmup,
@@ -157,6 +186,24 @@ def parse_noise(text: str, option: str) -> str | float:
     """``clt`` or a variance."""
     value: str | float = _word_or_number(text, option, {"clt": "clt"})
     return value
+
+
+def parse_noise_variance(text: str, option: str) -> str | float:
+    """``clt``, ``heteroscedastic`` or a variance."""
+    words = {"clt": "clt", "heteroscedastic": "heteroscedastic"}
+    value: str | float = _word_or_number(text, option, words)
+    return value
+
+
+def parse_kernels(text: str, option: str) -> list[KernelName]:
+    """``se,matern32`` as a list."""
+    names = [part.strip() for part in text.split(",")]
+    for name in names:
+        if name not in list(KernelName):
+            raise typer.BadParameter(
+                f"{name!r} is not one of {', '.join(KernelName)}.", param_hint=option
+            )
+    return [KernelName(name) for name in dict.fromkeys(names)]
 
 
 def parse_columns(text: str | None) -> list[str] | None:
@@ -199,11 +246,22 @@ PriorRateOption: TypeAlias = Annotated[
     ),
 ]
 NoiseVarianceOption: TypeAlias = Annotated[
-    float,
+    str,
     typer.Option(
         "--noise-variance",
+        metavar="VARIANCE|clt|heteroscedastic",
         rich_help_panel=MODEL,
-        help="Noise variance sigma^2 of the embedding while the lengthscale is learned.",
+        help="Noise variance sigma^2 of the embedding while the lengthscale is learned, or its "
+        "sampling covariance: in full, or the diagonal.",
+    ),
+]
+ShareOption: TypeAlias = Annotated[
+    ShareName,
+    typer.Option(
+        "--share",
+        rich_help_panel=MODEL,
+        help="Learn the lengthscale from the pooled samples, or from the product of their "
+        "likelihoods.",
     ),
 ]
 MeasureOption: TypeAlias = Annotated[

@@ -31,17 +31,21 @@ Pictures: TypeAlias = "list[tuple[str, Callable[[], Figure]]]"
 
 
 def fit_and_save(
-    data: np.ndarray, columns: Sequence[str], options: FitOptions, path: Path, terminal: Terminal
+    samples: tuple[np.ndarray, ...],
+    columns: Sequence[str],
+    options: FitOptions,
+    path: Path,
+    terminal: Terminal,
 ) -> xr.DataTree:
     """Sample the posterior, with progress, and save the run at once."""
     with terminal.step("fit", "fit", spinner=False):
         from bke.inference import fit, save_run
 
         run = fit(
-            data,
+            samples if len(samples) > 1 else samples[0],
             columns=list(columns),
             progress=terminal.progress,
-            **options.arguments(data.shape[1]),
+            **options.arguments(len(columns)),
         )
         save_run(run, path)
     return run

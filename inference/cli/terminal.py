@@ -231,6 +231,9 @@ def _prior(name: str, prior: Mapping[str, Any]) -> str:
 
 
 def _plain(value: Any) -> str:
+    if isinstance(value, Mapping) and "sampling" in value:
+        form = "in full" if value["sampling"] == "full" else "its diagonal"
+        return f"the sampling covariance, {form}, and {value['nugget']:g}"
     return (
         value if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else "prior"
     )

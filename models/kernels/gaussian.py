@@ -80,10 +80,11 @@ class FullSquaredExponential(GaussianFamily):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class GaussianMixture(GaussianFamily):
-    """k(x, y) = sum_q weights_q exp(-|x - y|^2 / (2 lengthscale_q^2)), KER-7.
+    """k(x, y) = sum_q weights_q exp(-1/2 sum_d (x_d - y_d)^2 / lengthscale_qd^2), KER-7.
 
     Args:
-        lengthscale: positive, a number or (Q,), in the units of the data.
+        lengthscale: positive, a number, (Q,) or (Q, D), in the units of the data; (Q,) means the
+            same in every column.
         weights: positive (Q,), used as they are, so that k(x, x) is their sum; by default equal
             with sum one.
     """
@@ -98,10 +99,8 @@ class GaussianMixture(GaussianFamily):
     def components(self, dimension: int) -> Components:
         """The Gaussian components on R^``dimension``."""
         count = mixture_size(self.lengthscale, self.weights)
-        lengthscale = per_component(self.lengthscale, count, "lengthscale")
-        log_weights = mixture_log_weights(self.weights, count)
-        precision = jnp.broadcast_to(lengthscale[:, None] ** -2, (count, dimension))
-        return Components(log_weights, precision, None)
+        lengthscale = per_row(self.lengthscale, count, dimension, "lengthscale")
+        return Components(mixture_log_weights(self.weights, count), lengthscale**-2, None)
 
 
 def mixture_size(*parameters: Any) -> int:
@@ -119,6 +118,19 @@ def per_component(parameter: Any, count: int, name: str) -> jax.Array:
             f"got shape {parameter.shape}"
         )
     return jnp.broadcast_to(parameter, (count,))
+
+
+def per_row(parameter: Any, count: int, dimension: int, name: str) -> jax.Array:
+    """A number, (Q,) or (Q, D) parameter as (Q, D)."""
+    parameter = jnp.asarray(parameter, dtype=jnp.float64)
+    if parameter.shape not in ((), (count,), (count, 1), (count, dimension)):
+        raise ValueError(
+            f"{name} must be a number or have shape ({count},) or ({count}, {dimension}), one row "
+            f"per component, got shape {parameter.shape}"
+        )
+    if parameter.ndim == 1:
+        parameter = parameter[:, None]
+    return jnp.broadcast_to(parameter, (count, dimension))
 
 
 def mixture_log_weights(weights: Any, count: int) -> jax.Array:

@@ -6,12 +6,11 @@ import dataclasses
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .base import check_positive
 from .components import Components
-from .gaussian import GaussianFamily, mixture_log_weights, mixture_size
+from .gaussian import GaussianFamily, mixture_log_weights, mixture_size, per_row
 
 
 @jax.tree_util.register_dataclass
@@ -47,20 +46,7 @@ class SpectralMixture(GaussianFamily):
     def components(self, dimension: int) -> Components:
         """The Gaussian components on R^``dimension``."""
         count = mixture_size(self.weights, self.lengthscale, self.frequency)
-        lengthscale = _per_row(self.lengthscale, count, dimension, "lengthscale")
-        frequency = _per_row(self.frequency, count, dimension, "frequency")
+        lengthscale = per_row(self.lengthscale, count, dimension, "lengthscale")
+        frequency = per_row(self.frequency, count, dimension, "frequency")
         log_weights = mixture_log_weights(self.weights, count)
         return Components(log_weights, lengthscale**-2, frequency)
-
-
-def _per_row(parameter: Any, count: int, dimension: int, name: str) -> jax.Array:
-    """A number, (Q,) or (Q, D) parameter as (Q, D)."""
-    parameter = jnp.asarray(parameter, dtype=jnp.float64)
-    if parameter.shape not in ((), (count,), (count, 1), (count, dimension)):
-        raise ValueError(
-            f"{name} must be a number or have shape ({count},) or ({count}, {dimension}), one row "
-            f"per component, got shape {parameter.shape}"
-        )
-    if parameter.ndim == 1:
-        parameter = parameter[:, None]
-    return jnp.broadcast_to(parameter, (count, dimension))

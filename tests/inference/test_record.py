@@ -12,9 +12,11 @@ from bke.inference.problem import Problem
 from bke.inference.record import (
     describe_kernel,
     describe_measure,
+    describe_noise,
     describe_prior,
     restore_kernel,
     restore_measure,
+    restore_noise,
     restore_prior,
 )
 
@@ -111,9 +113,7 @@ def test_numbers_keep_all_their_digits(double):
     "prior",
     [
         dist.TransformedDistribution(dist.Normal(0.0, 1.0), dist.transforms.ExpTransform()),
-        dist.MixtureSameFamily(
-            dist.Categorical(np.array([0.3, 0.7])), dist.Gamma(np.array([1.0, 5.0]), 1.0)
-        ),
+        dist.FoldedDistribution(dist.Normal(0.0, 1.0)),
     ],
     ids=lambda p: type(p).__name__,
 )
@@ -125,6 +125,40 @@ def test_a_prior_that_cannot_be_written_says_so_in_one_sentence(prior):
     assert type(prior).__name__ in message
     assert "\n" not in message
     assert "prior" in message
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        dist.MixtureSameFamily(
+            dist.Categorical(np.array([0.3, 0.7])), dist.Gamma(np.array([1.0, 5.0]), 1.0)
+        ),
+        dist.MixtureGeneral(
+            dist.Categorical(np.array([0.3, 0.7])), [dist.Gamma(2.0, 3.0), dist.LogNormal(0.0, 0.5)]
+        ),
+    ],
+    ids=lambda p: type(p).__name__,
+)
+def test_mixtures(prior):
+    restored = restore_prior(through_json(describe_prior(prior)))
+    assert type(restored) is type(prior)
+    points = np.array([0.2, 1.7, 4.0])
+    np.testing.assert_allclose(restored.log_prob(points), prior.log_prob(points), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "noise", [0.3, bk.SamplingNoise(True, 1e-7), bk.SamplingNoise(False, 0.01)], ids=str
+)
+def test_noises(noise):
+    assert restore_noise(through_json(describe_noise(noise))) == noise
+
+
+def test_a_measure_whose_scale_has_a_prior():
+    restored = restore_measure(
+        through_json(describe_measure(bk.Gaussian(dist.Gamma(2.0, 3.0), [0.1, 2.0])))
+    )
+    assert (restored.scale.concentration, restored.scale.rate) == (2.0, 3.0)
+    np.testing.assert_array_equal(restored.centre, [0.1, 2.0])
 
 
 @pytest.mark.parametrize("measure", ["unit", "lebesgue"])

@@ -121,6 +121,6 @@ def test_standard_errors_are_those_of_a_mean_over_repeats():
     assert attrs["log_normaliser"] == pytest.approx(np.log(2.0))
     assert attrs["log_normaliser_error"] == pytest.approx(0.5 / np.sqrt(3.0))
     fraction = np.array([[0.1, 0.9], [0.4, 0.6], [0.25, 0.75]])
-    masses = _of_repeats(fraction, np.full(3, 1 / 3))
+    masses = _of_repeats(fraction, np.full(3, 1 / 3), 1000)
     np.testing.assert_allclose(masses.mass, [0.25, 0.75])
     np.testing.assert_allclose(masses.error, fraction.std(axis=0, ddof=1) / np.sqrt(3.0))

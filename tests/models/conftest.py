@@ -60,3 +60,9 @@ def log_normal(y, covariance):
 def twin_fixture():
     """The function itself, since test modules cannot import each other."""
     return twin
+
+
+@pytest.fixture(scope="session", name="log_normal")
+def log_normal_fixture():
+    """Likewise."""
+    return log_normal

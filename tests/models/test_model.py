@@ -95,6 +95,50 @@ def test_a_noise_prior_is_a_site(x64):
     assert value == pytest.approx(-0.7 - np.log(0.59) + likelihood, rel=1e-10)
 
 
+def test_a_prior_on_the_scale_of_the_measure_is_a_site(x64):
+    """BKE A.3 with the width of nu as a hyperparameter."""
+    measure = Gaussian(dist.LogNormal(0.5, 0.3), 0.4)
+    _, latent = sites(X2, measure=measure)
+    assert set(latent) == {"lengthscale", "measure_scale"}
+    value = density({"lengthscale": 0.7, "measure_scale": 2.2}, X2, measure=measure)
+    likelihood = log_marginal_likelihood(X2, SquaredExponential(0.7), measure=Gaussian(2.2, 0.4))
+    prior = stats.lognorm.logpdf(2.2, 0.3, scale=np.exp(0.5))
+    assert value == pytest.approx(-0.7 + prior + likelihood, rel=1e-10)
+
+
+@pytest.mark.parametrize("scale", [dist.Normal(0.0, 1.0), dist.Gamma(1.0, 1.0).expand([2, 2])])
+def test_a_prior_on_the_scale_of_the_measure_must_be_positive_and_small(scale):
+    with pytest.raises(ValueError, match="measure_scale"):
+        Gaussian(scale)
+
+
+def test_samples_that_share_their_hyperparameters_multiply(x64):
+    value = density({"lengthscale": 0.7}, (X1, 2.0 * X1[:10]))
+    parts = [log_marginal_likelihood(x, SquaredExponential(0.7)) for x in (X1, 2.0 * X1[:10])]
+    assert value == pytest.approx(-0.7 + sum(parts), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        dist.MixtureSameFamily(
+            dist.Categorical(np.array([0.3, 0.7])),
+            dist.Gamma(np.array([2.0, 8.0]), np.array([4.0, 2.0])),
+        ),
+        dist.MixtureGeneral(
+            dist.Categorical(np.array([0.3, 0.7])), [dist.Gamma(2.0, 4.0), dist.Gamma(8.0, 2.0)]
+        ),
+    ],
+    ids=["same family", "general"],
+)
+def test_a_mixture_as_the_prior(x64, prior):
+    """BKE section 5 names a mixture over theta as an extension."""
+    value = density({"lengthscale": 1.3}, X1, prior=prior)
+    parts = [stats.gamma.pdf(1.3, 2.0, scale=0.25), stats.gamma.pdf(1.3, 8.0, scale=0.5)]
+    likelihood = log_marginal_likelihood(X1, SquaredExponential(1.3))
+    assert value == pytest.approx(np.log(0.3 * parts[0] + 0.7 * parts[1]) + likelihood, rel=1e-10)
+
+
 def test_a_dict_leaves_the_other_parameters_alone(x64):
     kernel = GaussianMixture([0.5, 2.0], [0.3, 0.7])
     prior = {"weights": dist.Dirichlet(jnp.ones(2))}
