@@ -76,13 +76,14 @@ class Problem:
 
     @property
     def sites(self) -> dict[str, dist.Distribution]:
-        """Every random quantity with its prior, as one event."""
+        """Every random quantity with its prior, as one event; in JAX's order, that of the names."""
         sites = dict(self.priors)
         if isinstance(self.noise_variance, dist.Distribution):
             sites["noise_variance"] = self.noise_variance
         if (scale := scale_prior(self.measure)) is not None:
             sites[MEASURE_SCALE] = scale
-        return {name: prior.to_event(len(prior.batch_shape)) for name, prior in sites.items()}
+        # jax.tree.map sorts a dict: in any other order flat vectors would mix up two sites.
+        return {name: sites[name].to_event(len(sites[name].batch_shape)) for name in sorted(sites)}
 
     def log_density(self, z: Values, X: Points) -> jax.Array:
         """Log posterior density of the unconstrained ``z``, up to the normaliser. Traceable."""

@@ -26,7 +26,9 @@ class SpectralMixture(GaussianFamily):
     Args:
         lengthscale: positive, a number, (Q,) or (Q, D), in the units of the data; (Q,) means the
             same in every column.
-        frequency: a number, (Q,) or (Q, D), in cycles per unit of the data.
+        frequency: a number, (Q,) or (Q, D), in cycles per unit of the data. Learned, it needs a
+            bounded prior, such as Uniform(0, 1 / range of the data): the volume factor grows with
+            it, so that high frequencies, which fit nothing, outweigh the tail of any other.
         weights: positive (Q,), used as they are, so that k(x, x) is their sum; by default equal
             with sum one.
     """
