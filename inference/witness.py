@@ -155,6 +155,7 @@ def sample_witness(
         },
         coords={"at": (("point", "column"), points), "column": list(units.columns)},
         attrs={
+            "method": run.attrs["method"],
             "noise": str(noise),
             "weights": weights,
             "seed": seed,

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..errors import InputError
+from ..masses import INDEPENDENT
 from ..modes import Modes, find_modes
 from ..run import units_of
 from .names import chain_names, site_components
@@ -25,7 +26,7 @@ def plot_profile(run: xr.DataTree, *, axes: Sequence[Axes] | None = None) -> Fig
 
     Densities are those of the unconstrained coordinate (log lengthscale). Dips of the raw density
     are its genuine zeros; modes are those of the smoothed one. Ticks show where each chain is (its
-    median), in the colour of its mode, grey for stuck chains.
+    median), in the colour of its mode, grey for stuck chains; other methods have no chains.
 
     Args:
         run: from :func:`~bke.inference.fit`, of one scalar hyperparameter.
@@ -59,7 +60,8 @@ def plot_profile(run: xr.DataTree, *, axes: Sequence[Axes] | None = None) -> Fig
     raw = np.where(np.isfinite(profile["log_density"]), profile["log_density"], np.nan) - highest
     ax.plot(values, raw, color=RAW, linewidth=0.6, label="raw")
     ax.plot(values, smoothed - highest, color="0.1", linewidth=1.8, label="smoothed")
-    _mark_chains(ax, np.interp(centres, grid, values), values[shown], modes)
+    if run.attrs["method"] not in INDEPENDENT:
+        _mark_chains(ax, np.interp(centres, grid, values), values[shown], modes)
     for index, top in enumerate(tops):
         colour = mode_colour(index)
         height = smoothed[top] - highest

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from ..checks import as_sample
 from ..errors import InputError
+from ..masses import INDEPENDENT
 from ..modes import Mode, find_modes
 from ..witness import Band, band
 from .names import chain_names, short_place
@@ -26,9 +27,13 @@ class View(NamedTuple):
     """What one panel shows."""
 
     title: str
-    detail: str  # which chains
+    detail: str  # which chains, if there are any
     colour: str
     band: Band
+
+    def heading(self, between: str) -> str:
+        """Title and detail, ``between`` them what separates the two."""
+        return f"{self.title}{between}({self.detail})" if self.detail else self.title
 
 
 class Samples(NamedTuple):
@@ -97,22 +102,25 @@ def views(witness: xr.DataTree, level: float, run: xr.DataTree | None = None) ->
     chains = np.arange(len(labels))
     stuck = chains[(labels < 0).all(axis=1)]
     every = band(witness, level)
-    if len(modes) == 1 and not len(stuck):
-        return [View("all chains", "one mode", mode_colour(modes[0]), every)]
+    left_out = f"{len(stuck)} of {len(chains)} stuck and left out"
+    has_chains = witness.attrs.get("method", "nuts") not in INDEPENDENT
+    if len(modes) == 1:
+        detail = f"one mode, {left_out}" if len(stuck) else "one mode"
+        whose = "all chains" if has_chains else "all draws"
+        return [View(whose, detail, mode_colour(modes[0]), every)]
     locations = find_modes(run).modes if run is not None else ()
     shown = []
     for index in modes:
         where = short_place(locations[index]) if index < len(locations) else ""
-        members = chain_names(chains[(labels == index).any(axis=1)])
+        members = chain_names(chains[(labels == index).any(axis=1)]) if has_chains else ""
         title = f"mode {index + 1}{f': {where}' if where else ''}"
         if index < len(locations):
             title += _standing(locations[index])
         shown.append(View(title, members, mode_colour(index), band(witness, level, index)))
-    left_out = f"{len(stuck)} of {len(chains)} stuck and left out"
     detail = left_out if 0 < len(stuck) < len(chains) else f"{len(chains)} chains"
     by_mass = witness.attrs.get("weights") == "posterior"
     title = f"all modes, weighted by {'posterior mass' if by_mass else 'chain count'}"
-    return [*shown, View(title, detail, OVERALL, every)]
+    return [*shown, View(title, detail if has_chains else "", OVERALL, every)]
 
 
 def _standing(mode: Mode) -> str:

@@ -49,7 +49,7 @@ def draw_lines(
             rug(ax, samples.Q[:, 0], Q_COLOUR, top=True)
         ax.set_ylim(-limit, limit)
         ax.set_xlim(points[0], points[-1])
-        ax.set_title(f"{view.title} ({view.detail})", fontsize="medium", loc="left")
+        ax.set_title(view.heading(" "), fontsize="medium", loc="left")
         ax.set_ylabel("witness")
         plain(ax)
     axes[-1].set_xlabel(columns[0])

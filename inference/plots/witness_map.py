@@ -60,7 +60,7 @@ def draw_maps(
             )
         if samples.P is not None and samples.Q is not None:
             scatter(ax, samples.P, samples.Q)
-        ax.set_title(f"{view.title}\n({view.detail})", fontsize=SMALL + 1)
+        ax.set_title(view.heading("\n"), fontsize=SMALL + 1)
         ax.set_xlabel(columns[0])
         if mesh is not None:
             ax.set_xlim(at[:, 0].min(), at[:, 0].max())

@@ -1,0 +1,233 @@
+"""Tempered SMC for one lengthscale per column, beside a long tempered run and other moves.
+
+First table: ``fit(method="smc")`` and a run with the effective share held at 0.9 instead of 0.5 and
+four times the moves, from other prior draws. What both find must agree within their standard
+errors. Second table: how far one particle gets per second at the posterior itself, by differences
+of particles (what SMC does) and by the two gradient-informed moves, MALA and HMC of five leapfrog
+steps, both preconditioned with the covariance of the particles and tuned to the step that goes
+farthest. Data and prior are those of ``ard.py``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import report
+import xarray as xr
+from ard import ard_sample
+from bke.inference import find_modes, fit, smc
+from bke.inference.machine import computing
+from bke.inference.masses import mode_masses, nearest_mode, unconstrained_draws
+from bke.inference.methods import population_of
+from bke.inference.problem import flatten, unflatten
+from bke.inference.run import problem_of
+
+LONG_ESS, LONG_MOVES = 0.9, 4
+STEPS = (0.1, 0.2, 0.4, 0.7, 1.0, 1.4)
+PARTICLES, LEAPFROGS = 200, 5
+
+
+def main() -> None:
+    """Run, compare, write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--dimensions", type=int, nargs="+", default=[5, 10])
+    parser.add_argument("--n", type=int, default=100)
+    parser.add_argument("--particles", type=int, default=4000)
+    parser.add_argument("--results", type=Path, help="folder of the results")
+    parser.add_argument("--quick", action="store_true", help="a check that it runs, not a result")
+    options = parser.parse_args()
+    if options.quick:
+        options.dimensions, options.n, options.particles = [3], 30, 200
+    info, folder = report.start(options.results)
+    comparisons, moves = [], []
+    for dimension in options.dimensions:
+        X = ard_sample(options.n, dimension, 0)
+        begin = time.perf_counter()
+        run = fit(
+            X,
+            prior=dist.Gamma(1.0, 1.0).expand((dimension,)),
+            method="smc",
+            particles=options.particles,
+            scale=None,
+            progress=False,
+        )
+        seconds = time.perf_counter() - begin
+        comparisons.append({"D": dimension, "seconds": seconds, **compare(run, X, options)})
+        print(report.table(comparisons[-1:]), flush=True)
+        moves += [{"D": dimension, **row} for row in speeds(run, X)]
+    text = "\n\n".join(
+        [
+            f"n = {options.n}, {options.particles} particles in 8 repeats. Differences are of the "
+            "two runs, `in se` over the root of the sum of both squared standard errors; for "
+            "means (of the log lengthscales) and masses the largest of all.",
+            report.table(comparisons),
+            f"One particle, {PARTICLES} of them, one core: squared distance in units of the "
+            "posterior's variance, over D, per second.",
+            report.table(moves),
+        ]
+    )
+    name = "tempering-quick" if options.quick else "tempering"
+    data = {"comparisons": comparisons, "moves": moves}
+    report.save(folder, name, "Tempered SMC with many lengthscales", info, text, data)
+
+
+def compare(run: xr.DataTree, X: np.ndarray, options: argparse.Namespace) -> dict[str, Any]:
+    """The run beside a long one."""
+    begin = time.perf_counter()
+    long = long_population(run, X, options.particles)
+    seconds = time.perf_counter() - begin
+    modes = find_modes(run)
+    masses = mode_masses(run, [None] * len(modes.modes), modes.of_draws)
+    assert masses is not None
+    places = long["unconstrained"].values
+    label = nearest_mode(run, modes.of_draws, places.reshape(-1, X.shape[1]))
+    inside = label.reshape(places.shape[:2])[..., None] == np.arange(len(modes.modes))
+    share = long["share"].values
+    long_mass, long_error = over_repeats(inside.mean(axis=1), share)
+    error = np.hypot(masses.error, np.maximum(long_error, 1 / options.particles))
+    group = run["smc"].to_dataset()
+    mean, mean_error = over_repeats(group["unconstrained"].values.mean(axis=1), group["share"])
+    other, other_error = over_repeats(places.mean(axis=1), share)
+    logs = [group.attrs, long.attrs]
+    log_error = np.hypot(*(attrs["log_normaliser_error"] for attrs in logs))
+    difference = logs[0]["log_normaliser"] - logs[1]["log_normaliser"]
+    return {
+        "temperatures": float(group["temperatures"].mean()),
+        "long, seconds": seconds,
+        "long, temperatures": float(long["temperatures"].mean()),
+        "log Z": logs[0]["log_normaliser"],
+        "difference": difference,
+        "in se": difference / log_error,
+        "largest of means": float(np.abs(mean - other).max()),
+        "in se ": float(np.max(np.abs(mean - other) / np.hypot(mean_error, other_error))),
+        "modes": len(modes.modes),
+        "largest of masses": float(np.abs(masses.mass - long_mass).max()),
+        "in se  ": float(np.max(np.abs(masses.mass - long_mass) / error)),
+    }
+
+
+def over_repeats(values: np.ndarray, share: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Mean weighted by ``share`` of (repeat, k), and its standard error as a ratio of means."""
+    share = np.asarray(share)
+    count, mean = len(share), share @ values
+    deviation = count * share[:, None] * (values - mean)
+    return mean, np.sqrt((deviation**2).sum(axis=0) / (count * (count - 1)))
+
+
+def long_population(run: xr.DataTree, X: np.ndarray, particles: int) -> xr.Dataset:
+    """Eight repeats that go up slowly and move much."""
+    problem, _ = problem_of(run)
+    defaults = smc.TARGET_ESS, smc.MOVES_PER_PARAMETER
+    smc.TARGET_ESS, smc.MOVES_PER_PARAMETER = LONG_ESS, LONG_MOVES * defaults[1]
+    try:
+        with computing():
+            key, draw_key = jax.random.split(jax.random.key(1))
+            draws = jax.tree.map(np.asarray, problem.prior_draws(draw_key, particles))
+            shapes = tuple((name, values.shape[1:]) for name, values in draws.items())
+            start = flatten(draws).reshape(8, particles // 8, -1)
+            found = smc.TemperedSmc(problem, shapes).run(X, start, key)
+    finally:
+        smc.TARGET_ESS, smc.MOVES_PER_PARAMETER = defaults
+    return population_of(found, found.log_likelihood)
+
+
+def speeds(run: xr.DataTree, X: np.ndarray) -> list[dict[str, Any]]:
+    """Distance per second of each move, from draws of the posterior."""
+    problem, _ = problem_of(run)
+    z = unconstrained_draws(run).reshape(-1, X.shape[1])
+    shapes = {"lengthscale": (X.shape[1],)}
+    rows = []
+    with computing():
+        points, all_draws = jnp.asarray(X), jnp.asarray(z)
+        root = jnp.linalg.cholesky(jnp.cov(all_draws.T))
+
+        def density(flat: jax.Array) -> jax.Array:
+            return problem.log_density(unflatten(flat, shapes), points)
+
+        start = all_draws[:: max(1, len(z) // PARTICLES)][:PARTICLES]
+        moves = {"differences": differences, "MALA": langevin, f"HMC, {LEAPFROGS}": hamiltonian}
+        for name, move in moves.items():
+            tried = [one_speed(move, density, root, all_draws, start, step) for step in STEPS]
+            rows.append({"move": name, **max(tried, key=lambda row: row["distance per second"])})
+    return rows
+
+
+def one_speed(
+    move: Callable[..., Any],
+    density: Callable[[jax.Array], jax.Array],
+    root: jax.Array,
+    draws: jax.Array,
+    start: jax.Array,
+    step: float,
+) -> dict[str, Any]:
+    """One step of every particle, one after the other."""
+
+    @jax.jit
+    def all_moves(key: jax.Array) -> tuple[jax.Array, jax.Array]:
+        def one(args: Any) -> tuple[jax.Array, jax.Array]:
+            return move(*args, density, root, draws, step)
+
+        return jax.lax.map(one, (jax.random.split(key, len(start)), start))
+
+    jax.block_until_ready(all_moves(jax.random.key(0)))
+    begin = time.perf_counter()
+    ends, accepted = jax.block_until_ready(all_moves(jax.random.key(1)))
+    seconds = time.perf_counter() - begin
+    white = jax.scipy.linalg.solve_triangular(root, (ends - start).T, lower=True)
+    distance = float((white**2).sum() / start.size)
+    return {
+        "step": step,
+        "acceptance": float(accepted.mean()),
+        "ms per move": 1e3 * seconds / len(start),
+        "distance per move": distance,
+        "distance per second": distance * len(start) / seconds,
+    }
+
+
+def differences(key: Any, z: Any, density: Any, root: Any, draws: Any, step: float) -> Any:
+    """Metropolis with the difference of two draws, times ``step`` 2.38 / sqrt(2 p)."""
+    pair, accept = jax.random.split(key)
+    a, b = draws[jax.random.randint(pair, (2,), 0, len(draws))]
+    new = z + step * 2.38 / np.sqrt(2 * len(z)) * (a - b)
+    taken = jnp.log(jax.random.uniform(accept)) < density(new) - density(z)
+    return jnp.where(taken, new, z), taken
+
+
+def hamiltonian(
+    key: Any, z: Any, density: Any, root: Any, draws: Any, step: float, leapfrogs: int = LEAPFROGS
+) -> Any:
+    """Leapfrog steps in the coordinates in which the posterior has unit covariance."""
+    kick, accept = jax.random.split(key)
+
+    def white(u: jax.Array) -> jax.Array:
+        return density(z + root @ u)
+
+    slope = jax.value_and_grad(white)
+    u, momentum = jnp.zeros_like(z), jax.random.normal(kick, z.shape)
+    value, gradient = slope(u)
+    before = value - 0.5 * momentum @ momentum
+    for _ in range(leapfrogs):
+        momentum = momentum + 0.5 * step * gradient
+        u = u + step * momentum
+        value, gradient = slope(u)
+        momentum = momentum + 0.5 * step * gradient
+    after = value - 0.5 * momentum @ momentum
+    taken = jnp.log(jax.random.uniform(accept)) < after - before
+    return jnp.where(taken, z + root @ u, z), taken
+
+
+def langevin(key: Any, z: Any, density: Any, root: Any, draws: Any, step: float) -> Any:
+    """HMC of one leapfrog step."""
+    return hamiltonian(key, z, density, root, draws, step, leapfrogs=1)
+
+
+if __name__ == "__main__":
+    main()
