@@ -15,6 +15,7 @@ from bke.models.measures import Measure
 from bke.models.priors import Prior, template
 from numpy.typing import ArrayLike
 
+from . import compiled
 from .checks import as_sample, check_count
 from .errors import InputError
 from .fitting import fit, prepare
@@ -147,7 +148,14 @@ def compare_kernels(
 def _integrated(data: np.ndarray, arguments: dict[str, Any], particles: int) -> xr.DataTree:
     """A run with its normaliser, by quadrature where that can be."""
     with computing():
-        prepared = prepare(data, share="pooled", columns=None, chains=1, **arguments)
+        prepared = prepare(
+            data,
+            share="pooled",
+            columns=None,
+            chains=1,
+            evaluator=compiled.log_densities,
+            **arguments,
+        )
     prior_draws = prepared.prior_draws
     if flatten(prior_draws).shape[1] in MOST_EVALUATIONS:
         return fit(data, method="quadrature", particles=64, progress=False, **arguments)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import jax
@@ -16,13 +17,14 @@ from bke.models.measures import Measure
 from bke.models.priors import Prior
 from numpy.typing import ArrayLike
 
-from . import compiled
+from . import compiled, landscape
 from .checks import as_samples, check_chains, check_count, check_memory, check_positive
 from .errors import InputError
+from .landscape import BatchLogDensity
 from .machine import computing
 from .methods import Task, by_nuts, by_quadrature, by_smc
 from .nuts import CANDIDATES
-from .problem import Problem
+from .problem import Points, Problem
 from .run import make_run
 from .units import Units, choose_units, with_dither
 
@@ -118,7 +120,7 @@ def fit(
     if method == "quadrature":
         check_positive(tolerance, "tolerance")
     with computing():
-        problem, units, data, prior_draws = prepare(
+        problem, units, data, prior_draws, evaluate = prepare(
             X,
             kernel=kernel,
             prior=prior,
@@ -131,13 +133,14 @@ def fit(
             columns=columns,
             seed=seed,
             chains=chains,
+            evaluator=compiled.log_densities,
         )
         key_run = jax.random.split(jax.random.key(seed))[1]
         task = Task(
             problem,
             units.points(data),
             prior_draws,
-            compiled.log_densities(problem),
+            evaluate,
             chains,
             draws if method == "nuts" else particles // chains,
             seed,
@@ -170,6 +173,7 @@ class Prepared(NamedTuple):
     units: Units
     data: np.ndarray  # (n, D), in its own units, all samples
     prior_draws: dict[str, np.ndarray]  # unconstrained, by site
+    evaluate: BatchLogDensity  # compiled for data of this shape
 
 
 def prepare(
@@ -186,8 +190,12 @@ def prepare(
     columns: Sequence[str] | None,
     seed: int,
     chains: int,
+    evaluator: Callable[[Problem], BatchLogDensity],
 ) -> Prepared:
-    """Check data and arguments of :func:`fit`, find units and dither, draw from the prior."""
+    """Check data and arguments of :func:`fit`, find units and dither, draw from the prior.
+
+    ``evaluator`` makes the function that is to be compiled meanwhile.
+    """
     samples = as_samples(X, share)
     data = np.concatenate(samples)
     check_count(seed, "seed", 0, 2**63 - 1)
@@ -197,12 +205,25 @@ def prepare(
     problem = Problem.checked(
         kernel, prior, noise_variance, units.measure_to_model(measure), likelihood
     )
+    evaluate = evaluator(problem)
     key = jax.random.split(jax.random.key(seed))[0]
     size = max(PRIOR_DRAWS, CANDIDATES * chains)
-    prior_draws = jax.tree.map(np.asarray, problem.prior_draws(key, size))
-    _check_smoothed(problem, prior_draws, data.shape[1])
-    units = with_dither(units, data, dither, seed, prior_draws, compiled.cancelled(problem))
-    return Prepared(problem, units, data, prior_draws)
+    # XLA compiles on one core, and the samplers of some priors take as long as the density.
+    with ThreadPoolExecutor(1) as beside:
+        beside.submit(_compile, problem, evaluate, units.split(units.to_model(data)))
+        prior_draws = jax.tree.map(np.asarray, problem.prior_draws(key, size))
+        _check_smoothed(problem, prior_draws, data.shape[1])
+        units = with_dither(units, data, dither, seed, prior_draws, compiled.cancelled(problem))
+    return Prepared(problem, units, data, prior_draws, evaluate)
+
+
+def _compile(problem: Problem, evaluate: BatchLogDensity, points: Points) -> None:
+    """Evaluate at one place; an error there will come up again where it is waited for."""
+    with jax.enable_x64(True):  # the setting belongs to the thread
+        shapes = jax.eval_shape(lambda key: problem.prior_draws(key, 1), jax.random.key(0))
+        landscape.log_densities(
+            evaluate, {name: np.zeros(shape.shape) for name, shape in shapes.items()}, points
+        )
 
 
 def _check_smoothed(

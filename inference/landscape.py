@@ -113,14 +113,16 @@ def profile(
 def as_profile(problem: Problem, grid: np.ndarray, log_density: np.ndarray) -> xr.Dataset:
     """What :func:`profile` returns, of a log density (k,) on an evenly spaced grid (k,)."""
     (name,) = problem.sites
-    values = np.asarray(problem.constrain({name: jnp.asarray(grid)})[name])
-    log_prior = np.asarray(jax.vmap(lambda one: problem.log_prior({name: one}))(jnp.asarray(grid)))
+    points = jnp.asarray(grid)
+    values = np.asarray(problem.constrain({name: points})[name])
+    # One program: operation by operation each would be compiled.
+    log_prior = jax.jit(jax.vmap(lambda one: problem.log_prior({name: one})))(points)
     return xr.Dataset(
         {
             "value": ("grid", values),
             "log_density": ("grid", log_density),
             "smoothed": ("grid", smooth(log_density, grid[1] - grid[0])),
-            "log_prior": ("grid", log_prior),
+            "log_prior": ("grid", np.asarray(log_prior)),
         },
         coords={"unconstrained": ("grid", grid)},
         attrs={"site": name, "smoothing": SMOOTHING, "step": grid[1] - grid[0]},

@@ -195,7 +195,7 @@ def learn_kernel(
         raise InputError(f"objective must be one of {OBJECTIVES}, got {objective!r}")
     check_count(starts, "starts", 1)
     with computing():
-        problem, units, data, prior_draws = prepare(
+        problem, units, data, prior_draws, _ = prepare(
             X,
             kernel=kernel,
             prior=prior,
@@ -208,6 +208,7 @@ def learn_kernel(
             columns=columns,
             seed=seed,
             chains=1,
+            evaluator=lambda problem: compiled.objectives(problem, objective),
         )
         search = _Search(problem, units.points(data), prior_draws, objective, progress)
         if landscape.is_scalar(problem):
