@@ -30,8 +30,6 @@ RunArgument: TypeAlias = Annotated[
 
 def main() -> None:
     """The console script."""
-    from . import kernels  # noqa: F401  adds its commands
-
     run_interruptible(app)
 
 
@@ -134,9 +132,8 @@ def run(
         inputs.check_witness(pair, points, noise_of_witness, level)
         with inputs.output_folder(out, steps.RUN_FILES):
             terminal.notes(pair.notes)
-            result = steps.fit_and_save(
-                (pair.P, pair.Q), pair.columns, chosen, out / steps.RUN, terminal
-            )
+            samples = (pair.P, pair.Q) if share is opt.ShareName.joint else (pair.pooled,)
+            result = steps.fit_and_save(samples, pair.columns, chosen, out / steps.RUN, terminal)
             result, unknown = steps.weigh_and_save(result, out / steps.RUN, terminal)
             diagnosis, summary, rounded = steps.diagnose_and_print(result, terminal)
             witnesses, found = steps.witness_and_save(

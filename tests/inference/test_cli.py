@@ -20,7 +20,7 @@ from bke.inference.cli.terminal import Terminal
 from bke.inference.report import plain, to_json
 from typer.testing import CliRunner
 
-COMMANDS = ("run", "fit", "diagnose", "witness")
+COMMANDS = ("run", "fit", "diagnose", "witness", "learn", "score")
 TINY = ("--chains", "2", "--warmup", "20", "--draws", "10", "--seed", "3")
 WIDE = {"COLUMNS": "200", "TERMINAL_WIDTH": "200", "NO_COLOR": "1"}
 FILES = {"run.nc", "witness.nc", "summary.json", "samples.png", "trace.png", "rank.png",
@@ -143,6 +143,11 @@ def test_nothing_slow_is_imported_for_help():
         ("run", "--colums", "a"),
         ("run", "a.csv", "b.csv", "c.csv"),
         ("fit",),
+        ("fit", "P.csv", "--share", "all"),
+        ("fit", "P.csv", "--noise-variance", "lots"),
+        ("learn",),
+        ("learn", "P.csv", "--objective", "posterior"),
+        ("score", "P.csv", "--kernels", "se,gauss"),
         ("diagnose",),
         ("witness", "run.nc", "P.csv"),
         ("fly",),
@@ -418,6 +423,50 @@ def test_model_options(tmp_path, no_fit):
     assert (options["noise_variance"], options["measure"]) == (0.2, "lebesgue")
     assert (options["scale"], options["dither"]) == (None, 0.5)
     assert options["progress"] is False
+
+
+def test_samples_with_a_likelihood_each(samples, tmp_path, no_fit):
+    bke_command("run", *samples, "--share", "joint", "--out", tmp_path / "out")
+    bke_command("fit", *samples, "--share", "joint", "--out", tmp_path / "run.nc")
+    for options in no_fit:
+        assert options["share"] == "joint"
+        for found, expected in zip(options["data"], (P, Q), strict=True):
+            np.testing.assert_array_equal(found, expected)
+    said = refusal("fit", samples[0], "--share", "joint", "--out", tmp_path / "run.nc")
+    assert "at least two files" in said
+
+
+@pytest.mark.parametrize("noise", ["clt", "heteroscedastic"])
+def test_the_noise_by_name(noise, samples, tmp_path, no_fit):
+    bke_command("fit", *samples, "--noise-variance", noise, "--out", tmp_path / "run.nc")
+    assert no_fit[0]["noise_variance"] == noise
+
+
+def test_learn(samples):
+    from bke.inference import learn_kernel
+
+    result = succeeded("learn", *samples, "--json", "--quiet")
+    summary = json.loads(result.stdout)
+    learned = learn_kernel(np.concatenate([P, Q]), progress=False)
+    first = summary["peaks"][0]
+    assert first["hyperparameters"]["lengthscale"] == pytest.approx(learned.kernel.lengthscale)
+    assert first["gamma"] == pytest.approx(learned.gamma)
+    assert first["below_the_highest_nats"] == 0.0
+    assert len(summary["peaks"]) == len(learned.peaks)
+    text = succeeded("learn", *samples, "--quiet", "--objective", "map").stdout
+    assert "posterior density" in text
+    assert "gamma =" in text
+
+
+@pytest.mark.slow
+def test_score(samples):
+    from bke.inference.comparing import CAVEAT
+
+    arguments = ("score", samples[1], "--kernels", "se,laplace", "--folds", 2, "--quiet")
+    summary = json.loads(succeeded(*arguments, "--json").stdout)
+    assert set(summary["scores"]) == {"se", "laplace"}
+    assert summary["caveat"] == CAVEAT
+    assert "no Bayes factors" in succeeded(*arguments).stdout
 
 
 # -- the whole job and its parts ------------------------------------------------------------------
