@@ -8,8 +8,6 @@ a wrong weight shows. A tempered SMC is compared with quadrature in its own stan
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +34,7 @@ def main() -> None:
     if options.quick:
         options.families, options.data_sets, options.particles = ["comparable"], 1, 200
     info, folder = report.start(options.results)
+    info["load_average"] = None  # nothing here is timed
     rows = []
     for family in options.families:
         for seed in range(options.data_sets):
@@ -45,7 +44,7 @@ def main() -> None:
         f"{options.particles} particles in 8 repeats; NUTS: 8 chains x (200 + 200). `mass`: of the "
         "longest mode, by quadrature; then the difference from it, for SMC in its own standard "
         "errors as well, which are at least one particle. `log Z`: the normaliser likewise. `plain "
-        "NUTS`: the share of the draws. Seconds: of one fit; the first of a size compiles."
+        "NUTS`: the share of the draws. What it costs: `cost.py`."
         "\n\n" + report.table(rows)
     )
     name = "masses-quick" if options.quick else "masses"
@@ -63,7 +62,7 @@ def sample(family: str, seed: int) -> np.ndarray:
 def compare(family: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
     """One row: every method on one data set."""
     X = sample(family, seed)
-    exact, seconds = timed(lambda: fit(X, method="quadrature", scale=None, progress=False))
+    exact = fit(X, method="quadrature", scale=None, progress=False)
     attrs = exact["quadrature"].attrs
     intervals = [mode.interval for mode in find_modes(exact).modes]
     mass, log_normaliser = long_mass(exact, intervals), attrs["log_normaliser"]
@@ -74,12 +73,9 @@ def compare(family: str, seed: int, options: argparse.Namespace) -> dict[str, An
         "error": attrs["log_normaliser_error"],
         "mass": mass[0],
         "evaluations": attrs["evaluations"],
-        "seconds": seconds,
     }
     if "smc" in options.methods:
-        run, seconds = timed(
-            lambda: fit(X, method="smc", particles=options.particles, scale=None, progress=False)
-        )
+        run = fit(X, method="smc", particles=options.particles, scale=None, progress=False)
         attrs = run["smc"].attrs
         found, error = long_mass(run, intervals)
         row |= {
@@ -89,24 +85,15 @@ def compare(family: str, seed: int, options: argparse.Namespace) -> dict[str, An
             "its se ": error,
             "in se": (found - mass[0]) / error,
             "temperatures": float(run["smc"]["temperatures"].mean()),
-            "seconds ": seconds,
         }
     if "nuts" in options.methods:
-        run, seconds = timed(lambda: fit(X, scale=None, progress=False))
-        weighed, more = timed(lambda: reweight(run, progress=False))
+        run = fit(X, scale=None, progress=False)
+        weighed = reweight(run, progress=False)
         row |= {
             "plain NUTS": draw_share(run, intervals) - mass[0],
             "reweighted": long_mass(weighed, intervals)[0] - mass[0],
-            "seconds  ": seconds + more,
         }
     return row
-
-
-def timed(work: Callable[[], xr.DataTree]) -> tuple[xr.DataTree, float]:
-    """The run and the seconds it took, compilation included."""
-    begin = time.perf_counter()
-    run = work()
-    return run, time.perf_counter() - begin
 
 
 def long_mass(run: xr.DataTree, intervals: list[Any]) -> tuple[float, float]:

@@ -137,7 +137,9 @@ def as_samples(X: ArrayLike | tuple[ArrayLike, ...], share: str) -> list[NDArray
     """
     if share not in SHARES:
         raise InputError(f"share must be one of {SHARES}, got {share!r}")
-    several = isinstance(X, tuple) and all(np.ndim(getattr(part, "shape", 0)) for part in X)
+    several = isinstance(X, (tuple, list)) and all(_is_array(part) for part in X)
+    if several and isinstance(X, list):
+        raise InputError("a list of arrays could be rows or samples: give samples as a tuple")
     if not several or not isinstance(X, tuple) or len(X) < 2:
         if share == "joint":
             raise InputError("share='joint' needs a tuple of samples, such as fit((P, Q), ...)")
@@ -146,7 +148,31 @@ def as_samples(X: ArrayLike | tuple[ArrayLike, ...], share: str) -> list[NDArray
     widths = [sample.shape[1] for sample in samples]
     if len(set(widths)) > 1:
         raise InputError(f"the samples have {', '.join(map(str, widths))} columns: not the same")
+    check_same_columns(*map(column_names, X))
     return samples if share == "joint" else [np.concatenate(samples)]
+
+
+def _is_array(part: Any) -> bool:
+    return len(getattr(part, "shape", ())) > 0
+
+
+def column_names(X: Any) -> tuple[str, ...] | None:
+    """The names of a data frame's columns; of a tuple of them, the first one's."""
+    if isinstance(X, tuple):
+        return column_names(X[0]) if X else None
+    names = getattr(X, "columns", None)
+    return None if names is None else tuple(str(name) for name in names)
+
+
+def check_same_columns(*names: tuple[str, ...] | None) -> None:
+    """Refuse data frames whose columns have different names, which are not matched by name."""
+    known = [one for one in names if one is not None]
+    for other in known[1:]:
+        if other != known[0]:
+            raise InputError(
+                f"the columns are {', '.join(known[0])} in one sample and {', '.join(other)} in "
+                "another: give them the same names in the same order"
+            )
 
 
 def _columns(count: int) -> str:

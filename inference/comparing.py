@@ -16,7 +16,7 @@ from bke.models.priors import Prior, template
 from numpy.typing import ArrayLike
 
 from . import compiled
-from .checks import as_sample, check_count
+from .checks import as_samples, check_count
 from .errors import InputError
 from .fitting import fit, prepare
 from .learning import learn_kernel
@@ -33,7 +33,8 @@ CAVEAT = (
 )
 ERROR = (
     "Held-out error: mean squared error of the posterior embedding over that of the plain average, "
-    "at held-out points; below 1 the model predicts its own embedding better."
+    "at held-out points; below 1 the model predicts its own embedding better. Each is relative to "
+    "the same kernel's plain average, so it says what the model gains, not which kernel is best."
 )
 
 
@@ -91,10 +92,11 @@ def compare_kernels(
 ) -> KernelComparison:
     """Scores of several kernel families, with what they do not mean, and a held-out error.
 
-    The held-out error is the one number here that means the same for every family: in each fold the
+    The held-out error has no constant that depends on the family: in each fold the
     kernel is learned from the other folds (:func:`~bke.inference.learn_kernel`, ``"map"``) and
     E_t (mu_tilde(t) - mu(t))^2 of its posterior embedding compared with that of mu_hat, both
-    estimated without bias at the held-out points.
+    estimated without bias at the held-out points. It says how much a family's model gains over the
+    plain average of the same kernel, not which kernel is best for a task.
 
     Args:
         X: data, shape (n, D) or (n,).
@@ -117,7 +119,7 @@ def compare_kernels(
         raise InputError("kernels must be a dict of at least one kernel by name")
     if unknown := set(priors or {}) - set(kernels):
         raise InputError(f"priors has {', '.join(sorted(unknown))}, which kernels has not")
-    data = as_sample(X, "X")
+    data = np.concatenate(as_samples(X, "pooled"))
     check_count(folds, "folds", 2, max(2, len(data) // 4))
     found = {}
     with progress_bar("kernels", len(kernels) * (folds + 2), shown=progress) as advance:

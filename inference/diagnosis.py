@@ -22,7 +22,8 @@ class Integral:
     Attributes:
         log: its logarithm, the log normaliser.
         error: estimated absolute error of ``log``.
-        tolerance: what ``error`` was to be at most; ``None`` for a method that takes none.
+        tolerance: what ``error`` is to be at most: what quadrature was asked for, 0.2 for SMC;
+            ``None`` for bridge sampling.
     """
 
     log: float
@@ -192,6 +193,6 @@ def integral_of(run: xr.DataTree) -> Integral | None:
             return Integral(
                 float(attrs["log_normaliser"]),
                 float(attrs["log_normaliser_error"]),
-                attrs.get("tolerance"),
+                verdict.ROUGH if group == "smc" else attrs.get("tolerance"),
             )
     return None

@@ -18,7 +18,14 @@ from bke.models.priors import Prior
 from numpy.typing import ArrayLike
 
 from . import compiled, landscape
-from .checks import as_samples, check_chains, check_count, check_memory, check_positive
+from .checks import (
+    as_samples,
+    check_chains,
+    check_count,
+    check_memory,
+    check_positive,
+    column_names,
+)
 from .errors import InputError
 from .landscape import BatchLogDensity
 from .machine import computing
@@ -95,7 +102,7 @@ def fit(
         tolerance: for the absolute error of the log normaliser (quadrature).
         seed: of every random number.
         progress: show progress bars.
-        columns: names of the columns.
+        columns: names of the columns; by default those of a data frame.
 
     Returns:
         Groups ``posterior`` (lengthscales in the units of the data), ``sample_stats``,
@@ -201,7 +208,7 @@ def prepare(
     check_count(seed, "seed", 0, 2**63 - 1)
     check_memory(max(map(len, samples)), data.shape[1], matrices=MATRICES)
     sizes = tuple(map(len, samples)) if share == "joint" else ()
-    units = choose_units(data, scale, columns, sizes)
+    units = choose_units(data, scale, column_names(X) if columns is None else columns, sizes)
     problem = Problem.checked(
         kernel, prior, noise_variance, units.measure_to_model(measure), likelihood
     )

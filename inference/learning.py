@@ -84,10 +84,12 @@ class LearnedKernel:
     Attributes:
         peaks: the best of every mode, the best of all first.
         objective: ``"ml"`` or ``"map"``.
+        units: scale and dither of the data; the marginal likelihood is that of the data over them.
     """
 
     peaks: tuple[Peak, ...]
     objective: str
+    units: Units
 
     @property
     def kernel(self) -> Kernel:
@@ -136,8 +138,8 @@ class LearnedKernel:
             lines.append(f"  and {count - MOST_PRINTED} more")
         if self.peaks[0].at_bound and self.objective == "ml":
             lines.append(
-                "The marginal likelihood has no maximum in the range of the prior: objective 'map' "
-                "adds the prior's density."
+                "The marginal likelihood is highest at the end of the range that was searched: "
+                "the objective 'map' adds the prior's density, which ends it."
             )
         return "\n".join(lines)
 
@@ -220,7 +222,7 @@ def learn_kernel(
         "ml": lambda peak: -peak.log_marginal_likelihood,
         "map": lambda peak: -peak.log_marginal_likelihood - peak.log_prior,
     }[objective]
-    return LearnedKernel(tuple(sorted(peaks, key=value)), objective)
+    return LearnedKernel(tuple(sorted(peaks, key=value)), objective, units)
 
 
 @dataclasses.dataclass(frozen=True)

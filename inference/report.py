@@ -17,6 +17,7 @@ from .masses import COVERED, covered, draw_weights, unconstrained_shapes
 from .modes import Modes
 from .problem import unflatten
 from .run import in_data_units, problem_of, units_of
+from .units import Units
 from .witness import Band, band, weighted_quantiles
 
 QUANTILES = (0.1, 0.5, 0.9)
@@ -63,7 +64,11 @@ def settings(run: xr.DataTree) -> dict[str, Any]:
 
 def rounding_notes(run: xr.DataTree) -> list[str]:
     """What was added to rounded columns, in a sentence; nothing where nothing was."""
-    units = units_of(run)
+    return notes_on_units(units_of(run))
+
+
+def notes_on_units(units: Units) -> list[str]:
+    """What :func:`rounding_notes` says, of units."""
     dithered = [
         f"{name} in units of {unit:.4g}"
         for name, unit in zip(units.columns, units.dither, strict=True)

@@ -26,6 +26,7 @@ def gamma(kernel: Kernel) -> float:
     Raises:
         InputError: if the kernel is not a squared exponential with one lengthscale.
     """
+    _check_instance(kernel)
     lengthscale = np.unique(getattr(kernel, "lengthscale", np.nan))
     if not isinstance(kernel, SquaredExponential) or len(lengthscale) > 1:
         raise InputError(
@@ -44,6 +45,7 @@ def to_sklearn(kernel: Kernel) -> Any:
     Raises:
         InputError: if scikit-learn has no such kernel or is not installed.
     """
+    _check_instance(kernel)
     try:
         from sklearn.gaussian_process import kernels
     except ImportError:
@@ -69,6 +71,11 @@ def to_sklearn(kernel: Kernel) -> Any:
         f"scikit-learn has no kernel like {type(kernel).__name__}: use kernel='precomputed' with "
         "its Gram matrix kernel(X, X)"
     )
+
+
+def _check_instance(kernel: Any) -> None:
+    if not isinstance(kernel, Kernel):
+        raise InputError(f"a kernel is needed, an instance with its lengthscale, got {kernel!r}")
 
 
 def _lengthscale(kernel: Any) -> Any:

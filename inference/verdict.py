@@ -21,7 +21,7 @@ EXCUSED_RHAT = 1.1
 #: Difference in log mass beyond which the lower mode does not matter, whatever the grid's error.
 DECISIVE = 7.0
 #: Standard error of a log normaliser beyond which repeats of SMC do not agree.
-ROUGH = 0.5
+ROUGH = 0.2
 
 
 def of_integral(method: str, modes: Modes, integral: Integral) -> list[str]:
@@ -36,14 +36,19 @@ def of_integral(method: str, modes: Modes, integral: Integral) -> list[str]:
     else:
         error = f"{error} of {integral.error:.2g} in"
     sentences = [f"Every mode by its posterior mass, {how}, with {error} the log normaliser."]
-    if not integral.reached:
+    if method == "quadrature" and not integral.reached:
         sentences.append(
             f"NOT ACCURATE: the tolerance was {integral.tolerance:g}, and the evaluations ran out "
-            "first."
+            "first: ask for a larger one, or take SMC."
         )
-    if method == "smc" and integral.error > ROUGH:
+    if method == "smc" and integral.error > ROUGH:  # NaN of a single repeat says nothing
         sentences.append(
             "NOT ACCURATE: the repeats do not agree on the normaliser; give more particles."
+        )
+    if method == "smc":
+        sentences.append(
+            "A mode far narrower than the prior may be missed by all repeats alike, which no "
+            "standard error shows; quadrature (one or two hyperparameters) would see it."
         )
     if len(modes.modes) > 1:
         sentences.append(f"Multimodal: {len(modes.modes)} modes. {_masses(modes, chains=False)}.")
@@ -209,7 +214,9 @@ def report(diagnosis: Diagnosis) -> str:
         zip(diagnosis.modes.modes, diagnosis.per_mode, strict=True), start=1
     ):
         barrier = (
-            "" if np.isinf(mode.barrier) else f", behind a valley {mode.barrier:.0f} nats deep"
+            ""
+            if np.isinf(mode.barrier) or len(diagnosis.modes.modes) == 1
+            else f", behind a valley {mode.barrier:.0f} nats deep"
         )
         lines.append(f"mode {number}: {place(mode)}")
         lines.append(

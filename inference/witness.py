@@ -18,7 +18,14 @@ from bke.models import embedding_posterior
 from bke.models.pivoted_cholesky import pivoted_cholesky
 from numpy.typing import ArrayLike
 
-from .checks import WITNESS_MATRICES, as_pair, check_count, check_memory
+from .checks import (
+    WITNESS_MATRICES,
+    as_pair,
+    check_count,
+    check_memory,
+    check_same_columns,
+    column_names,
+)
 from .errors import InputError, SamplingError
 from .machine import computing, cores
 from .masses import draw_weights, unconstrained_draws
@@ -109,7 +116,11 @@ def sample_witness(
     """
     problem, units = problem_of(run)
     first, second = as_pair(P, Q)
+    check_same_columns(column_names(P), column_names(Q))
     dimension = len(units.columns)
+    for names in (column_names(P), column_names(Q)):
+        if names is not None and set(names) == set(units.columns):
+            check_same_columns(units.columns, names)
     if first.shape[1] != dimension:
         raise InputError(f"P and Q have {first.shape[1]} columns, but the run has {dimension}")
     points = default_points(first, second) if at is None else _as_points(at, dimension)
@@ -261,6 +272,8 @@ def band(witness: xr.DataTree, level: float = 0.8, mode: int | None = None) -> B
     """
     if not isinstance(level, numbers.Real) or not 0.0 < level < 1.0:
         raise InputError(f"level must be between 0 and 1, got {level}")
+    if not isinstance(witness, xr.DataTree) or "witness" not in witness.data_vars:
+        raise InputError("band needs what sample_witness returned")
     dataset = witness.to_dataset()
     draws, labels = dataset["witness"].values, dataset["mode"].values
     used = dataset["weight"].values > 0 if mode is None else labels == mode

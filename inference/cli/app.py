@@ -229,12 +229,13 @@ def fit(
         from . import inputs, steps
 
         chosen.check()
-        samples, headings = inputs.read_samples(files, names, chosen.share)
+        samples, headings, remarks = inputs.read_samples(files, names, chosen.share)
+        terminal.notes(remarks)
         with inputs.output_folder(out.parent, [out.name]):
             result = steps.fit_and_save(samples, headings, chosen, out, terminal)
             result, unknown = steps.weigh_and_save(result, out, terminal)
             _, summary, rounded = steps.diagnose_and_print(result, terminal)
-            notes = [*unknown, *rounded]
+            notes = [*remarks, *unknown, *rounded]
             steps.finish({"command": "fit", **summary}, {"run": out}, None, notes, terminal)
 
 

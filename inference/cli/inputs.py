@@ -78,8 +78,8 @@ def read_pair(path_P: Path, path_Q: Path, columns: Sequence[str] | None) -> Pair
 
 def read_samples(
     paths: Sequence[Path], columns: Sequence[str] | None, share: ShareName
-) -> tuple[tuple[np.ndarray, ...], tuple[str, ...]]:
-    """The samples of the files, (n, D) each, and the names of their columns.
+) -> tuple[tuple[np.ndarray, ...], tuple[str, ...], list[str]]:
+    """The samples of the files, (n, D) each, the names of their columns, and remarks.
 
     Raises:
         InputError: one sentence that names the file.
@@ -92,16 +92,22 @@ def read_samples(
                 f"{len(samples[0].columns)}, where the same number is needed"
             )
         _check_names(samples[0], other)
+    remarks = [
+        f"The columns of {other.path} are named {', '.join(other.columns)} and matched by position "
+        f"to {', '.join(samples[0].columns)}."
+        for other in samples[1:]
+        if other.columns != samples[0].columns
+    ]
     pooled = np.concatenate([sample.values for sample in samples])
     name = str(paths[0]) if len(paths) == 1 else "the union of the files"
     _checked(dataclasses.replace(samples[0], values=pooled), name)
     if share is ShareName.pooled:
-        return (pooled,), samples[0].columns
+        return (pooled,), samples[0].columns, remarks
     if len(samples) < 2:
         raise InputError("--share joint needs at least two files, one for each sample")
     for sample in samples:
         _checked(sample)
-    return tuple(sample.values for sample in samples), samples[0].columns
+    return tuple(sample.values for sample in samples), samples[0].columns, remarks
 
 
 def read_points(

@@ -73,7 +73,7 @@ def learn(
         from . import inputs
 
         chosen.check()
-        samples, headings = inputs.read_samples(files, names, share)
+        samples, headings, remarks = inputs.read_samples(files, names, share)
         with terminal.step("learn", "learn", spinner=False):
             from bke.inference import learn_kernel
 
@@ -85,12 +85,17 @@ def learn(
                 progress=terminal.progress,
                 **chosen.arguments(len(headings)),
             )
+        from ..report import notes_on_units
+
+        notes = notes_on_units(learned.units)
+        terminal.notes([*remarks, *notes])
         terminal.say(str(learned))
-        summary = _learned(learned, headings)
+        summary = {**_learned(learned, headings), "notes": [*remarks, *notes]}
         if "gamma" in summary["peaks"][0]:
             terminal.say(f"scikit-learn: gamma = {number(summary['peaks'][0]['gamma'])}")
         timings = terminal.all_timings()
-        terminal.finish({"command": "learn", **summary, "timings": timings})
+        settings = _settings(chosen, len(headings), seed)
+        terminal.finish({"command": "learn", "settings": settings, **summary, "timings": timings})
 
 
 def _learned(learned: LearnedKernel, columns: tuple[str, ...]) -> dict[str, Any]:
@@ -104,7 +109,7 @@ def _learned(learned: LearnedKernel, columns: tuple[str, ...]) -> dict[str, Any]
             "hyperparameters": {k: np.asarray(v).tolist() for k, v in peak.values.items()},
             "log_marginal_likelihood": peak.log_marginal_likelihood,
             "log_prior": peak.log_prior,
-            "below_the_highest_nats": -height,
+            "below_the_highest_nats": abs(height),
             "curvature_nats": peak.curvature.tolist(),
             "basin": None if peak.basin is None else [np.asarray(e).tolist() for e in peak.basin],
             "at_bound": peak.at_bound,
@@ -114,7 +119,15 @@ def _learned(learned: LearnedKernel, columns: tuple[str, ...]) -> dict[str, Any]
         return found
 
     peaks = [one(*both) for both in zip(learned.peaks, learned.heights().tolist(), strict=True)]
-    return {"objective": learned.objective, "columns": list(columns), "peaks": peaks}
+    units = learned.units
+    return {
+        "objective": learned.objective,
+        "columns": list(columns),
+        "scale": dict(zip(columns, units.scale.tolist(), strict=True)),
+        "dither": dict(zip(columns, units.dither.tolist(), strict=True)),
+        "dither_seed": units.dither_seed,
+        "peaks": peaks,
+    }
 
 
 @app.command(epilog="Example: `bke score calm.csv --columns Ozone --kernels se,matern32,laplace`")
@@ -169,7 +182,8 @@ def score(
         from . import inputs
 
         options[0].check()
-        (sample,), headings = inputs.read_samples(files, names, opt.ShareName.pooled)
+        (sample,), headings, remarks = inputs.read_samples(files, names, opt.ShareName.pooled)
+        terminal.notes(remarks)
         with terminal.step("score", "score", spinner=False):
             from bke.inference import compare_kernels
 
@@ -186,7 +200,23 @@ def score(
             )
         terminal.say(str(comparison))
         timings = terminal.all_timings()
-        terminal.finish({"command": "score", **_scores(comparison), "timings": timings})
+        settings = {**_settings(options[0], len(headings), seed), "folds": folds}
+        del settings["kernel"]
+        found = {**_scores(comparison), "columns": list(headings), "notes": remarks}
+        terminal.finish({"command": "score", "settings": settings, **found, "timings": timings})
+
+
+def _settings(options: opt.ModelOptions, dimension: int, seed: int) -> dict[str, Any]:
+    """What a command was told, as plain data."""
+    from bke.inference.record import describe_kernel, describe_prior
+
+    told = options.arguments(dimension)
+    return {
+        **told,
+        "kernel": describe_kernel(told["kernel"]),
+        "prior": describe_prior(told["prior"]),
+        "seed": seed,
+    }
 
 
 def _scores(comparison: KernelComparison) -> dict[str, Any]:

@@ -299,7 +299,11 @@ MethodOption: TypeAlias = Annotated[
 ]
 ParticlesOption: TypeAlias = Annotated[
     int,
-    typer.Option("--particles", rich_help_panel=SAMPLER, help="Draws in all (quadrature, SMC)."),
+    typer.Option(
+        "--particles",
+        rich_help_panel=SAMPLER,
+        help="Draws in all (quadrature, SMC), at least the square of --chains.",
+    ),
 ]
 ToleranceOption: TypeAlias = Annotated[
     float,
@@ -319,7 +323,12 @@ WeightsOption: TypeAlias = Annotated[
     ),
 ]
 ChainsOption: TypeAlias = Annotated[
-    int, typer.Option("--chains", rich_help_panel=SAMPLER, help="Number of chains, 1 to 1000.")
+    int,
+    typer.Option(
+        "--chains",
+        rich_help_panel=SAMPLER,
+        help="Number of chains, 1 to 1000; of repeats with SMC.",
+    ),
 ]
 WarmupOption: TypeAlias = Annotated[
     int,

@@ -145,10 +145,11 @@ class Terminal:
         table = Table(
             title="Posterior in each mode, in the units of the data", title_justify="left"
         )
-        table.add_column("mode", justify="right")
-        table.add_column("hyperparameter")
+        # Folded where it is narrow: a number cut short is another number.
+        table.add_column("mode", justify="right", overflow="fold")
+        table.add_column("hyperparameter", overflow="fold")
         for name in ("mean", "sd", "10 %", "50 %", "90 %", "draws"):
-            table.add_column(name, justify="right")
+            table.add_column(name, justify="right", overflow="fold")
         for mode in posterior["modes"]:
             for name, found in mode["hyperparameters"].items():
                 table.add_row(str(mode["mode"]), Text(name), *_row(found), str(mode["draws"]))

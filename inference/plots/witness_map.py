@@ -74,7 +74,7 @@ def draw_maps(
     assert image is not None
     bar = axes[-1].figure.colorbar(image, ax=list(axes), extend="both", shrink=0.9)
     bar.set_label(
-        f"witness (mean); outlined: {views[0].band.level:.0%} band excludes 0", size=SMALL
+        f"witness P - Q (mean); outlined: {views[0].band.level:.0%} band excludes 0", size=SMALL
     )
     bar.ax.tick_params(labelsize=SMALL)
 
