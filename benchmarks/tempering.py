@@ -4,8 +4,8 @@ First table: ``fit(method="smc")`` and a run with the effective share held at 0.
 twice the moves at each of its many more temperatures, half the particles from other prior draws.
 What both find must agree within their standard errors. Second table: how far one particle gets per
 second at the posterior itself, by differences of particles (what SMC does) and by the two
-gradient-informed moves, MALA and HMC of five leapfrog steps, both preconditioned with the covariance
-of the particles and tuned to the step that goes farthest. Data and prior are those of ``ard.py``.
+gradient-informed moves, MALA and HMC of five leapfrog steps, both preconditioned with the
+particles' covariance and tuned to the step that goes farthest. Data and prior: ``ard.py``.
 """
 
 from __future__ import annotations

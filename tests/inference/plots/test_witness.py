@@ -33,7 +33,7 @@ def test_every_mode_has_a_panel_and_all_chains_the_last(line_witness, level):
         np.testing.assert_allclose(upper, expected.upper)
         np.testing.assert_allclose(mean.get_ydata(), expected.mean)
         assert mean.get_color() == colour
-        assert ax.get_ylabel() == "witness"
+        assert ax.get_ylabel() == "witness P - Q"
     assert figure.axes[-1].get_xlabel() == "speed"
 
 
