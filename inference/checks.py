@@ -132,13 +132,13 @@ def as_samples(X: ArrayLike | tuple[ArrayLike, ...], share: str) -> list[NDArray
     """The samples that have a likelihood of their own.
 
     Args:
-        X: one sample; or a tuple of arrays, several.
+        X: one sample; or a tuple of several, which rows of one sample must not be.
         share: ``"pooled"`` takes the union of several, ``"joint"`` keeps them apart.
     """
     if share not in SHARES:
         raise InputError(f"share must be one of {SHARES}, got {share!r}")
-    several = isinstance(X, (tuple, list)) and all(_is_array(part) for part in X)
-    if several and isinstance(X, list):
+    several = isinstance(X, tuple) and all(_is_sequence(part) for part in X)
+    if isinstance(X, list) and any(len(getattr(part, "shape", ())) > 0 for part in X):
         raise InputError("a list of arrays could be rows or samples: give samples as a tuple")
     if not several or not isinstance(X, tuple) or len(X) < 2:
         if share == "joint":
@@ -152,8 +152,8 @@ def as_samples(X: ArrayLike | tuple[ArrayLike, ...], share: str) -> list[NDArray
     return samples if share == "joint" else [np.concatenate(samples)]
 
 
-def _is_array(part: Any) -> bool:
-    return len(getattr(part, "shape", ())) > 0
+def _is_sequence(part: Any) -> bool:
+    return isinstance(part, (list, tuple)) or len(getattr(part, "shape", ())) > 0
 
 
 def column_names(X: Any) -> tuple[str, ...] | None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import jax
 import numpy as np
 import numpyro.distributions as dist
 import xarray as xr
@@ -15,14 +17,13 @@ from bke.models.measures import Measure
 from bke.models.priors import Prior, template
 from numpy.typing import ArrayLike
 
-from . import compiled
 from .checks import as_samples, check_count
 from .errors import InputError
-from .fitting import fit, prepare
+from .fitting import fit
 from .learning import learn_kernel
 from .machine import computing
 from .methods import MOST_EVALUATIONS
-from .problem import flatten
+from .problem import Problem
 from .progress import progress_bar
 from .run import problem_of
 
@@ -37,6 +38,9 @@ ERROR = (
     "the same kernel's plain average, so it says what the model gains, not which kernel is best."
 )
 
+#: Arguments of a problem, in order.
+PROBLEM = ("kernel", "prior", "noise_variance", "measure", "likelihood")
+
 
 @dataclasses.dataclass(frozen=True)
 class KernelScore:
@@ -46,7 +50,7 @@ class KernelScore:
         score: log normaliser, see :data:`CAVEAT`.
         score_error: its estimated error; the standard error over repeats for SMC.
         held_out: mean squared error of the posterior embedding over that of the empirical one.
-        held_out_error: its standard error over the folds.
+        held_out_error: its standard error over the folds, taken as independent.
         kernel: learned from all data, in the units of the data.
     """
 
@@ -94,7 +98,8 @@ def compare_kernels(
 
     The held-out error has no constant that depends on the family: in each fold the
     kernel is learned from the other folds (:func:`~bke.inference.learn_kernel`, ``"map"``) and
-    E_t (mu_tilde(t) - mu(t))^2 of its posterior embedding compared with that of mu_hat, both
+    E_t (mu_tilde(t) - mu(t))^2 of its posterior embedding, with the sampling covariance for noise
+    as :func:`~bke.models.embedding_posterior` has it, compared with that of mu_hat, both
     estimated without bias at the held-out points. It says how much a family's model gains over the
     plain average of the same kernel, not which kernel is best for a task.
 
@@ -117,6 +122,8 @@ def compare_kernels(
     """
     if not isinstance(kernels, Mapping) or not kernels:
         raise InputError("kernels must be a dict of at least one kernel by name")
+    if priors is not None and not isinstance(priors, Mapping):
+        raise InputError("priors must be a dict by the names of the kernels")
     if unknown := set(priors or {}) - set(kernels):
         raise InputError(f"priors has {', '.join(sorted(unknown))}, which kernels has not")
     data = np.concatenate(as_samples(X, "pooled"))
@@ -137,7 +144,7 @@ def compare_kernels(
             advance(1)
             learned = learn_kernel(data, objective="map", progress=False, **model, **units)
             advance(1)
-            held_out = _held_out(run, data, model, folds, seed, advance)
+            held_out = _held_out(run, data, model, dither, folds, seed, advance)
             (group,) = {"quadrature", "smc"} & set(run.children)
             attrs = run[group].attrs
             found[name] = KernelScore(
@@ -149,17 +156,10 @@ def compare_kernels(
 
 def _integrated(data: np.ndarray, arguments: dict[str, Any], particles: int) -> xr.DataTree:
     """A run with its normaliser, by quadrature where that can be."""
+    problem = Problem.checked(*(arguments[name] for name in PROBLEM))
     with computing():
-        prepared = prepare(
-            data,
-            share="pooled",
-            columns=None,
-            chains=1,
-            evaluator=compiled.log_densities,
-            **arguments,
-        )
-    prior_draws = prepared.prior_draws
-    if flatten(prior_draws).shape[1] in MOST_EVALUATIONS:
+        draws = jax.eval_shape(lambda key: problem.prior_draws(key, 1), jax.random.key(0))
+    if sum(math.prod(one.shape[1:]) for one in draws.values()) in MOST_EVALUATIONS:
         return fit(data, method="quadrature", particles=64, progress=False, **arguments)
     return fit(data, method="smc", particles=particles, progress=False, **arguments)
 
@@ -168,6 +168,7 @@ def _held_out(
     run: xr.DataTree,
     data: np.ndarray,
     model: dict[str, Any],
+    dither: str | float | None,
     folds: int,
     seed: int,
     advance: Callable[[int], None],
@@ -175,12 +176,14 @@ def _held_out(
     """Risk of the posterior embedding over that of the empirical one, and its standard error."""
     problem, units = problem_of(run)
     points = units.points(data)  # of one scale and dither for all folds
-    model = {**model, "measure": problem.measure, "scale": None, "dither": None, "progress": False}
+    # Rows may cancel in a fold that do not in all; what is dithered already cannot.
+    dither = None if units.dither.any() else dither
+    model = {**model, "measure": problem.measure, "scale": None, "dither": dither}
     parts = np.array_split(np.random.default_rng(seed).permutation(len(points)), folds)
     gains, risks = [], []
     for part in parts:
         rest = np.delete(points, part, axis=0)
-        peak = learn_kernel(rest, objective="map", **model).peaks[0]
+        peak = learn_kernel(rest, objective="map", progress=False, **model).peaks[0]
         measure = problem.measure_at(peak.values)
         gain, risk = risk_difference(rest, points[part], peak.kernel, measure)
         gains.append(gain)

@@ -239,4 +239,5 @@ def _check_smoothed(
     """Refuse a kernel without an implemented r, which compiled code could not name."""
     first = {name: jnp.asarray(values[0]) for name, values in prior_draws.items()}
     values = problem.constrain(first)
-    problem.kernel_at(values).smoothed(problem.measure_at(values), dimension)
+    # The template, not this draw: whether a kernel is refused must not depend on the seed.
+    problem.kernel.smoothed(problem.measure_at(values), dimension)

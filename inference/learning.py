@@ -41,7 +41,7 @@ WINDOW = 5.0
 #: Stands for a value that is not finite: an optimiser steps back from it.
 NONE = 1e15
 #: Places around a peak that a quadratic is fitted to, over its number of coefficients.
-CLOUD = 4
+CLOUD = 20
 #: Modes that get the second round of starts, the highest ones.
 MOST_POLISHED = 6
 #: Modes that are printed.
@@ -60,9 +60,11 @@ class Peak:
         log_marginal_likelihood: BKE (13) of the data in the model's units (over ``scale``).
         log_prior: log prior density of the hyperparameters, in the model's units.
         curvature: minus the second derivative of the smoothed objective in the unconstrained
-            coordinates (log lengthscale), (p, p), nats. Its inverse square root is a width.
-        basin: lower and upper end of the mode, in the units of the data, with one hyperparameter;
-            ``None`` with several.
+            coordinates (log lengthscale), (p, p), nats; NaN at the end of the range. With one
+            hyperparameter at the top of the smoothed profile; with several at the peak, an
+            estimate from places around it.
+        basin: lower and upper end of the mode, in the units of the data, with one hyperparameter,
+            the outermost ones those of the range that was searched; ``None`` with several.
         starts: how many starts of the optimiser ended in this mode.
         at_bound: the objective still rises at the end of the range that was searched.
     """
@@ -136,10 +138,11 @@ class LearnedKernel:
             lines.append(line)
         if count > MOST_PRINTED:
             lines.append(f"  and {count - MOST_PRINTED} more")
-        if self.peaks[0].at_bound and self.objective == "ml":
+        if self.peaks[0].at_bound:
+            advice = ", or take the objective 'map'" if self.objective == "ml" else ""
             lines.append(
-                "The marginal likelihood is highest at the end of the range that was searched: "
-                "the objective 'map' adds the prior's density, which ends it."
+                f"The {name} is highest at the end of the range that was searched, that of the "
+                f"prior: check the units and the scale, widen the prior{advice}."
             )
         return "\n".join(lines)
 
@@ -166,8 +169,8 @@ def learn_kernel(
     One hyperparameter: a profile over the range of the prior, smoothed; ``starts`` optimisations in
     each basin. Several: ``starts`` optimisations from the best of prior draws at different scales,
     grouped into modes by the paths between their ends, then as many again around the highest ends
-    of the highest modes. For D >= 2 the marginal likelihood, a pseudo-likelihood, may have no
-    maximum: then the peak is at a bound, and says so.
+    of the highest modes; how many modes are found depends on ``starts``. For D >= 2 the marginal
+    likelihood, a pseudo-likelihood, may have no maximum: then the peak is at a bound, and says so.
 
     The order of rows changes nothing but rounding, so a kernel learned from a pooled sample may be
     used in a permutation test (BKE section 5), but with a dither for rounded data.
@@ -175,8 +178,9 @@ def learn_kernel(
     Args:
         X: as for :func:`~bke.inference.fit`.
         kernel: a kernel class, or an instance whose lengthscales are learned.
-        objective: ``"ml"``, the marginal likelihood, where the prior only says where to look; or
-            ``"map"``, the posterior density of the hyperparameters themselves (not of their logs).
+        objective: ``"ml"``, the marginal likelihood, where the prior only says where to look, the
+            range of 2000 draws and a little more; or ``"map"``, the posterior density of the
+            hyperparameters themselves (not of their logs).
         prior: as for :func:`~bke.inference.fit`; a dict names other parameters to learn.
         noise_variance: likewise.
         measure: likewise.
@@ -197,7 +201,7 @@ def learn_kernel(
         raise InputError(f"objective must be one of {OBJECTIVES}, got {objective!r}")
     check_count(starts, "starts", 1)
     with computing():
-        problem, units, data, prior_draws, _ = prepare(
+        problem, units, data, prior_draws, evaluate = prepare(
             X,
             kernel=kernel,
             prior=prior,
@@ -212,7 +216,7 @@ def learn_kernel(
             chains=1,
             evaluator=lambda problem: compiled.objectives(problem, objective),
         )
-        search = _Search(problem, units.points(data), prior_draws, objective, progress)
+        search = _Search(problem, units.points(data), prior_draws, evaluate, objective, progress)
         if landscape.is_scalar(problem):
             found = search.by_profile(starts)
         else:
@@ -245,6 +249,7 @@ class _Search:
         problem: Problem,
         points: Points,
         prior_draws: Mapping[str, np.ndarray],
+        evaluate: landscape.BatchLogDensity,
         objective: str,
         progress: bool,
     ) -> None:
@@ -253,7 +258,8 @@ class _Search:
         self.shapes = {name: values.shape[1:] for name, values in prior_draws.items()}
         self.prior = flatten(prior_draws)
         self.low, self.high = self.prior.min(axis=0) - MARGIN, self.prior.max(axis=0) + MARGIN
-        self.evaluate = compiled.objectives(problem, objective)
+        self.evaluate = evaluate
+        self.likelihood = evaluate if objective == "ml" else compiled.objectives(problem, "ml")
         self.slopes = compiled.objective_slopes(problem, objective)
         self.progress = progress
 
@@ -317,11 +323,11 @@ class _Search:
         for index, top in enumerate(tops):
             mine = np.flatnonzero(owner == index)
             best = mine[np.argmax(values[mine])]
-            left, right = max(top - 1, 0), min(top + 1, len(grid) - 1)
-            bend = 2 * smoothed[top] - smoothed[left] - smoothed[right]
+            around = smoothed[top - 1 : top + 2] if 0 < top < len(grid) - 1 else [np.nan] * 3
             basin = (edges[index], edges[index + 1])
-            curvature = np.array([[bend / step**2]])
-            at_bound = bool(ends[best, 0] in (grid[0], grid[-1]))
+            curvature = np.array([[(2 * around[1] - around[0] - around[2]) / step**2]])
+            # A cell between two zeros may stop the optimiser short of the end.
+            at_bound = bool(top in (0, len(grid) - 1) or ends[best, 0] in (grid[0], grid[-1]))
             found.append(
                 _Found(ends[best], float(values[best]), curvature, basin, len(mine), at_bound)
             )
@@ -401,7 +407,6 @@ class _Search:
         inner = {name: value[0, 0] for name, value in z.items()}
         values = problem.constrain({name: jnp.asarray(value) for name, value in inner.items()})
         log_prior = float(problem.log_prior_density(values))
-        total = compiled.objectives(problem, "ml")
         batch = {name: value[0] for name, value in z.items()}
         basin = None
         if found.basin is not None:
@@ -413,7 +418,9 @@ class _Search:
         return Peak(
             kernel=kernel_in_data_units(problem, units, values),
             values={str(k): np.asarray(v.values[0, 0]) for k, v in dataset.data_vars.items()},
-            log_marginal_likelihood=float(landscape.log_densities(total, batch, self.points)[0]),
+            log_marginal_likelihood=float(
+                landscape.log_densities(self.likelihood, batch, self.points)[0]
+            ),
             log_prior=log_prior,
             curvature=found.curvature,
             basin=basin,

@@ -39,7 +39,7 @@ def side_by_side(work: Callable[[int], T], count: int, stop: Event) -> list[T]:
 
     An error or an interruption sets ``stop``, which ``work`` looks at to end the others too.
     """
-    with ThreadPoolExecutor(min(count, cores())) as pool:
+    with ThreadPoolExecutor(max(1, min(count, cores()))) as pool:
         futures = [pool.submit(work, index) for index in range(count)]
         try:
             wait(futures, return_when=FIRST_EXCEPTION)

@@ -79,6 +79,9 @@ def describe_prior(prior: dist.Distribution) -> dict[str, Any]:
         }
     name = type(prior).__name__
     if isinstance(prior, dist.MixtureGeneral | dist.MixtureSameFamily):
+        # A support of its own would be lost, and with it the coordinates of the draws.
+        if any(part.support != prior.support for part in parts(prior)):
+            return {"distribution": name, "unrecorded": repr(prior)}
         return {
             "distribution": name,
             "probabilities": _plain(prior.mixing_distribution.probs),

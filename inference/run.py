@@ -16,7 +16,7 @@ import numpy as np
 import xarray as xr
 from arviz_base import dict_to_dataset
 from bke.models.kernels import Kernel
-from bke.models.priors import has_components, sites, with_values
+from bke.models.priors import components_of, has_components, sites, with_values
 
 from .errors import InputError
 from .nuts import Chains
@@ -96,7 +96,7 @@ def in_data_units(problem: Problem, units: Units, z: Mapping[str, np.ndarray]) -
     converted: dict[Any, Any] = {}
     dims: dict[Any, Any] = {}
     for name, value in values.items():
-        leading = int(name in mixtures)
+        leading = int(name in mixtures and np.ndim(value) > 2)  # not for one number for all
         converted[name] = units.to_data(
             fields.get(name, name), np.asarray(value), 2, per_component=bool(leading)
         )
@@ -117,7 +117,9 @@ def kernel_in_data_units(problem: Problem, units: Units, values: Mapping[str, An
         part = functools.reduce(getattr, path, kernel)
         value = getattr(part, field)
         if value is not None:
-            mixture = has_components(kernel, site) and np.ndim(value) > 0
+            mixture = has_components(kernel, site)
+            if mixture and np.ndim(value) == 0:  # one number per column would be one per component
+                value = np.full(components_of(part), value)
             converted[site] = units.to_data(field, np.asarray(value), 0, per_component=mixture)
     return with_values(kernel, converted)
 

@@ -6,9 +6,9 @@ that are differences of two other particles (ter Braak, *A Markov chain Monte Ca
 genetic algorithm differential evolution*, 2006): these have the scale of a mode within it and the
 distance of two modes between them. Independent repeats give the standard error.
 
-Gradient-informed moves were tried and do not pay: with 5 and 10 lengthscales MALA gets a particle as
-far per second as these, within a tenth, and HMC less far (``benchmarks/tempering.py``), since a
-gradient costs four values and a difference of particles knows the shape already.
+Gradient-informed moves were tried and do not pay: with 5 and 10 lengthscales MALA gets a particle
+about a tenth further per second than these, and HMC no further (``benchmarks/tempering.py``). A
+gradient costs several values, and a difference of particles knows their shape already.
 
 What tempering cannot do: in many dimensions a mode much narrower than another gets its mass only as
 the temperature reaches 1, when no particle may be left near it. All repeats then miss it alike.

@@ -11,7 +11,7 @@ from jax.scipy.linalg import solve_triangular
 from jax.typing import ArrayLike
 
 from .kernels.base import Kernel, as_points, check_positive
-from .measures import Measure, check_measure
+from .measures import Measure, check_fixed, check_measure
 from .noise import NUGGET, sampling_covariance
 from .precision import double_precision
 
@@ -56,7 +56,7 @@ def embedding_posterior(
         ArithmeticError: where the noise is lost to rounding beside R; inside a transformation the
             result is NaN there.
     """
-    check_measure(measure)
+    check_fixed(check_measure(measure))
     points, at = as_points(X), as_points(at, "at")
     if points.shape[1] != at.shape[1]:
         raise ValueError(f"X has {points.shape[1]} columns but at has {at.shape[1]}")

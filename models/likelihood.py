@@ -23,7 +23,7 @@ from . import gaussian_term
 from .gaussian_term import GaussianTerm
 from .jacobian import value_and_jacobian
 from .kernels.base import Covariance, Kernel, as_points
-from .measures import Gaussian, Measure, check_measure
+from .measures import Gaussian, Measure, check_fixed, check_measure
 from .noise import (
     Noise,
     SamplingNoise,
@@ -302,7 +302,7 @@ def log_marginal_likelihood(
         RuntimeError: inside a JAX transformation with ``jax_enable_x64`` off.
     """
     noise_variance = check_noise(noise_variance)
-    check_measure(measure)
+    check_fixed(check_measure(measure))
     check_likelihood(likelihood)
     points = as_points(X)
     if not tracing():

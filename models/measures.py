@@ -33,6 +33,8 @@ class Gaussian:
     def __post_init__(self) -> None:
         if isinstance(self.scale, dist.Distribution):
             check_scale_prior(self.scale)
+        if isinstance(self.centre, dist.Distribution):
+            raise ValueError("Gaussian measure: the centre cannot be random, only the scale")
         scale, centre = _numbers(self.scale, "scale"), _numbers(self.centre, "centre")
         if scale is not None and not np.all(np.isfinite(scale) & (scale > 0)):
             raise ValueError(f"Gaussian measure: scale must be positive, got {self.scale}")
@@ -72,6 +74,15 @@ def scale_prior(measure: str | Gaussian) -> dist.Distribution | None:
     if isinstance(measure, Gaussian) and isinstance(measure.scale, dist.Distribution):
         return measure.scale
     return None
+
+
+def check_fixed(measure: str | Gaussian) -> None:
+    """Refuse a measure whose scale is a prior."""
+    if scale_prior(measure) is not None:
+        raise ValueError(
+            "a measure with a prior on its scale is for bke_model and fit: here its scale must be "
+            "a number"
+        )
 
 
 def with_scale(measure: str | Gaussian, scale: Any) -> Gaussian:

@@ -43,7 +43,13 @@ class SamplingNoise:
     nugget: Any = NUGGET
 
     def __post_init__(self) -> None:
-        check_positive(self.nugget, "nugget")
+        if not isinstance(self.full, bool):
+            raise ValueError(f"SamplingNoise: full must be True or False, got {self.full!r}")
+        value = concrete(self.nugget)
+        if isinstance(value, (int, float, np.ndarray, np.number)) and np.ndim(value) == 0:
+            check_positive(value, "nugget")
+        elif value is None or isinstance(value, (str, list, tuple, np.ndarray)):
+            raise ValueError(f"SamplingNoise: nugget must be one number, got {self.nugget!r}")
 
 
 SAMPLING = {
@@ -67,7 +73,7 @@ def check_noise(noise_variance: Noise) -> Noise:
     value = concrete(noise_variance)
     if isinstance(value, jax.core.Tracer):
         return noise_variance
-    if isinstance(value, (bool, str)) or value is None or np.ndim(value) != 0:
+    if isinstance(value, (bool, str, type)) or value is None or np.ndim(value) != 0:
         raise ValueError(
             f"noise_variance must be a positive number, {', '.join(map(repr, SAMPLING))} or a "
             f"SamplingNoise, got {noise_variance!r}"

@@ -13,6 +13,7 @@ import numpyro.distributions as dist
 from .distributions import check_parameters, lower_bound
 from .kernels import GaussianMixture, SpectralMixture
 from .kernels.base import Kernel
+from .kernels.gaussian import mixture_size
 
 Prior: TypeAlias = dist.Distribution | Mapping[str, dist.Distribution]
 Path: TypeAlias = tuple[str, ...]
@@ -64,6 +65,12 @@ def has_components(kernel: Kernel, site: str) -> bool:
     for name in path:
         kernel = getattr(kernel, name)
     return isinstance(kernel, (GaussianMixture, SpectralMixture))
+
+
+def components_of(kernel: Kernel) -> int:
+    """How many components a mixture kernel has."""
+    parameters = ("weights", "lengthscale", "frequency")
+    return mixture_size(*(getattr(kernel, name, None) for name in parameters))
 
 
 def assign(prior: Prior | None, kernel: Kernel) -> dict[str, dist.Distribution]:

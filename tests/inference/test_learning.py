@@ -171,6 +171,49 @@ def test_a_hyperparameter_of_the_noise_and_the_measure():
     assert set(learned.peaks[0].values) == {"lengthscale", "noise_variance", "measure_scale"}
 
 
+@pytest.mark.parametrize(
+    ("kernel", "site"),
+    [
+        (SpectralMixture(np.array([1.0, 2.0]), 0.05), "lengthscale"),
+        (SpectralMixture(1.5, np.array([0.02, 0.1])), "frequency"),
+        (GaussianMixture(1.0, np.array([0.3, 0.7])), "weights"),
+        (GaussianMixture(np.array([0.5, 2.0])), "lengthscale"),
+    ],
+    ids=["frequency for all", "lengthscale for all", "fixed lengthscale", "two lengthscales"],
+)
+def test_mixture_kernels_in_the_units_of_the_data(kernel, site):
+    """Columns of scale 1 and 30: the kernel of the data is the learned one of the scaled data."""
+    rng = np.random.default_rng(6)
+    Y = np.column_stack([rng.normal(size=25), 30 * rng.gamma(2.0, size=25)])
+    priors = {
+        "lengthscale": dist.LogNormal(0.0, 0.3),
+        "frequency": dist.Uniform(0.01, 0.2),
+        "weights": dist.Dirichlet(np.ones(2)),
+    }
+    learned = learn_kernel(
+        Y, kernel=kernel, prior={site: priors[site]}, objective="map", starts=1, progress=False
+    )
+    found = learned.peaks[0]
+    scaled = Y / Y.std(axis=0)
+    value = found.values[site]
+    if site == "lengthscale":
+        value = value / Y.std(axis=0)
+        value = value[:, 0] if np.ndim(value) > 1 else value[..., 0]
+    if site == "frequency":
+        value = (value * Y.std(axis=0))[:, 0]
+    model = type(kernel)(**{**kernel.__dict__, site: value})
+    np.testing.assert_allclose(found.kernel(Y), model(scaled), atol=1e-10)
+
+
+def test_raw_units_that_the_prior_does_not_reach():
+    """The marginal likelihood still rises at the end of what Gamma(1, 1) allows, and it is said."""
+    for factor in (100, 1000):
+        learned = learn_kernel(factor * X, starts=4, **QUIET)
+        assert learned.peaks[0].at_bound
+        assert np.isnan(learned.peaks[0].curvature).all()
+        assert "end of the range" in str(learned)
+
+
 def test_bad_arguments():
     with pytest.raises(InputError, match="objective must be one of"):
         learn_kernel(X, objective="mle", **QUIET)

@@ -35,6 +35,11 @@ def test_a_pooled_pair_is_its_union():
     assert "sample" not in runs[0]["observed_data"]
 
 
+def test_samples_may_be_lists():
+    run = fit((P[:, 0].tolist(), Q[:, 0].tolist()), share="joint", **SETTINGS)
+    assert run["observed_data"]["X"].shape == (len(P) + len(Q), 1)
+
+
 def test_joint_and_pooled_are_different_posteriors():
     pooled, joint = (fit((P, Q), share=share, **SETTINGS) for share in ("pooled", "joint"))
     logs = [run["quadrature"].attrs["log_normaliser"] for run in (pooled, joint)]

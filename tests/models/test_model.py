@@ -112,6 +112,14 @@ def test_a_prior_on_the_scale_of_the_measure_must_be_positive_and_small(scale):
         Gaussian(scale)
 
 
+def test_a_random_measure_is_for_the_model():
+    measure = Gaussian(dist.LogNormal(0.5, 0.3))
+    with pytest.raises(ValueError, match="must be a number"):
+        log_marginal_likelihood(X1, SquaredExponential(1.0), measure=measure)
+    with pytest.raises(ValueError, match="centre"):
+        Gaussian(1.0, dist.Normal(0.0, 1.0))
+
+
 def test_samples_that_share_their_hyperparameters_multiply(x64):
     value = density({"lengthscale": 0.7}, (X1, 2.0 * X1[:10]))
     parts = [log_marginal_likelihood(x, SquaredExponential(0.7)) for x in (X1, 2.0 * X1[:10])]

@@ -137,6 +137,12 @@ def test_other_noises_are_refused(noise):
         log_marginal_likelihood(sample(20, 1), SquaredExponential(1.0), noise_variance=noise)
 
 
-def test_a_nugget_must_be_positive():
+@pytest.mark.parametrize("nugget", [0.0, -1.0, None, [1e-3, 1e-2], "small"])
+def test_a_nugget_must_be_one_positive_number(nugget):
     with pytest.raises(ValueError, match="nugget"):
-        SamplingNoise(True, 0.0)
+        SamplingNoise(True, nugget)
+
+
+def test_the_form_is_a_truth_value():
+    with pytest.raises(ValueError, match="full must be True or False"):
+        SamplingNoise("diag", 1e-3)
