@@ -159,6 +159,7 @@ def test_what_is_printed():
     assert "basin" in text
 
 
+@pytest.mark.slow
 def test_a_hyperparameter_of_the_noise_and_the_measure():
     learned = learn_kernel(
         X[::3],
@@ -171,6 +172,7 @@ def test_a_hyperparameter_of_the_noise_and_the_measure():
     assert set(learned.peaks[0].values) == {"lengthscale", "noise_variance", "measure_scale"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kernel", "site"),
     [
@@ -205,6 +207,7 @@ def test_mixture_kernels_in_the_units_of_the_data(kernel, site):
     np.testing.assert_allclose(found.kernel(Y), model(scaled), atol=1e-10)
 
 
+@pytest.mark.slow
 def test_raw_units_that_the_prior_does_not_reach():
     """The marginal likelihood still rises at the end of what Gamma(1, 1) allows, and it is said."""
     for factor in (100, 1000):

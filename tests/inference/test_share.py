@@ -60,6 +60,7 @@ def test_a_joint_run_remembers_its_samples(tmp_path):
     assert np.isfinite(witness["witness"].values).all()
 
 
+@pytest.mark.slow
 def test_every_method_takes_a_joint_pair():
     for method in ("nuts", "smc"):
         run = fit(
