@@ -28,7 +28,7 @@ from .errors import InputError, SamplingError
 from .fitting import prepare
 from .landscape import SMOOTHING, smooth
 from .machine import computing, side_by_side
-from .modes import basins
+from .modes import as_text, basins
 from .paths import connect, groups
 from .problem import Points, Problem, flatten, unflatten
 from .progress import progress_bar
@@ -127,11 +127,11 @@ class LearnedKernel:
         count = len(self.peaks)
         lines = [f"{count} mode{'s' * (count > 1)} of the {name}, highest first:"]
         for peak, height in list(zip(self.peaks, self.heights(), strict=True))[:MOST_PRINTED]:
-            where = ", ".join(f"{site} {_text(value)}" for site, value in peak.values.items())
+            where = ", ".join(f"{site} {as_text(value)}" for site, value in peak.values.items())
             line = f"  {where}: log marginal likelihood {peak.log_marginal_likelihood:.2f}"
             line += f" ({height:.1f})" if height else ""
             if peak.basin is not None:
-                low, high = (_text(end) for end in peak.basin)
+                low, high = (as_text(end) for end in peak.basin)
                 line += f", basin {low} to {high}"
             if peak.at_bound:
                 line += "; it still rises at the end of the range that was searched"
@@ -221,12 +221,9 @@ def learn_kernel(
             found = search.by_profile(starts)
         else:
             found = search.by_paths(starts)
+        found.sort(key=lambda one: -one.value)
         peaks = [search.peak(one, units) for one in found]
-    value = {
-        "ml": lambda peak: -peak.log_marginal_likelihood,
-        "map": lambda peak: -peak.log_marginal_likelihood - peak.log_prior,
-    }[objective]
-    return LearnedKernel(tuple(sorted(peaks, key=value)), objective, units)
+    return LearnedKernel(tuple(peaks), objective, units)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -427,8 +424,3 @@ class _Search:
             starts=found.starts,
             at_bound=found.at_bound,
         )
-
-
-def _text(value: np.ndarray) -> str:
-    flat = [f"{entry:.3g}" for entry in np.ravel(value)]
-    return flat[0] if len(flat) == 1 else f"({', '.join(flat)})"

@@ -109,10 +109,11 @@ class Modes:
 
 def place(mode: Mode) -> str:
     """Where a mode is: ``lengthscale 0.52``, with several columns ``lengthscale (0.52, 1.3)``."""
-    return ", ".join(f"{name} {_numbers(value)}" for name, value in mode.location.items())
+    return ", ".join(f"{name} {as_text(value)}" for name, value in mode.location.items())
 
 
-def _numbers(value: np.ndarray) -> str:
+def as_text(value: np.ndarray) -> str:
+    """A hyperparameter with three digits: ``0.52``, ``(0.52, 1.3)``."""
     flat = [f"{entry:.3g}" for entry in np.ravel(value)]
     return flat[0] if len(flat) == 1 else f"({', '.join(flat)})"
 
