@@ -130,11 +130,9 @@ def long_population(run: xr.DataTree, X: np.ndarray, particles: int) -> xr.Datas
     smc.TARGET_ESS, smc.MOVES_PER_PARAMETER = LONG_ESS, LONG_MOVES * defaults[1]
     try:
         with computing():
-            key, draw_key = jax.random.split(jax.random.key(1))
-            draws = jax.tree.map(np.asarray, problem.prior_draws(draw_key, particles))
-            shapes = tuple((name, values.shape[1:]) for name, values in draws.items())
+            draws = problem.prior_draws(np.random.default_rng(1), particles)
             start = flatten(draws).reshape(8, particles // 8, -1)
-            found = smc.TemperedSmc(problem, shapes).run(X, start, key)
+            found = smc.TemperedSmc(problem).run(X, start, jax.random.key(1))
     finally:
         smc.TARGET_ESS, smc.MOVES_PER_PARAMETER = defaults
     return population_of(found, found.log_likelihood)

@@ -166,9 +166,10 @@ class Grid:
         if new:
             values = self._log_density(self.place(np.array(new)))
             for key, value in zip(new, values.tolist(), strict=True):
-                if np.isnan(value):
+                number = value < np.inf  # neither NaN nor a density that overflowed
+                if not number:
                     self._not_numbers.add(key)
-                self.known[key] = -np.inf if np.isnan(value) else value
+                self.known[key] = value if number else -np.inf
         return np.array([self.known[key] for key in keys])
 
     def first_cells(self) -> Cells:

@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import jax
 import numpy as np
 import numpyro.distributions as dist
 import xarray as xr
@@ -21,7 +20,6 @@ from .checks import as_samples, check_count
 from .errors import InputError
 from .fitting import fit
 from .learning import learn_kernel
-from .machine import computing
 from .methods import MOST_EVALUATIONS
 from .problem import Problem
 from .progress import progress_bar
@@ -157,9 +155,7 @@ def compare_kernels(
 def _integrated(data: np.ndarray, arguments: dict[str, Any], particles: int) -> xr.DataTree:
     """A run with its normaliser, by quadrature where that can be."""
     problem = Problem.checked(*(arguments[name] for name in PROBLEM))
-    with computing():
-        draws = jax.eval_shape(lambda key: problem.prior_draws(key, 1), jax.random.key(0))
-    if sum(math.prod(one.shape[1:]) for one in draws.values()) in MOST_EVALUATIONS:
+    if sum(math.prod(shape) for shape in problem.shapes.values()) in MOST_EVALUATIONS:
         return fit(data, method="quadrature", particles=64, progress=False, **arguments)
     return fit(data, method="smc", particles=particles, progress=False, **arguments)
 

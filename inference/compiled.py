@@ -51,11 +51,11 @@ def nuts_sampler(problem: Problem, warmup: int) -> NutsSampler:
 
 
 @_keep
-def tempered_smc(problem: Problem, shapes: tuple[tuple[str, tuple[int, ...]], ...]) -> TemperedSmc:
-    """The sampler for sites of the given unconstrained shapes."""
+def tempered_smc(problem: Problem) -> TemperedSmc:
+    """The sampler of every length."""
     from .smc import TemperedSmc  # BlackJAX takes a second to import
 
-    return TemperedSmc(problem, shapes)
+    return TemperedSmc(problem)
 
 
 @_keep

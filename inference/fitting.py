@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -142,7 +142,6 @@ def fit(
             chains=chains,
             evaluator=compiled.log_densities,
         )
-        key_run = jax.random.split(jax.random.key(seed))[1]
         task = Task(
             problem,
             units.points(data),
@@ -154,10 +153,9 @@ def fit(
             progress,
         )
         if method == "nuts":
-            result, groups = by_nuts(task, compiled.nuts_sampler(problem, warmup), key_run)
+            result, groups = by_nuts(task, compiled.nuts_sampler(problem, warmup))
         elif method == "smc":
-            sampler = compiled.tempered_smc(problem, tuple(task.shapes.items()))
-            result, groups = by_smc(task, sampler, key_run)
+            result, groups = by_smc(task, compiled.tempered_smc(problem))
         else:
             result, groups = by_quadrature(task, tolerance)
         settings = {
@@ -213,13 +211,13 @@ def prepare(
         kernel, prior, noise_variance, units.measure_to_model(measure), likelihood
     )
     evaluate = evaluator(problem)
-    key = jax.random.split(jax.random.key(seed))[0]
     size = max(PRIOR_DRAWS, CANDIDATES * chains)
-    # XLA compiles on one core, and the samplers of some priors take as long as the density.
+    # The samplers of some priors take as long to compile as the density.
     with ThreadPoolExecutor(1) as beside:
         beside.submit(_compile, problem, evaluate, units.split(units.to_model(data)))
-        prior_draws = jax.tree.map(np.asarray, problem.prior_draws(key, size))
-        _check_smoothed(problem, prior_draws, data.shape[1])
+        rng = np.random.default_rng(seed).spawn(1)[0]  # the dither's numbers are the parent's
+        prior_draws = problem.prior_draws(rng, size)
+        _check_smoothed(problem, data.shape[1])
         units = with_dither(units, data, dither, seed, prior_draws, compiled.cancelled(problem))
     return Prepared(problem, units, data, prior_draws, evaluate)
 
@@ -227,17 +225,15 @@ def prepare(
 def _compile(problem: Problem, evaluate: BatchLogDensity, points: Points) -> None:
     """Evaluate at one place; an error there will come up again where it is waited for."""
     with jax.enable_x64(True):  # the setting belongs to the thread
-        shapes = jax.eval_shape(lambda key: problem.prior_draws(key, 1), jax.random.key(0))
-        landscape.log_densities(
-            evaluate, {name: np.zeros(shape.shape) for name, shape in shapes.items()}, points
-        )
+        one = {name: np.zeros((1, *shape)) for name, shape in problem.shapes.items()}
+        landscape.log_densities(evaluate, one, points)
 
 
-def _check_smoothed(
-    problem: Problem, prior_draws: Mapping[str, np.ndarray], dimension: int
-) -> None:
+def _check_smoothed(problem: Problem, dimension: int) -> None:
     """Refuse a kernel without an implemented r, which compiled code could not name."""
-    first = {name: jnp.asarray(values[0]) for name, values in prior_draws.items()}
-    values = problem.constrain(first)
-    # The template, not this draw: whether a kernel is refused must not depend on the seed.
-    problem.kernel.smoothed(problem.measure_at(values), dimension)
+
+    def smoothed(z: dict[str, jax.Array]) -> None:
+        # The template, not a draw: whether a kernel is refused must not depend on the seed.
+        problem.kernel.smoothed(problem.measure_at(problem.constrain(z)), dimension)
+
+    jax.eval_shape(smoothed, {name: jnp.zeros(shape) for name, shape in problem.shapes.items()})

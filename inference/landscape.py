@@ -65,8 +65,7 @@ def log_densities(evaluate: BatchLogDensity, z: Mapping[str, Any], X: Points) ->
 
 def is_scalar(problem: Problem) -> bool:
     """Whether there is one hyperparameter, and that a number."""
-    shapes = [prior.shape() for prior in problem.sites.values()]
-    return len(shapes) == 1 and shapes[0] == ()
+    return list(problem.shapes.values()) == [()]
 
 
 def smooth(log_density: np.ndarray, step: float) -> np.ndarray:
@@ -113,13 +112,18 @@ def profile(
 def as_profile(problem: Problem, grid: np.ndarray, log_density: np.ndarray) -> xr.Dataset:
     """What :func:`profile` returns, of a log density (k,) on an evenly spaced grid (k,)."""
     (name,) = problem.sites
-    points = jnp.asarray(grid)
-    values = np.asarray(problem.constrain({name: points})[name])
+
     # One program: operation by operation each would be compiled.
-    log_prior = jax.jit(jax.vmap(lambda one: problem.log_prior({name: one})))(points)
+    @jax.jit
+    @jax.vmap
+    def of_prior(one: jax.Array) -> tuple[jax.Array, jax.Array]:
+        z = {name: one}
+        return problem.constrain(z)[name], problem.log_prior(z)
+
+    values, log_prior = of_prior(jnp.asarray(grid))
     return xr.Dataset(
         {
-            "value": ("grid", values),
+            "value": ("grid", np.asarray(values)),
             "log_density": ("grid", log_density),
             "smoothed": ("grid", smooth(log_density, grid[1] - grid[0])),
             "log_prior": ("grid", np.asarray(log_prior)),

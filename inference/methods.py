@@ -51,10 +51,9 @@ class Task:
     seed: int
     progress: bool
 
-    @property
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shape of every unconstrained site."""
-        return {name: values.shape[1:] for name, values in self.prior_draws.items()}
+    def rng(self) -> np.random.Generator:
+        """Neither that of the dither nor that of the prior draws."""
+        return np.random.default_rng(self.seed).spawn(2)[1]
 
     def density(self) -> LogDensity:
         """Log density of a batch of unconstrained points."""
@@ -64,10 +63,11 @@ class Task:
 Found = tuple[Chains, dict[str, xr.Dataset]]
 
 
-def by_nuts(task: Task, sampler: NutsSampler, key: jax.Array) -> Found:
+def by_nuts(task: Task, sampler: NutsSampler) -> Found:
     """Chains from dispersed prior draws, with the profile or the paths that tell modes apart."""
     initial = dispersed_start(task.prior_draws, task.chains, task.seed, task.density())
     with chain_progress(task.chains, sampler.warmup + task.draws, shown=task.progress) as bars:
+        key = jax.random.key(task.seed)
         chains = sampler.run(task.points, initial=initial, draws=task.draws, key=key, progress=bars)
     z = {name: values[:, chains.warmup :] for name, values in chains.z.items()}
     return chains, _around(task, z, chains.stats["lp"][:, chains.warmup :])
@@ -92,8 +92,8 @@ def by_quadrature(task: Task, tolerance: float) -> Found:
         SamplingError: where the density has no integral, or is not a number where it counts.
     """
     found = quadrature(task.problem, task.density(), task.prior_draws, tolerance, task.progress)
-    draws, lp = found.draws(task.chains * task.draws, np.random.default_rng(task.seed))
-    z = unflatten(draws.reshape(task.chains, task.draws, -1), task.shapes)
+    draws, lp = found.draws(task.chains * task.draws, task.rng())
+    z = unflatten(draws.reshape(task.chains, task.draws, -1), task.problem.shapes)
     lp = lp.reshape(task.chains, task.draws)
     stats = {"lp": lp, "diverging": np.zeros(lp.shape, dtype=bool)}
     chains = Chains(z, stats, {}, np.zeros((task.chains, 2), dtype=int), 0)
@@ -105,25 +105,24 @@ def by_quadrature(task: Task, tolerance: float) -> Found:
     return chains, groups
 
 
-def by_smc(task: Task, sampler: TemperedSmc, key: jax.Array) -> Found:
+def by_smc(task: Task, sampler: TemperedSmc) -> Found:
     """Tempered SMC in ``task.chains`` independent repeats, resampled by their normalisers."""
     count = task.chains * task.draws
-    run_key, draw_key = jax.random.split(key)
-    prior_draws = task.problem.prior_draws(draw_key, count)
+    rng = task.rng()
+    prior_draws = task.problem.prior_draws(rng, count)
     start = flatten(prior_draws).reshape(task.chains, task.draws, -1)
     with temperature_bars(task.chains, shown=task.progress) as advance:
-        found = sampler.run(task.points, start, run_key, advance)
+        found = sampler.run(task.points, start, jax.random.key(task.seed), advance)
     flat = found.z.reshape(count, -1)
-    log_prior = jax.vmap(task.problem.log_prior)(unflatten(flat, task.shapes))
+    log_prior = jax.vmap(task.problem.log_prior)(unflatten(flat, task.problem.shapes))
     lp = found.log_likelihood + np.asarray(log_prior).reshape(task.chains, task.draws)
     population = population_of(found, lp)
     # Systematic resampling between repeats: each counts by its own estimate of the normaliser.
     share = population["share"].values / task.draws
     edges = np.cumsum(np.repeat(share, task.draws))
-    rng = np.random.default_rng(task.seed)
     chosen = np.searchsorted(edges, (np.arange(count) + rng.uniform()) / count * edges[-1])
     chosen = chosen.clip(max=count - 1).reshape(task.chains, task.draws)
-    z, lp = unflatten(flat[chosen], task.shapes), lp.ravel()[chosen]
+    z, lp = unflatten(flat[chosen], task.problem.shapes), lp.ravel()[chosen]
     stats = {"lp": lp, "diverging": np.zeros(lp.shape, dtype=bool)}
     chains = Chains(z, stats, {}, np.zeros((task.chains, 2), dtype=int), 0)
     return chains, {"smc": population, **_around(task, z, lp)}
@@ -167,12 +166,11 @@ def quadrature(
             f"quadrature is for one or two hyperparameters, and there are {count} here: use "
             "method='smc'"
         )
-    shapes = {name: values.shape[1:] for name, values in prior_draws.items()}
     seen = flat if draws is None else np.concatenate([flat, draws])
     low, high = seen.min(axis=0), seen.max(axis=0)
     with progress_bar("evaluations", None, shown=progress) as advance:
         return integrate(
-            lambda points: _tallied(density(unflatten(points, shapes)), advance),
+            lambda points: _tallied(density(unflatten(points, problem.shapes)), advance),
             low,
             high,
             tolerance=tolerance,

@@ -85,6 +85,14 @@ class Problem:
         # jax.tree.map sorts a dict: in any other order flat vectors would mix up two sites.
         return {name: sites[name].to_event(len(sites[name].batch_shape)) for name in sorted(sites)}
 
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shape of every site in the unconstrained coordinates."""
+        return {
+            name: biject_to(prior.support).inverse_shape(prior.shape())
+            for name, prior in self.sites.items()
+        }
+
     def log_density(self, z: Values, X: Points) -> jax.Array:
         """Log posterior density of the unconstrained ``z``, up to the normaliser. Traceable."""
         arguments = {
@@ -122,22 +130,21 @@ class Problem:
             name: biject_to(prior.support).inv(values[name]) for name, prior in self.sites.items()
         }
 
-    def prior_draws(self, key: jax.Array, draws: int) -> dict[str, jax.Array]:
+    def prior_draws(self, rng: np.random.Generator, draws: int) -> dict[str, np.ndarray]:
         """Draws from the prior, unconstrained, leading axis ``draws``.
 
         Raises :class:`InputError` for a prior that cannot be drawn from.
         """
-        keys = jax.random.split(key, len(self.sites))
         found = {}
-        for key, (name, prior) in zip(keys, self.sites.items(), strict=True):
+        for name, prior in self.sites.items():
             try:
-                found[name] = prior.sample(key, (draws,))
+                found[name] = jnp.asarray(_draws(prior, rng, draws))
             except NotImplementedError:
                 raise InputError(
                     f"the prior of {name!r} cannot be drawn from, as an improper one cannot: "
                     f"{type(prior).__name__}"
                 ) from None
-        return self.unconstrain(found)
+        return {name: np.asarray(value) for name, value in self.unconstrain(found).items()}
 
     def kernel_at(self, values: Mapping[str, Any]) -> Kernel:
         """The kernel with its random parameters at ``values`` (model units)."""
@@ -171,6 +178,15 @@ class Problem:
             restore_measure(record["measure"]),
             record["likelihood"],
         )
+
+
+def _draws(prior: dist.Distribution, rng: np.random.Generator, draws: int) -> Any:
+    base = prior.base_dist if isinstance(prior, dist.Independent) else prior
+    if type(base) is dist.Gamma:
+        # JAX's sampler takes as long to compile as the posterior density.
+        shape = (draws, *prior.shape())
+        return rng.gamma(np.asarray(base.concentration), size=shape) / np.asarray(base.rate)
+    return prior.sample(jax.random.key(rng.integers(2**63)), (draws,))
 
 
 def unflatten(flat: Any, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 
-import jax
 import numpy as np
 import xarray as xr
 from scipy.special import logsumexp
@@ -65,9 +64,7 @@ def reweight(
         )
         z = unconstrained_draws(run)
         if z.shape[-1] in MOST_EVALUATIONS:
-            prior_draws = jax.tree.map(
-                np.asarray, problem.prior_draws(jax.random.key(seed), CANDIDATES**2)
-            )
+            prior_draws = problem.prior_draws(np.random.default_rng(seed), CANDIDATES**2)
             draws = z.reshape(-1, z.shape[-1])
             found = quadrature(problem, density, prior_draws, tolerance, progress, draws)
             name, group = "quadrature", nodes_of(found, tolerance)

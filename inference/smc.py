@@ -70,16 +70,16 @@ class Population(NamedTuple):
 class TemperedSmc:
     """Compiled SMC for one problem; reused for data of any shape."""
 
-    def __init__(self, problem: Problem, shapes: tuple[tuple[str, tuple[int, ...]], ...]) -> None:
-        count = sum(int(np.prod(shape)) for _, shape in shapes)
+    def __init__(self, problem: Problem) -> None:
+        count = sum(int(np.prod(shape)) for shape in problem.shapes.values())
         moves = MOVES.get(count, MOVES_PER_PARAMETER * count)
 
         def log_prior(flat: jax.Array) -> jax.Array:
-            return problem.log_prior(unflatten(flat, dict(shapes)))
+            return problem.log_prior(unflatten(flat, problem.shapes))
 
         @sequential_vmap  # one after the other: n x n matrices of all particles would not fit
         def log_likelihood(flat: jax.Array, X: Points) -> jax.Array:
-            value = problem.log_density(unflatten(flat, dict(shapes)), X) - log_prior(flat)
+            value = problem.log_density(unflatten(flat, problem.shapes), X) - log_prior(flat)
             return jnp.where(value > NONE, value, NONE)  # NaN as well
 
         def step(

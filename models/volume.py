@@ -43,12 +43,16 @@ def pushforward(x: jax.Array, points: jax.Array, kernel: Kernel) -> Pushforward:
     itself = kernel.matrix(x[None], x[None])[0, 0]
     embedding = (jnp.sum(tied) * itself + jnp.exp(largest) * jnp.sum(weight * value)) / n
     slope = gradient @ weight
-    squared = jnp.sum(slope**2)
-    nonzero = squared > 0.0
-    half_log = 0.5 * jnp.log(jnp.where(nonzero, squared, 1.0))
-    log_volume = jnp.where(nonzero, largest - jnp.log(n) + half_log, -jnp.inf)
     sizes = jnp.abs(gradient) @ weight
-    return Pushforward(embedding, log_volume, jnp.sqrt(squared / jnp.sum(sizes**2)))
+    # Slopes grow like lengthscale^-2: their squares would overflow, and far too short a
+    # lengthscale would have an infinite density.
+    unit = jax.lax.stop_gradient(jnp.max(sizes))
+    unit = jnp.where(unit > 0.0, unit, 1.0)
+    squared = jnp.sum((slope / unit) ** 2)
+    nonzero = squared > 0.0
+    log_length = jnp.log(unit) + 0.5 * jnp.log(jnp.where(nonzero, squared, 1.0))
+    log_volume = jnp.where(nonzero, largest - jnp.log(n) + log_length, -jnp.inf)
+    return Pushforward(embedding, log_volume, jnp.sqrt(squared / jnp.sum((sizes / unit) ** 2)))
 
 
 @double_precision

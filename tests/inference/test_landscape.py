@@ -80,7 +80,7 @@ def test_the_profile_is_the_density_of_the_problem():
     X = np.random.default_rng(2).gamma(2.0, size=(20, 1))
     problem = Problem.checked(SquaredExponential, None, 0.1, "unit", "auto")
     with jax.enable_x64(True):
-        prior_z = np.asarray(problem.prior_draws(jax.random.key(0), 500)["lengthscale"])
+        prior_z = problem.prior_draws(np.random.default_rng(0), 500)["lengthscale"]
         found = profile(problem, X, np.array([-0.5, 4.0]), prior_z, batch_log_density(problem))
     grid = found["unconstrained"].values
     assert grid[0] <= np.quantile(prior_z, 0.002)

@@ -22,7 +22,7 @@ class KnownTarget:
     """
 
     def __init__(self, dimension: int) -> None:
-        self.shapes = (("theta", (dimension,)),)
+        self.shapes = {"theta": (dimension,)}
 
     def log_prior(self, z):
         return dist.Normal(0.0, 1.0).log_prob(z["theta"]).sum()
@@ -41,7 +41,7 @@ def sample(dimension, repeats, particles, seed):
     target = KnownTarget(dimension)
     rng = np.random.default_rng(seed)
     with jax.enable_x64(True):
-        return TemperedSmc(target, target.shapes).run(
+        return TemperedSmc(target).run(
             np.zeros((2, 1)), rng.normal(size=(repeats, particles, dimension)), jax.random.key(seed)
         )
 
@@ -75,13 +75,13 @@ def test_a_likelihood_of_zero_is_left_behind_and_everywhere_refused():
     start = np.random.default_rng(0).normal(size=(4, 500, 1))
     edge = 0.0
     with jax.enable_x64(True):
-        found = TemperedSmc(target, target.shapes).run(np.zeros((2, 1)), start, jax.random.key(0))
+        found = TemperedSmc(target).run(np.zeros((2, 1)), start, jax.random.key(0))
     assert found.z.min() > 0.0
     # Four repeats of 500: the standard error of the log of a half is 0.02.
     assert found.log_normaliser.mean() == pytest.approx(np.log(0.5), abs=0.1)
     edge = 9.0
     with jax.enable_x64(True), pytest.raises(SamplingError, match="density zero"):
-        TemperedSmc(target, target.shapes).run(np.zeros((2, 1)), start, jax.random.key(0))
+        TemperedSmc(target).run(np.zeros((2, 1)), start, jax.random.key(0))
 
 
 def test_the_posterior_of_two_comparable_modes_agrees_with_quadrature():

@@ -28,7 +28,7 @@ def default_problem(prior=None):
 
 def draws_of(problem):
     """Unconstrained prior draws, by site; needs 64-bit JAX."""
-    return jax.tree.map(np.asarray, problem.prior_draws(jax.random.key(7), 60))
+    return problem.prior_draws(np.random.default_rng(7), 60)
 
 
 def prepared(data, *, scale="column", dither="auto", seed=3, problem=None):
@@ -291,7 +291,7 @@ def test_rounded_feet_and_metres_are_dithered_alike():
 def same_density(problem, X, Y):
     with jax.enable_x64(True):
         density = jax.jit(problem.log_density)
-        draws = problem.prior_draws(jax.random.key(0), 4)
+        draws = problem.prior_draws(np.random.default_rng(0), 4)
         for index in range(4):
             z = {name: values[index] for name, values in draws.items()}
             a, b = float(density(z, jnp.asarray(X))), float(density(z, jnp.asarray(Y)))

@@ -63,7 +63,7 @@ def test_draws_are_smooth_functions_not_independent_points(run, data):
     draws = sample_witness(run, *data, line)["witness"].values.reshape(-1, 100)
     steps = np.abs(np.diff(draws, axis=1)).max(axis=1)
     ranges = np.ptp(draws, axis=1)
-    assert np.median(steps / ranges) < 0.2
+    assert np.median(steps / ranges) < 0.3  # 0.8 for independent points
 
 
 def test_swapping_the_samples_flips_the_sign_of_the_mean(run, data):

@@ -117,12 +117,17 @@ def test_log_volume_agrees_with_the_twin_row_by_row(twin, D, ell):
         np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-9)
 
 
-def test_an_isolated_point_by_hand():
-    """Two points: gamma is |dk/dx| / 2 at both; no other term exists."""
-    ell, gap = 0.01, 50.0
-    expected = -0.5 * (gap / ell) ** 2 + np.log(gap / ell**2 / 2)
-    found = log_volume([0.0, gap], SquaredExponential(ell))
-    np.testing.assert_allclose(found, [expected, expected], rtol=1e-14)
+@pytest.mark.parametrize("ell", [0.01, 1e-60, 1e-78, 1e-140])
+def test_an_isolated_point_by_hand(ell):
+    """Two points: gamma is |dk/dx| / 2 at both; no other term exists.
+
+    The slope's square overflows from 1e-78 on, where the density must not become infinite.
+    """
+    gap = 50.0
+    expected = -0.5 * (gap / ell) ** 2 + np.log(gap / 2) - 2 * np.log(ell)
+    for X in ([0.0, gap], np.array([[0.0, 0.0], [0.6 * gap, 0.8 * gap]])):
+        found = log_volume(X, SquaredExponential(ell))
+        np.testing.assert_allclose(found, [expected, expected], rtol=1e-14)
 
 
 # Identities
