@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from .run import load_run, save_run
     from .samples import normal_laplace, normal_laplace_density
     from .scikit_learn import gamma, to_sklearn
+    from .testing.independence import independence_test
+    from .testing.result import Part, TestResult
+    from .testing.two_sample import two_sample_test
     from .witness import Band, band, sample_witness
 
 _MODULES = {
@@ -45,15 +48,18 @@ _MODULES = {
     "LearnedKernel": "learning",
     "Mode": "modes",
     "Modes": "modes",
+    "Part": "testing.result",
     "Peak": "learning",
     "Sample": "read",
     "SamplingError": "errors",
+    "TestResult": "testing.result",
     "band": "witness",
     "compare_kernels": "comparing",
     "diagnose": "diagnosis",
     "find_modes": "modes",
     "fit": "fitting",
     "gamma": "scikit_learn",
+    "independence_test": "testing.independence",
     "learn_kernel": "learning",
     "load_run": "run",
     "normal_laplace": "samples",
@@ -72,6 +78,7 @@ _MODULES = {
     "sample_witness": "witness",
     "save_run": "run",
     "to_sklearn": "scikit_learn",
+    "two_sample_test": "testing.two_sample",
 }
 
 __all__ = [
@@ -85,15 +92,18 @@ __all__ = [
     "LearnedKernel",
     "Mode",
     "Modes",
+    "Part",
     "Peak",
     "Sample",
     "SamplingError",
+    "TestResult",
     "band",
     "compare_kernels",
     "diagnose",
     "find_modes",
     "fit",
     "gamma",
+    "independence_test",
     "learn_kernel",
     "load_run",
     "normal_laplace",
@@ -112,6 +122,7 @@ __all__ = [
     "sample_witness",
     "save_run",
     "to_sklearn",
+    "two_sample_test",
 ]
 
 

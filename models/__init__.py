@@ -1,5 +1,14 @@
 """What is believed: kernels, embeddings and the Bayesian kernel embedding model."""
 
+from .dependence import alignment, constrained_covariance, hsic, normalised_hsic
+from .discrepancy import (
+    embedding_inner_product,
+    gaussian_inner_product,
+    mmd_terms,
+    normalised_mmd,
+    squared_mmd,
+    squared_mmd_variance,
+)
 from .embedding import (
     EmbeddingPosterior,
     embedding_posterior,
@@ -18,11 +27,21 @@ __all__ = [
     "EmbeddingPosterior",
     "Gaussian",
     "SamplingNoise",
+    "alignment",
     "bke_model",
+    "constrained_covariance",
+    "embedding_inner_product",
     "embedding_posterior",
     "empirical_embedding",
+    "gaussian_inner_product",
     "gaussian_mixture_embedding",
+    "hsic",
     "log_marginal_likelihood",
     "log_volume",
+    "mmd_terms",
+    "normalised_hsic",
+    "normalised_mmd",
+    "squared_mmd",
+    "squared_mmd_variance",
     *_kernels,
 ]

@@ -1,6 +1,6 @@
 """The command line, ``bke``. Nothing slow is imported before a command has read its input."""
 
-from . import kernels  # noqa: F401  adds its commands
+from . import kernels, testing  # noqa: F401  they add their commands
 from .app import app, main
 
 __all__ = ["app", "main"]

@@ -85,6 +85,11 @@ class ScaleName(enum.StrEnum):
     pooled = "pooled"
     none = "none"
 
+    @property
+    def argument(self) -> str | None:
+        """What the functions take."""
+        return None if self is ScaleName.none else self.value
+
 
 @dataclasses.dataclass(frozen=True)
 class ModelOptions:
@@ -132,7 +137,7 @@ class ModelOptions:
             "noise_variance": self.noise_variance,
             "measure": self.measure.value,
             "share": self.share.value,
-            "scale": None if self.scale is ScaleName.none else self.scale.value,
+            "scale": self.scale.argument,
             "dither": self.dither,
         }
 

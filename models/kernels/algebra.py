@@ -24,6 +24,11 @@ class Sum(Kernel):
     left: Kernel
     right: Kernel
 
+    @property
+    def characteristic(self) -> bool | None:  # type: ignore[override]
+        """True where one of the two is; a sum of kernels that are not may still be."""
+        return True if self.left.characteristic or self.right.characteristic else None
+
     def terms(self, X: jax.Array, Y: jax.Array) -> Terms:
         """Value and derivative in the first argument, see :class:`Terms`."""
         left, right = self.left.terms(X, Y), self.right.terms(X, Y)
@@ -56,6 +61,11 @@ class Product(Kernel):
 
     left: Kernel
     right: Kernel
+
+    @property
+    def characteristic(self) -> bool | None:  # type: ignore[override]
+        """True where both are: a convolution of positive spectral densities is positive."""
+        return True if self.left.characteristic and self.right.characteristic else None
 
     def terms(self, X: jax.Array, Y: jax.Array) -> Terms:
         """Value and derivative in the first argument, see :class:`Terms`."""
@@ -102,6 +112,11 @@ class Scaled(Kernel):
 
     def __post_init__(self) -> None:
         check_positive(self.variance, "variance")
+
+    @property
+    def characteristic(self) -> bool | None:  # type: ignore[override]
+        """As the kernel is."""
+        return self.kernel.characteristic
 
     def _log_variance(self) -> jax.Array:
         variance = jnp.asarray(self.variance, dtype=jnp.float64)

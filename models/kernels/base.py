@@ -117,6 +117,10 @@ class Covariance(abc.ABC):
     numerical: bool = False
     """Whether the values come from a quadrature rule; the class says how accurate it is."""
 
+    characteristic: bool | None = None
+    """Whether any two distributions that differ have different embeddings (KER-10): true of a
+    kernel of x - y whose spectral density is positive everywhere. None: not known."""
+
     @abc.abstractmethod
     def matrix(self, X: jax.Array, Y: jax.Array) -> jax.Array:
         """The (n, m) matrix r(x_i, y_j) of two (n, D), (m, D) arrays."""

@@ -19,6 +19,8 @@ from .smoothed_components import smooth_components
 class GaussianFamily(Stationary):
     """A kernel that is a sum of Gaussian components. A subclass writes :meth:`components`."""
 
+    characteristic = True
+
     @abc.abstractmethod
     def components(self, dimension: int) -> Components:
         """The components on R^``dimension``."""

@@ -34,6 +34,8 @@ class Laplace(Stationary):
 
     lengthscale: Any = 1.0
 
+    characteristic = True
+
     def __post_init__(self) -> None:
         check_positive(self.lengthscale, "lengthscale")
 

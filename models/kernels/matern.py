@@ -40,6 +40,8 @@ class Matern(Stationary):
     nu: float = dataclasses.field(metadata={"static": True})
     lengthscale: Any = 1.0
 
+    characteristic = True
+
     def __post_init__(self) -> None:
         if self.nu not in (0.5, 1.5, 2.5):
             raise ValueError(f"nu must be 0.5, 1.5 or 2.5, got {self.nu}")

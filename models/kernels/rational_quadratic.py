@@ -45,6 +45,8 @@ class RationalQuadratic(Stationary):
     alpha: Any = 1.0
     lengthscale: Any = 1.0
 
+    characteristic = True
+
     def __post_init__(self) -> None:
         check_positive(self.alpha, "alpha")
         check_positive(self.lengthscale, "lengthscale")

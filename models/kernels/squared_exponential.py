@@ -33,6 +33,8 @@ class SquaredExponential(Stationary):
 
     lengthscale: Any = 1.0
 
+    characteristic = True
+
     def __post_init__(self) -> None:
         check_positive(self.lengthscale, "lengthscale")
 

@@ -1,0 +1,266 @@
+"""The hypothesis tests, ``bke test`` and ``bke independence``."""
+
+from __future__ import annotations
+
+import enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import numpy as np
+import typer
+
+from . import options as opt
+from .app import FILE_KINDS, app
+from .terminal import Terminal, exit_codes
+
+if TYPE_CHECKING:
+    from bke.inference import TestResult
+
+TEST = "Test"
+PICTURE, SUMMARY = "test.png", "test.json"
+
+
+class TestKernelName(enum.StrEnum):
+    """Kernels of a two-sample test."""
+
+    fused = "fused"
+    multiscale = "multiscale"
+    evidence = "evidence"
+    bkl = "bkl"
+    posterior = "posterior"
+    median = "median"
+
+
+class PairKernelName(enum.StrEnum):
+    """Kernels of an independence test."""
+
+    multiscale = "multiscale"
+    bkl = "bkl"
+    posterior = "posterior"
+    median = "median"
+
+
+PermutationsOption: TypeAlias = Annotated[
+    int,
+    typer.Option("--permutations", min=1, rich_help_panel=TEST, help="Random permutations."),
+]
+AlphaOption: TypeAlias = Annotated[
+    float, typer.Option("--alpha", rich_help_panel=TEST, help="Level of the verdict.")
+]
+BiasedOption: TypeAlias = Annotated[
+    bool,
+    typer.Option("--biased", rich_help_panel=TEST, help="The biased estimate of MMD or HSIC."),
+]
+TestScaleOption: TypeAlias = Annotated[
+    opt.ScaleName,
+    typer.Option(
+        "--scale",
+        rich_help_panel=TEST,
+        help="Divide each column by its standard deviation before distances are taken.",
+    ),
+]
+OutOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        metavar="DIR",
+        rich_help_panel=opt.OUTPUT,
+        help=f"Folder for {PICTURE} and {SUMMARY}. Default: no files.",
+    ),
+]
+
+
+@app.command(name="test", epilog="Example: `bke test calm.csv windy.csv --columns Ozone`")
+def two_sample(
+    path_p: Annotated[
+        Path,
+        typer.Argument(metavar="P", help=f"First sample: {FILE_KINDS}.", show_default=False),
+    ],
+    path_q: Annotated[Path, typer.Argument(metavar="Q", help="Second sample.", show_default=False)],
+    columns: opt.ColumnsOption = None,
+    kernel: Annotated[
+        TestKernelName,
+        typer.Option(
+            "--kernel",
+            rich_help_panel=TEST,
+            help="How the kernel is chosen, always from the pooled sample: fused and multiscale "
+            "hear many lengthscales at once, bkl is the paper's one learned lengthscale.",
+        ),
+    ] = TestKernelName.fused,
+    paired: Annotated[
+        bool,
+        typer.Option(
+            "--paired",
+            rich_help_panel=TEST,
+            help="Row i of P belongs to row i of Q: permutations swap the two.",
+        ),
+    ] = False,
+    biased: BiasedOption = False,
+    permutations: PermutationsOption = 999,
+    alpha: AlphaOption = 0.05,
+    scale: TestScaleOption = opt.ScaleName.column,
+    seed: opt.SeedOption = 0,
+    out: OutOption = None,
+    json: opt.JsonOption = False,
+    quiet: opt.QuietOption = False,
+    debug: opt.DebugOption = False,
+) -> None:
+    """Do two samples come from one distribution? MMD with a learned kernel, at an exact level."""
+    if paired and biased:
+        raise typer.BadParameter("--paired has an unbiased estimate of its own: leave --biased out")
+    names = opt.parse_columns(columns)
+    terminal = Terminal(json=json, quiet=quiet)
+    with exit_codes(debug):
+        from . import inputs
+
+        pair = inputs.read_pair(path_p, path_q, names)
+        with inputs.output_folder(out, [PICTURE, SUMMARY]):
+            terminal.notes(pair.notes)
+            with terminal.step("test", "test", spinner=False):
+                from bke.inference import two_sample_test
+
+                result = two_sample_test(
+                    pair.P,
+                    pair.Q,
+                    kernel=kernel.value,
+                    estimator="paired" if paired else "biased" if biased else "unbiased",
+                    permutations=permutations,
+                    alpha=alpha,
+                    scale=scale.argument,
+                    seed=seed,
+                    progress=terminal.progress,
+                )
+            rows = {"P": len(pair.P), "Q": len(pair.Q)}
+            _finish(
+                result,
+                {"command": "test", "rows": rows, "columns": list(pair.columns), "seed": seed},
+                list(pair.notes),
+                out,
+                terminal,
+            )
+
+
+@app.command(epilog="Example: `bke independence ozone.csv --x Temp,Wind --y Ozone`")
+def independence(
+    path: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help=f"Pairs, one a row: {FILE_KINDS}.", show_default=False),
+    ],
+    x: Annotated[
+        str,
+        typer.Option(
+            "--x", metavar="A,B,...", rich_help_panel=opt.DATA, help="Columns of the one variable."
+        ),
+    ],
+    y: Annotated[
+        str,
+        typer.Option(
+            "--y", metavar="A,B,...", rich_help_panel=opt.DATA, help="Columns of the other."
+        ),
+    ],
+    kernel: Annotated[
+        PairKernelName,
+        typer.Option(
+            "--kernel",
+            rich_help_panel=TEST,
+            help="How the kernel of each variable is chosen, from that variable alone.",
+        ),
+    ] = PairKernelName.multiscale,
+    biased: BiasedOption = False,
+    permutations: PermutationsOption = 999,
+    alpha: AlphaOption = 0.05,
+    scale: TestScaleOption = opt.ScaleName.column,
+    seed: opt.SeedOption = 0,
+    out: OutOption = None,
+    json: opt.JsonOption = False,
+    quiet: opt.QuietOption = False,
+    debug: opt.DebugOption = False,
+) -> None:
+    """Do two variables depend on each other? HSIC with learned kernels, at an exact level."""
+    first, second = opt.parse_columns(x) or (), opt.parse_columns(y) or ()
+    terminal = Terminal(json=json, quiet=quiet)
+    with exit_codes(debug):
+        from ..read import read_sample
+        from . import inputs
+
+        both = read_sample(path, columns=[*first, *second])
+        with inputs.output_folder(out, [PICTURE, SUMMARY]):
+            with terminal.step("test", "test", spinner=False):
+                from bke.inference import independence_test
+
+                result = independence_test(
+                    both.values[:, : len(first)],
+                    both.values[:, len(first) :],
+                    kernel=kernel.value,
+                    estimator="biased" if biased else "unbiased",
+                    permutations=permutations,
+                    alpha=alpha,
+                    scale=scale.argument,
+                    seed=seed,
+                    progress=terminal.progress,
+                )
+            told = {"x": list(first), "y": list(second)}
+            _finish(
+                result,
+                {"command": "independence", "rows": len(both.values), **told, "seed": seed},
+                [],
+                out,
+                terminal,
+            )
+
+
+def _finish(
+    result: TestResult,
+    told: dict[str, Any],
+    notes: list[str],
+    out: Path | None,
+    terminal: Terminal,
+) -> None:
+    """Print, draw, write."""
+    from . import steps
+
+    terminal.say(str(result))
+    files: dict[str, Path] = {}
+    missing: list[str] = []
+    if out is not None:
+        files, missing = steps.draw_pictures(out, lambda: [("test", result.plot)], terminal)
+    steps.finish(
+        {**told, **as_plain(result)},
+        files,
+        None if out is None else out / SUMMARY,
+        [*notes, *result.notes, *missing],
+        terminal,
+    )
+
+
+def as_plain(result: TestResult) -> dict[str, Any]:
+    """A result as plain data, without the null draws."""
+    return {
+        "test": result.test,
+        "statistic": result.statistic,
+        "pvalue": result.pvalue,
+        "rejected": result.rejected,
+        "alpha": result.alpha,
+        "null": result.how,
+        "exact": result.exact,
+        "kernel": _kernel(result.kernel),
+        "interval_of_squared_mmd": result.interval,
+        "e_value": result.e_value,
+        "parts": [
+            {"name": part.name, "statistic": part.statistic, "pvalue": part.pvalue}
+            for part in result.parts
+        ],
+        "quantiles_of_null": {
+            f"{level:g}": float(np.quantile(result.null, level)) for level in (0.5, 0.9, 0.95, 0.99)
+        }
+        if len(result.null)
+        else None,
+    }
+
+
+def _kernel(kernel: Any) -> Any:
+    from ..record import describe_kernel
+
+    if isinstance(kernel, tuple):
+        return [_kernel(one) for one in kernel]
+    return None if kernel is None else describe_kernel(kernel)

@@ -1,0 +1,36 @@
+"""The null distribution of a test with the observed value."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from .style import SMALL, panels, plain
+
+if TYPE_CHECKING:
+    from ..testing.result import TestResult
+
+
+def plot_test(result: TestResult, *, ax: Axes | None = None) -> Figure:
+    """Null draws as a histogram, the critical value dashed and the observed one as a line.
+
+    Args:
+        result: of any test; without null draws only the observed value is drawn.
+        ax: where to draw; by default a new figure.
+    """
+    figure, (place,) = panels(1, 1, ax, width=6.0, height=3.4)
+    if len(result.null):
+        place.hist(result.null, bins="auto", color="0.8", label=f"null: {result.how}")
+        critical = np.quantile(result.null, 1.0 - result.alpha)
+        label = f"critical at level {result.alpha:g}"
+        place.axvline(critical, color="0.3", linestyle="--", label=label)
+    label = f"observed, p = {result.pvalue:.3g}"
+    place.axvline(result.statistic, color="C3", label=label)
+    place.set_xlabel("statistic")
+    place.set_ylabel("draws")
+    place.legend(fontsize=SMALL, frameon=False)
+    plain(place)
+    return figure

@@ -1,0 +1,1 @@
+"""Hypothesis tests whose kernels are learned from the data that they test."""

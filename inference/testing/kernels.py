@@ -1,0 +1,160 @@
+"""The kernels of a test, chosen from the pooled sample alone, so that no label can leak in.
+
+Whatever is random or depends on the order of rows on the way (a subsample, a dither, landmarks)
+must not see the order in which the rows came, which tells the labels: rows are sorted first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+from bke.models import GaussianMixture, SquaredExponential
+from bke.models.kernels.base import Covariance
+from scipy.spatial.distance import pdist
+
+from .. import compiled, landscape
+from ..errors import InputError
+from ..fitting import fit, prepare
+from ..landscape import smooth
+from ..learning import learn_kernel
+from ..machine import computing
+from ..modes import basins
+
+#: Rows from which a kernel is learned, at most: a random part of the pooled sample.
+LEARNED_ROWS = 500
+#: Rows whose distances give the median and the ladder.
+DISTANCE_ROWS = 1000
+#: Draws of the posterior over which a kernel is averaged.
+POSTERIOR_DRAWS = 64
+#: Lengthscales of the ladder, from half a small quantile of the distances to a large one.
+RUNGS = 12
+LADDER = (0.05, 0.95)
+#: Grid points of the profile whose modes join the ladder.
+PROFILE_POINTS = 200
+
+Gram: TypeAlias = Callable[[np.ndarray], np.ndarray]
+
+
+def canonical_order(points: np.ndarray) -> np.ndarray:
+    """Indices (N,) that sort the rows (N, D) by their columns: the same for any order of rows."""
+    return np.lexsort(points.T[::-1])
+
+
+def random_part(points: np.ndarray, most: int, seed: int) -> np.ndarray:
+    """At most ``most`` rows of ``points``, which must be in canonical order."""
+    if len(points) <= most:
+        return points
+    chosen = np.random.default_rng(seed).choice(len(points), most, replace=False)
+    return np.asarray(points[np.sort(chosen)])
+
+
+def spread(points: np.ndarray, scale: str | None) -> np.ndarray:
+    """What the columns are divided by before distances are taken, (D,)."""
+    from ..units import choose_scale
+
+    return choose_scale(points, scale)
+
+
+def median_kernel(points: np.ndarray, scale: str | None, seed: int) -> SquaredExponential:
+    """The lengthscale is the median distance between two rows (MMD-20; equal rows left out, E16).
+
+    Args:
+        points: (N, D) in canonical order.
+        scale: see :func:`~bke.inference.fit`.
+        seed: of the rows taken, where there are many.
+    """
+    unit = spread(points, scale)
+    distances = pdist(random_part(points / unit, DISTANCE_ROWS, seed))
+    return scaled_kernel(float(np.median(distances[distances > 0.0])), unit)
+
+
+def scaled_kernel(lengthscale: float, unit: np.ndarray) -> SquaredExponential:
+    """Of ``lengthscale`` over ``unit`` (D,), in the units of the data; a number where it can be."""
+    per_column = lengthscale * unit
+    alike = bool(np.all(unit == unit[0]))
+    return SquaredExponential(float(per_column[0]) if alike else per_column)
+
+
+def ladder(points: np.ndarray, seed: int) -> np.ndarray:
+    """Lengthscales for scaled points (N, D), short to long."""
+    distances = pdist(random_part(points, DISTANCE_ROWS, seed))
+    low, high = np.quantile(distances[distances > 0.0], LADDER)
+    return np.geomspace(0.5 * low, high, RUNGS)
+
+
+def learned_scales(points: np.ndarray, seed: int) -> np.ndarray:
+    """Lengthscales at the modes of the smoothed marginal likelihood of scaled points (N, D)."""
+    part = random_part(points, LEARNED_ROWS, seed)
+    with computing():
+        _problem, units, data, prior_draws, evaluate = prepare(
+            part,
+            kernel=SquaredExponential,
+            prior=None,
+            noise_variance=0.1,
+            measure="unit",
+            likelihood="auto",
+            share="pooled",
+            scale=None,
+            dither="auto",
+            columns=None,
+            seed=seed,
+            chains=1,
+            evaluator=lambda problem: compiled.objectives(problem, "ml"),
+        )
+        draws = prior_draws["lengthscale"]
+        low, high = np.quantile(draws, [0.002, 0.9995])
+        grid = np.linspace(low, high, PROFILE_POINTS)
+        values = landscape.log_densities(evaluate, {"lengthscale": grid}, units.points(data))
+        tops, _, _ = basins(smooth(values, grid[1] - grid[0]))
+    return np.exp(grid[tops])
+
+
+def multiscale_kernels(
+    points: np.ndarray, scale: str | None, seed: int
+) -> list[SquaredExponential]:
+    """The ladder and the modes of the learned profile, short to long."""
+    unit = spread(points, scale)
+    scaled = points / unit
+    lengths = np.sort(np.concatenate([ladder(scaled, seed), learned_scales(scaled, seed)]))
+    return [scaled_kernel(float(length), unit) for length in lengths]
+
+
+def kernels_for(choice: Any, points: np.ndarray, scale: str | None, seed: int) -> list[Covariance]:
+    """The kernels that ``choice`` names, in the units of the data.
+
+    Args:
+        choice: ``"median"``, ``"bkl"``, ``"posterior"``, ``"multiscale"`` or a kernel.
+        points: the pooled sample (N, D) in canonical order.
+        scale: see :func:`~bke.inference.fit`.
+        seed: of everything random.
+
+    Raises:
+        InputError: for another choice.
+    """
+    if isinstance(choice, Covariance):
+        return [choice]
+    if choice == "median":
+        return [median_kernel(points, scale, seed)]
+    if choice == "multiscale":
+        return list(multiscale_kernels(points, scale, seed))
+    part = random_part(points, LEARNED_ROWS, seed)
+    options: dict[str, Any] = {"scale": scale, "seed": seed, "progress": False}
+    if choice == "bkl":
+        return [learn_kernel(part, **options).kernel]
+    if choice == "posterior":
+        run = fit(
+            part,
+            method="quadrature",
+            particles=POSTERIOR_DRAWS,
+            chains=1,
+            tolerance=1e-2,
+            **options,
+        )
+        draws = run["posterior"].to_dataset()["lengthscale"].values
+        return [GaussianMixture(draws.reshape(POSTERIOR_DRAWS, *draws.shape[2:]))]
+    raise InputError(f"kernel must be a kernel or one of {CHOICES}, got {choice!r}")
+
+
+CHOICES = ("fused", "multiscale", "evidence", "bkl", "posterior", "median")

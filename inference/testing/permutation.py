@@ -1,0 +1,129 @@
+"""Permutation nulls: all relabellings of a pooled sample in one matrix product.
+
+A statistic of B relabellings and of the labels as they are is one row of 1 + B numbers, the
+observed one first. Under P = Q its columns are exchangeable, and stay so under anything that treats
+all columns alike: that is what makes the tests exact, whatever was learned from the pooled sample.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from threading import Event
+
+import numpy as np
+
+from ..machine import cores, side_by_side
+
+#: Bytes of a batch of columns with its product, per core.
+BATCH_BYTES = 2**27
+#: A permuted value this little below the observed one, relative to the spread, is its equal: the
+#: same relabelling gives values that differ by rounding.
+TIE = 1e-9
+
+
+def relabellings(sizes: tuple[int, int], count: int, rng: np.random.Generator) -> np.ndarray:
+    """Which rows belong to the first sample, (N, 1 + count) of bool, the labels as they are first.
+
+    The other columns are drawn uniformly from all ways to choose as many rows.
+    """
+    first, total = sizes[0], sum(sizes)
+    labels = np.zeros((total, 1 + count), dtype=bool)
+    labels[:first] = True
+    labels[:, 1:] = rng.permuted(labels[:, 1:], axis=0)
+    return labels
+
+
+def pair_swaps(size: int, count: int, rng: np.random.Generator) -> np.ndarray:
+    """The same for pairs, rows i and size + i: the two of a pair change places or do not."""
+    swapped = rng.integers(2, size=(size, count), dtype=np.int8).astype(bool)
+    observed = np.ones((size, 1), dtype=bool)
+    upper = np.concatenate([observed, ~swapped], axis=1)
+    return np.concatenate([upper, ~upper])
+
+
+def mmd_row(
+    gram: np.ndarray,
+    labels: np.ndarray,
+    *,
+    estimator: str = "unbiased",
+    advance: Callable[[int], None] = lambda count: None,
+) -> np.ndarray:
+    """Squared MMD for every column of ``labels``.
+
+    With K the Gram matrix (less its diagonal, if unbiased) and z one column, one product K z gives
+    all three sums: z'Kz, z'K(1-z) = 1'Kz - z'Kz and (1-z)'K(1-z) = 1'K1 - 2 1'Kz + z'Kz.
+
+    Args:
+        gram: (N, N) of the pooled sample.
+        labels: (N, 1 + B) of bool.
+        estimator: ``"biased"`` (MMD-4), ``"unbiased"`` (MMD-5) or, for rows i and N/2 + i that are
+            pairs, ``"paired"`` (MMD-6).
+        advance: called with the columns that are done.
+
+    Returns:
+        (1 + B,).
+    """
+    m = int(labels[:, 0].sum())
+    n = len(labels) - m
+    inner = gram
+    if estimator != "biased":
+        inner = gram - np.diag(np.diagonal(gram))
+    if estimator == "paired":
+        pairs = np.arange(m), m + np.arange(m)
+        inner[pairs] = inner[pairs[::-1]] = 0.0
+    sums, total = inner.sum(axis=0), inner.sum()
+    own = 0 if estimator == "biased" else 1
+    across = m * (m - 1) if estimator == "paired" else m * n
+
+    def one(columns: slice) -> np.ndarray:
+        z = labels[:, columns].astype(float)
+        within = np.einsum("ij,ij->j", z, inner @ z)
+        side = sums @ z
+        advance(z.shape[1])
+        return np.asarray(
+            within / (m * (m - own))
+            + (total - 2.0 * side + within) / (n * (n - own))
+            - 2.0 * (side - within) / across
+        )
+
+    return in_batches(one, labels.shape[1], 24 * len(labels))
+
+
+def in_batches(one: Callable[[slice], np.ndarray], count: int, bytes_each: int) -> np.ndarray:
+    """``one`` of slices of ``count`` columns, on all cores, joined; the last axis is the columns.
+
+    Args:
+        one: of a slice.
+        count: how many columns there are.
+        bytes_each: memory that one column needs.
+    """
+    most = max(1, BATCH_BYTES // bytes_each)
+    parts = max(cores(), -(-count // most))
+    edges = np.linspace(0, count, min(parts, count) + 1).astype(int)
+    slices = [slice(a, b) for a, b in itertools.pairwise(edges)]
+    results = side_by_side(lambda index: one(slices[index]), len(slices), Event())
+    return np.concatenate(results, axis=-1)
+
+
+def standardised(rows: np.ndarray) -> np.ndarray:
+    """Every row (..., 1 + B) less its mean and over its deviation, over all columns alike.
+
+    A row that is constant, of a kernel that tells no two relabellings apart, becomes zero.
+    """
+    centred = rows - rows.mean(axis=-1, keepdims=True)
+    deviation = centred.std(axis=-1, keepdims=True)
+    flat = deviation <= TIE * np.abs(rows).max(axis=-1, keepdims=True)
+    return np.where(flat, 0.0, centred / np.where(flat, 1.0, deviation))
+
+
+def exceedances(row: np.ndarray) -> np.ndarray:
+    """For every column of (1 + B,), how many columns, itself with them, are as large, ties too."""
+    tolerance = TIE * (row.std() or 1.0)
+    ordered = np.sort(row)
+    return len(row) - np.searchsorted(ordered, row - tolerance, side="left")
+
+
+def p_value(row: np.ndarray) -> float:
+    """(1 + #{permuted >= observed}) / (1 + B) of a row (1 + B,), the observed value first."""
+    return float(exceedances(row)[0] / len(row))

@@ -1,0 +1,163 @@
+"""What a hypothesis test found: one object for all of them, which prints as a sentence."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from bke.models.kernels.base import Covariance
+
+from ..errors import InputError
+from ..modes import as_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Parts that are printed.
+MOST_PRINTED = 5
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """One of the statistics that a test combines.
+
+    Attributes:
+        name: such as ``"multiscale"``, or a kernel's lengthscale in the units of the data.
+        statistic: the observed value.
+        pvalue: of this statistic alone, not corrected for the others.
+        kernel: whose statistic it is; ``None`` for the evidence.
+    """
+
+    name: str
+    statistic: float
+    pvalue: float
+    kernel: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class TestResult:
+    """A statistic with its null distribution.
+
+    Attributes:
+        test: what was tested, such as ``"two-sample test"``.
+        hypotheses: what is said where the null is retained, and where it is rejected.
+        statistic: the observed value; of a combined test, the combination's.
+        pvalue: the p-value.
+        null: draws of the statistic under the null hypothesis, (B,); empty for a distribution in
+            closed form.
+        kernel: the kernel of the statistic; of a combined test, the one that speaks loudest; for
+            independence that of x and that of y.
+        how: where the null comes from, such as ``"999 permutations"``.
+        exact: whether the level is exact by construction, not by approximation.
+        alpha: level at which the sentence speaks.
+        parts: of a combined test.
+        interval: for the squared MMD, at ``kernel``, with confidence 1 - alpha (MMD-8).
+        e_value: observed Bayes factor over the mean of the permuted and the observed: an e-value,
+            whose mean under the null is 1.
+        notes: warnings.
+    """
+
+    __test__ = False  # for pytest, not one of its classes
+
+    test: str
+    hypotheses: tuple[str, str]
+    statistic: float
+    pvalue: float
+    null: np.ndarray
+    kernel: Any
+    how: str
+    exact: bool
+    alpha: float
+    parts: tuple[Part, ...] = ()
+    interval: tuple[float, float] | None = None
+    e_value: float | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def rejected(self) -> bool:
+        """Whether the null hypothesis is rejected at level ``alpha``."""
+        return self.pvalue <= self.alpha
+
+    def __str__(self) -> str:
+        verdict = self.hypotheses[int(self.rejected)]
+        lines = [
+            f"{self.test[0].upper()}{self.test[1:]}: {verdict} at level {self.alpha:g} "
+            f"(p = {self.pvalue:.3g}, {self.how}).",
+            f"  statistic {self.statistic:.4g}, kernel {describe(self.kernel)}",
+        ]
+        if self.interval is not None:
+            low, high = self.interval
+            lines.append(
+                f"  squared MMD at that kernel: {100 * (1 - self.alpha):g} % interval "
+                f"{low:.3g} to {high:.3g}"
+            )
+        if self.e_value is not None:
+            lines.append(f"  e-value {self.e_value:.3g}: how often the data favour a difference")
+        shown = sorted(self.parts, key=lambda part: part.pvalue)[:MOST_PRINTED]
+        for part in shown:
+            lines.append(f"  {part.name}: p = {part.pvalue:.3g} by itself")
+        if len(self.parts) > len(shown):
+            lines.append(f"  and {len(self.parts) - len(shown)} more")
+        return "\n".join([*lines, *(f"  Note: {note}" for note in self.notes)])
+
+    def plot(self) -> Figure:
+        """The null distribution with the observed value."""
+        from ..plots.testing import plot_test
+
+        return plot_test(self)
+
+
+def describe(kernel: Any) -> str:
+    """A kernel in a few words."""
+    if kernel is None:
+        return "none"
+    if isinstance(kernel, tuple):
+        return " and ".join(describe(one) for one in kernel)
+    lengthscale = getattr(kernel, "lengthscale", None)
+    name = type(kernel).__name__
+    if lengthscale is None or np.size(lengthscale) > 8:
+        return name
+    return f"{name}, lengthscale {as_text(np.asarray(lengthscale))}"
+
+
+def name_of(choice: Any) -> str:
+    """What a choice of kernels is called."""
+    return choice if isinstance(choice, str) else "given kernel"
+
+
+def kernel_notes(kernels: list[Any]) -> tuple[str, ...]:
+    """A warning for kernels that cannot tell all distributions apart (KER-10)."""
+    blind = {type(k).__name__ for k in kernels if getattr(k, "characteristic", None) is False}
+    unknown = {type(k).__name__ for k in kernels if getattr(k, "characteristic", None) is None}
+    notes = []
+    if blind:
+        notes.append(
+            f"{', '.join(sorted(blind))} is not characteristic: some distributions that differ "
+            "are one to it, and a large p-value says nothing about those"
+        )
+    if unknown:
+        notes.append(
+            f"it is not known whether {', '.join(sorted(unknown))} is characteristic; if not, "
+            "some differences cannot be found"
+        )
+    return tuple(notes)
+
+
+def check_permutations(permutations: int, alpha: float) -> None:
+    """Refuse fewer than can reach the level."""
+    if not 0.0 < alpha < 1.0:
+        raise InputError(f"alpha must be between 0 and 1, got {alpha!r}")
+    needed = int(np.ceil(1.0 / alpha - 1e-9)) - 1
+    if permutations < needed:
+        raise InputError(
+            f"{permutations} permutations cannot reject at level {alpha:g}: the smallest p-value "
+            f"is 1/{permutations + 1}; take at least {needed}, better 999"
+        )
+
+
+def check_kernel(kernel: Any, choices: tuple[str, ...]) -> None:
+    """Refuse what is neither a kernel nor one of ``choices``."""
+    known = isinstance(kernel, str) and kernel in choices
+    if not known and not isinstance(kernel, Covariance):
+        raise InputError(f"kernel must be a kernel or one of {choices}, got {kernel!r}")

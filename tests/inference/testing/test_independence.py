@@ -1,0 +1,77 @@
+"""Independence tests: exactness by construction, power, bad input."""
+
+import numpy as np
+import pytest
+from bke.inference import InputError, independence_test
+from bke.models import Laplace, SquaredExponential, hsic
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(30, 2))
+Y = X[:, 0] ** 2 + 0.2 * RNG.normal(size=30)
+QUIET = {"progress": False}
+CHOICES = ["multiscale", "bkl", "posterior", "median"]
+
+
+def test_the_statistic_is_hsic():
+    kernels = SquaredExponential(0.7), Laplace(1.3)
+    for estimator in ("unbiased", "biased"):
+        result = independence_test(
+            X, Y, kernel=kernels, estimator=estimator, permutations=99, **QUIET
+        )
+        expected = float(hsic(X, Y, *kernels, estimator=estimator))
+        assert result.statistic == pytest.approx(expected, rel=1e-9)
+        assert result.kernel == kernels
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_dependence_is_found_and_the_order_of_pairs_does_not_matter(choice):
+    result = independence_test(X, Y, kernel=choice, permutations=99, **QUIET)
+    assert result.pvalue <= 0.05
+    assert "x and y depend on each other" in str(result)
+    order = np.random.default_rng(1).permutation(30)
+    again = independence_test(X[order], Y[order], kernel=choice, permutations=99, **QUIET)
+    assert again.pvalue == result.pvalue
+    # The kernel of y is chosen from y alone: whatever x is beside it.
+    alone = independence_test(
+        RNG.normal(size=(30, 1)), Y, kernel=("median", choice), permutations=99, **QUIET
+    )
+    if choice != "multiscale":
+        np.testing.assert_array_equal(alone.kernel[1].lengthscale, result.kernel[1].lengthscale)
+
+
+@pytest.mark.parametrize("choice", ["median", "multiscale"])
+def test_the_level(choice):
+    """150 data sets of 12 pairs, seed 4, 39 permutations, level 0.1: at most 31 but 1 in 10 000."""
+    rng = np.random.default_rng(4)
+    pvalues = np.array(
+        [
+            independence_test(
+                rng.gamma(2.0, size=12),
+                rng.normal(size=12),
+                kernel=choice,
+                permutations=39,
+                alpha=0.1,
+                seed=seed,
+                **QUIET,
+            ).pvalue
+            for seed in range(150)
+        ]
+    )
+    assert np.sum(pvalues <= 0.1) <= 31
+    assert np.mean(pvalues) > 0.4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"Y": Y[:20]}, "X has 30 rows but Y has 20"),
+        ({"X": X[:3], "Y": Y[:3]}, "at least 4 rows"),
+        ({"kernel": "fused"}, "kernel must be a kernel or one of"),
+        ({"kernel": ("median",)}, "one for both or a tuple of two"),
+        ({"permutations": 5}, "cannot reject"),
+        ({"estimator": "paired"}, "estimator must be one of"),
+    ],
+)
+def test_bad_input(arguments, said):
+    with pytest.raises(InputError, match=said):
+        independence_test(**{"X": X, "Y": Y, **QUIET, **arguments})

@@ -1,0 +1,191 @@
+"""Two-sample tests: exactness by construction, levels, power, bad input."""
+
+import jax
+import numpy as np
+import pytest
+from bke.inference import InputError, two_sample_test
+from bke.inference.machine import computing
+from bke.inference.testing.kernels import CHOICES, canonical_order, kernels_for, median_kernel
+from bke.inference.testing.permutation import relabellings
+from bke.inference.testing.two_sample import _statistics
+from bke.models import (
+    Distance,
+    GaussianMixture,
+    Matern,
+    Polynomial,
+    SpectralMixture,
+    SquaredExponential,
+    squared_mmd,
+)
+
+RNG = np.random.default_rng(0)
+P, Q = RNG.normal(size=(25, 2)), RNG.normal(size=(20, 2)) * [1.0, 2.5]
+QUIET = {"progress": False}
+
+
+@pytest.mark.parametrize("choice", [*CHOICES, Matern(1.5, 0.7)], ids=str)
+def test_a_permutation_of_the_labels_permutes_the_statistics(choice):
+    """What makes the level exact: nothing else depends on which column is the observed one."""
+    points = np.concatenate([P, Q])
+    points = points[canonical_order(points)]
+    labels = relabellings((25, 20), 40, np.random.default_rng(1))
+    moved = np.random.default_rng(2).permutation(41)
+    with computing():
+        arguments = "unbiased", "column", 0, False
+        row = _statistics(choice, points, points, labels, *arguments).row
+        other = _statistics(choice, points, points, labels[:, moved], *arguments).row
+    assert len(np.unique(row)) > 20
+    np.testing.assert_allclose(other, row[moved], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_neither_labels_nor_the_order_of_rows_reach_the_kernel(choice):
+    """Any other split of the pooled sample: the same kernels. Any other order: the same p-value."""
+    pooled = np.concatenate([P, Q])
+    again = np.random.default_rng(3).permutation(pooled)
+    if choice not in ("fused", "evidence"):
+        first, second = (
+            kernels_for(choice, points[canonical_order(points)], "column", 0)
+            for points in (pooled, again)
+        )
+        for one, other in zip(first, second, strict=True):
+            np.testing.assert_array_equal(one.lengthscale, other.lengthscale)
+    result = two_sample_test(P, Q, kernel=choice, permutations=99, **QUIET)
+    shuffled = two_sample_test(P[::-1], Q[::-1], kernel=choice, permutations=99, **QUIET)
+    assert shuffled.pvalue == result.pvalue
+    assert shuffled.statistic == pytest.approx(result.statistic, rel=1e-9)
+
+
+def test_the_average_of_the_statistics_is_the_statistic_of_the_average():
+    """KER-12: for the kernel averaged over posterior draws."""
+    points = np.concatenate([P, Q])
+    (kernel,) = kernels_for("posterior", points[canonical_order(points)], "column", 0)
+    assert isinstance(kernel, GaussianMixture)
+    lengthscales = np.asarray(kernel.lengthscale)
+    assert len(np.unique(lengthscales, axis=0)) > 30
+    each = [
+        float(squared_mmd(P, Q, SquaredExponential(one), estimator="biased"))
+        for one in lengthscales
+    ]
+    average = squared_mmd(P, Q, kernel, estimator="biased")
+    assert np.mean(each) == pytest.approx(float(average), rel=1e-10)
+
+
+@pytest.mark.parametrize("choice", ["median", "multiscale", "evidence", "fused"])
+def test_the_level(choice):
+    """300 null data sets of 12 + 9 rows, seed 4, 39 permutations, level 0.1 (exact: 4 of 40).
+
+    Rejections are Binomial(300, 0.1): at most 50 but for 1 in 5000.
+    """
+    rng = np.random.default_rng(4)
+    pvalues = np.array(
+        [
+            two_sample_test(
+                rng.gamma(2.0, size=(12, 1)),
+                rng.gamma(2.0, size=(9, 1)),
+                kernel=choice,
+                permutations=39,
+                alpha=0.1,
+                seed=seed,
+                **QUIET,
+            ).pvalue
+            for seed in range(300 if choice in ("median", "evidence") else 100)
+        ]
+    )
+    most = 50 if len(pvalues) == 300 else 23  # 100: 1 in 10 000
+    assert np.sum(pvalues <= 0.1) <= most
+    assert np.mean(pvalues) > 0.4
+    assert pvalues.min() >= 1 / 40
+
+
+def test_e_values_average_one_under_the_null():
+    """Over all columns of one data set the average is exactly 1."""
+    result = two_sample_test(P[:13], P[13:], kernel="evidence", permutations=99, **QUIET)
+    logs = np.concatenate([[result.statistic], result.null])
+    values = np.exp(logs) / np.mean(np.exp(logs))
+    assert np.mean(values) == pytest.approx(1.0)
+    assert result.e_value == pytest.approx(values[0], rel=1e-9)
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_a_difference_is_found_and_said(choice):
+    result = two_sample_test(P, Q + 2.0, kernel=choice, permutations=199, **QUIET)
+    assert result.pvalue <= 3 / 200
+    assert result.rejected
+    assert len(result.null) == 199
+    text = str(result)
+    assert f"P and Q differ at level 0.05 (p = {result.pvalue:.3g}" in text
+    assert result.plot().axes[0].get_xlabel() == "statistic"
+    if result.interval is not None:
+        low, high = result.interval
+        value = float(squared_mmd(P, Q + 2.0, result.kernel))
+        assert low < value < high
+
+
+def test_pairs():
+    """A small shift within strongly dependent pairs, which an unpaired test cannot see."""
+    rng = np.random.default_rng(5)
+    base = 10.0 * rng.normal(size=60)
+    first, second = base, base + 0.5 + 0.1 * rng.normal(size=60)
+    kernel = SquaredExponential(10.0)
+    paired = two_sample_test(first, second, kernel=kernel, estimator="paired", **QUIET)
+    unpaired = two_sample_test(first, second, kernel=kernel, **QUIET)
+    assert paired.pvalue < 0.01
+    assert unpaired.pvalue > 0.2
+    with pytest.raises(InputError, match="samples of one size"):
+        two_sample_test(first, second[:50], estimator="paired", **QUIET)
+
+
+def test_the_median_heuristic():
+    """One version of two (E16): the median distance of different rows, exp(-d^2 / (2 s^2))."""
+    points = np.array([[0.0], [1.0], [3.0], [3.0]])
+    kernel = median_kernel(points, None, 0)
+    assert kernel.lengthscale == pytest.approx(np.median([1, 3, 3, 2, 2]))
+    scaled = median_kernel(points * [[1.0, 10.0]], "column", 0)
+    assert scaled.lengthscale[1] / scaled.lengthscale[0] == pytest.approx(10.0)
+
+
+def test_units_do_not_matter():
+    first = two_sample_test(P, Q, permutations=99, **QUIET)
+    second = two_sample_test(P * [1e-3, 1e4], Q * [1e-3, 1e4], permutations=99, **QUIET)
+    assert first.pvalue == second.pvalue
+
+
+def test_kernels_that_cannot_tell_all_distributions_apart():
+    blind = two_sample_test(P, Q, kernel=Polynomial(2), permutations=99, **QUIET)
+    assert any("Polynomial is not characteristic" in note for note in blind.notes)
+    assert not two_sample_test(P, Q, kernel=Distance(), permutations=99, **QUIET).notes
+    assert SpectralMixture(1.0, 0.1).characteristic
+    assert (Matern(0.5) + SquaredExponential(1.0)).characteristic
+    assert (2.0 * Matern(0.5) * SquaredExponential(1.0)).characteristic
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"permutations": 9}, "9 permutations cannot reject at level 0.05"),
+        ({"permutations": 0}, "permutations"),
+        ({"alpha": 0.0}, "alpha must be between 0 and 1"),
+        ({"kernel": "best"}, "kernel must be a kernel or one of"),
+        ({"kernel": SquaredExponential}, "kernel must be a kernel or one of"),
+        ({"kernel": SquaredExponential([1.0, 2.0, 3.0])}, "the kernel does not fit the data"),
+        ({"estimator": "linear"}, "estimator must be one of"),
+        ({"seed": -1}, "seed"),
+        ({"scale": "row"}, "scale must be one of"),
+    ],
+)
+def test_bad_arguments(arguments, said):
+    with pytest.raises(InputError, match=said):
+        two_sample_test(P, Q, **arguments, **QUIET)
+
+
+def test_bad_data():
+    with pytest.raises(InputError, match="missing value"):
+        two_sample_test(np.where(P > 1.5, np.nan, P), Q, **QUIET)
+    with pytest.raises(InputError, match="columns"):
+        two_sample_test(P, Q[:, :1], **QUIET)
+
+
+def test_64_bit_is_not_asked_of_the_user():
+    assert not jax.config.jax_enable_x64
+    assert two_sample_test(P, Q, kernel="median", permutations=99, **QUIET).null.dtype == float
