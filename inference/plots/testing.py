@@ -31,6 +31,9 @@ def plot_test(result: TestResult, *, ax: Axes | None = None) -> Figure:
     place.axvline(result.statistic, color="C3", label=label)
     place.set_xlabel("statistic")
     place.set_ylabel("draws")
-    place.legend(fontsize=SMALL, frameon=False)
+    # Above: the observed value may be anywhere within.
+    place.legend(
+        fontsize=SMALL, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3
+    )
     plain(place)
     return figure

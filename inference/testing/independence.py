@@ -18,9 +18,9 @@ from .permutation import p_value, standardised
 from .result import (
     Part,
     TestResult,
+    brief,
     check_kernel,
     check_permutations,
-    describe,
     kernel_notes,
     name_of,
 )
@@ -107,7 +107,7 @@ def independence_test(
     deviations = standardised(statistics)
     row = statistics[0] if len(pairs) == 1 else logsumexp(deviations, axis=0)
     parts = tuple(
-        Part(describe(ks), float(one[0]), p_value(one), ks)
+        Part(" and ".join(map(brief, ks)), float(one[0]), p_value(one), ks)
         for ks, one in zip(kernels, statistics, strict=True)
     )
     loudest = kernels[int(np.argmax(deviations[:, 0]))]

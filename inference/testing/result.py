@@ -81,10 +81,11 @@ class TestResult:
 
     def __str__(self) -> str:
         verdict = self.hypotheses[int(self.rejected)]
+        loudest = "" if self.kernel is None else f", kernel {describe(self.kernel)}"
         lines = [
             f"{self.test[0].upper()}{self.test[1:]}: {verdict} at level {self.alpha:g} "
             f"(p = {self.pvalue:.3g}, {self.how}).",
-            f"  statistic {self.statistic:.4g}, kernel {describe(self.kernel)}",
+            f"  statistic {self.statistic:.4g}{loudest}",
         ]
         if self.interval is not None:
             low, high = self.interval
@@ -93,12 +94,14 @@ class TestResult:
                 f"{low:.3g} to {high:.3g}"
             )
         if self.e_value is not None:
-            lines.append(f"  e-value {self.e_value:.3g}: how often the data favour a difference")
+            lines.append(
+                f"  e-value {self.e_value:.3g}: a bet of 1 on a difference has become this; its "
+                "mean is 1 if there is none"
+            )
         shown = sorted(self.parts, key=lambda part: part.pvalue)[:MOST_PRINTED]
-        for part in shown:
-            lines.append(f"  {part.name}: p = {part.pvalue:.3g} by itself")
-        if len(self.parts) > len(shown):
-            lines.append(f"  and {len(self.parts) - len(shown)} more")
+        if shown:
+            lines.append(f"  of {len(self.parts)} parts, with their p-values one by one:")
+        lines += [f"    {part.name}: {part.pvalue:.3g}" for part in shown]
         return "\n".join([*lines, *(f"  Note: {note}" for note in self.notes)])
 
     def plot(self) -> Figure:
@@ -110,8 +113,6 @@ class TestResult:
 
 def describe(kernel: Any) -> str:
     """A kernel in a few words."""
-    if kernel is None:
-        return "none"
     if isinstance(kernel, tuple):
         return " and ".join(describe(one) for one in kernel)
     lengthscale = getattr(kernel, "lengthscale", None)
@@ -119,6 +120,11 @@ def describe(kernel: Any) -> str:
     if lengthscale is None or np.size(lengthscale) > 8:
         return name
     return f"{name}, lengthscale {as_text(np.asarray(lengthscale))}"
+
+
+def brief(kernel: Any) -> str:
+    """Its lengthscale, where that says it all."""
+    return describe(kernel).removeprefix("SquaredExponential, ")
 
 
 def name_of(choice: Any) -> str:

@@ -27,9 +27,9 @@ from .permutation import (
 from .result import (
     Part,
     TestResult,
+    brief,
     check_kernel,
     check_permutations,
-    describe,
     kernel_notes,
     name_of,
 )
@@ -184,10 +184,10 @@ def _statistics(
     every = np.array(rows)
     deviations = standardised(every)
     loudest = kernels[int(np.argmax(deviations[: len(kernels), 0]))]
-    named: list[tuple[str, Any]] = [(f"MMD, {describe(one)}", one) for one in kernels]
+    named: list[tuple[str, Any]] = [(f"MMD, {brief(one)}", one) for one in kernels]
     for length in lengthscales:
         one = scaled_kernel(length, unit)
-        named += [(f"evidence, {describe(one)}, s^2 {value:g}", one) for value in VARIANCES]
+        named += [(f"evidence, {brief(one)}, s^2 {value:g}", one) for value in VARIANCES]
     parts = tuple(
         Part(name, float(row[0]), p_value(row), one)
         for (name, one), row in zip(named, every, strict=True)

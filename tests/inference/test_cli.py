@@ -20,7 +20,7 @@ from bke.inference.cli.terminal import Terminal
 from bke.inference.report import plain, to_json
 from typer.testing import CliRunner
 
-COMMANDS = ("run", "fit", "diagnose", "witness", "learn", "score")
+COMMANDS = ("run", "fit", "diagnose", "witness", "learn", "score", "test", "independence")
 TINY = ("--chains", "2", "--warmup", "20", "--draws", "10", "--seed", "3")
 WIDE = {"COLUMNS": "200", "TERMINAL_WIDTH": "200", "NO_COLOR": "1"}
 FILES = {"run.nc", "witness.nc", "summary.json", "samples.png", "trace.png", "rank.png",
@@ -615,3 +615,44 @@ def test_ozone_example(tmp_path):
     assert "Ozone is rounded to 1" in result.stdout
     assert {path.suffix for path in tmp_path.iterdir()} == {".nc", ".png"}
     assert (tmp_path / "temp-hum-witness.png").is_file()
+
+
+# The tests
+
+
+def test_two_samples_are_tested(samples, tmp_path):
+    """The command and the function agree; picture and summary are written."""
+    out = tmp_path / "out"
+    arguments = ("--kernel", "median", "--permutations", "99", "--seed", "3", "--quiet")
+    result = succeeded("test", *samples, *arguments, "--json", "--out", out)
+    found = json.loads(result.stdout)
+    expected = bke.inference.two_sample_test(
+        P, Q, kernel="median", permutations=99, seed=3, progress=False
+    )
+    assert found["pvalue"] == expected.pvalue
+    assert found["statistic"] == pytest.approx(expected.statistic)
+    assert found["kernel"]["lengthscale"] == pytest.approx(expected.kernel.lengthscale)
+    assert found["rows"] == {"P": 20, "Q": 24}
+    assert (out / "test.png").stat().st_size > 5000
+    assert json.loads((out / "test.json").read_text())["pvalue"] == expected.pvalue
+    text = succeeded("test", *samples, *arguments).stdout
+    assert str(expected) in text
+
+
+def test_pairs_are_tested_for_independence(tmp_path):
+    x = RNG.normal(size=40)
+    table = np.column_stack([x, RNG.normal(size=40), x**2])
+    path = write_csv(tmp_path / "pairs.csv", table, "a,b,c")
+    arguments = ("--permutations", "99", "--quiet", "--json", "--kernel", "median")
+    found = json.loads(succeeded("independence", path, "--x", "a", "--y", "c", *arguments).stdout)
+    assert found["pvalue"] == 0.01
+    both = succeeded("independence", path, "--x", "a,b", "--y", "c", *arguments)
+    assert len(json.loads(both.stdout)["kernel"][0]["lengthscale"]) == 2
+
+
+def test_bad_input_to_the_tests(samples, tmp_path):
+    assert "cannot reject" in refusal("test", *samples, "--permutations", "9")
+    assert "P.csv" in refusal("test", tmp_path / "P.csv", samples[1])
+    assert "no column" in refusal("independence", samples[0], "--x", "height", "--y", "weight")
+    assert "samples of one size" in refusal("test", *samples, "--paired")
+    assert bke_command("test", *samples, "--paired", "--biased").exit_code == 2
