@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from .samples import normal_laplace, normal_laplace_density
     from .scikit_learn import gamma, to_sklearn
     from .testing.independence import independence_test
+    from .testing.mean_embedding import mean_embedding_test
+    from .testing.models import goodness_of_fit_test, relative_similarity_test
     from .testing.result import Part, TestResult
     from .testing.two_sample import two_sample_test
     from .witness import Band, band, sample_witness
@@ -59,9 +61,11 @@ _MODULES = {
     "find_modes": "modes",
     "fit": "fitting",
     "gamma": "scikit_learn",
+    "goodness_of_fit_test": "testing.models",
     "independence_test": "testing.independence",
     "learn_kernel": "learning",
     "load_run": "run",
+    "mean_embedding_test": "testing.mean_embedding",
     "normal_laplace": "samples",
     "normal_laplace_density": "samples",
     "plot_densities": "plots",
@@ -74,6 +78,7 @@ _MODULES = {
     "plot_trace": "plots",
     "plot_witness": "plots",
     "read_sample": "read",
+    "relative_similarity_test": "testing.models",
     "reweight": "reweighting",
     "sample_witness": "witness",
     "save_run": "run",
@@ -103,9 +108,11 @@ __all__ = [
     "find_modes",
     "fit",
     "gamma",
+    "goodness_of_fit_test",
     "independence_test",
     "learn_kernel",
     "load_run",
+    "mean_embedding_test",
     "normal_laplace",
     "normal_laplace_density",
     "plot_densities",
@@ -118,6 +125,7 @@ __all__ = [
     "plot_trace",
     "plot_witness",
     "read_sample",
+    "relative_similarity_test",
     "reweight",
     "sample_witness",
     "save_run",

@@ -14,7 +14,7 @@ from ..machine import computing
 from ..progress import progress_bar
 from .kernels import canonical_order, kernels_for
 from .pairing import hsic_row, pairings
-from .permutation import p_value, standardised
+from .permutation import generator, p_value, standardised
 from .result import (
     Part,
     TestResult,
@@ -88,7 +88,7 @@ def independence_test(
     # Sorted by x, so that the p-value is the same for any order of the pairs.
     order = canonical_order(np.concatenate([first, second], axis=1))
     first, second = first[order], second[order]
-    rows = pairings(n, permutations, np.random.default_rng(seed))
+    rows = pairings(n, permutations, generator(seed))
     with computing():
         both = [
             _some(kernels_for(choice, sample[canonical_order(sample)], scale, seed))

@@ -22,6 +22,11 @@ BATCH_BYTES = 2**27
 TIE = 1e-9
 
 
+def generator(seed: int) -> np.random.Generator:
+    """Of permutations: independent of whatever ``seed`` gave for the choice of a kernel."""
+    return np.random.default_rng((seed, 1))
+
+
 def relabellings(sizes: tuple[int, int], count: int, rng: np.random.Generator) -> np.ndarray:
     """Which rows belong to the first sample, (N, 1 + count) of bool, the labels as they are first.
 

@@ -52,7 +52,9 @@ class TestResult:
         exact: whether the level is exact by construction, not by approximation.
         alpha: level at which the sentence speaks.
         parts: of a combined test.
-        interval: for the squared MMD, at ``kernel``, with confidence 1 - alpha (MMD-8).
+        interval: with confidence 1 - alpha, for the squared MMD at ``kernel`` (MMD-8) or what
+            ``interval_of`` says; by a normal limit that holds where the null does not.
+        interval_of: see there.
         e_value: observed Bayes factor over the mean of the permuted and the observed: an e-value,
             whose mean under the null is 1.
         notes: warnings.
@@ -71,6 +73,7 @@ class TestResult:
     alpha: float
     parts: tuple[Part, ...] = ()
     interval: tuple[float, float] | None = None
+    interval_of: str = "squared MMD at that kernel"
     e_value: float | None = None
     notes: tuple[str, ...] = ()
 
@@ -78,6 +81,10 @@ class TestResult:
     def rejected(self) -> bool:
         """Whether the null hypothesis is rejected at level ``alpha``."""
         return self.pvalue <= self.alpha
+
+    def renamed(self, test: str, hypotheses: tuple[str, str]) -> TestResult:
+        """The same numbers as another test's, in its words."""
+        return dataclasses.replace(self, test=test, hypotheses=hypotheses)
 
     def __str__(self) -> str:
         verdict = self.hypotheses[int(self.rejected)]
@@ -90,7 +97,7 @@ class TestResult:
         if self.interval is not None:
             low, high = self.interval
             lines.append(
-                f"  squared MMD at that kernel: {100 * (1 - self.alpha):g} % interval "
+                f"  {self.interval_of}: {100 * (1 - self.alpha):g} % interval "
                 f"{low:.3g} to {high:.3g}"
             )
         if self.e_value is not None:

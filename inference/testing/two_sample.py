@@ -18,6 +18,7 @@ from ..progress import progress_bar
 from .evidence import LANDMARKS, VARIANCES, evidence_rows, landmarks
 from .kernels import CHOICES, canonical_order, kernels_for, ladder, scaled_kernel, spread
 from .permutation import (
+    generator,
     mmd_row,
     p_value,
     pair_swaps,
@@ -109,7 +110,7 @@ def two_sample_test(
     check_memory(len(pooled), pooled.shape[1], matrices=MATRICES)
     order = canonical_order(pooled)
     points = pooled[order]
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     paired = estimator == "paired"
     with computing():
         if paired:

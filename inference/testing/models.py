@@ -1,0 +1,155 @@
+"""Tests of models that can be sampled: goodness of fit, and which of two models is closer."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import norm
+
+from ..checks import as_sample, check_count
+from ..errors import InputError
+from ..machine import computing
+from .kernels import canonical_order, kernels_for
+from .result import TestResult, check_kernel, kernel_notes, name_of
+from .two_sample import gram, two_sample_test
+
+SINGLE = ("bkl", "posterior", "median")
+ALTERNATIVES = ("two-sided", "first closer", "second closer")
+
+
+def goodness_of_fit_test(
+    X: ArrayLike,
+    sampler: Callable[[np.random.Generator, int], ArrayLike],
+    *,
+    draws: int | None = None,
+    seed: int = 0,
+    **options: Any,
+) -> TestResult:
+    """Test that X comes from the distribution that ``sampler`` draws from (MMD-24).
+
+    A two-sample test of X and of fresh draws; exact, whatever the distribution.
+
+    Args:
+        X: data, shape (n, D) or (n,).
+        sampler: of a NumPy generator and a number of rows; returns (draws, D) or (draws,).
+        draws: how many; by default as many as X has rows. More give more power.
+        seed: of the draws and of the test.
+        **options: to :func:`~bke.inference.two_sample_test`.
+
+    Raises:
+        InputError: for data, draws or arguments that make no sense.
+    """
+    data = as_sample(X)
+    count = len(data) if draws is None else check_count(draws, "draws", 2)
+    rng = np.random.default_rng((seed, 2))
+    made = np.asarray(sampler(rng, count), dtype=float)
+    made = made[:, None] if made.ndim == 1 else made
+    if made.shape != (count, data.shape[1]):
+        raise InputError(
+            f"the sampler was asked for {count} rows of {data.shape[1]} columns and gave an array "
+            f"of shape {made.shape}"
+        )
+    result = two_sample_test(data, made, seed=seed, **options)
+    said = ("no evidence against the distribution", "the data do not come from the distribution")
+    return result.renamed("goodness-of-fit test", said)
+
+
+def relative_similarity_test(
+    X: ArrayLike,
+    first: ArrayLike,
+    second: ArrayLike,
+    *,
+    kernel: Any = "bkl",
+    alternative: str = "two-sided",
+    alpha: float = 0.05,
+    scale: str | None = "column",
+    seed: int = 0,
+) -> TestResult:
+    """Which of two samples is closer in distribution to X (MMD-32, Bounliphone et al., 2016).
+
+    The difference of the unbiased squared MMDs, MMD^2(X, first) - MMD^2(X, second), over its
+    standard error, is normal in the limit where X differs from both; an approximation.
+
+    Args:
+        X: the data, shape (n, D) or (n,).
+        first: draws from the one model, shape (k, D) or (k,).
+        second: draws from the other.
+        kernel: ``"bkl"``, ``"posterior"``, ``"median"``, of all three together, or a kernel.
+        alternative: ``"two-sided"``, ``"first closer"`` or ``"second closer"``.
+        alpha: level of the verdict.
+        scale: as for :func:`~bke.inference.two_sample_test`.
+        seed: of whatever is random in the choice of the kernel.
+
+    Raises:
+        InputError: for data or arguments that make no sense, in one sentence.
+    """
+    check_kernel(kernel, SINGLE)
+    if alternative not in ALTERNATIVES:
+        raise InputError(f"alternative must be one of {ALTERNATIVES}, got {alternative!r}")
+    if not 0.0 < alpha < 1.0:
+        raise InputError(f"alpha must be between 0 and 1, got {alpha!r}")
+    named = {"X": X, "first": first, "second": second}
+    samples = [as_sample(values, name) for name, values in named.items()]
+    if len({sample.shape[1] for sample in samples}) > 1:
+        raise InputError("X, first and second must have the same number of columns")
+    if min(map(len, samples)) < 3:
+        raise InputError("X, first and second must have at least 3 rows each")
+    pooled = np.concatenate(samples)
+    with computing():
+        (chosen,) = kernels_for(kernel, pooled[canonical_order(pooled)], scale, seed)
+        matrix = gram(chosen, pooled)
+    difference, deviation = similarity_difference(matrix, [len(sample) for sample in samples])
+    z = difference / deviation
+    tails = {"two-sided": 2 * norm.sf(abs(z)), "first closer": norm.cdf(z)}
+    said = ("no evidence that one is closer", f"the {'first' if z < 0 else 'second'} is closer")
+    reach = float(norm.isf(0.5 * alpha)) * deviation
+    return TestResult(
+        test="relative similarity test",
+        hypotheses=said,
+        statistic=float(z),
+        pvalue=float(tails.get(alternative, norm.sf(z))),
+        null=np.empty(0),
+        kernel=chosen,
+        how=f"normal approximation, {name_of(kernel)}, {alternative}",
+        exact=False,
+        alpha=alpha,
+        interval=(difference - reach, difference + reach),
+        interval_of="squared MMD to the first less that to the second",
+        notes=kernel_notes([chosen]),
+    )
+
+
+def similarity_difference(matrix: np.ndarray, sizes: list[int]) -> tuple[float, float]:
+    """MMD^2(X, Y) - MMD^2(X, Z), unbiased, and its standard error.
+
+    The difference is a sum of means over the three samples, up to terms of second order:
+    2 [k(x, Z) - k(x, Y)], 2 [k(y, Y') - k(y, X)] and -2 [k(z, Z') - k(z, X)], averaged over the
+    capitals.
+
+    Args:
+        matrix: Gram matrix of X, Y and Z, one below the other.
+        sizes: of the three.
+    """
+    edges = np.cumsum([0, *sizes])
+    parts = [slice(a, b) for a, b in itertools.pairwise(edges)]
+    x, y, z = parts
+
+    def across(rows: slice, columns: slice) -> np.ndarray:
+        return np.asarray(matrix[rows, columns].mean(axis=1))
+
+    def within(rows: slice) -> np.ndarray:
+        block = matrix[rows, rows]
+        return np.asarray((block.sum(axis=1) - np.diagonal(block)) / (len(block) - 1))
+
+    projections = [
+        across(x, z) - across(x, y),
+        within(y) - across(y, x),
+        -(within(z) - across(z, x)),
+    ]
+    difference = within(y).mean() - within(z).mean() + 2.0 * projections[0].mean()
+    variance = sum(4.0 * one.var(ddof=1) / len(one) for one in projections)
+    return float(difference), float(np.sqrt(variance))

@@ -1,0 +1,53 @@
+"""The mean-embedding test at held-out extrema of the witness."""
+
+import numpy as np
+import pytest
+from bke.inference import InputError, mean_embedding_test
+from bke.inference.testing.mean_embedding import extrema, hotelling_row
+from bke.inference.testing.permutation import relabellings
+
+RNG = np.random.default_rng(0)
+QUIET = {"kernel": "median"}
+
+
+def test_every_column_is_the_statistic_of_its_labels():
+    features = RNG.gamma(2.0, size=(20, 3))
+    labels = relabellings((12, 8), 10, np.random.default_rng(1))
+    row = hotelling_row(features, labels, 1e-3)
+    for column, value in zip(labels.T, row, strict=True):
+        first, second = features[column], features[~column]
+        pooled = (11 * np.cov(first.T) + 7 * np.cov(second.T)) / 18 * (1 / 12 + 1 / 8)
+        pooled += 1e-3 * np.trace(pooled) / 3 * np.eye(3)
+        difference = first.mean(axis=0) - second.mean(axis=0)
+        expected = difference @ np.linalg.inv(pooled) @ difference
+        assert value == pytest.approx(expected, rel=1e-9)
+
+
+def test_extrema_are_high_and_apart():
+    points = np.array([[0.0], [0.01], [5.0], [9.0]])
+    found = extrema(points, np.array([3.0, 2.9, 1.0, 2.0]), 3, np.ones(1))
+    assert found[:, 0].tolist() == [0.0, 9.0, 5.0]
+    assert len(extrema(points, np.ones(4), 10, np.ones(1))) == 3
+
+
+@pytest.mark.parametrize("null", ["permutation", "chi2"])
+def test_the_level_and_power(null):
+    """200 data sets of 60 + 60 rows, seed 3, level 0.1: at most 40 rejections but 1 in 10 000."""
+    rng = np.random.default_rng(3)
+    options = {"null": null, "permutations": 99, "alpha": 0.1, "locations": 2, **QUIET}
+    rejected = [
+        mean_embedding_test(*rng.normal(size=(2, 60)), seed=seed, **options).rejected
+        for seed in range(200)
+    ]
+    assert sum(rejected) <= 40
+    assert sum(rejected) >= 4
+    found = mean_embedding_test(rng.normal(size=200), rng.normal(1.0, 1.0, size=150), **options)
+    assert found.rejected
+    assert found.exact == (null == "permutation")
+
+
+def test_bad_input():
+    with pytest.raises(InputError, match="at least 8 rows"):
+        mean_embedding_test(RNG.normal(size=6), RNG.normal(size=30))
+    with pytest.raises(InputError, match="null must be one of"):
+        mean_embedding_test(RNG.normal(size=30), RNG.normal(size=30), null="gamma")

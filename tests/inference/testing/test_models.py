@@ -1,0 +1,79 @@
+"""Goodness of fit and relative similarity."""
+
+import numpy as np
+import pytest
+from bke.inference import InputError, goodness_of_fit_test, relative_similarity_test
+from bke.inference.testing.models import similarity_difference
+from bke.models import SquaredExponential, squared_mmd
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(60, 1))
+QUIET = {"progress": False, "kernel": "median", "permutations": 99}
+
+
+def test_goodness_of_fit():
+    right = goodness_of_fit_test(X, lambda rng, n: rng.normal(size=n), **QUIET)
+    wrong = goodness_of_fit_test(X, lambda rng, n: rng.exponential(size=n), draws=200, **QUIET)
+    assert right.pvalue > 0.1
+    assert wrong.pvalue == 0.01
+    assert "the data do not come from the distribution" in str(wrong)
+    assert wrong.test == "goodness-of-fit test"
+
+
+@pytest.mark.parametrize(
+    ("sampler", "said"),
+    [
+        (lambda rng, n: rng.normal(size=(n, 2)), "60 rows of 1 columns and gave an array of shape"),
+        (lambda rng, n: rng.normal(size=n - 1), "gave an array of shape"),
+        (lambda rng, n: np.full(n, np.nan), "missing value"),
+    ],
+)
+def test_a_sampler_that_does_not_do_what_it_should(sampler, said):
+    with pytest.raises(InputError, match=said):
+        goodness_of_fit_test(X, sampler, **QUIET)
+
+
+def test_the_difference_is_that_of_two_discrepancies():
+    kernel = SquaredExponential(0.8)
+    Y, Z = RNG.normal(0.5, 1.0, size=(50, 1)), RNG.normal(1.0, 1.0, size=(40, 1))
+    matrix = np.asarray(kernel(np.concatenate([X, Y, Z])))
+    difference, _ = similarity_difference(matrix, [60, 50, 40])
+    expected = float(squared_mmd(X, Y, kernel) - squared_mmd(X, Z, kernel))
+    assert difference == pytest.approx(expected, rel=1e-9)
+
+
+def test_its_standard_error_is_the_spread_over_samples():
+    """1000 triples of samples, seed 1: the ratio has a standard error of 2 %."""
+    rng, kernel = np.random.default_rng(1), SquaredExponential(1.0)
+    found = []
+    for _ in range(1000):
+        samples = rng.normal(size=80), rng.normal(0.7, 1.0, size=60), rng.normal(-0.5, 1.5, size=40)
+        matrix = np.asarray(kernel(np.concatenate(samples)))
+        found.append(similarity_difference(matrix, [80, 60, 40]))
+    differences, deviations = np.array(found).T
+    assert np.sqrt(np.mean(deviations**2)) / differences.std() == pytest.approx(1.0, abs=0.1)
+
+
+def test_the_closer_model_is_named():
+    rng = np.random.default_rng(2)
+    near, far = rng.normal(0.2, 1.0, size=300), rng.normal(1.0, 1.0, size=300)
+    data = rng.normal(size=300)
+    result = relative_similarity_test(data, near, far)
+    assert result.pvalue < 0.01
+    assert "the first is closer" in str(result)
+    assert not result.exact
+    swapped = relative_similarity_test(data, far, near)
+    assert swapped.statistic == pytest.approx(-result.statistic, rel=1e-9)
+    one_sided = relative_similarity_test(data, near, far, alternative="first closer")
+    assert one_sided.pvalue == pytest.approx(result.pvalue / 2)
+    other = relative_similarity_test(data, near, far, alternative="second closer")
+    assert other.pvalue > 0.99
+    low, high = result.interval
+    assert low < high < 0
+
+
+def test_bad_input():
+    with pytest.raises(InputError, match="alternative must be one of"):
+        relative_similarity_test(X, X + 1, X + 2, alternative="greater")
+    with pytest.raises(InputError, match="same number of columns"):
+        relative_similarity_test(X, RNG.normal(size=(20, 2)), X + 2)
