@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .testing.independence import independence_test
     from .testing.mean_embedding import mean_embedding_test
     from .testing.models import goodness_of_fit_test, relative_similarity_test
+    from .testing.predictive import PredictiveCheck, posterior_predictive_check
     from .testing.result import Part, TestResult
     from .testing.two_sample import two_sample_test
     from .witness import Band, band, sample_witness
@@ -52,6 +53,7 @@ _MODULES = {
     "Modes": "modes",
     "Part": "testing.result",
     "Peak": "learning",
+    "PredictiveCheck": "testing.predictive",
     "Sample": "read",
     "SamplingError": "errors",
     "TestResult": "testing.result",
@@ -77,6 +79,7 @@ _MODULES = {
     "plot_samples": "plots",
     "plot_trace": "plots",
     "plot_witness": "plots",
+    "posterior_predictive_check": "testing.predictive",
     "read_sample": "read",
     "relative_similarity_test": "testing.models",
     "reweight": "reweighting",
@@ -99,6 +102,7 @@ __all__ = [
     "Modes",
     "Part",
     "Peak",
+    "PredictiveCheck",
     "Sample",
     "SamplingError",
     "TestResult",
@@ -124,6 +128,7 @@ __all__ = [
     "plot_samples",
     "plot_trace",
     "plot_witness",
+    "posterior_predictive_check",
     "read_sample",
     "relative_similarity_test",
     "reweight",

@@ -12,7 +12,7 @@ from ..checks import as_sample, check_count, check_memory
 from ..errors import InputError
 from ..machine import computing
 from ..progress import progress_bar
-from .kernels import canonical_order, kernels_for
+from .kernels import canonical_order, kernels_for, some
 from .pairing import hsic_row, pairings
 from .permutation import generator, p_value, standardised
 from .result import (
@@ -91,7 +91,7 @@ def independence_test(
     rows = pairings(n, permutations, generator(seed))
     with computing():
         both = [
-            _some(kernels_for(choice, sample[canonical_order(sample)], scale, seed))
+            some(kernels_for(choice, sample[canonical_order(sample)], scale, seed), SCALES)
             for choice, sample in zip(choices, (first, second), strict=True)
         ]
         grams = [[gram(one, Z) for one in ks] for ks, Z in zip(both, (first, second), strict=True)]
@@ -126,11 +126,3 @@ def independence_test(
         parts=parts if len(parts) > 1 else (),
         notes=kernel_notes(list(loudest)),
     )
-
-
-def _some(kernels: list[Any]) -> list[Any]:
-    """At most :data:`SCALES` of them, evenly, the first and the last among them."""
-    if len(kernels) <= SCALES:
-        return kernels
-    chosen = np.unique(np.linspace(0, len(kernels) - 1, SCALES).round().astype(int))
-    return [kernels[index] for index in chosen]

@@ -121,6 +121,14 @@ def multiscale_kernels(
     return [scaled_kernel(float(length), unit) for length in lengths]
 
 
+def some(kernels: list[Any], most: int) -> list[Any]:
+    """At most ``most`` of them, evenly, the first and the last among them."""
+    if len(kernels) <= most:
+        return kernels
+    chosen = np.unique(np.linspace(0, len(kernels) - 1, most).round().astype(int))
+    return [kernels[index] for index in chosen]
+
+
 def kernels_for(choice: Any, points: np.ndarray, scale: str | None, seed: int) -> list[Covariance]:
     """The kernels that ``choice`` names, in the units of the data.
 

@@ -157,14 +157,14 @@ def kernel_notes(kernels: list[Any]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def check_permutations(permutations: int, alpha: float) -> None:
+def check_permutations(permutations: int, alpha: float, what: str = "permutations") -> None:
     """Refuse fewer than can reach the level."""
     if not 0.0 < alpha < 1.0:
         raise InputError(f"alpha must be between 0 and 1, got {alpha!r}")
     needed = int(np.ceil(1.0 / alpha - 1e-9)) - 1
     if permutations < needed:
         raise InputError(
-            f"{permutations} permutations cannot reject at level {alpha:g}: the smallest p-value "
+            f"{permutations} {what} cannot reject at level {alpha:g}: the smallest p-value "
             f"is 1/{permutations + 1}; take at least {needed}, better 999"
         )
 

@@ -39,6 +39,7 @@ def test_dependence_is_found_and_the_order_of_pairs_does_not_matter(choice):
         np.testing.assert_array_equal(alone.kernel[1].lengthscale, result.kernel[1].lengthscale)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("choice", ["median", "multiscale"])
 def test_the_level(choice):
     """150 data sets of 12 pairs, seed 4, 39 permutations, level 0.1: at most 31 but 1 in 10 000."""

@@ -30,6 +30,7 @@ def test_extrema_are_high_and_apart():
     assert len(extrema(points, np.ones(4), 10, np.ones(1))) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("null", ["permutation", "chi2"])
 def test_the_level_and_power(null):
     """200 data sets of 60 + 60 rows, seed 3, level 0.1: at most 40 rejections but 1 in 10 000."""

@@ -71,7 +71,8 @@ def test_the_average_of_the_statistics_is_the_statistic_of_the_average():
     assert np.mean(each) == pytest.approx(float(average), rel=1e-10)
 
 
-@pytest.mark.parametrize("choice", ["median", "multiscale", "evidence", "fused"])
+@pytest.mark.slow
+@pytest.mark.parametrize("choice", ["median", "evidence", "fused"])
 def test_the_level(choice):
     """300 null data sets of 12 + 9 rows, seed 4, 39 permutations, level 0.1 (exact: 4 of 40).
 

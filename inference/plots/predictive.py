@@ -1,0 +1,47 @@
+"""A posterior predictive check: the test, and where data and predictions differ."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from .style import P_COLOUR, Q_COLOUR, SMALL, panels, plain, rug
+from .testing import plot_test
+
+if TYPE_CHECKING:
+    from ..testing.predictive import PredictiveCheck
+
+#: Standard errors beyond which a point is marked.
+MARKED = 3.0
+
+
+def plot_predictive_check(check: PredictiveCheck) -> Figure:
+    """The null with the observed value; the score of every observation, large ones marked.
+
+    With one column the scores are drawn over it, else in order of size.
+    """
+    figure, places = panels(1, 2, None, width=10.0, height=3.6)
+    plot_test(check.result, ax=places[0])
+    ax = places[1]
+    order = np.argsort(check.points[:, 0] if check.points.shape[1] == 1 else check.score)
+    at = check.points[order, 0] if check.points.shape[1] == 1 else np.arange(len(order))
+    score = check.score[order]
+    ax.axhline(0.0, color="0.5", linewidth=0.8)
+    ax.axhspan(-MARKED, MARKED, color="0.93")
+    ax.plot(at, score, color=P_COLOUR, linewidth=0.8, marker=".", markersize=3)
+    far = np.abs(score) > MARKED
+    ax.plot(at[far], score[far], ".", color="C3", markersize=6, label=f"beyond {MARKED:g}")
+    if check.points.shape[1] == 1:
+        low, high = ax.get_xlim()
+        predicted = check.predicted[:, 0]
+        rug(ax, predicted[(predicted > low) & (predicted < high)], Q_COLOUR, top=True)
+        ax.set_xlabel(f"{check.variable} (ticks above: predicted)")
+    else:
+        ax.set_xlabel("observations, sorted by score")
+    ax.set_ylabel("data - predictions,\nstandard errors")
+    if far.any():
+        ax.legend(fontsize=SMALL, frameon=False)
+    plain(ax)
+    return figure

@@ -1,0 +1,223 @@
+"""Posterior predictive check of any model: do the data look like its own predictions?"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+from scipy.spatial.distance import cdist
+from scipy.special import logsumexp
+
+from ..checks import as_sample, check_count
+from ..errors import InputError
+from ..machine import computing
+from ..progress import progress_bar
+from .kernels import canonical_order, multiscale_kernels, some, spread
+from .permutation import in_batches, p_value, standardised
+from .result import Part, TestResult, brief, check_permutations
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Kernels, evenly taken from the ladder and the learned modes.
+SCALES = 6
+HYPOTHESES = ("no evidence against the model", "the data do not look like the model's predictions")
+#: Observations that are printed.
+MOST_PRINTED = 5
+
+
+@dataclasses.dataclass(frozen=True)
+class PredictiveCheck:
+    """What :func:`posterior_predictive_check` found.
+
+    Attributes:
+        result: the test.
+        variable: that was checked.
+        points: the observations, (n, D).
+        witness: data less predictions at every observation, (n,), at ``result.kernel``; the
+            observation itself is left out of its own average.
+        score: the witness over its standard error, (n,): large and positive where the data have
+            more observations than the model predicts, negative where they have fewer.
+        predicted: predictions, (R, D).
+    """
+
+    result: TestResult
+    variable: str
+    points: np.ndarray
+    witness: np.ndarray
+    score: np.ndarray
+    predicted: np.ndarray
+
+    @property
+    def pvalue(self) -> float:
+        """The posterior predictive p-value."""
+        return self.result.pvalue
+
+    def worst(self, count: int = MOST_PRINTED) -> np.ndarray:
+        """Indices of the observations where model and data disagree most, the worst first."""
+        return np.argsort(-np.abs(self.score), kind="stable")[:count]
+
+    def __str__(self) -> str:
+        lines = [str(self.result), f"Where {self.variable} and the model disagree most:"]
+        for index in self.worst():
+            value = ", ".join(f"{x:.4g}" for x in self.points[index])
+            more = "more" if self.score[index] > 0 else "fewer"
+            lines.append(
+                f"  row {index + 1} at {value}: {more} than predicted, witness "
+                f"{self.witness[index]:.3g}, {abs(self.score[index]):.1f} standard errors"
+            )
+        return "\n".join(lines)
+
+    def plot(self) -> Figure:
+        """The null with the observed value, and the witness at the observations."""
+        from ..plots.predictive import plot_predictive_check
+
+        return plot_predictive_check(self)
+
+
+def posterior_predictive_check(
+    tree: xr.DataTree,
+    variable: str | None = None,
+    *,
+    replicates: int = 199,
+    rows: int = 500,
+    alpha: float = 0.05,
+    scale: str | None = "column",
+    seed: int = 0,
+    progress: bool = True,
+) -> PredictiveCheck:
+    """Compare observed data with posterior predictive draws by squared MMDs at many lengthscales.
+
+    Some of the predictive draws serve as the reference, and give the lengthscales; the distance of
+    the data from them is compared with the distances of other draws from them. If the data were one
+    more draw, its p-value would be uniform. As for every posterior predictive check the model has
+    seen the data, so p-values are too large rather than too small, and a small one says much.
+
+    The rows of one data set are taken as a sample: with covariates it is their marginal
+    distribution that is checked.
+
+    Args:
+        tree: with the groups ``posterior_predictive`` and ``observed_data``, such as ArviZ makes.
+        variable: its name; may be left out where the two groups share one.
+        replicates: predictive draws to compare with; the others are the reference.
+        rows: of each data set, at most, at random but the same in all; and twice as many of the
+            reference.
+        alpha: level of the verdict.
+        scale: as for :func:`~bke.inference.two_sample_test`, by the reference.
+        seed: of the choice of draws and rows.
+        progress: show a progress bar.
+
+    Raises:
+        InputError: for a tree without these groups, too few draws, or values that are not finite.
+    """
+    check_count(replicates, "replicates", 1)
+    check_permutations(replicates, alpha, "replicates")
+    check_count(rows, "rows", 4)
+    name, observed, predictive = _arrays(tree, variable)
+    total, n = predictive.shape[:2]
+    if total < replicates + 2:
+        raise InputError(
+            f"there are {total} predictive draws, where {replicates} replicates and at least 2 for "
+            "reference are needed"
+        )
+    rng = np.random.default_rng((seed, 4))
+    order = rng.permutation(total)
+    kept = np.sort(rng.choice(n, min(n, rows), replace=False))
+    sets = np.concatenate([observed[None, kept], predictive[order[:replicates]][:, kept]])
+    others = predictive[order[replicates:]].reshape(-1, observed.shape[1])
+    reference = others[rng.choice(len(others), min(len(others), 2 * rows), replace=False)]
+    with computing():
+        sorted_reference = reference[canonical_order(reference)]
+        kernels = some(multiscale_kernels(sorted_reference, scale, seed), SCALES)
+        unit = spread(sorted_reference, scale)
+        lengths = [float(np.max(np.asarray(one.lengthscale) / unit)) for one in kernels]
+        with progress_bar("data sets", len(sets), shown=progress) as advance:
+
+            def one(columns: slice) -> np.ndarray:
+                found = np.stack(
+                    [_distances(Z / unit, reference / unit, lengths) for Z in sets[columns]], axis=1
+                )
+                advance(found.shape[1])
+                return found
+
+            statistics = in_batches(one, len(sets), 16 * len(kept) * (len(kept) + len(reference)))
+    deviations = standardised(statistics)
+    row = logsumexp(deviations, axis=0)
+    loudest = int(np.argmax(deviations[:, 0]))
+    result = TestResult(
+        test=f"posterior predictive check of {name}",
+        hypotheses=HYPOTHESES,
+        statistic=float(row[0]),
+        pvalue=p_value(row),
+        null=row[1:],
+        kernel=kernels[loudest],
+        how=f"{replicates} predictive draws",
+        exact=False,
+        alpha=alpha,
+        parts=tuple(
+            Part(f"MMD, {brief(kernel)}", float(one[0]), p_value(one), kernel)
+            for kernel, one in zip(kernels, statistics, strict=True)
+        ),
+    )
+    witness, error = _witness(observed / unit, reference / unit, lengths[loudest])
+    return PredictiveCheck(result, name, observed, witness, witness / error, reference)
+
+
+def _distances(Z: np.ndarray, reference: np.ndarray, lengths: list[float]) -> np.ndarray:
+    """Unbiased squared MMD of Z and the reference for each lengthscale, up to a constant."""
+    within, across = cdist(Z, Z, "sqeuclidean"), cdist(Z, reference, "sqeuclidean")
+    n = len(Z)
+    values = []
+    for length in lengths:
+        factor = -0.5 / length**2
+        own = (np.exp(factor * within).sum() - n) / (n * (n - 1))
+        values.append(own - 2.0 * np.exp(factor * across).mean())
+    return np.array(values)
+
+
+def _witness(
+    points: np.ndarray, reference: np.ndarray, length: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """mu_hat of the other points less mu_hat of the reference at every point, and its error."""
+    factor = -0.5 / length**2
+    own = np.exp(factor * cdist(points, points, "sqeuclidean"))
+    other = np.exp(factor * cdist(points, reference, "sqeuclidean"))
+    n = len(points)
+    mean = (own.sum(axis=1) - 1.0) / (n - 1)
+    square = ((own**2).sum(axis=1) - 1.0) / (n - 1)
+    variance = (square - mean**2) / (n - 1) + other.var(axis=1, ddof=1) / len(reference)
+    # A point far from all others has no spread; one more point there would be a 1 in n.
+    floor = 1.0 / n
+    return mean - other.mean(axis=1), np.sqrt(np.maximum(variance, floor**2))
+
+
+def _arrays(tree: Any, variable: str | None) -> tuple[str, np.ndarray, np.ndarray]:
+    """Name, observed (n, D) and predictive draws (draws, n, D)."""
+    groups = ("posterior_predictive", "observed_data")
+    if not isinstance(tree, xr.DataTree) or not set(groups) <= set(tree.children):
+        raise InputError(f"a DataTree with the groups {groups[0]} and {groups[1]} is needed")
+    predictive, observed = (tree[group].to_dataset() for group in groups)
+    shared = [str(name) for name in observed.data_vars if name in predictive.data_vars]
+    if variable is None:
+        if len(shared) != 1:
+            raise InputError(
+                f"the two groups share {len(shared)} variables ({', '.join(shared)}): name one"
+            )
+        (variable,) = shared
+    elif variable not in shared:
+        raise InputError(f"there is no {variable!r} in both groups, only {', '.join(shared)}")
+    values = observed[variable].values
+    if values.ndim == 0:
+        raise InputError(f"{variable!r} is one number: there is no sample to check")
+    draws = predictive[variable].transpose("chain", "draw", ...).values
+    if draws.shape[2:] != values.shape:
+        raise InputError(
+            f"{variable!r} was observed in shape {values.shape} and predicted in {draws.shape[2:]}"
+        )
+    data = as_sample(values.reshape(len(values), -1), variable)
+    made = draws.reshape(-1, *data.shape).astype(float)
+    if not np.isfinite(made).all():
+        raise InputError(f"{(~np.isfinite(made)).sum()} predicted values are not finite")
+    return variable, data, made

@@ -1,0 +1,104 @@
+"""Posterior predictive checks, of draws and of a fitted NumPyro model."""
+
+import arviz_base
+import jax
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from bke.inference import InputError, posterior_predictive_check
+from bke.inference.testing.predictive import _distances, _witness
+from bke.models import SquaredExponential, squared_mmd
+from numpyro.infer import MCMC, NUTS, Predictive
+
+RNG = np.random.default_rng(0)
+
+
+def tree_of(observed, predicted, name="y"):
+    """``predicted``: (chain, draw, n, ...)."""
+    return arviz_base.from_dict(
+        {"posterior_predictive": {name: predicted}, "observed_data": {name: observed}}
+    )
+
+
+def test_distances_and_witness():
+    """The MMD but for what all data sets share; the witness by loops."""
+    Z, R = RNG.normal(size=(9, 2)), RNG.normal(size=(14, 2))
+    kernel = SquaredExponential(0.8)
+    gram = np.asarray(kernel(R))
+    shared = (gram.sum() - np.trace(gram)) / (14 * 13)
+    expected = float(squared_mmd(Z, R, kernel))
+    assert _distances(Z, R, [2.0, 0.8])[1] + shared == pytest.approx(expected, rel=1e-9)
+    witness, error = _witness(Z, R, 0.8)
+    others = np.delete(Z, 3, axis=0)
+    mine = np.asarray(kernel(others, Z[3:4]))[:, 0]
+    predicted = np.asarray(kernel(R, Z[3:4]))[:, 0]
+    assert witness[3] == pytest.approx(mine.mean() - predicted.mean(), rel=1e-9)
+    variance = mine.var(ddof=0) / (9 - 1) + predicted.var(ddof=1) / 14
+    assert error[3] == pytest.approx(np.sqrt(variance), rel=1e-9)
+
+
+@pytest.mark.slow
+def test_the_level_where_the_data_are_one_more_draw():
+    """60 data sets, seed 1, level 0.1: at most 15 rejections but for 1 in 2000."""
+    rng = np.random.default_rng(1)
+    rejected = [
+        posterior_predictive_check(
+            tree_of(rng.gamma(2.0, size=25), rng.gamma(2.0, size=(2, 60, 25))),
+            replicates=39,
+            alpha=0.1,
+            seed=seed,
+            progress=False,
+        ).result.rejected
+        for seed in range(60)
+    ]
+    assert sum(rejected) <= 15
+    assert sum(rejected) >= 1
+
+
+@pytest.mark.slow
+def test_a_numpyro_model_that_misses_a_second_mode():
+    """A normal model of data with two modes; the worst rows are where the model puts too many."""
+    data = np.concatenate([RNG.normal(-2.0, 0.5, size=60), RNG.normal(2.0, 0.5, size=60)])
+
+    def model(y=None):
+        mean = numpyro.sample("mean", dist.Normal(0.0, 5.0))
+        deviation = numpyro.sample("deviation", dist.HalfNormal(5.0))
+        with numpyro.plate("rows", len(data)):
+            numpyro.sample("y", dist.Normal(mean, deviation), obs=y)
+
+    mcmc = MCMC(NUTS(model), num_warmup=100, num_samples=300, progress_bar=False)
+    mcmc.run(jax.random.key(0), data)
+    predicted = Predictive(model, mcmc.get_samples())(jax.random.key(1))
+    tree = arviz_base.from_numpyro(mcmc, posterior_predictive=predicted)
+    check = posterior_predictive_check(tree, replicates=99, progress=False)
+    assert check.pvalue == 0.01
+    assert check.variable == "y"
+    text = str(check)
+    assert "the data do not look like the model's predictions" in text
+    assert "more than predicted" in text
+    middle = np.abs(data) < 0.8
+    crowded = np.abs(np.abs(data) - 2.0) < 0.3
+    assert check.score[crowded].mean() > 2.0
+    assert not middle.any() or check.score[middle].mean() < 0.0
+    assert np.mean(crowded[check.worst()]) >= 0.8
+    assert len(check.plot().axes) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"tree": 3}, "a DataTree with the groups"),
+        ({"variable": "z"}, "there is no 'z' in both groups"),
+        ({"replicates": 100}, "100 replicates and at least 2"),
+        ({"replicates": 5}, "5 replicates cannot reject"),
+        ({"tree": tree_of(RNG.normal(size=8), RNG.normal(size=(1, 50, 9)))}, "predicted in"),
+        ({"tree": tree_of(RNG.normal(size=8), np.full((1, 50, 8), np.nan))}, "are not finite"),
+    ],
+)
+def test_bad_input(arguments, said):
+    tree = tree_of(RNG.normal(size=8), RNG.normal(size=(1, 50, 8)))
+    with pytest.raises(InputError, match=said):
+        posterior_predictive_check(
+            **{"tree": tree, "replicates": 30, "progress": False, **arguments}
+        )
