@@ -27,12 +27,15 @@ SHARES = ("pooled", "joint")
 SMALLEST_SPREAD = 1e-150  # and squares of anything smaller underflow to zero
 
 
-def as_sample(X: ArrayLike, name: str = "X") -> NDArray[np.float64]:
+def as_sample(
+    X: ArrayLike, name: str = "X", *, may_be_constant: bool = False
+) -> NDArray[np.float64]:
     """Check a sample and copy it to float64.
 
     Args:
         X: (n, D) or (n,), which means D = 1: lists, a NumPy or JAX array, a pandas object.
         name: what the messages call it.
+        may_be_constant: whether a column may hold one value only.
 
     Returns:
         (n, D) float64, a copy, with n >= 2, D >= 1, finite, no constant column.
@@ -70,6 +73,8 @@ def as_sample(X: ArrayLike, name: str = "X") -> NDArray[np.float64]:
             raise InputError(
                 f"{name} has {what} in row {row + 1}, {column(at)}; such values: {bad.sum()} in all"
             )
+    if may_be_constant:
+        return values
     if (values == values[0]).all():
         raise InputError(f"{name} has {n} rows and all are equal, so there is nothing to learn")
     spread = np.ptp(values, axis=0)
@@ -125,6 +130,18 @@ def as_pair(P: ArrayLike, Q: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np
             f"P has {_columns(p.shape[1])} and Q has {_columns(q.shape[1])}, "
             "where the same number is needed"
         )
+    return p, q
+
+
+def as_tested_pair(P: ArrayLike, Q: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """As :func:`as_pair`, for a test: a column may be constant in one sample, not in both alike."""
+    p, q = (as_sample(Z, name, may_be_constant=True) for Z, name in ((P, "P"), (Q, "Q")))
+    if p.shape[1] != q.shape[1]:
+        raise InputError(
+            f"P has {_columns(p.shape[1])} and Q has {_columns(q.shape[1])}, "
+            "where the same number is needed"
+        )
+    as_sample(np.concatenate([p, q]), "the union of P and Q")
     return p, q
 
 

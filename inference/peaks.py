@@ -7,6 +7,7 @@ The density has narrow genuine zeros at which a gradient step stops. So each mod
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from threading import Event
 
@@ -195,6 +196,7 @@ class PeakSearch:
         pairs = np.triu_indices(p)
         coefficients = 1 + p + len(pairs[0])
         count = max(CLOUD, CLOUD_PER_COEFFICIENT * coefficients)
+        count = 2 ** math.ceil(math.log2(count))  # as Sobol's points need
         # Quasi-random: with independent places the kinks of the density leave twice the error.
         offsets = MultivariateNormalQMC(np.zeros(p), rng=np.random.default_rng(p)).random(count)
         heights = self.values(z + SMOOTHING * offsets)

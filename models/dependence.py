@@ -43,7 +43,8 @@ def hsic(
         return jnp.sum(centred(K) * L) / n**2
     if n < 4:
         raise ValueError(f"unbiased HSIC needs at least 4 rows, got {n}")
-    K, L = (gram - jnp.diag(jnp.diagonal(gram)) for gram in (K, L))
+    # It does not change under k(x, y) + f(x) + f(y): what is large and common would cancel.
+    K, L = (gram - jnp.diag(jnp.diagonal(gram)) for gram in map(centred, (K, L)))
     sums_k, sums_l = jnp.sum(K, axis=0), jnp.sum(L, axis=0)
     total = jnp.sum(K * L) + jnp.sum(sums_k) * jnp.sum(sums_l) / ((n - 1) * (n - 2))
     return (total - 2.0 / (n - 2) * sums_k @ sums_l) / (n * (n - 3))

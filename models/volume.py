@@ -65,7 +65,7 @@ def log_volume(X: ArrayLike, kernel: Kernel) -> jax.Array:
 
     Returns:
         Shape (n,). ``-inf`` where the derivative is exactly zero, as happens where equal
-        neighbours balance in rounded data; never from underflow.
+        neighbours balance in rounded data; never from underflow of k.
     """
     points = as_points(X)
     return map_rows(lambda x: pushforward(x, points, kernel).log_volume, points, len(points))

@@ -83,8 +83,10 @@ def two_sample(
         typer.Option(
             "--kernel",
             rich_help_panel=TEST,
-            help="How the kernel is chosen, always from the pooled sample: fused and multiscale "
-            "hear many lengthscales at once, bkl is the paper's one learned lengthscale.",
+            help="How the kernel is chosen, always from the pooled sample: multiscale hears many "
+            "lengthscales at once, evidence weighs the difference by its sampling error, fused is "
+            "both; bkl is the paper's one learned lengthscale, posterior its average over the "
+            "posterior, median the median distance.",
         ),
     ] = TestKernelName.fused,
     paired: Annotated[
@@ -131,6 +133,10 @@ def two_sample(
                     progress=terminal.progress,
                 )
             rows = {"P": len(pair.P), "Q": len(pair.Q)}
+            terminal.say(
+                f"P: {path_p}, {rows['P']} rows; Q: {path_q}, {rows['Q']} rows; "
+                f"{', '.join(pair.columns)}"
+            )
             _finish(
                 result,
                 {"command": "test", "rows": rows, "columns": list(pair.columns), "seed": seed},
@@ -163,7 +169,9 @@ def independence(
         typer.Option(
             "--kernel",
             rich_help_panel=TEST,
-            help="How the kernel of each variable is chosen, from that variable alone.",
+            help="How the kernel of each variable is chosen, from that variable alone: multiscale "
+            "hears several lengthscales at once, bkl is one learned lengthscale, posterior its "
+            "average over the posterior, median the median distance.",
         ),
     ] = PairKernelName.multiscale,
     biased: BiasedOption = False,
@@ -200,6 +208,14 @@ def independence(
                     progress=terminal.progress,
                 )
             told = {"x": list(first), "y": list(second)}
+            both_named = f"{', '.join(first)} and {', '.join(second)}"
+            result = result.renamed(
+                f"independence test of {both_named}",
+                (
+                    f"no evidence that {both_named} depend on each other",
+                    f"{both_named} depend on each other",
+                ),
+            )
             _finish(
                 result,
                 {"command": "independence", "rows": len(both.values), **told, "seed": seed},

@@ -22,18 +22,25 @@ def plot_test(result: TestResult, *, ax: Axes | None = None) -> Figure:
         ax: where to draw; by default a new figure.
     """
     figure, (place,) = panels(1, 1, ax, width=6.0, height=3.4)
-    if len(result.null):
-        place.hist(result.null, bins="auto", color="0.8", label=f"null: {result.how}")
-        critical = np.quantile(result.null, 1.0 - result.alpha)
-        label = f"critical at level {result.alpha:g}"
-        place.axvline(critical, color="0.3", linestyle="--", label=label)
+    null, label = result.null, f"null: {result.how}"
+    if len(null):
+        place.hist(null, bins="auto", color="0.8", label=label)
+        critical = np.quantile(null, 1.0 - result.alpha)
+        place.axvline(
+            critical, color="0.3", linestyle="--", label=f"critical at level {result.alpha:g}"
+        )
+    elif result.limit is not None:
+        low, high = result.limit.ppf([1e-4, 1.0 - 1e-4])
+        at = np.linspace(min(low, result.statistic), max(high, result.statistic), 400)
+        place.fill_between(at, result.limit.pdf(at), color="0.8", label=label)
     label = f"observed, p = {result.pvalue:.3g}"
     place.axvline(result.statistic, color="C3", label=label)
-    place.set_xlabel("statistic")
-    place.set_ylabel("draws")
+    place.set_xlabel(result.statistic_of)
+    place.set_ylabel("draws" if len(null) else "density")
     # Above: the observed value may be anywhere within.
     place.legend(
         fontsize=SMALL, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3
     )
     plain(place)
+    place.set_title(result.test, loc="left", pad=24)
     return figure

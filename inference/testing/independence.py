@@ -24,14 +24,14 @@ from .result import (
     kernel_notes,
     name_of,
 )
-from .two_sample import gram
+from .two_sample import COMBINED, gram
 
 CHOICES = ("multiscale", "bkl", "posterior", "median")
 ESTIMATORS = ("unbiased", "biased")
 HYPOTHESES = ("no evidence that x and y depend on each other", "x and y depend on each other")
 #: Kernels of each variable in a multiscale test, evenly taken from its ladder.
 SCALES = 4
-MATRICES = 8
+MATRICES = 20
 
 
 def independence_test(
@@ -107,8 +107,8 @@ def independence_test(
     deviations = standardised(statistics)
     row = statistics[0] if len(pairs) == 1 else logsumexp(deviations, axis=0)
     parts = tuple(
-        Part(" and ".join(map(brief, ks)), float(one[0]), p_value(one), ks)
-        for ks, one in zip(kernels, statistics, strict=True)
+        Part(" and ".join(map(brief, ks)), float(one[0]), p_value(one), ks, float(deviation[0]))
+        for ks, one, deviation in zip(kernels, statistics, deviations, strict=True)
     )
     loudest = kernels[int(np.argmax(deviations[:, 0]))]
     names = [name_of(choice) for choice in choices]
@@ -123,6 +123,7 @@ def independence_test(
         how=f"{permutations} permutations, {named}",
         exact=True,
         alpha=alpha,
+        statistic_of=f"HSIC ({estimator})" if len(parts) == 1 else COMBINED,
         parts=parts if len(parts) > 1 else (),
         notes=kernel_notes(list(loudest)),
     )

@@ -15,7 +15,7 @@ from bke.models.kernels.base import Covariance
 from scipy.spatial.distance import pdist
 
 from .. import compiled, landscape
-from ..errors import InputError
+from ..errors import InputError, SamplingError
 from ..fitting import fit, prepare
 from ..landscape import smooth
 from ..learning import learn_kernel
@@ -66,8 +66,15 @@ def median_kernel(points: np.ndarray, scale: str | None, seed: int) -> SquaredEx
         seed: of the rows taken, where there are many.
     """
     unit = spread(points, scale)
-    distances = pdist(random_part(points / unit, DISTANCE_ROWS, seed))
-    return scaled_kernel(float(np.median(distances[distances > 0.0])), unit)
+    return scaled_kernel(float(np.median(_distances(points / unit, seed))), unit)
+
+
+def _distances(points: np.ndarray, seed: int) -> np.ndarray:
+    """Between rows that differ, of some rows; where those are all equal, of the different rows."""
+    distances = pdist(random_part(points, DISTANCE_ROWS, seed))
+    if not distances.any():
+        distances = pdist(random_part(np.unique(points, axis=0), DISTANCE_ROWS, seed))
+    return np.asarray(distances[distances > 0.0])
 
 
 def scaled_kernel(lengthscale: float, unit: np.ndarray) -> SquaredExponential:
@@ -79,8 +86,7 @@ def scaled_kernel(lengthscale: float, unit: np.ndarray) -> SquaredExponential:
 
 def ladder(points: np.ndarray, seed: int) -> np.ndarray:
     """Lengthscales for scaled points (N, D), short to long."""
-    distances = pdist(random_part(points, DISTANCE_ROWS, seed))
-    low, high = np.quantile(distances[distances > 0.0], LADDER)
+    low, high = np.quantile(_distances(points, seed), LADDER)
     return np.geomspace(0.5 * low, high, RUNGS)
 
 
@@ -114,10 +120,14 @@ def learned_scales(points: np.ndarray, seed: int) -> np.ndarray:
 def multiscale_kernels(
     points: np.ndarray, scale: str | None, seed: int
 ) -> list[SquaredExponential]:
-    """The ladder and the modes of the learned profile, short to long."""
+    """The ladder and the modes of the learned profile, if there is one, short to long."""
     unit = spread(points, scale)
     scaled = points / unit
-    lengths = np.sort(np.concatenate([ladder(scaled, seed), learned_scales(scaled, seed)]))
+    try:
+        learned = learned_scales(scaled, seed)
+    except (InputError, SamplingError):  # rounding without a unit: the density is zero
+        learned = np.empty(0)
+    lengths = np.sort(np.concatenate([ladder(scaled, seed), learned]))
     return [scaled_kernel(float(length), unit) for length in lengths]
 
 
@@ -150,19 +160,23 @@ def kernels_for(choice: Any, points: np.ndarray, scale: str | None, seed: int) -
     part = random_part(points, LEARNED_ROWS, seed)
     options: dict[str, Any] = {"scale": scale, "seed": seed, "progress": False}
     if choice == "bkl":
-        return [learn_kernel(part, **options).kernel]
+        return [_learned(lambda: learn_kernel(part, **options)).kernel]
     if choice == "posterior":
-        run = fit(
-            part,
-            method="quadrature",
-            particles=POSTERIOR_DRAWS,
-            chains=1,
-            tolerance=1e-2,
-            **options,
-        )
+        options |= {"method": "quadrature", "particles": POSTERIOR_DRAWS, "chains": 1}
+        run = _learned(lambda: fit(part, tolerance=1e-2, **options))
         draws = run["posterior"].to_dataset()["lengthscale"].values
         return [GaussianMixture(draws.reshape(POSTERIOR_DRAWS, *draws.shape[2:]))]
     raise InputError(f"kernel must be a kernel or one of {CHOICES}, got {choice!r}")
+
+
+def _learned(learn: Callable[[], Any]) -> Any:
+    try:
+        return learn()
+    except (InputError, SamplingError) as error:
+        raise InputError(
+            f"no kernel can be learned from these data ({error}); the kernels 'multiscale', "
+            "'evidence' and 'median' do without"
+        ) from None
 
 
 CHOICES = ("fused", "multiscale", "evidence", "bkl", "posterior", "median")

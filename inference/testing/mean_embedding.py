@@ -7,18 +7,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
-from scipy.stats import chi2
+from scipy.stats import f
 
-from ..checks import as_pair, check_count, check_positive
+from ..checks import as_tested_pair, check_count, check_positive
 from ..errors import InputError
 from ..machine import computing
+from ..modes import as_text
 from .kernels import canonical_order, kernels_for, spread
 from .permutation import generator, in_batches, p_value, relabellings
-from .result import TestResult, check_kernel, check_permutations, kernel_notes, name_of
+from .result import Part, TestResult, check_kernel, check_permutations, kernel_notes, name_of
 from .two_sample import HYPOTHESES, gram
 
 CHOICES = ("bkl", "posterior", "median")
-NULLS = ("permutation", "chi2")
+NULLS = ("permutation", "f")
 #: Two locations are no nearer than this, in units of the pooled standard deviation per column.
 APART = 0.1
 
@@ -48,7 +49,8 @@ def mean_embedding_test(
         Q: sample of Q, shape (n, D) or (n,).
         kernel: ``"bkl"``, ``"posterior"``, ``"median"``, of the first halves, or a kernel.
         locations: J, how many; fewer where the first half has no more places apart.
-        null: ``"permutation"``, or ``"chi2"``, the limit: chi-square with J degrees of freedom.
+        null: ``"permutation"``, or ``"f"``, that of Hotelling's T squared, an approximation, for
+            features are not normal. (The chi-square limit rejects far too often in small samples.)
         permutations: how many.
         regularisation: g, over the mean diagonal of the covariance.
         alpha: level of the verdict.
@@ -60,12 +62,13 @@ def mean_embedding_test(
     """
     check_kernel(kernel, CHOICES)
     check_count(locations, "locations", 1)
+    check_count(seed, "seed", 0, 2**63 - 1)
     check_count(permutations, "permutations", 1)
     check_positive(regularisation, "regularisation")
     if null not in NULLS:
         raise InputError(f"null must be one of {NULLS}, got {null!r}")
     check_permutations(permutations, alpha)
-    samples = as_pair(P, Q)
+    samples = as_tested_pair(P, Q)
     if min(map(len, samples)) < 8:
         raise InputError("a test at learned locations needs at least 8 rows in each sample")
     rng = np.random.default_rng((seed, 3))
@@ -84,21 +87,32 @@ def mean_embedding_test(
         features = np.asarray(chosen(test, places), dtype=float)
         labels = relabellings(sizes, permutations, generator(seed))
         row = hotelling_row(features, labels, regularisation)
+        each = [
+            hotelling_row(features[:, index : index + 1], labels, regularisation)
+            for index in range(len(places))
+        ]
     exact = null == "permutation"
-    degrees = len(places)
+    degrees, left = len(places), sum(sizes) - len(places) - 1
+    if not exact and left < 1:
+        raise InputError(f"{degrees} locations are too many for {sum(sizes)} held-out rows")
+    limit = None if exact else f(degrees, left, scale=degrees * (sum(sizes) - 2) / left)
     return TestResult(
         test="mean-embedding test",
         hypotheses=HYPOTHESES,
         statistic=float(row[0]),
-        pvalue=p_value(row) if exact else float(chi2.sf(row[0], degrees)),
+        pvalue=p_value(row) if limit is None else float(limit.sf(row[0])),
         null=row[1:] if exact else np.empty(0),
         kernel=chosen,
-        how=(
-            f"{permutations} permutations" if exact else f"chi-square, {degrees} degrees of freedom"
-        )
+        how=(f"{permutations} permutations" if exact else f"F with {degrees} and {left} degrees")
         + f", {name_of(kernel)}, {degrees} locations",
         exact=exact,
         alpha=alpha,
+        statistic_of="T squared",
+        limit=limit,
+        parts=tuple(
+            Part(f"at {as_text(place)}", float(one[0]), p_value(one), chosen, float(one[0]))
+            for place, one in zip(places, each, strict=True)
+        ),
         notes=kernel_notes([chosen]),
     )
 
@@ -125,6 +139,10 @@ def hotelling_row(features: np.ndarray, labels: np.ndarray, regularisation: floa
     centred = features - features.mean(axis=0)
     total = centred.T @ centred
     rate = 1.0 / m + 1.0 / n
+    # Of the total, so that it is the same for all columns, and never zero where anything varies.
+    ridge = regularisation * float(np.trace(total)) / (m + n - 2) * rate / len(total)
+    if ridge == 0.0:
+        return np.zeros(labels.shape[1])
 
     def one(columns: slice) -> np.ndarray:
         z = labels[:, columns]
@@ -133,8 +151,7 @@ def hotelling_row(features: np.ndarray, labels: np.ndarray, regularisation: floa
         # The scatter within is the total less that between, sums sums' (1/m + 1/n).
         between = rate * np.einsum("jb,kb->bjk", sums, sums)
         covariance = (total - between) / (m + n - 2) * rate
-        ridge = regularisation * np.trace(covariance, axis1=1, axis2=2) / len(total)
-        covariance += ridge[:, None, None] * np.eye(len(total))
+        covariance += ridge * np.eye(len(total))
         solved = np.linalg.solve(covariance, difference.T[:, :, None])[:, :, 0]
         return np.asarray(np.sum(difference.T * solved, axis=1))
 

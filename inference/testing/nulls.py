@@ -52,6 +52,8 @@ def hsic_gamma(K: np.ndarray, L: np.ndarray) -> Any:
         L: of y.
     """
     n = len(K)
+    if n < 6:
+        raise ValueError(f"the gamma approximation needs at least 6 rows, got {n}")
     parts = [np.mean(np.diagonal(gram)) - _off_diagonal(gram) for gram in (K, L)]
     mean = parts[0] * parts[1] / n
     factor = 2.0 * (n - 4) * (n - 5) / (n * (n - 1) * (n - 2) * (n - 3))

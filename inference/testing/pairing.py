@@ -41,7 +41,7 @@ def _side(gram: np.ndarray) -> _Side:
 
 def cholesky_factor(gram: np.ndarray) -> np.ndarray:
     """A of rank r with gram = A A' but for rounding, (n, r), by pivoted Cholesky."""
-    largest = float(np.max(np.diagonal(gram)))
+    largest = max(float(np.max(np.diagonal(gram))), np.finfo(float).tiny)
     root, pivots, rank, _ = dpstrf(gram, tol=NEGLIGIBLE * largest, lower=1)
     factor = np.empty((len(gram), rank))
     factor[pivots - 1] = np.tril(root)[:, :rank]
@@ -70,8 +70,8 @@ def hsic_row(
     """
     n = len(K)
     biased = estimator == "biased"
-    # Centring one side is enough for the biased one; the other's mean then adds nothing.
-    x, y = _side(centred(K) if biased else K), _side(L)
+    # Neither estimate changes under k(x, y) + f(x) + f(y): what is large and common would cancel.
+    x, y = _side(centred(K)), _side(centred(L))
     ranks = x.factor.shape[1] * y.factor.shape[1]
     low_rank = ranks < PAYS * n
 

@@ -17,18 +17,22 @@ from ..progress import progress_bar
 from .kernels import canonical_order, multiscale_kernels, some, spread
 from .permutation import in_batches, p_value, standardised
 from .result import Part, TestResult, brief, check_permutations
+from .two_sample import COMBINED
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 #: Kernels, evenly taken from the ladder and the learned modes.
 SCALES = 6
+#: Predicted rows for every observation with which the witness is compared, at most.
+WITNESS_ROWS = 20
+ROWS_AT_ONCE = 100
 HYPOTHESES = ("no evidence against the model", "the data do not look like the model's predictions")
 #: Observations that are printed.
 MOST_PRINTED = 5
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class PredictiveCheck:
     """What :func:`posterior_predictive_check` found.
 
@@ -36,10 +40,10 @@ class PredictiveCheck:
         result: the test.
         variable: that was checked.
         points: the observations, (n, D).
-        witness: data less predictions at every observation, (n,), at ``result.kernel``; the
-            observation itself is left out of its own average.
+        witness: data less predictions at every observation, (n,), at ``result.kernel``.
         score: the witness over its standard error, (n,): large and positive where the data have
-            more observations than the model predicts, negative where they have fewer.
+            more observations than the model predicts, or one where it predicts none; negative
+            where they have fewer.
         predicted: predictions, (R, D).
     """
 
@@ -65,10 +69,13 @@ class PredictiveCheck:
             value = ", ".join(f"{x:.4g}" for x in self.points[index])
             more = "more" if self.score[index] > 0 else "fewer"
             lines.append(
-                f"  row {index + 1} at {value}: {more} than predicted, witness "
+                f"  [{index}] at {value}: {more} than predicted, witness "
                 f"{self.witness[index]:.3g}, {abs(self.score[index]):.1f} standard errors"
             )
         return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return repr(self.result)
 
     def plot(self) -> Figure:
         """The null with the observed value, and the witness at the observations."""
@@ -92,8 +99,8 @@ def posterior_predictive_check(
 
     Some of the predictive draws serve as the reference, and give the lengthscales; the distance of
     the data from them is compared with the distances of other draws from them. If the data were one
-    more draw, its p-value would be uniform. As for every posterior predictive check the model has
-    seen the data, so p-values are too large rather than too small, and a small one says much.
+    more draw, its p-value would be uniform. But the model has seen the data, as in every posterior
+    predictive check, which draws p-values to the middle; the level is at most doubled (Meng, 1994).
 
     The rows of one data set are taken as a sample: with covariates it is their marginal
     distribution that is checked.
@@ -115,6 +122,7 @@ def posterior_predictive_check(
     check_count(replicates, "replicates", 1)
     check_permutations(replicates, alpha, "replicates")
     check_count(rows, "rows", 4)
+    check_count(seed, "seed", 0, 2**63 - 1)
     name, observed, predictive = _arrays(tree, variable)
     total, n = predictive.shape[:2]
     if total < replicates + 2:
@@ -127,7 +135,9 @@ def posterior_predictive_check(
     kept = np.sort(rng.choice(n, min(n, rows), replace=False))
     sets = np.concatenate([observed[None, kept], predictive[order[:replicates]][:, kept]])
     others = predictive[order[replicates:]].reshape(-1, observed.shape[1])
-    reference = others[rng.choice(len(others), min(len(others), 2 * rows), replace=False)]
+    as_sample(others, f"the predictions of {name}")
+    far = others[rng.permutation(len(others))[: max(2 * rows, WITNESS_ROWS * n)]]
+    reference = far[: 2 * rows]
     with computing():
         sorted_reference = reference[canonical_order(reference)]
         kernels = some(multiscale_kernels(sorted_reference, scale, seed), SCALES)
@@ -157,11 +167,12 @@ def posterior_predictive_check(
         exact=False,
         alpha=alpha,
         parts=tuple(
-            Part(f"MMD, {brief(kernel)}", float(one[0]), p_value(one), kernel)
-            for kernel, one in zip(kernels, statistics, strict=True)
+            Part(f"MMD, {brief(kernel)}", float(one[0]), p_value(one), kernel, float(deviation[0]))
+            for kernel, one, deviation in zip(kernels, statistics, deviations, strict=True)
         ),
+        statistic_of=COMBINED,
     )
-    witness, error = _witness(observed / unit, reference / unit, lengths[loudest])
+    witness, error = _witness(observed / unit, far / unit, lengths[loudest])
     return PredictiveCheck(result, name, observed, witness, witness / error, reference)
 
 
@@ -180,17 +191,22 @@ def _distances(Z: np.ndarray, reference: np.ndarray, lengths: list[float]) -> np
 def _witness(
     points: np.ndarray, reference: np.ndarray, length: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """mu_hat of the other points less mu_hat of the reference at every point, and its error."""
+    """mu_hat of the points less mu_hat of the reference at every point, and its standard error.
+
+    The error is that of an average of n predicted values. An observation counts itself, so that one
+    where nothing is predicted stands out; that the R rows of the reference came nowhere near says
+    that they do so less often than 1 in R, and a variance is taken for no smaller.
+    """
     factor = -0.5 / length**2
-    own = np.exp(factor * cdist(points, points, "sqeuclidean"))
-    other = np.exp(factor * cdist(points, reference, "sqeuclidean"))
-    n = len(points)
-    mean = (own.sum(axis=1) - 1.0) / (n - 1)
-    square = ((own**2).sum(axis=1) - 1.0) / (n - 1)
-    variance = (square - mean**2) / (n - 1) + other.var(axis=1, ddof=1) / len(reference)
-    # A point far from all others has no spread; one more point there would be a 1 in n.
-    floor = 1.0 / n
-    return mean - other.mean(axis=1), np.sqrt(np.maximum(variance, floor**2))
+    n, count = len(points), len(reference)
+    means, variances = [], []
+    for start in range(0, n, ROWS_AT_ONCE):
+        some = points[start : start + ROWS_AT_ONCE]
+        own = np.exp(factor * cdist(some, points, "sqeuclidean")).mean(axis=1)
+        other = np.exp(factor * cdist(some, reference, "sqeuclidean"))
+        means.append(own - other.mean(axis=1))
+        variances.append(np.maximum(other.var(axis=1, ddof=1), 1.0 / count))
+    return np.concatenate(means), np.sqrt(np.concatenate(variances) * (1.0 / n + 1.0 / count))
 
 
 def _arrays(tree: Any, variable: str | None) -> tuple[str, np.ndarray, np.ndarray]:
@@ -216,7 +232,8 @@ def _arrays(tree: Any, variable: str | None) -> tuple[str, np.ndarray, np.ndarra
         raise InputError(
             f"{variable!r} was observed in shape {values.shape} and predicted in {draws.shape[2:]}"
         )
-    data = as_sample(values.reshape(len(values), -1), variable)
+    numbers = values.reshape(len(values), -1)
+    data = as_sample(numbers * 1.0, variable, may_be_constant=True)
     made = draws.reshape(-1, *data.shape).astype(float)
     if not np.isfinite(made).all():
         raise InputError(f"{(~np.isfinite(made)).sum()} predicted values are not finite")

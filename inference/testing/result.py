@@ -26,16 +26,18 @@ class Part:
         name: such as ``"multiscale"``, or a kernel's lengthscale in the units of the data.
         statistic: the observed value.
         pvalue: of this statistic alone, not corrected for the others.
-        kernel: whose statistic it is; ``None`` for the evidence.
+        kernel: whose statistic it is.
+        deviation: of the statistic from the mean of its permutations, in their standard deviations.
     """
 
     name: str
     statistic: float
     pvalue: float
     kernel: Any
+    deviation: float = 0.0
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class TestResult:
     """A statistic with its null distribution.
 
@@ -43,6 +45,7 @@ class TestResult:
         test: what was tested, such as ``"two-sample test"``.
         hypotheses: what is said where the null is retained, and where it is rejected.
         statistic: the observed value; of a combined test, the combination's.
+        statistic_of: what it is, such as ``"squared MMD"``.
         pvalue: the p-value.
         null: draws of the statistic under the null hypothesis, (B,); empty for a distribution in
             closed form.
@@ -55,6 +58,7 @@ class TestResult:
         interval: with confidence 1 - alpha, for the squared MMD at ``kernel`` (MMD-8) or what
             ``interval_of`` says; by a normal limit that holds where the null does not.
         interval_of: see there.
+        limit: the null in closed form, a SciPy distribution, where there are no draws.
         e_value: observed Bayes factor over the mean of the permuted and the observed: an e-value,
             whose mean under the null is 1.
         notes: warnings.
@@ -74,6 +78,8 @@ class TestResult:
     parts: tuple[Part, ...] = ()
     interval: tuple[float, float] | None = None
     interval_of: str = "squared MMD at that kernel"
+    statistic_of: str = "statistic"
+    limit: Any = None
     e_value: float | None = None
     notes: tuple[str, ...] = ()
 
@@ -88,28 +94,35 @@ class TestResult:
 
     def __str__(self) -> str:
         verdict = self.hypotheses[int(self.rejected)]
-        loudest = "" if self.kernel is None else f", kernel {describe(self.kernel)}"
+        loudest = "" if self.kernel is None else f"{'loudest ' if self.parts else ''}kernel "
+        if loudest:
+            loudest = f", {loudest}{describe(self.kernel)}"
         lines = [
             f"{self.test[0].upper()}{self.test[1:]}: {verdict} at level {self.alpha:g} "
             f"(p = {self.pvalue:.3g}, {self.how}).",
-            f"  statistic {self.statistic:.4g}{loudest}",
+            f"  {self.statistic_of} {self.statistic:.4g}{loudest}",
         ]
         if self.interval is not None:
             low, high = self.interval
             lines.append(
-                f"  {self.interval_of}: {100 * (1 - self.alpha):g} % interval "
-                f"{low:.3g} to {high:.3g}"
+                f"  {self.interval_of}: rough {100 * (1 - self.alpha):g} % interval {low:.3g} to "
+                f"{high:.3g}, by a normal limit"
             )
         if self.e_value is not None:
             lines.append(
                 f"  e-value {self.e_value:.3g}: a bet of 1 on a difference has become this; its "
                 "mean is 1 if there is none"
             )
-        shown = sorted(self.parts, key=lambda part: part.pvalue)[:MOST_PRINTED]
+        shown = sorted(self.parts, key=lambda part: -part.deviation)[:MOST_PRINTED]
         if shown:
-            lines.append(f"  of {len(self.parts)} parts, with their p-values one by one:")
+            lines.append(
+                f"  the loudest of {len(self.parts)} parts, p-values one by one and not adjusted:"
+            )
         lines += [f"    {part.name}: {part.pvalue:.3g}" for part in shown]
         return "\n".join([*lines, *(f"  Note: {note}" for note in self.notes)])
+
+    def __repr__(self) -> str:
+        return f"<{self.test}: p = {self.pvalue:.3g}, {self.statistic_of} {self.statistic:.4g}>"
 
     def plot(self) -> Figure:
         """The null distribution with the observed value."""
@@ -159,13 +172,13 @@ def kernel_notes(kernels: list[Any]) -> tuple[str, ...]:
 
 def check_permutations(permutations: int, alpha: float, what: str = "permutations") -> None:
     """Refuse fewer than can reach the level."""
-    if not 0.0 < alpha < 1.0:
+    if not isinstance(alpha, (int, float)) or not 0.0 < alpha < 1.0:
         raise InputError(f"alpha must be between 0 and 1, got {alpha!r}")
     needed = int(np.ceil(1.0 / alpha - 1e-9)) - 1
     if permutations < needed:
         raise InputError(
-            f"{permutations} {what} cannot reject at level {alpha:g}: the smallest p-value "
-            f"is 1/{permutations + 1}; take at least {needed}, better 999"
+            f"{permutations} {what} cannot reject at level {alpha:g}: the smallest p-value is "
+            f"1/{permutations + 1}; take at least {needed}, better 999"
         )
 
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 from scipy.stats import norm
 
-from ..checks import as_pair, check_count, check_memory
+from ..checks import as_tested_pair, check_count, check_memory
 from ..errors import InputError
 from ..machine import computing
 from ..progress import progress_bar
@@ -37,8 +37,10 @@ from .result import (
 
 ESTIMATORS = ("unbiased", "biased", "paired")
 HYPOTHESES = ("no evidence that P and Q differ", "P and Q differ")
+#: What a combination of standardised statistics is.
+COMBINED = "log-sum-exp of all parts, standardised,"
 #: Matrices of the size of the pooled sample that are alive at once.
-MATRICES = 4
+MATRICES = 10
 
 
 class _Rows(NamedTuple):
@@ -47,6 +49,7 @@ class _Rows(NamedTuple):
     row: np.ndarray  # (1 + B,)
     parts: tuple[Part, ...]
     kernel: Any
+    name: str
 
 
 def two_sample_test(
@@ -83,7 +86,7 @@ def two_sample_test(
         P: sample of P, shape (m, D) or (m,).
         Q: sample of Q, shape (n, D) or (n,).
         kernel: see above.
-        estimator: of the squared MMD, ``"unbiased"`` or ``"biased"``; or ``"paired"``, for rows
+        estimator: of the squared MMD (the evidence has none), ``"unbiased"`` or ``"biased"``; or ``"paired"``, for rows
             that belong together, where permutations swap the two of a pair: then they may depend on
             each other.
         permutations: B; the smallest p-value is 1 / (1 + B).
@@ -102,7 +105,7 @@ def two_sample_test(
     check_count(permutations, "permutations", 1)
     check_permutations(permutations, alpha)
     check_count(seed, "seed", 0, 2**63 - 1)
-    first, second = as_pair(P, Q)
+    first, second = as_tested_pair(P, Q)
     sizes = len(first), len(second)
     if estimator == "paired" and sizes[0] != sizes[1]:
         raise InputError(f"a paired test needs samples of one size, and has {sizes[0]}, {sizes[1]}")
@@ -123,9 +126,11 @@ def two_sample_test(
             plain = points
         found = _statistics(kernel, plain, points, labels, estimator, scale, seed, progress)
         interval = None
-        if found.kernel is not None and not paired and min(sizes) >= 3:
+        row = found.row
+        # The normal limit holds where P and Q differ; under P = Q it says nothing.
+        differ = p_value(row) <= alpha
+        if differ and found.kernel is not None and not paired and min(sizes) >= 3:
             interval = _interval(first, second, found.kernel, alpha)
-    row = found.row
     e_value = None
     if isinstance(kernel, str) and kernel == "evidence":
         e_value = float(np.exp(row[0] - logsumexp(row) + np.log(len(row))))
@@ -139,8 +144,11 @@ def two_sample_test(
         how=f"{permutations} permutations, {name_of(kernel)}",
         exact=True,
         alpha=alpha,
+        statistic_of=found.name,
         parts=found.parts,
         interval=interval,
+        interval_of="squared MMD at that kernel"
+        + ", chosen for being loudest," * bool(found.parts),
         e_value=e_value,
         notes=kernel_notes([found.kernel] if found.kernel is not None else []),
     )
@@ -179,21 +187,21 @@ def _statistics(
             )
     if choice == "evidence":
         # The prior is uniform over the ladder, in the log, and over the variances.
-        return _Rows(logsumexp(rows, axis=0) - np.log(len(rows)), (), None)
+        return _Rows(logsumexp(rows, axis=0) - np.log(len(rows)), (), None, "log Bayes factor")
     if len(rows) == 1:
-        return _Rows(rows[0], (), kernels[0])
+        return _Rows(rows[0], (), kernels[0], f"squared MMD ({estimator})")
     every = np.array(rows)
     deviations = standardised(every)
     loudest = kernels[int(np.argmax(deviations[: len(kernels), 0]))]
     named: list[tuple[str, Any]] = [(f"MMD, {brief(one)}", one) for one in kernels]
     for length in lengthscales:
         one = scaled_kernel(length, unit)
-        named += [(f"evidence, {brief(one)}, s^2 {value:g}", one) for value in VARIANCES]
+        named += [(f"evidence, {brief(one)}, prior variance {value:g}", one) for value in VARIANCES]
     parts = tuple(
-        Part(name, float(row[0]), p_value(row), one)
-        for (name, one), row in zip(named, every, strict=True)
+        Part(name, float(row[0]), p_value(row), one, float(deviation[0]))
+        for (name, one), row, deviation in zip(named, every, deviations, strict=True)
     )
-    return _Rows(logsumexp(deviations, axis=0), parts, loudest)
+    return _Rows(logsumexp(deviations, axis=0), parts, loudest, COMBINED)
 
 
 def gram(kernel: Any, points: np.ndarray) -> np.ndarray:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from bke.inference import InputError, independence_test
-from bke.models import Laplace, SquaredExponential, hsic
+from bke.models import Distance, Laplace, Polynomial, SquaredExponential, hsic
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 2))
@@ -76,3 +76,16 @@ def test_the_level(choice):
 def test_bad_input(arguments, said):
     with pytest.raises(InputError, match=said):
         independence_test(**{"X": X, "Y": Y, **QUIET, **arguments})
+
+
+@pytest.mark.parametrize("kernel", [Distance(), Polynomial(1), SquaredExponential(1e4)])
+def test_what_is_large_and_common_does_not_drown_the_rest(kernel):
+    """An offset of 1e5 (or a lengthscale of 1e4) adds f(x) + f(y) to the kernel, and no more."""
+    rng = np.random.default_rng(7)
+    first = rng.normal(size=100)
+    second = first + rng.normal(size=100)
+    offset = 0.0 if isinstance(kernel, SquaredExponential) else 1e5
+    result = independence_test(
+        first + offset, second + offset, kernel=kernel, permutations=199, **QUIET
+    )
+    assert result.pvalue == 1 / 200

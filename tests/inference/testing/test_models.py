@@ -17,7 +17,7 @@ def test_goodness_of_fit():
     assert right.pvalue > 0.1
     assert wrong.pvalue == 0.01
     assert "the data do not come from the distribution" in str(wrong)
-    assert wrong.test == "goodness-of-fit test"
+    assert wrong.test == "goodness-of-fit test with 200 draws"
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,8 @@ def test_goodness_of_fit():
     [
         (lambda rng, n: rng.normal(size=(n, 2)), "60 rows of 1 columns and gave an array of shape"),
         (lambda rng, n: rng.normal(size=n - 1), "gave an array of shape"),
-        (lambda rng, n: np.full(n, np.nan), "missing value"),
+        (lambda rng, n: np.full(n, np.nan), "the sampler has a missing value"),
+        ("norm", "sampler must be a function"),
     ],
 )
 def test_a_sampler_that_does_not_do_what_it_should(sampler, said):

@@ -30,12 +30,21 @@ def test_distances_and_witness():
     expected = float(squared_mmd(Z, R, kernel))
     assert _distances(Z, R, [2.0, 0.8])[1] + shared == pytest.approx(expected, rel=1e-9)
     witness, error = _witness(Z, R, 0.8)
-    others = np.delete(Z, 3, axis=0)
-    mine = np.asarray(kernel(others, Z[3:4]))[:, 0]
-    predicted = np.asarray(kernel(R, Z[3:4]))[:, 0]
+    mine, predicted = (np.asarray(kernel(A, Z[3:4]))[:, 0] for A in (Z, R))
     assert witness[3] == pytest.approx(mine.mean() - predicted.mean(), rel=1e-9)
-    variance = mine.var(ddof=0) / (9 - 1) + predicted.var(ddof=1) / 14
+    variance = max(predicted.var(ddof=1), 1 / 14) * (1 / 9 + 1 / 14)
     assert error[3] == pytest.approx(np.sqrt(variance), rel=1e-9)
+
+
+def test_observations_where_nothing_is_predicted_are_the_worst():
+    data = np.random.default_rng(6).normal(size=80)
+    data[[3, 40]] = 9.0, -12.0
+    predicted = np.random.default_rng(7).normal(size=(2, 150, 80))
+    check = posterior_predictive_check(tree_of(data, predicted), replicates=99, progress=False)
+    assert set(check.worst(2)) == {3, 40}
+    assert check.score[[3, 40]].min() > 4.0
+    assert "[3] at 9: more than predicted" in str(check)
+    assert len(repr(check)) < 200
 
 
 @pytest.mark.slow
