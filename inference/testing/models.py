@@ -58,9 +58,8 @@ def goodness_of_fit_test(
             f"the sampler was asked for {count} rows of {data.shape[1]} columns and gave an array "
             f"of shape {made.shape}"
         )
-    result = two_sample_test(
-        data, as_sample(made, "the sampler", may_be_constant=True), seed=seed, **options
-    )
+    made = as_sample(made, "the sampler", may_be_constant=True)
+    result = two_sample_test(data, made, seed=seed, **options)
     said = ("no evidence against the distribution", "the data do not come from the distribution")
     return result.renamed(f"goodness-of-fit test with {count} draws", said)
 

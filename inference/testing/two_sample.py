@@ -86,9 +86,9 @@ def two_sample_test(
         P: sample of P, shape (m, D) or (m,).
         Q: sample of Q, shape (n, D) or (n,).
         kernel: see above.
-        estimator: of the squared MMD (the evidence has none), ``"unbiased"`` or ``"biased"``; or ``"paired"``, for rows
-            that belong together, where permutations swap the two of a pair: then they may depend on
-            each other.
+        estimator: of the squared MMD (the evidence has none), ``"unbiased"`` or ``"biased"``; or
+            ``"paired"``, for rows that belong together, where permutations swap the two of a pair:
+            then they may depend on each other.
         permutations: B; the smallest p-value is 1 / (1 + B).
         alpha: level of the verdict and of the interval.
         scale: ``"column"``, ``"pooled"`` or ``None``, as for :func:`~bke.inference.fit`; by the
@@ -147,8 +147,7 @@ def two_sample_test(
         statistic_of=found.name,
         parts=found.parts,
         interval=interval,
-        interval_of="squared MMD at that kernel"
-        + ", chosen for being loudest," * bool(found.parts),
+        interval_of="squared MMD at that kernel" + ", the loudest," * bool(found.parts),
         e_value=e_value,
         notes=kernel_notes([found.kernel] if found.kernel is not None else []),
     )
