@@ -361,14 +361,14 @@ def test_interruption_where_it_would_be_lost(monkeypatch):
 
 @pytest.mark.slow
 def test_ctrl_c_on_a_real_run(tmp_path):
-    program = [sys.executable, "-c", "from bke.inference.cli import main; main()", "run"]
+    # Where the tests run in the background of a shell, the signal is ignored and inherited so.
+    heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    program = [sys.executable, "-c", heard + "from bke.inference.cli import main; main()", "run"]
     process = subprocess.Popen(
         [*program, "--draws", "100000", "--out", str(tmp_path / "out")],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # Where the tests run in the background of a shell, the signal is ignored and inherited so.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     while process.poll() is None and not (tmp_path / "out").exists():
         time.sleep(0.1)

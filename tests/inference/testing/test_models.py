@@ -58,16 +58,16 @@ def test_its_standard_error_is_the_spread_over_samples():
 def test_the_closer_model_is_named():
     rng = np.random.default_rng(2)
     near, far = rng.normal(0.2, 1.0, size=300), rng.normal(1.0, 1.0, size=300)
-    data = rng.normal(size=300)
-    result = relative_similarity_test(data, near, far)
+    data, kernel = rng.normal(size=300), SquaredExponential(1.0)
+    result = relative_similarity_test(data, near, far, kernel=kernel)
     assert result.pvalue < 0.01
     assert "the first is closer" in str(result)
     assert not result.exact
-    swapped = relative_similarity_test(data, far, near)
+    swapped = relative_similarity_test(data, far, near, kernel=kernel)
     assert swapped.statistic == pytest.approx(-result.statistic, rel=1e-9)
-    one_sided = relative_similarity_test(data, near, far, alternative="first closer")
+    one_sided = relative_similarity_test(data, near, far, kernel=kernel, alternative="first closer")
     assert one_sided.pvalue == pytest.approx(result.pvalue / 2)
-    other = relative_similarity_test(data, near, far, alternative="second closer")
+    other = relative_similarity_test(data, near, far, kernel=kernel, alternative="second closer")
     assert other.pvalue > 0.99
     low, high = result.interval
     assert low < high < 0
