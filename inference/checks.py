@@ -122,9 +122,11 @@ def _from_objects(
     return values
 
 
-def as_pair(P: ArrayLike, Q: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def as_pair(
+    P: ArrayLike, Q: ArrayLike, *, may_be_constant: bool = False
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Check two samples, (n, D) and (m, D), that must have the same columns; see ``as_sample``."""
-    p, q = as_sample(P, "P"), as_sample(Q, "Q")
+    p, q = (as_sample(Z, name, may_be_constant=may_be_constant) for Z, name in ((P, "P"), (Q, "Q")))
     if p.shape[1] != q.shape[1]:
         raise InputError(
             f"P has {_columns(p.shape[1])} and Q has {_columns(q.shape[1])}, "
@@ -135,12 +137,7 @@ def as_pair(P: ArrayLike, Q: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np
 
 def as_tested_pair(P: ArrayLike, Q: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """As :func:`as_pair`, for a test: a column may be constant in one sample, not in both alike."""
-    p, q = (as_sample(Z, name, may_be_constant=True) for Z, name in ((P, "P"), (Q, "Q")))
-    if p.shape[1] != q.shape[1]:
-        raise InputError(
-            f"P has {_columns(p.shape[1])} and Q has {_columns(q.shape[1])}, "
-            "where the same number is needed"
-        )
+    p, q = as_pair(P, Q, may_be_constant=True)
     as_sample(np.concatenate([p, q]), "the union of P and Q")
     return p, q
 

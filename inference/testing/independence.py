@@ -13,7 +13,7 @@ from ..errors import InputError
 from ..machine import computing
 from ..progress import progress_bar
 from .kernels import canonical_order, kernels_for, some
-from .pairing import hsic_row, pairings
+from .pairing import hsic_row, pairings, side
 from .permutation import generator, p_value, standardised
 from .result import (
     Part,
@@ -75,7 +75,6 @@ def independence_test(
         check_kernel(choice, CHOICES)
     if estimator not in ESTIMATORS:
         raise InputError(f"estimator must be one of {ESTIMATORS}, got {estimator!r}")
-    check_count(permutations, "permutations", 1)
     check_permutations(permutations, alpha)
     check_count(seed, "seed", 0, 2**63 - 1)
     first, second = as_sample(X, "X"), as_sample(Y, "Y")
@@ -94,12 +93,14 @@ def independence_test(
             some(kernels_for(choice, sample[canonical_order(sample)], scale, seed), SCALES)
             for choice, sample in zip(choices, (first, second), strict=True)
         ]
-        grams = [[gram(one, Z) for one in ks] for ks, Z in zip(both, (first, second), strict=True)]
+        sides = [
+            [side(gram(one, Z)) for one in ks] for ks, Z in zip(both, (first, second), strict=True)
+        ]
         pairs = [(i, j) for i in range(len(both[0])) for j in range(len(both[1]))]
         with progress_bar("permutations", len(pairs) * len(rows), shown=progress) as advance:
             statistics = np.array(
                 [
-                    hsic_row(grams[0][i], grams[1][j], rows, estimator=estimator, advance=advance)
+                    hsic_row(sides[0][i], sides[1][j], rows, estimator=estimator, advance=advance)
                     for i, j in pairs
                 ]
             )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
-from scipy.stats import f
+from scipy.stats import f as f_distribution
 
 from ..checks import as_tested_pair, check_count, check_positive
 from ..errors import InputError
@@ -63,7 +63,6 @@ def mean_embedding_test(
     check_kernel(kernel, CHOICES)
     check_count(locations, "locations", 1)
     check_count(seed, "seed", 0, 2**63 - 1)
-    check_count(permutations, "permutations", 1)
     check_positive(regularisation, "regularisation")
     if null not in NULLS:
         raise InputError(f"null must be one of {NULLS}, got {null!r}")
@@ -95,7 +94,9 @@ def mean_embedding_test(
     degrees, left = len(places), sum(sizes) - len(places) - 1
     if not exact and left < 1:
         raise InputError(f"{degrees} locations are too many for {sum(sizes)} held-out rows")
-    limit = None if exact else f(degrees, left, scale=degrees * (sum(sizes) - 2) / left)
+    limit = (
+        None if exact else f_distribution(degrees, left, scale=degrees * (sum(sizes) - 2) / left)
+    )
     return TestResult(
         test="mean-embedding test",
         hypotheses=HYPOTHESES,

@@ -25,7 +25,7 @@ def pairings(size: int, count: int, rng: np.random.Generator) -> np.ndarray:
     return rows
 
 
-class _Side(NamedTuple):
+class Side(NamedTuple):
     """What one variable's Gram matrix adds to a statistic."""
 
     gram: np.ndarray  # (n, n)
@@ -34,9 +34,15 @@ class _Side(NamedTuple):
     sums: np.ndarray  # (n,), of the rows, less the diagonal
 
 
-def _side(gram: np.ndarray) -> _Side:
+def side(gram: np.ndarray) -> Side:
+    """Of a Gram matrix (n, n), centred: made once, however many statistics it is part of.
+
+    Neither estimate of HSIC changes under k(x, y) + f(x) + f(y), and what is large and common to
+    all entries would cancel.
+    """
+    gram = centred(gram)
     diagonal = np.diagonal(gram).copy()
-    return _Side(gram, cholesky_factor(gram), diagonal, gram.sum(axis=0) - diagonal)
+    return Side(gram, cholesky_factor(gram), diagonal, gram.sum(axis=0) - diagonal)
 
 
 def cholesky_factor(gram: np.ndarray) -> np.ndarray:
@@ -49,8 +55,8 @@ def cholesky_factor(gram: np.ndarray) -> np.ndarray:
 
 
 def hsic_row(
-    K: np.ndarray,
-    L: np.ndarray,
+    x: Side,
+    y: Side,
     rows: np.ndarray,
     *,
     estimator: str = "unbiased",
@@ -59,8 +65,8 @@ def hsic_row(
     """HSIC for every pairing; both factors of low rank where that pays.
 
     Args:
-        K: Gram matrix (n, n) of x.
-        L: of y.
+        x: see :func:`side`.
+        y: likewise.
         rows: (1 + B, n), see :func:`pairings`.
         estimator: ``"biased"`` (DEP-2) or ``"unbiased"`` (DEP-3).
         advance: called with the pairings that are done.
@@ -68,10 +74,8 @@ def hsic_row(
     Returns:
         (1 + B,).
     """
-    n = len(K)
+    n = len(x.gram)
     biased = estimator == "biased"
-    # Neither estimate changes under k(x, y) + f(x) + f(y): what is large and common would cancel.
-    x, y = _side(centred(K)), _side(centred(L))
     ranks = x.factor.shape[1] * y.factor.shape[1]
     low_rank = ranks < PAYS * n
 

@@ -119,7 +119,6 @@ def posterior_predictive_check(
     Raises:
         InputError: for a tree without these groups, too few draws, or values that are not finite.
     """
-    check_count(replicates, "replicates", 1)
     check_permutations(replicates, alpha, "replicates")
     check_count(rows, "rows", 4)
     check_count(seed, "seed", 0, 2**63 - 1)
@@ -201,9 +200,9 @@ def _witness(
     n, count = len(points), len(reference)
     means, variances = [], []
     for start in range(0, n, ROWS_AT_ONCE):
-        some = points[start : start + ROWS_AT_ONCE]
-        own = np.exp(factor * cdist(some, points, "sqeuclidean")).mean(axis=1)
-        other = np.exp(factor * cdist(some, reference, "sqeuclidean"))
+        part = points[start : start + ROWS_AT_ONCE]
+        own = np.exp(factor * cdist(part, points, "sqeuclidean")).mean(axis=1)
+        other = np.exp(factor * cdist(part, reference, "sqeuclidean"))
         means.append(own - other.mean(axis=1))
         variances.append(np.maximum(other.var(axis=1, ddof=1), 1.0 / count))
     return np.concatenate(means), np.sqrt(np.concatenate(variances) * (1.0 / n + 1.0 / count))

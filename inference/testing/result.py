@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from bke.models.kernels.base import Covariance
 
+from ..checks import check_count
 from ..errors import InputError
 from ..modes import as_text
 
@@ -171,7 +172,8 @@ def kernel_notes(kernels: list[Any]) -> tuple[str, ...]:
 
 
 def check_permutations(permutations: int, alpha: float, what: str = "permutations") -> None:
-    """Refuse fewer than can reach the level."""
+    """Refuse what is no number of permutations, and fewer than can reach the level."""
+    check_count(permutations, what, 1)
     if not isinstance(alpha, (int, float)) or not 0.0 < alpha < 1.0:
         raise InputError(f"alpha must be between 0 and 1, got {alpha!r}")
     needed = int(np.ceil(1.0 / alpha - 1e-9)) - 1
