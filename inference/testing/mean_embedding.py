@@ -94,9 +94,7 @@ def mean_embedding_test(
     degrees, left = len(places), sum(sizes) - len(places) - 1
     if not exact and left < 1:
         raise InputError(f"{degrees} locations are too many for {sum(sizes)} held-out rows")
-    limit = (
-        None if exact else f_distribution(degrees, left, scale=degrees * (sum(sizes) - 2) / left)
-    )
+    limit = None if exact else hotelling_null(degrees, sum(sizes))
     return TestResult(
         test="mean-embedding test",
         hypotheses=HYPOTHESES,
@@ -127,6 +125,12 @@ def extrema(points: np.ndarray, height: np.ndarray, count: int, unit: np.ndarray
         distance = cdist(points[left] / unit, points[left[:1]] / unit)[:, 0]
         left = left[distance > APART]
     return np.asarray(points[chosen])
+
+
+def hotelling_null(degrees: int, rows: int) -> Any:
+    """Distribution of T squared for normal features: J (N - 2) / (N - J - 1) F(J, N - J - 1)."""
+    left = rows - degrees - 1
+    return f_distribution(degrees, left, scale=degrees * (rows - 2) / left)
 
 
 def hotelling_row(features: np.ndarray, labels: np.ndarray, regularisation: float) -> np.ndarray:
