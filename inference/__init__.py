@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .causal import CausalGraph, Edge, causal_graph
     from .comparing import KernelComparison, KernelScore, compare_kernels
     from .convergence import Convergence
     from .diagnosis import Diagnosis, Integral, diagnose
@@ -32,18 +33,23 @@ if TYPE_CHECKING:
     from .run import load_run, save_run
     from .samples import normal_laplace, normal_laplace_density
     from .scikit_learn import gamma, to_sklearn
+    from .testing.conditional import conditional_independence_test
     from .testing.independence import independence_test
     from .testing.mean_embedding import mean_embedding_test
     from .testing.models import goodness_of_fit_test, relative_similarity_test
     from .testing.predictive import PredictiveCheck, posterior_predictive_check
+    from .testing.residuals import regress_out
     from .testing.result import Part, TestResult
     from .testing.two_sample import two_sample_test
+    from .testing.witness import sample_dependence_witness, sample_test_witness
     from .witness import Band, band, sample_witness
 
 _MODULES = {
     "Band": "witness",
+    "CausalGraph": "causal",
     "Convergence": "convergence",
     "Diagnosis": "diagnosis",
+    "Edge": "causal",
     "InputError": "errors",
     "Integral": "diagnosis",
     "KernelComparison": "comparing",
@@ -58,7 +64,9 @@ _MODULES = {
     "SamplingError": "errors",
     "TestResult": "testing.result",
     "band": "witness",
+    "causal_graph": "causal",
     "compare_kernels": "comparing",
+    "conditional_independence_test": "testing.conditional",
     "diagnose": "diagnosis",
     "find_modes": "modes",
     "fit": "fitting",
@@ -81,8 +89,11 @@ _MODULES = {
     "plot_witness": "plots",
     "posterior_predictive_check": "testing.predictive",
     "read_sample": "read",
+    "regress_out": "testing.residuals",
     "relative_similarity_test": "testing.models",
     "reweight": "reweighting",
+    "sample_dependence_witness": "testing.witness",
+    "sample_test_witness": "testing.witness",
     "sample_witness": "witness",
     "save_run": "run",
     "to_sklearn": "scikit_learn",
@@ -91,8 +102,10 @@ _MODULES = {
 
 __all__ = [
     "Band",
+    "CausalGraph",
     "Convergence",
     "Diagnosis",
+    "Edge",
     "InputError",
     "Integral",
     "KernelComparison",
@@ -107,7 +120,9 @@ __all__ = [
     "SamplingError",
     "TestResult",
     "band",
+    "causal_graph",
     "compare_kernels",
+    "conditional_independence_test",
     "diagnose",
     "find_modes",
     "fit",
@@ -130,8 +145,11 @@ __all__ = [
     "plot_witness",
     "posterior_predictive_check",
     "read_sample",
+    "regress_out",
     "relative_similarity_test",
     "reweight",
+    "sample_dependence_witness",
+    "sample_test_witness",
     "sample_witness",
     "save_run",
     "to_sklearn",

@@ -26,6 +26,8 @@ from .paths import connect, groups
 from .problem import Points, Problem, flatten, unflatten
 from .progress import progress_bar
 
+#: As in :mod:`.landscape`; less than a picture needs, for the grid only says where to start.
+PROFILE_BUDGET = 5e7
 #: Starts are where the smoothed objective is this close to the top of its basin, in nats.
 WINDOW = 5.0
 #: Stands for a value that is not finite: an optimiser steps back from it.
@@ -113,7 +115,9 @@ class PeakSearch:
     def by_profile(self, starts: int) -> list[Top]:
         """With one hyperparameter: every basin of the smoothed objective over the prior's range."""
         flat = self.prior[:, 0]
-        profile = landscape.profile(self.problem, self.points, flat, flat, self.evaluate)
+        profile = landscape.profile(
+            self.problem, self.points, flat, flat, self.evaluate, PROFILE_BUDGET
+        )
         grid, raw = profile["unconstrained"].values, profile["log_density"].values
         step = grid[1] - grid[0]
         smoothed = smooth(raw, step)

@@ -123,8 +123,8 @@ def sample_witness(
             check_same_columns(units.columns, names)
     if first.shape[1] != dimension:
         raise InputError(f"P and Q have {first.shape[1]} columns, but the run has {dimension}")
-    points = default_points(first, second) if at is None else _as_points(at, dimension)
-    _check_noise(noise)
+    points = default_points(first, second) if at is None else as_evaluation_points(at, dimension)
+    check_noise(noise)
     check_count(seed, "seed", 0, 2**63 - 1)
     check_memory(
         max(len(first), len(second), len(points)), dimension, matrices=WITNESS_MATRICES * cores()
@@ -176,13 +176,15 @@ def sample_witness(
     return xr.DataTree(dataset, name="witness")
 
 
-def _check_noise(noise: Any) -> None:
+def check_noise(noise: Any) -> None:
+    """Refuse what is neither ``"clt"`` nor a positive number."""
     number = isinstance(noise, numbers.Real) and not isinstance(noise, bool)
     if noise != "clt" and not (number and np.isfinite(noise) and noise > 0):
         raise InputError(f"noise must be 'clt' or a positive number, got {noise!r}")
 
 
-def _as_points(at: ArrayLike, dimension: int) -> np.ndarray:
+def as_evaluation_points(at: ArrayLike, dimension: int) -> np.ndarray:
+    """``at`` as finite numbers (k, dimension)."""
     points = np.asarray(at)
     if points.dtype.kind not in "fiu":
         raise InputError(f"at must hold real numbers, got type {points.dtype}")

@@ -1,6 +1,13 @@
 """What is believed: kernels, embeddings and the Bayesian kernel embedding model."""
 
-from .dependence import alignment, constrained_covariance, hsic, normalised_hsic
+from .dependence import (
+    alignment,
+    constrained_covariance,
+    dependence_posterior,
+    dependence_witness,
+    hsic,
+    normalised_hsic,
+)
 from .discrepancy import (
     embedding_inner_product,
     gaussian_inner_product,
@@ -30,6 +37,8 @@ __all__ = [
     "alignment",
     "bke_model",
     "constrained_covariance",
+    "dependence_posterior",
+    "dependence_witness",
     "embedding_inner_product",
     "embedding_posterior",
     "empirical_embedding",

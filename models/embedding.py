@@ -68,16 +68,38 @@ def embedding_posterior(
     else:
         check_positive(noise, "noise")
         covariance = noise * jnp.eye(len(points))
-    root = jnp.linalg.cholesky(smoothed.matrix(points, points) + covariance)
-    embedding = jnp.mean(kernel.matrix(points, points), axis=1)
-    across = solve_triangular(root, smoothed.matrix(points, at), lower=True)
-    mean = across.T @ solve_triangular(root, embedding, lower=True)
+    return condition(
+        jnp.mean(kernel.matrix(points, points), axis=1),
+        smoothed.matrix(points, points) + covariance,
+        smoothed.matrix(points, at),
+        smoothed.matrix(at, at),
+    )
+
+
+def condition(
+    values: jax.Array, covariance: jax.Array, across: jax.Array, prior: jax.Array
+) -> EmbeddingPosterior:
+    """A Gaussian process of mean zero at m points, given noisy values at n.
+
+    Args:
+        values: (n,).
+        covariance: (n, n), of the values, their noise with it.
+        across: (n, m), between values and points.
+        prior: (m, m), of the points.
+
+    Raises:
+        ArithmeticError: where the noise is lost to rounding; inside a transformation the result is
+            NaN there.
+    """
+    root = jnp.linalg.cholesky(covariance)
+    scaled = solve_triangular(root, across, lower=True)
+    mean = scaled.T @ solve_triangular(root, values, lower=True)
     if not isinstance(mean, jax.core.Tracer) and np.isnan(np.asarray(mean)).any():
         raise ArithmeticError(
             "R plus the noise is not positive definite in double precision: the noise is too small "
             "beside the diagonal of R (measure='unit' keeps that at 1)"
         )
-    return EmbeddingPosterior(mean, smoothed.matrix(at, at) - across.T @ across)
+    return EmbeddingPosterior(mean, prior - scaled.T @ scaled)
 
 
 @double_precision

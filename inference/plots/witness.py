@@ -30,6 +30,7 @@ class View(NamedTuple):
     detail: str  # which chains, if there are any
     colour: str
     band: Band
+    quantity: str = "witness P - Q"
 
     def heading(self, between: str) -> str:
         """Title and detail, ``between`` them what separates the two."""
@@ -66,9 +67,10 @@ def plot_witness(
     chosen from where the data are.
 
     Args:
-        witness: from :func:`~bke.inference.sample_witness`.
+        witness: from :func:`~bke.inference.sample_witness`, or that of a test.
         level: posterior probability of the band at each point.
-        P: first sample, for a rug or a scatter plot over the witness.
+        P: first sample, for a rug or a scatter plot over the witness; of a dependence witness the
+            pairs, alone.
         Q: second sample.
         run: names the modes by their location.
         axes: one per panel; by default a new figure.
@@ -96,12 +98,15 @@ def plot_witness(
 
 
 def views(witness: xr.DataTree, level: float, run: xr.DataTree | None = None) -> list[View]:
-    """The panels: every mode that has draws, then all modes unless there is only one."""
+    """The panels: every mode that has draws, then all unless there is only one; of a test one."""
     labels = witness.to_dataset()["mode"].values
     modes = [int(index) for index in np.unique(labels) if index >= 0]
     chains = np.arange(len(labels))
     stuck = chains[(labels < 0).all(axis=1)]
     every = band(witness, level)
+    quantity = str(witness.attrs.get("label", View._field_defaults["quantity"]))
+    if "title" in witness.attrs:  # of a test, which has no chains
+        return [View(str(witness.attrs["title"]), "", mode_colour(0), every, quantity)]
     left_out = f"{len(stuck)} of {len(chains)} stuck and left out"
     has_chains = witness.attrs.get("method", "nuts") not in INDEPENDENT
     if len(modes) == 1:

@@ -50,7 +50,7 @@ def draw_lines(
         ax.set_ylim(-limit, limit)
         ax.set_xlim(points[0], points[-1])
         ax.set_title(view.heading(" "), fontsize="medium", loc="left")
-        ax.set_ylabel("witness P - Q")
+        ax.set_ylabel(view.quantity)
         plain(ax)
     axes[-1].set_xlabel(columns[0])
     _legend(axes[-1], views[-1], samples)

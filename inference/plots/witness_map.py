@@ -11,7 +11,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import CenteredNorm
 
 from .density import scatter
-from .style import DIVERGING, OUTLINE, SMALL, STUCK, central, plain
+from .style import DIVERGING, OUTLINE, P_COLOUR, SMALL, STUCK, central, plain
 
 if TYPE_CHECKING:
     from .witness import Samples, View
@@ -60,6 +60,8 @@ def draw_maps(
             )
         if samples.P is not None and samples.Q is not None:
             scatter(ax, samples.P, samples.Q)
+        elif samples.P is not None:
+            ax.plot(*samples.P.T, ".", color=P_COLOUR, markersize=3, alpha=0.6)
         ax.set_title(view.heading("\n"), fontsize=SMALL + 1)
         ax.set_xlabel(columns[0])
         if mesh is not None:
@@ -74,7 +76,8 @@ def draw_maps(
     assert image is not None
     bar = axes[-1].figure.colorbar(image, ax=list(axes), extend="both", shrink=0.9)
     bar.set_label(
-        f"witness P - Q (mean); outlined: {views[0].band.level:.0%} band excludes 0", size=SMALL
+        f"{views[0].quantity} (mean); outlined: {views[0].band.level:.0%} band excludes 0",
+        size=SMALL,
     )
     bar.ax.tick_params(labelsize=SMALL)
 

@@ -47,7 +47,7 @@ def draw_points(
             f"{clear.sum()} of {len(at)} points",
             fontsize=SMALL + 1,
         )
-        ax.set_xlabel("witness P - Q")
+        ax.set_xlabel(view.quantity)
         plain(ax)
         if len(at) <= MOST_NAMED:
             ax.set_yticks(position, [str(row) for row in order])

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp
 
 from ..checks import as_sample, check_count, check_memory
 from ..errors import InputError
 from ..machine import computing
 from ..progress import progress_bar
+from .approximations import HSIC_NULLS, check_null, hsic_approximation
+from .combination import COMBINED, Combined, combine
 from .kernels import canonical_order, kernels_for, some
-from .pairing import hsic_row, pairings, side
-from .permutation import generator, p_value, standardised
+from .pairing import Side, hsic_row, pairings, side
+from .permutation import generator, p_value
 from .result import (
-    Part,
     TestResult,
     brief,
     check_kernel,
@@ -24,14 +24,58 @@ from .result import (
     kernel_notes,
     name_of,
 )
-from .two_sample import COMBINED, gram
+from .two_sample import gram
 
 CHOICES = ("multiscale", "bkl", "posterior", "median")
-ESTIMATORS = ("unbiased", "biased")
 HYPOTHESES = ("no evidence that x and y depend on each other", "x and y depend on each other")
 #: Kernels of each variable in a multiscale test, evenly taken from its ladder.
 SCALES = 4
 MATRICES = 20
+
+
+class Variable(NamedTuple):
+    """One of two variables, with all that its part of a statistic needs."""
+
+    kernels: list[Any]
+    sides: list[Side]
+
+
+def chosen_kernels(sample: np.ndarray, choice: Any, scale: str | None, seed: int) -> list[Any]:
+    """The kernels that ``choice`` names for one variable, (n, D) in any order."""
+    return some(kernels_for(choice, sample[canonical_order(sample)], scale, seed), SCALES)
+
+
+def variable(sample: np.ndarray, kernels: list[Any]) -> Variable:
+    """A sample (n, D) with its kernels' Gram matrices."""
+    return Variable(kernels, [side(gram(one, sample)) for one in kernels])
+
+
+def dependence(
+    first: Variable, second: Variable, rows: np.ndarray, estimator: str, *, progress: bool
+) -> tuple[Combined, tuple[Any, Any]]:
+    """HSIC for every pairing, of all pairs of kernels, combined; and the loudest pair.
+
+    Args:
+        first: x.
+        second: y.
+        rows: see :func:`~bke.inference.testing.pairing.pairings`.
+        estimator: ``"unbiased"`` or ``"biased"``.
+        progress: show a progress bar.
+    """
+    pairs = [(i, j) for i in range(len(first.kernels)) for j in range(len(second.kernels))]
+    with progress_bar("permutations", len(pairs) * len(rows), shown=progress) as advance:
+        statistics = np.array(
+            [
+                hsic_row(
+                    first.sides[i], second.sides[j], rows, estimator=estimator, advance=advance
+                )
+                for i, j in pairs
+            ]
+        )
+    kernels = [(first.kernels[i], second.kernels[j]) for i, j in pairs]
+    named = [(" and ".join(map(brief, both)), both) for both in kernels]
+    combined = combine(statistics, named)
+    return combined, kernels[combined.loudest]
 
 
 def independence_test(
@@ -39,8 +83,10 @@ def independence_test(
     Y: ArrayLike,
     *,
     kernel: Any = "multiscale",
-    estimator: str = "unbiased",
+    null: str = "permutation",
+    estimator: str | None = None,
     permutations: int = 999,
+    memory: float = 20,
     alpha: float = 0.05,
     scale: str | None = "column",
     seed: int = 0,
@@ -58,8 +104,14 @@ def independence_test(
             standardised by its permutations and combined by log-sum-exp; ``"bkl"``,
             ``"posterior"``, ``"median"`` or a kernel, as for
             :func:`~bke.inference.two_sample_test`.
-        estimator: ``"unbiased"`` (for n >= 4) or ``"biased"``.
-        permutations: B; the smallest p-value is 1 / (1 + B).
+        null: ``"permutation"``, exact for independent rows. The others are approximations, for one
+            kernel of each variable: ``"gamma"`` (TST-5) and ``"spectrum"`` (TST-6) for independent
+            rows; for rows in order of time, each variable a stationary series, ``"wild bootstrap"``
+            (TST-7) and ``"shift"``, which shifts y in a circle.
+        estimator: with permutations ``"unbiased"`` (the default, for n >= 4) or ``"biased"``; the
+            other nulls are of the biased estimate.
+        permutations: B, or draws of the null; the smallest p-value is 1 / (1 + B).
+        memory: steps over which the series forget, for the wild bootstrap and the shift.
         alpha: level of the verdict.
         scale: ``"column"``, ``"pooled"`` or ``None``, for each of the two.
         seed: of the permutations and of whatever is random in the choice of kernels.
@@ -73,49 +125,41 @@ def independence_test(
         raise InputError(f"kernel must be one for both or a tuple of two, got {len(choices)}")
     for choice in choices:
         check_kernel(choice, CHOICES)
-    if estimator not in ESTIMATORS:
-        raise InputError(f"estimator must be one of {ESTIMATORS}, got {estimator!r}")
+    chosen = check_null(null, estimator, choices, HSIC_NULLS)
     check_permutations(permutations, alpha)
     check_count(seed, "seed", 0, 2**63 - 1)
     first, second = as_sample(X, "X"), as_sample(Y, "Y")
     n = len(first)
     if n != len(second):
         raise InputError(f"X has {n} rows but Y has {len(second)}: independence needs pairs")
-    if estimator == "unbiased" and n < 4:
+    if chosen == "unbiased" and n < 4:
         raise InputError(f"unbiased HSIC needs at least 4 rows, and has {n}")
     check_memory(n, first.shape[1] + second.shape[1], matrices=MATRICES)
+    names = [name_of(choice) for choice in choices]
+    named = names[0] if names[0] == names[1] else " and ".join(names)
+    test, rng = "independence test", generator(seed)
+    if null != "permutation":
+        with computing():
+            kernels = [
+                chosen_kernels(sample, choice, scale, seed)[0]
+                for choice, sample in zip(choices, (first, second), strict=True)
+            ]
+            K, L = (gram(one, Z) for one, Z in zip(kernels, (first, second), strict=True))
+            found = hsic_approximation(null, K, L, permutations, rng, memory, alpha)
+        return found.result(test, HYPOTHESES, tuple(kernels), named, alpha, f"HSIC ({chosen})")
     # Sorted by x, so that the p-value is the same for any order of the pairs.
     order = canonical_order(np.concatenate([first, second], axis=1))
     first, second = first[order], second[order]
-    rows = pairings(n, permutations, generator(seed))
+    rows = pairings(n, permutations, rng)
     with computing():
         both = [
-            some(kernels_for(choice, sample[canonical_order(sample)], scale, seed), SCALES)
+            variable(sample, chosen_kernels(sample, choice, scale, seed))
             for choice, sample in zip(choices, (first, second), strict=True)
         ]
-        sides = [
-            [side(gram(one, Z)) for one in ks] for ks, Z in zip(both, (first, second), strict=True)
-        ]
-        pairs = [(i, j) for i in range(len(both[0])) for j in range(len(both[1]))]
-        with progress_bar("permutations", len(pairs) * len(rows), shown=progress) as advance:
-            statistics = np.array(
-                [
-                    hsic_row(sides[0][i], sides[1][j], rows, estimator=estimator, advance=advance)
-                    for i, j in pairs
-                ]
-            )
-    kernels = [(both[0][i], both[1][j]) for i, j in pairs]
-    deviations = standardised(statistics)
-    row = statistics[0] if len(pairs) == 1 else logsumexp(deviations, axis=0)
-    parts = tuple(
-        Part(" and ".join(map(brief, ks)), float(one[0]), p_value(one), ks, float(deviation[0]))
-        for ks, one, deviation in zip(kernels, statistics, deviations, strict=True)
-    )
-    loudest = kernels[int(np.argmax(deviations[:, 0]))]
-    names = [name_of(choice) for choice in choices]
-    named = names[0] if names[0] == names[1] else " and ".join(names)
+        combined, loudest = dependence(both[0], both[1], rows, chosen, progress=progress)
+    row = combined.row
     return TestResult(
-        test="independence test",
+        test=test,
         hypotheses=HYPOTHESES,
         statistic=float(row[0]),
         pvalue=p_value(row),
@@ -124,7 +168,7 @@ def independence_test(
         how=f"{permutations} permutations, {named}",
         exact=True,
         alpha=alpha,
-        statistic_of=f"HSIC ({estimator})" if len(parts) == 1 else COMBINED,
-        parts=parts if len(parts) > 1 else (),
+        statistic_of=COMBINED if combined.parts else f"HSIC ({chosen})",
+        parts=combined.parts,
         notes=kernel_notes(list(loudest)),
     )

@@ -26,6 +26,8 @@ from ..modes import basins
 LEARNED_ROWS = 500
 #: Rows whose distances give the median and the ladder.
 DISTANCE_ROWS = 1000
+#: Optimisations in each basin: fewer than where the learned kernel itself is wanted.
+STARTS = 4
 #: Draws of the posterior over which a kernel is averaged.
 POSTERIOR_DRAWS = 64
 #: Lengthscales of the ladder, from half a small quantile of the distances to a large one.
@@ -160,7 +162,7 @@ def kernels_for(choice: Any, points: np.ndarray, scale: str | None, seed: int) -
     part = random_part(points, LEARNED_ROWS, seed)
     options: dict[str, Any] = {"scale": scale, "seed": seed, "progress": False}
     if choice == "bkl":
-        return [_learned(lambda: learn_kernel(part, **options)).kernel]
+        return [_learned(lambda: learn_kernel(part, starts=STARTS, **options)).kernel]
     if choice == "posterior":
         options |= {"method": "quadrature", "particles": POSTERIOR_DRAWS, "chains": 1}
         run = _learned(lambda: fit(part, tolerance=1e-2, **options))

@@ -20,7 +20,8 @@ def centred(gram: np.ndarray) -> np.ndarray:
     return np.asarray(gram - columns - columns[:, None] + columns.mean())
 
 
-def _off_diagonal(gram: np.ndarray) -> float:
+def off_diagonal(gram: np.ndarray) -> float:
+    """Mean of a Gram matrix (n, n) over all pairs of different rows."""
     n = len(gram)
     return float((gram.sum() - np.trace(gram)) / (n * (n - 1)))
 
@@ -36,8 +37,8 @@ def mmd_gamma(gram: np.ndarray, sizes: tuple[int, int]) -> Any:
         sizes: m and n.
     """
     rate = 1.0 / sizes[0] + 1.0 / sizes[1]
-    mean = rate * (np.mean(np.diagonal(gram)) - _off_diagonal(gram))
-    variance = 2.0 * rate**2 * _off_diagonal(centred(gram) ** 2)
+    mean = rate * (np.mean(np.diagonal(gram)) - off_diagonal(gram))
+    variance = 2.0 * rate**2 * off_diagonal(centred(gram) ** 2)
     return stats.gamma(mean**2 / variance, scale=variance / mean)
 
 
@@ -54,10 +55,10 @@ def hsic_gamma(K: np.ndarray, L: np.ndarray) -> Any:
     n = len(K)
     if n < 6:
         raise ValueError(f"the gamma approximation needs at least 6 rows, got {n}")
-    parts = [np.mean(np.diagonal(gram)) - _off_diagonal(gram) for gram in (K, L)]
+    parts = [np.mean(np.diagonal(gram)) - off_diagonal(gram) for gram in (K, L)]
     mean = parts[0] * parts[1] / n
     factor = 2.0 * (n - 4) * (n - 5) / (n * (n - 1) * (n - 2) * (n - 3))
-    variance = factor * _off_diagonal((centred(K) * centred(L)) ** 2)
+    variance = factor * off_diagonal((centred(K) * centred(L)) ** 2)
     return stats.gamma(mean**2 / variance, scale=variance / mean)
 
 

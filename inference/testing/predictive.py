@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 from scipy.spatial.distance import cdist
-from scipy.special import logsumexp
 
 from ..checks import as_sample, check_count
 from ..errors import InputError
 from ..machine import computing
 from ..progress import progress_bar
+from .combination import COMBINED, combine
 from .kernels import canonical_order, multiscale_kernels, some, spread
-from .permutation import in_batches, p_value, standardised
-from .result import Part, TestResult, brief, check_permutations
-from .two_sample import COMBINED
+from .permutation import in_batches, p_value
+from .result import TestResult, brief, check_permutations
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -152,9 +151,9 @@ def posterior_predictive_check(
                 return found
 
             statistics = in_batches(one, len(sets), 16 * len(kept) * (len(kept) + len(reference)))
-    deviations = standardised(statistics)
-    row = logsumexp(deviations, axis=0)
-    loudest = int(np.argmax(deviations[:, 0]))
+    row, parts, loudest = combine(
+        statistics, [(f"MMD, {brief(kernel)}", kernel) for kernel in kernels]
+    )
     result = TestResult(
         test=f"posterior predictive check of {name}",
         hypotheses=HYPOTHESES,
@@ -165,10 +164,7 @@ def posterior_predictive_check(
         how=f"{replicates} predictive draws",
         exact=False,
         alpha=alpha,
-        parts=tuple(
-            Part(f"MMD, {brief(kernel)}", float(one[0]), p_value(one), kernel, float(deviation[0]))
-            for kernel, one, deviation in zip(kernels, statistics, deviations, strict=True)
-        ),
+        parts=parts,
         statistic_of=COMBINED,
     )
     witness, error = _witness(observed / unit, far / unit, lengths[loudest])

@@ -15,6 +15,8 @@ from ..checks import as_tested_pair, check_count, check_memory
 from ..errors import InputError
 from ..machine import computing
 from ..progress import progress_bar
+from .approximations import MMD_NULLS, check_null, mmd_approximation, terms_approximation
+from .combination import COMBINED, combine
 from .evidence import LANDMARKS, VARIANCES, evidence_rows, landmarks
 from .kernels import CHOICES, canonical_order, kernels_for, ladder, scaled_kernel, spread
 from .permutation import (
@@ -23,7 +25,6 @@ from .permutation import (
     p_value,
     pair_swaps,
     relabellings,
-    standardised,
 )
 from .result import (
     Part,
@@ -35,10 +36,7 @@ from .result import (
     name_of,
 )
 
-ESTIMATORS = ("unbiased", "biased", "paired")
 HYPOTHESES = ("no evidence that P and Q differ", "P and Q differ")
-#: What a combination of standardised statistics is.
-COMBINED = "log-sum-exp of all parts, standardised,"
 #: Matrices of the size of the pooled sample that are alive at once.
 MATRICES = 10
 
@@ -57,8 +55,11 @@ def two_sample_test(
     Q: ArrayLike,
     *,
     kernel: Any = "fused",
-    estimator: str = "unbiased",
+    null: str = "permutation",
+    estimator: str | None = None,
     permutations: int = 999,
+    memory: float = 20,
+    block_size: int | None = None,
     alpha: float = 0.05,
     scale: str | None = "column",
     seed: int = 0,
@@ -86,10 +87,18 @@ def two_sample_test(
         P: sample of P, shape (m, D) or (m,).
         Q: sample of Q, shape (n, D) or (n,).
         kernel: see above.
-        estimator: of the squared MMD (the evidence has none), ``"unbiased"`` or ``"biased"``; or
-            ``"paired"``, for rows that belong together, where permutations swap the two of a pair:
-            then they may depend on each other.
-        permutations: B; the smallest p-value is 1 / (1 + B).
+        null: ``"permutation"``, exact. The others are approximations, for one kernel: ``"gamma"``
+            (TST-2) and ``"spectrum"`` (TST-3) for independent rows; ``"wild bootstrap"`` (TST-7)
+            for two stationary series, rows in order of time; ``"normal"`` for estimators whose
+            cost is linear in the rows, so for very many.
+        estimator: of the squared MMD (the evidence has none). With permutations ``"unbiased"``, the
+            default, ``"biased"``, or ``"paired"``, for rows that belong together, where
+            permutations swap the two of a pair: then they may depend on each other. With
+            ``"normal"`` ``"linear"``, the default, (MMD-13) or ``"block"`` (MMD-14). The other
+            nulls have one each.
+        permutations: B, or draws of the null; the smallest p-value is 1 / (1 + B).
+        memory: steps over which the series forget, for the wild bootstrap.
+        block_size: rows of each sample in a block; by default the square root of m.
         alpha: level of the verdict and of the interval.
         scale: ``"column"``, ``"pooled"`` or ``None``, as for :func:`~bke.inference.fit`; by the
             pooled sample.
@@ -100,21 +109,38 @@ def two_sample_test(
         InputError: for data or arguments that make no sense, in one sentence.
     """
     check_kernel(kernel, CHOICES)
-    if estimator not in ESTIMATORS:
-        raise InputError(f"estimator must be one of {ESTIMATORS}, got {estimator!r}")
+    chosen = check_null(null, estimator, (kernel,), MMD_NULLS)
+    if isinstance(kernel, str) and kernel == "evidence" and estimator == "biased":
+        raise InputError("the evidence is no squared MMD and has no biased estimate")
+    if block_size is not None and chosen != "block":
+        raise InputError(f"block_size is for estimator='block', not for {chosen!r}")
     check_permutations(permutations, alpha)
     check_count(seed, "seed", 0, 2**63 - 1)
     first, second = as_tested_pair(P, Q)
     sizes = len(first), len(second)
-    if estimator == "paired" and sizes[0] != sizes[1]:
-        raise InputError(f"a paired test needs samples of one size, and has {sizes[0]}, {sizes[1]}")
+    if chosen in ("paired", "linear", "block") and sizes[0] != sizes[1]:
+        raise InputError(f"this test needs samples of one size, and has {sizes[0]}, {sizes[1]}")
     pooled = np.concatenate([first, second])
-    check_memory(len(pooled), pooled.shape[1], matrices=MATRICES)
+    if null != "normal":
+        check_memory(len(pooled), pooled.shape[1], matrices=MATRICES)
     order = canonical_order(pooled)
     points = pooled[order]
     rng = generator(seed)
-    paired = estimator == "paired"
+    paired = chosen == "paired"
     with computing():
+        if null != "permutation":
+            (one,) = kernels_for(kernel, points, scale, seed)
+            if null == "normal":
+                # Shuffled from sorted, so that neither order nor blocks of like rows matter.
+                shuffled = [rng.permutation(Z[canonical_order(Z)]) for Z in (first, second)]
+                size = block_size if chosen == "block" else 2
+                approximation = terms_approximation(shuffled[0], shuffled[1], one, size)
+            else:
+                matrix = gram(one, pooled)
+                approximation = mmd_approximation(null, matrix, sizes, permutations, rng, memory)
+            of = f"squared MMD ({chosen})" + " over its standard error" * (null == "normal")
+            choice = name_of(kernel)
+            return approximation.result("two-sample test", HYPOTHESES, one, choice, alpha, of)
         if paired:
             labels = pair_swaps(sizes[0], permutations, rng)
             plain = pooled
@@ -123,7 +149,7 @@ def two_sample_test(
             labels = relabellings(sizes, permutations, rng)
             labels[:, 0] = (np.arange(len(pooled)) < sizes[0])[order]
             plain = points
-        found = _statistics(kernel, plain, points, labels, estimator, scale, seed, progress)
+        found = _statistics(kernel, plain, points, labels, chosen, scale, seed, progress)
         interval = None
         row = found.row
         # The normal limit holds where P and Q differ; under P = Q it says nothing.
@@ -186,20 +212,15 @@ def _statistics(
     if choice == "evidence":
         # The prior is uniform over the ladder, in the log, and over the variances.
         return _Rows(logsumexp(rows, axis=0) - np.log(len(rows)), (), None, "log Bayes factor")
-    if len(rows) == 1:
-        return _Rows(rows[0], (), kernels[0], f"squared MMD ({estimator})")
-    every = np.array(rows)
-    deviations = standardised(every)
-    loudest = kernels[int(np.argmax(deviations[: len(kernels), 0]))]
     named: list[tuple[str, Any]] = [(f"MMD, {brief(one)}", one) for one in kernels]
     for length in lengthscales:
         one = scaled_kernel(length, unit)
         named += [(f"evidence, {brief(one)}, prior variance {value:g}", one) for value in VARIANCES]
-    parts = tuple(
-        Part(name, float(row[0]), p_value(row), one, float(deviation[0]))
-        for (name, one), row, deviation in zip(named, every, deviations, strict=True)
-    )
-    return _Rows(logsumexp(deviations, axis=0), parts, loudest, COMBINED)
+    combined = combine(np.array(rows), named)
+    if not combined.parts:
+        return _Rows(combined.row, (), kernels[0], f"squared MMD ({estimator})")
+    loudest = max(combined.parts[: len(kernels)], key=lambda part: part.deviation).kernel
+    return _Rows(combined.row, combined.parts, loudest, COMBINED)
 
 
 def gram(kernel: Any, points: np.ndarray) -> np.ndarray:

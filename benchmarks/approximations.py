@@ -1,0 +1,189 @@
+"""Levels of the tests whose null is an approximation: how often a true null is rejected at 0.05.
+
+Standard normal rows, or for the bootstrap and the shift stationary autoregressions of order one
+with a coefficient that is given, independent of each other; kernels by the median heuristic. For
+conditional independence x = sin(2 s) + e / 2 and y = s^2 + e' / 2 with s the sum of the columns of
+z over the root of their number. The permutation test of the same data is beside them: on dependent
+rows it is not valid.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import report
+from bke.inference import (
+    conditional_independence_test,
+    independence_test,
+    mean_embedding_test,
+    relative_similarity_test,
+    two_sample_test,
+)
+from bke.inference.machine import cores
+from scipy.signal import lfilter
+from scipy.stats import binom
+
+ALPHA = 0.05
+CHUNK = 20
+#: Rows over the memory of series.
+MEMORIES = 25
+
+
+def autoregression(n: int, columns: int, coefficient: float, rng: np.random.Generator) -> Any:
+    """Stationary, of unit variance."""
+    noise = rng.normal(size=(n + 200, columns)) * (1.0 - coefficient**2) ** 0.5
+    return lfilter([1.0], [1.0, -coefficient], noise, axis=0)[200:]
+
+
+def data(n: int, columns: int, coefficient: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Two independent samples of one distribution."""
+    rng = np.random.default_rng([seed, n, columns])
+    if coefficient:
+        return autoregression(n, columns, coefficient, rng), autoregression(
+            n, columns, coefficient, rng
+        )
+    first, second = rng.normal(size=(2, n, columns))
+    return first, second
+
+
+def two_samples(null: str, n: int, columns: int, coefficient: float, **options: Any) -> Any:
+    """P = Q."""
+    first, second = data(n, columns, coefficient, options["seed"])
+    if null in ("linear", "block"):
+        return two_sample_test(first, second, null="normal", estimator=null, **options)
+    return two_sample_test(first, second, null=null, memory=n / MEMORIES, **options)
+
+
+def independence(null: str, n: int, columns: int, coefficient: float, **options: Any) -> Any:
+    """x and y independent."""
+    first, second = data(n, columns, coefficient, options["seed"])
+    return independence_test(first, second, null=null, memory=n / MEMORIES, **options)
+
+
+def conditional(null: str, n: int, columns: int, _: float, **options: Any) -> Any:
+    """x and y independent given z."""
+    rng = np.random.default_rng([options["seed"], n, columns, 1])
+    z, (e, f) = rng.normal(size=(n, columns)), rng.normal(size=(2, n))
+    s = z.sum(axis=1) / columns**0.5
+    x, y = np.sin(2.0 * s) + 0.5 * e, s**2 + 0.5 * f
+    return conditional_independence_test(x, y, z, null=null, **options)
+
+
+def mean_embedding(null: str, n: int, columns: int, _: float, **options: Any) -> Any:
+    """P = Q."""
+    options.pop("progress")
+    return mean_embedding_test(*data(n, columns, 0.0, options["seed"]), null=null, **options)
+
+
+def relative_similarity(null: str, n: int, columns: int, _: float, **options: Any) -> Any:
+    """The data lie between two models that are equally far away; ``null`` is normal."""
+    seed = options["seed"]
+    first, second = data(n, columns, 0.0, seed)
+    between = np.random.default_rng([seed, n, columns, 2]).normal(size=(n, columns))
+    return relative_similarity_test(between, first + 0.5, second - 0.5, kernel="median", seed=seed)
+
+
+TESTS: dict[str, Callable[..., Any]] = {
+    "two samples": two_samples,
+    "independence": independence,
+    "mean embedding": mean_embedding,
+    "relative similarity": relative_similarity,
+    "conditional": conditional,
+}
+
+
+def pvalues(
+    test: str, null: str, n: int, columns: int, coefficient: float, permutations: int, seeds: range
+) -> list[float]:
+    """Of one test under its null hypothesis, one for each seed."""
+    options: dict[str, Any] = {"kernel": "median", "permutations": permutations, "progress": False}
+    return [
+        TESTS[test](null, n, columns, coefficient, seed=seed, **options).pvalue for seed in seeds
+    ]
+
+
+def cells(sizes: list[int], dimensions: list[int]) -> list[tuple[str, str, int, int, float]]:
+    """Test, null, n, D and coefficient."""
+    wanted = {
+        "two samples": ("gamma", "spectrum", "linear", "block"),
+        "independence": ("gamma", "spectrum"),
+        "mean embedding": ("f",),
+        "relative similarity": ("normal",),
+        "conditional": ("permutation",),
+    }
+    found = [
+        (test, null, n, columns, 0.0)
+        for test, nulls in wanted.items()
+        for null in nulls
+        for n in sizes
+        for columns in dimensions
+    ]
+    series = {
+        "two samples": ("permutation", "wild bootstrap"),
+        "independence": ("permutation", "wild bootstrap", "shift"),
+    }
+    return found + [
+        (test, null, n, 1, coefficient)
+        for test, nulls in series.items()
+        for null in nulls
+        for n in sizes
+        for coefficient in (0.0, 0.5, 0.8)
+        if n >= 50 and (coefficient or null != "permutation")
+    ]
+
+
+def main() -> None:
+    """Count and write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[20, 50, 200, 500])
+    parser.add_argument("--dimensions", type=int, nargs="+", default=[1, 5])
+    parser.add_argument("--repeats", type=int, default=400)
+    parser.add_argument("--permutations", type=int, default=199)
+    parser.add_argument("--processes", type=int, default=cores())
+    parser.add_argument("--results", type=Path, help="folder of the results")
+    parser.add_argument("--quick", action="store_true", help="a check that it runs, not a result")
+    options = parser.parse_args()
+    if options.quick:
+        options.repeats, options.sizes, options.dimensions = 3, [50], [1]
+    info, folder = report.start(options.results)
+    low, high = (edge / options.repeats for edge in binom.interval(0.99, options.repeats, ALPHA))
+    rows = []
+    chunks = [range(a, min(a + CHUNK, options.repeats)) for a in range(0, options.repeats, CHUNK)]
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(options.processes, mp_context=context) as pool:
+        for test, null, n, columns, coefficient in cells(options.sizes, options.dimensions):
+            arguments = test, null, n, columns, coefficient, options.permutations
+            futures = [pool.submit(pvalues, *arguments, chunk) for chunk in chunks]
+            values = np.concatenate([future.result() for future in futures])
+            level = float(np.mean(values <= ALPHA + 1e-9))
+            verdict = "low" if level < low else "HIGH" if level > high else "yes"
+            rows.append(
+                {
+                    "test": test,
+                    "null": null,
+                    "n": n,
+                    "D": columns,
+                    "coefficient": coefficient,
+                    "level": level,
+                    "as stated": verdict,
+                }
+            )
+            print(report.table(rows[-1:]).splitlines()[-1], flush=True)
+    text = (
+        f"{options.repeats} data sets each, {options.permutations} permutations or draws. A test "
+        f"of level 0.05 has a rate from {low:.4f} to {high:.4f} with probability 0.99. The memory "
+        f"of series is n/25.\n\n{report.table(rows)}"
+    )
+    name = "approximations-quick" if options.quick else "approximations"
+    title = "Levels of the approximate tests"
+    report.save(folder, name, title, {**info, "load_average": None}, text, {"levels": rows})
+
+
+if __name__ == "__main__":
+    main()

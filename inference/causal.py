@@ -1,0 +1,343 @@
+"""Causal discovery: the PC algorithm over kernel tests of conditional independence, BKE section 5.
+
+The algorithm is causal-learn's; the test is this package's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .checks import as_sample, check_count, check_memory, column_names
+from .errors import InputError
+from .machine import computing
+from .progress import progress_bar
+from .testing.independence import (
+    CHOICES,
+    MATRICES,
+    Variable,
+    chosen_kernels,
+    dependence,
+    variable,
+)
+from .testing.kernels import canonical_order
+from .testing.pairing import pairings
+from .testing.permutation import generator, p_value
+from .testing.residuals import regress_out
+from .testing.result import check_kernel, check_permutations
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: Gram matrices that are kept, with their factors, a few of the former per variable.
+CACHE_BYTES = 2**30
+SIDE_MATRICES = 8
+#: How an edge is written: the first causes the second, either may, both have a hidden cause or the
+#: tests contradict each other.
+DIRECTED, UNDIRECTED, BIDIRECTED = "-->", "---", "<->"
+
+
+@dataclasses.dataclass(frozen=True)
+class Edge:
+    """Between two columns.
+
+    Attributes:
+        first: name of a column; of a directed edge the cause.
+        second: name of the other.
+        kind: ``"-->"``, ``"---"`` or ``"<->"``.
+    """
+
+    first: str
+    second: str
+    kind: str
+
+    def __str__(self) -> str:
+        return f"{self.first} {self.kind} {self.second}"
+
+
+@dataclasses.dataclass(frozen=True)
+class IndependenceQuestion:
+    """One of the tests that the algorithm asked for.
+
+    Attributes:
+        first: name of a column.
+        second: name of the other.
+        given: names of those conditioned on.
+        pvalue: of the test.
+    """
+
+    first: str
+    second: str
+    given: tuple[str, ...]
+    pvalue: float
+
+    def __str__(self) -> str:
+        given = f" given {', '.join(self.given)}" if self.given else ""
+        return f"{self.first} and {self.second}{given}: p = {self.pvalue:.3g}"
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class CausalGraph:
+    """What :func:`causal_graph` found: an equivalence class of directed acyclic graphs.
+
+    Attributes:
+        columns: names.
+        edges: of the graph.
+        tests: all that were asked for, in order.
+        alpha: their level.
+        asker: makes the tests, and keeps them for :meth:`again`.
+    """
+
+    columns: tuple[str, ...]
+    edges: tuple[Edge, ...]
+    tests: tuple[IndependenceQuestion, ...]
+    alpha: float
+    asker: Asker = dataclasses.field(compare=False)
+
+    def again(
+        self,
+        *,
+        alpha: float | None = None,
+        columns: Sequence[str] | None = None,
+        most_given: int | None = None,
+        progress: bool = True,
+    ) -> CausalGraph:
+        """The graph with another level or another order of columns; tests are not made twice.
+
+        Edges that come and go with either are not to be relied on.
+
+        Args:
+            alpha: level; by default the same.
+            columns: all names, in another order. Which edges there are does not depend on it, but
+                for the order of tests where they contradict each other; their directions may.
+            most_given: see :func:`causal_graph`.
+            progress: show how many new tests are done.
+
+        Raises:
+            InputError: for a level too low for the permutations, or other names.
+        """
+        level = self.alpha if alpha is None else alpha
+        check_permutations(self.asker.permutations, level)
+        names = tuple(columns or self.columns)
+        if sorted(names) != sorted(self.columns):
+            raise InputError(f"columns must be {', '.join(self.columns)} in some order")
+        return self.asker.graph(names, level, most_given, progress)
+
+    def between(self, first: str, second: str) -> Edge | None:
+        """The edge between two columns, if there is one.
+
+        Raises:
+            InputError: for a name that is none of ``columns``.
+        """
+        for name in (first, second):
+            if name not in self.columns:
+                raise InputError(f"there is no column {name!r}, only {', '.join(self.columns)}")
+        pair = {first, second}
+        return next((edge for edge in self.edges if {edge.first, edge.second} == pair), None)
+
+    def separations(self, first: str, second: str) -> tuple[IndependenceQuestion, ...]:
+        """The tests of these two columns that found no dependence: why there is no edge."""
+        pair = {first, second}
+        return tuple(
+            test
+            for test in self.tests
+            if {test.first, test.second} == pair and test.pvalue > self.alpha
+        )
+
+    def __str__(self) -> str:
+        head = (
+            f"Causal graph of {len(self.columns)} columns: {len(self.edges)} edges by "
+            f"{len(self.tests)} tests at level {self.alpha:g}"
+        )
+        lines = [head, *(f"  {edge}" for edge in self.edges)]
+        alone = set(self.columns) - {name for e in self.edges for name in (e.first, e.second)}
+        if alone:
+            lines.append(f"  without an edge: {', '.join(sorted(alone))}")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<causal graph: {', '.join(map(str, self.edges))}>"
+
+    def plot(self, *, ax: Axes | None = None) -> Figure:
+        """The graph, its columns on a circle."""
+        from .plots.causal import plot_graph
+
+        return plot_graph(self, ax=ax)
+
+
+def causal_graph(
+    data: ArrayLike,
+    *,
+    columns: tuple[str, ...] | None = None,
+    kernel: Any = "bkl",
+    alpha: float = 0.05,
+    permutations: int = 499,
+    most_given: int | None = None,
+    scale: str | None = "column",
+    seed: int = 0,
+    progress: bool = True,
+) -> CausalGraph:
+    """The PC algorithm (CAU-1), its tests of conditional independence HSIC of residuals (CI-3).
+
+    Sound if causes are all among the columns, the true graph is acyclic and hides no dependence,
+    rows are independent, and the tests make no mistake: with many tests some do. Rows in order of
+    time want :func:`~bke.inference.regress_out` first.
+
+    Args:
+        data: shape (n, D), D >= 3.
+        columns: names; by default those of ``data``, or c1, c2, ...
+        kernel: ``"bkl"``, ``"multiscale"``, ``"posterior"``, ``"median"`` or a kernel, for each
+            variable or its residuals.
+        alpha: level of every test; a larger one gives more edges.
+        permutations: of every test.
+        most_given: condition on no more columns than that; ``None`` for no limit.
+        scale: see :func:`~bke.inference.independence_test`.
+        seed: of all tests.
+        progress: show how many tests are done.
+
+    Raises:
+        InputError: for data or arguments that make no sense, or without causal-learn.
+    """
+    check_kernel(kernel, CHOICES)
+    check_permutations(permutations, alpha)
+    check_count(seed, "seed", 0, 2**63 - 1)
+    if most_given is not None:
+        check_count(most_given, "most_given", 0)
+    names = columns or column_names(data)
+    sample = as_sample(data, "data")
+    n, dimension = sample.shape
+    if dimension < 3:
+        raise InputError(f"a causal graph needs at least 3 columns, and there are {dimension}")
+    names = tuple(names or (f"c{index + 1}" for index in range(dimension)))
+    if len(names) != dimension or len(set(names)) != dimension:
+        raise InputError(f"columns must be {dimension} different names, got {names}")
+    check_memory(n, dimension, matrices=MATRICES)
+    return Asker(sample, names, kernel, permutations, scale, seed).graph(
+        names, alpha, most_given, progress
+    )
+
+
+class Asker:
+    """Tests of conditional independence, each made once; what they share is kept.
+
+    Args:
+        sample: (n, D).
+        names: of the columns.
+        kernel: how kernels are chosen.
+        permutations: of every test.
+        scale: of the kernels.
+        seed: of everything.
+    """
+
+    def __init__(
+        self,
+        sample: np.ndarray,
+        names: tuple[str, ...],
+        kernel: Any,
+        permutations: int,
+        scale: str | None,
+        seed: int,
+    ) -> None:
+        # Sorted, so that nothing depends on the order of rows.
+        self._sample = sample[canonical_order(sample)]
+        self._names = names
+        self.permutations = permutations
+        self._kernel, self._scale, self._seed = kernel, scale, seed
+        self._rows = pairings(len(sample), permutations, generator(seed))
+        self._answers: dict[tuple[str, str, tuple[str, ...]], IndependenceQuestion] = {}
+        self._learned: dict[tuple[str, tuple[str, ...]], tuple[np.ndarray, list[Any]]] = {}
+        most = max(2, CACHE_BYTES // (SIDE_MATRICES * 8 * len(sample) ** 2))
+        self._variable = functools.lru_cache(most)(self._make_variable)
+
+    def graph(
+        self, names: tuple[str, ...], alpha: float, most_given: int | None, progress: bool
+    ) -> CausalGraph:
+        """Of the columns in the order of ``names``."""
+        asked: dict[IndependenceQuestion, None] = {}
+        columns = [self._names.index(name) for name in names]
+        with progress_bar("tests", None, shown=progress) as advance:
+
+            def pvalue(first: int, second: int, given: tuple[int, ...]) -> float:
+                answer = self.ask(names[first], names[second], tuple(names[k] for k in given))
+                if answer not in asked:
+                    advance(1)
+                asked[answer] = None
+                return answer.pvalue
+
+            marks = _run_pc(self._sample[:, columns], alpha, most_given, pvalue)
+        return CausalGraph(names, _edges(marks, names), tuple(asked), alpha, self)
+
+    def ask(self, first: str, second: str, given: tuple[str, ...]) -> IndependenceQuestion:
+        """Are two columns independent given others?"""
+        key = (min(first, second), max(first, second), tuple(sorted(given)))
+        if key not in self._answers:
+            x, y = (self._variable(name, key[2]) for name in key[:2])
+            with computing():
+                combined, _ = dependence(x, y, self._rows, "unbiased", progress=False)
+            self._answers[key] = IndependenceQuestion(*key, p_value(combined.row))
+        return self._answers[key]
+
+    def _make_variable(self, name: str, given: tuple[str, ...]) -> Variable:
+        """A column, or what the others leave of it, with its kernels and their Gram matrices."""
+        key = name, given
+        if key not in self._learned:
+            values = self._sample[:, [self._names.index(name)]]
+            if given:
+                others = [self._names.index(other) for other in given]
+                values = regress_out(values, self._sample[:, others], seed=self._seed)
+            with computing():
+                kernels = chosen_kernels(values, self._kernel, self._scale, self._seed)
+            self._learned[key] = values, kernels
+        return variable(*self._learned[key])
+
+
+def _run_pc(
+    sample: np.ndarray,
+    alpha: float,
+    most_given: int | None,
+    pvalue: Callable[[int, int, tuple[int, ...]], float],
+) -> np.ndarray:
+    """causal-learn's stable PC; its matrix of edge marks."""
+    try:
+        from causallearn.search.ConstraintBased.PC import pc
+        from causallearn.utils.cit import CIT_Base, register_ci_test
+    except ImportError:
+        raise InputError("causal-learn is not installed: pip install 'bke[causal]'") from None
+
+    class ResidualHsic(CIT_Base):  # type: ignore[misc]
+        """What causal-learn calls for every test."""
+
+        def __init__(self, data: np.ndarray, **_: Any) -> None:
+            super().__init__(data)
+            self.check_cache_method_consistent("bke", "residual HSIC")
+
+        def __call__(self, x: int, y: int, condition_set: Any = None) -> float:
+            given = () if condition_set is None else condition_set
+            return pvalue(int(x), int(y), tuple(int(k) for k in given))
+
+    register_ci_test("bke", ResidualHsic)
+    found = pc(sample, alpha, "bke", stable=True, show_progress=False, max_k=most_given)
+    return np.asarray(found.G.graph)
+
+
+def _edges(marks: np.ndarray, names: tuple[str, ...]) -> tuple[Edge, ...]:
+    """From causal-learn's matrix: [j, i] is the mark at j of the edge to i, -1 tail, 1 head."""
+    edges = []
+    for i in range(len(names)):
+        for j in range(i + 1, len(names)):
+            at_i, at_j = marks[i, j], marks[j, i]
+            if at_i == 0 and at_j == 0:
+                continue
+            if at_i == at_j:
+                kind = BIDIRECTED if at_i == 1 else UNDIRECTED
+                edges.append(Edge(names[i], names[j], kind))
+            else:
+                first, second = (i, j) if at_j == 1 else (j, i)
+                edges.append(Edge(names[first], names[second], DIRECTED))
+    return tuple(edges)

@@ -1,0 +1,58 @@
+"""A causal graph, its columns on a circle."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import networkx as nx
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from .style import SMALL, panels
+
+if TYPE_CHECKING:
+    from ..causal import CausalGraph, Edge
+
+#: How an edge's marks are drawn.
+ARROWS = {"-->": "-|>", "---": "-", "<->": "<|-|>"}
+EDGE = "#333333"
+HIGHLIGHT = "#D55E00"
+NODE_SIZE = 2300
+
+
+def plot_graph(
+    graph: CausalGraph, *, highlighted: tuple[Edge, ...] = (), ax: Axes | None = None
+) -> Figure:
+    """Draw a graph: an arrow from cause to effect, a line where either may be the cause.
+
+    Args:
+        graph: from :func:`~bke.inference.causal_graph`.
+        highlighted: edges drawn in colour.
+        ax: where to draw; by default a new figure.
+    """
+    figure, (place,) = panels(1, 1, ax, width=5.2, height=5.0)
+    network = nx.DiGraph()
+    network.add_nodes_from(graph.columns)
+    positions = nx.circular_layout(network)
+    nx.draw_networkx_nodes(
+        network, positions, ax=place, node_size=NODE_SIZE, node_color="white", edgecolors=EDGE
+    )
+    nx.draw_networkx_labels(network, positions, ax=place, font_size=SMALL + 1)
+    for edge in graph.edges:
+        pair = (edge.first, edge.second)
+        network.add_edge(*pair)
+        nx.draw_networkx_edges(
+            network,
+            positions,
+            edgelist=[pair],
+            ax=place,
+            node_size=NODE_SIZE,
+            arrows=True,
+            arrowstyle=ARROWS[edge.kind],
+            arrowsize=14,
+            width=1.6,
+            edge_color=HIGHLIGHT if edge in highlighted else EDGE,
+        )
+    place.set_axis_off()
+    place.margins(0.15)
+    return figure

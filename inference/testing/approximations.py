@@ -1,0 +1,234 @@
+"""Tests whose null is an approximation: for speed, for large samples or for dependent rows.
+
+Their levels are measured, not exact: ``benchmarks/results/approximations.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from bke.models import mmd_terms
+from scipy.stats import t as t_distribution
+
+from ..errors import InputError
+from . import nulls
+from .permutation import p_value
+from .result import TestResult, kernel_notes
+
+#: Which estimators of the squared MMD go with which null distribution, the default first.
+MMD_NULLS = {
+    "permutation": ("unbiased", "biased", "paired"),
+    "gamma": ("biased",),
+    "spectrum": ("unbiased",),
+    "wild bootstrap": ("biased",),
+    "normal": ("linear", "block"),
+}
+#: The same for HSIC.
+HSIC_NULLS = {
+    "permutation": ("unbiased", "biased"),
+    "gamma": ("biased",),
+    "spectrum": ("biased",),
+    "wild bootstrap": ("biased",),
+    "shift": ("biased",),
+}
+#: Kernels whose statistic is one number, not a combination that permutations calibrate.
+SINGLE = ("bkl", "posterior", "median")
+#: The wild bootstrap needs a series that long, in units of the multipliers' memory.
+MEMORIES = 5
+
+
+class Approximation(NamedTuple):
+    """An observed statistic with an approximate null distribution."""
+
+    statistic: float
+    draws: np.ndarray  # (B,), or empty where there is a limit
+    limit: Any  # a SciPy distribution, or None
+    how: str
+
+    @property
+    def pvalue(self) -> float:
+        """The share of the null at or above the statistic."""
+        if self.limit is not None:
+            return float(self.limit.sf(self.statistic))
+        return p_value(np.concatenate([[self.statistic], self.draws]))
+
+    def result(
+        self,
+        test: str,
+        hypotheses: tuple[str, str],
+        kernel: Any,
+        choice: str,
+        alpha: float,
+        statistic_of: str,
+    ) -> TestResult:
+        """What a test returns; ``choice`` names how the kernel was chosen."""
+        kernels = list(kernel) if isinstance(kernel, tuple) else [kernel]
+        return TestResult(
+            test=test,
+            hypotheses=hypotheses,
+            statistic=self.statistic,
+            pvalue=self.pvalue,
+            null=self.draws,
+            kernel=kernel,
+            how=f"{self.how}, {choice}",
+            exact=False,
+            alpha=alpha,
+            statistic_of=statistic_of,
+            limit=self.limit,
+            notes=kernel_notes(kernels),
+        )
+
+
+def check_null(
+    null: Any, estimator: Any, kernels: tuple[Any, ...], table: Mapping[str, tuple[str, ...]]
+) -> str:
+    """The estimator that goes with ``null``, or an error that says what does not go together."""
+    if null not in table:
+        raise InputError(f"null must be one of {tuple(table)}, got {null!r}")
+    known = sorted({name for names in table.values() for name in names})
+    if estimator is not None and estimator not in known:
+        raise InputError(f"estimator must be one of {known}, got {estimator!r}")
+    if estimator is not None and estimator not in table[null]:
+        fitting = [name for name, estimators in table.items() if estimator in estimators]
+        raise InputError(
+            f"estimator={estimator!r} goes with null={' or '.join(map(repr, fitting))}, not with "
+            f"null={null!r}"
+        )
+    for kernel in kernels:
+        if null != "permutation" and isinstance(kernel, str) and kernel not in SINGLE:
+            raise InputError(
+                f"kernel={kernel!r} combines many statistics by their permutations; with "
+                f"null={null!r} take one of {SINGLE} or a kernel"
+            )
+    return str(estimator or table[null][0])
+
+
+def check_memory_of_series(memory: Any, n: int) -> float:
+    """Refuse a memory that is no positive number, or too long for a series of n."""
+    number = isinstance(memory, (int, float, np.number)) and not isinstance(memory, bool)
+    if not number or not np.isfinite(memory) or memory <= 0:
+        raise InputError(f"memory must be a positive number of steps, got {memory!r}")
+    if memory * MEMORIES > n:
+        raise InputError(
+            f"a series of {n} rows is too short for a memory of {memory:g} steps: at least "
+            f"{MEMORIES * memory:g} rows are needed"
+        )
+    return float(memory)
+
+
+def mmd_approximation(
+    null: str,
+    gram: np.ndarray,
+    sizes: tuple[int, int],
+    draws: int,
+    rng: np.random.Generator,
+    memory: float,
+) -> Approximation:
+    """The squared MMD with the null that ``null`` names.
+
+    Args:
+        null: ``"gamma"``, ``"spectrum"`` or ``"wild bootstrap"``.
+        gram: (N, N) of P and Q, one below the other; for the wild bootstrap in order of time.
+        sizes: of the two samples.
+        draws: of the null.
+        rng: of the draws.
+        memory: of the multipliers of the wild bootstrap, in steps.
+    """
+    m, n = sizes
+    within = gram[:m, :m], gram[m:, m:]
+    across = gram[:m, m:].mean()
+    if null == "spectrum":
+        unbiased = sum(nulls.off_diagonal(block) for block in within) - 2.0 * across
+        found = nulls.mmd_spectrum(gram, sizes, draws, rng)
+        return Approximation(float(unbiased), found, None, f"{draws} draws of the spectrum's limit")
+    biased = float(within[0].mean() + within[1].mean() - 2.0 * across)
+    if null == "gamma":
+        return Approximation(biased, np.empty(0), nulls.mmd_gamma(gram, sizes), "gamma limit")
+    if m != n:
+        raise InputError(f"the wild bootstrap needs samples of one size, and has {m}, {n}")
+    memory = check_memory_of_series(memory, n)
+    found = nulls.wild_bootstrap(nulls.mmd_core(gram), draws, rng, length=memory)
+    return Approximation(biased, found, None, _wild(draws, memory))
+
+
+def _wild(draws: int, memory: float) -> str:
+    return f"{draws} wild bootstrap draws with a memory of {memory:g} steps"
+
+
+def hsic_approximation(
+    null: str,
+    K: np.ndarray,
+    L: np.ndarray,
+    draws: int,
+    rng: np.random.Generator,
+    memory: float,
+    alpha: float,
+) -> Approximation:
+    """The biased HSIC with the null that ``null`` names.
+
+    Args:
+        null: ``"gamma"``, ``"spectrum"``, ``"wild bootstrap"`` or ``"shift"``.
+        K: Gram matrix (n, n) of x; for the last two in order of time.
+        L: of y.
+        draws: of the null; a shift has as many as there are shifts.
+        rng: of the draws.
+        memory: of the series, in steps.
+        alpha: level that the shifts must be able to reach.
+    """
+    n = len(K)
+    product = nulls.centred(K) * nulls.centred(L)
+    statistic = float(product.mean())
+    if null == "gamma":
+        if n < 6:
+            raise InputError(f"the gamma approximation needs at least 6 rows, and has {n}")
+        return Approximation(statistic, np.empty(0), nulls.hsic_gamma(K, L), "gamma limit")
+    if null == "spectrum":
+        found = nulls.hsic_spectrum(K, L, draws, rng)
+        return Approximation(statistic, found, None, f"{draws} draws of the spectrum's limit")
+    memory = check_memory_of_series(memory, n)
+    if null == "wild bootstrap":
+        found = nulls.wild_bootstrap(product, draws, rng, length=memory)
+        return Approximation(statistic, found, None, _wild(draws, memory))
+    shortest = int(np.ceil(memory))
+    if (n - 2 * shortest + 2) * alpha < 1.0:
+        raise InputError(
+            f"{n} rows have {n - 2 * shortest + 1} shifts of at least {shortest} steps, too few to "
+            f"reject at level {alpha:g}"
+        )
+    found = nulls.shift_null(K, L, shortest)
+    return Approximation(
+        float(found[0]), found[1:], None, f"{len(found) - 1} shifts of at least {shortest} steps"
+    )
+
+
+def terms_approximation(
+    first: np.ndarray, second: np.ndarray, kernel: Any, block_size: int | None
+) -> Approximation:
+    """The mean of independent terms over its standard error, Student's t (MMD-13, MMD-14).
+
+    Args:
+        first: rows of P (n, D), in random order.
+        second: of Q, as many.
+        kernel: the kernel.
+        block_size: rows of each sample in a term.
+
+    Raises:
+        InputError: for fewer than two terms, or terms that are all equal.
+    """
+    with jax.enable_x64(True):
+        try:
+            terms = np.asarray(mmd_terms(first, second, kernel, block_size=block_size))
+        except ValueError as error:
+            raise InputError(str(error)) from None
+    if len(terms) < 2:
+        raise InputError("there is one block only: its spread is not known; take smaller blocks")
+    deviation = terms.std(ddof=1) / len(terms) ** 0.5
+    if not deviation > 0.0:
+        raise InputError("the kernel tells no rows apart: its lengthscale does not fit the data")
+    limit = t_distribution(len(terms) - 1)
+    return Approximation(
+        float(terms.mean() / deviation), np.empty(0), limit, f"t limit of {len(terms)} terms"
+    )

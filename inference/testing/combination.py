@@ -1,0 +1,44 @@
+"""Several statistics as one: each standardised by its permutations, then their log-sum-exp.
+
+Standardising treats the observed column like all others, so the combination is as exact as its
+parts; log-sum-exp lies between the maximum, which hears one loud part, and the sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp
+
+from .permutation import p_value, standardised
+from .result import Part
+
+#: What the combination is, in words.
+COMBINED = "log-sum-exp of all parts, standardised,"
+
+
+class Combined(NamedTuple):
+    """A statistic of all columns with what it was made of."""
+
+    row: np.ndarray  # (1 + B,)
+    parts: tuple[Part, ...]  # none where there was one statistic
+    loudest: int  # index of the part that speaks loudest
+
+
+def combine(rows: np.ndarray, parts: Sequence[tuple[str, Any]]) -> Combined:
+    """One row from several, or the only one as it is.
+
+    Args:
+        rows: (k, 1 + B), the observed column first.
+        parts: name and kernel of each, k.
+    """
+    if len(rows) == 1:
+        return Combined(rows[0], (), 0)
+    deviations = standardised(rows)
+    described = tuple(
+        Part(name, float(row[0]), p_value(row), kernel, float(deviation[0]))
+        for (name, kernel), row, deviation in zip(parts, rows, deviations, strict=True)
+    )
+    return Combined(logsumexp(deviations, axis=0), described, int(np.argmax(deviations[:, 0])))

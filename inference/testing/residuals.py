@@ -1,0 +1,109 @@
+"""What a Gaussian-process regression leaves over: a variable less what another says of it."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg import cholesky, solve_triangular
+
+from ..checks import as_sample, check_count, check_memory
+from ..errors import InputError
+from ..machine import computing
+from .kernels import canonical_order, random_part
+
+#: Rows from which the hyperparameters are estimated, at most.
+ROWS = 500
+#: Share of a column's variance below which what is left over is no more than rounding.
+NOTHING = 1e-5
+SMOOTHNESS = (0.5, 1.5, 2.5, np.inf)
+MATRICES = 5
+
+
+def regress_out(
+    values: ArrayLike,
+    on: ArrayLike,
+    *,
+    smoothness: float = np.inf,
+    innovations: bool = False,
+    seed: int = 0,
+) -> np.ndarray:
+    """Residuals of a Gaussian-process regression of each column of ``values`` on ``on``.
+
+    One lengthscale per column of ``on``, an amplitude and a noise variance, by maximum marginal
+    likelihood (scikit-learn). With A = K + s^2 I the residual is what the posterior mean leaves,
+    ``y - K A^-1 y = s^2 A^-1 y``, as in Flaxman, Neill and Smola (2015), to test for conditional
+    independence (``on`` what is conditioned on) or to take out a trend (``on`` the time).
+
+    Args:
+        values: shape (n, D) or (n,).
+        on: shape (n, E) or (n,), row by row with ``values``.
+        smoothness: of the regression function: ``inf`` is the squared exponential kernel; 0.5, 1.5
+            and 2.5 are Matern's, 0.5 for a series that forgets like an autoregression.
+        innovations: return ``L^-1 y`` with ``A = L L'`` in the order of ``on`` instead, each value
+            less its prediction from those before it, over the error of that prediction: white where
+            the Gaussian process is right, while residuals about the posterior mean are not.
+        seed: of the rows from which hyperparameters are estimated, where there are more than 500.
+
+    Returns:
+        (n, D), residuals in the units of ``values``, innovations in standard deviations.
+
+    Raises:
+        InputError: for data that make no sense, without scikit-learn, or where nothing is left.
+    """
+    samples = as_sample(values, "values"), as_sample(on, "on")
+    if smoothness not in SMOOTHNESS:
+        raise InputError(f"smoothness must be one of {SMOOTHNESS}, got {smoothness!r}")
+    check_count(seed, "seed", 0, 2**63 - 1)
+    if len(samples[0]) != len(samples[1]):
+        raise InputError(
+            f"values have {len(samples[0])} rows, but what they are regressed on {len(samples[1])}"
+        )
+    check_memory(len(samples[0]), samples[0].shape[1], matrices=MATRICES)
+    y, z = ((one - one.mean(axis=0)) / one.std(axis=0) for one in samples)
+    found = np.empty_like(y)
+    for column in range(y.shape[1]):
+        both = np.column_stack([z, y[:, column]])
+        order = canonical_order(both)
+        with computing():
+            found[order, column] = _left_over(both[order], smoothness, innovations, seed)
+    return found if innovations else found * samples[0].std(axis=0)
+
+
+def _left_over(both: np.ndarray, smoothness: float, innovations: bool, seed: int) -> np.ndarray:
+    """Of the last column, regressed on the others; standardised, in canonical order."""
+    kernel, variance = _fitted(random_part(both, ROWS, seed), smoothness)
+    if variance < NOTHING and not innovations:
+        raise InputError(
+            "values are a function of what they are regressed on, but for rounding: nothing is "
+            "left; of a series on its time innovations=True takes what is new at each step"
+        )
+    z, y = both[:, :-1], both[:, -1]
+    lower = cholesky(kernel(z), lower=True)
+    forward = solve_triangular(lower, y, lower=True)
+    if innovations:
+        return np.asarray(forward)
+    return np.asarray(variance * solve_triangular(lower, forward, lower=True, trans="T"))
+
+
+def _fitted(both: np.ndarray, smoothness: float) -> tuple[Any, float]:
+    """Kernel, its noise with it, at the maximum of the marginal likelihood; noise variance."""
+    try:
+        from sklearn.gaussian_process import GaussianProcessRegressor
+        from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
+    except ImportError:
+        raise InputError("scikit-learn is not installed: pip install 'bke[sklearn]'") from None
+    from sklearn.exceptions import ConvergenceWarning
+
+    columns = both.shape[1] - 1
+    # Bounds for standardised columns; a lengthscale of 1000 is a column that does not matter, and
+    # at a bound the search is done.
+    smooth = Matern(np.ones(columns), (1e-2, 1e3), nu=smoothness)
+    kernel = ConstantKernel(1.0, (1e-3, 1e3)) * smooth + WhiteKernel(0.5, (0.1 * NOTHING, 10.0))
+    regressor = GaussianProcessRegressor(kernel)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        regressor.fit(both[:, :-1], both[:, -1])
+    return regressor.kernel_, float(regressor.kernel_.k2.noise_level)
