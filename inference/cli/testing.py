@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy as np
 import typer
 
+from ..errors import InputError
 from . import options as opt
 from .app import FILE_KINDS, app
 from .terminal import Terminal, exit_codes
 
 if TYPE_CHECKING:
     from bke.inference import TestResult
+    from matplotlib.figure import Figure
 
 TEST = "Test"
-PICTURE, SUMMARY = "test.png", "test.json"
+PICTURE, WITNESS, SUMMARY = "test.png", "witness.png", "test.json"
 
 
 class TestKernelName(enum.StrEnum):
@@ -40,9 +43,43 @@ class PairKernelName(enum.StrEnum):
     median = "median"
 
 
+class TestNullName(enum.StrEnum):
+    """Null distributions of a two-sample test."""
+
+    permutation = "permutation"
+    gamma = "gamma"
+    spectrum = "spectrum"
+    wild_bootstrap = "wild-bootstrap"
+    linear = "linear"
+    block = "block"
+
+
+class PairNullName(enum.StrEnum):
+    """Null distributions of an independence test."""
+
+    permutation = "permutation"
+    gamma = "gamma"
+    spectrum = "spectrum"
+    wild_bootstrap = "wild-bootstrap"
+    shift = "shift"
+
+
+MemoryOption: TypeAlias = Annotated[
+    float,
+    typer.Option(
+        "--memory",
+        rich_help_panel=TEST,
+        help="Steps over which series forget, for the nulls that are for series.",
+    ),
+]
 PermutationsOption: TypeAlias = Annotated[
     int,
-    typer.Option("--permutations", min=1, rich_help_panel=TEST, help="Random permutations."),
+    typer.Option(
+        "--permutations",
+        min=1,
+        rich_help_panel=TEST,
+        help="Random permutations, or draws of another null.",
+    ),
 ]
 AlphaOption: TypeAlias = Annotated[
     float, typer.Option("--alpha", rich_help_panel=TEST, help="Level of the verdict.")
@@ -65,7 +102,7 @@ OutOption: TypeAlias = Annotated[
         "--out",
         metavar="DIR",
         rich_help_panel=opt.OUTPUT,
-        help=f"Folder for {PICTURE} and {SUMMARY}. Default: no files.",
+        help=f"Folder for {PICTURE}, {WITNESS} and {SUMMARY}. Default: no files.",
     ),
 ]
 
@@ -98,6 +135,17 @@ def two_sample(
         ),
     ] = False,
     biased: BiasedOption = False,
+    null: Annotated[
+        TestNullName,
+        typer.Option(
+            "--null",
+            rich_help_panel=TEST,
+            help="Where the null distribution comes from. Permutations are exact; the others are "
+            "approximations, for the kernels bkl, posterior and median: gamma and spectrum, "
+            "wild-bootstrap for series in order of time, linear and block for very many rows.",
+        ),
+    ] = TestNullName.permutation,
+    memory: MemoryOption = 20.0,
     permutations: PermutationsOption = 999,
     alpha: AlphaOption = 0.05,
     scale: TestScaleOption = opt.ScaleName.column,
@@ -111,22 +159,31 @@ def two_sample(
     if paired and biased:
         raise typer.BadParameter("--paired has an unbiased estimate of its own: leave --biased out")
     names = opt.parse_columns(columns)
+    estimator = "paired" if paired else "biased" if biased else None
+    if null in (TestNullName.linear, TestNullName.block):
+        if estimator is not None:
+            raise typer.BadParameter(f"--null {null.value} has an estimate of its own")
+        null_name, estimator = "normal", null.value
+    else:
+        null_name = null.value.replace("-", " ")
     terminal = Terminal(json=json, quiet=quiet)
     with exit_codes(debug):
         from . import inputs
 
         pair = inputs.read_pair(path_p, path_q, names)
-        with inputs.output_folder(out, [PICTURE, SUMMARY]):
+        with inputs.output_folder(out, [PICTURE, WITNESS, SUMMARY]):
             terminal.notes(pair.notes)
             with terminal.step("test", "test", spinner=False):
-                from bke.inference import two_sample_test
+                from bke.inference import plot_witness, sample_test_witness, two_sample_test
 
                 result = two_sample_test(
                     pair.P,
                     pair.Q,
                     kernel=kernel.value,
-                    estimator="paired" if paired else "biased" if biased else "unbiased",
+                    null=null_name,
+                    estimator=estimator,
                     permutations=permutations,
+                    memory=memory,
                     alpha=alpha,
                     scale=scale.argument,
                     seed=seed,
@@ -137,8 +194,14 @@ def two_sample(
                 f"P: {path_p}, {rows['P']} rows; Q: {path_q}, {rows['Q']} rows; "
                 f"{', '.join(pair.columns)}"
             )
+
+            def witness() -> Figure:
+                drawn = sample_test_witness(result, pair.P, pair.Q, seed=seed, columns=pair.columns)
+                return plot_witness(drawn, P=pair.P, Q=pair.Q)
+
             _finish(
                 result,
+                witness,
                 {"command": "test", "rows": rows, "columns": list(pair.columns), "seed": seed},
                 list(pair.notes),
                 out,
@@ -174,7 +237,28 @@ def independence(
             "average over the posterior, median the median distance.",
         ),
     ] = PairKernelName.multiscale,
+    given: Annotated[
+        str | None,
+        typer.Option(
+            "--given",
+            metavar="A,B,...",
+            rich_help_panel=opt.DATA,
+            help="Columns to condition on: x and y are each regressed on them, and what is left is "
+            'tested. An approximation; needs scikit-learn (pip install "bke[sklearn]").',
+        ),
+    ] = None,
     biased: BiasedOption = False,
+    null: Annotated[
+        PairNullName,
+        typer.Option(
+            "--null",
+            rich_help_panel=TEST,
+            help="Where the null distribution comes from. Permutations are exact; the others are "
+            "approximations, for the kernels bkl, posterior and median: gamma and spectrum, and "
+            "for series in order of time wild-bootstrap and shift.",
+        ),
+    ] = PairNullName.permutation,
+    memory: MemoryOption = 20.0,
     permutations: PermutationsOption = 999,
     alpha: AlphaOption = 0.05,
     scale: TestScaleOption = opt.ScaleName.column,
@@ -186,39 +270,61 @@ def independence(
 ) -> None:
     """Do two variables depend on each other? HSIC with learned kernels, at an exact level."""
     first, second = opt.parse_columns(x) or (), opt.parse_columns(y) or ()
+    others = opt.parse_columns(given) or ()
     terminal = Terminal(json=json, quiet=quiet)
     with exit_codes(debug):
         from ..read import read_sample
         from . import inputs
 
-        both = read_sample(path, columns=[*first, *second])
-        with inputs.output_folder(out, [PICTURE, SUMMARY]):
+        table = read_sample(path, columns=[*first, *second, *others])
+        X, Y, Z = np.split(table.values, np.cumsum([len(first), len(second)]), axis=1)
+        with inputs.output_folder(out, [PICTURE, WITNESS, SUMMARY]):
             with terminal.step("test", "test", spinner=False):
-                from bke.inference import independence_test
-
-                result = independence_test(
-                    both.values[:, : len(first)],
-                    both.values[:, len(first) :],
-                    kernel=kernel.value,
-                    estimator="biased" if biased else "unbiased",
-                    permutations=permutations,
-                    alpha=alpha,
-                    scale=scale.argument,
-                    seed=seed,
-                    progress=terminal.progress,
+                from bke.inference import (
+                    conditional_independence_test,
+                    independence_test,
+                    plot_witness,
+                    sample_dependence_witness,
                 )
-            told = {"x": list(first), "y": list(second)}
-            both_named = f"{', '.join(first)} and {', '.join(second)}"
+
+                options: dict[str, Any] = {
+                    "kernel": kernel.value,
+                    "null": null.value.replace("-", " "),
+                    "estimator": "biased" if biased else None,
+                    "permutations": permutations,
+                    "memory": memory,
+                    "alpha": alpha,
+                    "scale": scale.argument,
+                    "seed": seed,
+                    "progress": terminal.progress,
+                }
+                if others:
+                    result = conditional_independence_test(X, Y, Z, **options)
+                else:
+                    result = independence_test(X, Y, **options)
+            told = {"x": list(first), "y": list(second), "given": list(others)}
+            both = f"{', '.join(first)} and {', '.join(second)}"
+            known = f" given {', '.join(others)}" if others else ""
             result = result.renamed(
-                f"independence test of {both_named}",
+                f"{result.test} of {both}{known}",
                 (
-                    f"no evidence that {both_named} depend on each other",
-                    f"{both_named} depend on each other",
+                    f"no evidence that {both} depend on each other{known}",
+                    f"{both} depend on each other{known}",
                 ),
             )
+
+            def witness() -> Figure:
+                if others:
+                    raise InputError("the test was of residuals")
+                drawn = sample_dependence_witness(
+                    result, X, Y, seed=seed, columns=[*first, *second]
+                )
+                return plot_witness(drawn, P=np.concatenate([X, Y], axis=1))
+
             _finish(
                 result,
-                {"command": "independence", "rows": len(both.values), **told, "seed": seed},
+                witness,
+                {"command": "independence", "rows": len(X), **told, "seed": seed},
                 [],
                 out,
                 terminal,
@@ -227,6 +333,7 @@ def independence(
 
 def _finish(
     result: TestResult,
+    witness: Callable[[], Figure],
     told: dict[str, Any],
     notes: list[str],
     out: Path | None,
@@ -239,7 +346,9 @@ def _finish(
     files: dict[str, Path] = {}
     missing: list[str] = []
     if out is not None:
-        files, missing = steps.draw_pictures(out, lambda: [("test", result.plot)], terminal)
+        files, missing = steps.draw_pictures(
+            out, lambda: [("test", result.plot), ("witness", witness)], terminal
+        )
     steps.finish(
         {**told, **as_plain(result)},
         files,

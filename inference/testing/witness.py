@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -36,6 +37,7 @@ def sample_test_witness(
     noise: str | float = "clt",
     draws: int = DRAWS,
     seed: int = 0,
+    columns: Sequence[str] | None = None,
 ) -> xr.DataTree:
     """Draws of mu_P - mu_Q at the kernel of a two-sample test, of a combined one the loudest.
 
@@ -50,6 +52,7 @@ def sample_test_witness(
         noise: see :func:`~bke.inference.sample_witness`.
         draws: how many.
         seed: of the draws.
+        columns: names; by default those of the data.
 
     Returns:
         A group as that of :func:`~bke.inference.sample_witness`, for
@@ -71,9 +74,9 @@ def sample_test_witness(
         mean = both[0].mean - both[1].mean
         covariance = both[0].covariance + both[1].covariance
         values = _draws(EmbeddingPosterior(mean, covariance), draws, seed)
-    columns = column_names(P) or [f"c{index + 1}" for index in range(first.shape[1])]
+    names = columns or column_names(P) or [f"c{index + 1}" for index in range(first.shape[1])]
     sizes = [len(first), len(second)]
-    return _group(values, points, list(columns), sizes, noise, seed, "witness P - Q")
+    return _group(values, points, list(names), sizes, noise, seed, "witness P - Q")
 
 
 def sample_dependence_witness(
@@ -85,6 +88,7 @@ def sample_dependence_witness(
     noise: str | float = "clt",
     draws: int = DRAWS,
     seed: int = 0,
+    columns: Sequence[str] | None = None,
 ) -> xr.DataTree:
     """Draws of the joint embedding less the product of the marginals' at the kernels of a test.
 
@@ -100,6 +104,7 @@ def sample_dependence_witness(
         noise: see :func:`~bke.inference.sample_witness`.
         draws: how many.
         seed: of the draws.
+        columns: names; by default those of the data.
 
     Returns:
         A group as that of :func:`~bke.inference.sample_witness`, its points the pairs (x, y).
@@ -129,13 +134,15 @@ def sample_dependence_witness(
     with computing():
         found = _posterior(dependence_posterior, first, second, *kernels, places, noise=noise)
         values = _draws(found, draws, seed)
-    columns: list[str] = []
-    for sample, values_of, letter in ((first, X, "x"), (second, Y, "y")):
-        count = sample.shape[1]
-        plain = [letter] if count == 1 else [f"{letter}{index + 1}" for index in range(count)]
-        columns += column_names(values_of) or plain
+    names = list(columns or [*_names(X, first, "x"), *_names(Y, second, "y")])
     label = "joint less product"
-    return _group(values, points, columns, [len(first), len(second)], noise, seed, label)
+    return _group(values, points, names, [len(first), len(second)], noise, seed, label)
+
+
+def _names(values: ArrayLike, sample: np.ndarray, letter: str) -> Sequence[str]:
+    count = sample.shape[1]
+    plain = [letter] if count == 1 else [f"{letter}{index + 1}" for index in range(count)]
+    return column_names(values) or plain
 
 
 def _one_kernel(result: TestResult) -> Kernel:
@@ -177,6 +184,8 @@ def _group(
     seed: int,
     label: str,
 ) -> xr.DataTree:
+    if len(columns) != points.shape[1]:
+        raise InputError(f"columns must be {points.shape[1]} names, got {columns}")
     shape = 1, len(values)
     dataset = xr.Dataset(
         {

@@ -20,7 +20,17 @@ from bke.inference.cli.terminal import Terminal
 from bke.inference.report import plain, to_json
 from typer.testing import CliRunner
 
-COMMANDS = ("run", "fit", "diagnose", "witness", "learn", "score", "test", "independence")
+COMMANDS = (
+    "run",
+    "fit",
+    "diagnose",
+    "witness",
+    "learn",
+    "score",
+    "test",
+    "independence",
+    "graph",
+)
 TINY = ("--chains", "2", "--warmup", "20", "--draws", "10", "--seed", "3")
 WIDE = {"COLUMNS": "200", "TERMINAL_WIDTH": "200", "NO_COLOR": "1"}
 FILES = {"run.nc", "witness.nc", "summary.json", "samples.png", "trace.png", "rank.png",
@@ -634,6 +644,7 @@ def test_two_samples_are_tested(samples, tmp_path):
     assert found["kernel"]["lengthscale"] == pytest.approx(expected.kernel.lengthscale)
     assert found["rows"] == {"P": 20, "Q": 24}
     assert (out / "test.png").stat().st_size > 5000
+    assert (out / "witness.png").stat().st_size > 5000
     assert json.loads((out / "test.json").read_text())["pvalue"] == expected.pvalue
     text = succeeded("test", *samples, *arguments).stdout
     assert str(expected) in text
@@ -648,6 +659,61 @@ def test_pairs_are_tested_for_independence(tmp_path):
     assert found["pvalue"] == 0.01
     both = succeeded("independence", path, "--x", "a,b", "--y", "c", *arguments)
     assert len(json.loads(both.stdout)["kernel"][0]["lengthscale"]) == 2
+
+
+def test_other_nulls(samples, tmp_path):
+    """Every name reaches the function under the right one."""
+    arguments = ("--permutations", "39", "--quiet", "--json", "--kernel", "median")
+    for null in ("gamma", "spectrum"):
+        found = json.loads(succeeded("test", *samples, *arguments, "--null", null).stdout)
+        expected = bke.inference.two_sample_test(
+            P, Q, kernel="median", null=null, permutations=39, progress=False
+        )
+        assert found["pvalue"] == pytest.approx(expected.pvalue)
+        assert found["exact"] is False
+    assert "one size" in refusal("test", *samples, *arguments, "--null", "linear")
+    assert "one size" in refusal(
+        "test", *samples, *arguments, "--null", "wild-bootstrap", "--memory", "2"
+    )
+    assert "combines many" in refusal("test", *samples, "--null", "gamma")
+    assert bke_command("test", *samples, "--paired", "--null", "block").exit_code == 2
+
+
+def test_conditional_independence_on_the_command_line(tmp_path):
+    rng = np.random.default_rng(2)
+    z = rng.normal(size=60)
+    table = np.column_stack([z + 0.3 * rng.normal(size=60), z + 0.3 * rng.normal(size=60), z])
+    path = write_csv(tmp_path / "three.csv", table, "a,b,c")
+    arguments = ("--permutations", "39", "--quiet", "--json", "--kernel", "median")
+    plain = json.loads(
+        succeeded(
+            "independence", path, "--x", "a", "--y", "b", *arguments, "--out", tmp_path / "o"
+        ).stdout
+    )
+    assert plain["rejected"]
+    assert (tmp_path / "o" / "witness.png").stat().st_size > 5000
+    given = json.loads(
+        succeeded("independence", path, "--x", "a", "--y", "b", "--given", "c", *arguments).stdout
+    )
+    assert not given["rejected"]
+    assert given["given"] == ["c"]
+    assert "a and b given c" in given["test"]
+
+
+def test_a_graph_on_the_command_line(tmp_path):
+    pytest.importorskip("causallearn")
+    rng = np.random.default_rng(0)
+    a, b, e = rng.normal(size=(3, 100))
+    path = write_csv(tmp_path / "data.csv", np.column_stack([a, b, a + b + 0.3 * e]), "a,b,c")
+    arguments = ("--permutations", "39", "--quiet", "--kernel", "median")
+    out = tmp_path / "out"
+    found = json.loads(succeeded("graph", path, *arguments, "--json", "--out", out).stdout)
+    assert set(found["edges"]) == {"a --> c", "b --> c"}
+    assert {tuple(test["given"]) for test in found["tests"]} == {(), ("a",), ("b",)}
+    assert (out / "graph.png").stat().st_size > 5000
+    assert "at least 3 columns" in refusal("graph", path, "--columns", "a,b")
+    series = succeeded("graph", path, *arguments, "--whiten", "innovations").stdout
+    assert "Causal graph of 3 columns" in series
 
 
 def test_bad_input_to_the_tests(samples, tmp_path):
