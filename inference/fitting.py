@@ -207,9 +207,12 @@ def prepare(
     check_memory(max(map(len, samples)), data.shape[1], matrices=MATRICES)
     sizes = tuple(map(len, samples)) if share == "joint" else ()
     units = choose_units(data, scale, column_names(X) if columns is None else columns, sizes)
-    problem = Problem.checked(
-        kernel, prior, noise_variance, units.measure_to_model(measure), likelihood
-    )
+    try:
+        problem = Problem.checked(
+            kernel, prior, noise_variance, units.measure_to_model(measure), likelihood
+        )
+    except ValueError as error:
+        raise InputError(str(error)) from None
     evaluate = evaluator(problem)
     size = max(PRIOR_DRAWS, CANDIDATES * chains)
     # The samplers of some priors take as long to compile as the density.

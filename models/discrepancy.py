@@ -12,7 +12,7 @@ from jax.typing import ArrayLike
 from .kernels.base import Covariance, as_points
 from .kernels.polynomial import Polynomial
 from .kernels.squared_exponential import SquaredExponential
-from .precision import double_precision
+from .precision import concrete, double_precision
 
 ESTIMATORS = ("biased", "unbiased", "paired", "linear", "block")
 
@@ -76,6 +76,8 @@ def squared_mmd(
     """
     if estimator not in ESTIMATORS:
         raise ValueError(f"estimator must be one of {ESTIMATORS}, got {estimator!r}")
+    if estimator != "block" and block_size is not None:
+        raise ValueError("block_size is for estimator='block'")
     if estimator != "biased" and any(w is not None for w in weights):
         raise ValueError("weights are for estimator='biased'")
     if estimator in ("linear", "block"):
@@ -216,6 +218,9 @@ def _gaussian(parameters: tuple[ArrayLike, ArrayLike]) -> tuple[jax.Array, jax.A
             f"a Gaussian is a mean (D,) and a covariance (D, D), got {mean.shape} and "
             f"{covariance.shape}"
         )
+    value = concrete(covariance)
+    if isinstance(value, np.ndarray) and np.linalg.eigvalsh(value)[0] < -1e-12 * np.trace(value):
+        raise ValueError(f"a covariance has no negative eigenvalues, got {value.tolist()}")
     return mean, covariance
 
 

@@ -369,6 +369,7 @@ def as_plain(result: TestResult) -> dict[str, Any]:
         "null": result.how,
         "exact": result.exact,
         "kernel": _kernel(result.kernel),
+        "squared_mmd": result.estimate,
         "interval_of_squared_mmd": result.interval,
         "e_value": result.e_value,
         "parts": [

@@ -53,6 +53,7 @@ def evidence_rows(
     lengthscales: np.ndarray,
     places: np.ndarray,
     *,
+    paired: bool = False,
     advance: Callable[[int], None] = lambda count: None,
 ) -> np.ndarray:
     """Log Bayes factors of "P and Q differ" for every column of ``labels``.
@@ -66,6 +67,8 @@ def evidence_rows(
         labels: (N, 1 + B) of bool, the observed labels first.
         lengthscales: (L,), in the units of ``points``.
         places: landmarks (k, D), see :func:`landmarks`.
+        paired: rows i and N/2 + i depend on each other: C is that of the mean of their differences,
+            which does not change when the two of a pair are swapped.
         advance: called with the columns that are done.
 
     Returns:
@@ -77,7 +80,11 @@ def evidence_rows(
     bases = []
     for length in lengthscales:
         features = np.exp(-0.5 * squared / length**2)
-        covariance = np.atleast_2d(np.cov(features.T)) * (1.0 / m + 1.0 / n)
+        if paired:
+            differences = features[:m] - features[m:]
+            covariance = differences.T @ differences / m**2
+        else:
+            covariance = np.atleast_2d(np.cov(features.T)) * (1.0 / m + 1.0 / n)
         covariance += NUGGET * np.trace(covariance) / len(places) * np.eye(len(places))
         smoothed = np.exp(-0.25 * between / length**2)  # r of the unit measure
         eigenvalues, basis = eigh(smoothed, covariance)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 from scipy.stats import f as f_distribution
 
-from ..checks import as_tested_pair, check_count, check_positive
+from ..checks import as_sample, as_tested_pair, check_count, check_memory, check_positive
 from ..errors import InputError
 from ..machine import computing
 from ..modes import as_text
@@ -20,6 +20,7 @@ from .two_sample import HYPOTHESES, gram
 
 CHOICES = ("bkl", "posterior", "median")
 NULLS = ("permutation", "f")
+MATRICES = 10
 #: Two locations are no nearer than this, in units of the pooled standard deviation per column.
 APART = 0.1
 
@@ -77,6 +78,8 @@ def mean_embedding_test(
         first.append(sample[order[: len(order) // 2]])
         second.append(sample[order[len(order) // 2 :]])
     train, test = np.concatenate(first), np.concatenate(second)
+    as_sample(train, "the half that gives the locations")  # a column may vary in the other only
+    check_memory(max(len(train), len(test)), train.shape[1], matrices=MATRICES)
     sizes = len(second[0]), len(second[1])
     with computing():
         (chosen,) = kernels_for(kernel, train[canonical_order(train)], scale, seed)

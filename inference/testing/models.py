@@ -131,6 +131,7 @@ def relative_similarity_test(
         alpha=alpha,
         interval=(difference - reach, difference + reach),
         interval_of="squared MMD to the first less that to the second",
+        estimate=difference,
         statistic_of="z",
         limit=norm(),
         notes=kernel_notes([chosen]),

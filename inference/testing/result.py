@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 #: Parts that are printed.
 MOST_PRINTED = 5
+MOST_LENGTHSCALES = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,6 +60,7 @@ class TestResult:
         interval: with confidence 1 - alpha, for the squared MMD at ``kernel`` (MMD-8) or what
             ``interval_of`` says; by a normal limit that holds where the null does not.
         interval_of: see there.
+        estimate: of the same.
         limit: the null in closed form, a SciPy distribution, where there are no draws.
         e_value: observed Bayes factor over the mean of the permuted and the observed: an e-value,
             whose mean under the null is 1.
@@ -79,6 +81,7 @@ class TestResult:
     parts: tuple[Part, ...] = ()
     interval: tuple[float, float] | None = None
     interval_of: str = "squared MMD at that kernel"
+    estimate: float | None = None
     statistic_of: str = "statistic"
     limit: Any = None
     e_value: float | None = None
@@ -105,8 +108,9 @@ class TestResult:
         ]
         if self.interval is not None:
             low, high = self.interval
+            level = f"{100 * (1 - self.alpha):g} %"
             lines.append(
-                f"  {self.interval_of}: rough {100 * (1 - self.alpha):g} % interval {low:.3g} to "
+                f"  {self.interval_of} {self.estimate:.3g}: rough {level} interval {low:.3g} to "
                 f"{high:.3g}, by a normal limit"
             )
         if self.e_value is not None:
@@ -138,8 +142,11 @@ def describe(kernel: Any) -> str:
         return " and ".join(describe(one) for one in kernel)
     lengthscale = getattr(kernel, "lengthscale", None)
     name = type(kernel).__name__
-    if lengthscale is None or np.size(lengthscale) > 8:
+    if lengthscale is None:
         return name
+    if np.size(lengthscale) > MOST_LENGTHSCALES:
+        low, high = np.min(lengthscale), np.max(lengthscale)
+        return f"{name}, lengthscales {as_text(low)} to {as_text(high)}"
     return f"{name}, lengthscale {as_text(np.asarray(lengthscale))}"
 
 

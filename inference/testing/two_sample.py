@@ -150,12 +150,12 @@ def two_sample_test(
             labels[:, 0] = (np.arange(len(pooled)) < sizes[0])[order]
             plain = points
         found = _statistics(kernel, plain, points, labels, chosen, scale, seed, progress)
-        interval = None
+        estimate, interval = None, None
         row = found.row
         # The normal limit holds where P and Q differ; under P = Q it says nothing.
         differ = p_value(row) <= alpha
         if differ and found.kernel is not None and not paired and min(sizes) >= 3:
-            interval = _interval(first, second, found.kernel, alpha)
+            estimate, interval = _interval(first, second, found.kernel, alpha)
     e_value = None
     if isinstance(kernel, str) and kernel == "evidence":
         e_value = float(np.exp(row[0] - logsumexp(row) + np.log(len(row))))
@@ -172,7 +172,8 @@ def two_sample_test(
         statistic_of=found.name,
         parts=found.parts,
         interval=interval,
-        interval_of="squared MMD at that kernel" + ", the loudest," * bool(found.parts),
+        interval_of="squared MMD at that kernel" + ", the loudest" * bool(found.parts),
+        estimate=estimate,
         e_value=e_value,
         notes=kernel_notes([found.kernel] if found.kernel is not None else []),
     )
@@ -207,7 +208,14 @@ def _statistics(
         if len(lengthscales):
             places = landmarks(points / unit, LANDMARKS, seed)
             rows += list(
-                evidence_rows(pooled / unit, labels, lengthscales, places, advance=advance)
+                evidence_rows(
+                    pooled / unit,
+                    labels,
+                    lengthscales,
+                    places,
+                    paired=estimator == "paired",
+                    advance=advance,
+                )
             )
     if choice == "evidence":
         # The prior is uniform over the ladder, in the log, and over the variances.
@@ -236,9 +244,10 @@ def gram(kernel: Any, points: np.ndarray) -> np.ndarray:
 
 def _interval(
     first: np.ndarray, second: np.ndarray, kernel: Any, alpha: float
-) -> tuple[float, float]:
+) -> tuple[float, tuple[float, float]]:
+    """The unbiased squared MMD and its interval."""
     with jax.enable_x64(True):
         value = float(squared_mmd(first, second, kernel))
         deviation = float(squared_mmd_variance(first, second, kernel)) ** 0.5
     reach = float(norm.isf(0.5 * alpha)) * deviation
-    return max(0.0, value - reach), max(0.0, value + reach)
+    return value, (max(0.0, value - reach), max(0.0, value + reach))

@@ -175,3 +175,7 @@ def test_bad_input():
         Polynomial(0)
     with pytest.raises(ValueError, match="closed form"):
         gaussian_inner_product((0.0, 1.0), (0.0, 1.0), Matern(0.5))
+    with pytest.raises(ValueError, match="block_size is for"):
+        squared_mmd(Y, Y, kernel, block_size=2)
+    with pytest.raises(ValueError, match="no negative eigenvalues"):
+        gaussian_inner_product((0.0, -1.0), (0.0, 1.0), kernel)

@@ -122,6 +122,33 @@ def test_the_evidence_is_a_ratio_of_normal_densities():
         np.testing.assert_allclose(values, expected, rtol=1e-6)
 
 
+def test_the_evidence_of_pairs():
+    """C is that of the mean difference, and a swap of all pairs changes nothing."""
+    first = RNG.normal(size=(20, 1))
+    points = np.concatenate([first, first + 0.5 * RNG.normal(size=(20, 1))])
+    labels = pair_swaps(20, 3, np.random.default_rng(1))
+    length, places = 0.8, points[:4]
+    found = evidence_rows(points, labels, np.array([length]), places, paired=True)
+    features = np.asarray(SquaredExponential(length)(points, places))
+    C = np.zeros((4, 4))
+    for i in range(20):
+        difference = features[i] - features[20 + i]
+        C += np.outer(difference, difference) / 20**2
+    C += 1e-8 * np.trace(C) / 4 * np.eye(4)
+    R = np.asarray(SquaredExponential(length).smoothed("unit", 1)(places, places))
+    for column, values in zip(labels.T, found.T, strict=True):
+        mean = features[column].mean(axis=0) - features[~column].mean(axis=0)
+        null = stats.multivariate_normal(cov=C, allow_singular=True).logpdf(mean)
+        for variance, value in zip(VARIANCES, values, strict=True):
+            other = stats.multivariate_normal(cov=C + variance * R, allow_singular=True)
+            assert value == pytest.approx(other.logpdf(mean) - null, rel=1e-5)
+    swapped = evidence_rows(points, ~labels, np.array([length]), places, paired=True)
+    np.testing.assert_allclose(swapped, found, rtol=1e-9)
+    # Pairs are much alike: the unpaired covariance is far too large.
+    unpaired = evidence_rows(points, labels, np.array([length]), places)
+    assert np.abs(found).max() > 1.5 * np.abs(unpaired).max()
+
+
 def test_landmarks_are_different_rows():
     points = np.repeat(RNG.normal(size=(7, 2)), 30, axis=0)
     chosen = landmarks(points, 60, 0)
