@@ -105,17 +105,19 @@ class CausalGraph:
         *,
         alpha: float | None = None,
         columns: Sequence[str] | None = None,
+        kernel: Any = None,
         most_given: int | None = None,
         progress: bool = True,
     ) -> CausalGraph:
-        """The graph with another level or another order of columns; tests are not made twice.
+        """The graph with another level, order of columns or kernel.
 
-        Edges that come and go with either are not to be relied on.
+        No test is made twice, and no regression. Edges that come and go are not to be relied on.
 
         Args:
             alpha: level; by default the same.
-            columns: all names, in another order. Which edges there are does not depend on it, but
-                for the order of tests where they contradict each other; their directions may.
+            columns: all names, in another order. Which edges there are does not depend on it; their
+                directions may, where tests contradict each other.
+            kernel: see :func:`causal_graph`; by default the same.
             most_given: see :func:`causal_graph`.
             progress: show how many new tests are done.
 
@@ -127,7 +129,11 @@ class CausalGraph:
         names = tuple(columns or self.columns)
         if sorted(names) != sorted(self.columns):
             raise InputError(f"columns must be {', '.join(self.columns)} in some order")
-        return self.asker.graph(names, level, most_given, progress)
+        asker = self.asker
+        if kernel is not None:
+            check_kernel(kernel, CHOICES)
+            asker = asker.with_kernel(kernel)
+        return asker.graph(names, level, most_given, progress)
 
     def between(self, first: str, second: str) -> Edge | None:
         """The edge between two columns, if there is one.
@@ -251,9 +257,17 @@ class Asker:
         self._kernel, self._scale, self._seed = kernel, scale, seed
         self._rows = pairings(len(sample), permutations, generator(seed))
         self._answers: dict[tuple[str, str, tuple[str, ...]], IndependenceQuestion] = {}
-        self._learned: dict[tuple[str, tuple[str, ...]], tuple[np.ndarray, list[Any]]] = {}
+        self._residuals: dict[tuple[str, tuple[str, ...]], np.ndarray] = {}
+        self._kernels: dict[tuple[str, tuple[str, ...]], list[Any]] = {}
         most = max(2, CACHE_BYTES // (SIDE_MATRICES * 8 * len(sample) ** 2))
         self._variable = functools.lru_cache(most)(self._make_variable)
+
+    def with_kernel(self, kernel: Any) -> Asker:
+        """The same of another kernel; regressions are shared."""
+        arguments = kernel, self.permutations, self._scale, self._seed
+        other = Asker(self._sample, self._names, *arguments)
+        other._residuals = self._residuals
+        return other
 
     def graph(
         self, names: tuple[str, ...], alpha: float, most_given: int | None, progress: bool
@@ -286,15 +300,17 @@ class Asker:
     def _make_variable(self, name: str, given: tuple[str, ...]) -> Variable:
         """A column, or what the others leave of it, with its kernels and their Gram matrices."""
         key = name, given
-        if key not in self._learned:
+        if key not in self._residuals:
             values = self._sample[:, [self._names.index(name)]]
             if given:
                 others = [self._names.index(other) for other in given]
                 values = regress_out(values, self._sample[:, others], seed=self._seed)
-            with computing():
-                kernels = chosen_kernels(values, self._kernel, self._scale, self._seed)
-            self._learned[key] = values, kernels
-        return variable(*self._learned[key])
+            self._residuals[key] = values
+        values = self._residuals[key]
+        with computing():
+            if key not in self._kernels:
+                self._kernels[key] = chosen_kernels(values, self._kernel, self._scale, self._seed)
+            return variable(values, self._kernels[key])
 
 
 def _run_pc(

@@ -62,6 +62,11 @@ def test_again_makes_no_test_twice(collider):
     assert {str(edge) for edge in reverse.edges} == {str(edge) for edge in graph.edges}
     stricter = graph.again(alpha=0.02, progress=False)
     assert stricter.alpha == 0.02
+    other = graph.again(kernel="bkl", progress=False)
+    assert other.asker._residuals is graph.asker._residuals
+    direct = causal_graph(collider, columns=tuple("abcd"), **{**OPTIONS, "kernel": "bkl"})
+    assert [test.pvalue for test in other.tests] == [test.pvalue for test in direct.tests]
+    assert [test.pvalue for test in other.tests] != [test.pvalue for test in graph.tests]
     for key, answer in before.items():
         assert graph.asker._answers[key] is answer
     with pytest.raises(InputError, match="cannot reject at level"):
