@@ -31,6 +31,7 @@ from scipy.stats import binom
 
 ALPHA = 0.05
 CHUNK = 20
+KEY = ("test", "null", "n", "D", "coefficient")
 #: Rows over the memory of series.
 MEMORIES = 25
 
@@ -146,6 +147,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=400)
     parser.add_argument("--permutations", type=int, default=199)
     parser.add_argument("--processes", type=int, default=cores())
+    parser.add_argument("--resume", action="store_true", help="keep the cells of the last run")
     parser.add_argument("--results", type=Path, help="folder of the results")
     parser.add_argument("--quick", action="store_true", help="a check that it runs, not a result")
     options = parser.parse_args()
@@ -153,36 +155,31 @@ def main() -> None:
         options.repeats, options.sizes, options.dimensions = 3, [50], [1]
     info, folder = report.start(options.results)
     low, high = (edge / options.repeats for edge in binom.interval(0.99, options.repeats, ALPHA))
-    rows = []
+    name = "approximations-quick" if options.quick else "approximations"
+    settings = {"repeats": options.repeats, "permutations": options.permutations}
+    rows = report.earlier(folder / f"{name}.json", settings) if options.resume else []
+    done = [tuple(row[key] for key in KEY) for row in rows]
     chunks = [range(a, min(a + CHUNK, options.repeats)) for a in range(0, options.repeats, CHUNK)]
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(options.processes, mp_context=context) as pool:
         for test, null, n, columns, coefficient in cells(options.sizes, options.dimensions):
+            if (test, null, n, columns, coefficient) in done:
+                continue
             arguments = test, null, n, columns, coefficient, options.permutations
             futures = [pool.submit(pvalues, *arguments, chunk) for chunk in chunks]
             values = np.concatenate([future.result() for future in futures])
             level = float(np.mean(values <= ALPHA + 1e-9))
             verdict = "low" if level < low else "HIGH" if level > high else "yes"
-            rows.append(
-                {
-                    "test": test,
-                    "null": null,
-                    "n": n,
-                    "D": columns,
-                    "coefficient": coefficient,
-                    "level": level,
-                    "as stated": verdict,
-                }
+            key = dict(zip(KEY, (test, null, n, columns, coefficient), strict=True))
+            rows.append({**key, "level": level, "as stated": verdict})
+            text = (
+                f"{options.repeats} data sets each, {options.permutations} permutations or draws. "
+                f"A test of level 0.05 has a rate from {low:.4f} to {high:.4f} with probability "
+                f"0.99. The memory of series is n/25.\n\n{report.table(rows)}"
             )
-            print(report.table(rows[-1:]).splitlines()[-1], flush=True)
-    text = (
-        f"{options.repeats} data sets each, {options.permutations} permutations or draws. A test "
-        f"of level 0.05 has a rate from {low:.4f} to {high:.4f} with probability 0.99. The memory "
-        f"of series is n/25.\n\n{report.table(rows)}"
-    )
-    name = "approximations-quick" if options.quick else "approximations"
-    title = "Levels of the approximate tests"
-    report.save(folder, name, title, {**info, "load_average": None}, text, {"levels": rows})
+            title = "Levels of the approximate tests"
+            data = {"settings": settings, "levels": rows}
+            report.save(folder, name, title, {**info, "load_average": None}, text, data)
 
 
 if __name__ == "__main__":

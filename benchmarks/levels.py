@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -100,12 +99,7 @@ def main() -> None:
     name = "levels-quick" if options.quick else "levels"
     info, folder = report.start(options.results)
     settings = {"repeats": options.repeats, "permutations": options.permutations}
-    rows: list[dict[str, Any]] = []
-    if options.resume and (folder / f"{name}.json").exists():
-        before = json.loads((folder / f"{name}.json").read_text())
-        if before["settings"] != settings:
-            parser.error(f"the last run had other settings: {before['settings']}")
-        rows = before["levels"]
+    rows = report.earlier(folder / f"{name}.json", settings) if options.resume else []
     done = [tuple(row[key] for key in ("test", "kernel", "n", "D")) for row in rows]
     # The level that permutations can reach: the share of p-values k / (1 + B) up to alpha.
     reachable = np.floor(ALPHA * (1 + options.permutations) + 1e-9) / (1 + options.permutations)

@@ -91,6 +91,7 @@ class CausalGraph:
         edges: of the graph.
         tests: all that were asked for, in order.
         alpha: their level.
+        most_given: the most columns that were conditioned on, if there was a limit.
         asker: makes the tests, and keeps them for :meth:`again`.
     """
 
@@ -98,6 +99,7 @@ class CausalGraph:
     edges: tuple[Edge, ...]
     tests: tuple[IndependenceQuestion, ...]
     alpha: float
+    most_given: int | None
     asker: Asker = dataclasses.field(compare=False)
 
     def again(
@@ -106,7 +108,6 @@ class CausalGraph:
         alpha: float | None = None,
         columns: Sequence[str] | None = None,
         kernel: Any = None,
-        most_given: int | None = None,
         progress: bool = True,
     ) -> CausalGraph:
         """The graph with another level, order of columns or kernel.
@@ -118,7 +119,6 @@ class CausalGraph:
             columns: all names, in another order. Which edges there are does not depend on it; their
                 directions may, where tests contradict each other.
             kernel: see :func:`causal_graph`; by default the same.
-            most_given: see :func:`causal_graph`.
             progress: show how many new tests are done.
 
         Raises:
@@ -133,7 +133,7 @@ class CausalGraph:
         if kernel is not None:
             check_kernel(kernel, CHOICES)
             asker = asker.with_kernel(kernel)
-        return asker.graph(names, level, most_given, progress)
+        return asker.graph(names, level, self.most_given, progress)
 
     def between(self, first: str, second: str) -> Edge | None:
         """The edge between two columns, if there is one.
@@ -218,6 +218,8 @@ def causal_graph(
     names = columns or column_names(data)
     sample = as_sample(data, "data")
     n, dimension = sample.shape
+    if n < 4:
+        raise InputError(f"a causal graph needs at least 4 rows, and there are {n}")
     if dimension < 3:
         raise InputError(f"a causal graph needs at least 3 columns, and there are {dimension}")
     names = tuple(names or (f"c{index + 1}" for index in range(dimension)))
@@ -285,7 +287,7 @@ class Asker:
                 return answer.pvalue
 
             marks = _run_pc(self._sample[:, columns], alpha, most_given, pvalue)
-        return CausalGraph(names, _edges(marks, names), tuple(asked), alpha, self)
+        return CausalGraph(names, _edges(marks, names), tuple(asked), alpha, most_given, self)
 
     def ask(self, first: str, second: str, given: tuple[str, ...]) -> IndependenceQuestion:
         """Are two columns independent given others?"""
@@ -304,7 +306,10 @@ class Asker:
             values = self._sample[:, [self._names.index(name)]]
             if given:
                 others = [self._names.index(other) for other in given]
-                values = regress_out(values, self._sample[:, others], seed=self._seed)
+                try:
+                    values = regress_out(values, self._sample[:, others], seed=self._seed)
+                except InputError as error:
+                    raise InputError(f"{name} given {', '.join(given)}: {error}") from None
             self._residuals[key] = values
         values = self._residuals[key]
         with computing():
@@ -329,16 +334,17 @@ def _run_pc(
     class ResidualHsic(CIT_Base):  # type: ignore[misc]
         """What causal-learn calls for every test."""
 
-        def __init__(self, data: np.ndarray, **_: Any) -> None:
+        def __init__(self, data: np.ndarray, ask: Callable[..., float], **_: Any) -> None:
             super().__init__(data)
+            self._ask = ask
             self.check_cache_method_consistent("bke", "residual HSIC")
 
         def __call__(self, x: int, y: int, condition_set: Any = None) -> float:
             given = () if condition_set is None else condition_set
-            return pvalue(int(x), int(y), tuple(int(k) for k in given))
+            return self._ask(int(x), int(y), tuple(int(k) for k in given))
 
     register_ci_test("bke", ResidualHsic)
-    found = pc(sample, alpha, "bke", stable=True, show_progress=False, max_k=most_given)
+    found = pc(sample, alpha, "bke", stable=True, show_progress=False, max_k=most_given, ask=pvalue)
     return np.asarray(found.G.graph)
 
 

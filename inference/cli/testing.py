@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import numpy as np
 import typer
 
-from ..errors import InputError
 from . import options as opt
 from .app import FILE_KINDS, app
 from .terminal import Terminal, exit_codes
@@ -314,8 +313,6 @@ def independence(
             )
 
             def witness() -> Figure:
-                if others:
-                    raise InputError("the test was of residuals")
                 drawn = sample_dependence_witness(
                     result, X, Y, seed=seed, columns=[*first, *second]
                 )

@@ -15,6 +15,7 @@ from scipy.stats import t as t_distribution
 
 from ..errors import InputError
 from . import nulls
+from .gram import centred, check_tells_apart, off_diagonal
 from .permutation import p_value
 from .result import TestResult, kernel_notes
 
@@ -47,6 +48,7 @@ class Approximation(NamedTuple):
     draws: np.ndarray  # (B,), or empty where there is a limit
     limit: Any  # a SciPy distribution, or None
     how: str
+    rows: str = "independent"
 
     @property
     def pvalue(self) -> float:
@@ -78,6 +80,7 @@ class Approximation(NamedTuple):
             alpha=alpha,
             statistic_of=statistic_of,
             limit=self.limit,
+            rows=self.rows,
             notes=kernel_notes(kernels),
         )
 
@@ -137,11 +140,12 @@ def mmd_approximation(
         rng: of the draws.
         memory: of the multipliers of the wild bootstrap, in steps.
     """
+    check_tells_apart(gram)
     m, n = sizes
     within = gram[:m, :m], gram[m:, m:]
     across = gram[:m, m:].mean()
     if null == "spectrum":
-        unbiased = sum(nulls.off_diagonal(block) for block in within) - 2.0 * across
+        unbiased = sum(off_diagonal(block) for block in within) - 2.0 * across
         found = nulls.mmd_spectrum(gram, sizes, draws, rng)
         return Approximation(float(unbiased), found, None, f"{draws} draws of the spectrum's limit")
     biased = float(within[0].mean() + within[1].mean() - 2.0 * across)
@@ -151,7 +155,7 @@ def mmd_approximation(
         raise InputError(f"the wild bootstrap needs samples of one size, and has {m}, {n}")
     memory = check_memory_of_series(memory, n)
     found = nulls.wild_bootstrap(nulls.mmd_core(gram), draws, rng, length=memory)
-    return Approximation(biased, found, None, _wild(draws, memory))
+    return Approximation(biased, found, None, _wild(draws, memory), "series")
 
 
 def _wild(draws: int, memory: float) -> str:
@@ -178,8 +182,10 @@ def hsic_approximation(
         memory: of the series, in steps.
         alpha: level that the shifts must be able to reach.
     """
+    for matrix in (K, L):
+        check_tells_apart(matrix)
     n = len(K)
-    product = nulls.centred(K) * nulls.centred(L)
+    product = centred(K) * centred(L)
     statistic = float(product.mean())
     if null == "gamma":
         if n < 6:
@@ -191,7 +197,7 @@ def hsic_approximation(
     memory = check_memory_of_series(memory, n)
     if null == "wild bootstrap":
         found = nulls.wild_bootstrap(product, draws, rng, length=memory)
-        return Approximation(statistic, found, None, _wild(draws, memory))
+        return Approximation(statistic, found, None, _wild(draws, memory), "series")
     shortest = int(np.ceil(memory))
     if (n - 2 * shortest + 2) * alpha < 1.0:
         raise InputError(
@@ -199,9 +205,8 @@ def hsic_approximation(
             f"reject at level {alpha:g}"
         )
     found = nulls.shift_null(K, L, shortest)
-    return Approximation(
-        float(found[0]), found[1:], None, f"{len(found) - 1} shifts of at least {shortest} steps"
-    )
+    how = f"{len(found) - 1} shifts of at least {shortest} steps"
+    return Approximation(float(found[0]), found[1:], None, how, "series")
 
 
 def terms_approximation(

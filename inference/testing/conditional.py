@@ -51,5 +51,7 @@ def conditional_independence_test(
         except InputError as error:
             raise InputError(f"{name} given Z: {error}") from None
     result = independence_test(left_over[0], left_over[1], seed=seed, **options)
-    result = dataclasses.replace(result, exact=False, how=f"{result.how}, of residuals")
+    result = dataclasses.replace(
+        result, exact=False, rows="residuals", how=f"{result.how}, of residuals"
+    )
     return result.renamed("conditional independence test", HYPOTHESES)

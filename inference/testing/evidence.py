@@ -15,6 +15,7 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.spatial.distance import cdist
 
+from .gram import without_rounding
 from .permutation import in_batches
 
 LANDMARKS = 60
@@ -23,6 +24,8 @@ ROWS_EACH = 8
 VARIANCES = (1e-3, 1e-2, 1e-1)
 #: Of C, over its mean diagonal: features of a long lengthscale are nearly collinear.
 NUGGET = 1e-8
+#: By how much more than elsewhere rounding shows in a log Bayes factor.
+ROUNDING = 1e4
 
 
 def landmarks(points: np.ndarray, count: int, seed: int) -> np.ndarray:
@@ -85,6 +88,9 @@ def evidence_rows(
             covariance = differences.T @ differences / m**2
         else:
             covariance = np.atleast_2d(np.cov(features.T)) * (1.0 / m + 1.0 / n)
+        if not covariance.any():  # pairs without a difference: nothing to weigh
+            bases.append((np.zeros_like(features), np.zeros(len(places))))
+            continue
         covariance += NUGGET * np.trace(covariance) / len(places) * np.eye(len(places))
         smoothed = np.exp(-0.25 * between / length**2)  # r of the unit measure
         eigenvalues, basis = eigh(smoothed, covariance)
@@ -102,4 +108,6 @@ def evidence_rows(
         advance(z.shape[1])
         return np.array(logs)
 
-    return in_batches(one, labels.shape[1], 24 * len(labels))
+    rows = in_batches(one, labels.shape[1], 24 * len(labels))
+    # The nugget lets rounding grow to about its root.
+    return np.array([without_rounding(row, ROUNDING * np.abs(row).max()) for row in rows])

@@ -13,6 +13,7 @@ from ..machine import computing
 from ..progress import progress_bar
 from .approximations import HSIC_NULLS, check_null, hsic_approximation
 from .combination import COMBINED, Combined, combine
+from .gram import gram
 from .kernels import canonical_order, kernels_for, some
 from .pairing import Side, hsic_row, pairings, side
 from .permutation import generator, p_value
@@ -24,7 +25,6 @@ from .result import (
     kernel_notes,
     name_of,
 )
-from .two_sample import gram
 
 CHOICES = ("multiscale", "bkl", "posterior", "median")
 HYPOTHESES = ("no evidence that x and y depend on each other", "x and y depend on each other")

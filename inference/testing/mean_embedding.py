@@ -13,10 +13,11 @@ from ..checks import as_sample, as_tested_pair, check_count, check_memory, check
 from ..errors import InputError
 from ..machine import computing
 from ..modes import as_text
+from .gram import gram
 from .kernels import canonical_order, kernels_for, spread
 from .permutation import generator, in_batches, p_value, relabellings
 from .result import Part, TestResult, check_kernel, check_permutations, kernel_notes, name_of
-from .two_sample import HYPOTHESES, gram
+from .two_sample import HYPOTHESES
 
 CHOICES = ("bkl", "posterior", "median")
 NULLS = ("permutation", "f")

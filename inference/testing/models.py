@@ -13,9 +13,11 @@ from scipy.stats import norm
 from ..checks import as_sample, check_count, check_memory
 from ..errors import InputError
 from ..machine import computing
+from .approximations import mmd_approximation
+from .gram import gram
 from .kernels import canonical_order, kernels_for
 from .result import TestResult, check_kernel, kernel_notes, name_of
-from .two_sample import gram, two_sample_test
+from .two_sample import two_sample_test
 
 SINGLE = ("bkl", "posterior", "median")
 ALTERNATIVES = ("two-sided", "first closer", "second closer")
@@ -78,9 +80,10 @@ def relative_similarity_test(
     """Which of two samples is closer in distribution to X (MMD-32, Bounliphone et al., 2016).
 
     The difference of the unbiased squared MMDs, MMD^2(X, first) - MMD^2(X, second), over its
-    standard error, is normal in the limit where X differs from both; an approximation. Where it
-    differs from neither the test is conservative: it hardly ever rejects. The three samples are
-    taken as independent.
+    standard error, is normal in the limit where X differs from both; an approximation. Where X
+    differs from neither there is no such limit: with samples of one size the test then hardly ever
+    rejects, with sizes 300, 300 and 30 it rejected 11 times in 100 at level 0.05. A note says when
+    neither difference can be told from zero. The three samples are taken as independent.
 
     Args:
         X: the data, shape (n, D) or (n,).
@@ -119,6 +122,12 @@ def relative_similarity_test(
     tails = {"two-sided": 2 * norm.sf(abs(z)), "first closer": norm.cdf(z)}
     said = ("no evidence that one is closer", f"the {'first' if z < 0 else 'second'} is closer")
     reach = float(norm.isf(0.5 * alpha)) * deviation
+    notes = kernel_notes([chosen])
+    if not any(_differ(matrix, samples, other, alpha) for other in (1, 2)):
+        notes += (
+            "X can be told from neither sample: then the normal approximation does not hold, and a "
+            "small p-value means little where the sizes are unequal",
+        )
     return TestResult(
         test="relative similarity test",
         hypotheses=said,
@@ -134,8 +143,17 @@ def relative_similarity_test(
         estimate=difference,
         statistic_of="z",
         limit=norm(),
-        notes=kernel_notes([chosen]),
+        notes=notes,
     )
+
+
+def _differ(matrix: np.ndarray, samples: list[np.ndarray], other: int, alpha: float) -> bool:
+    """Whether the first sample differs from another by the gamma approximation."""
+    edges = np.cumsum([0, *map(len, samples)])
+    rows = np.r_[: edges[1], edges[other] : edges[other + 1]]
+    sizes = len(samples[0]), len(samples[other])
+    pair = matrix[np.ix_(rows, rows)]
+    return mmd_approximation("gamma", pair, sizes, 0, np.random.default_rng(0), 1.0).pvalue <= alpha
 
 
 def similarity_difference(matrix: np.ndarray, sizes: list[int]) -> tuple[float, float]:

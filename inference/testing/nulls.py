@@ -8,22 +8,11 @@ import numpy as np
 from scipy import stats
 from scipy.linalg import eigvalsh
 
+from .gram import centred, off_diagonal
 from .permutation import in_batches
 
 #: Eigenvalues below this share of the largest add nothing to the spectrum null.
 NEGLIGIBLE = 1e-9
-
-
-def centred(gram: np.ndarray) -> np.ndarray:
-    """H K H with H = I - 11'/n."""
-    columns = gram.mean(axis=0)
-    return np.asarray(gram - columns - columns[:, None] + columns.mean())
-
-
-def off_diagonal(gram: np.ndarray) -> float:
-    """Mean of a Gram matrix (n, n) over all pairs of different rows."""
-    n = len(gram)
-    return float((gram.sum() - np.trace(gram)) / (n * (n - 1)))
 
 
 def mmd_gamma(gram: np.ndarray, sizes: tuple[int, int]) -> Any:

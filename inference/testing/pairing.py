@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg.lapack import dpstrf
 
-from .nulls import centred
+from .gram import centred, without_rounding
 from .permutation import in_batches
 
 #: A pivoted Cholesky factor ends where no pivot is larger than this, over the largest.
@@ -95,4 +95,5 @@ def hsic_row(
         totals = x.sums.sum() * y.sums.sum() / ((n - 1) * (n - 2))
         return np.asarray((values + totals - 2.0 / (n - 2) * across) / (n * (n - 3)))
 
-    return in_batches(one, len(rows), 16 * n)
+    size = np.sqrt(np.mean(x.gram**2) * np.mean(y.gram**2))
+    return without_rounding(in_batches(one, len(rows), 16 * n), float(size))

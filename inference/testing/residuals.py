@@ -18,6 +18,10 @@ from .kernels import canonical_order, random_part
 ROWS = 500
 #: Share of a column's variance below which what is left over is no more than rounding.
 NOTHING = 1e-5
+#: Lengthscales, in standard deviations of what is regressed on, from which the search may start.
+SHORTEST, LONGEST, STARTS = 1e-2, 3.0, 6
+#: Shares of noise from which it may start.
+NOISES = (0.03, 0.5)
 SMOOTHNESS = (0.5, 1.5, 2.5, np.inf)
 MATRICES = 5
 
@@ -45,7 +49,8 @@ def regress_out(
         innovations: return ``L^-1 y`` with ``A = L L'`` in the order of ``on`` instead, each value
             less its prediction from those before it, over the error of that prediction: white where
             the Gaussian process is right, while residuals about the posterior mean are not.
-        seed: of the rows from which hyperparameters are estimated, where there are more than 500.
+        seed: of the rows from which hyperparameters are estimated, where there are more than 500;
+            of a series the 500 in the middle.
 
     Returns:
         (n, D), residuals in the units of ``values``, innovations in standard deviations.
@@ -74,18 +79,28 @@ def regress_out(
 
 def _left_over(both: np.ndarray, smoothness: float, innovations: bool, seed: int) -> np.ndarray:
     """Of the last column, regressed on the others; standardised, in canonical order."""
-    kernel, variance = _fitted(random_part(both, ROWS, seed), smoothness)
-    if variance < NOTHING and not innovations:
-        raise InputError(
-            "values are a function of what they are regressed on, but for rounding: nothing is "
-            "left; of a series on its time innovations=True takes what is new at each step"
-        )
+    columns = both.shape[1] - 1
+    if columns == 1 and len(both) > ROWS:
+        # Neighbours in a row, or a short lengthscale would not be seen.
+        start = (len(both) - ROWS) // 2
+        part = both[start : start + ROWS]
+    else:
+        part = random_part(both, ROWS, seed)
+    kernel, variance = _fitted(part, smoothness)
     z, y = both[:, :-1], both[:, -1]
     lower = cholesky(kernel(z), lower=True)
-    forward = solve_triangular(lower, y, lower=True)
+    inverse = solve_triangular(lower, np.eye(len(lower)), lower=True)
+    forward = inverse @ y
     if innovations:
         return np.asarray(forward)
-    return np.asarray(variance * solve_triangular(lower, forward, lower=True, trans="T"))
+    weights = inverse.T @ forward
+    # Each value less its prediction from all others: a fit without noise may just be a bad one.
+    left_out = weights / np.sum(inverse**2, axis=0)
+    if np.mean(left_out**2) < NOTHING:
+        raise InputError(
+            "values are a function of what they are regressed on, but for rounding: nothing is left"
+        )
+    return np.asarray(variance * weights)
 
 
 def _fitted(both: np.ndarray, smoothness: float) -> tuple[Any, float]:
@@ -97,13 +112,31 @@ def _fitted(both: np.ndarray, smoothness: float) -> tuple[Any, float]:
         raise InputError("scikit-learn is not installed: pip install 'bke[sklearn]'") from None
     from sklearn.exceptions import ConvergenceWarning
 
-    columns = both.shape[1] - 1
-    # Bounds for standardised columns; a lengthscale of 1000 is a column that does not matter, and
-    # at a bound the search is done.
-    smooth = Matern(np.ones(columns), (1e-2, 1e3), nu=smoothness)
-    kernel = ConstantKernel(1.0, (1e-3, 1e3)) * smooth + WhiteKernel(0.5, (0.1 * NOTHING, 10.0))
-    regressor = GaussianProcessRegressor(kernel)
+    z, y = both[:, :-1], both[:, -1]
+    columns = z.shape[1]
+    shortest = SHORTEST
+    if columns == 1:  # a series: its steps are the scale that matters
+        steps = np.diff(np.unique(z))
+        shortest = min(shortest, 0.2 * float(np.median(steps)))
+    # A lengthscale of 1000, in standard deviations, is a column that does not matter.
+    lengths, noises = (shortest, 1e3), (0.1 * NOTHING, 10.0)
+
+    def kernel(length: float, noise: float) -> Any:
+        smooth = Matern(np.full(columns, length), lengths, nu=smoothness)
+        return ConstantKernel(1.0, (1e-3, 1e3)) * smooth + WhiteKernel(noise, noises)
+
+    # From the best of a few, or a rough function would be taken for noise.
+    starts = [
+        kernel(length, noise)
+        for length in np.geomspace(max(2.0 * shortest, 1e-3), LONGEST, STARTS)
+        for noise in NOISES
+    ]
+    values = [
+        GaussianProcessRegressor(start, optimizer=None).fit(z, y).log_marginal_likelihood_value_
+        for start in starts
+    ]
+    regressor = GaussianProcessRegressor(starts[int(np.argmax(values))])
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        regressor.fit(both[:, :-1], both[:, -1])
+        warnings.simplefilter("ignore", ConvergenceWarning)  # at a bound the search is done
+        regressor.fit(z, y)
     return regressor.kernel_, float(regressor.kernel_.k2.noise_level)

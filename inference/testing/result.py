@@ -64,6 +64,8 @@ class TestResult:
         limit: the null in closed form, a SciPy distribution, where there are no draws.
         e_value: observed Bayes factor over the mean of the permuted and the observed: an e-value,
             whose mean under the null is 1.
+        rows: what was taken for granted of the rows: ``"independent"``, ``"pairs"`` that belong
+            together, ``"series"`` in order of time, or ``"residuals"`` of a regression.
         notes: warnings.
     """
 
@@ -85,6 +87,7 @@ class TestResult:
     statistic_of: str = "statistic"
     limit: Any = None
     e_value: float | None = None
+    rows: str = "independent"
     notes: tuple[str, ...] = ()
 
     @property

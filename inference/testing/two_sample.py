@@ -18,6 +18,7 @@ from ..progress import progress_bar
 from .approximations import MMD_NULLS, check_null, mmd_approximation, terms_approximation
 from .combination import COMBINED, combine
 from .evidence import LANDMARKS, VARIANCES, evidence_rows, landmarks
+from .gram import gram
 from .kernels import CHOICES, canonical_order, kernels_for, ladder, scaled_kernel, spread
 from .permutation import (
     generator,
@@ -125,6 +126,9 @@ def two_sample_test(
         check_memory(len(pooled), pooled.shape[1], matrices=MATRICES)
     order = canonical_order(pooled)
     points = pooled[order]
+    if chosen == "paired":  # sorted too, as pairs
+        pairs = canonical_order(np.concatenate([first, second], axis=1))
+        pooled = np.concatenate([first[pairs], second[pairs]])
     rng = generator(seed)
     paired = chosen == "paired"
     with computing():
@@ -176,6 +180,7 @@ def two_sample_test(
         estimate=estimate,
         e_value=e_value,
         notes=kernel_notes([found.kernel] if found.kernel is not None else []),
+        rows="pairs" if paired else "independent",
     )
 
 
@@ -229,17 +234,6 @@ def _statistics(
         return _Rows(combined.row, (), kernels[0], f"squared MMD ({estimator})")
     loudest = max(combined.parts[: len(kernels)], key=lambda part: part.deviation).kernel
     return _Rows(combined.row, combined.parts, loudest, COMBINED)
-
-
-def gram(kernel: Any, points: np.ndarray) -> np.ndarray:
-    """The Gram matrix (N, N), or an error that names what is wrong with it."""
-    try:
-        matrix = np.asarray(kernel(points, points), dtype=float)
-    except ValueError as error:
-        raise InputError(f"the kernel does not fit the data: {error}") from None
-    if not np.isfinite(matrix).all():
-        raise InputError("the kernel has values that are not finite at these data")
-    return matrix
 
 
 def _interval(

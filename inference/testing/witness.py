@@ -61,6 +61,7 @@ def sample_test_witness(
     Raises:
         InputError: for a test without a kernel, or arguments that make no sense.
     """
+    _check_rows(result)
     kernel = _one_kernel(result)
     first, second = as_tested_pair(P, Q)
     points = default_points(first, second)
@@ -112,6 +113,7 @@ def sample_dependence_witness(
     Raises:
         InputError: for a test without two kernels, or arguments that make no sense.
     """
+    _check_rows(result)
     kernels = result.kernel
     if not isinstance(kernels, tuple) or not all(isinstance(one, Kernel) for one in kernels):
         raise InputError("a test of independence with two smooth kernels is needed")
@@ -143,6 +145,13 @@ def _names(values: ArrayLike, sample: np.ndarray, letter: str) -> Sequence[str]:
     count = sample.shape[1]
     plain = [letter] if count == 1 else [f"{letter}{index + 1}" for index in range(count)]
     return column_names(values) or plain
+
+
+def _check_rows(result: TestResult) -> None:
+    if result.rows != "independent":
+        raise InputError(
+            f"the bands of a witness are for independent rows, and this test was of {result.rows}"
+        )
 
 
 def _one_kernel(result: TestResult) -> Kernel:

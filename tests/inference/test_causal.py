@@ -60,6 +60,9 @@ def test_again_makes_no_test_twice(collider):
     assert again == graph
     reverse = graph.again(columns=("d", "c", "b", "a"), progress=False)
     assert {str(edge) for edge in reverse.edges} == {str(edge) for edge in graph.edges}
+    plain = causal_graph(collider, columns=tuple("abcd"), most_given=0, **OPTIONS)
+    assert plain.again(progress=False).tests == plain.tests
+    assert {test.given for test in plain.tests} == {()}
     stricter = graph.again(alpha=0.02, progress=False)
     assert stricter.alpha == 0.02
     other = graph.again(kernel="bkl", progress=False)
@@ -90,5 +93,10 @@ def test_bad_input(collider):
         causal_graph(collider, columns=("a", "a", "b", "c"), **OPTIONS)
     with pytest.raises(InputError, match="kernel must be"):
         causal_graph(collider, **{**OPTIONS, "kernel": "fused"})
+    with pytest.raises(InputError, match="at least 4 rows"):
+        causal_graph(collider[:3], **OPTIONS)
+    twice = np.column_stack([collider[:, :3], collider[:, 0]])
+    with pytest.raises(InputError, match="nothing is left"):
+        causal_graph(twice, **OPTIONS)
     with pytest.raises(InputError, match="no column 'x'"):
         causal_graph(collider, **OPTIONS).between("x", "c1")

@@ -4,7 +4,8 @@ import jax
 import numpy as np
 import pytest
 from bke.inference import InputError, independence_test, two_sample_test
-from bke.inference.testing.permutation import mmd_row, relabellings
+from bke.inference.testing.kernels import canonical_order
+from bke.inference.testing.permutation import generator, mmd_row, relabellings
 from bke.models import SquaredExponential, hsic, mmd_terms, squared_mmd
 from scipy.stats import t
 
@@ -45,14 +46,19 @@ def test_the_statistic_of_independence(null):
 
 @pytest.mark.parametrize(("estimator", "size"), [("linear", 2), ("block", 8), ("block", 5)])
 def test_linear_and_block_are_student_t(estimator, size):
-    """The terms' mean over their standard error, of rows shuffled in a way known only to it."""
+    """The terms' mean over their standard error, of shuffled rows."""
     block_size = size if size == 5 else None
     options = {"estimator": estimator, "null": "normal", "block_size": block_size}
     result = two_sample_test(P, Q, kernel=KERNEL, **options, **QUIET)
     count = 60 // size
+    # The same shuffle: sorted, then by the generator of permutations, P before Q.
+    rng = generator(0)
+    first, second = (rng.permutation(Z[canonical_order(Z)]) for Z in (P, Q))
     with jax.enable_x64(True):
-        terms = np.asarray(mmd_terms(P, Q, KERNEL, block_size=size))
+        terms = np.asarray(mmd_terms(first, second, KERNEL, block_size=size))
     assert len(terms) == count
+    expected = terms.mean() / (terms.std(ddof=1) / count**0.5)
+    assert result.statistic == pytest.approx(expected, rel=1e-9)
     assert result.pvalue == pytest.approx(t(count - 1).sf(result.statistic), rel=1e-9)
     # The order of rows does not matter.
     order = np.random.default_rng(1).permutation(60)
@@ -128,6 +134,33 @@ def test_series_want_the_bootstrap():
 def test_what_does_not_go_together(arguments, said):
     with pytest.raises(InputError, match=said):
         two_sample_test(P, Q, **arguments, **QUIET)
+
+
+def test_kernels_that_tell_no_rows_apart():
+    for lengthscale in (1e12, 1e-12):
+        kernel = SquaredExponential(lengthscale)
+        for null in ("gamma", "spectrum", "wild bootstrap", "normal"):
+            with pytest.raises(InputError, match="tells no rows apart"):
+                two_sample_test(P, Q, kernel=kernel, null=null, memory=3, **QUIET)
+        for null in ("gamma", "spectrum", "wild bootstrap", "shift"):
+            with pytest.raises(InputError, match="tells no rows apart"):
+                independence_test(P, Q, kernel=kernel, null=null, memory=3, **QUIET)
+        # Permutations are all equal: nothing is known, and that is what they say.
+        assert two_sample_test(P, Q, kernel=kernel, **QUIET).pvalue == 1.0
+        assert independence_test(P, Q, kernel=kernel, **QUIET).pvalue == 1.0
+
+
+@pytest.mark.parametrize("kernel", ["median", "evidence", "fused", "multiscale"])
+def test_pairs_of_which_one_differs(kernel):
+    """Every swap gives the same statistic, but for rounding: the p-value is 1."""
+    for seed in range(4):
+        first = np.random.default_rng(seed).normal(size=(40, 1))
+        second = first.copy()
+        second[seed] += 1.0
+        result = two_sample_test(first, second, kernel=kernel, estimator="paired", **QUIET)
+        assert result.pvalue == 1.0
+        same = two_sample_test(first, first, kernel=kernel, estimator="paired", **QUIET)
+        assert same.pvalue == 1.0
 
 
 def test_unequal_sizes_and_short_series():

@@ -51,8 +51,35 @@ def test_innovations_of_an_autoregression_are_white():
     np.testing.assert_allclose(again, found[shuffled], atol=1e-6)
 
 
+@pytest.mark.parametrize("coefficient", [0.3, 0.8])
+def test_innovations_of_a_long_series_are_white(coefficient):
+    """2000 steps, more than the hyperparameters see: 0.1 is four standard errors and more."""
+    rng = np.random.default_rng(2)
+    series = np.zeros(2000)
+    for step in range(1, 2000):
+        series[step] = coefficient * series[step - 1] + rng.normal()
+    found = regress_out(series, np.arange(2000.0), smoothness=0.5, innovations=True)[:, 0]
+    assert abs(np.corrcoef(found[:-1], found[1:])[0, 1]) < 0.1
+    assert np.corrcoef(series[:-1], series[1:])[0, 1] > 0.25
+
+
+def test_a_wiggly_function_is_not_taken_for_noise():
+    """sin(8 z) has many periods: a search from one start calls it noise."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        z = rng.normal(size=200)
+        assert regress_out(np.sin(8 * z) + 0.1 * rng.normal(size=200), z).std() < 0.15
+
+
+def test_a_fit_without_noise_is_not_a_function():
+    """A dozen rows of noise may be interpolated; that is no reason to refuse them."""
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        assert np.isfinite(regress_out(rng.normal(size=12), rng.normal(size=12))).all()
+
+
 def test_nothing_is_left_of_a_smooth_curve():
-    with pytest.raises(InputError, match="innovations=True"):
+    with pytest.raises(InputError, match="nothing is left"):
         regress_out(np.sin(np.arange(300.0) / 30.0), np.arange(300.0))
 
 

@@ -154,6 +154,12 @@ def test_a_dependence_witness_of_a_test():
 
 def test_bad_input():
     result = two_sample_test(P, Q, kernel=SquaredExponential(0.8), **QUIET)
+    pairs = two_sample_test(P[:60], Q, estimator="paired", kernel="median", **QUIET)
+    with pytest.raises(InputError, match="this test was of pairs"):
+        sample_test_witness(pairs, P[:60], Q)
+    series = independence_test(X, Y, kernel="median", null="shift", memory=5, **QUIET)
+    with pytest.raises(InputError, match="this test was of series"):
+        sample_dependence_witness(series, X, Y)
     with pytest.raises(InputError, match="two smooth kernels"):
         sample_dependence_witness(result, X, Y)
     with pytest.raises(InputError, match="one smooth kernel"):

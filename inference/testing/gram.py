@@ -1,0 +1,59 @@
+"""Gram matrices: made, centred, averaged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+
+#: What is smaller than this, over the entries that it was computed from, is rounding.
+RESOLUTION = 1e-13
+
+
+def gram(kernel: Any, points: np.ndarray) -> np.ndarray:
+    """The Gram matrix (N, N), or an error that names what is wrong with it."""
+    try:
+        matrix = np.asarray(kernel(points, points), dtype=float)
+    except ValueError as error:
+        raise InputError(f"the kernel does not fit the data: {error}") from None
+    if not np.isfinite(matrix).all():
+        raise InputError("the kernel has values that are not finite at these data")
+    return matrix
+
+
+def centred(gram: np.ndarray) -> np.ndarray:
+    """H K H with H = I - 11'/n."""
+    columns = gram.mean(axis=0)
+    return np.asarray(gram - columns - columns[:, None] + columns.mean())
+
+
+def off_diagonal(gram: np.ndarray) -> float:
+    """Mean of a Gram matrix (n, n) over all pairs of different rows."""
+    n = len(gram)
+    return float((gram.sum() - np.trace(gram)) / (n * (n - 1)))
+
+
+def check_tells_apart(gram: np.ndarray) -> None:
+    """Refuse a kernel to which all rows are equal, or any two as different as any others."""
+    inner = centred(gram)
+    diagonal = np.diagonal(inner)
+    rest = inner - np.diag(diagonal)
+    even = np.ptp(diagonal) + np.ptp(rest[~np.eye(len(inner), dtype=bool)])
+    if even <= RESOLUTION * np.abs(gram).max():
+        raise InputError("the kernel tells no rows apart: its lengthscale does not fit the data")
+
+
+def without_rounding(row: np.ndarray, magnitude: float) -> np.ndarray:
+    """A row of statistics, made constant where it varies by no more than rounding.
+
+    Else that rounding would decide which permutations exceed the observed value.
+
+    Args:
+        row: (1 + B,).
+        magnitude: of the numbers whose differences the statistics are.
+    """
+    if np.ptp(row) <= RESOLUTION * magnitude:
+        return np.full_like(row, row.mean())
+    return row
