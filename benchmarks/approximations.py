@@ -53,18 +53,23 @@ def data(n: int, columns: int, coefficient: float, seed: int) -> tuple[np.ndarra
     return first, second
 
 
+def memory(null: str, n: int) -> float | None:
+    """Of the nulls that have one."""
+    return n / MEMORIES if null in ("wild bootstrap", "shift") else None
+
+
 def two_samples(null: str, n: int, columns: int, coefficient: float, **options: Any) -> Any:
     """P = Q."""
     first, second = data(n, columns, coefficient, options["seed"])
     if null in ("linear", "block"):
         return two_sample_test(first, second, null="normal", estimator=null, **options)
-    return two_sample_test(first, second, null=null, memory=n / MEMORIES, **options)
+    return two_sample_test(first, second, null=null, memory=memory(null, n), **options)
 
 
 def independence(null: str, n: int, columns: int, coefficient: float, **options: Any) -> Any:
     """x and y independent."""
     first, second = data(n, columns, coefficient, options["seed"])
-    return independence_test(first, second, null=null, memory=n / MEMORIES, **options)
+    return independence_test(first, second, null=null, memory=memory(null, n), **options)
 
 
 def conditional(null: str, n: int, columns: int, _: float, **options: Any) -> Any:

@@ -157,8 +157,9 @@ class CausalGraph:
         )
 
     def __str__(self) -> str:
+        count = f"{len(self.edges)} edge{'s' * (len(self.edges) != 1)}"
         head = (
-            f"Causal graph of {len(self.columns)} columns: {len(self.edges)} edges by "
+            f"Causal graph of {len(self.columns)} columns: {count} by "
             f"{len(self.tests)} tests at level {self.alpha:g}"
         )
         lines = [head, *(f"  {edge}" for edge in self.edges)]

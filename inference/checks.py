@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import decimal
 import numbers
 import operator
@@ -106,6 +107,15 @@ def _plain_array(X: ArrayLike, name: str) -> NDArray[Any]:
         raise InputError(f"{name} is not an array of numbers: {reason}") from error
 
 
+def _advice(cell: Any) -> str:
+    """How to make a number of what is none."""
+    if isinstance(cell, (bool, np.bool_)):
+        return ": .astype(int) makes 0 and 1 of it"
+    if isinstance(cell, (np.datetime64, datetime.date)):
+        return ": take the days or seconds since the first"
+    return ""
+
+
 def _from_objects(
     array: NDArray[Any], name: str, column: Callable[[int], str]
 ) -> NDArray[np.float64]:
@@ -116,7 +126,7 @@ def _from_objects(
         if not (number or cell is None or str(cell) == "<NA>"):  # the last is pandas.NA
             raise InputError(
                 f"{name} has {str(cell)[:40]!r} in row {index[0] + 1}, {column(index[1])}, "
-                f"where a real number is needed (type {array.dtype})"
+                f"where a real number is needed (type {array.dtype}){_advice(cell)}"
             )
         values[index] = float(cell) if number else np.nan
     return values
@@ -138,6 +148,8 @@ def as_pair(
 def as_tested_pair(P: ArrayLike, Q: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """As :func:`as_pair`, for a test: a column may be constant in one sample, not in both alike."""
     p, q = as_pair(P, Q, may_be_constant=True)
+    if p.shape[1] > 1:  # one column is that column, whatever its name
+        check_same_columns(column_names(P), column_names(Q))
     as_sample(np.concatenate([p, q]), "the union of P and Q")
     return p, q
 
@@ -186,6 +198,22 @@ def check_same_columns(*names: tuple[str, ...] | None) -> None:
             raise InputError(
                 f"the columns are {', '.join(known[0])} in one sample and {', '.join(other)} in "
                 "another: give them the same names in the same order"
+            )
+
+
+def check_same_rows(**samples: Any) -> None:
+    """Refuse data frames with the same row labels in another order: rows go by their place."""
+    labels = {
+        name: list(index)
+        for name, sample in samples.items()
+        if (index := getattr(sample, "index", None)) is not None and not callable(index)
+    }
+    (first, known), *others = labels.items() or [("", [])]
+    for name, other in others:
+        if other != known and len(other) == len(known) and set(other) == set(known):
+            raise InputError(
+                f"{first} and {name} have the same row labels in another order, and rows go by "
+                f"their place: give {name}.loc[{first}.index]"
             )
 
 

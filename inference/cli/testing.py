@@ -64,11 +64,11 @@ class PairNullName(enum.StrEnum):
 
 
 MemoryOption: TypeAlias = Annotated[
-    float,
+    float | None,
     typer.Option(
         "--memory",
         rich_help_panel=TEST,
-        help="Steps over which series forget, for the nulls that are for series.",
+        help="Steps over which series forget, for the nulls that are for series.  [default: 20]",
     ),
 ]
 PermutationsOption: TypeAlias = Annotated[
@@ -144,7 +144,7 @@ def two_sample(
             "wild-bootstrap for series in order of time, linear and block for very many rows.",
         ),
     ] = TestNullName.permutation,
-    memory: MemoryOption = 20.0,
+    memory: MemoryOption = None,
     permutations: PermutationsOption = 999,
     alpha: AlphaOption = 0.05,
     scale: TestScaleOption = opt.ScaleName.column,
@@ -257,7 +257,7 @@ def independence(
             "for series in order of time wild-bootstrap and shift.",
         ),
     ] = PairNullName.permutation,
-    memory: MemoryOption = 20.0,
+    memory: MemoryOption = None,
     permutations: PermutationsOption = 999,
     alpha: AlphaOption = 0.05,
     scale: TestScaleOption = opt.ScaleName.column,
@@ -270,12 +270,16 @@ def independence(
     """Do two variables depend on each other? HSIC with learned kernels, at an exact level."""
     first, second = opt.parse_columns(x) or (), opt.parse_columns(y) or ()
     others = opt.parse_columns(given) or ()
+    chosen = [*first, *second, *others]
+    twice = sorted({name for name in chosen if chosen.count(name) > 1})
+    if twice:
+        raise typer.BadParameter(f"--x, --y and --given share {', '.join(twice)}")
     terminal = Terminal(json=json, quiet=quiet)
     with exit_codes(debug):
         from ..read import read_sample
         from . import inputs
 
-        table = read_sample(path, columns=[*first, *second, *others])
+        table = read_sample(path, columns=chosen)
         X, Y, Z = np.split(table.values, np.cumsum([len(first), len(second)]), axis=1)
         with inputs.output_folder(out, [PICTURE, WITNESS, SUMMARY]):
             with terminal.step("test", "test", spinner=False):

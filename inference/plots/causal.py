@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING
 
 import networkx as nx
@@ -18,6 +19,8 @@ ARROWS = {"-->": "-|>", "---": "-", "<->": "<|-|>"}
 EDGE = "#333333"
 HIGHLIGHT = "#D55E00"
 NODE_SIZE = 2300
+#: Characters of a line of a name.
+NAME = 9
 
 
 def plot_graph(
@@ -37,7 +40,8 @@ def plot_graph(
     nx.draw_networkx_nodes(
         network, positions, ax=place, node_size=NODE_SIZE, node_color="white", edgecolors=EDGE
     )
-    nx.draw_networkx_labels(network, positions, ax=place, font_size=SMALL + 1)
+    names = {name: textwrap.fill(name, NAME) for name in graph.columns}
+    nx.draw_networkx_labels(network, positions, names, ax=place, font_size=SMALL + 1)
     for edge in graph.edges:
         pair = (edge.first, edge.second)
         network.add_edge(*pair)
@@ -53,6 +57,8 @@ def plot_graph(
             width=1.6,
             edge_color=HIGHLIGHT if edge in highlighted else EDGE,
         )
+    if not graph.edges:
+        place.set_title(f"no edge at level {graph.alpha:g}", fontsize="medium")
     place.set_axis_off()
     place.margins(0.15)
     return figure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,6 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from .style import SMALL, panels, plain
+
+#: Characters of a line of the legend's first entry and of the title.
+LABEL, TITLE = 34, 70
 
 if TYPE_CHECKING:
     from ..testing.result import TestResult
@@ -22,7 +26,7 @@ def plot_test(result: TestResult, *, ax: Axes | None = None) -> Figure:
         ax: where to draw; by default a new figure.
     """
     figure, (place,) = panels(1, 1, ax, width=6.0, height=3.4)
-    null, label = result.null, f"null: {result.how}"
+    null, label = result.null, textwrap.fill(f"null: {result.how}", LABEL)
     if len(null):
         place.hist(null, bins="auto", color="0.8", label=label)
         critical = np.quantile(null, 1.0 - result.alpha)
@@ -33,7 +37,12 @@ def plot_test(result: TestResult, *, ax: Axes | None = None) -> Figure:
         low, high = result.limit.ppf([1e-4, 1.0 - 1e-4])
         at = np.linspace(min(low, result.statistic), max(high, result.statistic), 400)
         place.fill_between(at, result.limit.pdf(at), color="0.8", label=label)
-    label = f"observed, p = {result.pvalue:.3g}"
+    label_lines = label.count("\n")
+    label = (
+        f"observed,\np = {result.pvalue:.3g}"
+        if label_lines
+        else f"observed, p = {result.pvalue:.3g}"
+    )
     place.axvline(result.statistic, color="C3", label=label)
     place.set_xlabel(result.statistic_of)
     place.set_ylabel("draws" if len(null) else "density")
@@ -42,5 +51,6 @@ def plot_test(result: TestResult, *, ax: Axes | None = None) -> Figure:
         fontsize=SMALL, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3
     )
     plain(place)
-    place.set_title(result.test, loc="left", pad=24)
+    title = textwrap.fill(result.test, TITLE)
+    place.set_title(title, loc="left", pad=24.0 + SMALL * label_lines, fontsize="medium")
     return figure

@@ -78,12 +78,16 @@ def plot_witness(
     Raises:
         InputError: for a wrong level, samples of other columns, or a wrong number of ``axes``.
     """
-    if "witness" not in witness.data_vars or "at" not in witness.coords:
-        raise InputError("witness must be what sample_witness returned")
+    a_witness = isinstance(witness, xr.DataTree) and "witness" in witness.data_vars
+    if not a_witness or "at" not in witness.coords:
+        raise InputError("witness must be what sample_witness or sample_test_witness returned")
     group = witness.to_dataset()
     columns = [str(name) for name in group["column"].values]
     at = group["at"].values
     samples = Samples(_sample(P, "P", columns), _sample(Q, "Q", columns))
+    sizes, given = list(witness.attrs.get("sizes", ())), [len(one) for one in samples.given]
+    if len(given) == 2 and given != sizes and given[::-1] == sizes:
+        raise InputError("P and Q have changed places since the witness was drawn")
     shown = views(witness, level, run)
     count, dimension = len(shown), len(columns)
     rows, across = (count, 1) if dimension == 1 else (1, count)

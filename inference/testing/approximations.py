@@ -37,6 +37,9 @@ HSIC_NULLS = {
 }
 #: Kernels whose statistic is one number, not a combination that permutations calibrate.
 SINGLE = ("bkl", "posterior", "median")
+#: Nulls for rows in order of time, and the steps over which a series is taken to forget.
+OF_SERIES = ("wild bootstrap", "shift")
+MEMORY = 20.0
 #: The wild bootstrap needs a series that long, in units of the multipliers' memory.
 MEMORIES = 5
 
@@ -103,10 +106,17 @@ def check_null(
     for kernel in kernels:
         if null != "permutation" and isinstance(kernel, str) and kernel not in SINGLE:
             raise InputError(
-                f"kernel={kernel!r} combines many statistics by their permutations; with "
-                f"null={null!r} take one of {SINGLE} or a kernel"
+                f"the kernel {kernel!r} combines many statistics by their permutations; with the "
+                f"null {null!r} choose the kernel {', '.join(SINGLE)} or one of your own"
             )
     return str(estimator or table[null][0])
+
+
+def check_for_series(memory: Any, null: str) -> Any:
+    """The memory, :data:`MEMORY` by default, or an error where ``null`` has no use for it."""
+    if memory is not None and null not in OF_SERIES:
+        raise InputError(f"memory is for the nulls {', '.join(OF_SERIES)}, not for {null!r}")
+    return MEMORY if memory is None else memory
 
 
 def check_memory_of_series(memory: Any, n: int) -> float:
@@ -116,8 +126,8 @@ def check_memory_of_series(memory: Any, n: int) -> float:
         raise InputError(f"memory must be a positive number of steps, got {memory!r}")
     if memory * MEMORIES > n:
         raise InputError(
-            f"a series of {n} rows is too short for a memory of {memory:g} steps: at least "
-            f"{MEMORIES * memory:g} rows are needed"
+            f"a series of {n} rows is too short for a memory of {memory:g} steps, which needs "
+            f"{MEMORIES * memory:g}: give a shorter memory, if the series has one"
         )
     return float(memory)
 

@@ -16,7 +16,7 @@ from .permutation import p_value, standardised
 from .result import Part
 
 #: What the combination is, in words.
-COMBINED = "log-sum-exp of all parts, standardised,"
+COMBINED = "log-sum-exp of all parts, standardised"
 
 
 class Combined(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from ..checks import as_sample
+from ..checks import as_sample, check_same_rows
 from ..errors import InputError
 from .independence import independence_test
 from .residuals import regress_out
@@ -40,6 +40,7 @@ def conditional_independence_test(
         InputError: for data or arguments that make no sense, without scikit-learn, or where Z
             determines X or Y.
     """
+    check_same_rows(X=X, Y=Y, Z=Z)
     left_over = []
     given = as_sample(Z, "Z")
     for values, name in ((X, "X"), (Y, "Y")):

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..checks import as_sample, check_count, check_memory
+from ..checks import as_sample, check_count, check_memory, check_same_rows
 from ..errors import InputError
 from ..machine import computing
 from ..progress import progress_bar
-from .approximations import HSIC_NULLS, check_null, hsic_approximation
+from .approximations import HSIC_NULLS, check_for_series, check_null, hsic_approximation
 from .combination import COMBINED, Combined, combine
 from .gram import gram
 from .kernels import canonical_order, kernels_for, some
@@ -86,7 +87,7 @@ def independence_test(
     null: str = "permutation",
     estimator: str | None = None,
     permutations: int = 999,
-    memory: float = 20,
+    memory: float | None = None,
     alpha: float = 0.05,
     scale: str | None = "column",
     seed: int = 0,
@@ -111,7 +112,8 @@ def independence_test(
         estimator: with permutations ``"unbiased"`` (the default, for n >= 4) or ``"biased"``; the
             other nulls are of the biased estimate.
         permutations: B, or draws of the null; the smallest p-value is 1 / (1 + B).
-        memory: steps over which the series forget, for the wild bootstrap and the shift.
+        memory: steps over which the series forget, for the wild bootstrap and the shift; by default
+            20.
         alpha: level of the verdict.
         scale: ``"column"``, ``"pooled"`` or ``None``, for each of the two.
         seed: of the permutations and of whatever is random in the choice of kernels.
@@ -126,6 +128,8 @@ def independence_test(
     for choice in choices:
         check_kernel(choice, CHOICES)
     chosen = check_null(null, estimator, choices, HSIC_NULLS)
+    memory = check_for_series(memory, null)
+    check_same_rows(X=X, Y=Y)
     check_permutations(permutations, alpha)
     check_count(seed, "seed", 0, 2**63 - 1)
     first, second = as_sample(X, "X"), as_sample(Y, "Y")
@@ -146,7 +150,9 @@ def independence_test(
             ]
             K, L = (gram(one, Z) for one, Z in zip(kernels, (first, second), strict=True))
             found = hsic_approximation(null, K, L, permutations, rng, memory, alpha)
-        return found.result(test, HYPOTHESES, tuple(kernels), named, alpha, f"HSIC ({chosen})")
+        of = f"HSIC ({chosen})"
+        result = found.result(test, HYPOTHESES, tuple(kernels), named, alpha, of)
+        return dataclasses.replace(result, shapes=(first.shape, second.shape))
     # Sorted by x, so that the p-value is the same for any order of the pairs.
     order = canonical_order(np.concatenate([first, second], axis=1))
     first, second = first[order], second[order]
@@ -169,6 +175,8 @@ def independence_test(
         exact=True,
         alpha=alpha,
         statistic_of=COMBINED if combined.parts else f"HSIC ({chosen})",
+        kernel_of="loudest HSIC at" if combined.parts else "kernel",
         parts=combined.parts,
+        shapes=(first.shape, second.shape),
         notes=kernel_notes(list(loudest)),
     )

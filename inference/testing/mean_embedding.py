@@ -116,6 +116,7 @@ def mean_embedding_test(
             Part(f"at {as_text(place)}", float(one[0]), p_value(one), chosen, float(one[0]))
             for place, one in zip(places, each, strict=True)
         ),
+        shapes=(samples[0].shape, samples[1].shape),
         notes=kernel_notes([chosen]),
     )
 

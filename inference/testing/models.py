@@ -51,7 +51,7 @@ def goodness_of_fit_test(
     if not callable(sampler):
         raise InputError(
             "sampler must be a function of a NumPy generator and a number of rows, such as "
-            f"lambda rng, n: rng.normal(size=n), got {sampler!r}"
+            f"lambda rng, n: rng.normal(size=n), got {type(sampler).__name__}"
         )
     made = np.asarray(sampler(np.random.default_rng((seed, 2)), count), dtype=float)
     made = made[:, None] if made.ndim == 1 else made
@@ -120,7 +120,11 @@ def relative_similarity_test(
         raise InputError("the kernel tells no rows apart: its lengthscale does not fit the data")
     z = difference / deviation
     tails = {"two-sided": 2 * norm.sf(abs(z)), "first closer": norm.cdf(z)}
-    said = ("no evidence that one is closer", f"the {'first' if z < 0 else 'second'} is closer")
+    which = {"first closer": "the first", "second closer": "the second"}.get(alternative, "one")
+    said = (
+        f"no evidence that {which} is closer",
+        f"the {'first' if z < 0 else 'second'} is closer",
+    )
     reach = float(norm.isf(0.5 * alpha)) * deviation
     notes = kernel_notes([chosen])
     if not any(_differ(matrix, samples, other, alpha) for other in (1, 2)):

@@ -27,8 +27,9 @@ SCALES = 6
 WITNESS_ROWS = 20
 ROWS_AT_ONCE = 100
 HYPOTHESES = ("no evidence against the model", "the data do not look like the model's predictions")
-#: Observations that are printed.
+#: Observations that are printed, none nearer to another than so many standard deviations.
 MOST_PRINTED = 5
+APART = 0.1
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -64,8 +65,14 @@ class PredictiveCheck:
 
     def __str__(self) -> str:
         lines = [str(self.result), f"Where {self.variable} and the model disagree most:"]
-        for index in self.worst():
-            value = ", ".join(f"{x:.4g}" for x in self.points[index])
+        unit = self.predicted.std(axis=0)
+        shown: list[int] = []
+        for index in self.worst(len(self.points)):
+            away = np.abs(self.points[shown] - self.points[index]) / unit
+            if len(shown) < MOST_PRINTED and not (away < APART).all(axis=1).any():
+                shown.append(int(index))
+        for index in shown:
+            value = ", ".join(map(_placed, self.points[index], unit))
             more = "more" if self.score[index] > 0 else "fewer"
             lines.append(
                 f"  [{index}] at {value}: {more} than predicted, witness "
@@ -169,6 +176,12 @@ def posterior_predictive_check(
     )
     witness, error = _witness(observed / unit, far / unit, lengths[loudest])
     return PredictiveCheck(result, name, observed, witness, witness / error, reference)
+
+
+def _placed(value: float, unit: float) -> str:
+    """A number with the digits that tell it from others a hundredth of ``unit`` away."""
+    digits = 4 if value == 0 else int(np.ceil(np.log10(max(abs(value) / unit, 1.0)))) + 3
+    return f"{value:.{min(digits, 15)}g}"
 
 
 def _distances(Z: np.ndarray, reference: np.ndarray, lengths: list[float]) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import cholesky, solve_triangular
 
-from ..checks import as_sample, check_count, check_memory
+from ..checks import as_sample, check_count, check_memory, check_positive
 from ..errors import InputError
 from ..machine import computing
 from .kernels import canonical_order, random_part
@@ -32,6 +32,7 @@ def regress_out(
     *,
     smoothness: float = np.inf,
     innovations: bool = False,
+    shortest: float | None = None,
     seed: int = 0,
 ) -> np.ndarray:
     """Residuals of a Gaussian-process regression of each column of ``values`` on ``on``.
@@ -49,6 +50,8 @@ def regress_out(
         innovations: return ``L^-1 y`` with ``A = L L'`` in the order of ``on`` instead, each value
             less its prediction from those before it, over the error of that prediction: white where
             the Gaussian process is right, while residuals about the posterior mean are not.
+        shortest: lengthscale, in the units of ``on``, below which nothing is regressed out, such as
+            30 days for the seasons but not the weather. By default what is most likely decides.
         seed: of the rows from which hyperparameters are estimated, where there are more than 500;
             of a series the 500 in the middle.
 
@@ -66,18 +69,23 @@ def regress_out(
         raise InputError(
             f"values have {len(samples[0])} rows, but what they are regressed on {len(samples[1])}"
         )
+    if shortest is not None:
+        check_positive(shortest, "shortest")
     check_memory(len(samples[0]), samples[0].shape[1], matrices=MATRICES)
     y, z = ((one - one.mean(axis=0)) / one.std(axis=0) for one in samples)
     found = np.empty_like(y)
+    least = None if shortest is None else shortest / samples[1].std(axis=0)
     for column in range(y.shape[1]):
         both = np.column_stack([z, y[:, column]])
         order = canonical_order(both)
         with computing():
-            found[order, column] = _left_over(both[order], smoothness, innovations, seed)
+            found[order, column] = _left_over(both[order], smoothness, innovations, least, seed)
     return found if innovations else found * samples[0].std(axis=0)
 
 
-def _left_over(both: np.ndarray, smoothness: float, innovations: bool, seed: int) -> np.ndarray:
+def _left_over(
+    both: np.ndarray, smoothness: float, innovations: bool, least: np.ndarray | None, seed: int
+) -> np.ndarray:
     """Of the last column, regressed on the others; standardised, in canonical order."""
     columns = both.shape[1] - 1
     if columns == 1 and len(both) > ROWS:
@@ -86,7 +94,7 @@ def _left_over(both: np.ndarray, smoothness: float, innovations: bool, seed: int
         part = both[start : start + ROWS]
     else:
         part = random_part(both, ROWS, seed)
-    kernel, variance = _fitted(part, smoothness)
+    kernel, variance = _fitted(part, smoothness, least)
     z, y = both[:, :-1], both[:, -1]
     lower = cholesky(kernel(z), lower=True)
     inverse = solve_triangular(lower, np.eye(len(lower)), lower=True)
@@ -103,7 +111,7 @@ def _left_over(both: np.ndarray, smoothness: float, innovations: bool, seed: int
     return np.asarray(variance * weights)
 
 
-def _fitted(both: np.ndarray, smoothness: float) -> tuple[Any, float]:
+def _fitted(both: np.ndarray, smoothness: float, least: np.ndarray | None) -> tuple[Any, float]:
     """Kernel, its noise with it, at the maximum of the marginal likelihood; noise variance."""
     try:
         from sklearn.gaussian_process import GaussianProcessRegressor
@@ -114,21 +122,23 @@ def _fitted(both: np.ndarray, smoothness: float) -> tuple[Any, float]:
 
     z, y = both[:, :-1], both[:, -1]
     columns = z.shape[1]
-    shortest = SHORTEST
-    if columns == 1:  # a series: its steps are the scale that matters
-        steps = np.diff(np.unique(z))
-        shortest = min(shortest, 0.2 * float(np.median(steps)))
+    if least is None:
+        least = np.full(columns, SHORTEST)
+        if columns == 1:  # a series: its steps are the scale that matters
+            steps = np.diff(np.unique(z))
+            least = np.minimum(least, 0.2 * np.median(steps))
     # A lengthscale of 1000, in standard deviations, is a column that does not matter.
-    lengths, noises = (shortest, 1e3), (0.1 * NOTHING, 10.0)
+    lengths = np.column_stack([least, np.maximum(1e3, 10.0 * least)])
+    noises = (0.1 * NOTHING, 10.0)
 
     def kernel(length: float, noise: float) -> Any:
-        smooth = Matern(np.full(columns, length), lengths, nu=smoothness)
+        smooth = Matern(np.maximum(length, least), lengths, nu=smoothness)
         return ConstantKernel(1.0, (1e-3, 1e3)) * smooth + WhiteKernel(noise, noises)
 
     # From the best of a few, or a rough function would be taken for noise.
     starts = [
         kernel(length, noise)
-        for length in np.geomspace(max(2.0 * shortest, 1e-3), LONGEST, STARTS)
+        for length in np.geomspace(max(2.0 * float(least.min()), 1e-3), LONGEST, STARTS)
         for noise in NOISES
     ]
     values = [

@@ -51,8 +51,9 @@ class TestResult:
         pvalue: the p-value.
         null: draws of the statistic under the null hypothesis, (B,); empty for a distribution in
             closed form.
-        kernel: the kernel of the statistic; of a combined test, the one that speaks loudest; for
-            independence that of x and that of y.
+        kernel: the kernel of the statistic; of a combined test, that of the loudest MMD or HSIC;
+            for independence that of x and that of y.
+        kernel_of: whose kernel it is, in the sentence.
         how: where the null comes from, such as ``"999 permutations"``.
         exact: whether the level is exact by construction, not by approximation.
         alpha: level at which the sentence speaks.
@@ -66,6 +67,7 @@ class TestResult:
             whose mean under the null is 1.
         rows: what was taken for granted of the rows: ``"independent"``, ``"pairs"`` that belong
             together, ``"series"`` in order of time, or ``"residuals"`` of a regression.
+        shapes: of the samples, (n, D) each.
         notes: warnings.
     """
 
@@ -81,6 +83,7 @@ class TestResult:
     exact: bool
     alpha: float
     parts: tuple[Part, ...] = ()
+    kernel_of: str = "kernel"
     interval: tuple[float, float] | None = None
     interval_of: str = "squared MMD at that kernel"
     estimate: float | None = None
@@ -88,6 +91,7 @@ class TestResult:
     limit: Any = None
     e_value: float | None = None
     rows: str = "independent"
+    shapes: tuple[tuple[int, ...], ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -101,19 +105,17 @@ class TestResult:
 
     def __str__(self) -> str:
         verdict = self.hypotheses[int(self.rejected)]
-        loudest = "" if self.kernel is None else f"{'loudest ' if self.parts else ''}kernel "
-        if loudest:
-            loudest = f", {loudest}{describe(self.kernel)}"
+        kernel = "" if self.kernel is None else f", {self.kernel_of} {describe(self.kernel)}"
         lines = [
             f"{self.test[0].upper()}{self.test[1:]}: {verdict} at level {self.alpha:g} "
             f"(p = {self.pvalue:.3g}, {self.how}).",
-            f"  {self.statistic_of} {self.statistic:.4g}{loudest}",
+            f"  {self.statistic_of}: {self.statistic:.4g}{kernel}",
         ]
         if self.interval is not None:
             low, high = self.interval
             level = f"{100 * (1 - self.alpha):g} %"
             lines.append(
-                f"  {self.interval_of} {self.estimate:.3g}: rough {level} interval {low:.3g} to "
+                f"  {self.interval_of}: {self.estimate:.3g}, rough {level} interval {low:.3g} to "
                 f"{high:.3g}, by a normal limit"
             )
         if self.e_value is not None:
@@ -122,12 +124,18 @@ class TestResult:
                 "mean is 1 if there is none"
             )
         shown = sorted(self.parts, key=lambda part: -part.deviation)[:MOST_PRINTED]
+        shown += [part for part in self.parts if part is self._loudest() and part not in shown]
         if shown:
             lines.append(
                 f"  the loudest of {len(self.parts)} parts, p-values one by one and not adjusted:"
             )
         lines += [f"    {part.name}: {part.pvalue:.3g}" for part in shown]
         return "\n".join([*lines, *(f"  Note: {note}" for note in self.notes)])
+
+    def _loudest(self) -> Part | None:
+        """The part whose kernel is ``kernel``."""
+        mine = [part for part in self.parts if part.kernel is self.kernel]
+        return max(mine, key=lambda part: part.deviation, default=None)
 
     def __repr__(self) -> str:
         return f"<{self.test}: p = {self.pvalue:.3g}, {self.statistic_of} {self.statistic:.4g}>"

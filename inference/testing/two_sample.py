@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import jax
@@ -15,7 +16,13 @@ from ..checks import as_tested_pair, check_count, check_memory
 from ..errors import InputError
 from ..machine import computing
 from ..progress import progress_bar
-from .approximations import MMD_NULLS, check_null, mmd_approximation, terms_approximation
+from .approximations import (
+    MMD_NULLS,
+    check_for_series,
+    check_null,
+    mmd_approximation,
+    terms_approximation,
+)
 from .combination import COMBINED, combine
 from .evidence import LANDMARKS, VARIANCES, evidence_rows, landmarks
 from .gram import gram
@@ -59,7 +66,7 @@ def two_sample_test(
     null: str = "permutation",
     estimator: str | None = None,
     permutations: int = 999,
-    memory: float = 20,
+    memory: float | None = None,
     block_size: int | None = None,
     alpha: float = 0.05,
     scale: str | None = "column",
@@ -98,7 +105,7 @@ def two_sample_test(
             ``"normal"`` ``"linear"``, the default, (MMD-13) or ``"block"`` (MMD-14). The other
             nulls have one each.
         permutations: B, or draws of the null; the smallest p-value is 1 / (1 + B).
-        memory: steps over which the series forget, for the wild bootstrap.
+        memory: steps over which the series forget, for the wild bootstrap; by default 20.
         block_size: rows of each sample in a block; by default the square root of m.
         alpha: level of the verdict and of the interval.
         scale: ``"column"``, ``"pooled"`` or ``None``, as for :func:`~bke.inference.fit`; by the
@@ -111,6 +118,7 @@ def two_sample_test(
     """
     check_kernel(kernel, CHOICES)
     chosen = check_null(null, estimator, (kernel,), MMD_NULLS)
+    memory = check_for_series(memory, null)
     if isinstance(kernel, str) and kernel == "evidence" and estimator == "biased":
         raise InputError("the evidence is no squared MMD and has no biased estimate")
     if block_size is not None and chosen != "block":
@@ -120,7 +128,9 @@ def two_sample_test(
     first, second = as_tested_pair(P, Q)
     sizes = len(first), len(second)
     if chosen in ("paired", "linear", "block") and sizes[0] != sizes[1]:
-        raise InputError(f"this test needs samples of one size, and has {sizes[0]}, {sizes[1]}")
+        raise InputError(
+            f"the {chosen} estimate needs samples of one size: P has {sizes[0]} rows, Q {sizes[1]}"
+        )
     pooled = np.concatenate([first, second])
     if null != "normal":
         check_memory(len(pooled), pooled.shape[1], matrices=MATRICES)
@@ -143,8 +153,10 @@ def two_sample_test(
                 matrix = gram(one, pooled)
                 approximation = mmd_approximation(null, matrix, sizes, permutations, rng, memory)
             of = f"squared MMD ({chosen})" + " over its standard error" * (null == "normal")
-            choice = name_of(kernel)
-            return approximation.result("two-sample test", HYPOTHESES, one, choice, alpha, of)
+            result = approximation.result(
+                "two-sample test", HYPOTHESES, one, name_of(kernel), alpha, of
+            )
+            return dataclasses.replace(result, shapes=(first.shape, second.shape))
         if paired:
             labels = pair_swaps(sizes[0], permutations, rng)
             plain = pooled
@@ -176,11 +188,13 @@ def two_sample_test(
         statistic_of=found.name,
         parts=found.parts,
         interval=interval,
-        interval_of="squared MMD at that kernel" + ", the loudest" * bool(found.parts),
+        kernel_of="loudest MMD at" if found.parts else "kernel",
+        interval_of="squared MMD at that kernel",
         estimate=estimate,
         e_value=e_value,
         notes=kernel_notes([found.kernel] if found.kernel is not None else []),
         rows="pairs" if paired else "independent",
+        shapes=(first.shape, second.shape),
     )
 
 

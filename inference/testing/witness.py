@@ -50,7 +50,7 @@ def sample_test_witness(
         Q: the second, shape (n, D) or (n,).
         at: points of evaluation (k, D) or (k,); by default a line, a mesh or the data points.
         noise: see :func:`~bke.inference.sample_witness`.
-        draws: how many.
+        draws: how many; an even number, or one more.
         seed: of the draws.
         columns: names; by default those of the data.
 
@@ -64,6 +64,7 @@ def sample_test_witness(
     _check_rows(result)
     kernel = _one_kernel(result)
     first, second = as_tested_pair(P, Q)
+    _check_shapes(result, first, second)
     points = default_points(first, second)
     if at is not None:
         points = as_evaluation_points(at, first.shape[1])
@@ -75,7 +76,7 @@ def sample_test_witness(
         mean = both[0].mean - both[1].mean
         covariance = both[0].covariance + both[1].covariance
         values = _draws(EmbeddingPosterior(mean, covariance), draws, seed)
-    names = columns or column_names(P) or [f"c{index + 1}" for index in range(first.shape[1])]
+    names = columns or _names(P, first, "c1" if first.shape[1] == 1 else "c")
     sizes = [len(first), len(second)]
     return _group(values, points, list(names), sizes, noise, seed, "witness P - Q")
 
@@ -103,7 +104,7 @@ def sample_dependence_witness(
         at: places of x (k, D) and of y (k, E); by default a mesh of the plane, where D = E = 1,
             else the pairs themselves.
         noise: see :func:`~bke.inference.sample_witness`.
-        draws: how many.
+        draws: how many; an even number, or one more.
         seed: of the draws.
         columns: names; by default those of the data.
 
@@ -120,6 +121,7 @@ def sample_dependence_witness(
     first, second = as_sample(X, "X"), as_sample(Y, "Y")
     if len(first) != len(second):
         raise InputError(f"X has {len(first)} rows but Y has {len(second)}: pairs are needed")
+    _check_shapes(result, first, second)
     split, pairs = first.shape[1], np.concatenate([first, second], axis=1)
     if at is None:
         points = default_points(pairs, pairs) if pairs.shape[1] == 2 else pairs
@@ -144,10 +146,25 @@ def sample_dependence_witness(
 def _names(values: ArrayLike, sample: np.ndarray, letter: str) -> Sequence[str]:
     count = sample.shape[1]
     plain = [letter] if count == 1 else [f"{letter}{index + 1}" for index in range(count)]
+    if count == 1 and isinstance(name := getattr(values, "name", None), str):  # a pandas Series
+        return [name]
     return column_names(values) or plain
 
 
+def _check_shapes(result: TestResult, *samples: np.ndarray) -> None:
+    if not result.shapes:
+        raise InputError(f"there is no witness of a {result.test}")
+    shapes = tuple(sample.shape for sample in samples)
+    if shapes != result.shapes:
+        raise InputError(
+            f"the test was of samples of shape {' and '.join(map(str, result.shapes))}, and these "
+            f"have {' and '.join(map(str, shapes))}: give those that were tested"
+        )
+
+
 def _check_rows(result: TestResult) -> None:
+    if not isinstance(result, TestResult):
+        raise InputError(f"the result of a test is needed, got {type(result).__name__}")
     if result.rows != "independent":
         raise InputError(
             f"the bands of a witness are for independent rows, and this test was of {result.rows}"
@@ -178,10 +195,11 @@ def _posterior(function: Any, *arguments: Any, noise: Any) -> EmbeddingPosterior
 
 
 def _draws(posterior: EmbeddingPosterior, count: int, seed: int) -> np.ndarray:
-    """(count, m)."""
-    keys = jax.random.split(jax.random.key(seed), count)
+    """(count, m), in pairs above and below the mean, so that their mean is the posterior's."""
+    keys = jax.random.split(jax.random.key(seed), -(-count // 2))
     draw = jax.jit(jax.vmap(gaussian_draw, in_axes=(0, None)))
-    return np.asarray(posterior.mean + draw(keys, posterior.covariance))
+    half = np.asarray(draw(keys, posterior.covariance))
+    return np.asarray(posterior.mean) + np.concatenate([half, -half])
 
 
 def _group(

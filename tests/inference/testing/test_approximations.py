@@ -15,13 +15,18 @@ KERNEL = SquaredExponential(0.9)
 QUIET = {"progress": False, "permutations": 199}
 
 
+def of(null):
+    """The memory, where there is one."""
+    return {"memory": 5} if null in ("wild bootstrap", "shift") else {}
+
+
 @pytest.mark.parametrize(
     ("null", "estimator"),
     [("gamma", "biased"), ("spectrum", "unbiased"), ("wild bootstrap", "biased")],
 )
 def test_the_statistic_of_two_samples(null, estimator):
     sizes = (60, 60) if null == "wild bootstrap" else (60, 45)
-    result = two_sample_test(P, Q[: sizes[1]], kernel=KERNEL, null=null, memory=5, **QUIET)
+    result = two_sample_test(P, Q[: sizes[1]], kernel=KERNEL, null=null, **of(null), **QUIET)
     with jax.enable_x64(True):
         expected = float(squared_mmd(P, Q[: sizes[1]], KERNEL, estimator=estimator))
     assert result.statistic == pytest.approx(expected, rel=1e-9)
@@ -34,7 +39,7 @@ def test_the_statistic_of_two_samples(null, estimator):
 @pytest.mark.parametrize("null", ["gamma", "spectrum", "wild bootstrap", "shift"])
 def test_the_statistic_of_independence(null):
     kernels = KERNEL, SquaredExponential(0.4)
-    result = independence_test(P, Q[:, 0], kernel=kernels, null=null, memory=5, **QUIET)
+    result = independence_test(P, Q[:, 0], kernel=kernels, null=null, **of(null), **QUIET)
     with jax.enable_x64(True):
         expected = float(hsic(P, Q[:, 0], *kernels, estimator="biased"))
     assert result.statistic == pytest.approx(expected, rel=1e-9)
@@ -83,10 +88,10 @@ def test_the_approximations_agree_with_permutations(null):
 def test_everything_finds_a_difference():
     for null in ("gamma", "spectrum", "wild bootstrap", "normal"):
         for kernel in ("bkl", "median", KERNEL):
-            result = two_sample_test(P, Q + 2.0, kernel=kernel, null=null, memory=3, **QUIET)
+            result = two_sample_test(P, Q + 2.0, kernel=kernel, null=null, **of(null), **QUIET)
             assert result.pvalue < 0.05, (null, kernel)
     for null in ("gamma", "spectrum", "wild bootstrap", "shift"):
-        result = independence_test(P, P[:, 0] ** 2, kernel="median", null=null, memory=3, **QUIET)
+        result = independence_test(P, P[:, 0] ** 2, kernel="median", null=null, **of(null), **QUIET)
         assert result.pvalue <= 0.05, null
 
 
@@ -128,6 +133,7 @@ def test_series_want_the_bootstrap():
         ({"null": "normal", "kernel": "bkl", "estimator": "block", "block_size": 60}, "one block"),
         ({"null": "normal", "kernel": "bkl", "estimator": "block", "block_size": 61}, "60 rows"),
         ({"null": "normal", "kernel": "bkl", "block_size": 5}, "block_size is for"),
+        ({"null": "gamma", "kernel": "bkl", "memory": 5}, "memory is for the nulls"),
         ({"kernel": "evidence", "estimator": "biased"}, "no biased estimate"),
     ],
 )
@@ -141,10 +147,10 @@ def test_kernels_that_tell_no_rows_apart():
         kernel = SquaredExponential(lengthscale)
         for null in ("gamma", "spectrum", "wild bootstrap", "normal"):
             with pytest.raises(InputError, match="tells no rows apart"):
-                two_sample_test(P, Q, kernel=kernel, null=null, memory=3, **QUIET)
+                two_sample_test(P, Q, kernel=kernel, null=null, **of(null), **QUIET)
         for null in ("gamma", "spectrum", "wild bootstrap", "shift"):
             with pytest.raises(InputError, match="tells no rows apart"):
-                independence_test(P, Q, kernel=kernel, null=null, memory=3, **QUIET)
+                independence_test(P, Q, kernel=kernel, null=null, **of(null), **QUIET)
         # Permutations are all equal: nothing is known, and that is what they say.
         assert two_sample_test(P, Q, kernel=kernel, **QUIET).pvalue == 1.0
         assert independence_test(P, Q, kernel=kernel, **QUIET).pvalue == 1.0

@@ -63,6 +63,20 @@ def test_innovations_of_a_long_series_are_white(coefficient):
     assert np.corrcoef(series[:-1], series[1:])[0, 1] > 0.25
 
 
+def test_seasons_without_the_weather():
+    """A slow wave and a fast one of 8 steps: the shortest lengthscale keeps the fast one in."""
+    days = np.arange(200.0)
+    slow, fast = 3.0 * np.sin(days / 30.0), np.sin(2 * np.pi * days / 8.0)
+    noise = 0.3 * np.random.default_rng(4).normal(size=200)
+    both = regress_out(slow + fast + noise, days)[:, 0]
+    seasons = regress_out(slow + fast + noise, days, shortest=15.0)[:, 0]
+    assert np.corrcoef(seasons, fast)[0, 1] > 0.9
+    assert abs(np.corrcoef(seasons, slow)[0, 1]) < 0.1
+    assert np.abs(both).std() < 0.6 * seasons.std()
+    with pytest.raises(InputError, match="shortest"):
+        regress_out(slow, days, shortest=-1.0)
+
+
 def test_a_wiggly_function_is_not_taken_for_noise():
     """sin(8 z) has many periods: a search from one start calls it noise."""
     for seed in range(3):

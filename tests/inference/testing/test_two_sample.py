@@ -169,7 +169,7 @@ def test_kernels_that_cannot_tell_all_distributions_apart():
         ({"kernel": "best"}, "kernel must be a kernel or one of"),
         ({"kernel": SquaredExponential}, "kernel must be a kernel or one of"),
         ({"kernel": SquaredExponential([1.0, 2.0, 3.0])}, "the kernel does not fit the data"),
-        ({"estimator": "linear"}, "estimator must be one of"),
+        ({"estimator": "linear"}, "goes with null='normal'"),
         ({"seed": -1}, "seed"),
         ({"scale": "row"}, "scale must be one of"),
     ],
