@@ -10,8 +10,8 @@ residuals of Gaussian-process regressions. With the learned lengthscale the pape
 Temp -> Ozone; with the median heuristic its authors had not.
 
 An edge that comes and goes with the level of the tests, the way the seasons are taken out or the
-order of columns is not to be relied on, so all of these are tried: A is the
-paper's, as far as it says.
+order of columns is not to be relied on, so all of these are tried: A is the paper's, as far as it
+says.
 
 Run it as ``python figure6.py --out FOLDER`` with ``pip install "bke[causal]"``; all of it takes
 most of an hour on two cores, ``--whiten residuals`` a quarter, and ``--quick`` only shows that it
@@ -60,8 +60,8 @@ days = np.arange(len(values), dtype=float)
 # %%
 # The seasons
 # -----------
-# The paper regresses on time and goes on with the residuals; it does not say how fast the regression
-# may change. The most likely one follows the weather of a few days, and takes out with it much of
+# The paper regresses on time and goes on with the residuals; how fast the regression may change it
+# does not say. The most likely one follows the weather of a few days, and takes out with it much of
 # what the variables have in common. No shorter than 30 days it takes out the seasons, and what is
 # left remembers the day before: days are not independent, as the tests assume. Innovations of a
 # rough one (Matern, like an autoregression) forget.
