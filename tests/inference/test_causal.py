@@ -1,12 +1,12 @@
 """The PC algorithm over kernel tests: edges of known graphs, caching, bad input."""
 
-import networkx as nx
 import numpy as np
 import pytest
 from bke.inference import InputError, causal_graph
 from bke.inference.causal import _edges, _run_pc
 
 pytest.importorskip("causallearn")
+nx = pytest.importorskip("networkx")
 OPTIONS = {"kernel": "median", "permutations": 99, "progress": False}
 
 
