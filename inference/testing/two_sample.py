@@ -144,18 +144,18 @@ def two_sample_test(
     with computing():
         if null != "permutation":
             (one,) = kernels_for(kernel, points, scale, seed)
+            of = f"squared MMD ({chosen})"
             if null == "normal":
                 # Shuffled from sorted, so that neither order nor blocks of like rows matter.
                 shuffled = [rng.permutation(Z[canonical_order(Z)]) for Z in (first, second)]
                 size = block_size if chosen == "block" else 2
                 approximation = terms_approximation(shuffled[0], shuffled[1], one, size)
+                of += " over its standard error"
             else:
                 matrix = gram(one, pooled)
                 approximation = mmd_approximation(null, matrix, sizes, permutations, rng, memory)
-            of = f"squared MMD ({chosen})" + " over its standard error" * (null == "normal")
-            result = approximation.result(
-                "two-sample test", HYPOTHESES, one, name_of(kernel), alpha, of
-            )
+            name = name_of(kernel)
+            result = approximation.result("two-sample test", HYPOTHESES, one, name, alpha, of)
             return dataclasses.replace(result, shapes=(first.shape, second.shape))
         if paired:
             labels = pair_swaps(sizes[0], permutations, rng)

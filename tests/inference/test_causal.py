@@ -4,10 +4,14 @@ import numpy as np
 import pytest
 from bke.inference import InputError, causal_graph
 from bke.inference.causal import _edges, _run_pc
+from bke.models import SquaredExponential
 
 pytest.importorskip("causallearn")
 nx = pytest.importorskip("networkx")
 OPTIONS = {"kernel": "median", "permutations": 99, "progress": False}
+
+
+OTHER = SquaredExponential(0.3)
 
 
 @pytest.fixture(scope="module")
@@ -65,9 +69,9 @@ def test_again_makes_no_test_twice(collider):
     assert {test.given for test in plain.tests} == {()}
     stricter = graph.again(alpha=0.02, progress=False)
     assert stricter.alpha == 0.02
-    other = graph.again(kernel="bkl", progress=False)
+    other = graph.again(kernel=OTHER, progress=False)
     assert other.asker._residuals is graph.asker._residuals
-    direct = causal_graph(collider, columns=tuple("abcd"), **{**OPTIONS, "kernel": "bkl"})
+    direct = causal_graph(collider, columns=tuple("abcd"), **{**OPTIONS, "kernel": OTHER})
     assert [test.pvalue for test in other.tests] == [test.pvalue for test in direct.tests]
     assert [test.pvalue for test in other.tests] != [test.pvalue for test in graph.tests]
     for key, answer in before.items():

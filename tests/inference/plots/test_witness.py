@@ -142,7 +142,7 @@ def test_bad_input_is_named(line_witness, plane, run):
         plot_witness(line_witness, P=plane)
     with pytest.raises(InputError, match="level"):
         plot_witness(line_witness, 1.0)
-    with pytest.raises(InputError, match="what sample_witness returned"):
+    with pytest.raises(InputError, match="what sample_witness or"):
         plot_witness(run)
     with pytest.raises(InputError, match="needs 3 matplotlib Axes, and 2 were given"):
         plot_witness(line_witness, axes=Figure().subplots(2, 1))
