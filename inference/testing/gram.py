@@ -26,7 +26,9 @@ def gram(kernel: Any, points: np.ndarray) -> np.ndarray:
 def centred(gram: np.ndarray) -> np.ndarray:
     """H K H with H = I - 11'/n."""
     columns = gram.mean(axis=0)
-    return np.asarray(gram - columns - columns[:, None] + columns.mean())
+    inner = gram - columns
+    inner -= (columns - columns.mean())[:, None]  # in place: passes over memory are what it costs
+    return np.asarray(inner)
 
 
 def off_diagonal(gram: np.ndarray) -> float:

@@ -95,7 +95,7 @@ def mmd_row(
         )
 
     row = in_batches(one, labels.shape[1], 24 * len(labels))
-    return without_rounding(row, float(np.abs(inner).max()))
+    return without_rounding(row, float(max(inner.max(), -inner.min())))
 
 
 def in_batches(one: Callable[[slice], np.ndarray], count: int, bytes_each: int) -> np.ndarray:

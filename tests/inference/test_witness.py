@@ -129,7 +129,9 @@ def test_bad_arguments_are_named(run, arguments, options, message):
 
 def coverage_benchmark():
     folder = Path(__file__).parents[2] / "benchmarks"
-    spec = importlib.util.spec_from_file_location("coverage_benchmark", folder / "coverage.py")
+    spec = importlib.util.spec_from_file_location(
+        "coverage_benchmark", folder / "witness_coverage.py"
+    )
     module = importlib.util.module_from_spec(spec)
     import sys
 
@@ -143,7 +145,7 @@ def coverage_benchmark():
 
 @pytest.mark.parametrize("lengthscale", [0.3, 0.5, 3.0])
 def test_eighty_percent_bands_cover_the_true_witness(lengthscale):
-    """Shortened benchmarks/coverage.py: 100 data sets of 100 iid points, seed 2.
+    """Shortened benchmarks/witness_coverage.py: 100 data sets of 100 iid points, seed 2.
 
     A data set's coverage has a standard deviation of at most 0.27, so 0.11 is four standard errors
     of the mean: false-failure rate below 1e-4 for another seed. The diagonal of C/n alone covers

@@ -4,7 +4,7 @@ P and Q are Gaussian mixtures, whose embeddings have closed form, so the truth i
 independent data sets (iid draws) the pointwise 80 % band at a fixed lengthscale is compared with
 it, over the central 95 % of the data and, apart, over the tails. The nominal figure is 0.80.
 
-    python benchmarks/coverage.py
+    python benchmarks/witness_coverage.py
 """
 
 from __future__ import annotations
