@@ -8,10 +8,9 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from .embedding import EmbeddingPosterior, condition
-from .kernels.base import Covariance, Kernel, as_points, check_positive
+from .embedding import EmbeddingPosterior, condition, noise_covariance
+from .kernels.base import Covariance, Kernel, as_points
 from .measures import Measure, check_fixed, check_measure
-from .noise import NUGGET
 from .precision import double_precision
 
 ESTIMATORS = ("biased", "unbiased")
@@ -200,14 +199,12 @@ def dependence_posterior(
     places = _pairs_at(at)
     products = _products(first, second, kernel_x, kernel_y, (first, second))
     n = len(first)
-    if isinstance(noise, str):
-        if noise != "clt":
-            raise ValueError(f"noise must be 'clt' or a number, got {noise!r}")
+
+    def sampling() -> jax.Array:
         spread = products - jnp.mean(products, axis=0)
-        covariance = spread.T @ spread / (n * (n - 1)) + NUGGET * jnp.eye(n)
-    else:
-        check_positive(noise, "noise")
-        covariance = noise * jnp.eye(n)
+        return spread.T @ spread / (n * (n - 1))
+
+    covariance = noise_covariance(noise, n, sampling)
     r_x = kernel_x.smoothed(measure, first.shape[1])
     r_y = kernel_y.smoothed(measure, second.shape[1])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -61,19 +62,23 @@ def embedding_posterior(
     if points.shape[1] != at.shape[1]:
         raise ValueError(f"X has {points.shape[1]} columns but at has {at.shape[1]}")
     smoothed = kernel.smoothed(measure, points.shape[1])
-    if isinstance(noise, str):
-        if noise != "clt":
-            raise ValueError(f"noise must be 'clt' or a number, got {noise!r}")
-        covariance = sampling_covariance(points, kernel) + NUGGET * jnp.eye(len(points))
-    else:
-        check_positive(noise, "noise")
-        covariance = noise * jnp.eye(len(points))
+    covariance = noise_covariance(noise, len(points), lambda: sampling_covariance(points, kernel))
     return condition(
         jnp.mean(kernel.matrix(points, points), axis=1),
         smoothed.matrix(points, points) + covariance,
         smoothed.matrix(points, at),
         smoothed.matrix(at, at),
     )
+
+
+def noise_covariance(noise: Any, size: int, sampling: Callable[[], jax.Array]) -> jax.Array:
+    """Covariance of ``size`` values: for ``"clt"`` ``sampling()`` and a nugget, or a variance."""
+    if not isinstance(noise, str):
+        check_positive(noise, "noise")
+        return noise * jnp.eye(size)
+    if noise != "clt":
+        raise ValueError(f"noise must be 'clt' or a number, got {noise!r}")
+    return sampling() + NUGGET * jnp.eye(size)
 
 
 def condition(

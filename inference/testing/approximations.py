@@ -15,7 +15,7 @@ from scipy.stats import t as t_distribution
 
 from ..errors import InputError
 from . import nulls
-from .gram import centred, check_tells_apart, off_diagonal
+from .gram import TELLS_NOTHING, centred, check_tells_apart, off_diagonal
 from .permutation import p_value
 from .result import TestResult, kernel_notes
 
@@ -42,8 +42,6 @@ OF_SERIES = ("wild bootstrap", "shift")
 MEMORY = 20.0
 #: The wild bootstrap needs a series that long, in units of the multipliers' memory.
 MEMORIES = 5
-
-
 #: Of the wild bootstrap, and of blocks of more than two rows, whose means are skewed.
 HIGH = (
     "this null is too narrow for short series: autoregressions of 50 to 200 steps with a "
@@ -251,7 +249,7 @@ def terms_approximation(
         raise InputError("there is one block only: its spread is not known; take smaller blocks")
     deviation = terms.std(ddof=1) / len(terms) ** 0.5
     if not deviation > 0.0:
-        raise InputError("the kernel tells no rows apart: its lengthscale does not fit the data")
+        raise InputError(TELLS_NOTHING)
     limit = t_distribution(len(terms) - 1)
     how = f"t limit of {len(terms)} terms"
     note = LOW if block_size != 2 else ""

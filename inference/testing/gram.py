@@ -10,6 +10,7 @@ from ..errors import InputError
 
 #: What is smaller than this, over the entries that it was computed from, is rounding.
 RESOLUTION = 1e-13
+TELLS_NOTHING = "the kernel tells no rows apart: its lengthscale does not fit the data"
 
 
 def gram(kernel: Any, points: np.ndarray) -> np.ndarray:
@@ -44,7 +45,7 @@ def check_tells_apart(gram: np.ndarray) -> None:
     rest = inner - np.diag(diagonal)
     even = np.ptp(diagonal) + np.ptp(rest[~np.eye(len(inner), dtype=bool)])
     if even <= RESOLUTION * np.abs(gram).max():
-        raise InputError("the kernel tells no rows apart: its lengthscale does not fit the data")
+        raise InputError(TELLS_NOTHING)
 
 
 def without_rounding(row: np.ndarray, magnitude: float) -> np.ndarray:

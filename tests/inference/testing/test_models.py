@@ -73,6 +73,19 @@ def test_the_closer_model_is_named():
     assert low < high < 0
 
 
+def test_a_note_where_the_normal_limit_does_not_hold():
+    """Said where X differs from neither, and not where it differs from one, whichever that is."""
+    rng = np.random.default_rng(7)
+    X, alike, also = rng.normal(size=(3, 60))
+    for pair, said in (
+        ((alike, also), True),
+        ((alike, also + 3.0), False),
+        ((alike + 3.0, also), False),
+    ):
+        notes = relative_similarity_test(X, *pair, kernel="median").notes
+        assert any("can be told from neither" in note for note in notes) == said
+
+
 def test_bad_input():
     with pytest.raises(InputError, match="alternative must be one of"):
         relative_similarity_test(X, X + 1, X + 2, alternative="greater")
