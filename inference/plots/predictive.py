@@ -42,6 +42,7 @@ def plot_predictive_check(check: PredictiveCheck) -> Figure:
         ax.set_xlabel("observations, sorted by score")
     ax.set_ylabel("data - predictions,\nstandard errors")
     if far.any():
-        ax.legend(fontsize=SMALL, frameon=False)
+        # Above, as in the other panel: within it would look like one more point.
+        ax.legend(fontsize=SMALL, frameon=False, loc="lower right", bbox_to_anchor=(1.0, 1.0))
     plain(ax)
     return figure

@@ -43,7 +43,7 @@ def draw_points(
         ax.set_xlim(-limit, limit)
         ax.set_ylim(-0.7, len(at) - 0.3)
         ax.set_title(
-            view.heading("\n") + f": {view.band.level:.0%} interval excludes 0 at "
+            view.heading("\n") + f":\n{view.band.level:.0%} interval excludes 0 at "
             f"{clear.sum()} of {len(at)} points",
             fontsize=SMALL + 1,
         )
