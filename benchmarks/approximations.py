@@ -10,13 +10,11 @@ rows it is not valid.
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+import repeats
 import report
 from bke.inference import (
     conditional_independence_test,
@@ -25,13 +23,10 @@ from bke.inference import (
     relative_similarity_test,
     two_sample_test,
 )
-from bke.inference.machine import cores
 from scipy.signal import lfilter
 from scipy.stats import binom
 
 ALPHA = 0.05
-CHUNK = 20
-KEY = ("test", "null", "n", "D", "coefficient")
 #: Rows over the memory of series.
 MEMORIES = 25
 
@@ -114,8 +109,8 @@ def pvalues(
     ]
 
 
-def cells(sizes: list[int], dimensions: list[int]) -> list[tuple[str, str, int, int, float]]:
-    """Test, null, n, D and coefficient."""
+def cells(sizes: list[int], dimensions: list[int]) -> list[repeats.Row]:
+    """What tells the rows of the table apart."""
     wanted = {
         "two samples": ("gamma", "spectrum", "linear", "block"),
         "independence": ("gamma", "spectrum"),
@@ -134,7 +129,7 @@ def cells(sizes: list[int], dimensions: list[int]) -> list[tuple[str, str, int, 
         "two samples": ("permutation", "wild bootstrap"),
         "independence": ("permutation", "wild bootstrap", "shift"),
     }
-    return found + [
+    found += [
         (test, null, n, 1, coefficient)
         for test, nulls in series.items()
         for null in nulls
@@ -142,6 +137,8 @@ def cells(sizes: list[int], dimensions: list[int]) -> list[tuple[str, str, int, 
         for coefficient in (0.0, 0.5, 0.8)
         if n >= 50 and (coefficient or null != "permutation")
     ]
+    names = ("test", "null", "n", "D", "coefficient")
+    return [dict(zip(names, cell, strict=True)) for cell in found]
 
 
 def main() -> None:
@@ -149,42 +146,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=[20, 50, 200, 500])
     parser.add_argument("--dimensions", type=int, nargs="+", default=[1, 5])
-    parser.add_argument("--repeats", type=int, default=400)
-    parser.add_argument("--permutations", type=int, default=199)
-    parser.add_argument("--processes", type=int, default=cores())
-    parser.add_argument("--resume", action="store_true", help="keep the cells of the last run")
-    parser.add_argument("--results", type=Path, help="folder of the results")
-    parser.add_argument("--quick", action="store_true", help="a check that it runs, not a result")
+    repeats.add_options(parser, repeats=400, permutations=199)
     options = parser.parse_args()
     if options.quick:
         options.repeats, options.sizes, options.dimensions = 3, [50], [1]
-    info, folder = report.start(options.results)
     low, high = (edge / options.repeats for edge in binom.interval(0.99, options.repeats, ALPHA))
-    name = "approximations-quick" if options.quick else "approximations"
-    settings = {"repeats": options.repeats, "permutations": options.permutations}
-    rows = report.earlier(folder / f"{name}.json", settings) if options.resume else []
-    done = [tuple(row[key] for key in KEY) for row in rows]
-    chunks = [range(a, min(a + CHUNK, options.repeats)) for a in range(0, options.repeats, CHUNK)]
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(options.processes, mp_context=context) as pool:
-        for test, null, n, columns, coefficient in cells(options.sizes, options.dimensions):
-            if (test, null, n, columns, coefficient) in done:
-                continue
-            arguments = test, null, n, columns, coefficient, options.permutations
-            futures = [pool.submit(pvalues, *arguments, chunk) for chunk in chunks]
-            values = np.concatenate([future.result() for future in futures])
-            level = float(np.mean(values <= ALPHA + 1e-9))
-            verdict = "low" if level < low else "HIGH" if level > high else "yes"
-            key = dict(zip(KEY, (test, null, n, columns, coefficient), strict=True))
-            rows.append({**key, "level": level, "as stated": verdict})
-            text = (
-                f"{options.repeats} data sets each, {options.permutations} permutations or draws. "
-                f"A test of level 0.05 has a rate from {low:.4f} to {high:.4f} with probability "
-                f"0.99. The memory of series is n/25.\n\n{report.table(rows)}"
-            )
-            title = "Levels of the approximate tests"
-            data = {"settings": settings, "levels": rows}
-            report.save(folder, name, title, {**info, "load_average": None}, text, data)
+
+    def summary(values: np.ndarray) -> repeats.Row:
+        level = float(np.mean(values <= ALPHA + 1e-9))
+        verdict = "low" if level < low else "HIGH" if level > high else "yes"
+        return {"level": level, "as stated": verdict}
+
+    def text(rows: list[repeats.Row]) -> str:
+        return (
+            f"{options.repeats} data sets each, {options.permutations} permutations or draws. A "
+            f"test of level 0.05 has a rate from {low:.4f} to {high:.4f} with probability 0.99. "
+            f"The memory of series is n/{MEMORIES}.\n\n{report.table(rows)}"
+        )
+
+    keys = cells(options.sizes, options.dimensions)
+    title = "Levels of the approximate tests"
+    repeats.fill("approximations", title, keys, pvalues, summary, text, options)
 
 
 if __name__ == "__main__":

@@ -9,14 +9,16 @@ of MMD-FUSE (Biggs, Schrab and Gretton, 2023), MMDAgg and tests on split data.
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable
-from pathlib import Path
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
+import repeats
 import report
 from bke.inference import two_sample_test
 
+ALPHA = 0.05
 Pair = tuple[np.ndarray, np.ndarray]
 
 
@@ -64,54 +66,56 @@ PUBLISHED = ("FUSE", "MMDAgg", "split", "median, published")
 CHOICES = ("fused", "multiscale", "evidence", "median")
 
 
+def pvalues(
+    setting: str, permutations: int, seeds: range, *, kernels: Sequence[str], n: int
+) -> list[list[float]]:
+    """For each seed one data set, for each kernel one test of it."""
+    draw, value, _ = SETTINGS[setting]
+    found = []
+    for seed in seeds:
+        P, Q = draw(value, n, np.random.default_rng([list(SETTINGS).index(setting), seed]))
+        options: dict[str, Any] = {"permutations": permutations, "seed": seed, "progress": False}
+        found.append([two_sample_test(P, Q, kernel=one, **options).pvalue for one in kernels])
+    return found
+
+
 def main() -> None:
     """Draw, test, count, write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kernels", nargs="+", default=list(CHOICES))
-    parser.add_argument("--repeats", type=int, default=200)
     parser.add_argument("--n", type=int, default=500)
-    parser.add_argument("--permutations", type=int, default=499)
-    parser.add_argument("--results", type=Path, help="folder of the results")
-    parser.add_argument("--quick", action="store_true", help="a check that it runs, not a result")
+    repeats.add_options(parser, repeats=200, permutations=499)
     options = parser.parse_args()
     if options.quick:
         options.repeats, options.n, options.permutations = 4, 60, 99
-    info, folder = report.start(options.results)
-    rows = []
-    for index, (name, (draw, value, published)) in enumerate(SETTINGS.items()):
-        begin = time.perf_counter()
-        rejections = dict.fromkeys(options.kernels, 0)
-        for repeat in range(options.repeats):
-            P, Q = draw(value, options.n, np.random.default_rng([index, repeat]))
-            for choice in options.kernels:
-                result = two_sample_test(
-                    P,
-                    Q,
-                    kernel=choice,
-                    permutations=options.permutations,
-                    seed=repeat,
-                    progress=False,
-                )
-                rejections[choice] += result.rejected
-        power = {choice: count / options.repeats for choice, count in rejections.items()}
-        seconds = (time.perf_counter() - begin) / options.repeats
-        rows.append(
-            {
-                "setting": name,
-                **power,
-                **dict(zip(PUBLISHED, published, strict=True)),
-                "s per data set": seconds,
-            }
+
+    def summary(values: np.ndarray) -> repeats.Row:
+        rejected = np.mean(values <= ALPHA + 1e-9, axis=0)
+        return dict(zip(options.kernels, map(float, rejected), strict=True))
+
+    def text(rows: list[repeats.Row]) -> str:
+        published = [
+            {**row, **dict(zip(PUBLISHED, SETTINGS[row["setting"]][2], strict=True))}
+            for row in rows
+        ]
+        error = 0.5 / options.repeats**0.5
+        return (
+            f"m = n = {options.n}, {options.repeats} data sets each, {options.permutations} "
+            f"permutations, level 0.05; standard error of a power at most {error:.3f}.\n\n"
+            + report.table(published)
         )
-        print(report.table(rows[-1:]), flush=True)
-    error = 0.5 / options.repeats**0.5
-    text = (
-        f"m = n = {options.n}, {options.repeats} data sets each, {options.permutations} "
-        f"permutations, level 0.05; standard error of a power at most {error:.3f}.\n\n"
-        + report.table(rows)
+
+    of_tests = {"kernels": options.kernels, "n": options.n}
+    repeats.fill(
+        "power",
+        "Power of the two-sample tests",
+        [{"setting": name} for name in SETTINGS],
+        functools.partial(pvalues, **of_tests),
+        summary,
+        text,
+        options,
+        of_tests,
     )
-    name = "power-quick" if options.quick else "power"
-    report.save(folder, name, "Power of the two-sample tests", info, text, {"power": rows})
 
 
 if __name__ == "__main__":

@@ -135,19 +135,6 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join([line(head), f"| {' | '.join(rule)} |", *map(line, body)])
 
 
-def earlier(path: Path, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Rows ``levels`` of an earlier run that was cut short, none where there was none.
-
-    Raises ``SystemExit`` if it had other settings.
-    """
-    if not path.exists():
-        return []
-    before = json.loads(path.read_text(encoding="utf-8"))
-    if before["settings"] != settings:
-        sys.exit(f"the last run had other settings: {before['settings']}")
-    return list(before["levels"])
-
-
 def save(
     folder: Path, name: str, title: str, info: Mapping[str, Any], text: str, data: Mapping[str, Any]
 ) -> None:

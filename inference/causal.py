@@ -6,7 +6,6 @@ The algorithm is causal-learn's; the test is this package's.
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,29 +14,15 @@ from numpy.typing import ArrayLike
 
 from .checks import as_sample, check_count, check_memory, column_names
 from .errors import InputError
-from .machine import computing
 from .progress import progress_bar
-from .testing.independence import (
-    CHOICES,
-    MATRICES,
-    Variable,
-    chosen_kernels,
-    dependence,
-    variable,
-)
-from .testing.kernels import canonical_order
-from .testing.pairing import pairings
-from .testing.permutation import generator, p_value
-from .testing.residuals import regress_out
+from .testing.cached import ConditionalIndependence, ConditionalTests
+from .testing.independence import CHOICES, MATRICES
 from .testing.result import check_kernel, check_permutations
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Gram matrices that are kept, with their factors, a few of the former per variable.
-CACHE_BYTES = 2**30
-SIDE_MATRICES = 8
 #: How an edge is written: the first causes the second, either may, both have a hidden cause or the
 #: tests contradict each other.
 DIRECTED, UNDIRECTED, BIDIRECTED = "-->", "---", "<->"
@@ -61,27 +46,6 @@ class Edge:
         return f"{self.first} {self.kind} {self.second}"
 
 
-@dataclasses.dataclass(frozen=True)
-class IndependenceQuestion:
-    """One of the tests that the algorithm asked for.
-
-    Attributes:
-        first: name of a column.
-        second: name of the other.
-        given: names of those conditioned on.
-        pvalue: of the test.
-    """
-
-    first: str
-    second: str
-    given: tuple[str, ...]
-    pvalue: float
-
-    def __str__(self) -> str:
-        given = f" given {', '.join(self.given)}" if self.given else ""
-        return f"{self.first} and {self.second}{given}: p = {self.pvalue:.3g}"
-
-
 @dataclasses.dataclass(frozen=True, repr=False)
 class CausalGraph:
     """What :func:`causal_graph` found: an equivalence class of directed acyclic graphs.
@@ -92,15 +56,15 @@ class CausalGraph:
         tests: all that were asked for, in order.
         alpha: their level.
         most_given: the most columns that were conditioned on, if there was a limit.
-        asker: makes the tests, and keeps them for :meth:`again`.
+        source: of the tests, which keeps them for :meth:`again`.
     """
 
     columns: tuple[str, ...]
     edges: tuple[Edge, ...]
-    tests: tuple[IndependenceQuestion, ...]
+    tests: tuple[ConditionalIndependence, ...]
     alpha: float
     most_given: int | None
-    asker: Asker = dataclasses.field(compare=False)
+    source: ConditionalTests = dataclasses.field(compare=False)
 
     def again(
         self,
@@ -125,15 +89,15 @@ class CausalGraph:
             InputError: for a level too low for the permutations, or other names.
         """
         level = self.alpha if alpha is None else alpha
-        check_permutations(self.asker.permutations, level)
+        check_permutations(self.source.permutations, level)
         names = tuple(columns or self.columns)
         if sorted(names) != sorted(self.columns):
             raise InputError(f"columns must be {', '.join(self.columns)} in some order")
-        asker = self.asker
+        source = self.source
         if kernel is not None:
             check_kernel(kernel, CHOICES)
-            asker = asker.with_kernel(kernel)
-        return asker.graph(names, level, self.most_given, progress)
+            source = source.with_kernel(kernel)
+        return _graph(source, names, level, self.most_given, progress)
 
     def between(self, first: str, second: str) -> Edge | None:
         """The edge between two columns, if there is one.
@@ -147,7 +111,7 @@ class CausalGraph:
         pair = {first, second}
         return next((edge for edge in self.edges if {edge.first, edge.second} == pair), None)
 
-    def separations(self, first: str, second: str) -> tuple[IndependenceQuestion, ...]:
+    def separations(self, first: str, second: str) -> tuple[ConditionalIndependence, ...]:
         """The tests of these two columns that found no dependence: why there is no edge."""
         pair = {first, second}
         return tuple(
@@ -227,96 +191,30 @@ def causal_graph(
     if len(names) != dimension or len(set(names)) != dimension:
         raise InputError(f"columns must be {dimension} different names, got {names}")
     check_memory(n, dimension, matrices=MATRICES)
-    return Asker(sample, names, kernel, permutations, scale, seed).graph(
-        names, alpha, most_given, progress
-    )
+    source = ConditionalTests(sample, names, kernel, permutations, scale, seed)
+    return _graph(source, names, alpha, most_given, progress)
 
 
-class Asker:
-    """Tests of conditional independence, each made once; what they share is kept.
+def _graph(
+    source: ConditionalTests,
+    names: tuple[str, ...],
+    alpha: float,
+    most_given: int | None,
+    progress: bool,
+) -> CausalGraph:
+    """Of the columns in the order of ``names``."""
+    asked: dict[ConditionalIndependence, None] = {}
+    with progress_bar("tests", None, shown=progress) as advance:
 
-    Args:
-        sample: (n, D).
-        names: of the columns.
-        kernel: how kernels are chosen.
-        permutations: of every test.
-        scale: of the kernels.
-        seed: of everything.
-    """
+        def pvalue(first: int, second: int, given: tuple[int, ...]) -> float:
+            answer = source.test(names[first], names[second], tuple(names[k] for k in given))
+            if answer not in asked:
+                advance(1)
+            asked[answer] = None
+            return answer.pvalue
 
-    def __init__(
-        self,
-        sample: np.ndarray,
-        names: tuple[str, ...],
-        kernel: Any,
-        permutations: int,
-        scale: str | None,
-        seed: int,
-    ) -> None:
-        # Sorted, so that nothing depends on the order of rows.
-        self._sample = sample[canonical_order(sample)]
-        self._names = names
-        self.permutations = permutations
-        self._kernel, self._scale, self._seed = kernel, scale, seed
-        self._rows = pairings(len(sample), permutations, generator(seed))
-        self._answers: dict[tuple[str, str, tuple[str, ...]], IndependenceQuestion] = {}
-        self._residuals: dict[tuple[str, tuple[str, ...]], np.ndarray] = {}
-        self._kernels: dict[tuple[str, tuple[str, ...]], list[Any]] = {}
-        most = max(2, CACHE_BYTES // (SIDE_MATRICES * 8 * len(sample) ** 2))
-        self._variable = functools.lru_cache(most)(self._make_variable)
-
-    def with_kernel(self, kernel: Any) -> Asker:
-        """The same of another kernel; regressions are shared."""
-        arguments = kernel, self.permutations, self._scale, self._seed
-        other = Asker(self._sample, self._names, *arguments)
-        other._residuals = self._residuals
-        return other
-
-    def graph(
-        self, names: tuple[str, ...], alpha: float, most_given: int | None, progress: bool
-    ) -> CausalGraph:
-        """Of the columns in the order of ``names``."""
-        asked: dict[IndependenceQuestion, None] = {}
-        columns = [self._names.index(name) for name in names]
-        with progress_bar("tests", None, shown=progress) as advance:
-
-            def pvalue(first: int, second: int, given: tuple[int, ...]) -> float:
-                answer = self.ask(names[first], names[second], tuple(names[k] for k in given))
-                if answer not in asked:
-                    advance(1)
-                asked[answer] = None
-                return answer.pvalue
-
-            marks = _run_pc(self._sample[:, columns], alpha, most_given, pvalue)
-        return CausalGraph(names, _edges(marks, names), tuple(asked), alpha, most_given, self)
-
-    def ask(self, first: str, second: str, given: tuple[str, ...]) -> IndependenceQuestion:
-        """Are two columns independent given others?"""
-        key = (min(first, second), max(first, second), tuple(sorted(given)))
-        if key not in self._answers:
-            x, y = (self._variable(name, key[2]) for name in key[:2])
-            with computing():
-                combined, _ = dependence(x, y, self._rows, "unbiased", progress=False)
-            self._answers[key] = IndependenceQuestion(*key, p_value(combined.row))
-        return self._answers[key]
-
-    def _make_variable(self, name: str, given: tuple[str, ...]) -> Variable:
-        """A column, or what the others leave of it, with its kernels and their Gram matrices."""
-        key = name, given
-        if key not in self._residuals:
-            values = self._sample[:, [self._names.index(name)]]
-            if given:
-                others = [self._names.index(other) for other in given]
-                try:
-                    values = regress_out(values, self._sample[:, others], seed=self._seed)
-                except InputError as error:
-                    raise InputError(f"{name} given {', '.join(given)}: {error}") from None
-            self._residuals[key] = values
-        values = self._residuals[key]
-        with computing():
-            if key not in self._kernels:
-                self._kernels[key] = chosen_kernels(values, self._kernel, self._scale, self._seed)
-            return variable(values, self._kernels[key])
+        marks = _run_pc(source.columns(names), alpha, most_given, pvalue)
+    return CausalGraph(names, _edges(marks, names), tuple(asked), alpha, most_given, source)
 
 
 def _run_pc(

@@ -54,12 +54,18 @@ def hsic(
     return (total - 2.0 / (n - 2) * sums_k @ sums_l) / (n * (n - 3))
 
 
+def _as_pairs(X: ArrayLike, Y: ArrayLike) -> tuple[jax.Array, jax.Array]:
+    """Both as points, row by row."""
+    first, second = as_points(X), as_points(Y, "Y")
+    if len(first) != len(second):
+        raise ValueError(f"X has {len(first)} rows but Y has {len(second)}: they must be pairs")
+    return first, second
+
+
 def _grams(
     X: ArrayLike, Y: ArrayLike, kernel_x: Covariance, kernel_y: Covariance
 ) -> tuple[jax.Array, jax.Array]:
-    first, second = as_points(X), as_points(Y, "Y")
-    if len(first) != len(second):
-        raise ValueError(f"X has {len(first)} rows but Y has {len(second)}: HSIC needs pairs")
+    first, second = _as_pairs(X, Y)
     return kernel_x.matrix(first, first), kernel_y.matrix(second, second)
 
 
@@ -157,9 +163,7 @@ def _products(
     at: tuple[jax.Array, jax.Array],
 ) -> jax.Array:
     """Products of centred features of every pair at every place, (n, m)."""
-    first, second = as_points(X), as_points(Y, "Y")
-    if len(first) != len(second):
-        raise ValueError(f"X has {len(first)} rows but Y has {len(second)}: they must be pairs")
+    first, second = _as_pairs(X, Y)
     K, L = kernel_x.matrix(first, at[0]), kernel_y.matrix(second, at[1])
     return (K - jnp.mean(K, axis=0)) * (L - jnp.mean(L, axis=0))
 

@@ -15,7 +15,7 @@ from scipy.stats import t as t_distribution
 
 from ..errors import InputError
 from . import nulls
-from .gram import TELLS_NOTHING, centred, check_tells_apart, off_diagonal
+from .gram import TELLS_NOTHING, biased_mmd, centred, check_tells_apart, off_diagonal
 from .permutation import p_value
 from .result import TestResult, kernel_notes
 
@@ -119,15 +119,18 @@ def check_null(
     return str(estimator or table[null][0])
 
 
-def check_for_series(memory: Any, null: str) -> Any:
-    """The memory, :data:`MEMORY` by default, or an error where ``null`` has no use for it."""
-    if memory is not None and null not in OF_SERIES:
-        raise InputError(f"memory is for the nulls {', '.join(OF_SERIES)}, not for {null!r}")
-    return MEMORY if memory is None else memory
+def series_memory(memory: Any, null: str, n: int) -> float:
+    """The memory, :data:`MEMORY` by default.
 
-
-def check_memory_of_series(memory: Any, n: int) -> float:
-    """Refuse a memory that is no positive number, or too long for a series of n."""
+    Raises:
+        InputError: where ``null`` has no use for it, or it is no positive number, or too long for a
+            series of n.
+    """
+    if null not in OF_SERIES:
+        if memory is not None:
+            raise InputError(f"memory is for the nulls {', '.join(OF_SERIES)}, not for {null!r}")
+        return MEMORY
+    memory = MEMORY if memory is None else memory
     number = isinstance(memory, (int, float, np.number)) and not isinstance(memory, bool)
     if not number or not np.isfinite(memory) or memory <= 0:
         raise InputError(f"memory must be a positive number of steps, got {memory!r}")
@@ -159,18 +162,16 @@ def mmd_approximation(
     """
     check_tells_apart(gram)
     m, n = sizes
-    within = gram[:m, :m], gram[m:, m:]
-    across = gram[:m, m:].mean()
     if null == "spectrum":
-        unbiased = sum(off_diagonal(block) for block in within) - 2.0 * across
+        within = off_diagonal(gram[:m, :m]) + off_diagonal(gram[m:, m:])
+        unbiased = within - 2.0 * float(gram[:m, m:].mean())
         found = nulls.mmd_spectrum(gram, sizes, draws, rng)
-        return Approximation(float(unbiased), found, None, f"{draws} draws of the spectrum's limit")
-    biased = float(within[0].mean() + within[1].mean() - 2.0 * across)
+        return Approximation(unbiased, found, None, f"{draws} draws of the spectrum's limit")
+    biased = biased_mmd(gram, m)
     if null == "gamma":
         return Approximation(biased, np.empty(0), nulls.mmd_gamma(gram, sizes), "gamma limit")
     if m != n:
         raise InputError(f"the wild bootstrap needs samples of one size, and has {m}, {n}")
-    memory = check_memory_of_series(memory, n)
     found = nulls.wild_bootstrap(nulls.mmd_core(gram), draws, rng, length=memory)
     return Approximation(biased, found, None, _wild(draws, memory), "series", HIGH)
 
@@ -211,7 +212,6 @@ def hsic_approximation(
     if null == "spectrum":
         found = nulls.hsic_spectrum(K, L, draws, rng)
         return Approximation(statistic, found, None, f"{draws} draws of the spectrum's limit")
-    memory = check_memory_of_series(memory, n)
     if null == "wild bootstrap":
         found = nulls.wild_bootstrap(product, draws, rng, length=memory)
         return Approximation(statistic, found, None, _wild(draws, memory), "series", HIGH)

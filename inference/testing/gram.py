@@ -38,6 +38,11 @@ def off_diagonal(gram: np.ndarray) -> float:
     return float((gram.sum() - np.trace(gram)) / (n * (n - 1)))
 
 
+def biased_mmd(gram: np.ndarray, m: int) -> float:
+    """Squared MMD (MMD-4) of the first m rows and the others, from the Gram matrix of all."""
+    return float(gram[:m, :m].mean() + gram[m:, m:].mean() - 2.0 * gram[:m, m:].mean())
+
+
 def check_tells_apart(gram: np.ndarray) -> None:
     """Refuse a kernel to which all rows are equal, or any two as different as any others."""
     inner = centred(gram)

@@ -12,7 +12,7 @@ from ..checks import as_sample, check_count, check_memory, check_same_rows
 from ..errors import InputError
 from ..machine import computing
 from ..progress import progress_bar
-from .approximations import HSIC_NULLS, check_for_series, check_null, hsic_approximation
+from .approximations import HSIC_NULLS, check_null, hsic_approximation, series_memory
 from .combination import COMBINED, Combined, combine
 from .gram import gram
 from .kernels import canonical_order, kernels_for, some
@@ -128,7 +128,6 @@ def independence_test(
     for choice in choices:
         check_kernel(choice, CHOICES)
     chosen = check_null(null, estimator, choices, HSIC_NULLS)
-    memory = check_for_series(memory, null)
     check_same_rows(X=X, Y=Y)
     check_permutations(permutations, alpha)
     check_count(seed, "seed", 0, 2**63 - 1)
@@ -138,6 +137,7 @@ def independence_test(
         raise InputError(f"X has {n} rows but Y has {len(second)}: independence needs pairs")
     if chosen == "unbiased" and n < 4:
         raise InputError(f"unbiased HSIC needs at least 4 rows, and has {n}")
+    memory = series_memory(memory, null, n)
     check_memory(n, first.shape[1] + second.shape[1], matrices=MATRICES)
     names = [name_of(choice) for choice in choices]
     named = names[0] if names[0] == names[1] else " and ".join(names)

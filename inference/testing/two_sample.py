@@ -18,9 +18,9 @@ from ..machine import computing
 from ..progress import progress_bar
 from .approximations import (
     MMD_NULLS,
-    check_for_series,
     check_null,
     mmd_approximation,
+    series_memory,
     terms_approximation,
 )
 from .combination import COMBINED, combine
@@ -118,7 +118,6 @@ def two_sample_test(
     """
     check_kernel(kernel, CHOICES)
     chosen = check_null(null, estimator, (kernel,), MMD_NULLS)
-    memory = check_for_series(memory, null)
     if isinstance(kernel, str) and kernel == "evidence" and estimator == "biased":
         raise InputError("the evidence is no squared MMD and has no biased estimate")
     if block_size is not None and chosen != "block":
@@ -131,6 +130,7 @@ def two_sample_test(
         raise InputError(
             f"the {chosen} estimate needs samples of one size: P has {sizes[0]} rows, Q {sizes[1]}"
         )
+    memory = series_memory(memory, null, sizes[0])
     pooled = np.concatenate([first, second])
     if null != "normal":
         check_memory(len(pooled), pooled.shape[1], matrices=MATRICES)

@@ -59,7 +59,7 @@ def test_a_collider_is_found(collider):
 
 def test_again_makes_no_test_twice(collider):
     graph = causal_graph(collider, columns=tuple("abcd"), **OPTIONS)
-    before = dict(graph.asker._answers)
+    before = dict(graph.source._answers)
     again = graph.again(progress=False)
     assert again == graph
     reverse = graph.again(columns=("d", "c", "b", "a"), progress=False)
@@ -70,12 +70,12 @@ def test_again_makes_no_test_twice(collider):
     stricter = graph.again(alpha=0.02, progress=False)
     assert stricter.alpha == 0.02
     other = graph.again(kernel=OTHER, progress=False)
-    assert other.asker._residuals is graph.asker._residuals
+    assert other.source._residuals is graph.source._residuals
     direct = causal_graph(collider, columns=tuple("abcd"), **{**OPTIONS, "kernel": OTHER})
     assert [test.pvalue for test in other.tests] == [test.pvalue for test in direct.tests]
     assert [test.pvalue for test in other.tests] != [test.pvalue for test in graph.tests]
     for key, answer in before.items():
-        assert graph.asker._answers[key] is answer
+        assert graph.source._answers[key] is answer
     with pytest.raises(InputError, match="cannot reject at level"):
         graph.again(alpha=0.001)
     with pytest.raises(InputError, match="in some order"):

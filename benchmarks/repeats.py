@@ -1,0 +1,85 @@
+"""A table of which every row takes many repeats: spread over processes, written after every row.
+
+An experiment is a function of the row's key, the number of permutations and a range of seeds, in a
+module that can be imported, and returns one result for each seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import report
+from bke.inference.machine import cores
+
+Row = dict[str, Any]
+#: Seeds that a process takes at a time.
+CHUNK = 20
+
+
+def add_options(parser: argparse.ArgumentParser, repeats: int, permutations: int) -> None:
+    """What every such table can be asked."""
+    parser.add_argument("--repeats", type=int, default=repeats)
+    parser.add_argument("--permutations", type=int, default=permutations)
+    parser.add_argument("--processes", type=int, default=cores())
+    parser.add_argument("--resume", action="store_true", help="keep the rows of the last run")
+    parser.add_argument("--results", type=Path, help="folder of the results")
+    parser.add_argument("--quick", action="store_true", help="a check that it runs, not a result")
+
+
+def fill(
+    name: str,
+    title: str,
+    keys: Sequence[Row],
+    experiment: Callable[..., Sequence[Any]],
+    summary: Callable[[np.ndarray], Row],
+    text: Callable[[list[Row]], str],
+    options: argparse.Namespace,
+    settings: Mapping[str, Any] | None = None,
+) -> None:
+    """Make the rows and write them.
+
+    Args:
+        name: of the files, less ``-quick``.
+        title: above the table.
+        keys: what tells the rows apart; their order is that of the work.
+        experiment: called with the values of a key, the permutations and a range of seeds.
+        summary: the other entries of a row, from the results of all seeds.
+        text: the report of the rows.
+        options: as ``add_options`` adds them.
+        settings: what else rows of an earlier run must have had in common to be kept.
+    """
+    info, folder = report.start(options.results)
+    name = f"{name}-quick" if options.quick else name
+    shared = {"repeats": options.repeats, "permutations": options.permutations, **(settings or {})}
+    rows = _earlier(folder / f"{name}.json", shared) if options.resume else []
+    done = [{entry: row.get(entry) for entry in keys[0]} for row in rows]
+    chunks = [range(a, min(a + CHUNK, options.repeats)) for a in range(0, options.repeats, CHUNK)]
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(options.processes, mp_context=context) as pool:
+        for key in keys:
+            if key in done:
+                continue
+            arguments = (*key.values(), options.permutations)
+            futures = [pool.submit(experiment, *arguments, chunk) for chunk in chunks]
+            results = np.concatenate([np.asarray(future.result()) for future in futures])
+            rows.append({**key, **summary(results)})
+            data = {"settings": shared, "rows": rows}
+            report.save(folder, name, title, {**info, "load_average": None}, text(rows), data)
+
+
+def _earlier(path: Path, settings: Mapping[str, Any]) -> list[Row]:
+    """Rows of a run that was cut short, none where there was none; exits if it was another kind."""
+    if not path.exists():
+        return []
+    before = json.loads(path.read_text(encoding="utf-8"))
+    if before["settings"] != settings:
+        sys.exit(f"the last run had other settings: {before['settings']}")
+    return list(before["rows"])
