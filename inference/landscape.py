@@ -88,7 +88,7 @@ def profile(
     z: np.ndarray,
     prior_z: np.ndarray,
     evaluate: BatchLogDensity,
-    budget: float = PROFILE_BUDGET,
+    most: int | None = None,
 ) -> xr.Dataset:
     """Log density of the one hyperparameter over its prior range and all draws.
 
@@ -98,7 +98,7 @@ def profile(
         z: every draw, flattened, unconstrained.
         prior_z: draws from the prior, unconstrained.
         evaluate: from :func:`batch_log_density`.
-        budget: entries of n x n matrices, which bound the grid's points.
+        most: grid points; by default as many as :data:`PROFILE_BUDGET` allows.
 
     Returns:
         Variables over ``grid``: ``unconstrained``, ``value`` (model units), ``log_density`` of the
@@ -108,7 +108,7 @@ def profile(
     low = min(np.quantile(prior_z, 0.002), z.min() - 5 * SMOOTHING)
     high = max(np.quantile(prior_z, 0.9995), z.max() + 5 * SMOOTHING)
     entries = sum(len(x) ** 2 for x in jax.tree.leaves(X))
-    most = max(FEWEST_GRID_POINTS, int(budget / entries))
+    most = most or max(FEWEST_GRID_POINTS, int(PROFILE_BUDGET / entries))
     points = int(min(most, np.ceil((high - low) / GRID_STEP))) + 1
     grid = np.linspace(low, high, points)
     log_density = log_densities(evaluate, {name: grid}, X)

@@ -42,8 +42,8 @@ class Peak:
         log_prior: log prior density of the hyperparameters, in the model's units.
         curvature: minus the second derivative of the smoothed objective in the unconstrained
             coordinates (log lengthscale), (p, p), nats; NaN at the end of the range. With one
-            hyperparameter at the top of the smoothed profile; with several at the peak, an
-            estimate from places around it.
+            hyperparameter at the top of the smoothed profile, with several at the peak; an estimate
+            from places around it.
         basin: lower and upper end of the mode, in the units of the data, with one hyperparameter,
             the outermost ones those of the range that was searched; ``None`` with several.
         starts: how many starts of the optimiser ended in this mode.
@@ -229,7 +229,7 @@ def _peak(found: Top, search: PeakSearch, units: Units) -> Peak:
             landscape.log_densities(search.likelihood, batch, search.points)[0]
         ),
         log_prior=log_prior,
-        curvature=found.curvature,
+        curvature=search.curvature(found),
         basin=basin,
         starts=found.starts,
         at_bound=found.at_bound,

@@ -26,15 +26,17 @@ from .paths import connect, groups
 from .problem import Points, Problem, flatten, unflatten
 from .progress import progress_bar
 
-#: As in :mod:`.landscape`; less than a picture needs, for the grid only says where to start.
-PROFILE_BUDGET = 5e7
+#: Of the profile that says where to start: a third of the smoothing apart over the range of the
+#: default prior. Three times as many find the same peaks.
+GRID_POINTS = 250
 #: Starts are where the smoothed objective is this close to the top of its basin, in nats.
 WINDOW = 5.0
 #: Stands for a value that is not finite: an optimiser steps back from it.
 NONE = 1e15
-#: Places around a peak that a quadratic is fitted to: at least so many, and so many for each of its
-#: coefficients. With 400 the curvature of two lengthscales is known to a tenth of the largest.
-CLOUD, CLOUD_PER_COEFFICIENT = 400, 20
+#: Places around a peak that a quadratic is fitted to, with one hyperparameter and with more, and at
+#: least so many for each of its coefficients. With 400 the curvature of two lengthscales is known
+#: to a tenth of the largest.
+CLOUDS, CLOUD_PER_COEFFICIENT = (100, 400), 20
 #: Modes that get the second round of starts, the highest ones.
 MOST_POLISHED = 6
 #: Bounds of the optimiser: the range of the prior draws and this much more, unconstrained.
@@ -47,7 +49,7 @@ class Top:
 
     z: np.ndarray
     value: float
-    curvature: np.ndarray
+    middle: np.ndarray | None  # where its curvature is taken; None at the end of the range
     basin: tuple[float, float] | None
     starts: int
     at_bound: bool
@@ -116,7 +118,7 @@ class PeakSearch:
         """With one hyperparameter: every basin of the smoothed objective over the prior's range."""
         flat = self.prior[:, 0]
         profile = landscape.profile(
-            self.problem, self.points, flat, flat, self.evaluate, PROFILE_BUDGET
+            self.problem, self.points, flat, flat, self.evaluate, GRID_POINTS
         )
         grid, raw = profile["unconstrained"].values, profile["log_density"].values
         step = grid[1] - grid[0]
@@ -138,14 +140,11 @@ class PeakSearch:
         for index, top in enumerate(tops):
             mine = np.flatnonzero(owner == index)
             best = mine[np.argmax(values[mine])]
-            around = smoothed[top - 1 : top + 2] if 0 < top < len(grid) - 1 else [np.nan] * 3
+            middle = grid[[top]] if 0 < top < len(grid) - 1 else None
             basin = (edges[index], edges[index + 1])
-            curvature = np.array([[(2 * around[1] - around[0] - around[2]) / step**2]])
             # A cell between two zeros may stop the optimiser short of the end.
             at_bound = bool(top in (0, len(grid) - 1) or ends[best, 0] in (grid[0], grid[-1]))
-            found.append(
-                Top(ends[best], float(values[best]), curvature, basin, len(mine), at_bound)
-            )
+            found.append(Top(ends[best], float(values[best]), middle, basin, len(mine), at_bound))
         return found
 
     def by_paths(self, starts: int) -> list[Top]:
@@ -174,9 +173,9 @@ class PeakSearch:
         for mode in range(label.max() + 1):
             mine = np.flatnonzero(label == mode)
             best = mine[np.argmax(values[mine])]
-            curvature = self._curvature(ends[best])
-            at_bound = bool(((ends[best] == self.low) | (ends[best] == self.high)).any())
-            found.append(Top(ends[best], float(values[best]), curvature, None, len(mine), at_bound))
+            z = ends[best]
+            at_bound = bool(((z == self.low) | (z == self.high)).any())
+            found.append(Top(z, float(values[best]), z, None, len(mine), at_bound))
         return found
 
     def _climb_freely(self, begin: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -194,16 +193,18 @@ class PeakSearch:
         edges, low = connect(ends, values, unit, self.values)
         return groups(values, edges, low).label
 
-    def _curvature(self, z: np.ndarray) -> np.ndarray:
-        """Of the quadratic that fits the objective within the smoothing window around ``z``."""
-        p = len(z)
+    def curvature(self, top: Top) -> np.ndarray:
+        """Of the quadratic that fits the objective within the smoothing window, (p, p)."""
+        p = len(top.z)
+        if top.middle is None:
+            return np.full((p, p), np.nan)
         pairs = np.triu_indices(p)
         coefficients = 1 + p + len(pairs[0])
-        count = max(CLOUD, CLOUD_PER_COEFFICIENT * coefficients)
+        count = max(CLOUDS[min(p, len(CLOUDS)) - 1], CLOUD_PER_COEFFICIENT * coefficients)
         count = 2 ** math.ceil(math.log2(count))  # as Sobol's points need
         # Quasi-random: with independent places the kinks of the density leave twice the error.
         offsets = MultivariateNormalQMC(np.zeros(p), rng=np.random.default_rng(p)).random(count)
-        heights = self.values(z + SMOOTHING * offsets)
+        heights = self.values(top.middle + SMOOTHING * offsets)
         finite = np.isfinite(heights)
         products = offsets[:, pairs[0]] * offsets[:, pairs[1]]
         design = np.column_stack([np.ones(len(offsets)), offsets, products])[finite]

@@ -9,18 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+import jax.numpy as jnp
 import numpy as np
 from bke.models import GaussianMixture, SquaredExponential
+from bke.models.kernels import Kernel
 from bke.models.kernels.base import Covariance
 from scipy.spatial.distance import pdist
 
-from .. import compiled, landscape
+from .. import compiled
 from ..errors import InputError, SamplingError
 from ..fitting import fit, prepare
 from ..landscape import smooth
-from ..learning import learn_kernel
 from ..machine import computing
 from ..modes import basins
+from ..peaks import PeakSearch
+from ..problem import unflatten
+from ..run import kernel_in_data_units
+from ..units import Units, choose_scale
 
 #: Rows from which a kernel is learned, at most: a random part of the pooled sample.
 LEARNED_ROWS = 500
@@ -54,8 +59,6 @@ def random_part(points: np.ndarray, most: int, seed: int) -> np.ndarray:
 
 def spread(points: np.ndarray, scale: str | None) -> np.ndarray:
     """What the columns are divided by before distances are taken, (D,)."""
-    from ..units import choose_scale
-
     return choose_scale(points, scale)
 
 
@@ -94,29 +97,41 @@ def ladder(points: np.ndarray, seed: int) -> np.ndarray:
 
 def learned_scales(points: np.ndarray, seed: int) -> np.ndarray:
     """Lengthscales at the modes of the smoothed marginal likelihood of scaled points (N, D)."""
-    part = random_part(points, LEARNED_ROWS, seed)
     with computing():
-        _problem, units, data, prior_draws, evaluate = prepare(
-            part,
-            kernel=SquaredExponential,
-            prior=None,
-            noise_variance=0.1,
-            measure="unit",
-            likelihood="auto",
-            share="pooled",
-            scale=None,
-            dither="auto",
-            columns=None,
-            seed=seed,
-            chains=1,
-            evaluator=lambda problem: compiled.objectives(problem, "ml"),
-        )
-        draws = prior_draws["lengthscale"]
-        low, high = np.quantile(draws, [0.002, 0.9995])
+        search, _ = _search(points, None, seed)
+        low, high = np.quantile(search.prior, [0.002, 0.9995])
         grid = np.linspace(low, high, PROFILE_POINTS)
-        values = landscape.log_densities(evaluate, {"lengthscale": grid}, units.points(data))
-        tops, _, _ = basins(smooth(values, grid[1] - grid[0]))
+        tops, _, _ = basins(smooth(search.values(grid[:, None]), grid[1] - grid[0]))
     return np.exp(grid[tops])
+
+
+def learned_kernel(points: np.ndarray, scale: str | None, seed: int) -> Kernel:
+    """The lengthscale with the highest marginal likelihood, as ``learn_kernel`` finds it."""
+    with computing():
+        search, units = _search(points, scale, seed)
+        best = max(search.by_profile(STARTS), key=lambda top: top.value)
+        values = search.problem.constrain(unflatten(jnp.asarray(best.z), search.problem.shapes))
+        return kernel_in_data_units(search.problem, units, values)
+
+
+def _search(points: np.ndarray, scale: str | None, seed: int) -> tuple[PeakSearch, Units]:
+    """For the best lengthscale of (N, D) points in canonical order, or some of them."""
+    problem, units, data, prior_draws, evaluate = prepare(
+        random_part(points, LEARNED_ROWS, seed),
+        kernel=SquaredExponential,
+        prior=None,
+        noise_variance=0.1,
+        measure="unit",
+        likelihood="auto",
+        share="pooled",
+        scale=scale,
+        dither="auto",
+        columns=None,
+        seed=seed,
+        chains=1,
+        evaluator=lambda problem: compiled.objectives(problem, "ml"),
+    )
+    return PeakSearch(problem, units.points(data), prior_draws, evaluate, "ml", False), units
 
 
 def multiscale_kernels(
@@ -159,11 +174,11 @@ def kernels_for(choice: Any, points: np.ndarray, scale: str | None, seed: int) -
         return [median_kernel(points, scale, seed)]
     if choice == "multiscale":
         return list(multiscale_kernels(points, scale, seed))
-    part = random_part(points, LEARNED_ROWS, seed)
-    options: dict[str, Any] = {"scale": scale, "seed": seed, "progress": False}
     if choice == "bkl":
-        return [_learned(lambda: learn_kernel(part, starts=STARTS, **options)).kernel]
+        return [_learned(lambda: learned_kernel(points, scale, seed))]
     if choice == "posterior":
+        part = random_part(points, LEARNED_ROWS, seed)
+        options: dict[str, Any] = {"scale": scale, "seed": seed, "progress": False}
         options |= {"method": "quadrature", "particles": POSTERIOR_DRAWS, "chains": 1}
         run = _learned(lambda: fit(part, tolerance=1e-2, **options))
         draws = run["posterior"].to_dataset()["lengthscale"].values

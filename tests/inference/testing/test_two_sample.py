@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 import pytest
-from bke.inference import InputError, two_sample_test
+from bke.inference import InputError, learn_kernel, two_sample_test
 from bke.inference.machine import computing
 from bke.inference.testing.kernels import CHOICES, canonical_order, kernels_for, median_kernel
 from bke.inference.testing.permutation import relabellings
@@ -36,6 +36,17 @@ def test_a_permutation_of_the_labels_permutes_the_statistics(choice):
         other = _statistics(choice, points, points, labels[:, moved], *arguments).row
     assert len(np.unique(row)) > 20
     np.testing.assert_allclose(other, row[moved], rtol=1e-9, atol=1e-12)
+
+
+def test_bkl_is_the_kernel_that_is_learned():
+    """Of two modes the higher, from fewer starts, in the units of the data."""
+    rng = np.random.default_rng(4)
+    points = 50.0 * (0.3 * rng.normal(size=(60, 1)) + 3.0 * rng.integers(3, size=(60, 1)))
+    points = points[canonical_order(points)]
+    learned = learn_kernel(points, progress=False)
+    assert len(learned.peaks) > 1
+    (kernel,) = kernels_for("bkl", points, "column", 0)
+    assert kernel.lengthscale == pytest.approx(learned.kernel.lengthscale, rel=1e-3)
 
 
 @pytest.mark.parametrize("choice", CHOICES)
