@@ -187,7 +187,8 @@ class TemperedSmc:
         particles = Particle(z, self._log_likelihood(z, X))
         if not np.any(np.asarray(particles.log_likelihood) > NONE):
             return particles, -np.inf, 0  # counts for nothing beside the other repeats
-        weights = jnp.full(len(z), 1.0 / len(z))
+        # Of the dtype of all later ones: a weakly typed array would compile the step twice.
+        weights = jnp.full(len(z), 1.0 / len(z), z.dtype)
         now, log_normaliser = 0.0, 0.0
         for count in range(MOST_TEMPERATURES):
             if stop.is_set():

@@ -103,7 +103,7 @@ def test_four_parameters_of_a_spectral_mixture_under_nuts_and_smc():
         "prior": {"lengthscale": APART, "frequency": FREQUENCIES},
         **SETTINGS,
     }
-    smc = fit(X, method="smc", particles=4000, **arguments)
+    smc = fit(X, method="smc", particles=1000, **arguments)
     nuts = reweight(fit(X, warmup=300, draws=300, **arguments), progress=False)
     logs = [smc["smc"].attrs, nuts["bridge"].attrs]
     error = np.hypot(*(attrs["log_normaliser_error"] for attrs in logs))

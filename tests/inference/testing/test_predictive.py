@@ -53,7 +53,7 @@ def test_the_level_where_the_data_are_one_more_draw():
     rng = np.random.default_rng(1)
     rejected = [
         posterior_predictive_check(
-            tree_of(rng.gamma(2.0, size=25), rng.gamma(2.0, size=(2, 60, 25))),
+            tree_of(rng.gamma(2.0, size=8), rng.gamma(2.0, size=(2, 30, 8))),
             replicates=39,
             alpha=0.1,
             seed=seed,
