@@ -1,0 +1,31 @@
+"""The README's Python, as a reader would paste it."""
+
+import re
+from pathlib import Path
+
+import matplotlib
+import pytest
+from matplotlib import pyplot as plt
+
+TEXT = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```python\n(.*?)^```$", TEXT, flags=re.MULTILINE | re.DOTALL)
+#: Whole runs of NUTS: minutes, and what they call has tests of its own.
+LONG = ("run = fit(", "MCMC(")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "block", [block for block in BLOCKS if not any(call in block for call in LONG)]
+)
+def test_every_block_runs(block, tmp_path, monkeypatch):
+    pytest.importorskip("causallearn")
+    matplotlib.use("Agg")
+    monkeypatch.chdir(tmp_path)
+    exec(compile(block, "README.md", "exec"), {})
+    for picture in re.findall(r'savefig\("(.*?)"\)', block):
+        assert (tmp_path / picture).stat().st_size > 5000
+    plt.close("all")
+
+
+def test_there_are_blocks():
+    assert len(BLOCKS) >= 7
