@@ -15,7 +15,7 @@ from .permutation import in_batches
 NEGLIGIBLE = 1e-12
 #: The factors pay where the product of their ranks is below this many n: a gathered entry of a
 #: Gram matrix costs as much as this many multiplications.
-PAYS = 8
+PAYS = 64
 
 
 def pairings(size: int, count: int, rng: np.random.Generator) -> np.ndarray:
@@ -83,7 +83,7 @@ def hsic_row(
         """<K, L'> of the y in their new order."""
         if low_rank:
             return float(np.sum((x.factor.T @ y.factor[pairing]) ** 2))
-        return float(np.vdot(x.gram, y.gram[pairing][:, pairing]))
+        return float(np.vdot(x.gram, y.gram[np.ix_(pairing, pairing)]))
 
     def one(columns: slice) -> np.ndarray:
         values = np.array([product(pairing) for pairing in rows[columns]])
