@@ -72,7 +72,10 @@ def fill(
             results = np.concatenate([np.asarray(future.result()) for future in futures])
             rows.append({**key, **summary(results)})
             data = {"settings": shared, "rows": rows}
-            report.save(folder, name, title, {**info, "load_average": None}, text(rows), data)
+            body = text(rows)
+            if len(rows) < len(keys):
+                body += f"\n\n{len(rows)} of {len(keys)} rows so far."
+            report.save(folder, name, title, {**info, "load_average": None}, body, data)
 
 
 def _earlier(path: Path, settings: Mapping[str, Any]) -> list[Row]:
@@ -80,6 +83,6 @@ def _earlier(path: Path, settings: Mapping[str, Any]) -> list[Row]:
     if not path.exists():
         return []
     before = json.loads(path.read_text(encoding="utf-8"))
-    if before["settings"] != settings:
-        sys.exit(f"the last run had other settings: {before['settings']}")
+    if before.get("settings") != settings:
+        sys.exit(f"the last run had other settings: {before.get('settings')}")
     return list(before["rows"])

@@ -105,20 +105,27 @@ class CausalGraph:
         Raises:
             InputError: for a name that is none of ``columns``.
         """
-        for name in (first, second):
-            if name not in self.columns:
-                raise InputError(f"there is no column {name!r}, only {', '.join(self.columns)}")
-        pair = {first, second}
+        pair = self._pair(first, second)
         return next((edge for edge in self.edges if {edge.first, edge.second} == pair), None)
 
     def separations(self, first: str, second: str) -> tuple[ConditionalIndependence, ...]:
-        """The tests of these two columns that found no dependence: why there is no edge."""
-        pair = {first, second}
+        """The tests of these two columns that found no dependence: why there is no edge.
+
+        Raises:
+            InputError: for a name that is none of ``columns``.
+        """
+        pair = self._pair(first, second)
         return tuple(
             test
             for test in self.tests
             if {test.first, test.second} == pair and test.pvalue > self.alpha
         )
+
+    def _pair(self, *names: str) -> set[str]:
+        for name in names:
+            if name not in self.columns:
+                raise InputError(f"there is no column {name!r}, only {', '.join(self.columns)}")
+        return set(names)
 
     def __str__(self) -> str:
         count = f"{len(self.edges)} edge{'s' * (len(self.edges) != 1)}"
@@ -162,7 +169,8 @@ def causal_graph(
 
     Args:
         data: shape (n, D), D >= 3.
-        columns: names; by default those of ``data``, or c1, c2, ...
+        columns: names of an array's columns, by default c1, c2, ...; of a data frame those to use,
+            by default all.
         kernel: ``"bkl"``, ``"multiscale"``, ``"posterior"``, ``"median"`` or a kernel, for each
             variable or its residuals.
         alpha: level of every test; a larger one gives more edges.
@@ -180,8 +188,13 @@ def causal_graph(
     check_count(seed, "seed", 0, 2**63 - 1)
     if most_given is not None:
         check_count(most_given, "most_given", 0)
-    names = columns or column_names(data)
+    names = column_names(data)
     sample = as_sample(data, "data")
+    if columns is not None and names is not None:
+        if missing := [name for name in columns if name not in names]:
+            raise InputError(f"data have no column {', '.join(missing)}, only {', '.join(names)}")
+        sample = sample[:, [names.index(name) for name in columns]]
+    names = columns or names
     n, dimension = sample.shape
     if n < 4:
         raise InputError(f"a causal graph needs at least 4 rows, and there are {n}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -268,9 +269,8 @@ def independence(
     debug: opt.DebugOption = False,
 ) -> None:
     """Do two variables depend on each other? HSIC with learned kernels, at an exact level."""
-    first, second = opt.parse_columns(x) or (), opt.parse_columns(y) or ()
-    others = opt.parse_columns(given) or ()
-    chosen = [*first, *second, *others]
+    asked = [opt.parse_columns(text) or [] for text in (x, y, given)]
+    chosen = [name for names in asked for name in names]
     twice = sorted({name for name in chosen if chosen.count(name) > 1})
     if twice:
         raise typer.BadParameter(f"--x, --y and --given share {', '.join(twice)}")
@@ -280,7 +280,10 @@ def independence(
         from . import inputs
 
         table = read_sample(path, columns=chosen)
-        X, Y, Z = np.split(table.values, np.cumsum([len(first), len(second)]), axis=1)
+        ends = np.cumsum([len(names) for names in asked])[:-1]
+        X, Y, Z = np.split(table.values, ends, axis=1)
+        # By name, where they were given by number.
+        first, second, others = (table.columns[a:b] for a, b in pairwise([0, *ends, None]))
         with inputs.output_folder(out, [PICTURE, WITNESS, SUMMARY]):
             with terminal.step("test", "test", spinner=False):
                 from bke.inference import (

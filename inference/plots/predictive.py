@@ -13,12 +13,9 @@ from .testing import plot_test
 if TYPE_CHECKING:
     from ..testing.predictive import PredictiveCheck
 
-#: Standard errors beyond which a point is marked.
-MARKED = 3.0
-
 
 def plot_predictive_check(check: PredictiveCheck) -> Figure:
-    """The null with the observed value; the score of every observation, large ones marked.
+    """The null with the observed value; the score of every observation, unusual ones marked.
 
     With one column the scores are drawn over it, else in order of size.
     """
@@ -29,10 +26,10 @@ def plot_predictive_check(check: PredictiveCheck) -> Figure:
     at = check.points[order, 0] if check.points.shape[1] == 1 else np.arange(len(order))
     score = check.score[order]
     ax.axhline(0.0, color="0.5", linewidth=0.8)
-    ax.axhspan(-MARKED, MARKED, color="0.93")
+    ax.axhspan(-check.reach, check.reach, color="0.93")
     ax.plot(at, score, color=P_COLOUR, linewidth=0.8, marker=".", markersize=3)
-    far = np.abs(score) > MARKED
-    ax.plot(at[far], score[far], ".", color="C3", markersize=6, label=f"beyond {MARKED:g}")
+    far = np.abs(score) > check.reach
+    ax.plot(at[far], score[far], ".", color="C3", markersize=6, label=f"beyond {check.reach:.1f}")
     if check.points.shape[1] == 1:
         low, high = ax.get_xlim()
         predicted = check.predicted[:, 0]

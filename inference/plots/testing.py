@@ -30,13 +30,15 @@ def plot_test(result: TestResult, *, ax: Axes | None = None) -> Figure:
     if len(null):
         place.hist(null, bins="auto", color="0.8", label=label)
         critical = np.quantile(null, 1.0 - result.alpha)
-        place.axvline(
-            critical, color="0.3", linestyle="--", label=f"critical at level {result.alpha:g}"
-        )
     elif result.limit is not None:
         low, high = result.limit.ppf([1e-4, 1.0 - 1e-4])
         at = np.linspace(min(low, result.statistic), max(high, result.statistic), 400)
         place.fill_between(at, result.limit.pdf(at), color="0.8", label=label)
+        critical = result.limit.isf(result.alpha)
+    if len(null) or result.limit is not None:
+        place.axvline(
+            critical, color="0.3", linestyle="--", label=f"critical at level {result.alpha:g}"
+        )
     label_lines = label.count("\n")
     label = (
         f"observed,\np = {result.pvalue:.3g}"

@@ -53,7 +53,7 @@ def draw_lines(
         ax.set_ylabel(view.quantity)
         plain(ax)
     axes[-1].set_xlabel(columns[0])
-    _legend(axes[-1], views[-1], samples)
+    _legend(axes[-1], views, samples)
 
 
 def excludes_zero(band: Band) -> np.ndarray:
@@ -67,9 +67,11 @@ def shared_limit(bands: Sequence[Band], inside: np.ndarray) -> float:
     return HEADROOM * max(float(np.quantile(extent, SHOWN)) for extent in extents) or 1.0
 
 
-def _legend(ax: Axes, view: View, samples: Samples) -> None:
+def _legend(ax: Axes, views: Sequence[View], samples: Samples) -> None:
+    # Grey stands for the colours of several panels.
+    colour, alpha = (views[0].colour, BAND_ALPHA) if len(views) == 1 else ("0.4", 2 * BAND_ALPHA)
     handles: list[Patch] = [
-        Patch(color="0.4", alpha=2 * BAND_ALPHA, label=f"{view.band.level:.0%} band"),
+        Patch(color=colour, alpha=alpha, label=f"{views[-1].band.level:.0%} band"),
         Patch(color=SHADE, label="band excludes 0"),
     ]
     if samples.P is not None:

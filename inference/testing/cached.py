@@ -12,10 +12,10 @@ import numpy as np
 from ..errors import InputError
 from ..machine import computing
 from .independence import Variable, chosen_kernels, dependence, variable
-from .kernels import canonical_order
 from .pairing import pairings
-from .permutation import generator, p_value
+from .permutation import p_value
 from .residuals import regress_out
+from .rows import canonical_order, generator
 
 #: Gram matrices that are kept, with their factors, a few of the former per variable.
 CACHE_BYTES = 2**30
@@ -69,7 +69,8 @@ class ConditionalTests:
         self._names = names
         self.permutations = permutations
         self._kernel, self._scale, self._seed = kernel, scale, seed
-        self._rows = pairings(len(sample), permutations, generator(seed))
+        rng = generator(seed, *np.hsplit(sample, sample.shape[1]))
+        self._rows = pairings(len(sample), permutations, rng)
         self._answers: dict[tuple[str, str, tuple[str, ...]], ConditionalIndependence] = {}
         self._residuals: dict[tuple[str, tuple[str, ...]], np.ndarray] = {}
         self._kernels: dict[tuple[str, tuple[str, ...]], list[Any]] = {}

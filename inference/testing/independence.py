@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,17 +16,19 @@ from ..progress import progress_bar
 from .approximations import HSIC_NULLS, check_null, hsic_approximation, series_memory
 from .combination import COMBINED, Combined, combine
 from .gram import gram
-from .kernels import canonical_order, kernels_for, some
+from .kernels import kernels_for, some
 from .pairing import Side, hsic_row, pairings, side
-from .permutation import generator, p_value
+from .permutation import p_value
 from .result import (
     TestResult,
     brief,
     check_kernel,
     check_permutations,
+    few_rows_note,
     kernel_notes,
     name_of,
 )
+from .rows import canonical_order, generator
 
 CHOICES = ("multiscale", "bkl", "posterior", "median")
 HYPOTHESES = ("no evidence that x and y depend on each other", "x and y depend on each other")
@@ -129,7 +132,7 @@ def independence_test(
         check_kernel(choice, CHOICES)
     chosen = check_null(null, estimator, choices, HSIC_NULLS)
     check_same_rows(X=X, Y=Y)
-    check_permutations(permutations, alpha)
+    check_permutations(permutations, alpha, null=null)
     check_count(seed, "seed", 0, 2**63 - 1)
     first, second = as_sample(X, "X"), as_sample(Y, "Y")
     n = len(first)
@@ -141,7 +144,7 @@ def independence_test(
     check_memory(n, first.shape[1] + second.shape[1], matrices=MATRICES)
     names = [name_of(choice) for choice in choices]
     named = names[0] if names[0] == names[1] else " and ".join(names)
-    test, rng = "independence test", generator(seed)
+    test, rng = "independence test", generator(seed, first, second)
     if null != "permutation":
         with computing():
             kernels = [
@@ -178,5 +181,5 @@ def independence_test(
         kernel_of="loudest HSIC at" if combined.parts else "kernel",
         parts=combined.parts,
         shapes=(first.shape, second.shape),
-        notes=kernel_notes(list(loudest)),
+        notes=(*kernel_notes(list(loudest)), *few_rows_note(math.factorial(n), alpha)),
     )

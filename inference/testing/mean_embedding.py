@@ -14,9 +14,10 @@ from ..errors import InputError
 from ..machine import computing
 from ..modes import as_text
 from .gram import gram
-from .kernels import canonical_order, kernels_for, spread
-from .permutation import generator, in_batches, p_value, relabellings
+from .kernels import kernels_for, spread
+from .permutation import in_batches, p_value, relabellings
 from .result import Part, TestResult, check_kernel, check_permutations, kernel_notes, name_of
+from .rows import canonical_order, generator
 from .two_sample import HYPOTHESES
 
 CHOICES = ("bkl", "posterior", "median")
@@ -90,7 +91,7 @@ def mean_embedding_test(
         witness = matrix[:, : len(first[0])].mean(axis=1) - matrix[:, len(first[0]) :].mean(axis=1)
         places = extrema(train, np.abs(witness), locations, spread(train, scale))
         features = np.asarray(chosen(test, places), dtype=float)
-        labels = relabellings(sizes, permutations, generator(seed))
+        labels = relabellings(sizes, permutations, generator(seed, test))
         row = hotelling_row(features, labels, regularisation)
         each = [
             hotelling_row(features[:, index : index + 1], labels, regularisation)

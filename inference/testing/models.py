@@ -14,9 +14,10 @@ from ..checks import as_sample, check_count, check_memory
 from ..errors import InputError
 from ..machine import computing
 from .gram import TELLS_NOTHING, biased_mmd, check_tells_apart, gram
-from .kernels import canonical_order, kernels_for
+from .kernels import kernels_for
 from .nulls import mmd_gamma
 from .result import TestResult, check_kernel, kernel_notes, name_of
+from .rows import canonical_order
 from .two_sample import two_sample_test
 
 SINGLE = ("bkl", "posterior", "median")

@@ -1,8 +1,9 @@
 """Permutation nulls: all relabellings of a pooled sample in one matrix product.
 
 A statistic of B relabellings and of the labels as they are is one row of 1 + B numbers, the
-observed one first. Under P = Q its columns are exchangeable, and stay so under anything that treats
-all columns alike: that is what makes the tests exact, whatever was learned from the pooled sample.
+observed one first. Under P = Q its columns are exchangeable over the draw of the relabellings, and
+stay so under anything that treats all columns alike: that is what makes the tests exact, whatever
+was learned from the pooled sample.
 """
 
 from __future__ import annotations
@@ -21,11 +22,6 @@ BATCH_BYTES = 2**27
 #: A permuted value this little below the observed one, relative to the spread, is its equal: the
 #: same relabelling gives values that differ by rounding.
 TIE = 1e-9
-
-
-def generator(seed: int) -> np.random.Generator:
-    """Of permutations: independent of whatever ``seed`` gave for the choice of a kernel."""
-    return np.random.default_rng((seed, 1))
 
 
 def relabellings(sizes: tuple[int, int], count: int, rng: np.random.Generator) -> np.ndarray:

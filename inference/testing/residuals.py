@@ -12,7 +12,7 @@ from scipy.linalg import cholesky, solve_triangular
 from ..checks import as_sample, check_count, check_memory, check_positive
 from ..errors import InputError
 from ..machine import computing
-from .kernels import canonical_order, random_part
+from .rows import canonical_order, generator, random_part
 
 #: Rows from which the hyperparameters are estimated, at most.
 ROWS = 500
@@ -72,21 +72,27 @@ def regress_out(
     if shortest is not None:
         check_positive(shortest, "shortest")
     check_memory(len(samples[0]), samples[0].shape[1], matrices=MATRICES)
-    y, z = ((one - one.mean(axis=0)) / one.std(axis=0) for one in samples)
-    found = np.empty_like(y)
-    least = None if shortest is None else shortest / samples[1].std(axis=0)
-    for column in range(y.shape[1]):
-        both = np.column_stack([z, y[:, column]])
+    found = np.empty_like(samples[0])
+    for column in range(found.shape[1]):
+        both = np.column_stack([samples[1], samples[0][:, column]])
         order = canonical_order(both)
+        # Rows with the same z in random order: sorted, each would be predicted from smaller ones.
+        shuffle = generator(seed, both).permutation(len(order))
+        order = order[np.lexsort((shuffle, *both[order, :-1].T[::-1]))]
+        # In this order from here on, so that not even rounding depends on that of the rows.
+        both, deviation = both[order], both[order].std(axis=0)
+        both = (both - both.mean(axis=0)) / deviation
+        least = None if shortest is None else shortest / deviation[:-1]
         with computing():
-            found[order, column] = _left_over(both[order], smoothness, innovations, least, seed)
-    return found if innovations else found * samples[0].std(axis=0)
+            left = _left_over(both, smoothness, innovations, least, seed)
+        found[order, column] = left if innovations else left * deviation[-1]
+    return found
 
 
 def _left_over(
     both: np.ndarray, smoothness: float, innovations: bool, least: np.ndarray | None, seed: int
 ) -> np.ndarray:
-    """Of the last column, regressed on the others; standardised, in canonical order."""
+    """Of the last column, regressed on the others; standardised; rows sorted by those."""
     columns = both.shape[1] - 1
     if columns == 1 and len(both) > ROWS:
         # Neighbours in a row, or a short lengthscale would not be seen.
@@ -106,7 +112,8 @@ def _left_over(
     left_out = weights / np.sum(inverse**2, axis=0)
     if np.mean(left_out**2) < NOTHING:
         raise InputError(
-            "values are a function of what they are regressed on, but for rounding: nothing is left"
+            "values are a function of what they are regressed on, but for rounding: nothing is "
+            "left. Leave one of the columns out"
         )
     return np.asarray(variance * weights)
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 #: Parts that are printed.
 MOST_PRINTED = 5
 MOST_LENGTHSCALES = 8
+#: Nulls that are samples, as many as are asked for.
+DRAWN = ("permutation", "spectrum", "wild bootstrap")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +66,7 @@ class TestResult:
         estimate: of the same.
         limit: the null in closed form, a SciPy distribution, where there are no draws.
         e_value: observed Bayes factor over the mean of the permuted and the observed: an e-value,
-            whose mean under the null is 1.
+            whose mean under the null, over the draw of the permutations, is 1; at most 1 + B.
         rows: what was taken for granted of the rows: ``"independent"``, ``"pairs"`` that belong
             together, ``"series"`` in order of time, or ``"residuals"`` of a regression.
         shapes: of the samples, (n, D) each.
@@ -120,8 +122,9 @@ class TestResult:
             )
         if self.e_value is not None:
             lines.append(
-                f"  e-value {self.e_value:.3g}: a bet of 1 on a difference has become this; its "
-                "mean is 1 if there is none"
+                f"  e-value {self.e_value:.3g} (at most {len(self.null) + 1}): a bet of 1 on a "
+                "difference has become this; its mean is 1 if there is none. The Bayes factor "
+                "means something beside those of permutations only"
             )
         shown = sorted(self.parts, key=lambda part: -part.deviation)[:MOST_PRINTED]
         shown += [part for part in self.parts if part is self._loudest() and part not in shown]
@@ -189,17 +192,34 @@ def kernel_notes(kernels: list[Any]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def check_permutations(permutations: int, alpha: float, what: str = "permutations") -> None:
-    """Refuse what is no number of permutations, and fewer than can reach the level."""
+def check_permutations(
+    permutations: int, alpha: float, what: str = "permutations", null: str = "permutation"
+) -> None:
+    """Refuse what is no number of permutations, and fewer than can reach the level.
+
+    Where ``null`` is none that is drawn their number does not matter.
+    """
     check_count(permutations, what, 1)
     if not isinstance(alpha, (int, float)) or not 0.0 < alpha < 1.0:
         raise InputError(f"alpha must be between 0 and 1, got {alpha!r}")
+    if null not in DRAWN:
+        return
     needed = int(np.ceil(1.0 / alpha - 1e-9)) - 1
     if permutations < needed:
         raise InputError(
             f"{permutations} {what} cannot reject at level {alpha:g}: the smallest p-value is "
-            f"1/{permutations + 1}; take at least {needed}, better 999"
+            f"1/{permutations + 1}; take at least {needed}"
         )
+
+
+def few_rows_note(ways: int, alpha: float) -> tuple[str, ...]:
+    """A warning where the rows can be permuted in so few ``ways`` that nothing can be rejected."""
+    if ways >= 1.0 / alpha:
+        return ()
+    return (
+        f"so few rows can be permuted in {ways} ways only: no p-value is below 1/{ways}, whatever "
+        "they are",
+    )
 
 
 def check_kernel(kernel: Any, choices: tuple[str, ...]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any, NamedTuple
 
 import jax
@@ -26,9 +27,8 @@ from .approximations import (
 from .combination import COMBINED, combine
 from .evidence import LANDMARKS, VARIANCES, evidence_rows, landmarks
 from .gram import gram
-from .kernels import CHOICES, canonical_order, kernels_for, ladder, scaled_kernel, spread
+from .kernels import CHOICES, kernels_for, ladder, scaled_kernel, spread
 from .permutation import (
-    generator,
     mmd_row,
     p_value,
     pair_swaps,
@@ -40,9 +40,11 @@ from .result import (
     brief,
     check_kernel,
     check_permutations,
+    few_rows_note,
     kernel_notes,
     name_of,
 )
+from .rows import canonical_order, generator
 
 HYPOTHESES = ("no evidence that P and Q differ", "P and Q differ")
 #: Matrices of the size of the pooled sample that are alive at once.
@@ -122,7 +124,7 @@ def two_sample_test(
         raise InputError("the evidence is no squared MMD and has no biased estimate")
     if block_size is not None and chosen != "block":
         raise InputError(f"block_size is for estimator='block', not for {chosen!r}")
-    check_permutations(permutations, alpha)
+    check_permutations(permutations, alpha, null=null)
     check_count(seed, "seed", 0, 2**63 - 1)
     first, second = as_tested_pair(P, Q)
     sizes = len(first), len(second)
@@ -139,7 +141,7 @@ def two_sample_test(
     if chosen == "paired":  # sorted too, as pairs
         pairs = canonical_order(np.concatenate([first, second], axis=1))
         pooled = np.concatenate([first[pairs], second[pairs]])
-    rng = generator(seed)
+    rng = generator(seed, pooled)
     paired = chosen == "paired"
     with computing():
         if null != "permutation":
@@ -192,7 +194,10 @@ def two_sample_test(
         interval_of="squared MMD at that kernel",
         estimate=estimate,
         e_value=e_value,
-        notes=kernel_notes([found.kernel] if found.kernel is not None else []),
+        notes=(
+            *kernel_notes([found.kernel] if found.kernel is not None else []),
+            *few_rows_note(_ways(sizes, paired), alpha),
+        ),
         rows="pairs" if paired else "independent",
         shapes=(first.shape, second.shape),
     )
@@ -248,6 +253,13 @@ def _statistics(
         return _Rows(combined.row, (), kernels[0], f"squared MMD ({estimator})")
     loudest = max(combined.parts[: len(kernels)], key=lambda part: part.deviation).kernel
     return _Rows(combined.row, combined.parts, loudest, COMBINED)
+
+
+def _ways(sizes: tuple[int, int], paired: bool) -> int:
+    """How many statistics labels can give: P and Q may change their names."""
+    if paired:
+        return int(2 ** (sizes[0] - 1))
+    return math.comb(sum(sizes), sizes[0]) // (2 if sizes[0] == sizes[1] else 1)
 
 
 def _interval(

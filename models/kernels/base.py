@@ -103,12 +103,17 @@ def check_positive(parameter: Any, name: str) -> None:
     """Raise ``ValueError`` for a concrete parameter that is not positive and finite."""
     if isinstance(parameter, str):
         raise ValueError(f"{name} must be a positive number, got {parameter!r}")
-    kinds = (int, float, np.ndarray, np.number)
-    entries = jax.tree.leaves(parameter)  # none for None
-    if entries and all(isinstance(entry, kinds) for entry in entries):
-        values = np.asarray(parameter, dtype=float)
-        if not np.all(np.isfinite(values) & (values > 0)):
-            raise ValueError(f"{name} must be positive and finite, got {parameter}")
+    values = concrete_values(parameter)
+    if not np.all(np.isfinite(values) & (values > 0)):
+        raise ValueError(f"{name} must be positive and finite, got {parameter}")
+
+
+def concrete_values(parameter: Any) -> np.ndarray:
+    """The numbers of a parameter, none where it is ``None`` or any of them is traced."""
+    entries = jax.tree.leaves(parameter)
+    if all(isinstance(entry, (int, float, np.ndarray, np.number)) for entry in entries):
+        return np.asarray(parameter if entries else [], dtype=float)
+    return np.empty(0)
 
 
 class Covariance(abc.ABC):
@@ -129,7 +134,13 @@ class Covariance(abc.ABC):
     def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> jax.Array:
         """The (n, m) Gram matrix; ``Y`` defaults to ``X``."""
         points = as_points(X)
-        return self.matrix(points, points if Y is None else as_points(Y, "Y"))
+        return _matrix(self, points, points if Y is None else as_points(Y, "Y"))
+
+
+# One program: operation by operation the derivatives in :class:`Terms` would be worked out as well.
+@jax.jit
+def _matrix(covariance: Covariance, X: jax.Array, Y: jax.Array) -> jax.Array:
+    return covariance.matrix(X, Y)
 
 
 class Kernel(Covariance):

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from .base import check_positive
+from .base import check_positive, concrete_values
 from .components import Components
 from .gaussian import GaussianFamily, mixture_log_weights, mixture_size, per_row
 
@@ -40,10 +40,8 @@ class SpectralMixture(GaussianFamily):
     def __post_init__(self) -> None:
         check_positive(self.lengthscale, "lengthscale")
         check_positive(self.weights, "weights")
-        if isinstance(self.frequency, (int, float, list, tuple, np.ndarray, np.number)):
-            frequency = np.asarray(self.frequency, dtype=float)
-            if not np.all(np.isfinite(frequency)):
-                raise ValueError(f"frequency must be finite, got {self.frequency}")
+        if not np.all(np.isfinite(concrete_values(self.frequency))):
+            raise ValueError(f"frequency must be finite, got {self.frequency}")
 
     def components(self, dimension: int) -> Components:
         """The Gaussian components on R^``dimension``."""

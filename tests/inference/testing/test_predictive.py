@@ -44,12 +44,32 @@ def test_observations_where_nothing_is_predicted_are_the_worst():
     assert set(check.worst(2)) == {3, 40}
     assert check.score[[3, 40]].min() > 4.0
     assert "[3] at 9: more than predicted" in str(check)
+    assert check.reach < check.score[[3, 40]].min()
+    assert "and so does this one" not in str(check)
     assert len(repr(check)) < 200
+
+
+def test_how_large_a_score_is_usual():
+    """Of 20 true models at most 5 have a row beyond the reach, level 0.05: 1 in 30 000."""
+    rng = np.random.default_rng(8)
+    checks = [
+        posterior_predictive_check(
+            tree_of(rng.normal(size=15), rng.normal(size=(2, 20, 15))),
+            replicates=19,
+            seed=seed,
+            progress=False,
+        )
+        for seed in range(20)
+    ]
+    beyond = [np.abs(check.score).max() > check.reach for check in checks]
+    assert sum(beyond) <= 5
+    usual = checks[beyond.index(False)]
+    assert "and so does this one" in str(usual)
 
 
 @pytest.mark.slow
 def test_the_level_where_the_data_are_one_more_draw():
-    """60 data sets, seed 1, level 0.1: at most 15 rejections but for 1 in 2000."""
+    """60 data sets, seed 1, level 0.1: 1 to 15 rejections but for 1 in 500."""
     rng = np.random.default_rng(1)
     rejected = [
         posterior_predictive_check(

@@ -1,0 +1,38 @@
+"""Rows in an order of their own, and random numbers that go with them, whatever order they came in.
+
+The order in which rows came may tell their labels.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+
+def canonical_order(points: np.ndarray) -> np.ndarray:
+    """Indices (N,) that sort the rows (N, D) by their columns: the same for any order of rows."""
+    return np.lexsort(points.T[::-1])
+
+
+def random_part(points: np.ndarray, most: int, seed: int) -> np.ndarray:
+    """At most ``most`` rows of ``points``, which must be in canonical order."""
+    if len(points) <= most:
+        return points
+    chosen = np.random.default_rng(seed).choice(len(points), most, replace=False)
+    return np.asarray(points[np.sort(chosen)])
+
+
+def generator(seed: int, *samples: np.ndarray) -> np.random.Generator:
+    """Of permutations, by ``seed`` and the rows (N, D) of ``samples``, in whatever order.
+
+    From the seed alone all samples of one size would have the same permutations, of ranks even in
+    one dimension; these have a level of their own (99 of them 0.035 to 0.065 instead of 0.05), and
+    only its average over draws of the permutations is exact.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    for sample in samples:
+        rows = sample[canonical_order(sample)] + 0.0  # -0.0 is 0.0
+        digest.update(np.ascontiguousarray(rows, dtype=float).tobytes())
+    # The 1 sets it apart from what ``seed`` gave for the choice of a kernel.
+    return np.random.default_rng((seed, 1, *np.frombuffer(digest.digest(), np.uint32).tolist()))
