@@ -57,14 +57,18 @@ def built_in_pair() -> Pair:
     )
 
 
-def read_pair(path_P: Path, path_Q: Path, columns: Sequence[str] | None) -> Pair:
-    """The samples of two files.
+def read_pair(
+    path_P: Path, path_Q: Path, columns: Sequence[str] | None, *, tested: bool = False
+) -> Pair:
+    """The samples of two files; in one that is only tested a column may be constant.
 
     Raises:
         InputError: one sentence that names the file.
     """
-    first, second = (_checked(read_sample(path, columns=columns)) for path in (path_P, path_Q))
-    P, Q = as_pair(first.values, second.values)
+    first, second = (read_sample(path, columns=columns) for path in (path_P, path_Q))
+    if not tested:
+        first, second = _checked(first), _checked(second)
+    P, Q = as_pair(first.values, second.values, may_be_constant=tested)
     _check_names(first, second)
     notes = []
     if first.columns != second.columns:

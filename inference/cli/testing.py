@@ -170,7 +170,7 @@ def two_sample(
     with exit_codes(debug):
         from . import inputs
 
-        pair = inputs.read_pair(path_p, path_q, names)
+        pair = inputs.read_pair(path_p, path_q, names, tested=True)
         with inputs.output_folder(out, [PICTURE, WITNESS, SUMMARY]):
             terminal.notes(pair.notes)
             with terminal.step("test", "test", spinner=False):

@@ -26,7 +26,8 @@ def plot_predictive_check(check: PredictiveCheck) -> Figure:
     at = check.points[order, 0] if check.points.shape[1] == 1 else np.arange(len(order))
     score = check.score[order]
     ax.axhline(0.0, color="0.5", linewidth=0.8)
-    ax.axhspan(-check.reach, check.reach, color="0.93")
+    usual = f"{1.0 - check.result.alpha:.0%} of the model's data sets stay within"
+    ax.axhspan(-check.reach, check.reach, color="0.93", label=usual)
     ax.plot(at, score, color=P_COLOUR, linewidth=0.8, marker=".", markersize=3)
     far = np.abs(score) > check.reach
     ax.plot(at[far], score[far], ".", color="C3", markersize=6, label=f"beyond {check.reach:.1f}")
@@ -38,8 +39,7 @@ def plot_predictive_check(check: PredictiveCheck) -> Figure:
     else:
         ax.set_xlabel("observations, sorted by score")
     ax.set_ylabel("data - predictions,\nstandard errors")
-    if far.any():
-        # Above, as in the other panel: within it would look like one more point.
-        ax.legend(fontsize=SMALL, frameon=False, loc="lower right", bbox_to_anchor=(1.0, 1.0))
+    # Above, as in the other panel: within it would look like one more point.
+    ax.legend(fontsize=SMALL, frameon=False, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2)
     plain(ax)
     return figure
