@@ -1,4 +1,4 @@
-"""The README's Python, as a reader would paste it."""
+"""The README's Python, as a reader would paste it; the list of formulas."""
 
 import re
 from pathlib import Path
@@ -29,3 +29,13 @@ def test_every_block_runs(block, tmp_path, monkeypatch):
 
 def test_there_are_blocks():
     assert len(BLOCKS) >= 7
+
+
+def test_every_id_in_a_docstring_is_explained():
+    root = Path(__file__).parents[1]
+    explained = (root / "docs" / "formulas.md").read_text(encoding="utf-8")
+    pattern = re.compile(r"\b(?:KME|DST|KER|MMD|TST|DEP|CI|CAU)-\d+\b|\bE1[67]\b")
+    sources = [path for part in ("models", "inference") for path in (root / part).rglob("*.py")]
+    found = {name for path in sources for name in pattern.findall(path.read_text(encoding="utf-8"))}
+    assert len(found) > 25
+    assert found == set(pattern.findall(explained))

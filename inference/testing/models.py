@@ -21,6 +21,10 @@ from .rows import canonical_order
 from .two_sample import two_sample_test
 
 SINGLE = ("bkl", "posterior", "median")
+SAMPLER = (
+    "sampler must be a function of a NumPy generator and a number of rows, such as "
+    "lambda rng, n: rng.normal(size=n)"
+)
 ALTERNATIVES = ("two-sided", "first closer", "second closer")
 
 
@@ -50,11 +54,11 @@ def goodness_of_fit_test(
     data = as_sample(X, may_be_constant=True)
     count = len(data) if draws is None else check_count(draws, "draws", 2)
     if not callable(sampler):
-        raise InputError(
-            "sampler must be a function of a NumPy generator and a number of rows, such as "
-            f"lambda rng, n: rng.normal(size=n), got {type(sampler).__name__}"
-        )
-    made = np.asarray(sampler(np.random.default_rng((seed, 2)), count), dtype=float)
+        raise InputError(f"{SAMPLER}, got {type(sampler).__name__}")
+    try:
+        made = np.asarray(sampler(np.random.default_rng((seed, 2)), count), dtype=float)
+    except TypeError as error:
+        raise InputError(f"{SAMPLER}; the one given failed: {error}") from error
     made = made[:, None] if made.ndim == 1 else made
     if made.shape != (count, data.shape[1]):
         raise InputError(

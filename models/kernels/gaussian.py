@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..measures import Measure
-from .base import Covariance, Stationary, Terms, check_positive
+from .base import Covariance, Stationary, Terms, check_positive, concrete_values
 from .components import Components, component_terms
 from .smoothed_components import smooth_components
 
@@ -48,9 +48,9 @@ class FullSquaredExponential(GaussianFamily):
     covariance: Any = 1.0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.covariance, (int, float, list, tuple, np.ndarray, np.number)):
+        values = concrete_values(self.covariance)
+        if values.size == 0:
             return
-        values = np.asarray(self.covariance, dtype=float)
         if values.ndim == 0:
             check_positive(self.covariance, "covariance")
         elif values.ndim != 2 or values.shape[0] != values.shape[1]:

@@ -27,6 +27,7 @@ def test_goodness_of_fit():
         (lambda rng, n: rng.normal(size=n - 1), "gave an array of shape"),
         (lambda rng, n: np.full(n, np.nan), "the sampler has a missing value"),
         ("norm", "sampler must be a function"),
+        (lambda n: np.zeros(n), "the one given failed"),
     ],
 )
 def test_a_sampler_that_does_not_do_what_it_should(sampler, said):

@@ -115,18 +115,18 @@ def test_the_level(choice):
 
 
 def test_e_values_average_one_under_the_null():
-    """All 20 ways to label six rows, 40 seeds: 4.5 standard errors fail once in 150 000."""
+    """All 20 ways to label six rows, 20 seeds: 4.5 standard errors fail once in 150 000."""
     rows = np.random.default_rng(7).normal(size=6)
     chosen = [np.isin(np.arange(6), three) for three in itertools.combinations(range(6), 3)]
     options = {"kernel": "evidence", "permutations": 19, **QUIET}
     values = np.array(
         [
             [two_sample_test(rows[one], rows[~one], seed=seed, **options).e_value for one in chosen]
-            for seed in range(40)
+            for seed in range(20)
         ]
     )
     error = values.mean(axis=1).std(ddof=1) / np.sqrt(len(values))
-    assert abs(values.mean() - 1.0) < 4.5 * error < 0.1
+    assert abs(values.mean() - 1.0) < 4.5 * error < 0.15
     assert values.max() > 1.5
 
 
