@@ -17,6 +17,7 @@ RNG = np.random.default_rng(0)
 X = RNG.gamma(2.0, size=40)
 
 
+@pytest.mark.slow
 def test_the_held_out_difference_of_risks_is_unbiased():
     """Against the exact embedding of N(0, 1); 300 data sets, seed 0.
 

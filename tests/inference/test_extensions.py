@@ -18,8 +18,8 @@ X = np.concatenate([P, Q])
 APART = dist.LogNormal(np.log([0.5, 2.0]), 0.25)
 FREQUENCIES = dist.Uniform(np.array([0.01, 0.05]), np.array([0.03, 0.2]))
 EXTENSIONS = {
-    "full sampling covariance": {"noise_variance": SamplingNoise(True, 1e-3)},
-    "heteroscedastic": {"noise_variance": "heteroscedastic"},
+    "full sampling covariance": {"noise_variance": "clt"},
+    "heteroscedastic with its own nugget": {"noise_variance": SamplingNoise(False, 2e-3)},
     "scale of the measure": {"measure": Gaussian(dist.LogNormal(0.5, 0.4), 0.2)},
     "mixture over theta": {
         "prior": dist.MixtureSameFamily(
