@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def plot_test(result: TestResult, *, ax: Axes | None = None) -> Figure:
-    """Null draws as a histogram, the critical value dashed and the observed one as a line.
+    """Null draws as a histogram, critical values dashed and the observed one as a line.
 
     Args:
         result: of any test; without null draws only the observed value is drawn.
@@ -29,16 +29,13 @@ def plot_test(result: TestResult, *, ax: Axes | None = None) -> Figure:
     null, label = result.null, textwrap.fill(f"null: {result.how}", LABEL)
     if len(null):
         place.hist(null, bins="auto", color="0.8", label=label)
-        critical = np.quantile(null, 1.0 - result.alpha)
     elif result.limit is not None:
         low, high = result.limit.ppf([1e-4, 1.0 - 1e-4])
         at = np.linspace(min(low, result.statistic), max(high, result.statistic), 400)
         place.fill_between(at, result.limit.pdf(at), color="0.8", label=label)
-        critical = result.limit.isf(result.alpha)
-    if len(null) or result.limit is not None:
-        place.axvline(
-            critical, color="0.3", linestyle="--", label=f"critical at level {result.alpha:g}"
-        )
+    for index, critical in enumerate(result.critical):
+        named = None if index else f"critical at level {result.alpha:g}"
+        place.axvline(critical, color="0.3", linestyle="--", label=named)
     label_lines = label.count("\n")
     label = (
         f"observed,\np = {result.pvalue:.3g}"

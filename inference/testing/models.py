@@ -152,6 +152,7 @@ def relative_similarity_test(
         estimate=difference,
         statistic_of="z",
         limit=norm(),
+        tail={"two-sided": "both", "first closer": "lower"}.get(alternative, "upper"),
         notes=notes,
     )
 

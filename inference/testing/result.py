@@ -65,6 +65,7 @@ class TestResult:
         interval_of: see there.
         estimate: of the same.
         limit: the null in closed form, a SciPy distribution, where there are no draws.
+        tail: of the null that rejects, ``"upper"``, ``"lower"`` or ``"both"``.
         e_value: observed Bayes factor over the mean of the permuted and the observed: an e-value,
             whose mean under the null, over the draw of the permutations, is 1; at most 1 + B.
         rows: what was taken for granted of the rows: ``"independent"``, ``"pairs"`` that belong
@@ -91,6 +92,7 @@ class TestResult:
     estimate: float | None = None
     statistic_of: str = "statistic"
     limit: Any = None
+    tail: str = "upper"
     e_value: float | None = None
     rows: str = "independent"
     shapes: tuple[tuple[int, ...], ...] = ()
@@ -100,6 +102,20 @@ class TestResult:
     def rejected(self) -> bool:
         """Whether the null hypothesis is rejected at level ``alpha``."""
         return self.pvalue <= self.alpha
+
+    @property
+    def critical(self) -> tuple[float, ...]:
+        """Values of the statistic beyond which the null is rejected; none without a null."""
+        levels = {
+            "upper": (1.0 - self.alpha,),
+            "lower": (self.alpha,),
+            "both": (0.5 * self.alpha, 1.0 - 0.5 * self.alpha),
+        }[self.tail]
+        if len(self.null):
+            return tuple(float(np.quantile(self.null, level)) for level in levels)
+        if self.limit is None:
+            return ()
+        return tuple(float(self.limit.ppf(level)) for level in levels)
 
     def renamed(self, test: str, hypotheses: tuple[str, str]) -> TestResult:
         """The same numbers as another test's, in its words."""

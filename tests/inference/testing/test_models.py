@@ -92,3 +92,15 @@ def test_bad_input():
         relative_similarity_test(X, X + 1, X + 2, alternative="greater")
     with pytest.raises(InputError, match="same number of columns"):
         relative_similarity_test(X, RNG.normal(size=(20, 2)), X + 2)
+
+
+@pytest.mark.parametrize("alternative", ["two-sided", "first closer", "second closer"])
+def test_critical_values_are_where_the_p_value_is_the_level(alternative):
+    result = relative_similarity_test(X, X + 0.3, X[::-1] - 0.9, alternative=alternative)
+    tails = {"two-sided": 2, "first closer": 1, "second closer": 1}
+    assert len(result.critical) == tails[alternative]
+    lines = [line for line in result.plot().axes[0].lines if line.get_linestyle() == "--"]
+    assert [line.get_xdata()[0] for line in lines] == list(result.critical)
+    z = np.array([*result.critical, result.statistic])
+    beyond = {"two-sided": abs(z), "first closer": -z, "second closer": z}[alternative]
+    assert (beyond[-1] >= beyond[0]) == result.rejected
