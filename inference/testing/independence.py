@@ -28,7 +28,7 @@ from .result import (
     kernel_notes,
     name_of,
 )
-from .rows import canonical_order, generator
+from .rows import canonical_order, fingerprint, generator
 
 CHOICES = ("multiscale", "bkl", "posterior", "median")
 HYPOTHESES = ("no evidence that x and y depend on each other", "x and y depend on each other")
@@ -140,6 +140,7 @@ def independence_test(
         raise InputError(f"X has {n} rows but Y has {len(second)}: independence needs pairs")
     if chosen == "unbiased" and n < 4:
         raise InputError(f"unbiased HSIC needs at least 4 rows, and has {n}")
+    tested = fingerprint(first), fingerprint(second)
     memory = series_memory(memory, null, n)
     check_memory(n, first.shape[1] + second.shape[1], matrices=MATRICES)
     names = [name_of(choice) for choice in choices]
@@ -155,7 +156,7 @@ def independence_test(
             found = hsic_approximation(null, K, L, permutations, rng, memory, alpha)
         of = f"HSIC ({chosen})"
         result = found.result(test, HYPOTHESES, tuple(kernels), named, alpha, of)
-        return dataclasses.replace(result, shapes=(first.shape, second.shape))
+        return dataclasses.replace(result, fingerprints=tested)
     # Sorted by x, so that the p-value is the same for any order of the pairs.
     order = canonical_order(np.concatenate([first, second], axis=1))
     first, second = first[order], second[order]
@@ -180,6 +181,6 @@ def independence_test(
         statistic_of=COMBINED if combined.parts else f"HSIC ({chosen})",
         kernel_of="loudest HSIC at" if combined.parts else "kernel",
         parts=combined.parts,
-        shapes=(first.shape, second.shape),
+        fingerprints=tested,
         notes=(*kernel_notes(list(loudest)), *few_rows_note(math.factorial(n), alpha)),
     )

@@ -17,7 +17,7 @@ from .gram import gram
 from .kernels import kernels_for, spread
 from .permutation import in_batches, p_value, relabellings
 from .result import Part, TestResult, check_kernel, check_permutations, kernel_notes, name_of
-from .rows import canonical_order, generator
+from .rows import canonical_order, fingerprint, generator
 from .two_sample import HYPOTHESES
 
 CHOICES = ("bkl", "posterior", "median")
@@ -119,7 +119,7 @@ def mean_embedding_test(
             Part(f"at {as_text(place)}", float(one[0]), p_value(one), chosen, float(one[0]))
             for place, one in zip(places, each, strict=True)
         ),
-        shapes=(samples[0].shape, samples[1].shape),
+        fingerprints=tuple(map(fingerprint, samples)),
         notes=(*kernel_notes([chosen]), *([] if exact else [LOW])),
     )
 

@@ -70,7 +70,7 @@ class TestResult:
             whose mean under the null, over the draw of the permutations, is 1; at most 1 + B.
         rows: what was taken for granted of the rows: ``"independent"``, ``"pairs"`` that belong
             together, ``"series"`` in order of time, or ``"residuals"`` of a regression.
-        shapes: of the samples, (n, D) each.
+        fingerprints: of the samples, by which a witness knows them.
         notes: warnings.
     """
 
@@ -95,7 +95,7 @@ class TestResult:
     tail: str = "upper"
     e_value: float | None = None
     rows: str = "independent"
-    shapes: tuple[tuple[int, ...], ...] = ()
+    fingerprints: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property

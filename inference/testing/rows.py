@@ -23,6 +23,13 @@ def random_part(points: np.ndarray, most: int, seed: int) -> np.ndarray:
     return np.asarray(points[np.sort(chosen)])
 
 
+def fingerprint(sample: np.ndarray) -> int:
+    """Of the rows (N, D), in whatever order."""
+    rows = sample[canonical_order(sample)] + 0.0  # -0.0 is 0.0
+    content = np.ascontiguousarray(rows, dtype=float).tobytes()
+    return int.from_bytes(hashlib.blake2b(content, digest_size=16).digest(), "little")
+
+
 def generator(seed: int, *samples: np.ndarray) -> np.random.Generator:
     """Of permutations, by ``seed`` and the rows (N, D) of ``samples``, in whatever order.
 
@@ -30,9 +37,5 @@ def generator(seed: int, *samples: np.ndarray) -> np.random.Generator:
     one dimension; these have a level of their own (99 of them 0.035 to 0.065 instead of 0.05), and
     only its average over draws of the permutations is exact.
     """
-    digest = hashlib.blake2b(digest_size=16)
-    for sample in samples:
-        rows = sample[canonical_order(sample)] + 0.0  # -0.0 is 0.0
-        digest.update(np.ascontiguousarray(rows, dtype=float).tobytes())
     # The 1 sets it apart from what ``seed`` gave for the choice of a kernel.
-    return np.random.default_rng((seed, 1, *np.frombuffer(digest.digest(), np.uint32).tolist()))
+    return np.random.default_rng((seed, 1, *map(fingerprint, samples)))

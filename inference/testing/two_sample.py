@@ -44,7 +44,7 @@ from .result import (
     kernel_notes,
     name_of,
 )
-from .rows import canonical_order, generator
+from .rows import canonical_order, fingerprint, generator
 
 HYPOTHESES = ("no evidence that P and Q differ", "P and Q differ")
 #: Matrices of the size of the pooled sample that are alive at once.
@@ -128,6 +128,7 @@ def two_sample_test(
     check_count(seed, "seed", 0, 2**63 - 1)
     first, second = as_tested_pair(P, Q)
     sizes = len(first), len(second)
+    tested = fingerprint(first), fingerprint(second)
     if chosen in ("paired", "linear", "block") and sizes[0] != sizes[1]:
         raise InputError(
             f"the {chosen} estimate needs samples of one size: P has {sizes[0]} rows, Q {sizes[1]}"
@@ -158,7 +159,7 @@ def two_sample_test(
                 approximation = mmd_approximation(null, matrix, sizes, permutations, rng, memory)
             name = name_of(kernel)
             result = approximation.result("two-sample test", HYPOTHESES, one, name, alpha, of)
-            return dataclasses.replace(result, shapes=(first.shape, second.shape))
+            return dataclasses.replace(result, fingerprints=tested)
         if paired:
             labels = pair_swaps(sizes[0], permutations, rng)
             plain = pooled
@@ -199,7 +200,7 @@ def two_sample_test(
             *few_rows_note(_ways(sizes, paired), alpha),
         ),
         rows="pairs" if paired else "independent",
-        shapes=(first.shape, second.shape),
+        fingerprints=tested,
     )
 
 

@@ -24,6 +24,7 @@ from ..errors import InputError
 from ..machine import computing
 from ..witness import as_evaluation_points, check_noise, default_points, gaussian_draw
 from .result import TestResult
+from .rows import fingerprint
 
 DRAWS = 400
 
@@ -64,7 +65,7 @@ def sample_test_witness(
     _check_rows(result)
     kernel = _one_kernel(result)
     first, second = as_tested_pair(P, Q)
-    _check_shapes(result, first, second)
+    _check_tested(result, first, second)
     points = default_points(first, second)
     if at is not None:
         points = as_evaluation_points(at, first.shape[1])
@@ -121,7 +122,7 @@ def sample_dependence_witness(
     first, second = as_sample(X, "X"), as_sample(Y, "Y")
     if len(first) != len(second):
         raise InputError(f"X has {len(first)} rows but Y has {len(second)}: pairs are needed")
-    _check_shapes(result, first, second)
+    _check_tested(result, first, second)
     split, pairs = first.shape[1], np.concatenate([first, second], axis=1)
     if at is None:
         points = default_points(pairs, pairs) if pairs.shape[1] == 2 else pairs
@@ -151,15 +152,11 @@ def _names(values: ArrayLike, sample: np.ndarray, letter: str) -> Sequence[str]:
     return column_names(values) or plain
 
 
-def _check_shapes(result: TestResult, *samples: np.ndarray) -> None:
-    if not result.shapes:
+def _check_tested(result: TestResult, *samples: np.ndarray) -> None:
+    if not result.fingerprints:
         raise InputError(f"there is no witness of a {result.test}")
-    shapes = tuple(sample.shape for sample in samples)
-    if shapes != result.shapes:
-        raise InputError(
-            f"the test was of samples of shape {' and '.join(map(str, result.shapes))}, and these "
-            f"have {' and '.join(map(str, shapes))}: give those that were tested"
-        )
+    if result.fingerprints != tuple(map(fingerprint, samples)):
+        raise InputError("the test was of other samples: give those that were tested")
 
 
 def _check_rows(result: TestResult) -> None:

@@ -186,6 +186,8 @@ def test_bad_input():
         sample_test_witness(two_sample_test(P, Q, kernel=Distance(), **QUIET), P, Q)
     with pytest.raises(InputError, match="noise must be"):
         sample_test_witness(result, P, Q, noise=-1.0)
+    with pytest.raises(InputError, match="of other samples"):
+        sample_test_witness(result, P + 1.0, Q)
     pairs = independence_test(X, Y, kernel="median", **QUIET)
     with pytest.raises(InputError, match="70 rows but Y has 10"):
         sample_dependence_witness(pairs, X, Y[:10])
