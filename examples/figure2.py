@@ -10,7 +10,8 @@ agree. The learned lengthscale is that of a single one.
 Each Gaussian gives 100 points to each sample, as in the paper. Permutations do not keep those
 counts, so they spread more widely than the statistic does and the tests are conservative, at a
 ratio of 1 too. ``--counts random`` draws the Gaussian of every point, ``--variances equal`` keeps
-the variances of Q at 1 and correlates its columns, as others do: then less is to be seen.
+the variances of Q at 1 and correlates its columns, as others do: then less is to be seen. A test
+learns its lengthscale from 500 rows, and in some samples that of the grid is the likelier one.
 
 Run it as ``python figure2.py --out FOLDER``; the 100 repeats of panel (C) take most of an hour on
 two cores, ``--repeats 20`` a fifth of it, and ``--quick`` only shows that it works. Errors at each
