@@ -33,8 +33,8 @@ def fingerprint(sample: np.ndarray) -> int:
 def generator(seed: int, *samples: np.ndarray) -> np.random.Generator:
     """Of permutations, by ``seed`` and the rows (N, D) of ``samples``, in whatever order.
 
-    From the seed alone all samples of one size would have the same permutations, of ranks even in
-    one dimension; these have a level of their own (99 of them 0.035 to 0.065 instead of 0.05), and
+    From the seed alone all samples of one size would have the same B permutations, of ranks even in
+    one dimension; these have a level of their own, off by about sqrt(alpha (1 - alpha) / B), and
     only its average over draws of the permutations is exact.
     """
     # The 1 sets it apart from what ``seed`` gave for the choice of a kernel.
