@@ -48,11 +48,6 @@ DITHER = 1e-3
 T = TypeVar("T")
 
 
-def spread(points: np.ndarray, scale: str | None) -> np.ndarray:
-    """What the columns are divided by before distances are taken, (D,)."""
-    return choose_scale(points, scale)
-
-
 def median_kernel(points: np.ndarray, scale: str | None, seed: int) -> SquaredExponential:
     """The lengthscale is the median distance between two rows (MMD-20; equal rows left out, E16).
 
@@ -61,7 +56,7 @@ def median_kernel(points: np.ndarray, scale: str | None, seed: int) -> SquaredEx
         scale: see :func:`~bke.inference.fit`.
         seed: of the rows taken, where there are many.
     """
-    unit = spread(points, scale)
+    unit = choose_scale(points, scale)
     return scaled_kernel(float(np.median(_distances(points / unit, seed))), unit)
 
 
@@ -133,7 +128,7 @@ def multiscale_kernels(
     points: np.ndarray, scale: str | None, seed: int
 ) -> list[SquaredExponential]:
     """The ladder and the modes of the learned profile, if there is one, short to long."""
-    unit = spread(points, scale)
+    unit = choose_scale(points, scale)
     scaled = points / unit
     try:
         learned = learned_scales(scaled, seed)

@@ -13,8 +13,9 @@ from ..checks import as_sample, as_tested_pair, check_count, check_memory, check
 from ..errors import InputError
 from ..machine import computing
 from ..modes import as_text
+from ..units import choose_scale
 from .gram import gram
-from .kernels import kernels_for, spread
+from .kernels import kernels_for
 from .permutation import in_batches, p_value, relabellings
 from .result import Part, TestResult, check_kernel, check_permutations, kernel_notes, name_of
 from .rows import canonical_order, fingerprint, generator
@@ -89,7 +90,7 @@ def mean_embedding_test(
         (chosen,) = kernels_for(kernel, train[canonical_order(train)], scale, seed)
         matrix = gram(chosen, train)
         witness = matrix[:, : len(first[0])].mean(axis=1) - matrix[:, len(first[0]) :].mean(axis=1)
-        places = extrema(train, np.abs(witness), locations, spread(train, scale))
+        places = extrema(train, np.abs(witness), locations, choose_scale(train, scale))
         features = np.asarray(chosen(test, places), dtype=float)
         labels = relabellings(sizes, permutations, generator(seed, test))
         row = hotelling_row(features, labels, regularisation)

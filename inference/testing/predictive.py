@@ -13,8 +13,9 @@ from ..checks import as_sample, check_count
 from ..errors import InputError
 from ..machine import computing
 from ..progress import progress_bar
+from ..units import choose_scale
 from .combination import COMBINED, combine
-from .kernels import multiscale_kernels, some, spread
+from .kernels import multiscale_kernels, some
 from .permutation import in_batches, p_value
 from .result import TestResult, brief, check_permutations
 from .rows import canonical_order
@@ -159,7 +160,7 @@ def posterior_predictive_check(
     with computing():
         sorted_reference = reference[canonical_order(reference)]
         kernels = some(multiscale_kernels(sorted_reference, scale, seed), SCALES)
-        unit = spread(sorted_reference, scale)
+        unit = choose_scale(sorted_reference, scale)
         lengths = [float(np.max(np.asarray(one.lengthscale) / unit)) for one in kernels]
         with progress_bar("data sets", len(sets), shown=progress) as advance:
 

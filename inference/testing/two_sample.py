@@ -17,6 +17,7 @@ from ..checks import as_tested_pair, check_count, check_memory
 from ..errors import InputError
 from ..machine import computing
 from ..progress import progress_bar
+from ..units import choose_scale
 from .approximations import (
     MMD_NULLS,
     check_null,
@@ -27,7 +28,7 @@ from .approximations import (
 from .combination import COMBINED, combine
 from .evidence import LANDMARKS, VARIANCES, evidence_rows, landmarks
 from .gram import gram
-from .kernels import CHOICES, kernels_for, ladder, scaled_kernel, spread
+from .kernels import CHOICES, kernels_for, ladder, scaled_kernel
 from .permutation import (
     mmd_row,
     p_value,
@@ -217,7 +218,7 @@ def _statistics(
     """The statistic that ``choice`` names, of the rows of ``pooled``; ``points`` are sorted."""
     discrepancy = "multiscale" if choice == "fused" else choice
     kernels: list[Any] = []
-    unit = spread(points, scale)
+    unit = choose_scale(points, scale)
     lengthscales = np.empty(0)
     if choice != "evidence":
         kernels = kernels_for(discrepancy, points, scale, seed)
