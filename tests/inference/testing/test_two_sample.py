@@ -8,9 +8,9 @@ import pytest
 from bke.inference import InputError, learn_kernel, two_sample_test
 from bke.inference.machine import computing
 from bke.inference.testing.kernels import CHOICES, kernels_for, median_kernel
-from bke.inference.testing.permutation import relabellings
+from bke.inference.testing.permutation import mmd_row, pair_swaps, relabellings
 from bke.inference.testing.rows import canonical_order, generator
-from bke.inference.testing.two_sample import _statistics
+from bke.inference.testing.two_sample import _statistics, _ways
 from bke.models import (
     Distance,
     GaussianMixture,
@@ -259,3 +259,13 @@ def test_few_rows_and_few_permutations():
     assert one.pvalue == two_sample_test(P, Q, kernel="median", null="gamma", **QUIET).pvalue
     with pytest.raises(InputError, match="cannot reject"):
         two_sample_test(P, Q, kernel="median", null="spectrum", permutations=5, **QUIET)
+
+
+@pytest.mark.parametrize(("sizes", "paired"), [((3, 3), False), ((2, 4), False), ((4, 4), True)])
+def test_the_number_of_ways_is_that_of_different_statistics(sizes, paired):
+    rng = np.random.default_rng(9)
+    draw = pair_swaps(sizes[0], 600, rng) if paired else relabellings(sizes, 600, rng)
+    gram = np.asarray(SquaredExponential(1.0)(rng.normal(size=sum(sizes))))
+    with jax.enable_x64(True):
+        row = mmd_row(gram, draw, estimator="paired" if paired else "unbiased")
+    assert len(np.unique(row.round(9))) == _ways(sizes, paired)
