@@ -76,11 +76,10 @@ class PeakSearch:
         self.slopes = compiled.objective_slopes(problem, objective)
         self.progress = progress
 
-    def values(self, flat: np.ndarray) -> np.ndarray:
-        """The objective (k,) at places (k, p)."""
-        return landscape.log_densities(
-            self.evaluate, unflatten(flat, self.problem.shapes), self.points
-        )
+    def values(self, flat: np.ndarray, points: Points | None = None) -> np.ndarray:
+        """The objective (k,) at places (k, p); of other points than its own, where given."""
+        points = self.points if points is None else points
+        return landscape.log_densities(self.evaluate, unflatten(flat, self.problem.shapes), points)
 
     def climb(
         self, starts: np.ndarray, low: np.ndarray, high: np.ndarray

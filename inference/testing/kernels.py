@@ -30,6 +30,8 @@ from .rows import random_part
 
 #: Rows from which a kernel is learned, at most: a random part of the pooled sample.
 LEARNED_ROWS = 500
+#: Rows that say which of its modes is the highest: few do not tell those of a mixture apart.
+RANKED_ROWS = 2000
 #: Rows whose distances give the median and the ladder.
 DISTANCE_ROWS = 1000
 #: Optimisations in each basin: fewer than where the learned kernel itself is wanted.
@@ -92,10 +94,18 @@ def learned_scales(points: np.ndarray, seed: int) -> np.ndarray:
 
 
 def learned_kernel(points: np.ndarray, scale: str | None, seed: int) -> Kernel:
-    """The lengthscale with the highest marginal likelihood, as ``learn_kernel`` finds it."""
+    """The lengthscale with the highest marginal likelihood, as ``learn_kernel`` finds it.
+
+    Where there are more rows than its modes are looked for with, these say which is the highest.
+    """
     with computing():
         search, units = _search(points, scale, seed)
-        best = max(search.by_profile(STARTS), key=lambda top: top.value)
+        tops = search.by_profile(STARTS)
+        heights = [top.value for top in tops]
+        if len(points) > LEARNED_ROWS and len(tops) > 1:
+            more = units.points(random_part(points, RANKED_ROWS, seed))
+            heights = list(search.values(np.array([top.z for top in tops]), more))
+        best = tops[int(np.nanargmax(heights))]
         values = search.problem.constrain(unflatten(jnp.asarray(best.z), search.problem.shapes))
         return kernel_in_data_units(search.problem, units, values)
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from bke.inference import InputError, learn_kernel, two_sample_test
 from bke.inference.machine import computing
-from bke.inference.testing.kernels import CHOICES, kernels_for, median_kernel
+from bke.inference.testing.kernels import CHOICES, LEARNED_ROWS, kernels_for, median_kernel
 from bke.inference.testing.permutation import mmd_row, pair_swaps, relabellings
-from bke.inference.testing.rows import canonical_order, generator
+from bke.inference.testing.rows import canonical_order, generator, random_part
 from bke.inference.testing.two_sample import _statistics, _ways
 from bke.models import (
     Distance,
@@ -18,6 +18,7 @@ from bke.models import (
     Polynomial,
     SpectralMixture,
     SquaredExponential,
+    log_marginal_likelihood,
     squared_mmd,
 )
 
@@ -50,6 +51,24 @@ def test_bkl_is_the_kernel_that_is_learned():
     assert len(learned.peaks) > 1
     (kernel,) = kernels_for("bkl", points, "column", 0)
     assert kernel.lengthscale == pytest.approx(learned.kernel.lengthscale, rel=1e-3)
+
+
+def test_all_rows_say_which_mode_is_the_highest():
+    """As in BKE Figure 2, half of the rows stretched: 500 of 1800 prefer the scale of the grid."""
+    rng = np.random.default_rng(30)
+    points = 14.1 * rng.integers(3, size=(1800, 2)) + rng.normal(size=(1800, 2))
+    points[900:, 0] += np.sqrt(2.0) * rng.normal(size=900)
+    points = points[canonical_order(points)]
+    part = random_part(points, LEARNED_ROWS, 0)
+    for rows, near in ((part, 17.0), (points, 1.5)):
+        (kernel,) = kernels_for("bkl", rows, "pooled", 0)
+        assert kernel.lengthscale == pytest.approx(near, rel=0.2)
+    with jax.enable_x64(True):
+        short, long = (
+            float(log_marginal_likelihood(points, SquaredExponential(scale)))
+            for scale in (kernel.lengthscale, 17.0)
+        )
+    assert short > long + 10.0
 
 
 @pytest.mark.parametrize("choice", CHOICES)
