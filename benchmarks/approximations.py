@@ -151,7 +151,6 @@ def main() -> None:
     if options.quick:
         options.repeats, options.sizes, options.dimensions = 3, [50], [1]
     low, high = (edge / options.repeats for edge in binom.interval(0.99, options.repeats, ALPHA))
-    # With few shifts of a short series p-values may not reach 0.05 itself: "low" is then expected.
 
     def summary(values: np.ndarray) -> repeats.Row:
         level = float(np.mean(values <= ALPHA + 1e-9))
@@ -162,7 +161,8 @@ def main() -> None:
         return (
             f"{options.repeats} data sets each, {options.permutations} permutations or draws. A "
             f"test of level 0.05 has a rate from {low:.4f} to {high:.4f} with probability 0.99. "
-            f"The memory of series is n/{MEMORIES}.\n\n{report.table(rows)}"
+            f"The memory of series is n/{MEMORIES}. With few shifts of a short series p-values may "
+            f"not reach 0.05 itself: its level is then below.\n\n{report.table(rows)}"
         )
 
     keys = cells(options.sizes, options.dimensions)

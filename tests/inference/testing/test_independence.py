@@ -1,5 +1,7 @@
 """Independence tests: exactness by construction, power, bad input."""
 
+import math
+
 import numpy as np
 import pytest
 from bke.inference import InputError, independence_test
@@ -76,6 +78,20 @@ def test_the_level(choice):
 def test_bad_input(arguments, said):
     with pytest.raises(InputError, match=said):
         independence_test(**{"X": X, "Y": Y, **QUIET, **arguments})
+
+
+@pytest.mark.parametrize("rows", [4, 5])
+def test_few_rows(rows):
+    """As many different statistics as orders, and a word where none of them can reject."""
+    rng = np.random.default_rng(10)
+    first, second = rng.normal(size=(2, rows, 2))
+    options = {"kernel": "median", "estimator": "biased", "permutations": 1999, **QUIET}
+    result = independence_test(first, second, **options)
+    ways = math.factorial(rows)
+    assert len(np.unique(result.null.round(9))) == ways
+    assert "ways" not in str(result)
+    few = independence_test(first, second, alpha=0.9 / ways, **options)
+    assert f"in {ways} ways only" in str(few)
 
 
 @pytest.mark.parametrize("kernel", [Distance(), Polynomial(1), SquaredExponential(1e4)])
