@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
 
+from . import landscape
 from .landscape import BatchLogDensity, batch_log_density
 from .nuts import NutsSampler
 from .problem import Points, Problem
@@ -62,6 +63,12 @@ def tempered_smc(problem: Problem) -> TemperedSmc:
 def log_densities(problem: Problem) -> BatchLogDensity:
     """See :func:`~bke.inference.landscape.batch_log_density`."""
     return batch_log_density(problem)
+
+
+@_keep
+def prior_along(problem: Problem) -> Callable[[jax.Array], tuple[jax.Array, jax.Array]]:
+    """See :func:`bke.inference.landscape.prior_along`."""
+    return landscape.prior_along(problem)
 
 
 @_keep

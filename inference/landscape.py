@@ -27,8 +27,8 @@ GRID_STEP = 0.01
 #: Entries of n x n matrices one profile may cost; fewer grid points for large n.
 PROFILE_BUDGET = 4e8
 FEWEST_GRID_POINTS = 250
-#: Points per compiled call.
-BATCH = 16
+#: Points per compiled call of the density, and a divisor of that of the prior.
+BATCH, PADDING = 16, 256
 
 BatchLogDensity = Callable[[Any, Points], jax.Array]
 
@@ -82,14 +82,14 @@ def smooth(log_density: np.ndarray, step: float) -> np.ndarray:
     return gaussian_filter1d(filled, SMOOTHING / step, mode="nearest")
 
 
-def profile(
+def scan(
     problem: Problem,
     X: Points,
     z: np.ndarray,
     prior_z: np.ndarray,
     evaluate: BatchLogDensity,
     most: int | None = None,
-) -> xr.Dataset:
+) -> tuple[np.ndarray, np.ndarray]:
     """Log density of the one hyperparameter over its prior range and all draws.
 
     Args:
@@ -101,8 +101,7 @@ def profile(
         most: grid points; by default as many as :data:`PROFILE_BUDGET` allows.
 
     Returns:
-        Variables over ``grid``: ``unconstrained``, ``value`` (model units), ``log_density`` of the
-        unconstrained coordinate, ``smoothed``, ``log_prior``.
+        An evenly spaced grid (k,), unconstrained, and the log density there (k,).
     """
     (name,) = problem.sites
     low = min(np.quantile(prior_z, 0.002), z.min() - 5 * SMOOTHING)
@@ -111,28 +110,50 @@ def profile(
     most = most or max(FEWEST_GRID_POINTS, int(PROFILE_BUDGET / entries))
     points = int(min(most, np.ceil((high - low) / GRID_STEP))) + 1
     grid = np.linspace(low, high, points)
-    log_density = log_densities(evaluate, {name: grid}, X)
-    return as_profile(problem, grid, log_density)
+    return grid, log_densities(evaluate, {name: grid}, X)
 
 
-def as_profile(problem: Problem, grid: np.ndarray, log_density: np.ndarray) -> xr.Dataset:
-    """What :func:`profile` returns, of a log density (k,) on an evenly spaced grid (k,)."""
+def prior_along(problem: Problem) -> Callable[[jax.Array], tuple[jax.Array, jax.Array]]:
+    """Compiled: the one hyperparameter (k,) and its log prior at unconstrained places (k,)."""
     (name,) = problem.sites
 
-    # One program: operation by operation each would be compiled.
     @jax.jit
     @jax.vmap
-    def of_prior(one: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def along(one: jax.Array) -> tuple[jax.Array, jax.Array]:
         z = {name: one}
         return problem.constrain(z)[name], problem.log_prior(z)
 
-    values, log_prior = of_prior(jnp.asarray(grid))
+    return along
+
+
+def as_profile(
+    problem: Problem,
+    grid: np.ndarray,
+    log_density: np.ndarray,
+    prior: Callable[[jax.Array], tuple[jax.Array, jax.Array]],
+) -> xr.Dataset:
+    """What :func:`scan` found as a dataset.
+
+    Args:
+        problem: with one scalar site.
+        grid: evenly spaced (k,), unconstrained.
+        log_density: (k,), of the unconstrained coordinate.
+        prior: from :func:`prior_along`.
+
+    Returns:
+        Variables over ``grid``: ``unconstrained``, ``value`` (model units), ``log_density``,
+        ``smoothed``, ``log_prior``.
+    """
+    (name,) = problem.sites
+    # Filled up to a multiple of the padding: another shape would be compiled again.
+    filled = np.pad(grid, (0, -len(grid) % PADDING), mode="edge")
+    values, log_prior = (np.asarray(each)[: len(grid)] for each in prior(jnp.asarray(filled)))
     return xr.Dataset(
         {
-            "value": ("grid", np.asarray(values)),
+            "value": ("grid", values),
             "log_density": ("grid", log_density),
             "smoothed": ("grid", smooth(log_density, grid[1] - grid[0])),
-            "log_prior": ("grid", np.asarray(log_prior)),
+            "log_prior": ("grid", log_prior),
         },
         coords={"unconstrained": ("grid", grid)},
         attrs={"site": name, "smoothing": SMOOTHING, "step": grid[1] - grid[0]},

@@ -39,6 +39,8 @@ def side_by_side(work: Callable[[int], T], count: int, stop: Event) -> list[T]:
 
     An error or an interruption sets ``stop``, which ``work`` looks at to end the others too.
     """
+    if count == 1:
+        return [work(0)]
     with ThreadPoolExecutor(max(1, min(count, cores()))) as pool:
         futures = [pool.submit(work, index) for index in range(count)]
         try:

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 from scipy.special import logsumexp
 
-from . import landscape
+from . import compiled, landscape
 from .errors import InputError
 from .nuts import Chains, NutsSampler, dispersed_start
 from .paths import LogDensity, draw_paths
@@ -78,10 +78,11 @@ def _around(task: Task, z: dict[str, np.ndarray], lp: np.ndarray) -> dict[str, x
     if not landscape.is_scalar(task.problem):
         return {"paths": draw_paths(z, lp, task.density())}
     (draws,), (prior_draws,) = z.values(), task.prior_draws.values()
-    found = landscape.profile(
+    found = landscape.scan(
         task.problem, task.points, draws.ravel(), prior_draws.ravel(), task.log_density
     )
-    return {"profile": found}
+    along = compiled.prior_along(task.problem)
+    return {"profile": landscape.as_profile(task.problem, *found, along)}
 
 
 def by_quadrature(task: Task, tolerance: float) -> Found:
@@ -206,4 +207,5 @@ def _profile_of(found: Quadrature, problem: Problem) -> xr.Dataset:
     count = round((nodes[-1] - nodes[0]) / found.first_step[0]) + 1
     grid = np.linspace(nodes[0], nodes[-1], count)
     nearest = np.searchsorted(0.5 * (nodes[1:] + nodes[:-1]), grid)
-    return landscape.as_profile(problem, nodes[nearest], found.log_density[nearest])
+    along = compiled.prior_along(problem)
+    return landscape.as_profile(problem, nodes[nearest], found.log_density[nearest], along)

@@ -116,10 +116,9 @@ class PeakSearch:
     def by_profile(self, starts: int) -> list[Top]:
         """With one hyperparameter: every basin of the smoothed objective over the prior's range."""
         flat = self.prior[:, 0]
-        profile = landscape.profile(
+        grid, raw = landscape.scan(
             self.problem, self.points, flat, flat, self.evaluate, GRID_POINTS
         )
-        grid, raw = profile["unconstrained"].values, profile["log_density"].values
         step = grid[1] - grid[0]
         smoothed = smooth(raw, step)
         tops, _, borders = basins(smoothed)

@@ -78,9 +78,9 @@ def _observed(units: Units, data: np.ndarray) -> xr.Dataset:
 
 
 def _with_data_units(problem: Problem, units: Units, profile: xr.Dataset) -> xr.Dataset:
-    grid = profile["unconstrained"].values
     site = profile.attrs["site"]
-    values = in_data_units(problem, units, {site: grid[None]})[site].isel(chain=0)
+    values = _in_data_units(problem, units, {site: profile["value"].values[None]})[site]
+    values = values.isel(chain=0)
     return profile.assign(value_in_data_units=(("grid", *map(str, values.dims[1:])), values.values))
 
 
@@ -91,6 +91,11 @@ def _extra_dims(name: str, count: int) -> list[str]:
 def in_data_units(problem: Problem, units: Units, z: Mapping[str, np.ndarray]) -> xr.Dataset:
     """Values of every site, (chain, draw, ...), from unconstrained ones; needs 64-bit JAX."""
     values = problem.constrain({name: jax.numpy.asarray(v) for name, v in z.items()})
+    return _in_data_units(problem, units, values)
+
+
+def _in_data_units(problem: Problem, units: Units, values: Mapping[str, Any]) -> xr.Dataset:
+    """Of values in the model's units, (chain, draw, ...)."""
     fields = {site: field for site, (_, field) in sites(problem.kernel).items()}
     mixtures = {site for site in fields if has_components(problem.kernel, site)}
     converted: dict[Any, Any] = {}
@@ -124,16 +129,22 @@ def kernel_in_data_units(problem: Problem, units: Units, values: Mapping[str, An
     return with_values(kernel, converted)
 
 
-def attributes(
-    problem: Problem, units: Units, data: np.ndarray, settings: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Plain attributes from which the run can be repeated."""
+@functools.cache
+def _versions() -> dict[str, str]:
+    """Of Python and the packages; they are read from files."""
     versions = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
             versions[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:  # pragma: no cover
             continue
+    return versions
+
+
+def attributes(
+    problem: Problem, units: Units, data: np.ndarray, settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Plain attributes from which the run can be repeated."""
     record = problem.describe()
     return {
         "creation_library": "bke",
@@ -146,7 +157,7 @@ def attributes(
         "dither": units.dither.tolist(),
         "dither_seed": units.dither_seed,
         "data_sha256": hashlib.sha256(np.ascontiguousarray(data).tobytes()).hexdigest(),
-        "versions": json.dumps(versions),
+        "versions": json.dumps(_versions()),
         **settings,
     }
 

@@ -19,6 +19,8 @@ from .gram import centred, without_rounding
 
 #: Bytes of a batch of columns with its product, per core.
 BATCH_BYTES = 2**27
+#: Less than this in all is done sooner than threads start.
+SMALL_BYTES = 2**20
 #: A permuted value this little below the observed one, relative to the spread, is its equal: the
 #: same relabelling gives values that differ by rounding.
 TIE = 1e-9
@@ -103,7 +105,8 @@ def in_batches(one: Callable[[slice], np.ndarray], count: int, bytes_each: int) 
         bytes_each: memory that one column needs.
     """
     most = max(1, BATCH_BYTES // bytes_each)
-    parts = max(cores(), -(-count // most))
+    small = count * bytes_each < SMALL_BYTES
+    parts = 1 if small else max(cores(), -(-count // most))
     edges = np.linspace(0, count, min(parts, count) + 1).astype(int)
     slices = [slice(a, b) for a, b in itertools.pairwise(edges)]
     results = side_by_side(lambda index: one(slices[index]), len(slices), Event())

@@ -4,7 +4,14 @@ import jax
 import numpy as np
 import pytest
 from bke.inference import landscape
-from bke.inference.landscape import SMOOTHING, batch_log_density, profile, smooth
+from bke.inference.landscape import (
+    SMOOTHING,
+    as_profile,
+    batch_log_density,
+    prior_along,
+    scan,
+    smooth,
+)
 from bke.inference.problem import Problem
 from bke.models import SquaredExponential, log_marginal_likelihood
 
@@ -81,7 +88,8 @@ def test_the_profile_is_the_density_of_the_problem():
     problem = Problem.checked(SquaredExponential, None, 0.1, "unit", "auto")
     with jax.enable_x64(True):
         prior_z = problem.prior_draws(np.random.default_rng(0), 500)["lengthscale"]
-        found = profile(problem, X, np.array([-0.5, 4.0]), prior_z, batch_log_density(problem))
+        scanned = scan(problem, X, np.array([-0.5, 4.0]), prior_z, batch_log_density(problem))
+        found = as_profile(problem, *scanned, prior_along(problem))
     grid = found["unconstrained"].values
     assert grid[0] <= np.quantile(prior_z, 0.002)
     assert grid[-1] >= 4.0  # a draw beyond the prior draws
