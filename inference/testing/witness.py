@@ -191,11 +191,13 @@ def _posterior(function: Any, *arguments: Any, noise: Any) -> EmbeddingPosterior
         raise InputError(str(error)) from None
 
 
+_gaussian_draws = jax.jit(jax.vmap(gaussian_draw, in_axes=(0, None)))
+
+
 def _draws(posterior: EmbeddingPosterior, count: int, seed: int) -> np.ndarray:
     """(count, m), in pairs above and below the mean, so that their mean is the posterior's."""
     keys = jax.random.split(jax.random.key(seed), -(-count // 2))
-    draw = jax.jit(jax.vmap(gaussian_draw, in_axes=(0, None)))
-    half = np.asarray(draw(keys, posterior.covariance))
+    half = np.asarray(_gaussian_draws(keys, posterior.covariance))
     return np.asarray(posterior.mean) + np.concatenate([half, -half])
 
 
