@@ -23,9 +23,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: How an edge is written: the first causes the second, either may, both have a hidden cause or the
-#: tests contradict each other.
+#: How an edge is written.
 DIRECTED, UNDIRECTED, BIDIRECTED = "-->", "---", "<->"
+MEANINGS = {
+    DIRECTED: "the first causes the second",
+    UNDIRECTED: "either may cause the other: tests do not tell",
+    BIDIRECTED: "both have a hidden cause, or tests contradict each other",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,6 +138,8 @@ class CausalGraph:
             f"{len(self.tests)} tests at level {self.alpha:g}"
         )
         lines = [head, *(f"  {edge}" for edge in self.edges)]
+        kinds = {edge.kind for edge in self.edges}
+        lines += [f"  ({mark} {meaning})" for mark, meaning in MEANINGS.items() if mark in kinds]
         alone = set(self.columns) - {name for e in self.edges for name in (e.first, e.second)}
         if alone:
             lines.append(f"  without an edge: {', '.join(sorted(alone))}")

@@ -9,7 +9,7 @@ import numbers
 import operator
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,11 @@ SMALLEST_SPREAD = 1e-150  # and squares of anything smaller underflow to zero
 
 
 def as_sample(
-    X: ArrayLike, name: str = "X", *, may_be_constant: bool = False
+    X: ArrayLike,
+    name: str = "X",
+    *,
+    may_be_constant: bool = False,
+    columns: Sequence[str] | None = None,
 ) -> NDArray[np.float64]:
     """Check a sample and copy it to float64.
 
@@ -37,6 +41,7 @@ def as_sample(
         X: (n, D) or (n,), which means D = 1: lists, a NumPy or JAX array, a pandas object.
         name: what the messages call it.
         may_be_constant: whether a column may hold one value only.
+        columns: what the messages call the columns; by default as a data frame does.
 
     Returns:
         (n, D) float64, a copy, with n >= 2, D >= 1, finite, no constant column.
@@ -44,7 +49,7 @@ def as_sample(
     Raises:
         InputError: one sentence that names ``name`` and the row and column, both counted from 1.
     """
-    headings = [str(column) for column in getattr(X, "columns", [])]
+    headings = columns or column_names(X) or ()
 
     def column(index: int) -> str:
         return f"column {headings[index]!r}" if headings else f"column {index + 1}"
@@ -72,7 +77,8 @@ def as_sample(
         if bad.any():
             row, at = map(int, np.argwhere(bad)[0])
             raise InputError(
-                f"{name} has {what} in row {row + 1}, {column(at)}; such values: {bad.sum()} in all"
+                f"{name} has {what} in row {row + 1}, {column(at)}; such values: {bad.sum()} in "
+                f"all, in {_count(int(bad.any(axis=1).sum()), 'row')} to be filled in or left out"
             )
     if may_be_constant:
         return values
@@ -139,7 +145,7 @@ def as_pair(
     p, q = (as_sample(Z, name, may_be_constant=may_be_constant) for Z, name in ((P, "P"), (Q, "Q")))
     if p.shape[1] != q.shape[1]:
         raise InputError(
-            f"P has {_columns(p.shape[1])} and Q has {_columns(q.shape[1])}, "
+            f"P has {_count(p.shape[1], 'column')} and Q has {_count(q.shape[1], 'column')}, "
             "where the same number is needed"
         )
     return p, q
@@ -150,7 +156,7 @@ def as_tested_pair(P: ArrayLike, Q: ArrayLike) -> tuple[NDArray[np.float64], NDA
     p, q = as_pair(P, Q, may_be_constant=True)
     if p.shape[1] > 1:  # one column is that column, whatever its name
         check_same_columns(column_names(P), column_names(Q))
-    as_sample(np.concatenate([p, q]), "the union of P and Q")
+    as_sample(np.concatenate([p, q]), "the union of P and Q", columns=column_names(P))
     return p, q
 
 
@@ -217,8 +223,8 @@ def check_same_rows(**samples: Any) -> None:
             )
 
 
-def _columns(count: int) -> str:
-    return f"{count} column" if count == 1 else f"{count} columns"
+def _count(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"
 
 
 def check_count(value: Any, name: str, minimum: int, maximum: int | None = None) -> int:

@@ -228,7 +228,8 @@ def _read_text(path: Path) -> _Table:
     for line, row in rows:
         if len(row) != width:
             raise InputError(
-                f"{path} has {len(row)} cells in line {line} but {width} in line {rows[0][0]}"
+                f"{path} has {len(row)} cell{'s' * (len(row) != 1)} in line {line} but {width} in "
+                f"line {rows[0][0]}"
             )
     comma = separator in ";\t" and any(
         _DECIMAL_COMMA.fullmatch(cell.strip()) for _, row in rows for cell in row

@@ -83,7 +83,7 @@ def graph(
         from ..read import read_sample
         from . import inputs, steps
 
-        table = read_sample(path, columns=names)
+        table = inputs.checked(read_sample(path, columns=names))
         with inputs.output_folder(out, [PICTURE, SUMMARY]):
             with terminal.step("graph", "tests", spinner=False):
                 from bke.inference import causal_graph, regress_out
@@ -116,11 +116,15 @@ def graph(
                 files, missing = steps.draw_pictures(out, lambda: [("graph", found.plot)], terminal)
             told = {
                 "command": "graph",
+                "source": str(path),
                 "rows": len(values),
                 "columns": list(found.columns),
                 "kernel": kernel.value,
                 "whiten": whiten.value,
                 "alpha": alpha,
+                "permutations": permutations,
+                "most_given": most_given,
+                "scale": scale.value,
                 "seed": seed,
                 "edges": [str(edge) for edge in found.edges],
                 "tests": [

@@ -67,9 +67,12 @@ def read_pair(
     """
     first, second = (read_sample(path, columns=columns) for path in (path_P, path_Q))
     if not tested:
-        first, second = _checked(first), _checked(second)
+        first, second = checked(first), checked(second)
     P, Q = as_pair(first.values, second.values, may_be_constant=tested)
     _check_names(first, second)
+    if tested:
+        union = dataclasses.replace(first, values=np.concatenate([P, Q]))
+        checked(union, "the union of P and Q")
     notes = []
     if first.columns != second.columns:
         notes.append(
@@ -104,13 +107,13 @@ def read_samples(
     ]
     pooled = np.concatenate([sample.values for sample in samples])
     name = str(paths[0]) if len(paths) == 1 else "the union of the files"
-    _checked(dataclasses.replace(samples[0], values=pooled), name)
+    checked(dataclasses.replace(samples[0], values=pooled), name)
     if share is ShareName.pooled:
         return (pooled,), samples[0].columns, remarks
     if len(samples) < 2:
         raise InputError("--share joint needs at least two files, one for each sample")
     for sample in samples:
-        _checked(sample)
+        checked(sample)
     return tuple(sample.values for sample in samples), samples[0].columns, remarks
 
 
@@ -128,11 +131,9 @@ def read_points(
     return points.values
 
 
-def _checked(sample: Sample, name: str | None = None) -> Sample:
+def checked(sample: Sample, name: str | None = None) -> Sample:
     """``sample``, refused where nothing can be learned from it; messages name file and column."""
-    import pandas as pd  # gives the check the names of the columns
-
-    as_sample(pd.DataFrame(sample.values, columns=list(sample.columns)), name or str(sample.path))
+    as_sample(sample.values, name or str(sample.path), columns=sample.columns)
     return sample
 
 

@@ -162,6 +162,7 @@ def draw_pictures(
                 figure = draw()
             except InputError as error:  # the function says for which data it is not meant
                 notes.append(f"{path.name} was not drawn: {error}.")
+                path.unlink(missing_ok=True)  # of an earlier run
                 continue
             try:
                 with atomic_path(path) as temporary:

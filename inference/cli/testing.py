@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TEST = "Test"
+#: Kernels that are one, as the nulls other than permutations need.
+SINGLE = ("bkl", "posterior", "median")
 PICTURE, WITNESS, SUMMARY = "test.png", "witness.png", "test.json"
 
 
@@ -166,6 +168,7 @@ def two_sample(
         null_name, estimator = "normal", null.value
     else:
         null_name = null.value.replace("-", " ")
+    _check_null(null.value, kernel.value, memory)
     terminal = Terminal(json=json, quiet=quiet)
     with exit_codes(debug):
         from . import inputs
@@ -202,7 +205,21 @@ def two_sample(
             _finish(
                 result,
                 witness,
-                {"command": "test", "rows": rows, "columns": list(pair.columns), "seed": seed},
+                {
+                    "command": "test",
+                    "sources": pair.sources,
+                    "rows": rows,
+                    "columns": list(pair.columns),
+                    "settings": {
+                        "kernel": kernel.value,
+                        "null": null.value,
+                        "estimator": estimator,
+                        "permutations": permutations,
+                        "memory": memory,
+                        "scale": scale.value,
+                        "seed": seed,
+                    },
+                },
                 list(pair.notes),
                 out,
                 terminal,
@@ -271,6 +288,7 @@ def independence(
     """Do two variables depend on each other? HSIC with learned kernels, at an exact level."""
     asked = [opt.parse_columns(text) or [] for text in (x, y, given)]
     chosen = [name for names in asked for name in names]
+    _check_null(null.value, kernel.value, memory)
     twice = sorted({name for name in chosen if chosen.count(name) > 1})
     if twice:
         raise typer.BadParameter(f"--x, --y and --given share {', '.join(twice)}")
@@ -279,7 +297,7 @@ def independence(
         from ..read import read_sample
         from . import inputs
 
-        table = read_sample(path, columns=chosen)
+        table = inputs.checked(read_sample(path, columns=chosen))
         ends = np.cumsum([len(names) for names in asked])[:-1]
         X, Y, Z = np.split(table.values, ends, axis=1)
         # By name, where they were given by number.
@@ -309,7 +327,7 @@ def independence(
                 else:
                     result = independence_test(X, Y, **options)
             told = {"x": list(first), "y": list(second), "given": list(others)}
-            both = f"{', '.join(first)} and {', '.join(second)}"
+            both = f"{_together(first)} and {_together(second)}"
             known = f" given {', '.join(others)}" if others else ""
             result = result.renamed(
                 f"{result.test} of {both}{known}",
@@ -328,11 +346,33 @@ def independence(
             _finish(
                 result,
                 witness,
-                {"command": "independence", "rows": len(X), **told, "seed": seed},
+                {
+                    "command": "independence",
+                    "source": str(path),
+                    "rows": len(X),
+                    **told,
+                    "settings": {
+                        "kernel": kernel.value,
+                        "null": null.value,
+                        "estimator": "biased" if biased else None,
+                        "permutations": permutations,
+                        "memory": memory,
+                        "scale": scale.value,
+                        "seed": seed,
+                    },
+                },
                 [],
                 out,
                 terminal,
             )
+
+
+def _check_null(null: str, kernel: str, memory: float | None) -> None:
+    """Refuse options that do not go together, by the names they have here."""
+    if null != "permutation" and kernel not in SINGLE:
+        raise typer.BadParameter(f"--null {null} is for --kernel {', '.join(SINGLE)}")
+    if memory is not None and null not in ("wild-bootstrap", "shift"):
+        raise typer.BadParameter("--memory is for the nulls of series, such as wild-bootstrap")
 
 
 def _finish(
@@ -360,6 +400,10 @@ def _finish(
         [*notes, *result.notes, *missing],
         terminal,
     )
+
+
+def _together(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"({', '.join(names)})"
 
 
 def as_plain(result: TestResult) -> dict[str, Any]:

@@ -40,7 +40,7 @@ def plot_graph(
     nx.draw_networkx_nodes(
         network, positions, ax=place, node_size=NODE_SIZE, node_color="white", edgecolors=EDGE
     )
-    names = {name: textwrap.fill(name, NAME) for name in graph.columns}
+    names = {name: _broken(name) for name in graph.columns}
     nx.draw_networkx_labels(network, positions, names, ax=place, font_size=SMALL + 1)
     for edge in graph.edges:
         pair = (edge.first, edge.second)
@@ -62,3 +62,9 @@ def plot_graph(
     place.set_axis_off()
     place.margins(0.15)
     return figure
+
+
+def _broken(name: str) -> str:
+    """In lines, after an underscore where there is one; a dollar sign begins no formula."""
+    lines = textwrap.wrap(name.replace("_", "_ "), NAME, break_long_words=False)
+    return "\n".join(line.replace("_ ", "_") for line in lines).replace("$", r"\$")

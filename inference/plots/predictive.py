@@ -28,7 +28,7 @@ def plot_predictive_check(check: PredictiveCheck) -> Figure:
     ax.axhline(0.0, color="0.5", linewidth=0.8)
     usual = f"{1.0 - check.result.alpha:.0%} of the model's data sets stay within"
     ax.axhspan(-check.reach, check.reach, color="0.93", label=usual)
-    ax.plot(at, score, color=P_COLOUR, linewidth=0.8, marker=".", markersize=3)
+    ax.plot(at, score, ".", color=P_COLOUR, markersize=3)
     far = np.abs(score) > check.reach
     ax.plot(at[far], score[far], ".", color="C3", markersize=6, label=f"beyond {check.reach:.1f}")
     if check.points.shape[1] == 1:

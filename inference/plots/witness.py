@@ -62,8 +62,8 @@ def plot_witness(
 
     The last panel weights modes as the witness does, by posterior mass or by how many chains are in
     them (BKE Figure 5 C); its title says which. Stuck chains are left out. One column: lines,
-    shaded in the background where the band excludes zero. Two: maps of the mean, outlined where the
-    band excludes zero. More: the points, sorted by mean, with their intervals. Axes are shared and
+    shaded in the background where the band excludes zero. Two: maps of the mean, pale where the
+    band holds zero. More: the points, sorted by mean, with their intervals. Axes are shared and
     chosen from where the data are.
 
     Args:

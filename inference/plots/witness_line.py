@@ -71,7 +71,7 @@ def _legend(ax: Axes, views: Sequence[View], samples: Samples) -> None:
     # Grey stands for the colours of several panels.
     colour, alpha = (views[0].colour, BAND_ALPHA) if len(views) == 1 else ("0.4", 2 * BAND_ALPHA)
     handles: list[Patch] = [
-        Patch(color=colour, alpha=alpha, label=f"{views[-1].band.level:.0%} band"),
+        Patch(color=colour, alpha=alpha, label=f"pointwise {views[-1].band.level:.0%} band"),
         Patch(color=SHADE, label="band excludes 0"),
     ]
     if samples.P is not None:

@@ -1,4 +1,4 @@
-"""The witness over a plane: its mean as a heat map, outlined where the band excludes zero."""
+"""The witness over a plane: its mean as a heat map, pale where the band holds zero."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: The colours hold this part of the mean where the data are; the rest is clipped.
 SHOWN = 0.99
+#: Of the white over the part where the band holds zero.
+PALE = 0.55
 
 
 def draw_maps(
@@ -44,6 +46,8 @@ def draw_maps(
             shape = (len(x), len(y))
             mean, clear = (values[order].reshape(shape).T for values in (view.band.mean, clearance))
             image = ax.pcolormesh(x, y, mean, norm=norm, cmap=DIVERGING, shading="nearest")
+            if clear.min() < 0:
+                ax.contourf(x, y, clear, levels=[clear.min(), 0.0], colors="white", alpha=PALE)
             if clear.max() > 0 > clear.min():
                 ax.contour(x, y, clear, levels=[0.0], colors=OUTLINE, linewidths=1.2)
         else:
@@ -76,7 +80,7 @@ def draw_maps(
     assert image is not None
     bar = axes[-1].figure.colorbar(image, ax=list(axes), extend="both", shrink=0.9)
     bar.set_label(
-        f"{views[0].quantity} (mean); outlined: {views[0].band.level:.0%} band excludes 0",
+        f"{views[0].quantity} (mean); pale: 0 inside the pointwise {views[0].band.level:.0%} band",
         size=SMALL,
     )
     bar.ax.tick_params(labelsize=SMALL)

@@ -16,8 +16,9 @@ from scipy.stats import t as t_distribution
 from ..errors import InputError
 from . import nulls
 from .gram import TELLS_NOTHING, biased_mmd, centred, check_tells_apart, off_diagonal
+from .notes import kernel_notes
 from .permutation import p_value
-from .result import TestResult, kernel_notes
+from .result import TestResult
 
 #: Which estimators of the squared MMD go with which null distribution, the default first.
 MMD_NULLS = {

@@ -17,6 +17,7 @@ from .approximations import HSIC_NULLS, check_null, hsic_approximation, series_m
 from .combination import COMBINED, Combined, combine
 from .gram import gram
 from .kernels import kernels_for, some
+from .notes import few_rows_note, kernel_notes
 from .pairing import Side, hsic_row, pairings, side
 from .permutation import p_value
 from .result import (
@@ -24,11 +25,9 @@ from .result import (
     brief,
     check_kernel,
     check_permutations,
-    few_rows_note,
-    kernel_notes,
     name_of,
 )
-from .rows import canonical_order, fingerprint, generator
+from .rows import canonical_order, generator, pairs_fingerprints
 
 CHOICES = ("multiscale", "bkl", "posterior", "median")
 HYPOTHESES = ("no evidence that x and y depend on each other", "x and y depend on each other")
@@ -80,6 +79,12 @@ def dependence(
     named = [(" and ".join(map(brief, both)), both) for both in kernels]
     combined = combine(statistics, named)
     return combined, kernels[combined.loudest]
+
+
+def _ways(n: int, estimator: str) -> int:
+    """How many statistics orders of the pairs can give."""
+    # Of four rows, the centred Gram matrix of the unbiased estimate has three different entries.
+    return 6 if n == 4 and estimator == "unbiased" else math.factorial(n)
 
 
 def independence_test(
@@ -140,7 +145,7 @@ def independence_test(
         raise InputError(f"X has {n} rows but Y has {len(second)}: independence needs pairs")
     if chosen == "unbiased" and n < 4:
         raise InputError(f"unbiased HSIC needs at least 4 rows, and has {n}")
-    tested = fingerprint(first), fingerprint(second)
+    tested = pairs_fingerprints(first, second)
     memory = series_memory(memory, null, n)
     check_memory(n, first.shape[1] + second.shape[1], matrices=MATRICES)
     names = [name_of(choice) for choice in choices]
@@ -182,5 +187,5 @@ def independence_test(
         kernel_of="loudest HSIC at" if combined.parts else "kernel",
         parts=combined.parts,
         fingerprints=tested,
-        notes=(*kernel_notes(list(loudest)), *few_rows_note(math.factorial(n), alpha)),
+        notes=(*kernel_notes(list(loudest)), *few_rows_note(_ways(n, chosen), alpha)),
     )

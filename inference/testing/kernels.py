@@ -86,7 +86,7 @@ def ladder(points: np.ndarray, seed: int) -> np.ndarray:
 def learned_scales(points: np.ndarray, seed: int) -> np.ndarray:
     """Lengthscales at the modes of the smoothed marginal likelihood of scaled points (N, D)."""
     with computing():
-        search, _ = _search(points, None, seed)
+        search, *_ = _search(points, None, seed, LEARNED_ROWS)
         low, high = np.quantile(search.prior, [0.002, 0.9995])
         grid = np.linspace(low, high, PROFILE_POINTS)
         tops, _, _ = basins(smooth(search.values(grid[:, None]), grid[1] - grid[0]))
@@ -99,20 +99,27 @@ def learned_kernel(points: np.ndarray, scale: str | None, seed: int) -> Kernel:
     Where there are more rows than its modes are looked for with, these say which is the highest.
     """
     with computing():
-        search, units = _search(points, scale, seed)
+        search, units, more = _search(points, scale, seed, RANKED_ROWS)
         tops = search.by_profile(STARTS)
-        heights = [top.value for top in tops]
-        if len(points) > LEARNED_ROWS and len(tops) > 1:
-            more = units.points(random_part(points, RANKED_ROWS, seed))
-            heights = list(search.values(np.array([top.z for top in tops]), more))
-        best = tops[int(np.nanargmax(heights))]
+        heights = np.array([top.value for top in tops])
+        if len(more) > LEARNED_ROWS and len(tops) > 1:
+            ranked = search.values(np.array([top.z for top in tops]), more)
+            ranked[~np.isfinite(ranked)] = -np.inf
+            heights = ranked if np.isfinite(ranked).any() else heights
+        best = tops[int(np.argmax(heights))]
         values = search.problem.constrain(unflatten(jnp.asarray(best.z), search.problem.shapes))
         return kernel_in_data_units(search.problem, units, values)
 
 
-def _search(points: np.ndarray, scale: str | None, seed: int) -> tuple[PeakSearch, Units]:
-    """For the best lengthscale of (N, D) points in canonical order, or some of them."""
-    part = random_part(points, LEARNED_ROWS, seed)
+def _search(
+    points: np.ndarray, scale: str | None, seed: int, most: int
+) -> tuple[PeakSearch, Units, np.ndarray]:
+    """For the best lengthscale of (N, D) points in canonical order.
+
+    At most ``most`` of them, in the model's units the last of what is returned, say what the units
+    are and whether there is a dither; the search is over some of those.
+    """
+    part = random_part(points, most, seed)
     problem, units, data, prior_draws, evaluate = _despite_ties(
         lambda dither: prepare(
             part,
@@ -131,7 +138,9 @@ def _search(points: np.ndarray, scale: str | None, seed: int) -> tuple[PeakSearc
         ),
         part,
     )
-    return PeakSearch(problem, units.points(data), prior_draws, evaluate, "ml", False), units
+    scaled = np.asarray(units.points(data))
+    some_rows = random_part(scaled, LEARNED_ROWS, seed)
+    return PeakSearch(problem, some_rows, prior_draws, evaluate, "ml", False), units, scaled
 
 
 def multiscale_kernels(

@@ -16,8 +16,9 @@ from ..modes import as_text
 from ..units import choose_scale
 from .gram import gram
 from .kernels import kernels_for
+from .notes import kernel_notes
 from .permutation import in_batches, p_value, relabellings
-from .result import Part, TestResult, check_kernel, check_permutations, kernel_notes, name_of
+from .result import Part, TestResult, check_kernel, check_permutations, name_of
 from .rows import canonical_order, fingerprint, generator
 from .two_sample import HYPOTHESES
 

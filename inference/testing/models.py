@@ -15,9 +15,10 @@ from ..errors import InputError
 from ..machine import computing
 from .gram import TELLS_NOTHING, biased_mmd, check_tells_apart, gram
 from .kernels import kernels_for
+from .notes import kernel_notes
 from .nulls import mmd_gamma
-from .result import TestResult, check_kernel, kernel_notes, name_of
-from .rows import canonical_order
+from .result import TestResult, check_kernel, name_of
+from .rows import canonical_order, generator
 from .two_sample import two_sample_test
 
 SINGLE = ("bkl", "posterior", "median")
@@ -38,7 +39,7 @@ def goodness_of_fit_test(
 ) -> TestResult:
     """Test that X comes from the distribution that ``sampler`` draws from (MMD-24).
 
-    A two-sample test of X and of fresh draws; exact, whatever the distribution.
+    A two-sample test of X and of draws made for it; exact, whatever the distribution.
 
     Args:
         X: data, shape (n, D) or (n,).
@@ -56,7 +57,8 @@ def goodness_of_fit_test(
     if not callable(sampler):
         raise InputError(f"{SAMPLER}, got {type(sampler).__name__}")
     try:
-        made = np.asarray(sampler(np.random.default_rng((seed, 2)), count), dtype=float)
+        # By the data too: the same draws for all data would have a level of their own.
+        made = np.asarray(sampler(generator(seed, data, stream=2), count), dtype=float)
     except TypeError as error:
         raise InputError(f"{SAMPLER}; the one given failed: {error}") from error
     made = made[:, None] if made.ndim == 1 else made

@@ -16,25 +16,24 @@ from ..progress import progress_bar
 from ..units import choose_scale
 from .combination import COMBINED, combine
 from .kernels import multiscale_kernels, some
+from .notes import rounding_note
 from .permutation import in_batches, p_value
 from .result import TestResult, brief, check_permutations
 from .rows import canonical_order
+from .scores import MORE_ROWS, Scorer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 #: Kernels, evenly taken from the ladder and the learned modes.
 SCALES = 6
-#: Predicted rows with which the witness is compared, at most: for every observation, or in all if
-#: that is more. An observation far from all of them scores the root of how many it has.
-PER_ROW, WITNESS_ROWS = 20, 20_000
-ROWS_AT_ONCE = 100
 HYPOTHESES = ("no evidence against the model", "the data do not look like the model's predictions")
-#: Observations that are printed, none nearer to another than so many standard deviations.
-MOST_PRINTED = 5
-#: Predictive draws that say how large a score is usual.
-MOST_SETS = 59
-APART = 0.1
+#: Observations that are printed, none nearer to another than the lengthscale or so many standard
+#: deviations of the predictions: those disagree for one reason.
+MOST_PRINTED, APART = 5, 0.3
+#: Predictive draws that say how large a score is usual, and memory that one of them takes.
+MOST_SETS, FEWEST_SETS = 59, 19
+BYTES_OF_A_SET = 2**25
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -50,7 +49,7 @@ class PredictiveCheck:
             more observations than the model predicts, or one where it predicts none; negative
             where they have fewer.
         reach: the largest size of a score stays below it in all but a share ``alpha`` of the
-            model's own data sets, of as many rows as were compared.
+            model's own data sets.
         predicted: predictions, (R, D).
     """
 
@@ -73,17 +72,21 @@ class PredictiveCheck:
 
     def __str__(self) -> str:
         share = f"{100 * (1 - self.result.alpha):g} % of the model's own data sets stay below"
-        far = np.abs(self.score).max() > self.reach
+        far = int(np.sum(np.abs(self.score) > self.reach))
+        beyond = (
+            f"{far} of {len(self.points)} observations do not" if far else "and so does this one"
+        )
         lines = [
             str(self.result),
             f"Where {self.variable} and the model disagree most ({share} {self.reach:.1f} standard "
-            f"errors{'' if far else ', and so does this one'}):",
+            f"errors, {beyond}):",
         ]
         unit = self.predicted.std(axis=0)
+        apart = np.maximum(np.asarray(self.result.kernel.lengthscale), APART * unit)
         shown: list[int] = []
         for index in self.worst(len(self.points)):
-            away = np.abs(self.points[shown] - self.points[index]) / unit
-            if len(shown) < MOST_PRINTED and not (away < APART).all(axis=1).any():
+            away = np.abs(self.points[shown] - self.points[index]) / apart
+            if len(shown) < MOST_PRINTED and not (away < 1.0).all(axis=1).any():
                 shown.append(int(index))
         for index in shown:
             value = ", ".join(map(_placed, self.points[index], unit))
@@ -155,7 +158,7 @@ def posterior_predictive_check(
     sets = np.concatenate([observed[None, kept], predictive[order[:replicates]][:, kept]])
     others = predictive[order[replicates:]].reshape(-1, observed.shape[1])
     as_sample(others, f"the predictions of {name}")
-    far = others[rng.permutation(len(others))[: max(2 * rows, PER_ROW * n, WITNESS_ROWS)]]
+    far = others[rng.permutation(len(others))[: max(2 * rows, MORE_ROWS)]]
     reference = far[: 2 * rows]
     with computing():
         sorted_reference = reference[canonical_order(reference)]
@@ -188,19 +191,34 @@ def posterior_predictive_check(
         parts=parts,
         statistic_of=COMBINED,
     )
-    length, wide = lengths[loudest], far / unit
-    with computing():
+    if result.rejected:
+        notes = rounding_note(observed, reference, result.kernel)
+        result = dataclasses.replace(result, notes=notes)
+    scorer = Scorer(far / unit, lengths[loudest])
+    # Of as many rows as were observed; fewer sets where these are many.
+    count = min(replicates, MOST_SETS if n <= rows else FEWEST_SETS)
+    with computing(), progress_bar("scores", count, shown=progress) as advance:
 
         def highest(columns: slice) -> np.ndarray:
-            pairs = (_witness(Z / unit, wide, length) for Z in sets[1:][columns])
-            return np.array([np.abs(height / error).max() for height, error in pairs])
+            found = []
+            for index in order[:count][columns]:
+                height, error = scorer.witness(predictive[index] / unit)
+                found.append(np.abs(height / error).max())
+                advance(1)
+            return np.array(found)
 
-        count = min(replicates, MOST_SETS)
-        heights = in_batches(highest, count, 8 * len(kept))
+        heights = in_batches(highest, count, BYTES_OF_A_SET)
     # As a p-value counts: of 59 sets the third largest leaves 0.05.
     rank = int(np.floor(alpha * (count + 1) + 1e-9))
     reach = float(np.sort(heights)[count - max(rank, 1)])
-    witness, error = _witness(observed / unit, wide, length)
+    witness, error = scorer.witness(observed / unit)
+    ceiling = scorer.ceiling(n)
+    if ceiling < reach:
+        note = (
+            f"with {len(far)} predicted rows an observation where none is predicted scores no more "
+            f"than {ceiling:.1f}, which is not unusual: more predictive draws would show it"
+        )
+        result = dataclasses.replace(result, notes=(*result.notes, note))
     return PredictiveCheck(result, name, observed, witness, witness / error, reach, reference)
 
 
@@ -220,27 +238,6 @@ def _distances(Z: np.ndarray, reference: np.ndarray, lengths: list[float]) -> np
         own = (np.exp(factor * within).sum() - n) / (n * (n - 1))
         values.append(own - 2.0 * np.exp(factor * across).mean())
     return np.array(values)
-
-
-def _witness(
-    points: np.ndarray, reference: np.ndarray, length: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """mu_hat of the points less mu_hat of the reference at every point, and its standard error.
-
-    The error is that of an average of n predicted values. An observation counts itself, so that one
-    where nothing is predicted stands out; that the R rows of the reference came nowhere near says
-    that they do so less often than 1 in R, and a variance is taken for no smaller.
-    """
-    factor = -0.5 / length**2
-    n, count = len(points), len(reference)
-    means, variances = [], []
-    for start in range(0, n, ROWS_AT_ONCE):
-        part = points[start : start + ROWS_AT_ONCE]
-        own = np.exp(factor * cdist(part, points, "sqeuclidean")).mean(axis=1)
-        other = np.exp(factor * cdist(part, reference, "sqeuclidean"))
-        means.append(own - other.mean(axis=1))
-        variances.append(np.maximum(other.var(axis=1, ddof=1), 1.0 / count))
-    return np.concatenate(means), np.sqrt(np.concatenate(variances) * (1.0 / n + 1.0 / count))
 
 
 def _arrays(tree: Any, variable: str | None) -> tuple[str, np.ndarray, np.ndarray]:

@@ -190,24 +190,6 @@ def name_of(choice: Any) -> str:
     return choice if isinstance(choice, str) else "given kernel"
 
 
-def kernel_notes(kernels: list[Any]) -> tuple[str, ...]:
-    """A warning for kernels that cannot tell all distributions apart (KER-10)."""
-    blind = {type(k).__name__ for k in kernels if getattr(k, "characteristic", None) is False}
-    unknown = {type(k).__name__ for k in kernels if getattr(k, "characteristic", None) is None}
-    notes = []
-    if blind:
-        notes.append(
-            f"{', '.join(sorted(blind))} is not characteristic: some distributions that differ "
-            "are one to it, and a large p-value says nothing about those"
-        )
-    if unknown:
-        notes.append(
-            f"it is not known whether {', '.join(sorted(unknown))} is characteristic; if not, "
-            "some differences cannot be found"
-        )
-    return tuple(notes)
-
-
 def check_permutations(
     permutations: int, alpha: float, what: str = "permutations", null: str = "permutation"
 ) -> None:
@@ -226,16 +208,6 @@ def check_permutations(
             f"{permutations} {what} cannot reject at level {alpha:g}: the smallest p-value is "
             f"1/{permutations + 1}; take at least {needed}"
         )
-
-
-def few_rows_note(ways: int, alpha: float) -> tuple[str, ...]:
-    """A warning where the rows can be permuted in so few ``ways`` that nothing can be rejected."""
-    if ways >= 1.0 / alpha:
-        return ()
-    return (
-        f"so few rows can be permuted in {ways} ways only: no p-value is below 1/{ways}, whatever "
-        "they are",
-    )
 
 
 def check_kernel(kernel: Any, choices: tuple[str, ...]) -> None:

@@ -30,12 +30,18 @@ def fingerprint(sample: np.ndarray) -> int:
     return int.from_bytes(hashlib.blake2b(content, digest_size=16).digest(), "little")
 
 
-def generator(seed: int, *samples: np.ndarray) -> np.random.Generator:
+def pairs_fingerprints(first: np.ndarray, second: np.ndarray) -> tuple[int, int, int]:
+    """Of the rows of each sample, and of the pairs that they make."""
+    both = np.concatenate([first, second], axis=1)
+    return fingerprint(first), fingerprint(second), fingerprint(both)
+
+
+def generator(seed: int, *samples: np.ndarray, stream: int = 1) -> np.random.Generator:
     """Of permutations, by ``seed`` and the rows (N, D) of ``samples``, in whatever order.
 
     From the seed alone all samples of one size would have the same B permutations, of ranks even in
     one dimension; these have a level of their own, off by about sqrt(alpha (1 - alpha) / B), and
     only its average over draws of the permutations is exact.
     """
-    # The 1 sets it apart from what ``seed`` gave for the choice of a kernel.
-    return np.random.default_rng((seed, 1, *map(fingerprint, samples)))
+    # The stream sets it apart from what ``seed`` gave for the choice of a kernel.
+    return np.random.default_rng((seed, stream, *map(fingerprint, samples)))

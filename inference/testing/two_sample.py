@@ -29,6 +29,7 @@ from .combination import COMBINED, combine
 from .evidence import LANDMARKS, VARIANCES, evidence_rows, landmarks
 from .gram import gram
 from .kernels import CHOICES, kernels_for, ladder, scaled_kernel
+from .notes import few_rows_note, kernel_notes, rounding_note
 from .permutation import (
     mmd_row,
     p_value,
@@ -41,8 +42,6 @@ from .result import (
     brief,
     check_kernel,
     check_permutations,
-    few_rows_note,
-    kernel_notes,
     name_of,
 )
 from .rows import canonical_order, fingerprint, generator
@@ -199,6 +198,7 @@ def two_sample_test(
         notes=(
             *kernel_notes([found.kernel] if found.kernel is not None else []),
             *few_rows_note(_ways(sizes, paired), alpha),
+            *(rounding_note(first, second, found.kernel) if differ else ()),
         ),
         rows="pairs" if paired else "independent",
         fingerprints=tested,

@@ -24,7 +24,7 @@ from ..errors import InputError
 from ..machine import computing
 from ..witness import as_evaluation_points, check_noise, default_points, gaussian_draw
 from .result import TestResult
-from .rows import fingerprint
+from .rows import fingerprint, pairs_fingerprints
 
 DRAWS = 400
 
@@ -65,7 +65,7 @@ def sample_test_witness(
     _check_rows(result)
     kernel = _one_kernel(result)
     first, second = as_tested_pair(P, Q)
-    _check_tested(result, first, second)
+    _check_tested(result, (fingerprint(first), fingerprint(second)))
     points = default_points(first, second)
     if at is not None:
         points = as_evaluation_points(at, first.shape[1])
@@ -79,7 +79,7 @@ def sample_test_witness(
         values = _draws(EmbeddingPosterior(mean, covariance), draws, seed)
     names = columns or _names(P, first, "c1" if first.shape[1] == 1 else "c")
     sizes = [len(first), len(second)]
-    return _group(values, points, list(names), sizes, noise, seed, "witness P - Q")
+    return _group(result, values, points, list(names), sizes, noise, seed, "witness P - Q")
 
 
 def sample_dependence_witness(
@@ -122,7 +122,7 @@ def sample_dependence_witness(
     first, second = as_sample(X, "X"), as_sample(Y, "Y")
     if len(first) != len(second):
         raise InputError(f"X has {len(first)} rows but Y has {len(second)}: pairs are needed")
-    _check_tested(result, first, second)
+    _check_tested(result, pairs_fingerprints(first, second))
     split, pairs = first.shape[1], np.concatenate([first, second], axis=1)
     if at is None:
         points = default_points(pairs, pairs) if pairs.shape[1] == 2 else pairs
@@ -141,7 +141,7 @@ def sample_dependence_witness(
         values = _draws(found, draws, seed)
     names = list(columns or [*_names(X, first, "x"), *_names(Y, second, "y")])
     label = "joint less product"
-    return _group(values, points, names, [len(first), len(second)], noise, seed, label)
+    return _group(result, values, points, names, [len(first), len(second)], noise, seed, label)
 
 
 def _names(values: ArrayLike, sample: np.ndarray, letter: str) -> Sequence[str]:
@@ -152,11 +152,13 @@ def _names(values: ArrayLike, sample: np.ndarray, letter: str) -> Sequence[str]:
     return column_names(values) or plain
 
 
-def _check_tested(result: TestResult, *samples: np.ndarray) -> None:
+def _check_tested(result: TestResult, given: tuple[int, ...]) -> None:
     if not result.fingerprints:
         raise InputError(f"there is no witness of a {result.test}")
-    if result.fingerprints != tuple(map(fingerprint, samples)):
+    if result.fingerprints[:2] != given[:2]:
         raise InputError("the test was of other samples: give those that were tested")
+    if result.fingerprints != given:
+        raise InputError("the test was of other pairs: give the rows in the order they had")
 
 
 def _check_rows(result: TestResult) -> None:
@@ -202,6 +204,7 @@ def _draws(posterior: EmbeddingPosterior, count: int, seed: int) -> np.ndarray:
 
 
 def _group(
+    result: TestResult,
     values: np.ndarray,
     points: np.ndarray,
     columns: list[str],
@@ -226,7 +229,7 @@ def _group(
             "seed": seed,
             "sizes": sizes,
             "label": label,
-            "title": "at the kernel of the test",
+            "title": f"at the kernel of the test, whose p = {result.pvalue:.3g}",
         },
     )
     return xr.DataTree(dataset, name="witness")

@@ -188,7 +188,7 @@ BAD_FILES = {
     "text": (table(1.5, "tall", header="a\n"), "Q.csv has 'tall' in line 3, column 'a'"),
     "empty": ("", "Q.csv is empty"),
     "only a header": ("a\n", "Q.csv has a header and no data"),
-    "ragged": (table("1,2", "3", header="a,b\n"), "Q.csv has 1 cells in line 3 but 2 in line 1"),
+    "ragged": (table("1,2", "3", header="a,b\n"), "Q.csv has 1 cell in line 3 but 2 in line 1"),
 }  # fmt: skip
 
 
@@ -675,7 +675,10 @@ def test_other_nulls(samples, tmp_path):
     assert "one size" in refusal(
         "test", *samples, *arguments, "--null", "wild-bootstrap", "--memory", "2"
     )
-    assert "combines many" in refusal("test", *samples, "--null", "gamma")
+    combined = bke_command("test", *samples, "--null", "gamma")
+    assert combined.exit_code == 2
+    assert "--kernel bkl, posterior, median" in combined.output
+    assert bke_command("test", *samples, "--memory", "3").exit_code == 2
     assert bke_command("test", *samples, "--paired", "--null", "block").exit_code == 2
 
 

@@ -3,6 +3,7 @@ import pytest
 from bke.inference import InputError, band, sample_witness
 from bke.inference.plots import plot_witness
 from bke.inference.plots.style import OVERALL, P_COLOUR, Q_COLOUR, STUCK, mode_colour
+from bke.inference.plots.witness_map import PALE
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
@@ -98,11 +99,15 @@ def test_map_has_the_mean_on_the_mesh(map_witness):
         assert mesh.norm(0.0) == 0.5
         assert ax.get_xlabel() == "wind"
     assert panels[0].get_ylabel() == "height"
-    assert "80% band excludes 0" in bar.get_ylabel()
+    assert "pale: 0 inside the pointwise 80% band" in bar.get_ylabel()
     np.testing.assert_allclose(panels[0].collections[-2].get_offsets(), P)
     np.testing.assert_allclose(panels[0].collections[-1].get_offsets(), Q)
-    # Outlined: mode 0 (half of the plane is 1), not mode 1.
+    # Outlined: mode 0 (half of the plane is 1), not mode 1, which is pale everywhere.
     assert len(panels[0].collections) == len(panels[1].collections) + 1
+    (pale,) = (one for one in panels[1].collections if one.get_alpha() == PALE)
+    at = map_witness["at"].values
+    extents = pale.get_paths()[0].get_extents().get_points()
+    np.testing.assert_allclose(extents, [at.min(axis=0), at.max(axis=0)])
 
 
 def test_map_of_scattered_points(map_witness):

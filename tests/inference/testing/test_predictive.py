@@ -7,7 +7,8 @@ import numpyro
 import numpyro.distributions as dist
 import pytest
 from bke.inference import InputError, posterior_predictive_check
-from bke.inference.testing.predictive import _distances, _witness
+from bke.inference.testing import scores
+from bke.inference.testing.predictive import _distances
 from bke.models import SquaredExponential, squared_mmd
 from numpyro.infer import MCMC, NUTS, Predictive
 
@@ -29,11 +30,53 @@ def test_distances_and_witness():
     shared = (gram.sum() - np.trace(gram)) / (14 * 13)
     expected = float(squared_mmd(Z, R, kernel))
     assert _distances(Z, R, [2.0, 0.8])[1] + shared == pytest.approx(expected, rel=1e-9)
-    witness, error = _witness(Z, R, 0.8)
+    witness, error = scores.Scorer(R, 0.8).witness(Z)
     mine, predicted = (np.asarray(kernel(A, Z[3:4]))[:, 0] for A in (Z, R))
     assert witness[3] == pytest.approx(mine.mean() - predicted.mean(), rel=1e-9)
     variance = max(predicted.var(ddof=1), 1 / 14) * (1 / 9 + 1 / 14)
     assert error[3] == pytest.approx(np.sqrt(variance), rel=1e-9)
+
+
+def test_rare_observations_are_compared_with_more_predictions(monkeypatch):
+    """Where few predictions are near, with all of them; elsewhere with the first."""
+    monkeypatch.setattr(scores, "ROWS", 500)
+    rng = np.random.default_rng(2)
+    Z, R = rng.normal(size=(40, 1)), rng.normal(size=(4000, 1))
+    Z[5] = 30.0
+    scorer = scores.Scorer(R, 0.5)
+    witness, error = scorer.witness(Z)
+    assert witness[5] / error[5] == pytest.approx(scorer.ceiling(40), rel=1e-9)
+    assert error[5] == pytest.approx(np.sqrt(1 / 4000 * (1 / 40 + 1 / 4000)), rel=1e-9)
+    gram = np.asarray(SquaredExponential(0.5)(np.concatenate([Z, R])))
+    mine, first, others = gram[:40, :40].mean(axis=1), gram[:40, 40:540], gram[:40, 40:]
+    few = first.var(axis=1, ddof=1) * 500 < scores.RARE
+    assert 3 < few.sum() < 20
+    expected = np.where(few, others.mean(axis=1), first.mean(axis=1))
+    np.testing.assert_allclose(mine - witness, expected, rtol=1e-9)
+
+
+def test_one_impossible_value_among_many_rows():
+    """Fifty standard deviations out, in more rows than the test takes."""
+    rng = np.random.default_rng(9)
+    data = rng.normal(size=1200)
+    data[7] = 50.0
+    tree = tree_of(data, rng.normal(size=(2, 150, 1200)))
+    check = posterior_predictive_check(tree, rows=100, replicates=39, progress=False)
+    assert check.worst(1) == [7]
+    assert check.score[7] > 1.5 * check.reach
+    assert np.sum(np.abs(check.score) > check.reach) == 1
+    assert "1 of 1200 observations do not" in str(check)
+    few = tree_of(data[:400], rng.normal(size=(1, 45, 400)))
+    check = posterior_predictive_check(few, replicates=39, progress=False)
+    assert ("which is not unusual" in str(check)) == (check.score.max() < check.reach)
+
+
+def test_rounded_data_and_smooth_predictions():
+    rng = np.random.default_rng(10)
+    tree = tree_of(rng.normal(10.0, 2.0, size=300).round(), rng.normal(10.0, 2.0, (2, 150, 300)))
+    check = posterior_predictive_check(tree, replicates=99, progress=False)
+    assert check.pvalue <= 0.05
+    assert "one sample is rounded to 1 and the other not at all" in str(check)
 
 
 def test_observations_where_nothing_is_predicted_are_the_worst():

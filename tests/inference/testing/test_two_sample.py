@@ -71,22 +71,40 @@ def test_all_rows_say_which_mode_is_the_highest():
     assert short > long + 10.0
 
 
+def test_rounding_that_few_rows_do_not_show():
+    """Neighbours that balance in all rows only: the kernel is the one learned from all of them."""
+    values = np.repeat(np.add.outer([0.0, 5.0, 10.0], [0.0, 0.1, 0.2]).ravel(), 100)[:, None]
+    learned = learn_kernel(values, progress=False).kernel.lengthscale
+    (kernel,) = kernels_for("bkl", values, "column", 0)
+    assert kernel.lengthscale == pytest.approx(learned, rel=0.3)
+
+
+def test_samples_that_are_rounded_differently():
+    rng = np.random.default_rng(12)
+    first, second = rng.normal(36.8, 0.4, size=(2, 300))
+    said = "one sample is rounded to 0.1 and the other to 0.01"
+    options = {"kernel": SquaredExponential(0.01), **QUIET}
+    assert said in str(two_sample_test(first.round(1), second.round(2), **options))
+    assert "rounded" not in str(two_sample_test(first.round(1), second.round(1) + 1.0, **options))
+    both = np.column_stack([first, first.round(1)]), np.column_stack([second, second.round(2)])
+    assert "rounded to 0.1 in column 2 and" in str(two_sample_test(*both, **options))
+
+
 @pytest.mark.parametrize("choice", CHOICES)
 def test_neither_labels_nor_the_order_of_rows_reach_the_kernel(choice):
     """Any other split of the pooled sample: the same kernels. Any other order: the same p-value."""
-    pooled = np.concatenate([P, Q])
-    again = np.random.default_rng(3).permutation(pooled)
-    if choice not in ("fused", "evidence"):
-        first, second = (
-            kernels_for(choice, points[canonical_order(points)], "column", 0)
-            for points in (pooled, again)
-        )
-        for one, other in zip(first, second, strict=True):
-            np.testing.assert_array_equal(one.lengthscale, other.lengthscale)
-    result = two_sample_test(P, Q, kernel=choice, permutations=99, **QUIET)
-    shuffled = two_sample_test(P[::-1], Q[::-1], kernel=choice, permutations=99, **QUIET)
+    rng = np.random.default_rng(3)
+    pooled = rng.gamma(2.0, size=(LEARNED_ROWS + 20, 1))  # more than are learned from
+    options = {"kernel": choice, "permutations": 19, **QUIET}
+    result = two_sample_test(pooled[:300], pooled[300:], **options)
+    shuffled = two_sample_test(pooled[299::-1], pooled[:299:-1], **options)
     assert shuffled.pvalue == result.pvalue
     assert shuffled.statistic == pytest.approx(result.statistic, rel=1e-9)
+    again = rng.permutation(pooled)
+    other = two_sample_test(again[:300], again[300:], **options)
+    assert {part.name for part in other.parts} == {part.name for part in result.parts}
+    if choice not in ("fused", "multiscale", "evidence"):
+        np.testing.assert_array_equal(other.kernel.lengthscale, result.kernel.lengthscale)
 
 
 def test_the_average_of_the_statistics_is_the_statistic_of_the_average():

@@ -189,6 +189,9 @@ def test_bad_input():
     with pytest.raises(InputError, match="of other samples"):
         sample_test_witness(result, P + 1.0, Q)
     pairs = independence_test(X, Y, kernel="median", **QUIET)
+    with pytest.raises(InputError, match="of other pairs"):
+        sample_dependence_witness(pairs, X, Y[::-1])
+    sample_dependence_witness(pairs, X[::-1], Y[::-1], (np.zeros(1), np.zeros(1)))
     with pytest.raises(InputError, match="70 rows but Y has 10"):
         sample_dependence_witness(pairs, X, Y[:10])
     with pytest.raises(InputError, match="as many places"):

@@ -1,0 +1,65 @@
+"""Notes that a test adds to what it found: what could mislead its reader."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from bke.models import GaussianMixture
+
+from ..rounding import rounding_unit
+
+
+def kernel_notes(kernels: list[Any]) -> tuple[str, ...]:
+    """A warning for kernels that cannot tell all distributions apart (KER-10)."""
+    blind = {type(k).__name__ for k in kernels if getattr(k, "characteristic", None) is False}
+    unknown = {type(k).__name__ for k in kernels if getattr(k, "characteristic", None) is None}
+    notes = []
+    if blind:
+        notes.append(
+            f"{', '.join(sorted(blind))} is not characteristic: some distributions that differ "
+            "are one to it, and a large p-value says nothing about those"
+        )
+    if unknown:
+        notes.append(
+            f"it is not known whether {', '.join(sorted(unknown))} is characteristic; if not, "
+            "some differences cannot be found"
+        )
+    return tuple(notes)
+
+
+def few_rows_note(ways: int, alpha: float) -> tuple[str, ...]:
+    """A warning where the rows can be permuted in so few ``ways`` that nothing can be rejected."""
+    if ways >= 1.0 / alpha:
+        return ()
+    return (
+        f"so few rows can be permuted in {ways} ways only: no p-value is below 1/{ways}, whatever "
+        "they are",
+    )
+
+
+def rounding_note(first: np.ndarray, second: np.ndarray, kernel: Any) -> tuple[str, ...]:
+    """A warning where two samples are rounded differently and the kernel is as short as that.
+
+    Args:
+        first: (n, D).
+        second: (m, D).
+        kernel: that of the loudest statistic; without a lengthscale there is nothing to say.
+    """
+    lengthscale = getattr(kernel, "lengthscale", None)
+    if lengthscale is None:
+        return ()
+    lengths = np.asarray(lengthscale)
+    lengths = lengths.min(axis=0) if isinstance(kernel, GaussianMixture) else lengths
+    shortest = np.broadcast_to(lengths, first.shape[1])
+    for index, length in enumerate(shortest):
+        units = [rounding_unit(sample[:, index]) or 0.0 for sample in (first, second)]
+        if max(units) > max(2.0 * min(units), float(length)):
+            of = f" in column {index + 1}" if first.shape[1] > 1 else ""
+            other = f"to {min(units):.3g}" if min(units) else "not at all"
+            return (
+                f"one sample is rounded to {max(units):.3g}{of} and the other {other}, and the "
+                "statistic is loudest at a lengthscale below that: rounding alone makes a "
+                "difference. Round both alike to leave it out",
+            )
+    return ()
