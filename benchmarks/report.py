@@ -84,8 +84,9 @@ def machine_sentence(info: Mapping[str, Any]) -> str:
     blas = ", ".join(info["blas"]) or "unknown"
     load = info["load_average"]
     load = "" if load is None else f"load average at the start {load}; "
+    cores = f"{info['cores']} core{'s' * (info['cores'] != 1)}"
     return (
-        f"{info['processor']}, {info['cores']} cores, {info['system']}; {versions}; BLAS {blas}; "
+        f"{info['processor']}, {cores}, {info['system']}; {versions}; BLAS {blas}; "
         f"{load}{info['date']}."
     )
 

@@ -61,6 +61,7 @@ class CausalGraph:
         alpha: their level.
         most_given: the most columns that were conditioned on, if there was a limit.
         source: of the tests, which keeps them for :meth:`again`.
+        progress: whether it was shown.
     """
 
     columns: tuple[str, ...]
@@ -69,6 +70,7 @@ class CausalGraph:
     alpha: float
     most_given: int | None
     source: ConditionalTests = dataclasses.field(compare=False)
+    progress: bool = dataclasses.field(default=True, compare=False)
 
     def again(
         self,
@@ -76,7 +78,7 @@ class CausalGraph:
         alpha: float | None = None,
         columns: Sequence[str] | None = None,
         kernel: Any = None,
-        progress: bool = True,
+        progress: bool | None = None,
     ) -> CausalGraph:
         """The graph with another level, order of columns or kernel.
 
@@ -87,7 +89,7 @@ class CausalGraph:
             columns: all names, in another order. Which edges there are does not depend on it; their
                 directions may, where tests contradict each other.
             kernel: see :func:`causal_graph`; by default the same.
-            progress: show how many new tests are done.
+            progress: show how many new tests are done; by default as for this graph.
 
         Raises:
             InputError: for a level too low for the permutations, or other names.
@@ -101,7 +103,8 @@ class CausalGraph:
         if kernel is not None:
             check_kernel(kernel, CHOICES)
             source = source.with_kernel(kernel)
-        return _graph(source, names, level, self.most_given, progress)
+        shown = self.progress if progress is None else progress
+        return _graph(source, names, level, self.most_given, shown)
 
     def between(self, first: str, second: str) -> Edge | None:
         """The edge between two columns, if there is one.
@@ -233,7 +236,9 @@ def _graph(
             return answer.pvalue
 
         marks = _run_pc(source.columns(names), alpha, most_given, pvalue)
-    return CausalGraph(names, _edges(marks, names), tuple(asked), alpha, most_given, source)
+    return CausalGraph(
+        names, _edges(marks, names), tuple(asked), alpha, most_given, source, progress
+    )
 
 
 def _run_pc(

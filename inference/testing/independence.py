@@ -151,27 +151,26 @@ def independence_test(
     names = [name_of(choice) for choice in choices]
     named = names[0] if names[0] == names[1] else " and ".join(names)
     test, rng = "independence test", generator(seed, first, second)
+    with computing(), progress_bar("variables", 2, shown=progress) as advance:
+        kernels = []
+        for choice, sample in zip(choices, (first, second), strict=True):
+            kernels.append(chosen_kernels(sample, choice, scale, seed))
+            advance(1)
     if null != "permutation":
+        single = [each[0] for each in kernels]
         with computing():
-            kernels = [
-                chosen_kernels(sample, choice, scale, seed)[0]
-                for choice, sample in zip(choices, (first, second), strict=True)
-            ]
-            K, L = (gram(one, Z) for one, Z in zip(kernels, (first, second), strict=True))
+            K, L = (gram(one, Z) for one, Z in zip(single, (first, second), strict=True))
             found = hsic_approximation(null, K, L, permutations, rng, memory, alpha)
         of = f"HSIC ({chosen})"
-        result = found.result(test, HYPOTHESES, tuple(kernels), named, alpha, of)
+        result = found.result(test, HYPOTHESES, tuple(single), named, alpha, of)
         return dataclasses.replace(result, fingerprints=tested)
     # Sorted by x, so that the p-value is the same for any order of the pairs.
     order = canonical_order(np.concatenate([first, second], axis=1))
     first, second = first[order], second[order]
     rows = pairings(n, permutations, rng)
     with computing():
-        both = [
-            variable(sample, chosen_kernels(sample, choice, scale, seed))
-            for choice, sample in zip(choices, (first, second), strict=True)
-        ]
-        combined, loudest = dependence(both[0], both[1], rows, chosen, progress=progress)
+        x, y = (variable(Z, each) for Z, each in zip((first, second), kernels, strict=True))
+        combined, loudest = dependence(x, y, rows, chosen, progress=progress)
     row = combined.row
     return TestResult(
         test=test,

@@ -146,7 +146,7 @@ def two_sample_test(
     paired = chosen == "paired"
     with computing():
         if null != "permutation":
-            (one,) = kernels_for(kernel, points, scale, seed)
+            (one,) = _chosen(kernel, points, scale, seed, progress)
             of = f"squared MMD ({chosen})"
             if null == "normal":
                 # Shuffled from sorted, so that neither order nor blocks of like rows matter.
@@ -199,10 +199,21 @@ def two_sample_test(
             *kernel_notes([found.kernel] if found.kernel is not None else []),
             *few_rows_note(_ways(sizes, paired), alpha),
             *(rounding_note(first, second, found.kernel) if differ else ()),
+            *(("P and Q are the same rows",) if tested[0] == tested[1] else ()),
         ),
         rows="pairs" if paired else "independent",
         fingerprints=tested,
     )
+
+
+def _chosen(
+    choice: Any, points: np.ndarray, scale: str | None, seed: int, progress: bool
+) -> list[Any]:
+    """Kernels, with a bar that says how long they took to find."""
+    with progress_bar("kernels", 1, shown=progress) as advance:
+        kernels = kernels_for(choice, points, scale, seed)
+        advance(1)
+    return list(kernels)
 
 
 def _statistics(
@@ -221,7 +232,7 @@ def _statistics(
     unit = choose_scale(points, scale)
     lengthscales = np.empty(0)
     if choice != "evidence":
-        kernels = kernels_for(discrepancy, points, scale, seed)
+        kernels = _chosen(discrepancy, points, scale, seed, progress)
     if choice in ("evidence", "fused"):
         lengthscales = ladder(points / unit, seed)
     count = labels.shape[1]

@@ -291,7 +291,10 @@ def test_few_rows_and_few_permutations():
     few = two_sample_test(np.arange(3.0), 100.0 + np.arange(3.0), permutations=99, **QUIET)
     assert few.pvalue > 0.05
     assert "in 10 ways only" in str(few)
-    assert "ways" not in str(two_sample_test(P, Q, kernel="median", permutations=19, **QUIET))
+    plain = str(two_sample_test(P, Q, kernel="median", permutations=19, **QUIET))
+    assert "Note" not in plain
+    same = two_sample_test(P, P[::-1], kernel="median", permutations=19, **QUIET)
+    assert "P and Q are the same rows" in str(same)
     one = two_sample_test(P, Q, kernel="median", null="gamma", permutations=5, **QUIET)
     assert one.pvalue == two_sample_test(P, Q, kernel="median", null="gamma", **QUIET).pvalue
     with pytest.raises(InputError, match="cannot reject"):
