@@ -195,8 +195,9 @@ def posterior_predictive_check(
         notes = rounding_note(observed, reference, result.kernel)
         result = dataclasses.replace(result, notes=notes)
     scorer = Scorer(far / unit, lengths[loudest])
-    # Of as many rows as were observed; fewer sets where these are many.
-    count = min(replicates, MOST_SETS if n <= rows else FEWEST_SETS)
+    # Of as many rows as were observed; fewer sets where these are many, but enough for the level.
+    enough = int(np.ceil(1.0 / alpha - 1e-9)) - 1
+    count = min(replicates, max(enough, MOST_SETS if n <= rows else FEWEST_SETS))
     with computing(), progress_bar("scores", count, shown=progress) as advance:
 
         def highest(columns: slice) -> np.ndarray:
@@ -210,7 +211,7 @@ def posterior_predictive_check(
         heights = in_batches(highest, count, BYTES_OF_A_SET)
     # As a p-value counts: of 59 sets the third largest leaves 0.05.
     rank = int(np.floor(alpha * (count + 1) + 1e-9))
-    reach = float(np.sort(heights)[count - max(rank, 1)])
+    reach = float(np.sort(heights)[count - rank])
     witness, error = scorer.witness(observed / unit)
     ceiling = scorer.ceiling(n)
     if ceiling < reach:
