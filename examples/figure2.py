@@ -5,18 +5,18 @@ A grid of Gaussians: where the median heuristic fails
 Figure 2 of Flaxman, Sejdinovic, Cunningham and Filippi, *Bayesian Learning of Kernel Embeddings*
 (UAI 2016). P is a 3 x 3 grid of unit Gaussians, Q the same grid of Gaussians with the variances
 epsilon and 1 along the diagonals. The median distance is that between the Gaussians, where P and Q
-agree. The learned lengthscale is that of a single one, up to a ratio of about 4: from there on the
-pooled sample is likelier at the scale of the grid, and the test that learns one lengthscale fails
-like the median heuristic. A test that hears several scales (``fused``) does not, nor does the
-lengthscale of 1.5 that the paper found.
+agree. The learned lengthscale is that of a single one at ratios up to 3. From 5 on the pooled
+sample is likelier at the scale of the grid, and the test that learns one lengthscale fails like the
+median heuristic. A test that hears several scales (``fused``) does not, nor does the lengthscale of
+1.5 that the paper found.
 
 Each Gaussian gives 100 points to each sample, as in the paper. Permutations do not keep those
 counts, so they spread more widely than the statistic does and the tests are conservative, at a
 ratio of 1 too. ``--counts random`` draws the Gaussian of every point, ``--variances equal`` keeps
 the variances of Q at 1 and correlates its columns, as others do: then less is to be seen.
 
-Run it as ``python figure2.py --out FOLDER``; the 100 repeats of panel (C) take most of an hour on
-two cores, ``--repeats 20`` a fifth of it, and ``--quick`` only shows that it works. Errors at each
+Run it as ``python figure2.py --out FOLDER``; the 100 repeats of panel (C) take more than an hour of
+one core, ``--repeats 20`` a fifth of it, and ``--quick`` only shows that it works. Errors at each
 ratio are kept in the folder and not computed again; ``--ratios 3 5`` computes only some.
 """
 
