@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .checks import as_sample, check_count, check_memory, column_names
+from .checks import as_sample, check_count, check_memory, column_names, counted
 from .errors import InputError
 from .progress import progress_bar
 from .testing.cached import ConditionalIndependence, ConditionalTests
@@ -135,9 +135,8 @@ class CausalGraph:
         return set(names)
 
     def __str__(self) -> str:
-        count = f"{len(self.edges)} edge{'s' * (len(self.edges) != 1)}"
         head = (
-            f"Causal graph of {len(self.columns)} columns: {count} by "
+            f"Causal graph of {len(self.columns)} columns: {counted(len(self.edges), 'edge')} by "
             f"{len(self.tests)} tests at level {self.alpha:g}"
         )
         lines = [head, *(f"  {edge}" for edge in self.edges)]

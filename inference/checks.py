@@ -78,7 +78,7 @@ def as_sample(
             row, at = map(int, np.argwhere(bad)[0])
             raise InputError(
                 f"{name} has {what} in row {row + 1}, {column(at)}; such values: {bad.sum()} in "
-                f"all, in {_count(int(bad.any(axis=1).sum()), 'row')} to be filled in or left out"
+                f"all, in {counted(int(bad.any(axis=1).sum()), 'row')} to be filled in or left out"
             )
     if may_be_constant:
         return values
@@ -145,7 +145,7 @@ def as_pair(
     p, q = (as_sample(Z, name, may_be_constant=may_be_constant) for Z, name in ((P, "P"), (Q, "Q")))
     if p.shape[1] != q.shape[1]:
         raise InputError(
-            f"P has {_count(p.shape[1], 'column')} and Q has {_count(q.shape[1], 'column')}, "
+            f"P has {counted(p.shape[1], 'column')} and Q has {counted(q.shape[1], 'column')}, "
             "where the same number is needed"
         )
     return p, q
@@ -223,7 +223,8 @@ def check_same_rows(**samples: Any) -> None:
             )
 
 
-def _count(count: int, what: str) -> str:
+def counted(count: int, what: str) -> str:
+    """``1 row``, ``2 rows``."""
     return f"{count} {what}{'s' * (count != 1)}"
 
 

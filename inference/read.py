@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .checks import counted
 from .errors import InputError
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "<na>"})
@@ -228,8 +229,8 @@ def _read_text(path: Path) -> _Table:
     for line, row in rows:
         if len(row) != width:
             raise InputError(
-                f"{path} has {len(row)} cell{'s' * (len(row) != 1)} in line {line} but {width} in "
-                f"line {rows[0][0]}"
+                f"{path} has {counted(len(row), 'cell')} in line {line} but {width} in line "
+                f"{rows[0][0]}"
             )
     comma = separator in ";\t" and any(
         _DECIMAL_COMMA.fullmatch(cell.strip()) for _, row in rows for cell in row

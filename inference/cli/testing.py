@@ -210,15 +210,9 @@ def two_sample(
                     "sources": pair.sources,
                     "rows": rows,
                     "columns": list(pair.columns),
-                    "settings": {
-                        "kernel": kernel.value,
-                        "null": null.value,
-                        "estimator": estimator,
-                        "permutations": permutations,
-                        "memory": memory,
-                        "scale": scale.value,
-                        "seed": seed,
-                    },
+                    "settings": _settings(
+                        kernel, null, estimator, permutations, memory, scale, seed
+                    ),
                 },
                 list(pair.notes),
                 out,
@@ -351,15 +345,9 @@ def independence(
                     "source": str(path),
                     "rows": len(X),
                     **told,
-                    "settings": {
-                        "kernel": kernel.value,
-                        "null": null.value,
-                        "estimator": "biased" if biased else None,
-                        "permutations": permutations,
-                        "memory": memory,
-                        "scale": scale.value,
-                        "seed": seed,
-                    },
+                    "settings": _settings(
+                        kernel, null, options["estimator"], permutations, memory, scale, seed
+                    ),
                 },
                 [],
                 out,
@@ -373,6 +361,27 @@ def _check_null(null: str, kernel: str, memory: float | None) -> None:
         raise typer.BadParameter(f"--null {null} is for --kernel {', '.join(SINGLE)}")
     if memory is not None and null not in ("wild-bootstrap", "shift"):
         raise typer.BadParameter("--memory is for the nulls of series, such as wild-bootstrap")
+
+
+def _settings(
+    kernel: enum.StrEnum,
+    null: enum.StrEnum,
+    estimator: str | None,
+    permutations: int,
+    memory: float | None,
+    scale: opt.ScaleName,
+    seed: int,
+) -> dict[str, Any]:
+    """What a test was asked for, by the names it has on the command line."""
+    return {
+        "kernel": kernel.value,
+        "null": null.value,
+        "estimator": estimator,
+        "permutations": permutations,
+        "memory": memory,
+        "scale": scale.value,
+        "seed": seed,
+    }
 
 
 def _finish(

@@ -21,7 +21,7 @@ def test_goodness_of_fit():
 
 
 def test_the_level_of_goodness_of_fit_at_one_seed():
-    """300 data sets, at most 28 rejected but for 1 in 1300; the same draws for all reject 98."""
+    """300 data sets, at most 28 rejected but for 1 in 1300; the same draws for all reject 118."""
     rng = np.random.default_rng(4)
     options = {**QUIET, "kernel": SquaredExponential(1.0)}
     rejected = [

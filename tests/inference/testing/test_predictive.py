@@ -53,6 +53,10 @@ def test_rare_observations_are_compared_with_more_predictions(monkeypatch):
     assert 3 < few.sum() < 20
     expected = np.where(few, others.mean(axis=1), first.mean(axis=1))
     np.testing.assert_allclose(mine - witness, expected, rtol=1e-9)
+    rows = np.where(few, 4000, 500)
+    variance = np.where(few, others.var(axis=1, ddof=1), first.var(axis=1, ddof=1))
+    expected = np.sqrt(np.maximum(variance, 1 / rows) * (1 / 40 + 1 / rows))
+    np.testing.assert_allclose(error, expected, rtol=1e-9)
 
 
 def test_one_impossible_value_among_many_rows():
