@@ -62,6 +62,16 @@ def fill(
     rows = _earlier(folder / f"{name}.json", shared) if options.resume else []
     done = [{entry: row.get(entry) for entry in keys[0]} for row in rows]
     chunks = [range(a, min(a + CHUNK, options.repeats)) for a in range(0, options.repeats, CHUNK)]
+
+    def write() -> None:
+        body = text(rows)
+        if len(rows) < len(keys):
+            body += f"\n\n{len(rows)} of {len(keys)} rows so far."
+        data = {"settings": shared, "rows": rows}
+        report.save(folder, name, title, {**info, "load_average": None}, body, data)
+
+    if rows:
+        write()  # of rows that were put together from several runs
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(options.processes, mp_context=context) as pool:
         for key in keys:
@@ -71,11 +81,7 @@ def fill(
             futures = [pool.submit(experiment, *arguments, chunk) for chunk in chunks]
             results = np.concatenate([np.asarray(future.result()) for future in futures])
             rows.append({**key, **summary(results)})
-            data = {"settings": shared, "rows": rows}
-            body = text(rows)
-            if len(rows) < len(keys):
-                body += f"\n\n{len(rows)} of {len(keys)} rows so far."
-            report.save(folder, name, title, {**info, "load_average": None}, body, data)
+            write()
 
 
 def _earlier(path: Path, settings: Mapping[str, Any]) -> list[Row]:
