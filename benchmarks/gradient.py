@@ -2,7 +2,8 @@
 
 Sides, all in this process and in turn, so that a change of the machine's speed meets all of them:
 
-- ``bke auto``, ``bke dense``: this package, by its two likelihood routes;
+- ``bke auto``, ``bke dense``, ``bke spectral``: this package, by its likelihood routes, for data
+  that are traced (``auto`` then takes a low-rank factor of R) and, ``spectral``, that are known;
 - ``plain``: ``plain_model.py``, reverse mode through the Cholesky factor;
 - ``potrf+potri``: LAPACK's Cholesky factor and inverse of R + sigma^2 I alone, which a dense
   gradient cannot do without. What it leaves out: building K and R, and the weights.
@@ -29,6 +30,8 @@ from threadpoolctl import threadpool_limits
 
 LIMIT = "potrf+potri"
 NOISE_VARIANCE = 0.1
+#: Rows that the spectral route takes.
+SMALLEST_SPECTRAL = 250
 #: Threads of the BLAS library: 1, as ``fit`` sets for its chains, or as many as it takes.
 THREADS: Mapping[str, int | None] = {"one": 1, "all": None}
 
@@ -85,7 +88,7 @@ def gradients(x: np.ndarray, lengthscale: float) -> dict[str, Call]:
     def package(likelihood: str) -> Call:
         def value(scale: jax.Array, points: jax.Array) -> jax.Array:
             return log_marginal_likelihood(
-                points,
+                x if likelihood == "spectral" else points,
                 SquaredExponential(scale),
                 noise_variance=NOISE_VARIANCE,
                 likelihood=likelihood,
@@ -98,6 +101,7 @@ def gradients(x: np.ndarray, lengthscale: float) -> dict[str, Call]:
     return {
         "bke auto": package("auto"),
         "bke dense": package("dense"),
+        **({"bke spectral": package("spectral")} if len(x) >= SMALLEST_SPECTRAL else {}),
         "plain": lambda: jax.block_until_ready(plain(scale, points[:, 0], NOISE_VARIANCE)),
     }
 

@@ -82,7 +82,9 @@ def fit(
         measure: of the smoothed kernel: ``"unit"``, ``"lebesgue"`` (over the scaled data) or
             :class:`~bke.models.Gaussian` with scale and centre in the units of the data; a
             distribution as its scale is a prior, over ``scale`` as that of the lengthscale is.
-        likelihood: ``"auto"`` or ``"dense"``.
+        likelihood: ``"auto"``, ``"dense"`` or ``"spectral"``, see
+            :func:`~bke.models.log_marginal_likelihood`; ``"auto"`` is spectral where it can be,
+            from 250 rows on.
         share: of a tuple of samples. ``"pooled"``, as in BKE section 5, takes their union for one
             sample: permuting the labels changes nothing, which keeps the level of a permutation
             test, and nothing is assumed but that they might be one. ``"joint"`` gives each
@@ -144,7 +146,7 @@ def fit(
         )
         task = Task(
             problem,
-            units.points(data),
+            problem.prepared(units.points(data)),
             prior_draws,
             evaluate,
             chains,
@@ -204,7 +206,6 @@ def prepare(
     samples = as_samples(X, share)
     data = np.concatenate(samples)
     check_count(seed, "seed", 0, 2**63 - 1)
-    check_memory(max(map(len, samples)), data.shape[1], matrices=MATRICES)
     sizes = tuple(map(len, samples)) if share == "joint" else ()
     units = choose_units(data, scale, column_names(X) if columns is None else columns, sizes)
     try:
@@ -213,11 +214,15 @@ def prepare(
         )
     except ValueError as error:
         raise InputError(str(error)) from None
+    largest = max(map(len, samples))
+    if problem.needs_matrices(largest, data.shape[1]):
+        check_memory(largest, data.shape[1], matrices=MATRICES)
     evaluate = evaluator(problem)
     size = max(PRIOR_DRAWS, CANDIDATES * chains)
     # The samplers of some priors take as long to compile as the density.
     with ThreadPoolExecutor(1) as beside:
-        beside.submit(_compile, problem, evaluate, units.split(units.to_model(data)))
+        points = problem.prepared(units.split(units.to_model(data)))
+        beside.submit(_compile, problem, evaluate, points)
         rng = np.random.default_rng(seed).spawn(1)[0]  # the dither's numbers are the parent's
         prior_draws = problem.prior_draws(rng, size)
         _check_smoothed(problem, data.shape[1])

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
+from bke.models.spectral import SpectralIndex
 from scipy.ndimage import gaussian_filter1d
 
 from .errors import SamplingError
@@ -24,7 +25,7 @@ from .problem import Points, Problem
 #: bridges the narrow zeros of the one-dimensional density; a mode is wider.
 SMOOTHING = 0.1
 GRID_STEP = 0.01
-#: Entries of n x n matrices one profile may cost; fewer grid points for large n.
+#: Entries of matrices one profile may cost; fewer grid points for large n.
 PROFILE_BUDGET = 4e8
 FEWEST_GRID_POINTS = 250
 #: Points per compiled call of the density, and a divisor of that of the prior.
@@ -106,7 +107,8 @@ def scan(
     (name,) = problem.sites
     low = min(np.quantile(prior_z, 0.002), z.min() - 5 * SMOOTHING)
     high = max(np.quantile(prior_z, 0.9995), z.max() + 5 * SMOOTHING)
-    entries = sum(len(x) ** 2 for x in jax.tree.leaves(X))
+    samples = X if isinstance(X, tuple) else (X,)
+    entries = sum(x.entries if isinstance(x, SpectralIndex) else len(x) ** 2 for x in samples)
     most = most or max(FEWEST_GRID_POINTS, int(PROFILE_BUDGET / entries))
     points = int(min(most, np.ceil((high - low) / GRID_STEP))) + 1
     grid = np.linspace(low, high, points)

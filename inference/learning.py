@@ -197,7 +197,8 @@ def learn_kernel(
             chains=1,
             evaluator=lambda problem: compiled.objectives(problem, objective),
         )
-        search = PeakSearch(problem, units.points(data), prior_draws, evaluate, objective, progress)
+        points = problem.prepared(units.points(data))
+        search = PeakSearch(problem, points, prior_draws, evaluate, objective, progress)
         if landscape.is_scalar(problem):
             found = search.by_profile(starts)
         else:

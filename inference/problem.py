@@ -13,9 +13,10 @@ import numpy as np
 import numpyro.distributions as dist
 from bke.models import SamplingNoise, bke_model
 from bke.models.kernels import Kernel
-from bke.models.likelihood import check_likelihood
+from bke.models.likelihood import check_likelihood, prepared
 from bke.models.measures import Measure, check_measure, scale_prior, with_scale
 from bke.models.priors import Prior, assign, check_noise_prior, template, with_values
+from bke.models.spectral import MOST_DENSE, spectral_obstacle
 from numpyro.distributions import biject_to
 from numpyro.infer.util import potential_energy
 
@@ -33,7 +34,8 @@ from .record import (
 )
 
 Values = Mapping[str, jax.Array]
-#: Data in the model's units, (n, D); or several samples that share the hyperparameters.
+#: Data in the model's units, (n, D) or prepared from that, see :meth:`Problem.prepared`; or several
+#: samples that share the hyperparameters.
 Points: TypeAlias = Any
 
 #: Site of the scale of a Gaussian measure.
@@ -84,6 +86,29 @@ class Problem:
             sites[MEASURE_SCALE] = scale
         # jax.tree.map sorts a dict: in any other order flat vectors would mix up two sites.
         return {name: sites[name].to_event(len(sites[name].batch_shape)) for name in sorted(sites)}
+
+    def prepared(self, points: Points) -> Points:
+        """(n, D) ``points``, or several such, as the route to the likelihood needs them.
+
+        Raises :class:`InputError` where the route that was asked for cannot be taken.
+        """
+        if isinstance(points, tuple):
+            return tuple(self.prepared(sample) for sample in points)
+        try:
+            return prepared(points, self.kernel, self._some_noise, self.measure, self.likelihood)
+        except ValueError as error:
+            raise InputError(str(error)) from None
+
+    def needs_matrices(self, n: int, dimension: int) -> bool:
+        """Whether the likelihood of ``n`` rows ever takes n x n matrices."""
+        reason = spectral_obstacle(dimension, self.kernel, self.measure, self._some_noise)
+        return n <= MOST_DENSE or self.likelihood == "dense" or reason is not None
+
+    @property
+    def _some_noise(self) -> float | SamplingNoise:
+        """Stands for the noise where only its kind matters."""
+        random = isinstance(self.noise_variance, dist.Distribution)
+        return 1.0 if random else cast(float | SamplingNoise, self.noise_variance)
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:

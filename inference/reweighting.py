@@ -57,8 +57,8 @@ def reweight(
     check_count(seed, "seed", 0, 2**63 - 1)
     if run.attrs["method"] in INDEPENDENT or {"quadrature", "bridge"} & set(run.children):
         return run
-    points = units.points(run["observed_data"].to_dataset()["X"].values)
     with computing():
+        points = problem.prepared(units.points(run["observed_data"].to_dataset()["X"].values))
         density = functools.partial(
             landscape.log_densities, compiled.log_densities(problem), X=points
         )

@@ -12,6 +12,7 @@ import numpy as np
 import numpyro.distributions as dist
 from bke.models.measures import Gaussian, Measure, scale_prior
 from bke.models.rows import map_rows
+from bke.models.spectral import MOST_DENSE
 from bke.models.volume import pushforward
 
 from .errors import InputError
@@ -145,8 +146,11 @@ def with_dither(
     some = {name: jnp.asarray(z[:DETECTION_DRAWS]) for name, z in prior_draws.items()}
     samples = units.split(units.to_model(data))
     each = samples if units.sizes else (samples,)
-    cancellations = [cancelled(some, jnp.asarray(x)) for x in each]
-    zero_rows = np.flatnonzero(np.concatenate([np.asarray(rows) for rows in cancellations]))
+    cancellations = [
+        np.asarray(cancelled(some, jnp.asarray(x))) if len(x) <= MOST_DENSE else _on_lattice(x)
+        for x in each
+    ]
+    zero_rows = np.flatnonzero(np.concatenate(cancellations))
     explicit = dither is not None and not isinstance(dither, (str, bool))
     if isinstance(dither, bool) or (isinstance(dither, str) and dither != "auto"):
         raise InputError(f"dither must be 'auto', None or rounding units, got {dither!r}")
@@ -179,6 +183,12 @@ def with_dither(
     return dataclasses.replace(
         units, dither=np.array([unit or 0.0 for unit in found]), dither_seed=seed
     )
+
+
+def _on_lattice(x: np.ndarray) -> np.ndarray:
+    """Which rows of a large sample may cancel: all of rounded data, none of others."""
+    rounded = any(rounding_unit(column) is not None for column in x.T)
+    return np.full(len(x), rounded)
 
 
 def cancelled_rows(problem: Problem) -> Callable[[Any, jax.Array], jax.Array]:

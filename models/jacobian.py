@@ -16,6 +16,9 @@ def value_and_jacobian(
     function: Callable[[jax.Array], jax.Array], theta: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """``function`` (k,) of ``theta`` (p,) for a small k, and its Jacobian (k, p)."""
+    if theta.size == 1:
+        value, slope = jax.jvp(function, (theta,), (jnp.ones_like(theta),))
+        return value, slope[:, None]
     if theta.size < SMALLEST_REVERSE:
 
         def along(step: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -1,67 +1,33 @@
-"""The log marginal likelihood of the Bayesian kernel embedding, BKE (13), and its gradient.
+"""The log marginal likelihood of the Bayesian kernel embedding, BKE (13), by one of several routes.
 
-The derivative is written out (BKE A.5 and :mod:`bke.models.gaussian_term`): one pass over the rows
-of the Gram matrix gives mu_hat and log gamma, the Gaussian term gives the sensitivity to mu_hat and
-R, and a second pass pulls these back to the hyperparameters, a block of rows at a time. On the
-low-rank route no n x n matrix is ever formed.
+``"dense"`` works with the n x n matrices (:mod:`bke.models.dense_likelihood`), ``"spectral"`` with
+sums of waves over one column of data (:mod:`bke.models.spectral`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeAlias, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.custom_derivatives import SymbolicZero
-from jax.flatten_util import ravel_pytree
 from jax.typing import ArrayLike
 
-from . import gaussian_term
-from .gaussian_term import GaussianTerm
-from .jacobian import value_and_jacobian
-from .kernels.base import Covariance, Kernel, as_points
+from .dense_likelihood import LogLikelihoodTerms, dense_terms
+from .kernels.base import Kernel, as_points
 from .measures import Gaussian, Measure, check_fixed, check_measure
-from .noise import (
-    Noise,
-    SamplingNoise,
-    centred_gram,
-    check_noise,
-    gram_sensitivity,
-    sampling_covariance,
-)
-from .pivoted_cholesky import PivotedCholesky, interpolation
+from .noise import Noise, check_noise
 from .precision import concrete, double_precision, tracing
-from .rows import map_rows
-from .volume import pushforward
+from .spectral import SpectralIndex, spectral_index, spectral_obstacle, spectral_terms
 
-LIKELIHOODS = ("auto", "dense")
+LIKELIHOODS = ("auto", "dense", "spectral")
 
-T = TypeVar("T")
-
-
-class LogLikelihoodTerms(NamedTuple):
-    """The two terms of BKE (13), each a scalar."""
-
-    gaussian: jax.Array
-    volume: jax.Array
-
-
-class _Shape(NamedTuple):
-    """What R and mu_hat are differentiated in beside the points."""
-
-    kernel: Kernel
-    finite_measure: Gaussian | None
-
-
-class _Options(NamedTuple):
-    """What is fixed at compilation."""
-
-    measure: str | None  # None: the Gaussian one in _Shape
-    likelihood: str
-    sampling: str | None = None  # "full" or "diagonal": C/n besides noise_variance I
+#: Points as they are, (n, D), or prepared for the spectral route.
+Prepared: TypeAlias = jax.Array | SpectralIndex
+#: Rows from which on a single value by waves takes less time than by matrices, with what it takes
+#: to prepare.
+SMALLEST_PREPARED_ONCE = 2000
 
 
 def check_likelihood(likelihood: str) -> str:
@@ -71,190 +37,64 @@ def check_likelihood(likelihood: str) -> str:
     return likelihood
 
 
+def known_points(X: ArrayLike) -> jax.Array:
+    """``X`` as (n, D) points, with known entries where ``X`` has them, even inside a trace."""
+    if isinstance(X, jax.core.Tracer):
+        return as_points(X)
+    with jax.ensure_compile_time_eval():
+        return as_points(X)
+
+
+def prepared(
+    points: Any,
+    kernel: Kernel,
+    noise_variance: Noise,
+    measure: Measure,
+    likelihood: str,
+    smallest: int = 0,
+) -> Prepared:
+    """(n, D) ``points`` as the route needs them that ``likelihood`` asks for.
+
+    ``"auto"`` takes the spectral route where it can, from ``smallest`` rows on.
+
+    Raises:
+        ValueError: where ``"spectral"`` was asked for and cannot be used, with the reason.
+    """
+    auto = likelihood == "auto"
+    if isinstance(points, SpectralIndex) or likelihood == "dense":
+        return points
+    if isinstance(points, jax.core.Tracer):
+        reason = "the data are traced, and it sorts them: close over them instead"
+    else:
+        dimension, noise = points.shape[1], check_noise(noise_variance)
+        reason = spectral_obstacle(dimension, kernel, measure, noise) or ""
+        if not reason and not (auto and len(points) < smallest):
+            try:
+                index = spectral_index(np.asarray(points))
+                return cast(SpectralIndex, jax.tree.map(jnp.asarray, index))
+            except ValueError as error:
+                reason = str(error)
+    if not auto:
+        raise ValueError(f"likelihood='spectral' cannot be used here: {reason}")
+    return cast(jax.Array, points)
+
+
 def log_likelihood_terms(
-    points: jax.Array,
+    points: Prepared,
     kernel: Kernel,
     noise_variance: Noise = 0.1,
     measure: Measure = "unit",
     likelihood: str = "auto",
 ) -> LogLikelihoodTerms:
-    """Log N(mu_hat; 0, R + sigma^2 I) and sum_i log gamma(x_i) for (n, D) ``points``."""
-    finite_measure = None if isinstance(measure, str) else measure
-    sampling = None
-    noise_variance = check_noise(noise_variance)
-    if isinstance(noise_variance, SamplingNoise):
-        sampling = "full" if noise_variance.full else "diagonal"
-        noise_variance = noise_variance.nugget
-    options = _Options(measure if isinstance(measure, str) else None, likelihood, sampling)
-    noise_variance = jnp.asarray(noise_variance, points.dtype)
-    shape = jax.tree.map(
-        lambda leaf: jnp.asarray(leaf, points.dtype), _Shape(kernel, finite_measure)
-    )
-    return _terms(points, shape, noise_variance, options)
-
-
-def _smoothed(shape: _Shape, dimension: int, options: _Options) -> Covariance:
-    measure = cast(Measure, shape.finite_measure if options.measure is None else options.measure)
-    return shape.kernel.smoothed(measure, dimension)
-
-
-def _covariance(points: jax.Array, shape: _Shape, options: _Options) -> jax.Array:
-    """R, and C/n if asked for: the covariance of mu_hat but for what is on the diagonal."""
-    R = _smoothed(shape, points.shape[1], options).matrix(points, points)
-    if options.sampling is None:
-        return R
-    return R + sampling_covariance(points, shape.kernel, options.sampling == "full")
-
-
-def _pushforward(points: jax.Array, kernel: Kernel) -> tuple[jax.Array, jax.Array]:
-    """mu_hat and log gamma at every point, (n,) each."""
-    rows = map_rows(lambda x: pushforward(x, points, kernel)[:2], points, len(points))
-    return cast(tuple[jax.Array, jax.Array], rows)
-
-
-def _with_low_rank(
-    points: jax.Array,
-    shape: _Shape,
-    noise_variance: jax.Array,
-    options: _Options,
-    low_rank: Callable[[PivotedCholesky], T],
-    dense: Callable[[jax.Array], T],
-) -> T:
-    """``low_rank`` of a factor of R where there is a good one, else ``dense`` of R itself."""
-
-    def from_matrix() -> T:
-        return dense(_covariance(points, shape, options))
-
-    small = len(points) < gaussian_term.SMALLEST_LOW_RANK_SIZE
-    if small or options.likelihood == "dense" or options.sampling is not None:
-        return from_matrix()
-    smoothed = _smoothed(shape, points.shape[1], options)
-    factor, accepted = gaussian_term.low_rank_factor(points, smoothed, noise_variance)
-    return cast(T, jax.lax.cond(accepted, lambda: low_rank(factor), from_matrix))
-
-
-@partial(jax.custom_jvp, nondiff_argnums=(3,))
-def _terms(
-    points: jax.Array, shape: _Shape, noise_variance: jax.Array, options: _Options
-) -> LogLikelihoodTerms:
-    embedding, log_volume = _pushforward(points, shape.kernel)
-    value = _with_low_rank(
-        points,
-        shape,
-        noise_variance,
-        options,
-        lambda factor: gaussian_term.low_rank(embedding, factor, noise_variance)[0].value,
-        lambda R: gaussian_term.dense(embedding, R, noise_variance).value,
-    )
-    return LogLikelihoodTerms(value, jnp.sum(log_volume))
-
-
-@partial(_terms.defjvp, symbolic_zeros=True)
-def _terms_jvp(
-    options: _Options, primals: tuple[Any, ...], tangents: tuple[Any, ...]
-) -> tuple[LogLikelihoodTerms, LogLikelihoodTerms]:
-    points, shape, noise_variance = primals
-    points_dot, shape_dot, noise_dot = jax.tree.map(_zero_or_array, tangents)
-    terms, slopes, noise_slope = _terms_and_slopes(points, shape, noise_variance, options)
-    direction = ravel_pytree(shape_dot)[0]
-    gaussian = slopes.gaussian @ direction + noise_slope * noise_dot
-    volume = slopes.volume @ direction
-    if not isinstance(tangents[0], SymbolicZero):
-        in_points = _along_points(points, points_dot, shape, noise_variance, options)
-        gaussian, volume = gaussian + in_points.gaussian, volume + in_points.volume
-    return terms, LogLikelihoodTerms(gaussian, volume)
-
-
-def _zero_or_array(tangent: Any) -> jax.Array:
-    if isinstance(tangent, SymbolicZero):
-        return jnp.zeros(tangent.shape, tangent.dtype)
-    return cast(jax.Array, tangent)
-
-
-def _terms_and_slopes(
-    points: jax.Array, shape: _Shape, noise_variance: jax.Array, options: _Options
-) -> tuple[LogLikelihoodTerms, LogLikelihoodTerms, jax.Array]:
-    """Both terms, their slopes (p,) in the p entries of ``shape``, and the slope in sigma^2."""
-    n, dimension = points.shape
-    indices = jnp.arange(n)
-    theta, unravel = ravel_pytree(shape)
-
-    def pushforward_row(theta: jax.Array, i: jax.Array) -> jax.Array:
-        return jnp.stack(pushforward(points[i], points, unravel(theta).kernel)[:2])
-
-    def smoothed_slopes(i: jax.Array, sensitivity: jax.Array) -> jax.Array:
-        """Slopes (p,) of row i of R summed against its ``sensitivity`` (n,)."""
-
-        def contracted(theta: jax.Array) -> jax.Array:
-            covariance = _smoothed(unravel(theta), dimension, options)
-            return covariance.matrix(points[i][None], points) @ sensitivity
-
-        return value_and_jacobian(contracted, theta)[1][0]
-
-    def gram_slopes(i: jax.Array, sensitivity: jax.Array) -> jax.Array:
-        """Likewise for row i of the Gram matrix."""
-
-        def contracted(theta: jax.Array) -> jax.Array:
-            return unravel(theta).kernel.matrix(points[i][None], points) @ sensitivity
-
-        return value_and_jacobian(contracted, theta)[1][0]
-
-    rows, row_slopes = map_rows(
-        lambda i: value_and_jacobian(lambda theta: pushforward_row(theta, i), theta), indices, n
-    )
-    embedding, log_volume = rows.T
-
-    def low_rank(factor: PivotedCholesky) -> tuple[GaussianTerm, jax.Array, jax.Array]:
-        term, V = gaussian_term.low_rank(embedding, factor, noise_variance)
-        W = interpolation(factor)
-        SW = gaussian_term.low_rank_sensitivity(term.weights, V, noise_variance, W)
-        pivots = factor.pivots
-        # R = W' R[pivots] to the tolerance, so dR = W' dR[pivots] + its transpose - W' dR[pivots,
-        # pivots] W: the slopes need as many rows of dR as R has rank.
-        coefficients = (2.0 * SW).at[:, pivots].add(-SW @ W.T)
-        slopes = jax.vmap(smoothed_slopes)(pivots, coefficients)
-        inverse_trace = (n - jnp.sum(V**2)) / noise_variance
-        return term, jnp.sum(slopes, axis=0), 0.5 * (term.weights @ term.weights - inverse_trace)
-
-    def dense(R: jax.Array) -> tuple[GaussianTerm, jax.Array, jax.Array]:
-        term, sensitivity = gaussian_term.dense_with_sensitivity(embedding, R, noise_variance)
-        slopes = map_rows(lambda i: smoothed_slopes(i, sensitivity[i]), indices, n)
-        if options.sampling is not None:
-            centred = centred_gram(points, shape.kernel)
-            of_gram = gram_sensitivity(centred, sensitivity, options.sampling == "full")
-            slopes = slopes + map_rows(lambda i: gram_slopes(i, of_gram[i]), indices, n)
-        return term, jnp.sum(slopes, axis=0), jnp.trace(sensitivity)
-
-    (value, weights), slopes, noise_slope = _with_low_rank(
-        points, shape, noise_variance, options, low_rank, dense
-    )
-    return (
-        LogLikelihoodTerms(value, jnp.sum(log_volume)),
-        LogLikelihoodTerms(slopes - weights @ row_slopes[:, 0], jnp.sum(row_slopes[:, 1], axis=0)),
-        noise_slope,
-    )
-
-
-def _along_points(
-    points: jax.Array,
-    points_dot: jax.Array,
-    shape: _Shape,
-    noise_variance: jax.Array,
-    options: _Options,
-) -> LogLikelihoodTerms:
-    """Derivative of both terms along a change of the data; always by the dense route."""
-    (embedding, _), (embedding_dot, log_volume_dot) = jax.jvp(
-        lambda points: _pushforward(points, shape.kernel), (points,), (points_dot,)
-    )
-    R, R_dot = jax.jvp(lambda points: _covariance(points, shape, options), (points,), (points_dot,))
-    term, sensitivity = gaussian_term.dense_with_sensitivity(embedding, R, noise_variance)
-    gaussian = jnp.vdot(sensitivity, R_dot) - term.weights @ embedding_dot
-    return LogLikelihoodTerms(gaussian, jnp.sum(log_volume_dot))
+    """Log N(mu_hat; 0, R + sigma^2 I) and sum_i log gamma(x_i) for ``points``."""
+    if isinstance(points, SpectralIndex):
+        return spectral_terms(points, kernel, check_noise(noise_variance), measure)
+    return dense_terms(points, kernel, noise_variance, measure, low_rank=likelihood != "dense")
 
 
 @partial(jax.jit, static_argnames=("measure", "likelihood"))
 def _compiled(
-    points: jax.Array,
+    points: Prepared,
     kernel: Kernel,
     noise_variance: Any,
     finite_measure: Gaussian | None,
@@ -288,8 +128,13 @@ def log_marginal_likelihood(
             value grows without bound as it goes to 0. Or ``"clt"``, ``"heteroscedastic"``, the
             sampling covariance of mu_hat, see :class:`~bke.models.SamplingNoise`.
         measure: ``"unit"``, ``"lebesgue"`` or :class:`~bke.models.Gaussian`.
-        likelihood: ``"auto"`` (low-rank factor of R where it is exact to 1e-11, dense otherwise) or
-            ``"dense"``, which a sampling covariance always takes.
+        likelihood: ``"dense"``: the n x n matrices, which a sampling covariance always takes.
+            ``"spectral"``: sums of waves, for one column, the squared exponential, a measure that
+            is not Gaussian and one noise variance; agrees with the dense value to rounding at a
+            cost linear in n, but for lengthscales that are short beside the extent of the data:
+            these take the matrices, and are refused beyond 5000 rows. ``"auto"``: spectral where
+            it can be and n is at least 2000, else a low-rank factor of R where that is exact to
+            1e-11, else dense.
 
     Returns:
         A scalar: NumPy float64 when called eagerly. ``-inf`` where a gamma(x_i) is exactly zero.
@@ -297,19 +142,22 @@ def log_marginal_likelihood(
     Raises:
         ValueError: for an argument that makes no sense, naming it.
         ArithmeticError: where the noise is lost to rounding beside R, as with the Lebesgue measure
-            and long lengthscales in several dimensions (r(x, x) grows like lengthscale^D); inside
-            a transformation the value is NaN there.
+            and long lengthscales in several dimensions (r(x, x) grows like lengthscale^D), or the
+            lengthscale is too short, see ``likelihood``; inside a transformation the value is NaN
+            there.
         RuntimeError: inside a JAX transformation with ``jax_enable_x64`` off.
     """
     noise_variance = check_noise(noise_variance)
     check_fixed(check_measure(measure))
     check_likelihood(likelihood)
-    points = as_points(X)
+    points = known_points(X)
     if not tracing():
         kernel.smoothed(measure, points.shape[1])  # refuses what compiled code could not name
     named = isinstance(measure, str)
+    smallest = SMALLEST_PREPARED_ONCE
+    ready = prepared(points, kernel, noise_variance, measure, likelihood, smallest)
     value = _compiled(
-        points,
+        ready,
         kernel,
         noise_variance,
         finite_measure=None if named else measure,
@@ -317,6 +165,11 @@ def log_marginal_likelihood(
         likelihood=likelihood,
     )
     if not isinstance(value, jax.core.Tracer) and np.isnan(concrete(value)):
+        if isinstance(ready, SpectralIndex) and not ready.takes(kernel):
+            raise ArithmeticError(
+                f"a lengthscale below {float(ready.ranges[-1].shortest):.3g} is too short beside "
+                f"{len(points)} rows: R has a rank for which no route is fast enough"
+            )
         raise ArithmeticError(
             "R + noise_variance I is not positive definite in double precision: noise_variance is "
             "too small beside the diagonal of R (measure='unit' keeps that at 1), or X has "

@@ -10,12 +10,19 @@ import numpyro.distributions as dist
 from jax.typing import ArrayLike
 
 from .kernels import SquaredExponential
-from .kernels.base import Kernel, as_points
-from .likelihood import LogLikelihoodTerms, check_likelihood, log_likelihood_terms
+from .kernels.base import Kernel
+from .likelihood import (
+    LogLikelihoodTerms,
+    check_likelihood,
+    known_points,
+    log_likelihood_terms,
+    prepared,
+)
 from .measures import Measure, check_measure, scale_prior, with_scale
 from .noise import Noise, check_noise
 from .precision import require_double
 from .priors import Prior, assign, check_noise_prior, template, with_values
+from .spectral import SpectralIndex
 
 
 def bke_model(
@@ -44,14 +51,18 @@ def bke_model(
             ``"clt"``, ``"heteroscedastic"``, see :class:`~bke.models.SamplingNoise`.
         measure: ``"unit"``, ``"lebesgue"`` or :class:`~bke.models.Gaussian`, whose scale may be a
             prior.
-        likelihood: ``"auto"`` or ``"dense"``, see :func:`~bke.models.log_marginal_likelihood`.
+        likelihood: ``"auto"``, ``"dense"`` or ``"spectral"``, see
+            :func:`~bke.models.log_marginal_likelihood`.
 
     Raises:
         RuntimeError: with JAX's 64-bit numbers switched off.
         ValueError: for an argument that makes no sense, naming it.
     """
     require_double("bke_model")
-    samples = [as_points(sample) for sample in (X if isinstance(X, tuple) else (X,))]
+    samples = [
+        sample if isinstance(sample, SpectralIndex) else known_points(sample)
+        for sample in (X if isinstance(X, tuple) else (X,))
+    ]
     family = template(kernel)
     check_measure(measure)
     check_likelihood(likelihood)
@@ -67,7 +78,12 @@ def bke_model(
     if (scale := scale_prior(measure)) is not None:
         measure = with_scale(measure, numpyro.sample("measure_scale", _as_event(scale)))
     chosen = with_values(family, values)
-    terms = [log_likelihood_terms(x, chosen, noise, measure, likelihood) for x in samples]
+    terms = [
+        log_likelihood_terms(
+            prepared(x, chosen, noise, measure, likelihood), chosen, noise, measure, likelihood
+        )
+        for x in samples
+    ]
     total = LogLikelihoodTerms(*(sum(term) for term in zip(*terms, strict=True)))
     numpyro.factor("gaussian", total.gaussian)
     numpyro.factor("volume", total.volume)

@@ -103,6 +103,7 @@ def learned_kernel(points: np.ndarray, scale: str | None, seed: int) -> Kernel:
         tops = search.by_profile(STARTS)
         heights = np.array([top.value for top in tops])
         if len(more) > LEARNED_ROWS and len(tops) > 1:
+            # As they are: to prepare them for a handful of values would take longer.
             ranked = search.values(np.array([top.z for top in tops]), more)
             ranked[~np.isfinite(ranked)] = -np.inf
             heights = ranked if np.isfinite(ranked).any() else heights
@@ -140,7 +141,8 @@ def _search(
     )
     scaled = np.asarray(units.points(data))
     some_rows = random_part(scaled, LEARNED_ROWS, seed)
-    return PeakSearch(problem, some_rows, prior_draws, evaluate, "ml", False), units, scaled
+    points = problem.prepared(some_rows)
+    return PeakSearch(problem, points, prior_draws, evaluate, "ml", False), units, scaled
 
 
 def multiscale_kernels(

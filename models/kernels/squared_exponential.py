@@ -46,6 +46,12 @@ class SquaredExponential(Stationary):
         log_scale = -0.5 * squared_norm(scaled)
         return Terms(log_scale, jnp.ones_like(log_scale), -scaled / lengthscale)
 
+    def log_spectral_density(self, frequencies: jax.Array) -> jax.Array:
+        """Log of the integral of k(delta) exp(-i omega' delta), (m,) for ``frequencies`` (m, D)."""
+        lengthscale = per_column(self.lengthscale, frequencies.shape[1], "lengthscale").reshape(-1)
+        of_columns = jnp.log(math.sqrt(2.0 * math.pi) * lengthscale)
+        return jnp.sum(of_columns - 0.5 * (frequencies * lengthscale) ** 2, axis=1)
+
     def components(self, dimension: int) -> Components:
         """The Gaussian components on R^``dimension``."""
         lengthscale = per_column(self.lengthscale, dimension, "lengthscale").reshape(-1)

@@ -1,0 +1,142 @@
+"""Cost of BKE (13) for one column of data as n grows: sums of waves beside n x n matrices.
+
+Data: as many draws as asked for from the distributions of BKE Figures 3 to 5. For each size and
+lengthscale the time to prepare the data, and of one value and of one value and gradient afterwards;
+the matrices up to the size they can be taken to, where both values are compared. The slope is that
+of log time over log n from 10^4 rows on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import matplotlib.pyplot as plt
+import numpy as np
+import report
+from bke.inference.machine import computing
+from bke.inference.samples import normal_laplace
+from bke.models import SquaredExponential
+from bke.models.likelihood import log_likelihood_terms
+from bke.models.spectral import spectral_index
+
+NOISE_VARIANCE = 0.1
+#: Rows from which on the slope is taken.
+LARGE = 10_000
+
+WAVES, MATRICES = "waves", "matrices"
+
+Row = dict[str, Any]
+
+
+def main() -> None:
+    """Measure, compare, write, draw."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--sizes", type=int, nargs="+", default=[1000, 3000, 10_000, 30_000, 100_000, 1_000_000]
+    )
+    parser.add_argument("--lengthscales", type=float, nargs="+", default=[0.5, 3.0])
+    parser.add_argument("--most-dense", type=int, default=3000, help="rows")
+    parser.add_argument("--seconds", type=float, default=5.0, help="per figure")
+    parser.add_argument("--results", type=Path, help="folder of the results")
+    parser.add_argument("--quick", action="store_true", help="a check that it runs, not a result")
+    options = parser.parse_args()
+    if options.quick:
+        options.sizes, options.most_dense, options.seconds = [600, 20_000], 600, 0.2
+    info, folder = report.start(options.results)
+    rows: list[Row] = []
+    with computing():
+        for n in options.sizes:
+            rows += measured(n, options)
+    slopes = [_slope(rows, lengthscale) for lengthscale in options.lengthscales]
+    name = "scaling-quick" if options.quick else "scaling"
+    text = (
+        "Best of several, one BLAS thread. `difference` is that of the value by waves from the one "
+        f"by matrices, relative.\n\n{report.table(rows)}\n\nSlope of log time over log n from "
+        f"{LARGE} rows on:\n\n{report.table(slopes)}"
+    )
+    data = {"rows": rows, "slopes": slopes}
+    report.save(folder, name, "Cost as n grows, one column", info, text, data)
+    draw(rows, folder / f"{name}.png")
+
+
+def measured(n: int, options: argparse.Namespace) -> list[Row]:
+    """A row for each lengthscale."""
+    X = np.concatenate(normal_laplace(seed=0, per_component=-(-n // 6)))[:n]
+    begin = time.perf_counter()
+    index = jax.tree.map(jnp.asarray, spectral_index(X))
+    prepared = time.perf_counter() - begin
+    rows = []
+    for lengthscale in options.lengthscales:
+        at = jnp.asarray(lengthscale)
+        value, gradient = _functions("auto")
+        row: Row = {"n": n, "l": lengthscale, "prepare s": prepared}
+        row[f"value ms, {WAVES}"] = _best(value, (at, index), options.seconds)
+        row[f"gradient ms, {WAVES}"] = _best(gradient, (at, index), options.seconds)
+        columns = (f"value ms, {MATRICES}", f"gradient ms, {MATRICES}", "difference")
+        row |= dict.fromkeys(columns)
+        if n <= options.most_dense:
+            points = jnp.asarray(X)
+            exact, exact_gradient = _functions("dense")
+            row[columns[0]] = _best(exact, (at, points), options.seconds)
+            row[columns[1]] = _best(exact_gradient, (at, points), options.seconds)
+            row[columns[2]] = abs(float(value(at, index) / exact(at, points)) - 1.0)
+        row["peak GiB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        rows.append(row)
+        print(", ".join(f"{name} {report.cell(entry)}" for name, entry in row.items()), flush=True)
+    return rows
+
+
+def _functions(likelihood: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Compiled value, and value with gradient."""
+
+    def value(lengthscale: jax.Array, points: Any) -> jax.Array:
+        kernel = SquaredExponential(lengthscale)
+        return sum(log_likelihood_terms(points, kernel, NOISE_VARIANCE, "unit", likelihood))
+
+    return jax.jit(value), jax.jit(jax.value_and_grad(value))
+
+
+def _best(function: Callable[..., Any], arguments: tuple[Any, ...], seconds: float) -> float:
+    """Milliseconds of the fastest call after the first."""
+    jax.block_until_ready(function(*arguments))
+    times, end = [], time.perf_counter() + seconds
+    while len(times) < 3 or time.perf_counter() < end:
+        begin = time.perf_counter()
+        jax.block_until_ready(function(*arguments))
+        times.append(time.perf_counter() - begin)
+    return 1e3 * min(times)
+
+
+def _slope(rows: list[Row], lengthscale: float) -> Row:
+    large = [row for row in rows if row["l"] == lengthscale and row["n"] >= LARGE]
+    found: Row = {"l": lengthscale}
+    for name in (f"value ms, {WAVES}", f"gradient ms, {WAVES}"):
+        logs = np.log([[row["n"], row[name]] for row in large])
+        found[name] = float(np.polyfit(*logs.T, 1)[0]) if len(large) > 1 else float("nan")
+    return found
+
+
+def draw(rows: list[Row], path: Path) -> None:
+    """Milliseconds of a gradient over n, both logarithmic."""
+    figure, axes = plt.subplots(figsize=(5.0, 3.6), layout="constrained")
+    for color, lengthscale in zip(("C0", "C3"), sorted({row["l"] for row in rows}), strict=False):
+        mine = [row for row in rows if row["l"] == lengthscale]
+        for side, style in ((WAVES, "-o"), (MATRICES, "--s")):
+            pairs = [(row["n"], row[f"gradient ms, {side}"]) for row in mine]
+            known = [pair for pair in pairs if pair[1] is not None]
+            label = f"{side}, lengthscale {lengthscale:g}"
+            axes.loglog(*np.array(known).T, style, color=color, ms=4, label=label)
+    axes.set(xlabel="rows", ylabel="value and gradient, ms")
+    axes.legend(frameon=False, fontsize="small")
+    figure.savefig(path, dpi=150)
+
+
+if __name__ == "__main__":
+    main()

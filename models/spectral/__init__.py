@@ -1,0 +1,6 @@
+"""BKE (13) for one column of data by sums of waves: exact to rounding, at a cost linear in n."""
+
+from .index import MOST_DENSE, SpectralIndex, spectral_index
+from .likelihood import spectral_obstacle, spectral_terms
+
+__all__ = ["MOST_DENSE", "SpectralIndex", "spectral_index", "spectral_obstacle", "spectral_terms"]

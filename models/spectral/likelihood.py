@@ -1,0 +1,99 @@
+"""Value and gradient of BKE (13) for prepared data, whatever the lengthscale."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, cast
+
+import jax
+import jax.numpy as jnp
+from jax.custom_derivatives import SymbolicZero
+
+from ..dense_likelihood import LogLikelihoodTerms, dense_terms
+from ..jacobian import value_and_jacobian
+from ..kernels import SquaredExponential
+from ..kernels.base import Kernel
+from ..measures import Measure
+from ..noise import SamplingNoise
+from .index import MOST_DENSE, Range, SpectralIndex
+
+
+def spectral_obstacle(
+    dimension: int, kernel: Kernel, measure: Measure, noise_variance: Any
+) -> str | None:
+    """Why the spectral route does not take such a model, or ``None`` where it does."""
+    if dimension != 1:
+        return f"the data have {dimension} columns, and it takes one"
+    if type(kernel) is not SquaredExponential:
+        return f"the kernel is {type(kernel).__name__}, and it takes SquaredExponential"
+    if not isinstance(measure, str):
+        return "the measure is Gaussian, and it takes 'unit' and 'lebesgue'"
+    if isinstance(noise_variance, SamplingNoise):
+        return "the noise is a sampling covariance, and it takes a number"
+    return None
+
+
+def spectral_terms(
+    index: SpectralIndex, kernel: Kernel, noise_variance: Any, measure: Measure
+) -> LogLikelihoodTerms:
+    """Log N(mu_hat; 0, R + sigma^2 I) and sum_i log gamma(x_i) for the points of ``index``.
+
+    At lengthscales too short for the waves the n x n matrices are taken, and beyond
+    :data:`~bke.models.spectral.MOST_DENSE` rows both terms are NaN.
+
+    Raises:
+        ValueError: for what the route does not take, with the reason.
+    """
+    reason = spectral_obstacle(index.points.shape[1], kernel, measure, noise_variance)
+    if reason is not None:
+        raise ValueError(f"likelihood='spectral' cannot be used here: {reason}")
+    index = jax.tree.map(jnp.asarray, index)
+    noise_variance = jnp.asarray(noise_variance, index.points.dtype)
+    parameter = cast(SquaredExponential, kernel).lengthscale
+    lengthscale = jnp.asarray(parameter, index.points.dtype).reshape(())
+    terms: LogLikelihoodTerms = _terms(index, lengthscale, noise_variance, str(measure))
+    return terms
+
+
+def _evaluated(
+    index: SpectralIndex, lengthscale: jax.Array, noise_variance: jax.Array, measure: str
+) -> LogLikelihoodTerms:
+    kernel = SquaredExponential(lengthscale)
+
+    def by_waves(part: Range) -> LogLikelihoodTerms:
+        gaussian, log_volume = part.terms(kernel, noise_variance, measure)
+        return LogLikelihoodTerms(gaussian, jnp.sum(log_volume))
+
+    def by_matrices() -> LogLikelihoodTerms:
+        if len(index.points) > MOST_DENSE:
+            return LogLikelihoodTerms(jnp.asarray(jnp.nan), jnp.asarray(jnp.nan))
+        return dense_terms(index.points, kernel, noise_variance, measure, low_rank=False)
+
+    branches = [partial(by_waves, part) for part in index.ranges]
+    terms = jax.lax.switch(index.range_of(lengthscale), [*branches, by_matrices])
+    return cast(LogLikelihoodTerms, terms)
+
+
+_terms: Any = jax.custom_jvp(_evaluated, nondiff_argnums=(3,))
+
+
+@partial(_terms.defjvp, symbolic_zeros=True)
+def _terms_jvp(
+    measure: str, primals: tuple[Any, ...], tangents: tuple[Any, ...]
+) -> tuple[LogLikelihoodTerms, LogLikelihoodTerms]:
+    """Forward through the waves, even where backward was asked for: there is one number or two."""
+    index, *parameters = primals
+    of_points = jax.tree.leaves(tangents[0], is_leaf=lambda leaf: isinstance(leaf, SymbolicZero))
+    if not all(isinstance(leaf, SymbolicZero) for leaf in of_points):
+        raise NotImplementedError("the spectral route has no derivative in the data")
+    moved = [place for place, dot in enumerate(tangents[1:]) if not isinstance(dot, SymbolicZero)]
+
+    def stacked(theta: jax.Array) -> jax.Array:
+        values = list(parameters)
+        for entry, place in enumerate(moved):
+            values[place] = theta[entry]
+        return jnp.stack(_evaluated(index, values[0], values[1], measure))
+
+    value, jacobian = value_and_jacobian(stacked, jnp.stack([parameters[place] for place in moved]))
+    along = jacobian @ jnp.stack([tangents[1 + place] for place in moved])
+    return LogLikelihoodTerms(*value), LogLikelihoodTerms(*along)

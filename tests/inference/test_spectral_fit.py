@@ -1,0 +1,48 @@
+"""The spectral route under the ways to a posterior."""
+
+import numpy as np
+import pytest
+from bke.inference import InputError, fit, learn_kernel
+
+X = np.random.default_rng(0).gamma(2.0, size=320)
+
+
+def integrated(X, likelihood, **options):
+    run = fit(
+        X, method="quadrature", likelihood=likelihood, particles=64, progress=False, **options
+    )
+    return run["quadrature"].attrs["log_normaliser"], run
+
+
+@pytest.mark.parametrize("X", [X, (X[:40] + 0.5, X)], ids=["one", "two"])
+def test_the_posterior_is_that_of_the_matrices(X):
+    share = "joint" if isinstance(X, tuple) else "pooled"
+    (by_waves, run), (by_matrices, other) = (
+        integrated(X, likelihood, share=share) for likelihood in ("auto", "dense")
+    )
+    assert by_waves == pytest.approx(by_matrices, abs=1e-6)
+    draws = [each["posterior"]["lengthscale"].values for each in (run, other)]
+    np.testing.assert_allclose(*draws, rtol=1e-6)
+
+
+def test_the_learned_kernel_is_that_of_the_matrices():
+    found = [
+        learn_kernel(X, likelihood=likelihood, progress=False).peaks[0]
+        for likelihood in ("spectral", "dense")
+    ]
+    values = [peak.log_marginal_likelihood for peak in found]
+    assert values[0] == pytest.approx(values[1], rel=1e-9)
+
+
+def test_more_rows_than_matrices_could_hold():
+    """10^5 rows: an n x n matrix would take 75 GiB."""
+    many = np.random.default_rng(1).gamma(2.0, size=100_000)
+    _, run = integrated(many, "auto", tolerance=0.1)
+    draws = run["posterior"]["lengthscale"].values
+    assert run["observed_data"]["X"].shape == (100_000, 1)
+    assert draws.std() < 0.05 * draws.mean()
+
+
+def test_what_cannot_be_spectral_is_refused_before_anything_is_computed():
+    with pytest.raises(InputError, match=r"cannot be used here: .* 2 columns"):
+        fit(np.column_stack([X, X[::-1]]), likelihood="spectral", progress=False)
