@@ -103,8 +103,9 @@ def learned_kernel(points: np.ndarray, scale: str | None, seed: int) -> Kernel:
         tops = search.by_profile(STARTS)
         heights = np.array([top.value for top in tops])
         if len(more) > LEARNED_ROWS and len(tops) > 1:
-            # As they are: to prepare them for a handful of values would take longer.
-            ranked = search.values(np.array([top.z for top in tops]), more)
+            places = np.array([top.z for top in tops])
+            # Prepared, for it is on these that `prepare` has compiled the objective meanwhile.
+            ranked = search.values(places, search.problem.prepared(more))
             ranked[~np.isfinite(ranked)] = -np.inf
             heights = ranked if np.isfinite(ranked).any() else heights
         best = tops[int(np.argmax(heights))]
