@@ -1,7 +1,7 @@
 """The log marginal likelihood of the Bayesian kernel embedding, BKE (13), by one of several routes.
 
 ``"dense"`` works with the n x n matrices (:mod:`bke.models.dense_likelihood`), ``"spectral"`` with
-sums of waves over one column of data (:mod:`bke.models.spectral`).
+sums over one column of data by the trapezoid rule (:mod:`bke.models.spectral`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from .dense_likelihood import LogLikelihoodTerms, dense_terms
+from .kernels import SquaredExponential
 from .kernels.base import Kernel, as_points
 from .measures import Gaussian, Measure, check_fixed, check_measure
 from .noise import Noise, check_noise
@@ -25,8 +26,8 @@ LIKELIHOODS = ("auto", "dense", "spectral")
 
 #: Points as they are, (n, D), or prepared for the spectral route.
 Prepared: TypeAlias = jax.Array | SpectralIndex
-#: Rows from which on a single value by waves takes less time than by matrices, with what it takes
-#: to prepare.
+#: Rows from which on a single value by the spectral route takes less time than by matrices, with
+#: what it takes to prepare.
 SMALLEST_PREPARED_ONCE = 2000
 
 
@@ -129,12 +130,12 @@ def log_marginal_likelihood(
             sampling covariance of mu_hat, see :class:`~bke.models.SamplingNoise`.
         measure: ``"unit"``, ``"lebesgue"`` or :class:`~bke.models.Gaussian`.
         likelihood: ``"dense"``: the n x n matrices, which a sampling covariance always takes.
-            ``"spectral"``: sums of waves, for one column, the squared exponential, a measure that
-            is not Gaussian and one noise variance; agrees with the dense value to rounding at a
-            cost linear in n, but for lengthscales that are short beside the extent of the data:
-            these take the matrices, and are refused beyond 5000 rows. ``"auto"``: spectral where
-            it can be and n is at least 2000, else a low-rank factor of R where that is exact to
-            1e-11, else dense.
+            ``"spectral"``: sums over waves, or over a grid where the lengthscale is short, for one
+            column, the squared exponential, a measure that is not Gaussian and one noise variance;
+            agrees with the dense value to rounding at a cost linear in n and in what there is of
+            the data's extent, in lengthscales; beyond 5000 rows a lengthscale for which that is too
+            much is refused. ``"auto"``: spectral where it can be and n is at least 2000, else a
+            low-rank factor of R where that is exact to 1e-11, else dense.
 
     Returns:
         A scalar: NumPy float64 when called eagerly. ``-inf`` where a gamma(x_i) is exactly zero.
@@ -165,9 +166,11 @@ def log_marginal_likelihood(
         likelihood=likelihood,
     )
     if not isinstance(value, jax.core.Tracer) and np.isnan(concrete(value)):
-        if isinstance(ready, SpectralIndex) and not ready.takes(kernel):
+        if isinstance(ready, SpectralIndex) and np.any(
+            concrete(cast(SquaredExponential, kernel).lengthscale) < ready.shortest
+        ):
             raise ArithmeticError(
-                f"a lengthscale below {float(ready.ranges[-1].shortest):.3g} is too short beside "
+                f"a lengthscale below {ready.shortest:.3g} is too short beside "
                 f"{len(points)} rows: R has a rank for which no route is fast enough"
             )
         raise ArithmeticError(

@@ -1,6 +1,9 @@
-"""BKE (13) for one column of data by sums of waves: exact to rounding, at a cost linear in n."""
+"""BKE (13) for one column of data by the trapezoid rule, exact to rounding at a cost linear in n.
 
-from .index import MOST_DENSE, SpectralIndex, spectral_index
+In frequency for long lengthscales (:mod:`.gaussian`), in space for short ones (:mod:`.bumps`).
+"""
+
+from .index import LEAST_ROWS, SpectralIndex, spectral_index
 from .likelihood import spectral_obstacle, spectral_terms
 
-__all__ = ["MOST_DENSE", "SpectralIndex", "spectral_index", "spectral_obstacle", "spectral_terms"]
+__all__ = ["LEAST_ROWS", "SpectralIndex", "spectral_index", "spectral_obstacle", "spectral_terms"]

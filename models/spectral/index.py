@@ -1,25 +1,26 @@
-"""One column of data, prepared for sums of waves over any range of lengthscales.
+"""One column of data, prepared for any lengthscale.
 
-What a lengthscale needs, the number of waves and of cells, depends on it only through its ratio to
-the extent of the data. Lengthscales are taken in ranges of a factor of 2.5, each with sizes fixed
-when it is compiled: those of its shortest lengthscale.
+What a lengthscale needs, the size of a basis or of a grid, depends on it only through its ratio to
+the extent of the data. Long ones take waves, whose number does not grow with the lengthscale. Below
+these lie ranges of a factor of two, each with a grid of its own, down to where no point is near
+another, or, for very many points, where there would be more grid than anybody waits for.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, cast
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ..kernels import SquaredExponential
-from ..kernels.base import Kernel
+from . import bumps
 from .cells import TERMS, Cells, cells_over, evaluate, taylor, wave_sums, waves_over
 from .gaussian import Spectra, basis, gaussian_term, on_waves, spectra
-from .isolated import Isolated, isolated_points, with_isolated
+from .isolated import Isolated, isolated_points, stacked, with_isolated
 
 #: Frequencies of mu_hat, in units of 1 / lengthscale: beyond, k has less than 1.5e-17 of its mass.
 EMBEDDING_REACH = 8.8
@@ -27,32 +28,37 @@ EMBEDDING_REACH = 8.8
 SMOOTHED_REACH = 7.0
 #: Lengthscales between the data and their periodic copy: r falls to 1e-12 there, k to 1e-24.
 GAP = 10.5
-#: Extent of the data over the shortest lengthscale of the first range.
-FIRST_RATIO = 45.0
-RANGE_FACTOR = 2.5
-CELLS_PER_LENGTHSCALE = 2
-#: Basis functions of the Gaussian term beyond which the n x n matrix is as fast, and what a
-#: likelihood should cost at most: seconds.
-SHARE_OF_ROWS, MOST_WAVES = 0.5, 2400
-#: A slope below this, over the sum of all waves' slopes, is rounding error: it is exactly zero, as
-#: where the neighbours of a point balance.
+#: Extent of the data over the shortest lengthscale that waves are taken for. Their basis then has
+#: 125 functions; below, a pass over the grid takes less time.
+WAVES_RATIO = 45.0
+WAVE_CELLS_PER_LENGTHSCALE = 2
+#: Fewer rows than this are as fast by matrices at every lengthscale.
+LEAST_ROWS = 250
+#: Of a range of lengthscales: the longest over the shortest.
+RANGE_FACTOR = 2.0
+#: Blocks of a grid at most: no more are needed up to 5000 points, however short the lengthscale.
+MOST_BLOCKS = 3000
+#: There is room for a multiple of this many ranges.
+RANGES = 4
+#: A slope below this, over the sizes of the terms it is a sum of, is rounding error: it is exactly
+#: zero, as where the neighbours of a point balance.
 RESOLUTION = 2.0**-50
-#: Rows up to which a lengthscale too short for the waves goes to the n x n matrices.
-MOST_DENSE = 5000
 #: Gaps of the data are shortened to this many lengthscales: k is nothing beyond, and r 1e-22.
 LONGEST_GAP = 14.0
+
+Terms = tuple[jax.Array, jax.Array]
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Range:
-    """Lengthscales from ``shortest`` to 2.5 times that, or to infinity."""
+class LongLengthscales:
+    """For the ``shortest`` lengthscale and all above: waves."""
 
     shortest: Any  # ()
-    x: Any  # (n,), ascending, without the long gaps
+    x: Any  # (n,), ascending from 0
     extent: Any  # (), of x
     cells: Cells
-    isolated: Isolated
+    isolated: Isolated  # of one range
     embedding_waves: int = dataclasses.field(metadata={"static": True})
     smoothed_waves: int = dataclasses.field(metadata={"static": True})
 
@@ -61,13 +67,11 @@ class Range:
         """Functions in the basis of the Gaussian term."""
         return 2 * self.smoothed_waves + 1
 
-    def terms(
-        self, kernel: SquaredExponential, noise_variance: jax.Array, measure: str
-    ) -> tuple[jax.Array, jax.Array]:
+    def terms(self, kernel: SquaredExponential, noise_variance: jax.Array, measure: str) -> Terms:
         """The Gaussian term of BKE (13), a scalar, and log gamma at every point, (n,).
 
         Args:
-            kernel: its lengthscale, a number, is in this range.
+            kernel: its lengthscale is a number.
             noise_variance: sigma^2.
             measure: ``"unit"`` or ``"lebesgue"``.
         """
@@ -87,86 +91,142 @@ class Range:
         a, b = (twice * jnp.exp(log_kernel) * sums[: m + 1] for sums in (cosines, sines))
         polynomials = taylor(self.cells, around.first(m), frequencies[: m + 1], a, b)
         slopes = evaluate(self.cells, polynomials, self.x)
-        resolved = jnp.abs(slopes) > RESOLUTION * jnp.sum(frequencies[: m + 1] * jnp.hypot(a, b))
-        log_volume = jnp.where(
-            resolved, jnp.log(jnp.abs(jnp.where(resolved, slopes, 1.0))), -jnp.inf
-        )
-        return gaussian, with_isolated(log_volume, self.isolated, kernel)
+        sizes = jnp.sum(frequencies[: m + 1] * jnp.hypot(a, b))
+        return gaussian, _log_volume(slopes, sizes, self.isolated, 0, kernel)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class ShortLengthscales:
+    """Ranges of lengthscales from the longest down, each of a factor of two: grids."""
+
+    shortest: Any  # (ranges,); 0 of the last where all is known; -1 for those that are room only
+    width: Any  # (ranges,), of a cell
+    scaled: Any  # (ranges, n), the points in cells, ascending from 0, without the long gaps
+    first: Any  # (ranges,), of the blocks of cells
+    count: Any  # (ranges,), of these
+    cells: bumps.Cells
+    isolated: Isolated  # of all ranges
+
+    def range_of(self, lengthscale: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Which holds the ``lengthscale``, and whether one does."""
+        which = jnp.sum(lengthscale < self.shortest)
+        return which, which < jnp.sum(self.shortest >= 0.0)
+
+    def terms(self, kernel: SquaredExponential, noise_variance: jax.Array, measure: str) -> Terms:
+        """As of the long ones, for a lengthscale in one of the ranges."""
+        lengthscale = jnp.asarray(kernel.lengthscale)
+        n = self.scaled.shape[1]
+        which, _ = self.range_of(lengthscale)
+        # Below the last range nothing is near anything: the grid shrinks with the lengthscale.
+        width = jax.lax.stop_gradient(jnp.minimum(self.width[which], 0.5 * lengthscale))
+        first, count = self.first[which], self.count[which]
+        rules = bumps.rules(lengthscale, width, n, measure)
+        found = bumps.pass_over(self.cells, first, count, rules, noise_variance)
+        quadratic = (found.square - found.explained) / noise_variance
+        # Points of the grid beyond those of the data, whose pivot is the noise, and the reverse.
+        more = n - bumps.unknowns(count)
+        log_determinant = found.log_determinant + more * jnp.log(noise_variance)
+        gaussian = -0.5 * (quadratic + log_determinant + n * math.log(2.0 * math.pi))
+        origin = jnp.zeros((1, 1))
+        trace = n * kernel.smoothed(measure, 1).matrix(origin, origin)[0, 0]
+        # As by the matrices: no number where the noise is lost to rounding.
+        kept = trace * jnp.finfo(trace.dtype).eps < noise_variance
+        slopes, sizes = bumps.slopes_at(found, self.cells, first, self.scaled[which])
+        log_volume = _log_volume(slopes, sizes, self.isolated, which, kernel)
+        return jnp.where(kept, gaussian, jnp.nan), log_volume
+
+
+def _log_volume(
+    slopes: jax.Array, sizes: jax.Array, isolated: Isolated, which: Any, kernel: SquaredExponential
+) -> jax.Array:
+    resolved = jnp.abs(slopes) > RESOLUTION * sizes
+    log_volume = jnp.where(resolved, jnp.log(jnp.abs(jnp.where(resolved, slopes, 1.0))), -jnp.inf)
+    return with_isolated(log_volume, jax.tree.map(lambda each: each[which], isolated), kernel)
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class SpectralIndex:
-    """The (n, 1) points, ascending, and the ranges of lengthscales from the longest down."""
+    """The (n, 1) points, ascending, and what they need at every lengthscale."""
 
     points: Any
-    ranges: tuple[Range, ...]
+    long: LongLengthscales
+    short: ShortLengthscales
 
     @property
     def entries(self) -> int:
         """Numbers that one value goes through, where all lengthscales are long."""
-        return len(self.points) * TERMS + self.ranges[0].basis_size ** 2
+        return len(self.points) * TERMS + self.long.basis_size**2
 
-    def takes(self, kernel: Kernel) -> bool:
-        """Whether its lengthscale, a known number, is in a range, or the matrices can be taken."""
-        lengthscale = cast(SquaredExponential, kernel).lengthscale
-        known = bool(np.all(np.asarray(lengthscale) >= np.asarray(self.ranges[-1].shortest)))
-        return known or len(self.points) <= MOST_DENSE
-
-    def range_of(self, lengthscale: jax.Array) -> jax.Array:
-        """Index of the range that holds ``lengthscale``; ``len(ranges)`` where none does."""
-        shortest = jnp.stack([jnp.asarray(each.shortest) for each in self.ranges])
-        return jnp.sum(lengthscale < shortest)
+    @property
+    def shortest(self) -> float:
+        """The lengthscale that those which can be taken are not below."""
+        each = np.asarray(self.short.shortest)
+        return float(each[each >= 0.0].min())
 
 
 def spectral_index(X: np.ndarray) -> SpectralIndex:
-    """Prepare (n, 1) data for every lengthscale whose waves cost less than the matrices would.
-
-    Raises ``ValueError`` where no lengthscale's do: fewer than 250 rows, or all equal.
-    """
+    """Prepare (n, 1) data. Raises ``ValueError`` for fewer than 250 rows, or all equal ones."""
     x = np.sort(np.asarray(X, dtype=float)[:, 0])
-    extent = float(x[-1] - x[0])
-    if not extent > 0.0:
+    if not x[-1] > x[0]:
         raise ValueError("all rows are equal")
-    most_waves = min(SHARE_OF_ROWS * len(x), MOST_WAVES)
-    ranges: list[Range] = []
-    shortest = extent / FIRST_RATIO
-    while (part := _range(x, shortest, bool(ranges))).basis_size <= most_waves:
-        ranges.append(part)
-        shortest = shortest / RANGE_FACTOR
-    if not ranges:
+    if len(x) < LEAST_ROWS:
         raise ValueError(f"{len(x)} rows are too few")
-    return SpectralIndex(x[:, None], tuple(ranges))
+    return SpectralIndex(x[:, None], _long(x), _short(x))
 
 
-def _range(x: np.ndarray, shortest: float, bounded: bool) -> Range:
-    """Prepare the ascending ``x`` for lengthscales from ``shortest`` on."""
-    longest = RANGE_FACTOR * shortest if bounded else math.inf
-    moved = _without_gaps(x, LONGEST_GAP * longest)
-    extent = float(moved[-1])
-    ratio = _rounded_up(extent / shortest)
+def _long(x: np.ndarray) -> LongLengthscales:
+    extent = float(x[-1] - x[0])
+    shortest = extent / WAVES_RATIO
     embedding, smoothed = (
-        math.ceil(reach * (ratio + GAP) / (2.0 * math.pi))
+        math.ceil(reach * (WAVES_RATIO + GAP) / (2.0 * math.pi))
         for reach in (EMBEDDING_REACH, SMOOTHED_REACH)
     )
-    count = math.ceil(CELLS_PER_LENGTHSCALE * ratio)
-    return Range(
+    cells = math.ceil(WAVE_CELLS_PER_LENGTHSCALE * WAVES_RATIO)
+    return LongLengthscales(
         np.float64(shortest),
-        moved,
+        x - x[0],
         np.float64(extent),
-        cells_over(moved, shortest * ratio / count, count),
-        isolated_points(x, shortest, longest),
+        cells_over(x - x[0], extent / cells, cells),
+        stacked([isolated_points(x, shortest, math.inf)], len(x)),
         embedding,
         smoothed,
+    )
+
+
+def _short(x: np.ndarray) -> ShortLengthscales:
+    apart = np.diff(x)
+    closest = np.min(apart, where=apart > 0.0, initial=np.inf)
+    longest = float(x[-1] - x[0]) / WAVES_RATIO
+    shortest: list[float] = []
+    width, scaled, isolated = [], [], []
+    while not shortest or shortest[-1] > 0.0:
+        below = longest / RANGE_FACTOR
+        near = _without_gaps(x, LONGEST_GAP * longest) / (0.5 * below)
+        if bumps.blocks_of(near) > MOST_BLOCKS:
+            break
+        width.append(0.5 * below)
+        scaled.append(near)
+        shortest.append(below if LONGEST_GAP * longest > closest else 0.0)
+        # Far below, every point is isolated, as it is at any such lengthscale.
+        isolated.append(isolated_points(x, shortest[-1] or 1e-6 * below, longest))
+        longest = below
+    cells, first, count = bumps.cells_of(scaled)
+    # Filled up to sizes that most data share: others would compile anew.
+    more = -len(shortest) % RANGES
+    room = [0] * more
+    return ShortLengthscales(
+        np.array(shortest + [-1.0] * more),
+        np.array(width + room),
+        np.stack(scaled + scaled[-1:] * more),
+        np.append(first, room).astype(int),
+        np.append(count, room).astype(int),
+        cells,
+        stacked(isolated + isolated[-1:] * more, len(x)),
     )
 
 
 def _without_gaps(x: np.ndarray, most: float) -> np.ndarray:
     """Ascending ``x`` from 0 on with every gap at most ``most``: what lay beyond still does."""
     return np.concatenate([[0.0], np.cumsum(np.minimum(np.diff(x), most))])
-
-
-def _rounded_up(ratio: float) -> float:
-    """To a step of half an octave from the first ratio: other sizes would compile anew."""
-    steps = math.ceil(2.0 * math.log2(max(ratio, FIRST_RATIO) / FIRST_RATIO) - 1e-9)
-    return FIRST_RATIO * 2.0 ** (0.5 * steps)

@@ -1,7 +1,7 @@
 """Points that no other is near: their volume factor is a sum over few pairs, in log space.
 
-A sum of waves is right to rounding error beside its largest value, and gamma of an isolated point
-lies far below that. What its nearest neighbours contribute is summed pair by pair instead.
+A sum over a grid is right to rounding error beside its largest terms, and gamma of an isolated
+point lies far below these. What its nearest neighbours contribute is summed pair by pair instead.
 """
 
 from __future__ import annotations
@@ -25,13 +25,15 @@ MOST_ASKED = 0.5
 NEGLIGIBLE = 25.0
 #: Room for isolated points and their pairs: more of it compiles anew.
 LEAST_ROWS, LEAST_PAIRS = 32, 1024
+#: Points by which is known how many others are usually near.
+SAMPLE = 100
 
 
 class Isolated(NamedTuple):
     """Pairs of an isolated point and a neighbour, filled up with pairs of no point."""
 
     rows: jax.Array  # (k,), which points; n where there is none
-    until: jax.Array  # (k,), the lengthscale from which on the waves will do
+    until: jax.Array  # (k,), the lengthscale from which on a sum over all will do
     owner: jax.Array  # (pairs,), whose neighbour it is, an index into ``rows``; k: nobody's
     delta: jax.Array  # (pairs,), x - neighbour
 
@@ -45,32 +47,37 @@ def isolated_points(x: np.ndarray, shortest: float, longest: float) -> Isolated:
     asked = min(SLOPE * n, MOST_ASKED)
     upto = np.searchsorted(x, x, side="right")  # ranks of equal points count once
     before = np.searchsorted(x, x, side="left")
-    slope = _least_slope(x, upto, shortest, asked)
-    slope += _least_slope(-x[::-1], n - before[::-1], shortest, asked)[::-1]
-    rows = np.flatnonzero(slope < asked).tolist()
-    kept: list[int] = []
-    until: list[float] = []
-    owner, delta = [np.empty(0, dtype=int)], [np.empty(0)]
-    for row in rows:
-        lengthscale = min(_not_isolated_from(x, row, asked), longest)
-        if lengthscale <= shortest:
-            continue
-        others = [x[place] for place in (before[row] - 1, upto[row]) if 0 <= place < n]
-        nearest = min(abs(other - x[row]) for other in others)
-        reach = math.sqrt(nearest**2 + 2.0 * (math.log(n) + NEGLIGIBLE) * lengthscale**2)
-        begin = np.searchsorted(x, x[row] - reach)
-        end = np.searchsorted(x, x[row] + reach, side="right")
-        away = x[row] - x[begin:end]
-        delta.append(away[away != 0.0])
-        owner.append(np.full(len(delta[-1]), len(kept)))
-        kept.append(row)
-        until.append(lengthscale)
-    return _filled(
-        np.array(kept, dtype=int), np.array(until), np.concatenate(owner), np.concatenate(delta), n
-    )
+    rows = np.arange(n)
+    # Most points have enough some way off, as far as there usually are points: one look there.
+    sample = rows[:: max(1, n // SAMPLE)]
+    usual = np.searchsorted(x, x[sample] + 0.5 * shortest) - sample
+    for step in (max(1, int(np.median(usual))), 1):
+        slope = _least_slope(x, upto, rows, step, shortest, asked)
+        slope += _least_slope(-x[::-1], n - before[::-1], n - 1 - rows, step, shortest, asked)
+        rows = rows[slope < asked]
+    until = np.minimum(_not_isolated_from(x, rows, asked), longest)
+    rows, until = rows[until > shortest], until[until > shortest]
+    beside = np.concatenate([[-np.inf], x, [np.inf]])
+    nearest = np.minimum(x[rows] - beside[before[rows]], beside[upto[rows] + 1] - x[rows])
+    reach = np.sqrt(nearest**2 + 2.0 * (math.log(n) + NEGLIGIBLE) * until**2)
+    reach += 4.0 * np.finfo(float).eps * (np.abs(x[rows]) + nearest)  # the nearest is among them
+    begin = np.searchsorted(x, x[rows] - reach)
+    count = np.searchsorted(x, x[rows] + reach, side="right") - begin
+    owner = np.repeat(np.arange(len(rows)), count)
+    neighbour = np.arange(len(owner)) + np.repeat(begin - np.cumsum(count) + count, count)
+    delta = x[rows[owner]] - x[neighbour]
+    others = delta != 0.0
+    return Isolated(rows, until, owner[others], delta[others])  # type: ignore[arg-type]
 
 
-def _least_slope(x: np.ndarray, upto: np.ndarray, lengthscale: float, enough: float) -> np.ndarray:
+def _least_slope(
+    x: np.ndarray,
+    upto: np.ndarray,
+    rows: np.ndarray,
+    step: int,
+    lengthscale: float,
+    enough: float,
+) -> np.ndarray:
     """A lower bound of sum |k'| lengthscale over the points to the right, where not ``enough``.
 
     Of the squared exponential, that rises and then falls: points between two others contribute
@@ -79,65 +86,68 @@ def _least_slope(x: np.ndarray, upto: np.ndarray, lengthscale: float, enough: fl
     Args:
         x: ascending (n,).
         upto: (n,), how many points are not to the right of each.
+        rows: (k,), those asked about.
+        step: the first points to the right that are looked at: the ``step // 2``-th next to the
+            ``step``-th, then as many again, and so on.
         lengthscale: of the kernel.
         enough: points with so much are not looked at further.
     """
     n = len(x)
-    bound = np.zeros(n)
-    at = np.arange(n)
-    step = 1
-    while len(at) and step // 2 < n:
-        begin, end = (
-            upto[at] + step // 2,
-            np.minimum(upto[at] + step, n),
-        )  # ranks begin, .., end - 1
-        at, begin, end = (values[begin < n] for values in (at, begin, end))
-        scaled = np.stack([x[begin] - x[at], x[end - 1] - x[at]]) / lengthscale
-        bound[at] += (end - begin) * np.min(scaled * np.exp(-0.5 * scaled**2), axis=0)
-        at = at[bound[at] < enough]
+    bound = np.zeros(len(rows))
+    open_ = np.arange(len(rows))
+    while len(open_) and step // 2 < n:
+        at = rows[open_]
+        begin, end = upto[at] + step // 2, np.minimum(upto[at] + step, n)  # ranks begin .. end - 1
+        some = begin < n
+        open_, at, begin, end = open_[some], at[some], begin[some], end[some]
+        first, last = ((x[rank] - x[at]) / lengthscale for rank in (begin, end - 1))
+        least = np.minimum(first * np.exp(-0.5 * first**2), last * np.exp(-0.5 * last**2))
+        bound[open_] += (end - begin) * least
+        open_ = open_[bound[open_] < enough]
         step *= 2
     return bound
 
 
-def _not_isolated_from(x: np.ndarray, row: int, asked: float) -> float:
+def _not_isolated_from(x: np.ndarray, rows: np.ndarray, asked: float) -> np.ndarray:
     """The lengthscale from which on one neighbour or another contributes what is ``asked``.
 
     One at distance d does while ``t exp(-t^2 / 2) >= asked`` for t = d / lengthscale.
     """
     steps = 2 ** np.arange(len(x).bit_length() + 1)
-    places = np.unique(np.clip(np.concatenate([row - steps, row + steps]), 0, len(x) - 1))
-    distances = np.unique(np.abs(x[places] - x[row]))[::-1]
-    distances = distances[distances > 0.0]
+    places = np.clip(rows[:, None] + np.concatenate([-steps, steps]), 0, len(x) - 1)
+    distances = np.sort(np.abs(x[places] - x[rows, None]), axis=1)[:, ::-1]
     near, far = (math.sqrt(-lambertw(-(asked**2), branch).real) for branch in (0, -1))
     # From the farthest on inwards, as long as their ranges of lengthscales overlap.
-    apart = np.flatnonzero(distances[1:] / near < distances[:-1] / far)
-    last = apart[0] if len(apart) else len(distances) - 1
-    return float(distances[last] / far)
+    closer = np.pad(distances[:, 1:], ((0, 0), (0, 1)))
+    last = np.argmax(closer / near < distances / far, axis=1)
+    return np.asarray(distances[np.arange(len(rows)), last] / far)
 
 
-def _filled(
-    rows: np.ndarray, until: np.ndarray, owner: np.ndarray, delta: np.ndarray, n: int
-) -> Isolated:
-    """To sizes that most data share: another size would compile anew."""
-    k = _size(len(rows), LEAST_ROWS)
-    points, pairs = (0, k - len(rows)), (0, _size(len(owner), LEAST_PAIRS) - len(owner))
+def stacked(each: list[Isolated], n: int) -> Isolated:
+    """Several ranges' in one, (ranges, k) and (ranges, pairs), of sizes that most data share."""
+    k = _size(max(len(one.rows) for one in each), LEAST_ROWS)
+    pairs = _size(max(len(one.owner) for one in each), LEAST_PAIRS)
+
+    def filled(values: jax.Array, size: int, filler: float) -> np.ndarray:
+        return np.pad(values, (0, size - len(values)), constant_values=filler)
+
     return Isolated(
-        np.pad(rows, points, constant_values=n),  # type: ignore[arg-type]
-        np.pad(until, points),  # type: ignore[arg-type]
-        np.pad(owner, pairs, constant_values=k),  # type: ignore[arg-type]
-        np.pad(delta, pairs, constant_values=1.0),  # type: ignore[arg-type]
+        *(
+            np.stack([filled(one[field], size, filler) for one in each])  # type: ignore[arg-type]
+            for field, (size, filler) in enumerate([(k, n), (k, 0.0), (pairs, k), (pairs, 1.0)])
+        )
     )
 
 
 def _size(length: int, least: int) -> int:
-    """``least`` times a power of four."""
+    """``least`` times a power of four: another size would compile anew."""
     return least * 4 ** max(0, math.ceil(math.log(max(length, 1) / least, 4)))
 
 
 def with_isolated(
     log_volume: jax.Array, isolated: Isolated, kernel: SquaredExponential
 ) -> jax.Array:
-    """``log_volume`` (n,) with the isolated points' sums over pairs in place of the waves'."""
+    """``log_volume`` (n,) with the isolated points' sums over pairs in their places."""
     k, n = len(isolated.rows), len(log_volume)
     terms = kernel.at(isolated.delta[None, None])
     log_scale, gradient = terms.log_scale[0], terms.gradient[0, 0]

@@ -9,13 +9,14 @@ import jax
 import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 
-from ..dense_likelihood import LogLikelihoodTerms, dense_terms
+from ..dense_likelihood import LogLikelihoodTerms
 from ..jacobian import value_and_jacobian
 from ..kernels import SquaredExponential
 from ..kernels.base import Kernel
 from ..measures import Measure
 from ..noise import SamplingNoise
-from .index import MOST_DENSE, Range, SpectralIndex
+from ..one_by_one import one_by_one
+from .index import SpectralIndex
 
 
 def spectral_obstacle(
@@ -38,8 +39,7 @@ def spectral_terms(
 ) -> LogLikelihoodTerms:
     """Log N(mu_hat; 0, R + sigma^2 I) and sum_i log gamma(x_i) for the points of ``index``.
 
-    At lengthscales too short for the waves the n x n matrices are taken, and beyond
-    :data:`~bke.models.spectral.MOST_DENSE` rows both terms are NaN.
+    Both are NaN at a lengthscale below ``index.shortest``, which is 0 for up to 5000 points.
 
     Raises:
         ValueError: for what the route does not take, with the reason.
@@ -60,40 +60,57 @@ def _evaluated(
 ) -> LogLikelihoodTerms:
     kernel = SquaredExponential(lengthscale)
 
-    def by_waves(part: Range) -> LogLikelihoodTerms:
-        gaussian, log_volume = part.terms(kernel, noise_variance, measure)
+    def summed(gaussian: jax.Array, log_volume: jax.Array) -> LogLikelihoodTerms:
         return LogLikelihoodTerms(gaussian, jnp.sum(log_volume))
 
-    def by_matrices() -> LogLikelihoodTerms:
-        if len(index.points) > MOST_DENSE:
-            return LogLikelihoodTerms(jnp.asarray(jnp.nan), jnp.asarray(jnp.nan))
-        return dense_terms(index.points, kernel, noise_variance, measure, low_rank=False)
+    def by_waves() -> LogLikelihoodTerms:
+        return summed(*index.long.terms(kernel, noise_variance, measure))
 
-    branches = [partial(by_waves, part) for part in index.ranges]
-    terms = jax.lax.switch(index.range_of(lengthscale), [*branches, by_matrices])
-    return cast(LogLikelihoodTerms, terms)
+    def by_grid() -> LogLikelihoodTerms:
+        return summed(*index.short.terms(kernel, noise_variance, measure))
+
+    def neither() -> LogLikelihoodTerms:
+        return LogLikelihoodTerms(jnp.asarray(jnp.nan), jnp.asarray(jnp.nan))
+
+    _, known = index.short.range_of(lengthscale)
+    which = jnp.where(lengthscale >= index.long.shortest, 0, jnp.where(known, 1, 2))
+    return jax.lax.switch(which, [by_waves, by_grid, neither])
 
 
-_terms: Any = jax.custom_jvp(_evaluated, nondiff_argnums=(3,))
+@partial(jax.custom_jvp, nondiff_argnums=(3,))
+def _terms(
+    index: SpectralIndex, lengthscale: jax.Array, noise_variance: jax.Array, measure: str
+) -> LogLikelihoodTerms:
+    @one_by_one
+    def terms(
+        index: SpectralIndex, lengthscale: jax.Array, noise_variance: jax.Array
+    ) -> LogLikelihoodTerms:
+        return _evaluated(index, lengthscale, noise_variance, measure)
+
+    return terms(index, lengthscale, noise_variance)
 
 
 @partial(_terms.defjvp, symbolic_zeros=True)
 def _terms_jvp(
     measure: str, primals: tuple[Any, ...], tangents: tuple[Any, ...]
 ) -> tuple[LogLikelihoodTerms, LogLikelihoodTerms]:
-    """Forward through the waves, even where backward was asked for: there is one number or two."""
-    index, *parameters = primals
+    """Forward through the sums, even where backward was asked for: there is one number or two."""
     of_points = jax.tree.leaves(tangents[0], is_leaf=lambda leaf: isinstance(leaf, SymbolicZero))
     if not all(isinstance(leaf, SymbolicZero) for leaf in of_points):
         raise NotImplementedError("the spectral route has no derivative in the data")
     moved = [place for place, dot in enumerate(tangents[1:]) if not isinstance(dot, SymbolicZero)]
 
-    def stacked(theta: jax.Array) -> jax.Array:
-        values = list(parameters)
-        for entry, place in enumerate(moved):
-            values[place] = theta[entry]
-        return jnp.stack(_evaluated(index, values[0], values[1], measure))
+    @one_by_one
+    def value_and_slopes(index: SpectralIndex, *parameters: jax.Array) -> Any:
+        def stacked(theta: jax.Array) -> jax.Array:
+            values = list(parameters)
+            for entry, place in enumerate(moved):
+                values[place] = theta[entry]
+            return jnp.stack(_evaluated(index, values[0], values[1], measure))
 
-    value, jacobian = value_and_jacobian(stacked, jnp.stack([parameters[place] for place in moved]))
+        theta = jnp.stack([parameters[place] for place in moved])
+        return value_and_jacobian(stacked, theta)
+
+    value, jacobian = value_and_slopes(*primals)
     along = jacobian @ jnp.stack([tangents[1 + place] for place in moved])
     return LogLikelihoodTerms(*value), LogLikelihoodTerms(*along)
