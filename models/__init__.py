@@ -24,6 +24,7 @@ from .embedding import (
 )
 from .kernels import *  # noqa: F403
 from .kernels import __all__ as _kernels
+from .landmarks import choose_landmarks, landmark_log_likelihood
 from .likelihood import log_marginal_likelihood
 from .measures import Gaussian
 from .model import bke_model
@@ -36,6 +37,7 @@ __all__ = [
     "SamplingNoise",
     "alignment",
     "bke_model",
+    "choose_landmarks",
     "constrained_covariance",
     "dependence_posterior",
     "dependence_witness",
@@ -45,6 +47,7 @@ __all__ = [
     "gaussian_inner_product",
     "gaussian_mixture_embedding",
     "hsic",
+    "landmark_log_likelihood",
     "log_marginal_likelihood",
     "log_volume",
     "mmd_terms",

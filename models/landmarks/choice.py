@@ -1,0 +1,46 @@
+"""Where to put landmarks: at the centres of clusters."""
+
+from __future__ import annotations
+
+import numpy as np
+from jax.typing import ArrayLike
+from scipy.cluster.vq import kmeans2
+from scipy.spatial import cKDTree
+
+from ..kernels.base import as_points
+
+#: Rows, drawn at random, from which centres are found.
+MOST_ROWS = 20_000
+#: A landmark is kept this share of the way to its nearest neighbour off any observation.
+OFF = 0.1
+
+
+def choose_landmarks(X: ArrayLike, count: int, *, seed: int = 0) -> np.ndarray:
+    """``count`` centres (count, D) of clusters of (n, D) data, none of them on an observation.
+
+    k-means from k-means++ starts (Arthur and Vassilvitskii, 2007), on up to 20 000 rows with every
+    column over its standard deviation. A centre on an observation, as of a cluster of one, has no
+    gradient there: it is moved a little towards the next centre.
+
+    Raises:
+        ValueError: where ``count`` is below D, or above the number of different rows.
+    """
+    points = np.asarray(as_points(X))
+    n, dimension = points.shape
+    rng = np.random.default_rng(seed)
+    rows = points if n <= MOST_ROWS else points[rng.choice(n, MOST_ROWS, replace=False)]
+    different = len(np.unique(rows, axis=0))
+    if not dimension <= count <= different:
+        raise ValueError(
+            f"count must be at least {dimension}, one for each column, and at most {different}, "
+            f"the number of different rows, got {count}"
+        )
+    scale = points.std(axis=0)
+    scale[scale == 0.0] = 1.0
+    centres, _ = kmeans2(rows / scale, count, minit="++", rng=rng)
+    if count > 1:
+        gap, nearest = (np.asarray(each) for each in cKDTree(centres).query(centres, k=[2]))
+        off, _ = cKDTree(points / scale).query(centres)
+        on_data = off < 1e-3 * gap[:, 0]
+        centres[on_data] += OFF * (centres[nearest[on_data, 0]] - centres[on_data])
+    return np.asarray(centres * scale)

@@ -1,0 +1,117 @@
+"""phi(x) = [k(x, z_1), ..., k(x, z_m)] and its volume element, without underflow far away."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from ..kernels.base import Kernel
+
+#: Exponents beyond are cut: rows so much heavier than others count in derivatives only.
+LARGEST_EXPONENT = 700.0
+
+
+#: What is left of a gradient, over its length, is rounding error up to this.
+RESOLUTION = 2.0**-50
+#: Smallest pivot of a correlation matrix whose determinant is taken from its Cholesky factor: its
+#: logarithm is then right to 1e-10.
+SMALLEST_PIVOT = 1e-3
+
+
+def feature_map(X: jax.Array, landmarks: jax.Array, kernel: Kernel) -> jax.Array:
+    """Phi at every row of ``X`` (n, D), shape (n, m)."""
+    terms = kernel.terms(X, landmarks)
+    return jnp.exp(terms.log_scale) * terms.value
+
+
+def log_volume_at(X: jax.Array, landmarks: jax.Array, kernel: Kernel) -> jax.Array:
+    """Log gamma at every row of ``X`` (n, D), shape (n,).
+
+    gamma(x) = det[ sum_l grad k(x, z_l) grad k(x, z_l)' ]^(1/2), the volume that phi gives to a
+    unit of space at x. ``-inf`` where the gradients do not span it.
+    """
+    terms = kernel.terms(X, landmarks)
+    return log_volume_element(jnp.moveaxis(terms.gradient, 1, 0), terms.log_scale)
+
+
+def log_volume_element(gradient: jax.Array, log_weight: jax.Array) -> jax.Array:
+    """Half the log determinant of sum_l w_l^2 g_l g_l', for weights that may differ by e^1000.
+
+    Args:
+        gradient: g, (n, D, m).
+        log_weight: log w, (n, m).
+    """
+    usual, known = _usual(gradient, log_weight)
+    if gradient.shape[1] == 1:
+        return usual
+    return jax.lax.cond(
+        jnp.all(known), lambda: usual, lambda: jnp.where(known, usual, graded(gradient, log_weight))
+    )
+
+
+def _usual(gradient: jax.Array, log_weight: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """By the sum itself, and where that will do."""
+    dimension = gradient.shape[1]
+    largest = jax.lax.stop_gradient(jnp.max(log_weight, axis=1))
+    largest = jnp.where(jnp.isfinite(largest), largest, 0.0)
+    weighted = gradient * jnp.exp(log_weight - largest[:, None])[:, None]
+    # Slopes grow like lengthscale^-2: their squares would overflow.
+    unit = jax.lax.stop_gradient(jnp.max(jnp.abs(weighted), axis=2))
+    unit = jnp.where(unit > 0.0, unit, 1.0)
+    weighted = weighted / unit[:, :, None]
+    scale = dimension * largest + jnp.sum(jnp.log(unit), axis=1)
+    if dimension == 1:
+        squared = jnp.sum(weighted[:, 0] ** 2, axis=1)
+        nonzero = squared > 0.0
+        log_length = 0.5 * jnp.log(jnp.where(nonzero, squared, 1.0))
+        return jnp.where(nonzero, scale + log_length, -jnp.inf), nonzero
+    gram = jnp.einsum("nim,njm->nij", weighted, weighted)
+    diagonal = jnp.diagonal(jax.lax.stop_gradient(gram), axis1=1, axis2=2)
+    pivots = _pivots(jax.lax.stop_gradient(gram))
+    known = jnp.min(pivots / jnp.sqrt(diagonal), axis=1) > SMALLEST_PIVOT
+    # Where it will not do, a matrix that has a derivative.
+    gram = jnp.where(known[:, None, None], gram, jnp.eye(dimension))
+    return scale + jnp.sum(jnp.log(_pivots(gram)), axis=1), known
+
+
+def _pivots(gram: jax.Array) -> jax.Array:
+    """Diagonal of the Cholesky factor, (n, D)."""
+    return jnp.diagonal(jnp.linalg.cholesky(gram), axis1=1, axis2=2)
+
+
+def graded(gradient: jax.Array, log_weight: jax.Array) -> jax.Array:
+    """As :func:`log_volume_element`, by coordinates with a scale of each.
+
+    A sum of squares in the usual coordinates would lose the light gradients beside the heavy ones,
+    and with them the determinant. These are along the heaviest gradient, the heaviest of what is
+    orthogonal to that, and so on.
+    """
+    dimension, m = gradient.shape[1:]
+    rest = gradient
+    size = jnp.sqrt(jnp.sum(jax.lax.stop_gradient(gradient) ** 2, axis=1))  # (n, m)
+    rows, scales = [], []
+    for _ in range(dimension):
+        norm = jnp.sqrt(jnp.sum(jax.lax.stop_gradient(rest) ** 2, axis=1))  # (n, m)
+        heaviest = jnp.argmax(log_weight + jnp.log(norm), axis=1)[:, None]
+        pivot = jnp.take_along_axis(rest, heaviest[:, None], axis=2)[:, :, 0]
+        length = jnp.take_along_axis(norm, heaviest, axis=1)
+        # Any orthonormal coordinates have this determinant: they need no derivative.
+        axis = jax.lax.stop_gradient(pivot / jnp.where(length > 0.0, length, 1.0))
+        along = jnp.einsum("nd,ndm->nm", axis, rest)
+        scale = jnp.max(jax.lax.stop_gradient(log_weight + jnp.log(jnp.abs(along))), axis=1)
+        scale = jnp.where(jnp.isfinite(scale), scale, 0.0)
+        exponent = jnp.minimum(log_weight - scale[:, None], LARGEST_EXPONENT)
+        rows.append(along * jnp.exp(exponent))
+        scales.append(scale)
+        rest = rest - axis[:, :, None] * along[:, None, :]
+        # Nothing is left of the pivot, or of what is along it: not even rounding error, which may
+        # be more than all the others.
+        left = jnp.sqrt(jnp.sum(jax.lax.stop_gradient(rest) ** 2, axis=1))
+        gone = (left <= RESOLUTION * size) | (heaviest == jnp.arange(m))
+        rest = jnp.where(gone[:, None, :], rest - jax.lax.stop_gradient(rest), rest)
+    H = jnp.stack(rows, axis=1)  # (n, D, m)
+    gram = jnp.einsum("nim,njm->nij", H, H)
+    spanned = jnp.all(jnp.diagonal(gram, axis1=1, axis2=2) > 0.0, axis=1)
+    gram = jnp.where(spanned[:, None, None], gram, jnp.eye(dimension))
+    total = sum(scales) + jnp.sum(jnp.log(_pivots(gram)), axis=1)
+    return jnp.where(spanned, total, -jnp.inf)

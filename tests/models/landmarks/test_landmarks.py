@@ -1,0 +1,226 @@
+"""The landmark model beside matrices over all observations, and its sums beside each other."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+from bke.models import Matern, SquaredExponential, choose_landmarks, landmark_log_likelihood
+from bke.models.landmarks import landmark_sums, sums
+from bke.models.landmarks.features import (
+    feature_map,
+    graded,
+    log_volume_at,
+    log_volume_element,
+)
+from scipy.spatial.distance import cdist
+from scipy.special import logsumexp
+
+
+@pytest.fixture(autouse=True)
+def x64():
+    with jax.enable_x64(True):
+        yield
+
+
+def data(n=40, dimension=2, m=5, seed=0):
+    """Skewed and scaled by column, so that no symmetry hides a fault."""
+    rng = np.random.default_rng(seed)
+    X = rng.gamma(2.0, size=(n, dimension)) * np.arange(1.0, dimension + 1)
+    return X, rng.gamma(2.0, size=(m, dimension)) * np.arange(1.0, dimension + 1)
+
+
+def squared_exponential(X, Y, lengthscale):
+    return np.exp(-0.5 * cdist(X / lengthscale, Y / lengthscale, "sqeuclidean"))
+
+
+def slow(X, Z, lengthscale, noise_variance):
+    """By NumPy and SciPy alone: the n m x n m covariance, and one D x D determinant per row."""
+    n, m = len(X), len(Z)
+    phi = squared_exponential(X, Z, lengthscale)
+    R = squared_exponential(X=Z, Y=Z, lengthscale=np.sqrt(2.0) * lengthscale)
+    covariance = np.kron(np.ones((n, n)), R) + noise_variance * np.eye(n * m)
+    gaussian = scipy.stats.multivariate_normal(cov=covariance).logpdf(phi.ravel())
+    volume = 0.0
+    for x, row in zip(X, phi, strict=True):
+        gradients = -(x - Z) / lengthscale**2 * row[:, None]
+        volume += np.log(np.abs(np.diagonal(np.linalg.qr(gradients, mode="r")))).sum()
+    return gaussian + volume
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3])
+def test_value_and_slopes_are_those_of_the_matrices(dimension):
+    X, Z = data(dimension=dimension)
+    lengthscale, noise_variance = np.linspace(1.5, 2.5, dimension), 0.05
+
+    def value(lengthscale, noise_variance):
+        kernel = SquaredExponential(lengthscale)
+        return landmark_log_likelihood(X, Z, kernel, noise_variance=noise_variance)
+
+    found = value(lengthscale, noise_variance)
+    assert found == pytest.approx(slow(X, Z, lengthscale, noise_variance), rel=1e-9)
+    slopes, noise_slope = jax.grad(value, argnums=(0, 1))(lengthscale, noise_variance)
+    for column in range(dimension):
+        step = 1e-5 * np.eye(dimension)[column]
+        ends = [slow(X, Z, lengthscale + sign * step, noise_variance) for sign in (1, -1)]
+        assert slopes[column] == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-5)
+    ends = [slow(X, Z, lengthscale, noise_variance + sign * 1e-6) for sign in (1, -1)]
+    assert noise_slope == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-5)
+
+
+def test_one_lengthscale_and_forward_mode():
+    X, Z = data()
+
+    def value(lengthscale):
+        return landmark_log_likelihood(X, Z, SquaredExponential(lengthscale), noise_variance=0.1)
+
+    exact = (slow(X, Z, 2.0 + 1e-5, 0.1) - slow(X, Z, 2.0 - 1e-5, 0.1)) / 2e-5
+    assert jax.grad(value)(2.0) == pytest.approx(exact, rel=1e-6)
+    assert jax.jacfwd(value)(2.0) == pytest.approx(exact, rel=1e-6)
+    several = jax.vmap(value)(jnp.array([0.5, 2.0]))
+    np.testing.assert_allclose(several, [value(0.5), value(2.0)], rtol=1e-10)
+
+
+def test_the_size_of_blocks_changes_nothing(monkeypatch):
+    X, Z = data(n=101)
+    kernel = Matern(2.5, 1.3)
+    whole = landmark_sums(X, Z, kernel)
+    monkeypatch.setattr(sums, "BLOCK_ENTRIES", 7 * 2 * len(Z))
+    jax.clear_caches()
+    for one, other in zip(whole, landmark_sums(X, Z, kernel), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+    phi, log_gamma = (
+        f(jnp.asarray(X), jnp.asarray(Z), kernel) for f in (feature_map, log_volume_at)
+    )
+    np.testing.assert_allclose(whole.mean, phi.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(whole.scatter, len(X) * phi.var(axis=0).sum(), rtol=1e-12)
+    np.testing.assert_allclose(whole.log_volume, log_gamma.sum(), rtol=1e-12)
+
+
+def test_merged_sums_are_those_of_the_union():
+    X, Z = data(n=90)
+    kernel = SquaredExponential(40.0)  # so long that sums of squares would cancel
+    parts = [landmark_sums(part, Z, kernel) for part in np.split(X, [20, 23])]
+    pooled = landmark_sums(X, Z, kernel)
+    for one, other in zip(parts[0].merged(parts[1]).merged(parts[2]), pooled, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def test_with_the_noise_free_there_is_no_maximum():
+    """Why it must be fixed or bounded below: tau = l^-2 grows without bound, tau fixed does not."""
+    X, Z = data()
+
+    def value(lengthscale, noise_variance):
+        kernel = SquaredExponential(lengthscale)
+        return landmark_log_likelihood(X, Z, kernel, noise_variance=noise_variance)
+
+    lengthscales = (30.0, 100.0, 300.0, 1000.0)
+    free = [value(each, each**-4.0) for each in lengthscales]
+    assert np.all(np.diff(free) > 50.0)
+    fixed = [value(each, 0.1) for each in lengthscales]
+    assert np.all(np.diff(fixed) < -50.0)
+
+
+# The volume element
+
+
+def test_weights_that_differ_by_more_than_numbers_can():
+    """By Cauchy and Binet, det = sum over pairs of (w_k w_l g_k x g_l)^2, in log space."""
+    rng = np.random.default_rng(1)
+    gradient = rng.normal(size=(1, 2, 4))
+    for log_weight in ([0.0, -1.0, -3.0, -2.0], [-900.0, -20.0, -2500.0, -1700.0]):
+        w = np.array(log_weight)
+        pairs = [
+            w[k] + w[j] + np.log(abs(np.linalg.det(gradient[0][:, [k, j]])))
+            for k, j in itertools.combinations(range(4), 2)
+        ]
+        found = log_volume_element(jnp.asarray(gradient), jnp.asarray([log_weight]))
+        assert found[0] == pytest.approx(0.5 * logsumexp(2.0 * np.array(pairs)), rel=1e-12)
+
+
+def test_both_ways_to_the_volume_element_agree():
+    X, Z = data(n=60, dimension=3, m=7)
+    terms = SquaredExponential(0.8).terms(jnp.asarray(X), jnp.asarray(Z))
+    arguments = jnp.moveaxis(terms.gradient, 1, 0), terms.log_scale
+    np.testing.assert_allclose(log_volume_element(*arguments), graded(*arguments), rtol=1e-9)
+
+
+def test_slopes_of_the_volume_element_where_one_weight_is_far_the_heaviest():
+    rng = np.random.default_rng(2)
+    start, move = rng.normal(size=(2, 1, 3, 5))
+    log_weight = jnp.asarray([[0.0, -6.0, -9.0, -14.0, -15.0]])
+
+    def value(t):
+        return log_volume_element(jnp.asarray(start + t * move), log_weight)[0]
+
+    rows, moved = (part[0] * np.exp(np.asarray(log_weight)) for part in (start, move))
+    exact = np.trace(np.linalg.pinv(rows, rcond=0.0) @ moved)
+    assert jax.jacfwd(value)(0.0) == pytest.approx(exact, rel=1e-8)
+    assert jax.grad(value)(0.0) == pytest.approx(exact, rel=1e-8)
+
+
+def test_gradients_that_do_not_span_have_no_volume():
+    gradient = jnp.asarray([[[1.0, 2.0], [2.0, 4.0]], [[1.0, 2.0], [2.0, 5.0]]])
+    found = log_volume_element(gradient, jnp.zeros((2, 2)))
+    assert found[0] == -np.inf
+    assert found[1] == pytest.approx(0.0, abs=1e-12)
+    X = np.array([0.0, 1.0])
+    at_data = landmark_log_likelihood(X, X[:1], SquaredExponential(1.0), noise_variance=0.1)
+    assert at_data == -np.inf
+
+
+# Landmarks, and what is refused
+
+
+def test_landmarks_are_off_the_data_and_repeat():
+    X = np.concatenate([data(n=300)[0], [[50.0, 80.0], [-40.0, 3.0]]])
+    Z = choose_landmarks(X, 20, seed=3)
+    np.testing.assert_array_equal(Z, choose_landmarks(X, 20, seed=3))
+    assert Z.shape == (20, 2)
+    scaled = cdist(Z / X.std(axis=0), X / X.std(axis=0))
+    between = cdist(Z / X.std(axis=0), Z / X.std(axis=0))
+    np.fill_diagonal(between, np.inf)
+    assert np.all(scaled.min(axis=1) > 1e-4 * between.min(axis=1))
+    # The outliers, clusters of one, are among those that had to move.
+    assert scaled[:, -2:].min(axis=0).max() < 2.0
+    assert np.isfinite(landmark_log_likelihood(X, Z, SquaredExponential(1.0), noise_variance=0.1))
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_numbers_of_landmarks_that_make_no_sense(count):
+    X = np.array([[0.0, 1.0], [2.0, 5.0], [2.0, 5.0], [1.0, 1.0]])
+    with pytest.raises(ValueError, match=r"at least 2, .* at most 3"):
+        choose_landmarks(X, count)
+
+
+@pytest.mark.parametrize(
+    ("landmarks", "options", "message"),
+    [
+        (np.zeros((3, 1)), {}, "X has 2 columns but landmarks has 1"),
+        (np.zeros((1, 2)), {}, "at least 2"),
+        (np.zeros((3, 2)), {"noise_variance": 0.0}, "noise_variance must be positive"),
+        (np.array([[0.0, np.nan]] * 3), {}, "landmarks has a value that is not finite"),
+    ],
+)
+def test_refusals(landmarks, options, message):
+    X, _ = data()
+    with pytest.raises(ValueError, match=message):
+        landmark_log_likelihood(
+            X, landmarks, SquaredExponential(1.0), **{"noise_variance": 0.1, **options}
+        )
+
+
+def test_noise_lost_to_rounding_is_an_error():
+    X, Z = data()
+    with pytest.raises(ArithmeticError, match="too small beside the diagonal"):
+        landmark_log_likelihood(X, Z, SquaredExponential(1.0), noise_variance=1e-16)
+
+
+def test_no_derivative_in_the_data():
+    X, Z = data()
+    with pytest.raises(NotImplementedError, match="no derivative in the data"):
+        jax.grad(
+            lambda X: landmark_log_likelihood(X, Z, SquaredExponential(1.0), noise_variance=0.1)
+        )(X)
