@@ -82,6 +82,7 @@ def pvalues(
 def main() -> None:
     """Draw, test, count, write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--settings", nargs="+", choices=list(SETTINGS), default=list(SETTINGS))
     parser.add_argument("--kernels", nargs="+", default=list(CHOICES))
     parser.add_argument("--n", type=int, default=500)
     repeats.add_options(parser, repeats=200, permutations=499)
@@ -109,7 +110,7 @@ def main() -> None:
     repeats.fill(
         "power",
         "Power of the two-sample tests",
-        [{"setting": name} for name in SETTINGS],
+        [{"setting": name} for name in options.settings],
         functools.partial(pvalues, **of_tests),
         summary,
         text,
