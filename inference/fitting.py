@@ -129,7 +129,7 @@ def fit(
     if method == "quadrature":
         check_positive(tolerance, "tolerance")
     with computing():
-        problem, units, data, prior_draws, evaluate = prepare(
+        problem, units, data, prior_draws, evaluate, points = prepare(
             X,
             kernel=kernel,
             prior=prior,
@@ -146,7 +146,7 @@ def fit(
         )
         task = Task(
             problem,
-            problem.prepared(units.points(data)),
+            points,
             prior_draws,
             evaluate,
             chains,
@@ -181,6 +181,7 @@ class Prepared(NamedTuple):
     data: np.ndarray  # (n, D), in its own units, all samples
     prior_draws: dict[str, np.ndarray]  # unconstrained, by site
     evaluate: BatchLogDensity  # compiled for data of this shape
+    points: Points  # the data as the route to the likelihood needs them
 
 
 def prepare(
@@ -227,7 +228,9 @@ def prepare(
         prior_draws = problem.prior_draws(rng, size)
         _check_smoothed(problem, data.shape[1])
         units = with_dither(units, data, dither, seed, prior_draws, compiled.cancelled(problem))
-    return Prepared(problem, units, data, prior_draws, evaluate)
+    if units.dither.any():
+        points = problem.prepared(units.points(data))
+    return Prepared(problem, units, data, prior_draws, evaluate, points)
 
 
 def _compile(problem: Problem, evaluate: BatchLogDensity, points: Points) -> None:

@@ -182,7 +182,7 @@ def learn_kernel(
         raise InputError(f"objective must be one of {OBJECTIVES}, got {objective!r}")
     check_count(starts, "starts", 1)
     with computing():
-        problem, units, data, prior_draws, evaluate = prepare(
+        problem, units, _, prior_draws, evaluate, points = prepare(
             X,
             kernel=kernel,
             prior=prior,
@@ -197,7 +197,6 @@ def learn_kernel(
             chains=1,
             evaluator=lambda problem: compiled.objectives(problem, objective),
         )
-        points = problem.prepared(units.points(data))
         search = PeakSearch(problem, points, prior_draws, evaluate, objective, progress)
         if landscape.is_scalar(problem):
             found = search.by_profile(starts)

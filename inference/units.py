@@ -12,6 +12,7 @@ import numpy as np
 import numpyro.distributions as dist
 from bke.models.measures import Gaussian, Measure, scale_prior
 from bke.models.rows import map_rows
+from bke.models.spectral import MOST_DENSE
 from bke.models.volume import pushforward
 
 from .errors import InputError
@@ -23,8 +24,6 @@ LENGTHS = ("lengthscale", MEASURE_SCALE)
 SCALES = ("column", "pooled", None)
 #: Below this, |sum of terms| / sum of |terms| is rounding error: the derivative is exactly zero.
 CANCELLED = 1e-12
-#: Rows up to which every pair is looked at for sums that cancel.
-MOST_DENSE = 5000
 DETECTION_DRAWS = 48
 
 

@@ -15,7 +15,6 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from .dense_likelihood import LogLikelihoodTerms, dense_terms
-from .kernels import SquaredExponential
 from .kernels.base import Kernel, as_points
 from .measures import Gaussian, Measure, check_fixed, check_measure
 from .noise import Noise, check_noise
@@ -133,9 +132,9 @@ def log_marginal_likelihood(
             ``"spectral"``: sums over waves, or over a grid where the lengthscale is short, for one
             column, the squared exponential, a measure that is not Gaussian and one noise variance;
             agrees with the dense value to rounding at a cost linear in n and in what there is of
-            the data's extent, in lengthscales; beyond 5000 rows a lengthscale for which that is too
-            much is refused. ``"auto"``: spectral where it can be and n is at least 2000, else a
-            low-rank factor of R where that is exact to 1e-11, else dense.
+            the data's extent, in lengthscales. Where that is too much, a lengthscale takes the
+            matrices, and is refused beyond 5000 rows. ``"auto"``: spectral where it can be and n
+            is at least 2000, else a low-rank factor of R where that is exact to 1e-11, else dense.
 
     Returns:
         A scalar: NumPy float64 when called eagerly. ``-inf`` where a gamma(x_i) is exactly zero.
@@ -166,9 +165,7 @@ def log_marginal_likelihood(
         likelihood=likelihood,
     )
     if not isinstance(value, jax.core.Tracer) and np.isnan(concrete(value)):
-        if isinstance(ready, SpectralIndex) and np.any(
-            concrete(cast(SquaredExponential, kernel).lengthscale) < ready.shortest
-        ):
+        if isinstance(ready, SpectralIndex) and not ready.takes(kernel):
             raise ArithmeticError(
                 f"a lengthscale below {ready.shortest:.3g} is too short beside "
                 f"{len(points)} rows: R has a rank for which no route is fast enough"

@@ -3,7 +3,7 @@
 In frequency for long lengthscales (:mod:`.gaussian`), in space for short ones (:mod:`.bumps`).
 """
 
-from .index import LEAST_ROWS, SpectralIndex, spectral_index
+from .index import MOST_DENSE, SpectralIndex, spectral_index
 from .likelihood import spectral_obstacle, spectral_terms
 
-__all__ = ["LEAST_ROWS", "SpectralIndex", "spectral_index", "spectral_obstacle", "spectral_terms"]
+__all__ = ["MOST_DENSE", "SpectralIndex", "spectral_index", "spectral_obstacle", "spectral_terms"]

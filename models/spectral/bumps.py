@@ -40,6 +40,8 @@ POWERS = 2 * TERMS - 1
 BLOCK = 48
 #: Cells that a bump and a kernel reach at the longest lengthscale: exp(-39), exp(-36).
 BUMP_REACH, KERNEL_REACH = 25, 34
+#: Rows up to which there is room for as many blocks as most data have.
+USUAL_ROWS = 5000
 #: Blocks after the last with points that the pass goes on for.
 TRAIL = 5
 
@@ -232,15 +234,16 @@ def slopes_at(
     return value, sizes
 
 
-def cells_of(grids: list[np.ndarray]) -> tuple[Cells, np.ndarray, np.ndarray]:
+def cells_of(grids: list[np.ndarray], most_blocks: int) -> tuple[Cells, np.ndarray, np.ndarray]:
     """Of the ascending points (n,) of each grid, in units of a cell's width from its first cell.
 
-    Also the first block of each grid and how many there are.
+    Also the first block of each grid and how many there are; usually at most ``most_blocks``.
     """
     count = np.array([blocks_of(scaled) for scaled in grids])
     first = np.cumsum(count + TRAIL) - count - TRAIL
     # Filled up to sizes that most data share: others would compile anew.
-    total = 2 ** math.ceil(math.log2(first[-1] + count[-1] + TRAIL))
+    usual = 2.5 * most_blocks if len(grids[0]) <= USUAL_ROWS else 0.0
+    total = 2 ** math.ceil(math.log2(max(first[-1] + count[-1] + TRAIL, usual)))
     powers = np.zeros((total * BLOCK, POWERS))
     occupied = []
     for scaled, begin in zip(grids, first * BLOCK, strict=True):
@@ -252,7 +255,7 @@ def cells_of(grids: list[np.ndarray]) -> tuple[Cells, np.ndarray, np.ndarray]:
         for p in range(POWERS):
             powers[occupied[-1], p] = np.add.reduceat(power, starts)
             power *= offset
-    most_slots = min(2 ** math.ceil(math.log2(max(map(len, occupied)))), len(grids[0]))
+    most_slots = min(max(most_blocks, *count) * BLOCK, len(grids[0]))
     slots = np.full(total * BLOCK, most_slots, dtype=np.int32)
     for own in occupied:
         slots[own] = np.arange(len(own))

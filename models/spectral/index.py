@@ -2,21 +2,22 @@
 
 What a lengthscale needs, the size of a basis or of a grid, depends on it only through its ratio to
 the extent of the data. Long ones take waves, whose number does not grow with the lengthscale. Below
-these lie ranges of a factor of two, each with a grid of its own, down to where no point is near
-another, or, for very many points, where there would be more grid than anybody waits for.
+these lie ranges of a factor of two, each with a grid of its own, down to where the n x n matrices
+cost less, or, for many points, where there would be more grid than anybody waits for.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ..kernels import SquaredExponential
+from ..kernels.base import Kernel
 from . import bumps
 from .cells import TERMS, Cells, cells_over, evaluate, taylor, wave_sums, waves_over
 from .gaussian import Spectra, basis, gaussian_term, on_waves, spectra
@@ -36,10 +37,14 @@ WAVE_CELLS_PER_LENGTHSCALE = 2
 LEAST_ROWS = 250
 #: Of a range of lengthscales: the longest over the shortest.
 RANGE_FACTOR = 2.0
-#: Blocks of a grid at most: no more are needed up to 5000 points, however short the lengthscale.
-MOST_BLOCKS = 3000
-#: There is room for a multiple of this many ranges.
-RANGES = 4
+#: Rows up to which a lengthscale too short for the grids goes to the n x n matrices.
+MOST_DENSE = 5000
+#: Blocks of a grid at most: beyond these rows; up to them, where such short lengthscales are rare
+#: and every range takes time to prepare; and how many cost as much as the matrices of 600 rows.
+MOST_BLOCKS, MOST_BESIDE_DENSE, AS_600_ROWS = 3000, 400, 80
+#: There is room for a multiple of this many ranges; and how many there are at most, where the data
+#: are so far apart that shorter lengthscales need no more grid.
+RANGES, MOST_RANGES = 4, 24
 #: A slope below this, over the sizes of the terms it is a sum of, is rounding error: it is exactly
 #: zero, as where the neighbours of a point balance.
 RESOLUTION = 2.0**-50
@@ -100,8 +105,7 @@ class LongLengthscales:
 class ShortLengthscales:
     """Ranges of lengthscales from the longest down, each of a factor of two: grids."""
 
-    shortest: Any  # (ranges,); 0 of the last where all is known; -1 for those that are room only
-    width: Any  # (ranges,), of a cell
+    shortest: Any  # (ranges,); -1 for those that are room only
     scaled: Any  # (ranges, n), the points in cells, ascending from 0, without the long gaps
     first: Any  # (ranges,), of the blocks of cells
     count: Any  # (ranges,), of these
@@ -111,15 +115,14 @@ class ShortLengthscales:
     def range_of(self, lengthscale: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Which holds the ``lengthscale``, and whether one does."""
         which = jnp.sum(lengthscale < self.shortest)
-        return which, which < jnp.sum(self.shortest >= 0.0)
+        return which, which < jnp.sum(self.shortest > 0.0)
 
     def terms(self, kernel: SquaredExponential, noise_variance: jax.Array, measure: str) -> Terms:
         """As of the long ones, for a lengthscale in one of the ranges."""
         lengthscale = jnp.asarray(kernel.lengthscale)
         n = self.scaled.shape[1]
         which, _ = self.range_of(lengthscale)
-        # Below the last range nothing is near anything: the grid shrinks with the lengthscale.
-        width = jax.lax.stop_gradient(jnp.minimum(self.width[which], 0.5 * lengthscale))
+        width = 0.5 * self.shortest[which]
         first, count = self.first[which], self.count[which]
         rules = bumps.rules(lengthscale, width, n, measure)
         found = bumps.pass_over(self.cells, first, count, rules, noise_variance)
@@ -161,9 +164,14 @@ class SpectralIndex:
 
     @property
     def shortest(self) -> float:
-        """The lengthscale that those which can be taken are not below."""
+        """The lengthscale from which on no matrices are needed."""
         each = np.asarray(self.short.shortest)
-        return float(each[each >= 0.0].min())
+        return float(each[each > 0.0].min())
+
+    def takes(self, kernel: Kernel) -> bool:
+        """Whether its lengthscale, a known number, is long enough, or matrices can be taken."""
+        lengthscale = np.asarray(cast(SquaredExponential, kernel).lengthscale)
+        return bool(np.all(lengthscale >= self.shortest)) or len(self.points) <= MOST_DENSE
 
 
 def spectral_index(X: np.ndarray) -> SpectralIndex:
@@ -196,34 +204,33 @@ def _long(x: np.ndarray) -> LongLengthscales:
 
 
 def _short(x: np.ndarray) -> ShortLengthscales:
-    apart = np.diff(x)
-    closest = np.min(apart, where=apart > 0.0, initial=np.inf)
+    n = len(x)
+    most = (
+        MOST_BLOCKS if n > MOST_DENSE else int(min(MOST_BESIDE_DENSE, AS_600_ROWS * (n / 600) ** 3))
+    )
     longest = float(x[-1] - x[0]) / WAVES_RATIO
     shortest: list[float] = []
-    width, scaled, isolated = [], [], []
-    while not shortest or shortest[-1] > 0.0:
+    scaled, isolated = [], []
+    while len(shortest) < MOST_RANGES:
         below = longest / RANGE_FACTOR
         near = _without_gaps(x, LONGEST_GAP * longest) / (0.5 * below)
-        if bumps.blocks_of(near) > MOST_BLOCKS:
+        if shortest and bumps.blocks_of(near) > most:
             break
-        width.append(0.5 * below)
+        shortest.append(below)
         scaled.append(near)
-        shortest.append(below if LONGEST_GAP * longest > closest else 0.0)
-        # Far below, every point is isolated, as it is at any such lengthscale.
-        isolated.append(isolated_points(x, shortest[-1] or 1e-6 * below, longest))
+        isolated.append(isolated_points(x, below, longest))
         longest = below
-    cells, first, count = bumps.cells_of(scaled)
+    cells, first, count = bumps.cells_of(scaled, most)
     # Filled up to sizes that most data share: others would compile anew.
     more = -len(shortest) % RANGES
     room = [0] * more
     return ShortLengthscales(
         np.array(shortest + [-1.0] * more),
-        np.array(width + room),
         np.stack(scaled + scaled[-1:] * more),
         np.append(first, room).astype(int),
         np.append(count, room).astype(int),
         cells,
-        stacked(isolated + isolated[-1:] * more, len(x)),
+        stacked(isolated + isolated[-1:] * more, n),
     )
 
 

@@ -24,7 +24,7 @@ MOST_ASKED = 0.5
 #: Neighbours that together contribute less than exp(-this) are left out.
 NEGLIGIBLE = 25.0
 #: Room for isolated points and their pairs: more of it compiles anew.
-LEAST_ROWS, LEAST_PAIRS = 32, 1024
+LEAST_ROWS, LEAST_PAIRS = 128, 1024
 #: Points by which is known how many others are usually near.
 SAMPLE = 100
 

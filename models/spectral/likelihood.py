@@ -9,14 +9,14 @@ import jax
 import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 
-from ..dense_likelihood import LogLikelihoodTerms
+from ..dense_likelihood import LogLikelihoodTerms, dense_terms
 from ..jacobian import value_and_jacobian
 from ..kernels import SquaredExponential
 from ..kernels.base import Kernel
 from ..measures import Measure
 from ..noise import SamplingNoise
 from ..one_by_one import one_by_one
-from .index import SpectralIndex
+from .index import MOST_DENSE, SpectralIndex
 
 
 def spectral_obstacle(
@@ -39,7 +39,8 @@ def spectral_terms(
 ) -> LogLikelihoodTerms:
     """Log N(mu_hat; 0, R + sigma^2 I) and sum_i log gamma(x_i) for the points of ``index``.
 
-    Both are NaN at a lengthscale below ``index.shortest``, which is 0 for up to 5000 points.
+    At lengthscales below ``index.shortest`` the n x n matrices are taken, and beyond
+    :data:`~bke.models.spectral.MOST_DENSE` rows both terms are NaN.
 
     Raises:
         ValueError: for what the route does not take, with the reason.
@@ -69,12 +70,14 @@ def _evaluated(
     def by_grid() -> LogLikelihoodTerms:
         return summed(*index.short.terms(kernel, noise_variance, measure))
 
-    def neither() -> LogLikelihoodTerms:
-        return LogLikelihoodTerms(jnp.asarray(jnp.nan), jnp.asarray(jnp.nan))
+    def by_matrices() -> LogLikelihoodTerms:
+        if len(index.points) > MOST_DENSE:
+            return LogLikelihoodTerms(jnp.asarray(jnp.nan), jnp.asarray(jnp.nan))
+        return dense_terms(index.points, kernel, noise_variance, measure, low_rank=False)
 
     _, known = index.short.range_of(lengthscale)
     which = jnp.where(lengthscale >= index.long.shortest, 0, jnp.where(known, 1, 2))
-    return jax.lax.switch(which, [by_waves, by_grid, neither])
+    return jax.lax.switch(which, [by_waves, by_grid, by_matrices])
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(3,))

@@ -72,16 +72,16 @@ def prepared(name):
 
 
 def lengthscales(index):
-    """Of the waves, near both ends of every range of the grids, and below them all."""
+    """Of the waves, and near both ends of every range of the grids."""
     long = [ratio * float(index.long.shortest) for ratio in RATIOS]
-    widths = [width for width in np.asarray(index.short.width) if width > 0.0]
-    short = [2.0 * ratio * width for width in widths for ratio in (1.001, 1.99)]
-    return [*long, *short, 0.3 * widths[-1], 1e-3 * widths[-1]]
+    ranges = [shortest for shortest in np.asarray(index.short.shortest) if shortest > 0.0]
+    short = [ratio * shortest for shortest in ranges for ratio in (1.001, 1.99)]
+    return [*long, *short]
 
 
 def test_both_terms_and_every_point_agree_with_the_matrices(name):
     index, _ = prepared(name)
-    assert index.shortest == 0.0
+    assert np.sum(np.asarray(index.short.shortest) > 0.0) >= 2
     for lengthscale in lengthscales(index):
         gaussian, volume = spectral(index, lengthscale)
         exact = dense(index.points, lengthscale)
@@ -109,6 +109,16 @@ def test_more_rows_at_short_lengthscales():
         exact = dense(index.points, lengthscale)
         found = spectral(index, lengthscale)
         np.testing.assert_allclose(found, exact, rtol=1e-10)
+
+
+def test_too_short_lengthscales_go_to_the_matrices():
+    index, _ = prepared("skewed")
+    lengthscale = 0.5 * index.shortest
+    exact = dense(index.points, lengthscale)
+    assert sum(spectral(index, lengthscale)) == pytest.approx(float(sum(exact)), rel=1e-12)
+    slope = jax.grad(lambda at: sum(spectral(index, at)))(lengthscale)
+    expected = jax.grad(lambda at: sum(dense(index.points, at)))(lengthscale)
+    assert slope == pytest.approx(float(expected), rel=1e-9)
 
 
 def test_lebesgue_measure():
@@ -241,7 +251,7 @@ def test_elimination_of_a_block_tridiagonal_system():
 def test_cells_of_several_grids():
     scaled = np.sort(np.random.default_rng(0).uniform(0.0, 60.0, size=(2, 300)))
     scaled[1] *= 2.0
-    cells, first, count = cells_of(list(scaled))
+    cells, first, count = cells_of(list(scaled), 3)
     assert list(first) == [0, 7]
     assert list(count) == [2, 3]
     for points, block in zip(scaled, first, strict=True):
