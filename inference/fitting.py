@@ -15,6 +15,7 @@ from bke.models import SamplingNoise, SquaredExponential
 from bke.models.kernels import Kernel
 from bke.models.measures import Measure
 from bke.models.priors import Prior
+from bke.models.spectral import MOST_DENSE, SpectralIndex
 from numpy.typing import ArrayLike
 
 from . import compiled, landscape
@@ -215,14 +216,12 @@ def prepare(
         )
     except ValueError as error:
         raise InputError(str(error)) from None
-    largest = max(map(len, samples))
-    if problem.needs_matrices(largest, data.shape[1]):
-        check_memory(largest, data.shape[1], matrices=MATRICES)
+    points = problem.prepared(units.split(units.to_model(data)))
+    _check_matrices(points, data.shape[1])
     evaluate = evaluator(problem)
     size = max(PRIOR_DRAWS, CANDIDATES * chains)
     # The samplers of some priors take as long to compile as the density.
     with ThreadPoolExecutor(1) as beside:
-        points = problem.prepared(units.split(units.to_model(data)))
         beside.submit(_compile, problem, evaluate, points)
         rng = np.random.default_rng(seed).spawn(1)[0]  # the dither's numbers are the parent's
         prior_draws = problem.prior_draws(rng, size)
@@ -231,6 +230,18 @@ def prepare(
     if units.dither.any():
         points = problem.prepared(units.points(data))
     return Prepared(problem, units, data, prior_draws, evaluate, points)
+
+
+def _check_matrices(points: Points, dimension: int) -> None:
+    """That there is memory for those of the largest sample that may need any."""
+    each = points if isinstance(points, tuple) else (points,)
+    sizes = [
+        len(one.points) if isinstance(one, SpectralIndex) else len(one)
+        for one in each
+        if not isinstance(one, SpectralIndex) or len(one.points) <= MOST_DENSE
+    ]
+    if sizes:
+        check_memory(max(sizes), dimension, matrices=MATRICES)
 
 
 def _compile(problem: Problem, evaluate: BatchLogDensity, points: Points) -> None:

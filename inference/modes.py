@@ -31,8 +31,9 @@ class Mode:
     """One mode.
 
     Attributes:
-        location: the hyperparameters at its posterior mean on the profile's grid (one) or their
-            median over its draws (several), in the units of the data, by site.
+        location: in the units of the data, by site: one hyperparameter's mean over its draws of
+            chains that are not stuck, or where there are none at the mean of the profile;
+            several hyperparameters' medians over its draws.
         height: with one hyperparameter the log posterior mass of the basin, summed on the profile's
             grid (right to about a nat: it has narrow dips); with several the median log density
             of its best chain. Relative to the highest mode; nats.
@@ -160,21 +161,31 @@ def _from_profile(run: xr.DataTree) -> Modes:
     edges = grid[borders]
     of_draws = np.searchsorted(edges, z)
     of_chains = np.array([np.bincount(row, minlength=len(tops)).argmax() for row in of_draws])
-    below = smoothed[tops][of_chains] - np.median(np.interp(z, grid, smoothed), axis=1)
     limits = np.concatenate([[-np.inf], edges, [np.inf]])
     values = profile["value_in_data_units"]
     raw = profile["log_density"].values
     filled = np.where(np.isfinite(raw), raw, -1e300)
     basin = np.searchsorted(edges, grid)
     mass = np.array([logsumexp(filled[basin == k]) for k in range(len(tops))])
+    highest = np.array([filled[basin == k].max() for k in range(len(tops))])
+    on_shelf = _on_shelf(run, smoothed[tops], np.interp(z, grid, smoothed), highest, of_chains)
+    draws = run["posterior"].to_dataset()[site].values
+
+    def location(k: int) -> np.ndarray:
+        # The grid may be wider than a mode of many rows.
+        inside = (of_draws == k) & ~on_shelf[:, None]
+        if inside.any():
+            return np.asarray(draws[inside].mean(axis=0))
+        return np.asarray(values.isel(grid=_centre(filled, basin == k)).values)
+
     found = [
         Mode(
-            location={site: values.isel(grid=_centre(filled, basin == k)).values},
+            location={site: location(k)},
             height=float(mass[k] - mass.max()),
             barrier=_barrier(k, tops, smoothed, barriers, borders),
-            draws=int((of_draws[below <= SHELF] == k).sum()),
-            chains=tuple(np.flatnonzero((of_chains == k) & (below <= SHELF)).tolist()),
-            stuck=tuple(np.flatnonzero((of_chains == k) & (below > SHELF)).tolist()),
+            draws=int((of_draws[~on_shelf] == k).sum()),
+            chains=tuple(np.flatnonzero((of_chains == k) & ~on_shelf).tolist()),
+            stuck=tuple(np.flatnonzero((of_chains == k) & on_shelf).tolist()),
             interval=(float(limits[k]), float(limits[k + 1])),
         )
         for k in range(len(tops))
@@ -190,6 +201,32 @@ def _from_profile(run: xr.DataTree) -> Modes:
         len(find_peaks(filled)[0]),
         int((np.diff(of_draws, axis=1) != 0).sum()),
     )
+
+
+def _on_shelf(
+    run: xr.DataTree,
+    tops: np.ndarray,
+    of_draws: np.ndarray,
+    highest: np.ndarray,
+    of_chains: np.ndarray,
+) -> np.ndarray:
+    """Which chains (chain,) stay far below the top of their basin.
+
+    By the smoothed density, and by the density itself: with many rows the smoothed top is many
+    standard deviations off the mode, and all chains are below it.
+
+    Args:
+        run: of :func:`~bke.inference.fit`.
+        tops: smoothed density at the top of each basin (k,).
+        of_draws: at each draw (chain, draw).
+        highest: the density itself, the highest on the profile's grid in each basin (k,).
+        of_chains: basin of each chain (chain,).
+    """
+    if run.attrs["method"] in INDEPENDENT:
+        return np.zeros(len(of_draws), dtype=bool)
+    lp = np.median(run["sample_stats"].to_dataset()["lp"].values, axis=1)
+    below = tops[of_chains] - np.median(of_draws, axis=1)
+    return np.asarray((below > SHELF) & (highest[of_chains] - lp > SHELF))
 
 
 def _centre(log_density: np.ndarray, inside: np.ndarray) -> int:

@@ -16,7 +16,6 @@ from bke.models.kernels import Kernel
 from bke.models.likelihood import check_likelihood, prepared
 from bke.models.measures import Measure, check_measure, scale_prior, with_scale
 from bke.models.priors import Prior, assign, check_noise_prior, template, with_values
-from bke.models.spectral import MOST_DENSE, spectral_obstacle
 from numpyro.distributions import biject_to
 from numpyro.infer.util import potential_energy
 
@@ -98,11 +97,6 @@ class Problem:
             return prepared(points, self.kernel, self._some_noise, self.measure, self.likelihood)
         except ValueError as error:
             raise InputError(str(error)) from None
-
-    def needs_matrices(self, n: int, dimension: int) -> bool:
-        """Whether the likelihood of ``n`` rows ever takes n x n matrices."""
-        reason = spectral_obstacle(dimension, self.kernel, self.measure, self._some_noise)
-        return n <= MOST_DENSE or self.likelihood == "dense" or reason is not None
 
     @property
     def _some_noise(self) -> float | SamplingNoise:

@@ -8,6 +8,7 @@ from scipy.cluster.vq import kmeans2
 from scipy.spatial import cKDTree
 
 from ..kernels.base import as_points
+from ..precision import double_precision
 
 #: Rows, drawn at random, from which centres are found.
 MOST_ROWS = 20_000
@@ -15,8 +16,9 @@ MOST_ROWS = 20_000
 OFF = 0.1
 
 
+@double_precision
 def choose_landmarks(X: ArrayLike, count: int, *, seed: int = 0) -> np.ndarray:
-    """``count`` centres (count, D) of clusters of (n, D) data, none of them on an observation.
+    """``count`` centres (count, D) of clusters of (n, D) data, none of several on an observation.
 
     k-means from k-means++ starts (Arthur and Vassilvitskii, 2007), on up to 20 000 rows with every
     column over its standard deviation. A centre on an observation, as of a cluster of one, has no
@@ -33,7 +35,7 @@ def choose_landmarks(X: ArrayLike, count: int, *, seed: int = 0) -> np.ndarray:
     if not dimension <= count <= different:
         raise ValueError(
             f"count must be at least {dimension}, one for each column, and at most {different}, "
-            f"the number of different rows, got {count}"
+            f"the number of different rows among the {len(rows)} looked at, got {count}"
         )
     scale = points.std(axis=0)
     scale[scale == 0.0] = 1.0

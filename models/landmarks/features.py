@@ -12,7 +12,7 @@ LARGEST_EXPONENT = 700.0
 
 
 #: What is left of a gradient, over its length, is rounding error up to this.
-RESOLUTION = 2.0**-50
+RESOLUTION = 2.0**-44
 #: Smallest pivot of a correlation matrix whose determinant is taken from its Cholesky factor: its
 #: logarithm is then right to 1e-10.
 SMALLEST_PIVOT = 1e-3

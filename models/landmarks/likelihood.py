@@ -177,13 +177,13 @@ def _terms_jvp(
     of_mean = of_sums.mean / sums.n
 
     def add(total: Any, rows: jax.Array, known: jax.Array) -> Any:
+        # Moving the mean does not change the scatter.
+        apart = feature_map(rows, landmarks, shape.kernel) - sums.mean
+        worth = (of_mean + 2.0 * of_sums.scatter * apart) * known[:, None]
+
         def contracted(theta: jax.Array) -> jax.Array:
-            kernel = unravel(theta)
-            phi = feature_map(rows, landmarks, kernel)
-            # Moving the mean does not change the scatter.
-            apart = jax.lax.stop_gradient(phi) - sums.mean
-            worth = (of_mean + 2.0 * of_sums.scatter * apart) * known[:, None]
-            log_gamma = log_volume_at(rows, landmarks, kernel)
+            phi = feature_map(rows, landmarks, unravel(theta))
+            log_gamma = log_volume_at(rows, landmarks, unravel(theta))
             volume = jnp.sum(jnp.where(known > 0.0, log_gamma, 0.0))
             return jnp.stack([jnp.vdot(worth, phi), volume])
 

@@ -131,13 +131,15 @@ class ShortLengthscales:
         more = n - bumps.unknowns(count)
         log_determinant = found.log_determinant + more * jnp.log(noise_variance)
         gaussian = -0.5 * (quadratic + log_determinant + n * math.log(2.0 * math.pi))
-        origin = jnp.zeros((1, 1))
-        trace = n * kernel.smoothed(measure, 1).matrix(origin, origin)[0, 0]
-        # As by the matrices: no number where the noise is lost to rounding.
-        kept = trace * jnp.finfo(trace.dtype).eps < noise_variance
         slopes, sizes = bumps.slopes_at(found, self.cells, first, self.scaled[which])
         log_volume = _log_volume(slopes, sizes, self.isolated, which, kernel)
-        return jnp.where(kept, gaussian, jnp.nan), log_volume
+        return gaussian, log_volume
+
+
+def trace_of_smoothed(kernel: SquaredExponential, measure: str, n: int) -> jax.Array:
+    """Tr R of ``n`` points."""
+    origin = jnp.zeros((1, 1))
+    return n * kernel.smoothed(measure, 1).matrix(origin, origin)[0, 0]
 
 
 def _log_volume(
@@ -175,7 +177,12 @@ class SpectralIndex:
 
 
 def spectral_index(X: np.ndarray) -> SpectralIndex:
-    """Prepare (n, 1) data. Raises ``ValueError`` for fewer than 250 rows, or all equal ones."""
+    """Prepare (n, 1) data.
+
+    Raises:
+        ValueError: for fewer than 250 rows, all equal ones, or more than can be prepared that are
+            far nearer each other than the data are wide.
+    """
     x = np.sort(np.asarray(X, dtype=float)[:, 0])
     if not x[-1] > x[0]:
         raise ValueError("all rows are equal")

@@ -25,6 +25,8 @@ MOST_ASKED = 0.5
 NEGLIGIBLE = 25.0
 #: Room for isolated points and their pairs: more of it compiles anew.
 LEAST_ROWS, LEAST_PAIRS = 128, 1024
+#: Pairs beyond which the matrices take less memory.
+MOST_PAIRS = 250_000
 #: Points by which is known how many others are usually near.
 SAMPLE = 100
 
@@ -42,6 +44,10 @@ def isolated_points(x: np.ndarray, shortest: float, longest: float) -> Isolated:
     """Which entries of the ascending ``x`` (n,) are isolated at the ``shortest`` lengthscale.
 
     Their neighbours are those that count at any lengthscale up to the ``longest``.
+
+    Raises:
+        ValueError: where so many are so near each other, beside the lengthscale, that there are
+            more than 250 000 such pairs.
     """
     n = len(x)
     asked = min(SLOPE * n, MOST_ASKED)
@@ -63,6 +69,8 @@ def isolated_points(x: np.ndarray, shortest: float, longest: float) -> Isolated:
     reach += 4.0 * np.finfo(float).eps * (np.abs(x[rows]) + nearest)  # the nearest is among them
     begin = np.searchsorted(x, x[rows] - reach)
     count = np.searchsorted(x, x[rows] + reach, side="right") - begin
+    if np.sum(count) > MOST_PAIRS:
+        raise ValueError("too many rows are far nearer each other than the data are wide")
     owner = np.repeat(np.arange(len(rows)), count)
     neighbour = np.arange(len(owner)) + np.repeat(begin - np.cumsum(count) + count, count)
     delta = x[rows[owner]] - x[neighbour]

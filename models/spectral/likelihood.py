@@ -16,7 +16,11 @@ from ..kernels.base import Kernel
 from ..measures import Measure
 from ..noise import SamplingNoise
 from ..one_by_one import one_by_one
-from .index import MOST_DENSE, SpectralIndex
+from .index import MOST_DENSE, SpectralIndex, trace_of_smoothed
+
+#: Noise variance over the trace of R below which the grids' difference of two quadratic forms over
+#: the noise is worth less than seven digits.
+NOISE_ON_GRIDS = 1e-9
 
 
 def spectral_obstacle(
@@ -39,7 +43,8 @@ def spectral_terms(
 ) -> LogLikelihoodTerms:
     """Log N(mu_hat; 0, R + sigma^2 I) and sum_i log gamma(x_i) for the points of ``index``.
 
-    At lengthscales below ``index.shortest`` the n x n matrices are taken, and beyond
+    At lengthscales below ``index.shortest``, and at short ones with a noise variance of less than
+    1e-9 of the trace of R, the n x n matrices are taken, and beyond
     :data:`~bke.models.spectral.MOST_DENSE` rows both terms are NaN.
 
     Raises:
@@ -72,10 +77,12 @@ def _evaluated(
 
     def by_matrices() -> LogLikelihoodTerms:
         if len(index.points) > MOST_DENSE:
-            return LogLikelihoodTerms(jnp.asarray(jnp.nan), jnp.asarray(jnp.nan))
+            nothing = jnp.nan * lengthscale  # whose slope is no number either
+            return LogLikelihoodTerms(nothing, nothing)
         return dense_terms(index.points, kernel, noise_variance, measure, low_rank=False)
 
     _, known = index.short.range_of(lengthscale)
+    known &= noise_variance > NOISE_ON_GRIDS * trace_of_smoothed(kernel, measure, len(index.points))
     which = jnp.where(lengthscale >= index.long.shortest, 0, jnp.where(known, 1, 2))
     return jax.lax.switch(which, [by_waves, by_grid, by_matrices])
 

@@ -56,6 +56,7 @@ def synthetic_run(z: np.ndarray, log_density: np.ndarray, template: xr.DataTree)
     groups["unconstrained_posterior"] = xr.Dataset({"lengthscale": (dims, z)})
     groups["sample_stats"] = xr.Dataset(
         {
+            "lp": (dims, np.interp(z, GRID, log_density)),
             "diverging": (dims, np.zeros(z.shape, bool)),
             "nonfinite_evaluations": ("chain", np.zeros(chains, int)),
         }

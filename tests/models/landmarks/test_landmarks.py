@@ -83,6 +83,18 @@ def test_one_lengthscale_and_forward_mode():
     np.testing.assert_allclose(several, [value(0.5), value(2.0)], rtol=1e-10)
 
 
+def test_second_derivatives_are_slopes_of_the_first():
+    X, Z = data()
+
+    def value(theta):
+        kernel = SquaredExponential(theta[0])
+        return landmark_log_likelihood(X, Z, kernel, noise_variance=theta[1])
+
+    at, step = jnp.array([0.8, 0.3]), 1e-6 * jnp.eye(2)
+    slopes = [(jax.grad(value)(at + h) - jax.grad(value)(at - h)) / 2e-6 for h in step]
+    np.testing.assert_allclose(jax.hessian(value)(at), slopes, rtol=1e-6)
+
+
 def test_the_size_of_blocks_changes_nothing(monkeypatch):
     X, Z = data(n=101)
     kernel = Matern(2.5, 1.3)
@@ -159,6 +171,22 @@ def test_slopes_of_the_volume_element_where_one_weight_is_far_the_heaviest():
     exact = np.trace(np.linalg.pinv(rows, rcond=0.0) @ moved)
     assert jax.jacfwd(value)(0.0) == pytest.approx(exact, rel=1e-8)
     assert jax.grad(value)(0.0) == pytest.approx(exact, rel=1e-8)
+
+
+def test_rounding_error_is_no_volume():
+    """Whole numbers of rank 4 in five columns: what is left of them is rounding error alone."""
+    Z = [
+        [-40, 10, -22, -27, 14],
+        [-8, -15, -1, -1, 21],
+        [-16, 5, -1, -3, 9],
+        [32, -12, 21, 25, -6],
+        [23, -2, 7, 10, -14],
+        [13, 4, 33, 33, 0],
+        [-4, 28, 2, 1, -20],
+    ]
+    assert np.linalg.matrix_rank(Z) == 4
+    found = log_volume_at(jnp.zeros((1, 5)), jnp.array(Z, dtype=float), SquaredExponential(2.0))
+    assert found[0] == -np.inf
 
 
 def test_gradients_that_do_not_span_have_no_volume():

@@ -198,6 +198,29 @@ def test_a_lengthscale_that_no_route_takes_is_an_error():
         log_marginal_likelihood(X, SquaredExponential(1e-6))
 
 
+def test_many_rows_far_nearer_each_other_than_the_data_are_wide():
+    """Pairs of them would take memory that grows like n^2."""
+    X = np.append(1e-10 * np.random.default_rng(0).normal(size=1999), 1.0)
+    with pytest.raises(ValueError, match="far nearer each other"):
+        log_marginal_likelihood(X, SquaredExponential(0.1), likelihood="spectral")
+
+
+def test_hardly_any_noise_takes_the_matrices():
+    X = np.random.default_rng(7).normal(size=300)
+    values = [
+        log_marginal_likelihood(X, SquaredExponential(0.05), noise_variance=1e-12, likelihood=route)
+        for route in ("spectral", "dense")
+    ]
+    # By the grid 2521, where extended precision gives 1564.118.
+    assert values == pytest.approx([1564.118, 1564.118], rel=1e-4)
+
+
+def test_where_there_is_no_value_there_is_no_slope():
+    index = jax.tree.map(jnp.asarray, spectral_index(skewed(6000)[:, None]))
+    slope = jax.jacfwd(lambda at: sum(spectral(index, at)))(0.5 * index.shortest)
+    assert np.isnan(slope)
+
+
 def test_noise_lost_to_rounding_is_an_error():
     """As by the matrices: R grows with the lengthscale under the Lebesgue measure."""
     for likelihood in ("spectral", "dense"):
