@@ -125,7 +125,7 @@ def _slope(rows: list[Row], lengthscale: float) -> Row:
 
 def draw(rows: list[Row], path: Path) -> None:
     """Milliseconds of a gradient over n, both logarithmic."""
-    figure, axes = plt.subplots(figsize=(5.0, 3.6), layout="constrained")
+    figure, axes = plt.subplots(figsize=(5.0, 4.2), layout="constrained")
     for color, lengthscale in zip(
         ("C0", "C1", "C3"), sorted({row["l"] for row in rows}), strict=False
     ):
@@ -136,7 +136,7 @@ def draw(rows: list[Row], path: Path) -> None:
             label = f"{side}, lengthscale {lengthscale:g}"
             axes.loglog(*np.array(known).T, style, color=color, ms=4, label=label)
     axes.set(xlabel="rows", ylabel="value and gradient, ms")
-    axes.legend(frameon=False, fontsize="small")
+    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize="small")
     figure.savefig(path, dpi=150)
 
 
