@@ -12,6 +12,7 @@ import itertools
 
 import numpy as np
 import xarray as xr
+from scipy.interpolate import CubicSpline
 from scipy.signal import find_peaks
 from scipy.spatial import cKDTree
 from scipy.special import logsumexp
@@ -169,13 +170,13 @@ def _from_profile(run: xr.DataTree) -> Modes:
     mass = np.array([logsumexp(filled[basin == k]) for k in range(len(tops))])
     highest = np.array([filled[basin == k].max() for k in range(len(tops))])
     on_shelf = _on_shelf(run, smoothed[tops], np.interp(z, grid, smoothed), highest, of_chains)
-    draws = run["posterior"].to_dataset()[site].values
+    in_data_units = CubicSpline(grid, values.values)
 
     def location(k: int) -> np.ndarray:
         # The grid may be wider than a mode of many rows.
         inside = (of_draws == k) & ~on_shelf[:, None]
         if inside.any():
-            return np.asarray(draws[inside].mean(axis=0))
+            return np.asarray(in_data_units(z[inside]).mean(axis=0))
         return np.asarray(values.isel(grid=_centre(filled, basin == k)).values)
 
     found = [
@@ -224,9 +225,11 @@ def _on_shelf(
     """
     if run.attrs["method"] in INDEPENDENT:
         return np.zeros(len(of_draws), dtype=bool)
-    lp = np.median(run["sample_stats"].to_dataset()["lp"].values, axis=1)
-    below = tops[of_chains] - np.median(of_draws, axis=1)
-    return np.asarray((below > SHELF) & (highest[of_chains] - lp > SHELF))
+    below = tops[of_chains] - np.median(of_draws, axis=1) > SHELF
+    if "sample_stats" in run.children:
+        lp = np.median(run["sample_stats"].to_dataset()["lp"].values, axis=1)
+        below &= highest[of_chains] - lp > SHELF
+    return np.asarray(below)
 
 
 def _centre(log_density: np.ndarray, inside: np.ndarray) -> int:

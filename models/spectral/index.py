@@ -48,7 +48,7 @@ RANGES, MOST_RANGES = 4, 24
 #: A slope below this, over the sizes of the terms it is a sum of, is rounding error: it is exactly
 #: zero, as where the neighbours of a point balance.
 RESOLUTION = 2.0**-50
-#: Gaps of the data are shortened to this many lengthscales: k is nothing beyond, and r 1e-22.
+#: Gaps of the data are shortened to this many lengthscales: k is nothing beyond, and r 5e-22.
 LONGEST_GAP = 14.0
 
 Terms = tuple[jax.Array, jax.Array]

@@ -29,8 +29,8 @@ def test_trace_names_modes_as_the_report_does(bimodal):
     (ax,) = plot_trace(bimodal).axes
     texts = [text.get_text() for text in ax.get_legend().get_texts()]
     assert texts == [
-        "mode 1: lengthscale 0.5, chains 0-1",
-        "mode 2: lengthscale 3, chain 2",
+        "mode 1: lengthscale 0.501, chains 0-1",
+        "mode 2: lengthscale 2.99, chain 2",
         "stuck: chain 3",
     ]
     modes = find_modes(bimodal)
