@@ -146,7 +146,7 @@ def _terms_jvp(
     options: _Options, primals: tuple[Any, ...], tangents: tuple[Any, ...]
 ) -> tuple[LogLikelihoodTerms, LogLikelihoodTerms]:
     points, shape, noise_variance = primals
-    points_dot, shape_dot, noise_dot = jax.tree.map(_zero_or_array, tangents)
+    points_dot, shape_dot, noise_dot = jax.tree.map(zero_or_array, tangents)
     terms, slopes, noise_slope = _terms_and_slopes(points, shape, noise_variance, options)
     direction = ravel_pytree(shape_dot)[0]
     gaussian = slopes.gaussian @ direction + noise_slope * noise_dot
@@ -157,7 +157,8 @@ def _terms_jvp(
     return terms, LogLikelihoodTerms(gaussian, volume)
 
 
-def _zero_or_array(tangent: Any) -> jax.Array:
+def zero_or_array(tangent: Any) -> jax.Array:
+    """A tangent, written out where it is zero symbolically."""
     if isinstance(tangent, SymbolicZero):
         return jnp.zeros(tangent.shape, tangent.dtype)
     return cast(jax.Array, tangent)

@@ -9,8 +9,6 @@ from ..kernels.base import Kernel
 
 #: Exponents beyond are cut: rows so much heavier than others count in derivatives only.
 LARGEST_EXPONENT = 700.0
-
-
 #: What is left of a gradient, over its length, is rounding error up to this.
 RESOLUTION = 2.0**-44
 #: Smallest pivot of a correlation matrix whose determinant is taken from its Cholesky factor: its

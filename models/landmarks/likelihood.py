@@ -21,7 +21,7 @@ from jax.flatten_util import ravel_pytree
 from jax.scipy.linalg import cho_solve
 from jax.typing import ArrayLike
 
-from ..dense_likelihood import LogLikelihoodTerms
+from ..dense_likelihood import LogLikelihoodTerms, zero_or_array
 from ..jacobian import value_and_jacobian
 from ..kernels.base import Kernel, as_points, check_positive
 from ..measures import Gaussian, Measure, check_fixed, check_measure
@@ -191,11 +191,7 @@ def _terms_jvp(
 
     start = jnp.zeros(2), jnp.zeros((2, theta.size))
     (_, volume), slopes = over_blocks(add, start, points, len(landmarks))
-    dots = jax.tree.map(
-        lambda dot: jnp.zeros(dot.shape) if isinstance(dot, SymbolicZero) else dot,
-        tangents[2],
-        is_leaf=lambda dot: isinstance(dot, SymbolicZero),
-    )
+    dots = jax.tree.map(zero_or_array, tangents[2])
     of_kernel = slopes @ ravel_pytree(dots.kernel)[0]
     direct = ravel_pytree(of_shape)[0] @ ravel_pytree(dots)[0]
     along = LogLikelihoodTerms(of_kernel[0] + direct, of_kernel[1])
