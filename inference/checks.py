@@ -77,8 +77,8 @@ def as_sample(
         if bad.any():
             row, at = map(int, np.argwhere(bad)[0])
             raise InputError(
-                f"{name} has {what} in row {row + 1}, {column(at)}; such values: {bad.sum()} in "
-                f"all, in {counted(int(bad.any(axis=1).sum()), 'row')} to be filled in or left out"
+                f"{name} has {what} in row {row + 1}, {column(at)} ({bad.sum()} such in all): fill "
+                f"in or leave out {counted(int(bad.any(axis=1).sum()), 'row')}"
             )
     if may_be_constant:
         return values
@@ -277,13 +277,14 @@ def check_noise_variance(noise_variance: Any) -> float | SamplingNoise:
     return check_positive(noise_variance, "noise_variance")
 
 
-def check_memory(n: int, dimension: int, *, matrices: int) -> None:
+def check_memory(n: int, dimension: int, *, matrices: int, instead: str = "") -> None:
     """Refuse a job whose matrices do not fit, before anything is allocated.
 
     Args:
         n: rows of the (pooled) sample.
         dimension: its columns D.
         matrices: how many n x n float64 matrices are alive at once.
+        instead: what needs less memory, for the message.
 
     Raises:
         InputError: more is needed than there is; says how much of each. Nothing is raised where
@@ -294,7 +295,8 @@ def check_memory(n: int, dimension: int, *, matrices: int) -> None:
     if available is not None and needed > available:
         raise InputError(
             f"n = {n} rows need about {needed / 2**30:,.1f} GiB of memory ({matrices} matrices of "
-            f"{n} x {n}), and {available / 2**30:,.1f} GiB are free"
+            f"{n} x {n}), and {available / 2**30:,.1f} GiB are free: take "
+            f"{instead or 'a random part of the rows'}"
         )
 
 

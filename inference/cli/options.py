@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import enum
 from pathlib import Path
@@ -212,8 +213,10 @@ def parse_kernels(text: str, option: str) -> list[KernelName]:
 
 
 def parse_columns(text: str | None) -> list[str] | None:
-    """``a,b`` as a list; a comma inside a name cannot be written."""
-    return None if text is None else [part.strip() for part in text.split(",")]
+    """``a,b`` as a list; a name with a comma stands in double quotes, as in a CSV file."""
+    if text is None:
+        return None
+    return [part.strip() for part in next(csv.reader([text], skipinitialspace=True), []) or [""]]
 
 
 ColumnsOption: TypeAlias = Annotated[
@@ -222,7 +225,8 @@ ColumnsOption: TypeAlias = Annotated[
         "--columns",
         metavar="A,B,...",
         rich_help_panel=DATA,
-        help="Columns to use, by name or by number counted from 0. Default: all.",
+        help="Columns to use, by name (in double quotes where it has a comma) or by number counted "
+        "from 0. Default: all.",
     ),
 ]
 KernelOption: TypeAlias = Annotated[

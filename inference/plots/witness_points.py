@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.axes import Axes
 
+from ..modes import as_text
 from .style import SMALL, STUCK, plain
 from .witness_line import excludes_zero, shared_limit
 
 if TYPE_CHECKING:
     from .witness import Samples, View
 
-#: Points are named by their row up to this many.
-MOST_NAMED = 40
+#: Points are named up to this many, by their place where that is no more numbers than this.
+MOST_NAMED, MOST_COLUMNS = 40, 4
 
 
 def draw_points(
@@ -50,7 +51,13 @@ def draw_points(
         ax.set_xlabel(view.quantity)
         plain(ax)
         if len(at) <= MOST_NAMED:
-            ax.set_yticks(position, [str(row) for row in order])
+            ax.set_yticks(position, [_name(row, at[row]) for row in order])
             ax.tick_params(axis="y", labelleft=True)
-    few = len(at) <= MOST_NAMED
-    axes[0].set_ylabel("row of at, sorted by mean" if few else "points, sorted by mean")
+    short = len(columns) <= MOST_COLUMNS
+    names = f"({', '.join(columns)})" if short else f"({columns[0]}, ..., {columns[-1]})"
+    what = "points" if short or len(at) > MOST_NAMED else "points by their number, from 0"
+    axes[0].set_ylabel(f"{what} {names}, sorted by mean")
+
+
+def _name(row: int, place: np.ndarray) -> str:
+    return as_text(place) if len(place) <= MOST_COLUMNS else str(row)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -51,6 +52,8 @@ def goodness_of_fit_test(
     Raises:
         InputError: for data, draws or arguments that make no sense.
     """
+    if unknown := set(options) - set(inspect.signature(two_sample_test).parameters):
+        raise TypeError(f"unexpected keyword argument {sorted(unknown)[0]!r}")
     check_count(seed, "seed", 0, 2**63 - 1)
     data = as_sample(X, may_be_constant=True)
     count = len(data) if draws is None else check_count(draws, "draws", 2)

@@ -33,8 +33,8 @@ def few_rows_note(ways: int, alpha: float) -> tuple[str, ...]:
     if ways >= 1.0 / alpha:
         return ()
     return (
-        f"so few rows can be permuted in {ways} ways only: no p-value is below 1/{ways}, whatever "
-        "they are",
+        f"so few rows can be permuted in {ways} ways only: no p-value is below about 1/{ways}, "
+        "whatever they are",
     )
 
 

@@ -149,8 +149,8 @@ def posterior_predictive_check(
     total, n = predictive.shape[:2]
     if total < replicates + 2:
         raise InputError(
-            f"there are {total} predictive draws, where {replicates} replicates and at least 2 for "
-            "reference are needed"
+            f"there are {total} predictive draws, where {replicates + 2} are needed, "
+            f"replicates={replicates} and at least 2 for reference: make more, or lower replicates"
         )
     rng = np.random.default_rng((seed, 4))
     order = rng.permutation(total)

@@ -49,6 +49,9 @@ from .rows import canonical_order, fingerprint, generator
 HYPOTHESES = ("no evidence that P and Q differ", "P and Q differ")
 #: Matrices of the size of the pooled sample that are alive at once.
 MATRICES = 10
+WITHOUT_MATRICES = (
+    "a random part of them, or null='normal' with one kernel, such as 'median' (--null linear)"
+)
 
 
 class _Rows(NamedTuple):
@@ -136,7 +139,7 @@ def two_sample_test(
     memory = series_memory(memory, null, sizes[0])
     pooled = np.concatenate([first, second])
     if null != "normal":
-        check_memory(len(pooled), pooled.shape[1], matrices=MATRICES)
+        check_memory(len(pooled), pooled.shape[1], matrices=MATRICES, instead=WITHOUT_MATRICES)
     order = canonical_order(pooled)
     points = pooled[order]
     if chosen == "paired":  # sorted too, as pairs

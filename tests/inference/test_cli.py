@@ -15,7 +15,7 @@ import pytest
 import typer
 from bke.inference import InputError, SamplingError, checks, load_run
 from bke.inference.cli import app, interrupt, steps
-from bke.inference.cli.options import KERNELS
+from bke.inference.cli.options import KERNELS, parse_columns
 from bke.inference.cli.terminal import Terminal
 from bke.inference.report import plain, to_json
 from typer.testing import CliRunner
@@ -247,6 +247,14 @@ def test_bad_option(options, said, samples, tmp_path):
     out = tmp_path / "a" / "b"
     assert said in refusal("run", *samples, *options, "--out", out)
     assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [("a, b", ["a", "b"]), ('"a,b",c', ["a,b", "c"]), ('c, "a ""b"""', ["c", 'a "b"']), ("", [""])],
+)
+def test_names_of_columns(text, names):
+    assert parse_columns(text) == names
 
 
 def test_points_with_other_columns(samples, tmp_path):

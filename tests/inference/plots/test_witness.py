@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from bke.inference import InputError, band, sample_witness
+from bke.inference.modes import as_text
 from bke.inference.plots import plot_witness
 from bke.inference.plots.style import OVERALL, P_COLOUR, Q_COLOUR, STUCK, mode_colour
 from bke.inference.plots.witness_map import PALE
@@ -122,14 +123,16 @@ def test_points_are_sorted_and_coloured_where_the_interval_excludes_zero(point_w
     ax = figure.axes[0]
     expected = band(point_witness, 0.8, 0)
     order = np.argsort(expected.mean)
-    assert [label.get_text() for label in ax.get_yticklabels()] == [str(row) for row in order]
+    names = [as_text(place) for place in point_witness["at"].values]
+    assert [label.get_text() for label in ax.get_yticklabels()] == [names[row] for row in order]
+    assert all(str(name) in ax.get_ylabel() for name in point_witness["column"].values)
     clear = (expected.lower > 0) | (expected.upper < 0)
     grey, coloured = ax.lines[:2]
     assert (grey.get_color(), coloured.get_color()) == (STUCK, mode_colour(0))
     np.testing.assert_allclose(coloured.get_xdata(), expected.mean[order][clear[order]])
     assert f"{clear.sum()} of 12 points" in ax.get_title()
     second = [label.get_text() for label in figure.axes[1].get_yticklabels()]
-    assert second == [str(row) for row in np.argsort(band(point_witness, 0.8, 1).mean)]
+    assert second == [names[row] for row in np.argsort(band(point_witness, 0.8, 1).mean)]
 
 
 def test_real_witness_end_to_end(run, data, ard_run, plane):

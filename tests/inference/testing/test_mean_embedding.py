@@ -68,6 +68,24 @@ def test_the_level_and_power(null):
     assert found.exact == (null == "permutation")
 
 
+def test_the_order_of_the_rows_does_not_matter():
+    P, Q = RNG.normal(size=(30, 2)), RNG.normal(0.5, size=(24, 2))
+    options = {**QUIET, "permutations": 99}
+    first = mean_embedding_test(P, Q, **options)
+    other = mean_embedding_test(RNG.permutation(P), RNG.permutation(Q), **options)
+    assert other.statistic == first.statistic and np.array_equal(other.null, first.null)
+
+
+def test_the_halves_come_from_the_data():
+    """Not from the seed alone: then the ranks in them would be the same in all data."""
+    grid = np.arange(40.0)
+    options = {"kernel": SquaredExponential(10.0), "permutations": 19}
+    first, other = (
+        mean_embedding_test(grid[::2] + c, grid[1::2], **options).statistic for c in (0.0, 1e-9)
+    )
+    assert first != pytest.approx(other, rel=1e-3)
+
+
 def test_bad_input():
     with pytest.raises(InputError, match="at least 8 rows"):
         mean_embedding_test(RNG.normal(size=6), RNG.normal(size=30))

@@ -99,6 +99,8 @@ def test_a_note_where_the_normal_limit_does_not_hold():
 
 
 def test_bad_input():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'permutation'"):
+        goodness_of_fit_test(X, lambda rng, n: rng.normal(size=(n, 1)), permutation=99)
     with pytest.raises(InputError, match="alternative must be one of"):
         relative_similarity_test(X, X + 1, X + 2, alternative="greater")
     with pytest.raises(InputError, match="same number of columns"):
