@@ -160,6 +160,22 @@ def as_tested_pair(P: ArrayLike, Q: ArrayLike) -> tuple[NDArray[np.float64], NDA
     return p, q
 
 
+def as_evaluation_points(at: ArrayLike, dimension: int, name: str = "at") -> NDArray[np.float64]:
+    """``at`` as finite numbers (k, dimension)."""
+    points = np.asarray(at)
+    if points.dtype.kind not in "fiu":
+        raise InputError(f"{name} must hold real numbers, got type {points.dtype}")
+    points = points.astype(float)
+    if points.ndim == 1:
+        points = points[:, None]
+    if points.ndim != 2 or points.shape[1] != dimension or not len(points):
+        raise InputError(f"{name} must have shape (k, {dimension}), got {np.shape(at)}")
+    if not np.isfinite(points).all():
+        row = int(np.argwhere(~np.isfinite(points))[0, 0])
+        raise InputError(f"{name} has a value that is not finite in row {row + 1}")
+    return points
+
+
 def as_samples(X: ArrayLike | tuple[ArrayLike, ...], share: str) -> list[NDArray[np.float64]]:
     """The samples that have a likelihood of their own.
 

@@ -12,6 +12,7 @@ import numpyro.distributions as dist
 import xarray as xr
 from bke.models import SamplingNoise, embedding_posterior, empirical_embedding
 from bke.models.kernels import Kernel
+from bke.models.likelihood import ROUTES
 from bke.models.measures import Measure
 from bke.models.priors import Prior, template
 from numpy.typing import ArrayLike
@@ -107,7 +108,7 @@ def compare_kernels(
         priors: by the same names; by default Gamma(1, 1) on every lengthscale.
         noise_variance: as for :func:`~bke.inference.fit`.
         measure: likewise.
-        likelihood: likewise.
+        likelihood: ``"auto"``, ``"dense"`` or ``"spectral"``.
         scale: likewise.
         dither: likewise.
         folds: of the held-out error, from 2 to n / 4.
@@ -124,6 +125,8 @@ def compare_kernels(
         raise InputError("priors must be a dict by the names of the kernels")
     if unknown := set(priors or {}) - set(kernels):
         raise InputError(f"priors has {', '.join(sorted(unknown))}, which kernels has not")
+    if likelihood not in ROUTES:
+        raise InputError(f"likelihood must be one of {ROUTES}, got {likelihood!r}")
     data = np.concatenate(as_samples(X, "pooled"))
     check_count(folds, "folds", 2, max(2, len(data) // 4))
     found = {}

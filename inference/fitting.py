@@ -13,6 +13,7 @@ import numpyro.distributions as dist
 import xarray as xr
 from bke.models import SamplingNoise, SquaredExponential
 from bke.models.kernels import Kernel
+from bke.models.landmarks import LandmarkView
 from bke.models.measures import Measure
 from bke.models.priors import Prior
 from bke.models.spectral import MOST_DENSE, SpectralIndex
@@ -28,6 +29,7 @@ from .checks import (
     column_names,
 )
 from .errors import InputError
+from .landmarks import landmarks_for
 from .landscape import BatchLogDensity
 from .machine import computing
 from .methods import Task, by_nuts, by_quadrature, by_smc
@@ -40,6 +42,7 @@ METHODS = ("nuts", "quadrature", "smc")
 PRIOR_DRAWS = 2000
 #: n x n matrices alive at once on the dense route, and what XLA needs beside them.
 MATRICES = 8
+WITHOUT_MATRICES = "a random part of them, or likelihood='landmark' (--likelihood landmark)"
 
 
 def fit(
@@ -51,6 +54,7 @@ def fit(
     noise_variance: float | str | SamplingNoise | dist.Distribution = 0.1,
     measure: Measure = "unit",
     likelihood: str = "auto",
+    landmarks: int | ArrayLike | None = None,
     share: str = "pooled",
     scale: str | None = "column",
     dither: str | float | Sequence[float] | None = "auto",
@@ -85,7 +89,12 @@ def fit(
             distribution as its scale is a prior, over ``scale`` as that of the lengthscale is.
         likelihood: ``"auto"``, ``"dense"`` or ``"spectral"``, see
             :func:`~bke.models.log_marginal_likelihood`; ``"auto"`` is spectral where it can be,
-            from 250 rows on.
+            from 250 rows on. ``"landmark"``: another model of the same kernel, in which the data
+            are seen through m landmarks, at a cost linear in n in any number of columns; its
+            ``noise_variance`` is that of one k(x, z), see
+            :func:`~bke.models.landmark_log_likelihood`.
+        landmarks: of that model: how many, by default 64 or a quarter of the rows, at the centres
+            of clusters; or places, shape (m, D), in the units of the data and off them.
         share: of a tuple of samples. ``"pooled"``, as in BKE section 5, takes their union for one
             sample: permuting the labels changes nothing, which keeps the level of a permutation
             test, and nothing is assumed but that they might be one. ``"joint"`` gives each
@@ -137,6 +146,7 @@ def fit(
             noise_variance=noise_variance,
             measure=measure,
             likelihood=likelihood,
+            landmarks=landmarks,
             share=share,
             scale=scale,
             dither=dither,
@@ -193,6 +203,7 @@ def prepare(
     noise_variance: float | str | SamplingNoise | dist.Distribution,
     measure: Measure,
     likelihood: str,
+    landmarks: int | ArrayLike | None = None,
     share: str,
     scale: str | None,
     dither: str | float | Sequence[float] | None,
@@ -210,9 +221,10 @@ def prepare(
     check_count(seed, "seed", 0, 2**63 - 1)
     sizes = tuple(map(len, samples)) if share == "joint" else ()
     units = choose_units(data, scale, column_names(X) if columns is None else columns, sizes)
+    places = landmarks_for(likelihood, landmarks, units, data, seed)
     try:
         problem = Problem.checked(
-            kernel, prior, noise_variance, units.measure_to_model(measure), likelihood
+            kernel, prior, noise_variance, units.measure_to_model(measure), likelihood, places
         )
     except ValueError as error:
         raise InputError(str(error)) from None
@@ -226,7 +238,9 @@ def prepare(
         rng = np.random.default_rng(seed).spawn(1)[0]  # the dither's numbers are the parent's
         prior_draws = problem.prior_draws(rng, size)
         _check_smoothed(problem, data.shape[1])
-        units = with_dither(units, data, dither, seed, prior_draws, compiled.cancelled(problem))
+        # Landmarks are off the data, where nothing balances.
+        cancelled = None if places is not None else compiled.cancelled(problem)
+        units = with_dither(units, data, dither, seed, prior_draws, cancelled)
     if units.dither.any():
         points = problem.prepared(units.points(data))
     return Prepared(problem, units, data, prior_draws, evaluate, points)
@@ -235,13 +249,17 @@ def prepare(
 def _check_matrices(points: Points, dimension: int) -> None:
     """That there is memory for those of the largest sample that may need any."""
     each = points if isinstance(points, tuple) else (points,)
-    sizes = [
-        len(one.points) if isinstance(one, SpectralIndex) else len(one)
-        for one in each
-        if not isinstance(one, SpectralIndex) or len(one.points) <= MOST_DENSE
-    ]
-    if sizes:
-        check_memory(max(sizes), dimension, matrices=MATRICES)
+    sizes = [_rows_of_matrices(one) for one in each]
+    if max(sizes):
+        check_memory(max(sizes), dimension, matrices=MATRICES, instead=WITHOUT_MATRICES)
+
+
+def _rows_of_matrices(points: Points) -> int:
+    if isinstance(points, LandmarkView):
+        return len(points.landmarks)
+    if isinstance(points, SpectralIndex):
+        return len(points.points) if len(points.points) <= MOST_DENSE else 0
+    return len(points)
 
 
 def _compile(problem: Problem, evaluate: BatchLogDensity, points: Points) -> None:

@@ -137,6 +137,7 @@ def learn_kernel(
     noise_variance: float | str | SamplingNoise | dist.Distribution = 0.1,
     measure: Measure = "unit",
     likelihood: str = "auto",
+    landmarks: int | ArrayLike | None = None,
     share: str = "pooled",
     scale: str | None = "column",
     dither: str | float | Sequence[float] | None = "auto",
@@ -166,6 +167,7 @@ def learn_kernel(
         noise_variance: likewise.
         measure: likewise.
         likelihood: likewise.
+        landmarks: likewise.
         share: likewise.
         scale: likewise.
         dither: likewise.
@@ -189,6 +191,7 @@ def learn_kernel(
             noise_variance=noise_variance,
             measure=measure,
             likelihood=likelihood,
+            landmarks=landmarks,
             share=share,
             scale=scale,
             dither=dither,

@@ -50,6 +50,8 @@ class Problem:
     noise_variance: float | SamplingNoise | dist.Distribution
     measure: Measure
     likelihood: str
+    #: (m, D), of the landmark model; compiled functions get them with the data.
+    landmarks: np.ndarray | None = dataclasses.field(default=None, compare=False)
 
     @classmethod
     def checked(
@@ -59,6 +61,7 @@ class Problem:
         noise_variance: float | str | SamplingNoise | dist.Distribution,
         measure: Measure,
         likelihood: str,
+        landmarks: np.ndarray | None = None,
     ) -> Problem:
         """From user input; raises ``ValueError`` naming the argument that makes no sense."""
         family = template(kernel)
@@ -73,6 +76,7 @@ class Problem:
             noise,
             check_measure(measure),
             check_likelihood(likelihood),
+            landmarks,
         )
 
     @property
@@ -94,7 +98,14 @@ class Problem:
         if isinstance(points, tuple):
             return tuple(self.prepared(sample) for sample in points)
         try:
-            return prepared(points, self.kernel, self._some_noise, self.measure, self.likelihood)
+            return prepared(
+                points,
+                self.kernel,
+                self._some_noise,
+                self.measure,
+                self.likelihood,
+                self.landmarks,
+            )
         except ValueError as error:
             raise InputError(str(error)) from None
 
@@ -178,7 +189,7 @@ class Problem:
         return with_scale(self.measure, values[MEASURE_SCALE])
 
     def describe(self) -> dict[str, Any]:
-        """As plain data, from which :meth:`restore` rebuilds it."""
+        """As plain data, from which :meth:`restore` rebuilds it, but for landmarks."""
         return {
             "kernel": describe_kernel(self.kernel),
             "prior": {name: describe_prior(prior) for name, prior in self.priors.items()},
@@ -188,7 +199,7 @@ class Problem:
         }
 
     @classmethod
-    def restore(cls, record: Mapping[str, Any]) -> Problem:
+    def restore(cls, record: Mapping[str, Any], landmarks: np.ndarray | None = None) -> Problem:
         """From :meth:`describe`; raises :class:`InputError` where a part cannot be rebuilt."""
         return cls(
             restore_kernel(record["kernel"]),
@@ -196,6 +207,7 @@ class Problem:
             restore_noise(record["noise_variance"]),
             restore_measure(record["measure"]),
             record["likelihood"],
+            landmarks,
         )
 
 

@@ -42,6 +42,7 @@ def settings(run: xr.DataTree) -> dict[str, Any]:
     units = units_of(run)
     attrs = run.attrs
     kernel, prior = json.loads(attrs["kernel"]), json.loads(attrs["prior"])
+    seen = "constant_data" in run.children
     return {
         # The template's value of a parameter that was learned says nothing.
         "kernel": {name: value for name, value in kernel.items() if name not in prior},
@@ -53,6 +54,7 @@ def settings(run: xr.DataTree) -> dict[str, Any]:
             for name in ("share", "chains", "warmup", "draws", "particles", "tolerance")
             if name in attrs
         },
+        **({"landmarks": run["constant_data"].sizes["landmark"]} if seen else {}),
         "rows": run["observed_data"].sizes["row"],
         "columns": list(units.columns),
         "scale": dict(zip(units.columns, units.scale.tolist(), strict=True)),

@@ -55,6 +55,11 @@ def make_run(
         ),
         **landscape,
     }
+    if problem.landmarks is not None:
+        places = (("landmark", "column"), problem.landmarks * units.scale)
+        groups["constant_data"] = xr.Dataset(
+            {"landmarks": places}, coords={"column": list(units.columns)}
+        )
     if "profile" in landscape:
         groups["profile"] = _with_data_units(problem, units, landscape["profile"])
     groups["sample_stats"]["nonfinite_evaluations"] = ("chain", chains.nonfinite[:, 1])
@@ -170,11 +175,15 @@ def problem_of(run: xr.DataTree) -> tuple[Problem, Units]:
     """
     units = units_of(run)
     attrs = run.attrs
+    landmarks = None
+    if "constant_data" in run.children:
+        landmarks = units.to_model(run["constant_data"].to_dataset()["landmarks"].values)
     problem = Problem.restore(
         {
             "likelihood": attrs["likelihood"],
             **{k: json.loads(attrs[k]) for k in ("kernel", "prior", "noise_variance", "measure")},
-        }
+        },
+        landmarks,
     )
     return problem, units
 

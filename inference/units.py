@@ -136,9 +136,11 @@ def with_dither(
     dither: Any,
     seed: int,
     prior_draws: Mapping[str, np.ndarray],
-    cancelled: Callable[[Any, jax.Array], jax.Array],
+    cancelled: Callable[[Any, jax.Array], jax.Array] | None,
 ) -> Units:
     """``units`` with a dither where rounding makes the density zero.
+
+    ``cancelled`` is from :func:`cancelled_rows`, or ``None`` where rounding cannot do that.
 
     Raises:
         InputError: where the density is zero and ``dither`` is ``None`` or finds no rounding unit.
@@ -146,11 +148,7 @@ def with_dither(
     some = {name: jnp.asarray(z[:DETECTION_DRAWS]) for name, z in prior_draws.items()}
     samples = units.split(units.to_model(data))
     each = samples if units.sizes else (samples,)
-    cancellations = [
-        np.asarray(cancelled(some, jnp.asarray(x))) if len(x) <= MOST_DENSE else _on_lattice(x)
-        for x in each
-    ]
-    zero_rows = np.flatnonzero(np.concatenate(cancellations))
+    zero_rows = np.flatnonzero(np.concatenate([_cancellations(x, some, cancelled) for x in each]))
     explicit = dither is not None and not isinstance(dither, (str, bool))
     if isinstance(dither, bool) or (isinstance(dither, str) and dither != "auto"):
         raise InputError(f"dither must be 'auto', None or rounding units, got {dither!r}")
@@ -185,9 +183,15 @@ def with_dither(
     )
 
 
-def _on_lattice(x: np.ndarray) -> np.ndarray:
-    """Which rows of a large sample may cancel: all of rounded data, none of others."""
-    rounded = any(rounding_unit(column) is not None for column in x.T)
+def _cancellations(
+    x: np.ndarray,
+    z: Mapping[str, jax.Array],
+    cancelled: Callable[[Any, jax.Array], jax.Array] | None,
+) -> np.ndarray:
+    """Which rows (n,) of a sample may cancel; of a large one all if it is rounded."""
+    if cancelled is not None and len(x) <= MOST_DENSE:
+        return np.asarray(cancelled(z, jnp.asarray(x)))
+    rounded = cancelled is not None and any(rounding_unit(column) is not None for column in x.T)
     return np.full(len(x), rounded)
 
 

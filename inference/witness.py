@@ -8,18 +8,22 @@ import json
 import numbers
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from bke.models import embedding_posterior
+from bke.models import EmbeddingPosterior, embedding_posterior
+from bke.models.kernels import Kernel
+from bke.models.landmarks import LandmarkView, posterior_of_view
+from bke.models.measures import Measure
 from bke.models.pivoted_cholesky import pivoted_cholesky
 from numpy.typing import ArrayLike
 
 from .checks import (
     WITNESS_MATRICES,
+    as_evaluation_points,
     as_pair,
     check_count,
     check_memory,
@@ -27,23 +31,28 @@ from .checks import (
     column_names,
 )
 from .errors import InputError, SamplingError
+from .landmarks import landmarks_for
 from .machine import computing, cores
 from .masses import draw_weights, unconstrained_draws
 from .methods import MOST_EVALUATIONS
-from .modes import find_modes
+from .modes import Modes, find_modes
 from .problem import Problem
 from .progress import progress_bar
 from .reweighting import reweight
 from .run import problem_of
 
-#: Draws per compiled call.
-BATCH = 25
+#: Hyperparameter draws per compiled call; fewer where each takes so many kernel values.
+BATCH, BATCH_ENTRIES = 25, 2**28
 LINE_POINTS = 200
 MESH_SIDE = 30
 #: The line or mesh extends beyond the data by this part of their range.
 MARGIN = 0.1
 #: Variance of a draw that its factor may drop, over the total.
 DROPPED_VARIANCE = 1e-9
+
+
+#: (n, D) points, or these with the landmarks that they are seen from.
+Sample: TypeAlias = jax.Array | LandmarkView
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,13 +92,16 @@ def sample_witness(
     *,
     noise: str | float = "clt",
     weights: str = "posterior",
+    landmarks: int | ArrayLike | None = None,
+    thin: int = 1,
     seed: int = 0,
     progress: bool = True,
 ) -> xr.DataTree:
     """One joint draw of the witness mu_P - mu_Q per posterior draw of the hyperparameters.
 
     Given the hyperparameters, mu_P and mu_Q are independent Gaussian processes conditioned on the
-    two samples separately (:func:`~bke.models.embedding_posterior`).
+    two samples separately (:func:`~bke.models.embedding_posterior`). Samples too large for n x n
+    matrices are seen through ``landmarks`` (:func:`~bke.models.landmark_embedding_posterior`).
 
     Args:
         run: from :func:`~bke.inference.fit` on the samples, pooled or joint.
@@ -103,6 +115,12 @@ def sample_witness(
         weights: ``"posterior"`` gives each mode its posterior mass, see
             :func:`~bke.inference.reweight`, which is called where the run has none; ``"chains"``
             gives all chains the same, as BKE Figure 5 (C) does.
+        landmarks: condition on the empirical embeddings at these places, (m, D) in the units of the
+            data, or at so many centres of clusters, instead of at all observations: the cost is
+            linear in n, and bands are as wide as the prior where no landmark is near. By default
+            those of a run of the landmark model, else none.
+        thin: condition on the samples for every ``thin``-th posterior draw only, and draw so many
+            witnesses from each: for large samples, whose posterior is narrow.
         seed: of the draws.
         progress: show a progress bar.
 
@@ -126,8 +144,17 @@ def sample_witness(
     points = default_points(first, second) if at is None else as_evaluation_points(at, dimension)
     check_noise(noise)
     check_count(seed, "seed", 0, 2**63 - 1)
+    check_count(thin, "thin", 1, run["posterior"].sizes["draw"])
+    places = problem.landmarks
+    if landmarks is not None:
+        pooled = np.concatenate([first, second])
+        places = landmarks_for("landmark", landmarks, units, pooled, seed)
+    rows = max(len(first), len(second)) if places is None else len(places)
     check_memory(
-        max(len(first), len(second), len(points)), dimension, matrices=WITNESS_MATRICES * cores()
+        max(rows, len(points)),
+        dimension,
+        matrices=WITNESS_MATRICES * cores(),
+        instead="fewer points, and landmarks (--landmarks) for the samples",
     )
     modes = find_modes(run)
     # With one or two hyperparameters quadrature also sees what no chain visited.
@@ -136,31 +163,37 @@ def sample_witness(
     if weights == "posterior" and (several or seen_by_quadrature) and not modes.weighed:
         run = reweight(run, seed=seed, progress=progress)
         modes = find_modes(run)
-    of_weights = draw_weights(run, modes, weights)
     z = {str(k): v.values for k, v in run["unconstrained_posterior"].data_vars.items()}
     chains, draws = next(iter(z.values())).shape[:2]
+    modes = _thinned(modes, thin)
+    of_weights = draw_weights(run, modes, weights)
     with computing(), progress_bar("witness", chains * draws, shown=progress) as advance:
+        kept = {name: values[:, ::thin] for name, values in z.items()}
         witness = _draw_all(
             problem,
-            jnp.asarray(units.to_model(first)),
-            jnp.asarray(units.to_model(second)),
+            _seen(units.to_model(first), places),
+            _seen(units.to_model(second), places),
             jnp.asarray(units.to_model(points)),
-            {name: values.reshape(chains * draws, *values.shape[2:]) for name, values in z.items()},
+            {name: values.reshape(-1, *values.shape[2:]) for name, values in kept.items()},
+            thin,
             noise,
             seed,
             advance,
         )
+        # The last of each chain may give fewer.
+        witness = witness.reshape(chains, -1, len(points))[:, :draws]
     if np.isnan(witness).any():
+        lost = np.isnan(witness).any(axis=2).sum()
         raise SamplingError(
-            f"{np.isnan(witness).any(axis=1).sum()} of {len(witness)} draws of the witness are not "
-            "finite: the noise is too small beside the prior covariance for double precision; use "
-            "noise='clt', or measure='unit'"
+            f"{lost} of {chains * draws} draws of the witness are not finite: the noise is too "
+            "small beside the prior covariance for double precision; use noise='clt', or "
+            "measure='unit'"
         )
     of_draws = np.array(modes.of_draws)
     of_draws[list(modes.stuck)] = -1
     dataset = xr.Dataset(
         {
-            "witness": (("chain", "draw", "point"), witness.reshape(chains, draws, -1)),
+            "witness": (("chain", "draw", "point"), witness),
             "mode": (("chain", "draw"), of_draws),
             "weight": (("chain", "draw"), of_weights),
         },
@@ -169,6 +202,8 @@ def sample_witness(
             "method": run.attrs["method"],
             "noise": str(noise),
             "weights": weights,
+            "landmarks": 0 if places is None else len(places),
+            "thin": thin,
             "seed": seed,
             "sizes": [len(first), len(second)],
         },
@@ -183,51 +218,57 @@ def check_noise(noise: Any) -> None:
         raise InputError(f"noise must be 'clt' or a positive number, got {noise!r}")
 
 
-def as_evaluation_points(at: ArrayLike, dimension: int) -> np.ndarray:
-    """``at`` as finite numbers (k, dimension)."""
-    points = np.asarray(at)
-    if points.dtype.kind not in "fiu":
-        raise InputError(f"at must hold real numbers, got type {points.dtype}")
-    points = points.astype(float)
-    if points.ndim == 1:
-        points = points[:, None]
-    if points.ndim != 2 or points.shape[1] != dimension or not len(points):
-        raise InputError(f"at must have shape (k, {dimension}), got {np.shape(at)}")
-    if not np.isfinite(points).all():
-        row = int(np.argwhere(~np.isfinite(points))[0, 0])
-        raise InputError(f"at has a value that is not finite in row {row + 1}")
-    return points
+def _seen(sample: np.ndarray, landmarks: np.ndarray | None) -> Sample:
+    points = jnp.asarray(sample)
+    return points if landmarks is None else LandmarkView(points, jnp.asarray(landmarks))
+
+
+def _thinned(modes: Modes, thin: int) -> Modes:
+    """Every draw in the mode of the one that gives its hyperparameters."""
+    if thin == 1:
+        return modes
+    before = modes.of_draws
+    of_draws = before[:, np.arange(before.shape[1]) // thin * thin]
+    if lost := set(np.unique(before)) - set(np.unique(of_draws)):
+        raise InputError(f"thin={thin} leaves no draw of mode {min(lost) + 1}: take less")
+    return dataclasses.replace(modes, of_draws=of_draws)
 
 
 def _draw_all(
     problem: Problem,
-    P: jax.Array,
-    Q: jax.Array,
+    P: Sample,
+    Q: Sample,
     at: jax.Array,
     z: dict[str, np.ndarray],
+    each: int,
     noise: Any,
     seed: int,
     advance: Callable[[int], None],
 ) -> np.ndarray:
-    """Draws (k, m) for k hyperparameter draws, in threads; how many only matters to rounding."""
+    """``each`` draws for k hyperparameter draws, (k each, m), in threads.
+
+    How many threads only matters to rounding.
+    """
     total = len(next(iter(z.values())))
-    keys = jax.random.split(jax.random.key(seed), total)
+    keys = jax.random.split(jax.random.key(seed), total * each).reshape(total, each)
+    entries = max(X.entries if isinstance(X, LandmarkView) else len(X) ** 2 for X in (P, Q))
+    batch = max(1, min(BATCH, BATCH_ENTRIES // entries))
     compiled = _compiled(json.dumps(problem.describe()), noise)
 
     def work(start: int) -> np.ndarray:
         with jax.enable_x64(True):
             # The last batch repeats its last draw: another shape would be compiled again.
-            rows = np.minimum(np.arange(start, start + BATCH), total - 1)
+            rows = np.minimum(np.arange(start, start + batch), total - 1)
             part = {name: jnp.asarray(values[rows]) for name, values in z.items()}
             found = np.asarray(compiled(keys[rows], part, P, Q, at))
-        advance(min(BATCH, total - start))
+        advance(min(batch, total - start) * each)
         return found
 
-    first, *rest = range(0, total, BATCH)
+    first, *rest = range(0, total, batch)
     pieces = [work(first)]  # compiles, before the threads would each do it
     with ThreadPoolExecutor(cores()) as pool:
         pieces += pool.map(work, rest)
-    return np.concatenate(pieces)[:total]
+    return np.concatenate(pieces)[:total].reshape(total * each, -1)
 
 
 @functools.lru_cache(maxsize=16)
@@ -236,20 +277,30 @@ def _compiled(description: str, noise: Any) -> Callable[..., jax.Array]:
     problem = Problem.restore(json.loads(description))
 
     @jax.jit
-    def draws(keys: jax.Array, z: Any, P: jax.Array, Q: jax.Array, at: jax.Array) -> jax.Array:
-        def one(key_and_z: Any) -> jax.Array:
-            key, z = key_and_z
+    def draws(keys: jax.Array, z: Any, P: Sample, Q: Sample, at: jax.Array) -> jax.Array:
+        def one(keys_and_z: Any) -> jax.Array:
+            keys, z = keys_and_z
             values = problem.constrain(z)
             kernel, measure = problem.kernel_at(values), problem.measure_at(values)
             posterior_P, posterior_Q = (
-                embedding_posterior(X, kernel, at, noise=noise, measure=measure) for X in (P, Q)
+                _posterior(X, kernel, at, noise=noise, measure=measure) for X in (P, Q)
             )
-            mean = posterior_P.mean - posterior_Q.mean
-            return mean + gaussian_draw(key, posterior_P.covariance + posterior_Q.covariance)
+            covariance = posterior_P.covariance + posterior_Q.covariance
+            around = jax.vmap(gaussian_draw, in_axes=(0, None))(keys, covariance)
+            return posterior_P.mean - posterior_Q.mean + around
 
         return jax.lax.map(one, (keys, z))
 
     return draws
+
+
+def _posterior(
+    X: Sample, kernel: Kernel, at: jax.Array, *, noise: Any, measure: Measure
+) -> EmbeddingPosterior:
+    """Given the empirical embedding at all rows, or at landmarks."""
+    if isinstance(X, LandmarkView):
+        return posterior_of_view(X, kernel, at, noise=noise, measure=measure)
+    return embedding_posterior(X, kernel, at, noise=noise, measure=measure)
 
 
 def gaussian_draw(key: jax.Array, covariance: jax.Array) -> jax.Array:

@@ -24,7 +24,7 @@ from .embedding import (
 )
 from .kernels import *  # noqa: F403
 from .kernels import __all__ as _kernels
-from .landmarks import choose_landmarks, landmark_log_likelihood
+from .landmarks import choose_landmarks, landmark_embedding_posterior, landmark_log_likelihood
 from .likelihood import log_marginal_likelihood
 from .measures import Gaussian
 from .model import bke_model
@@ -47,6 +47,7 @@ __all__ = [
     "gaussian_inner_product",
     "gaussian_mixture_embedding",
     "hsic",
+    "landmark_embedding_posterior",
     "landmark_log_likelihood",
     "log_marginal_likelihood",
     "log_volume",

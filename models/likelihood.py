@@ -1,7 +1,8 @@
 """The log marginal likelihood of the Bayesian kernel embedding, BKE (13), by one of several routes.
 
 ``"dense"`` works with the n x n matrices (:mod:`bke.models.dense_likelihood`), ``"spectral"`` with
-sums over one column of data by the trapezoid rule (:mod:`bke.models.spectral`).
+sums over one column of data by the trapezoid rule (:mod:`bke.models.spectral`). ``"landmark"`` is
+no route but another model of the same kernel (:mod:`bke.models.landmarks`).
 """
 
 from __future__ import annotations
@@ -16,24 +17,26 @@ from jax.typing import ArrayLike
 
 from .dense_likelihood import LogLikelihoodTerms, dense_terms
 from .kernels.base import Kernel, as_points
+from .landmarks import LandmarkView, landmark_terms, landmark_view
 from .measures import Gaussian, Measure, check_fixed, check_measure
-from .noise import Noise, check_noise
+from .noise import Noise, SamplingNoise, check_noise
 from .precision import concrete, double_precision, tracing
 from .spectral import SpectralIndex, spectral_index, spectral_obstacle, spectral_terms
 
-LIKELIHOODS = ("auto", "dense", "spectral")
+ROUTES = ("auto", "dense", "spectral")
+LIKELIHOODS = (*ROUTES, "landmark")
 
-#: Points as they are, (n, D), or prepared for the spectral route.
-Prepared: TypeAlias = jax.Array | SpectralIndex
+#: Points as they are, (n, D), or prepared for the spectral route or the landmark model.
+Prepared: TypeAlias = jax.Array | SpectralIndex | LandmarkView
 #: Rows from which on a single value by the spectral route takes less time than by matrices, with
 #: what it takes to prepare.
 SMALLEST_PREPARED_ONCE = 2000
 
 
-def check_likelihood(likelihood: str) -> str:
-    """Return ``likelihood`` or raise ``ValueError`` naming the routes there are."""
-    if likelihood not in LIKELIHOODS:
-        raise ValueError(f"likelihood must be one of {LIKELIHOODS}, got {likelihood!r}")
+def check_likelihood(likelihood: str, choices: tuple[str, ...] = LIKELIHOODS) -> str:
+    """Return ``likelihood`` or raise ``ValueError`` naming the ``choices``."""
+    if likelihood not in choices:
+        raise ValueError(f"likelihood must be one of {choices}, got {likelihood!r}")
     return likelihood
 
 
@@ -51,18 +54,22 @@ def prepared(
     noise_variance: Noise,
     measure: Measure,
     likelihood: str,
+    landmarks: Any = None,
     smallest: int = 0,
 ) -> Prepared:
     """(n, D) ``points`` as the route needs them that ``likelihood`` asks for.
 
-    ``"auto"`` takes the spectral route where it can, from ``smallest`` rows on.
+    ``"auto"`` takes the spectral route where it can, from ``smallest`` rows on; ``"landmark"``
+    needs (m, D) ``landmarks``.
 
     Raises:
-        ValueError: where ``"spectral"`` was asked for and cannot be used, with the reason.
+        ValueError: where what was asked for cannot be used, with the reason.
     """
     auto = likelihood == "auto"
-    if isinstance(points, SpectralIndex) or likelihood == "dense":
+    if isinstance(points, (SpectralIndex, LandmarkView)) or likelihood == "dense":
         return points
+    if likelihood == "landmark":
+        return _seen_from(points, landmarks, noise_variance)
     if isinstance(points, jax.core.Tracer):
         reason = "the data are traced, and it sorts them: close over them instead"
     else:
@@ -79,6 +86,14 @@ def prepared(
     return cast(jax.Array, points)
 
 
+def _seen_from(points: jax.Array, landmarks: Any, noise_variance: Noise) -> LandmarkView:
+    if isinstance(check_noise(noise_variance), SamplingNoise):
+        raise ValueError("likelihood='landmark' has one noise variance, that of k(x, z)")
+    if landmarks is None:
+        raise ValueError("likelihood='landmark' needs landmarks, see choose_landmarks")
+    return landmark_view(points, as_points(landmarks, "landmarks"))
+
+
 def log_likelihood_terms(
     points: Prepared,
     kernel: Kernel,
@@ -89,6 +104,8 @@ def log_likelihood_terms(
     """Log N(mu_hat; 0, R + sigma^2 I) and sum_i log gamma(x_i) for ``points``."""
     if isinstance(points, SpectralIndex):
         return spectral_terms(points, kernel, check_noise(noise_variance), measure)
+    if isinstance(points, LandmarkView):
+        return landmark_terms(points, kernel, noise_variance, measure)
     return dense_terms(points, kernel, noise_variance, measure, low_rank=likelihood != "dense")
 
 
@@ -149,13 +166,13 @@ def log_marginal_likelihood(
     """
     noise_variance = check_noise(noise_variance)
     check_fixed(check_measure(measure))
-    check_likelihood(likelihood)
+    check_likelihood(likelihood, ROUTES)
     points = known_points(X)
     if not tracing():
         kernel.smoothed(measure, points.shape[1])  # refuses what compiled code could not name
     named = isinstance(measure, str)
     smallest = SMALLEST_PREPARED_ONCE
-    ready = prepared(points, kernel, noise_variance, measure, likelihood, smallest)
+    ready = prepared(points, kernel, noise_variance, measure, likelihood, smallest=smallest)
     value = _compiled(
         ready,
         kernel,

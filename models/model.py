@@ -11,6 +11,7 @@ from jax.typing import ArrayLike
 
 from .kernels import SquaredExponential
 from .kernels.base import Kernel
+from .landmarks import LandmarkView
 from .likelihood import (
     LogLikelihoodTerms,
     check_likelihood,
@@ -32,6 +33,7 @@ def bke_model(
     noise_variance: Noise | dist.Distribution = 0.1,
     measure: Measure = "unit",
     likelihood: str = "auto",
+    landmarks: ArrayLike | None = None,
 ) -> None:
     """p(lengthscale) p(X | lengthscale), BKE section 4: hand it to MCMC, SVI or Predictive.
 
@@ -52,7 +54,9 @@ def bke_model(
         measure: ``"unit"``, ``"lebesgue"`` or :class:`~bke.models.Gaussian`, whose scale may be a
             prior.
         likelihood: ``"auto"``, ``"dense"`` or ``"spectral"``, see
-            :func:`~bke.models.log_marginal_likelihood`.
+            :func:`~bke.models.log_marginal_likelihood`; or ``"landmark"``, another model of the
+            same kernel, see :func:`~bke.models.landmark_log_likelihood`.
+        landmarks: of that model, shape (m, D), such as :func:`~bke.models.choose_landmarks` gives.
 
     Raises:
         RuntimeError: with JAX's 64-bit numbers switched off.
@@ -60,7 +64,7 @@ def bke_model(
     """
     require_double("bke_model")
     samples = [
-        sample if isinstance(sample, SpectralIndex) else known_points(sample)
+        sample if isinstance(sample, (SpectralIndex, LandmarkView)) else known_points(sample)
         for sample in (X if isinstance(X, tuple) else (X,))
     ]
     family = template(kernel)
@@ -78,12 +82,8 @@ def bke_model(
     if (scale := scale_prior(measure)) is not None:
         measure = with_scale(measure, numpyro.sample("measure_scale", _as_event(scale)))
     chosen = with_values(family, values)
-    terms = [
-        log_likelihood_terms(
-            prepared(x, chosen, noise, measure, likelihood), chosen, noise, measure, likelihood
-        )
-        for x in samples
-    ]
+    each = [prepared(x, chosen, noise, measure, likelihood, landmarks) for x in samples]
+    terms = [log_likelihood_terms(x, chosen, noise, measure, likelihood) for x in each]
     total = LogLikelihoodTerms(*(sum(term) for term in zip(*terms, strict=True)))
     numpyro.factor("gaussian", total.gaussian)
     numpyro.factor("volume", total.volume)

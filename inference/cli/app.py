@@ -72,6 +72,8 @@ def run(
     prior_rate: opt.PriorRateOption = 1.0,
     noise_variance: opt.NoiseVarianceOption = "0.1",
     measure: opt.MeasureOption = opt.MeasureName.unit,
+    likelihood: opt.LikelihoodOption = opt.LikelihoodName.auto,
+    landmarks: opt.LandmarksOption = None,
     share: opt.ShareOption = opt.ShareName.pooled,
     scale: opt.ScaleOption = None,
     dither: opt.DitherOption = "auto",
@@ -85,6 +87,7 @@ def run(
     noise: opt.NoiseOption = "clt",
     level: opt.LevelOption = 0.8,
     weights: opt.WeightsOption = opt.WeightsName.posterior,
+    thin: opt.ThinOption = 1,
     at: opt.AtOption = None,
     out: opt.OutFolderOption = Path("bke-run"),
     json: opt.JsonOption = False,
@@ -109,6 +112,7 @@ def run(
         share,
         scale or _default_scale(path_p),
         opt.parse_dither(dither, "--dither"),
+        likelihood,
         method,
         chains,
         warmup,
@@ -129,11 +133,14 @@ def run(
         else:
             pair = inputs.read_pair(path_p, path_q, names)
         points = inputs.read_points(at, names, pair.columns)
-        inputs.check_witness(pair, points, noise_of_witness, level)
+        places = inputs.read_landmarks(landmarks, names, pair.columns)
+        inputs.check_witness(pair, points, noise_of_witness, level, likelihood.value == "landmark")
         with inputs.output_folder(out, steps.RUN_FILES):
             terminal.notes(pair.notes)
             samples = (pair.P, pair.Q) if share is opt.ShareName.joint else (pair.pooled,)
-            result = steps.fit_and_save(samples, pair.columns, chosen, out / steps.RUN, terminal)
+            result = steps.fit_and_save(
+                samples, pair.columns, chosen, places, out / steps.RUN, terminal
+            )
             result, unknown = steps.weigh_and_save(result, out / steps.RUN, terminal)
             diagnosis, summary, rounded = steps.diagnose_and_print(result, terminal)
             witnesses, found = steps.witness_and_save(
@@ -144,6 +151,7 @@ def run(
                 noise=noise_of_witness,
                 level=level,
                 weights="chains" if unknown else weights.value,
+                thin=thin,
                 seed=seed,
                 path=out / steps.WITNESS,
                 terminal=terminal,
@@ -186,6 +194,8 @@ def fit(
     prior_rate: opt.PriorRateOption = 1.0,
     noise_variance: opt.NoiseVarianceOption = "0.1",
     measure: opt.MeasureOption = opt.MeasureName.unit,
+    likelihood: opt.LikelihoodOption = opt.LikelihoodName.auto,
+    landmarks: opt.LandmarksOption = None,
     share: opt.ShareOption = opt.ShareName.pooled,
     scale: opt.ScaleOption = None,
     dither: opt.DitherOption = "auto",
@@ -215,6 +225,7 @@ def fit(
         share,
         scale or opt.ScaleName.column,
         opt.parse_dither(dither, "--dither"),
+        likelihood,
         method,
         chains,
         warmup,
@@ -230,9 +241,10 @@ def fit(
 
         chosen.check()
         samples, headings, remarks = inputs.read_samples(files, names, chosen.share)
+        places = inputs.read_landmarks(landmarks, names, headings)
         terminal.notes(remarks)
         with inputs.output_folder(out.parent, [out.name]):
-            result = steps.fit_and_save(samples, headings, chosen, out, terminal)
+            result = steps.fit_and_save(samples, headings, chosen, places, out, terminal)
             result, unknown = steps.weigh_and_save(result, out, terminal)
             _, summary, rounded = steps.diagnose_and_print(result, terminal)
             notes = [*remarks, *unknown, *rounded]
@@ -290,6 +302,8 @@ def witness(
     noise: opt.NoiseOption = "clt",
     level: opt.LevelOption = 0.8,
     weights: opt.WeightsOption = opt.WeightsName.posterior,
+    landmarks: opt.WitnessLandmarksOption = None,
+    thin: opt.ThinOption = 1,
     at: opt.AtOption = None,
     seed: opt.SeedOption = 0,
     out: opt.OutFolderOption = Path("bke-run"),
@@ -309,9 +323,11 @@ def witness(
 
         pair = inputs.read_pair(path_p, path_q, names)
         points = inputs.read_points(at, names, pair.columns)
-        inputs.check_witness(pair, points, noise_of_witness, level)
+        places = inputs.read_landmarks(landmarks, names, pair.columns)
         with inputs.output_folder(out, steps.WITNESS_FILES):
             result = steps.load(run_file, terminal)
+            seen = places is not None or "constant_data" in result.children
+            inputs.check_witness(pair, points, noise_of_witness, level, seen)
             inputs.check_columns(result, pair, run_file)
             notes = [*pair.notes, *inputs.notes_on(result, pair)]
             result, unknown = steps.weigh_and_save(result, None, terminal)
@@ -325,6 +341,8 @@ def witness(
                 noise=noise_of_witness,
                 level=level,
                 weights="chains" if unknown else weights.value,
+                landmarks=places,
+                thin=thin,
                 seed=seed,
                 path=out / steps.WITNESS,
                 terminal=terminal,

@@ -131,6 +131,18 @@ def read_points(
     return points.values
 
 
+def read_landmarks(
+    text: str | None, columns: Sequence[str] | None, names: Sequence[str]
+) -> int | np.ndarray | None:
+    """``--landmarks``: a number, or the places (m, D) in a file."""
+    if text is None:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        return read_points(Path(text), columns, names)
+
+
 def checked(sample: Sample, name: str | None = None) -> Sample:
     """``sample``, refused where nothing can be learned from it; messages name file and column."""
     as_sample(sample.values, name or str(sample.path), columns=sample.columns)
@@ -147,15 +159,18 @@ def _check_names(first: Sample, second: Sample) -> None:
         )
 
 
-def check_witness(pair: Pair, points: np.ndarray | None, noise: str | float, level: float) -> None:
-    """Refuse options that the witness cannot be drawn with."""
+def check_witness(
+    pair: Pair, points: np.ndarray | None, noise: str | float, level: float, seen: bool
+) -> None:
+    """Refuse options that the witness cannot be drawn with; ``seen`` from landmarks or not."""
     from ..machine import cores
 
     if not isinstance(noise, str):
         check_positive(noise, "--noise")
     if not (math.isfinite(level) and 0 < level < 1):
         raise InputError(f"--level must be between 0 and 1, and is {level}")
-    largest = max(len(pair.P), len(pair.Q), 0 if points is None else len(points))
+    largest = 0 if seen else max(len(pair.P), len(pair.Q))
+    largest = max(largest, 0 if points is None else len(points))
     check_memory(largest, len(pair.columns), matrices=WITNESS_MATRICES * cores())
 
 

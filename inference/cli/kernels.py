@@ -44,6 +44,8 @@ def learn(
     prior_rate: opt.PriorRateOption = 1.0,
     noise_variance: opt.NoiseVarianceOption = "0.1",
     measure: opt.MeasureOption = opt.MeasureName.unit,
+    likelihood: opt.LikelihoodOption = opt.LikelihoodName.auto,
+    landmarks: opt.LandmarksOption = None,
     share: opt.ShareOption = opt.ShareName.pooled,
     scale: opt.ScaleOption = None,
     dither: opt.DitherOption = "auto",
@@ -66,6 +68,7 @@ def learn(
         share,
         scale or opt.ScaleName.column,
         opt.parse_dither(dither, "--dither"),
+        likelihood,
     )
     names = opt.parse_columns(columns)
     terminal = Terminal(json=json, quiet=quiet)
@@ -74,6 +77,7 @@ def learn(
 
         chosen.check()
         samples, headings, remarks = inputs.read_samples(files, names, share)
+        places = inputs.read_landmarks(landmarks, names, headings)
         with terminal.step("learn", "learn", spinner=False):
             from bke.inference import learn_kernel
 
@@ -81,6 +85,7 @@ def learn(
                 samples if len(samples) > 1 else samples[0],
                 objective=objective.value,
                 columns=headings,
+                landmarks=places,
                 seed=seed,
                 progress=terminal.progress,
                 **chosen.arguments(len(headings)),
@@ -173,6 +178,7 @@ def score(
             opt.ShareName.pooled,
             scale or opt.ScaleName.column,
             opt.parse_dither(dither, "--dither"),
+            opt.LikelihoodName.auto,
         )
         for family in families
     ]

@@ -72,6 +72,15 @@ class ShareName(enum.StrEnum):
     joint = "joint"
 
 
+class LikelihoodName(enum.StrEnum):
+    """Ways to the likelihood, and another likelihood."""
+
+    auto = "auto"
+    dense = "dense"
+    spectral = "spectral"
+    landmark = "landmark"
+
+
 class ObjectiveName(enum.StrEnum):
     """What a learned kernel maximises."""
 
@@ -105,6 +114,7 @@ class ModelOptions:
     share: ShareName
     scale: ScaleName
     dither: str | float | None
+    likelihood: LikelihoodName
 
     def check(self) -> None:
         """Refuse numbers that make no sense; ``fit`` checks the others before it computes."""
@@ -131,7 +141,7 @@ class ModelOptions:
         return prior.expand([dimension]) if self.ard and dimension > 1 else prior
 
     def arguments(self, dimension: int) -> dict[str, Any]:
-        """Keyword arguments of ``bke.inference.fit`` and ``learn_kernel``."""
+        """Keyword arguments of ``bke.inference.fit`` and ``learn_kernel``, but landmarks."""
         return {
             "kernel": self.build_kernel(),
             "prior": self.build_prior(dimension),
@@ -140,6 +150,7 @@ class ModelOptions:
             "share": self.share.value,
             "scale": self.scale.argument,
             "dither": self.dither,
+            "likelihood": self.likelihood.value,
         }
 
 
@@ -295,6 +306,47 @@ DitherOption: TypeAlias = Annotated[
         rich_help_panel=MODEL,
         help="Rounded data: add noise within the rounding unit where it is needed, refuse such "
         "data, or give the unit.",
+    ),
+]
+LikelihoodOption: TypeAlias = Annotated[
+    LikelihoodName,
+    typer.Option(
+        "--likelihood",
+        rich_help_panel=MODEL,
+        help="auto takes the fastest exact way to the likelihood, dense the n x n matrices, "
+        "spectral sums over one column at a cost linear in the rows. landmark is another model of "
+        "the same kernel, linear in the rows for any number of columns, whose lengthscale depends "
+        "on the landmarks; --noise-variance is then that of one k(x, z).",
+    ),
+]
+LandmarksOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--landmarks",
+        metavar="COUNT|FILE",
+        rich_help_panel=MODEL,
+        help="For --likelihood landmark: how many, at centres of clusters, or a file of places, "
+        "like the samples. Default: 64, or a quarter of the rows.",
+    ),
+]
+WitnessLandmarksOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--landmarks",
+        metavar="COUNT|FILE",
+        rich_help_panel=WITNESS,
+        help="Condition on the embeddings at so many centres of clusters, or at the places in a "
+        "file, instead of at all rows: for samples too large for n x n matrices. Default: those of "
+        "the run, or none.",
+    ),
+]
+ThinOption: TypeAlias = Annotated[
+    int,
+    typer.Option(
+        "--thin",
+        rich_help_panel=WITNESS,
+        help="Condition on the samples for every so many-th posterior draw only, and draw so many "
+        "witnesses from each: for large samples.",
     ),
 ]
 MethodOption: TypeAlias = Annotated[

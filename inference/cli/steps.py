@@ -34,6 +34,7 @@ def fit_and_save(
     samples: tuple[np.ndarray, ...],
     columns: Sequence[str],
     options: FitOptions,
+    landmarks: int | np.ndarray | None,
     path: Path,
     terminal: Terminal,
 ) -> xr.DataTree:
@@ -44,6 +45,7 @@ def fit_and_save(
         run = fit(
             samples if len(samples) > 1 else samples[0],
             columns=list(columns),
+            landmarks=landmarks,
             progress=terminal.progress,
             **options.arguments(len(columns)),
         )
@@ -115,6 +117,8 @@ def witness_and_save(
     noise: str | float,
     level: float,
     weights: str,
+    landmarks: int | np.ndarray | None = None,
+    thin: int,
     seed: int,
     path: Path,
     terminal: Terminal,
@@ -132,6 +136,8 @@ def witness_and_save(
             points,
             noise=noise,
             weights=weights,
+            landmarks=landmarks,
+            thin=thin,
             seed=seed,
             progress=terminal.progress,
         )

@@ -102,12 +102,13 @@ class Terminal:
         columns = settings["columns"]
         priors = ", ".join(_prior(name, prior) for name, prior in settings["prior"].items())
         kernel = settings["kernel"]
+        seen = f"seen from {settings['landmarks']} landmarks; " if "landmarks" in settings else ""
         joint = "samples with a likelihood each; " if settings.get("share") == "joint" else ""
         fixed = "".join(f", {name} {value}" for name, value in kernel.items() if name != "type")
         self.say(
             f"{settings['rows']} rows, {_columns(columns)}; kernel {kernel['type']}{fixed}; "
             f"{priors}; noise variance of the fit {_plain(settings['noise_variance'])}; "
-            f"measure {_plain(settings['measure'])}; {joint}seed {settings['seed']}"
+            f"measure {_plain(settings['measure'])}; {seen}{joint}seed {settings['seed']}"
         )
         scale = {name: value for name, value in settings["scale"].items() if value != 1.0}
         if scale:

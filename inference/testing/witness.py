@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from ..checks import (
     WITNESS_MATRICES,
+    as_evaluation_points,
     as_sample,
     as_tested_pair,
     check_count,
@@ -22,7 +23,7 @@ from ..checks import (
 )
 from ..errors import InputError
 from ..machine import computing
-from ..witness import as_evaluation_points, check_noise, default_points, gaussian_draw
+from ..witness import check_noise, default_points, gaussian_draw
 from .result import TestResult
 from .rows import fingerprint, pairs_fingerprints
 

@@ -1,7 +1,21 @@
 """The landmark model: observations are seen through their kernels with a few fixed points."""
 
 from .choice import choose_landmarks
-from .likelihood import landmark_log_likelihood
+from .embedding import landmark_embedding_posterior, posterior_of_sums, posterior_of_view
+from .likelihood import landmark_gaussian, landmark_log_likelihood, landmark_terms
 from .sums import LandmarkSums, landmark_sums
+from .view import LandmarkView, landmark_view
 
-__all__ = ["LandmarkSums", "choose_landmarks", "landmark_log_likelihood", "landmark_sums"]
+__all__ = [
+    "LandmarkSums",
+    "LandmarkView",
+    "choose_landmarks",
+    "landmark_embedding_posterior",
+    "landmark_gaussian",
+    "landmark_log_likelihood",
+    "landmark_sums",
+    "landmark_terms",
+    "landmark_view",
+    "posterior_of_sums",
+    "posterior_of_view",
+]

@@ -28,6 +28,7 @@ from ..measures import Gaussian, Measure, check_fixed, check_measure
 from ..precision import concrete, double_precision
 from .features import feature_map, log_volume_at
 from .sums import LandmarkSums, over_blocks, summed
+from .view import LandmarkView, landmark_view
 
 
 class _Shape(NamedTuple):
@@ -48,7 +49,7 @@ def landmark_gaussian(sums: LandmarkSums, R: jax.Array, noise_variance: jax.Arra
     cholesky = jnp.linalg.cholesky(nR + noise_variance * jnp.eye(m))
     log_determinant = 2.0 * jnp.sum(jnp.log(jnp.diagonal(cholesky)))
     value = -0.5 * (
-        sums.scatter / noise_variance
+        sums.spread / noise_variance
         + n * sums.mean @ cho_solve((cholesky, True), sums.mean)
         + log_determinant
         + (n - 1.0) * m * jnp.log(noise_variance)
@@ -90,22 +91,16 @@ def landmark_log_likelihood(
         A scalar; ``-inf`` where a gamma(x_i) is exactly zero.
 
     Raises:
-        ValueError: for an argument that makes no sense, naming it.
+        ValueError: for an argument that makes no sense, naming it; a landmark that is a row of X.
         ArithmeticError: where the noise is lost to rounding beside n R; inside a transformation
             the value is NaN there.
         RuntimeError: inside a JAX transformation with ``jax_enable_x64`` off.
     """
     check_fixed(check_measure(measure))
     check_positive(noise_variance, "noise_variance")
-    points, places = as_points(X), as_points(landmarks, "landmarks")
-    _check_landmarks(points, places)
-    kernel.smoothed(measure, points.shape[1])  # refuses what compiled code could not name
-    value = _compiled(
-        points,
-        places,
-        _Shape(kernel, noise_variance, None if isinstance(measure, str) else measure),
-        measure if isinstance(measure, str) else None,
-    )
+    view = landmark_view(as_points(X), as_points(landmarks, "landmarks"))
+    kernel.smoothed(measure, view.points.shape[1])  # refuses what compiled code could not name
+    value = _compiled(view, *_differentiable(kernel, noise_variance, measure))
     if not isinstance(value, jax.core.Tracer) and np.isnan(concrete(value)):
         raise ArithmeticError(
             "n R + noise_variance I is not positive definite in double precision: noise_variance "
@@ -114,31 +109,29 @@ def landmark_log_likelihood(
     return value
 
 
-def _check_landmarks(points: jax.Array, landmarks: jax.Array) -> None:
-    dimension = points.shape[1]
-    if landmarks.shape[1] != dimension:
-        raise ValueError(f"X has {dimension} columns but landmarks has {landmarks.shape[1]}")
-    if len(landmarks) < dimension:
-        raise ValueError(
-            f"landmarks has {len(landmarks)} rows, but the volume in {dimension} columns needs at "
-            f"least {dimension}"
-        )
-
-
-@partial(jax.jit, static_argnames=("measure",))
-def _compiled(
-    points: jax.Array, landmarks: jax.Array, shape: _Shape, measure: str | None
-) -> jax.Array:
-    terms = landmark_terms(points, landmarks, shape, measure)
-    return terms.gaussian + terms.volume
-
-
 def landmark_terms(
-    points: jax.Array, landmarks: jax.Array, shape: _Shape, measure: str | None
+    view: LandmarkView, kernel: Kernel, noise_variance: Any, measure: Measure
 ) -> LogLikelihoodTerms:
     """The Gaussian term and sum_i log gamma(x_i)."""
-    shape = jax.tree.map(lambda leaf: jnp.asarray(leaf, points.dtype), shape)
-    return _terms(points, landmarks, shape, measure)
+    shape, name = _differentiable(kernel, noise_variance, measure)
+    shape = jax.tree.map(lambda leaf: jnp.asarray(leaf, view.points.dtype), shape)
+    return _terms(view.points, view.landmarks, shape, name)
+
+
+def _differentiable(
+    kernel: Kernel, noise_variance: Any, measure: Measure
+) -> tuple[_Shape, str | None]:
+    """What is differentiated in, and the name of a measure that is not."""
+    if isinstance(measure, str):
+        return _Shape(kernel, noise_variance, None), measure
+    return _Shape(kernel, noise_variance, measure), None
+
+
+@partial(jax.jit, static_argnames=("name",))
+def _compiled(view: LandmarkView, shape: _Shape, name: str | None) -> jax.Array:
+    measure = cast(Measure, shape.finite_measure if name is None else name)
+    terms = landmark_terms(view, shape.kernel, shape.noise_variance, measure)
+    return terms.gaussian + terms.volume
 
 
 def _gaussian(

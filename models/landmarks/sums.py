@@ -24,40 +24,61 @@ class LandmarkSums(NamedTuple):
 
     n: jax.Array  # ()
     mean: jax.Array  # (m,), phi bar
-    scatter: jax.Array  # (), sum of |phi(x_i) - phi bar|^2
+    #: (m, m), sum of (phi(x_i) - phi bar)(phi(x_i) - phi bar)'; or (), its trace.
+    scatter: jax.Array
     log_volume: jax.Array  # (), sum of log gamma(x_i)
 
+    @property
+    def spread(self) -> jax.Array:
+        """Sum of |phi(x_i) - phi bar|^2."""
+        return self.scatter if self.scatter.ndim == 0 else self.scatter.trace()
+
+    @double_precision
     def merged(self, other: LandmarkSums) -> LandmarkSums:
         """Those of both sets of observations, without cancellation (Chan, Golub, LeVeque 1983)."""
         n = self.n + other.n
         share = other.n / jnp.maximum(n, 1.0)
         apart = other.mean - self.mean
+        between = apart @ apart if jnp.ndim(self.scatter) == 0 else jnp.outer(apart, apart)
         return LandmarkSums(
             n,
             self.mean + share * apart,
-            self.scatter + other.scatter + self.n * share * (apart @ apart),
+            self.scatter + other.scatter + self.n * share * between,
             self.log_volume + other.log_volume,
         )
 
 
 @double_precision
-def landmark_sums(X: ArrayLike, landmarks: ArrayLike, kernel: Kernel) -> LandmarkSums:
-    """Of data, (n, D) or (n,), and landmarks, (m, D) or (m,), a block of rows at a time."""
-    return _compiled(as_points(X), as_points(landmarks, "landmarks"), kernel)
+def landmark_sums(
+    X: ArrayLike, landmarks: ArrayLike, kernel: Kernel, *, covariance: bool = False
+) -> LandmarkSums:
+    """Of data, (n, D) or (n,), and landmarks, (m, D) or (m,), a block of rows at a time.
+
+    With ``covariance`` the scatter is a matrix.
+    """
+    points, places = as_points(X), as_points(landmarks, "landmarks")
+    return _compiled(points, places, kernel, covariance=covariance)
 
 
 def summed(
-    X: jax.Array, landmarks: jax.Array, kernel: Kernel, *, volume: bool = True
+    X: jax.Array,
+    landmarks: jax.Array,
+    kernel: Kernel,
+    *,
+    volume: bool = True,
+    covariance: bool = False,
 ) -> LandmarkSums:
     """As :func:`landmark_sums`, of points, inside compiled code; the ``volume`` is most of it."""
-    zero = jnp.zeros(())
-    nothing = LandmarkSums(zero, jnp.zeros(len(landmarks)), zero, zero)
+    zero, m = jnp.zeros(()), len(landmarks)
+    none = jnp.zeros((m, m)) if covariance else zero
+    nothing = LandmarkSums(zero, jnp.zeros(m), none, zero)
 
     def add(sums: LandmarkSums, rows: jax.Array, known: jax.Array) -> LandmarkSums:
         phi = feature_map(rows, landmarks, kernel)
         count = jnp.sum(known)
         mean = known @ phi / jnp.maximum(count, 1.0)
-        scatter = known @ jnp.sum((phi - mean) ** 2, axis=1)
+        apart = (phi - mean) * known[:, None]
+        scatter = apart.T @ apart if covariance else jnp.vdot(apart, apart)
         log_volume = zero
         if volume:
             log_gamma = log_volume_at(rows, landmarks, kernel)
@@ -67,7 +88,7 @@ def summed(
     return over_blocks(add, nothing, X, len(landmarks))
 
 
-_compiled = jax.jit(summed)
+_compiled = jax.jit(summed, static_argnames=("volume", "covariance"))
 
 
 def over_blocks(

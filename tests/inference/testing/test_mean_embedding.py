@@ -73,7 +73,8 @@ def test_the_order_of_the_rows_does_not_matter():
     options = {**QUIET, "permutations": 99}
     first = mean_embedding_test(P, Q, **options)
     other = mean_embedding_test(RNG.permutation(P), RNG.permutation(Q), **options)
-    assert other.statistic == first.statistic and np.array_equal(other.null, first.null)
+    assert other.statistic == first.statistic
+    assert np.array_equal(other.null, first.null)
 
 
 def test_the_halves_come_from_the_data():

@@ -194,9 +194,6 @@ def test_gradients_that_do_not_span_have_no_volume():
     found = log_volume_element(gradient, jnp.zeros((2, 2)))
     assert found[0] == -np.inf
     assert found[1] == pytest.approx(0.0, abs=1e-12)
-    X = np.array([0.0, 1.0])
-    at_data = landmark_log_likelihood(X, X[:1], SquaredExponential(1.0), noise_variance=0.1)
-    assert at_data == -np.inf
 
 
 # Landmarks, and what is refused
@@ -230,6 +227,7 @@ def test_numbers_of_landmarks_that_make_no_sense(count):
         (np.zeros((1, 2)), {}, "at least 2"),
         (np.zeros((3, 2)), {"noise_variance": 0.0}, "noise_variance must be positive"),
         (np.array([[0.0, np.nan]] * 3), {}, "landmarks has a value that is not finite"),
+        (np.array([[0.0, 0.0], data()[0][7]]), {}, "landmark 2 is row 8 of X"),
     ],
 )
 def test_refusals(landmarks, options, message):

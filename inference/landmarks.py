@@ -1,0 +1,47 @@
+"""Where the landmark model looks from: as many places as are asked for, or given ones."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+from bke.models import choose_landmarks
+
+from .checks import as_evaluation_points
+from .errors import InputError
+from .units import Units
+
+#: By default; fewer where there are less than four rows for each.
+LANDMARKS, ROWS_EACH = 64, 4
+
+
+def landmarks_for(
+    likelihood: str, landmarks: Any, units: Units, data: np.ndarray, seed: int
+) -> np.ndarray | None:
+    """(m, D) in the model's units, ``None`` for another model than that of landmarks.
+
+    Args:
+        likelihood: see :func:`~bke.inference.fit`.
+        landmarks: how many, places (m, D) in the units of the data, or ``None``.
+        units: of the data.
+        data: (n, D), in their own units.
+        seed: of the choice.
+
+    Raises:
+        InputError: for landmarks that make no sense.
+    """
+    if likelihood != "landmark":
+        if landmarks is not None:
+            raise InputError(f"landmarks are for likelihood='landmark', not for {likelihood!r}")
+        return None
+    n, dimension = data.shape
+    if landmarks is None:
+        landmarks = max(dimension, min(LANDMARKS, n // ROWS_EACH))
+    if np.ndim(landmarks):
+        return units.to_model(as_evaluation_points(landmarks, dimension, "landmarks"))
+    try:
+        return choose_landmarks(units.to_model(data), operator.index(landmarks), seed=seed)
+    except (ValueError, TypeError) as error:
+        reason = str(error) if isinstance(error, ValueError) else f"got {landmarks!r}"
+        raise InputError(f"landmarks must be places or how many there are: {reason}") from None
