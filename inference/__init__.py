@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from .run import load_run, save_run
     from .samples import normal_laplace, normal_laplace_density
     from .scikit_learn import gamma, to_sklearn
+    from .sketches.comparison import SketchComparison, compare_sketches
+    from .sketches.sketch import Sketch, sketch
+    from .sketches.store import load_sketch, save_sketch
     from .testing.conditional import conditional_independence_test
     from .testing.independence import independence_test
     from .testing.mean_embedding import mean_embedding_test
@@ -62,10 +65,13 @@ _MODULES = {
     "PredictiveCheck": "testing.predictive",
     "Sample": "read",
     "SamplingError": "errors",
+    "Sketch": "sketches.sketch",
+    "SketchComparison": "sketches.comparison",
     "TestResult": "testing.result",
     "band": "witness",
     "causal_graph": "causal",
     "compare_kernels": "comparing",
+    "compare_sketches": "sketches.comparison",
     "conditional_independence_test": "testing.conditional",
     "diagnose": "diagnosis",
     "find_modes": "modes",
@@ -75,6 +81,7 @@ _MODULES = {
     "independence_test": "testing.independence",
     "learn_kernel": "learning",
     "load_run": "run",
+    "load_sketch": "sketches.store",
     "mean_embedding_test": "testing.mean_embedding",
     "normal_laplace": "samples",
     "normal_laplace_density": "samples",
@@ -96,6 +103,8 @@ _MODULES = {
     "sample_test_witness": "testing.witness",
     "sample_witness": "witness",
     "save_run": "run",
+    "save_sketch": "sketches.store",
+    "sketch": "sketches.sketch",
     "to_sklearn": "scikit_learn",
     "two_sample_test": "testing.two_sample",
 }
@@ -118,10 +127,13 @@ __all__ = [
     "PredictiveCheck",
     "Sample",
     "SamplingError",
+    "Sketch",
+    "SketchComparison",
     "TestResult",
     "band",
     "causal_graph",
     "compare_kernels",
+    "compare_sketches",
     "conditional_independence_test",
     "diagnose",
     "find_modes",
@@ -131,6 +143,7 @@ __all__ = [
     "independence_test",
     "learn_kernel",
     "load_run",
+    "load_sketch",
     "mean_embedding_test",
     "normal_laplace",
     "normal_laplace_density",
@@ -152,6 +165,8 @@ __all__ = [
     "sample_test_witness",
     "sample_witness",
     "save_run",
+    "save_sketch",
+    "sketch",
     "to_sklearn",
     "two_sample_test",
 ]

@@ -167,11 +167,16 @@ def check_witness(
 
     if not isinstance(noise, str):
         check_positive(noise, "--noise")
-    if not (math.isfinite(level) and 0 < level < 1):
-        raise InputError(f"--level must be between 0 and 1, and is {level}")
+    check_level(level)
     largest = 0 if seen else max(len(pair.P), len(pair.Q))
     largest = max(largest, 0 if points is None else len(points))
     check_memory(largest, len(pair.columns), matrices=WITNESS_MATRICES * cores())
+
+
+def check_level(level: float) -> None:
+    """Refuse what is no probability."""
+    if not (math.isfinite(level) and 0 < level < 1):
+        raise InputError(f"--level must be between 0 and 1, and is {level}")
 
 
 def check_columns(run: xr.DataTree, pair: Pair, path: Path) -> None:

@@ -101,6 +101,15 @@ class ScaleName(enum.StrEnum):
         return None if self is ScaleName.none else self.value
 
 
+def build_kernel(chosen: KernelName) -> Kernel:
+    """The kernel that ``chosen`` names."""
+    import bke.models as models
+
+    name, parameters = KERNELS[chosen]
+    kernel: Kernel = getattr(models, name)(**parameters)
+    return kernel
+
+
 @dataclasses.dataclass(frozen=True)
 class ModelOptions:
     """The model, as given on the command line."""
@@ -127,11 +136,7 @@ class ModelOptions:
 
     def build_kernel(self) -> Kernel:
         """The kernel whose lengthscale becomes random."""
-        import bke.models as models
-
-        name, parameters = KERNELS[self.kernel]
-        kernel: Kernel = getattr(models, name)(**parameters)
-        return kernel
+        return build_kernel(self.kernel)
 
     def build_prior(self, dimension: int) -> dist.Distribution:
         """Gamma(shape, rate); with ARD and several columns one lengthscale for each."""

@@ -1,0 +1,277 @@
+"""Sums in place of data: ``bke sketch``, ``bke merge`` and ``bke compare``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+from . import options as opt
+from .app import FILE_KINDS, app
+from .terminal import Terminal, exit_codes
+from .testing import AlphaOption, as_plain
+
+SKETCH = "Sketch"
+PICTURE, WITNESS, SUMMARY = "witness.png", "witness.nc", "compare.json"
+
+SketchFileOption: TypeAlias = Annotated[
+    Path,
+    typer.Option(
+        "--out",
+        metavar="FILE",
+        rich_help_panel=opt.OUTPUT,
+        help="The NetCDF file; its folder is created if need be.",
+    ),
+]
+
+
+@app.command(
+    epilog="Example: `bke sketch calm.csv --columns Ozone --landmarks 10 --out calm.nc`, then "
+    "`bke sketch windy.csv --columns Ozone --like calm.nc --out windy.nc`"
+)
+def sketch(
+    path: Annotated[
+        Path, typer.Argument(metavar="FILE", help=f"Rows: {FILE_KINDS}.", show_default=False)
+    ],
+    columns: opt.ColumnsOption = None,
+    like: Annotated[
+        Path | None,
+        typer.Option(
+            "--like",
+            metavar="SKETCH",
+            rich_help_panel=SKETCH,
+            help="Take over the landmarks, units, lengthscales and kernel of another sketch: only "
+            "such sketches can be merged and compared.",
+        ),
+    ] = None,
+    landmarks: Annotated[
+        str | None,
+        typer.Option(
+            "--landmarks",
+            metavar="COUNT|FILE",
+            rich_help_panel=SKETCH,
+            help="How many, at centres of clusters of these rows, or a file of places, such as a "
+            "grid that was agreed upon. Default: 64, or a quarter of the rows.",
+        ),
+    ] = None,
+    lengthscales: Annotated[
+        str | None,
+        typer.Option(
+            "--lengthscales",
+            metavar="LOW,HIGH,COUNT",
+            rich_help_panel=SKETCH,
+            help="The grid, over the unit of --scale, evenly in the log.  [default: 60 from 0.02, "
+            "or a tenth of the way between landmarks, to 8]",
+        ),
+    ] = None,
+    kernel: opt.KernelOption = opt.KernelName.se,
+    scale: opt.ScaleOption = None,
+    seed: opt.SeedOption = 0,
+    out: SketchFileOption = Path("sketch.nc"),
+    json: opt.JsonOption = False,
+    quiet: opt.QuietOption = False,
+    debug: opt.DebugOption = False,
+) -> None:
+    """Sum over the rows what the landmark model needs of them, at every lengthscale of a grid.
+
+    The file is small and holds no row; sketches of one plan add up. With few rows, or landmarks
+    that were not agreed upon but found in the data, it still tells something about them.
+    """
+    grid = _parse_grid(lengthscales)
+    given = (landmarks, lengthscales, scale)
+    if like is not None and (any(each is not None for each in given) or kernel.value != "se"):
+        raise typer.BadParameter(
+            "--like takes landmarks, lengthscales, kernel and scale from that sketch: leave out "
+            "--landmarks, --lengthscales, --kernel and --scale"
+        )
+    names = opt.parse_columns(columns)
+    terminal = Terminal(json=json, quiet=quiet)
+    with exit_codes(debug):
+        from ..read import read_sample
+        from . import inputs, steps
+
+        sample = read_sample(path, columns=names)
+        places = inputs.read_landmarks(landmarks, names, sample.columns)
+        with inputs.output_folder(out.parent, [out.name]):
+            with terminal.step("sketch", "summing", spinner=False):
+                from bke.inference import load_sketch, save_sketch
+                from bke.inference import sketch as make
+
+                options: dict[str, Any] = {"columns": sample.columns, "seed": seed}
+                if like is None:
+                    options["kernel"] = opt.build_kernel(kernel)
+                    options["scale"] = (scale or opt.ScaleName.column).argument
+                    found = make(
+                        sample.values,
+                        landmarks=places,
+                        lengthscales=grid,
+                        progress=terminal.progress,
+                        **options,
+                    )
+                else:
+                    first = load_sketch(like)
+                    found = make(sample.values, like=first, progress=terminal.progress, **options)
+                save_sketch(found, out)
+            terminal.say(str(found))
+            told = {"command": "sketch", "source": str(path), **_about(found)}
+            steps.finish(told, {"sketch": out}, None, [], terminal)
+
+
+@app.command(epilog="Example: `bke merge monday.nc tuesday.nc --out week.nc`")
+def merge(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="SKETCHES...", help="Two or more, made like each other.", show_default=False
+        ),
+    ],
+    out: SketchFileOption = Path("merged.nc"),
+    json: opt.JsonOption = False,
+    quiet: opt.QuietOption = False,
+    debug: opt.DebugOption = False,
+) -> None:
+    """One sketch of the rows of several: exactly that of all rows together."""
+    if len(files) < 2:
+        raise typer.BadParameter("give two sketches or more")
+    if len({file.resolve() for file in files}) < len(files):
+        raise typer.BadParameter("a sketch is given twice: its rows would count twice")
+    terminal = Terminal(json=json, quiet=quiet)
+    with exit_codes(debug):
+        from ..errors import InputError
+        from . import inputs, steps
+
+        with inputs.output_folder(out.parent, [out.name]):
+            with terminal.step("merge", "adding"):
+                from bke.inference import load_sketch, save_sketch
+
+                merged = load_sketch(files[0])
+                for file in files[1:]:
+                    try:
+                        merged = merged.merged(load_sketch(file))
+                    except InputError as error:
+                        raise InputError(f"{file}: {error}") from None
+                save_sketch(merged, out)
+            terminal.say(str(merged))
+            told = {"command": "merge", "sources": list(map(str, files)), **_about(merged)}
+            steps.finish(told, {"sketch": out}, None, [], terminal)
+
+
+@app.command(epilog="Example: `bke compare calm.nc windy.nc --out compared`")
+def compare(
+    path_p: Annotated[
+        Path, typer.Argument(metavar="P", help="Sketch of the first sample.", show_default=False)
+    ],
+    path_q: Annotated[
+        Path, typer.Argument(metavar="Q", help="Of the second, made like it.", show_default=False)
+    ],
+    prior_shape: opt.PriorShapeOption = 1.0,
+    prior_rate: opt.PriorRateOption = 1.0,
+    noise_variance: Annotated[
+        float,
+        typer.Option(
+            "--noise-variance",
+            rich_help_panel=opt.MODEL,
+            help="Noise variance tau^2 of one k(x, z), on which the lengthscale depends.",
+        ),
+    ] = 0.1,
+    measure: opt.MeasureOption = opt.MeasureName.unit,
+    noise: opt.NoiseOption = "clt",
+    level: opt.LevelOption = 0.8,
+    at: opt.AtOption = None,
+    alpha: AlphaOption = 0.05,
+    seed: opt.SeedOption = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            rich_help_panel=opt.OUTPUT,
+            help=f"Folder for {PICTURE}, {WITNESS} and {SUMMARY}. Default: no files.",
+        ),
+    ] = None,
+    json: opt.JsonOption = False,
+    quiet: opt.QuietOption = False,
+    debug: opt.DebugOption = False,
+) -> None:
+    """Two sketches: the posterior of the lengthscale, a two-sample test and the witness."""
+    noise_of_witness = opt.parse_noise(noise, "--noise")
+    terminal = Terminal(json=json, quiet=quiet)
+    with exit_codes(debug):
+        from ..checks import check_positive
+        from ..write import atomic_path
+        from . import inputs, steps
+
+        check_positive(prior_shape, "--prior-shape")
+        check_positive(prior_rate, "--prior-rate")
+        inputs.check_level(level)
+        with inputs.output_folder(out, [PICTURE, WITNESS, SUMMARY]):
+            with terminal.step("compare", "comparing"):
+                import numpyro.distributions as dist
+                from bke.inference import compare_sketches, load_sketch
+
+                first, second = load_sketch(path_p), load_sketch(path_q)
+                points = inputs.read_points(at, None, first.plan.columns)
+                found = compare_sketches(
+                    first,
+                    second,
+                    noise_variance=noise_variance,
+                    prior=dist.Gamma(prior_shape, prior_rate),
+                    measure=measure.value,
+                    at=points,
+                    noise=noise_of_witness,
+                    alpha=alpha,
+                    seed=seed,
+                )
+            terminal.say(str(found))
+            files: dict[str, Path] = {}
+            missing: list[str] = []
+            if out is not None:
+                with atomic_path(out / WITNESS) as temporary:
+                    found.witness.to_netcdf(temporary, engine="h5netcdf")
+                files["witness"] = out / WITNESS
+                pictures, missing = steps.draw_pictures(
+                    out, lambda: [("witness", lambda: found.plot(level))], terminal
+                )
+                files |= pictures
+            posterior = found.posterior
+            told = {
+                "command": "compare",
+                "sources": {"P": str(path_p), "Q": str(path_q)},
+                "rows": dict(zip("PQ", found.sizes, strict=True)),
+                "columns": list(first.plan.columns),
+                "posterior": {
+                    name: posterior[name].values.tolist()
+                    for name in ("lengthscale", "log_likelihood", "log_prior", "mass")
+                },
+                **as_plain(found.test),
+            }
+            summary = None if out is None else out / SUMMARY
+            steps.finish(told, files, summary, [*found.test.notes, *missing], terminal)
+
+
+def _parse_grid(text: str | None) -> list[float] | None:
+    """``LOW,HIGH,COUNT`` as that many numbers."""
+    if text is None:
+        return None
+    import numpy as np
+
+    try:
+        low, high, count = text.split(",")
+        grid: list[float] = np.geomspace(float(low), float(high), int(count)).tolist()
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is not LOW,HIGH,COUNT such as 0.02,8,60", param_hint="--lengthscales"
+        ) from None
+    return grid
+
+
+def _about(sketch: Any) -> dict[str, Any]:
+    plan = sketch.plan
+    return {
+        "rows": sketch.rows,
+        "columns": list(plan.columns),
+        "landmarks": (plan.landmarks * plan.unit).tolist(),
+        "lengthscales": plan.lengthscales.tolist(),
+        "unit": dict(zip(plan.columns, plan.unit.tolist(), strict=True)),
+    }

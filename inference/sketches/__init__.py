@@ -1,0 +1,1 @@
+"""Sums that stand for data which cannot be kept, moved or shared."""

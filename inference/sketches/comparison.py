@@ -1,0 +1,259 @@
+"""What two sketches say: the posterior of the lengthscale, the witness, a two-sample test."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import xarray as xr
+from bke.models import Gaussian
+from bke.models.landmarks import landmark_gaussian, posterior_of_sums
+from bke.models.measures import Measure, check_measure, scale_prior
+from bke.models.priors import default_prior
+from numpy.typing import ArrayLike
+from scipy.special import logsumexp
+
+from ..checks import as_evaluation_points, check_count, check_noise_variance
+from ..errors import InputError
+from ..machine import computing
+from ..modes import as_text
+from ..testing.result import TestResult, check_permutations
+from ..witness import Band, band, check_noise, default_points, gaussian_draw
+from .sketch import Sketch
+from .two_sample import sketch_test
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Posterior mass at one lengthscale beyond which the grid is too coarse to show the posterior.
+COARSE = 0.5
+#: Lengthscales of the grid, evenly, that the test is at.
+TESTED = 12
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class SketchComparison:
+    """What :func:`compare_sketches` found.
+
+    Attributes:
+        posterior: over the ``grid``: ``lengthscale`` (grid, column) in the units of the data,
+            ``log_likelihood`` and ``log_prior`` at it, its ``mass``.
+        test: of P = Q.
+        witness: as of :func:`~bke.inference.sample_witness`.
+        sizes: rows of P and of Q.
+    """
+
+    posterior: xr.Dataset
+    test: TestResult
+    witness: xr.DataTree
+    sizes: tuple[int, int]
+
+    def band(self, level: float = 0.8) -> Band:
+        """Of the witness, see :func:`~bke.inference.band`."""
+        return band(self.witness, level)
+
+    def __str__(self) -> str:
+        posterior = self.posterior
+        mass = posterior["mass"].values
+        best = int(mass.argmax())
+        cumulative = np.cumsum(mass)
+        low, high = (int(np.searchsorted(cumulative, q)) for q in (0.1, 0.9))
+        places = posterior["lengthscale"].values
+        where = as_text(places[best])
+        span = f"80 % of the posterior from {as_text(places[low])} to {as_text(places[high])}"
+        if mass[best] > COARSE:
+            span = f"{100 * mass[best]:.0f} % of the posterior: it is narrower than the grid's step"
+        lines = [
+            f"P: {self.sizes[0]} rows; Q: {self.sizes[1]} rows.",
+            f"Lengthscale {where}, the likeliest of {len(mass)}; {span}.",
+        ]
+        if best in (0, len(mass) - 1):
+            lines.append("  Note: that is the end of the grid; make sketches with a wider one")
+        return "\n".join([*lines, str(self.test)])
+
+    def __repr__(self) -> str:
+        return f"<comparison of sketches: p = {self.test.pvalue:.3g}>"
+
+    def plot(self, level: float = 0.8) -> Figure:
+        """The witness with its band."""
+        from ..plots import plot_witness
+
+        return plot_witness(self.witness, level)
+
+
+def compare_sketches(
+    P: Sketch,
+    Q: Sketch,
+    *,
+    noise_variance: float = 0.1,
+    prior: dist.Distribution | None = None,
+    measure: Measure = "unit",
+    at: ArrayLike | None = None,
+    noise: str | float = "clt",
+    draws: int = 400,
+    null_draws: int = 9999,
+    alpha: float = 0.05,
+    seed: int = 0,
+) -> SketchComparison:
+    """Posterior of the lengthscale, witness and two-sample test from two sketches alone.
+
+    The posterior is that of the landmark model given both sets of rows, on the grid of the
+    sketches. The test is at twelve lengthscales of the grid, an approximation by the central limit
+    theorem. The witness is given the embeddings at the
+    landmarks, and is as wide as the prior where none is near.
+
+    Args:
+        P: sketch of the first sample.
+        Q: of the second, made like it.
+        noise_variance: tau^2, see :func:`~bke.models.landmark_log_likelihood`.
+        prior: of the lengthscale over the unit; by default Gamma(1, 1).
+        measure: of the smoothed kernel, ``"unit"``, ``"lebesgue"`` or a Gaussian over the unit.
+        at: where the witness is drawn, (k, D) in the units of the data; by default a line, a mesh
+            or the landmarks.
+        noise: of the witness, see :func:`~bke.inference.sample_witness`.
+        draws: of the witness.
+        null_draws: of the test; its smallest p-value is 1 / (1 + null_draws).
+        alpha: level of the test's verdict.
+        seed: of all draws.
+
+    Raises:
+        InputError: for sketches that were not made alike, or arguments that make no sense.
+    """
+    for each, name in ((P, "P"), (Q, "Q")):
+        if not isinstance(each, Sketch):
+            raise InputError(f"{name} must be a sketch, got {type(each).__name__}")
+    check_count(draws, "draws", 4)
+    check_count(seed, "seed", 0, 2**63 - 1)
+    check_permutations(null_draws, alpha, "null draws")
+    check_noise(noise)
+    variance = check_noise_variance(noise_variance)
+    if not isinstance(variance, (int, float)):
+        raise InputError(f"noise_variance must be a positive number, got {noise_variance!r}")
+    _check_measure(measure)
+    plan = P.plan
+    points = default_points(*(plan.landmarks * plan.unit,) * 2)
+    if at is not None:
+        points = as_evaluation_points(at, len(plan.columns))
+    posterior = _posterior(P.merged(Q), float(variance), prior or default_prior(), measure)
+    rng = np.random.default_rng((seed, 5))
+    with computing():
+        # All of the grid would be many tests that say the same.
+        some = np.unique(np.linspace(0, len(plan.lengthscales) - 1, TESTED).round().astype(int))
+        test = sketch_test(
+            [(P.at(index), Q.at(index), plan.kernel_in_data_units(index)) for index in some],
+            draws=null_draws,
+            alpha=alpha,
+            rng=rng,
+        )
+        mass = posterior["mass"].values
+        values = _witness(P, Q, mass, points / plan.unit, noise, measure, draws, seed)
+    sizes = P.rows, Q.rows
+    return SketchComparison(posterior, test, _group(P, Q, values, points, noise, seed), sizes)
+
+
+def _check_measure(measure: Any) -> None:
+    try:
+        check_measure(measure)
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    if isinstance(measure, Gaussian) and scale_prior(measure) is not None:
+        raise InputError("the scale of the measure must be a number here, not a prior")
+
+
+def _posterior(
+    pooled: Sketch, noise_variance: float, prior: dist.Distribution, measure: Measure
+) -> xr.Dataset:
+    """On the grid, by the trapezoid rule."""
+    plan = pooled.plan
+    grid = plan.lengthscales
+    with computing():
+        landmarks = jnp.asarray(plan.landmarks)
+
+        @jax.jit
+        def gaussian(sums: Any, kernel: Any) -> jax.Array:
+            R = kernel.smoothed(measure, landmarks.shape[1]).matrix(landmarks, landmarks)
+            return landmark_gaussian(sums, R, jnp.asarray(noise_variance))
+
+        values = [gaussian(pooled.at(i), plan.kernel_at(i)) for i in range(len(grid))]
+        log_likelihood = np.asarray(values) + pooled.sums.log_volume
+        log_prior = np.asarray(prior.log_prob(jnp.asarray(grid)))
+    total = np.where(np.isnan(log_likelihood), -np.inf, log_likelihood) + log_prior
+    if not np.isfinite(total).any():
+        raise InputError("the density is zero at every lengthscale of the grid")
+    total = total + np.log(np.gradient(grid))
+    return xr.Dataset(
+        {
+            "lengthscale": (("grid", "column"), grid[:, None] * plan.unit),
+            "log_likelihood": ("grid", log_likelihood),
+            "log_prior": ("grid", log_prior),
+            "mass": ("grid", np.exp(total - logsumexp(total))),
+        },
+        coords={"column": list(plan.columns)},
+        attrs={"rows": pooled.rows, "noise_variance": noise_variance},
+    )
+
+
+def _witness(
+    P: Sketch,
+    Q: Sketch,
+    mass: np.ndarray,
+    at: np.ndarray,
+    noise: Any,
+    measure: Measure,
+    draws: int,
+    seed: int,
+) -> np.ndarray:
+    """Draws (draws, k), lengthscales by systematic resampling of the posterior."""
+    plan = P.plan
+    landmarks, places = jnp.asarray(plan.landmarks), jnp.asarray(at)
+
+    @jax.jit
+    def difference(sums_P: Any, sums_Q: Any, kernel: Any) -> Any:
+        first, second = (
+            posterior_of_sums(sums, landmarks, kernel, places, noise=noise, measure=measure)
+            for sums in (sums_P, sums_Q)
+        )
+        return first.mean - second.mean, first.covariance + second.covariance
+
+    drawn = jax.jit(jax.vmap(gaussian_draw, in_axes=(0, None)))
+    chosen = np.searchsorted(np.cumsum(mass), (np.arange(draws) + 0.5) / draws * mass.sum())
+    keys = jax.random.split(jax.random.key(seed), draws)
+    values = np.empty((draws, len(at)))
+    for index in np.unique(chosen):
+        mine = chosen == index
+        mean, covariance = difference(P.at(index), Q.at(index), plan.kernel_at(index))
+        # All keys each time: another number of them would be compiled again.
+        values[mine] = np.asarray(mean) + np.asarray(drawn(keys, covariance))[mine]
+    if not np.isfinite(values).all():
+        raise InputError(
+            "the witness is not finite: the noise is too small beside the prior covariance for "
+            "double precision"
+        )
+    return values
+
+
+def _group(
+    P: Sketch, Q: Sketch, values: np.ndarray, points: np.ndarray, noise: Any, seed: int
+) -> xr.DataTree:
+    shape = 1, len(values)
+    dataset = xr.Dataset(
+        {
+            "witness": (("chain", "draw", "point"), values[None]),
+            "mode": (("chain", "draw"), np.zeros(shape, dtype=int)),
+            "weight": (("chain", "draw"), np.full(shape, 1.0 / len(values))),
+        },
+        coords={"at": (("point", "column"), points), "column": list(P.plan.columns)},
+        attrs={
+            "method": "sketch",
+            "noise": str(noise),
+            "seed": seed,
+            "sizes": [P.rows, Q.rows],
+            "landmarks": len(P.plan.landmarks),
+            "title": f"given the embeddings at {len(P.plan.landmarks)} landmarks",
+        },
+    )
+    return xr.DataTree(dataset, name="witness")

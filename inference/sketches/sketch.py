@@ -1,0 +1,247 @@
+"""A sketch of data: what the landmark model needs of them, at every lengthscale of a grid."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from bke.models import SquaredExponential
+from bke.models.kernels import Kernel
+from bke.models.landmarks import LandmarkSums, landmark_sums, landmark_view
+from bke.models.priors import has_components, sites, template, with_values
+from numpy.typing import ArrayLike
+from scipy.spatial import cKDTree
+
+from ..checks import as_sample, check_count, column_names
+from ..errors import InputError
+from ..landmarks import landmarks_for
+from ..machine import computing, cores
+from ..progress import progress_bar
+from ..units import choose_scale, choose_units
+
+#: Lengthscales by default, over the unit: how many, the shortest and the longest, evenly in the
+#: log. All but 0.02 of the default prior lies between these.
+LENGTHSCALES = (60, 0.02, 8.0)
+#: The shortest is no longer than this share of the way from a landmark to the next, for the model
+#: likes lengthscales a few times longer.
+SHARE_OF_GAP = 0.1
+
+
+@dataclasses.dataclass(frozen=True)
+class SketchPlan:
+    """What sketches must share to be merged or compared.
+
+    Attributes:
+        kernel: the template; its lengthscale is replaced by those of the grid.
+        lengthscales: (G,), increasing, over ``unit``.
+        landmarks: (m, D), over ``unit``.
+        unit: (D,), what each column is divided by.
+        columns: names, D.
+    """
+
+    kernel: Kernel
+    lengthscales: np.ndarray
+    landmarks: np.ndarray
+    unit: np.ndarray
+    columns: tuple[str, ...]
+
+    def kernel_at(self, index: int) -> Kernel:
+        """With the lengthscale of that index, over the unit."""
+        return with_values(self.kernel, {_site(self.kernel): self.lengthscales[index]})
+
+    def kernel_in_data_units(self, index: int) -> Kernel:
+        """With the lengthscale of that index, one for each column where units differ."""
+        lengthscale = self.lengthscales[index] * self.unit
+        shared = float(lengthscale[0]) if np.all(self.unit == self.unit[0]) else lengthscale
+        return with_values(self.kernel, {_site(self.kernel): shared})
+
+    def difference(self, other: SketchPlan) -> str:
+        """The first thing in which ``other`` differs; empty where there is none."""
+        if type(self.kernel) is not type(other.kernel) or repr(self.kernel) != repr(other.kernel):
+            return "kernels"
+        for name in ("columns", "unit", "lengthscales", "landmarks"):
+            if not np.array_equal(getattr(self, name), getattr(other, name)):
+                return name
+        return ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Sketch:
+    """Sums over rows; that of a union is exactly that of its parts.
+
+    No row can be read from it where there are many; but the sums of a few rows tell about them, and
+    landmarks at centres of clusters are averages of rows of the data they were chosen from.
+
+    Attributes:
+        plan: what it has in common with others.
+        sums: of k(x, z) and of log gamma, one for every lengthscale: leading axis G.
+    """
+
+    plan: SketchPlan
+    sums: LandmarkSums
+
+    @property
+    def rows(self) -> int:
+        """How many rows were summed."""
+        return int(self.sums.n[0])
+
+    def at(self, index: int) -> LandmarkSums:
+        """The sums at the lengthscale of that index."""
+        return LandmarkSums(*(np.asarray(leaf)[index] for leaf in self.sums))
+
+    def merged(self, other: Sketch) -> Sketch:
+        """The sketch of both sets of rows together.
+
+        Raises:
+            InputError: where the two were not made by one plan.
+        """
+        if different := self.plan.difference(other.plan):
+            raise InputError(
+                f"the sketches have different {different}: make the second like the first, with "
+                "like=sketch or --like FILE"
+            )
+        with computing():
+            both = (jax.tree.map(jnp.asarray, each.sums) for each in (self, other))
+            sums = jax.vmap(LandmarkSums.merged)(*both)
+        return Sketch(self.plan, jax.tree.map(np.asarray, sums))
+
+    def __str__(self) -> str:
+        plan = self.plan
+        return (
+            f"Sketch of {self.rows} rows of {', '.join(plan.columns)}: {len(plan.landmarks)} "
+            f"landmarks, {len(plan.lengthscales)} lengthscales from "
+            f"{plan.lengthscales[0]:.3g} to {plan.lengthscales[-1]:.3g} units"
+        )
+
+    def __repr__(self) -> str:
+        return f"<{str(self)[0].lower()}{str(self)[1:]}>"
+
+
+def sketch(
+    X: ArrayLike,
+    *,
+    like: Sketch | None = None,
+    landmarks: int | ArrayLike | None = None,
+    lengthscales: Sequence[float] | None = None,
+    kernel: Kernel | type[Kernel] | None = None,
+    scale: str | None = "column",
+    columns: Sequence[str] | None = None,
+    seed: int = 0,
+    progress: bool = True,
+) -> Sketch:
+    """Sum over the rows what the landmark model needs of them, at every lengthscale of a grid.
+
+    Sketches of one plan add: :meth:`Sketch.merged`; :func:`compare_sketches` has the posterior, the
+    witness and a two-sample test from two of them. The cost is n m^2 for each lengthscale.
+
+    Args:
+        X: data, shape (n, D) or (n,).
+        like: a sketch whose plan is taken over, so that both can be compared; then nothing of what
+            follows may be given.
+        landmarks: how many, at the centres of clusters of ``X``; or places (m, D) in the units of
+            the data, such as a grid that was agreed upon. By default 64 or a quarter of the rows.
+        lengthscales: the grid, over ``scale``; by default 60 from 0.02, or a tenth of the way
+            between landmarks, to 8.
+        kernel: a kernel with one lengthscale; by default the squared exponential.
+        scale: ``"column"`` divides each column by its standard deviation in ``X``, ``"pooled"``
+            all by one number, ``None`` by nothing; as that of ``like``, if given.
+        columns: names; by default those of a data frame.
+        seed: of the choice of landmarks.
+        progress: show a progress bar.
+
+    Raises:
+        InputError: for data or arguments that make no sense, in one sentence.
+    """
+    check_count(seed, "seed", 0, 2**63 - 1)
+    named = column_names(X) if columns is None else tuple(columns)
+    data = as_sample(X, may_be_constant=True, columns=named)
+    if like is None:
+        plan = _plan(data, landmarks, lengthscales, kernel, scale, named, seed)
+    else:
+        if any(each is not None for each in (landmarks, lengthscales, kernel)):
+            raise InputError("a sketch like another has its landmarks, lengthscales and kernel")
+        plan = like.plan
+        _check_columns(plan, data, named)
+    points = data / plan.unit
+    with computing():
+        try:
+            landmark_view(jnp.asarray(points), jnp.asarray(plan.landmarks))
+        except ValueError as error:
+            raise InputError(str(error)) from None
+        found = _sums(points, plan, progress)
+    return Sketch(plan, jax.tree.map(lambda *leaves: np.stack(leaves), *found))
+
+
+def _sums(points: np.ndarray, plan: SketchPlan, progress: bool) -> list[LandmarkSums]:
+    count = len(plan.lengthscales)
+    with progress_bar("lengthscales", count, shown=progress) as advance:
+
+        def one(index: int) -> LandmarkSums:
+            kernel = plan.kernel_at(index)
+            found = landmark_sums(points, plan.landmarks, kernel, covariance=True)
+            advance(1)
+            return found
+
+        first = one(0)  # compiles, before the threads would each do it
+        with ThreadPoolExecutor(cores()) as pool:
+            return [first, *pool.map(one, range(1, count))]
+
+
+def _plan(
+    data: np.ndarray,
+    landmarks: Any,
+    lengthscales: Sequence[float] | None,
+    kernel: Kernel | type[Kernel] | None,
+    scale: str | None,
+    columns: tuple[str, ...] | None,
+    seed: int,
+) -> SketchPlan:
+    as_sample(data, columns=columns)  # of a constant column there is no scale
+    unit = choose_scale(data, scale)
+    try:
+        family = template(SquaredExponential if kernel is None else kernel)
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    _site(family)
+    units = dataclasses.replace(choose_units(data, None, columns), scale=unit)
+    places = np.asarray(landmarks_for("landmark", landmarks, units, data, seed))
+    grid = np.asarray(_grid(places) if lengthscales is None else lengthscales, dtype=float)
+    if grid.ndim != 1 or len(grid) < 2 or not (np.isfinite(grid) & (grid > 0)).all():
+        raise InputError("lengthscales must be two or more positive numbers")
+    if (np.diff(grid) <= 0).any():
+        raise InputError("lengthscales must increase")
+    return SketchPlan(family, grid, places, unit, units.columns)
+
+
+def _grid(landmarks: np.ndarray) -> np.ndarray:
+    count, shortest, longest = LENGTHSCALES
+    if len(landmarks) > 1:
+        gaps, _ = cKDTree(landmarks).query(landmarks, k=[2])
+        shortest = min(shortest, SHARE_OF_GAP * float(np.median(gaps)))
+    return np.geomspace(shortest, longest, count)
+
+
+def _site(kernel: Kernel) -> str:
+    """The name of its lengthscale."""
+    found = [site for site, (_, field) in sites(kernel).items() if field == "lengthscale"]
+    if len(found) != 1 or has_components(kernel, found[0]):
+        raise InputError(f"a sketch needs a kernel with one lengthscale, got {kernel!r}")
+    return found[0]
+
+
+def _check_columns(plan: SketchPlan, data: np.ndarray, columns: tuple[str, ...] | None) -> None:
+    if data.shape[1] != len(plan.columns):
+        raise InputError(
+            f"X has {data.shape[1]} columns, but the sketch it is to be like has "
+            f"{len(plan.columns)}"
+        )
+    if columns is not None and set(columns) == set(plan.columns) and columns != plan.columns:
+        raise InputError(
+            f"X has the columns {', '.join(columns)} in another order than the sketch it is to be "
+            f"like: {', '.join(plan.columns)}"
+        )

@@ -1,0 +1,125 @@
+"""A two-sample test from sketches: embeddings at landmarks against their sampling covariance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from bke.models.landmarks import LandmarkSums
+from scipy.stats import cauchy
+
+from ..errors import InputError
+from ..testing.combination import combine
+from ..testing.permutation import p_value
+from ..testing.result import Part, TestResult, brief
+
+HYPOTHESES = ("no evidence that P and Q differ", "P and Q differ")
+#: Ridges, over the largest eigenvalue of the covariance. With a large one the statistic is the
+#: squared distance of the features' means, with a small one Hotelling's T squared.
+RIDGES = (1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
+#: Directions with less of the covariance than this are rounding.
+NEGLIGIBLE = 1e-12
+#: A landmark that so few rows are near to, at a lengthscale, is left out there: of a few rows the
+#: mean is not normal.
+FEWEST_SEEN = 50
+#: Rows for each landmark from which on the normal limit has the level that it states, as measured
+#: in the tests.
+ENOUGH_ROWS = 10
+FEW = (
+    f"with fewer than {ENOUGH_ROWS} rows for each landmark in a sample the normal limit is rough: "
+    "make sketches with fewer landmarks"
+)
+
+#: Sums of P and of Q at one lengthscale, and the kernel with it.
+AtLengthscale = tuple[LandmarkSums, LandmarkSums, Any]
+
+
+def sketch_test(
+    sketches: Sequence[AtLengthscale], *, draws: int, alpha: float, rng: np.random.Generator
+) -> TestResult:
+    """P = Q, from the difference d of the embeddings at the landmarks, at several lengthscales.
+
+    d has covariance C (1/n + 1/m), C that of the features within the samples, pooled. With its
+    eigenvectors e_i and eigenvalues c_i the statistics T_g = sum_i (e_i'd)^2 / (c_i + g c_1) are,
+    in the limit, sums of independent chi-squares times c_i / (c_i + g c_1), a little more for C is
+    estimated; of these all ridges g
+    are drawn jointly, standardised and combined, as scales are in
+    :func:`~bke.inference.two_sample_test`. How lengthscales go together no sketch says: their
+    p-values are combined by Cauchy's distribution, the mean of tan(pi (1/2 - p)), whose tail hardly
+    depends on that (Liu and Xie, 2020).
+
+    Args:
+        sketches: one for each lengthscale, the scatter of its sums a matrix.
+        draws: of the null at each.
+        alpha: level of the verdict.
+        rng: of the draws.
+    """
+    sizes = int(sketches[0][0].n), int(sketches[0][1].n)
+    if min(sizes) < 2:
+        raise InputError("a test needs at least two rows in each sample")
+    parts = [part for each in sketches if (part := _part(each, sizes, draws, rng)) is not None]
+    if not parts:
+        raise InputError("all rows of both samples are the same to these kernels")
+    each = np.array([part.pvalue for part in parts])
+    # A p-value of one, as of a sketch and itself, would be minus infinity.
+    statistic = float(np.mean(np.tan(np.pi * (0.5 - np.minimum(each, 1.0 - 1.0 / draws)))))
+    loudest = parts[int(each.argmin())]
+    few = min(sizes) < ENOUGH_ROWS * len(sketches[0][0].mean)
+    return TestResult(
+        test="two-sample test from sketches",
+        hypotheses=HYPOTHESES,
+        statistic=statistic,
+        pvalue=float(cauchy.sf(statistic)),
+        null=np.empty(0),
+        kernel=loudest.kernel,
+        kernel_of="loudest at",
+        how=f"normal limit, {draws} draws at each of {len(parts)} lengthscales",
+        exact=False,
+        alpha=alpha,
+        parts=tuple(parts),
+        statistic_of="Cauchy combination",
+        limit=cauchy(),
+        notes=(FEW,) if few else (),
+    )
+
+
+def _part(
+    each: AtLengthscale, sizes: tuple[int, int], draws: int, rng: np.random.Generator
+) -> Part | None:
+    """The test at one lengthscale; ``None`` where no row differs from another."""
+    P, Q, kernel = each
+    seen = _rows_seen(P, Q) >= FEWEST_SEEN
+    if not seen.any():
+        return None
+    within = (np.asarray(P.scatter) + np.asarray(Q.scatter))[np.ix_(seen, seen)] / (sum(sizes) - 2)
+    values, vectors = np.linalg.eigh(within * (1.0 / sizes[0] + 1.0 / sizes[1]))
+    kept = values > max(NEGLIGIBLE * values[-1], 0.0)
+    if not kept.any():
+        return None
+    values, vectors = values[kept], vectors[:, kept]
+    difference = (np.asarray(P.mean) - np.asarray(Q.mean))[seen]
+    observed = (difference @ vectors) ** 2 / values
+    shares = np.array([values / (values + ridge * values[-1]) for ridge in RIDGES])
+    # The covariance is estimated: like T squared, whose mean this is for the smallest ridge.
+    degrees = sum(sizes) - 3.0 - shares.sum(axis=1)
+    if degrees.min() <= 0.0:
+        raise InputError(
+            f"{len(values)} landmarks are too many for {sum(sizes)} rows: make sketches with fewer"
+        )
+    inflated = shares * ((sum(sizes) - 2.0) / degrees)[:, None]
+    drawn = inflated @ rng.chisquare(1.0, size=(draws, len(values))).T
+    statistics = np.concatenate([(shares @ observed)[:, None], drawn], axis=1)
+    row, _, _ = combine(statistics, [("", kernel)] * len(RIDGES))
+    deviation = float((row[0] - row.mean()) / row.std())
+    return Part(brief(kernel), float(row[0]), p_value(row), kernel, deviation)
+
+
+def _rows_seen(P: LandmarkSums, Q: LandmarkSums) -> np.ndarray:
+    """How many rows of both make up the mean at each landmark: (sum phi)^2 / sum phi^2."""
+    sums = [np.asarray(each.mean) * float(each.n) for each in (P, Q)]
+    squares = [
+        np.diagonal(each.scatter) + np.asarray(each.mean) ** 2 * float(each.n) for each in (P, Q)
+    ]
+    total = sum(squares)
+    return np.asarray(sum(sums) ** 2 / np.where(total > 0.0, total, 1.0))
