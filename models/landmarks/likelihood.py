@@ -84,7 +84,8 @@ def landmark_log_likelihood(
         kernel: a kernel; its parameters may be traced (jit, grad, vmap).
         noise_variance: tau^2, of one phi(x_i), not of their mean. A positive number that is fixed
             or bounded below: with m > D the value grows without bound as the lengthscale l goes to
-            infinity and tau like l^-2 to zero, for phi then fills D of its m dimensions only.
+            infinity and tau like l^-2 to zero, for phi then fills D of its m dimensions only. A
+            small one prefers lengthscales beyond the data, where every k(x, z) is one.
         measure: ``"unit"``, ``"lebesgue"`` or :class:`~bke.models.Gaussian`.
 
     Returns:
