@@ -7,7 +7,8 @@ learning of kernel embeddings (Flaxman, Sejdinovic, Cunningham and Filippi, 2016
 isotropic Gaussians against one of stretched Gaussians; the pseudo-likelihood of the landmark model
 is highest at a lengthscale of 0.85, while the median heuristic says 20. The slides do not say which
 landmarks and which noise variance. A 14 x 14 grid of landmarks over the range of the data and
-tau^2 = 0.1, the noise variance of the paper, give 0.91; panel (C) shows how much hangs on both. Far smaller noise likes lengthscales far beyond the data, where every k(x, z) is one.
+tau^2 = 0.1, the noise variance of the paper, give 0.91; panel (C) shows how much hangs on both. Far
+smaller noise likes lengthscales far beyond the data, where every k(x, z) is one.
 
 Run it as ``python landmarks.py --out FOLDER``; it takes a few minutes.
 """
@@ -116,7 +117,7 @@ ax.plot(*Q.T, ".", color="#D55E00", markersize=2, label="Q")
 ax.plot(*landmarks(SIDE).T, "x", color="#0072B2", markersize=4, label="landmarks")
 ax.set_title(f"(A) ratio {RATIO:g}", loc="left")
 ax.set_aspect("equal")
-ax.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=3, markerscale=2, fontsize="small")
+ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.08), ncols=3, markerscale=2, fontsize="small")
 ax = axes[1]
 ax.semilogx(lengthscales, curve, color="black")
 ax.axvline(best, color="#0072B2", label=f"highest: {best:.2f}")
@@ -128,6 +129,7 @@ for variance, found in others.items():
     ax.loglog(SIDES[: len(found)], found, "o-", label=rf"$\tau^2$ = {variance:g}")
 ax.set(title="(C) where it is highest", xlabel="landmarks per side", ylabel="lengthscale")
 ax.set_xticks(SIDES, [str(side) for side in SIDES])
+ax.set_yticks([0.5, 1.0, 2.0, 4.0], ["0.5", "1", "2", "4"])
 ax.minorticks_off()
 ax.legend(fontsize="small")
 figure.savefig(options.out / "landmarks.png", dpi=130)
