@@ -46,7 +46,7 @@ MEMORIES = 5
 #: Of the wild bootstrap, and of blocks of more than two rows, whose means are skewed.
 HIGH = (
     "this null is too narrow for short series: autoregressions of 50 to 200 steps with a "
-    "coefficient of 0.8 were rejected 10 to 33 times in 100 at level 0.05"
+    "coefficient of 0.8 were rejected 10 to 34 times in 100 at level 0.05"
 )
 LOW = "this test rejects too seldom: at level 0.05 a true null 1 to 3 times in 100"
 

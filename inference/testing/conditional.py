@@ -27,7 +27,7 @@ def conditional_independence_test(
 
     X and Y are regressed on Z by Gaussian processes and the residuals tested for independence, as
     in BKE section 5. An approximation: residuals are estimates, so permutations of them are not
-    exact (of independent X and Y with 20 to 200 rows about 0.06 are rejected at level 0.05), and a
+    exact (of independent X and Y with 20 to 200 rows about 0.07 are rejected at level 0.05), and a
     dependence on Z beyond the mean, such as a spread that changes with Z, is taken for one between
     X and Y.
 
