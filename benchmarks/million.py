@@ -2,7 +2,7 @@
 
 One column, P a mixture of two normal distributions and Q the same with one of them a little wider.
 The posterior of the pooled sample is by quadrature on the spectral route; the witness is given the
-embeddings at landmarks, for every sixteenth posterior draw; the test is MMD by blocks with the
+embeddings at landmarks, for every fiftieth posterior draw; the test is MMD by blocks with the
 kernel that 2000 of the rows learn. Each step is in a process of its own, whose peak memory is that
 of the step and of the data.
 """
@@ -22,7 +22,7 @@ import numpy as np
 import report
 from bke.inference import band, fit, load_run, sample_witness, save_run, two_sample_test
 
-LANDMARKS, THIN = 200, 16
+LANDMARKS, THIN = 64, 50
 
 
 def samples(n: int) -> tuple[np.ndarray, np.ndarray]:

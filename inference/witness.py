@@ -107,8 +107,8 @@ def sample_witness(
         run: from :func:`~bke.inference.fit` on the samples, pooled or joint.
         P: first sample, shape (n, D) or (n,), in the units of the data.
         Q: second sample, shape (m, D) or (m,).
-        at: points of evaluation, shape (k, D) or (k,); by default a line, a mesh or the data
-            points.
+        at: points of evaluation, shape (k, D) or (k,); by default a line, a mesh or, in more than
+            two columns, the landmarks or the data points.
         noise: ``"clt"``, the sampling covariance of the empirical embedding, so that bands mean
             what they say; or a number, the sigma^2 of the paper (0.1 there: its bands never
             exclude 0).
@@ -141,7 +141,6 @@ def sample_witness(
             check_same_columns(units.columns, names)
     if first.shape[1] != dimension:
         raise InputError(f"P and Q have {first.shape[1]} columns, but the run has {dimension}")
-    points = default_points(first, second) if at is None else as_evaluation_points(at, dimension)
     check_noise(noise)
     check_count(seed, "seed", 0, 2**63 - 1)
     check_count(thin, "thin", 1, run["posterior"].sizes["draw"])
@@ -149,12 +148,18 @@ def sample_witness(
     if landmarks is not None:
         pooled = np.concatenate([first, second])
         places = landmarks_for("landmark", landmarks, units, pooled, seed)
+    if at is not None:
+        points = as_evaluation_points(at, dimension)
+    elif places is not None and dimension > 2:
+        points = places * units.scale
+    else:
+        points = default_points(first, second)
     rows = max(len(first), len(second)) if places is None else len(places)
     check_memory(
         max(rows, len(points)),
         dimension,
         matrices=WITNESS_MATRICES * cores(),
-        instead="fewer points, and landmarks (--landmarks) for the samples",
+        instead="landmarks (--landmarks)" if rows >= len(points) else "fewer points (--at)",
     )
     modes = find_modes(run)
     # With one or two hyperparameters quadrature also sees what no chain visited.

@@ -70,6 +70,8 @@ def bke_model(
     family = template(kernel)
     check_measure(measure)
     check_likelihood(likelihood)
+    if landmarks is not None and likelihood != "landmark":
+        raise ValueError(f"landmarks are for likelihood='landmark', not for {likelihood!r}")
     values = {
         site: numpyro.sample(site, _as_event(distribution))
         for site, distribution in assign(prior, family).items()

@@ -52,7 +52,7 @@ def sketch(
             metavar="COUNT|FILE",
             rich_help_panel=SKETCH,
             help="How many, at centres of clusters of these rows, or a file of places, such as a "
-            "grid that was agreed upon. Default: 64, or a quarter of the rows.",
+            "grid that was agreed upon. Default: 64, or one for 40 rows.",
         ),
     ] = None,
     lengthscales: Annotated[
@@ -65,7 +65,12 @@ def sketch(
             "or a tenth of the way between landmarks, to 8]",
         ),
     ] = None,
-    kernel: opt.KernelOption = opt.KernelName.se,
+    kernel: Annotated[
+        opt.KernelName | None,
+        typer.Option(
+            "--kernel", rich_help_panel=SKETCH, help="Kernel, as for `bke fit`.", show_default="se"
+        ),
+    ] = None,
     scale: opt.ScaleOption = None,
     seed: opt.SeedOption = 0,
     out: SketchFileOption = Path("sketch.nc"),
@@ -75,12 +80,12 @@ def sketch(
 ) -> None:
     """Sum over the rows what the landmark model needs of them, at every lengthscale of a grid.
 
-    The file is small and holds no row; sketches of one plan add up. With few rows, or landmarks
-    that were not agreed upon but found in the data, it still tells something about them.
+    The file is small, and sketches of one plan add up. It holds no row as it is, but it is not
+    anonymous: a row far from all others can be found from its sums at the landmarks around it.
     """
     grid = _parse_grid(lengthscales)
-    given = (landmarks, lengthscales, scale)
-    if like is not None and (any(each is not None for each in given) or kernel.value != "se"):
+    given = (landmarks, lengthscales, scale, kernel)
+    if like is not None and any(each is not None for each in given):
         raise typer.BadParameter(
             "--like takes landmarks, lengthscales, kernel and scale from that sketch: leave out "
             "--landmarks, --lengthscales, --kernel and --scale"
@@ -100,7 +105,7 @@ def sketch(
 
                 options: dict[str, Any] = {"columns": sample.columns, "seed": seed}
                 if like is None:
-                    options["kernel"] = opt.build_kernel(kernel)
+                    options["kernel"] = opt.build_kernel(kernel or opt.KernelName.se)
                     options["scale"] = (scale or opt.ScaleName.column).argument
                     found = make(
                         sample.values,
@@ -115,7 +120,14 @@ def sketch(
                 save_sketch(found, out)
             terminal.say(str(found))
             told = {"command": "sketch", "source": str(path), **_about(found)}
-            steps.finish(told, {"sketch": out}, None, [], terminal)
+            notes = []
+            if sample.columns != found.plan.columns:
+                notes.append(
+                    f"The columns {', '.join(sample.columns)} are matched by position to "
+                    f"{', '.join(found.plan.columns)} of {like}."
+                )
+                terminal.notes(notes)
+            steps.finish(told, {"sketch": out}, None, notes, terminal)
 
 
 @app.command(epilog="Example: `bke merge monday.nc tuesday.nc --out week.nc`")
@@ -244,10 +256,10 @@ def compare(
                     name: posterior[name].values.tolist()
                     for name in ("lengthscale", "log_likelihood", "log_prior", "mass")
                 },
-                **as_plain(found.test),
+                **({} if found.test is None else as_plain(found.test)),
             }
             summary = None if out is None else out / SUMMARY
-            steps.finish(told, files, summary, [*found.test.notes, *missing], terminal)
+            steps.finish(told, files, summary, [*found.notes, *missing], terminal)
 
 
 def _parse_grid(text: str | None) -> list[float] | None:

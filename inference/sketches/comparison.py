@@ -22,9 +22,10 @@ from ..errors import InputError
 from ..machine import computing
 from ..modes import as_text
 from ..testing.result import TestResult, check_permutations
+from ..units import Units
 from ..witness import Band, band, check_noise, default_points, gaussian_draw
-from .sketch import Sketch
-from .two_sample import sketch_test
+from .sketch import Sketch, SketchPlan
+from .two_sample import NO_TEST, sketch_test
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,19 +43,31 @@ class SketchComparison:
     Attributes:
         posterior: over the ``grid``: ``lengthscale`` (grid, column) in the units of the data,
             ``log_likelihood`` and ``log_prior`` at it, its ``mass``.
-        test: of P = Q.
+        test: of P = Q; ``None`` where too few rows are near the landmarks.
         witness: as of :func:`~bke.inference.sample_witness`.
         sizes: rows of P and of Q.
     """
 
     posterior: xr.Dataset
-    test: TestResult
+    test: TestResult | None
     witness: xr.DataTree
     sizes: tuple[int, int]
 
     def band(self, level: float = 0.8) -> Band:
         """Of the witness, see :func:`~bke.inference.band`."""
         return band(self.witness, level)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What could mislead a reader."""
+        mass = self.posterior["mass"].values
+        best = int(mass.argmax())
+        notes = [] if self.test is None else list(self.test.notes)
+        if self.test is None:
+            notes.append(NO_TEST)
+        if best in (0, len(mass) - 1):
+            notes.append("the posterior is at the end of the grid: make sketches with a wider one")
+        return tuple(notes)
 
     def __str__(self) -> str:
         posterior = self.posterior
@@ -69,14 +82,15 @@ class SketchComparison:
             span = f"{100 * mass[best]:.0f} % of the posterior: it is narrower than the grid's step"
         lines = [
             f"P: {self.sizes[0]} rows; Q: {self.sizes[1]} rows.",
-            f"Lengthscale {where}, the likeliest of {len(mass)}; {span}.",
+            f"Lengthscale {where}, of {len(mass)} the one with the most mass; {span}.",
         ]
-        if best in (0, len(mass) - 1):
-            lines.append("  Note: that is the end of the grid; make sketches with a wider one")
-        return "\n".join([*lines, str(self.test)])
+        if self.test is not None:
+            lines.append(str(dataclasses.replace(self.test, notes=())))
+        return "\n".join([*lines, *(f"  Note: {note}" for note in self.notes)])
 
     def __repr__(self) -> str:
-        return f"<comparison of sketches: p = {self.test.pvalue:.3g}>"
+        said = "no test" if self.test is None else f"p = {self.test.pvalue:.3g}"
+        return f"<comparison of sketches: {said}>"
 
     def plot(self, level: float = 0.8) -> Figure:
         """The witness with its band."""
@@ -111,7 +125,8 @@ def compare_sketches(
         Q: of the second, made like it.
         noise_variance: tau^2, see :func:`~bke.models.landmark_log_likelihood`.
         prior: of the lengthscale over the unit; by default Gamma(1, 1).
-        measure: of the smoothed kernel, ``"unit"``, ``"lebesgue"`` or a Gaussian over the unit.
+        measure: of the smoothed kernel: ``"unit"``, ``"lebesgue"`` (over the unit) or a
+            :class:`~bke.models.Gaussian` in the units of the data.
         at: where the witness is drawn, (k, D) in the units of the data; by default a line, a mesh
             or the landmarks.
         noise: of the witness, see :func:`~bke.inference.sample_witness`.
@@ -133,12 +148,15 @@ def compare_sketches(
     variance = check_noise_variance(noise_variance)
     if not isinstance(variance, (int, float)):
         raise InputError(f"noise_variance must be a positive number, got {noise_variance!r}")
-    _check_measure(measure)
     plan = P.plan
-    points = default_points(*(plan.landmarks * plan.unit,) * 2)
     if at is not None:
         points = as_evaluation_points(at, len(plan.columns))
-    posterior = _posterior(P.merged(Q), float(variance), prior or default_prior(), measure)
+    else:
+        places = plan.landmarks * plan.unit
+        points = default_points(places, places[:0])
+    prior = default_prior() if prior is None else prior
+    measure = _in_units(measure, plan)
+    posterior = _posterior(P.merged(Q), float(variance), _checked(prior), measure)
     rng = np.random.default_rng((seed, 5))
     with computing():
         # All of the grid would be many tests that say the same.
@@ -155,13 +173,21 @@ def compare_sketches(
     return SketchComparison(posterior, test, _group(P, Q, values, points, noise, seed), sizes)
 
 
-def _check_measure(measure: Any) -> None:
+def _in_units(measure: Any, plan: SketchPlan) -> Measure:
     try:
         check_measure(measure)
     except ValueError as error:
         raise InputError(str(error)) from None
     if isinstance(measure, Gaussian) and scale_prior(measure) is not None:
         raise InputError("the scale of the measure must be a number here, not a prior")
+    none = np.zeros(len(plan.columns))
+    return Units(plan.unit, none, 0, plan.columns).measure_to_model(measure)
+
+
+def _checked(prior: Any) -> dist.Distribution:
+    if not isinstance(prior, dist.Distribution) or prior.shape() != ():
+        raise InputError(f"prior must be a NumPyro distribution of one number, got {prior!r}")
+    return prior
 
 
 def _posterior(
@@ -180,11 +206,15 @@ def _posterior(
 
         values = [gaussian(pooled.at(i), plan.kernel_at(i)) for i in range(len(grid))]
         log_likelihood = np.asarray(values) + pooled.sums.log_volume
-        log_prior = np.asarray(prior.log_prob(jnp.asarray(grid)))
+        inside = np.asarray(prior.support(jnp.asarray(grid)))
+        log_prior = np.full(len(grid), -np.inf)
+        if inside.any():
+            log_prior[inside] = np.asarray(prior.log_prob(jnp.asarray(grid[inside])))
     total = np.where(np.isnan(log_likelihood), -np.inf, log_likelihood) + log_prior
     if not np.isfinite(total).any():
         raise InputError("the density is zero at every lengthscale of the grid")
-    total = total + np.log(np.gradient(grid))
+    steps = np.diff(grid)
+    total = total + np.log(0.5 * (np.append(steps, 0.0) + np.append(0.0, steps)))
     return xr.Dataset(
         {
             "lengthscale": (("grid", "column"), grid[:, None] * plan.unit),

@@ -19,9 +19,10 @@ from scipy.spatial import cKDTree
 
 from ..checks import as_sample, check_count, column_names
 from ..errors import InputError
-from ..landmarks import landmarks_for
+from ..landmarks import LANDMARKS, landmarks_for
 from ..machine import computing, cores
 from ..progress import progress_bar
+from ..record import describe_kernel
 from ..units import choose_scale, choose_units
 
 #: Lengthscales by default, over the unit: how many, the shortest and the longest, evenly in the
@@ -30,6 +31,10 @@ LENGTHSCALES = (60, 0.02, 8.0)
 #: The shortest is no longer than this share of the way from a landmark to the next, for the model
 #: likes lengthscales a few times longer.
 SHARE_OF_GAP = 0.1
+#: A centre of fewer rows would show them.
+FEWEST_IN_CLUSTER = 10
+#: Rows for each landmark by default.
+ROWS_EACH = 40
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,17 +57,17 @@ class SketchPlan:
 
     def kernel_at(self, index: int) -> Kernel:
         """With the lengthscale of that index, over the unit."""
-        return with_values(self.kernel, {_site(self.kernel): self.lengthscales[index]})
+        return _with(self.kernel, self.lengthscales[index])
 
     def kernel_in_data_units(self, index: int) -> Kernel:
         """With the lengthscale of that index, one for each column where units differ."""
         lengthscale = self.lengthscales[index] * self.unit
         shared = float(lengthscale[0]) if np.all(self.unit == self.unit[0]) else lengthscale
-        return with_values(self.kernel, {_site(self.kernel): shared})
+        return _with(self.kernel, shared)
 
     def difference(self, other: SketchPlan) -> str:
         """The first thing in which ``other`` differs; empty where there is none."""
-        if type(self.kernel) is not type(other.kernel) or repr(self.kernel) != repr(other.kernel):
+        if describe_kernel(_with(self.kernel, 1.0)) != describe_kernel(_with(other.kernel, 1.0)):
             return "kernels"
         for name in ("columns", "unit", "lengthscales", "landmarks"):
             if not np.array_equal(getattr(self, name), getattr(other, name)):
@@ -74,8 +79,9 @@ class SketchPlan:
 class Sketch:
     """Sums over rows; that of a union is exactly that of its parts.
 
-    No row can be read from it where there are many; but the sums of a few rows tell about them, and
-    landmarks at centres of clusters are averages of rows of the data they were chosen from.
+    It is small, and holds no row as it is, but it is not anonymous: a row far from all others can
+    be found from its sums at the landmarks around it, and landmarks that were not agreed upon are
+    averages of at least ten rows of the data they were chosen from.
 
     Attributes:
         plan: what it has in common with others.
@@ -141,15 +147,17 @@ def sketch(
 
     Args:
         X: data, shape (n, D) or (n,).
-        like: a sketch whose plan is taken over, so that both can be compared; then nothing of what
-            follows may be given.
-        landmarks: how many, at the centres of clusters of ``X``; or places (m, D) in the units of
-            the data, such as a grid that was agreed upon. By default 64 or a quarter of the rows.
+        like: a sketch whose landmarks, lengthscales, kernel and unit are taken over, so that both
+            can be compared; the first three may not be given then, ``scale`` and ``seed`` say
+            nothing.
+        landmarks: how many, at the centres of clusters of ``X``, fewer where clusters have less
+            than ten rows; or places (m, D) in the units of the data, such as a grid that was agreed
+            upon. By default 64, or one for 40 rows.
         lengthscales: the grid, over ``scale``; by default 60 from 0.02, or a tenth of the way
             between landmarks, to 8.
         kernel: a kernel with one lengthscale; by default the squared exponential.
         scale: ``"column"`` divides each column by its standard deviation in ``X``, ``"pooled"``
-            all by one number, ``None`` by nothing; as that of ``like``, if given.
+            all by one number, ``None`` by nothing.
         columns: names; by default those of a data frame.
         seed: of the choice of landmarks.
         progress: show a progress bar.
@@ -168,11 +176,9 @@ def sketch(
         plan = like.plan
         _check_columns(plan, data, named)
     points = data / plan.unit
+    if like is not None:
+        _check_view(points, plan.landmarks)
     with computing():
-        try:
-            landmark_view(jnp.asarray(points), jnp.asarray(plan.landmarks))
-        except ValueError as error:
-            raise InputError(str(error)) from None
         found = _sums(points, plan, progress)
     return Sketch(plan, jax.tree.map(lambda *leaves: np.stack(leaves), *found))
 
@@ -209,13 +215,42 @@ def _plan(
         raise InputError(str(error)) from None
     _site(family)
     units = dataclasses.replace(choose_units(data, None, columns), scale=unit)
+    if landmarks is None:
+        landmarks = max(data.shape[1], min(LANDMARKS, len(data) // ROWS_EACH))
     places = np.asarray(landmarks_for("landmark", landmarks, units, data, seed))
+    if np.ndim(landmarks) == 0:
+        places = _of_many(places, data / unit)
+    _check_view(data / unit, places)
     grid = np.asarray(_grid(places) if lengthscales is None else lengthscales, dtype=float)
     if grid.ndim != 1 or len(grid) < 2 or not (np.isfinite(grid) & (grid > 0)).all():
         raise InputError("lengthscales must be two or more positive numbers")
     if (np.diff(grid) <= 0).any():
         raise InputError("lengthscales must increase")
     return SketchPlan(family, grid, places, unit, units.columns)
+
+
+def _of_many(places: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """The centres of clusters that are no few rows' average."""
+    _, nearest = cKDTree(places).query(points)
+    many = np.bincount(nearest, minlength=len(places)) >= FEWEST_IN_CLUSTER
+    if many.sum() < places.shape[1]:
+        raise InputError(
+            f"fewer than {places.shape[1]} clusters of {FEWEST_IN_CLUSTER} rows are found: ask for "
+            "fewer landmarks, or give places"
+        )
+    return np.asarray(places[many])
+
+
+def _check_view(points: np.ndarray, landmarks: np.ndarray) -> None:
+    with computing():
+        try:
+            landmark_view(jnp.asarray(points), jnp.asarray(landmarks))
+        except ValueError as error:
+            raise InputError(str(error)) from None
+
+
+def _with(kernel: Kernel, lengthscale: Any) -> Kernel:
+    return with_values(kernel, {_site(kernel): lengthscale})
 
 
 def _grid(landmarks: np.ndarray) -> np.ndarray:
@@ -240,8 +275,9 @@ def _check_columns(plan: SketchPlan, data: np.ndarray, columns: tuple[str, ...] 
             f"X has {data.shape[1]} columns, but the sketch it is to be like has "
             f"{len(plan.columns)}"
         )
-    if columns is not None and set(columns) == set(plan.columns) and columns != plan.columns:
+    both = zip(columns or (), plan.columns, strict=False)
+    if any(mine != theirs and mine in plan.columns for mine, theirs in both):
         raise InputError(
-            f"X has the columns {', '.join(columns)} in another order than the sketch it is to be "
-            f"like: {', '.join(plan.columns)}"
+            f"X has the columns {', '.join(columns or ())}, and the sketch it is to be like has "
+            f"{', '.join(plan.columns)}: give them in that order"
         )

@@ -20,11 +20,14 @@ HYPOTHESES = ("no evidence that P and Q differ", "P and Q differ")
 RIDGES = (1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 #: Directions with less of the covariance than this are rounding.
 NEGLIGIBLE = 1e-12
-#: A landmark that so few rows are near to, at a lengthscale, is left out there: of a few rows the
-#: mean is not normal.
+#: A landmark that fewer rows of either sample are near to, at a lengthscale, is left out there: of
+#: a few rows the mean is not normal.
 FEWEST_SEEN = 50
-#: Rows for each landmark from which on the normal limit has the level that it states, as measured
-#: in the tests.
+NO_TEST = (
+    f"no test: at no lengthscale are {FEWEST_SEEN} rows of each sample near a landmark, and of a "
+    "few rows the mean is not normal"
+)
+#: Rows for each landmark below which there is a note.
 ENOUGH_ROWS = 10
 FEW = (
     f"with fewer than {ENOUGH_ROWS} rows for each landmark in a sample the normal limit is rough: "
@@ -37,7 +40,7 @@ AtLengthscale = tuple[LandmarkSums, LandmarkSums, Any]
 
 def sketch_test(
     sketches: Sequence[AtLengthscale], *, draws: int, alpha: float, rng: np.random.Generator
-) -> TestResult:
+) -> TestResult | None:
     """P = Q, from the difference d of the embeddings at the landmarks, at several lengthscales.
 
     d has covariance C (1/n + 1/m), C that of the features within the samples, pooled. With its
@@ -54,13 +57,14 @@ def sketch_test(
         draws: of the null at each.
         alpha: level of the verdict.
         rng: of the draws.
+
+    Returns:
+        ``None`` where no landmark has rows of both samples near it, at least 50 of each.
     """
     sizes = int(sketches[0][0].n), int(sketches[0][1].n)
-    if min(sizes) < 2:
-        raise InputError("a test needs at least two rows in each sample")
     parts = [part for each in sketches if (part := _part(each, sizes, draws, rng)) is not None]
     if not parts:
-        raise InputError("all rows of both samples are the same to these kernels")
+        return None
     each = np.array([part.pvalue for part in parts])
     # A p-value of one, as of a sketch and itself, would be minus infinity.
     statistic = float(np.mean(np.tan(np.pi * (0.5 - np.minimum(each, 1.0 - 1.0 / draws)))))
@@ -89,7 +93,7 @@ def _part(
 ) -> Part | None:
     """The test at one lengthscale; ``None`` where no row differs from another."""
     P, Q, kernel = each
-    seen = _rows_seen(P, Q) >= FEWEST_SEEN
+    seen = np.minimum(_rows_seen(P), _rows_seen(Q)) >= FEWEST_SEEN
     if not seen.any():
         return None
     within = (np.asarray(P.scatter) + np.asarray(Q.scatter))[np.ix_(seen, seen)] / (sum(sizes) - 2)
@@ -115,11 +119,8 @@ def _part(
     return Part(brief(kernel), float(row[0]), p_value(row), kernel, deviation)
 
 
-def _rows_seen(P: LandmarkSums, Q: LandmarkSums) -> np.ndarray:
-    """How many rows of both make up the mean at each landmark: (sum phi)^2 / sum phi^2."""
-    sums = [np.asarray(each.mean) * float(each.n) for each in (P, Q)]
-    squares = [
-        np.diagonal(each.scatter) + np.asarray(each.mean) ** 2 * float(each.n) for each in (P, Q)
-    ]
-    total = sum(squares)
-    return np.asarray(sum(sums) ** 2 / np.where(total > 0.0, total, 1.0))
+def _rows_seen(sums: LandmarkSums) -> np.ndarray:
+    """How many rows make up the mean at each landmark: (sum phi)^2 / sum phi^2."""
+    n, mean = float(sums.n), np.asarray(sums.mean)
+    squares = np.diagonal(sums.scatter) + n * mean**2
+    return np.asarray((n * mean) ** 2 / np.where(squares > 0.0, squares, 1.0))

@@ -26,7 +26,7 @@ CHOICES = ("bkl", "posterior", "median")
 NULLS = ("permutation", "f")
 MATRICES = 10
 #: Of the F null, as measured in benchmarks/results/approximations.md.
-LOW = "by this null the test may reject too seldom: at level 0.05 a true null 1 to 5 times in 100"
+LOW = "by this null the test may reject too seldom: at level 0.05 a true null 0.5 to 5 times in 100"
 #: Two locations are no nearer than this, in units of the pooled standard deviation per column.
 APART = 0.1
 

@@ -46,8 +46,12 @@ def landmark_embedding_posterior(
     """
     check_fixed(check_measure(measure))
     points, places = as_points(X), as_points(landmarks, "landmarks")
+    where = as_points(at, "at")
+    for name, other in (("landmarks", places), ("at", where)):
+        if other.shape[1] != points.shape[1]:
+            raise ValueError(f"X has {points.shape[1]} columns but {name} has {other.shape[1]}")
     view = LandmarkView(points, places)
-    return posterior_of_view(view, kernel, as_points(at, "at"), noise=noise, measure=measure)
+    return posterior_of_view(view, kernel, where, noise=noise, measure=measure)
 
 
 def posterior_of_view(

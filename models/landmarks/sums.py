@@ -36,6 +36,8 @@ class LandmarkSums(NamedTuple):
     @double_precision
     def merged(self, other: LandmarkSums) -> LandmarkSums:
         """Those of both sets of observations, without cancellation (Chan, Golub, LeVeque 1983)."""
+        if self.scatter.ndim != other.scatter.ndim:
+            raise ValueError("the one has the covariance of phi, the other its trace only")
         n = self.n + other.n
         share = other.n / jnp.maximum(n, 1.0)
         apart = other.mean - self.mean

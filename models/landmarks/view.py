@@ -27,7 +27,8 @@ def landmark_view(points: jax.Array, landmarks: jax.Array) -> LandmarkView:
     """Of points (n, D) and landmarks (m, D).
 
     Raises:
-        ValueError: for landmarks of other columns, fewer than D, or one that is an observation.
+        ValueError: for landmarks of other columns, fewer than D, two at one place, or one that is
+            an observation.
     """
     dimension = points.shape[1]
     if landmarks.shape[1] != dimension:
@@ -43,7 +44,11 @@ def landmark_view(points: jax.Array, landmarks: jax.Array) -> LandmarkView:
 
 
 def _check_apart(points: np.ndarray, landmarks: np.ndarray) -> None:
-    """Refuse a landmark on an observation, which that landmark gives no volume."""
+    """Refuse two landmarks in one, and one on an observation, which it gives no volume."""
+    _, first, counts = np.unique(landmarks, axis=0, return_index=True, return_counts=True)
+    if (counts > 1).any():
+        at = int(first[counts > 1].min()) + 1
+        raise ValueError(f"landmark {at} is there more than once: R is singular, take it once")
     near = np.flatnonzero(np.isin(points[:, 0], landmarks[:, 0]))
     for index, place in enumerate(landmarks):
         same = near[(points[near] == place).all(axis=1)]

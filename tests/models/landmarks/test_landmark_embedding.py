@@ -6,10 +6,12 @@ import pytest
 from bke.models import (
     Gaussian,
     SquaredExponential,
+    bke_model,
     embedding_posterior,
     landmark_embedding_posterior,
 )
 from bke.models.landmarks import landmark_sums, posterior_of_sums
+from numpyro.handlers import seed
 from scipy.spatial.distance import cdist
 
 RNG = np.random.default_rng(3)
@@ -57,6 +59,15 @@ def test_merged_sums_with_their_covariance():
         again = posterior_of_sums(merged, Z, KERNEL, AT, noise="clt", measure="unit")
     whole = landmark_embedding_posterior(X, Z, KERNEL, AT)
     np.testing.assert_allclose(again.mean, whole.mean, rtol=1e-9)
+
+
+def test_what_does_not_go_together():
+    with pytest.raises(ValueError, match="the one has the covariance"):
+        landmark_sums(X, Z, KERNEL, covariance=True).merged(landmark_sums(X, Z, KERNEL))
+    with pytest.raises(ValueError, match="X has 2 columns but at has 1"):
+        landmark_embedding_posterior(X, Z, KERNEL, AT[:, :1])
+    with jax.enable_x64(True), pytest.raises(ValueError, match="landmarks are for likelihood"):
+        seed(bke_model, 0)(X, landmarks=Z)
 
 
 def test_far_from_all_landmarks_it_is_the_prior():
