@@ -117,8 +117,8 @@ def compare_sketches(
 
     The posterior is that of the landmark model given both sets of rows, on the grid of the
     sketches. The test is at twelve lengthscales of the grid, an approximation by the central limit
-    theorem. The witness is given the embeddings at the
-    landmarks, and is as wide as the prior where none is near.
+    theorem. The witness is given the embeddings at the landmarks, and is as wide as the prior where
+    none is near.
 
     Args:
         P: sketch of the first sample.
@@ -156,6 +156,10 @@ def compare_sketches(
         points = default_points(places, places[:0])
     prior = default_prior() if prior is None else prior
     measure = _in_units(measure, plan)
+    try:
+        plan.kernel.smoothed(measure, len(plan.columns))  # what compiled code could not refuse
+    except (ValueError, NotImplementedError) as error:
+        raise InputError(str(error)) from None
     posterior = _posterior(P.merged(Q), float(variance), _checked(prior), measure)
     rng = np.random.default_rng((seed, 5))
     with computing():
