@@ -77,7 +77,7 @@ def as_sample(
         if bad.any():
             row, at = map(int, np.argwhere(bad)[0])
             raise InputError(
-                f"{name} has {what} in row {row + 1}, {column(at)} ({bad.sum()} such in all): fill "
+                f"{name} has {what} in row {row + 1}, {column(at)} ({bad.sum()} in all): fill "
                 f"in or leave out {counted(int(bad.any(axis=1).sum()), 'row')}"
             )
     if may_be_constant:
