@@ -166,7 +166,7 @@ def test_a_numpyro_model_that_misses_a_second_mode():
     [
         ({"tree": 3}, "a DataTree with the groups"),
         ({"variable": "z"}, "there is no 'z' in both groups"),
-        ({"replicates": 100}, "100 replicates and at least 2"),
+        ({"replicates": 100}, "102 are needed, replicates=100 and at least 2"),
         ({"replicates": 5}, "5 replicates cannot reject"),
         ({"tree": tree_of(RNG.normal(size=8), RNG.normal(size=(1, 50, 9)))}, "predicted in"),
         ({"tree": tree_of(RNG.normal(size=8), np.full((1, 50, 8), np.nan))}, "are not finite"),
