@@ -15,6 +15,8 @@ from .kernels.squared_exponential import SquaredExponential
 from .precision import concrete, double_precision
 
 ESTIMATORS = ("biased", "unbiased", "paired", "linear", "block")
+#: Entries of the Gram matrices of all blocks that are worked on at once.
+BLOCK_ENTRIES = 2**22
 
 
 @double_precision
@@ -143,7 +145,8 @@ def mmd_terms(
         return _off_diagonal(h - across - across.T)
 
     blocks = tuple(Z[: count * size].reshape(count, size, -1) for Z in (first, second))
-    return jax.lax.map(one, blocks, batch_size=256)
+    together = max(1, min(256, BLOCK_ENTRIES // size**2))
+    return jax.lax.map(one, blocks, batch_size=together)
 
 
 @double_precision
