@@ -19,10 +19,18 @@ LANDMARKS, ROWS_EACH = 64, 4
 def landmarks_for(
     likelihood: str, landmarks: Any, units: Units, data: np.ndarray, seed: int
 ) -> np.ndarray | None:
-    """(m, D) in the model's units, ``None`` for another model than that of landmarks.
+    """:func:`places_for` the landmark model; ``None`` for other values of ``likelihood``."""
+    if likelihood == "landmark":
+        return places_for(landmarks, units, data, seed)
+    if landmarks is not None:
+        raise InputError(f"landmarks are for likelihood='landmark', not for {likelihood!r}")
+    return None
+
+
+def places_for(landmarks: Any, units: Units, data: np.ndarray, seed: int) -> np.ndarray:
+    """(m, D) in the model's units.
 
     Args:
-        likelihood: see :func:`~bke.inference.fit`.
         landmarks: how many, places (m, D) in the units of the data, or ``None``.
         units: of the data.
         data: (n, D), in their own units.
@@ -31,10 +39,6 @@ def landmarks_for(
     Raises:
         InputError: for landmarks that make no sense.
     """
-    if likelihood != "landmark":
-        if landmarks is not None:
-            raise InputError(f"landmarks are for likelihood='landmark', not for {likelihood!r}")
-        return None
     n, dimension = data.shape
     if landmarks is None:
         landmarks = max(dimension, min(LANDMARKS, n // ROWS_EACH))

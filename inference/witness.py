@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import json
 import numbers
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
 
@@ -31,7 +31,7 @@ from .checks import (
     column_names,
 )
 from .errors import InputError, SamplingError
-from .landmarks import landmarks_for
+from .landmarks import places_for
 from .machine import computing, cores
 from .masses import draw_weights, unconstrained_draws
 from .methods import MOST_EVALUATIONS
@@ -147,7 +147,7 @@ def sample_witness(
     places = problem.landmarks
     if landmarks is not None:
         pooled = np.concatenate([first, second])
-        places = landmarks_for("landmark", landmarks, units, pooled, seed)
+        places = places_for(landmarks, units, pooled, seed)
     if at is not None:
         points = as_evaluation_points(at, dimension)
     elif places is not None and dimension > 2:
@@ -212,6 +212,23 @@ def sample_witness(
             "seed": seed,
             "sizes": [len(first), len(second)],
         },
+    )
+    return xr.DataTree(dataset, name="witness")
+
+
+def equal_draws(
+    values: np.ndarray, points: np.ndarray, columns: Sequence[str], attrs: Mapping[str, Any]
+) -> xr.DataTree:
+    """The group of :func:`sample_witness` for draws (k, m) of one mode that count alike."""
+    shape = 1, len(values)
+    dataset = xr.Dataset(
+        {
+            "witness": (("chain", "draw", "point"), values[None]),
+            "mode": (("chain", "draw"), np.zeros(shape, dtype=int)),
+            "weight": (("chain", "draw"), np.full(shape, 1.0 / len(values))),
+        },
+        coords={"at": (("point", "column"), points), "column": list(columns)},
+        attrs=attrs,
     )
     return xr.DataTree(dataset, name="witness")
 

@@ -11,7 +11,7 @@ import numpy as np
 from jax.scipy.linalg import solve_triangular
 from jax.typing import ArrayLike
 
-from .kernels.base import Kernel, as_points, check_positive
+from .kernels.base import Kernel, as_points, check_columns, check_positive
 from .measures import Measure, check_fixed, check_measure
 from .noise import NUGGET, sampling_covariance
 from .precision import double_precision
@@ -59,8 +59,7 @@ def embedding_posterior(
     """
     check_fixed(check_measure(measure))
     points, at = as_points(X), as_points(at, "at")
-    if points.shape[1] != at.shape[1]:
-        raise ValueError(f"X has {points.shape[1]} columns but at has {at.shape[1]}")
+    check_columns(points, at, "at")
     smoothed = kernel.smoothed(measure, points.shape[1])
     covariance = noise_covariance(noise, len(points), lambda: sampling_covariance(points, kernel))
     return condition(

@@ -275,12 +275,7 @@ def diagnose(
         with inputs.output_folder(out, steps.DIAGNOSE_FILES):
             result = steps.load(run_file, terminal)
             _, summary, rounded = steps.diagnose_and_print(result, terminal)
-            files: dict[str, Path] = {}
-            missing: list[str] = []
-            if out is not None:
-                files, missing = steps.draw_pictures(
-                    out, lambda: steps.run_pictures(result), terminal
-                )
+            files, missing = steps.draw_pictures(out, lambda: steps.run_pictures(result), terminal)
             steps.finish(
                 {"command": "diagnose", **summary},
                 files,

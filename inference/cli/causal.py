@@ -110,10 +110,7 @@ def graph(
                     progress=terminal.progress,
                 )
             terminal.say(str(found))
-            files: dict[str, Path] = {}
-            missing: list[str] = []
-            if out is not None:
-                files, missing = steps.draw_pictures(out, lambda: [("graph", found.plot)], terminal)
+            files, missing = steps.draw_pictures(out, lambda: [("graph", found.plot)], terminal)
             told = {
                 "command": "graph",
                 "source": str(path),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any
 
 import typer
 
@@ -14,16 +14,6 @@ from .testing import AlphaOption, as_plain
 
 SKETCH = "Sketch"
 PICTURE, WITNESS, SUMMARY = "witness.png", "witness.nc", "compare.json"
-
-SketchFileOption: TypeAlias = Annotated[
-    Path,
-    typer.Option(
-        "--out",
-        metavar="FILE",
-        rich_help_panel=opt.OUTPUT,
-        help="The NetCDF file; its folder is created if need be.",
-    ),
-]
 
 
 @app.command(
@@ -73,7 +63,7 @@ def sketch(
     ] = None,
     scale: opt.ScaleOption = None,
     seed: opt.SeedOption = 0,
-    out: SketchFileOption = Path("sketch.nc"),
+    out: opt.OutFileOption = Path("sketch.nc"),
     json: opt.JsonOption = False,
     quiet: opt.QuietOption = False,
     debug: opt.DebugOption = False,
@@ -138,7 +128,7 @@ def merge(
             metavar="SKETCHES...", help="Two or more, made like each other.", show_default=False
         ),
     ],
-    out: SketchFileOption = Path("merged.nc"),
+    out: opt.OutFileOption = Path("merged.nc"),
     json: opt.JsonOption = False,
     quiet: opt.QuietOption = False,
     debug: opt.DebugOption = False,
@@ -211,7 +201,6 @@ def compare(
     terminal = Terminal(json=json, quiet=quiet)
     with exit_codes(debug):
         from ..checks import check_positive
-        from ..write import atomic_path
         from . import inputs, steps
 
         check_positive(prior_shape, "--prior-shape")
@@ -236,16 +225,12 @@ def compare(
                     seed=seed,
                 )
             terminal.say(str(found))
-            files: dict[str, Path] = {}
-            missing: list[str] = []
+            files, missing = steps.draw_pictures(
+                out, lambda: [("witness", lambda: found.plot(level))], terminal
+            )
             if out is not None:
-                with atomic_path(out / WITNESS) as temporary:
-                    found.witness.to_netcdf(temporary, engine="h5netcdf")
+                steps.save_witness(found.witness, out / WITNESS)
                 files["witness"] = out / WITNESS
-                pictures, missing = steps.draw_pictures(
-                    out, lambda: [("witness", lambda: found.plot(level))], terminal
-                )
-                files |= pictures
             posterior = found.posterior
             told = {
                 "command": "compare",

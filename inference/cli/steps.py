@@ -141,21 +141,31 @@ def witness_and_save(
             seed=seed,
             progress=terminal.progress,
         )
-        with atomic_path(path) as temporary:
-            witness.to_netcdf(temporary, engine="h5netcdf")
+        save_witness(witness, path)
         summary = witness_summary(witness, diagnosis.modes, level)
     terminal.witness(summary)
     return witness, {"witness": {"sources": pair.sources, **summary}}
 
 
+def save_witness(witness: xr.DataTree, path: Path) -> None:
+    """Whole or not at all."""
+    with atomic_path(path) as temporary:
+        witness.to_netcdf(temporary, engine="h5netcdf")
+
+
 def draw_pictures(
-    folder: Path,
+    folder: Path | None,
     pictures: Callable[[], Pictures],
     terminal: Terminal,
 ) -> tuple[dict[str, Path], list[str]]:
-    """Save pictures as PNG; returns the files and a note for each that cannot be drawn."""
+    """Save pictures as PNG, if there is a folder for them.
+
+    Returns the files and a note for each that cannot be drawn.
+    """
     files: dict[str, Path] = {}
     notes: list[str] = []
+    if folder is None:
+        return files, notes
     with terminal.step("pictures", "drawing the pictures"):
         import matplotlib
 

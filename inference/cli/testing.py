@@ -396,12 +396,9 @@ def _finish(
     from . import steps
 
     terminal.say(str(result))
-    files: dict[str, Path] = {}
-    missing: list[str] = []
-    if out is not None:
-        files, missing = steps.draw_pictures(
-            out, lambda: [("test", result.plot), ("witness", witness)], terminal
-        )
+    files, missing = steps.draw_pictures(
+        out, lambda: [("test", result.plot), ("witness", witness)], terminal
+    )
     steps.finish(
         {**told, **as_plain(result)},
         files,

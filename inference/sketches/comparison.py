@@ -23,7 +23,7 @@ from ..machine import computing
 from ..modes import as_text
 from ..testing.result import TestResult, check_permutations
 from ..units import Units
-from ..witness import Band, band, check_noise, default_points, gaussian_draw
+from ..witness import Band, band, check_noise, default_points, equal_draws, gaussian_draw
 from .sketch import Sketch, SketchPlan
 from .two_sample import NO_TEST, sketch_test
 
@@ -273,21 +273,12 @@ def _witness(
 def _group(
     P: Sketch, Q: Sketch, values: np.ndarray, points: np.ndarray, noise: Any, seed: int
 ) -> xr.DataTree:
-    shape = 1, len(values)
-    dataset = xr.Dataset(
-        {
-            "witness": (("chain", "draw", "point"), values[None]),
-            "mode": (("chain", "draw"), np.zeros(shape, dtype=int)),
-            "weight": (("chain", "draw"), np.full(shape, 1.0 / len(values))),
-        },
-        coords={"at": (("point", "column"), points), "column": list(P.plan.columns)},
-        attrs={
-            "method": "sketch",
-            "noise": str(noise),
-            "seed": seed,
-            "sizes": [P.rows, Q.rows],
-            "landmarks": len(P.plan.landmarks),
-            "title": f"given the embeddings at {len(P.plan.landmarks)} landmarks",
-        },
-    )
-    return xr.DataTree(dataset, name="witness")
+    attrs = {
+        "method": "sketch",
+        "noise": str(noise),
+        "seed": seed,
+        "sizes": [P.rows, Q.rows],
+        "landmarks": len(P.plan.landmarks),
+        "title": f"given the embeddings at {len(P.plan.landmarks)} landmarks",
+    }
+    return equal_draws(values, points, P.plan.columns, attrs)

@@ -19,7 +19,7 @@ from scipy.spatial import cKDTree
 
 from ..checks import as_sample, check_count, column_names
 from ..errors import InputError
-from ..landmarks import LANDMARKS, landmarks_for
+from ..landmarks import LANDMARKS, places_for
 from ..machine import computing, cores
 from ..progress import progress_bar
 from ..record import describe_kernel
@@ -217,10 +217,10 @@ def _plan(
     units = dataclasses.replace(choose_units(data, None, columns), scale=unit)
     if landmarks is None:
         landmarks = max(data.shape[1], min(LANDMARKS, len(data) // ROWS_EACH))
-    places = np.asarray(landmarks_for("landmark", landmarks, units, data, seed))
+    places, points = places_for(landmarks, units, data, seed), data / unit
     if np.ndim(landmarks) == 0:
-        places = _of_many(places, data / unit)
-    _check_view(data / unit, places)
+        places = _of_many(places, points)
+    _check_view(points, places)
     grid = np.asarray(_grid(places) if lengthscales is None else lengthscales, dtype=float)
     if grid.ndim != 1 or len(grid) < 2 or not (np.isfinite(grid) & (grid > 0)).all():
         raise InputError("lengthscales must be two or more positive numbers")

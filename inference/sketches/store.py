@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -55,7 +55,9 @@ def load_sketch(path: str | os.PathLike[str]) -> Sketch:
         raise InputError(f"{path} is not a sketch saved by bke: {error}") from None
     if dataset.attrs.get("creation_library") != KIND:
         raise InputError(f"{path} is not a sketch saved by bke")
-    read = {str(name): np.asarray(values.values) for name, values in dataset.variables.items()}
+    read: dict[str, Any] = {
+        str(name): np.asarray(values.values) for name, values in dataset.variables.items()
+    }
     plan = SketchPlan(
         restore_kernel(json.loads(dataset.attrs["kernel"])),
         read["lengthscale"],
@@ -63,5 +65,5 @@ def load_sketch(path: str | os.PathLike[str]) -> Sketch:
         read["unit"],
         tuple(map(str, read["column"])),
     )
-    sums = [read[name] for name in ("rows", "mean", "scatter", "log_volume")]
-    return Sketch(plan, LandmarkSums(*map(cast(Any, np.asarray), sums)))
+    names = ("rows", "mean", "scatter", "log_volume")
+    return Sketch(plan, LandmarkSums(*(read[name] for name in names)))

@@ -11,10 +11,10 @@ from scipy.stats import cauchy
 
 from ..errors import InputError
 from ..testing.combination import combine
-from ..testing.permutation import p_value
+from ..testing.permutation import p_value, standardised
 from ..testing.result import Part, TestResult, brief
+from ..testing.two_sample import HYPOTHESES
 
-HYPOTHESES = ("no evidence that P and Q differ", "P and Q differ")
 #: Ridges, over the largest eigenvalue of the covariance. With a large one the statistic is the
 #: squared distance of the features' means, with a small one Hotelling's T squared.
 RIDGES = (1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
@@ -46,8 +46,7 @@ def sketch_test(
     d has covariance C (1/n + 1/m), C that of the features within the samples, pooled. With its
     eigenvectors e_i and eigenvalues c_i the statistics T_g = sum_i (e_i'd)^2 / (c_i + g c_1) are,
     in the limit, sums of independent chi-squares times c_i / (c_i + g c_1), a little more for C is
-    estimated; of these all ridges g
-    are drawn jointly, standardised and combined, as scales are in
+    estimated; of these all ridges g are drawn jointly, standardised and combined, as scales are in
     :func:`~bke.inference.two_sample_test`. How lengthscales go together no sketch says: their
     p-values are combined by Cauchy's distribution, the mean of tan(pi (1/2 - p)), whose tail hardly
     depends on that (Liu and Xie, 2020).
@@ -91,7 +90,7 @@ def sketch_test(
 def _part(
     each: AtLengthscale, sizes: tuple[int, int], draws: int, rng: np.random.Generator
 ) -> Part | None:
-    """The test at one lengthscale; ``None`` where no row differs from another."""
+    """The test at one lengthscale; ``None`` where too few rows are near, or none differ."""
     P, Q, kernel = each
     seen = np.minimum(_rows_seen(P), _rows_seen(Q)) >= FEWEST_SEEN
     if not seen.any():
@@ -115,8 +114,7 @@ def _part(
     drawn = inflated @ rng.chisquare(1.0, size=(draws, len(values))).T
     statistics = np.concatenate([(shares @ observed)[:, None], drawn], axis=1)
     row, _, _ = combine(statistics, [("", kernel)] * len(RIDGES))
-    deviation = float((row[0] - row.mean()) / row.std())
-    return Part(brief(kernel), float(row[0]), p_value(row), kernel, deviation)
+    return Part(brief(kernel), float(row[0]), p_value(row), kernel, float(standardised(row)[0]))
 
 
 def _rows_seen(sums: LandmarkSums) -> np.ndarray:

@@ -23,7 +23,7 @@ from ..checks import (
 )
 from ..errors import InputError
 from ..machine import computing
-from ..witness import check_noise, default_points, gaussian_draw
+from ..witness import check_noise, default_points, equal_draws, gaussian_draw
 from .result import TestResult
 from .rows import fingerprint, pairs_fingerprints
 
@@ -216,21 +216,12 @@ def _group(
 ) -> xr.DataTree:
     if len(columns) != points.shape[1]:
         raise InputError(f"columns must be {points.shape[1]} names, got {columns}")
-    shape = 1, len(values)
-    dataset = xr.Dataset(
-        {
-            "witness": (("chain", "draw", "point"), values[None]),
-            "mode": (("chain", "draw"), np.zeros(shape, dtype=int)),
-            "weight": (("chain", "draw"), np.full(shape, 1.0 / len(values))),
-        },
-        coords={"at": (("point", "column"), points), "column": columns},
-        attrs={
-            "method": "test",
-            "noise": str(noise),
-            "seed": seed,
-            "sizes": sizes,
-            "label": label,
-            "title": f"at the kernel of the test, whose p = {result.pvalue:.3g}",
-        },
-    )
-    return xr.DataTree(dataset, name="witness")
+    attrs = {
+        "method": "test",
+        "noise": str(noise),
+        "seed": seed,
+        "sizes": sizes,
+        "label": label,
+        "title": f"at the kernel of the test, whose p = {result.pvalue:.3g}",
+    }
+    return equal_draws(values, points, columns, attrs)

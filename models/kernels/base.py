@@ -58,13 +58,18 @@ def _check_real(values: np.ndarray, name: str) -> None:
         raise ValueError(f"{name} has a value that is not finite in row {row}")
 
 
+def check_columns(X: jax.Array, other: jax.Array, name: str) -> None:
+    """Refuse points (n, D) and (m, E) of different numbers of columns."""
+    if X.shape[1] != other.shape[1]:
+        raise ValueError(f"X has {X.shape[1]} columns but {name} has {other.shape[1]}")
+
+
 def differences(X: jax.Array, Y: jax.Array) -> jax.Array:
     """x_i - y_j coordinate by coordinate, shape (D, n, m).
 
     Taken directly: |x|^2 + |y|^2 - 2xy would cancel for near points, which decide the volume term.
     """
-    if X.shape[1] != Y.shape[1]:
-        raise ValueError(f"X has {X.shape[1]} columns but Y has {Y.shape[1]}")
+    check_columns(X, Y, "Y")
     return X.T[:, :, None] - Y.T[:, None, :]
 
 

@@ -8,7 +8,7 @@ import jax
 from jax.typing import ArrayLike
 
 from ..embedding import EmbeddingPosterior, condition, noise_covariance
-from ..kernels.base import Kernel, as_points
+from ..kernels.base import Kernel, as_points, check_columns
 from ..measures import Measure, check_fixed, check_measure
 from ..precision import double_precision
 from .sums import LandmarkSums, summed
@@ -47,9 +47,8 @@ def landmark_embedding_posterior(
     check_fixed(check_measure(measure))
     points, places = as_points(X), as_points(landmarks, "landmarks")
     where = as_points(at, "at")
-    for name, other in (("landmarks", places), ("at", where)):
-        if other.shape[1] != points.shape[1]:
-            raise ValueError(f"X has {points.shape[1]} columns but {name} has {other.shape[1]}")
+    check_columns(points, places, "landmarks")
+    check_columns(points, where, "at")
     view = LandmarkView(points, places)
     return posterior_of_view(view, kernel, where, noise=noise, measure=measure)
 

@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..kernels.base import check_columns
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
@@ -31,8 +33,7 @@ def landmark_view(points: jax.Array, landmarks: jax.Array) -> LandmarkView:
             an observation.
     """
     dimension = points.shape[1]
-    if landmarks.shape[1] != dimension:
-        raise ValueError(f"X has {dimension} columns but landmarks has {landmarks.shape[1]}")
+    check_columns(points, landmarks, "landmarks")
     if len(landmarks) < dimension:
         raise ValueError(
             f"landmarks has {len(landmarks)} rows, but the volume in {dimension} columns needs at "

@@ -172,6 +172,23 @@ def test_landmarks_that_few_rows_of_a_sample_are_near_to_are_left_out(few):
     assert one.parts[0].statistic == other.parts[0].statistic
 
 
+def test_the_covariance_is_known_from_few_rows():
+    """60 + 60 rows of 15 normal features: at most 75 of 1000, which a level of 0.05 exceeds three
+    times in 10 000; with N - 2 for N - 3 less the features some 98 are rejected."""
+    rejected = 0
+    for seed in range(1000):
+        rng = np.random.default_rng([seed, 3])
+        both = []
+        for phi in rng.normal(10.0, size=(2, 60, 15)):
+            apart = phi - phi.mean(axis=0)
+            both.append(
+                LandmarkSums(np.array(60.0), phi.mean(axis=0), apart.T @ apart, np.zeros(()))
+            )
+        at = [(*both, SquaredExponential(1.0))]
+        rejected += sketch_test(at, draws=199, alpha=0.05, rng=rng).rejected
+    assert rejected <= 75
+
+
 def test_samples_of_very_different_size():
     """200 + 20 000 skewed rows: at most 24 of 200, which a level of 0.05 exceeds once in 50 000."""
     rejected = 0
