@@ -16,7 +16,7 @@ import numpy as np
 import xarray as xr
 from bke.models import EmbeddingPosterior, embedding_posterior
 from bke.models.kernels import Kernel
-from bke.models.landmarks import LandmarkView, posterior_of_view
+from bke.models.landmarks import LandmarkView, in_parts, posterior_of_view
 from bke.models.measures import Measure
 from bke.models.pivoted_cholesky import pivoted_cholesky
 from numpy.typing import ArrayLike
@@ -241,8 +241,7 @@ def check_noise(noise: Any) -> None:
 
 
 def _seen(sample: np.ndarray, landmarks: np.ndarray | None) -> Sample:
-    points = jnp.asarray(sample)
-    return points if landmarks is None else LandmarkView(points, jnp.asarray(landmarks))
+    return jnp.asarray(sample) if landmarks is None else in_parts(sample, landmarks)
 
 
 def _thinned(modes: Modes, thin: int) -> Modes:

@@ -12,7 +12,7 @@ from ..kernels.base import Kernel, as_points, check_columns
 from ..measures import Measure, check_fixed, check_measure
 from ..precision import double_precision
 from .sums import LandmarkSums, summed
-from .view import LandmarkView
+from .view import LandmarkView, in_parts
 
 
 @double_precision
@@ -49,7 +49,7 @@ def landmark_embedding_posterior(
     where = as_points(at, "at")
     check_columns(points, places, "landmarks")
     check_columns(points, where, "at")
-    view = LandmarkView(points, places)
+    view = in_parts(points, places)
     return posterior_of_view(view, kernel, where, noise=noise, measure=measure)
 
 
@@ -58,7 +58,7 @@ def posterior_of_view(
 ) -> EmbeddingPosterior:
     """The same of prepared data."""
     covariance = isinstance(noise, str)
-    sums = summed(view.points, view.landmarks, kernel, volume=False, covariance=covariance)
+    sums = summed(view, kernel, volume=False, covariance=covariance)
     return posterior_of_sums(sums, view.landmarks, kernel, at, noise=noise, measure=measure)
 
 

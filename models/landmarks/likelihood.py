@@ -27,7 +27,7 @@ from ..kernels.base import Kernel, as_points, check_positive
 from ..measures import Gaussian, Measure, check_fixed, check_measure
 from ..precision import concrete, double_precision
 from .features import feature_map, log_volume_at
-from .sums import LandmarkSums, over_blocks, summed
+from .sums import LandmarkSums, over_parts, summed
 from .view import LandmarkView, landmark_view
 
 
@@ -100,7 +100,7 @@ def landmark_log_likelihood(
     check_fixed(check_measure(measure))
     check_positive(noise_variance, "noise_variance")
     view = landmark_view(as_points(X), as_points(landmarks, "landmarks"))
-    kernel.smoothed(measure, view.points.shape[1])  # refuses what compiled code could not name
+    kernel.smoothed(measure, view.landmarks.shape[1])  # refuses what compiled code could not name
     value = _compiled(view, *_differentiable(kernel, noise_variance, measure))
     if not isinstance(value, jax.core.Tracer) and np.isnan(concrete(value)):
         raise ArithmeticError(
@@ -115,8 +115,8 @@ def landmark_terms(
 ) -> LogLikelihoodTerms:
     """The Gaussian term and sum_i log gamma(x_i)."""
     shape, name = _differentiable(kernel, noise_variance, measure)
-    shape = jax.tree.map(lambda leaf: jnp.asarray(leaf, view.points.dtype), shape)
-    return _terms(view.points, view.landmarks, shape, name)
+    shape = jax.tree.map(lambda leaf: jnp.asarray(leaf, view.landmarks.dtype), shape)
+    return _terms(view, shape, name)
 
 
 def _differentiable(
@@ -143,12 +143,10 @@ def _gaussian(
     return landmark_gaussian(sums, R, shape.noise_variance)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(3,))
-def _terms(
-    points: jax.Array, landmarks: jax.Array, shape: _Shape, measure: str | None
-) -> LogLikelihoodTerms:
-    sums = summed(points, landmarks, shape.kernel)
-    return LogLikelihoodTerms(_gaussian(sums, landmarks, shape, measure), sums.log_volume)
+@partial(jax.custom_jvp, nondiff_argnums=(2,))
+def _terms(view: LandmarkView, shape: _Shape, measure: str | None) -> LogLikelihoodTerms:
+    sums = summed(view, shape.kernel)
+    return LogLikelihoodTerms(_gaussian(sums, view.landmarks, shape, measure), sums.log_volume)
 
 
 @partial(_terms.defjvp, symbolic_zeros=True)
@@ -160,20 +158,21 @@ def _terms_jvp(
     No row's slopes are kept, as backward through the sums would, and there is one pass for any
     number of parameters.
     """
-    points, landmarks, shape = primals
-    if not all(isinstance(dot, SymbolicZero) for dot in tangents[:2]):
+    view, shape = primals
+    of_data = jax.tree.leaves(tangents[0], is_leaf=lambda leaf: isinstance(leaf, SymbolicZero))
+    if not all(isinstance(dot, SymbolicZero) for dot in of_data):
         raise NotImplementedError("the landmark model has no derivative in the data or landmarks")
-    sums = summed(points, landmarks, shape.kernel, volume=False)
+    sums = summed(view, shape.kernel, volume=False)
     value, (of_sums, of_shape) = jax.value_and_grad(_gaussian, argnums=(0, 2))(
-        sums, landmarks, shape, measure
+        sums, view.landmarks, shape, measure
     )
     theta, unravel = ravel_pytree(shape.kernel)
-    of_mean = of_sums.mean / sums.n
 
-    def add(total: Any, rows: jax.Array, known: jax.Array) -> Any:
+    def add(given: Any, total: Any, rows: jax.Array, known: jax.Array) -> Any:
+        theta, landmarks, mean, of_mean, of_scatter = given
         # Moving the mean does not change the scatter.
-        apart = feature_map(rows, landmarks, shape.kernel) - sums.mean
-        worth = (of_mean + 2.0 * of_sums.scatter * apart) * known[:, None]
+        apart = feature_map(rows, landmarks, unravel(theta)) - mean
+        worth = (of_mean + 2.0 * of_scatter * apart) * known[:, None]
 
         def contracted(theta: jax.Array) -> jax.Array:
             phi = feature_map(rows, landmarks, unravel(theta))
@@ -183,9 +182,11 @@ def _terms_jvp(
 
         return jax.tree.map(jnp.add, total, value_and_jacobian(contracted, theta))
 
+    given = theta, view.landmarks, sums.mean, of_sums.mean / sums.n, of_sums.scatter
     start = jnp.zeros(2), jnp.zeros((2, theta.size))
-    (_, volume), slopes = over_blocks(add, start, points, len(landmarks))
-    dots = jax.tree.map(zero_or_array, tangents[2])
+    of_parts = over_parts(add, given, start, view)
+    (_, volume), slopes = jax.tree.map(lambda each: jnp.sum(each, axis=0), of_parts)
+    dots = jax.tree.map(zero_or_array, tangents[1])
     of_kernel = slopes @ ravel_pytree(dots.kernel)[0]
     direct = ravel_pytree(of_shape)[0] @ ravel_pytree(dots)[0]
     along = LogLikelihoodTerms(of_kernel[0] + direct, of_kernel[1])

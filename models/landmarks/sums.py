@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import PartitionSpec
 from jax.typing import ArrayLike
 
 from ..kernels.base import Kernel, as_points
 from ..precision import double_precision
 from .features import feature_map, log_volume_at
+from .view import BLOCK_ENTRIES, ROWS, LandmarkView, in_parts
 
 T = TypeVar("T")
-
-#: Entries of the gradients of one block of rows.
-BLOCK_ENTRIES = 2**17
 
 
 class LandmarkSums(NamedTuple):
@@ -58,24 +57,20 @@ def landmark_sums(
 
     With ``covariance`` the scatter is a matrix.
     """
-    points, places = as_points(X), as_points(landmarks, "landmarks")
-    return _compiled(points, places, kernel, covariance=covariance)
+    view = in_parts(as_points(X), as_points(landmarks, "landmarks"))
+    return _compiled(view, kernel, covariance=covariance)
 
 
 def summed(
-    X: jax.Array,
-    landmarks: jax.Array,
-    kernel: Kernel,
-    *,
-    volume: bool = True,
-    covariance: bool = False,
+    view: LandmarkView, kernel: Kernel, *, volume: bool = True, covariance: bool = False
 ) -> LandmarkSums:
-    """As :func:`landmark_sums`, of points, inside compiled code; the ``volume`` is most of it."""
-    zero, m = jnp.zeros(()), len(landmarks)
+    """As :func:`landmark_sums`, inside compiled code; the ``volume`` is most of it."""
+    zero, m = jnp.zeros(()), len(view.landmarks)
     none = jnp.zeros((m, m)) if covariance else zero
     nothing = LandmarkSums(zero, jnp.zeros(m), none, zero)
 
-    def add(sums: LandmarkSums, rows: jax.Array, known: jax.Array) -> LandmarkSums:
+    def add(given: Any, sums: LandmarkSums, rows: jax.Array, known: jax.Array) -> LandmarkSums:
+        kernel, landmarks = given
         phi = feature_map(rows, landmarks, kernel)
         count = jnp.sum(known)
         mean = known @ phi / jnp.maximum(count, 1.0)
@@ -87,27 +82,52 @@ def summed(
             log_volume = jnp.sum(jnp.where(known > 0.0, log_gamma, 0.0))
         return sums.merged(LandmarkSums(count, mean, scatter, log_volume))
 
-    return over_blocks(add, nothing, X, len(landmarks))
+    of_parts = over_parts(add, (kernel, view.landmarks), nothing, view)
+    sums, _ = jax.lax.scan(lambda sums, part: (sums.merged(part), None), nothing, of_parts)
+    return sums
 
 
 _compiled = jax.jit(summed, static_argnames=("volume", "covariance"))
 
 
-def over_blocks(
-    add: Callable[[T, jax.Array, jax.Array], T], start: T, X: jax.Array, columns: int
+def over_parts(
+    add: Callable[[Any, T, jax.Array, jax.Array], T], given: Any, start: T, view: LandmarkView
 ) -> T:
-    """``add`` every block of the rows of ``X`` to what ``start`` begins; 0 marks rows to leave out.
+    """For every part of the view, its rows added to ``start`` block by block; leading axis parts.
 
-    Blocks are of one size, so that one program does, and the last is filled up with its last row.
+    Args:
+        add: of what is ``given``, a total, rows (b, D), and 1 for those to add, 0 for repeats.
+        given: what it depends on; all devices have it.
+        start: the total of no rows.
+        view: every device goes through its own parts, and then has the totals of all.
     """
-    n, dimension = X.shape
-    blocks = -(-n * columns * dimension // BLOCK_ENTRIES)
-    size = -(-n // blocks)
+    parts, rows, dimension = view.parts.shape
+    blocks = -(-rows * len(view.landmarks) * dimension // BLOCK_ENTRIES)
+    size = -(-rows // blocks)
 
-    def one(total: T, block: jax.Array) -> tuple[T, None]:
-        index = block * size + jnp.arange(size)
-        known = (index < n).astype(X.dtype)
-        return add(total, X[jnp.minimum(index, n - 1)], known), None
+    def one(given: Any, count: jax.Array, part: jax.Array, which: jax.Array) -> T:
+        def step(total: T, block: jax.Array) -> tuple[T, None]:
+            # Of one size, so that one program does: the last is filled up with the last row.
+            index = block * size + jnp.arange(size)
+            known = (index < rows) & (which * rows + index < count)
+            block_rows = part[jnp.minimum(index, rows - 1)]
+            return add(given, total, block_rows, known.astype(part.dtype)), None
 
-    total, _ = jax.lax.scan(one, start, jnp.arange(blocks))
-    return total
+        return jax.lax.scan(step, start, jnp.arange(blocks))[0]
+
+    def own(given: Any, count: jax.Array, mine: jax.Array, which: jax.Array) -> T:
+        return jax.lax.map(lambda both: one(given, count, *both), (mine, which))
+
+    arguments = given, view.count, view.parts, jnp.arange(parts)
+    if view.mesh is None:
+        return own(*arguments)
+
+    def shared(*arguments: Any) -> T:
+        return cast(T, jax.lax.all_gather(own(*arguments), ROWS, tiled=True))
+
+    everywhere, split = PartitionSpec(), PartitionSpec(ROWS)
+    specs = (everywhere, everywhere, split, split)
+    spread = jax.shard_map(
+        shared, mesh=view.mesh, in_specs=specs, out_specs=everywhere, check_vma=False
+    )
+    return cast(T, spread(*arguments))

@@ -1,14 +1,27 @@
-"""Data with the landmarks that they are seen from."""
+"""Data with the landmarks that they are seen from, in parts that devices can share."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.typing import ArrayLike
 
 from ..kernels.base import check_columns
+
+#: Entries of the gradients of one block of rows.
+BLOCK_ENTRIES = 2**17
+#: Parts at most. They do not depend on the devices, so that neither does rounding.
+MOST_PARTS = 256
+#: Sizes of a part in every factor of two: data of similar size share compiled programs.
+SIZES_PER_OCTAVE = 8
+#: Axis of a mesh of devices.
+ROWS = "rows"
 
 
 @jax.tree_util.register_dataclass
@@ -16,17 +29,39 @@ from ..kernels.base import check_columns
 class LandmarkView:
     """What the landmark model is told: its likelihood takes these for any kernel."""
 
-    points: jax.Array  # (n, D)
+    parts: jax.Array  # (parts, k, D): the rows in order, then repeats of the last
+    count: jax.Array  # (), rows
     landmarks: jax.Array  # (m, D)
+    #: The devices that share the parts; ``None``: one has them all.
+    mesh: Mesh | None = dataclasses.field(default=None, metadata={"static": True})
 
     @property
     def entries(self) -> int:
         """Kernel values that one likelihood takes."""
-        return len(self.points) * len(self.landmarks)
+        parts, rows, _ = self.parts.shape
+        return parts * rows * len(self.landmarks)
+
+    def sharded(self, devices: Any) -> LandmarkView:
+        """The same on several devices, of one process or, each giving all rows, of several."""
+        mesh = Mesh(np.asarray(devices), (ROWS,))
+        parts = np.asarray(self.parts)
+        more = -len(parts) % len(devices)
+        parts = np.concatenate([parts, parts[-1:].repeat(more, axis=0)])
+        return LandmarkView(
+            _placed(parts, mesh, PartitionSpec(ROWS)),
+            _placed(np.asarray(self.count), mesh, PartitionSpec()),
+            _placed(np.asarray(self.landmarks), mesh, PartitionSpec()),
+            mesh,
+        )
+
+
+def _placed(array: np.ndarray, mesh: Mesh, spec: PartitionSpec) -> jax.Array:
+    sharding = NamedSharding(mesh, spec)
+    return jax.make_array_from_callback(array.shape, sharding, lambda part: array[part])
 
 
 def landmark_view(points: jax.Array, landmarks: jax.Array) -> LandmarkView:
-    """Of points (n, D) and landmarks (m, D).
+    """Of points (n, D) and landmarks (m, D), at least D, apart from each other and the points.
 
     Raises:
         ValueError: for landmarks of other columns, fewer than D, two at one place, or one that is
@@ -41,7 +76,29 @@ def landmark_view(points: jax.Array, landmarks: jax.Array) -> LandmarkView:
         )
     if not isinstance(points, jax.core.Tracer) and not isinstance(landmarks, jax.core.Tracer):
         _check_apart(np.asarray(points), np.asarray(landmarks))
-    return LandmarkView(jnp.asarray(points), jnp.asarray(landmarks))
+    return in_parts(points, landmarks)
+
+
+def in_parts(points: ArrayLike, landmarks: ArrayLike) -> LandmarkView:
+    """Of any points (n, D) and landmarks (m, D)."""
+    xp: Any = jnp if isinstance(points, jax.core.Tracer) else np
+    rows = xp.asarray(points)
+    n, dimension = rows.shape
+    blocks = -(-n * len(jnp.asarray(landmarks)) * dimension // BLOCK_ENTRIES)
+    parts = 2 ** int(math.log2(min(blocks, MOST_PARTS)))
+    size = _shared_size(-(-n // parts))
+    rows = xp.pad(rows, ((0, parts * size - n), (0, 0)), mode="edge")
+    return LandmarkView(
+        jnp.asarray(rows.reshape(parts, size, dimension)),
+        jnp.asarray(n, rows.dtype),
+        jnp.asarray(landmarks),
+    )
+
+
+def _shared_size(size: int) -> int:
+    """``size``, or a little more."""
+    step = 2 ** max(0, int(math.log2(size)) - int(math.log2(SIZES_PER_OCTAVE)))
+    return -(-size // step) * step
 
 
 def _check_apart(points: np.ndarray, landmarks: np.ndarray) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.stats
 from bke.models import Matern, SquaredExponential, choose_landmarks, landmark_log_likelihood
-from bke.models.landmarks import landmark_sums, sums
+from bke.models.landmarks import in_parts, landmark_sums, sums, view
 from bke.models.landmarks.features import (
     feature_map,
     graded,
@@ -99,9 +99,12 @@ def test_the_size_of_blocks_changes_nothing(monkeypatch):
     X, Z = data(n=101)
     kernel = Matern(2.5, 1.3)
     whole = landmark_sums(X, Z, kernel)
-    monkeypatch.setattr(sums, "BLOCK_ENTRIES", 7 * 2 * len(Z))
+    for module in (sums, view):
+        monkeypatch.setattr(module, "BLOCK_ENTRIES", 7 * 2 * len(Z))
+    in_pieces = in_parts(X, Z)
+    assert in_pieces.parts.shape == (8, 13, 2)
     anew = jax.jit(lambda *arguments: sums.summed(*arguments))  # what was compiled has the old size
-    for one, other in zip(whole, anew(jnp.asarray(X), jnp.asarray(Z), kernel), strict=True):
+    for one, other in zip(whole, anew(in_pieces, kernel), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
     phi, log_gamma = (
         f(jnp.asarray(X), jnp.asarray(Z), kernel) for f in (feature_map, log_volume_at)
