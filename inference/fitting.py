@@ -28,6 +28,7 @@ from .checks import (
     check_positive,
     column_names,
 )
+from .distributed import check_shard, is_first, placed, together
 from .errors import InputError
 from .landmarks import landmarks_for
 from .landscape import BatchLogDensity
@@ -64,6 +65,7 @@ def fit(
     particles: int = 4000,
     tolerance: float = 1e-3,
     seed: int = 0,
+    shard: str = "auto",
     progress: bool = True,
     columns: Sequence[str] | None = None,
 ) -> xr.DataTree:
@@ -113,6 +115,10 @@ def fit(
             the ``chains`` as there are chains.
         tolerance: for the absolute error of the log normaliser (quadrature).
         seed: of every random number.
+        shard: of several devices, or several processes joined by ``jax.distributed``, each of which
+            must make this call. ``"rows"``: of the landmark model, all devices sum over rows of
+            their own. ``"chains"``: each device has chains, repeats or points of its own.
+            ``"auto"``: rows where one sum takes some tenths of a second or more.
         progress: show progress bars.
         columns: names of the columns; by default those of a data frame.
 
@@ -138,7 +144,8 @@ def fit(
         check_count(particles, "particles", max(4, chains) * chains)
     if method == "quadrature":
         check_positive(tolerance, "tolerance")
-    with computing():
+    check_shard(shard)
+    with computing(), together():
         problem, units, data, prior_draws, evaluate, points = prepare(
             X,
             kernel=kernel,
@@ -154,6 +161,7 @@ def fit(
             seed=seed,
             chains=chains,
             evaluator=compiled.log_densities,
+            shard=shard,
         )
         task = Task(
             problem,
@@ -163,7 +171,7 @@ def fit(
             chains,
             draws if method == "nuts" else particles // chains,
             seed,
-            progress,
+            progress and is_first(),
         )
         if method == "nuts":
             result, groups = by_nuts(task, compiled.nuts_sampler(problem, warmup))
@@ -211,6 +219,7 @@ def prepare(
     seed: int,
     chains: int,
     evaluator: Callable[[Problem], BatchLogDensity],
+    shard: str = "chains",
 ) -> Prepared:
     """Check data and arguments of :func:`fit`, find units and dither, draw from the prior.
 
@@ -228,7 +237,7 @@ def prepare(
         )
     except ValueError as error:
         raise InputError(str(error)) from None
-    points = problem.prepared(units.split(units.to_model(data)))
+    points = placed(problem.prepared(units.split(units.to_model(data))), shard)
     _check_matrices(points, data.shape[1])
     evaluate = evaluator(problem)
     size = max(PRIOR_DRAWS, CANDIDATES * chains)
@@ -242,7 +251,7 @@ def prepare(
         cancelled = None if places is not None else compiled.cancelled(problem)
         units = with_dither(units, data, dither, seed, prior_draws, cancelled)
     if units.dither.any():
-        points = problem.prepared(units.points(data))
+        points = placed(problem.prepared(units.points(data)), shard)
     return Prepared(problem, units, data, prior_draws, evaluate, points)
 
 

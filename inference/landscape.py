@@ -7,7 +7,7 @@ whole prior range, so modes that no chain visited show up as well.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import Any
 
 import jax
@@ -18,8 +18,8 @@ from bke.models.landmarks import LandmarkView
 from bke.models.spectral import SpectralIndex
 from scipy.ndimage import gaussian_filter1d
 
+from .distributed import spread
 from .errors import SamplingError
-from .machine import cores
 from .problem import Points, Problem
 
 #: Standard deviation of the smoothing, in the unconstrained coordinate (log lengthscale). It
@@ -46,7 +46,7 @@ def batch_log_density(problem: Problem) -> BatchLogDensity:
 
 
 def log_densities(evaluate: BatchLogDensity, z: Mapping[str, Any], X: Points) -> np.ndarray:
-    """Log density (k,) at k unconstrained points, on all cores, in batches of one shape."""
+    """Log density (k,) at k unconstrained points, on all devices, in batches of one shape."""
     arrays = {name: np.asarray(values) for name, values in z.items()}
     total = len(next(iter(arrays.values())))
     points = jax.tree.map(jnp.asarray, X)
@@ -60,8 +60,7 @@ def log_densities(evaluate: BatchLogDensity, z: Mapping[str, Any], X: Points) ->
 
     first, *rest = range(0, total, BATCH)
     pieces = [one(first)]  # compiles, before the threads would each do it
-    with ThreadPoolExecutor(cores()) as pool:
-        pieces += pool.map(one, rest)
+    pieces += spread(lambda index: one(rest[index]), len(rest), Event(), points)
     return np.concatenate(pieces)[:total]
 
 

@@ -18,8 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.infer.hmc import hmc
 
+from .distributed import spread, total
 from .errors import SamplingError
-from .machine import side_by_side
 from .problem import Points, Problem
 
 #: Iterations per compiled run: long enough to hide the call, short enough for a live display.
@@ -154,9 +154,9 @@ class NutsSampler:
         with self._running:
             self._tally = _Tally(chains)
             self._compile(keys[0], initial, points)
-            results = side_by_side(one, chains, stop)
+            results = spread(one, chains, stop, points)
             jax.effects_barrier()
-            nonfinite = self._tally.counts
+            nonfinite = total(self._tally.counts)
         z, stats = jax.tree.map(lambda *parts: np.stack(parts), *results)
         return Chains(
             z, stats, {k: np.asarray(v) for k, v in initial.items()}, nonfinite, self.warmup

@@ -27,8 +27,8 @@ from blackjax.smc import resampling, solver, tempered
 from jax.custom_batching import sequential_vmap
 from jax.scipy.special import logsumexp
 
+from .distributed import spread
 from .errors import SamplingError
-from .machine import side_by_side
 from .problem import Points, Problem, unflatten
 
 #: Effective share of the particles after each rise of the temperature.
@@ -161,7 +161,7 @@ class TemperedSmc:
                     lambda temperature: advance(repeat, temperature),
                 )
 
-        results = side_by_side(one, len(z), stop)
+        results = spread(one, len(z), stop, points)
         particles, log_normaliser, temperatures = zip(*results, strict=True)
         if np.max(log_normaliser) == -np.inf:
             raise SamplingError(

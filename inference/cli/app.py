@@ -8,6 +8,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from . import cluster
 from . import options as opt
 from .interrupt import run_interruptible
 from .terminal import Terminal, exit_codes
@@ -206,6 +207,11 @@ def fit(
     particles: opt.ParticlesOption = 4000,
     tolerance: opt.ToleranceOption = 1e-3,
     seed: opt.SeedOption = 0,
+    distributed: cluster.DistributedOption = False,
+    coordinator: cluster.CoordinatorOption = None,
+    processes: cluster.ProcessesOption = None,
+    process: cluster.ProcessOption = None,
+    shard: cluster.ShardOption = cluster.ShardName.auto,
     out: opt.OutFileOption = Path("run.nc"),
     json: opt.JsonOption = False,
     quiet: opt.QuietOption = False,
@@ -237,15 +243,23 @@ def fit(
     names = opt.parse_columns(columns)
     terminal = Terminal(json=json, quiet=quiet)
     with exit_codes(debug):
+        first = cluster.join(distributed, coordinator, processes, process)
+        path = out if first else None
+        if not first:
+            terminal = Terminal(json=True, quiet=True)  # says nothing
         from . import inputs, steps
 
         chosen.check()
         samples, headings, remarks = inputs.read_samples(files, names, chosen.share)
         places = inputs.read_landmarks(landmarks, names, headings)
         terminal.notes(remarks)
-        with inputs.output_folder(out.parent, [out.name]):
-            result = steps.fit_and_save(samples, headings, chosen, places, out, terminal)
-            result, unknown = steps.weigh_and_save(result, out, terminal)
+        with inputs.output_folder(out.parent if first else None, [out.name]):
+            result = steps.fit_and_save(
+                samples, headings, chosen, places, path, terminal, shard=shard.value
+            )
+            result, unknown = steps.weigh_and_save(result, path, terminal)
+            if not first:
+                return
             _, summary, rounded = steps.diagnose_and_print(result, terminal)
             notes = [*remarks, *unknown, *rounded]
             steps.finish({"command": "fit", **summary}, {"run": out}, None, notes, terminal)

@@ -35,10 +35,12 @@ def fit_and_save(
     columns: Sequence[str],
     options: FitOptions,
     landmarks: int | np.ndarray | None,
-    path: Path,
+    path: Path | None,
     terminal: Terminal,
+    *,
+    shard: str = "auto",
 ) -> xr.DataTree:
-    """Sample the posterior, with progress, and save the run at once."""
+    """Sample the posterior, with progress, and save the run at once, if there is a ``path``."""
     with terminal.step("fit", "fit", spinner=False):
         from bke.inference import fit, save_run
 
@@ -47,9 +49,11 @@ def fit_and_save(
             columns=list(columns),
             landmarks=landmarks,
             progress=terminal.progress,
+            shard=shard,
             **options.arguments(len(columns)),
         )
-        save_run(run, path)
+        if path is not None:
+            save_run(run, path)
     return run
 
 

@@ -66,7 +66,8 @@ def _usual(gradient: jax.Array, log_weight: jax.Array) -> tuple[jax.Array, jax.A
     gram = jnp.einsum("nim,njm->nij", weighted, weighted)
     diagonal = jnp.diagonal(jax.lax.stop_gradient(gram), axis1=1, axis2=2)
     pivots = _pivots(jax.lax.stop_gradient(gram))
-    known = jnp.min(pivots / jnp.sqrt(diagonal), axis=1) > SMALLEST_PIVOT
+    # Not by the smallest of them, which XLA may give as infinite where all are NaN.
+    known = jnp.all(pivots > SMALLEST_PIVOT * jnp.sqrt(diagonal), axis=1)
     # Where it will not do, a matrix that has a derivative.
     gram = jnp.where(known[:, None, None], gram, jnp.eye(dimension))
     return scale + jnp.sum(jnp.log(_pivots(gram)), axis=1), known

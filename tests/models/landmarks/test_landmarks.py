@@ -253,3 +253,17 @@ def test_no_derivative_in_the_data():
         jax.grad(
             lambda X: landmark_log_likelihood(X, Z, SquaredExponential(1.0), noise_variance=0.1)
         )(X)
+
+
+def test_rows_beside_others_have_the_volume_they_have_alone():
+    """In three columns some gradients are so nearly parallel that no Cholesky factor is found."""
+    rng = np.random.default_rng(0)
+    X, Z = rng.normal(size=(400, 3)), rng.normal(size=(20, 3))
+    kernel = SquaredExponential(0.3)
+    together = log_volume_at(jnp.asarray(X), jnp.asarray(Z), kernel)
+    terms = kernel.terms(jnp.asarray(X), jnp.asarray(Z))
+    exact = graded(jnp.moveaxis(terms.gradient, 1, 0), terms.log_scale)
+    assert np.isfinite(together).all()
+    np.testing.assert_allclose(together, exact, rtol=1e-9)
+    alone = [log_volume_at(jnp.asarray(x[None]), jnp.asarray(Z), kernel)[0] for x in X[:20]]
+    np.testing.assert_allclose(together[:20], alone, rtol=1e-12)

@@ -1,0 +1,71 @@
+"""Options of a job of several processes."""
+
+from __future__ import annotations
+
+import enum
+from typing import Annotated, TypeAlias
+
+import typer
+
+PROCESSES = "Several processes"
+
+
+class ShardName(enum.StrEnum):
+    """What processes and devices have of their own."""
+
+    auto = "auto"
+    rows = "rows"
+    chains = "chains"
+
+
+DistributedOption: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--distributed",
+        rich_help_panel=PROCESSES,
+        help="This is one of several processes that give the same command; the first one prints "
+        "and writes. Under SLURM, Open MPI or Kubernetes they find each other.",
+    ),
+]
+CoordinatorOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--coordinator",
+        metavar="HOST:PORT",
+        rich_help_panel=PROCESSES,
+        help="Where the first process listens, if no launcher tells.",
+    ),
+]
+ProcessesOption: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--processes", rich_help_panel=PROCESSES, help="How many there are, likewise."),
+]
+ProcessOption: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--process", rich_help_panel=PROCESSES, help="Which this is, from 0, likewise."),
+]
+ShardOption: TypeAlias = Annotated[
+    ShardName,
+    typer.Option(
+        "--shard",
+        rich_help_panel=PROCESSES,
+        help="Of several processes or devices: rows lets all sum over rows of their own "
+        "(--likelihood landmark), chains gives each some of the chains. auto: rows of large data.",
+    ),
+]
+
+
+def join(
+    distributed: bool, coordinator: str | None, processes: int | None, process: int | None
+) -> bool:
+    """Join the other processes, if there are any; whether this one prints and writes."""
+    if not distributed:
+        if any(each is not None for each in (coordinator, processes, process)):
+            raise typer.BadParameter(
+                "--coordinator, --processes and --process are for --distributed"
+            )
+        return True
+    from ..distributed import is_first, start
+
+    start(coordinator, processes, process)
+    return is_first()
