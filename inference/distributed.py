@@ -78,15 +78,15 @@ def check_shard(shard: str) -> str:
 
 def placed(points: Points, shard: str) -> Points:
     """``points`` with the rows of landmark models on all devices, where ``shard`` says so."""
-    devices = jax.devices()
     each = points if isinstance(points, tuple) else (points,)
     views = [one for one in each if isinstance(one, LandmarkView)]
     if shard == "rows" and len(views) < len(each):
         raise InputError("shard='rows' is for likelihood='landmark': other likelihoods are no sums")
     large = views and max(v.entries * v.landmarks.shape[1] for v in views) >= LARGE
-    if len(devices) == 1 or shard == "chains" or (shard == "auto" and not large):
+    if shard == "chains" or (shard == "auto" and not large):
         return points
-    shared = tuple(view.sharded(devices) for view in views)
+    # On one device too: its program is that of several.
+    shared = tuple(view.sharded(jax.devices()) for view in views)
     return shared if isinstance(points, tuple) else shared[0]
 
 

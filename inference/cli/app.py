@@ -242,7 +242,7 @@ def fit(
     )
     names = opt.parse_columns(columns)
     terminal = Terminal(json=json, quiet=quiet)
-    with exit_codes(debug):
+    with cluster.leaving(distributed), exit_codes(debug):
         first = cluster.join(distributed, coordinator, processes, process)
         path = out if first else None
         if not first:

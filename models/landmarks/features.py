@@ -11,9 +11,9 @@ from ..kernels.base import Kernel
 LARGEST_EXPONENT = 700.0
 #: What is left of a gradient, over its length, is rounding error up to this.
 RESOLUTION = 2.0**-44
-#: Smallest pivot of a correlation matrix whose determinant is taken from its Cholesky factor: its
-#: logarithm is then right to 1e-10.
-SMALLEST_PIVOT = 1e-3
+#: Smallest product of the pivots of a correlation matrix whose determinant is taken from its
+#: Cholesky factor: its logarithm is then right to 1e-9.
+SMALLEST_PIVOTS = 1e-3
 
 
 def feature_map(X: jax.Array, landmarks: jax.Array, kernel: Kernel) -> jax.Array:
@@ -66,8 +66,9 @@ def _usual(gradient: jax.Array, log_weight: jax.Array) -> tuple[jax.Array, jax.A
     gram = jnp.einsum("nim,njm->nij", weighted, weighted)
     diagonal = jnp.diagonal(jax.lax.stop_gradient(gram), axis1=1, axis2=2)
     pivots = _pivots(jax.lax.stop_gradient(gram))
-    # Not by the smallest of them, which XLA may give as infinite where all are NaN.
-    known = jnp.all(pivots > SMALLEST_PIVOT * jnp.sqrt(diagonal), axis=1)
+    # Each small pivot takes digits from those after it. (Of NaN, XLA may take the smallest for
+    # infinity: not by that.)
+    known = jnp.prod(pivots / jnp.sqrt(diagonal), axis=1) > SMALLEST_PIVOTS
     # Where it will not do, a matrix that has a derivative.
     gram = jnp.where(known[:, None, None], gram, jnp.eye(dimension))
     return scale + jnp.sum(jnp.log(_pivots(gram)), axis=1), known
