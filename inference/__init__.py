@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .sketches.comparison import SketchComparison, compare_sketches
     from .sketches.sketch import Sketch, sketch
     from .sketches.store import load_sketch, save_sketch
+    from .streams.source import Rows, open_rows
     from .testing.conditional import conditional_independence_test
     from .testing.independence import independence_test
     from .testing.mean_embedding import mean_embedding_test
@@ -63,6 +64,7 @@ _MODULES = {
     "Part": "testing.result",
     "Peak": "learning",
     "PredictiveCheck": "testing.predictive",
+    "Rows": "streams.source",
     "Sample": "read",
     "SamplingError": "errors",
     "Sketch": "sketches.sketch",
@@ -85,6 +87,7 @@ _MODULES = {
     "mean_embedding_test": "testing.mean_embedding",
     "normal_laplace": "samples",
     "normal_laplace_density": "samples",
+    "open_rows": "streams.source",
     "plot_densities": "plots",
     "plot_embedding_posterior": "plots",
     "plot_empirical_embedding": "plots",
@@ -125,6 +128,7 @@ __all__ = [
     "Part",
     "Peak",
     "PredictiveCheck",
+    "Rows",
     "Sample",
     "SamplingError",
     "Sketch",
@@ -147,6 +151,7 @@ __all__ = [
     "mean_embedding_test",
     "normal_laplace",
     "normal_laplace_density",
+    "open_rows",
     "plot_densities",
     "plot_embedding_posterior",
     "plot_empirical_embedding",

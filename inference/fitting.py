@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
@@ -37,6 +38,8 @@ from .methods import Task, by_nuts, by_quadrature, by_smc
 from .nuts import CANDIDATES
 from .problem import Points, Problem
 from .run import make_run
+from .streams.fitting import fit_rows
+from .streams.source import Rows
 from .units import Units, choose_units, with_dither
 
 METHODS = ("nuts", "quadrature", "smc")
@@ -47,7 +50,7 @@ WITHOUT_MATRICES = "a random part of them, or likelihood='landmark' (--likelihoo
 
 
 def fit(
-    X: ArrayLike | tuple[ArrayLike, ...],
+    X: ArrayLike | tuple[ArrayLike, ...] | Rows,
     *,
     kernel: Kernel | type[Kernel] = SquaredExponential,
     method: str = "nuts",
@@ -66,6 +69,7 @@ def fit(
     tolerance: float = 1e-3,
     seed: int = 0,
     shard: str = "auto",
+    checkpoint: str | os.PathLike[str] | None = None,
     progress: bool = True,
     columns: Sequence[str] | None = None,
 ) -> xr.DataTree:
@@ -78,7 +82,9 @@ def fit(
     independent repeats that give the standard errors.
 
     Args:
-        X: data, shape (n, D) or (n,); or a tuple of samples, see ``share``.
+        X: data, shape (n, D) or (n,); or a tuple of samples, see ``share``; or
+            :func:`~bke.inference.open_rows` of a file too large for memory, for
+            ``likelihood="landmark"`` and ``method="quadrature"``.
         kernel: a kernel class, or an instance whose lengthscales become random.
         method: ``"nuts"``, ``"quadrature"`` or ``"smc"``.
         prior: NumPyro distribution of the lengthscale (over ``scale``), one of shape (D,) for one
@@ -119,6 +125,8 @@ def fit(
             must make this call. ``"rows"``: of the landmark model, all devices sum over rows of
             their own. ``"chains"``: each device has chains, repeats or points of its own.
             ``"auto"``: rows where one sum takes some tenths of a second or more.
+        checkpoint: for rows of a file: what was found so far is written here twice a minute, and
+            the same call goes on from it; it is removed in the end.
         progress: show progress bars.
         columns: names of the columns; by default those of a data frame.
 
@@ -145,6 +153,30 @@ def fit(
     if method == "quadrature":
         check_positive(tolerance, "tolerance")
     check_shard(shard)
+    if isinstance(X, Rows):
+        if likelihood != "landmark" or method != "quadrature":
+            raise InputError(
+                "rows of a file are gone through as a whole for every batch of lengthscales: set "
+                "likelihood='landmark' and method='quadrature'"
+            )
+        if share != "pooled" or dither not in ("auto", None) or columns is not None:
+            raise InputError("share, dither and columns are for data in memory")
+        model = {"kernel": kernel, "prior": prior, "noise_variance": noise_variance}
+        return fit_rows(
+            X,
+            model={**model, "measure": measure},
+            landmarks=landmarks,
+            scale=scale,
+            chains=chains,
+            particles=particles,
+            tolerance=tolerance,
+            prior_draws=PRIOR_DRAWS,
+            seed=check_count(seed, "seed", 0, 2**63 - 1),
+            progress=progress,
+            checkpoint=checkpoint,
+        )
+    if checkpoint is not None:
+        raise InputError("a checkpoint is for rows of a file, see open_rows")
     with computing(), together():
         problem, units, data, prior_draws, evaluate, points = prepare(
             X,

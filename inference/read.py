@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,8 +54,7 @@ class _Table:
     @property
     def names(self) -> list[str]:
         """The header, or ``x``, or ``x0``, ``x1``, ..."""
-        count = len(self.columns)
-        return self.header or (["x"] if count == 1 else [f"x{index}" for index in range(count)])
+        return self.header or default_names(len(self.columns))
 
     def place(self, row: int, column: int) -> str:
         """Where a cell is, as a reader of the file counts: from 1."""
@@ -100,18 +99,29 @@ def read_sample(
         table = reader(path)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
-    chosen = _select(table, columns)
+    chosen = choose_columns(path, table.names, columns)
     values = np.column_stack([_numbers(table, index) for index in chosen])
     return Sample(values, tuple(table.names[index] for index in chosen), path)
 
 
-def _select(table: _Table, columns: Sequence[str | int] | None) -> list[int]:
-    """Indices of the chosen columns; a name comes before an index that is written the same."""
-    names, count = table.names, len(table.columns)
+def default_names(count: int) -> list[str]:
+    """``x``, or ``x0``, ``x1``, ..."""
+    return ["x"] if count == 1 else [f"x{index}" for index in range(count)]
+
+
+def choose_columns(
+    path: Path, names: Sequence[str], columns: Sequence[str | int] | None
+) -> list[int]:
+    """Indices of the chosen columns; a name comes before an index that is written the same.
+
+    Raises:
+        InputError: where there is no such column, or none is chosen, or one twice.
+    """
+    count = len(names)
     if columns is None:
         if "" in names:
             raise InputError(
-                f"{table.path} has no name for column {names.index('') + 1} in its header (row "
+                f"{path} has no name for column {names.index('') + 1} in its header (row "
                 "numbers?): name it, or choose the columns to use"
             )
         chosen = list(range(count))
@@ -126,18 +136,18 @@ def _select(table: _Table, columns: Sequence[str | int] | None) -> list[int]:
             elif text not in names:
                 known = ", ".join(map(repr, names[:12])) + (", ..." if count > 12 else "")
                 raise InputError(
-                    f"{table.path} has no column {text!r}: there are {known}, "
+                    f"{path} has no column {text!r}: there are {known}, "
                     f"or by index 0 to {count - 1}"
                 )
             else:
-                raise InputError(f"{table.path} has more than one column {text!r}")
+                raise InputError(f"{path} has more than one column {text!r}")
         if not chosen or len(set(chosen)) < len(chosen):
             what = "a column is chosen twice" if chosen else "no column is chosen"
-            raise InputError(f"{table.path}: {what}")
+            raise InputError(f"{path}: {what}")
     taken = [names[index] for index in chosen]
     if len(set(taken)) < len(taken):
         twice = next(name for name in taken if taken.count(name) > 1)
-        raise InputError(f"{table.path} has more than one column {twice!r}")
+        raise InputError(f"{path} has more than one column {twice!r}")
     return chosen
 
 
@@ -293,9 +303,14 @@ def _read_parquet(path: Path) -> _Table:
     return _Table(path, columns, [str(name) for name in frame.columns], parse=_cell)
 
 
-def _read_npy(path: Path) -> _Table:
+def load_npy(path: Path, mmap_mode: Literal["r"] | None = None) -> NDArray[Any]:
+    """The array of real numbers in one or two dimensions in an NPY file.
+
+    Raises:
+        InputError: where there is none, or it is empty.
+    """
     try:
-        array = np.load(path, allow_pickle=False)
+        array = np.load(path, allow_pickle=False, mmap_mode=mmap_mode)
     except OSError:
         raise
     except Exception as error:  # a broken header fails in the parser, in many ways
@@ -313,6 +328,11 @@ def _read_npy(path: Path) -> _Table:
         raise InputError(f"{path} has {array.ndim} dimensions, where 1 or 2 are needed")
     if array.size == 0:
         raise InputError(f"{path} has shape {array.shape}: no data")
+    return array
+
+
+def _read_npy(path: Path) -> _Table:
+    array = load_npy(path)
     return _Table(path, list(array.reshape(len(array), -1).T))
 
 

@@ -16,7 +16,7 @@ from .machine import computing
 from .masses import COVERED, covered, draw_weights, unconstrained_shapes
 from .modes import Modes
 from .problem import unflatten
-from .run import in_data_units, problem_of, units_of
+from .run import in_data_units, problem_of, rows_of, units_of
 from .units import Units
 from .witness import Band, band, weighted_quantiles
 
@@ -55,7 +55,7 @@ def settings(run: xr.DataTree) -> dict[str, Any]:
             if name in attrs
         },
         **({"landmarks": run["constant_data"].sizes["landmark"]} if seen else {}),
-        "rows": run["observed_data"].sizes["row"],
+        "rows": rows_of(run),
         "columns": list(units.columns),
         "scale": dict(zip(units.columns, units.scale.tolist(), strict=True)),
         "dither": dict(zip(units.columns, units.dither.tolist(), strict=True)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import importlib.metadata
@@ -27,10 +28,18 @@ from .write import atomic_path
 PACKAGES = ("bke", "jax", "jaxlib", "numpyro", "numpy", "scipy", "arviz-base", "arviz-stats")
 
 
+@dataclasses.dataclass(frozen=True)
+class Unread:
+    """Data that a run does not hold: how many rows, and the SHA-256 of these as float64."""
+
+    rows: int
+    digest: str
+
+
 def make_run(
     problem: Problem,
     units: Units,
-    data: np.ndarray,
+    data: np.ndarray | Unread,
     chains: Chains,
     prior_draws: Mapping[str, np.ndarray],
     landscape: Mapping[str, xr.Dataset],
@@ -75,11 +84,19 @@ def make_run(
     return run
 
 
-def _observed(units: Units, data: np.ndarray) -> xr.Dataset:
+def _observed(units: Units, data: np.ndarray | Unread) -> xr.Dataset:
+    if isinstance(data, Unread):
+        return xr.Dataset(coords={"column": list(units.columns)}, attrs={"rows": data.rows})
     observed = xr.Dataset({"X": (("row", "column"), data)}, coords={"column": list(units.columns)})
     if not units.sizes:
         return observed
     return observed.assign(sample=("row", np.repeat(np.arange(len(units.sizes)), units.sizes)))
+
+
+def rows_of(run: xr.DataTree) -> int:
+    """How many rows it is the posterior of."""
+    observed = run["observed_data"]
+    return int(observed.attrs["rows"] if "X" not in observed else observed.sizes["row"])
 
 
 def _with_data_units(problem: Problem, units: Units, profile: xr.Dataset) -> xr.Dataset:
@@ -147,7 +164,7 @@ def _versions() -> dict[str, str]:
 
 
 def attributes(
-    problem: Problem, units: Units, data: np.ndarray, settings: Mapping[str, Any]
+    problem: Problem, units: Units, data: np.ndarray | Unread, settings: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Plain attributes from which the run can be repeated."""
     record = problem.describe()
@@ -161,10 +178,14 @@ def attributes(
         "scale": units.scale.tolist(),
         "dither": units.dither.tolist(),
         "dither_seed": units.dither_seed,
-        "data_sha256": hashlib.sha256(np.ascontiguousarray(data).tobytes()).hexdigest(),
+        "data_sha256": data.digest if isinstance(data, Unread) else _digest(data),
         "versions": json.dumps(_versions()),
         **settings,
     }
+
+
+def _digest(data: np.ndarray) -> str:
+    return hashlib.sha256(np.ascontiguousarray(data).tobytes()).hexdigest()
 
 
 def problem_of(run: xr.DataTree) -> tuple[Problem, Units]:

@@ -17,6 +17,7 @@ from bke.models.volume import pushforward
 
 from .errors import InputError
 from .problem import MEASURE_SCALE, Points, Problem
+from .read import default_names
 from .rounding import dithered, rounding_unit
 
 #: Parameters that are lengths in the space of the data.
@@ -101,13 +102,17 @@ class Units:
 
 def choose_scale(data: np.ndarray, scale: str | None) -> np.ndarray:
     """The (D,) divisors that ``scale`` asks for."""
+    return unit_of(data.std(axis=0), scale)
+
+
+def unit_of(deviations: np.ndarray, scale: str | None) -> np.ndarray:
+    """As :func:`choose_scale`, from the columns' standard deviations (D,)."""
     if scale not in SCALES:
         raise InputError(f"scale must be one of {SCALES}, got {scale!r}")
     if scale is None:
-        return np.ones(data.shape[1])
-    deviations = data.std(axis=0)
+        return np.ones(len(deviations))
     if scale == "pooled":
-        return np.full(data.shape[1], np.sqrt(np.mean(deviations**2)))
+        return np.full(len(deviations), np.sqrt(np.mean(deviations**2)))
     return np.asarray(deviations)
 
 
@@ -127,7 +132,7 @@ def choose_units(
 
 def default_columns(dimension: int) -> tuple[str, ...]:
     """``x``, or ``x0``, ``x1``, ..."""
-    return ("x",) if dimension == 1 else tuple(f"x{index}" for index in range(dimension))
+    return tuple(default_names(dimension))
 
 
 def with_dither(

@@ -3,7 +3,7 @@
 from .choice import choose_landmarks
 from .embedding import landmark_embedding_posterior, posterior_of_sums, posterior_of_view
 from .likelihood import landmark_gaussian, landmark_log_likelihood, landmark_terms
-from .sums import LandmarkSums, landmark_sums
+from .sums import LandmarkSums, landmark_sums, sums_of_view
 from .view import LandmarkView, in_parts, landmark_view
 
 __all__ = [
@@ -19,4 +19,5 @@ __all__ = [
     "landmark_view",
     "posterior_of_sums",
     "posterior_of_view",
+    "sums_of_view",
 ]

@@ -58,7 +58,7 @@ def landmark_sums(
     With ``covariance`` the scatter is a matrix.
     """
     view = in_parts(as_points(X), as_points(landmarks, "landmarks"))
-    return _compiled(view, kernel, covariance=covariance)
+    return sums_of_view(view, kernel, covariance=covariance)
 
 
 def summed(
@@ -87,7 +87,8 @@ def summed(
     return sums
 
 
-_compiled = jax.jit(summed, static_argnames=("volume", "covariance"))
+#: :func:`summed`, compiled.
+sums_of_view = jax.jit(summed, static_argnames=("volume", "covariance"))
 
 
 def over_parts(

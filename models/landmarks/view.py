@@ -79,14 +79,15 @@ def landmark_view(points: jax.Array, landmarks: jax.Array) -> LandmarkView:
     return in_parts(points, landmarks)
 
 
-def in_parts(points: ArrayLike, landmarks: ArrayLike) -> LandmarkView:
-    """Of any points (n, D) and landmarks (m, D)."""
+def in_parts(points: ArrayLike, landmarks: ArrayLike, room: int = 0) -> LandmarkView:
+    """Of any points (n, D) and landmarks (m, D), of the shape that ``room`` points have."""
     xp: Any = jnp if isinstance(points, jax.core.Tracer) else np
     rows = xp.asarray(points)
     n, dimension = rows.shape
-    blocks = -(-n * len(jnp.asarray(landmarks)) * dimension // BLOCK_ENTRIES)
+    room = max(room, n)
+    blocks = -(-room * len(jnp.asarray(landmarks)) * dimension // BLOCK_ENTRIES)
     parts = 2 ** int(math.log2(min(blocks, MOST_PARTS)))
-    size = _shared_size(-(-n // parts))
+    size = _shared_size(-(-room // parts))
     rows = xp.pad(rows, ((0, parts * size - n), (0, 0)), mode="edge")
     return LandmarkView(
         jnp.asarray(rows.reshape(parts, size, dimension)),

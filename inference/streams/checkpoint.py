@@ -1,0 +1,85 @@
+"""What a job has done so far, in a file: one that was killed goes on from there."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..errors import InputError
+from ..write import atomic_path
+
+#: Seconds between two writings.
+EVERY = 30.0
+JOB = "job"
+
+
+class Checkpoint:
+    """Named arrays of one job, written now and then; nowhere without a path.
+
+    Attributes:
+        state: the arrays, those of an earlier start of the same job to begin with.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None, job: Mapping[str, Any]) -> None:
+        """Of a ``job``, which is described by plain data.
+
+        Raises:
+            InputError: where there is a file at ``path`` that is no checkpoint, or that of another
+                job.
+        """
+        self._path = None if path is None else _own(Path(path))
+        self._job = json.loads(json.dumps(job))
+        self._written = time.monotonic()
+        self.state: dict[str, np.ndarray] = {}
+        if self._path is None:
+            return
+        if self._path.exists():
+            self.state = _read(self._path, self._job)
+        else:
+            self.write(now=True)  # that it can be is known at once
+
+    def write(self, *, now: bool = False) -> None:
+        """The state as it is, if it is time or ``now``."""
+        if self._path is None or not (now or time.monotonic() - self._written > EVERY):
+            return
+        with atomic_path(self._path) as temporary, open(temporary, "wb") as file:
+            arrays: dict[str, Any] = {JOB: np.array(json.dumps(self._job)), **self.state}
+            np.savez(file, allow_pickle=False, **arrays)
+        self._written = time.monotonic()
+
+    def remove(self) -> None:
+        """The job is done."""
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
+
+
+def _own(path: Path) -> Path:
+    """Each process of a job has rows of its own."""
+    process = jax.process_index()
+    return path.with_name(f"{path.name}.{process}") if process else path
+
+
+def _read(path: Path, job: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            state = {name: archive[name] for name in archive.files}
+        found = json.loads(str(state.pop(JOB)))
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise InputError(
+            f"{path} cannot be read as a checkpoint ({error}): delete it to begin anew"
+        ) from error
+    different = [name for name in {**job, **found} if job.get(name) != found.get(name)]
+    if different:
+        raise InputError(
+            f"{path} is the checkpoint of another job, with a different {' and '.join(different)}: "
+            "delete it to begin anew"
+        )
+    return state

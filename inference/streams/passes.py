@@ -1,0 +1,193 @@
+"""Sums of the landmark model in one pass over the rows of a file, for any number of kernels."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from bke.models.kernels import Kernel
+from bke.models.landmarks import LandmarkSums, in_parts, landmark_view, sums_of_view
+from jax.experimental import multihost_utils
+
+from ..errors import InputError
+from ..machine import cores
+from ..progress import progress_bar
+from .checkpoint import Checkpoint
+from .source import Rows
+
+#: Entries of the gradients of the rows that are read at a time, and the fewest and most rows.
+CHUNK_ENTRIES, FEWEST, MOST = 2**24, 2**12, 2**17
+#: Chunks are summed in so many sums, each of every so many-th chunk: up to as many processes can
+#: share them, and rounding does not depend on how many do.
+LANES = 8
+#: Rows that stand for all where landmarks are chosen.
+SAMPLE = 20_000
+
+
+def chunk_size(landmarks: int, dimension: int) -> int:
+    """Rows that are read at a time."""
+    return int(np.clip(CHUNK_ENTRIES // (landmarks * dimension), FEWEST, MOST))
+
+
+def prefetched(rows: Rows, chunks: Sequence[int], size: int) -> Iterator[tuple[int, np.ndarray]]:
+    """Chunks of ``size`` rows with their numbers; the next is read while one is worked on."""
+
+    def read(chunk: int) -> np.ndarray:
+        return rows.block(chunk * size, min((chunk + 1) * size, len(rows)))
+
+    with ThreadPoolExecutor(1) as reader:
+        waiting = reader.submit(read, chunks[0]) if chunks else None
+        for index, chunk in enumerate(chunks):
+            assert waiting is not None
+            block = waiting.result()
+            if index + 1 < len(chunks):
+                waiting = reader.submit(read, chunks[index + 1])
+            yield chunk, block
+
+
+def sums_over_rows(
+    rows: Rows,
+    unit: np.ndarray,
+    landmarks: np.ndarray,
+    kernels: Sequence[Kernel],
+    *,
+    covariance: bool,
+    checkpoint: Checkpoint,
+    progress: bool,
+) -> LandmarkSums:
+    """As :func:`~bke.models.landmarks.landmark_sums`, of rows over ``unit``; leading axis kernels.
+
+    Several processes each go through some of the chunks, and have the sums of all.
+
+    Args:
+        rows: (n, D).
+        unit: (D,), that the rows are divided by.
+        landmarks: (m, D), over the unit.
+        kernels: over the unit, of one kind.
+        covariance: whether the scatter is a matrix.
+        checkpoint: told after every chunk; its state has what an earlier pass did of the same.
+        progress: show a progress bar.
+
+    Raises:
+        InputError: for a row at a landmark, or a value that is not finite.
+    """
+    size = chunk_size(*landmarks.shape)
+    lanes = _restored(checkpoint, len(kernels), len(landmarks), covariance)
+    begin = int(checkpoint.state.get("chunk", 0))
+    process, processes = jax.process_index(), jax.process_count()
+    mine = [c for c in range(-(-len(rows) // size)) if c % LANES % processes == process]
+    left = [chunk for chunk in mine if chunk >= begin]
+    merged = jax.jit(jax.vmap(LandmarkSums.merged))
+    with (
+        progress_bar("kernels x chunks", len(mine) * len(kernels), shown=progress) as advance,
+        ThreadPoolExecutor(cores()) as pool,
+    ):
+        advance((len(mine) - len(left)) * len(kernels))
+        for chunk, block in prefetched(rows, left, size):
+            points = block / unit
+            try:
+                landmark_view(jnp.asarray(points), jnp.asarray(landmarks))
+            except ValueError as error:
+                raise InputError(
+                    f"{rows.path}, rows {chunk * size + 1} and following: {error}"
+                ) from None
+            view = in_parts(points, landmarks, min(size, len(rows)))
+
+            def one(kernel: Kernel, view: object = view) -> LandmarkSums:
+                with jax.enable_x64(True):  # the setting belongs to the thread
+                    found = sums_of_view(view, kernel, covariance=covariance)
+                    found = jax.tree.map(np.asarray, found)
+                advance(1)
+                return found
+
+            each = [one(kernels[0]), *pool.map(one, kernels[1:])]  # compiled before the threads
+            stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *each)
+            lane = chunk % LANES
+            own = jax.tree.map(lambda leaf, lane=lane: leaf[lane], lanes)
+            for whole, part in zip(lanes, merged(own, stacked), strict=True):
+                whole[lane] = part
+            so_far = {f"sums {i}": np.asarray(leaf) for i, leaf in enumerate(lanes)}
+            checkpoint.state.update({"chunk": np.asarray(chunk + 1), **so_far})
+            checkpoint.write()
+    for name in ("chunk", *(f"sums {i}" for i in range(len(lanes)))):
+        checkpoint.state.pop(name, None)
+    each_lane = (jax.tree.map(lambda leaf, i=i: leaf[i], _gathered(lanes)) for i in range(LANES))
+    return jax.tree.map(np.asarray, functools.reduce(merged, each_lane))
+
+
+def _restored(
+    checkpoint: Checkpoint, kernels: int, landmarks: int, covariance: bool
+) -> LandmarkSums:
+    """The sums of every lane so far, (lane, kernel, ...)."""
+    if "chunk" in checkpoint.state:
+        return LandmarkSums(*(checkpoint.state[f"sums {i}"] for i in range(4)))  # type: ignore[arg-type]
+    first = LANES, kernels
+    scatter = (*first, landmarks, landmarks) if covariance else first
+    shapes = first, (*first, landmarks), scatter, first
+    return LandmarkSums(*(np.zeros(shape) for shape in shapes))  # type: ignore[arg-type]
+
+
+def _gathered(lanes: LandmarkSums) -> LandmarkSums:
+    """Every lane from the process that had it."""
+    processes = jax.process_count()
+    if processes == 1:
+        return lanes
+    every = multihost_utils.process_allgather(lanes)
+    lane = np.arange(LANES)
+    return LandmarkSums(*(leaf[lane % processes, lane] for leaf in every))
+
+
+class Survey(NamedTuple):
+    """What a first pass finds."""
+
+    mean: np.ndarray  # (D,)
+    deviation: np.ndarray  # (D,), standard deviation
+    sample: np.ndarray  # (k, D), rows drawn at random, in their order
+    digest: np.ndarray  # (32,), SHA-256 of the rows as float64
+
+
+def survey(rows: Rows, seed: int, checkpoint: Checkpoint, *, progress: bool) -> Survey:
+    """Mean, standard deviation, a sample and the digest of all rows, in one pass.
+
+    Raises:
+        InputError: for fewer than two rows, a constant column, or a value that is not finite.
+    """
+    if "survey mean" in checkpoint.state:
+        return Survey(*(checkpoint.state[f"survey {name}"] for name in Survey._fields))
+    n, dimension = rows.shape
+    if n < 2:
+        raise InputError(f"{rows.path} needs at least two rows, and has {n}")
+    rng = np.random.default_rng((seed, 7))
+    drawn = np.sort(rng.choice(n, min(n, SAMPLE), replace=False))
+    size = chunk_size(1, dimension)
+    digest, pieces = hashlib.sha256(), []
+    count, mean, scatter = 0, np.zeros(dimension), np.zeros(dimension)
+    with progress_bar("rows", n, shown=progress) as advance:
+        for chunk, block in prefetched(rows, range(-(-n // size)), size):
+            digest.update(block.tobytes())
+            inside = drawn[(drawn >= chunk * size) & (drawn < chunk * size + len(block))]
+            pieces.append(block[inside - chunk * size])
+            own = block.mean(axis=0)
+            apart, total = own - mean, count + len(block)
+            scatter += ((block - own) ** 2).sum(axis=0) + apart**2 * count * len(block) / total
+            mean += apart * len(block) / total
+            count = total
+            advance(len(block))
+    deviation = np.sqrt(scatter / n)
+    if not deviation.all():
+        name = rows.columns[int(np.argmin(deviation))]
+        raise InputError(
+            f"{rows.path} has the same value in every row of {name!r}: leave that column out"
+        )
+    found = Survey(
+        mean, deviation, np.concatenate(pieces), np.frombuffer(digest.digest(), dtype=np.uint8)
+    )
+    checkpoint.state.update({f"survey {k}": v for k, v in found._asdict().items()})
+    checkpoint.write(now=True)
+    return found

@@ -1,0 +1,204 @@
+"""Rows of a file that are read when they are asked for."""
+
+from __future__ import annotations
+
+import abc
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..checks import LARGEST
+from ..errors import InputError
+from ..read import choose_columns, default_names, load_npy, read_sample
+
+
+class Rows(abc.ABC):
+    """(n, D) numbers in a file, see :func:`open_rows`.
+
+    Attributes:
+        path: the file.
+        columns: the D names.
+        shape: (n, D).
+    """
+
+    def __init__(self, path: Path, columns: tuple[str, ...], count: int) -> None:
+        self.path = path
+        self.columns = columns
+        self.shape = count, len(columns)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} rows of {', '.join(self.columns)} in {self.path}>"
+
+    def block(self, start: int, stop: int) -> np.ndarray:
+        """Rows ``start`` to ``stop - 1``, float64.
+
+        Raises:
+            InputError: for a value that is missing, not finite or beyond 1e150, naming its row; for
+                a file that cannot be read any more.
+        """
+        try:
+            values = np.ascontiguousarray(self._read(start, stop), dtype=np.float64)
+        except (OSError, ValueError, TypeError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(
+                f"{self.path}: rows {start + 1} to {stop} cannot be read: {error}"
+            ) from error
+        if values.shape != (stop - start, self.shape[1]):
+            raise InputError(
+                f"{self.path}: rows {start + 1} to {stop} have the shape {values.shape}, where "
+                f"{(stop - start, self.shape[1])} is needed: has the file changed?"
+            )
+        bad = ~(np.abs(values) <= LARGEST)
+        if bad.any():
+            row, at = map(int, np.argwhere(bad)[0])
+            raise InputError(
+                f"{self.path} has {values[row, at]} in row {start + row + 1}, column "
+                f"{self.columns[at]!r}, where a finite number is needed"
+            )
+        return values
+
+    def fingerprint(self) -> list[Any]:
+        """What tells this file and its columns from others, without reading it."""
+        status = os.stat(self.path)
+        return [
+            str(self.path.resolve()), status.st_size, status.st_mtime_ns, list(self.columns),
+            *self.shape,
+        ]  # fmt: skip
+
+    @abc.abstractmethod
+    def _read(self, start: int, stop: int) -> Any: ...
+
+
+class ArrayRows(Rows):
+    """Of anything that is sliced like an array: in memory, mapped into it, or in chunks."""
+
+    def __init__(
+        self, array: Any, path: Path, columns: tuple[str, ...], chosen: list[int] | None = None
+    ) -> None:
+        super().__init__(path, columns, array.shape[0])
+        self._array, self._chosen = array, chosen
+
+    def _read(self, start: int, stop: int) -> Any:
+        block = np.asarray(self._array[start:stop])
+        block = block.reshape(len(block), -1)
+        return block if self._chosen is None else block[:, self._chosen]
+
+
+class ParquetRows(Rows):
+    """Of a Parquet file, by row groups; the last one read is kept."""
+
+    def __init__(self, path: Path, columns: Sequence[str | int] | None) -> None:
+        parquet = _imported(path, "pyarrow.parquet", "parquet")
+        try:
+            self._file = parquet.ParquetFile(path)
+        except Exception as error:  # pyarrow has many kinds of error for a broken file
+            raise InputError(f"{path} is not a readable Parquet file") from error
+        names = list(self._file.schema_arrow.names)
+        self._names = [names[index] for index in choose_columns(path, names, columns)]
+        for name in self._names:
+            kind = str(self._file.schema_arrow.field(name).type)
+            if not kind.startswith(("int", "uint", "float", "double", "halffloat", "decimal")):
+                raise InputError(
+                    f"{path} has the type {kind} in column {name!r}, where numbers are needed"
+                )
+        sizes = [
+            self._file.metadata.row_group(group).num_rows
+            for group in range(self._file.num_row_groups)
+        ]
+        self._ends = np.cumsum(sizes, dtype=int)
+        self._kept: tuple[int, np.ndarray] = -1, np.empty(0)
+        super().__init__(path, tuple(self._names), int(self._ends[-1]) if sizes else 0)
+
+    def _read(self, start: int, stop: int) -> np.ndarray:
+        pieces = []
+        first, last = np.searchsorted(self._ends, [start, stop - 1], side="right")
+        for group in range(int(first), int(last) + 1):
+            begin = int(self._ends[group - 1]) if group else 0
+            pieces.append(self._group(group)[max(start - begin, 0) : stop - begin])
+        return np.concatenate(pieces)
+
+    def _group(self, group: int) -> np.ndarray:
+        if self._kept[0] != group:
+            table = self._file.read_row_group(group, columns=self._names)
+            columns = [table.column(name).to_numpy().astype(np.float64) for name in self._names]
+            self._kept = group, np.column_stack(columns)
+        return self._kept[1]
+
+
+def open_rows(path: str | os.PathLike[str], *, columns: Sequence[str | int] | None = None) -> Rows:
+    """Rows of a file, for data that need not fit into memory.
+
+    :func:`~bke.inference.fit` goes through them by quadrature of the landmark model, and
+    :func:`~bke.inference.sketch` once. NPY files are mapped into memory, Parquet files read by row
+    groups, zarr arrays by chunks; the text files of :func:`~bke.inference.read_sample` are read as
+    a whole.
+
+    Args:
+        path: a .npy, .parquet, .pq, .zarr, .csv, .tsv or .txt file.
+        columns: the columns to use, by name or by index counted from 0; all by default.
+
+    Raises:
+        InputError: the file is no table of numbers.
+    """
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix not in _OPENERS:
+        sample = read_sample(path, columns=columns)
+        return ArrayRows(sample.values, path, sample.columns)
+    if not path.exists():
+        raise InputError(f"{path} does not exist")
+    rows = _OPENERS[suffix](path, columns)
+    if not len(rows):
+        raise InputError(f"{path} has no rows")
+    return rows
+
+
+def _open_npy(path: Path, columns: Sequence[str | int] | None) -> Rows:
+    return _of_array(load_npy(path, mmap_mode="r"), path, columns)
+
+
+def _open_zarr(path: Path, columns: Sequence[str | int] | None) -> Rows:
+    zarr = _imported(path, "zarr", "zarr")
+    try:
+        array = zarr.open_array(path, mode="r")
+    except Exception as error:  # of a broken store, or a group
+        raise InputError(f"{path} is not a readable zarr array: {error}") from error
+    if array.dtype.kind not in "iuf" or array.ndim not in (1, 2):
+        raise InputError(
+            f"{path} has the type {array.dtype} and {array.ndim} dimensions, where real numbers in "
+            "1 or 2 are needed"
+        )
+    return _of_array(array, path, columns)
+
+
+def _of_array(array: Any, path: Path, columns: Sequence[str | int] | None) -> Rows:
+    names = default_names(1 if array.ndim == 1 else array.shape[1])
+    chosen = choose_columns(path, names, columns)
+    every = chosen == list(range(len(names)))
+    return ArrayRows(
+        array, path, tuple(names[index] for index in chosen), None if every else chosen
+    )
+
+
+def _imported(path: Path, module: str, extra: str) -> Any:
+    import importlib
+
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise InputError(f'reading {path} needs pip install "bke[{extra}]"') from error
+
+
+_OPENERS: dict[str, Callable[[Path, Sequence[str | int] | None], Rows]] = {
+    ".npy": _open_npy,
+    ".parquet": ParquetRows,
+    ".pq": ParquetRows,
+    ".zarr": _open_zarr,
+}
