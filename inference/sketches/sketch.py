@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
+import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -12,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from bke.models import SquaredExponential
 from bke.models.kernels import Kernel
-from bke.models.landmarks import LandmarkSums, landmark_sums, landmark_view
+from bke.models.landmarks import LandmarkSums, check_apart
 from bke.models.priors import has_components, sites, template, with_values
 from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
@@ -20,10 +23,12 @@ from scipy.spatial import cKDTree
 from ..checks import as_sample, check_count, column_names
 from ..errors import InputError
 from ..landmarks import LANDMARKS, places_for
-from ..machine import computing, cores
-from ..progress import progress_bar
+from ..machine import computing
 from ..record import describe_kernel
-from ..units import choose_scale, choose_units
+from ..streams.checkpoint import Checkpoint
+from ..streams.passes import sums_over_rows, survey
+from ..streams.source import ArrayRows, Rows
+from ..units import choose_scale, choose_units, default_columns, unit_of
 
 #: Lengthscales by default, over the unit: how many, the shortest and the longest, evenly in the
 #: log. All but 0.02 of the default prior lies between these.
@@ -129,7 +134,7 @@ class Sketch:
 
 
 def sketch(
-    X: ArrayLike,
+    X: ArrayLike | Rows,
     *,
     like: Sketch | None = None,
     landmarks: int | ArrayLike | None = None,
@@ -138,6 +143,7 @@ def sketch(
     scale: str | None = "column",
     columns: Sequence[str] | None = None,
     seed: int = 0,
+    checkpoint: str | os.PathLike[str] | None = None,
     progress: bool = True,
 ) -> Sketch:
     """Sum over the rows what the landmark model needs of them, at every lengthscale of a grid.
@@ -146,7 +152,8 @@ def sketch(
     witness and a two-sample test from two of them. The cost is n m^2 for each lengthscale.
 
     Args:
-        X: data, shape (n, D) or (n,).
+        X: data, shape (n, D) or (n,); or :func:`~bke.inference.open_rows` of a file, which is gone
+            through once, or twice where there is nothing to be ``like``.
         like: a sketch whose landmarks, lengthscales, kernel and unit are taken over, so that both
             can be compared; the first three may not be given then, ``scale`` and ``seed`` say
             nothing.
@@ -160,73 +167,98 @@ def sketch(
             all by one number, ``None`` by nothing.
         columns: names; by default those of a data frame.
         seed: of the choice of landmarks.
+        checkpoint: for rows of a file: the sums so far are written here twice a minute, and the
+            same call goes on from them; it is removed in the end.
         progress: show a progress bar.
 
     Raises:
         InputError: for data or arguments that make no sense, in one sentence.
     """
     check_count(seed, "seed", 0, 2**63 - 1)
+    if like is not None and any(each is not None for each in (landmarks, lengthscales, kernel)):
+        raise InputError("a sketch like another has its landmarks, lengthscales and kernel")
+    if not isinstance(X, Rows) and checkpoint is not None:
+        raise InputError("a checkpoint is for rows of a file, see open_rows")
+    rows: Rows
     named = column_names(X) if columns is None else tuple(columns)
-    data = as_sample(X, may_be_constant=True, columns=named)
-    if like is None:
-        plan = _plan(data, landmarks, lengthscales, kernel, scale, named, seed)
-    else:
-        if any(each is not None for each in (landmarks, lengthscales, kernel)):
-            raise InputError("a sketch like another has its landmarks, lengthscales and kernel")
-        plan = like.plan
-        _check_columns(plan, data, named)
-    points = data / plan.unit
-    if like is not None:
-        _check_view(points, plan.landmarks)
     with computing():
-        found = _sums(points, plan, progress)
-    return Sketch(plan, jax.tree.map(lambda *leaves: np.stack(leaves), *found))
-
-
-def _sums(points: np.ndarray, plan: SketchPlan, progress: bool) -> list[LandmarkSums]:
-    count = len(plan.lengthscales)
-    with progress_bar("lengthscales", count, shown=progress) as advance:
-
-        def one(index: int) -> LandmarkSums:
-            kernel = plan.kernel_at(index)
-            found = landmark_sums(points, plan.landmarks, kernel, covariance=True)
-            advance(1)
-            return found
-
-        first = one(0)  # compiles, before the threads would each do it
-        with ThreadPoolExecutor(cores()) as pool:
-            return [first, *pool.map(one, range(1, count))]
+        if isinstance(X, Rows):
+            rows = X
+            asked = [np.asarray(each).tolist() for each in (landmarks, lengthscales)]
+            about = describe_kernel(_family(kernel)), asked, scale, seed
+            job = {"file": X.fingerprint(), "sketch": about if like is None else _digest(like.plan)}
+            kept = Checkpoint(checkpoint, job)
+        else:
+            data = as_sample(X, may_be_constant=True, columns=named)
+            names = default_columns(data.shape[1]) if named is None else named
+            rows, kept = ArrayRows(data, Path("X"), names), Checkpoint(None, {})
+        if like is not None:
+            plan = like.plan
+            _check_columns(plan, rows.shape[1], named)
+        elif isinstance(X, Rows):
+            found = survey(rows, seed, kept, progress=progress)
+            unit = unit_of(found.deviation, scale)
+            plan = _plan(found.sample, unit, landmarks, lengthscales, kernel, named, seed)
+        else:
+            as_sample(data, columns=named)  # of a constant column there is no scale
+            unit = choose_scale(data, scale)
+            plan = _plan(data, unit, landmarks, lengthscales, kernel, named, seed)
+        sums = sums_over_rows(
+            rows,
+            plan.unit,
+            plan.landmarks,
+            [plan.kernel_at(index) for index in range(len(plan.lengthscales))],
+            covariance=True,
+            checkpoint=kept,
+            progress=progress,
+        )
+        kept.remove()
+    return Sketch(plan, sums)
 
 
 def _plan(
     data: np.ndarray,
+    unit: np.ndarray,
     landmarks: Any,
     lengthscales: Sequence[float] | None,
     kernel: Kernel | type[Kernel] | None,
-    scale: str | None,
     columns: tuple[str, ...] | None,
     seed: int,
 ) -> SketchPlan:
-    as_sample(data, columns=columns)  # of a constant column there is no scale
-    unit = choose_scale(data, scale)
-    try:
-        family = template(SquaredExponential if kernel is None else kernel)
-    except ValueError as error:
-        raise InputError(str(error)) from None
-    _site(family)
+    family = _family(kernel)
     units = dataclasses.replace(choose_units(data, None, columns), scale=unit)
     if landmarks is None:
         landmarks = max(data.shape[1], min(LANDMARKS, len(data) // ROWS_EACH))
     places, points = places_for(landmarks, units, data, seed), data / unit
     if np.ndim(landmarks) == 0:
         places = _of_many(places, points)
-    _check_view(points, places)
+    try:
+        check_apart(points[:0], places)
+    except ValueError as error:
+        raise InputError(str(error)) from None
     grid = np.asarray(_grid(places) if lengthscales is None else lengthscales, dtype=float)
     if grid.ndim != 1 or len(grid) < 2 or not (np.isfinite(grid) & (grid > 0)).all():
         raise InputError("lengthscales must be two or more positive numbers")
     if (np.diff(grid) <= 0).any():
         raise InputError("lengthscales must increase")
     return SketchPlan(family, grid, places, unit, units.columns)
+
+
+def _family(kernel: Kernel | type[Kernel] | None) -> Kernel:
+    try:
+        family = template(SquaredExponential if kernel is None else kernel)
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    _site(family)
+    return family
+
+
+def _digest(plan: SketchPlan) -> str:
+    """What tells a plan from others."""
+    arrays = plan.lengthscales, plan.landmarks, plan.unit
+    digest = hashlib.sha256(b"".join(np.ascontiguousarray(each).tobytes() for each in arrays))
+    digest.update(json.dumps([describe_kernel(plan.kernel), plan.columns]).encode())
+    return digest.hexdigest()
 
 
 def _of_many(places: np.ndarray, points: np.ndarray) -> np.ndarray:
@@ -239,14 +271,6 @@ def _of_many(places: np.ndarray, points: np.ndarray) -> np.ndarray:
             "fewer landmarks, or give places"
         )
     return np.asarray(places[many])
-
-
-def _check_view(points: np.ndarray, landmarks: np.ndarray) -> None:
-    with computing():
-        try:
-            landmark_view(jnp.asarray(points), jnp.asarray(landmarks))
-        except ValueError as error:
-            raise InputError(str(error)) from None
 
 
 def _with(kernel: Kernel, lengthscale: Any) -> Kernel:
@@ -269,11 +293,10 @@ def _site(kernel: Kernel) -> str:
     return found[0]
 
 
-def _check_columns(plan: SketchPlan, data: np.ndarray, columns: tuple[str, ...] | None) -> None:
-    if data.shape[1] != len(plan.columns):
+def _check_columns(plan: SketchPlan, width: int, columns: tuple[str, ...] | None) -> None:
+    if width != len(plan.columns):
         raise InputError(
-            f"X has {data.shape[1]} columns, but the sketch it is to be like has "
-            f"{len(plan.columns)}"
+            f"X has {width} columns, but the sketch it is to be like has {len(plan.columns)}"
         )
     both = zip(columns or (), plan.columns, strict=False)
     if any(mine != theirs and mine in plan.columns for mine, theirs in both):

@@ -9,10 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from bke.models.kernels import Kernel
-from bke.models.landmarks import LandmarkSums, in_parts, landmark_view, sums_of_view
+from bke.models.landmarks import LandmarkSums, check_apart, in_parts, sums_of_view
 from jax.experimental import multihost_utils
 
 from ..errors import InputError
@@ -92,11 +91,9 @@ def sums_over_rows(
         for chunk, block in prefetched(rows, left, size):
             points = block / unit
             try:
-                landmark_view(jnp.asarray(points), jnp.asarray(landmarks))
+                check_apart(points, landmarks, first=chunk * size + 1, of=str(rows.path))
             except ValueError as error:
-                raise InputError(
-                    f"{rows.path}, rows {chunk * size + 1} and following: {error}"
-                ) from None
+                raise InputError(str(error)) from None
             view = in_parts(points, landmarks, min(size, len(rows)))
 
             def one(kernel: Kernel, view: object = view) -> LandmarkSums:

@@ -4,11 +4,12 @@ from .choice import choose_landmarks
 from .embedding import landmark_embedding_posterior, posterior_of_sums, posterior_of_view
 from .likelihood import landmark_gaussian, landmark_log_likelihood, landmark_terms
 from .sums import LandmarkSums, landmark_sums, sums_of_view
-from .view import LandmarkView, in_parts, landmark_view
+from .view import LandmarkView, check_apart, in_parts, landmark_view
 
 __all__ = [
     "LandmarkSums",
     "LandmarkView",
+    "check_apart",
     "choose_landmarks",
     "in_parts",
     "landmark_embedding_posterior",

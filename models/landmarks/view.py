@@ -75,7 +75,7 @@ def landmark_view(points: jax.Array, landmarks: jax.Array) -> LandmarkView:
             f"least {dimension}"
         )
     if not isinstance(points, jax.core.Tracer) and not isinstance(landmarks, jax.core.Tracer):
-        _check_apart(np.asarray(points), np.asarray(landmarks))
+        check_apart(np.asarray(points), np.asarray(landmarks))
     return in_parts(points, landmarks)
 
 
@@ -102,17 +102,30 @@ def _shared_size(size: int) -> int:
     return -(-size // step) * step
 
 
-def _check_apart(points: np.ndarray, landmarks: np.ndarray) -> None:
-    """Refuse two landmarks in one, and one on an observation, which it gives no volume."""
-    _, first, counts = np.unique(landmarks, axis=0, return_index=True, return_counts=True)
+def check_apart(
+    points: np.ndarray, landmarks: np.ndarray, *, first: int = 1, of: str = "X"
+) -> None:
+    """Refuse two landmarks in one, and one on an observation, which it gives no volume.
+
+    Args:
+        points: (n, D).
+        landmarks: (m, D).
+        first: number of the first row.
+        of: what has the rows.
+
+    Raises:
+        ValueError: naming the landmark, and the row.
+    """
+    _, places, counts = np.unique(landmarks, axis=0, return_index=True, return_counts=True)
     if (counts > 1).any():
-        at = int(first[counts > 1].min()) + 1
+        at = int(places[counts > 1].min()) + 1
         raise ValueError(f"landmark {at} is there more than once: R is singular, take it once")
     near = np.flatnonzero(np.isin(points[:, 0], landmarks[:, 0]))
     for index, place in enumerate(landmarks):
         same = near[(points[near] == place).all(axis=1)]
         if same.size:
             raise ValueError(
-                f"landmark {index + 1} is row {same[0] + 1} of X: there the gradient of k is zero, "
-                "so that this landmark gives the row no volume; choose landmarks off the data"
+                f"landmark {index + 1} is row {first + same[0]} of {of}: there the gradient of k "
+                "is zero, so that this landmark gives the row no volume; choose landmarks off the "
+                "data"
             )
