@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
@@ -212,6 +212,8 @@ def fit(
     processes: cluster.ProcessesOption = None,
     process: cluster.ProcessOption = None,
     shard: cluster.ShardOption = cluster.ShardName.auto,
+    stream: cluster.StreamOption = False,
+    checkpoint: cluster.CheckpointOption = None,
     out: opt.OutFileOption = Path("run.nc"),
     json: opt.JsonOption = False,
     quiet: opt.QuietOption = False,
@@ -221,6 +223,8 @@ def fit(
 
     Writes one NetCDF file, which `bke diagnose`, `bke witness` and ArviZ read.
     """
+    if checkpoint is not None and not stream:
+        raise typer.BadParameter("--checkpoint is for --stream")
     chosen = opt.FitOptions(
         kernel,
         ard,
@@ -250,12 +254,23 @@ def fit(
         from . import inputs, steps
 
         chosen.check()
-        samples, headings, remarks = inputs.read_samples(files, names, chosen.share)
+        if stream:
+            samples: Any
+            samples, headings, remarks = inputs.open_sample(files, names)
+        else:
+            samples, headings, remarks = inputs.read_samples(files, names, chosen.share)
         places = inputs.read_landmarks(landmarks, names, headings)
         terminal.notes(remarks)
         with inputs.output_folder(out.parent if first else None, [out.name]):
             result = steps.fit_and_save(
-                samples, headings, chosen, places, path, terminal, shard=shard.value
+                samples,
+                headings,
+                chosen,
+                places,
+                path,
+                terminal,
+                shard=shard.value,
+                checkpoint=checkpoint,
             )
             result, unknown = steps.weigh_and_save(result, path, terminal)
             if not first:

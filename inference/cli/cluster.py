@@ -1,4 +1,4 @@
-"""Options of a job of several processes."""
+"""Options of large jobs: several processes, data on disk."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import enum
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
 
 PROCESSES = "Several processes"
+DISK = "Data on disk"
 
 
 class ShardName(enum.StrEnum):
@@ -55,6 +57,25 @@ ShardOption: TypeAlias = Annotated[
         rich_help_panel=PROCESSES,
         help="Of several processes or devices: rows lets all sum over rows of their own "
         "(--likelihood landmark), chains gives each some of the chains. auto: rows of large data.",
+    ),
+]
+StreamOption: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--stream",
+        rich_help_panel=DISK,
+        help="Leave the rows on disk, and go through them block by block: one NPY, Parquet or zarr "
+        "file, larger than memory if need be; needs --likelihood landmark --method quadrature.",
+    ),
+]
+CheckpointOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--checkpoint",
+        metavar="FILE",
+        rich_help_panel=DISK,
+        help="Write here, twice a minute, what was found so far: the same command goes on from it. "
+        "Removed in the end.",
     ),
 ]
 

@@ -26,6 +26,8 @@ from .options import ShareName
 if TYPE_CHECKING:
     import xarray as xr
 
+    from ..streams.source import Rows
+
 
 @dataclasses.dataclass(frozen=True)
 class Pair:
@@ -81,6 +83,22 @@ def read_pair(
         )
     sources = {"P": str(path_P), "Q": str(path_Q)}
     return Pair(P, Q, first.columns, sources, tuple(notes))
+
+
+def open_sample(
+    paths: Sequence[Path], columns: Sequence[str] | None
+) -> tuple[tuple[Rows], tuple[str, ...], list[str]]:
+    """As :func:`read_samples`, of one file whose rows stay where they are.
+
+    Raises:
+        InputError: one sentence that names the file.
+    """
+    from ..streams.source import open_rows
+
+    if len(paths) > 1:
+        raise InputError(f"--stream is for one file, and there are {len(paths)}")
+    rows = open_rows(paths[0], columns=columns)
+    return (rows,), rows.columns, []
 
 
 def read_samples(

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from . import cluster
 from . import options as opt
 from .app import FILE_KINDS, app
 from .terminal import Terminal, exit_codes
@@ -22,7 +23,12 @@ PICTURE, WITNESS, SUMMARY = "witness.png", "witness.nc", "compare.json"
 )
 def sketch(
     path: Annotated[
-        Path, typer.Argument(metavar="FILE", help=f"Rows: {FILE_KINDS}.", show_default=False)
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help=f"Rows: {FILE_KINDS}, or zarr. All but text may be larger than memory.",
+            show_default=False,
+        ),
     ],
     columns: opt.ColumnsOption = None,
     like: Annotated[
@@ -63,6 +69,7 @@ def sketch(
     ] = None,
     scale: opt.ScaleOption = None,
     seed: opt.SeedOption = 0,
+    checkpoint: cluster.CheckpointOption = None,
     out: opt.OutFileOption = Path("sketch.nc"),
     json: opt.JsonOption = False,
     quiet: opt.QuietOption = False,
@@ -83,22 +90,21 @@ def sketch(
     names = opt.parse_columns(columns)
     terminal = Terminal(json=json, quiet=quiet)
     with exit_codes(debug):
-        from ..read import read_sample
         from . import inputs, steps
 
-        sample = read_sample(path, columns=names)
+        (sample,), _, _ = inputs.open_sample([path], names)
         places = inputs.read_landmarks(landmarks, names, sample.columns)
         with inputs.output_folder(out.parent, [out.name]):
             with terminal.step("sketch", "summing", spinner=False):
                 from bke.inference import load_sketch, save_sketch
                 from bke.inference import sketch as make
 
-                options: dict[str, Any] = {"columns": sample.columns, "seed": seed}
+                options: dict[str, Any] = {"seed": seed, "checkpoint": checkpoint}
                 if like is None:
                     options["kernel"] = opt.build_kernel(kernel or opt.KernelName.se)
                     options["scale"] = (scale or opt.ScaleName.column).argument
                     found = make(
-                        sample.values,
+                        sample,
                         landmarks=places,
                         lengthscales=grid,
                         progress=terminal.progress,
@@ -106,7 +112,7 @@ def sketch(
                     )
                 else:
                     first = load_sketch(like)
-                    found = make(sample.values, like=first, progress=terminal.progress, **options)
+                    found = make(sample, like=first, progress=terminal.progress, **options)
                 save_sketch(found, out)
             terminal.say(str(found))
             told = {"command": "sketch", "source": str(path), **_about(found)}

@@ -16,7 +16,7 @@ from .terminal import Terminal
 
 if TYPE_CHECKING:
     import xarray as xr
-    from bke.inference import Diagnosis
+    from bke.inference import Diagnosis, Rows
     from matplotlib.figure import Figure
 
 DPI = 150
@@ -31,7 +31,7 @@ Pictures: TypeAlias = "list[tuple[str, Callable[[], Figure]]]"
 
 
 def fit_and_save(
-    samples: tuple[np.ndarray, ...],
+    samples: tuple[np.ndarray, ...] | tuple[Rows],
     columns: Sequence[str],
     options: FitOptions,
     landmarks: int | np.ndarray | None,
@@ -39,6 +39,7 @@ def fit_and_save(
     terminal: Terminal,
     *,
     shard: str = "auto",
+    checkpoint: Path | None = None,
 ) -> xr.DataTree:
     """Sample the posterior, with progress, and save the run at once, if there is a ``path``."""
     with terminal.step("fit", "fit", spinner=False):
@@ -46,10 +47,12 @@ def fit_and_save(
 
         run = fit(
             samples if len(samples) > 1 else samples[0],
-            columns=list(columns),
+            # Rows of a file have names of their own.
+            columns=list(columns) if isinstance(samples[0], np.ndarray) else None,
             landmarks=landmarks,
             progress=terminal.progress,
             shard=shard,
+            checkpoint=checkpoint,
             **options.arguments(len(columns)),
         )
         if path is not None:

@@ -15,18 +15,21 @@ from bke.inference.distributed import spread, start
 FIT = """
 import sys
 import numpy as np
-from bke.inference import distributed, fit
+from bke.inference import distributed, fit, open_rows
+from bke.inference.streams import passes
 
-port, processes, process, out = sys.argv[1:]
+port, processes, process, rows, out = sys.argv[1:]
 if processes != "1":
     distributed.start(f"localhost:{port}", int(processes), int(process))
 X = np.random.default_rng(0).gamma(2.0, size=(900, 2))
 options = dict(likelihood="landmark", landmarks=9, progress=False, chains=3)
+passes.chunk_size = lambda landmarks, dimension: 70
+streamed = fit(open_rows(rows), method="quadrature", **options)
 rows = fit(X, method="quadrature", shard="rows", **options)
 moved = fit(X, method="nuts", shard="rows", warmup=20, draws=4, **options)
 own = fit(X, method="nuts", shard="chains", warmup=20, draws=4, **options)
 found = {}
-for name, run in {"rows": rows, "moved": moved, "own": own}.items():
+for name, run in {"streamed": streamed, "rows": rows, "moved": moved, "own": own}.items():
     found[name] = run["posterior"]["lengthscale"].values
     found[f"{name} lp"] = run["sample_stats"]["lp"].values
 if distributed.is_first():
@@ -57,9 +60,11 @@ def processes(count, script, *arguments):
 
 @pytest.mark.slow
 def test_two_processes_give_the_draws_of_one(tmp_path):
+    rows = tmp_path / "rows.npy"
+    np.save(rows, np.random.default_rng(0).gamma(2.0, size=(900, 2)))
     outputs = [tmp_path / "one.npz", tmp_path / "two.npz"]
     for count, out in zip((1, 2), outputs, strict=True):
-        for process in processes(count, FIT, out):
+        for process in processes(count, FIT, rows, out):
             said, _ = process.communicate(timeout=600)
             assert process.returncode == 0, said
     one, two = (np.load(out) for out in outputs)

@@ -1,0 +1,202 @@
+"""Rows of a file give what the same rows in memory give, however often they are begun again."""
+
+import functools
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+import pytest
+import zarr
+from bke.inference import InputError, compare_sketches, diagnose, fit, open_rows, sketch
+from bke.inference.streams import checkpoint, passes
+from bke.inference.streams.source import ArrayRows
+
+OPTIONS = {
+    "likelihood": "landmark",
+    "method": "quadrature",
+    "landmarks": 9,
+    "particles": 100,
+    "chains": 2,
+    "progress": False,
+}
+
+
+@functools.cache
+def data():
+    return np.random.default_rng(0).gamma(2.0, size=(3000, 2))
+
+
+@pytest.fixture
+def small_chunks(monkeypatch):
+    """Eleven of them, so that every lane has one and some have two."""
+    monkeypatch.setattr(passes, "chunk_size", lambda landmarks, dimension: 280)
+
+
+def write(folder, X, kind):
+    path = folder / f"rows.{kind}"
+    if kind == "npy":
+        np.save(path, X)
+    elif kind == "parquet":
+        columns = {name: X[:, at] for at, name in enumerate(("b", "a"))}
+        pyarrow.parquet.write_table(pyarrow.table(columns), path, row_group_size=177)
+    elif kind == "csv":
+        np.savetxt(path, X, delimiter=",", header="b,a", comments="")
+    else:
+        zarr.create_array(path, shape=X.shape, chunks=(131, 2), dtype=X.dtype)[:] = X
+    return path
+
+
+@pytest.mark.parametrize("kind", ["npy", "parquet", "zarr", "csv"])
+def test_blocks_are_the_rows_of_the_file(tmp_path, kind):
+    X = data()
+    rows = open_rows(write(tmp_path, X, kind))
+    assert rows.shape == X.shape
+    for start, stop in [(0, 1), (170, 190), (0, 3000), (2999, 3000), (353, 355)]:
+        np.testing.assert_array_equal(rows.block(start, stop), X[start:stop])
+    first = 1 if kind in ("npy", "zarr") else "a"
+    chosen = open_rows(write(tmp_path / "..", X, kind), columns=[first, 0])
+    assert chosen.columns == (("x1", "x0") if first == 1 else ("a", "b"))
+    np.testing.assert_array_equal(chosen.block(5, 9), X[5:9, ::-1])
+
+
+def test_the_posterior_is_that_of_rows_in_memory(tmp_path, small_chunks):
+    X = data()
+    path = write(tmp_path, X, "npy")
+    in_memory, by_rows = fit(X, **OPTIONS), fit(open_rows(path), **OPTIONS)
+    lengthscales = [run["posterior"]["lengthscale"] for run in (in_memory, by_rows)]
+    np.testing.assert_allclose(*lengthscales, rtol=1e-8)
+    logs = [run["quadrature"].attrs["log_normaliser"] for run in (in_memory, by_rows)]
+    np.testing.assert_allclose(*logs, rtol=1e-10)
+    assert by_rows.attrs["data_sha256"] == in_memory.attrs["data_sha256"]
+    assert "X" not in by_rows["observed_data"]
+    assert str(diagnose(by_rows)) == str(diagnose(in_memory))
+
+
+def test_a_random_noise_variance(tmp_path, small_chunks):
+    import numpyro.distributions as dist
+
+    X = data()[:600]
+    options = {**OPTIONS, "noise_variance": dist.Uniform(0.05, 0.5), "tolerance": 1.0}
+    found = [fit(rows, **options) for rows in (X, open_rows(write(tmp_path, X, "npy")))]
+    for name in ("lengthscale", "noise_variance"):
+        one, other = (run["posterior"][name].values for run in found)
+        np.testing.assert_allclose(one, other, rtol=1e-8)
+
+
+class Breaking(ArrayRows):
+    """Rows that can be read so often, and then no more."""
+
+    def __init__(self, path, left):
+        super().__init__(np.load(path), path, ("x0", "x1"))
+        self.left = left
+
+    def _read(self, start, stop):
+        self.left -= 1
+        if self.left < 0:
+            raise KeyboardInterrupt
+        return super()._read(start, stop)
+
+
+def test_a_sketch_that_was_killed_goes_on(tmp_path, small_chunks, monkeypatch):
+    monkeypatch.setattr(checkpoint, "EVERY", 0.0)
+    path = write(tmp_path, data(), "npy")
+    make = functools.partial(sketch, landmarks=8, lengthscales=[0.5, 1.0], progress=False)
+    whole = make(open_rows(path))
+    kept = tmp_path / "kept.npz"
+    with pytest.raises(KeyboardInterrupt):
+        make(Breaking(path, 18), checkpoint=kept)  # 11 chunks are looked at first
+    assert kept.exists()
+    again = Breaking(path, 5)
+    resumed = make(again, checkpoint=kept)
+    assert again.left >= 0  # no chunk was read twice, but for the one that was prefetched
+    assert not kept.exists()
+    for one, other in zip(whole.sums, resumed.sums, strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(whole.plan.landmarks, resumed.plan.landmarks)
+
+
+def test_a_fit_that_was_killed_goes_on(tmp_path, small_chunks, monkeypatch):
+    monkeypatch.setattr(checkpoint, "EVERY", 0.0)
+    path = write(tmp_path, data(), "npy")
+    kept = tmp_path / "kept.npz"
+    whole = fit(open_rows(path), **OPTIONS)
+    runs, finished = 0, None
+    while finished is None:
+        try:
+            finished = fit(Breaking(path, 30), checkpoint=kept, **OPTIONS)
+        except KeyboardInterrupt:
+            runs += 1
+    assert runs > 2
+    one, other = (run["posterior"]["lengthscale"].values for run in (whole, finished))
+    np.testing.assert_array_equal(one, other)
+
+
+def test_sums_do_not_depend_on_memory_or_file(tmp_path, small_chunks):
+    X = data()
+    first = sketch(open_rows(write(tmp_path, X, "parquet")), landmarks=8, progress=False)
+    second = sketch(X + 0.5, like=first, columns=("b", "a"), progress=False)
+    third = sketch(X, like=first, columns=("b", "a"), progress=False)
+    for one, other in zip(first.sums, third.sums, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert compare_sketches(first, second).test.pvalue < 1e-3
+
+
+def test_refusals(tmp_path, small_chunks):
+    X = data()
+    path = write(tmp_path, X, "npy")
+    rows = open_rows(path)
+    with pytest.raises(InputError, match="set likelihood='landmark' and method='quadrature'"):
+        fit(rows)
+    with pytest.raises(InputError, match="a checkpoint is for rows of a file"):
+        fit(X, checkpoint=tmp_path / "kept")
+    at_row = X[[2500, 3, 4, 5]] + [[0.0], [0.1], [0.1], [0.1]]
+    with pytest.raises(InputError, match=r"landmark 1 is row 2501 of .*rows\.npy"):
+        fit(rows, **{**OPTIONS, "landmarks": at_row})
+    with pytest.raises(InputError, match=r"landmark 1 is row 2501 of .*rows\.npy"):
+        sketch(rows, landmarks=at_row, progress=False)
+    with pytest.raises(InputError, match="at least 2"):
+        fit(rows, **{**OPTIONS, "landmarks": 1})
+    holes = X.copy()
+    holes[2999, 1] = np.nan
+    with pytest.raises(InputError, match="has nan in row 3000, column 'x1'"):
+        sketch(open_rows(write(tmp_path, holes, "npy")), progress=False)
+    with pytest.raises(InputError, match="same value in every row of 'x1'"):
+        sketch(open_rows(write(tmp_path, X * [1.0, 0.0], "npy")), progress=False)
+    with pytest.raises(InputError, match="does not exist"):
+        open_rows(tmp_path / "none.zarr")
+    table = pyarrow.table({"a": ["one", "two"]})
+    pyarrow.parquet.write_table(table, tmp_path / "text.parquet")
+    with pytest.raises(InputError, match="has the type string in column 'a'"):
+        open_rows(tmp_path / "text.parquet")
+
+
+def test_a_file_that_changes_while_it_is_read(tmp_path, small_chunks):
+    narrower = write(tmp_path, data(), "npy")
+    rows = open_rows(narrower)
+    rows._array = np.load(narrower)[:2000]  # as of a file that was cut short
+    with pytest.raises(InputError, match=r"rows 1961 to 2240 have the shape \(40, 2\)"):
+        sketch(rows, progress=False)
+    ragged = tmp_path / "ragged.csv"
+    ragged.write_text("1,2\n" * 50 + "1,2,3\n" * 50)
+    with pytest.raises(InputError, match="3 cells in line 51 but 2 in line 1"):
+        open_rows(ragged)
+
+
+def test_checkpoints_that_are_of_no_use(tmp_path, small_chunks, monkeypatch):
+    monkeypatch.setattr(checkpoint, "EVERY", 0.0)
+    path = write(tmp_path, data(), "npy")
+    kept = tmp_path / "kept.npz"
+    make = functools.partial(sketch, lengthscales=[0.5, 1.0], progress=False, checkpoint=kept)
+    with pytest.raises(KeyboardInterrupt):
+        make(Breaking(path, 18), landmarks=8)
+    with pytest.raises(InputError, match="checkpoint of another job, with a different sketch"):
+        make(open_rows(path), landmarks=9)
+    np.save(path, data() + 1.0)
+    with pytest.raises(InputError, match="checkpoint of another job, with a different file"):
+        make(open_rows(path), landmarks=8)
+    content = kept.read_bytes()
+    for broken in (content[: len(content) // 2], b"", b"text"):
+        kept.write_bytes(broken)
+        with pytest.raises(InputError, match="cannot be read as a checkpoint"):
+            make(open_rows(path), landmarks=8)
+        assert kept.read_bytes() == broken  # nothing is lost by asking
