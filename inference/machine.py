@@ -17,6 +17,8 @@ from typing import TypeVar
 import jax
 from threadpoolctl import threadpool_limits
 
+from .compilation_cache import keep_compiled
+
 T = TypeVar("T")
 
 
@@ -30,6 +32,7 @@ def cores() -> int:
 @contextlib.contextmanager
 def computing() -> Iterator[None]:
     """64-bit JAX in this thread and one BLAS thread in this process, restored afterwards."""
+    keep_compiled()
     with jax.enable_x64(True), threadpool_limits(1, user_api="blas"):
         yield
 

@@ -1,0 +1,59 @@
+"""What JAX has compiled is kept on disk: the next process need not compile it again."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import threading
+from pathlib import Path
+
+import jax
+from jax.experimental.compilation_cache import compilation_cache
+from platformdirs import user_cache_path
+
+#: ``off``, or another folder.
+VARIABLE = "BKE_COMPILATION_CACHE"
+#: Bytes beyond which the oldest programs are removed.
+MOST_BYTES = 2**30
+
+
+@functools.cache
+def keep_compiled() -> None:
+    """Use a folder of our own, unless JAX has been given one or :data:`VARIABLE` says ``off``."""
+    wanted = os.environ.get(VARIABLE, "")
+    if wanted.lower() in ("off", "0", "no", "false") or _chosen():
+        return
+    folder = Path(wanted) if wanted else user_cache_path("bke") / "compiled"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:  # a home that cannot be written
+        return
+    if not os.access(folder, os.W_OK):
+        return
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    # Most of what there is to compile are many small programs.
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    compilation_cache.reset_cache()  # JAX decides at its first compilation whether there is one
+    threading.Thread(target=remove_oldest, args=(folder, MOST_BYTES), daemon=True).start()
+
+
+def remove_oldest(folder: Path, most: int) -> None:
+    """Remove the oldest files of ``folder`` until the others have ``most`` bytes."""
+    files = []
+    for entry in os.scandir(folder):
+        with contextlib.suppress(OSError):  # of another process, which may be removing too
+            status = entry.stat()
+            files.append((status.st_mtime, status.st_size, entry.path))
+    total = sum(size for _, size, _ in files)
+    for _, size, path in sorted(files):
+        if total <= most:
+            return
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        total -= size
+
+
+def _chosen() -> bool:
+    """Whether the user has given JAX a folder."""
+    return bool(jax.config.values["jax_compilation_cache_dir"])
