@@ -64,12 +64,12 @@ def _draws(count: int, pairs: int, dimension: int, seed: int, degrees: float | N
     each = -(-pairs // count)
     total = count * each
     uniform = qmc.Sobol(dimension + 1, rng=seed).random_base2(math.ceil(math.log2(max(total, 2))))
-    uniform = np.clip(uniform[:total], 1e-12, 1.0 - 1e-12).reshape(each, count, dimension + 1)
-    uniform = np.moveaxis(uniform, 0, 1)
+    inside = np.clip(uniform[:total], 1e-12, 1.0 - 1e-12).reshape(each, count, dimension + 1)
+    inside = np.moveaxis(inside, 0, 1)
     radial = np.ones((count, each))
     if degrees is not None:
-        radial = 1.0 / np.sqrt(chi2(degrees).ppf(uniform[..., 0]))
-    return Draws(norm.ppf(uniform[..., 1:]), radial)
+        radial = 1.0 / np.sqrt(chi2(degrees).ppf(inside[..., 0]))
+    return Draws(norm.ppf(inside[..., 1:]), radial)
 
 
 def kernel_frequencies(kernel: Kernel, draws: Draws) -> tuple[jax.Array, jax.Array]:
@@ -98,11 +98,12 @@ def _components(kernel: Kernel, dimension: int) -> Components:
 
 
 def _matern(kernel: Matern, draws: Draws) -> tuple[jax.Array, jax.Array]:
-    """omega = rate z / chi: both densities fall with the same rate sqrt(2 nu) / lengthscale."""
+    """Omega = rate z / chi: both densities fall with the same rate sqrt(2 nu) / lengthscale."""
     _, count, dimension = draws.normal.shape
     lengthscale = per_column(kernel.lengthscale, dimension, "lengthscale").reshape(-1)
     rate = math.sqrt(2.0 * kernel.nu) / lengthscale
-    return rate * draws.normal[0] * draws.radial[0][:, None], jnp.full(count, 1.0 / count)
+    omega = jnp.asarray(draws.normal[0] * draws.radial[0][:, None]) * rate
+    return omega, jnp.full(count, 1.0 / count)
 
 
 def _of_components(components: Components, draws: Draws) -> tuple[jax.Array, jax.Array]:

@@ -96,18 +96,14 @@ def all_sums(
         )
         return jax.tree.map(jnp.add, total, block)
 
-    return cast(
-        tuple[RowSums, jax.Array], _over(view, add, (no_sums(view), jnp.zeros(())))
-    )
+    return cast(tuple[RowSums, jax.Array], _over(view, add, (no_sums(view), jnp.zeros(()))))
 
 
 def _over(view: LowRankView, add: Any, start: Any) -> Any:
     return over_blocks(add, start, view.points, max(view.basis.size, len(view.exact)))
 
 
-def _common(
-    shape: Shape, mean: jax.Array, view: LowRankView, name: str | None
-) -> Common:
+def _common(shape: Shape, mean: jax.Array, view: LowRankView, name: str | None) -> Common:
     return common(mean, view, shape.kernel, smoothed_of(shape, view, name))
 
 
@@ -181,7 +177,7 @@ def terms_and_slopes(
                 rows, index, known, view, shape.kernel, smoothed, shape.noise_variance, shared
             )
             products = jax.tree.map(jnp.vdot, of_sums, block)
-            return sum(jax.tree.leaves(products)), log_gamma
+            return jnp.sum(jnp.stack(jax.tree.leaves(products))), log_gamma
 
         _, pull = jax.vjp(contracted, shape, shared)
         one, zero = jnp.ones(()), jnp.zeros(())
@@ -199,16 +195,16 @@ def terms_and_slopes(
     ]
     # The mean is the last of what the rows' slopes are taken against.
     in_mean = jnp.stack([pulled[1] for _, pulled in both]) / len(view.points)
-    direct = [
-        ravel_pytree(jax.tree.map(jnp.add, part, pulled[0]))[0] for part, pulled in both
-    ]
+    direct = [ravel_pytree(jax.tree.map(jnp.add, part, pulled[0]))[0] for part, pulled in both]
     of_rows = _mean_slopes(view, kernel, in_mean)
     exact = jnp.stack(
         [of_embedding @ row_slopes[:, 0], _share(view) * jnp.sum(row_slopes[:, 1], axis=0)]
     )
     kernel_slopes = exact + of_rows + jnp.stack([jnp.zeros(exact.shape[1]), _flat(of_kernel)])
     entries = kernel_slopes.shape[1]  # a shape begins with its kernel
-    slopes = [whole.at[:entries].add(part) for whole, part in zip(direct, kernel_slopes, strict=True)]
+    slopes = [
+        whole.at[:entries].add(part) for whole, part in zip(direct, kernel_slopes, strict=True)
+    ]
     return LogLikelihoodTerms(value, volume + correction), LogLikelihoodTerms(*slopes)
 
 
@@ -224,9 +220,7 @@ def _zeros(tree: Any) -> Any:
     return jax.tree.map(jnp.zeros_like, tree)
 
 
-def _exact_slopes(
-    view: LowRankView, kernel: Kernel
-) -> tuple[jax.Array, jax.Array, jax.Array]:
+def _exact_slopes(view: LowRankView, kernel: Kernel) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Mu_hat and log gamma at the exact rows, and the slopes of both (s, 2, p)."""
     theta, unravel = ravel_pytree(kernel)
 

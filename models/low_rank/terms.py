@@ -56,13 +56,11 @@ class Gaussian(NamedTuple):
     value: jax.Array  # ()
     #: (s,): its variance over choices of the exact rows is that of the sum of n / s of them.
     influence: jax.Array
-    #: (): what the sums of the determinant and of d stop short of.
+    #: (2,): what the sum for the determinant, and that for d, stop short of.
     truncation: jax.Array
 
 
-def common(
-    mean: jax.Array, view: LowRankView, kernel: Kernel, smoothed: Covariance
-) -> Common:
+def common(mean: jax.Array, view: LowRankView, kernel: Kernel, smoothed: Covariance) -> Common:
     """From the ``mean`` of the features of k over all rows."""
     basis = view.basis
     whitening = basis.whitening(smoothed)
@@ -146,7 +144,7 @@ def gaussian(
     return Gaussian(
         value,
         -0.5 * (determinant.influence + of_rows),
-        0.5 * (jnp.abs(determinant.closure) + share * jnp.sum(missing**2) / noise_variance),
+        0.5 * jnp.stack([determinant.closure, share * jnp.sum(missing**2) / noise_variance]),
     )
 
 

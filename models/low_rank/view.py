@@ -66,6 +66,8 @@ def low_rank_view(
             f"likelihood={likelihood!r} cannot be used here: the data are traced, and it chooses "
             "among them: close over them instead"
         )
+    if likelihood not in LOW_RANK:
+        raise ValueError(f"likelihood must be one of {LOW_RANK}, got {likelihood!r}")
     data = np.asarray(points)
     n, dimension = data.shape
     rank = check_rank(rank, likelihood, n)
