@@ -60,16 +60,21 @@ def draw(kernel: Kernel, pairs: int, dimension: int, seed: int) -> tuple[Draws, 
 
 
 def _draws(count: int, pairs: int, dimension: int, seed: int, degrees: float | None) -> Draws:
-    """Points of a scrambled Sobol' sequence, mapped to the normal and to 1 / chi."""
+    """Points of a scrambled Sobol' sequence for each component, mapped to normal and 1 / chi."""
     each = -(-pairs // count)
-    total = count * each
-    uniform = qmc.Sobol(dimension + 1, rng=seed).random_base2(math.ceil(math.log2(max(total, 2))))
-    inside = np.clip(uniform[:total], 1e-12, 1.0 - 1e-12).reshape(each, count, dimension + 1)
-    inside = np.moveaxis(inside, 0, 1)
+    rounds = math.ceil(math.log2(max(each, 2)))
+    # A sequence dealt out to components would give each a part of the cube.
+    points = np.stack(
+        [
+            qmc.Sobol(dimension + 1, rng=one).random_base2(rounds)[:each]
+            for one in np.random.default_rng(seed).spawn(count)
+        ]
+    )
+    points = np.clip(points, 1e-12, 1.0 - 1e-12)
     radial = np.ones((count, each))
     if degrees is not None:
-        radial = 1.0 / np.sqrt(chi2(degrees).ppf(inside[..., 0]))
-    return Draws(norm.ppf(inside[..., 1:]), radial)
+        radial = 1.0 / np.sqrt(chi2(degrees).ppf(points[..., 0]))
+    return Draws(norm.ppf(points[..., 1:]), radial)
 
 
 def kernel_frequencies(kernel: Kernel, draws: Draws) -> tuple[jax.Array, jax.Array]:

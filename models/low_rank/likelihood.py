@@ -30,6 +30,9 @@ from .terms import (
     no_sums,
     row_sums,
     volume_correction,
+    worth_of_features,
+    worth_of_own,
+    worth_of_rows,
 )
 from .view import LowRankView
 
@@ -170,27 +173,34 @@ def terms_and_slopes(
         shared.weights, kernel, log_volume, view
     )
 
-    def add(total: Any, rows: jax.Array, index: jax.Array, known: jax.Array) -> Any:
-        def contracted(shape: Shape, shared: Common) -> tuple[jax.Array, jax.Array]:
-            smoothed = smoothed_of(shape, view, name)
-            block, log_gamma = row_sums(
-                rows, index, known, view, shape.kernel, smoothed, shape.noise_variance, shared
-            )
-            products = jax.tree.map(jnp.vdot, of_sums, block)
-            return jnp.sum(jnp.stack(jax.tree.leaves(products))), log_gamma
+    def gaussian_worth(rows: Any, known: Any, shape: Shape, shared: Common) -> jax.Array:
+        smoothed = smoothed_of(shape, view, name)
+        told = view, shape.kernel, smoothed, shape.noise_variance, shared, of_sums
+        return worth_of_rows(rows, known, *told) if rows is not None else worth_of_own(*told)
 
-        _, pull = jax.vjp(contracted, shape, shared)
-        one, zero = jnp.ones(()), jnp.zeros(())
-        return jax.tree.map(jnp.add, total, (pull((one, zero)), pull((zero, one))))
+    def add(total: Any, rows: jax.Array, _: jax.Array, known: jax.Array) -> Any:
+        def volume_worth(kernel: Kernel, weights: jax.Array) -> jax.Array:
+            return known @ view.basis.embedding(rows, kernel, weights)[1]
 
-    of_gaussian, of_volume = (of_shape, of_shared), _zeros((shape, shared))
-    of_gaussian, of_volume = _over(view, add, (of_gaussian, of_volume))
-    weights = of_volume[1].weights + of_weights
+        of_block = (
+            jax.grad(gaussian_worth, argnums=(2, 3))(rows, known, shape, shared),
+            jax.grad(volume_worth, argnums=(0, 1))(kernel, shared.weights),
+        )
+        return jax.tree.map(jnp.add, total, of_block)
+
+    start = jax.tree.map(
+        jnp.add,
+        (of_shape, of_shared),
+        jax.grad(gaussian_worth, argnums=(2, 3))(None, None, shape, shared),
+    )
+    in_gaussian, in_volume = _over(view, add, (start, (of_kernel, of_weights)))
+    features = in_gaussian[1].features + worth_of_features(sums, of_sums)
+    nothing = jax.tree.map(jnp.zeros_like, (shape, shared))
     both = [
         (part, pull_back(cotangent))
         for part, cotangent in (
-            (of_gaussian[0], of_gaussian[1]),
-            (of_volume[0], of_volume[1]._replace(weights=weights)),
+            (in_gaussian[0], in_gaussian[1]._replace(features=features)),
+            (nothing[0]._replace(kernel=in_volume[0]), nothing[1]._replace(weights=in_volume[1])),
         )
     ]
     # The mean is the last of what the rows' slopes are taken against.
@@ -200,7 +210,7 @@ def terms_and_slopes(
     exact = jnp.stack(
         [of_embedding @ row_slopes[:, 0], _share(view) * jnp.sum(row_slopes[:, 1], axis=0)]
     )
-    kernel_slopes = exact + of_rows + jnp.stack([jnp.zeros(exact.shape[1]), _flat(of_kernel)])
+    kernel_slopes = exact + of_rows
     entries = kernel_slopes.shape[1]  # a shape begins with its kernel
     slopes = [
         whole.at[:entries].add(part) for whole, part in zip(direct, kernel_slopes, strict=True)
@@ -210,14 +220,6 @@ def terms_and_slopes(
 
 def _share(view: LowRankView) -> float:
     return len(view.points) / len(view.exact)
-
-
-def _flat(tree: Any) -> jax.Array:
-    return ravel_pytree(tree)[0]
-
-
-def _zeros(tree: Any) -> Any:
-    return jax.tree.map(jnp.zeros_like, tree)
 
 
 def _exact_slopes(view: LowRankView, kernel: Kernel) -> tuple[jax.Array, jax.Array, jax.Array]:

@@ -111,6 +111,57 @@ def row_sums(
     return sums, known @ log_volume
 
 
+def worth_of_rows(
+    rows: jax.Array,
+    known: jax.Array,
+    view: LowRankView,
+    kernel: Kernel,
+    smoothed: Covariance,
+    noise_variance: jax.Array,
+    shared: Common,
+    worth: RowSums,
+) -> jax.Array:
+    """The sums of a block of rows, contracted with what each of them is ``worth``.
+
+    But for what :func:`worth_of_own` adds; and ``shared.features`` has no derivative here, see
+    :func:`worth_of_features`. That leaves half as many products of matrices.
+    """
+    basis, features = view.basis, jax.lax.stop_gradient(shared.features)
+    psi, left = basis.smoothed_features(rows, kernel, smoothed, shared.whitening)
+    embedding, _ = basis.embedding(rows, kernel, shared.weights)
+    variance = noise_variance + left
+    R = smoothed.matrix(rows, view.points[view.exact])
+    linear = embedding[:, None] * (worth.moment - worth.along @ features) + R @ worth.across.T
+    of_rows = (
+        jnp.sum((psi @ (worth.core - worth.across @ features) + linear) * psi, axis=1)
+        + embedding * (worth.square * embedding + R @ worth.along)
+    ) / variance
+    return known @ (of_rows + worth.log * jnp.log(variance) + worth.remainder * left)
+
+
+def worth_of_own(
+    view: LowRankView,
+    kernel: Kernel,
+    smoothed: Covariance,
+    noise_variance: jax.Array,
+    shared: Common,
+    worth: RowSums,
+) -> jax.Array:
+    """What :func:`worth_of_rows` has too much: pairs of an exact row with itself, not in E."""
+    rows = view.points[view.exact]
+    psi, left = view.basis.smoothed_features(rows, kernel, smoothed, shared.whitening)
+    embedding, _ = view.basis.embedding(rows, kernel, shared.weights)
+    diagonal = jax.vmap(lambda x: smoothed.matrix(x[None], x[None])[0, 0])(rows)
+    apart = diagonal - jnp.sum(psi * shared.features, axis=1)
+    weight = jnp.sum(psi * worth.across.T, axis=1) + embedding * worth.along
+    return -jnp.sum(weight * apart / (noise_variance + left))
+
+
+def worth_of_features(sums: RowSums, worth: RowSums) -> jax.Array:
+    """Derivative (s, m) of all rows' :func:`worth_of_rows` in ``shared.features``."""
+    return -worth.across.T @ sums.core - jnp.outer(worth.along, sums.moment)
+
+
 def gaussian(
     sums: RowSums,
     shared: Common,
