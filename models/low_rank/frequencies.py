@@ -115,9 +115,11 @@ def _of_components(components: Components, draws: Draws) -> tuple[jax.Array, jax
     """Normal frequencies around +-2 pi f with the precision of each for their covariance."""
     count, each, dimension = draws.normal.shape
     if components.precision.ndim == 2:
-        omega = draws.normal * jnp.sqrt(components.precision)[:, None]
+        omega = jnp.asarray(draws.normal) * jnp.sqrt(components.precision)[:, None]
     else:
-        omega = draws.normal @ jnp.swapaxes(jnp.linalg.cholesky(components.precision), 1, 2)
+        omega = jnp.asarray(draws.normal) @ jnp.swapaxes(
+            jnp.linalg.cholesky(components.precision), 1, 2
+        )
     if components.frequency is not None:
         omega = omega + 2.0 * math.pi * components.frequency[:, None]
     weight = jnp.repeat(jnp.exp(components.log_weight) / each, each)

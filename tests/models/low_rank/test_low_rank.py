@@ -132,10 +132,10 @@ def test_the_error_falls_with_the_rank(likelihood):
 
 
 def test_the_estimated_error_covers_the_true_one():
-    """Of differences: seldom more than three times the estimate, and not far below it.
+    """Of differences: seldom more than twice the estimate, and not far below it.
 
-    In 200 seeds the true error was above twice the estimate in one of twelve and above three times
-    in one of fifty or fewer: two or more of 6 here in one of a hundred runs, were seeds not fixed.
+    Of 200 seeds the true error was above the estimate in a tenth and above twice that in one; its
+    median was 0.4 of it. Two above twice the estimate here come about once in 2000 sets of seeds.
     """
     kernels = [at(factor) for factor in (0.96, 0.98, 1.0, 1.02, 1.04)]
     exact = np.array([total(kernel) for kernel in kernels])
@@ -146,7 +146,7 @@ def test_the_estimated_error_covers_the_true_one():
         with jax.enable_x64(True):
             found = error_of_differences([[evidence(view, k, 0.1, "unit") for k in kernels]], [N])
         ratios.append(error.std() / found.size)
-    assert np.sum(np.array(ratios) > 3.0) <= 1
+    assert np.sum(np.array(ratios) > 2.0) <= 1
     assert np.median(ratios) > 0.1
 
 
