@@ -81,7 +81,7 @@ class Problem:
             check_measure(measure),
             likelihood,
             landmarks,
-            rank,
+            rank.item() if isinstance(rank, np.integer) else rank,  # as JSON has it
         )
 
     @property

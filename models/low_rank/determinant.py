@@ -5,7 +5,8 @@
 Traces of powers are sums over single rows, pairs and triples, which those of a random subset
 estimate without bias. The series stops being of use where an eigenvalue of G nears one; the sum is
 then closed by the spectrum that has the same second and third moments with all of its eigenvalues
-alike, which never falls faster than a logarithm.
+alike, which never falls faster than a logarithm. The difference that this closure makes stands for
+what it leaves out, generously so where it is large.
 """
 
 from __future__ import annotations

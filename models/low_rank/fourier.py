@@ -20,6 +20,14 @@ class FourierBasis:
     Rahimi and Recht (2007), with frequencies from a scrambled Sobol' sequence in place of
     independent ones. Cosine and sine of each frequency are both features, so that k(x, x) and
     r(x, x) are exact.
+
+    The poorer of the two bases by far: an error of mu_hat that is the same everywhere is a large
+    one of log gamma where mu_hat is flat. With 2000 rows of 10 normal columns and 300 features the
+    standard deviation of that of one row is 0.05 (0.07 with independent frequencies, 0.04 with
+    orthogonal ones), where 300 landmarks give 0.0006; with Student t columns of 4 degrees of
+    freedom it is 0.14, and 4 at the outermost row, where landmarks give 0.002 and 0.06. The
+    correction by exact rows takes most of it, see ``benchmarks/low_rank.py``, and what is left is
+    in the error that is printed.
     """
 
     of_kernel: Draws

@@ -14,6 +14,12 @@ order in d and E and with a = B^-1 mu~,
 Sums over rows that hold E or d are estimated from rows drawn at random, where both are known. That
 is unbiased, and small where the approximation is good (a control variate). The volume term is that
 of mu~ with the same correction.
+
+What each step is worth: 2000 rows of 10 normal columns, 300 landmarks among the rows and 300 exact
+rows, change of the error of -log |R + sigma^2 I| / 2 from one posterior standard deviation below
+the maximum to one above. Without the diagonal of the remainder 3.0 nats, with it (Snelson and
+Ghahramani, 2006) 1.7, with tr G 0.6, with all of log |I + G| 0.1; with 600 of both 0.3 by the
+diagonal and 0.01 in the end.
 """
 
 from __future__ import annotations
