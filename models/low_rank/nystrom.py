@@ -25,8 +25,7 @@ class NystromBasis:
     Williams and Seeger (2001). The remainder of R is positive semi-definite, whatever is added to
     the diagonal of R_zz. Mu_hat is the orthogonal projection of the empirical embedding onto the
     span of the k(., z), so that its gradient is one of the same functions: where no landmark is
-    near, it falls off like the exact one. A landmark on a row, or an outlying row without one, costs
-    nothing but accuracy.
+    near, it falls off like the exact one.
     """
 
     landmarks: jax.Array  # (m, D)
