@@ -110,6 +110,12 @@ def error_of_differences(
 
     A constant error of the log likelihood does not move a posterior: what counts is the error of
     its differences over the kernels that have mass.
+
+    It is as a standard deviation or wider where the closure of the determinant prevails: of 40 data
+    sets in ten columns the true error was within once the estimate in 29 and 38, and within twice
+    in 39 and 40, for 200 and 100 landmarks. In three columns, where few outlying rows have most of
+    the error and the exact rows may not be among them, it is too small: of 40 within once in 20,
+    within twice in 31 and within three times in 36 (``benchmarks/low_rank_coverage.py``).
     """
     variance, truncation = 0.0, 0.0
     for each, n in zip(samples, rows, strict=True):
