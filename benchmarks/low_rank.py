@@ -68,8 +68,8 @@ def main() -> None:
         ]
     text = (
         f"{__doc__.split(chr(10), 2)[2].strip()}\n\n{report.table(beside)}\n\nWhere matrices do "
-        f"not fit, normal columns; the peak of memory is that of the process, which needs 0.4 GiB "
-        f"before it begins:\n\n{report.table(large)}"
+        f"not fit, normal columns; the peak of memory is that of the process:\n\n"
+        f"{report.table(large)}"
     )
     name = "low_rank-quick" if options.quick else "low_rank"
     data = {"rows": beside, "large": large}
