@@ -18,8 +18,9 @@ def spread_rows(points: np.ndarray, count: int, rng: np.random.Generator) -> np.
     A few steps of k-means from k-means++ starts (Arthur and Vassilvitskii, 2007), every column over
     its standard deviation; where there are not more different rows than that, these themselves. On
     samples of 2000 rows in 10 columns what 300 centres leave of the trace of R is three quarters of
-    what 300 random rows do, and pivots of a Cholesky factorisation are in between (Zhang, Tsang and
-    Kwok, 2008, bound the one by the other).
+    what 300 random rows do; pivots of a Cholesky factorisation, drawn by what is left, are in
+    between, and greedy ones no better than random rows. Zhang, Tsang and Kwok (2008) bound the
+    error of the Nystrom approximation by that of the clustering.
     """
     different = np.unique(points, axis=0)  # sorted
     if count >= len(different):
