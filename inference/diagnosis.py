@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from . import verdict
+from . import low_rank, verdict
 from .convergence import Convergence, convergence
 from .masses import INDEPENDENT
 from .modes import Modes, find_modes
@@ -52,6 +52,8 @@ class Diagnosis:
         iterations: how many draws there are.
         fitted_columns: names of the columns of the data.
         integral: of the density, where it is known.
+        low_rank_error: of differences of a low-rank log likelihood over the draws, in nats, as
+            estimated; ``None`` where the likelihood is no approximation.
     """
 
     convergence: Convergence
@@ -64,6 +66,7 @@ class Diagnosis:
     iterations: int
     fitted_columns: tuple[str, ...]
     integral: Integral | None
+    low_rank_error: float | None = None
 
     @property
     def multimodal(self) -> bool:
@@ -99,6 +102,10 @@ class Diagnosis:
             "log_normaliser": None if self.integral is None else self.integral.log,
             "log_normaliser_error": None if self.integral is None else self.integral.error,
             "mixed": self.convergence.mixed,
+            "low_rank_error_nats": self.low_rank_error,
+            "low_rank_error_small": None
+            if self.low_rank_error is None
+            else low_rank.is_small(self.low_rank_error),
             "integral_within_tolerance": None if self.integral is None else self.integral.reached,
             "rhat": self.convergence.rhat,
             "ess_bulk": self.convergence.ess_bulk,
@@ -171,6 +178,7 @@ def diagnose(run: xr.DataTree) -> Diagnosis:
             modes, overall, per_mode, divergences, nonfinite, iterations, has_zeros
         )
     )
+    sentences += low_rank.in_words(run)
     return Diagnosis(
         overall,
         modes,
@@ -182,6 +190,7 @@ def diagnose(run: xr.DataTree) -> Diagnosis:
         iterations,
         units.columns,
         integral,
+        low_rank.error_of_run(run),
     )
 
 

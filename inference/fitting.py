@@ -15,6 +15,7 @@ import xarray as xr
 from bke.models import SamplingNoise, SquaredExponential
 from bke.models.kernels import Kernel
 from bke.models.landmarks import LandmarkView
+from bke.models.low_rank import LowRankView
 from bke.models.measures import Measure
 from bke.models.priors import Prior
 from bke.models.spectral import MOST_DENSE, SpectralIndex
@@ -33,6 +34,7 @@ from .distributed import check_shard, is_first, placed, together
 from .errors import InputError
 from .landmarks import landmarks_for
 from .landscape import BatchLogDensity
+from .low_rank import recorded_error
 from .machine import computing
 from .methods import Task, by_nuts, by_quadrature, by_smc
 from .nuts import CANDIDATES
@@ -46,7 +48,10 @@ METHODS = ("nuts", "quadrature", "smc")
 PRIOR_DRAWS = 2000
 #: n x n matrices alive at once on the dense route, and what XLA needs beside them.
 MATRICES = 8
-WITHOUT_MATRICES = "a random part of them, or likelihood='landmark' (--likelihood landmark)"
+WITHOUT_MATRICES = (
+    "a random part of them, likelihood='nystrom' (--likelihood nystrom --rank 500), or "
+    "likelihood='landmark' (--likelihood landmark)"
+)
 
 
 def fit(
@@ -59,6 +64,7 @@ def fit(
     measure: Measure = "unit",
     likelihood: str = "auto",
     landmarks: int | ArrayLike | None = None,
+    rank: int | None = None,
     share: str = "pooled",
     scale: str | None = "column",
     dither: str | float | Sequence[float] | None = "auto",
@@ -97,12 +103,16 @@ def fit(
             distribution as its scale is a prior, over ``scale`` as that of the lengthscale is.
         likelihood: ``"auto"``, ``"dense"`` or ``"spectral"``, see
             :func:`~bke.models.log_marginal_likelihood`; ``"auto"`` is spectral where it can be,
-            from 250 rows on. ``"landmark"``: another model of the same kernel, in which the data
-            are seen through m landmarks, at a cost linear in n in any number of columns; its
-            ``noise_variance`` is that of one k(x, z), see
+            from 250 rows on. ``"nystrom"``, ``"fourier"``: approximations of a ``rank``, at a cost
+            linear in n in any number of columns; the run records their error over the posterior's
+            draws, and :func:`~bke.inference.diagnose` says it. ``"landmark"``: another model of
+            the same kernel, in which the data are seen through m landmarks, at a cost linear in n
+            in any number of columns; its ``noise_variance`` is that of one k(x, z), see
             :func:`~bke.models.landmark_log_likelihood`.
         landmarks: of that model: how many, by default 64 or a quarter of the rows, at the centres
             of clusters; or places, shape (m, D), in the units of the data and off them.
+        rank: of ``"nystrom"`` (how many landmarks of its own) and of ``"fourier"`` (how many
+            waves), from 1 to the number of rows of each sample.
         share: of a tuple of samples. ``"pooled"``, as in BKE section 5, takes their union for one
             sample: permuting the labels changes nothing, which keeps the level of a permutation
             test, and nothing is assumed but that they might be one. ``"joint"`` gives each
@@ -186,6 +196,7 @@ def fit(
             measure=measure,
             likelihood=likelihood,
             landmarks=landmarks,
+            rank=rank,
             share=share,
             scale=scale,
             dither=dither,
@@ -221,6 +232,9 @@ def fit(
             **({} if method == "nuts" else {"particles": particles}),
             **({"tolerance": tolerance} if method == "quadrature" else {}),
         }
+        later = {name: np.asarray(values)[:, result.warmup :] for name, values in result.z.items()}
+        lp = np.asarray(result.stats["lp"])[:, result.warmup :]
+        settings |= recorded_error(problem, points, later, lp)
         return make_run(problem, units, data, result, prior_draws, groups, settings)
 
 
@@ -244,6 +258,7 @@ def prepare(
     measure: Measure,
     likelihood: str,
     landmarks: int | ArrayLike | None = None,
+    rank: int | None = None,
     share: str,
     scale: str | None,
     dither: str | float | Sequence[float] | None,
@@ -265,7 +280,7 @@ def prepare(
     places = landmarks_for(likelihood, landmarks, units, data, seed)
     try:
         problem = Problem.checked(
-            kernel, prior, noise_variance, units.measure_to_model(measure), likelihood, places
+            kernel, prior, noise_variance, units.measure_to_model(measure), likelihood, places, rank
         )
     except ValueError as error:
         raise InputError(str(error)) from None
@@ -298,6 +313,8 @@ def _check_matrices(points: Points, dimension: int) -> None:
 def _rows_of_matrices(points: Points) -> int:
     if isinstance(points, LandmarkView):
         return len(points.landmarks)
+    if isinstance(points, LowRankView):
+        return max(points.basis.size, len(points.exact))
     if isinstance(points, SpectralIndex):
         return len(points.points) if len(points.points) <= MOST_DENSE else 0
     return len(points)

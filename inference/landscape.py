@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from bke.models.landmarks import LandmarkView
+from bke.models.low_rank import LowRankView
 from bke.models.spectral import SpectralIndex
 from scipy.ndimage import gaussian_filter1d
 
@@ -108,7 +109,7 @@ def scan(
     low = min(np.quantile(prior_z, 0.002), z.min() - 5 * SMOOTHING)
     high = max(np.quantile(prior_z, 0.9995), z.max() + 5 * SMOOTHING)
     samples = X if isinstance(X, tuple) else (X,)
-    known = SpectralIndex, LandmarkView
+    known = SpectralIndex, LowRankView, LandmarkView
     entries = sum(x.entries if isinstance(x, known) else len(x) ** 2 for x in samples)
     most = most or max(FEWEST_GRID_POINTS, int(PROFILE_BUDGET / entries))
     points = int(min(most, np.ceil((high - low) / GRID_STEP))) + 1

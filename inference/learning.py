@@ -138,6 +138,7 @@ def learn_kernel(
     measure: Measure = "unit",
     likelihood: str = "auto",
     landmarks: int | ArrayLike | None = None,
+    rank: int | None = None,
     share: str = "pooled",
     scale: str | None = "column",
     dither: str | float | Sequence[float] | None = "auto",
@@ -168,6 +169,7 @@ def learn_kernel(
         measure: likewise.
         likelihood: likewise.
         landmarks: likewise.
+        rank: likewise; :func:`~bke.models.low_rank_error` tells what it is worth.
         share: likewise.
         scale: likewise.
         dither: likewise.
@@ -192,6 +194,7 @@ def learn_kernel(
             measure=measure,
             likelihood=likelihood,
             landmarks=landmarks,
+            rank=rank,
             share=share,
             scale=scale,
             dither=dither,

@@ -13,7 +13,7 @@ import numpy as np
 import numpyro.distributions as dist
 from bke.models import SamplingNoise, bke_model
 from bke.models.kernels import Kernel
-from bke.models.likelihood import check_likelihood, prepared
+from bke.models.likelihood import check_has_rank, check_likelihood, prepared
 from bke.models.measures import Measure, check_measure, scale_prior, with_scale
 from bke.models.priors import Prior, assign, check_noise_prior, template, with_values
 from numpyro.distributions import biject_to
@@ -52,6 +52,8 @@ class Problem:
     likelihood: str
     #: (m, D), of the landmark model; compiled functions get them with the data.
     landmarks: np.ndarray | None = dataclasses.field(default=None, compare=False)
+    #: Of a low-rank likelihood.
+    rank: int | None = None
 
     @classmethod
     def checked(
@@ -62,6 +64,7 @@ class Problem:
         measure: Measure,
         likelihood: str,
         landmarks: np.ndarray | None = None,
+        rank: int | None = None,
     ) -> Problem:
         """From user input; raises ``ValueError`` naming the argument that makes no sense."""
         family = template(kernel)
@@ -70,13 +73,15 @@ class Problem:
             noise: float | SamplingNoise | dist.Distribution = noise_variance
         else:
             noise = check_noise_variance(noise_variance)
+        check_has_rank(check_likelihood(likelihood), rank)
         return cls(
             family,
             assign(prior, family),
             noise,
             check_measure(measure),
-            check_likelihood(likelihood),
+            likelihood,
             landmarks,
+            rank.item() if isinstance(rank, np.integer) else rank,  # as JSON has it
         )
 
     @property
@@ -105,6 +110,7 @@ class Problem:
                 self.measure,
                 self.likelihood,
                 self.landmarks,
+                rank=self.rank,
             )
         except ValueError as error:
             raise InputError(str(error)) from None
@@ -196,6 +202,7 @@ class Problem:
             "noise_variance": describe_noise(self.noise_variance),
             "measure": describe_measure(self.measure),
             "likelihood": self.likelihood,
+            **({} if self.rank is None else {"rank": self.rank}),
         }
 
     @classmethod
@@ -208,6 +215,7 @@ class Problem:
             restore_measure(record["measure"]),
             record["likelihood"],
             landmarks,
+            record.get("rank"),
         )
 
 

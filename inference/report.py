@@ -54,6 +54,7 @@ def settings(run: xr.DataTree) -> dict[str, Any]:
             for name in ("share", "chains", "warmup", "draws", "particles", "tolerance")
             if name in attrs
         },
+        **({"rank": int(attrs["rank"])} if "rank" in attrs else {}),
         **({"landmarks": run["constant_data"].sizes["landmark"]} if seen else {}),
         "rows": rows_of(run),
         "columns": list(units.columns),

@@ -174,7 +174,7 @@ def attributes(
         "prior": json.dumps(record["prior"]),
         "noise_variance": json.dumps(record["noise_variance"]),
         "measure": json.dumps(record["measure"]),
-        "likelihood": record["likelihood"],
+        **{name: record[name] for name in ("likelihood", "rank") if name in record},
         "scale": units.scale.tolist(),
         "dither": units.dither.tolist(),
         "dither_seed": units.dither_seed,
@@ -202,6 +202,7 @@ def problem_of(run: xr.DataTree) -> tuple[Problem, Units]:
     problem = Problem.restore(
         {
             "likelihood": attrs["likelihood"],
+            **({"rank": int(attrs["rank"])} if "rank" in attrs else {}),
             **{k: json.loads(attrs[k]) for k in ("kernel", "prior", "noise_variance", "measure")},
         },
         landmarks,

@@ -26,6 +26,7 @@ from .kernels import *  # noqa: F403
 from .kernels import __all__ as _kernels
 from .landmarks import choose_landmarks, landmark_embedding_posterior, landmark_log_likelihood
 from .likelihood import log_marginal_likelihood
+from .low_rank import LowRankError, low_rank_error
 from .measures import Gaussian
 from .model import bke_model
 from .noise import SamplingNoise
@@ -34,6 +35,7 @@ from .volume import log_volume
 __all__ = [
     "EmbeddingPosterior",
     "Gaussian",
+    "LowRankError",
     "SamplingNoise",
     "alignment",
     "bke_model",
@@ -51,6 +53,7 @@ __all__ = [
     "landmark_log_likelihood",
     "log_marginal_likelihood",
     "log_volume",
+    "low_rank_error",
     "mmd_terms",
     "normalised_hsic",
     "normalised_mmd",

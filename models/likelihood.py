@@ -1,8 +1,9 @@
 """The log marginal likelihood of the Bayesian kernel embedding, BKE (13), by one of several routes.
 
 ``"dense"`` works with the n x n matrices (:mod:`bke.models.dense_likelihood`), ``"spectral"`` with
-sums over one column of data by the trapezoid rule (:mod:`bke.models.spectral`). ``"landmark"`` is
-no route but another model of the same kernel (:mod:`bke.models.landmarks`).
+sums over one column of data by the trapezoid rule (:mod:`bke.models.spectral`). ``"nystrom"`` and
+``"fourier"`` approximate the first at a cost linear in the rows (:mod:`bke.models.low_rank`).
+``"landmark"`` is no route but another model of the same kernel (:mod:`bke.models.landmarks`).
 """
 
 from __future__ import annotations
@@ -18,16 +19,17 @@ from jax.typing import ArrayLike
 from .dense_likelihood import LogLikelihoodTerms, dense_terms
 from .kernels.base import Kernel, as_points
 from .landmarks import LandmarkView, landmark_terms, landmark_view
+from .low_rank import LOW_RANK, LowRankView, low_rank_terms, low_rank_view
 from .measures import Gaussian, Measure, check_fixed, check_measure
 from .noise import Noise, SamplingNoise, check_noise
 from .precision import concrete, double_precision, tracing
 from .spectral import SpectralIndex, spectral_index, spectral_obstacle, spectral_terms
 
 ROUTES = ("auto", "dense", "spectral")
-LIKELIHOODS = (*ROUTES, "landmark")
+LIKELIHOODS = (*ROUTES, *LOW_RANK, "landmark")
 
-#: Points as they are, (n, D), or prepared for the spectral route or the landmark model.
-Prepared: TypeAlias = jax.Array | SpectralIndex | LandmarkView
+#: Points as they are, (n, D), or prepared for another route or the landmark model.
+Prepared: TypeAlias = jax.Array | SpectralIndex | LowRankView | LandmarkView
 #: Rows from which on a single value by the spectral route takes less time than by matrices, with
 #: what it takes to prepare.
 SMALLEST_PREPARED_ONCE = 2000
@@ -56,18 +58,25 @@ def prepared(
     likelihood: str,
     landmarks: Any = None,
     smallest: int = 0,
+    rank: Any = None,
 ) -> Prepared:
     """(n, D) ``points`` as the route needs them that ``likelihood`` asks for.
 
     ``"auto"`` takes the spectral route where it can, from ``smallest`` rows on; ``"landmark"``
-    needs (m, D) ``landmarks``.
+    needs (m, D) ``landmarks``, ``"nystrom"`` and ``"fourier"`` a ``rank``.
 
     Raises:
         ValueError: where what was asked for cannot be used, with the reason.
     """
     auto = likelihood == "auto"
-    if isinstance(points, (SpectralIndex, LandmarkView)) or likelihood == "dense":
+    check_has_rank(likelihood, rank)
+    known = isinstance(points, (SpectralIndex, LowRankView, LandmarkView))
+    if known or likelihood == "dense":
         return points
+    if likelihood in LOW_RANK:
+        if isinstance(check_noise(noise_variance), SamplingNoise):
+            raise ValueError(f"likelihood={likelihood!r} has one noise variance, sigma^2")
+        return low_rank_view(points, kernel, measure, likelihood, rank)
     if likelihood == "landmark":
         return _seen_from(points, landmarks, noise_variance)
     if isinstance(points, jax.core.Tracer):
@@ -84,6 +93,12 @@ def prepared(
     if not auto:
         raise ValueError(f"likelihood='spectral' cannot be used here: {reason}")
     return cast(jax.Array, points)
+
+
+def check_has_rank(likelihood: str, rank: Any) -> None:
+    """Refuse a ``rank`` that nothing is made of."""
+    if rank is not None and likelihood not in LOW_RANK:
+        raise ValueError(f"rank is for likelihood='nystrom' or 'fourier', not for {likelihood!r}")
 
 
 def _seen_from(points: jax.Array, landmarks: Any, noise_variance: Noise) -> LandmarkView:
@@ -104,6 +119,8 @@ def log_likelihood_terms(
     """Log N(mu_hat; 0, R + sigma^2 I) and sum_i log gamma(x_i) for ``points``."""
     if isinstance(points, SpectralIndex):
         return spectral_terms(points, kernel, check_noise(noise_variance), measure)
+    if isinstance(points, LowRankView):
+        return low_rank_terms(points, kernel, noise_variance, measure)
     if isinstance(points, LandmarkView):
         return landmark_terms(points, kernel, noise_variance, measure)
     return dense_terms(points, kernel, noise_variance, measure, low_rank=likelihood != "dense")
@@ -131,6 +148,7 @@ def log_marginal_likelihood(
     noise_variance: Noise = 0.1,
     measure: Measure = "unit",
     likelihood: str = "auto",
+    rank: int | None = None,
 ) -> jax.Array:
     """Log p(X | kernel) = log N(mu_hat; 0, R + sigma^2 I) + sum_i log gamma(x_i), BKE (13).
 
@@ -152,6 +170,11 @@ def log_marginal_likelihood(
             the data's extent, in lengthscales. Where that is too much, a lengthscale takes the
             matrices, and is refused beyond 5000 rows. ``"auto"``: spectral where it can be and n
             is at least 2000, else a low-rank factor of R where that is exact to 1e-11, else dense.
+            ``"nystrom"``, ``"fourier"``: approximations at a cost linear in n in any number of
+            columns, from landmarks or from random waves, corrected by rows chosen at random;
+            :func:`~bke.models.low_rank_error` tells how far they may be off. Nystrom is the
+            better one by far at the same rank, and takes any kernel.
+        rank: m of these two, the number of landmarks or of waves: the cost is that of n m (m + D).
 
     Returns:
         A scalar: NumPy float64 when called eagerly. ``-inf`` where a gamma(x_i) is exactly zero.
@@ -166,13 +189,15 @@ def log_marginal_likelihood(
     """
     noise_variance = check_noise(noise_variance)
     check_fixed(check_measure(measure))
-    check_likelihood(likelihood, ROUTES)
+    check_likelihood(likelihood, (*ROUTES, *LOW_RANK))
     points = known_points(X)
     if not tracing():
         kernel.smoothed(measure, points.shape[1])  # refuses what compiled code could not name
     named = isinstance(measure, str)
     smallest = SMALLEST_PREPARED_ONCE
-    ready = prepared(points, kernel, noise_variance, measure, likelihood, smallest=smallest)
+    ready = prepared(
+        points, kernel, noise_variance, measure, likelihood, smallest=smallest, rank=rank
+    )
     value = _compiled(
         ready,
         kernel,

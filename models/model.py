@@ -19,6 +19,7 @@ from .likelihood import (
     log_likelihood_terms,
     prepared,
 )
+from .low_rank import LowRankView
 from .measures import Measure, check_measure, scale_prior, with_scale
 from .noise import Noise, check_noise
 from .precision import require_double
@@ -34,6 +35,7 @@ def bke_model(
     measure: Measure = "unit",
     likelihood: str = "auto",
     landmarks: ArrayLike | None = None,
+    rank: int | None = None,
 ) -> None:
     """p(lengthscale) p(X | lengthscale), BKE section 4: hand it to MCMC, SVI or Predictive.
 
@@ -53,10 +55,11 @@ def bke_model(
             ``"clt"``, ``"heteroscedastic"``, see :class:`~bke.models.SamplingNoise`.
         measure: ``"unit"``, ``"lebesgue"`` or :class:`~bke.models.Gaussian`, whose scale may be a
             prior.
-        likelihood: ``"auto"``, ``"dense"`` or ``"spectral"``, see
+        likelihood: ``"auto"``, ``"dense"``, ``"spectral"``, ``"nystrom"`` or ``"fourier"``, see
             :func:`~bke.models.log_marginal_likelihood`; or ``"landmark"``, another model of the
             same kernel, see :func:`~bke.models.landmark_log_likelihood`.
         landmarks: of that model, shape (m, D), such as :func:`~bke.models.choose_landmarks` gives.
+        rank: of ``"nystrom"`` and ``"fourier"``.
 
     Raises:
         RuntimeError: with JAX's 64-bit numbers switched off.
@@ -64,7 +67,9 @@ def bke_model(
     """
     require_double("bke_model")
     samples = [
-        sample if isinstance(sample, (SpectralIndex, LandmarkView)) else known_points(sample)
+        sample
+        if isinstance(sample, (SpectralIndex, LowRankView, LandmarkView))
+        else known_points(sample)
         for sample in (X if isinstance(X, tuple) else (X,))
     ]
     family = template(kernel)
@@ -84,7 +89,7 @@ def bke_model(
     if (scale := scale_prior(measure)) is not None:
         measure = with_scale(measure, numpyro.sample("measure_scale", _as_event(scale)))
     chosen = with_values(family, values)
-    each = [prepared(x, chosen, noise, measure, likelihood, landmarks) for x in samples]
+    each = [prepared(x, chosen, noise, measure, likelihood, landmarks, rank=rank) for x in samples]
     terms = [log_likelihood_terms(x, chosen, noise, measure, likelihood) for x in each]
     total = LogLikelihoodTerms(*(sum(term) for term in zip(*terms, strict=True)))
     numpyro.factor("gaussian", total.gaussian)

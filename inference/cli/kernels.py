@@ -45,6 +45,7 @@ def learn(
     noise_variance: opt.NoiseVarianceOption = "0.1",
     measure: opt.MeasureOption = opt.MeasureName.unit,
     likelihood: opt.LikelihoodOption = opt.LikelihoodName.auto,
+    rank: opt.RankOption = None,
     landmarks: opt.LandmarksOption = None,
     share: opt.ShareOption = opt.ShareName.pooled,
     scale: opt.ScaleOption = None,
@@ -69,6 +70,7 @@ def learn(
         scale or opt.ScaleName.column,
         opt.parse_dither(dither, "--dither"),
         likelihood,
+        rank,
     )
     names = opt.parse_columns(columns)
     terminal = Terminal(json=json, quiet=quiet)
@@ -179,6 +181,7 @@ def score(
             scale or opt.ScaleName.column,
             opt.parse_dither(dither, "--dither"),
             opt.LikelihoodName.auto,
+            None,
         )
         for family in families
     ]

@@ -78,6 +78,8 @@ class LikelihoodName(enum.StrEnum):
     auto = "auto"
     dense = "dense"
     spectral = "spectral"
+    nystrom = "nystrom"
+    fourier = "fourier"
     landmark = "landmark"
 
 
@@ -124,6 +126,7 @@ class ModelOptions:
     scale: ScaleName
     dither: str | float | None
     likelihood: LikelihoodName
+    rank: int | None
 
     def check(self) -> None:
         """Refuse numbers that make no sense; ``fit`` checks the others before it computes."""
@@ -156,6 +159,7 @@ class ModelOptions:
             "scale": self.scale.argument,
             "dither": self.dither,
             "likelihood": self.likelihood.value,
+            **({} if self.rank is None else {"rank": self.rank}),
         }
 
 
@@ -319,9 +323,21 @@ LikelihoodOption: TypeAlias = Annotated[
         "--likelihood",
         rich_help_panel=MODEL,
         help="auto takes the fastest exact way to the likelihood, dense the n x n matrices, "
-        "spectral sums over one column at a cost linear in the rows. landmark is another model of "
+        "spectral sums over one column at a cost linear in the rows. nystrom and fourier "
+        "approximate dense by a rank that --rank gives, linear in the rows for any number of "
+        "columns, and the diagnosis says how far off they are; nystrom is the more accurate. "
+        "landmark is another model of "
         "the same kernel, linear in the rows for any number of columns, whose lengthscale depends "
         "on the landmarks; --noise-variance is then that of one k(x, z).",
+    ),
+]
+RankOption: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        "--rank",
+        metavar="M",
+        rich_help_panel=MODEL,
+        help="For --likelihood nystrom: how many landmarks; for fourier: how many waves.",
     ),
 ]
 LandmarksOption: TypeAlias = Annotated[

@@ -103,6 +103,8 @@ class Terminal:
         priors = ", ".join(_prior(name, prior) for name, prior in settings["prior"].items())
         kernel = settings["kernel"]
         seen = f"seen from {settings['landmarks']} landmarks; " if "landmarks" in settings else ""
+        if "rank" in settings:
+            seen = f"{settings['likelihood']} approximation of rank {settings['rank']}; "
         joint = "samples with a likelihood each; " if settings.get("share") == "joint" else ""
         fixed = "".join(f", {name} {value}" for name, value in kernel.items() if name != "type")
         self.say(
@@ -139,6 +141,8 @@ class Terminal:
             words = ("mixed", "NOT MIXED") if summary["method"] == "nuts" else ("accurate", "ROUGH")
             style = "green" if good else "bold yellow"
             title = f"one mode, {words[0] if good else words[1]}"
+            if summary["low_rank_error_small"] is False:
+                style, title = "bold yellow", f"{title}, LIKELIHOOD NOT ACCURATE"
             self._findings.print(Panel(Text(verdict), title=Text(title), border_style=style))
 
     def posterior(self, posterior: Mapping[str, Any]) -> None:

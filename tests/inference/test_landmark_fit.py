@@ -131,7 +131,7 @@ def test_the_witness_of_a_run_is_seen_from_its_landmarks(run):
         ({"likelihood": "landmark", "landmarks": PLACES[:, :1]}, r"must have shape \(k, 2\)"),
         ({"likelihood": "landmark", "landmarks": PLACES[:1]}, "at least 2"),
         ({"likelihood": "landmark", "noise_variance": "clt"}, "one noise variance"),
-        ({"likelihood": "nystrom"}, "likelihood must be one of"),
+        ({"likelihood": "quadratic"}, "likelihood must be one of"),
     ],
 )
 def test_refusals(options, said):

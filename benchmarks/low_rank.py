@@ -1,0 +1,179 @@
+"""Error and cost of the low-rank likelihoods in ten columns, beside n x n matrices.
+
+Independent columns, normal or Student t with 4 degrees of freedom. The lengthscale is that of the
+maximum and four around it, at quantiles 0.1 to 0.9 of a normal posterior with the curvature there.
+`error` is the root mean square error of the log likelihood less its mean over these five, in nats,
+which is what a posterior notices, and `estimate` what is printed for it; `error of value` and its
+estimate are those at the maximum; `bound` is that of the determinant, before its correction.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import report
+from bke.inference.machine import computing
+from bke.models import SquaredExponential
+from bke.models.likelihood import log_likelihood_terms
+from bke.models.low_rank import LowRankError, error_of_differences, evidence, low_rank_view
+from bke.models.low_rank.error import standard_error
+from scipy.optimize import minimize_scalar
+from scipy.stats import norm
+
+NOISE_VARIANCE, COLUMNS = 0.1, 10
+QUANTILES = (0.1, 0.3, 0.5, 0.7, 0.9)
+
+Row = dict[str, Any]
+
+
+@jax.jit
+def value(lengthscale: jax.Array, points: Any) -> jax.Array:
+    """BKE (13) by whichever way the points are prepared for."""
+    kernel = SquaredExponential(lengthscale)
+    return sum(log_likelihood_terms(points, kernel, NOISE_VARIANCE, "unit", "dense"))
+
+
+gradient = jax.jit(jax.value_and_grad(value))
+
+
+def main() -> None:
+    """Measure and write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[600, 2000, 5000])
+    parser.add_argument("--ranks", type=int, nargs="+", default=[100, 300, 1000])
+    parser.add_argument("--large", type=int, nargs="+", default=[20_000, 50_000])
+    parser.add_argument("--results", type=Path, help="folder of the results")
+    parser.add_argument("--quick", action="store_true", help="a check that it runs, not a result")
+    options = parser.parse_args()
+    if options.quick:
+        options.sizes, options.ranks, options.large = [400], [100], [2000]
+    info, folder = report.start(options.results)
+    with computing():
+        # First, since the peak of memory is that of the process.
+        sizes = [(n, rank) for n in options.large for rank in options.ranks[-2:]]
+        large = [alone(n, rank) for n, rank in sizes if n * rank <= 2e7]
+        beside = [
+            row
+            for name in ("normal", "Student t")
+            for n in options.sizes
+            for row in compared(name, n, options.ranks)
+        ]
+    text = (
+        f"{__doc__.split(chr(10), 2)[2].strip()}\n\n{report.table(beside)}\n\nWhere matrices do "
+        f"not fit, normal columns; the peak of memory is that of the process:\n\n"
+        f"{report.table(large)}"
+    )
+    name = "low_rank-quick" if options.quick else "low_rank"
+    data = {"rows": beside, "large": large}
+    report.save(folder, name, "Low-rank likelihoods, ten columns", info, text, data)
+
+
+def sample(name: str, n: int) -> np.ndarray:
+    """(n, 10), every column over its standard deviation."""
+    rng = np.random.default_rng(n)
+    shape = (n, COLUMNS)
+    X = rng.normal(size=shape) if name == "normal" else rng.standard_t(4, size=shape)
+    return X / X.std(axis=0)
+
+
+def around_maximum(points: Any) -> np.ndarray:
+    """The five lengthscales."""
+
+    def negative(log_lengthscale: float) -> float:
+        return -float(value(np.exp(log_lengthscale), points))
+
+    top = minimize_scalar(negative, bounds=(0.7, 1.8), method="bounded", options={"xatol": 1e-3}).x
+    step = 0.03
+    curvature = (negative(top + step) - 2.0 * negative(top) + negative(top - step)) / step**2
+    return np.exp(top + norm.ppf(QUANTILES) / np.sqrt(curvature))
+
+
+def estimated(view: Any, lengthscales: np.ndarray) -> tuple[float, LowRankError]:
+    """For the differences, and at the middle one."""
+    each = [evidence(view, SquaredExponential(at), NOISE_VARIANCE, "unit") for at in lengthscales]
+    middle, n = each[len(each) // 2], len(view.points)
+    alone = LowRankError(
+        float(standard_error(middle.influence, n)),
+        float(np.abs(middle.truncation).sum()),
+        0.5 * middle.remainder / NOISE_VARIANCE,
+    )
+    return error_of_differences([each], [n]).size, alone
+
+
+def compared(name: str, n: int, ranks: list[int]) -> list[Row]:
+    """A row for the matrices, and one for each likelihood and rank."""
+    X = sample(name, n)
+    kernel = SquaredExponential(1.0)
+    pilot = low_rank_view(X, kernel, "unit", "nystrom", min(300, n))
+    lengthscales = around_maximum(pilot)
+    exact = np.array([float(value(at, jnp.asarray(X))) for at in lengthscales])
+    shown = {"data": name, "n": n, "lengthscale": float(lengthscales[2])}
+    rows = [{**shown, "likelihood": "dense", "rank": None, **dict.fromkeys(COLUMN_NAMES)}]
+    rows[0] |= timed(lengthscales[2], jnp.asarray(X))
+    for likelihood in ("nystrom", "fourier"):
+        for rank in ranks:
+            if rank > n:
+                continue
+            view = low_rank_view(X, kernel, "unit", likelihood, rank)
+            error = np.array([float(value(at, view)) for at in lengthscales]) - exact
+            of_differences, of_value = estimated(view, lengthscales)
+            row: Row = {**shown, "likelihood": likelihood, "rank": rank}
+            row["error"] = float(error.std())
+            row["estimate"] = of_differences
+            row["error of value"] = float(abs(error[2]))
+            row["its estimate"] = of_value.size
+            row["bound"] = of_value.determinant_bound if likelihood == "nystrom" else None
+            row |= timed(lengthscales[2], view, slopes=likelihood == "nystrom" and rank == ranks[0])
+            rows.append(row)
+            print(", ".join(f"{k} {report.cell(v)}" for k, v in row.items()), flush=True)
+    return rows
+
+
+COLUMN_NAMES = ("error", "estimate", "error of value", "its estimate", "bound")
+
+
+def alone(n: int, rank: int) -> Row:
+    """Time, memory and the estimated error where there is nothing to compare with."""
+    X = sample("normal", n)
+    begin = time.perf_counter()
+    view = low_rank_view(X, SquaredExponential(1.0), "unit", "nystrom", rank)
+    row: Row = {"n": n, "likelihood": "nystrom", "rank": rank}
+    row["prepare s"] = time.perf_counter() - begin
+    # What the posterior's width would be is known from smaller samples: 0.52 / sqrt(n).
+    lengthscales = np.exp(np.log(3.3) + 0.52 / np.sqrt(n) * norm.ppf(QUANTILES))
+    row["estimate"], of_value = estimated(view, lengthscales)
+    row["its estimate"] = of_value.size
+    row |= timed(lengthscales[2], view, slopes=rank * n < 1e7)
+    row["peak GiB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(", ".join(f"{k} {report.cell(v)}" for k, v in row.items()), flush=True)
+    return row
+
+
+def timed(lengthscale: float, points: Any, slopes: bool = True) -> Row:
+    """Seconds of a value, and of one with its gradient."""
+    return {
+        "value s": _best(value, lengthscale, points),
+        "gradient s": _best(gradient, lengthscale, points) if slopes else None,
+    }
+
+
+def _best(function: Callable[..., Any], lengthscale: float, points: Any) -> float:
+    """The faster of two calls after the first."""
+    times = []
+    for _ in range(3):
+        begin = time.perf_counter()
+        jax.block_until_ready(function(jnp.asarray(lengthscale), points))
+        times.append(time.perf_counter() - begin)
+    return min(times[1:])
+
+
+if __name__ == "__main__":
+    main()
