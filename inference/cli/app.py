@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from . import cluster
+from . import cluster, words
 from . import options as opt
 from .interrupt import run_interruptible
 from .terminal import Terminal, exit_codes
@@ -109,11 +109,11 @@ def run(
         ard,
         prior_shape,
         prior_rate,
-        opt.parse_noise_variance(noise_variance, "--noise-variance"),
+        words.parse_noise_variance(noise_variance, "--noise-variance"),
         measure,
         share,
         scale or _default_scale(path_p),
-        opt.parse_dither(dither, "--dither"),
+        words.parse_dither(dither, "--dither"),
         likelihood,
         rank,
         method,
@@ -124,8 +124,8 @@ def run(
         tolerance,
         seed,
     )
-    noise_of_witness = opt.parse_noise(noise, "--noise")
-    names = opt.parse_columns(columns)
+    noise_of_witness = words.parse_noise(noise, "--noise")
+    names = words.parse_columns(columns)
     terminal = Terminal(json=json, quiet=quiet)
     with exit_codes(debug):
         from . import inputs, steps
@@ -233,11 +233,11 @@ def fit(
         ard,
         prior_shape,
         prior_rate,
-        opt.parse_noise_variance(noise_variance, "--noise-variance"),
+        words.parse_noise_variance(noise_variance, "--noise-variance"),
         measure,
         share,
         scale or opt.ScaleName.column,
-        opt.parse_dither(dither, "--dither"),
+        words.parse_dither(dither, "--dither"),
         likelihood,
         rank,
         method,
@@ -248,7 +248,7 @@ def fit(
         tolerance,
         seed,
     )
-    names = opt.parse_columns(columns)
+    names = words.parse_columns(columns)
     terminal = Terminal(json=json, quiet=quiet)
     with cluster.leaving(distributed), exit_codes(debug):
         first = cluster.join(distributed, coordinator, processes, process)
@@ -343,8 +343,8 @@ def witness(
 
     Writes witness.nc, samples.png, witness.png and summary.json.
     """
-    noise_of_witness = opt.parse_noise(noise, "--noise")
-    names = opt.parse_columns(columns)
+    noise_of_witness = words.parse_noise(noise, "--noise")
+    names = words.parse_columns(columns)
     terminal = Terminal(json=json, quiet=quiet)
     with exit_codes(debug):
         from . import inputs, steps

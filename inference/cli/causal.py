@@ -10,6 +10,7 @@ import numpy as np
 import typer
 
 from . import options as opt
+from . import words
 from .app import FILE_KINDS, app
 from .terminal import Terminal, exit_codes
 from .testing import TEST, AlphaOption, PairKernelName, PermutationsOption, TestScaleOption
@@ -77,7 +78,7 @@ def graph(
     Sound if no cause of two columns is missing, no effect is its own cause, and no test errs: look
     at the p-values in the JSON before you believe an edge.
     """
-    names = opt.parse_columns(columns)
+    names = words.parse_columns(columns)
     terminal = Terminal(json=json, quiet=quiet)
     with exit_codes(debug):
         from ..read import read_sample

@@ -10,6 +10,7 @@ import numpy as np
 import typer
 
 from . import options as opt
+from . import words
 from .app import FILE_KINDS, app
 from .terminal import Terminal, exit_codes, number
 
@@ -64,15 +65,15 @@ def learn(
         ard,
         prior_shape,
         prior_rate,
-        opt.parse_noise_variance(noise_variance, "--noise-variance"),
+        words.parse_noise_variance(noise_variance, "--noise-variance"),
         measure,
         share,
         scale or opt.ScaleName.column,
-        opt.parse_dither(dither, "--dither"),
+        words.parse_dither(dither, "--dither"),
         likelihood,
         rank,
     )
-    names = opt.parse_columns(columns)
+    names = words.parse_columns(columns)
     terminal = Terminal(json=json, quiet=quiet)
     with exit_codes(debug):
         from . import inputs
@@ -168,24 +169,24 @@ def score(
     debug: opt.DebugOption = False,
 ) -> None:
     """Several kernel families on one data set: a score with its caveat, and a held-out error."""
-    families = opt.parse_kernels(kernels, "--kernels")
+    families = words.parse_kernels(kernels, "--kernels")
     options = [
         opt.ModelOptions(
             family,
             ard,
             prior_shape,
             prior_rate,
-            opt.parse_noise_variance(noise_variance, "--noise-variance"),
+            words.parse_noise_variance(noise_variance, "--noise-variance"),
             measure,
             opt.ShareName.pooled,
             scale or opt.ScaleName.column,
-            opt.parse_dither(dither, "--dither"),
+            words.parse_dither(dither, "--dither"),
             opt.LikelihoodName.auto,
             None,
         )
         for family in families
     ]
-    names = opt.parse_columns(columns)
+    names = words.parse_columns(columns)
     terminal = Terminal(json=json, quiet=quiet)
     with exit_codes(debug):
         from . import inputs

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from . import cluster
+from . import cluster, words
 from . import options as opt
 from .app import FILE_KINDS, app
 from .terminal import Terminal, exit_codes
@@ -87,7 +87,7 @@ def sketch(
             "--like takes landmarks, lengthscales, kernel and scale from that sketch: leave out "
             "--landmarks, --lengthscales, --kernel and --scale"
         )
-    names = opt.parse_columns(columns)
+    names = words.parse_columns(columns)
     terminal = Terminal(json=json, quiet=quiet)
     with exit_codes(debug):
         from . import inputs, steps
@@ -203,7 +203,7 @@ def compare(
     debug: opt.DebugOption = False,
 ) -> None:
     """Two sketches: the posterior of the lengthscale, a two-sample test and the witness."""
-    noise_of_witness = opt.parse_noise(noise, "--noise")
+    noise_of_witness = words.parse_noise(noise, "--noise")
     terminal = Terminal(json=json, quiet=quiet)
     with exit_codes(debug):
         from ..checks import check_positive

@@ -12,6 +12,7 @@ import numpy as np
 import typer
 
 from . import options as opt
+from . import words
 from .app import FILE_KINDS, app
 from .terminal import Terminal, exit_codes
 
@@ -160,7 +161,7 @@ def two_sample(
     """Do two samples come from one distribution? MMD with a learned kernel, at an exact level."""
     if paired and biased:
         raise typer.BadParameter("--paired has an unbiased estimate of its own: leave --biased out")
-    names = opt.parse_columns(columns)
+    names = words.parse_columns(columns)
     estimator = "paired" if paired else "biased" if biased else None
     if null in (TestNullName.linear, TestNullName.block):
         if estimator is not None:
@@ -280,7 +281,7 @@ def independence(
     debug: opt.DebugOption = False,
 ) -> None:
     """Do two variables depend on each other? HSIC with learned kernels, at an exact level."""
-    asked = [opt.parse_columns(text) or [] for text in (x, y, given)]
+    asked = [words.parse_columns(text) or [] for text in (x, y, given)]
     chosen = [name for names in asked for name in names]
     _check_null(null.value, kernel.value, memory)
     twice = sorted({name for name in chosen if chosen.count(name) > 1})

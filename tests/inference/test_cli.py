@@ -15,7 +15,8 @@ import pytest
 import typer
 from bke.inference import InputError, SamplingError, checks, load_run
 from bke.inference.cli import app, interrupt, steps
-from bke.inference.cli.options import KERNELS, parse_columns
+from bke.inference.cli.options import KERNELS
+from bke.inference.cli.words import parse_columns
 from bke.inference.cli.terminal import Terminal
 from bke.inference.report import plain, to_json
 from typer.testing import CliRunner

@@ -1,0 +1,60 @@
+"""Words and lists on the command line."""
+
+from __future__ import annotations
+
+import csv
+from typing import Any
+
+import typer
+
+from .options import KernelName
+
+
+def _word_or_number(text: str, option: str, words: dict[str, Any]) -> Any:
+    """What one of ``words`` stands for, or a number."""
+    if text.lower() in words:
+        return words[text.lower()]
+    try:
+        return float(text)
+    except ValueError:
+        choices = ", ".join(map(repr, words))
+        raise typer.BadParameter(
+            f"{text!r} is not {choices} or a number.", param_hint=option
+        ) from None
+
+
+def parse_dither(text: str, option: str) -> str | float | None:
+    """``auto``, ``none`` or a rounding unit."""
+    value: str | float | None = _word_or_number(text, option, {"auto": "auto", "none": None})
+    return value
+
+
+def parse_noise(text: str, option: str) -> str | float:
+    """``clt`` or a variance."""
+    value: str | float = _word_or_number(text, option, {"clt": "clt"})
+    return value
+
+
+def parse_noise_variance(text: str, option: str) -> str | float:
+    """``clt``, ``heteroscedastic`` or a variance."""
+    words = {"clt": "clt", "heteroscedastic": "heteroscedastic"}
+    value: str | float = _word_or_number(text, option, words)
+    return value
+
+
+def parse_kernels(text: str, option: str) -> list[KernelName]:
+    """``se,matern32`` as a list."""
+    names = [part.strip() for part in text.split(",")]
+    for name in names:
+        if name not in list(KernelName):
+            raise typer.BadParameter(
+                f"{name!r} is not one of {', '.join(KernelName)}.", param_hint=option
+            )
+    return [KernelName(name) for name in dict.fromkeys(names)]
+
+
+def parse_columns(text: str | None) -> list[str] | None:
+    """``a,b`` as a list; a name with a comma stands in double quotes, as in a CSV file."""
+    if text is None:
+        return None
+    return [part.strip() for part in next(csv.reader([text], skipinitialspace=True), []) or [""]]
