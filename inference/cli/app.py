@@ -228,6 +228,12 @@ def fit(
     """
     if checkpoint is not None and not stream:
         raise typer.BadParameter("--checkpoint is for --stream")
+    landmark = likelihood is opt.LikelihoodName.landmark
+    if stream and not (landmark and method is opt.MethodName.quadrature):
+        raise typer.BadParameter(
+            "--stream needs --likelihood landmark --method quadrature: each pass over the rows is "
+            "for a batch of lengthscales"
+        )
     chosen = opt.FitOptions(
         kernel,
         ard,

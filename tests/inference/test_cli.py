@@ -1,5 +1,6 @@
 """The command line: exit codes, one sentence per error, files whole or absent, parts and whole."""
 
+import hashlib
 import json
 import os
 import re
@@ -16,8 +17,8 @@ import typer
 from bke.inference import InputError, SamplingError, checks, load_run
 from bke.inference.cli import app, interrupt, steps
 from bke.inference.cli.options import KERNELS
-from bke.inference.cli.words import parse_columns
 from bke.inference.cli.terminal import Terminal
+from bke.inference.cli.words import parse_columns
 from bke.inference.report import plain, to_json
 from typer.testing import CliRunner
 
@@ -155,6 +156,9 @@ def test_nothing_slow_is_imported_for_help():
         ("run", "a.csv", "b.csv", "c.csv"),
         ("fit",),
         ("fit", "P.csv", "--share", "all"),
+        ("fit", "P.npy", "--stream"),
+        ("fit", "P.npy", "--checkpoint", "part"),
+        ("fit", "P.npy", "--processes", "2"),
         ("fit", "P.csv", "--noise-variance", "lots"),
         ("learn",),
         ("learn", "P.csv", "--objective", "posterior"),
@@ -734,3 +738,16 @@ def test_bad_input_to_the_tests(samples, tmp_path):
     assert "no column" in refusal("independence", samples[0], "--x", "height", "--y", "weight")
     assert "samples of one size" in refusal("test", *samples, "--paired")
     assert bke_command("test", *samples, "--paired", "--biased").exit_code == 2
+
+
+def test_rows_that_stay_on_disk(tmp_path):
+    X = np.random.default_rng(0).gamma(2.0, size=(500, 2))
+    path, out = tmp_path / "rows.npy", tmp_path / "run.nc"
+    np.save(path, X)
+    options = ["--likelihood", "landmark", "--landmarks", "6", "--method", "quadrature"]
+    small = ["--chains", "2", "--particles", "40", "--quiet", "--json"]
+    said = succeeded("fit", path, "--stream", *options, *small, "--out", out)
+    summary = json.loads(said.stdout)
+    assert summary["settings"]["rows"] == 500
+    assert summary["settings"]["data_sha256"] == hashlib.sha256(X.tobytes()).hexdigest()
+    succeeded("diagnose", out, "--quiet")
