@@ -13,20 +13,19 @@ from ..measures import Gaussian, Measure
 from .base import (
     Covariance,
     SmoothingError,
-    Stationary,
-    Terms,
     check_positive,
     differences,
     per_column,
     squared_norm,
 )
 from .bessel import power_bessel
+from .radial import Radial, RadialTerms
 from .squared_exponential import ScaledCovariance
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Matern(Stationary):
+class Matern(Radial):
     """k(x, y) = 2^(1 - nu) / Gamma(nu) t^nu K_nu(t) with t = sqrt(2 nu) rho, KER-6.
 
     rho^2 = sum_d (x_d - y_d)^2 / lengthscale_d^2. That is exp(-t) for nu = 1/2, (1 + t) exp(-t) for
@@ -47,22 +46,18 @@ class Matern(Stationary):
             raise ValueError(f"nu must be 0.5, 1.5 or 2.5, got {self.nu}")
         check_positive(self.lengthscale, "lengthscale")
 
-    def at(self, delta: jax.Array) -> Terms:
-        """The terms as a function of the differences (D, n, m)."""
-        lengthscale = per_column(self.lengthscale, delta.shape[0], "lengthscale")
-        scaled = delta / lengthscale
-        rho_squared = squared_norm(scaled)
+    def of(self, rho_squared: jax.Array) -> RadialTerms:
+        """The terms as a function of rho^2 (n, m)."""
         # sqrt has no derivative at 0: coincident points must not pass through it.
         apart = rho_squared > 0.0
         rho = jnp.where(apart, jnp.sqrt(jnp.where(apart, rho_squared, 1.0)), 0.0)
         t = math.sqrt(2.0 * self.nu) * rho
-        pull = -scaled / lengthscale
         if self.nu == 0.5:
             slope = jnp.where(apart, 1.0 / jnp.where(apart, rho, 1.0), 0.0)
-            return Terms(-t, jnp.ones_like(t), slope * pull)
+            return RadialTerms(-t, jnp.ones_like(t), slope)
         if self.nu == 1.5:
-            return Terms(-t, 1.0 + t, 3.0 * pull)
-        return Terms(-t, 1.0 + t + t**2 / 3.0, 5.0 / 3.0 * (1.0 + t) * pull)
+            return RadialTerms(-t, 1.0 + t, jnp.full_like(t, 3.0))
+        return RadialTerms(-t, 1.0 + t + t**2 / 3.0, 5.0 / 3.0 * (1.0 + t))
 
     def smooth(self, measure: Measure, dimension: int) -> Covariance:
         """Matern of order 2 nu + D/2 in the same t, since the spectral density is squared (KER-6).

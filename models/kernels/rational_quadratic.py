@@ -15,13 +15,12 @@ from ..measures import Gaussian, Measure
 from .base import (
     Covariance,
     SmoothingError,
-    Stationary,
-    Terms,
     check_positive,
     differences,
     per_column,
     squared_norm,
 )
+from .radial import Radial, RadialTerms
 from .squared_exponential import ScaledCovariance
 
 OUTER, INNER = 112, 160  # nodes in log s and in v
@@ -31,7 +30,7 @@ REACH = 24.0  # of log s below its peak, at most
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class RationalQuadratic(Stationary):
+class RationalQuadratic(Radial):
     """k(x, y) = (1 + rho^2 / (2 alpha))^-alpha, KER-8 with c^2 = 2 alpha and unit value at zero.
 
     rho^2 = sum_d (x_d - y_d)^2 / lengthscale_d^2. Equally E exp(-tau rho^2 / 2) for
@@ -53,14 +52,12 @@ class RationalQuadratic(Stationary):
         if isinstance(self.alpha, (list, tuple, np.ndarray)) and np.ndim(self.alpha) > 0:
             raise ValueError(f"alpha must be a number, got shape {np.shape(self.alpha)}")
 
-    def at(self, delta: jax.Array) -> Terms:
-        """The terms as a function of the differences (D, n, m)."""
+    def of(self, rho_squared: jax.Array) -> RadialTerms:
+        """The terms as a function of rho^2 (n, m)."""
         alpha = jnp.asarray(self.alpha, dtype=jnp.float64)
-        lengthscale = per_column(self.lengthscale, delta.shape[0], "lengthscale")
-        scaled = delta / lengthscale
-        excess = squared_norm(scaled) / (2.0 * alpha)
+        excess = rho_squared / (2.0 * alpha)
         log_scale = -(alpha + 1.0) * jnp.log1p(excess)
-        return Terms(log_scale, 1.0 + excess, -scaled / lengthscale)
+        return RadialTerms(log_scale, 1.0 + excess, jnp.ones_like(excess))
 
     def smooth(self, measure: Measure, dimension: int) -> Covariance:
         """Numerical, see :class:`ScaleMixture`; finite for the Lebesgue measure if alpha > D/4.

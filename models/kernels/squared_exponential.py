@@ -12,19 +12,17 @@ import jax.numpy as jnp
 from ..measures import Gaussian, Measure
 from .base import (
     Covariance,
-    Stationary,
-    Terms,
     check_positive,
     differences,
     per_column,
-    squared_norm,
 )
 from .components import Components
+from .radial import Radial, RadialTerms
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class SquaredExponential(Stationary):
+class SquaredExponential(Radial):
     """k(x, y) = exp(-1/2 sum_d (x_d - y_d)^2 / lengthscale_d^2).
 
     Args:
@@ -38,13 +36,10 @@ class SquaredExponential(Stationary):
     def __post_init__(self) -> None:
         check_positive(self.lengthscale, "lengthscale")
 
-    def at(self, delta: jax.Array) -> Terms:
-        """The terms as a function of the differences (D, n, m)."""
-        lengthscale = per_column(self.lengthscale, delta.shape[0], "lengthscale")
-        # Divided before squaring: a tiny lengthscale must not overflow 1 / lengthscale^2.
-        scaled = delta / lengthscale
-        log_scale = -0.5 * squared_norm(scaled)
-        return Terms(log_scale, jnp.ones_like(log_scale), -scaled / lengthscale)
+    def of(self, rho_squared: jax.Array) -> RadialTerms:
+        """The terms as a function of rho^2 (n, m)."""
+        one = jnp.ones_like(rho_squared)
+        return RadialTerms(-0.5 * rho_squared, one, one)
 
     def log_spectral_density(self, frequencies: jax.Array) -> jax.Array:
         """Log of the integral of k(delta) exp(-i omega' delta), (m,) for ``frequencies`` (m, D)."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from ..kernels.base import Kernel
+from ..kernels.base import Kernel, differences, per_column
+from ..kernels.radial import Radial, squared_distance
 
 #: Exponents beyond are cut: rows so much heavier than others count in derivatives only.
 LARGEST_EXPONENT = 700.0
@@ -28,8 +30,59 @@ def log_volume_at(X: jax.Array, landmarks: jax.Array, kernel: Kernel) -> jax.Arr
     gamma(x) = det[ sum_l grad k(x, z_l) grad k(x, z_l)' ]^(1/2), the volume that phi gives to a
     unit of space at x. ``-inf`` where the gradients do not span it.
     """
-    terms = kernel.terms(X, landmarks)
-    return log_volume_element(jnp.moveaxis(terms.gradient, 1, 0), terms.log_scale)
+    if isinstance(kernel, Radial) and X.shape[1] > 1:
+        usual, known = _by_moments(X, landmarks, kernel)
+    else:
+        terms = kernel.terms(X, landmarks)
+        return log_volume_element(jnp.moveaxis(terms.gradient, 1, 0), terms.log_scale)
+
+    def by_gradients() -> jax.Array:
+        terms = kernel.terms(X, landmarks)
+        exact = graded(jnp.moveaxis(terms.gradient, 1, 0), terms.log_scale)
+        return jnp.where(known, usual, exact)
+
+    return jax.lax.cond(jnp.all(known), lambda: usual, by_gradients)
+
+
+def _by_moments(X: jax.Array, landmarks: jax.Array, kernel: Radial) -> tuple[jax.Array, jax.Array]:
+    """Log gamma (n,) by moments of the landmarks around x, and where that will do.
+
+    With weights w_l the matrix of gamma is that of sum_l w_l (x - z_l)(x - z_l)' over the squared
+    lengthscale, so sum w times the landmarks' covariance and (x - z)(x - z)', z their mean:
+    products of matrices in place of D^2 sums for each row.
+    """
+    dimension = X.shape[1]
+    lengthscale = per_column(kernel.lengthscale, dimension, "lengthscale")
+    terms = kernel.of(squared_distance(differences(X, landmarks), lengthscale))
+    centre = jnp.mean(landmarks, axis=0)
+    x, z = X - centre, landmarks - centre
+    largest = jax.lax.stop_gradient(jnp.max(terms.log_scale, axis=1))
+    largest = jnp.where(jnp.isfinite(largest), largest, 0.0)
+    weight = (jnp.exp(terms.log_scale - largest[:, None]) * terms.pull) ** 2
+    rows, columns = np.triu_indices(dimension)
+    place = np.zeros((dimension, dimension), dtype=int)
+    place[rows, columns] = place[columns, rows] = np.arange(len(rows))
+    powers = jnp.concatenate([jnp.ones((len(z), 1)), z, z[:, rows] * z[:, columns]], axis=1)
+    sums = weight @ powers
+    total = jnp.where(sums[:, 0] > 0.0, sums[:, 0], 1.0)
+    mean, second = jnp.split(sums[:, 1:] / total[:, None], [dimension], axis=1)
+    second = second[:, place]
+    apart = x - mean
+    gram = second - mean[:, :, None] * mean[:, None] + apart[:, :, None] * apart[:, None]
+    pivots = _pivots(jax.lax.stop_gradient(gram))
+    diagonal, size = (
+        jnp.diagonal(jax.lax.stop_gradient(each), axis1=1, axis2=2) for each in (gram, second)
+    )
+    # What cancels takes digits, as each small pivot does from those after it. (Of NaN, XLA may take
+    # the smallest for infinity: not by that.)
+    left = jnp.prod(pivots / jnp.sqrt(diagonal), axis=1)
+    lost = jnp.sqrt(jnp.max(size / diagonal, axis=1))
+    known = (left > SMALLEST_PIVOTS * jnp.maximum(lost, 1.0)) & (sums[:, 0] > 0.0)
+    gram = jnp.where(known[:, None, None], gram, jnp.eye(dimension))
+    of_gram = jnp.sum(jnp.log(_pivots(gram)), axis=1)
+    of_units = jnp.sum(jnp.broadcast_to(jnp.log(lengthscale), (dimension, 1, 1)))
+    scale = dimension * (largest + 0.5 * jnp.log(total)) - 2.0 * of_units
+    return scale + of_gram, known
 
 
 def log_volume_element(gradient: jax.Array, log_weight: jax.Array) -> jax.Array:
