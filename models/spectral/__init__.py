@@ -3,7 +3,7 @@
 In frequency for long lengthscales (:mod:`.gaussian`), in space for short ones (:mod:`.bumps`).
 """
 
-from .index import MOST_DENSE, SpectralIndex, spectral_index
-from .likelihood import spectral_obstacle, spectral_terms
+from .likelihood import spectral_index, spectral_obstacle, spectral_terms
+from .prepared import MOST_DENSE, SpectralIndex
 
 __all__ = ["MOST_DENSE", "SpectralIndex", "spectral_index", "spectral_obstacle", "spectral_terms"]

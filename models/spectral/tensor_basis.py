@@ -77,8 +77,10 @@ class TensorBasis:
         """m."""
         return int(self.factor.shape[1])
 
-    def terms(self, lengthscale: jax.Array, noise_variance: jax.Array, n: Any) -> jax.Array:
-        """mu_hat'(R + s I)^-1 mu_hat + log |R + s I| for the unit measure.
+    def terms(
+        self, lengthscale: jax.Array, noise_variance: jax.Array, n: int
+    ) -> tuple[jax.Array, jax.Array]:
+        """mu_hat'(R + s I)^-1 mu_hat and log |R + s I| for the unit measure.
 
         ``n`` is how many points mu_hat is the mean over; those of the weights may be fewer.
         """
@@ -93,7 +95,7 @@ class TensorBasis:
         form, log_determinant = form_and_log_determinant(A, z, noise_variance)
         rows = jnp.round(jnp.sum(self.weights))
         log_determinant = log_determinant + (rows - m) * jnp.log(noise_variance)
-        return form + (square - z @ z) / noise_variance + log_determinant
+        return form + (square - z @ z) / noise_variance, log_determinant
 
     def covariance(self, lengthscale: jax.Array) -> jax.Array:
         """A (m, m), with zeros where it is filled up."""

@@ -20,11 +20,12 @@ import numpy as np
 from ..rows import map_rows
 from .nodes import Axis, along_axes
 
-#: Cells to the shortest lengthscale of a range.
-PER_LENGTHSCALE = 4.0
-#: Total degree of a cell's polynomial, by columns: the next term's slope is at most
-#: (sqrt(D) / 8)^d sqrt((d + 1) / d!) = 4e-16 of a kernel's height over the lengthscale.
-DEGREE = {2: 14, 3: 15}
+#: Cells to the shortest lengthscale of a range, by columns.
+PER_LENGTHSCALE = {2: 4.0, 3: 3.0}
+#: Total degree of a cell's polynomial, by columns. With half a cell's diagonal of h lengthscales,
+#: the slope of the next term, of degree d + 1, is at most h^d sqrt((d + 1) / d!) = 4e-16 of a
+#: kernel's height over the lengthscale.
+DEGREE = {2: 14, 3: 16}
 #: Powers of two between sizes that data may share: others would compile anew.
 STEPS = 2
 
@@ -39,6 +40,12 @@ class TensorCells:
     slabs: Any  # (C_1, k): which cells of a slab hold points, row by row; filled up with any
     slot: Any  # (n,): of a point among the C_1 k; C_1 k for one that is in no cell
     offset: Any  # (n, D): of a point from the centre of its cell, in widths
+
+    @property
+    def coefficients(self) -> int:
+        """Of one cell's polynomial."""
+        dimension = len(self.centres)
+        return math.comb(DEGREE[dimension] + dimension, dimension)
 
     def slopes(
         self, axes: tuple[Axis, ...], weights: jax.Array, lengthscale: jax.Array, n: int
@@ -118,7 +125,7 @@ def tensor_cells(x: np.ndarray, inside: np.ndarray, shortest: float) -> TensorCe
         inside: (n,), which of them are to be in a cell.
         shortest: lengthscale.
     """
-    width = shortest / PER_LENGTHSCALE
+    width = shortest / PER_LENGTHSCALE[x.shape[1]]
     place = np.floor((x[inside] - x[inside].min(axis=0)) / width)
     centre = x[inside].min(axis=0) + (place + 0.5) * width
     centres, along = [], []
