@@ -8,6 +8,7 @@ log space. Equal points are one, with a weight.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -34,7 +35,7 @@ class TooManyPairs(ValueError):
 
 
 class FarPoints(NamedTuple):
-    """Pairs of an isolated point and a neighbour, filled up with pairs of no point."""
+    """Pairs of an isolated point and a neighbour; of several ranges, filled up with no pairs."""
 
     rows: Any  # (k,), which points; n where there is none
     place: Any  # (k,), which of the places: equal points share one
@@ -93,18 +94,24 @@ def far_points(data: Distinct, shortest: float, longest: float) -> FarPoints:
     place[alone] = np.arange(len(alone))
     of_rows = place[data.which]
     rows = np.flatnonzero(of_rows >= 0)
-    k, pairs = _size(len(rows), LEAST_ROWS), _size(len(owner), LEAST_PAIRS)
+    return FarPoints(rows, of_rows[rows], owner, delta.T.reshape(dimension, -1), log_weight)
+
+
+def stacked(each: Sequence[FarPoints], n: int) -> FarPoints:
+    """Several ranges' in one, of sizes that most data share."""
+    k = _size(max(len(one.rows) for one in each), LEAST_ROWS)
+    pairs = _size(max(len(one.owner) for one in each), LEAST_PAIRS)
 
     def filled(values: np.ndarray, size: int, filler: float) -> np.ndarray:
         width = [(0, 0)] * (values.ndim - 1) + [(0, size - values.shape[-1])]
         return np.pad(values, width, constant_values=filler)
 
+    fillers = ((k, n), (k, 0), (pairs, k), (pairs, 1.0), (pairs, 0.0))
     return FarPoints(
-        filled(rows, k, n),
-        filled(of_rows[rows], k, 0),
-        filled(owner, pairs, k),
-        filled(delta.T.reshape(dimension, -1), pairs, 1.0),
-        filled(log_weight, pairs, 0.0),
+        *(
+            np.stack([filled(one[field], size, filler) for one in each])
+            for field, (size, filler) in enumerate(fillers)
+        )
     )
 
 

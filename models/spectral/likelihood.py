@@ -17,7 +17,7 @@ from ..kernels.base import Kernel
 from ..measures import Measure
 from ..noise import SamplingNoise
 from ..one_by_one import one_by_one
-from .box import COLUMNS, BoxIndex, Range, box_index
+from .box import COLUMNS, BoxIndex, box_index
 from .index import LineIndex, line_index, trace_of_smoothed
 from .prepared import MOST_DENSE, SpectralIndex
 
@@ -97,13 +97,12 @@ def _evaluated(
         return dense_terms(index.points, kernel, noise_variance, measure, low_rank=False)
 
     if isinstance(index, BoxIndex):
+        which = index.range_of(kernel, noise_variance, measure)
 
-        def by_basis(each: Range) -> LogLikelihoodTerms:
-            return summed(*each.terms(kernel, noise_variance, measure))
+        def by_basis() -> LogLikelihoodTerms:
+            return summed(*index.terms(which, kernel, noise_variance, measure))
 
-        in_box = index.range_of(kernel, noise_variance, measure)
-        ranges = [partial(by_basis, each) for each in index.ranges]
-        return jax.lax.switch(in_box, [*ranges, by_matrices])
+        return jax.lax.cond(which < len(index.ranges), by_basis, by_matrices)
 
     assert isinstance(index, LineIndex)
     _, known = index.short.range_of(lengthscale)

@@ -1,6 +1,7 @@
 """The Gaussian term of BKE (13) in several columns: a basis of the points' own numerical rank.
 
-On a box, r = sum_a lambda_a phi_a phi_a over products of eigenfunctions of one column each. With
+At the nodes of a box, r = sum_a lambda_a phi_a phi_a over products of eigenvectors of one column
+each, which interpolation makes functions. With
 Phi the kept products at the points and D = diag(lambda), both at the shortest lengthscale of a
 range, a pivoted Cholesky factor of D^1/2 Phi'Phi D^1/2 = L L' gives an orthonormal basis Q of what
 R reaches at the points,
@@ -30,13 +31,13 @@ import numpy as np
 from jax.scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
-from ..inverse import inverse_and_log_determinant
 from .nodes import Axis, along_axes, kernel_on
 
 #: Eigenvalues of one column over the largest, below which nothing is told from rounding.
 LEAST_EIGENVALUE = 1e-17
-#: A product is kept whose part of tr R is more than this, of the trace.
-LEAST_PART = 5e-16
+#: A product is kept whose part of tr R is more than this, of the trace: those below are all
+#: rounding error, which the pivots would take for more than it is.
+LEAST_PART = 1e-14
 #: What the pivots leave of any product's part, likewise.
 LEAST_PIVOT = 5e-15
 #: Columns of L that are worked on at once.
@@ -51,7 +52,7 @@ class TooMany(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class _Products:
-    """Eigenfunctions of the columns and which products are kept."""
+    """Eigenvectors of r at the nodes of each column, and which products are kept."""
 
     functions: list[np.ndarray]  # (N_d, q_d), times the root of the eigenvalue
     dual: list[np.ndarray]  # (N_d, q_d), whose inner products with r are T
@@ -128,13 +129,16 @@ def form_and_log_determinant(
 def _form_and_log_determinant_jvp(primals: Any, tangents: Any) -> Any:
     A, z, noise_variance = primals
     A_dot, z_dot, noise_dot = tangents
-    covariance = A + noise_variance * jnp.eye(len(A), dtype=A.dtype)
-    inverse, log_determinant = inverse_and_log_determinant(covariance)
-    a = inverse @ z
-    a = a + inverse @ (z - covariance @ a)
+    identity = jnp.eye(len(A), dtype=A.dtype)
+    cholesky = jnp.linalg.cholesky(A + noise_variance * identity)
+    root = solve_triangular(cholesky, identity, lower=True)
+    inverse = root.T @ root
+    scaled = solve_triangular(cholesky, z, lower=True)
+    a = solve_triangular(cholesky, scaled, lower=True, trans=1)
     form_dot = a @ (2.0 * z_dot - A_dot @ a - noise_dot * a)
     log_dot = jnp.vdot(inverse, A_dot) + noise_dot * jnp.trace(inverse)
-    return (z @ a, log_determinant), (form_dot, log_dot)
+    log_determinant = 2.0 * jnp.sum(jnp.log(jnp.diagonal(cholesky)))
+    return (scaled @ scaled, log_determinant), (form_dot, log_dot)
 
 
 def tensor_basis(
@@ -175,16 +179,14 @@ def _products(
 ) -> _Products:
     functions, dual = [], []
     for axis in axes:
-        root = np.sqrt(axis.weights)
         apart = axis.nodes[:, None] - axis.nodes
-        smoothed = root[:, None] * np.exp(-0.25 * (apart / shortest) ** 2) * root
-        values, vectors = np.linalg.eigh(smoothed)
+        values, vectors = np.linalg.eigh(np.exp(-0.25 * (apart / shortest) ** 2))
         values, vectors = values[::-1], vectors[:, ::-1]
         count = int(np.sum(values > LEAST_EIGENVALUE * values[0]))
         count = min(len(values), 4 * math.ceil(count / 4))
         scale = np.sqrt(np.maximum(values[:count], LEAST_EIGENVALUE * values[0]))
-        functions.append(vectors[:, :count] / root[:, None] * scale)
-        dual.append(vectors[:, :count] * root[:, None] / scale)
+        functions.append(vectors[:, :count] * scale)
+        dual.append(vectors[:, :count] / scale)
     parts = np.asarray(_contracted([each**2 for each in functions], weights))
     kept = np.argwhere(parts > LEAST_PART * weights.sum())
     if len(kept) > most:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -33,24 +33,24 @@ STEPS = 2
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class TensorCells:
-    """Where n points lie in cells over the box, those that have points in slabs along column 1."""
+    """The cells of a box that hold points, in slabs along its first column."""
 
     centres: Any  # tuple of (C_d,), of the cells along each column
     width: Any  # ()
     slabs: Any  # (C_1, k): which cells of a slab hold points, row by row; filled up with any
-    slot: Any  # (n,): of a point among the C_1 k; C_1 k for one that is in no cell
-    offset: Any  # (n, D): of a point from the centre of its cell, in widths
 
     @property
-    def coefficients(self) -> int:
-        """Of one cell's polynomial."""
-        dimension = len(self.centres)
-        return math.comb(DEGREE[dimension] + dimension, dimension)
+    def slots(self) -> int:
+        """Places for cells with points."""
+        return math.prod(self.slabs.shape)
 
-    def slopes(
+    def polynomials(
         self, axes: tuple[Axis, ...], weights: jax.Array, lengthscale: jax.Array, n: int
     ) -> jax.Array:
-        """Of mu_hat, the mean over ``n`` points with these ``weights`` at nodes: (n, D)."""
+        """Taylor coefficients (slots, terms) of mu_hat over a cell's width.
+
+        mu_hat is the mean over ``n`` points with these ``weights`` at nodes.
+        """
         dimension = len(axes)
         degrees = multi_indices(dimension)
         first, *others = (
@@ -58,7 +58,7 @@ class TensorCells:
             for centres, axis in zip(self.centres, axes, strict=True)
         )
         others = [each.reshape(-1, each.shape[2]) for each in others]
-        terms = degrees.max() + 1
+        terms = DEGREE[dimension] + 1
         weights = weights / n
 
         def of_slab(args: tuple[jax.Array, jax.Array]) -> jax.Array:
@@ -71,16 +71,28 @@ class TensorCells:
             tensor = jnp.transpose(tensor, order).reshape(-1, *[terms] * dimension)
             return tensor[cells][:, *degrees.T]
 
-        coefficients = jax.lax.map(of_slab, (first, self.slabs)).reshape(-1, len(degrees))
-        nothing = jnp.zeros((1, len(degrees)))
-        coefficients = jnp.concatenate([coefficients, nothing]) / self.width
+        coefficients = jax.lax.map(of_slab, (first, self.slabs))
+        return coefficients.reshape(-1, len(degrees)) / self.width
 
-        def at_point(place: tuple[jax.Array, jax.Array]) -> jax.Array:
+
+class Places(NamedTuple):
+    """Where each of n points lies."""
+
+    slot: Any  # (n,): in the cells; the last of all where it is in none
+    offset: Any  # (n, D), from the centre of its cell, in widths
+
+    def slopes(self, polynomials: jax.Array) -> jax.Array:
+        """(n, D): of the cells' polynomials (slots, terms)."""
+        dimension = self.offset.shape[1]
+        degrees = multi_indices(dimension)
+        exponents = np.arange(1, DEGREE[dimension] + 1)
+
+        def at_point(place: Places) -> jax.Array:
             slot, offset = place
-            exponents = np.arange(terms)
-            powers = offset[:, None] ** exponents
-            rising = jnp.concatenate([jnp.zeros((dimension, 1)), exponents[1:] * powers[:, :-1]], 1)
-            own = coefficients[slot]
+            powers = jnp.cumprod(jnp.broadcast_to(offset[:, None], (dimension, len(exponents))), 1)
+            powers = jnp.concatenate([jnp.ones((dimension, 1)), powers], axis=1)
+            rising = jnp.concatenate([jnp.zeros((dimension, 1)), exponents * powers[:, :-1]], 1)
+            own = polynomials[slot]
 
             def along(column: int) -> jax.Array:
                 product = own
@@ -90,7 +102,7 @@ class TensorCells:
 
             return jnp.stack([along(column) for column in range(dimension)])
 
-        return map_rows(at_point, (self.slot, self.offset), len(degrees))
+        return map_rows(at_point, self, len(degrees))
 
 
 def multi_indices(dimension: int) -> np.ndarray:
@@ -117,7 +129,9 @@ def _taylor(
     return jnp.moveaxis(coefficients, 0, 1)
 
 
-def tensor_cells(x: np.ndarray, inside: np.ndarray, shortest: float) -> TensorCells:
+def tensor_cells(
+    x: np.ndarray, inside: np.ndarray, shortest: float
+) -> tuple[TensorCells, Places]:
     """For lengthscales from the ``shortest`` on.
 
     Args:
@@ -133,20 +147,22 @@ def tensor_cells(x: np.ndarray, inside: np.ndarray, shortest: float) -> TensorCe
         _, some, which = np.unique(column, return_index=True, return_inverse=True)
         centres.append(_filled(middles[some]))
         along.append(which)
-    others = np.ravel_multi_index(along[1:], [len(each) for each in centres[1:]])
-    both = along[0] * math.prod(len(each) for each in centres[1:]) + others
-    own, first, which = np.unique(both, return_index=True, return_inverse=True)
+    shape = [len(each) for each in centres]
+    others = np.ravel_multi_index(along[1:], shape[1:])
+    own, first, which = np.unique(
+        along[0] * math.prod(shape[1:]) + others, return_index=True, return_inverse=True
+    )
     slab = along[0][first]
-    counts = np.bincount(slab, minlength=len(centres[0]))
+    counts = np.bincount(slab, minlength=shape[0])
     most = _size(int(counts.max()))
     rank = np.arange(len(own)) - (np.cumsum(counts) - counts)[slab]
-    slabs = np.zeros((len(centres[0]), most), dtype=np.int32)
+    slabs = np.zeros((shape[0], most), dtype=np.int32)
     slabs[slab, rank] = others[first]
     slot = np.full(len(x), slabs.size, dtype=np.int32)
     slot[inside] = (slab * most + rank)[which]
     offset = np.zeros_like(x)
     offset[inside] = (x[inside] - centre) / width
-    return TensorCells(tuple(centres), np.float64(width), slabs, slot, offset)
+    return TensorCells(tuple(centres), np.float64(width), slabs), Places(slot, offset)
 
 
 def _filled(values: np.ndarray) -> np.ndarray:
