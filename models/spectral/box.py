@@ -1,9 +1,9 @@
 """Two or three columns of data, prepared for any lengthscale.
 
 What a lengthscale needs depends on it through its ratio to the extent of the data. A first range
-takes the long ones, without end; below lie ranges of a factor of sqrt(2) or more, each with a basis, cells
-and isolated points for its shortest lengthscale, down to where the n x n matrices cost less or,
-for many points, where the basis would be larger than anybody waits for.
+takes the long ones, without end; below lie ranges of a factor of sqrt(2) or more, each with a
+basis, cells and isolated points for its shortest lengthscale, down to where the n x n matrices cost
+less or, for many points, where the basis would be larger than anybody waits for.
 
 Points so far from all others that neither k nor r sees them are left out of the basis, and gaps of
 a column that neither crosses are shortened: distances matter only between near points.
@@ -25,7 +25,6 @@ from ..kernels import SquaredExponential
 from .far_points import (
     Distinct,
     FarPoints,
-    TooManyPairs,
     distinct,
     far_points,
     log_length,
@@ -33,8 +32,8 @@ from .far_points import (
     with_far_points,
 )
 from .nodes import axis_over, weights_at_nodes
-from .prepared import MOST_DENSE, SpectralIndex
-from .tensor_basis import TensorBasis, TooMany, tensor_basis
+from .prepared import MOST_DENSE, SpectralIndex, TooLargeError
+from .tensor_basis import TensorBasis, tensor_basis
 from .tensor_cells import Places, TensorCells, multi_indices, tensor_cells
 
 Terms = tuple[jax.Array, jax.Array]
@@ -195,14 +194,17 @@ def box_index(X: np.ndarray) -> BoxIndex:
     shortest, longest = extent / LONG_RATIO[x.shape[1]], math.inf
     try:
         found = [_range(x, data, shortest, longest, large)]
-    except (TooMany, TooManyPairs) as reason:
+    except TooLargeError as reason:
         raise ValueError(str(reason)) from None
     while len(found) < MOST_RANGES and (more := _next_range(x, data, found[-1][0], large)):
         found.append(more)
     ranges, places, far = zip(*found, strict=True)
     slots = max(each.cells.slots for each in ranges)
     # Those in no cell are in the last of all, which is empty.
-    slot = [np.where(one.slot < r.cells.slots, one.slot, slots) for r, one in zip(ranges, places)]
+    slot = [
+        np.where(own.slot < each.cells.slots, own.slot, slots)
+        for each, own in zip(ranges, places, strict=True)
+    ]
     places = Places(np.stack(slot), np.stack([each.offset for each in places]))
     return BoxIndex(points, ranges, places, stacked(far, n))
 
@@ -213,7 +215,7 @@ def _next_range(
     longest = float(before.shortest)
     for factor in RANGE_FACTORS:
         limits = large if factor == RANGE_FACTORS[-1] else SMALL
-        with contextlib.suppress(TooMany, TooManyPairs):
+        with contextlib.suppress(TooLargeError):
             return _range(x, data, longest / factor, longest, limits)
     return None
 
@@ -225,15 +227,15 @@ def _range(
     alone = (data.nearest > gap) & (data.counts == 1)
     inside = ~alone[data.which]
     if not inside.any():
-        raise TooMany("all rows are far from each other")
+        raise TooLargeError("all rows are far from each other")
     near = np.zeros_like(x)
     near[inside] = np.stack([_without_gaps(column, gap) for column in x[inside].T], axis=1)
     axes = tuple(axis_over(0.0, float(column.max()), shortest) for column in near[inside].T)
     if math.prod(len(axis.nodes) for axis in axes) > limits.nodes:
-        raise TooMany("the data are wide beside so short a lengthscale")
+        raise TooLargeError("the data are wide beside so short a lengthscale")
     cells, places = tensor_cells(near, inside, shortest)
     if cells.slots * len(multi_indices(x.shape[1])) > MOST_COEFFICIENTS:
-        raise TooMany("the data fill too much space beside so short a lengthscale")
+        raise TooLargeError("the data fill too much space beside so short a lengthscale")
     weights = weights_at_nodes(axes, near[inside])
     basis = tensor_basis(axes, weights, shortest, limits.products, limits.functions)
     far = far_points(data, shortest, longest)

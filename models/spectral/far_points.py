@@ -18,6 +18,7 @@ from scipy.spatial import cKDTree
 
 from ..kernels import SquaredExponential
 from .isolated import LEAST_PAIRS, LEAST_ROWS, MOST_ASKED, NEGLIGIBLE
+from .prepared import TooLargeError
 
 #: A point is isolated where sum |k'| over the others, in units of 1 / lengthscale, may be below
 #: this times n. The cells' error is some 1e-15 n; the slopes of the others may balance in part.
@@ -28,10 +29,6 @@ SAMPLE, NEAREST = 64, (16, 128)
 MOST_PAIRS = 1_000_000
 #: Distances of one block.
 BLOCK_ENTRIES = 2**22
-
-
-class TooManyPairs(ValueError):
-    """More neighbours of isolated points than there is room for."""
 
 
 class FarPoints(NamedTuple):
@@ -58,7 +55,7 @@ def distinct(x: np.ndarray) -> Distinct:
     """Of the points (n, D)."""
     points, which, counts = np.unique(x, axis=0, return_inverse=True, return_counts=True)
     tree = cKDTree(points)
-    nearest = tree.query(points, k=2)[0][:, 1]
+    nearest = np.asarray(tree.query(points, k=2)[0])[:, 1]
     return Distinct(points, which.ravel(), counts, tree, nearest)
 
 
@@ -66,7 +63,7 @@ def far_points(data: Distinct, shortest: float, longest: float) -> FarPoints:
     """The isolated points for lengthscales from ``shortest`` to ``longest``, and their pairs.
 
     Raises:
-        TooManyPairs: where there are more than a million.
+        TooLargeError: where there are more than a million.
     """
     n, dimension = len(data.which), data.points.shape[1]
     # Beyond the extent of the data all slopes, and the cells' error, shrink alike.
@@ -82,7 +79,7 @@ def far_points(data: Distinct, shortest: float, longest: float) -> FarPoints:
     places = data.points[alone]
     count = data.tree.query_ball_point(places, reach, return_length=True)
     if np.sum(count) > MOST_PAIRS:
-        raise TooManyPairs("too many rows are far nearer each other than the data are wide")
+        raise TooLargeError("too many rows are far nearer each other than the data are wide")
     lists = data.tree.query_ball_point(places, reach)
     owner = np.repeat(np.arange(len(alone)), count)
     neighbour = np.concatenate([np.asarray(each, dtype=int) for each in lists] or [owner])
@@ -129,9 +126,7 @@ def _isolated(data: Distinct, shortest: float, longest: float, asked: float) -> 
     some = data.points[:: max(1, u // SAMPLE)]
     rows = np.arange(u)
     blocks = np.array_split(rows, max(1, u * len(some) // BLOCK_ENTRIES))
-    bound = [
-        least(np.linalg.norm(data.points[block][:, None] - some, axis=2)) for block in blocks
-    ]
+    bound = [least(np.linalg.norm(data.points[block][:, None] - some, axis=2)) for block in blocks]
     rows = rows[np.concatenate(bound) < asked]
     for nearest in NEAREST:
         if len(rows):
@@ -145,9 +140,7 @@ def _size(length: int, least: int) -> int:
     return least * 4 ** max(0, math.ceil(math.log(max(length, 1) / least, 4)))
 
 
-def with_far_points(
-    log_volume: jax.Array, far: FarPoints, kernel: SquaredExponential
-) -> jax.Array:
+def with_far_points(log_volume: jax.Array, far: FarPoints, kernel: SquaredExponential) -> jax.Array:
     """``log_volume`` (n,) with the isolated points' sums over pairs in their places."""
     k, n = len(far.rows), len(log_volume)
     terms = kernel.at(far.delta[:, None])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, cast
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,8 +20,8 @@ from ..kernels import SquaredExponential
 from . import bumps
 from .cells import TERMS, Cells, cells_over, evaluate, taylor, wave_sums, waves_over
 from .gaussian import Spectra, basis, gaussian_term, on_waves, spectra
-from .prepared import MOST_DENSE, SpectralIndex
 from .isolated import Isolated, isolated_points, stacked, with_isolated
+from .prepared import MOST_DENSE, SpectralIndex
 
 #: Frequencies of mu_hat, in units of 1 / lengthscale: beyond, k has less than 1.5e-17 of its mass.
 EMBEDDING_REACH = 8.8

@@ -84,12 +84,6 @@ def _evaluated(
     def summed(gaussian: jax.Array, log_volume: jax.Array) -> LogLikelihoodTerms:
         return LogLikelihoodTerms(gaussian, jnp.sum(log_volume))
 
-    def by_waves() -> LogLikelihoodTerms:
-        return summed(*index.long.terms(kernel, noise_variance, measure))
-
-    def by_grid() -> LogLikelihoodTerms:
-        return summed(*index.short.terms(kernel, noise_variance, measure))
-
     def by_matrices() -> LogLikelihoodTerms:
         if len(index.points) > MOST_DENSE:
             nothing = jnp.nan * lengthscale  # whose slope is no number either
@@ -97,17 +91,24 @@ def _evaluated(
         return dense_terms(index.points, kernel, noise_variance, measure, low_rank=False)
 
     if isinstance(index, BoxIndex):
-        which = index.range_of(kernel, noise_variance, measure)
+        box, which = index, index.range_of(kernel, noise_variance, measure)
 
         def by_basis() -> LogLikelihoodTerms:
-            return summed(*index.terms(which, kernel, noise_variance, measure))
+            return summed(*box.terms(which, kernel, noise_variance, measure))
 
-        return jax.lax.cond(which < len(index.ranges), by_basis, by_matrices)
+        return jax.lax.cond(which < len(box.ranges), by_basis, by_matrices)
 
-    assert isinstance(index, LineIndex)
-    _, known = index.short.range_of(lengthscale)
+    line = cast(LineIndex, index)
+
+    def by_waves() -> LogLikelihoodTerms:
+        return summed(*line.long.terms(kernel, noise_variance, measure))
+
+    def by_grid() -> LogLikelihoodTerms:
+        return summed(*line.short.terms(kernel, noise_variance, measure))
+
+    _, known = line.short.range_of(lengthscale)
     known &= noise_variance > NOISE_ON_GRIDS * trace_of_smoothed(kernel, measure, len(index.points))
-    which = jnp.where(lengthscale >= index.long.shortest, 0, jnp.where(known, 1, 2))
+    which = jnp.where(lengthscale >= line.long.shortest, 0, jnp.where(known, 1, 2))
     return jax.lax.switch(which, [by_waves, by_grid, by_matrices])
 
 

@@ -14,6 +14,10 @@ from ..kernels.base import Kernel
 MOST_DENSE = 5000
 
 
+class TooLargeError(ValueError):
+    """What a lengthscale needs would be more than anybody waits for."""
+
+
 class SpectralIndex(abc.ABC):
     """The (n, D) points and what they need at every lengthscale."""
 

@@ -32,6 +32,7 @@ from jax.scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
 from .nodes import Axis, along_axes, kernel_on
+from .prepared import TooLargeError
 
 #: Eigenvalues of one column over the largest, below which nothing is told from rounding.
 LEAST_EIGENVALUE = 1e-17
@@ -44,10 +45,6 @@ LEAST_PIVOT = 5e-15
 COLUMNS = 128
 #: Powers of two between sizes that data may share: others would compile anew.
 STEPS = 4
-
-
-class TooMany(ValueError):
-    """The basis would be larger than asked for."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +72,7 @@ class TensorBasis:
 
     @property
     def size(self) -> int:
-        """m."""
+        """The number m of functions, with those it is filled up with."""
         return int(self.factor.shape[1])
 
     def terms(
@@ -147,15 +144,15 @@ def tensor_basis(
     """For lengthscales from the ``shortest`` on.
 
     Raises:
-        TooMany: where more than ``most_products`` products or more than ``most`` functions of the
-            basis would be needed.
+        TooLargeError: where more than ``most_products`` products or more than ``most`` functions
+            would be needed.
     """
     products = _products(axes, weights, shortest, most_products)
     n = float(weights.sum())
     gram = _gram(products, weights)
     factor, pivots, rank, _ = dpstrf(gram, lower=1, tol=LEAST_PIVOT * n, overwrite_a=1)
     if rank > most:
-        raise TooMany(f"{rank} functions")
+        raise TooLargeError(f"R has a rank of {rank}")
     M, m = _size(len(products.kept)), _size(rank)
     L = np.zeros((M, m))
     L[: len(factor), :rank] = np.tril(factor[:, :rank])
@@ -174,9 +171,7 @@ def _size(length: int) -> int:
     return COLUMNS * math.ceil(round(power) / COLUMNS)
 
 
-def _products(
-    axes: tuple[Axis, ...], weights: np.ndarray, shortest: float, most: int
-) -> _Products:
+def _products(axes: tuple[Axis, ...], weights: np.ndarray, shortest: float, most: int) -> _Products:
     functions, dual = [], []
     for axis in axes:
         apart = axis.nodes[:, None] - axis.nodes
@@ -190,7 +185,7 @@ def _products(
     parts = np.asarray(_contracted([each**2 for each in functions], weights))
     kept = np.argwhere(parts > LEAST_PART * weights.sum())
     if len(kept) > most:
-        raise TooMany(f"{len(kept)} products")
+        raise TooLargeError(f"R on the box has a rank of some {len(kept)}")
     some = [4 * math.ceil((1 + most) / 4) for most in kept.max(axis=0)]
     return _Products(
         [each[:, :q] for each, q in zip(functions, some, strict=True)],

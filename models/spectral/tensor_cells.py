@@ -1,9 +1,9 @@
 """The slope of mu_hat at points in several columns, by Taylor polynomials of cells.
 
-mu_hat is a sum over the weighted nodes of :mod:`.nodes`, and in a cell of a quarter of a lengthscale
-a polynomial of low total degree, to double precision. A product of kernels of one column has the
-product of their Taylor coefficients, so those of all cells that hold points follow from the weights
-by one small matrix for each column, and every point evaluates its own cell's.
+mu_hat is a sum over the weighted nodes of :mod:`.nodes`, and in a cell of a quarter or a third of a
+lengthscale a polynomial of low total degree, to double precision. A product of kernels of one
+column has the product of their Taylor coefficients, so those of all cells that hold points follow
+from the weights by one small matrix for each column, and every point evaluates its own cell's.
 """
 
 from __future__ import annotations
@@ -129,9 +129,7 @@ def _taylor(
     return jnp.moveaxis(coefficients, 0, 1)
 
 
-def tensor_cells(
-    x: np.ndarray, inside: np.ndarray, shortest: float
-) -> tuple[TensorCells, Places]:
+def tensor_cells(x: np.ndarray, inside: np.ndarray, shortest: float) -> tuple[TensorCells, Places]:
     """For lengthscales from the ``shortest`` on.
 
     Args:
