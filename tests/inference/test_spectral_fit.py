@@ -54,5 +54,5 @@ def test_a_mode_narrower_than_the_grid_of_its_profile():
 
 
 def test_what_cannot_be_spectral_is_refused_before_anything_is_computed():
-    with pytest.raises(InputError, match=r"cannot be used here: .* 2 columns"):
-        fit(np.column_stack([X, X[::-1]]), likelihood="spectral", progress=False)
+    with pytest.raises(InputError, match=r"cannot be used here: .* 4 columns"):
+        fit(np.column_stack([X, X[::-1]] * 2), likelihood="spectral", progress=False)
