@@ -89,9 +89,9 @@ def fit(
             distribution as its scale is a prior, over ``scale`` as that of the lengthscale is.
         likelihood: ``"auto"``, ``"dense"`` or ``"spectral"``, see
             :func:`~bke.models.log_marginal_likelihood`; ``"auto"`` is spectral where it can be,
-            from 250 rows on, in two or three columns from 1000. ``"landmark"``: another model of the same kernel, in which the data
-            are seen through m landmarks, at a cost linear in n in any number of columns; its
-            ``noise_variance`` is that of one k(x, z), see
+            from 250 rows on, in two or three columns from 1000. ``"landmark"``: another model of
+            the same kernel, in which the data are seen through m landmarks, at a cost linear in n
+            in any number of columns; its ``noise_variance`` is that of one k(x, z), see
             :func:`~bke.models.landmark_log_likelihood`.
         landmarks: of that model: how many, by default 64 or a quarter of the rows, at the centres
             of clusters; or places, shape (m, D), in the units of the data and off them.

@@ -320,8 +320,8 @@ LikelihoodOption: TypeAlias = Annotated[
         rich_help_panel=MODEL,
         help="auto takes the fastest exact way to the likelihood, dense the n x n matrices, "
         "spectral sums over one to three columns at a cost linear in the rows. landmark is another "
-        "model of the same kernel, linear in the rows for any number of columns, whose lengthscale depends "
-        "on the landmarks; --noise-variance is then that of one k(x, z).",
+        "model of the same kernel, linear in the rows for any number of columns, whose "
+        "lengthscale depends on the landmarks; --noise-variance is then that of one k(x, z).",
     ),
 ]
 LandmarksOption: TypeAlias = Annotated[

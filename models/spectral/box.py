@@ -41,9 +41,9 @@ Terms = tuple[jax.Array, jax.Array]
 COLUMNS = (2, 3)
 #: Fewer rows than this are as fast by matrices at every lengthscale.
 LEAST_ROWS = 1000
-#: Extent of the data over the shortest of the long lengthscales, by columns: their basis, of some
-#: 200 or 400 functions, takes milliseconds, and every range takes a second to compile.
-LONG_RATIO = {2: 8.0, 3: 4.0}
+#: Extent of the data over the shortest of the long lengthscales: far beyond that a basis loses
+#: digits, the more of them the larger it is.
+LONG_RATIO = 2.0
 #: Of a range of lengthscales: the longest over the shortest; the last one that may be had at any
 #: cost, the others while the basis stays small, as where a few points are far from the others.
 RANGE_FACTORS = (16.0, 4.0, 2.0, math.sqrt(2.0))
@@ -73,7 +73,7 @@ class Limits(NamedTuple):
     nodes: int  # of the grid
 
 
-SMALL, LARGE = Limits(256, 1536, 100_000), Limits(1536, 4096, 2_000_000)
+SMALL, LARGE = Limits(320, 1536, 100_000), Limits(1536, 4096, 2_000_000)
 
 
 @jax.tree_util.register_dataclass
@@ -191,7 +191,7 @@ def box_index(X: np.ndarray) -> BoxIndex:
     large = LARGE
     if n <= MOST_DENSE:
         large = large._replace(functions=min(LARGE.functions, n // ROWS_PER_FUNCTION))
-    shortest, longest = extent / LONG_RATIO[x.shape[1]], math.inf
+    shortest, longest = extent / LONG_RATIO, math.inf
     try:
         found = [_range(x, data, shortest, longest, large)]
     except TooLargeError as reason:
