@@ -1,7 +1,7 @@
 """Two or three columns of data, prepared for any lengthscale.
 
 What a lengthscale needs depends on it through its ratio to the extent of the data. A first range
-takes the long ones, without end; below lie ranges of a factor of sqrt(2) or more, each with a
+takes the long ones, without end; below lie ranges of a factor of 1.2 to 16, each with a
 basis, cells and isolated points for its shortest lengthscale, down to where the n x n matrices cost
 less or, for many points, where the basis would be larger than anybody waits for.
 
@@ -44,11 +44,11 @@ LEAST_ROWS = 1000
 #: Extent of the data over the shortest of the long lengthscales: far beyond that a basis loses
 #: digits, the more of them the larger it is.
 LONG_RATIO = 2.0
-#: Of a range of lengthscales: the longest over the shortest; the last one that may be had at any
-#: cost, the others while the basis stays small, as where a few points are far from the others.
-RANGE_FACTORS = (16.0, 4.0, 2.0, math.sqrt(2.0))
+#: Of a range of lengthscales: the longest over the shortest. Wide ones while the basis stays small,
+#: as where a few points are far from the others; narrow ones as long as one can be had at all.
+WIDE_RANGES, NARROW_RANGES = (16.0, 4.0, 2.0), (2.0**0.5, 2.0**0.25)
 #: Ranges there are at most, where the data are so far apart that shorter ones need no more.
-MOST_RANGES = 10
+MOST_RANGES = 12
 #: Rows for each function of a basis at least.
 ROWS_PER_FUNCTION = 3
 #: Taylor coefficients of all cells at most.
@@ -73,7 +73,7 @@ class Limits(NamedTuple):
     nodes: int  # of the grid
 
 
-SMALL, LARGE = Limits(320, 1536, 100_000), Limits(1536, 4096, 2_000_000)
+SMALL, LARGE = Limits(320, 1536, 100_000), Limits(1792, 5120, 2_000_000)
 
 
 @jax.tree_util.register_dataclass
@@ -213,8 +213,8 @@ def _next_range(
     x: np.ndarray, data: Distinct, before: Range, large: Limits
 ) -> tuple[Range, Places, FarPoints] | None:
     longest = float(before.shortest)
-    for factor in RANGE_FACTORS:
-        limits = large if factor == RANGE_FACTORS[-1] else SMALL
+    for factor in (*WIDE_RANGES, *NARROW_RANGES):
+        limits = large if factor in NARROW_RANGES else SMALL
         with contextlib.suppress(TooLargeError):
             return _range(x, data, longest / factor, longest, limits)
     return None
