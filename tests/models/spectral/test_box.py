@@ -152,7 +152,8 @@ def test_balanced_neighbours_have_density_zero():
     side = np.arange(33.0)
     X = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
     index = as_arrays(spectral_index(X))
-    log_gamma = np.asarray(volumes(index, 9.0, 0))
+    place = index.range_of(SquaredExponential(9.0), 0.1, "unit")
+    log_gamma = np.asarray(volumes(index, 9.0, place))
     middle = np.flatnonzero(np.all(np.asarray(index.points) == 16.0, axis=1))
     assert np.flatnonzero(np.isneginf(log_gamma)) == middle
 
