@@ -54,7 +54,7 @@ def main() -> None:
     with computing():
         for n in options.sizes:
             rows += measured(n, options)
-    slopes = [_slope(rows, lengthscale) for lengthscale in options.lengthscales]
+    slopes = [slope(rows, lengthscale) for lengthscale in options.lengthscales]
     name = "scaling-quick" if options.quick else "scaling"
     text = (
         "Best of several, one BLAS thread. `difference` is that of the spectral value from the one "
@@ -75,17 +75,17 @@ def measured(n: int, options: argparse.Namespace) -> list[Row]:
     rows = []
     for lengthscale in options.lengthscales:
         at = jnp.asarray(lengthscale)
-        value, gradient = _functions("auto")
+        value, gradient = functions("auto")
         row: Row = {"n": n, "l": lengthscale, "prepare s": prepared}
-        row[f"value ms, {SPECTRAL}"] = _best(value, (at, index), options.seconds)
-        row[f"gradient ms, {SPECTRAL}"] = _best(gradient, (at, index), options.seconds)
+        row[f"value ms, {SPECTRAL}"] = best(value, (at, index), options.seconds)
+        row[f"gradient ms, {SPECTRAL}"] = best(gradient, (at, index), options.seconds)
         columns = (f"value ms, {MATRICES}", f"gradient ms, {MATRICES}", "difference")
         row |= dict.fromkeys(columns)
         if n <= options.most_dense:
             points = jnp.asarray(X)
-            exact, exact_gradient = _functions("dense")
-            row[columns[0]] = _best(exact, (at, points), options.seconds)
-            row[columns[1]] = _best(exact_gradient, (at, points), options.seconds)
+            exact, exact_gradient = functions("dense")
+            row[columns[0]] = best(exact, (at, points), options.seconds)
+            row[columns[1]] = best(exact_gradient, (at, points), options.seconds)
             row[columns[2]] = abs(float(value(at, index) / exact(at, points)) - 1.0)
         row["peak GiB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         rows.append(row)
@@ -93,7 +93,7 @@ def measured(n: int, options: argparse.Namespace) -> list[Row]:
     return rows
 
 
-def _functions(likelihood: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+def functions(likelihood: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Compiled value, and value with gradient."""
 
     def value(lengthscale: jax.Array, points: Any) -> jax.Array:
@@ -103,7 +103,7 @@ def _functions(likelihood: str) -> tuple[Callable[..., Any], Callable[..., Any]]
     return jax.jit(value), jax.jit(jax.value_and_grad(value))
 
 
-def _best(function: Callable[..., Any], arguments: tuple[Any, ...], seconds: float) -> float:
+def best(function: Callable[..., Any], arguments: tuple[Any, ...], seconds: float) -> float:
     """Milliseconds of the fastest call after the first."""
     jax.block_until_ready(function(*arguments))
     times, end = [], time.perf_counter() + seconds
@@ -114,8 +114,12 @@ def _best(function: Callable[..., Any], arguments: tuple[Any, ...], seconds: flo
     return 1e3 * min(times)
 
 
-def _slope(rows: list[Row], lengthscale: float) -> Row:
-    large = [row for row in rows if row["l"] == lengthscale and row["n"] >= LARGE]
+def slope(rows: list[Row], lengthscale: float) -> Row:
+    large = [
+        row
+        for row in rows
+        if row["l"] == lengthscale and row["n"] >= LARGE and row[f"value ms, {SPECTRAL}"]
+    ]
     found: Row = {"l": lengthscale}
     for name in (f"value ms, {SPECTRAL}", f"gradient ms, {SPECTRAL}"):
         logs = np.log([[row["n"], row[name]] for row in large])

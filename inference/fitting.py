@@ -103,9 +103,10 @@ def fit(
             distribution as its scale is a prior, over ``scale`` as that of the lengthscale is.
         likelihood: ``"auto"``, ``"dense"`` or ``"spectral"``, see
             :func:`~bke.models.log_marginal_likelihood`; ``"auto"`` is spectral where it can be,
-            from 250 rows on. ``"nystrom"``, ``"fourier"``: approximations of a ``rank``, at a cost
-            linear in n in any number of columns; the run records their error over the posterior's
-            draws, and :func:`~bke.inference.diagnose` says it. ``"landmark"``: another model of
+            from 250 rows on, in two or three columns from 1000. ``"nystrom"``, ``"fourier"``:
+            approximations of a ``rank``, at a cost linear in n in any number of columns; the run
+            records their error over the posterior's draws, and :func:`~bke.inference.diagnose`
+            says it. ``"landmark"``: another model of
             the same kernel, in which the data are seen through m landmarks, at a cost linear in n
             in any number of columns; its ``noise_variance`` is that of one k(x, z), see
             :func:`~bke.models.landmark_log_likelihood`.

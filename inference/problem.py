@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
-from bke.models import SamplingNoise, bke_model
+from bke.models import SamplingNoise, SquaredExponential, bke_model
 from bke.models.kernels import Kernel
 from bke.models.likelihood import check_has_rank, check_likelihood, prepared
 from bke.models.measures import Measure, check_measure, scale_prior, with_scale
@@ -105,7 +105,7 @@ class Problem:
         try:
             return prepared(
                 points,
-                self.kernel,
+                self._some_kernel,
                 self._some_noise,
                 self.measure,
                 self.likelihood,
@@ -114,6 +114,13 @@ class Problem:
             )
         except ValueError as error:
             raise InputError(str(error)) from None
+
+    @property
+    def _some_kernel(self) -> Kernel:
+        """Stands for the kernel where only its kind matters, and the shape of its lengthscale."""
+        if type(self.kernel) is not SquaredExponential:
+            return self.kernel
+        return self.kernel_at({name: np.ones(prior.shape()) for name, prior in self.priors.items()})
 
     @property
     def _some_noise(self) -> float | SamplingNoise:

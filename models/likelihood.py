@@ -1,8 +1,9 @@
 """The log marginal likelihood of the Bayesian kernel embedding, BKE (13), by one of several routes.
 
 ``"dense"`` works with the n x n matrices (:mod:`bke.models.dense_likelihood`), ``"spectral"`` with
-sums over one column of data by the trapezoid rule (:mod:`bke.models.spectral`). ``"nystrom"`` and
-``"fourier"`` approximate the first at a cost linear in the rows (:mod:`bke.models.low_rank`).
+sums over one to three columns of data at a cost linear in n (:mod:`bke.models.spectral`).
+``"nystrom"`` and ``"fourier"`` approximate the first at a cost linear in the rows
+(:mod:`bke.models.low_rank`).
 ``"landmark"`` is no route but another model of the same kernel (:mod:`bke.models.landmarks`).
 """
 
@@ -31,8 +32,8 @@ LIKELIHOODS = (*ROUTES, *LOW_RANK, "landmark")
 #: Points as they are, (n, D), or prepared for another route or the landmark model.
 Prepared: TypeAlias = jax.Array | SpectralIndex | LowRankView | LandmarkView
 #: Rows from which on a single value by the spectral route takes less time than by matrices, with
-#: what it takes to prepare.
-SMALLEST_PREPARED_ONCE = 2000
+#: what it takes to prepare; and in several columns, where there is more to compile.
+SMALLEST_PREPARED_ONCE, SMALLEST_BOX_ONCE = 2000, 5001
 
 
 def check_likelihood(likelihood: str, choices: tuple[str, ...] = LIKELIHOODS) -> str:
@@ -164,12 +165,15 @@ def log_marginal_likelihood(
             sampling covariance of mu_hat, see :class:`~bke.models.SamplingNoise`.
         measure: ``"unit"``, ``"lebesgue"`` or :class:`~bke.models.Gaussian`.
         likelihood: ``"dense"``: the n x n matrices, which a sampling covariance always takes.
-            ``"spectral"``: sums over waves, or over a grid where the lengthscale is short, for one
-            column, the squared exponential, a measure that is not Gaussian and one noise variance;
-            agrees with the dense value to rounding at a cost linear in n and in what there is of
-            the data's extent, in lengthscales. Where that is too much, a lengthscale takes the
-            matrices, and is refused beyond 5000 rows. ``"auto"``: spectral where it can be and n
-            is at least 2000, else a low-rank factor of R where that is exact to 1e-11, else dense.
+            ``"spectral"``: sums over waves, or over a grid where the lengthscale is short, and over
+            tensor products in two or three columns; for the squared exponential with one
+            lengthscale, a measure that is not Gaussian and one noise variance. Agrees with the
+            dense value to rounding at a cost linear in n and, in one column, in what there is of
+            the data's extent, in lengthscales; in several it grows with the rank of R, that is
+            with the extent's square or cube to the third power. Where that is too much, a
+            lengthscale takes the matrices, and is refused beyond 5000 rows. ``"auto"``: spectral
+            where it can be and n is at least 2000, or in several columns 5001, else a low-rank
+            factor of R where that is exact to 1e-11, else dense.
             ``"nystrom"``, ``"fourier"``: approximations at a cost linear in n in any number of
             columns, from landmarks or from random waves, corrected by rows chosen at random;
             :func:`~bke.models.low_rank_error` tells how far they may be off. Nystrom is the
@@ -194,7 +198,7 @@ def log_marginal_likelihood(
     if not tracing():
         kernel.smoothed(measure, points.shape[1])  # refuses what compiled code could not name
     named = isinstance(measure, str)
-    smallest = SMALLEST_PREPARED_ONCE
+    smallest = SMALLEST_PREPARED_ONCE if points.shape[1] == 1 else SMALLEST_BOX_ONCE
     ready = prepared(
         points, kernel, noise_variance, measure, likelihood, smallest=smallest, rank=rank
     )

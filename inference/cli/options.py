@@ -272,12 +272,12 @@ LikelihoodOption: TypeAlias = Annotated[
         "--likelihood",
         rich_help_panel=MODEL,
         help="auto takes the fastest exact way to the likelihood, dense the n x n matrices, "
-        "spectral sums over one column at a cost linear in the rows. nystrom and fourier "
+        "spectral sums over one to three columns at a cost linear in the rows. nystrom and fourier "
         "approximate dense by a rank that --rank gives, linear in the rows for any number of "
         "columns, and the diagnosis says how far off they are; nystrom is the more accurate. "
-        "landmark is another model of "
-        "the same kernel, linear in the rows for any number of columns, whose lengthscale depends "
-        "on the landmarks; --noise-variance is then that of one k(x, z).",
+        "landmark is another model of the same kernel, linear in the rows for any number of "
+        "columns, whose lengthscale depends on the landmarks; --noise-variance is then that of one "
+        "k(x, z).",
     ),
 ]
 RankOption: TypeAlias = Annotated[

@@ -1,9 +1,10 @@
-"""BKE (13) for one column of data by the trapezoid rule, exact to rounding at a cost linear in n.
+"""BKE (13) for one to three columns of data, exact to rounding at a cost linear in n.
 
-In frequency for long lengthscales (:mod:`.gaussian`), in space for short ones (:mod:`.bumps`).
+One column by the trapezoid rule, in frequency for long lengthscales (:mod:`.gaussian`), in space
+for short ones (:mod:`.bumps`); several by tensor products (:mod:`.box`).
 """
 
-from .index import MOST_DENSE, SpectralIndex, spectral_index
-from .likelihood import spectral_obstacle, spectral_terms
+from .likelihood import spectral_index, spectral_obstacle, spectral_terms
+from .prepared import MOST_DENSE, SpectralIndex
 
 __all__ = ["MOST_DENSE", "SpectralIndex", "spectral_index", "spectral_obstacle", "spectral_terms"]

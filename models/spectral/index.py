@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, cast
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ..kernels import SquaredExponential
-from ..kernels.base import Kernel
 from . import bumps
 from .cells import TERMS, Cells, cells_over, evaluate, taylor, wave_sums, waves_over
 from .gaussian import Spectra, basis, gaussian_term, on_waves, spectra
 from .isolated import Isolated, isolated_points, stacked, with_isolated
+from .prepared import MOST_DENSE, SpectralIndex
 
 #: Frequencies of mu_hat, in units of 1 / lengthscale: beyond, k has less than 1.5e-17 of its mass.
 EMBEDDING_REACH = 8.8
@@ -37,8 +37,6 @@ WAVE_CELLS_PER_LENGTHSCALE = 2
 LEAST_ROWS = 250
 #: Of a range of lengthscales: the longest over the shortest.
 RANGE_FACTOR = 2.0
-#: Rows up to which a lengthscale too short for the grids goes to the n x n matrices.
-MOST_DENSE = 5000
 #: Blocks of a grid at most: beyond these rows; up to them, where such short lengthscales are rare
 #: and every range takes time to prepare; and how many cost as much as the matrices of 600 rows.
 MOST_BLOCKS, MOST_BESIDE_DENSE, AS_600_ROWS = 3000, 400, 80
@@ -152,7 +150,7 @@ def _log_volume(
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class SpectralIndex:
+class LineIndex(SpectralIndex):
     """The (n, 1) points, ascending, and what they need at every lengthscale."""
 
     points: Any
@@ -170,13 +168,8 @@ class SpectralIndex:
         each = np.asarray(self.short.shortest)
         return float(each[each > 0.0].min())
 
-    def takes(self, kernel: Kernel) -> bool:
-        """Whether its lengthscale, a known number, is long enough, or matrices can be taken."""
-        lengthscale = np.asarray(cast(SquaredExponential, kernel).lengthscale)
-        return bool(np.all(lengthscale >= self.shortest)) or len(self.points) <= MOST_DENSE
 
-
-def spectral_index(X: np.ndarray) -> SpectralIndex:
+def line_index(X: np.ndarray) -> LineIndex:
     """Prepare (n, 1) data.
 
     Raises:
@@ -188,7 +181,7 @@ def spectral_index(X: np.ndarray) -> SpectralIndex:
         raise ValueError("all rows are equal")
     if len(x) < LEAST_ROWS:
         raise ValueError(f"{len(x)} rows are too few")
-    return SpectralIndex(x[:, None], _long(x), _short(x))
+    return LineIndex(x[:, None], _long(x), _short(x))
 
 
 def _long(x: np.ndarray) -> LongLengthscales:

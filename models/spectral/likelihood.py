@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.custom_derivatives import SymbolicZero
 
 from ..dense_likelihood import LogLikelihoodTerms, dense_terms
@@ -16,7 +17,9 @@ from ..kernels.base import Kernel
 from ..measures import Measure
 from ..noise import SamplingNoise
 from ..one_by_one import one_by_one
-from .index import MOST_DENSE, SpectralIndex, trace_of_smoothed
+from .box import COLUMNS, BoxIndex, box_index
+from .index import LineIndex, line_index, trace_of_smoothed
+from .prepared import MOST_DENSE, SpectralIndex
 
 #: Noise variance over the trace of R below which the grids' difference of two quadratic forms over
 #: the noise is worth less than seven digits.
@@ -27,10 +30,12 @@ def spectral_obstacle(
     dimension: int, kernel: Kernel, measure: Measure, noise_variance: Any
 ) -> str | None:
     """Why the spectral route does not take such a model, or ``None`` where it does."""
-    if dimension != 1:
-        return f"the data have {dimension} columns, and it takes one"
+    if dimension not in (1, *COLUMNS):
+        return f"the data have {dimension} columns, and it takes up to {COLUMNS[-1]}"
     if type(kernel) is not SquaredExponential:
         return f"the kernel is {type(kernel).__name__}, and it takes SquaredExponential"
+    if np.size(kernel.lengthscale) != 1:
+        return "there is a lengthscale for each column, and it takes one for all"
     if not isinstance(measure, str):
         return "the measure is Gaussian, and it takes 'unit' and 'lebesgue'"
     if isinstance(noise_variance, SamplingNoise):
@@ -38,13 +43,23 @@ def spectral_obstacle(
     return None
 
 
+def spectral_index(X: np.ndarray) -> SpectralIndex:
+    """Prepare (n, D) data of one to three columns.
+
+    Raises:
+        ValueError: for data that it does not pay for, with the reason.
+    """
+    return line_index(X) if X.shape[1] == 1 else box_index(X)
+
+
 def spectral_terms(
     index: SpectralIndex, kernel: Kernel, noise_variance: Any, measure: Measure
 ) -> LogLikelihoodTerms:
     """Log N(mu_hat; 0, R + sigma^2 I) and sum_i log gamma(x_i) for the points of ``index``.
 
-    At lengthscales below ``index.shortest``, and at short ones with a noise variance of less than
-    1e-9 of the trace of R, the n x n matrices are taken, and beyond
+    At lengthscales below ``index.shortest``, and where the noise variance is too small beside R (at
+    short lengthscales less than 1e-9 of its trace; in several columns than 1e-5 of its diagonal, at
+    long ones 1e-7), the n x n matrices are taken, and beyond
     :data:`~bke.models.spectral.MOST_DENSE` rows both terms are NaN.
 
     Raises:
@@ -69,21 +84,31 @@ def _evaluated(
     def summed(gaussian: jax.Array, log_volume: jax.Array) -> LogLikelihoodTerms:
         return LogLikelihoodTerms(gaussian, jnp.sum(log_volume))
 
-    def by_waves() -> LogLikelihoodTerms:
-        return summed(*index.long.terms(kernel, noise_variance, measure))
-
-    def by_grid() -> LogLikelihoodTerms:
-        return summed(*index.short.terms(kernel, noise_variance, measure))
-
     def by_matrices() -> LogLikelihoodTerms:
         if len(index.points) > MOST_DENSE:
             nothing = jnp.nan * lengthscale  # whose slope is no number either
             return LogLikelihoodTerms(nothing, nothing)
         return dense_terms(index.points, kernel, noise_variance, measure, low_rank=False)
 
-    _, known = index.short.range_of(lengthscale)
+    if isinstance(index, BoxIndex):
+        box, which = index, index.range_of(kernel, noise_variance, measure)
+
+        def by_basis() -> LogLikelihoodTerms:
+            return summed(*box.terms(which, kernel, noise_variance, measure))
+
+        return jax.lax.cond(which < len(box.ranges), by_basis, by_matrices)
+
+    line = cast(LineIndex, index)
+
+    def by_waves() -> LogLikelihoodTerms:
+        return summed(*line.long.terms(kernel, noise_variance, measure))
+
+    def by_grid() -> LogLikelihoodTerms:
+        return summed(*line.short.terms(kernel, noise_variance, measure))
+
+    _, known = line.short.range_of(lengthscale)
     known &= noise_variance > NOISE_ON_GRIDS * trace_of_smoothed(kernel, measure, len(index.points))
-    which = jnp.where(lengthscale >= index.long.shortest, 0, jnp.where(known, 1, 2))
+    which = jnp.where(lengthscale >= line.long.shortest, 0, jnp.where(known, 1, 2))
     return jax.lax.switch(which, [by_waves, by_grid, by_matrices])
 
 

@@ -1,8 +1,12 @@
 """The spectral route under the ways to a posterior."""
 
 import numpy as np
+import numpyro.distributions as dist
 import pytest
 from bke.inference import InputError, diagnose, fit, learn_kernel
+from bke.inference.problem import Problem
+from bke.models import SquaredExponential
+from bke.models.spectral import SpectralIndex
 
 X = np.random.default_rng(0).gamma(2.0, size=320)
 
@@ -43,6 +47,21 @@ def test_more_rows_than_matrices_could_hold():
     assert draws.std() < 0.05 * draws.mean()
 
 
+def test_two_columns_of_more_rows_than_matrices_are_taken_for():
+    many = np.random.default_rng(1).gamma(2.0, size=(6000, 2))
+    _, run = integrated(many, "auto", tolerance=0.1)
+    draws = run["posterior"]["lengthscale"].values
+    assert np.all(draws.reshape(64, -1).std(axis=0) < 0.1 * draws.mean())
+
+
+def test_a_lengthscale_for_each_column_goes_to_the_matrices():
+    points = np.random.default_rng(1).normal(size=(1000, 2))
+    for shape, index in (((), True), ((2,), False)):
+        prior = dist.Gamma(np.ones(shape), 1.0)
+        problem = Problem.checked(SquaredExponential, prior, 0.1, "unit", "auto")
+        assert isinstance(problem.prepared(points), SpectralIndex) == index
+
+
 def test_a_mode_narrower_than_the_grid_of_its_profile():
     """0.1 % wide, on a grid of steps of 4 %, whose smoothed top is 20 widths off."""
     many = np.random.default_rng(0).gamma(3.0, size=20_000)
@@ -54,5 +73,5 @@ def test_a_mode_narrower_than_the_grid_of_its_profile():
 
 
 def test_what_cannot_be_spectral_is_refused_before_anything_is_computed():
-    with pytest.raises(InputError, match=r"cannot be used here: .* 2 columns"):
-        fit(np.column_stack([X, X[::-1]]), likelihood="spectral", progress=False)
+    with pytest.raises(InputError, match=r"cannot be used here: .* 4 columns"):
+        fit(np.column_stack([X, X[::-1]] * 2), likelihood="spectral", progress=False)

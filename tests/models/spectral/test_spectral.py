@@ -172,7 +172,7 @@ def test_rows_in_any_order_and_transformations():
 @pytest.mark.parametrize(
     ("X", "kernel", "options", "reason"),
     [
-        (np.ones((300, 2)) * skewed(300)[:, None], SquaredExponential(), {}, "2 columns"),
+        (np.ones((300, 4)) * skewed(300)[:, None], SquaredExponential(), {}, "4 columns"),
         (skewed(300), Matern(1.5), {}, "Matern"),
         (skewed(300), SquaredExponential(), {"measure": Gaussian(1.0)}, "Gaussian"),
         (skewed(300), SquaredExponential(), {"noise_variance": "clt"}, "sampling covariance"),

@@ -1,0 +1,114 @@
+"""Cost of BKE (13) for two columns of data as n grows: the spectral route beside n x n matrices.
+
+Data: draws from the 3 x 3 grid of unit Gaussians of BKE Figure 2, six apart. For each size and
+lengthscale the time to prepare the data, of one value and of one value and gradient afterwards, and
+the size of the basis; up to a size that matrices can be taken to, both terms are compared, and log
+gamma at every point. The slope is that of log time over log n from 10^4 rows on. ``--columns 3``
+does the same for three.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import report
+from bke.inference.machine import computing
+from bke.models import SquaredExponential, log_volume
+from bke.models.likelihood import log_likelihood_terms
+from bke.models.spectral import spectral_index
+from scaling import LARGE, NOISE_VARIANCE, Row, best, functions, slope
+
+
+def main() -> None:
+    """Measure, compare, write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--sizes", type=int, nargs="+", default=[1000, 4000, 10_000, 30_000, 100_000]
+    )
+    parser.add_argument("--lengthscales", type=float, nargs="+", default=[0.7, 1.4, 5.0])
+    parser.add_argument("--columns", type=int, default=2, choices=(2, 3))
+    parser.add_argument("--most-dense", type=int, default=4000, help="rows")
+    parser.add_argument("--seconds", type=float, default=3.0, help="per figure")
+    parser.add_argument("--results", type=Path, help="folder of the results")
+    parser.add_argument("--quick", action="store_true", help="a check that it runs, not a result")
+    options = parser.parse_args()
+    if options.quick:
+        options.sizes, options.most_dense, options.seconds = [1000, 10_000], 1000, 0.2
+    info, folder = report.start(options.results)
+    rows: list[Row] = []
+    with computing():
+        for n in options.sizes:
+            rows += measured(n, options)
+    slopes = [slope(rows, lengthscale) for lengthscale in options.lengthscales]
+    name = f"scaling-{options.columns}d{'-quick' if options.quick else ''}"
+    text = (
+        "Best of several, one BLAS thread; a dash where the route is not taken. `m` is the size of "
+        "the basis. `difference` is that of the Gaussian term from the one by matrices, relative, "
+        "and `of log gamma` the largest of any point, over max(1, |log gamma|).\n\n"
+        f"{report.table(rows)}\n\nSlope of log time over log n from {LARGE} rows on:\n\n"
+        f"{report.table(slopes)}"
+    )
+    data = {"rows": rows, "slopes": slopes}
+    title = f"Cost as n grows, {options.columns} columns"
+    report.save(folder, name, title, info, text, data)
+
+
+def sample(n: int, columns: int) -> np.ndarray:
+    """(n, D): a grid of Gaussians."""
+    rng = np.random.default_rng(0)
+    return 6.0 * rng.integers(0, 3, size=(n, columns)) + rng.normal(size=(n, columns))
+
+
+def measured(n: int, options: argparse.Namespace) -> list[Row]:
+    """A row for each lengthscale."""
+    X = sample(n, options.columns)
+    begin = time.perf_counter()
+    index: Any = jax.tree.map(jnp.asarray, spectral_index(X))
+    prepared = time.perf_counter() - begin
+    extent = float(np.ptp(X, axis=0).max())
+    (value, gradient), (exact, _) = functions("auto"), functions("dense")
+    rows = []
+    for lengthscale in options.lengthscales:
+        at = jnp.asarray(lengthscale)
+        taken = lengthscale >= index.shortest
+        row: Row = {"n": n, "l": lengthscale, "extent / l": extent / lengthscale}
+        row |= {"m": None, "prepare s": prepared}
+        columns = ("value ms, spectral", "gradient ms, spectral", "value ms, matrices")
+        row |= dict.fromkeys((*columns, "difference", "of log gamma"))
+        if taken:
+            place = int(index.range_of(SquaredExponential(at), NOISE_VARIANCE, "unit"))
+            row["m"] = int(np.sum(index.ranges[place].basis.used))
+            row[columns[0]] = best(value, (at, index), options.seconds)
+            row[columns[1]] = best(gradient, (at, index), options.seconds)
+        if n <= options.most_dense:
+            row[columns[2]] = best(exact, (at, index.points), options.seconds)
+            if taken:
+                row |= compared(index, at, place)
+        row["peak GiB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        rows.append(row)
+        print(", ".join(f"{name} {report.cell(entry)}" for name, entry in row.items()), flush=True)
+    return rows
+
+
+def compared(index: Any, lengthscale: jax.Array, place: int) -> Row:
+    """Differences from the matrices."""
+    kernel = SquaredExponential(lengthscale)
+    gaussian, found = index.terms(place, kernel, NOISE_VARIANCE, "unit")
+    exact = log_likelihood_terms(index.points, kernel, NOISE_VARIANCE, "unit", "dense")
+    expected = np.asarray(log_volume(index.points, kernel))
+    error = np.abs(np.asarray(found) - expected) / np.maximum(1.0, np.abs(expected))
+    return {
+        "difference": abs(float(gaussian / exact.gaussian) - 1.0),
+        "of log gamma": float(error.max()),
+    }
+
+
+if __name__ == "__main__":
+    main()
