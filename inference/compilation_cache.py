@@ -1,9 +1,10 @@
-"""What JAX has compiled is kept on disk: the next process need not compile it again."""
+"""What JAX has compiled: kept on disk for the next process, and forgotten before it is too much."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import os
 import threading
 from pathlib import Path
@@ -16,6 +17,11 @@ from platformdirs import user_cache_path
 VARIABLE = "BKE_COMPILATION_CACHE"
 #: Bytes beyond which the oldest programs are removed.
 MOST_BYTES = 2**30
+#: Regions of memory that a process may map, of the 65 530 that Linux allows, before programs are
+#: forgotten; and of how many calls one looks.
+MOST_REGIONS, EVERY = 45_000, 50
+REGIONS = Path("/proc/self/maps")
+_calls = itertools.count(1)
 
 
 @functools.cache
@@ -36,6 +42,18 @@ def keep_compiled() -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     compilation_cache.reset_cache()  # JAX decides at its first compilation whether there is one
     threading.Thread(target=remove_oldest, args=(folder, MOST_BYTES), daemon=True).start()
+
+
+def forget_if_many() -> None:
+    """Have JAX forget what it has compiled, where there would soon be no room for more.
+
+    Every program takes some regions of memory and data of every size have programs of their own: a
+    study of some hundred sizes would otherwise end without a message.
+    """
+    if next(_calls) % EVERY or not REGIONS.exists():
+        return
+    if REGIONS.read_bytes().count(b"\n") > MOST_REGIONS:
+        jax.clear_caches()
 
 
 def remove_oldest(folder: Path, most: int) -> None:

@@ -172,6 +172,8 @@ def fit(
             )
         if share != "pooled" or dither not in ("auto", None) or columns is not None:
             raise InputError("share, dither and columns are for data in memory")
+        if rank is not None:
+            raise InputError("rank is for likelihood='nystrom' or 'fourier', not for 'landmark'")
         model = {"kernel": kernel, "prior": prior, "noise_variance": noise_variance}
         return fit_rows(
             X,

@@ -17,7 +17,7 @@ from typing import TypeVar
 import jax
 from threadpoolctl import threadpool_limits
 
-from .compilation_cache import keep_compiled
+from .compilation_cache import forget_if_many, keep_compiled
 
 T = TypeVar("T")
 
@@ -33,6 +33,7 @@ def cores() -> int:
 def computing() -> Iterator[None]:
     """64-bit JAX in this thread and one BLAS thread in this process, restored afterwards."""
     keep_compiled()
+    forget_if_many()
     with jax.enable_x64(True), threadpool_limits(1, user_api="blas"):
         yield
 

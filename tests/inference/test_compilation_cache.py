@@ -4,7 +4,11 @@ import os
 import subprocess
 import sys
 
+import jax
+import pytest
+from bke.inference import compilation_cache
 from bke.inference.compilation_cache import remove_oldest
+from bke.inference.machine import computing
 
 SCRIPT = """
 import jax, numpy as np
@@ -51,3 +55,21 @@ def test_the_oldest_go_first(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "1"]
     remove_oldest(tmp_path, 250)
     assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.skipif(not compilation_cache.REGIONS.exists(), reason="Linux counts regions")
+def test_programs_are_forgotten_before_there_is_no_room(monkeypatch):
+    compiled = []
+
+    @jax.jit
+    def double(x):
+        compiled.append(x)  # while it is traced
+        return 2.0 * x
+
+    monkeypatch.setattr(compilation_cache, "EVERY", 2)
+    for most, times in ((10**6, 1), (0, 3)):
+        monkeypatch.setattr(compilation_cache, "MOST_REGIONS", most)
+        for _ in range(4):
+            with computing():
+                assert double(1.5) == 3.0
+        assert len(compiled) == times

@@ -27,7 +27,7 @@ passes.chunk_size = lambda landmarks, dimension: 70
 streamed = fit(open_rows(rows), method="quadrature", **options)
 rows = fit(X, method="quadrature", shard="rows", **options)
 moved = fit(X, method="nuts", shard="rows", warmup=20, draws=4, **options)
-own = fit(X, method="nuts", shard="chains", warmup=20, draws=4, **options)
+own = fit(X, method="smc", shard="chains", particles=90, **options)
 found = {}
 for name, run in {"streamed": streamed, "rows": rows, "moved": moved, "own": own}.items():
     found[name] = run["posterior"]["lengthscale"].values

@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 import pytest
-from bke.inference import landscape
+from bke.inference import landscape, machine
 from bke.inference.landscape import (
     SMOOTHING,
     as_profile,
@@ -105,7 +105,7 @@ def test_the_profile_is_the_density_of_the_problem():
 
 def test_batches_in_threads_keep_the_order(monkeypatch):
     for cores in (1, 3):
-        monkeypatch.setattr(landscape, "cores", lambda cores=cores: cores)
+        monkeypatch.setattr(machine, "cores", lambda cores=cores: cores)
         for total in (1, 5, landscape.BATCH, 3 * landscape.BATCH + 1):
             z = {"a": np.arange(total, dtype=float), "b": np.ones((total, 2))}
             found = landscape.log_densities(
