@@ -37,15 +37,8 @@ Row = dict[str, Any]
 
 def main() -> None:
     """Measure, compare, write, draw."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--sizes", type=int, nargs="+", default=[1000, 3000, 10_000, 30_000, 100_000, 1_000_000]
-    )
-    parser.add_argument("--lengthscales", type=float, nargs="+", default=[0.05, 0.5, 3.0])
-    parser.add_argument("--most-dense", type=int, default=3000, help="rows")
-    parser.add_argument("--seconds", type=float, default=5.0, help="per figure")
-    parser.add_argument("--results", type=Path, help="folder of the results")
-    parser.add_argument("--quick", action="store_true", help="a check that it runs, not a result")
+    parser = arguments(__doc__, [1000, 3000, 10_000, 30_000, 100_000, 1_000_000], 3000, 5.0)
+    parser.set_defaults(lengthscales=[0.05, 0.5, 3.0])
     options = parser.parse_args()
     if options.quick:
         options.sizes, options.most_dense, options.seconds = [600, 20_000], 600, 0.2
@@ -64,6 +57,20 @@ def main() -> None:
     data = {"rows": rows, "slopes": slopes}
     report.save(folder, name, "Cost as n grows, one column", info, text, data)
     draw(rows, folder / f"{name}.png")
+
+
+def arguments(
+    doc: str, sizes: list[int], most_dense: int, seconds: float
+) -> argparse.ArgumentParser:
+    """Options of a study of cost as n grows, with their defaults."""
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    parser.add_argument("--sizes", type=int, nargs="+", default=sizes)
+    parser.add_argument("--lengthscales", type=float, nargs="+")
+    parser.add_argument("--most-dense", type=int, default=most_dense, help="rows")
+    parser.add_argument("--seconds", type=float, default=seconds, help="per figure")
+    parser.add_argument("--results", type=Path, help="folder of the results")
+    parser.add_argument("--quick", action="store_true", help="a check that it runs, not a result")
+    return parser
 
 
 def measured(n: int, options: argparse.Namespace) -> list[Row]:

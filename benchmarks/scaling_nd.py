@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import resource
 import time
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -23,21 +22,14 @@ from bke.inference.machine import computing
 from bke.models import SquaredExponential, log_volume
 from bke.models.likelihood import log_likelihood_terms
 from bke.models.spectral import spectral_index
-from scaling import LARGE, NOISE_VARIANCE, Row, best, functions, slope
+from scaling import LARGE, NOISE_VARIANCE, Row, arguments, best, functions, slope
 
 
 def main() -> None:
     """Measure, compare, write."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--sizes", type=int, nargs="+", default=[1000, 4000, 10_000, 30_000, 100_000]
-    )
-    parser.add_argument("--lengthscales", type=float, nargs="+", default=[0.7, 1.4, 5.0])
+    parser = arguments(__doc__, [1000, 4000, 10_000, 30_000, 100_000], 4000, 3.0)
+    parser.set_defaults(lengthscales=[0.7, 1.4, 5.0])
     parser.add_argument("--columns", type=int, default=2, choices=(2, 3))
-    parser.add_argument("--most-dense", type=int, default=4000, help="rows")
-    parser.add_argument("--seconds", type=float, default=3.0, help="per figure")
-    parser.add_argument("--results", type=Path, help="folder of the results")
-    parser.add_argument("--quick", action="store_true", help="a check that it runs, not a result")
     options = parser.parse_args()
     if options.quick:
         options.sizes, options.most_dense, options.seconds = [1000, 10_000], 1000, 0.2

@@ -69,3 +69,14 @@ def log_volume(X: ArrayLike, kernel: Kernel) -> jax.Array:
     """
     points = as_points(X)
     return map_rows(lambda x: pushforward(x, points, kernel).log_volume, points, len(points))
+
+
+def log_length(vectors: jax.Array) -> jax.Array:
+    """Of (k, D), without overflow: (k,); ``-inf`` for zero."""
+    unit = jax.lax.stop_gradient(jnp.max(jnp.abs(vectors), axis=1))
+    nonzero = unit > 0.0
+    unit = jnp.where(nonzero, unit, 1.0)
+    squared = jnp.sum((vectors / unit[:, None]) ** 2, axis=1)
+    return jnp.where(
+        nonzero, jnp.log(unit) + 0.5 * jnp.log(jnp.where(nonzero, squared, 1.0)), -jnp.inf
+    )

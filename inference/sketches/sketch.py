@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from bke.models import SquaredExponential
 from bke.models.kernels import Kernel
-from bke.models.landmarks import LandmarkSums, check_apart
+from bke.models.landmarks import LandmarkSums, check_apart, merged_each
 from bke.models.priors import has_components, sites, template, with_values
 from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
@@ -118,7 +118,7 @@ class Sketch:
             )
         with computing():
             both = (jax.tree.map(jnp.asarray, each.sums) for each in (self, other))
-            sums = jax.vmap(LandmarkSums.merged)(*both)
+            sums = merged_each(*both)
         return Sketch(self.plan, jax.tree.map(np.asarray, sums))
 
     def __str__(self) -> str:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 from bke.models.kernels import Kernel
-from bke.models.landmarks import LandmarkSums, check_apart, in_parts, sums_of_view
+from bke.models.landmarks import LandmarkSums, check_apart, in_parts, merged_each, sums_of_view
 from jax.experimental import multihost_utils
 
 from ..errors import InputError
@@ -82,7 +82,6 @@ def sums_over_rows(
     process, processes = jax.process_index(), jax.process_count()
     mine = [c for c in range(-(-len(rows) // size)) if c % LANES % processes == process]
     left = [chunk for chunk in mine if chunk >= begin]
-    merged = jax.jit(jax.vmap(LandmarkSums.merged))
     with (
         progress_bar("kernels x chunks", len(mine) * len(kernels), shown=progress) as advance,
         ThreadPoolExecutor(cores()) as pool,
@@ -103,11 +102,13 @@ def sums_over_rows(
                 advance(1)
                 return found
 
-            each = [one(kernels[0]), *pool.map(one, kernels[1:])]  # compiled before the threads
+            # The first of all compiles, before the threads would each do it.
+            alone = 1 if chunk == left[0] else 0
+            each = [*map(one, kernels[:alone]), *pool.map(one, kernels[alone:])]
             stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *each)
             lane = chunk % LANES
             own = jax.tree.map(lambda leaf, lane=lane: leaf[lane], lanes)
-            for whole, part in zip(lanes, merged(own, stacked), strict=True):
+            for whole, part in zip(lanes, merged_each(own, stacked), strict=True):
                 whole[lane] = part
             so_far = {f"sums {i}": np.asarray(leaf) for i, leaf in enumerate(lanes)}
             checkpoint.state.update({"chunk": np.asarray(chunk + 1), **so_far})
@@ -115,7 +116,7 @@ def sums_over_rows(
     for name in ("chunk", *(f"sums {i}" for i in range(len(lanes)))):
         checkpoint.state.pop(name, None)
     each_lane = (jax.tree.map(lambda leaf, i=i: leaf[i], _gathered(lanes)) for i in range(LANES))
-    return jax.tree.map(np.asarray, functools.reduce(merged, each_lane))
+    return jax.tree.map(np.asarray, functools.reduce(merged_each, each_lane))
 
 
 def _restored(

@@ -3,7 +3,7 @@
 from .choice import choose_landmarks
 from .embedding import landmark_embedding_posterior, posterior_of_sums, posterior_of_view
 from .likelihood import landmark_gaussian, landmark_log_likelihood, landmark_terms
-from .sums import LandmarkSums, landmark_sums, sums_of_view
+from .sums import LandmarkSums, landmark_sums, merged_each, sums_of_view
 from .view import LandmarkView, check_apart, in_parts, landmark_view
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "landmark_sums",
     "landmark_terms",
     "landmark_view",
+    "merged_each",
     "posterior_of_sums",
     "posterior_of_view",
     "sums_of_view",

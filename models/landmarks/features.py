@@ -69,17 +69,13 @@ def _by_moments(X: jax.Array, landmarks: jax.Array, kernel: Radial) -> tuple[jax
     second = second[:, place]
     apart = x - mean
     gram = second - mean[:, :, None] * mean[:, None] + apart[:, :, None] * apart[:, None]
-    pivots = _pivots(jax.lax.stop_gradient(gram))
     diagonal, size = (
         jnp.diagonal(jax.lax.stop_gradient(each), axis1=1, axis2=2) for each in (gram, second)
     )
-    # What cancels takes digits, as each small pivot does from those after it. (Of NaN, XLA may take
-    # the smallest for infinity: not by that.)
-    left = jnp.prod(pivots / jnp.sqrt(diagonal), axis=1)
-    lost = jnp.sqrt(jnp.max(size / diagonal, axis=1))
-    known = (left > SMALLEST_PIVOTS * jnp.maximum(lost, 1.0)) & (sums[:, 0] > 0.0)
-    gram = jnp.where(known[:, None, None], gram, jnp.eye(dimension))
-    of_gram = jnp.sum(jnp.log(_pivots(gram)), axis=1)
+    # What cancels takes digits as well.
+    lost = jnp.maximum(jnp.sqrt(jnp.max(size / diagonal, axis=1)), 1.0)
+    of_gram, known = _half_log_determinant(gram, SMALLEST_PIVOTS * lost)
+    known &= sums[:, 0] > 0.0
     of_units = jnp.sum(jnp.broadcast_to(jnp.log(lengthscale), (dimension, 1, 1)))
     scale = dimension * (largest + 0.5 * jnp.log(total)) - 2.0 * of_units
     return scale + of_gram, known
@@ -117,14 +113,22 @@ def _usual(gradient: jax.Array, log_weight: jax.Array) -> tuple[jax.Array, jax.A
         log_length = 0.5 * jnp.log(jnp.where(nonzero, squared, 1.0))
         return jnp.where(nonzero, scale + log_length, -jnp.inf), nonzero
     gram = jnp.einsum("nim,njm->nij", weighted, weighted)
-    diagonal = jnp.diagonal(jax.lax.stop_gradient(gram), axis1=1, axis2=2)
-    pivots = _pivots(jax.lax.stop_gradient(gram))
+    of_gram, known = _half_log_determinant(gram, SMALLEST_PIVOTS)
+    return scale + of_gram, known
+
+
+def _half_log_determinant(
+    gram: jax.Array, smallest: jax.Array | float
+) -> tuple[jax.Array, jax.Array]:
+    """Of every matrix (n, D, D), and where its pivots' product is not below the ``smallest``."""
+    fixed = jax.lax.stop_gradient(gram)
+    diagonal = jnp.diagonal(fixed, axis1=1, axis2=2)
     # Each small pivot takes digits from those after it. (Of NaN, XLA may take the smallest for
     # infinity: not by that.)
-    known = jnp.prod(pivots / jnp.sqrt(diagonal), axis=1) > SMALLEST_PIVOTS
+    known = jnp.prod(_pivots(fixed) / jnp.sqrt(diagonal), axis=1) > smallest
     # Where it will not do, a matrix that has a derivative.
-    gram = jnp.where(known[:, None, None], gram, jnp.eye(dimension))
-    return scale + jnp.sum(jnp.log(_pivots(gram)), axis=1), known
+    gram = jnp.where(known[:, None, None], gram, jnp.eye(gram.shape[1]))
+    return jnp.sum(jnp.log(_pivots(gram)), axis=1), known
 
 
 def _pivots(gram: jax.Array) -> jax.Array:

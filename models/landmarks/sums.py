@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 from jax.typing import ArrayLike
 
+from ..blocks import over_blocks
 from ..kernels.base import Kernel, as_points
 from ..precision import double_precision
 from .features import feature_map, log_volume_at
@@ -47,6 +48,10 @@ class LandmarkSums(NamedTuple):
             self.scatter + other.scatter + self.n * share * between,
             self.log_volume + other.log_volume,
         )
+
+
+#: :meth:`LandmarkSums.merged` of sums with a leading axis, compiled.
+merged_each = jax.jit(jax.vmap(LandmarkSums.merged))
 
 
 @double_precision
@@ -103,18 +108,13 @@ def over_parts(
         view: every device goes through its own parts, and then has the totals of all.
     """
     parts, rows, dimension = view.parts.shape
-    blocks = -(-rows * len(view.landmarks) * dimension // BLOCK_ENTRIES)
-    size = -(-rows // blocks)
+    most = max(1, BLOCK_ENTRIES // (len(view.landmarks) * dimension))
 
     def one(given: Any, count: jax.Array, part: jax.Array, which: jax.Array) -> T:
-        def step(total: T, block: jax.Array) -> tuple[T, None]:
-            # Of one size, so that one program does: the last is filled up with the last row.
-            index = block * size + jnp.arange(size)
-            known = (index < rows) & (which * rows + index < count)
-            block_rows = part[jnp.minimum(index, rows - 1)]
-            return add(given, total, block_rows, known.astype(part.dtype)), None
+        def add_block(total: T, block: jax.Array, index: jax.Array, known: jax.Array) -> T:
+            return add(given, total, block, known * (which * rows + index < count))
 
-        return jax.lax.scan(step, start, jnp.arange(blocks))[0]
+        return over_blocks(add_block, start, part, most)
 
     def own(given: Any, count: jax.Array, mine: jax.Array, which: jax.Array) -> T:
         return jax.lax.map(lambda both: one(given, count, *both), (mine, which))

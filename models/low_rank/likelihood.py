@@ -15,13 +15,13 @@ import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 from jax.flatten_util import ravel_pytree
 
+from ..blocks import over_blocks
 from ..dense_likelihood import LogLikelihoodTerms, zero_or_array
 from ..jacobian import value_and_jacobian
 from ..kernels.base import Covariance, Kernel
 from ..measures import Gaussian, Measure
 from ..rows import map_rows
 from ..volume import pushforward
-from .blocks import over_blocks
 from .terms import (
     Common,
     RowSums,
@@ -35,6 +35,10 @@ from .terms import (
     worth_of_rows,
 )
 from .view import LowRankView
+
+#: Entries of the gradients of one block of rows, and the fewest rows: products of matrices with
+#: fewer take as long for each row.
+BLOCK_ENTRIES, FEWEST_ROWS = 2**19, 64
 
 
 class Shape(NamedTuple):
@@ -103,7 +107,8 @@ def all_sums(
 
 
 def _over(view: LowRankView, add: Any, start: Any) -> Any:
-    return over_blocks(add, start, view.points, max(view.basis.size, len(view.exact)))
+    columns = max(view.basis.size, len(view.exact)) * view.points.shape[1]
+    return over_blocks(add, start, view.points, max(FEWEST_ROWS, BLOCK_ENTRIES // columns))
 
 
 def _common(shape: Shape, mean: jax.Array, view: LowRankView, name: str | None) -> Common:

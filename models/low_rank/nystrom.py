@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax.scipy.linalg import cho_solve, solve_triangular
 
 from ..kernels.base import Covariance, Kernel
+from ..volume import log_length
 
 #: What is added to the diagonal of a Gram matrix of m landmarks, over m^2 and its largest entry: a
 #: Cholesky factor then exists, and what it takes from R is far below any sigma^2.
@@ -82,9 +83,5 @@ def _cholesky(gram: jax.Array) -> jax.Array:
 
 def log_norm(slope: jax.Array) -> jax.Array:
     """Log of the norm of every row of ``slope`` (n, D), :data:`LOST` where that is zero."""
-    unit = jax.lax.stop_gradient(jnp.max(jnp.abs(slope), axis=1))
-    unit = jnp.where(unit > 0.0, unit, 1.0)
-    squared = jnp.sum((slope / unit[:, None]) ** 2, axis=1)
-    nonzero = squared > 0.0
-    log_length = jnp.log(unit) + 0.5 * jnp.log(jnp.where(nonzero, squared, 1.0))
-    return jnp.where(nonzero, log_length, LOST)
+    found = log_length(slope)
+    return jnp.where(found > -jnp.inf, found, LOST)

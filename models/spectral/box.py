@@ -22,12 +22,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..kernels import SquaredExponential
+from ..volume import log_length
 from .far_points import (
     Distinct,
     FarPoints,
     distinct,
     far_points,
-    log_length,
     stacked,
     with_far_points,
 )

@@ -17,7 +17,8 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from ..kernels import SquaredExponential
-from .isolated import LEAST_PAIRS, LEAST_ROWS, MOST_ASKED, NEGLIGIBLE
+from ..volume import log_length
+from .isolated import LEAST_PAIRS, LEAST_ROWS, MOST_ASKED, NEGLIGIBLE, shared_size
 from .prepared import TooLargeError
 
 #: A point is isolated where sum |k'| over the others, in units of 1 / lengthscale, may be below
@@ -96,8 +97,8 @@ def far_points(data: Distinct, shortest: float, longest: float) -> FarPoints:
 
 def stacked(each: Sequence[FarPoints], n: int) -> FarPoints:
     """Several ranges' in one, of sizes that most data share."""
-    k = _size(max(len(one.rows) for one in each), LEAST_ROWS)
-    pairs = _size(max(len(one.owner) for one in each), LEAST_PAIRS)
+    k = shared_size(max(len(one.rows) for one in each), LEAST_ROWS)
+    pairs = shared_size(max(len(one.owner) for one in each), LEAST_PAIRS)
 
     def filled(values: np.ndarray, size: int, filler: float) -> np.ndarray:
         width = [(0, 0)] * (values.ndim - 1) + [(0, size - values.shape[-1])]
@@ -135,11 +136,6 @@ def _isolated(data: Distinct, shortest: float, longest: float, asked: float) -> 
     return rows
 
 
-def _size(length: int, least: int) -> int:
-    """``least`` times a power of four: another size would compile anew."""
-    return least * 4 ** max(0, math.ceil(math.log(max(length, 1) / least, 4)))
-
-
 def with_far_points(log_volume: jax.Array, far: FarPoints, kernel: SquaredExponential) -> jax.Array:
     """``log_volume`` (n,) with the isolated points' sums over pairs in their places."""
     k, n = len(far.rows), len(log_volume)
@@ -151,14 +147,3 @@ def with_far_points(log_volume: jax.Array, far: FarPoints, kernel: SquaredExpone
     slopes = jax.ops.segment_sum(weighted.T, far.owner, k + 1)[:k]
     alone = largest[:k] + log_length(slopes) - math.log(n)
     return log_volume.at[far.rows].set(alone[far.place], mode="drop")
-
-
-def log_length(vectors: jax.Array) -> jax.Array:
-    """Of (k, D), without overflow: (k,); ``-inf`` for zero."""
-    unit = jax.lax.stop_gradient(jnp.max(jnp.abs(vectors), axis=1))
-    nonzero = unit > 0.0
-    unit = jnp.where(nonzero, unit, 1.0)
-    squared = jnp.sum((vectors / unit[:, None]) ** 2, axis=1)
-    return jnp.where(
-        nonzero, jnp.log(unit) + 0.5 * jnp.log(jnp.where(nonzero, squared, 1.0)), -jnp.inf
-    )

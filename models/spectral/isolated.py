@@ -133,8 +133,8 @@ def _not_isolated_from(x: np.ndarray, rows: np.ndarray, asked: float) -> np.ndar
 
 def stacked(each: list[Isolated], n: int) -> Isolated:
     """Several ranges' in one, (ranges, k) and (ranges, pairs), of sizes that most data share."""
-    k = _size(max(len(one.rows) for one in each), LEAST_ROWS)
-    pairs = _size(max(len(one.owner) for one in each), LEAST_PAIRS)
+    k = shared_size(max(len(one.rows) for one in each), LEAST_ROWS)
+    pairs = shared_size(max(len(one.owner) for one in each), LEAST_PAIRS)
 
     def filled(values: jax.Array, size: int, filler: float) -> np.ndarray:
         return np.pad(values, (0, size - len(values)), constant_values=filler)
@@ -147,7 +147,7 @@ def stacked(each: list[Isolated], n: int) -> Isolated:
     )
 
 
-def _size(length: int, least: int) -> int:
+def shared_size(length: int, least: int) -> int:
     """``least`` times a power of four: another size would compile anew."""
     return least * 4 ** max(0, math.ceil(math.log(max(length, 1) / least, 4)))
 

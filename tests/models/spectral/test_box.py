@@ -9,10 +9,11 @@ from bke.models.dense_likelihood import dense_terms
 from bke.models.likelihood import prepared
 from bke.models.spectral import far_points as far_module
 from bke.models.spectral import spectral_index, spectral_terms
-from bke.models.spectral.far_points import distinct, far_points, log_length
+from bke.models.spectral.far_points import distinct, far_points
 from bke.models.spectral.nodes import axis_over, weights_at_nodes
 from bke.models.spectral.tensor_basis import tensor_basis
 from bke.models.spectral.tensor_cells import tensor_cells
+from bke.models.volume import log_length
 
 #: Mathematics that no other Python changes: left out of the fast tests.
 pytestmark = pytest.mark.slow
