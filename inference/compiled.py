@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import jax
 
 from . import landscape
+from .compiling import jit
 from .landscape import BatchLogDensity, batch_log_density
 from .nuts import NutsSampler
 from .problem import Points, Problem
@@ -76,7 +77,7 @@ def objectives(problem: Problem, objective: str) -> BatchLogDensity:
     """What :func:`~bke.inference.learn_kernel` maximises, at a batch of unconstrained points."""
     one = _objective(problem, objective)
 
-    @jax.jit
+    @jit
     def evaluate(z: dict[str, jax.Array], X: Points) -> jax.Array:
         return jax.lax.map(lambda z: one(z, X), z)
 
@@ -86,7 +87,7 @@ def objectives(problem: Problem, objective: str) -> BatchLogDensity:
 @_keep
 def objective_slopes(problem: Problem, objective: str) -> Callable[..., Any]:
     """Its value and gradient at one unconstrained point."""
-    return jax.jit(jax.value_and_grad(_objective(problem, objective)))
+    return jit(jax.value_and_grad(_objective(problem, objective)))
 
 
 def _objective(problem: Problem, objective: str) -> Callable[[Any, Points], jax.Array]:

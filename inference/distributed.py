@@ -132,13 +132,6 @@ def _gathered(mine: list[T], count: int) -> list[T]:
     ]
 
 
-def total(counts: np.ndarray) -> np.ndarray:
-    """Sum of what each process counted."""
-    if jax.process_count() == 1:
-        return counts
-    return np.asarray(multihost_utils.process_allgather(counts)).sum(axis=0)
-
-
 @contextlib.contextmanager
 def together() -> Iterator[None]:
     """Say so where another process of the job has gone."""

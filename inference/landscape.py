@@ -19,6 +19,7 @@ from bke.models.low_rank import LowRankView
 from bke.models.spectral import SpectralIndex
 from scipy.ndimage import gaussian_filter1d
 
+from .compiling import jit
 from .distributed import spread
 from .errors import SamplingError
 from .problem import Points, Problem
@@ -39,7 +40,7 @@ BatchLogDensity = Callable[[Any, Points], jax.Array]
 def batch_log_density(problem: Problem) -> BatchLogDensity:
     """Compiled log density at :data:`BATCH` unconstrained points, one after the other."""
 
-    @jax.jit
+    @jit
     def evaluate(z: dict[str, jax.Array], X: Points) -> jax.Array:
         return jax.lax.map(lambda one: problem.log_density(one, X), z)
 
@@ -121,7 +122,7 @@ def prior_along(problem: Problem) -> Callable[[jax.Array], tuple[jax.Array, jax.
     """Compiled: the one hyperparameter (k,) and its log prior at unconstrained places (k,)."""
     (name,) = problem.sites
 
-    @jax.jit
+    @jit
     @jax.vmap
     def along(one: jax.Array) -> tuple[jax.Array, jax.Array]:
         z = {name: one}

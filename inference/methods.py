@@ -96,8 +96,7 @@ def by_quadrature(task: Task, tolerance: float) -> Found:
     draws, lp = found.draws(task.chains * task.draws, task.rng())
     z = unflatten(draws.reshape(task.chains, task.draws, -1), task.problem.shapes)
     lp = lp.reshape(task.chains, task.draws)
-    stats = {"lp": lp, "diverging": np.zeros(lp.shape, dtype=bool)}
-    chains = Chains(z, stats, {}, np.zeros((task.chains, 2), dtype=int), 0)
+    chains = Chains(z, _stats(lp), {}, 0)
     groups = {"quadrature": nodes_of(found, tolerance)}
     if landscape.is_scalar(task.problem):
         groups["profile"] = _profile_of(found, task.problem)
@@ -124,9 +123,18 @@ def by_smc(task: Task, sampler: TemperedSmc) -> Found:
     chosen = np.searchsorted(edges, (np.arange(count) + rng.uniform()) / count * edges[-1])
     chosen = chosen.clip(max=count - 1).reshape(task.chains, task.draws)
     z, lp = unflatten(flat[chosen], task.problem.shapes), lp.ravel()[chosen]
-    stats = {"lp": lp, "diverging": np.zeros(lp.shape, dtype=bool)}
-    chains = Chains(z, stats, {}, np.zeros((task.chains, 2), dtype=int), 0)
+    chains = Chains(z, _stats(lp), {}, 0)
     return chains, {"smc": population, **_around(task, z, lp)}
+
+
+def _stats(lp: np.ndarray) -> dict[str, np.ndarray]:
+    """Of draws that did not move to where they are."""
+    never = np.zeros(lp.shape)
+    return {
+        "lp": lp,
+        "diverging": never.astype(bool),
+        "nonfinite_evaluations": never.astype(int),
+    }
 
 
 def population_of(found: Population, lp: np.ndarray) -> xr.Dataset:

@@ -18,7 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.infer.hmc import hmc
 
-from .distributed import spread, total
+from .compiling import jit
+from .distributed import spread
 from .errors import SamplingError
 from .problem import Points, Problem
 
@@ -43,20 +44,7 @@ class Chains(NamedTuple):
     z: dict[str, np.ndarray]
     stats: dict[str, np.ndarray]
     initial: dict[str, np.ndarray]  # (chain, ...)
-    nonfinite: np.ndarray  # (chain, 2): evaluations of the density without a finite value
     warmup: int
-
-
-class _Tally:
-    """Counts density evaluations that were not finite, from inside compiled code."""
-
-    def __init__(self, chains: int) -> None:
-        self.counts = np.zeros((chains, 2), dtype=int)
-        self._lock = threading.Lock()
-
-    def add(self, chain: Any, sampling: Any) -> None:
-        with self._lock:
-            self.counts[int(chain), int(sampling)] += 1
 
 
 class NutsSampler:
@@ -65,25 +53,21 @@ class NutsSampler:
     def __init__(self, problem: Problem, warmup: int) -> None:
         self.problem = problem
         self.warmup = warmup
-        self._tally = _Tally(0)
-        self._running = threading.Lock()
 
-        def potential(X: Points, chain: jax.Array, sampling: jax.Array) -> Any:
+        def potential(X: Points, nonfinite: Any) -> Any:
             def energy(z: dict[str, jax.Array]) -> jax.Array:
                 value = -problem.log_density(z, X)
-                # Only the unusual branch calls back, so the count costs nothing.
-                jax.lax.cond(
-                    jnp.isfinite(value),
-                    lambda: None,
-                    lambda: jax.debug.callback(self._count, chain, sampling),
-                )
+                # NumPyro's state has no room for a count, and a callback would keep the program out
+                # of JAX's compilation cache.
+                nonfinite[...] += jax.lax.stop_gradient(~jnp.isfinite(value)).astype(int)
                 return value
 
             return energy
 
         init, step = hmc(potential_fn_gen=potential, algo="NUTS")
 
-        def start(key: jax.Array, z: Any, X: Points, chain: jax.Array) -> Any:
+        def start(key: jax.Array, z: Any, X: Points) -> Any:
+            nonfinite = jax.new_ref(jnp.zeros((), int))
             return init(
                 z,
                 warmup,
@@ -92,28 +76,29 @@ class NutsSampler:
                 target_accept_prob=TARGET_ACCEPTANCE,
                 max_tree_depth=MAX_TREE_DEPTH,
                 dense_mass=False,
-                model_args=(X, chain, jnp.zeros((), int)),
+                model_args=(X, nonfinite),
             )
 
-        def advance(state: Any, X: Points, chain: jax.Array, iterations: jax.Array) -> Any:
+        def advance(state: Any, X: Points, iterations: jax.Array) -> Any:
+            nonfinite = jax.new_ref(jnp.zeros((), int))
+
             def body(i: jax.Array, carry: Any) -> Any:
                 state, recorded = carry
-                state = step(state, model_args=(X, chain, (state.i >= warmup).astype(int)))
+                nonfinite[...] = jnp.zeros((), int)
+                state = step(state, model_args=(X, nonfinite))
                 recorded = jax.tree.map(
-                    lambda all_, new: all_.at[i].set(new), recorded, _record(state)
+                    lambda all_, new: all_.at[i].set(new), recorded, _record(state, nonfinite[...])
                 )
                 return state, recorded
 
             empty = jax.tree.map(
-                lambda leaf: jnp.zeros((BLOCK, *leaf.shape), leaf.dtype), _record(state)
+                lambda leaf: jnp.zeros((BLOCK, *leaf.shape), leaf.dtype),
+                _record(state, jnp.zeros((), int)),
             )
             return jax.lax.fori_loop(0, iterations, body, (state, empty))
 
-        self._start = jax.jit(start)
-        self._advance = jax.jit(advance)
-
-    def _count(self, chain: Any, sampling: Any) -> None:
-        self._tally.add(chain, sampling)
+        self._start = jit(start)
+        self._advance = jit(advance)
 
     def run(
         self,
@@ -132,14 +117,13 @@ class NutsSampler:
 
         def one(chain: int) -> tuple[Any, Any]:
             with jax.enable_x64(True):  # the setting belongs to the thread
-                index = jnp.asarray(chain)
                 z = {name: values[chain] for name, values in initial.items()}
-                state = self._start(keys[chain], z, points, index)
+                state = self._start(keys[chain], z, points)
                 pieces = []
                 left = self.warmup + draws
                 while left and not stop.is_set():
                     iterations = min(BLOCK, left)
-                    state, recorded = self._advance(state, points, index, iterations)
+                    state, recorded = self._advance(state, points, iterations)
                     recorded = jax.tree.map(lambda a, k=iterations: np.asarray(a)[:k], recorded)
                     pieces.append(recorded)
                     left -= iterations
@@ -151,32 +135,25 @@ class NutsSampler:
                 z, stats = jax.tree.map(lambda *parts: np.concatenate(parts), *pieces)
                 return z, stats
 
-        with self._running:
-            self._tally = _Tally(chains)
-            self._compile(keys[0], initial, points)
-            results = spread(one, chains, stop, points)
-            jax.effects_barrier()
-            nonfinite = total(self._tally.counts)
+        self._compile(keys[0], initial, points)
+        results = spread(one, chains, stop, points)
         z, stats = jax.tree.map(lambda *parts: np.stack(parts), *results)
-        return Chains(
-            z, stats, {k: np.asarray(v) for k, v in initial.items()}, nonfinite, self.warmup
-        )
+        return Chains(z, stats, {k: np.asarray(v) for k, v in initial.items()}, self.warmup)
 
     def _compile(self, key: jax.Array, initial: dict[str, jax.Array], X: Points) -> None:
         """Both programs at once, before the chains' threads would each do it."""
         z = {name: values[0] for name, values in initial.items()}
-        index = jnp.asarray(0)
 
         def start() -> None:
             with jax.enable_x64(True):
-                jax.block_until_ready(self._start(key, z, X, index))
+                jax.block_until_ready(self._start(key, z, X))
 
         with ThreadPoolExecutor(1) as beside:
             # Traced here first: NumPyro's kernel keeps what `start` set up for `advance`.
-            state = jax.eval_shape(self._start, key, z, X, index)
+            state = jax.eval_shape(self._start, key, z, X)
             waiting = beside.submit(start)
             empty = jax.tree.map(_zeros, state)
-            jax.block_until_ready(self._advance(empty, X, index, 0))
+            jax.block_until_ready(self._advance(empty, X, 0))
             waiting.result()
 
 
@@ -186,7 +163,7 @@ def _zeros(leaf: jax.ShapeDtypeStruct) -> jax.Array:
     return jnp.zeros(leaf.shape, leaf.dtype)
 
 
-def _record(state: Any) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
+def _record(state: Any, nonfinite: jax.Array) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
     """Position and statistics of one iteration, under ArviZ's names."""
     stats = {
         "lp": -state.potential_energy,
@@ -196,6 +173,8 @@ def _record(state: Any) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
         "n_steps": state.num_steps,
         "tree_depth": jnp.floor(jnp.log2(jnp.maximum(state.num_steps, 1))).astype(int) + 1,
         "diverging": state.diverging,
+        # Points on the way whose density had no finite value.
+        "nonfinite_evaluations": nonfinite,
     }
     return state.z, stats
 

@@ -71,14 +71,11 @@ def make_run(
         )
     if "profile" in landscape:
         groups["profile"] = _with_data_units(problem, units, landscape["profile"])
-    groups["sample_stats"]["nonfinite_evaluations"] = ("chain", chains.nonfinite[:, 1])
     if warmup:
         earlier = {name: values[:, :warmup] for name, values in z.items()}
         groups["warmup_posterior"] = in_data_units(problem, units, earlier)
         stats = {name: values[:, :warmup] for name, values in chains.stats.items()}
-        groups["warmup_sample_stats"] = dict_to_dataset(stats).assign(
-            nonfinite_evaluations=("chain", chains.nonfinite[:, 0])
-        )
+        groups["warmup_sample_stats"] = dict_to_dataset(stats)
     run = xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in groups.items()})
     run.attrs.update(attributes(problem, units, data, settings))
     return run

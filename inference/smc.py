@@ -27,6 +27,7 @@ from blackjax.smc import resampling, solver, tempered
 from jax.custom_batching import sequential_vmap
 from jax.scipy.special import logsumexp
 
+from .compiling import jit
 from .distributed import spread
 from .errors import SamplingError
 from .problem import Points, Problem, unflatten
@@ -124,9 +125,9 @@ class TemperedSmc:
 
             return solver.dichotomy(excess, 0.0, 1.0 - now)
 
-        self._log_likelihood = jax.jit(jax.vmap(log_likelihood, in_axes=(0, None)))
-        self._step = jax.jit(step)
-        self._rise = jax.jit(rise)
+        self._log_likelihood = jit(jax.vmap(log_likelihood, in_axes=(0, None)))
+        self._step = jit(step)
+        self._rise = jit(rise)
 
     def run(
         self,

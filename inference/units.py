@@ -15,6 +15,7 @@ from bke.models.rows import map_rows
 from bke.models.spectral import MOST_DENSE
 from bke.models.volume import pushforward
 
+from .compiling import jit
 from .errors import InputError
 from .problem import MEASURE_SCALE, Points, Problem
 from .read import default_names
@@ -206,7 +207,7 @@ def cancelled_rows(problem: Problem) -> Callable[[Any, jax.Array], jax.Array]:
     Looked for at a few unconstrained draws, leading axis, of the hyperparameters.
     """
 
-    @jax.jit
+    @jit
     def cancelled(z: dict[str, jax.Array], X: jax.Array) -> jax.Array:
         def at(one: dict[str, jax.Array]) -> jax.Array:
             kernel = problem.kernel_at(problem.constrain(one))

@@ -30,6 +30,7 @@ from .checks import (
     check_same_columns,
     column_names,
 )
+from .compiling import jit
 from .errors import InputError, SamplingError
 from .landmarks import places_for
 from .machine import computing, cores
@@ -297,7 +298,7 @@ def _compiled(description: str, noise: Any) -> Callable[..., jax.Array]:
     """Draws of the witness for a batch of hyperparameters, kept for the next call."""
     problem = Problem.restore(json.loads(description))
 
-    @jax.jit
+    @jit
     def draws(keys: jax.Array, z: Any, P: Sample, Q: Sample, at: jax.Array) -> jax.Array:
         def one(keys_and_z: Any) -> jax.Array:
             keys, z = keys_and_z

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from ..checks import as_evaluation_points, check_count, check_noise_variance
+from ..compiling import jit
 from ..errors import InputError
 from ..machine import computing
 from ..modes import as_text
@@ -203,7 +204,7 @@ def _posterior(
     with computing():
         landmarks = jnp.asarray(plan.landmarks)
 
-        @jax.jit
+        @jit
         def gaussian(sums: Any, kernel: Any) -> jax.Array:
             R = kernel.smoothed(measure, landmarks.shape[1]).matrix(landmarks, landmarks)
             return landmark_gaussian(sums, R, jnp.asarray(noise_variance))
@@ -245,7 +246,7 @@ def _witness(
     plan = P.plan
     landmarks, places = jnp.asarray(plan.landmarks), jnp.asarray(at)
 
-    @jax.jit
+    @jit
     def difference(sums_P: Any, sums_Q: Any, kernel: Any) -> Any:
         first, second = (
             posterior_of_sums(sums, landmarks, kernel, places, noise=noise, measure=measure)
@@ -253,7 +254,7 @@ def _witness(
         )
         return first.mean - second.mean, first.covariance + second.covariance
 
-    drawn = jax.jit(jax.vmap(gaussian_draw, in_axes=(0, None)))
+    drawn = jit(jax.vmap(gaussian_draw, in_axes=(0, None)))
     chosen = np.searchsorted(np.cumsum(mass), (np.arange(draws) + 0.5) / draws * mass.sum())
     keys = jax.random.split(jax.random.key(seed), draws)
     values = np.empty((draws, len(at)))

@@ -11,6 +11,7 @@ import numpy as np
 from bke.models.landmarks import LandmarkSums, landmark_gaussian
 from jax.experimental import multihost_utils
 
+from ..compiling import jit
 from ..problem import Problem, flatten
 from ..units import Units
 from .checkpoint import Checkpoint
@@ -29,7 +30,7 @@ class RowsDensity:
     ) -> None:
         self._problem, self._rows, self._units = problem, rows, units
         self._checkpoint, self._progress = checkpoint, progress
-        self._finish = jax.jit(self._from_sums)
+        self._finish = jit(self._from_sums)
         self._known: dict[bytes, float] = {}
         state = checkpoint.state
         done = _least(len(state.get("values", ())))
