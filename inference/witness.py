@@ -6,19 +6,17 @@ import dataclasses
 import functools
 import json
 import numbers
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeAlias
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from bke.models import EmbeddingPosterior, embedding_posterior
-from bke.models.kernels import Kernel
-from bke.models.landmarks import LandmarkView, in_parts, posterior_of_view
-from bke.models.measures import Measure
+from bke.models.landmarks import LandmarkView, in_parts
 from bke.models.pivoted_cholesky import pivoted_cholesky
+from bke.models.spectral import MOST_DENSE, LineSample
 from numpy.typing import ArrayLike
 
 from .checks import (
@@ -31,6 +29,7 @@ from .checks import (
     column_names,
 )
 from .compiling import jit
+from .conditioning import Sample, by_waves, posterior_of_sample, rows_of_matrices
 from .errors import InputError, SamplingError
 from .landmarks import places_for
 from .machine import computing, cores
@@ -41,6 +40,7 @@ from .problem import Problem
 from .progress import progress_bar
 from .reweighting import reweight
 from .run import problem_of
+from .units import Units
 
 #: Hyperparameter draws per compiled call; fewer where each takes so many kernel values.
 BATCH, BATCH_ENTRIES = 25, 2**28
@@ -50,10 +50,6 @@ MESH_SIDE = 30
 MARGIN = 0.1
 #: Variance of a draw that its factor may drop, over the total.
 DROPPED_VARIANCE = 1e-9
-
-
-#: (n, D) points, or these with the landmarks that they are seen from.
-Sample: TypeAlias = jax.Array | LandmarkView
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,8 +97,9 @@ def sample_witness(
     """One joint draw of the witness mu_P - mu_Q per posterior draw of the hyperparameters.
 
     Given the hyperparameters, mu_P and mu_Q are independent Gaussian processes conditioned on the
-    two samples separately (:func:`~bke.models.embedding_posterior`). Samples too large for n x n
-    matrices are seen through ``landmarks`` (:func:`~bke.models.landmark_embedding_posterior`).
+    two samples separately (:func:`~bke.models.embedding_posterior`), one column and a squared
+    exponential by sums of waves, whatever n. Other samples too large for n x n matrices are seen
+    through ``landmarks`` (:func:`~bke.models.landmark_embedding_posterior`).
 
     Args:
         run: from :func:`~bke.inference.fit` on the samples, pooled or joint.
@@ -155,7 +152,9 @@ def sample_witness(
         points = places * units.scale
     else:
         points = default_points(first, second)
-    rows = max(len(first), len(second)) if places is None else len(places)
+    family = problem.kernel, problem.measure
+    largest = max(rows_of_matrices(sample, *family) for sample in (first, second))
+    rows = largest if places is None else len(places)
     check_memory(
         max(rows, len(points)),
         dimension,
@@ -175,10 +174,14 @@ def sample_witness(
     of_weights = draw_weights(run, modes, weights)
     with computing(), progress_bar("witness", chains * draws, shown=progress) as advance:
         kept = {name: values[:, ::thin] for name, values in z.items()}
+        P_seen, Q_seen = _seen(
+            (units.to_model(first), units.to_model(second)), units.to_model(points), places, *family
+        )
+        _check_lengthscales((P_seen, Q_seen), problem, kept, units)
         witness = _draw_all(
             problem,
-            _seen(units.to_model(first), places),
-            _seen(units.to_model(second), places),
+            P_seen,
+            Q_seen,
             jnp.asarray(units.to_model(points)),
             {name: values.reshape(-1, *values.shape[2:]) for name, values in kept.items()},
             thin,
@@ -241,8 +244,28 @@ def check_noise(noise: Any) -> None:
         raise InputError(f"noise must be 'clt' or a positive number, got {noise!r}")
 
 
-def _seen(sample: np.ndarray, landmarks: np.ndarray | None) -> Sample:
-    return jnp.asarray(sample) if landmarks is None else in_parts(sample, landmarks)
+def _seen(
+    samples: tuple[np.ndarray, ...], at: np.ndarray, landmarks: np.ndarray | None, *family: Any
+) -> tuple[Sample, ...]:
+    if landmarks is None:
+        return by_waves(samples, at, *family)
+    return tuple(in_parts(sample, landmarks) for sample in samples)
+
+
+def _check_lengthscales(
+    samples: Iterable[Sample], problem: Problem, z: Mapping[str, np.ndarray], units: Units
+) -> None:
+    lines = [sample for sample in samples if isinstance(sample, LineSample)]
+    least = max((line.least_lengthscale for line in lines), default=0.0)
+    if not least:
+        return
+    lengthscales = np.asarray(problem.constrain(z)["lengthscale"])  # type: ignore[arg-type]
+    if short := int(np.sum(lengthscales < least)):
+        raise InputError(
+            f"{short} of {lengthscales.size} draws have a lengthscale below "
+            f"{least * float(units.scale[0]):.3g}, too short for all of {MOST_DENSE + 1} rows or "
+            "more: give landmarks (--landmarks)"
+        )
 
 
 def _thinned(modes: Modes, thin: int) -> Modes:
@@ -273,7 +296,8 @@ def _draw_all(
     """
     total = len(next(iter(z.values())))
     keys = jax.random.split(jax.random.key(seed), total * each).reshape(total, each)
-    entries = max(X.entries if isinstance(X, LandmarkView) else len(X) ** 2 for X in (P, Q))
+    known = LineSample, LandmarkView
+    entries = max(X.entries if isinstance(X, known) else len(X) ** 2 for X in (P, Q))
     batch = max(1, min(BATCH, BATCH_ENTRIES // entries))
     compiled = _compiled(json.dumps(problem.describe()), noise)
 
@@ -305,7 +329,7 @@ def _compiled(description: str, noise: Any) -> Callable[..., jax.Array]:
             values = problem.constrain(z)
             kernel, measure = problem.kernel_at(values), problem.measure_at(values)
             posterior_P, posterior_Q = (
-                _posterior(X, kernel, at, noise=noise, measure=measure) for X in (P, Q)
+                posterior_of_sample(X, kernel, at, noise=noise, measure=measure) for X in (P, Q)
             )
             covariance = posterior_P.covariance + posterior_Q.covariance
             around = jax.vmap(gaussian_draw, in_axes=(0, None))(keys, covariance)
@@ -314,15 +338,6 @@ def _compiled(description: str, noise: Any) -> Callable[..., jax.Array]:
         return jax.lax.map(one, (keys, z))
 
     return draws
-
-
-def _posterior(
-    X: Sample, kernel: Kernel, at: jax.Array, *, noise: Any, measure: Measure
-) -> EmbeddingPosterior:
-    """Given the empirical embedding at all rows, or at landmarks."""
-    if isinstance(X, LandmarkView):
-        return posterior_of_view(X, kernel, at, noise=noise, measure=measure)
-    return embedding_posterior(X, kernel, at, noise=noise, measure=measure)
 
 
 def gaussian_draw(key: jax.Array, covariance: jax.Array) -> jax.Array:

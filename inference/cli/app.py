@@ -137,7 +137,15 @@ def run(
             pair = inputs.read_pair(path_p, path_q, names)
         points = inputs.read_points(at, names, pair.columns)
         places = inputs.read_landmarks(landmarks, names, pair.columns)
-        inputs.check_witness(pair, points, noise_of_witness, level, likelihood.value == "landmark")
+        inputs.check_witness(
+            pair,
+            points,
+            noise_of_witness,
+            level,
+            seen=likelihood.value == "landmark",
+            kernel=chosen.build_kernel(),
+            measure=chosen.measure.value,
+        )
         with inputs.output_folder(out, steps.RUN_FILES):
             terminal.notes(pair.notes)
             samples = (pair.P, pair.Q) if share is opt.ShareName.joint else (pair.pooled,)
@@ -353,6 +361,7 @@ def witness(
     names = words.parse_columns(columns)
     terminal = Terminal(json=json, quiet=quiet)
     with exit_codes(debug):
+        from ..run import problem_of
         from . import inputs, steps
 
         pair = inputs.read_pair(path_p, path_q, names)
@@ -360,8 +369,16 @@ def witness(
         places = inputs.read_landmarks(landmarks, names, pair.columns)
         with inputs.output_folder(out, steps.WITNESS_FILES):
             result = steps.load(run_file, terminal)
-            seen = places is not None or "constant_data" in result.children
-            inputs.check_witness(pair, points, noise_of_witness, level, seen)
+            problem, _ = problem_of(result)
+            inputs.check_witness(
+                pair,
+                points,
+                noise_of_witness,
+                level,
+                seen=places is not None or problem.landmarks is not None,
+                kernel=problem.kernel,
+                measure=problem.measure,
+            )
             inputs.check_columns(result, pair, run_file)
             notes = [*pair.notes, *inputs.notes_on(result, pair)]
             result, unknown = steps.weigh_and_save(result, None, terminal)

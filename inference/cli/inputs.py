@@ -25,6 +25,8 @@ from .options import ShareName
 
 if TYPE_CHECKING:
     import xarray as xr
+    from bke.models.kernels import Kernel
+    from bke.models.measures import Measure
 
     from ..streams.source import Rows
 
@@ -178,16 +180,25 @@ def _check_names(first: Sample, second: Sample) -> None:
 
 
 def check_witness(
-    pair: Pair, points: np.ndarray | None, noise: str | float, level: float, seen: bool
+    pair: Pair,
+    points: np.ndarray | None,
+    noise: str | float,
+    level: float,
+    seen: bool,
+    kernel: Kernel,
+    measure: Measure,
 ) -> None:
     """Refuse options that the witness cannot be drawn with; ``seen`` from landmarks or not."""
+    from ..conditioning import rows_of_matrices
     from ..machine import cores
 
     if not isinstance(noise, str):
         check_positive(noise, "--noise")
     check_level(level)
-    largest = 0 if seen else max(len(pair.P), len(pair.Q))
-    largest = max(largest, 0 if points is None else len(points))
+    largest = 0 if points is None else len(points)
+    if not seen:
+        each = (rows_of_matrices(sample, kernel, measure) for sample in (pair.P, pair.Q))
+        largest = max(largest, *each)
     check_memory(largest, len(pair.columns), matrices=WITNESS_MATRICES * cores())
 
 

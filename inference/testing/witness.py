@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 import xarray as xr
-from bke.models import EmbeddingPosterior, dependence_posterior, embedding_posterior
+from bke.models import EmbeddingPosterior, dependence_posterior
 from bke.models.kernels.base import Kernel
 from numpy.typing import ArrayLike
 
@@ -21,6 +21,7 @@ from ..checks import (
     check_memory,
     column_names,
 )
+from ..conditioning import by_waves, posterior_of_sample, rows_of_matrices
 from ..errors import InputError
 from ..machine import computing
 from ..witness import check_noise, default_points, equal_draws, gaussian_draw
@@ -70,10 +71,12 @@ def sample_test_witness(
     points = default_points(first, second)
     if at is not None:
         points = as_evaluation_points(at, first.shape[1])
-    _check(max(len(first), len(second), len(points)), first.shape[1], noise, draws, seed)
+    rows = [rows_of_matrices(Z, kernel, "unit") for Z in (first, second)]
+    _check(max(*rows, len(points)), first.shape[1], noise, draws, seed)
     with computing():
         both = [
-            _posterior(embedding_posterior, Z, kernel, points, noise=noise) for Z in (first, second)
+            _posterior(posterior_of_sample, Z, kernel, points, noise=noise)
+            for Z in by_waves((first, second), points, kernel, "unit")
         ]
         mean = both[0].mean - both[1].mean
         covariance = both[0].covariance + both[1].covariance

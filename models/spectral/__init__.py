@@ -1,10 +1,22 @@
 """BKE (13) for one to three columns of data, exact to rounding at a cost linear in n.
 
 One column by the trapezoid rule, in frequency for long lengthscales (:mod:`.gaussian`), in space
-for short ones (:mod:`.bumps`); several by tensor products (:mod:`.box`).
+for short ones (:mod:`.bumps`); several by tensor products (:mod:`.box`). And the embedding's
+posterior given a sample of one column (:mod:`.embedding`).
 """
 
+from .embedding import LineSample, line_sample, posterior_of_line, takes_line
 from .likelihood import spectral_index, spectral_obstacle, spectral_terms
 from .prepared import MOST_DENSE, SpectralIndex
 
-__all__ = ["MOST_DENSE", "SpectralIndex", "spectral_index", "spectral_obstacle", "spectral_terms"]
+__all__ = [
+    "MOST_DENSE",
+    "LineSample",
+    "SpectralIndex",
+    "line_sample",
+    "posterior_of_line",
+    "spectral_index",
+    "spectral_obstacle",
+    "spectral_terms",
+    "takes_line",
+]
