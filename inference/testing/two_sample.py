@@ -6,7 +6,6 @@ import dataclasses
 import math
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 from bke.models import squared_mmd, squared_mmd_variance
 from numpy.typing import ArrayLike
@@ -27,6 +26,7 @@ from .approximations import (
 )
 from .combination import COMBINED, combine
 from .evidence import LANDMARKS, VARIANCES, evidence_rows, landmarks
+from .factors import Factor, factor_of, mmd_and_variance
 from .gram import gram
 from .kernels import CHOICES, kernels_for, ladder, scaled_kernel
 from .notes import few_rows_note, kernel_notes, rounding_note
@@ -96,6 +96,9 @@ def two_sample_test(
     - ``"median"``: the median heuristic.
     - a kernel, such as ``SquaredExponential(0.5)``, in the units of the data.
 
+    From 2000 rows on the Gram matrix is taken as a factor of its numerical rank, where that is
+    small, as of smooth kernels in few columns: no matrix is (m + n) x (m + n) then.
+
     Args:
         P: sample of P, shape (m, D) or (m,).
         Q: sample of Q, shape (n, D) or (n,).
@@ -138,8 +141,8 @@ def two_sample_test(
         )
     memory = series_memory(memory, null, sizes[0])
     pooled = np.concatenate([first, second])
-    if null != "normal":
-        check_memory(len(pooled), pooled.shape[1], matrices=MATRICES, instead=WITHOUT_MATRICES)
+    if null not in ("normal", "permutation"):
+        _check_matrices(pooled)
     order = canonical_order(pooled)
     points = pooled[order]
     if chosen == "paired":  # sorted too, as pairs
@@ -209,6 +212,19 @@ def two_sample_test(
     )
 
 
+def gram_or_factor(kernel: Any, pooled: np.ndarray) -> np.ndarray | Factor:
+    """The Gram matrix of (N, D) rows, of many by a factor where its rank is small."""
+    factor = factor_of(kernel, pooled)
+    if factor is not None:
+        return factor
+    _check_matrices(pooled)
+    return gram(kernel, pooled)
+
+
+def _check_matrices(pooled: np.ndarray) -> None:
+    check_memory(len(pooled), pooled.shape[1], matrices=MATRICES, instead=WITHOUT_MATRICES)
+
+
 def _chosen(
     choice: Any, points: np.ndarray, scale: str | None, seed: int, progress: bool
 ) -> list[Any]:
@@ -242,7 +258,7 @@ def _statistics(
     total = count * (len(kernels) + bool(len(lengthscales)))
     with progress_bar("permutations", total, shown=progress) as advance:
         rows = [
-            mmd_row(gram(one, pooled), labels, estimator=estimator, advance=advance)
+            mmd_row(gram_or_factor(one, pooled), labels, estimator=estimator, advance=advance)
             for one in kernels
         ]
         if len(lengthscales):
@@ -282,8 +298,12 @@ def _interval(
     first: np.ndarray, second: np.ndarray, kernel: Any, alpha: float
 ) -> tuple[float, tuple[float, float]]:
     """The unbiased squared MMD and its interval."""
-    with jax.enable_x64(True):
+    factor = factor_of(kernel, np.concatenate([first, second]))
+    if factor is not None:
+        value, variance = mmd_and_variance(factor, len(first))
+    else:
         value = float(squared_mmd(first, second, kernel))
-        deviation = float(squared_mmd_variance(first, second, kernel)) ** 0.5
+        variance = float(squared_mmd_variance(first, second, kernel))
+    deviation = variance**0.5
     reach = float(norm.isf(0.5 * alpha)) * deviation
     return value, (max(0.0, value - reach), max(0.0, value + reach))

@@ -1,0 +1,88 @@
+"""Permutation tests of many rows by a factor of the Gram matrix, beside the matrix itself."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from bke.inference import InputError, two_sample_test
+from bke.inference.machine import computing
+from bke.inference.testing import factors, two_sample
+from bke.inference.testing.gram import gram
+from bke.inference.testing.permutation import mmd_row, pair_swaps, relabellings
+from bke.models import (
+    Distance,
+    Matern,
+    SquaredExponential,
+    squared_mmd,
+    squared_mmd_variance,
+)
+
+RNG = np.random.default_rng(0)
+# Of different sizes, with outliers and ties, the second sample a little wider.
+P, Q = RNG.normal(size=(1200, 1)), 1.1 * RNG.normal(size=(900, 1))
+P[:4] = [[40.0], [41.0], [-300.0], [0.5]]
+Q[:3] = 0.5
+POOLED = np.concatenate([P, Q])
+KERNEL = SquaredExponential(0.3)
+
+
+def found(kernel, points):
+    with computing():
+        return factors.factor_of(kernel, points)
+
+
+@pytest.mark.parametrize("kernel", [KERNEL, 2.0 * SquaredExponential(5.0), Distance(2.0)])
+def test_the_factor_is_that_of_the_gram_matrix(kernel):
+    F = found(kernel, POOLED).transposed
+    assert len(F) < 200
+    with computing():
+        expected = gram(kernel, POOLED)
+    assert np.abs(F.T @ F - expected).max() < 1e-9 * expected.max()
+
+
+@pytest.mark.parametrize("estimator", ["unbiased", "biased", "paired"])
+def test_the_statistics_are_those_of_the_matrix(estimator):
+    rng = np.random.default_rng(1)
+    points = POOLED if estimator != "paired" else np.concatenate([P[:1050], P[:1050] + Q[0]])
+    labels = (
+        pair_swaps(1050, 30, rng)
+        if estimator == "paired"
+        else relabellings((len(P), len(Q)), 30, rng)
+    )
+    with computing():
+        expected = mmd_row(gram(KERNEL, points), labels, estimator=estimator)
+        row = mmd_row(factors.factor_of(KERNEL, points), labels, estimator=estimator)
+    np.testing.assert_allclose(row, expected, rtol=0, atol=1e-9 * np.ptp(expected))
+
+
+def test_the_interval_is_that_of_the_definition():
+    value, variance = factors.mmd_and_variance(found(KERNEL, POOLED), len(P))
+    assert value == pytest.approx(float(squared_mmd(P, Q, KERNEL)), rel=1e-9)
+    assert variance == pytest.approx(float(squared_mmd_variance(P, Q, KERNEL)), rel=1e-9)
+
+
+def test_where_the_matrix_is_taken():
+    assert found(KERNEL, POOLED[:1900]) is None  # few rows
+    assert found(Matern(0.5, 0.01), POOLED) is None  # no small rank
+
+
+def test_tests_say_the_same_either_way(monkeypatch):
+    options = {"permutations": 99, "progress": False, "kernel": "multiscale"}
+    by_factor = two_sample_test(P, Q, **options)
+    monkeypatch.setattr(factors, "LEAST_ROWS", 10**9)
+    by_matrix = two_sample_test(P, Q, **options)
+    assert by_factor.pvalue == by_matrix.pvalue < 0.05
+    np.testing.assert_allclose(by_factor.null, by_matrix.null, rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(by_factor.interval, by_matrix.interval, rtol=1e-7)
+    assert [dataclasses.asdict(part) for part in by_factor.parts] != []
+
+
+def test_more_rows_than_matrices_have_room_for(monkeypatch):
+    def refuse(*arguments, **options):
+        raise InputError("no room")
+
+    monkeypatch.setattr(two_sample, "check_memory", refuse)
+    options = {"permutations": 99, "progress": False}
+    assert two_sample_test(P, Q, kernel=KERNEL, **options).pvalue <= 0.05
+    with pytest.raises(InputError, match="no room"):
+        two_sample_test(P, Q, kernel=Matern(0.5, 0.01), **options)
