@@ -8,9 +8,11 @@ draws do not depend on where it runs: the result is that of one device.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
 from threading import Event
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -49,6 +51,8 @@ def start(
         raise InputError("give the coordinator, the number of processes and which this is, or none")
     if process is not None and processes is not None and not 0 <= process < processes:
         raise InputError(f"process must be from 0 to {processes - 1}, and is {process}")
+    # Its handler of SIGTERM goes on where ours, or the system's, ends the process.
+    jax.config.update("jax_enable_preemption_service", False)
     try:
         jax.distributed.initialize(
             coordinator,
@@ -67,6 +71,32 @@ def start(
 def is_first() -> bool:
     """Whether this process is the one that prints and writes."""
     return jax.process_index() == 0
+
+
+def check_alike(given: Mapping[str, Any]) -> None:
+    """Refuse a job whose processes were given different things, by name: arrays or plain data.
+
+    All processes must ask; each would wait for sums of other shapes otherwise, or write a posterior
+    that is nobody's.
+    """
+    if jax.process_count() == 1:
+        return
+    every = multihost_utils.process_allgather(np.array([_digest(each) for each in given.values()]))
+    different = [name for name, of in zip(given, np.transpose(every), strict=True) if np.ptp(of)]
+    if different:
+        raise InputError(
+            f"the processes of this job were given different {' and '.join(different)}: give all "
+            "the same command and the same data"
+        )
+
+
+def _digest(given: Any) -> int:
+    """Of 31 bits, which JAX hands on in single precision too."""
+    if isinstance(given, np.ndarray):
+        content = f"{given.shape} {given.dtype}".encode() + np.ascontiguousarray(given).tobytes()
+    else:
+        content = json.dumps(given).encode()
+    return int.from_bytes(hashlib.sha256(content).digest()[:4], "big") >> 1
 
 
 def check_shard(shard: str) -> str:

@@ -30,7 +30,7 @@ from .checks import (
     check_positive,
     column_names,
 )
-from .distributed import check_shard, is_first, placed, together
+from .distributed import check_alike, check_shard, is_first, placed, together
 from .errors import InputError
 from .landmarks import landmarks_for
 from .landscape import BatchLogDensity
@@ -191,6 +191,10 @@ def fit(
     if checkpoint is not None:
         raise InputError("a checkpoint is for rows of a file, see open_rows")
     with computing(), together():
+        if jax.process_count() > 1:
+            asked = [method, likelihood, chains, warmup, draws, particles, tolerance, share, shard]
+            samples = as_samples(X, share)
+            check_alike({"data": np.concatenate(samples), "seeds": seed, "options": asked})
         problem, units, data, prior_draws, evaluate, points = prepare(
             X,
             kernel=kernel,

@@ -7,6 +7,7 @@ import os
 import time
 import zipfile
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,9 @@ class Checkpoint:
                 job.
         """
         self._path = None if path is None else _own(Path(path))
-        self._job = json.loads(json.dumps(job))
+        # How rows are cut, and who goes through which, belongs to what a state means.
+        of_all = {"number of processes": jax.process_count(), "version of bke": version("bke")}
+        self._job = json.loads(json.dumps({**job, **of_all}))
         self._written = time.monotonic()
         self.state: dict[str, np.ndarray] = {}
         if self._path is None:

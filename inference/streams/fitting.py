@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from ..distributed import is_first, together
+from ..distributed import check_alike, is_first, together
 from ..errors import InputError
 from ..landmarks import places_for
 from ..machine import computing
@@ -76,6 +76,8 @@ def fit_rows(
             "scale": scale,
             "seed": seed,
         }
+        alike = {"data": [*rows.shape, *rows.columns], "options": {**job, "file": None}}
+        check_alike(alike)
         kept = Checkpoint(checkpoint, job)
         found = survey(rows, seed, kept, progress=shown)
         unit = unit_of(found.deviation, scale)

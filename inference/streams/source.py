@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import abc
+import hashlib
+import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -66,11 +68,12 @@ class Rows(abc.ABC):
 
     def fingerprint(self) -> list[Any]:
         """What tells this file and its columns from others, without reading it."""
-        status = os.stat(self.path)
-        return [
-            str(self.path.resolve()), status.st_size, status.st_mtime_ns, list(self.columns),
-            *self.shape,
-        ]  # fmt: skip
+        files = [self.path]
+        if self.path.is_dir():  # of zarr: what is in it changes, the folder does not
+            files = sorted(path for path in self.path.rglob("*") if path.is_file())
+        stats = [(path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+        told = hashlib.sha256(json.dumps([list(map(str, files)), stats]).encode()).hexdigest()
+        return [str(self.path.resolve()), told, list(self.columns), *self.shape]
 
     @abc.abstractmethod
     def _read(self, start: int, stop: int) -> Any: ...

@@ -34,10 +34,9 @@ def relabellings(sizes: tuple[int, int], count: int, rng: np.random.Generator) -
     The other columns are drawn uniformly from all ways to choose as many rows.
     """
     first, total = sizes[0], sum(sizes)
-    labels = np.zeros((total, 1 + count), dtype=bool)
-    labels[:first] = True
     # Column by column in memory, as they are drawn: several times faster.
-    columns = np.ascontiguousarray(labels.T)
+    columns = np.zeros((1 + count, total), dtype=bool)
+    columns[:, :first] = True
     rng.permuted(columns[1:], axis=1, out=columns[1:])
     return columns.T
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from ..kernels import SquaredExponential
 from . import bumps
+from .balanced import with_balanced
 from .cells import TERMS, Cells, cells_over, evaluate, taylor, wave_sums, waves_over
 from .gaussian import Spectra, basis, gaussian_term, on_waves, spectra
 from .isolated import Isolated, isolated_points, stacked, with_isolated
@@ -95,7 +96,7 @@ class LongLengthscales:
         polynomials = taylor(self.cells, around.first(m), frequencies[: m + 1], a, b)
         slopes = evaluate(self.cells, polynomials, self.x)
         sizes = jnp.sum(frequencies[: m + 1] * jnp.hypot(a, b))
-        return gaussian, _log_volume(slopes, sizes, self.isolated, 0, kernel)
+        return gaussian, _log_volume(slopes, sizes, self.x, self.isolated, 0, kernel)
 
 
 @jax.tree_util.register_dataclass
@@ -130,7 +131,8 @@ class ShortLengthscales:
         log_determinant = found.log_determinant + more * jnp.log(noise_variance)
         gaussian = -0.5 * (quadratic + log_determinant + n * math.log(2.0 * math.pi))
         slopes, sizes = bumps.slopes_at(found, self.cells, first, self.scaled[which])
-        log_volume = _log_volume(slopes, sizes, self.isolated, which, kernel)
+        x = width * self.scaled[which]
+        log_volume = _log_volume(slopes, sizes, x, self.isolated, which, kernel)
         return gaussian, log_volume
 
 
@@ -141,10 +143,16 @@ def trace_of_smoothed(kernel: SquaredExponential, measure: str, n: int) -> jax.A
 
 
 def _log_volume(
-    slopes: jax.Array, sizes: jax.Array, isolated: Isolated, which: Any, kernel: SquaredExponential
+    slopes: jax.Array,
+    sizes: jax.Array,
+    x: jax.Array,
+    isolated: Isolated,
+    which: Any,
+    kernel: SquaredExponential,
 ) -> jax.Array:
     resolved = jnp.abs(slopes) > RESOLUTION * sizes
     log_volume = jnp.where(resolved, jnp.log(jnp.abs(jnp.where(resolved, slopes, 1.0))), -jnp.inf)
+    log_volume = with_balanced(log_volume, slopes, sizes, x, kernel)
     return with_isolated(log_volume, jax.tree.map(lambda each: each[which], isolated), kernel)
 
 

@@ -41,6 +41,9 @@ LEAST_EIGENVALUE = 1e-17
 LEAST_PART = 1e-14
 #: What the pivots leave of any product's part, likewise.
 LEAST_PIVOT = 5e-15
+#: Nodes of one column, whose matrix has its eigenvalues found; and numbers in what its products of
+#: pairs are at the nodes: one very long column is for the routes of one.
+MOST_NODES, MOST_PAIR_ENTRIES = 1500, 50_000_000
 #: Columns of L that are worked on at once.
 COLUMNS = 128
 #: Powers of two between sizes that data may share: others would compile anew.
@@ -174,6 +177,8 @@ def _size(length: int) -> int:
 def _products(axes: tuple[Axis, ...], weights: np.ndarray, shortest: float, most: int) -> _Products:
     functions, dual = [], []
     for axis in axes:
+        if len(axis.nodes) > MOST_NODES:
+            raise TooLargeError("the data are wide beside so short a lengthscale")
         apart = axis.nodes[:, None] - axis.nodes
         values, vectors = np.linalg.eigh(np.exp(-0.25 * (apart / shortest) ** 2))
         values, vectors = values[::-1], vectors[:, ::-1]
@@ -187,6 +192,9 @@ def _products(axes: tuple[Axis, ...], weights: np.ndarray, shortest: float, most
     if len(kept) > most:
         raise TooLargeError(f"R on the box has a rank of some {len(kept)}")
     some = [4 * math.ceil((1 + most) / 4) for most in kept.max(axis=0)]
+    entries = [len(each) * q * (q + 1) // 2 for each, q in zip(functions, some, strict=True)]
+    if max(entries) > MOST_PAIR_ENTRIES:
+        raise TooLargeError("the data are wide beside so short a lengthscale")
     return _Products(
         [each[:, :q] for each, q in zip(functions, some, strict=True)],
         [each[:, :q] for each, q in zip(dual, some, strict=True)],

@@ -101,6 +101,45 @@ def test_a_process_that_dies_is_missed_at_once(tmp_path):
     second.wait()
 
 
+OTHER = """
+import sys
+import numpy as np
+from bke.inference import InputError, distributed, fit
+
+port, processes, process = sys.argv[1:]
+distributed.start(f"localhost:{port}", int(processes), int(process))
+X = np.random.default_rng(int(process)).normal(size=40)
+try:
+    fit(X, seed=int(process), progress=False)
+except InputError as error:
+    print(error)
+"""
+
+
+@pytest.mark.slow
+def test_processes_must_be_given_the_same():
+    for process in processes(2, OTHER):
+        said, _ = process.communicate(timeout=120)
+        assert "were given different data and seeds: give all the same" in said
+
+
+WAITING = """
+import sys, time
+from bke.inference import distributed
+
+distributed.start(f"localhost:{sys.argv[1]}", 1, 0)
+print("ready")
+time.sleep(60)
+"""
+
+
+def test_a_process_that_is_to_end_does():
+    (process,) = processes(1, WAITING)
+    assert any("ready" in line for line in process.stdout)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=30) == -signal.SIGTERM
+
+
 DEVICES = """
 import os, sys
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=3"

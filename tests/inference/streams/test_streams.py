@@ -2,6 +2,7 @@
 
 import functools
 
+import jax
 import numpy as np
 import pyarrow
 import pyarrow.parquet
@@ -200,3 +201,25 @@ def test_checkpoints_that_are_of_no_use(tmp_path, small_chunks, monkeypatch):
         with pytest.raises(InputError, match="cannot be read as a checkpoint"):
             make(open_rows(path), landmarks=8)
         assert kept.read_bytes() == broken  # nothing is lost by asking
+
+
+def test_a_checkpoint_of_other_processes_is_refused(tmp_path, small_chunks, monkeypatch):
+    """Which chunks are done before one hangs on who goes through which."""
+    monkeypatch.setattr(checkpoint, "EVERY", 0.0)
+    path = write(tmp_path, data(), "npy")
+    kept = tmp_path / "kept.npz"
+    make = functools.partial(sketch, lengthscales=[0.5, 1.0], landmarks=8, progress=False)
+    with monkeypatch.context() as two:
+        two.setattr(jax, "process_count", lambda: 2)
+        with pytest.raises(KeyboardInterrupt):
+            make(Breaking(path, 14), checkpoint=kept)
+    with pytest.raises(InputError, match="with a different number of processes"):
+        make(open_rows(path), checkpoint=kept)
+
+
+def test_a_zarr_file_is_known_by_what_is_in_it(tmp_path):
+    path = write(tmp_path, data(), "zarr")
+    before = open_rows(path).fingerprint()
+    assert open_rows(path).fingerprint() == before
+    zarr.open_array(path, mode="r+")[700] = 5.0
+    assert open_rows(path).fingerprint() != before

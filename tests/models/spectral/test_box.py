@@ -185,6 +185,20 @@ def test_auto_takes_it_where_it_can():
     assert [x.shape for x in each] == [(N, 2), (500, 2), (N, 4)]
 
 
+@pytest.mark.parametrize("width", [0.0, 1e-7, 1e-2])
+def test_a_column_that_hardly_varies_takes_little_memory(width):
+    """As long as one column, the box has as many functions along it: their pairs once filled it."""
+    X = np.random.default_rng(0).normal(size=(1001, 2)) * [1.0, width]
+    index = as_arrays(spectral_index(X))
+    for each in index.ranges:
+        assert max(f.shape[0] * f.shape[1] ** 2 for f in each.basis.functions) < 1.1e8
+    lengthscale = 1.01 * float(index.ranges[-1].shortest)
+    kernel = SquaredExponential(lengthscale)
+    expected = dense_terms(index.points, kernel, 0.1, "unit", low_rank=False)
+    found = spectral_terms(index, kernel, 0.1, "unit")
+    np.testing.assert_allclose(found.gaussian, expected.gaussian, rtol=1e-8)
+
+
 # The parts
 
 

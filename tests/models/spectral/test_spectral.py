@@ -151,6 +151,20 @@ def test_balanced_neighbours_have_density_zero():
     assert values[0] == pytest.approx(values[1], rel=1e-9)
 
 
+@pytest.mark.parametrize(("lengthscale", "centre"), [(10.0, 300.0), (3.0, 100.0), (0.5, 30.0)])
+def test_far_neighbours_that_nearly_balance(lengthscale, centre):
+    """Five lengthscales off they leave to each other what is lost beside the bulk's terms."""
+    for unbalance in (1e-6, 1e-10):
+        three = centre + 5.0 * lengthscale * np.array([-1.0, 0.0, 1.0 + unbalance])
+        X = np.concatenate([DATA["skewed"][:322], three])[:, None]
+        index = jax.tree.map(jnp.asarray, spectral_index(X))
+        expected = log_volume(index.points, SquaredExponential(lengthscale))
+        error = np.abs(volumes(index, lengthscale) - expected)
+        assert np.all(error <= 1e-6 * np.maximum(1.0, np.abs(expected)))
+        # Without them the three would be at exp(-12.5) and more.
+        assert expected[-2] < np.log(unbalance) - 12.0
+
+
 def test_rows_in_any_order_and_transformations():
     X = DATA["skewed"]
     expected = log_marginal_likelihood(X, SquaredExponential(0.7), likelihood="dense")

@@ -1,0 +1,76 @@
+"""Points whose neighbours nearly balance: their slope is summed anew, neighbour by neighbour.
+
+Sums of waves are right to rounding error beside the whole sample's largest terms: of what far
+neighbours leave each other that may be all there is. The few points whose slope is that small
+beside those terms, and whose neighbours are few, take these themselves.
+"""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..kernels import SquaredExponential
+
+#: A slope below this, over the size of the sums, may be right to fewer than six digits.
+DOUBT = 1e-9
+#: Points that are summed anew at most, the most doubtful; and neighbours on either side.
+MOST_POINTS, NEIGHBOURS = 32, 128
+#: Lengthscales within which all neighbours must be known.
+REACH = 14.0
+#: A sum below this, over that of its terms' sizes, is rounding error: exactly zero.
+RESOLUTION = 2.0**-50
+
+
+def with_balanced(
+    log_volume: jax.Array,
+    slopes: jax.Array,
+    sizes: jax.Array,
+    x: jax.Array,
+    kernel: SquaredExponential,
+) -> jax.Array:
+    """``log_volume`` (n,) with the sums over neighbours in the doubtful points' places.
+
+    Args:
+        log_volume: log |slope|.
+        slopes: (n,), of mu_hat.
+        sizes: () or (n,), what the slopes are right beside.
+        x: (n,), ascending.
+        kernel: its lengthscale is a number.
+    """
+    share = jax.lax.stop_gradient(jnp.abs(slopes) / sizes)
+    doubtful = share < DOUBT
+
+    def again() -> jax.Array:
+        order = jnp.where(doubtful, share, jnp.inf)
+        _, rows = jax.lax.top_k(-order, min(MOST_POINTS, len(x)))
+        value, known = _by_neighbours(x, rows, kernel)
+        rows = jnp.where(doubtful[rows] & known, rows, len(x))
+        return log_volume.at[rows].set(value, mode="drop")
+
+    return jax.lax.cond(jnp.any(doubtful), again, lambda: log_volume)
+
+
+def _by_neighbours(
+    x: jax.Array, rows: jax.Array, kernel: SquaredExponential
+) -> tuple[jax.Array, jax.Array]:
+    """Log |slope| of mu_hat at ``rows`` (k,), and whether no neighbour is left out."""
+    n = len(x)
+    steps = np.concatenate([np.arange(-NEIGHBOURS, 0), np.arange(1, NEIGHBOURS + 1)])
+    places = rows[:, None] + steps
+    there = (places >= 0) & (places < n)
+    delta = x[rows, None] - x[jnp.clip(places, 0, n - 1)]
+    farthest = jnp.abs(delta[:, [0, -1]]) > REACH * kernel.lengthscale
+    known = jnp.all(farthest | ~there[:, [0, -1]], axis=1)
+    terms = kernel.at(delta.reshape(1, 1, -1))
+    log_scale = jnp.where(there, terms.log_scale.reshape(delta.shape), -jnp.inf)
+    largest = jax.lax.stop_gradient(jnp.max(log_scale, axis=1))
+    largest = jnp.where(jnp.isfinite(largest), largest, 0.0)
+    weighted = terms.gradient.reshape(delta.shape) * jnp.exp(log_scale - largest[:, None])
+    slope, size = jnp.sum(weighted, axis=1), jnp.sum(jnp.abs(weighted), axis=1)
+    resolved = jnp.abs(slope) > RESOLUTION * size
+    log_slope = jnp.log(jnp.abs(jnp.where(resolved, slope, 1.0)))
+    return jnp.where(resolved, largest + log_slope - math.log(n), -jnp.inf), known
