@@ -1,7 +1,8 @@
 """BKE (13) for one to three columns of data, exact to rounding at a cost linear in n.
 
-One column by the trapezoid rule, in frequency for long lengthscales (:mod:`.gaussian`), in space
-for short ones (:mod:`.bumps`); several by tensor products (:mod:`.box`).
+The squared exponential in one column by the trapezoid rule, in frequency for long lengthscales
+(:mod:`.gaussian`), in space for short ones (:mod:`.bumps`); in several by tensor products
+(:mod:`.box`). Matern kernels in one column by Markov processes (:mod:`.markov`).
 """
 
 from .likelihood import spectral_index, spectral_obstacle, spectral_terms
