@@ -41,9 +41,9 @@ class _Model(NamedTuple):
 
 def _order(kernel: Kernel) -> float | None:
     """Of a Matern kernel, which in one column Laplace is too."""
-    if type(kernel) is Laplace:
+    if isinstance(kernel, Laplace):
         return 0.5
-    return kernel.nu if type(kernel) is Matern else None
+    return kernel.nu if isinstance(kernel, Matern) else None
 
 
 def spectral_obstacle(
@@ -53,9 +53,9 @@ def spectral_obstacle(
     if dimension not in (1, *COLUMNS):
         return f"the data have {dimension} columns, and it takes up to {COLUMNS[-1]}"
     name = type(kernel).__name__
-    if type(kernel) not in (SquaredExponential, Matern, Laplace):
+    if not isinstance(kernel, SquaredExponential | Matern | Laplace):
         return f"the kernel is {name}, and it takes SquaredExponential, Matern and Laplace"
-    if type(kernel) is not SquaredExponential and dimension != 1:
+    if _order(kernel) is not None and dimension != 1:
         return f"the data have {dimension} columns, and it takes one with {name}"
     if np.size(kernel.lengthscale) != 1:
         return "there is a lengthscale for each column, and it takes one for all"
@@ -100,7 +100,7 @@ def spectral_terms(
         raise ValueError(f"the data are not prepared for {type(kernel).__name__}")
     index = jax.tree.map(jnp.asarray, index)
     noise_variance = jnp.asarray(noise_variance, index.points.dtype)
-    parameter = cast(SquaredExponential | Matern | Laplace, kernel).lengthscale
+    parameter = cast(SquaredExponential, kernel).lengthscale
     lengthscale = jnp.asarray(parameter, index.points.dtype).reshape(())
     terms: LogLikelihoodTerms = _terms(index, lengthscale, noise_variance, model)
     return terms
