@@ -41,9 +41,9 @@ class _Model(NamedTuple):
 
 def _order(kernel: Kernel) -> float | None:
     """Of a Matern kernel, which in one column Laplace is too."""
-    if isinstance(kernel, Laplace):
+    if type(kernel) is Laplace:
         return 0.5
-    return kernel.nu if isinstance(kernel, Matern) else None
+    return kernel.nu if type(kernel) is Matern else None
 
 
 def spectral_obstacle(
@@ -52,12 +52,12 @@ def spectral_obstacle(
     """Why the spectral route does not take such a model, or ``None`` where it does."""
     if dimension not in (1, *COLUMNS):
         return f"the data have {dimension} columns, and it takes up to {COLUMNS[-1]}"
-    name = type(kernel).__name__
-    if not isinstance(kernel, SquaredExponential | Matern | Laplace):
+    name, markov = type(kernel).__name__, _order(kernel) is not None
+    if not markov and type(kernel) is not SquaredExponential:
         return f"the kernel is {name}, and it takes SquaredExponential, Matern and Laplace"
-    if _order(kernel) is not None and dimension != 1:
+    if markov and dimension != 1:
         return f"the data have {dimension} columns, and it takes one with {name}"
-    if np.size(kernel.lengthscale) != 1:
+    if np.size(cast(SquaredExponential, kernel).lengthscale) != 1:
         return "there is a lengthscale for each column, and it takes one for all"
     if not isinstance(measure, str):
         return "the measure is Gaussian, and it takes 'unit' and 'lebesgue'"

@@ -20,6 +20,8 @@ LEAST_ROWS = 250
 #: Noise variance over the trace of R below which the filter's rounding error is seen in the sixth
 #: digit: 1e5 times what double precision tells apart.
 LEAST_NOISE = 2e-11
+#: Entries of a matrix that take as long as the filter does with a row.
+ENTRIES_PER_ROW = 50
 
 
 @jax.tree_util.register_dataclass
@@ -34,7 +36,7 @@ class MarkovIndex(SpectralIndex):
     @property
     def entries(self) -> int:
         """Numbers that one value goes through."""
-        return 36 * len(self.points)
+        return ENTRIES_PER_ROW * len(self.points)
 
     @property
     def shortest(self) -> float:
