@@ -15,7 +15,7 @@ from . import markov_filter
 from .markov_sums import Side, pushforward
 from .prepared import SpectralIndex
 
-#: Fewer rows than this are as fast by matrices.
+#: Fewer rows than this take a millisecond by matrices too.
 LEAST_ROWS = 250
 #: Noise variance over the trace of R below which the filter's rounding error is seen in the sixth
 #: digit: 1e5 times what double precision tells apart.
