@@ -220,8 +220,8 @@ def log_marginal_likelihood(
                 f"{len(points)} rows: R has a rank for which no route is fast enough"
             )
         raise ArithmeticError(
-            "R + noise_variance I is not positive definite in double precision: noise_variance is "
-            "too small beside the diagonal of R (measure='unit' keeps that at 1), or X has "
-            "values that are not finite"
+            "R + noise_variance I is not positive definite in double precision, or too near that "
+            "for the route: noise_variance is too small beside the diagonal of R (measure='unit' "
+            "keeps that at 1), or X has values that are not finite"
         )
     return value

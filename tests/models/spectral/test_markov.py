@@ -153,6 +153,15 @@ def test_balanced_neighbours_have_density_zero(nu):
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
+def test_what_is_left_of_a_balance_below_rounding_is_zero():
+    """The two sides of a lattice differ by what lies beyond its nearer end."""
+    X = np.arange(601.0)
+    found = jax.jit(by_filter(0.5))(prepared(X), 3.0, 0.1)[1]
+    left = np.exp(-np.minimum(X, X[::-1]) / 3.0)
+    np.testing.assert_array_equal(np.isneginf(found[left < 2.0**-51]), True)
+    assert np.all(np.isfinite(found[left > 2.0**-45]))
+
+
 def test_hardly_any_noise_takes_the_matrices():
     """The filter alone is off in the eighth digit."""
     X = np.sort(DATA["skewed"])
