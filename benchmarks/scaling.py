@@ -3,7 +3,7 @@
 Data: as many draws as asked for from the distributions of BKE Figures 3 to 5. For each size and
 lengthscale the time to prepare the data, and of one value and of one value and gradient afterwards;
 the matrices up to the size they can be taken to, where both values are compared. The slope is that
-of log time over log n from 10^4 rows on.
+of log time over log n from 10^4 rows on. ``--kernel`` takes another than the squared exponential.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import argparse
 import resource
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,8 @@ import numpy as np
 import report
 from bke.inference.machine import computing
 from bke.inference.samples import normal_laplace
-from bke.models import SquaredExponential
+from bke.models import Laplace, Matern, SquaredExponential
+from bke.models.kernels import Kernel
 from bke.models.likelihood import log_likelihood_terms
 from bke.models.spectral import spectral_index
 
@@ -31,6 +33,12 @@ NOISE_VARIANCE = 0.1
 LARGE = 10_000
 
 SPECTRAL, MATRICES = "spectral", "matrices"
+#: The kernel of a lengthscale, by its name.
+KERNELS: dict[str, Callable[[Any], Kernel]] = {
+    "se": SquaredExponential,
+    "laplace": Laplace,
+    **{f"matern{round(2 * nu)}2": partial(Matern, nu) for nu in (0.5, 1.5, 2.5)},
+}
 
 Row = dict[str, Any]
 
@@ -39,6 +47,7 @@ def main() -> None:
     """Measure, compare, write, draw."""
     parser = arguments(__doc__, [1000, 3000, 10_000, 30_000, 100_000, 1_000_000], 3000, 5.0)
     parser.set_defaults(lengthscales=[0.05, 0.5, 3.0])
+    parser.add_argument("--kernel", choices=KERNELS, default="se")
     options = parser.parse_args()
     if options.quick:
         options.sizes, options.most_dense, options.seconds = [600, 20_000], 600, 0.2
@@ -48,14 +57,16 @@ def main() -> None:
         for n in options.sizes:
             rows += measured(n, options)
     slopes = [slope(rows, lengthscale) for lengthscale in options.lengthscales]
-    name = "scaling-quick" if options.quick else "scaling"
+    kernel = "" if options.kernel == "se" else f"-{options.kernel}"
+    name = f"scaling{kernel}{'-quick' if options.quick else ''}"
     text = (
         "Best of several, one BLAS thread. `difference` is that of the spectral value from the one "
         f"by matrices, relative.\n\n{report.table(rows)}\n\nSlope of log time over log n from "
         f"{LARGE} rows on:\n\n{report.table(slopes)}"
     )
     data = {"rows": rows, "slopes": slopes}
-    report.save(folder, name, "Cost as n grows, one column", info, text, data)
+    title = f"Cost as n grows, one column{kernel.replace('-', ', ')}"
+    report.save(folder, name, title, info, text, data)
     draw(rows, folder / f"{name}.png")
 
 
@@ -77,12 +88,13 @@ def measured(n: int, options: argparse.Namespace) -> list[Row]:
     """A row for each lengthscale."""
     X = np.concatenate(normal_laplace(seed=0, per_component=-(-n // 6)))[:n]
     begin = time.perf_counter()
-    index = jax.tree.map(jnp.asarray, spectral_index(X))
+    kernel = KERNELS[options.kernel]
+    index = jax.tree.map(jnp.asarray, spectral_index(X, kernel(1.0)))
     prepared = time.perf_counter() - begin
     rows = []
     for lengthscale in options.lengthscales:
         at = jnp.asarray(lengthscale)
-        value, gradient = functions("auto")
+        value, gradient = functions("auto", kernel)
         row: Row = {"n": n, "l": lengthscale, "prepare s": prepared}
         row[f"value ms, {SPECTRAL}"] = best(value, (at, index), options.seconds)
         row[f"gradient ms, {SPECTRAL}"] = best(gradient, (at, index), options.seconds)
@@ -90,7 +102,7 @@ def measured(n: int, options: argparse.Namespace) -> list[Row]:
         row |= dict.fromkeys(columns)
         if n <= options.most_dense:
             points = jnp.asarray(X)
-            exact, exact_gradient = functions("dense")
+            exact, exact_gradient = functions("dense", kernel)
             row[columns[0]] = best(exact, (at, points), options.seconds)
             row[columns[1]] = best(exact_gradient, (at, points), options.seconds)
             row[columns[2]] = abs(float(value(at, index) / exact(at, points)) - 1.0)
@@ -100,12 +112,14 @@ def measured(n: int, options: argparse.Namespace) -> list[Row]:
     return rows
 
 
-def functions(likelihood: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Compiled value, and value with gradient."""
+def functions(
+    likelihood: str, kernel: Callable[[Any], Kernel] = SquaredExponential
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Compiled value, and value with gradient, of a lengthscale."""
 
     def value(lengthscale: jax.Array, points: Any) -> jax.Array:
-        kernel = SquaredExponential(lengthscale)
-        return sum(log_likelihood_terms(points, kernel, NOISE_VARIANCE, "unit", likelihood))
+        of = kernel(lengthscale)
+        return sum(log_likelihood_terms(points, of, NOISE_VARIANCE, "unit", likelihood))
 
     return jax.jit(value), jax.jit(jax.value_and_grad(value))
 

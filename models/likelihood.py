@@ -1,7 +1,8 @@
 """The log marginal likelihood of the Bayesian kernel embedding, BKE (13), by one of several routes.
 
 ``"dense"`` works with the n x n matrices (:mod:`bke.models.dense_likelihood`), ``"spectral"`` with
-sums over one to three columns of data at a cost linear in n (:mod:`bke.models.spectral`).
+sums over one to three columns of data, or a Kalman filter over one, at a cost linear in n
+(:mod:`bke.models.spectral`).
 ``"nystrom"`` and ``"fourier"`` approximate the first at a cost linear in the rows
 (:mod:`bke.models.low_rank`).
 ``"landmark"`` is no route but another model of the same kernel (:mod:`bke.models.landmarks`).
@@ -87,7 +88,7 @@ def prepared(
         reason = spectral_obstacle(dimension, kernel, measure, noise) or ""
         if not reason and not (auto and len(points) < smallest):
             try:
-                index = spectral_index(np.asarray(points))
+                index = spectral_index(np.asarray(points), kernel)
                 return cast(SpectralIndex, jax.tree.map(jnp.asarray, index))
             except ValueError as error:
                 reason = str(error)
@@ -171,7 +172,9 @@ def log_marginal_likelihood(
             dense value to rounding at a cost linear in n and, in one column, in what there is of
             the data's extent, in lengthscales; in several it grows with the rank of R, that is
             with the extent's square or cube to the third power. Where that is too much, a
-            lengthscale takes the matrices, and is refused beyond 5000 rows. ``"auto"``: spectral
+            lengthscale takes the matrices, and is refused beyond 5000 rows. In one column also for
+            Matern and Laplace, by a Kalman filter at a cost linear in n whatever the lengthscale,
+            where sigma^2 is more than 2e-11 of the trace of R. ``"auto"``: spectral
             where it can be and n is at least 2000, or in several columns 5001, else a low-rank
             factor of R where that is exact to 1e-11, else dense.
             ``"nystrom"``, ``"fourier"``: approximations at a cost linear in n in any number of
@@ -217,8 +220,8 @@ def log_marginal_likelihood(
                 f"{len(points)} rows: R has a rank for which no route is fast enough"
             )
         raise ArithmeticError(
-            "R + noise_variance I is not positive definite in double precision: noise_variance is "
-            "too small beside the diagonal of R (measure='unit' keeps that at 1), or X has "
-            "values that are not finite"
+            "R + noise_variance I is not positive definite in double precision, or too near that "
+            "for the route: noise_variance is too small beside the diagonal of R (measure='unit' "
+            "keeps that at 1), or X has values that are not finite"
         )
     return value

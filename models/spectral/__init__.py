@@ -1,8 +1,9 @@
 """BKE (13) for one to three columns of data, exact to rounding at a cost linear in n.
 
-One column by the trapezoid rule, in frequency for long lengthscales (:mod:`.gaussian`), in space
-for short ones (:mod:`.bumps`); several by tensor products (:mod:`.box`). And the embedding's
-posterior given a sample of one column (:mod:`.embedding`).
+The squared exponential in one column by the trapezoid rule, in frequency for long lengthscales
+(:mod:`.gaussian`), in space for short ones (:mod:`.bumps`); in several by tensor products
+(:mod:`.box`). Matern kernels in one column by Markov processes (:mod:`.markov`). And the
+embedding's posterior given a sample of one column (:mod:`.embedding`).
 """
 
 from .embedding import LineSample, line_sample, posterior_of_line, takes_line

@@ -22,7 +22,7 @@ from .balanced import with_balanced
 from .cells import TERMS, Cells, cells_over, evaluate, taylor, wave_sums, waves_over
 from .gaussian import Spectra, basis, gaussian_term, on_waves, spectra
 from .isolated import Isolated, isolated_points, stacked, with_isolated
-from .prepared import MOST_DENSE, SpectralIndex
+from .prepared import MOST_DENSE, RESOLUTION, SpectralIndex
 
 #: Frequencies of mu_hat, in units of 1 / lengthscale: beyond, k has less than 1.5e-17 of its mass.
 EMBEDDING_REACH = 8.8
@@ -44,9 +44,6 @@ MOST_BLOCKS, MOST_BESIDE_DENSE, AS_600_ROWS = 3000, 400, 80
 #: There is room for a multiple of this many ranges; and how many there are at most, where the data
 #: are so far apart that shorter lengthscales need no more grid.
 RANGES, MOST_RANGES = 4, 24
-#: A slope below this, over the sizes of the terms it is a sum of, is rounding error: it is exactly
-#: zero, as where the neighbours of a point balance.
-RESOLUTION = 2.0**-50
 #: Gaps of the data are shortened to this many lengthscales: k is nothing beyond, and r 5e-22.
 LONGEST_GAP = 14.0
 

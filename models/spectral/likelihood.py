@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -12,18 +12,38 @@ from jax.custom_derivatives import SymbolicZero
 
 from ..dense_likelihood import LogLikelihoodTerms, dense_terms
 from ..jacobian import value_and_jacobian
-from ..kernels import SquaredExponential
+from ..kernels import Laplace, Matern, SquaredExponential
 from ..kernels.base import Kernel
 from ..measures import Measure
 from ..noise import SamplingNoise
 from ..one_by_one import one_by_one
 from .box import COLUMNS, BoxIndex, box_index
 from .index import LineIndex, line_index, trace_of_smoothed
+from .markov import MarkovIndex, markov_index
 from .prepared import MOST_DENSE, SpectralIndex
 
 #: Noise variance over the trace of R below which the grids' difference of two quadratic forms over
 #: the noise is worth less than seven digits.
 NOISE_ON_GRIDS = 1e-9
+
+
+class _Model(NamedTuple):
+    """What is fixed at compilation."""
+
+    measure: str
+    order: float | None  # of a Matern kernel; None: the squared exponential
+
+    def kernel(self, lengthscale: jax.Array) -> SquaredExponential | Matern:
+        if self.order is None:
+            return SquaredExponential(lengthscale)
+        return Matern(self.order, lengthscale)
+
+
+def _order(kernel: Kernel) -> float | None:
+    """Of a Matern kernel, which in one column Laplace is too."""
+    if type(kernel) is Laplace:
+        return 0.5
+    return kernel.nu if type(kernel) is Matern else None
 
 
 def spectral_obstacle(
@@ -32,9 +52,12 @@ def spectral_obstacle(
     """Why the spectral route does not take such a model, or ``None`` where it does."""
     if dimension not in (1, *COLUMNS):
         return f"the data have {dimension} columns, and it takes up to {COLUMNS[-1]}"
-    if type(kernel) is not SquaredExponential:
-        return f"the kernel is {type(kernel).__name__}, and it takes SquaredExponential"
-    if np.size(kernel.lengthscale) != 1:
+    name, markov = type(kernel).__name__, _order(kernel) is not None
+    if not markov and type(kernel) is not SquaredExponential:
+        return f"the kernel is {name}, and it takes SquaredExponential, Matern and Laplace"
+    if markov and dimension != 1:
+        return f"the data have {dimension} columns, and it takes one with {name}"
+    if np.size(cast(SquaredExponential, kernel).lengthscale) != 1:
         return "there is a lengthscale for each column, and it takes one for all"
     if not isinstance(measure, str):
         return "the measure is Gaussian, and it takes 'unit' and 'lebesgue'"
@@ -43,12 +66,16 @@ def spectral_obstacle(
     return None
 
 
-def spectral_index(X: np.ndarray) -> SpectralIndex:
-    """Prepare (n, D) data of one to three columns.
+def spectral_index(X: np.ndarray, kernel: Kernel | None = None) -> SpectralIndex:
+    """Prepare (n, D) data of one to three columns, for kernels like ``kernel``.
+
+    By default that is the squared exponential.
 
     Raises:
         ValueError: for data that it does not pay for, with the reason.
     """
+    if kernel is not None and _order(kernel) is not None:
+        return markov_index(X)
     return line_index(X) if X.shape[1] == 1 else box_index(X)
 
 
@@ -59,8 +86,8 @@ def spectral_terms(
 
     At lengthscales below ``index.shortest``, and where the noise variance is too small beside R (at
     short lengthscales less than 1e-9 of its trace; in several columns than 1e-5 of its diagonal, at
-    long ones 1e-7), the n x n matrices are taken, and beyond
-    :data:`~bke.models.spectral.MOST_DENSE` rows both terms are NaN.
+    long ones 1e-7; with Matern less than 2e-11 of its trace), the n x n matrices are taken, and
+    beyond :data:`~bke.models.spectral.MOST_DENSE` rows both terms are NaN.
 
     Raises:
         ValueError: for what the route does not take, with the reason.
@@ -68,18 +95,21 @@ def spectral_terms(
     reason = spectral_obstacle(index.points.shape[1], kernel, measure, noise_variance)
     if reason is not None:
         raise ValueError(f"likelihood='spectral' cannot be used here: {reason}")
+    model = _Model(str(measure), _order(kernel))
+    if isinstance(index, MarkovIndex) != (model.order is not None):
+        raise ValueError(f"the data are not prepared for {type(kernel).__name__}")
     index = jax.tree.map(jnp.asarray, index)
     noise_variance = jnp.asarray(noise_variance, index.points.dtype)
     parameter = cast(SquaredExponential, kernel).lengthscale
     lengthscale = jnp.asarray(parameter, index.points.dtype).reshape(())
-    terms: LogLikelihoodTerms = _terms(index, lengthscale, noise_variance, str(measure))
+    terms: LogLikelihoodTerms = _terms(index, lengthscale, noise_variance, model)
     return terms
 
 
 def _evaluated(
-    index: SpectralIndex, lengthscale: jax.Array, noise_variance: jax.Array, measure: str
+    index: SpectralIndex, lengthscale: jax.Array, noise_variance: jax.Array, model: _Model
 ) -> LogLikelihoodTerms:
-    kernel = SquaredExponential(lengthscale)
+    kernel, measure = model.kernel(lengthscale), model.measure
 
     def summed(gaussian: jax.Array, log_volume: jax.Array) -> LogLikelihoodTerms:
         return LogLikelihoodTerms(gaussian, jnp.sum(log_volume))
@@ -89,6 +119,15 @@ def _evaluated(
             nothing = jnp.nan * lengthscale  # whose slope is no number either
             return LogLikelihoodTerms(nothing, nothing)
         return dense_terms(index.points, kernel, noise_variance, measure, low_rank=False)
+
+    if isinstance(kernel, Matern):
+        markov, matern = cast(MarkovIndex, index), kernel
+
+        def by_filter() -> LogLikelihoodTerms:
+            return summed(*markov.terms(matern, noise_variance, measure))
+
+        known = markov.resolves(kernel, noise_variance, measure)
+        return jax.lax.cond(known, by_filter, by_matrices)
 
     if isinstance(index, BoxIndex):
         box, which = index, index.range_of(kernel, noise_variance, measure)
@@ -114,20 +153,20 @@ def _evaluated(
 
 @partial(jax.custom_jvp, nondiff_argnums=(3,))
 def _terms(
-    index: SpectralIndex, lengthscale: jax.Array, noise_variance: jax.Array, measure: str
+    index: SpectralIndex, lengthscale: jax.Array, noise_variance: jax.Array, model: _Model
 ) -> LogLikelihoodTerms:
     @one_by_one
     def terms(
         index: SpectralIndex, lengthscale: jax.Array, noise_variance: jax.Array
     ) -> LogLikelihoodTerms:
-        return _evaluated(index, lengthscale, noise_variance, measure)
+        return _evaluated(index, lengthscale, noise_variance, model)
 
     return terms(index, lengthscale, noise_variance)
 
 
 @partial(_terms.defjvp, symbolic_zeros=True)
 def _terms_jvp(
-    measure: str, primals: tuple[Any, ...], tangents: tuple[Any, ...]
+    model: _Model, primals: tuple[Any, ...], tangents: tuple[Any, ...]
 ) -> tuple[LogLikelihoodTerms, LogLikelihoodTerms]:
     """Forward through the sums, even where backward was asked for: there is one number or two."""
     of_points = jax.tree.leaves(tangents[0], is_leaf=lambda leaf: isinstance(leaf, SymbolicZero))
@@ -141,7 +180,7 @@ def _terms_jvp(
             values = list(parameters)
             for entry, place in enumerate(moved):
                 values[place] = theta[entry]
-            return jnp.stack(_evaluated(index, values[0], values[1], measure))
+            return jnp.stack(_evaluated(index, values[0], values[1], model))
 
         theta = jnp.stack([parameters[place] for place in moved])
         return value_and_jacobian(stacked, theta)

@@ -12,6 +12,9 @@ from ..kernels.base import Kernel
 
 #: Rows up to which a lengthscale too short for the sums goes to the n x n matrices.
 MOST_DENSE = 5000
+#: A slope below this, over the sizes of the terms it is a sum of, is rounding error: it is exactly
+#: zero, as where the neighbours of a point balance.
+RESOLUTION = 2.0**-50
 
 
 class TooLargeError(ValueError):

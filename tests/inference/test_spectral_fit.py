@@ -5,7 +5,7 @@ import numpyro.distributions as dist
 import pytest
 from bke.inference import InputError, diagnose, fit, learn_kernel
 from bke.inference.problem import Problem
-from bke.models import SquaredExponential
+from bke.models import Matern, SquaredExponential
 from bke.models.spectral import SpectralIndex
 
 X = np.random.default_rng(0).gamma(2.0, size=320)
@@ -27,6 +27,13 @@ def test_the_posterior_is_that_of_the_matrices(X):
     assert by_waves == pytest.approx(by_matrices, abs=1e-6)
     draws = [each["posterior"]["lengthscale"].values for each in (run, other)]
     np.testing.assert_allclose(*draws, rtol=1e-6)
+
+
+def test_the_posterior_of_a_matern_kernel():
+    found, exact = (
+        integrated(X, likelihood, kernel=Matern(1.5))[0] for likelihood in ("spectral", "dense")
+    )
+    assert found == pytest.approx(exact, abs=1e-6)
 
 
 def test_the_learned_kernel_is_that_of_the_matrices():

@@ -4,7 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from bke.models import Gaussian, Matern, SquaredExponential, log_marginal_likelihood, log_volume
+from bke.models import (
+    Gaussian,
+    RationalQuadratic,
+    SquaredExponential,
+    log_marginal_likelihood,
+    log_volume,
+)
 from bke.models.dense_likelihood import dense_terms
 from bke.models.spectral import isolated as isolated_module
 from bke.models.spectral import spectral_index, spectral_terms
@@ -187,7 +193,7 @@ def test_rows_in_any_order_and_transformations():
     ("X", "kernel", "options", "reason"),
     [
         (np.ones((300, 4)) * skewed(300)[:, None], SquaredExponential(), {}, "4 columns"),
-        (skewed(300), Matern(1.5), {}, "Matern"),
+        (skewed(300), RationalQuadratic(1.0), {}, "the kernel is RationalQuadratic"),
         (skewed(300), SquaredExponential(), {"measure": Gaussian(1.0)}, "Gaussian"),
         (skewed(300), SquaredExponential(), {"noise_variance": "clt"}, "sampling covariance"),
         (skewed(249), SquaredExponential(), {}, "249 rows are too few"),
