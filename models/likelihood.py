@@ -87,7 +87,7 @@ def prepared(
         reason = spectral_obstacle(dimension, kernel, measure, noise) or ""
         if not reason and not (auto and len(points) < smallest):
             try:
-                index = spectral_index(np.asarray(points))
+                index = spectral_index(np.asarray(points), kernel)
                 return cast(SpectralIndex, jax.tree.map(jnp.asarray, index))
             except ValueError as error:
                 reason = str(error)

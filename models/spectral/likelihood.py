@@ -12,14 +12,15 @@ from jax.custom_derivatives import SymbolicZero
 
 from ..dense_likelihood import LogLikelihoodTerms, dense_terms
 from ..jacobian import value_and_jacobian
-from ..kernels import SquaredExponential
+from ..kernels import Scaled, SquaredExponential
 from ..kernels.base import Kernel
 from ..measures import Measure
 from ..noise import SamplingNoise
 from ..one_by_one import one_by_one
 from .box import COLUMNS, BoxIndex, box_index
 from .index import LineIndex, line_index, trace_of_smoothed
-from .prepared import MOST_DENSE, SpectralIndex
+from .mixture import MixtureIndex, is_mixture, mixture_index, mixture_terms
+from .prepared import MOST_DENSE, SpectralIndex, unscaled
 
 #: Noise variance over the trace of R below which the grids' difference of two quadratic forms over
 #: the noise is worth less than seven digits.
@@ -32,9 +33,12 @@ def spectral_obstacle(
     """Why the spectral route does not take such a model, or ``None`` where it does."""
     if dimension not in (1, *COLUMNS):
         return f"the data have {dimension} columns, and it takes up to {COLUMNS[-1]}"
-    if type(kernel) is not SquaredExponential:
-        return f"the kernel is {type(kernel).__name__}, and it takes SquaredExponential"
-    if np.size(kernel.lengthscale) != 1:
+    one = unscaled(kernel) if dimension == 1 else (kernel, None)
+    several = dimension == 1 and is_mixture(kernel)
+    if type(one[0]) is not SquaredExponential and not several:
+        sums = " and sums of such" if dimension == 1 else f" in {dimension} columns"
+        return f"the kernel is {type(kernel).__name__}, and it takes SquaredExponential{sums}"
+    if not several and np.size(one[0].lengthscale) != 1:
         return "there is a lengthscale for each column, and it takes one for all"
     if not isinstance(measure, str):
         return "the measure is Gaussian, and it takes 'unit' and 'lebesgue'"
@@ -43,13 +47,18 @@ def spectral_obstacle(
     return None
 
 
-def spectral_index(X: np.ndarray) -> SpectralIndex:
-    """Prepare (n, D) data of one to three columns.
+def spectral_index(X: np.ndarray, kernel: Kernel | None = None) -> SpectralIndex:
+    """Prepare (n, D) data of one to three columns for kernels like ``kernel``.
+
+    By default for one lengthscale; only its kind matters.
 
     Raises:
         ValueError: for data that it does not pay for, with the reason.
     """
-    return line_index(X) if X.shape[1] == 1 else box_index(X)
+    if X.shape[1] > 1:
+        return box_index(X)
+    one = kernel is None or type(unscaled(kernel)[0]) is SquaredExponential
+    return line_index(X) if one else mixture_index(X)
 
 
 def spectral_terms(
@@ -70,25 +79,50 @@ def spectral_terms(
         raise ValueError(f"likelihood='spectral' cannot be used here: {reason}")
     index = jax.tree.map(jnp.asarray, index)
     noise_variance = jnp.asarray(noise_variance, index.points.dtype)
-    parameter = cast(SquaredExponential, kernel).lengthscale
-    lengthscale = jnp.asarray(parameter, index.points.dtype).reshape(())
-    terms: LogLikelihoodTerms = _terms(index, lengthscale, noise_variance, str(measure))
-    return terms
+    if isinstance(index, MixtureIndex):
+        return mixture_terms(index, kernel, noise_variance, str(measure))
+    plain, variance = unscaled(kernel)
+    if type(plain) is not SquaredExponential:
+        raise ValueError(f"the data were prepared for one lengthscale, not {type(kernel).__name__}")
+    lengthscale = jnp.asarray(plain.lengthscale, index.points.dtype).reshape(())
+    terms: LogLikelihoodTerms
+    if variance is None:
+        terms = _terms(index, (lengthscale, noise_variance), str(measure))
+        return terms
+    # With variance v, mu_hat is v times what it is with 1, and R v^2 times or, if unit, unchanged.
+    log_amplitude = jnp.log(jnp.asarray(variance, index.points.dtype)).reshape(())
+    volume = gaussian = len(index.points) * log_amplitude
+    if measure == "unit":
+        terms = _terms(index, (lengthscale, noise_variance, log_amplitude), measure)
+        return terms._replace(volume=terms.volume + volume)
+    relative = noise_variance * jnp.exp(-2.0 * log_amplitude)
+    terms = _terms(index, (lengthscale, relative), str(measure))
+    return LogLikelihoodTerms(terms.gaussian - gaussian, terms.volume + volume)
 
 
 def _evaluated(
-    index: SpectralIndex, lengthscale: jax.Array, noise_variance: jax.Array, measure: str
+    index: SpectralIndex,
+    measure: str,
+    lengthscale: jax.Array,
+    noise_variance: jax.Array,
+    log_amplitude: jax.Array | None = None,
 ) -> LogLikelihoodTerms:
+    """With the Gaussian term that of exp(``log_amplitude``) mu_hat; the volume is mu_hat's own."""
     kernel = SquaredExponential(lengthscale)
 
     def summed(gaussian: jax.Array, log_volume: jax.Array) -> LogLikelihoodTerms:
         return LogLikelihoodTerms(gaussian, jnp.sum(log_volume))
 
     def by_matrices() -> LogLikelihoodTerms:
-        if len(index.points) > MOST_DENSE:
+        n = len(index.points)
+        if n > MOST_DENSE:
             nothing = jnp.nan * lengthscale  # whose slope is no number either
             return LogLikelihoodTerms(nothing, nothing)
-        return dense_terms(index.points, kernel, noise_variance, measure, low_rank=False)
+        if log_amplitude is None:
+            return dense_terms(index.points, kernel, noise_variance, measure, low_rank=False)
+        scaled = Scaled(kernel, jnp.exp(log_amplitude))
+        terms = dense_terms(index.points, scaled, noise_variance, measure, low_rank=False)
+        return terms._replace(volume=terms.volume - n * log_amplitude)
 
     if isinstance(index, BoxIndex):
         box, which = index, index.range_of(kernel, noise_variance, measure)
@@ -101,10 +135,10 @@ def _evaluated(
     line = cast(LineIndex, index)
 
     def by_waves() -> LogLikelihoodTerms:
-        return summed(*line.long.terms(kernel, noise_variance, measure))
+        return summed(*line.long.terms(kernel, noise_variance, measure, log_amplitude))
 
     def by_grid() -> LogLikelihoodTerms:
-        return summed(*line.short.terms(kernel, noise_variance, measure))
+        return summed(*line.short.terms(kernel, noise_variance, measure, log_amplitude))
 
     _, known = line.short.range_of(lengthscale)
     known &= noise_variance > NOISE_ON_GRIDS * trace_of_smoothed(kernel, measure, len(index.points))
@@ -112,28 +146,28 @@ def _evaluated(
     return jax.lax.switch(which, [by_waves, by_grid, by_matrices])
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(3,))
+@partial(jax.custom_jvp, nondiff_argnums=(2,))
 def _terms(
-    index: SpectralIndex, lengthscale: jax.Array, noise_variance: jax.Array, measure: str
+    index: SpectralIndex, parameters: tuple[jax.Array, ...], measure: str
 ) -> LogLikelihoodTerms:
     @one_by_one
-    def terms(
-        index: SpectralIndex, lengthscale: jax.Array, noise_variance: jax.Array
-    ) -> LogLikelihoodTerms:
-        return _evaluated(index, lengthscale, noise_variance, measure)
+    def terms(index: SpectralIndex, parameters: tuple[jax.Array, ...]) -> LogLikelihoodTerms:
+        return _evaluated(index, measure, *parameters)
 
-    return terms(index, lengthscale, noise_variance)
+    return terms(index, parameters)
 
 
 @partial(_terms.defjvp, symbolic_zeros=True)
 def _terms_jvp(
     measure: str, primals: tuple[Any, ...], tangents: tuple[Any, ...]
 ) -> tuple[LogLikelihoodTerms, LogLikelihoodTerms]:
-    """Forward through the sums, even where backward was asked for: there is one number or two."""
+    """Forward through the sums, even where backward was asked for: there are few numbers."""
+    index, parameters = primals
     of_points = jax.tree.leaves(tangents[0], is_leaf=lambda leaf: isinstance(leaf, SymbolicZero))
     if not all(isinstance(leaf, SymbolicZero) for leaf in of_points):
         raise NotImplementedError("the spectral route has no derivative in the data")
-    moved = [place for place, dot in enumerate(tangents[1:]) if not isinstance(dot, SymbolicZero)]
+    dots = tangents[1]
+    moved = [place for place, dot in enumerate(dots) if not isinstance(dot, SymbolicZero)]
 
     @one_by_one
     def value_and_slopes(index: SpectralIndex, *parameters: jax.Array) -> Any:
@@ -141,11 +175,11 @@ def _terms_jvp(
             values = list(parameters)
             for entry, place in enumerate(moved):
                 values[place] = theta[entry]
-            return jnp.stack(_evaluated(index, values[0], values[1], measure))
+            return jnp.stack(_evaluated(index, measure, *values))
 
         theta = jnp.stack([parameters[place] for place in moved])
-        return value_and_jacobian(stacked, theta)
+        return value_and_jacobian(stacked, theta, smallest_reverse=4)
 
-    value, jacobian = value_and_slopes(*primals)
-    along = jacobian @ jnp.stack([tangents[1 + place] for place in moved])
+    value, jacobian = value_and_slopes(index, *parameters)
+    along = jacobian @ jnp.stack([dots[place] for place in moved])
     return LogLikelihoodTerms(*value), LogLikelihoodTerms(*along)
