@@ -19,7 +19,8 @@ from ..noise import SamplingNoise
 from ..one_by_one import one_by_one
 from .box import COLUMNS, BoxIndex, box_index
 from .index import LineIndex, line_index, trace_of_smoothed
-from .mixture import MixtureIndex, is_mixture, mixture_index, mixture_terms
+from .mixture import is_mixture
+from .mixture_index import MixtureIndex, mixture_index, mixture_terms
 from .prepared import MOST_DENSE, SpectralIndex, unscaled
 
 #: Noise variance over the trace of R below which the grids' difference of two quadratic forms over
@@ -33,12 +34,11 @@ def spectral_obstacle(
     """Why the spectral route does not take such a model, or ``None`` where it does."""
     if dimension not in (1, *COLUMNS):
         return f"the data have {dimension} columns, and it takes up to {COLUMNS[-1]}"
-    one = unscaled(kernel) if dimension == 1 else (kernel, None)
-    several = dimension == 1 and is_mixture(kernel)
-    if type(one[0]) is not SquaredExponential and not several:
-        sums = " and sums of such" if dimension == 1 else f" in {dimension} columns"
-        return f"the kernel is {type(kernel).__name__}, and it takes SquaredExponential{sums}"
-    if not several and np.size(one[0].lengthscale) != 1:
+    one = has_one(kernel) if dimension == 1 else type(kernel) is SquaredExponential
+    if not one and (dimension > 1 or not is_mixture(kernel)):
+        more = " and sums of such" if dimension == 1 else " alone in several columns"
+        return f"the kernel is {type(kernel).__name__}, and it takes SquaredExponential{more}"
+    if one and np.size(cast(SquaredExponential, unscaled(kernel)[0]).lengthscale) != 1:
         return "there is a lengthscale for each column, and it takes one for all"
     if not isinstance(measure, str):
         return "the measure is Gaussian, and it takes 'unit' and 'lebesgue'"
@@ -57,8 +57,12 @@ def spectral_index(X: np.ndarray, kernel: Kernel | None = None) -> SpectralIndex
     """
     if X.shape[1] > 1:
         return box_index(X)
-    one = kernel is None or type(unscaled(kernel)[0]) is SquaredExponential
-    return line_index(X) if one else mixture_index(X)
+    return line_index(X) if kernel is None or has_one(kernel) else mixture_index(X)
+
+
+def has_one(kernel: Kernel) -> bool:
+    """Whether it is a squared exponential, times a number or not."""
+    return type(unscaled(kernel)[0]) is SquaredExponential
 
 
 def spectral_terms(
@@ -66,9 +70,9 @@ def spectral_terms(
 ) -> LogLikelihoodTerms:
     """Log N(mu_hat; 0, R + sigma^2 I) and sum_i log gamma(x_i) for the points of ``index``.
 
-    At lengthscales below ``index.shortest``, and where the noise variance is too small beside R (at
-    short lengthscales less than 1e-9 of its trace; in several columns than 1e-5 of its diagonal, at
-    long ones 1e-7), the n x n matrices are taken, and beyond
+    At lengthscales (of a sum, where the shortest is) below ``index.shortest``, and where the noise
+    variance is too small beside R (at short lengthscales less than 1e-9 of its trace; in several
+    columns than 1e-5 of its diagonal, at long ones 1e-7), the n x n matrices are taken, and beyond
     :data:`~bke.models.spectral.MOST_DENSE` rows both terms are NaN.
 
     Raises:
@@ -81,10 +85,11 @@ def spectral_terms(
     noise_variance = jnp.asarray(noise_variance, index.points.dtype)
     if isinstance(index, MixtureIndex):
         return mixture_terms(index, kernel, noise_variance, str(measure))
-    plain, variance = unscaled(kernel)
-    if type(plain) is not SquaredExponential:
+    if not has_one(kernel):
         raise ValueError(f"the data were prepared for one lengthscale, not {type(kernel).__name__}")
-    lengthscale = jnp.asarray(plain.lengthscale, index.points.dtype).reshape(())
+    plain, variance = unscaled(kernel)
+    parameter = cast(SquaredExponential, plain).lengthscale
+    lengthscale = jnp.asarray(parameter, index.points.dtype).reshape(())
     terms: LogLikelihoodTerms
     if variance is None:
         terms = _terms(index, (lengthscale, noise_variance), str(measure))
