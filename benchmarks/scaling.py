@@ -3,7 +3,8 @@
 Data: as many draws as asked for from the distributions of BKE Figures 3 to 5. For each size and
 lengthscale the time to prepare the data, and of one value and of one value and gradient afterwards;
 the matrices up to the size they can be taken to, where both values are compared. The slope is that
-of log time over log n from 10^4 rows on.
+of log time over log n from 10^4 rows on. ``--kernel mixture``: the sum of three kernels, of the
+lengthscale, three times and ten times it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import argparse
 import resource
 import time
 from collections.abc import Callable
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,7 @@ import report
 from bke.inference.machine import computing
 from bke.inference.samples import normal_laplace
 from bke.models import SquaredExponential
+from bke.models.kernels import Kernel
 from bke.models.likelihood import log_likelihood_terms
 from bke.models.spectral import spectral_index
 
@@ -30,6 +34,8 @@ NOISE_VARIANCE = 0.1
 #: Rows from which on the slope is taken.
 LARGE = 10_000
 
+#: Lengthscales of the components over the one asked for.
+KERNELS = {"one": (1.0,), "mixture": (1.0, 3.0, 10.0)}
 SPECTRAL, MATRICES = "spectral", "matrices"
 
 Row = dict[str, Any]
@@ -38,6 +44,7 @@ Row = dict[str, Any]
 def main() -> None:
     """Measure, compare, write, draw."""
     parser = arguments(__doc__, [1000, 3000, 10_000, 30_000, 100_000, 1_000_000], 3000, 5.0)
+    parser.add_argument("--kernel", choices=KERNELS, default="one")
     parser.set_defaults(lengthscales=[0.05, 0.5, 3.0])
     options = parser.parse_args()
     if options.quick:
@@ -48,7 +55,8 @@ def main() -> None:
         for n in options.sizes:
             rows += measured(n, options)
     slopes = [slope(rows, lengthscale) for lengthscale in options.lengthscales]
-    name = "scaling-quick" if options.quick else "scaling"
+    name = "scaling" if options.kernel == "one" else f"scaling-{options.kernel}"
+    name = f"{name}-quick" if options.quick else name
     text = (
         "Best of several, one BLAS thread. `difference` is that of the spectral value from the one "
         f"by matrices, relative.\n\n{report.table(rows)}\n\nSlope of log time over log n from "
@@ -77,12 +85,12 @@ def measured(n: int, options: argparse.Namespace) -> list[Row]:
     """A row for each lengthscale."""
     X = np.concatenate(normal_laplace(seed=0, per_component=-(-n // 6)))[:n]
     begin = time.perf_counter()
-    index = jax.tree.map(jnp.asarray, spectral_index(X))
+    index = jax.tree.map(jnp.asarray, spectral_index(X, kernel_at(1.0, options.kernel)))
     prepared = time.perf_counter() - begin
     rows = []
     for lengthscale in options.lengthscales:
         at = jnp.asarray(lengthscale)
-        value, gradient = functions("auto")
+        value, gradient = functions("auto", options.kernel)
         row: Row = {"n": n, "l": lengthscale, "prepare s": prepared}
         row[f"value ms, {SPECTRAL}"] = best(value, (at, index), options.seconds)
         row[f"gradient ms, {SPECTRAL}"] = best(gradient, (at, index), options.seconds)
@@ -90,7 +98,7 @@ def measured(n: int, options: argparse.Namespace) -> list[Row]:
         row |= dict.fromkeys(columns)
         if n <= options.most_dense:
             points = jnp.asarray(X)
-            exact, exact_gradient = functions("dense")
+            exact, exact_gradient = functions("dense", options.kernel)
             row[columns[0]] = best(exact, (at, points), options.seconds)
             row[columns[1]] = best(exact_gradient, (at, points), options.seconds)
             row[columns[2]] = abs(float(value(at, index) / exact(at, points)) - 1.0)
@@ -100,11 +108,17 @@ def measured(n: int, options: argparse.Namespace) -> list[Row]:
     return rows
 
 
-def functions(likelihood: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+def kernel_at(lengthscale: Any, name: str) -> Kernel:
+    """With the shortest ``lengthscale``."""
+    first, *others = (SquaredExponential(ratio * lengthscale) for ratio in KERNELS[name])
+    return reduce(add, others, first)
+
+
+def functions(likelihood: str, name: str = "one") -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Compiled value, and value with gradient."""
 
     def value(lengthscale: jax.Array, points: Any) -> jax.Array:
-        kernel = SquaredExponential(lengthscale)
+        kernel = kernel_at(lengthscale, name)
         return sum(log_likelihood_terms(points, kernel, NOISE_VARIANCE, "unit", likelihood))
 
     return jax.jit(value), jax.jit(jax.value_and_grad(value))
