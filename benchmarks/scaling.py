@@ -3,7 +3,8 @@
 Data: as many draws as asked for from the distributions of BKE Figures 3 to 5. For each size and
 lengthscale the time to prepare the data, and of one value and of one value and gradient afterwards;
 the matrices up to the size they can be taken to, where both values are compared. The slope is that
-of log time over log n from 10^4 rows on. ``--kernel`` takes another than the squared exponential.
+of log time over log n from 10^4 rows on. ``--kernel`` takes another than the squared exponential:
+``mixture`` is the sum of three, of the lengthscale, three times and ten times it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import argparse
 import resource
 import time
 from collections.abc import Callable
-from functools import partial
+from functools import partial, reduce
+from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,9 @@ KERNELS: dict[str, Callable[[Any], Kernel]] = {
     "se": SquaredExponential,
     "laplace": Laplace,
     **{f"matern{round(2 * nu)}2": partial(Matern, nu) for nu in (0.5, 1.5, 2.5)},
+    "mixture": lambda shortest: reduce(
+        add, [SquaredExponential(ratio * shortest) for ratio in (1.0, 3.0, 10.0)]
+    ),
 }
 
 Row = dict[str, Any]

@@ -15,21 +15,25 @@ from jax.scipy.linalg import solve_triangular
 BLOCK = 192
 
 
-def inverse_and_log_determinant(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
+def inverse_and_log_determinant(
+    matrix: jax.Array, block: int = BLOCK
+) -> tuple[jax.Array, jax.Array]:
     """Inverse (n, n) and log-determinant () of a symmetric positive definite (n, n) ``matrix``.
 
-    A matrix that is not positive definite gives NaN, as JAX's Cholesky factorisation does.
+    A matrix that is not positive definite gives NaN, as JAX's Cholesky factorisation does. One of
+    up to ``block`` rows is factorised directly.
     """
     n = matrix.shape[0]
-    if n <= BLOCK:
+    if n <= block:
         cholesky = jnp.linalg.cholesky(matrix)
         root = solve_triangular(cholesky, jnp.eye(n, dtype=matrix.dtype), lower=True)
         return root.T @ root, 2.0 * jnp.sum(jnp.log(jnp.diagonal(cholesky)))
     half = n // 2
     corner, edge, rest = matrix[:half, :half], matrix[half:, :half], matrix[half:, half:]
-    corner_inverse, corner_log_determinant = inverse_and_log_determinant(corner)
+    corner_inverse, corner_log_determinant = inverse_and_log_determinant(corner, block)
     weights = edge @ corner_inverse
-    schur_inverse, schur_log_determinant = inverse_and_log_determinant(rest - weights @ edge.T)
+    schur = rest - weights @ edge.T
+    schur_inverse, schur_log_determinant = inverse_and_log_determinant(schur, block)
     lower = -schur_inverse @ weights
     inverse = jnp.block(
         [[corner_inverse - weights.T @ lower, lower.T], [lower, schur_inverse]],

@@ -13,13 +13,18 @@ SMALLEST_REVERSE = 3
 
 
 def value_and_jacobian(
-    function: Callable[[jax.Array], jax.Array], theta: jax.Array
+    function: Callable[[jax.Array], jax.Array],
+    theta: jax.Array,
+    smallest_reverse: int = SMALLEST_REVERSE,
 ) -> tuple[jax.Array, jax.Array]:
-    """``function`` (k,) of ``theta`` (p,) for a small k, and its Jacobian (k, p)."""
+    """``function`` (k,) of ``theta`` (p,) for a small k, and its Jacobian (k, p).
+
+    Backward from ``smallest_reverse`` parameters on.
+    """
     if theta.size == 1:
         value, slope = jax.jvp(function, (theta,), (jnp.ones_like(theta),))
         return value, slope[:, None]
-    if theta.size < SMALLEST_REVERSE:
+    if theta.size < smallest_reverse:
 
         def along(step: jax.Array) -> tuple[jax.Array, jax.Array]:
             return jax.jvp(function, (theta,), (step,))

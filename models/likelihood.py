@@ -25,7 +25,7 @@ from .low_rank import LOW_RANK, LowRankView, low_rank_terms, low_rank_view
 from .measures import Gaussian, Measure, check_fixed, check_measure
 from .noise import Noise, SamplingNoise, check_noise
 from .precision import concrete, double_precision, tracing
-from .spectral import SpectralIndex, spectral_index, spectral_obstacle, spectral_terms
+from .spectral import SpectralIndex, has_one, spectral_index, spectral_obstacle, spectral_terms
 
 ROUTES = ("auto", "dense", "spectral")
 LIKELIHOODS = (*ROUTES, *LOW_RANK, "landmark")
@@ -33,7 +33,7 @@ LIKELIHOODS = (*ROUTES, *LOW_RANK, "landmark")
 #: Points as they are, (n, D), or prepared for another route or the landmark model.
 Prepared: TypeAlias = jax.Array | SpectralIndex | LowRankView | LandmarkView
 #: Rows from which on a single value by the spectral route takes less time than by matrices, with
-#: what it takes to prepare; and in several columns, where there is more to compile.
+#: what it takes to prepare; and in several columns, and for sums, where there is more to compile.
 SMALLEST_PREPARED_ONCE, SMALLEST_BOX_ONCE = 2000, 5001
 
 
@@ -168,15 +168,18 @@ def log_marginal_likelihood(
         likelihood: ``"dense"``: the n x n matrices, which a sampling covariance always takes.
             ``"spectral"``: sums over waves, or over a grid where the lengthscale is short, and over
             tensor products in two or three columns; for the squared exponential with one
-            lengthscale, a measure that is not Gaussian and one noise variance. Agrees with the
-            dense value to rounding at a cost linear in n and, in one column, in what there is of
-            the data's extent, in lengthscales; in several it grows with the rank of R, that is
-            with the extent's square or cube to the third power. Where that is too much, a
-            lengthscale takes the matrices, and is refused beyond 5000 rows. In one column also for
-            Matern and Laplace, by a Kalman filter at a cost linear in n whatever the lengthscale,
-            where sigma^2 is more than 2e-11 of the trace of R. ``"auto"``: spectral
-            where it can be and n is at least 2000, or in several columns 5001, else a low-rank
-            factor of R where that is exact to 1e-11, else dense.
+            lengthscale, in one column also times a number and in sums (or ``GaussianMixture``), a
+            measure that is not Gaussian and one noise variance. Agrees with the dense value to
+            rounding at a cost linear in n and, in one column, in what there is of the data's
+            extent, in lengthscales; in several, and for sums, it grows with the rank of R to the
+            third power, that is with the extent, its square or its cube. Of a sum the shortest
+            lengthscale decides, down to a 250th of what there is of the extent, and the others
+            may be as long as they like. Where that is too much, a lengthscale takes the matrices,
+            and is refused beyond 5000 rows. In one column also for Matern and Laplace, by a Kalman
+            filter at a cost linear in n whatever the lengthscale, where sigma^2 is more than 2e-11
+            of the trace of R. ``"auto"``: spectral where it can be and n is at least 2000, or in
+            several columns and for sums 5001, else a low-rank factor of R where that is exact to
+            1e-11, else dense.
             ``"nystrom"``, ``"fourier"``: approximations at a cost linear in n in any number of
             columns, from landmarks or from random waves, corrected by rows chosen at random;
             :func:`~bke.models.low_rank_error` tells how far they may be off. Nystrom is the
@@ -201,7 +204,8 @@ def log_marginal_likelihood(
     if not tracing():
         kernel.smoothed(measure, points.shape[1])  # refuses what compiled code could not name
     named = isinstance(measure, str)
-    smallest = SMALLEST_PREPARED_ONCE if points.shape[1] == 1 else SMALLEST_BOX_ONCE
+    one = points.shape[1] == 1 and has_one(kernel)
+    smallest = SMALLEST_PREPARED_ONCE if one else SMALLEST_BOX_ONCE
     ready = prepared(
         points, kernel, noise_variance, measure, likelihood, smallest=smallest, rank=rank
     )

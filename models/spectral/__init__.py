@@ -1,19 +1,21 @@
 """BKE (13) for one to three columns of data, exact to rounding at a cost linear in n.
 
 The squared exponential in one column by the trapezoid rule, in frequency for long lengthscales
-(:mod:`.gaussian`), in space for short ones (:mod:`.bumps`); in several by tensor products
-(:mod:`.box`). Matern kernels in one column by Markov processes (:mod:`.markov`). And the
-embedding's posterior given a sample of one column (:mod:`.embedding`).
+(:mod:`.gaussian`), in space for short ones (:mod:`.bumps`), sums of such at nodes
+(:mod:`.mixture`); in several columns by tensor products (:mod:`.box`). Matern kernels in one column
+by Markov processes (:mod:`.markov`). And the embedding's posterior given a sample of one column
+(:mod:`.embedding`).
 """
 
 from .embedding import LineSample, line_sample, posterior_of_line, takes_line
-from .likelihood import spectral_index, spectral_obstacle, spectral_terms
+from .likelihood import has_one, spectral_index, spectral_obstacle, spectral_terms
 from .prepared import MOST_DENSE, SpectralIndex
 
 __all__ = [
     "MOST_DENSE",
     "LineSample",
     "SpectralIndex",
+    "has_one",
     "line_sample",
     "posterior_of_line",
     "spectral_index",

@@ -68,13 +68,20 @@ class LongLengthscales:
         """Functions in the basis of the Gaussian term."""
         return 2 * self.smoothed_waves + 1
 
-    def terms(self, kernel: SquaredExponential, noise_variance: jax.Array, measure: str) -> Terms:
+    def terms(
+        self,
+        kernel: SquaredExponential,
+        noise_variance: jax.Array,
+        measure: str,
+        log_amplitude: jax.Array | None = None,
+    ) -> Terms:
         """The Gaussian term of BKE (13), a scalar, and log gamma at every point, (n,).
 
         Args:
             kernel: its lengthscale is a number.
             noise_variance: sigma^2.
             measure: ``"unit"`` or ``"lebesgue"``.
+            log_amplitude: log of a number that mu_hat in the Gaussian term is multiplied by.
         """
         lengthscale = jnp.asarray(kernel.lengthscale)
         n = len(self.x)
@@ -86,6 +93,8 @@ class LongLengthscales:
         cosines, sines = wave_sums(self.cells, around, frequencies)
         log_kernel, log_smoothed = spectra(kernel, measure, frequencies[: m + 1])
         on_basis = Spectra(on_waves(log_kernel[: f + 1]), on_waves(log_smoothed[: f + 1]))
+        if log_amplitude is not None:
+            on_basis = on_basis._replace(log_kernel=on_basis.log_kernel + log_amplitude)
         products = basis(cosines[: 2 * f + 1], sines[: 2 * f + 1], spacing, n)
         gaussian = gaussian_term(on_basis, noise_variance, products)
         twice = jnp.where(jnp.arange(m + 1) > 0, 2.0, 1.0) * spacing / (2.0 * math.pi * n)
@@ -113,7 +122,13 @@ class ShortLengthscales:
         which = jnp.sum(lengthscale < self.shortest)
         return which, which < jnp.sum(self.shortest > 0.0)
 
-    def terms(self, kernel: SquaredExponential, noise_variance: jax.Array, measure: str) -> Terms:
+    def terms(
+        self,
+        kernel: SquaredExponential,
+        noise_variance: jax.Array,
+        measure: str,
+        log_amplitude: jax.Array | None = None,
+    ) -> Terms:
         """As of the long ones, for a lengthscale in one of the ranges."""
         lengthscale = jnp.asarray(kernel.lengthscale)
         n = self.scaled.shape[1]
@@ -123,6 +138,8 @@ class ShortLengthscales:
         rules = bumps.rules(lengthscale, width, n, measure)
         found = bumps.pass_over(self.cells, first, count, rules, noise_variance)
         quadratic = (found.square - found.explained) / noise_variance
+        if log_amplitude is not None:
+            quadratic = quadratic * jnp.exp(2.0 * log_amplitude)
         # Points of the grid beyond those of the data, whose pivot is the noise, and the reverse.
         more = n - bumps.unknowns(count)
         log_determinant = found.log_determinant + more * jnp.log(noise_variance)

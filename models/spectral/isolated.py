@@ -51,16 +51,9 @@ def isolated_points(x: np.ndarray, shortest: float, longest: float) -> Isolated:
     """
     n = len(x)
     asked = min(SLOPE * n, MOST_ASKED)
+    rows = may_be_isolated(x, shortest, asked)
     upto = np.searchsorted(x, x, side="right")  # ranks of equal points count once
     before = np.searchsorted(x, x, side="left")
-    rows = np.arange(n)
-    # Most points have enough some way off, as far as there usually are points: one look there.
-    sample = rows[:: max(1, n // SAMPLE)]
-    usual = np.searchsorted(x, x[sample] + 0.5 * shortest) - sample
-    for step in (max(1, int(np.median(usual))), 1):
-        slope = _least_slope(x, upto, rows, step, shortest, asked)
-        slope += _least_slope(-x[::-1], n - before[::-1], n - 1 - rows, step, shortest, asked)
-        rows = rows[slope < asked]
     until = np.minimum(_not_isolated_from(x, rows, asked), longest)
     rows, until = rows[until > shortest], until[until > shortest]
     beside = np.concatenate([[-np.inf], x, [np.inf]])
@@ -76,6 +69,22 @@ def isolated_points(x: np.ndarray, shortest: float, longest: float) -> Isolated:
     delta = x[rows[owner]] - x[neighbour]
     others = delta != 0.0
     return Isolated(rows, until, owner[others], delta[others])  # type: ignore[arg-type]
+
+
+def may_be_isolated(x: np.ndarray, lengthscale: float, asked: float) -> np.ndarray:
+    """Which entries of the ascending ``x`` (n,) may have less than ``asked`` of sum |k'|."""
+    n = len(x)
+    upto = np.searchsorted(x, x, side="right")
+    before = np.searchsorted(x, x, side="left")
+    rows = np.arange(n)
+    # Most points have enough some way off, as far as there usually are points: one look there.
+    sample = rows[:: max(1, n // SAMPLE)]
+    usual = np.searchsorted(x, x[sample] + 0.5 * lengthscale) - sample
+    for step in (max(1, int(np.median(usual))), 1):
+        slope = _least_slope(x, upto, rows, step, lengthscale, asked)
+        slope += _least_slope(-x[::-1], n - before[::-1], n - 1 - rows, step, lengthscale, asked)
+        rows = rows[slope < asked]
+    return rows
 
 
 def _least_slope(

@@ -12,7 +12,7 @@ from jax.custom_derivatives import SymbolicZero
 
 from ..dense_likelihood import LogLikelihoodTerms, dense_terms
 from ..jacobian import value_and_jacobian
-from ..kernels import Laplace, Matern, SquaredExponential
+from ..kernels import Laplace, Matern, Scaled, SquaredExponential
 from ..kernels.base import Kernel
 from ..measures import Measure
 from ..noise import SamplingNoise
@@ -20,7 +20,9 @@ from ..one_by_one import one_by_one
 from .box import COLUMNS, BoxIndex, box_index
 from .index import LineIndex, line_index, trace_of_smoothed
 from .markov import MarkovIndex, markov_index
-from .prepared import MOST_DENSE, SpectralIndex
+from .mixture import is_mixture
+from .mixture_index import MixtureIndex, mixture_index, mixture_terms
+from .prepared import MOST_DENSE, SpectralIndex, unscaled
 
 #: Noise variance over the trace of R below which the grids' difference of two quadratic forms over
 #: the noise is worth less than seven digits.
@@ -52,12 +54,16 @@ def spectral_obstacle(
     """Why the spectral route does not take such a model, or ``None`` where it does."""
     if dimension not in (1, *COLUMNS):
         return f"the data have {dimension} columns, and it takes up to {COLUMNS[-1]}"
-    name, markov = type(kernel).__name__, _order(kernel) is not None
-    if not markov and type(kernel) is not SquaredExponential:
-        return f"the kernel is {name}, and it takes SquaredExponential, Matern and Laplace"
-    if markov and dimension != 1:
+    name = type(kernel).__name__
+    if dimension > 1 and _order(kernel) is not None:
         return f"the data have {dimension} columns, and it takes one with {name}"
-    if np.size(cast(SquaredExponential, kernel).lengthscale) != 1:
+    one = has_one(kernel) if dimension == 1 else type(kernel) is SquaredExponential
+    if not one and (dimension > 1 or not is_mixture(kernel)):
+        more = (
+            ", sums of such, Matern and Laplace" if dimension == 1 else " alone in several columns"
+        )
+        return f"the kernel is {name}, and it takes SquaredExponential{more}"
+    if one and np.size(cast(SquaredExponential, unscaled(kernel)[0]).lengthscale) != 1:
         return "there is a lengthscale for each column, and it takes one for all"
     if not isinstance(measure, str):
         return "the measure is Gaussian, and it takes 'unit' and 'lebesgue'"
@@ -67,16 +73,23 @@ def spectral_obstacle(
 
 
 def spectral_index(X: np.ndarray, kernel: Kernel | None = None) -> SpectralIndex:
-    """Prepare (n, D) data of one to three columns, for kernels like ``kernel``.
+    """Prepare (n, D) data of one to three columns for kernels like ``kernel``.
 
-    By default that is the squared exponential.
+    By default for one lengthscale; only its kind matters.
 
     Raises:
         ValueError: for data that it does not pay for, with the reason.
     """
+    if X.shape[1] > 1:
+        return box_index(X)
     if kernel is not None and _order(kernel) is not None:
         return markov_index(X)
-    return line_index(X) if X.shape[1] == 1 else box_index(X)
+    return line_index(X) if kernel is None or has_one(kernel) else mixture_index(X)
+
+
+def has_one(kernel: Kernel) -> bool:
+    """Whether it has one lengthscale: Matern, or a squared exponential, times a number or not."""
+    return _order(kernel) is not None or type(unscaled(kernel)[0]) is SquaredExponential
 
 
 def spectral_terms(
@@ -84,10 +97,11 @@ def spectral_terms(
 ) -> LogLikelihoodTerms:
     """Log N(mu_hat; 0, R + sigma^2 I) and sum_i log gamma(x_i) for the points of ``index``.
 
-    At lengthscales below ``index.shortest``, and where the noise variance is too small beside R (at
-    short lengthscales less than 1e-9 of its trace; in several columns than 1e-5 of its diagonal, at
-    long ones 1e-7; with Matern less than 2e-11 of its trace), the n x n matrices are taken, and
-    beyond :data:`~bke.models.spectral.MOST_DENSE` rows both terms are NaN.
+    At lengthscales (of a sum, where the shortest is) below ``index.shortest``, and where the noise
+    variance is too small beside R (at short lengthscales less than 1e-9 of its trace; in several
+    columns than 1e-5 of its diagonal, at long ones 1e-7; with Matern than 2e-11 of its trace), the
+    n x n matrices are taken, and beyond :data:`~bke.models.spectral.MOST_DENSE` rows both terms are
+    NaN.
 
     Raises:
         ValueError: for what the route does not take, with the reason.
@@ -95,30 +109,54 @@ def spectral_terms(
     reason = spectral_obstacle(index.points.shape[1], kernel, measure, noise_variance)
     if reason is not None:
         raise ValueError(f"likelihood='spectral' cannot be used here: {reason}")
-    model = _Model(str(measure), _order(kernel))
-    if isinstance(index, MarkovIndex) != (model.order is not None):
-        raise ValueError(f"the data are not prepared for {type(kernel).__name__}")
     index = jax.tree.map(jnp.asarray, index)
     noise_variance = jnp.asarray(noise_variance, index.points.dtype)
-    parameter = cast(SquaredExponential, kernel).lengthscale
+    if isinstance(index, MixtureIndex):
+        return mixture_terms(index, kernel, noise_variance, str(measure))
+    model = _Model(str(measure), _order(kernel))
+    if not has_one(kernel) or isinstance(index, MarkovIndex) != (model.order is not None):
+        raise ValueError(f"the data are not prepared for {type(kernel).__name__}")
+    plain, variance = unscaled(kernel)
+    parameter = cast(SquaredExponential, plain).lengthscale
     lengthscale = jnp.asarray(parameter, index.points.dtype).reshape(())
-    terms: LogLikelihoodTerms = _terms(index, lengthscale, noise_variance, model)
-    return terms
+    terms: LogLikelihoodTerms
+    if variance is None:
+        terms = _terms(index, (lengthscale, noise_variance), model)
+        return terms
+    # With variance v, mu_hat is v times what it is with 1, and R v^2 times or, if unit, unchanged.
+    log_amplitude = jnp.log(jnp.asarray(variance, index.points.dtype)).reshape(())
+    volume = gaussian = len(index.points) * log_amplitude
+    if measure == "unit":
+        terms = _terms(index, (lengthscale, noise_variance, log_amplitude), model)
+        return terms._replace(volume=terms.volume + volume)
+    relative = noise_variance * jnp.exp(-2.0 * log_amplitude)
+    terms = _terms(index, (lengthscale, relative), model)
+    return LogLikelihoodTerms(terms.gaussian - gaussian, terms.volume + volume)
 
 
 def _evaluated(
-    index: SpectralIndex, lengthscale: jax.Array, noise_variance: jax.Array, model: _Model
+    index: SpectralIndex,
+    model: _Model,
+    lengthscale: jax.Array,
+    noise_variance: jax.Array,
+    log_amplitude: jax.Array | None = None,
 ) -> LogLikelihoodTerms:
+    """With the Gaussian term that of exp(``log_amplitude``) mu_hat; the volume is mu_hat's own."""
     kernel, measure = model.kernel(lengthscale), model.measure
 
     def summed(gaussian: jax.Array, log_volume: jax.Array) -> LogLikelihoodTerms:
         return LogLikelihoodTerms(gaussian, jnp.sum(log_volume))
 
     def by_matrices() -> LogLikelihoodTerms:
-        if len(index.points) > MOST_DENSE:
+        n = len(index.points)
+        if n > MOST_DENSE:
             nothing = jnp.nan * lengthscale  # whose slope is no number either
             return LogLikelihoodTerms(nothing, nothing)
-        return dense_terms(index.points, kernel, noise_variance, measure, low_rank=False)
+        if log_amplitude is None:
+            return dense_terms(index.points, kernel, noise_variance, measure, low_rank=False)
+        scaled = Scaled(kernel, jnp.exp(log_amplitude))
+        terms = dense_terms(index.points, scaled, noise_variance, measure, low_rank=False)
+        return terms._replace(volume=terms.volume - n * log_amplitude)
 
     if isinstance(kernel, Matern):
         markov, matern = cast(MarkovIndex, index), kernel
@@ -140,10 +178,10 @@ def _evaluated(
     line = cast(LineIndex, index)
 
     def by_waves() -> LogLikelihoodTerms:
-        return summed(*line.long.terms(kernel, noise_variance, measure))
+        return summed(*line.long.terms(kernel, noise_variance, measure, log_amplitude))
 
     def by_grid() -> LogLikelihoodTerms:
-        return summed(*line.short.terms(kernel, noise_variance, measure))
+        return summed(*line.short.terms(kernel, noise_variance, measure, log_amplitude))
 
     _, known = line.short.range_of(lengthscale)
     known &= noise_variance > NOISE_ON_GRIDS * trace_of_smoothed(kernel, measure, len(index.points))
@@ -151,28 +189,28 @@ def _evaluated(
     return jax.lax.switch(which, [by_waves, by_grid, by_matrices])
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(3,))
+@partial(jax.custom_jvp, nondiff_argnums=(2,))
 def _terms(
-    index: SpectralIndex, lengthscale: jax.Array, noise_variance: jax.Array, model: _Model
+    index: SpectralIndex, parameters: tuple[jax.Array, ...], model: _Model
 ) -> LogLikelihoodTerms:
     @one_by_one
-    def terms(
-        index: SpectralIndex, lengthscale: jax.Array, noise_variance: jax.Array
-    ) -> LogLikelihoodTerms:
-        return _evaluated(index, lengthscale, noise_variance, model)
+    def terms(index: SpectralIndex, parameters: tuple[jax.Array, ...]) -> LogLikelihoodTerms:
+        return _evaluated(index, model, *parameters)
 
-    return terms(index, lengthscale, noise_variance)
+    return terms(index, parameters)
 
 
 @partial(_terms.defjvp, symbolic_zeros=True)
 def _terms_jvp(
     model: _Model, primals: tuple[Any, ...], tangents: tuple[Any, ...]
 ) -> tuple[LogLikelihoodTerms, LogLikelihoodTerms]:
-    """Forward through the sums, even where backward was asked for: there is one number or two."""
+    """Forward through the sums, even where backward was asked for: there are few numbers."""
+    index, parameters = primals
     of_points = jax.tree.leaves(tangents[0], is_leaf=lambda leaf: isinstance(leaf, SymbolicZero))
     if not all(isinstance(leaf, SymbolicZero) for leaf in of_points):
         raise NotImplementedError("the spectral route has no derivative in the data")
-    moved = [place for place, dot in enumerate(tangents[1:]) if not isinstance(dot, SymbolicZero)]
+    dots = tangents[1]
+    moved = [place for place, dot in enumerate(dots) if not isinstance(dot, SymbolicZero)]
 
     @one_by_one
     def value_and_slopes(index: SpectralIndex, *parameters: jax.Array) -> Any:
@@ -180,11 +218,11 @@ def _terms_jvp(
             values = list(parameters)
             for entry, place in enumerate(moved):
                 values[place] = theta[entry]
-            return jnp.stack(_evaluated(index, values[0], values[1], model))
+            return jnp.stack(_evaluated(index, model, *values))
 
         theta = jnp.stack([parameters[place] for place in moved])
-        return value_and_jacobian(stacked, theta)
+        return value_and_jacobian(stacked, theta, smallest_reverse=4)
 
-    value, jacobian = value_and_slopes(*primals)
-    along = jacobian @ jnp.stack([tangents[1 + place] for place in moved])
+    value, jacobian = value_and_slopes(index, *parameters)
+    along = jacobian @ jnp.stack([dots[place] for place in moved])
     return LogLikelihoodTerms(*value), LogLikelihoodTerms(*along)

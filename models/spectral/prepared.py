@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..kernels import SquaredExponential
+from ..kernels import Scaled
 from ..kernels.base import Kernel
 
 #: Rows up to which a lengthscale too short for the sums goes to the n x n matrices.
@@ -36,7 +36,20 @@ class SpectralIndex(abc.ABC):
     def shortest(self) -> float:
         """The lengthscale from which on no matrices are needed."""
 
+    def shortest_of(self, kernel: Kernel) -> Any:
+        """What of the ``kernel``, a known number, is to be no less than :attr:`shortest`."""
+        return cast(Any, unscaled(kernel)[0]).lengthscale
+
     def takes(self, kernel: Kernel) -> bool:
         """Whether its lengthscale, a known number, is long enough, or matrices can be taken."""
-        lengthscale = np.asarray(cast(SquaredExponential, kernel).lengthscale)
+        lengthscale = np.asarray(self.shortest_of(kernel))
         return bool(np.all(lengthscale >= self.shortest)) or len(self.points) <= MOST_DENSE
+
+
+def unscaled(kernel: Kernel) -> tuple[Kernel, Any]:
+    """Without the number it is multiplied by, and this number; ``None`` where there is none."""
+    variance = None
+    while type(kernel) is Scaled:
+        variance = kernel.variance if variance is None else variance * kernel.variance
+        kernel = kernel.kernel
+    return kernel, variance
