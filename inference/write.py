@@ -1,4 +1,4 @@
-"""Output files that are written whole or not at all."""
+"""Output files that are written whole or not at all, and not over what is read."""
 
 from __future__ import annotations
 
@@ -9,6 +9,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from .errors import InputError
+
+
+def same_file(first: str | os.PathLike[str], second: str | os.PathLike[str]) -> bool:
+    """Whether two paths lead to one file, by whatever spelling or link, be it there or not yet."""
+    if os.path.realpath(first) == os.path.realpath(second):
+        return True
+    try:
+        return os.path.samefile(first, second)
+    except (OSError, ValueError):  # one is not there
+        return False
 
 
 @contextlib.contextmanager

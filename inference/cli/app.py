@@ -146,7 +146,8 @@ def run(
             kernel=chosen.build_kernel(),
             measure=chosen.measure.value,
         )
-        with inputs.output_folder(out, steps.RUN_FILES):
+        read = (path_p, path_q, at, landmarks)
+        with inputs.output_folder(out, steps.RUN_FILES, read=read):
             terminal.notes(pair.notes)
             samples = (pair.P, pair.Q) if share is opt.ShareName.joint else (pair.pooled,)
             result = steps.fit_and_save(
@@ -279,7 +280,12 @@ def fit(
             samples, headings, remarks = inputs.read_samples(files, names, chosen.share)
         places = inputs.read_landmarks(landmarks, names, headings)
         terminal.notes(remarks)
-        with inputs.output_folder(out.parent if first else None, [out.name]):
+        with inputs.output_folder(
+            out.parent if first else None,
+            [out.name],
+            read=[*files, landmarks],
+            checkpoint=checkpoint,
+        ):
             result = steps.fit_and_save(
                 samples,
                 headings,
@@ -319,7 +325,7 @@ def diagnose(
     with exit_codes(debug):
         from . import inputs, steps
 
-        with inputs.output_folder(out, steps.DIAGNOSE_FILES):
+        with inputs.output_folder(out, steps.DIAGNOSE_FILES, read=[run_file]):
             result = steps.load(run_file, terminal)
             _, summary, rounded = steps.diagnose_and_print(result, terminal)
             files, missing = steps.draw_pictures(out, lambda: steps.run_pictures(result), terminal)
@@ -367,7 +373,8 @@ def witness(
         pair = inputs.read_pair(path_p, path_q, names)
         points = inputs.read_points(at, names, pair.columns)
         places = inputs.read_landmarks(landmarks, names, pair.columns)
-        with inputs.output_folder(out, steps.WITNESS_FILES):
+        read = (run_file, path_p, path_q, at, landmarks)
+        with inputs.output_folder(out, steps.WITNESS_FILES, read=read):
             result = steps.load(run_file, terminal)
             problem, _ = problem_of(result)
             inputs.check_witness(

@@ -85,7 +85,7 @@ def graph(
         from . import inputs, steps
 
         table = inputs.checked(read_sample(path, columns=names))
-        with inputs.output_folder(out, [PICTURE, SUMMARY]):
+        with inputs.output_folder(out, [PICTURE, SUMMARY], read=[path]):
             with terminal.step("graph", "tests", spinner=False):
                 from bke.inference import causal_graph, regress_out
 

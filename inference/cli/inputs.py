@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from ..checks import (
 )
 from ..errors import InputError
 from ..read import Sample, read_sample
+from ..write import same_file
 from .options import ShareName
 
 if TYPE_CHECKING:
@@ -155,12 +157,16 @@ def read_landmarks(
     text: str | None, columns: Sequence[str] | None, names: Sequence[str]
 ) -> int | np.ndarray | None:
     """``--landmarks``: a number, or the places (m, D) in a file."""
-    if text is None:
-        return None
+    asked = None if text is None else count_or_file(text)
+    return read_points(asked, columns, names) if isinstance(asked, Path) else asked
+
+
+def count_or_file(text: str) -> int | Path:
+    """What ``--landmarks`` says."""
     try:
         return int(text)
     except ValueError:
-        return read_points(Path(text), columns, names)
+        return Path(text)
 
 
 def checked(sample: Sample, name: str | None = None) -> Sample:
@@ -235,13 +241,49 @@ def _ordered(X: np.ndarray) -> np.ndarray:
     return X[np.lexsort(X.T)]
 
 
+def _check_kept(
+    read: Iterable[Path | str | None], written: Sequence[Path], checkpoint: Path | None
+) -> None:
+    """Refuse to write over what is read, under whatever spelling or link."""
+    told = [count_or_file(each) if isinstance(each, str) else each for each in read]
+    sources = [each for each in told if isinstance(each, Path)]
+    outputs = [("--out", path) for path in written]
+    if checkpoint is not None:
+        outputs.append(("--checkpoint", checkpoint))
+    for option, path in outputs:
+        for source in sources:
+            # An array of zarr is a folder, and is spoilt by what is written into it.
+            inside = Path(os.path.realpath(path)).parents if source.suffix == ".zarr" else ()
+            if any(same_file(each, source) for each in (path, *inside)):
+                raise InputError(
+                    f"{option} would write {path} over {source}, which is read: choose another "
+                    "place"
+                )
+    if checkpoint is not None and any(same_file(checkpoint, path) for path in written):
+        raise InputError(f"--out and --checkpoint are both {checkpoint}: choose another place")
+
+
 @contextlib.contextmanager
-def output_folder(folder: Path | None, files: Sequence[str]) -> Iterator[None]:
+def output_folder(
+    folder: Path | None,
+    files: Sequence[str],
+    *,
+    read: Iterable[Path | str | None],
+    checkpoint: Path | None = None,
+) -> Iterator[None]:
     """Make sure that ``files`` can be written; on failure leave no empty folder that was made here.
 
+    Args:
+        folder: where they go; ``None``: there are none.
+        files: their names.
+        read: what the command reads, which none of them may be; a text is what ``--landmarks``
+            says.
+        checkpoint: one more that is written.
+
     Raises:
-        InputError: they cannot.
+        InputError: they cannot, or one of them is read.
     """
+    _check_kept(read, [] if folder is None else [folder / name for name in files], checkpoint)
     if folder is None:
         yield
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -94,7 +95,8 @@ def sketch(
 
         (sample,), _, _ = inputs.open_sample([path], names)
         places = inputs.read_landmarks(landmarks, names, sample.columns)
-        with inputs.output_folder(out.parent, [out.name]):
+        read = (path, like, landmarks)
+        with inputs.output_folder(out.parent, [out.name], read=read, checkpoint=checkpoint):
             with terminal.step("sketch", "summing", spinner=False):
                 from bke.inference import load_sketch, save_sketch
                 from bke.inference import sketch as make
@@ -142,14 +144,15 @@ def merge(
     """One sketch of the rows of several: exactly that of all rows together."""
     if len(files) < 2:
         raise typer.BadParameter("give two sketches or more")
-    if len({file.resolve() for file in files}) < len(files):
-        raise typer.BadParameter("a sketch is given twice: its rows would count twice")
     terminal = Terminal(json=json, quiet=quiet)
     with exit_codes(debug):
         from ..errors import InputError
+        from ..write import same_file
         from . import inputs, steps
 
-        with inputs.output_folder(out.parent, [out.name]):
+        if any(same_file(*two) for two in itertools.combinations(files, 2)):
+            raise typer.BadParameter("a sketch is given twice: its rows would count twice")
+        with inputs.output_folder(out.parent, [out.name], read=files):
             with terminal.step("merge", "adding"):
                 from bke.inference import load_sketch, save_sketch
 
@@ -212,7 +215,8 @@ def compare(
         check_positive(prior_shape, "--prior-shape")
         check_positive(prior_rate, "--prior-rate")
         inputs.check_level(level)
-        with inputs.output_folder(out, [PICTURE, WITNESS, SUMMARY]):
+        read = (path_p, path_q, at)
+        with inputs.output_folder(out, [PICTURE, WITNESS, SUMMARY], read=read):
             with terminal.step("compare", "comparing"):
                 import numpyro.distributions as dist
                 from bke.inference import compare_sketches, load_sketch

@@ -175,7 +175,7 @@ def two_sample(
         from . import inputs
 
         pair = inputs.read_pair(path_p, path_q, names, tested=True)
-        with inputs.output_folder(out, [PICTURE, WITNESS, SUMMARY]):
+        with inputs.output_folder(out, [PICTURE, WITNESS, SUMMARY], read=(path_p, path_q)):
             terminal.notes(pair.notes)
             with terminal.step("test", "test", spinner=False):
                 from bke.inference import plot_witness, sample_test_witness, two_sample_test
@@ -297,7 +297,7 @@ def independence(
         X, Y, Z = np.split(table.values, ends, axis=1)
         # By name, where they were given by number.
         first, second, others = (table.columns[a:b] for a, b in pairwise([0, *ends, None]))
-        with inputs.output_folder(out, [PICTURE, WITNESS, SUMMARY]):
+        with inputs.output_folder(out, [PICTURE, WITNESS, SUMMARY], read=[path]):
             with terminal.step("test", "test", spinner=False):
                 from bke.inference import (
                     conditional_independence_test,
