@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import time
-import zipfile
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -19,7 +18,10 @@ from ..write import atomic_path
 
 #: Seconds between two writings.
 EVERY = 30.0
-JOB = "job"
+#: The first entry of a checkpoint, by which it is known from other archives.
+JOB = "bke job"
+#: How an archive begins; the name of its first entry is at NAME.
+ZIP, NAME = b"PK\x03\x04", 30
 
 
 class Checkpoint:
@@ -33,8 +35,8 @@ class Checkpoint:
         """Of a ``job``, which is described by plain data.
 
         Raises:
-            InputError: where there is a file at ``path`` that is no checkpoint, or that of another
-                job.
+            InputError: where there is something at ``path`` that is no checkpoint, one that is
+                broken, or that of another job.
         """
         self._path = None if path is None else _own(Path(path))
         # How rows are cut, and who goes through which, belongs to what a state means.
@@ -71,11 +73,13 @@ def _own(path: Path) -> Path:
 
 
 def _read(path: Path, job: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    if not _is_checkpoint(path):  # and may be worth more than one
+        raise InputError(f"{path} is no checkpoint of bke: name another file")
     try:
         with np.load(path, allow_pickle=False) as archive:
             state = {name: archive[name] for name in archive.files}
         found = json.loads(str(state.pop(JOB)))
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except Exception as error:  # a broken archive fails in many ways
         raise InputError(
             f"{path} cannot be read as a checkpoint ({error}): delete it to begin anew"
         ) from error
@@ -83,6 +87,19 @@ def _read(path: Path, job: Mapping[str, Any]) -> dict[str, np.ndarray]:
     if different:
         raise InputError(
             f"{path} is the checkpoint of another job, with a different {' and '.join(different)}: "
-            "delete it to begin anew"
+            "name another file, or delete it to begin anew"
         )
     return state
+
+
+def _is_checkpoint(path: Path) -> bool:
+    """Whether it begins like one, be the rest there or not."""
+    name = f"{JOB}.npy".encode()
+    try:
+        with open(path, "rb") as file:
+            head = file.read(NAME + len(name))
+    except IsADirectoryError:
+        return False
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+    return head.startswith(ZIP) and head[NAME:] == name

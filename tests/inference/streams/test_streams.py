@@ -8,7 +8,15 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 import zarr
-from bke.inference import InputError, compare_sketches, diagnose, fit, open_rows, sketch
+from bke.inference import (
+    InputError,
+    compare_sketches,
+    diagnose,
+    fit,
+    open_rows,
+    save_sketch,
+    sketch,
+)
 from bke.inference.streams import checkpoint, passes
 from bke.inference.streams.source import ArrayRows
 
@@ -196,9 +204,11 @@ def test_checkpoints_that_are_of_no_use(tmp_path, small_chunks, monkeypatch):
     with pytest.raises(InputError, match="checkpoint of another job, with a different file"):
         make(open_rows(path), landmarks=8)
     content = kept.read_bytes()
-    for broken in (content[: len(content) // 2], b"", b"text"):
+    torn = bytearray(content)
+    torn[len(torn) // 2] ^= 255
+    for broken in (content[: len(content) // 2], content[:50], bytes(torn)):
         kept.write_bytes(broken)
-        with pytest.raises(InputError, match="cannot be read as a checkpoint"):
+        with pytest.raises(InputError, match=r"cannot be read as a checkpoint .*delete it"):
             make(open_rows(path), landmarks=8)
         assert kept.read_bytes() == broken  # nothing is lost by asking
 
@@ -223,3 +233,22 @@ def test_a_zarr_file_is_known_by_what_is_in_it(tmp_path):
     assert open_rows(path).fingerprint() == before
     zarr.open_array(path, mode="r+")[700] = 5.0
     assert open_rows(path).fingerprint() != before
+
+
+def test_what_is_no_checkpoint_is_not_to_be_deleted(tmp_path):
+    path = write(tmp_path, data(), "npy")
+    others = {name: tmp_path / name for name in ("p.npy", "a.npz", "j.npz", "s.nc", "e", "t", "d")}
+    np.save(others["p.npy"], data())
+    np.savez(others["a.npz"], a=data())
+    np.savez(others["j.npz"], job=data())
+    save_sketch(sketch(data(), landmarks=4, progress=False), others["s.nc"])
+    others["e"].write_bytes(b"")
+    others["t"].write_text("text")
+    others["d"].mkdir()
+    before = [other.read_bytes() for other in others.values() if other.is_file()]
+    for name, other in others.items():
+        with pytest.raises(InputError, match=f"{name} is no checkpoint of bke: name another file"):
+            sketch(open_rows(path), checkpoint=other, progress=False)
+        with pytest.raises(InputError, match="is no checkpoint"):
+            fit(open_rows(path), checkpoint=other, **OPTIONS)
+    assert [other.read_bytes() for other in others.values() if other.is_file()] == before
