@@ -10,7 +10,7 @@ import typer
 
 from . import cluster, words
 from . import options as opt
-from .interrupt import run_interruptible
+from .interrupt import run_interruptible, terminable
 from .terminal import Terminal, exit_codes
 
 app = typer.Typer(
@@ -53,7 +53,7 @@ def bke(
     the sampler agree, and shows the witness function between the samples with its bands.
 
     Exit status: 0 finished, whatever the diagnosis; 1 bad input or failure, with one sentence on
-    standard error; 2 wrong usage; 130 interrupted.
+    standard error; 2 wrong usage; 130 interrupted, 143 terminated.
     """
 
 
@@ -280,12 +280,13 @@ def fit(
             samples, headings, remarks = inputs.read_samples(files, names, chosen.share)
         places = inputs.read_landmarks(landmarks, names, headings)
         terminal.notes(remarks)
-        with inputs.output_folder(
+        written = inputs.output_folder(
             out.parent if first else None,
             [out.name],
             read=[*files, landmarks],
             checkpoint=checkpoint,
-        ):
+        )
+        with written, terminable(checkpoint is not None):
             result = steps.fit_and_save(
                 samples,
                 headings,

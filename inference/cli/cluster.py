@@ -74,8 +74,9 @@ CheckpointOption: TypeAlias = Annotated[
         "--checkpoint",
         metavar="FILE",
         rich_help_panel=DISK,
-        help="Write here, twice a minute, what was found so far: the same command goes on from it. "
-        "Removed in the end.",
+        help="Write here, twice a minute and when interrupted, what was found so far: the same "
+        "command goes on from it. Some 20 000 rows are in it as they are: keep it where the data "
+        "may be. Removed in the end.",
     ),
 ]
 

@@ -1,20 +1,25 @@
-"""Ctrl-C that is heard whatever JAX is doing, and an exit that does not crash."""
+"""Ctrl-C that is heard whatever JAX is doing, SIGTERM likewise, and an exit that does not crash."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType
 
-#: Exit status after Ctrl-C.
-INTERRUPTED = 130
+#: Exit status after Ctrl-C, and after SIGTERM.
+INTERRUPTED, TERMINATED = 130, 143
 #: Seconds until a Ctrl-C that came at a bad moment is raised again.
 AGAIN = 0.05
 #: JAX's garbage-collection callback: Python prints an exception raised in there and goes on.
 DEAF = "_xla_gc_callback"
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, by which batch systems announce that they will kill."""
 
 
 def run_interruptible(command: Callable[[], object]) -> None:
@@ -25,22 +30,38 @@ def run_interruptible(command: Callable[[], object]) -> None:
     try:
         command()
     except SystemExit as end:
-        if end.code == INTERRUPTED:
+        if end.code in (INTERRUPTED, TERMINATED):
             # XLA may still be computing, and the interpreter's own exit would crash beneath it.
             # Temporary files are gone by now.
             sys.stdout.flush()
             sys.stderr.flush()
-            os._exit(INTERRUPTED)
+            os._exit(end.code)
         raise
 
 
-def interrupt(_signal: int, frame: FrameType | None) -> None:
+@contextlib.contextmanager
+def terminable(wanted: bool) -> Iterator[None]:
+    """SIGTERM interrupts the block as Ctrl-C does, if ``wanted``: there is something to be saved.
+
+    Otherwise it kills at once, also amid a long computation.
+    """
+    if not (wanted and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL):
+        yield
+        return
+    signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def interrupt(number: int, frame: FrameType | None) -> None:
     """Raise ``KeyboardInterrupt``, a moment later where it would be lost."""
     while frame is not None:
         if frame.f_code.co_name == DEAF:
-            again = threading.Timer(AGAIN, os.kill, (os.getpid(), signal.SIGINT))
+            again = threading.Timer(AGAIN, os.kill, (os.getpid(), number))
             again.daemon = True
             again.start()
             return None
         frame = frame.f_back
-    raise KeyboardInterrupt
+    raise Terminated if number == signal.SIGTERM else KeyboardInterrupt

@@ -11,6 +11,7 @@ import typer
 from . import cluster, words
 from . import options as opt
 from .app import FILE_KINDS, app
+from .interrupt import terminable
 from .terminal import Terminal, exit_codes
 from .testing import AlphaOption, as_plain
 
@@ -90,7 +91,7 @@ def sketch(
         )
     names = words.parse_columns(columns)
     terminal = Terminal(json=json, quiet=quiet)
-    with exit_codes(debug):
+    with exit_codes(debug), terminable(checkpoint is not None):
         from . import inputs, steps
 
         (sample,), _, _ = inputs.open_sample([path], names)

@@ -15,17 +15,21 @@ from rich.table import Table
 from rich.text import Text
 
 from ..errors import InputError, SamplingError
-from .interrupt import INTERRUPTED
+from .interrupt import INTERRUPTED, TERMINATED, Terminated
 
 
 @contextlib.contextmanager
 def exit_codes(debug: bool) -> Iterator[None]:
-    """Turn a failure into one sentence on standard error and exit status 1, Ctrl-C into 130."""
+    """Turn a failure into one sentence on standard error and exit status 1, Ctrl-C into 130.
+
+    SIGTERM, where it is heard, into 143.
+    """
     try:
         yield
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as how:
         typer.echo("\nbke: interrupted", err=True)
-        raise typer.Exit(INTERRUPTED) from None
+        ended = TERMINATED if isinstance(how, Terminated) else INTERRUPTED
+        raise typer.Exit(ended) from None
     except (InputError, SamplingError, ValueError, OSError, MemoryError) as error:
         if debug:
             raise

@@ -61,7 +61,8 @@ def fit_rows(
         prior_draws: how many there are at least.
         seed: of every random number.
         progress: show a progress bar for each pass.
-        checkpoint: path of the file from which a killed job goes on, or ``None``.
+        checkpoint: path of the file from which a killed job goes on, or ``None``; some 20 000 rows
+            are in it as they are.
     """
     shown = progress and is_first()
     with computing(), together():

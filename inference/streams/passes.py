@@ -70,7 +70,8 @@ def sums_over_rows(
         landmarks: (m, D), over the unit.
         kernels: over the unit, of one kind.
         covariance: whether the scatter is a matrix.
-        checkpoint: told after every chunk; its state has what an earlier pass did of the same.
+        checkpoint: told after every chunk, and written when interrupted; its state has what an
+            earlier pass did of the same.
         progress: show a progress bar.
 
     Raises:
@@ -85,6 +86,7 @@ def sums_over_rows(
     with (
         progress_bar("kernels x chunks", len(mine) * len(kernels), shown=progress) as advance,
         ThreadPoolExecutor(cores()) as pool,
+        checkpoint.held(),
     ):
         advance((len(mine) - len(left)) * len(kernels))
         for chunk, block in prefetched(rows, left, size):
@@ -108,10 +110,12 @@ def sums_over_rows(
             stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *each)
             lane = chunk % LANES
             own = jax.tree.map(lambda leaf, lane=lane: leaf[lane], lanes)
-            for whole, part in zip(lanes, merged_each(own, stacked), strict=True):
-                whole[lane] = part
-            so_far = {f"sums {i}": np.asarray(leaf) for i, leaf in enumerate(lanes)}
-            checkpoint.state.update({"chunk": np.asarray(chunk + 1), **so_far})
+            merged = jax.tree.map(np.asarray, merged_each(own, stacked))
+            with checkpoint.changing():
+                for whole, part in zip(lanes, merged, strict=True):
+                    whole[lane] = part
+                so_far = {f"sums {i}": np.asarray(leaf) for i, leaf in enumerate(lanes)}
+                checkpoint.state.update({"chunk": np.asarray(chunk + 1), **so_far})
             checkpoint.write()
     for name in ("chunk", *(f"sums {i}" for i in range(len(lanes)))):
         checkpoint.state.pop(name, None)
@@ -152,6 +156,8 @@ class Survey(NamedTuple):
 
 def survey(rows: Rows, seed: int, checkpoint: Checkpoint, *, progress: bool) -> Survey:
     """Mean, standard deviation, a sample and the digest of all rows, in one pass.
+
+    The checkpoint gets them all, the rows of the sample as they are.
 
     Raises:
         InputError: for fewer than two rows, a constant column, or a value that is not finite.

@@ -382,6 +382,28 @@ def test_interruption_where_it_would_be_lost(monkeypatch):
         interrupt.interrupt(signal.SIGINT, sys._getframe())
 
 
+@pytest.mark.parametrize("command", ["fit", "sketch"])
+def test_sigterm_is_heard_where_there_is_a_checkpoint(command, tmp_path, monkeypatch):
+    """Elsewhere nothing could be saved, and it kills at once."""
+    heard = []
+
+    def terminated(*_, **__):
+        heard.append(signal.getsignal(signal.SIGTERM))
+        if heard[-1] is not signal.SIG_DFL:
+            signal.raise_signal(signal.SIGTERM)
+        raise SamplingError("stopped by the test")
+
+    monkeypatch.setattr(bke.inference, command, terminated)
+    np.save(tmp_path / "p.npy", RNG.normal(size=(30, 1)))
+    streamed = ("--stream", "--likelihood", "landmark", "--method", "quadrature")
+    told = [command, tmp_path / "p.npy", *(streamed if command == "fit" else ())]
+    told += ["--out", tmp_path / "made.nc"]
+    assert bke_command(*told, "--checkpoint", tmp_path / "part").exit_code == 143
+    assert "stopped by the test" in refusal(*told)
+    assert heard == [interrupt.interrupt, signal.SIG_DFL]
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
 @pytest.mark.slow
 def test_ctrl_c_on_a_real_run(tmp_path):
     # Where the tests run in the background of a shell, the signal is ignored and inherited so.

@@ -18,6 +18,7 @@ from bke.inference import (
     sketch,
 )
 from bke.inference.streams import checkpoint, passes
+from bke.inference.streams.checkpoint import Checkpoint
 from bke.inference.streams.source import ArrayRows
 
 OPTIONS = {
@@ -106,8 +107,9 @@ class Breaking(ArrayRows):
         return super()._read(start, stop)
 
 
-def test_a_sketch_that_was_killed_goes_on(tmp_path, small_chunks, monkeypatch):
-    monkeypatch.setattr(checkpoint, "EVERY", 0.0)
+@pytest.mark.parametrize("every", [0.0, 1e9])  # after each chunk, or only when interrupted
+def test_a_sketch_that_was_killed_goes_on(tmp_path, small_chunks, monkeypatch, every):
+    monkeypatch.setattr(checkpoint, "EVERY", every)
     path = write(tmp_path, data(), "npy")
     make = functools.partial(sketch, landmarks=8, lengthscales=[0.5, 1.0], progress=False)
     whole = make(open_rows(path))
@@ -122,6 +124,29 @@ def test_a_sketch_that_was_killed_goes_on(tmp_path, small_chunks, monkeypatch):
     for one, other in zip(whole.sums, resumed.sums, strict=True):
         np.testing.assert_array_equal(one, other)
     np.testing.assert_array_equal(whole.plan.landmarks, resumed.plan.landmarks)
+
+
+def test_an_interruption_amid_a_change(tmp_path):
+    path, job = tmp_path / "kept.npz", {"file": "rows"}
+    kept = Checkpoint(path, job)
+    kept.state["sums"] = np.zeros(2)
+
+    def stop(*changes):
+        with kept.held():
+            for at in changes:
+                with kept.changing():
+                    kept.state["sums"][at] += 1.0
+            raise KeyboardInterrupt
+
+    def stop_amid(at):
+        with kept.held(), kept.changing():
+            kept.state["sums"][at] += 1.0
+            raise KeyboardInterrupt
+
+    for end, *told in ((stop, 0, 1), (stop_amid, 0)):
+        with pytest.raises(KeyboardInterrupt):
+            end(*told)
+    np.testing.assert_array_equal(Checkpoint(path, job).state["sums"], [1.0, 1.0])
 
 
 def test_a_fit_that_was_killed_goes_on(tmp_path, small_chunks, monkeypatch):
