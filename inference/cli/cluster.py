@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -84,17 +85,44 @@ CheckpointOption: TypeAlias = Annotated[
 def join(
     distributed: bool, coordinator: str | None, processes: int | None, process: int | None
 ) -> bool:
-    """Join the other processes, if there are any; whether this one prints and writes."""
+    """Join the other processes, if there are any; whether this one prints and writes.
+
+    Raises:
+        BadParameter: for options that do not go together, or say nothing.
+        InputError: where the others are not found.
+    """
+    given = [each is not None for each in (coordinator, processes, process)]
     if not distributed:
-        if any(each is not None for each in (coordinator, processes, process)):
+        if any(given):
             raise typer.BadParameter(
                 "--coordinator, --processes and --process are for --distributed"
             )
         return True
+    if any(given) and not all(given):
+        raise typer.BadParameter("give --coordinator, --processes and --process, or none of them")
+    if coordinator is not None and not _is_address(coordinator):
+        raise typer.BadParameter(
+            f"{coordinator!r} is not HOST:PORT such as node1:12345, with a port from 1 to 65535",
+            param_hint="--coordinator",
+        )
+    if processes is not None and processes < 1:
+        raise typer.BadParameter(f"{processes} is not 1 or more", param_hint="--processes")
+    if processes is not None and process is not None and not 0 <= process < processes:
+        raise typer.BadParameter(
+            f"{process} is not from 0 to {processes - 1}, one less than --processes",
+            param_hint="--process",
+        )
     from ..distributed import is_first, start
 
     start(coordinator, processes, process)
     return is_first()
+
+
+def _is_address(text: str) -> bool:
+    """Whether it is HOST:PORT; an IPv6 address stands in brackets."""
+    host, _, port = text.rpartition(":")
+    named = re.fullmatch(r"[^\s:/\[\]]+|\[[0-9A-Fa-f:.%]+\]", host)
+    return bool(named and re.fullmatch("[0-9]{1,5}", port) and 0 < int(port) < 2**16)
 
 
 @contextlib.contextmanager

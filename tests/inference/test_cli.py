@@ -174,6 +174,31 @@ def test_usage(arguments):
     assert "Traceback" not in result.output
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("nonsense", 2, 0), "'nonsense' is not HOST:PORT"),
+        ((":80", 2, 0), "not HOST:PORT"),
+        (("node1:", 2, 0), "not HOST:PORT"),
+        (("node1:0", 2, 0), "not HOST:PORT"),
+        (("node1:65536", 2, 0), "not HOST:PORT"),
+        (("::1:80", 2, 0), "not HOST:PORT"),
+        (("http://node1:80", 2, 0), "not HOST:PORT"),
+        (("node1:80", 0, 0), "0 is not 1 or more"),
+        (("node1:80", 2, 2), "2 is not from 0 to 1, one less than --processes"),
+        (("[::1]:80", 2, -1), "-1 is not from 0 to 1"),
+        (("node1:80", None, 0), "give --coordinator, --processes and --process, or none of them"),
+    ],
+)
+def test_several_processes(options, said):
+    names = ("--coordinator", "--processes", "--process")
+    given = zip(names, options, strict=True)
+    told = [each for pair in given if pair[1] is not None for each in pair]
+    result = bke_command("fit", "P.csv", "--distributed", *told)
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
 # -- bad input ------------------------------------------------------------------------------------
 
 
