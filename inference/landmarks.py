@@ -45,7 +45,12 @@ def places_for(landmarks: Any, units: Units, data: np.ndarray, seed: int) -> np.
     if np.ndim(landmarks):
         return units.to_model(as_evaluation_points(landmarks, dimension, "landmarks"))
     try:
-        return choose_landmarks(units.to_model(data), operator.index(landmarks), seed=seed)
-    except (ValueError, TypeError) as error:
-        reason = str(error) if isinstance(error, ValueError) else f"got {landmarks!r}"
-        raise InputError(f"landmarks must be places or how many there are: {reason}") from None
+        count = operator.index(landmarks)
+    except TypeError:
+        raise InputError(
+            f"landmarks must be places (m, {dimension}) or how many there are, got {landmarks!r}"
+        ) from None
+    try:
+        return choose_landmarks(units.to_model(data), count, seed=seed)
+    except ValueError as error:
+        raise InputError(f"the number of landmarks {str(error).removeprefix('count ')}") from None

@@ -156,9 +156,17 @@ def read_points(
 def read_landmarks(
     text: str | None, columns: Sequence[str] | None, names: Sequence[str]
 ) -> int | np.ndarray | None:
-    """``--landmarks``: a number, or the places (m, D) in a file."""
+    """``--landmarks``: a number, or the places (m, D) in a file.
+
+    Raises:
+        InputError: it is neither, or the file has no such places.
+    """
     asked = None if text is None else count_or_file(text)
-    return read_points(asked, columns, names) if isinstance(asked, Path) else asked
+    if not isinstance(asked, Path):
+        return asked
+    if not asked.exists():
+        raise InputError(f"--landmarks {text} is neither a whole number nor a file that exists")
+    return read_points(asked, columns, names)
 
 
 def count_or_file(text: str) -> int | Path:

@@ -271,6 +271,11 @@ def test_files_that_cannot_be_read(tmp_path, samples):
         (("--columns", "weight"), "no column 'weight'"),
         (("--columns", "height,height"), "a column is chosen twice"),
         (("--at", "absent.csv"), "absent.csv does not exist"),
+        (("--landmarks", "2.5"), "--landmarks 2.5 is neither a whole number nor a file"),
+        (
+            ("--likelihood", "landmark", "--landmarks", "0"),
+            "the number of landmarks must be at least 1, one for each column, and at most 44",
+        ),
     ],
 )
 def test_bad_option(options, said, samples, tmp_path):

@@ -125,9 +125,9 @@ def test_the_witness_of_a_run_is_seen_from_its_landmarks(run):
     [
         ({"landmarks": 5}, "landmarks are for likelihood='landmark'"),
         ({"likelihood": "landmark", "landmarks": X[:9]}, "landmark 1 is row 1 of X"),
-        ({"likelihood": "landmark", "landmarks": 1}, "at least 2"),
+        ({"likelihood": "landmark", "landmarks": 1}, "^the number of landmarks must be at least 2"),
         ({"likelihood": "landmark", "landmarks": 81}, "at most 80"),
-        ({"likelihood": "landmark", "landmarks": 2.5}, "how many there are: got 2.5"),
+        ({"likelihood": "landmark", "landmarks": 2.5}, "how many there are, got 2.5"),
         ({"likelihood": "landmark", "landmarks": PLACES[:, :1]}, r"must have shape \(k, 2\)"),
         ({"likelihood": "landmark", "landmarks": PLACES[:1]}, "at least 2"),
         ({"likelihood": "landmark", "noise_variance": "clt"}, "one noise variance"),
