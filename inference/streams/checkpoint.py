@@ -61,7 +61,7 @@ class Checkpoint:
             return
         with atomic_path(self._path) as temporary, open(temporary, "wb") as file:
             arrays: dict[str, Any] = {JOB: np.array(json.dumps(self._job)), **self.state}
-            np.savez(file, allow_pickle=False, **arrays)
+            np.savez(file, **arrays)
         self._written = time.monotonic()
 
     @contextlib.contextmanager
