@@ -69,30 +69,56 @@ def as_sample(
         raise InputError(f"{name} has no columns")
     if n < 2:
         raise InputError(f"{name} needs at least two rows, and has {n}")
-    for bad, what in (
-        (np.isnan(values), "a missing value (NaN)"),
-        (np.isinf(values), "an infinite value"),
-        (np.abs(values) > LARGEST, f"a value beyond {LARGEST:g}, whose square would overflow"),
-    ):
+    for bad in (np.isnan(values), np.isinf(values), np.abs(values) > LARGEST):
         if bad.any():
             row, at = map(int, np.argwhere(bad)[0])
+            rows = counted(int(bad.any(axis=1).sum()), "row")
             raise InputError(
-                f"{name} has {what} in row {row + 1}, {column(at)} ({bad.sum()} in all): fill "
-                f"in or leave out {counted(int(bad.any(axis=1).sum()), 'row')}"
+                f"{name} has {fault_of(values[row, at])} in row {row + 1}, {column(at)} "
+                f"({bad.sum()} in all): fill in or leave out {rows}"
             )
     if may_be_constant:
         return values
     if (values == values[0]).all():
         raise InputError(f"{name} has {n} rows and all are equal, so there is nothing to learn")
-    spread = np.ptp(values, axis=0)
-    constant = np.flatnonzero(spread <= SMALLEST_SPREAD)
-    if constant.size:
-        at = int(constant[0])
-        raise InputError(
-            f"{name} has the same value ({values[0, at]:g}) in every row of {column(at)}: "
-            "leave that column out"
-        )
+    check_spread(values.min(axis=0), values.max(axis=0), name, column)
     return values
+
+
+def fault_of(value: float) -> str:
+    """What is wrong with a number that is not finite, or too large."""
+    if np.isnan(value):
+        return "a missing value (NaN)"
+    if np.isinf(value):
+        return "an infinite value"
+    return f"a value beyond {LARGEST:g}, whose square would overflow"
+
+
+def check_spread(
+    low: NDArray[np.float64], high: NDArray[np.float64], name: str, column: Callable[[int], str]
+) -> None:
+    """Refuse columns of which nothing can be learned.
+
+    Args:
+        low: (D,), the smallest value of each.
+        high: (D,), the largest.
+        name: what the message calls the sample.
+        column: and what each column.
+
+    Raises:
+        InputError: a column is constant, or squares of its differences underflow.
+    """
+    for at, spread in enumerate(high - low):
+        if spread == 0.0:
+            raise InputError(
+                f"{name} has the same value ({low[at]:g}) in every row of {column(at)}: "
+                "leave that column out"
+            )
+        if spread <= SMALLEST_SPREAD:
+            raise InputError(
+                f"{name} varies by only {spread:.2g} in {column(at)}, too little for squares in "
+                "double precision: take smaller units, or leave that column out"
+            )
 
 
 def _plain_array(X: ArrayLike, name: str) -> NDArray[Any]:
@@ -161,7 +187,7 @@ def as_tested_pair(P: ArrayLike, Q: ArrayLike) -> tuple[NDArray[np.float64], NDA
 
 
 def as_evaluation_points(at: ArrayLike, dimension: int, name: str = "at") -> NDArray[np.float64]:
-    """``at`` as finite numbers (k, dimension)."""
+    """``at`` as finite numbers (k, dimension), none beyond 1e150."""
     points = np.asarray(at)
     if points.dtype.kind not in "fiu":
         raise InputError(f"{name} must hold real numbers, got type {points.dtype}")
@@ -170,9 +196,10 @@ def as_evaluation_points(at: ArrayLike, dimension: int, name: str = "at") -> NDA
         points = points[:, None]
     if points.ndim != 2 or points.shape[1] != dimension or not len(points):
         raise InputError(f"{name} must have shape (k, {dimension}), got {np.shape(at)}")
-    if not np.isfinite(points).all():
-        row = int(np.argwhere(~np.isfinite(points))[0, 0])
-        raise InputError(f"{name} has a value that is not finite in row {row + 1}")
+    bad = ~(np.abs(points) <= LARGEST)
+    if bad.any():
+        row, column = map(int, np.argwhere(bad)[0])
+        raise InputError(f"{name} has {fault_of(points[row, column])} in row {row + 1}")
     return points
 
 

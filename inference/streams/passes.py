@@ -14,6 +14,7 @@ from bke.models.kernels import Kernel
 from bke.models.landmarks import LandmarkSums, check_apart, in_parts, merged_each, sums_of_view
 from jax.experimental import multihost_utils
 
+from ..checks import check_spread
 from ..errors import InputError
 from ..machine import cores
 from ..progress import progress_bar
@@ -160,7 +161,8 @@ def survey(rows: Rows, seed: int, checkpoint: Checkpoint, *, progress: bool) -> 
     The checkpoint gets them all, the rows of the sample as they are.
 
     Raises:
-        InputError: for fewer than two rows, a constant column, or a value that is not finite.
+        InputError: for fewer than two rows, a column that is constant or varies too little, or a
+            value that is missing, not finite or beyond 1e150.
     """
     if "survey mean" in checkpoint.state:
         return Survey(*(checkpoint.state[f"survey {name}"] for name in Survey._fields))
@@ -172,23 +174,21 @@ def survey(rows: Rows, seed: int, checkpoint: Checkpoint, *, progress: bool) -> 
     size = chunk_size(1, dimension)
     digest, pieces = hashlib.sha256(), []
     count, mean, scatter = 0, np.zeros(dimension), np.zeros(dimension)
+    low, high = np.full(dimension, np.inf), np.full(dimension, -np.inf)
     with progress_bar("rows", n, shown=progress) as advance:
         for chunk, block in prefetched(rows, range(-(-n // size)), size):
             digest.update(block.tobytes())
             inside = drawn[(drawn >= chunk * size) & (drawn < chunk * size + len(block))]
             pieces.append(block[inside - chunk * size])
+            low, high = np.minimum(low, block.min(axis=0)), np.maximum(high, block.max(axis=0))
             own = block.mean(axis=0)
             apart, total = own - mean, count + len(block)
             scatter += ((block - own) ** 2).sum(axis=0) + apart**2 * count * len(block) / total
             mean += apart * len(block) / total
             count = total
             advance(len(block))
+    check_spread(low, high, str(rows.path), lambda at: f"column {rows.columns[at]!r}")
     deviation = np.sqrt(scatter / n)
-    if not deviation.all():
-        name = rows.columns[int(np.argmin(deviation))]
-        raise InputError(
-            f"{rows.path} has the same value in every row of {name!r}: leave that column out"
-        )
     found = Survey(
         mean, deviation, np.concatenate(pieces), np.frombuffer(digest.digest(), dtype=np.uint8)
     )

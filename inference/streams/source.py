@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import LARGEST
+from ..checks import LARGEST, fault_of
 from ..errors import InputError
 from ..read import choose_columns, default_names, load_npy, read_sample
 
@@ -61,8 +61,8 @@ class Rows(abc.ABC):
         if bad.any():
             row, at = map(int, np.argwhere(bad)[0])
             raise InputError(
-                f"{self.path} has {values[row, at]} in row {start + row + 1}, column "
-                f"{self.columns[at]!r}, where a finite number is needed"
+                f"{self.path} has {fault_of(values[row, at])} in row {start + row + 1}, column "
+                f"{self.columns[at]!r}: fill in or leave out that row"
             )
         return values
 

@@ -288,8 +288,12 @@ def test_shape_of_the_data_without_fit(data):
     [
         ({"at": [[0.0, 1.0]]}, "at must have shape (k, 1)"),
         ({"at": np.zeros((0, 1))}, "at must have shape (k, 1)"),
-        ({"at": [0.0, NAN]}, "at has a value that is not finite in row 2"),
-        ({"at": [0.0, INF]}, "at has a value that is not finite in row 2"),
+        ({"at": [0.0, NAN]}, "at has a missing value (NaN) in row 2"),
+        ({"at": [0.0, INF]}, "at has an infinite value in row 2"),
+        (
+            {"at": [0.0, -1e200]},
+            "at has a value beyond 1e+150, whose square would overflow in row 2",
+        ),
         ({"at": ["a"]}, "at "),
         ({"noise": "none"}, "noise must be"),
         ({"noise": -1.0}, "noise must be"),

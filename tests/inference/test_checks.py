@@ -93,7 +93,7 @@ def test_one_row_of_a_wide_array_is_not_a_column():
         (np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 0]), ["missing", "row 2"]),
         (np.full((4, 2), 7.0), ["4 rows", "all are equal"]),
         (np.column_stack([np.arange(4.0), np.full(4, 7.0)]), ["same value (7)", "column 2"]),
-        ([1e-160, 2e-160, 3e-160], ["same value", "column 1"]),
+        ([1e-160, 2e-160, 3e-160], ["varies by only 2e-160 in column 1", "too little"]),
     ],
 )
 def test_refused_samples(X, facts):

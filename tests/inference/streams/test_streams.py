@@ -191,11 +191,20 @@ def test_refusals(tmp_path, small_chunks):
     with pytest.raises(InputError, match="at least 2"):
         fit(rows, **{**OPTIONS, "landmarks": 1})
     holes = X.copy()
-    holes[2999, 1] = np.nan
-    with pytest.raises(InputError, match="has nan in row 3000, column 'x1'"):
-        sketch(open_rows(write(tmp_path, holes, "npy")), progress=False)
-    with pytest.raises(InputError, match="same value in every row of 'x1'"):
-        sketch(open_rows(write(tmp_path, X * [1.0, 0.0], "npy")), progress=False)
+    for hole, what in (
+        (np.nan, "a missing value"),
+        (-np.inf, "an infinite value"),
+        (1e200, "a value beyond 1e"),
+    ):
+        holes[2999, 1] = hole
+        with pytest.raises(InputError, match=f"has {what}.* in row 3000, column 'x1'"):
+            sketch(open_rows(write(tmp_path, holes, "npy")), progress=False)
+    for factor, said in (
+        (0.0, r"the same value \(0\) in every row of"),
+        (1e-200, "varies by only"),
+    ):
+        with pytest.raises(InputError, match=f"{said}.* column 'x1'"):
+            sketch(open_rows(write(tmp_path, X * [1.0, factor], "npy")), progress=False)
     with pytest.raises(InputError, match="does not exist"):
         open_rows(tmp_path / "none.zarr")
     table = pyarrow.table({"a": ["one", "two"]})
