@@ -122,6 +122,11 @@ def check_spread(
 
 
 def _plain_array(X: ArrayLike, name: str) -> NDArray[Any]:
+    if isinstance(X, (str, os.PathLike)):
+        raise InputError(
+            f"{name} is the text {os.fspath(X)!r}, where numbers are needed: if it is a file, give "
+            "open_rows of it, or read_sample of it and .values"
+        )
     try:
         if isinstance(X, np.ma.MaskedArray):  # np.asarray would show what the mask hides
             return np.asarray(np.ma.filled(X.astype(np.float64), np.nan))

@@ -23,6 +23,8 @@ from .checks import counted
 from .errors import InputError
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "<na>"})
+#: Advice where a column holds no numbers.
+CHOOSE = "; columns= or --columns leaves columns of text out"
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 
 
@@ -88,7 +90,9 @@ def read_sample(
     reader = _READERS.get(path.suffix.lower())
     try:
         if path.is_dir():
-            raise InputError(f"{path} is a folder, not a file")
+            stream = ", which fit --stream, sketch and open_rows read"
+            zarr = stream if path.suffix.lower() == ".zarr" else ""
+            raise InputError(f"{path} is a folder, not a file{zarr}")
         if not path.exists():
             raise InputError(f"{path} does not exist")
         if reader is None:
@@ -163,9 +167,10 @@ def _numbers(table: _Table, index: int) -> NDArray[np.float64]:
                 values[row] = table.parse(cell)
             except (ValueError, TypeError):
                 shown = repr(cell) if len(repr(cell)) <= 40 else repr(cell)[:36] + "..."
+                others = "" if len(table.columns) < 2 else CHOOSE
                 raise InputError(
                     f"{table.path} has {shown} in {table.place(row, index)}, "
-                    "where a number is needed"
+                    f"where a number is needed{others}"
                 ) from None
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:

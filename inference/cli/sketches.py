@@ -92,6 +92,8 @@ def sketch(
     names = words.parse_columns(columns)
     terminal = Terminal(json=json, quiet=quiet)
     with exit_codes(debug), terminable(checkpoint is not None):
+        from ..checks import counted
+        from ..errors import InputError
         from . import inputs, steps
 
         (sample,), _, _ = inputs.open_sample([path], names)
@@ -115,6 +117,12 @@ def sketch(
                     )
                 else:
                     first = load_sketch(like)
+                    width, needed = len(sample.columns), len(first.plan.columns)
+                    if width != needed:
+                        raise InputError(
+                            f"{path} has {counted(width, 'column')}, but the sketch {like} has "
+                            f"{needed}: choose them with --columns"
+                        )
                     found = make(sample, like=first, progress=terminal.progress, **options)
                 save_sketch(found, out)
             terminal.say(str(found))
@@ -159,8 +167,9 @@ def merge(
 
                 merged = load_sketch(files[0])
                 for file in files[1:]:
+                    other = load_sketch(file)  # its errors name the file
                     try:
-                        merged = merged.merged(load_sketch(file))
+                        merged = merged.merged(other)
                     except InputError as error:
                         raise InputError(f"{file}: {error}") from None
                 save_sketch(merged, out)

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..checks import LARGEST, fault_of
 from ..errors import InputError
-from ..read import choose_columns, default_names, load_npy, read_sample
+from ..read import CHOOSE, choose_columns, default_names, load_npy, read_sample
 
 
 class Rows(abc.ABC):
@@ -42,8 +42,13 @@ class Rows(abc.ABC):
 
         Raises:
             InputError: for a value that is missing, not finite or beyond 1e150, naming its row; for
-                a file that cannot be read any more.
+                rows that there are not; for a file that cannot be read any more.
         """
+        if not 0 <= start < stop <= len(self):
+            raise InputError(
+                f"{self.path} has no rows from {start} to {stop - 1}: they are counted from 0 to "
+                f"{len(self) - 1}"
+            )
         try:
             values = np.ascontiguousarray(self._read(start, stop), dtype=np.float64)
         except (OSError, ValueError, TypeError) as error:
@@ -110,6 +115,7 @@ class ParquetRows(Rows):
             if not kind.startswith(("int", "uint", "float", "double", "halffloat", "decimal")):
                 raise InputError(
                     f"{path} has the type {kind} in column {name!r}, where numbers are needed"
+                    f"{CHOOSE}"
                 )
         sizes = [
             self._file.metadata.row_group(group).num_rows

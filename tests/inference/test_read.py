@@ -265,7 +265,8 @@ def test_parquet_decimals(tmp_path, frame):
 
 @pytest.mark.parametrize(
     ("columns", "facts"),
-    [(["whole"], ["missing", "row 3", "'whole'"]), (["day"], ["'Mo'", "row 1", "'day'"]),
+    [(["whole"], ["missing", "row 3", "'whole'"]),
+     (["day"], ["'Mo'", "row 1", "'day'", "--columns leaves"]),
      (["flag"], ["True", "row 1", "'flag'"]), (["when"], ["2020", "row 1", "'when'"]),
      (["wind"], ["'wind'", "'whole'"])],
 )  # fmt: skip

@@ -308,4 +308,9 @@ def test_the_commands(tmp_path):
     assert "leave out" in run("sketch", "q.csv", "--like", "p.nc", *grid, code=2).stderr
     assert "LOW,HIGH,COUNT" in run("sketch", "q.csv", "--lengthscales", "1,2", code=2).stderr
     assert "is not a sketch" in run("compare", "p.nc", "q.csv", code=1).stderr
+    merged = run("merge", "p.nc", "q.csv", code=1).stderr
+    assert (merged.count("q.csv"), "is not a sketch" in merged) == (1, True)
+    narrow = run("sketch", "q.csv", "--columns", "a", "--like", "p.nc", code=1).stderr
+    assert "q.csv has 1 column, but the sketch" in narrow
+    assert "p.nc has 2: choose them with --columns" in narrow
     assert "no such file" in run("compare", "p.nc", "r.nc", code=1).stderr

@@ -14,6 +14,7 @@ from bke.inference import (
     diagnose,
     fit,
     open_rows,
+    read_sample,
     save_sketch,
     sketch,
 )
@@ -209,8 +210,18 @@ def test_refusals(tmp_path, small_chunks):
         open_rows(tmp_path / "none.zarr")
     table = pyarrow.table({"a": ["one", "two"]})
     pyarrow.parquet.write_table(table, tmp_path / "text.parquet")
-    with pytest.raises(InputError, match="has the type string in column 'a'"):
+    with pytest.raises(InputError, match=r"has the type string in column 'a'.*--columns leaves"):
         open_rows(tmp_path / "text.parquet")
+    for start, stop in ((-1, 5), (0, 3001), (7, 7), (9, 8)):
+        with pytest.raises(
+            InputError, match=r"rows\.npy has no rows from .* counted from 0 to 2999"
+        ):
+            rows.block(start, stop)
+    for name in (str(path), path):
+        with pytest.raises(InputError, match=r"X is the text .*rows\.npy'.* open_rows"):
+            sketch(name, progress=False)
+    with pytest.raises(InputError, match=r"is a folder.*--stream, sketch and open_rows"):
+        read_sample(write(tmp_path, X, "zarr"))
 
 
 def test_a_file_that_changes_while_it_is_read(tmp_path, small_chunks):
