@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -196,12 +197,20 @@ class Terminal:
 
 
 def _row(found: Mapping[str, float]) -> list[str]:
-    return [number(found[key]) for key in ("mean", "sd", "q10", "q50", "q90")]
+    sd = found["sd"]
+    return [
+        number(found[key], None if key == "sd" else sd)
+        for key in ("mean", "sd", "q10", "q50", "q90")
+    ]
 
 
-def number(value: float) -> str:
-    """Four significant digits."""
-    return f"{value:.4g}"
+def number(value: float, sd: float | None = None) -> str:
+    """Four significant digits; more where fewer than two of ``sd`` would be among them."""
+    digits = 4
+    if value and sd and math.isfinite(value) and math.isfinite(sd):
+        apart = math.floor(math.log10(abs(value))) - math.floor(math.log10(sd))
+        digits = min(max(digits, apart + 2), 15)  # what a double holds
+    return f"{value:.{digits}g}"
 
 
 def excluded(found: Mapping[str, Any], points: int) -> str:

@@ -17,7 +17,7 @@ import typer
 from bke.inference import InputError, SamplingError, checks, load_run
 from bke.inference.cli import app, interrupt, steps
 from bke.inference.cli.options import KERNELS
-from bke.inference.cli.terminal import Terminal
+from bke.inference.cli.terminal import Terminal, number
 from bke.inference.cli.words import parse_columns
 from bke.inference.report import plain, to_json
 from typer.testing import CliRunner
@@ -662,6 +662,24 @@ def test_several_modes_cannot_be_missed(capsys):
     printed = capsys.readouterr()
     assert "MULTIMODAL: 2 MODES" in printed.err
     assert printed.out == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "sd", "printed"),
+    [
+        (0.400312, 0.000151, "0.40031"),
+        (0.400312, 0.151, "0.4003"),
+        (1234567.0, 3.21, "1234567"),
+        (1234567.0, None, "1.235e+06"),
+        (1.0, 1e-30, "1"),
+        (0.4003124, 0.0, "0.4003"),
+        (0.0, 0.1, "0"),
+        (float("nan"), 0.1, "nan"),
+        (0.4003124, float("nan"), "0.4003"),
+    ],
+)
+def test_digits_follow_the_standard_deviation(value, sd, printed):
+    assert number(value, sd) == printed
 
 
 def test_numbers_that_json_does_not_have():
