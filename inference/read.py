@@ -90,9 +90,9 @@ def read_sample(
     reader = _READERS.get(path.suffix.lower())
     try:
         if path.is_dir():
-            stream = ", which fit --stream, sketch and open_rows read"
-            zarr = stream if path.suffix.lower() == ".zarr" else ""
-            raise InputError(f"{path} is a folder, not a file{zarr}")
+            zarr = ": zarr is read by fit --stream, sketch and open_rows"
+            known = zarr if path.suffix.lower() == ".zarr" else ""
+            raise InputError(f"{path} is a folder, not a file{known}")
         if not path.exists():
             raise InputError(f"{path} does not exist")
         if reader is None:

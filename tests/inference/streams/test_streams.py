@@ -220,7 +220,9 @@ def test_refusals(tmp_path, small_chunks):
     for name in (str(path), path):
         with pytest.raises(InputError, match=r"X is the text .*rows\.npy'.* open_rows"):
             sketch(name, progress=False)
-    with pytest.raises(InputError, match=r"is a folder.*--stream, sketch and open_rows"):
+    with pytest.raises(
+        InputError, match=r"is a folder.*: zarr is read by fit --stream, sketch and open_rows"
+    ):
         read_sample(write(tmp_path, X, "zarr"))
 
 
