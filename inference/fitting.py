@@ -136,8 +136,9 @@ def fit(
             must make this call. ``"rows"``: of the landmark model, all devices sum over rows of
             their own. ``"chains"``: each device has chains, repeats or points of its own.
             ``"auto"``: rows where one sum takes some tenths of a second or more.
-        checkpoint: for rows of a file: what was found so far is written here twice a minute, and
-            the same call goes on from it; it is removed in the end.
+        checkpoint: for rows of a file: what was found so far is written here twice a minute and
+            when interrupted, and the same call goes on from it; some 20 000 rows are in it as they
+            are; it is removed in the end.
         progress: show progress bars.
         columns: names of the columns; by default those of a data frame.
 
