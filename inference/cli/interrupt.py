@@ -64,4 +64,8 @@ def interrupt(number: int, frame: FrameType | None) -> None:
             again.start()
             return None
         frame = frame.f_back
-    raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+    if number == signal.SIGTERM:
+        # Sent to the process and to its group, it comes twice, and would stop the saving.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise Terminated
+    raise KeyboardInterrupt
