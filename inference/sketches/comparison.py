@@ -22,6 +22,7 @@ from ..compiling import jit
 from ..errors import InputError
 from ..machine import computing
 from ..modes import as_text
+from ..resolution import in_words, reach
 from ..testing.result import TestResult, check_permutations
 from ..units import Units
 from ..witness import Band, band, check_noise, default_points, equal_draws, gaussian_draw
@@ -43,7 +44,9 @@ class SketchComparison:
 
     Attributes:
         posterior: over the ``grid``: ``lengthscale`` (grid, column) in the units of the data,
-            ``log_likelihood`` and ``log_prior`` at it, its ``mass``.
+            ``log_likelihood`` and ``log_prior`` at it, its ``mass``, and how far the kernel
+            reaches (grid, landmarks): its share of its height at the next landmark and over all
+            pairs, medians.
         test: of P = Q; ``None`` where too few rows are near the landmarks.
         witness: as of :func:`~bke.inference.sample_witness`.
         sizes: rows of P and of Q.
@@ -68,6 +71,7 @@ class SketchComparison:
             notes.append(NO_TEST)
         if best in (0, len(mass) - 1):
             notes.append("the posterior is at the end of the grid: make sketches with a wider one")
+        notes += in_words(self.posterior["reach"].values, mass)
         return tuple(notes)
 
     def __str__(self) -> str:
@@ -210,6 +214,7 @@ def _posterior(
             return landmark_gaussian(sums, R, jnp.asarray(noise_variance))
 
         values = [gaussian(pooled.at(i), plan.kernel_at(i)) for i in range(len(grid))]
+        reaches = np.asarray([reach(plan.kernel_at(i), landmarks) for i in range(len(grid))])
         log_likelihood = np.asarray(values) + pooled.sums.log_volume
         inside = np.asarray(prior.support(jnp.asarray(grid)))
         log_prior = np.full(len(grid), -np.inf)
@@ -226,8 +231,9 @@ def _posterior(
             "log_likelihood": ("grid", log_likelihood),
             "log_prior": ("grid", log_prior),
             "mass": ("grid", np.exp(total - logsumexp(total))),
+            "reach": (("grid", "landmarks"), reaches),
         },
-        coords={"column": list(plan.columns)},
+        coords={"column": list(plan.columns), "landmarks": ["next", "all"]},
         attrs={"rows": pooled.rows, "noise_variance": noise_variance},
     )
 
