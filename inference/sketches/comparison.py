@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -36,6 +36,20 @@ if TYPE_CHECKING:
 COARSE = 0.5
 #: Lengthscales of the grid, evenly, that the test is at.
 TESTED = 12
+#: Mass of a lengthscale, over that of the heaviest, below which the witness is not drawn at it.
+LIGHT = 1e-6
+#: Posterior standard deviation over the prior's from which a landmark has told nothing of a point,
+#: and the share of such points that is worth a note.
+UNTOLD, MANY = 0.9, 0.25
+REMEDY = "give lengthscales of a finer grid around it (lengthscales=, --lengthscales)"
+
+
+class Drawn(NamedTuple):
+    """Draws of the witness."""
+
+    values: np.ndarray  # (k, points), in pairs above and below their mean
+    weights: np.ndarray  # (k,)
+    untold: float  # the share of points at which the band is as wide as the prior
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -72,6 +86,11 @@ class SketchComparison:
         if best in (0, len(mass) - 1):
             notes.append("the posterior is at the end of the grid: make sketches with a wider one")
         notes += in_words(self.posterior["reach"].values, mass)
+        if (untold := self.witness.attrs["untold"]) > MANY:
+            notes.append(
+                f"the band is as wide as the prior at {100 * untold:.0f} % of the witness's "
+                "points: there landmarks are too sparse for these lengthscales"
+            )
         return tuple(notes)
 
     def __str__(self) -> str:
@@ -84,7 +103,10 @@ class SketchComparison:
         where = as_text(places[best])
         span = f"80 % of the posterior from {as_text(places[low])} to {as_text(places[high])}"
         if mass[best] > COARSE:
-            span = f"{100 * mass[best]:.0f} % of the posterior: it is narrower than the grid's step"
+            span = (
+                f"{100 * mass[best]:.0f} % of the posterior: it is narrower than the grid's step; "
+                f"{REMEDY}"
+            )
         lines = [
             f"P: {self.sizes[0]} rows; Q: {self.sizes[1]} rows.",
             f"Lengthscale {where}, of {len(mass)} the one with the most mass; {span}.",
@@ -123,7 +145,8 @@ def compare_sketches(
     The posterior is that of the landmark model given both sets of rows, on the grid of the
     sketches. The test is at twelve lengthscales of the grid, an approximation by the central limit
     theorem. The witness is given the embeddings at the landmarks, and is as wide as the prior where
-    none is near.
+    none is near; its draws are in pairs above and below the mean, so that the mean of its band is
+    the posterior's.
 
     Args:
         P: sketch of the first sample.
@@ -135,7 +158,7 @@ def compare_sketches(
         at: where the witness is drawn, (k, D) in the units of the data; by default a line, a mesh
             or the landmarks.
         noise: of the witness, see :func:`~bke.inference.sample_witness`.
-        draws: of the witness.
+        draws: of the witness; or a few more, for each lengthscale has pairs of its own.
         null_draws: of the test; its smallest p-value is 1 / (1 + null_draws).
         alpha: level of the test's verdict.
         seed: of all draws.
@@ -177,9 +200,9 @@ def compare_sketches(
             rng=rng,
         )
         mass = posterior["mass"].values
-        values = _witness(P, Q, mass, points / plan.unit, noise, measure, draws, seed)
+        drawn = _witness(P, Q, mass, points / plan.unit, noise, measure, draws, seed)
     sizes = P.rows, Q.rows
-    return SketchComparison(posterior, test, _group(P, Q, values, points, noise, seed), sizes)
+    return SketchComparison(posterior, test, _group(P, Q, drawn, points, noise, seed), sizes)
 
 
 def _in_units(measure: Any, plan: SketchPlan) -> Measure:
@@ -247,8 +270,8 @@ def _witness(
     measure: Measure,
     draws: int,
     seed: int,
-) -> np.ndarray:
-    """Draws (draws, k), lengthscales by systematic resampling of the posterior."""
+) -> Drawn:
+    """Draws at the points ``at`` (k, D): pairs of every lengthscale, weighted by its mass."""
     plan = P.plan
     landmarks, places = jnp.asarray(plan.landmarks), jnp.asarray(at)
 
@@ -258,27 +281,37 @@ def _witness(
             posterior_of_sums(sums, landmarks, kernel, places, noise=noise, measure=measure)
             for sums in (sums_P, sums_Q)
         )
-        return first.mean - second.mean, first.covariance + second.covariance
+        prior = kernel.smoothed(measure, places.shape[1]).matrix(places, places)
+        of_both = first.covariance + second.covariance
+        return first.mean - second.mean, of_both, 2.0 * jnp.diagonal(prior)
 
     drawn = jit(jax.vmap(gaussian_draw, in_axes=(0, None)))
-    chosen = np.searchsorted(np.cumsum(mass), (np.arange(draws) + 0.5) / draws * mass.sum())
-    keys = jax.random.split(jax.random.key(seed), draws)
-    values = np.empty((draws, len(at)))
-    for index in np.unique(chosen):
-        mine = chosen == index
-        mean, covariance = difference(P.at(index), Q.at(index), plan.kernel_at(index))
+    chosen = np.flatnonzero(mass > LIGHT * mass.max())
+    share = mass[chosen] / mass[chosen].sum()
+    pairs = np.ceil(share * draws / 2.0 - 1e-9).astype(int)
+    keys = jax.random.split(jax.random.key(seed), pairs.sum())
+    ends = np.cumsum(pairs)
+    values: list[np.ndarray] = []
+    after, before = np.zeros(len(at)), np.zeros(len(at))
+    for index, weight, begin, end in zip(chosen.tolist(), share, ends - pairs, ends, strict=True):
+        mean, covariance, prior = difference(P.at(index), Q.at(index), plan.kernel_at(index))
         # All keys each time: another number of them would be compiled again.
-        values[mine] = np.asarray(mean) + np.asarray(drawn(keys, covariance))[mine]
-    if not np.isfinite(values).all():
+        half = np.asarray(drawn(keys, covariance))[begin:end]
+        values.append(np.asarray(mean) + np.concatenate([half, -half]))
+        after += weight * np.diagonal(covariance)
+        before += weight * np.asarray(prior)
+    every = np.concatenate(values)
+    if not np.isfinite(every).all():
         raise InputError(
             "the witness is not finite: the noise is too small beside the prior covariance for "
             "double precision"
         )
-    return values
+    untold = float(np.mean(after > UNTOLD**2 * before))
+    return Drawn(every, np.repeat(share / (2 * pairs), 2 * pairs), untold)
 
 
 def _group(
-    P: Sketch, Q: Sketch, values: np.ndarray, points: np.ndarray, noise: Any, seed: int
+    P: Sketch, Q: Sketch, drawn: Drawn, points: np.ndarray, noise: Any, seed: int
 ) -> xr.DataTree:
     attrs = {
         "method": "sketch",
@@ -287,5 +320,6 @@ def _group(
         "sizes": [P.rows, Q.rows],
         "landmarks": len(P.plan.landmarks),
         "title": f"given the embeddings at {len(P.plan.landmarks)} landmarks",
+        "untold": drawn.untold,
     }
-    return equal_draws(values, points, P.plan.columns, attrs)
+    return equal_draws(drawn.values, points, P.plan.columns, attrs, drawn.weights)

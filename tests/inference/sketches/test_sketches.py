@@ -99,10 +99,28 @@ def test_the_posterior_and_the_witness_are_those_of_the_rows(sketches):
     mass = mass / mass.sum()
     mean = mass @ means
     variance = mass @ (variances + means**2) - mean**2
-    drawn = found.witness["witness"].values[0]
-    # 4000 independent draws: 5 standard errors, a false failure in a million.
-    assert np.all(np.abs(drawn.mean(axis=0) - mean) < 5.0 * np.sqrt(variance / 4000))
-    np.testing.assert_allclose(drawn.var(axis=0), variance, rtol=5.0 * np.sqrt(2.0 / 4000))
+    # In pairs around the mean at each lengthscale: exact, but for lengthscales of mass 1e-6.
+    band = found.band(0.8)
+    np.testing.assert_allclose(band.mean, mean, rtol=1e-5)
+    group = found.witness.to_dataset()
+    drawn, weight = group["witness"].values[0], group["weight"].values[0]
+    assert len(drawn) >= 4000
+    # 2000 independent pairs: 5 standard errors, a false failure in a million.
+    found_variance = weight @ (drawn - mean) ** 2
+    np.testing.assert_allclose(found_variance, variance, rtol=5.0 * np.sqrt(2.0 / 2000))
+
+
+@pytest.mark.parametrize(("between", "told"), [(0.5, False), (6.0, True)])
+def test_a_band_as_wide_as_the_prior(between, told):
+    """Of landmarks half a lengthscale apart, and six; what remedies a grid too coarse."""
+    places = np.arange(-6.0, 6.1, between)
+    options = {"landmarks": places, "lengthscales": [1.0, 1.001, 9.0], "scale": None, **QUIET}
+    first = sketch(RNG.normal(0.0, 2.0, size=400), **options)
+    second = sketch(RNG.normal(0.0, 2.0, size=400), like=first, **QUIET)
+    found = compare_sketches(first, second, prior=dist.Uniform(0.9, 1.0005), draws=8)
+    assert any("as wide as the prior" in note for note in found.notes) == told
+    assert found.posterior["mass"].values[0] == 1.0
+    assert "--lengthscales" in str(found)
 
 
 def features(X, Z, lengthscale):
