@@ -26,7 +26,7 @@ from ..resolution import in_words, reach
 from ..testing.result import TestResult, check_permutations
 from ..units import Units
 from ..witness import Band, band, check_noise, default_points, equal_draws, gaussian_draw
-from .sketch import Sketch, SketchPlan
+from .sketch import Sketch, SketchPlan, check_sketch
 from .two_sample import NO_TEST, sketch_test
 
 if TYPE_CHECKING:
@@ -167,8 +167,7 @@ def compare_sketches(
         InputError: for sketches that were not made alike, or arguments that make no sense.
     """
     for each, name in ((P, "P"), (Q, "Q")):
-        if not isinstance(each, Sketch):
-            raise InputError(f"{name} must be a sketch, got {type(each).__name__}")
+        check_sketch(each, name)
     check_count(draws, "draws", 4)
     check_count(seed, "seed", 0, 2**63 - 1)
     check_permutations(null_draws, alpha, "null draws")
@@ -245,7 +244,10 @@ def _posterior(
             log_prior[inside] = np.asarray(prior.log_prob(jnp.asarray(grid[inside])))
     total = np.where(np.isnan(log_likelihood), -np.inf, log_likelihood) + log_prior
     if not np.isfinite(total).any():
-        raise InputError("the density is zero at every lengthscale of the grid")
+        raise InputError(
+            "the density is zero at every lengthscale of the grid: the prior may have nothing "
+            "there, the noise variance be too small, or the landmarks too few or all on a line"
+        )
     steps = np.diff(grid)
     total = total + np.log(0.5 * (np.append(steps, 0.0) + np.append(0.0, steps)))
     return xr.Dataset(

@@ -264,6 +264,8 @@ def test_other_plans_do_not_add(sketches):
         ({"lengthscales": [1.0, 0.5]}, "must increase"),
         ({"landmarks": P[:5]}, "landmark 1 is row 1 of X"),
         ({"landmarks": 0}, "at least 2"),
+        ({"landmarks": [[0.1, 1.0]]}, "the volume in 2 columns needs at least 2"),
+        ({"like": PLACES}, r"like must be a sketch, .* got ndarray"),
         ({"kernel": GaussianMixture}, "lengthscale"),
         ({"landmarks": np.repeat(PLACES[:2], 2, axis=0)}, "landmark 1 is there more than once"),
         ({"scale": "rows"}, "scale must be one of"),
@@ -274,6 +276,11 @@ def test_refusals(options, said):
         sketch(P, **options, **QUIET)
 
 
+def test_no_more_landmarks_by_default_than_distinct_rows():
+    found = sketch(np.repeat(np.arange(5.0), 100), lengthscales=GRID, **QUIET)
+    assert found.plan.landmarks.shape == (5, 1)
+
+
 def test_like_another(sketches):
     with pytest.raises(InputError, match="has its landmarks, lengthscales and kernel"):
         sketch(Q, like=sketches[0], landmarks=7)
@@ -281,6 +288,8 @@ def test_like_another(sketches):
         sketch(Q[:, 0], like=sketches[0])
     with pytest.raises(InputError, match="landmark 2 is row 1 of X"):
         sketch(np.concatenate([PLACES[1:2], Q]), like=sketches[0])
+    with pytest.raises(InputError, match=r"other must be a sketch, .* got ndarray"):
+        sketches[0].merged(P)
     with pytest.raises(InputError, match="P must be a sketch"):
         compare_sketches(P, sketches[0])
     with pytest.raises(InputError, match="give them in that order"):

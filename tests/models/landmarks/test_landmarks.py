@@ -244,6 +244,18 @@ def test_numbers_of_landmarks_that_make_no_sense(count):
         choose_landmarks(X, count)
 
 
+@pytest.mark.parametrize("size", [2.0**-660, 2.0**500])
+def test_landmarks_do_not_depend_on_the_unit(size):
+    """Of which squares would be zero, or infinite."""
+    X = data(n=50)[0]
+    np.testing.assert_array_equal(choose_landmarks(X * size, 5), choose_landmarks(X, 5) * size)
+
+
+def test_what_is_no_number_of_landmarks():
+    with pytest.raises(ValueError, match="count must be a whole number, got 'a'"):
+        choose_landmarks(data()[0], "a")
+
+
 @pytest.mark.parametrize(
     ("landmarks", "options", "message"),
     [
