@@ -144,9 +144,10 @@ def compare_sketches(
 
     The posterior is that of the landmark model given both sets of rows, on the grid of the
     sketches. The test is at twelve lengthscales of the grid, an approximation by the central limit
-    theorem. The witness is given the embeddings at the landmarks, and is as wide as the prior where
-    none is near; its draws are in pairs above and below the mean, so that the mean of its band is
-    the posterior's.
+    theorem; where the landmarks were chosen from the rows of one of the sketches it rejects a
+    little too often, see :func:`sketch`. The witness is given the embeddings at the landmarks, and
+    is as wide as the prior where none is near; its draws are in pairs above and below the mean, so
+    that the mean of its band is the posterior's.
 
     Args:
         P: sketch of the first sample.

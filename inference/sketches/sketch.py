@@ -160,6 +160,11 @@ def sketch(
     Sketches of one plan add: :meth:`Sketch.merged`; :func:`compare_sketches` has the posterior, the
     witness and a two-sample test from two of them. The cost is n m^2 for each lengthscale.
 
+    Landmarks at the centres of clusters of ``X`` lie where ``X`` happens to have more rows than
+    what it was drawn from, which a test against other rows hears: with few rows it rejects a little
+    more often than its level. Places from rows that are in neither sketch,
+    ``landmarks=choose_landmarks(rows, 24)``, or a grid do not have that fault.
+
     Args:
         X: data, shape (n, D) or (n,); or :func:`~bke.inference.open_rows` of a file, which is gone
             through once, or twice where there is nothing to be ``like``.
