@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from . import low_rank, verdict
+from . import low_rank, resolution, verdict
 from .convergence import Convergence, convergence
 from .masses import INDEPENDENT
 from .modes import Modes, find_modes
@@ -178,7 +178,7 @@ def diagnose(run: xr.DataTree) -> Diagnosis:
             modes, overall, per_mode, divergences, nonfinite, iterations, has_zeros
         )
     )
-    sentences += low_rank.in_words(run)
+    sentences += low_rank.in_words(run) + resolution.of_run(run, modes)
     return Diagnosis(
         overall,
         modes,

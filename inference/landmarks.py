@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from bke.models import choose_landmarks
+from bke.models.landmarks.choice import looked_at
 
 from .checks import as_evaluation_points
 from .errors import InputError
@@ -39,9 +40,9 @@ def places_for(landmarks: Any, units: Units, data: np.ndarray, seed: int) -> np.
     Raises:
         InputError: for landmarks that make no sense.
     """
-    n, dimension = data.shape
+    dimension = data.shape[1]
     if landmarks is None:
-        landmarks = max(dimension, min(LANDMARKS, n // ROWS_EACH))
+        landmarks = default_count(units.to_model(data), ROWS_EACH, seed)
     if np.ndim(landmarks):
         return units.to_model(as_evaluation_points(landmarks, dimension, "landmarks"))
     try:
@@ -54,3 +55,13 @@ def places_for(landmarks: Any, units: Units, data: np.ndarray, seed: int) -> np.
         return choose_landmarks(units.to_model(data), count, seed=seed)
     except ValueError as error:
         raise InputError(f"the number of landmarks {str(error).removeprefix('count ')}") from None
+
+
+def default_count(points: np.ndarray, rows_each: int, seed: int) -> int:
+    """64, or one for ``rows_each`` of the rows (n, D), but no more than there are different ones.
+
+    Nor fewer than columns.
+    """
+    n, dimension = points.shape
+    different = len(np.unique(looked_at(points, np.random.default_rng(seed)), axis=0))
+    return max(dimension, min(LANDMARKS, n // rows_each, different))

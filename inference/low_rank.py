@@ -15,6 +15,8 @@ from .problem import Points, Problem, flatten, unflatten
 DRAWS, LOWEST = 16, 30.0
 #: An error beside which a difference of one nat counts for what it is.
 SMALL = 0.3
+#: Columns up to which the estimate may be too small: a few rows far out have most of the error.
+FEW_COLUMNS = 3
 
 
 def recorded_error(
@@ -67,10 +69,12 @@ def in_words(run: xr.DataTree) -> list[str]:
         return []
     attrs = run.attrs
     name = {"nystrom": "Nystrom", "fourier": "Fourier"}[attrs["likelihood"]]
+    few = run["observed_data"].sizes["column"] <= FEW_COLUMNS
+    more = ", or by more than twice that where these few columns have heavy tails" if few else ""
     sentences = [
         f"The likelihood is a {name} approximation of rank {attrs['rank']}: differences of its log "
         f"over these draws are estimated to be off by {error:.2g} nats (root mean square at "
-        f"{attrs['low_rank_draws']} of them)."
+        f"{attrs['low_rank_draws']} of them){more}."
     ]
     if not is_small(error):
         sentences.append(

@@ -221,15 +221,24 @@ def sample_witness(
 
 
 def equal_draws(
-    values: np.ndarray, points: np.ndarray, columns: Sequence[str], attrs: Mapping[str, Any]
+    values: np.ndarray,
+    points: np.ndarray,
+    columns: Sequence[str],
+    attrs: Mapping[str, Any],
+    weights: np.ndarray | None = None,
 ) -> xr.DataTree:
-    """The group of :func:`sample_witness` for draws (k, m) of one mode that count alike."""
+    """The group of :func:`sample_witness` for draws (k, m) of one mode.
+
+    They count alike, or by ``weights`` (k,) with sum one.
+    """
     shape = 1, len(values)
+    if weights is None:
+        weights = np.full(len(values), 1.0 / len(values))
     dataset = xr.Dataset(
         {
             "witness": (("chain", "draw", "point"), values[None]),
             "mode": (("chain", "draw"), np.zeros(shape, dtype=int)),
-            "weight": (("chain", "draw"), np.full(shape, 1.0 / len(values))),
+            "weight": (("chain", "draw"), weights[None]),
         },
         coords={"at": (("point", "column"), points), "column": list(columns)},
         attrs=attrs,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,10 +22,11 @@ from ..compiling import jit
 from ..errors import InputError
 from ..machine import computing
 from ..modes import as_text
+from ..resolution import in_words, reach
 from ..testing.result import TestResult, check_permutations
 from ..units import Units
 from ..witness import Band, band, check_noise, default_points, equal_draws, gaussian_draw
-from .sketch import Sketch, SketchPlan
+from .sketch import Sketch, SketchPlan, check_sketch
 from .two_sample import NO_TEST, sketch_test
 
 if TYPE_CHECKING:
@@ -35,6 +36,20 @@ if TYPE_CHECKING:
 COARSE = 0.5
 #: Lengthscales of the grid, evenly, that the test is at.
 TESTED = 12
+#: Mass of a lengthscale, over that of the heaviest, below which the witness is not drawn at it.
+LIGHT = 1e-6
+#: Posterior standard deviation over the prior's from which a landmark has told nothing of a point,
+#: and the share of such points that is worth a note.
+UNTOLD, MANY = 0.9, 0.25
+REMEDY = "give lengthscales of a finer grid around it (lengthscales=, --lengthscales)"
+
+
+class Drawn(NamedTuple):
+    """Draws of the witness."""
+
+    values: np.ndarray  # (k, points), in pairs above and below their mean
+    weights: np.ndarray  # (k,)
+    untold: float  # the share of points at which the band is as wide as the prior
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -43,7 +58,9 @@ class SketchComparison:
 
     Attributes:
         posterior: over the ``grid``: ``lengthscale`` (grid, column) in the units of the data,
-            ``log_likelihood`` and ``log_prior`` at it, its ``mass``.
+            ``log_likelihood`` and ``log_prior`` at it, its ``mass``, and how far the kernel
+            reaches (grid, landmarks): its share of its height at the next landmark and over all
+            pairs, medians.
         test: of P = Q; ``None`` where too few rows are near the landmarks.
         witness: as of :func:`~bke.inference.sample_witness`.
         sizes: rows of P and of Q.
@@ -68,6 +85,12 @@ class SketchComparison:
             notes.append(NO_TEST)
         if best in (0, len(mass) - 1):
             notes.append("the posterior is at the end of the grid: make sketches with a wider one")
+        notes += in_words(self.posterior["reach"].values, mass)
+        if (untold := self.witness.attrs["untold"]) > MANY:
+            notes.append(
+                f"the band is as wide as the prior at {100 * untold:.0f} % of the witness's "
+                "points: there landmarks are too sparse for these lengthscales"
+            )
         return tuple(notes)
 
     def __str__(self) -> str:
@@ -80,7 +103,10 @@ class SketchComparison:
         where = as_text(places[best])
         span = f"80 % of the posterior from {as_text(places[low])} to {as_text(places[high])}"
         if mass[best] > COARSE:
-            span = f"{100 * mass[best]:.0f} % of the posterior: it is narrower than the grid's step"
+            span = (
+                f"{100 * mass[best]:.0f} % of the posterior: it is narrower than the grid's step; "
+                f"{REMEDY}"
+            )
         lines = [
             f"P: {self.sizes[0]} rows; Q: {self.sizes[1]} rows.",
             f"Lengthscale {where}, of {len(mass)} the one with the most mass; {span}.",
@@ -118,8 +144,10 @@ def compare_sketches(
 
     The posterior is that of the landmark model given both sets of rows, on the grid of the
     sketches. The test is at twelve lengthscales of the grid, an approximation by the central limit
-    theorem. The witness is given the embeddings at the landmarks, and is as wide as the prior where
-    none is near.
+    theorem; where the landmarks were chosen from the rows of one of the sketches it rejects a
+    little too often, see :func:`sketch`. The witness is given the embeddings at the landmarks, and
+    is as wide as the prior where none is near; its draws are in pairs above and below the mean, so
+    that the mean of its band is the posterior's.
 
     Args:
         P: sketch of the first sample.
@@ -131,7 +159,7 @@ def compare_sketches(
         at: where the witness is drawn, (k, D) in the units of the data; by default a line, a mesh
             or the landmarks.
         noise: of the witness, see :func:`~bke.inference.sample_witness`.
-        draws: of the witness.
+        draws: of the witness; or a few more, for each lengthscale has pairs of its own.
         null_draws: of the test; its smallest p-value is 1 / (1 + null_draws).
         alpha: level of the test's verdict.
         seed: of all draws.
@@ -140,8 +168,7 @@ def compare_sketches(
         InputError: for sketches that were not made alike, or arguments that make no sense.
     """
     for each, name in ((P, "P"), (Q, "Q")):
-        if not isinstance(each, Sketch):
-            raise InputError(f"{name} must be a sketch, got {type(each).__name__}")
+        check_sketch(each, name)
     check_count(draws, "draws", 4)
     check_count(seed, "seed", 0, 2**63 - 1)
     check_permutations(null_draws, alpha, "null draws")
@@ -173,9 +200,9 @@ def compare_sketches(
             rng=rng,
         )
         mass = posterior["mass"].values
-        values = _witness(P, Q, mass, points / plan.unit, noise, measure, draws, seed)
+        drawn = _witness(P, Q, mass, points / plan.unit, noise, measure, draws, seed)
     sizes = P.rows, Q.rows
-    return SketchComparison(posterior, test, _group(P, Q, values, points, noise, seed), sizes)
+    return SketchComparison(posterior, test, _group(P, Q, drawn, points, noise, seed), sizes)
 
 
 def _in_units(measure: Any, plan: SketchPlan) -> Measure:
@@ -210,6 +237,7 @@ def _posterior(
             return landmark_gaussian(sums, R, jnp.asarray(noise_variance))
 
         values = [gaussian(pooled.at(i), plan.kernel_at(i)) for i in range(len(grid))]
+        reaches = np.asarray([reach(plan.kernel_at(i), landmarks) for i in range(len(grid))])
         log_likelihood = np.asarray(values) + pooled.sums.log_volume
         inside = np.asarray(prior.support(jnp.asarray(grid)))
         log_prior = np.full(len(grid), -np.inf)
@@ -217,7 +245,10 @@ def _posterior(
             log_prior[inside] = np.asarray(prior.log_prob(jnp.asarray(grid[inside])))
     total = np.where(np.isnan(log_likelihood), -np.inf, log_likelihood) + log_prior
     if not np.isfinite(total).any():
-        raise InputError("the density is zero at every lengthscale of the grid")
+        raise InputError(
+            "the density is zero at every lengthscale of the grid: the prior may have nothing "
+            "there, the noise variance be too small, or the landmarks too few or all on a line"
+        )
     steps = np.diff(grid)
     total = total + np.log(0.5 * (np.append(steps, 0.0) + np.append(0.0, steps)))
     return xr.Dataset(
@@ -226,8 +257,9 @@ def _posterior(
             "log_likelihood": ("grid", log_likelihood),
             "log_prior": ("grid", log_prior),
             "mass": ("grid", np.exp(total - logsumexp(total))),
+            "reach": (("grid", "landmarks"), reaches),
         },
-        coords={"column": list(plan.columns)},
+        coords={"column": list(plan.columns), "landmarks": ["next", "all"]},
         attrs={"rows": pooled.rows, "noise_variance": noise_variance},
     )
 
@@ -241,8 +273,8 @@ def _witness(
     measure: Measure,
     draws: int,
     seed: int,
-) -> np.ndarray:
-    """Draws (draws, k), lengthscales by systematic resampling of the posterior."""
+) -> Drawn:
+    """Draws at the points ``at`` (k, D): pairs of every lengthscale, weighted by its mass."""
     plan = P.plan
     landmarks, places = jnp.asarray(plan.landmarks), jnp.asarray(at)
 
@@ -252,27 +284,37 @@ def _witness(
             posterior_of_sums(sums, landmarks, kernel, places, noise=noise, measure=measure)
             for sums in (sums_P, sums_Q)
         )
-        return first.mean - second.mean, first.covariance + second.covariance
+        prior = kernel.smoothed(measure, places.shape[1]).matrix(places, places)
+        of_both = first.covariance + second.covariance
+        return first.mean - second.mean, of_both, 2.0 * jnp.diagonal(prior)
 
     drawn = jit(jax.vmap(gaussian_draw, in_axes=(0, None)))
-    chosen = np.searchsorted(np.cumsum(mass), (np.arange(draws) + 0.5) / draws * mass.sum())
-    keys = jax.random.split(jax.random.key(seed), draws)
-    values = np.empty((draws, len(at)))
-    for index in np.unique(chosen):
-        mine = chosen == index
-        mean, covariance = difference(P.at(index), Q.at(index), plan.kernel_at(index))
+    chosen = np.flatnonzero(mass > LIGHT * mass.max())
+    share = mass[chosen] / mass[chosen].sum()
+    pairs = np.ceil(share * draws / 2.0 - 1e-9).astype(int)
+    keys = jax.random.split(jax.random.key(seed), pairs.sum())
+    ends = np.cumsum(pairs)
+    values: list[np.ndarray] = []
+    after, before = np.zeros(len(at)), np.zeros(len(at))
+    for index, weight, begin, end in zip(chosen.tolist(), share, ends - pairs, ends, strict=True):
+        mean, covariance, prior = difference(P.at(index), Q.at(index), plan.kernel_at(index))
         # All keys each time: another number of them would be compiled again.
-        values[mine] = np.asarray(mean) + np.asarray(drawn(keys, covariance))[mine]
-    if not np.isfinite(values).all():
+        half = np.asarray(drawn(keys, covariance))[begin:end]
+        values.append(np.asarray(mean) + np.concatenate([half, -half]))
+        after += weight * np.diagonal(covariance)
+        before += weight * np.asarray(prior)
+    every = np.concatenate(values)
+    if not np.isfinite(every).all():
         raise InputError(
             "the witness is not finite: the noise is too small beside the prior covariance for "
             "double precision"
         )
-    return values
+    untold = float(np.mean(after > UNTOLD**2 * before))
+    return Drawn(every, np.repeat(share / (2 * pairs), 2 * pairs), untold)
 
 
 def _group(
-    P: Sketch, Q: Sketch, values: np.ndarray, points: np.ndarray, noise: Any, seed: int
+    P: Sketch, Q: Sketch, drawn: Drawn, points: np.ndarray, noise: Any, seed: int
 ) -> xr.DataTree:
     attrs = {
         "method": "sketch",
@@ -281,5 +323,6 @@ def _group(
         "sizes": [P.rows, Q.rows],
         "landmarks": len(P.plan.landmarks),
         "title": f"given the embeddings at {len(P.plan.landmarks)} landmarks",
+        "untold": drawn.untold,
     }
-    return equal_draws(values, points, P.plan.columns, attrs)
+    return equal_draws(drawn.values, points, P.plan.columns, attrs, drawn.weights)

@@ -22,7 +22,7 @@ from scipy.spatial import cKDTree
 
 from ..checks import as_sample, check_count, column_names
 from ..errors import InputError
-from ..landmarks import LANDMARKS, places_for
+from ..landmarks import default_count, places_for
 from ..machine import computing
 from ..record import describe_kernel
 from ..streams.checkpoint import Checkpoint
@@ -109,8 +109,9 @@ class Sketch:
         """The sketch of both sets of rows together.
 
         Raises:
-            InputError: where the two were not made by one plan.
+            InputError: where the two were not made by one plan, or the other is no sketch.
         """
+        check_sketch(other, "other")
         if different := self.plan.difference(other.plan):
             raise InputError(
                 f"the sketches have different {different}: make the second like the first, with "
@@ -133,6 +134,14 @@ class Sketch:
         return f"<{str(self)[0].lower()}{str(self)[1:]}>"
 
 
+def check_sketch(value: Any, name: str) -> None:
+    """Refuse what is no sketch."""
+    if not isinstance(value, Sketch):
+        raise InputError(
+            f"{name} must be a sketch, see sketch and load_sketch, got {type(value).__name__}"
+        )
+
+
 def sketch(
     X: ArrayLike | Rows,
     *,
@@ -151,6 +160,11 @@ def sketch(
     Sketches of one plan add: :meth:`Sketch.merged`; :func:`compare_sketches` has the posterior, the
     witness and a two-sample test from two of them. The cost is n m^2 for each lengthscale.
 
+    Landmarks at the centres of clusters of ``X`` lie where ``X`` happens to have more rows than
+    what it was drawn from, which a test against other rows hears: with few rows it rejects a little
+    more often than its level. Places from rows that are in neither sketch,
+    ``landmarks=choose_landmarks(rows, 24)``, or a grid do not have that fault.
+
     Args:
         X: data, shape (n, D) or (n,); or :func:`~bke.inference.open_rows` of a file, which is gone
             through once, or twice where there is nothing to be ``like``.
@@ -159,7 +173,7 @@ def sketch(
             nothing.
         landmarks: how many, at the centres of clusters of ``X``, fewer where clusters have less
             than ten rows; or places (m, D) in the units of the data, such as a grid that was agreed
-            upon. By default 64, or one for 40 rows.
+            upon. By default 64, or one for 40 rows or as many as differ, where that is fewer.
         lengthscales: the grid, over ``scale``; by default 60 from 0.02, or a tenth of the way
             between landmarks, to 8.
         kernel: a kernel with one lengthscale; by default the squared exponential.
@@ -175,6 +189,8 @@ def sketch(
         InputError: for data or arguments that make no sense, in one sentence.
     """
     check_count(seed, "seed", 0, 2**63 - 1)
+    if like is not None:
+        check_sketch(like, "like")
     if like is not None and any(each is not None for each in (landmarks, lengthscales, kernel)):
         raise InputError("a sketch like another has its landmarks, lengthscales and kernel")
     if not isinstance(X, Rows) and checkpoint is not None:
@@ -227,11 +243,17 @@ def _plan(
 ) -> SketchPlan:
     family = _family(kernel)
     units = dataclasses.replace(choose_units(data, None, columns), scale=unit)
+    dimension = data.shape[1]
     if landmarks is None:
-        landmarks = max(data.shape[1], min(LANDMARKS, len(data) // ROWS_EACH))
+        landmarks = default_count(data / unit, ROWS_EACH, seed)
     places, points = places_for(landmarks, units, data, seed), data / unit
     if np.ndim(landmarks) == 0:
         places = _of_many(places, points)
+    if len(places) < dimension:
+        raise InputError(
+            f"landmarks has {len(places)} rows, but the volume in {dimension} columns needs at "
+            f"least {dimension}"
+        )
     try:
         check_apart(points[:0], places)
     except ValueError as error:

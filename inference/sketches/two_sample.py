@@ -51,6 +51,10 @@ def sketch_test(
     p-values are combined by Cauchy's distribution, the mean of tan(pi (1/2 - p)), whose tail hardly
     depends on that (Liu and Xie, 2020).
 
+    All of this is for landmarks that do not depend on the rows: of those that were chosen from one
+    of the samples the embedding there is a little too high, by some 1/n as its standard error is by
+    some 1/sqrt(n), so that with few rows for each landmark the level is exceeded.
+
     Args:
         sketches: one for each lengthscale, the scatter of its sums a matrix.
         draws: of the null at each.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 from jax.typing import ArrayLike
 from scipy.cluster.vq import kmeans2
@@ -25,19 +27,26 @@ def choose_landmarks(X: ArrayLike, count: int, *, seed: int = 0) -> np.ndarray:
     gradient there: it is moved a little towards the next centre.
 
     Raises:
-        ValueError: where ``count`` is below D, or above the number of different rows.
+        ValueError: where ``count`` is no whole number, below D, or above the number of different
+            rows.
     """
     points = np.asarray(as_points(X))
-    n, dimension = points.shape
+    try:
+        count = operator.index(count)
+    except TypeError:
+        raise ValueError(f"count must be a whole number, got {count!r}") from None
+    dimension = points.shape[1]
     rng = np.random.default_rng(seed)
-    rows = points if n <= MOST_ROWS else points[rng.choice(n, MOST_ROWS, replace=False)]
+    rows = looked_at(points, rng)
     different = len(np.unique(rows, axis=0))
     if not dimension <= count <= different:
         raise ValueError(
             f"count must be at least {dimension}, one for each column, and at most {different}, "
             f"the number of different rows among the {len(rows)} looked at, got {count}"
         )
-    scale = points.std(axis=0)
+    # Squares of 1e-200 would be zero. By powers of two, which change no digit.
+    extent = 2.0 ** np.frexp(np.ptp(points, axis=0))[1]
+    scale = extent * (points / extent).std(axis=0)
     scale[scale == 0.0] = 1.0
     centres, _ = kmeans2(rows / scale, count, minit="++", rng=rng)
     if count > 1:
@@ -46,3 +55,9 @@ def choose_landmarks(X: ArrayLike, count: int, *, seed: int = 0) -> np.ndarray:
         on_data = off < 1e-3 * gap[:, 0]
         centres[on_data] += OFF * (centres[nearest[on_data, 0]] - centres[on_data])
     return np.asarray(centres * scale)
+
+
+def looked_at(points: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The rows from which centres are found."""
+    n = len(points)
+    return points if n <= MOST_ROWS else points[rng.choice(n, MOST_ROWS, replace=False)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
@@ -17,6 +18,9 @@ from .features import feature_map, log_volume_at
 from .view import BLOCK_ENTRIES, ROWS, LandmarkView, in_parts
 
 T = TypeVar("T")
+
+#: Entries of the gradients of a block where each costs an m x m matrix: up to m rows, if so many.
+COVARIANCE_ENTRIES = 2**21
 
 
 class LandmarkSums(NamedTuple):
@@ -72,6 +76,13 @@ def summed(
     """As :func:`landmark_sums`, inside compiled code; the ``volume`` is most of it."""
     zero, m = jnp.zeros(()), len(view.landmarks)
     none = jnp.zeros((m, m)) if covariance else zero
+    least = 1
+    if covariance and view.mesh is None:
+        # A matrix of every part would be more than the data: one part, and no fewer rows in a block
+        # than make its matrix worth it.
+        dimension = view.parts.shape[-1]
+        view = dataclasses.replace(view, parts=view.parts.reshape(1, -1, dimension))
+        least = min(m, COVARIANCE_ENTRIES // (m * dimension))
     nothing = LandmarkSums(zero, jnp.zeros(m), none, zero)
 
     def add(given: Any, sums: LandmarkSums, rows: jax.Array, known: jax.Array) -> LandmarkSums:
@@ -87,7 +98,7 @@ def summed(
             log_volume = jnp.sum(jnp.where(known > 0.0, log_gamma, 0.0))
         return sums.merged(LandmarkSums(count, mean, scatter, log_volume))
 
-    of_parts = over_parts(add, (kernel, view.landmarks), nothing, view)
+    of_parts = over_parts(add, (kernel, view.landmarks), nothing, view, least)
     sums, _ = jax.lax.scan(lambda sums, part: (sums.merged(part), None), nothing, of_parts)
     return sums
 
@@ -97,7 +108,11 @@ sums_of_view = jax.jit(summed, static_argnames=("volume", "covariance"))
 
 
 def over_parts(
-    add: Callable[[Any, T, jax.Array, jax.Array], T], given: Any, start: T, view: LandmarkView
+    add: Callable[[Any, T, jax.Array, jax.Array], T],
+    given: Any,
+    start: T,
+    view: LandmarkView,
+    least: int = 1,
 ) -> T:
     """For every part of the view, its rows added to ``start`` block by block; leading axis parts.
 
@@ -106,9 +121,10 @@ def over_parts(
         given: what it depends on; all devices have it.
         start: the total of no rows.
         view: every device goes through its own parts, and then has the totals of all.
+        least: rows of a block at least, where a part has as many.
     """
     parts, rows, dimension = view.parts.shape
-    most = max(1, BLOCK_ENTRIES // (len(view.landmarks) * dimension))
+    most = max(1, least, BLOCK_ENTRIES // (len(view.landmarks) * dimension))
 
     def one(given: Any, count: jax.Array, part: jax.Array, which: jax.Array) -> T:
         def add_block(total: T, block: jax.Array, index: jax.Array, known: jax.Array) -> T:

@@ -144,6 +144,10 @@ def low_rank_error(
     is the same for all of them does not matter to a posterior, and
     :func:`~bke.inference.fit` records that of differences over the posterior's draws.
 
+    In few columns with heavy tails it may be too small, for a few rows far out have most of it: the
+    true error of differences was within twice the printed one in 11 of 15 data sets of three
+    columns of t with 2 degrees of freedom (600 rows, rank 100), and in 14 of 15 of normal ones.
+
     Args:
         X: data, shape (n, D) or (n,).
         kernel: the kernel.

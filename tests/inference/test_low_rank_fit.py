@@ -67,6 +67,7 @@ def test_a_large_error_is_a_warning(run):
     poor.attrs["low_rank_error"] = 1.4
     (sentence, warning) = in_words(poor)
     assert "off by 1.4 nats" in sentence
+    assert "heavy tails" in sentence  # in few columns
     assert "NOT ACCURATE" in warning
     found = diagnose(poor)
     assert warning in found.verdict

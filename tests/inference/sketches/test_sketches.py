@@ -99,10 +99,28 @@ def test_the_posterior_and_the_witness_are_those_of_the_rows(sketches):
     mass = mass / mass.sum()
     mean = mass @ means
     variance = mass @ (variances + means**2) - mean**2
-    drawn = found.witness["witness"].values[0]
-    # 4000 independent draws: 5 standard errors, a false failure in a million.
-    assert np.all(np.abs(drawn.mean(axis=0) - mean) < 5.0 * np.sqrt(variance / 4000))
-    np.testing.assert_allclose(drawn.var(axis=0), variance, rtol=5.0 * np.sqrt(2.0 / 4000))
+    # In pairs around the mean at each lengthscale: exact, but for lengthscales of mass 1e-6.
+    band = found.band(0.8)
+    np.testing.assert_allclose(band.mean, mean, rtol=1e-5)
+    group = found.witness.to_dataset()
+    drawn, weight = group["witness"].values[0], group["weight"].values[0]
+    assert len(drawn) >= 4000
+    # 2000 independent pairs: 5 standard errors, a false failure in a million.
+    found_variance = weight @ (drawn - mean) ** 2
+    np.testing.assert_allclose(found_variance, variance, rtol=5.0 * np.sqrt(2.0 / 2000))
+
+
+@pytest.mark.parametrize(("between", "told"), [(0.5, False), (6.0, True)])
+def test_a_band_as_wide_as_the_prior(between, told):
+    """Of landmarks half a lengthscale apart, and six; what remedies a grid too coarse."""
+    places = np.arange(-6.0, 6.1, between)
+    options = {"landmarks": places, "lengthscales": [1.0, 1.001, 9.0], "scale": None, **QUIET}
+    first = sketch(RNG.normal(0.0, 2.0, size=400), **options)
+    second = sketch(RNG.normal(0.0, 2.0, size=400), like=first, **QUIET)
+    found = compare_sketches(first, second, prior=dist.Uniform(0.9, 1.0005), draws=8)
+    assert any("as wide as the prior" in note for note in found.notes) == told
+    assert found.posterior["mass"].values[0] == 1.0
+    assert "--lengthscales" in str(found)
 
 
 def features(X, Z, lengthscale):
@@ -246,6 +264,8 @@ def test_other_plans_do_not_add(sketches):
         ({"lengthscales": [1.0, 0.5]}, "must increase"),
         ({"landmarks": P[:5]}, "landmark 1 is row 1 of X"),
         ({"landmarks": 0}, "at least 2"),
+        ({"landmarks": [[0.1, 1.0]]}, "the volume in 2 columns needs at least 2"),
+        ({"like": PLACES}, r"like must be a sketch, .* got ndarray"),
         ({"kernel": GaussianMixture}, "lengthscale"),
         ({"landmarks": np.repeat(PLACES[:2], 2, axis=0)}, "landmark 1 is there more than once"),
         ({"scale": "rows"}, "scale must be one of"),
@@ -256,6 +276,11 @@ def test_refusals(options, said):
         sketch(P, **options, **QUIET)
 
 
+def test_no_more_landmarks_by_default_than_distinct_rows():
+    found = sketch(np.repeat(np.arange(5.0), 100), lengthscales=GRID, **QUIET)
+    assert found.plan.landmarks.shape == (5, 1)
+
+
 def test_like_another(sketches):
     with pytest.raises(InputError, match="has its landmarks, lengthscales and kernel"):
         sketch(Q, like=sketches[0], landmarks=7)
@@ -263,6 +288,8 @@ def test_like_another(sketches):
         sketch(Q[:, 0], like=sketches[0])
     with pytest.raises(InputError, match="landmark 2 is row 1 of X"):
         sketch(np.concatenate([PLACES[1:2], Q]), like=sketches[0])
+    with pytest.raises(InputError, match=r"other must be a sketch, .* got ndarray"):
+        sketches[0].merged(P)
     with pytest.raises(InputError, match="P must be a sketch"):
         compare_sketches(P, sketches[0])
     with pytest.raises(InputError, match="give them in that order"):

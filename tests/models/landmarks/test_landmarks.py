@@ -114,6 +114,27 @@ def test_the_size_of_blocks_changes_nothing(monkeypatch):
     np.testing.assert_allclose(whole.log_volume, log_gamma.sum(), rtol=1e-12)
 
 
+def test_blocks_of_a_covariance_are_no_smaller_than_its_matrix(monkeypatch):
+    """Nor are parts, a matrix of each of which would be more than the data; the sums are those."""
+    X, Z = data(n=101)
+    kernel = Matern(2.5, 1.3)
+    phi = feature_map(jnp.asarray(X), jnp.asarray(Z), kernel)
+    for module in (sums, view):
+        monkeypatch.setattr(module, "BLOCK_ENTRIES", 2 * len(Z))
+    blocks = []
+
+    def counted(add, start, rows, most):
+        blocks.append((len(rows), most))
+        return over_blocks(add, start, rows, most)
+
+    over_blocks = sums.over_blocks
+    monkeypatch.setattr(sums, "over_blocks", counted)
+    found = sums.summed(in_parts(X, Z), kernel, covariance=True)
+    assert blocks == [(128, len(Z))]
+    np.testing.assert_allclose(found.mean, phi.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(found.scatter, 100 * np.cov(phi.T), rtol=1e-10, atol=1e-13)
+
+
 def test_merged_sums_are_those_of_the_union():
     X, Z = data(n=90)
     kernel = SquaredExponential(40.0)  # so long that sums of squares would cancel
@@ -221,6 +242,18 @@ def test_numbers_of_landmarks_that_make_no_sense(count):
     X = np.array([[0.0, 1.0], [2.0, 5.0], [2.0, 5.0], [1.0, 1.0]])
     with pytest.raises(ValueError, match=r"at least 2, .* at most 3"):
         choose_landmarks(X, count)
+
+
+@pytest.mark.parametrize("size", [2.0**-660, 2.0**500])
+def test_landmarks_do_not_depend_on_the_unit(size):
+    """Of which squares would be zero, or infinite."""
+    X = data(n=50)[0]
+    np.testing.assert_array_equal(choose_landmarks(X * size, 5), choose_landmarks(X, 5) * size)
+
+
+def test_what_is_no_number_of_landmarks():
+    with pytest.raises(ValueError, match="count must be a whole number, got 'a'"):
+        choose_landmarks(data()[0], "a")
 
 
 @pytest.mark.parametrize(

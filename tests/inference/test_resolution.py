@@ -1,0 +1,47 @@
+"""Lengthscales that landmarks do not resolve are told of, and others are not."""
+
+import numpy as np
+import pytest
+from bke.inference import compare_sketches, diagnose, fit, sketch
+from bke.models.landmarks import choose_landmarks
+
+RNG = np.random.default_rng(4)
+P, Q = RNG.normal(size=3000), RNG.laplace(scale=np.sqrt(0.5), size=2500)
+SHORT, LONG = "shorter than the way", "long beside the distances"
+QUIET = {"progress": False}
+#: Skewed, and landmarks around them, as in test_landmark_fit.
+FEW = np.random.default_rng(8).gamma(2.0, size=(80, 2)) * [1.0, 30.0]
+PLACES = np.array([[0.5, 10.0], [1.0, 60.0], [2.0, 30.0], [3.0, 80.0], [4.0, 120.0], [6.0, 40.0]])
+
+
+@pytest.mark.parametrize(
+    ("X", "landmarks", "told"),
+    [
+        (np.concatenate([P, Q]), None, SHORT),  # lengthscale 0.016, landmarks 0.08 apart
+        (np.concatenate([P, Q]), choose_landmarks(P, 57), LONG),  # 6.0, and 7 from end to end
+        (FEW, PLACES, None),  # 2.4, where neighbours are 1.1 and pairs 2.2 apart
+    ],
+)
+def test_a_fit(X, landmarks, told):
+    run = fit(X, likelihood="landmark", landmarks=landmarks, method="quadrature", **QUIET)
+    verdict = diagnose(run).verdict
+    assert [text in verdict for text in (SHORT, LONG)] == [told == SHORT, told == LONG]
+    assert ("NOT RESOLVED" in verdict) == (told is not None)
+
+
+@pytest.mark.parametrize(
+    ("grid", "told"),
+    [([0.1, 0.2, 0.5, 0.9], SHORT), ([1.1, 1.3, 1.6], None), ([4.1, 5.0, 6.0], LONG)],
+)
+def test_two_sketches(grid, told):
+    """Landmarks one apart, pairs of them two apart in the median: limits 1 and 4."""
+    places = np.linspace(-2.0, 2.0, 5)
+    options = {"landmarks": places, "lengthscales": grid, "scale": None, **QUIET}
+    first = sketch(P, **options)
+    found = compare_sketches(first, sketch(Q, like=first, **QUIET), draws=8)
+    assert [any(text in note for note in found.notes) for text in (SHORT, LONG)] == [
+        told == SHORT,
+        told == LONG,
+    ]
+    k = [np.exp(-0.5 * np.array([1.0, 4.0]) / value**2) for value in grid]
+    np.testing.assert_allclose(found.posterior["reach"].values, k, rtol=1e-12)
