@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from .compiling import jit
 from .errors import InputError
 from .machine import computing
 from .masses import draw_weights, unconstrained_draws
@@ -27,7 +26,7 @@ MUCH = 0.1
 DRAWS = 64
 
 
-@jit
+@jax.jit
 def reach(kernel: Any, landmarks: jax.Array) -> jax.Array:
     """Medians, (2,), of |k| over its height: at the next landmark, and over all pairs of them.
 

@@ -181,8 +181,9 @@ def sketch(
             all by one number, ``None`` by nothing.
         columns: names; by default those of a data frame.
         seed: of the choice of landmarks.
-        checkpoint: for rows of a file: the sums so far are written here twice a minute, and the
-            same call goes on from them; it is removed in the end.
+        checkpoint: for rows of a file: the sums so far, and some 20 000 rows as they are, are
+            written here twice a minute and when interrupted, and the same call goes on from them;
+            it is removed in the end.
         progress: show a progress bar.
 
     Raises:
