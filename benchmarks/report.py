@@ -68,7 +68,11 @@ def busy_warning(info: Mapping[str, Any]) -> str | None:
 
 
 def start(results: Path | None) -> tuple[dict[str, Any], Path]:
-    """Machine information, with a warning if it is busy, and the folder of results, made."""
+    """Machine information, with a warning if it is busy, and the folder of results, made.
+
+    From here on no process finds what an earlier one compiled.
+    """
+    os.environ["BKE_COMPILATION_CACHE"] = "off"
     folder = results or RESULTS
     folder.mkdir(parents=True, exist_ok=True)
     info = machine()
