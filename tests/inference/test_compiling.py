@@ -1,7 +1,4 @@
-"""Compiled by options that this JAX knows, and only when there is something to compile."""
-
-import subprocess
-import sys
+"""Compiled by options that this JAX knows."""
 
 import jax
 import jax.numpy as jnp
@@ -21,14 +18,3 @@ def test_options_that_are_not_known_are_not_given(monkeypatch):
         assert compiling.jit(lambda x: x + 1)(1) == 2
     finally:
         compiling._options.cache_clear()
-
-
-def test_importing_does_not_start_jax():
-    """Processes could not join any more. (BlackJAX does, and is imported where it is needed.)"""
-    script = (
-        "import bke.inference, bke.inference.fitting, bke.inference.cli.app\n"
-        "from jax._src import xla_bridge\n"
-        "print(xla_bridge.backends_are_initialized())"
-    )
-    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert said.stdout.strip() == "False", said.stderr
