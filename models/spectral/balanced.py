@@ -41,11 +41,12 @@ def with_balanced(
         x: (n,), ascending.
         kernel: its lengthscale is a number.
     """
-    share = jax.lax.stop_gradient(jnp.abs(slopes) / sizes)
-    doubtful = share < DOUBT
+    # XLA would work every slope out anew for each use.
+    slopes, log_volume = jax.lax.optimization_barrier((jax.lax.stop_gradient(slopes), log_volume))
+    doubtful = jnp.abs(slopes) < DOUBT * jax.lax.stop_gradient(sizes)
 
     def again() -> jax.Array:
-        order = jnp.where(doubtful, share, jnp.inf)
+        order = jnp.where(doubtful, jnp.abs(slopes), jnp.inf)
         _, rows = jax.lax.top_k(-order, min(MOST_POINTS, len(x)))
         value, known = _by_neighbours(x, rows, kernel)
         rows = jnp.where(doubtful[rows] & known, rows, len(x))
