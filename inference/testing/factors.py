@@ -1,7 +1,8 @@
 """Gram matrices of many rows by a factor of their numerical rank, found by pivoted Cholesky.
 
 Which rows are pivots depends on the pooled sample alone, so permutation tests with the matrix
-F F' are exact whatever is left of the Gram matrix; and what is left is next to nothing.
+F F' are exact whatever is left of the Gram matrix; and what is left is next to nothing. In NumPy:
+compiled, :mod:`bke.models.pivoted_cholesky` goes through room for the largest rank at every pivot.
 """
 
 from __future__ import annotations

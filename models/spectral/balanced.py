@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..kernels import SquaredExponential
+from .prepared import RESOLUTION
 
 #: A slope below this, over the size of the sums, may be right to fewer than six digits.
 DOUBT = 1e-9
@@ -21,8 +22,6 @@ DOUBT = 1e-9
 MOST_POINTS, NEIGHBOURS = 32, 128
 #: Lengthscales within which all neighbours must be known.
 REACH = 14.0
-#: A sum below this, over that of its terms' sizes, is rounding error: exactly zero.
-RESOLUTION = 2.0**-50
 
 
 def with_balanced(

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import lambertw
 
 from ..kernels import SquaredExponential
+from .prepared import TooLargeError
 
 #: A point is isolated where sum |k'| over the others, in units of 1 / lengthscale, may be below
 #: this times n: the waves' rounding error is some 1e-16 n.
@@ -60,15 +61,32 @@ def isolated_points(x: np.ndarray, shortest: float, longest: float) -> Isolated:
     nearest = np.minimum(x[rows] - beside[before[rows]], beside[upto[rows] + 1] - x[rows])
     reach = np.sqrt(nearest**2 + 2.0 * (math.log(n) + NEGLIGIBLE) * until**2)
     reach += 4.0 * np.finfo(float).eps * (np.abs(x[rows]) + nearest)  # the nearest is among them
+    owner, delta = pairs_within(x, rows, reach, MOST_PAIRS)
+    return Isolated(rows, until, owner, delta)  # type: ignore[arg-type]
+
+
+def pairs_within(
+    x: np.ndarray, rows: np.ndarray, reach: np.ndarray, most: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of the ``rows`` (k,) of the ascending ``x`` and the points within ``reach`` (k,).
+
+    Those that are equal are none.
+
+    Returns:
+        Whose neighbour it is, an index into ``rows``, and x - neighbour: (pairs,) each.
+
+    Raises:
+        TooLargeError: where there are more than ``most``.
+    """
     begin = np.searchsorted(x, x[rows] - reach)
     count = np.searchsorted(x, x[rows] + reach, side="right") - begin
-    if np.sum(count) > MOST_PAIRS:
-        raise ValueError("too many rows are far nearer each other than the data are wide")
+    if np.sum(count) > most:
+        raise TooLargeError("too many rows are far nearer each other than the data are wide")
     owner = np.repeat(np.arange(len(rows)), count)
     neighbour = np.arange(len(owner)) + np.repeat(begin - np.cumsum(count) + count, count)
     delta = x[rows[owner]] - x[neighbour]
     others = delta != 0.0
-    return Isolated(rows, until, owner[others], delta[others])  # type: ignore[arg-type]
+    return owner[others], delta[others]
 
 
 def may_be_isolated(x: np.ndarray, lengthscale: float, asked: float) -> np.ndarray:

@@ -23,9 +23,9 @@ from .isolated import (
     NEGLIGIBLE,
     SLOPE,
     may_be_isolated,
+    pairs_within,
     shared_size,
 )
-from .prepared import TooLargeError
 
 #: Lengthscales, over the shortest, at which points are looked for: from a panel's width on, no
 #: point in an interpolated panel is far from all that is in it.
@@ -72,15 +72,8 @@ def outliers(x: np.ndarray, dense: np.ndarray, shortest: float) -> Outliers:
     closer = np.log(np.maximum(1.0, until / nearest))
     reach = np.sqrt(nearest**2 + 2.0 * (math.log(n) + NEGLIGIBLE + closer) * until**2)
     reach += 4.0 * np.finfo(float).eps * (np.abs(x[rows]) + nearest)  # the nearest is among them
-    begin = np.searchsorted(x, x[rows] - reach)
-    count = np.searchsorted(x, x[rows] + reach, side="right") - begin
-    if np.sum(count) > MOST_PAIRS:
-        raise TooLargeError("too many rows are far nearer each other than the data are wide")
-    owner = np.repeat(np.arange(len(rows)), count)
-    neighbour = np.arange(len(owner)) + np.repeat(begin - np.cumsum(count) + count, count)
-    delta = x[rows[owner]] - x[neighbour]
-    others = delta != 0.0
-    return Outliers(rows, x[rows], until, owner[others], delta[others])
+    owner, delta = pairs_within(x, rows, reach, MOST_PAIRS)
+    return Outliers(rows, x[rows], until, owner, delta)
 
 
 def _until(
