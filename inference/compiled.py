@@ -1,7 +1,7 @@
 """Compiled functions of a problem, kept for the next one like it; data are their arguments.
 
-Each compiles once per shape of the data. A problem is known by its description, so a kernel or
-prior that has none is built anew each time.
+Each compiles once per shape of the data, which similar data share. A problem is known by its
+description, so a kernel or prior that has none is built anew each time.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
+from bke.models.padding import PaddedRows
 
 from . import landscape
 from .compiling import jit
@@ -103,6 +104,6 @@ def _objective(problem: Problem, objective: str) -> Callable[[Any, Points], jax.
 
 
 @_keep
-def cancelled(problem: Problem) -> Callable[[Any, jax.Array], jax.Array]:
+def cancelled(problem: Problem) -> Callable[[Any, PaddedRows], jax.Array]:
     """See :func:`~bke.inference.units.cancelled_rows`."""
     return cancelled_rows(problem)

@@ -120,7 +120,8 @@ def placed(points: Points, shard: str) -> Points:
     return shared if isinstance(points, tuple) else shared[0]
 
 
-def _shares_rows(points: Points) -> bool:
+def shares_rows(points: Points) -> bool:
+    """Whether devices share the rows of ``points``."""
     each = points if isinstance(points, tuple) else (points,)
     return any(isinstance(one, LandmarkView) and one.mesh is not None for one in each)
 
@@ -134,7 +135,7 @@ def spread(work: Callable[[int], T], count: int, stop: Event, points: Points) ->
         stop: set where one of them raises, to end the others too.
         points: what ``work`` goes through. Where devices share the rows, all do each in turn.
     """
-    if _shares_rows(points):
+    if shares_rows(points):
         # In threads, the sums of two chains could meet in another order elsewhere.
         return [work(index) for index in range(count)]
     processes, devices = jax.process_count(), jax.local_devices()

@@ -30,14 +30,14 @@ from .checks import (
     check_positive,
     column_names,
 )
-from .distributed import check_alike, check_shard, is_first, placed, together
+from .distributed import check_alike, check_shard, is_first, placed, shares_rows, together
 from .errors import InputError
 from .landmarks import landmarks_for
 from .landscape import BatchLogDensity
 from .low_rank import recorded_error
 from .machine import computing
 from .methods import Task, by_nuts, by_quadrature, by_smc
-from .nuts import CANDIDATES
+from .nuts import CANDIDATES, NutsSampler
 from .problem import Points, Problem
 from .run import make_run
 from .streams.fitting import fit_rows
@@ -196,7 +196,7 @@ def fit(
             asked = [method, likelihood, chains, warmup, draws, particles, tolerance, share, shard]
             samples = as_samples(X, share)
             check_alike({"data": np.concatenate(samples), "seeds": seed, "options": asked})
-        problem, units, data, prior_draws, evaluate, points = prepare(
+        problem, units, data, prior_draws, evaluate, points, sampler = prepare(
             X,
             kernel=kernel,
             prior=prior,
@@ -212,6 +212,7 @@ def fit(
             seed=seed,
             chains=chains,
             evaluator=compiled.log_densities,
+            warmup=warmup if method == "nuts" else None,
             shard=shard,
         )
         task = Task(
@@ -224,8 +225,8 @@ def fit(
             seed,
             progress and is_first(),
         )
-        if method == "nuts":
-            result, groups = by_nuts(task, compiled.nuts_sampler(problem, warmup))
+        if sampler is not None:
+            result, groups = by_nuts(task, sampler)
         elif method == "smc":
             result, groups = by_smc(task, compiled.tempered_smc(problem))
         else:
@@ -255,6 +256,7 @@ class Prepared(NamedTuple):
     prior_draws: dict[str, np.ndarray]  # unconstrained, by site
     evaluate: BatchLogDensity  # compiled for data of this shape
     points: Points  # the data as the route to the likelihood needs them
+    sampler: NutsSampler | None  # compiled for them, if there is to be one
 
 
 def prepare(
@@ -274,11 +276,12 @@ def prepare(
     seed: int,
     chains: int,
     evaluator: Callable[[Problem], BatchLogDensity],
+    warmup: int | None = None,
     shard: str = "chains",
 ) -> Prepared:
     """Check data and arguments of :func:`fit`, find units and dither, draw from the prior.
 
-    ``evaluator`` makes the function that is to be compiled meanwhile.
+    What ``evaluator`` makes is compiled meanwhile, and NUTS where there is to be a ``warmup``.
     """
     samples = as_samples(X, share)
     data = np.concatenate(samples)
@@ -297,7 +300,7 @@ def prepare(
     evaluate = evaluator(problem)
     size = max(PRIOR_DRAWS, CANDIDATES * chains)
     # The samplers of some priors take as long to compile as the density.
-    with ThreadPoolExecutor(1) as beside:
+    with ThreadPoolExecutor(2) as beside:
         beside.submit(_compile, problem, evaluate, points)
         rng = np.random.default_rng(seed).spawn(1)[0]  # the dither's numbers are the parent's
         prior_draws = problem.prior_draws(rng, size)
@@ -305,9 +308,13 @@ def prepare(
         # Landmarks are off the data, where nothing balances.
         cancelled = None if places is not None else compiled.cancelled(problem)
         units = with_dither(units, data, dither, seed, prior_draws, cancelled)
-    if units.dither.any():
-        points = placed(problem.prepared(units.points(data)), shard)
-    return Prepared(problem, units, data, prior_draws, evaluate, points)
+        if units.dither.any():
+            points = placed(problem.prepared(units.points(data)), shard)
+        sampler = None if warmup is None else compiled.nuts_sampler(problem, warmup)
+        # Where devices share the rows, two programs would wait for each other.
+        if sampler is not None and not shares_rows(points):
+            beside.submit(sampler.compile, points)
+    return Prepared(problem, units, data, prior_draws, evaluate, points, sampler)
 
 
 def _check_matrices(points: Points, dimension: int) -> None:
@@ -324,7 +331,7 @@ def _rows_of_matrices(points: Points) -> int:
     if isinstance(points, LowRankView):
         return max(points.basis.size, len(points.exact))
     if isinstance(points, SpectralIndex):
-        return len(points.points) if len(points.points) <= MOST_DENSE else 0
+        return len(points.rows) if len(points.rows) <= MOST_DENSE else 0
     return len(points)
 
 

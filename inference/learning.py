@@ -186,7 +186,7 @@ def learn_kernel(
         raise InputError(f"objective must be one of {OBJECTIVES}, got {objective!r}")
     check_count(starts, "starts", 1)
     with computing():
-        problem, units, _, prior_draws, evaluate, points = prepare(
+        problem, units, _, prior_draws, evaluate, points, _ = prepare(
             X,
             kernel=kernel,
             prior=prior,

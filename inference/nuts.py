@@ -135,26 +135,29 @@ class NutsSampler:
                 z, stats = jax.tree.map(lambda *parts: np.concatenate(parts), *pieces)
                 return z, stats
 
-        self._compile(keys[0], initial, points)
+        self.compile(points)
         results = spread(one, chains, stop, points)
         z, stats = jax.tree.map(lambda *parts: np.stack(parts), *results)
         return Chains(z, stats, {k: np.asarray(v) for k, v in initial.items()}, self.warmup)
 
-    def _compile(self, key: jax.Array, initial: dict[str, jax.Array], X: Points) -> None:
-        """Both programs at once, before the chains' threads would each do it."""
-        z = {name: values[0] for name, values in initial.items()}
+    def compile(self, X: Points) -> None:
+        """Both programs for such data at once, before the chains' threads would each do it."""
+        with jax.enable_x64(True):  # the setting belongs to the thread
+            points = jax.tree.map(jnp.asarray, X)
+            z = {name: jnp.zeros(shape) for name, shape in self.problem.shapes.items()}
+            key = jax.random.key(0)
 
-        def start() -> None:
-            with jax.enable_x64(True):
-                jax.block_until_ready(self._start(key, z, X))
+            def start() -> None:
+                with jax.enable_x64(True):
+                    jax.block_until_ready(self._start(key, z, points))
 
-        with ThreadPoolExecutor(1) as beside:
-            # Traced here first: NumPyro's kernel keeps what `start` set up for `advance`.
-            state = jax.eval_shape(self._start, key, z, X)
-            waiting = beside.submit(start)
-            empty = jax.tree.map(_zeros, state)
-            jax.block_until_ready(self._advance(empty, X, 0))
-            waiting.result()
+            with ThreadPoolExecutor(1) as beside:
+                # Traced here first: NumPyro's kernel keeps what `start` set up for `advance`.
+                state = jax.eval_shape(self._start, key, z, points)
+                waiting = beside.submit(start)
+                empty = jax.tree.map(_zeros, state)
+                jax.block_until_ready(self._advance(empty, points, 0))
+                waiting.result()
 
 
 def _zeros(leaf: jax.ShapeDtypeStruct) -> jax.Array:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 from bke.models.measures import Gaussian, Measure, scale_prior
+from bke.models.padding import PaddedRows, dense_size, padded, shared_size
 from bke.models.rows import map_rows
 from bke.models.spectral import MOST_DENSE
 from bke.models.volume import pushforward
@@ -142,7 +143,7 @@ def with_dither(
     dither: Any,
     seed: int,
     prior_draws: Mapping[str, np.ndarray],
-    cancelled: Callable[[Any, jax.Array], jax.Array] | None,
+    cancelled: Callable[[Any, PaddedRows], jax.Array] | None,
 ) -> Units:
     """``units`` with a dither where rounding makes the density zero.
 
@@ -192,28 +193,28 @@ def with_dither(
 def _cancellations(
     x: np.ndarray,
     z: Mapping[str, jax.Array],
-    cancelled: Callable[[Any, jax.Array], jax.Array] | None,
+    cancelled: Callable[[Any, PaddedRows], jax.Array] | None,
 ) -> np.ndarray:
     """Which rows (n,) of a sample may cancel; of a large one all if it is rounded."""
     if cancelled is not None and len(x) <= MOST_DENSE:
-        return np.asarray(cancelled(z, jnp.asarray(x)))
+        rows = jax.tree.map(jnp.asarray, padded(x, shared_size(dense_size(len(x)))))
+        return np.asarray(cancelled(z, rows))[: len(x)]
     rounded = cancelled is not None and any(rounding_unit(column) is not None for column in x.T)
     return np.full(len(x), rounded)
 
 
-def cancelled_rows(problem: Problem) -> Callable[[Any, jax.Array], jax.Array]:
-    """Compiled: which rows (n,) of the data have a volume factor of exactly zero somewhere.
+def cancelled_rows(problem: Problem) -> Callable[[Any, PaddedRows], jax.Array]:
+    """Compiled: which rows (N,) of the data have a volume factor of exactly zero somewhere.
 
     Looked for at a few unconstrained draws, leading axis, of the hyperparameters.
     """
 
     @jit
-    def cancelled(z: dict[str, jax.Array], X: jax.Array) -> jax.Array:
+    def cancelled(z: dict[str, jax.Array], X: PaddedRows) -> jax.Array:
         def at(one: dict[str, jax.Array]) -> jax.Array:
             kernel = problem.kernel_at(problem.constrain(one))
-            return (
-                map_rows(lambda x: pushforward(x, X, kernel).cancellation, X, len(X)) <= CANCELLED
-            )
+            remain = map_rows(lambda x: pushforward(x, X, kernel).cancellation, X.points, len(X))
+            return remain <= CANCELLED
 
         return jnp.any(jax.lax.map(at, z), axis=0)
 

@@ -8,6 +8,7 @@ low-rank route no n x n matrix is ever formed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
@@ -30,6 +31,7 @@ from .noise import (
     gram_sensitivity,
     sampling_covariance,
 )
+from .padding import PaddedRows, as_padded
 from .pivoted_cholesky import PivotedCholesky, interpolation
 from .rows import map_rows
 from .volume import pushforward
@@ -60,7 +62,7 @@ class _Options(NamedTuple):
 
 
 def dense_terms(
-    points: jax.Array,
+    points: jax.Array | PaddedRows,
     kernel: Kernel,
     noise_variance: Noise,
     measure: Measure,
@@ -70,7 +72,12 @@ def dense_terms(
     """Log N(mu_hat; 0, R + sigma^2 I) and sum_i log gamma(x_i) for (n, D) ``points``.
 
     ``low_rank``: whether a factor of R may replace it where that is exact to 1e-11.
+
+    Rows that are no data have no covariance but the noise, and no value. So all there is to them
+    is a normal density at zero each, which is taken out again. They have no derivative in the
+    points, and no sampling covariance.
     """
+    rows = as_padded(points)
     finite_measure = None if isinstance(measure, str) else measure
     sampling = None
     noise_variance = check_noise(noise_variance)
@@ -78,11 +85,13 @@ def dense_terms(
         sampling = "full" if noise_variance.full else "diagonal"
         noise_variance = noise_variance.nugget
     options = _Options(measure if isinstance(measure, str) else None, low_rank, sampling)
-    noise_variance = jnp.asarray(noise_variance, points.dtype)
-    shape = jax.tree.map(
-        lambda leaf: jnp.asarray(leaf, points.dtype), _Shape(kernel, finite_measure)
-    )
-    return _terms(points, shape, noise_variance, options)
+    dtype = rows.points.dtype
+    noise_variance = jnp.asarray(noise_variance, dtype)
+    shape = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), _Shape(kernel, finite_measure))
+    terms: LogLikelihoodTerms = _terms(rows, shape, noise_variance, options)
+    more = len(rows) - rows.number
+    nothing = 0.5 * more * (jnp.log(noise_variance) + math.log(2.0 * math.pi))
+    return terms._replace(gaussian=terms.gaussian + nothing)
 
 
 def _smoothed(shape: _Shape, dimension: int, options: _Options) -> Covariance:
@@ -90,22 +99,23 @@ def _smoothed(shape: _Shape, dimension: int, options: _Options) -> Covariance:
     return shape.kernel.smoothed(measure, dimension)
 
 
-def _covariance(points: jax.Array, shape: _Shape, options: _Options) -> jax.Array:
+def _covariance(rows: PaddedRows, shape: _Shape, options: _Options) -> jax.Array:
     """R, and C/n if asked for: the covariance of mu_hat but for what is on the diagonal."""
-    R = _smoothed(shape, points.shape[1], options).matrix(points, points)
+    points = rows.points
+    R = rows.of_pairs(_smoothed(shape, points.shape[1], options).matrix(points, points))
     if options.sampling is None:
         return R
     return R + sampling_covariance(points, shape.kernel, options.sampling == "full")
 
 
-def _pushforward(points: jax.Array, kernel: Kernel) -> tuple[jax.Array, jax.Array]:
+def _pushforward(rows: PaddedRows, kernel: Kernel) -> tuple[jax.Array, jax.Array]:
     """mu_hat and log gamma at every point, (n,) each."""
-    rows = map_rows(lambda x: pushforward(x, points, kernel)[:2], points, len(points))
-    return cast(tuple[jax.Array, jax.Array], rows)
+    found = map_rows(lambda x: pushforward(x, rows, kernel)[:2], rows.points, len(rows))
+    return cast(tuple[jax.Array, jax.Array], jax.tree.map(rows.of_data, found))
 
 
 def _with_low_rank(
-    points: jax.Array,
+    rows: PaddedRows,
     shape: _Shape,
     noise_variance: jax.Array,
     options: _Options,
@@ -115,23 +125,23 @@ def _with_low_rank(
     """``low_rank`` of a factor of R where there is a good one, else ``dense`` of R itself."""
 
     def from_matrix() -> T:
-        return dense(_covariance(points, shape, options))
+        return dense(_covariance(rows, shape, options))
 
-    small = len(points) < gaussian_term.SMALLEST_LOW_RANK_SIZE
+    small = len(rows) < gaussian_term.SMALLEST_LOW_RANK_SIZE
     if small or not options.low_rank or options.sampling is not None:
         return from_matrix()
-    smoothed = _smoothed(shape, points.shape[1], options)
-    factor, accepted = gaussian_term.low_rank_factor(points, smoothed, noise_variance)
+    smoothed = _smoothed(shape, rows.points.shape[1], options)
+    factor, accepted = gaussian_term.low_rank_factor(rows, smoothed, noise_variance)
     return cast(T, jax.lax.cond(accepted, lambda: low_rank(factor), from_matrix))
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(3,))
 def _terms(
-    points: jax.Array, shape: _Shape, noise_variance: jax.Array, options: _Options
+    rows: PaddedRows, shape: _Shape, noise_variance: jax.Array, options: _Options
 ) -> LogLikelihoodTerms:
-    embedding, log_volume = _pushforward(points, shape.kernel)
+    embedding, log_volume = _pushforward(rows, shape.kernel)
     value = _with_low_rank(
-        points,
+        rows,
         shape,
         noise_variance,
         options,
@@ -145,14 +155,14 @@ def _terms(
 def _terms_jvp(
     options: _Options, primals: tuple[Any, ...], tangents: tuple[Any, ...]
 ) -> tuple[LogLikelihoodTerms, LogLikelihoodTerms]:
-    points, shape, noise_variance = primals
-    points_dot, shape_dot, noise_dot = jax.tree.map(zero_or_array, tangents)
-    terms, slopes, noise_slope = _terms_and_slopes(points, shape, noise_variance, options)
+    rows, shape, noise_variance = primals
+    rows_dot, shape_dot, noise_dot = jax.tree.map(zero_or_array, tangents)
+    terms, slopes, noise_slope = _terms_and_slopes(rows, shape, noise_variance, options)
     direction = ravel_pytree(shape_dot)[0]
     gaussian = slopes.gaussian @ direction + noise_slope * noise_dot
     volume = slopes.volume @ direction
-    if not isinstance(tangents[0], SymbolicZero):
-        in_points = _along_points(points, points_dot, shape, noise_variance, options)
+    if not isinstance(tangents[0].points, SymbolicZero):
+        in_points = _along_points(rows, rows_dot.points, shape, noise_variance, options)
         gaussian, volume = gaussian + in_points.gaussian, volume + in_points.volume
     return terms, LogLikelihoodTerms(gaussian, volume)
 
@@ -165,15 +175,16 @@ def zero_or_array(tangent: Any) -> jax.Array:
 
 
 def _terms_and_slopes(
-    points: jax.Array, shape: _Shape, noise_variance: jax.Array, options: _Options
+    rows: PaddedRows, shape: _Shape, noise_variance: jax.Array, options: _Options
 ) -> tuple[LogLikelihoodTerms, LogLikelihoodTerms, jax.Array]:
     """Both terms, their slopes (p,) in the p entries of ``shape``, and the slope in sigma^2."""
+    points = rows.points
     n, dimension = points.shape
     indices = jnp.arange(n)
     theta, unravel = ravel_pytree(shape)
 
     def pushforward_row(theta: jax.Array, i: jax.Array) -> jax.Array:
-        return jnp.stack(pushforward(points[i], points, unravel(theta).kernel)[:2])
+        return jnp.stack(pushforward(points[i], rows, unravel(theta).kernel)[:2])
 
     def smoothed_slopes(i: jax.Array, sensitivity: jax.Array) -> jax.Array:
         """Slopes (p,) of row i of R summed against its ``sensitivity`` (n,)."""
@@ -192,10 +203,11 @@ def _terms_and_slopes(
 
         return value_and_jacobian(contracted, theta)[1][0]
 
-    rows, row_slopes = map_rows(
+    found, row_slopes = map_rows(
         lambda i: value_and_jacobian(lambda theta: pushforward_row(theta, i), theta), indices, n
     )
-    embedding, log_volume = rows.T
+    embedding, log_volume = rows.of_data(found.T)
+    embedding_slopes, volume_slopes = rows.of_data(jnp.moveaxis(row_slopes, 0, -1))
 
     def low_rank(factor: PivotedCholesky) -> tuple[GaussianTerm, jax.Array, jax.Array]:
         term, V = gaussian_term.low_rank(embedding, factor, noise_variance)
@@ -211,35 +223,41 @@ def _terms_and_slopes(
 
     def dense(R: jax.Array) -> tuple[GaussianTerm, jax.Array, jax.Array]:
         term, sensitivity = gaussian_term.dense_with_sensitivity(embedding, R, noise_variance)
+        noise_slope, sensitivity = jnp.trace(sensitivity), rows.of_pairs(sensitivity)
         slopes = map_rows(lambda i: smoothed_slopes(i, sensitivity[i]), indices, n)
         if options.sampling is not None:
             centred = centred_gram(points, shape.kernel)
             of_gram = gram_sensitivity(centred, sensitivity, options.sampling == "full")
             slopes = slopes + map_rows(lambda i: gram_slopes(i, of_gram[i]), indices, n)
-        return term, jnp.sum(slopes, axis=0), jnp.trace(sensitivity)
+        return term, jnp.sum(slopes, axis=0), noise_slope
 
     (value, weights), slopes, noise_slope = _with_low_rank(
-        points, shape, noise_variance, options, low_rank, dense
+        rows, shape, noise_variance, options, low_rank, dense
     )
     return (
         LogLikelihoodTerms(value, jnp.sum(log_volume)),
-        LogLikelihoodTerms(slopes - weights @ row_slopes[:, 0], jnp.sum(row_slopes[:, 1], axis=0)),
+        LogLikelihoodTerms(slopes - embedding_slopes @ weights, jnp.sum(volume_slopes, axis=1)),
         noise_slope,
     )
 
 
 def _along_points(
-    points: jax.Array,
+    rows: PaddedRows,
     points_dot: jax.Array,
     shape: _Shape,
     noise_variance: jax.Array,
     options: _Options,
 ) -> LogLikelihoodTerms:
     """Derivative of both terms along a change of the data; always by the dense route."""
+    if rows.count is not None:
+        raise NotImplementedError("padded rows have no derivative in the data")
+    points = rows.points
     (embedding, _), (embedding_dot, log_volume_dot) = jax.jvp(
-        lambda points: _pushforward(points, shape.kernel), (points,), (points_dot,)
+        lambda points: _pushforward(PaddedRows(points), shape.kernel), (points,), (points_dot,)
     )
-    R, R_dot = jax.jvp(lambda points: _covariance(points, shape, options), (points,), (points_dot,))
+    R, R_dot = jax.jvp(
+        lambda points: _covariance(PaddedRows(points), shape, options), (points,), (points_dot,)
+    )
     term, sensitivity = gaussian_term.dense_with_sensitivity(embedding, R, noise_variance)
     gaussian = jnp.vdot(sensitivity, R_dot) - term.weights @ embedding_dot
     return LogLikelihoodTerms(gaussian, jnp.sum(log_volume_dot))

@@ -20,6 +20,7 @@ from jax.scipy.linalg import cho_solve, solve_triangular
 
 from .inverse import inverse_and_log_determinant
 from .kernels.base import Covariance
+from .padding import PaddedRows
 from .pivoted_cholesky import PivotedCholesky, pivoted_cholesky
 
 #: Trace of the part of R that the low-rank route may drop, over sigma^2. The log-determinant is
@@ -38,14 +39,17 @@ class GaussianTerm(NamedTuple):
 
 
 def low_rank_factor(
-    points: jax.Array, smoothed: Covariance, noise_variance: jax.Array
+    rows: PaddedRows, smoothed: Covariance, noise_variance: jax.Array
 ) -> tuple[PivotedCholesky, jax.Array]:
-    """Pivoted Cholesky factor of R at the (n, D) points, and whether it reaches the tolerance."""
-    n = len(points)
+    """Pivoted Cholesky factor of R at the points, and whether it reaches the tolerance."""
+    n, points = len(rows), rows.points
     tolerance = max(RELATIVE_TRACE_TOLERANCE, 1e-14 * n) * noise_variance
-    diagonal = jax.vmap(lambda x: smoothed.matrix(x[None], x[None])[0, 0])(points)
+    diagonal = rows.of_data(jax.vmap(lambda x: smoothed.matrix(x[None], x[None])[0, 0])(points))
     factorisation = pivoted_cholesky(
-        lambda i: smoothed.matrix(points[i][None], points)[0], diagonal, MAX_RANK, tolerance
+        lambda i: rows.of_data(smoothed.matrix(points[i][None], points)[0]),
+        diagonal,
+        MAX_RANK,
+        tolerance,
     )
     # Below the resolution the remainder is rounding error, and its trace says nothing.
     accepted = (factorisation.remainder <= tolerance) & (tolerance >= _resolution(diagonal))

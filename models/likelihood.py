@@ -24,14 +24,17 @@ from .landmarks import LandmarkView, landmark_terms, landmark_view
 from .low_rank import LOW_RANK, LowRankView, low_rank_terms, low_rank_view
 from .measures import Gaussian, Measure, check_fixed, check_measure
 from .noise import Noise, SamplingNoise, check_noise
+from .padding import PaddedRows, dense_size, padded
 from .precision import concrete, double_precision, tracing
 from .spectral import SpectralIndex, has_one, spectral_index, spectral_obstacle, spectral_terms
 
 ROUTES = ("auto", "dense", "spectral")
 LIKELIHOODS = (*ROUTES, *LOW_RANK, "landmark")
 
-#: Points as they are, (n, D), or prepared for another route or the landmark model.
-Prepared: TypeAlias = jax.Array | SpectralIndex | LowRankView | LandmarkView
+#: Points as they are, (n, D), padded, or prepared for another route or the landmark model.
+Prepared: TypeAlias = jax.Array | PaddedRows | SpectralIndex | LowRankView | LandmarkView
+#: What these are, but for points as they are.
+READY = PaddedRows, SpectralIndex, LowRankView, LandmarkView
 #: Rows from which on a single value by the spectral route takes less time than by matrices, with
 #: what it takes to prepare; and in several columns, and for sums, where there is more to compile.
 SMALLEST_PREPARED_ONCE, SMALLEST_BOX_ONCE = 2000, 5001
@@ -72,9 +75,10 @@ def prepared(
     """
     auto = likelihood == "auto"
     check_has_rank(likelihood, rank)
-    known = isinstance(points, (SpectralIndex, LowRankView, LandmarkView))
-    if known or likelihood == "dense":
+    if isinstance(points, READY):
         return points
+    if likelihood == "dense":
+        return of_shared_size(points, noise_variance)
     if likelihood in LOW_RANK:
         if isinstance(check_noise(noise_variance), SamplingNoise):
             raise ValueError(f"likelihood={likelihood!r} has one noise variance, sigma^2")
@@ -94,7 +98,17 @@ def prepared(
                 reason = str(error)
     if not auto:
         raise ValueError(f"likelihood='spectral' cannot be used here: {reason}")
-    return cast(jax.Array, points)
+    return of_shared_size(points, noise_variance)
+
+
+def of_shared_size(points: Any, noise_variance: Noise) -> jax.Array | PaddedRows:
+    """(n, D) ``points`` for the matrices, padded where that is known to pay."""
+    size = dense_size(len(points))
+    traced = isinstance(points, jax.core.Tracer)
+    sampling = isinstance(check_noise(noise_variance), SamplingNoise)
+    if traced or sampling or size == len(points):
+        return cast(jax.Array, points)
+    return cast(PaddedRows, jax.tree.map(jnp.asarray, padded(points, size)))
 
 
 def check_has_rank(likelihood: str, rank: Any) -> None:
@@ -166,8 +180,9 @@ def log_marginal_likelihood(
             sampling covariance of mu_hat, see :class:`~bke.models.SamplingNoise`.
         measure: ``"unit"``, ``"lebesgue"`` or :class:`~bke.models.Gaussian`.
         likelihood: ``"dense"``: the n x n matrices, which a sampling covariance always takes.
-            ``"spectral"``: sums over waves, or over a grid where the lengthscale is short, and over
-            tensor products in two or three columns; for the squared exponential with one
+            ``"spectral"``: sums over waves, over a grid where the lengthscale is short, a band of R
+            where every point has fewer than 50 others within 12 lengthscales, and sums over tensor
+            products in two or three columns; for the squared exponential with one
             lengthscale, in one column also times a number and in sums (or ``GaussianMixture``), a
             measure that is not Gaussian and one noise variance. Agrees with the dense value to
             rounding at a cost linear in n and, in one column, in what there is of the data's
@@ -220,7 +235,7 @@ def log_marginal_likelihood(
     if not isinstance(value, jax.core.Tracer) and np.isnan(concrete(value)):
         if isinstance(ready, SpectralIndex) and not ready.takes(kernel):
             raise ArithmeticError(
-                f"a lengthscale below {ready.shortest:.3g} is too short beside "
+                f"a lengthscale {ready.refused} is too short beside "
                 f"{len(points)} rows: R has a rank for which no route is fast enough"
             )
         raise ArithmeticError(

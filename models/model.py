@@ -11,20 +11,18 @@ from jax.typing import ArrayLike
 
 from .kernels import SquaredExponential
 from .kernels.base import Kernel
-from .landmarks import LandmarkView
 from .likelihood import (
+    READY,
     LogLikelihoodTerms,
     check_likelihood,
     known_points,
     log_likelihood_terms,
     prepared,
 )
-from .low_rank import LowRankView
 from .measures import Measure, check_measure, scale_prior, with_scale
 from .noise import Noise, check_noise
 from .precision import require_double
 from .priors import Prior, assign, check_noise_prior, template, with_values
-from .spectral import SpectralIndex
 
 
 def bke_model(
@@ -67,9 +65,7 @@ def bke_model(
     """
     require_double("bke_model")
     samples = [
-        sample
-        if isinstance(sample, (SpectralIndex, LowRankView, LandmarkView))
-        else known_points(sample)
+        sample if isinstance(sample, READY) else known_points(sample)
         for sample in (X if isinstance(X, tuple) else (X,))
     ]
     family = template(kernel)

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from .kernels.base import Kernel, as_points
+from .padding import PaddedRows, as_padded
 from .precision import double_precision
 from .rows import map_rows
 
@@ -26,22 +27,23 @@ class Pushforward(NamedTuple):
     cancellation: jax.Array  # (), |sum| over sum of |terms|: 0 where terms cancel exactly
 
 
-def pushforward(x: jax.Array, points: jax.Array, kernel: Kernel) -> Pushforward:
+def pushforward(x: jax.Array, points: jax.Array | PaddedRows, kernel: Kernel) -> Pushforward:
     """mu_hat and log gamma at one point ``x`` (D,) of the (n, D) ``points``.
 
     Both share one exponential, taken relative to the largest term with another point.
     """
-    n = points.shape[0]
+    rows = as_padded(points)
     log_scale, value, gradient = jax.tree.map(
-        lambda terms: terms[..., 0, :], kernel.terms(x[None], points)
+        lambda terms: terms[..., 0, :], kernel.terms(x[None], rows.points)
     )
-    tied = jnp.all(x == points, axis=1)
-    largest = jnp.max(jnp.where(tied, -jnp.inf, log_scale))
+    tied = jnp.all(x == rows.points, axis=1)
+    others = rows.of_data(~tied)
+    largest = jnp.max(jnp.where(others, log_scale, -jnp.inf))
     # Any finite constant may be taken out; without a gradient of its own it cancels exactly.
     largest = jax.lax.stop_gradient(jnp.where(jnp.isfinite(largest), largest, 0.0))
-    weight = jnp.where(tied, 0.0, jnp.exp(jnp.where(tied, 0.0, log_scale - largest)))
-    itself = kernel.matrix(x[None], x[None])[0, 0]
-    embedding = (jnp.sum(tied) * itself + jnp.exp(largest) * jnp.sum(weight * value)) / n
+    weight = jnp.where(others, jnp.exp(jnp.where(others, log_scale - largest, 0.0)), 0.0)
+    ties = jnp.sum(rows.of_data(tied)) * kernel.matrix(x[None], x[None])[0, 0]
+    embedding = (ties + jnp.exp(largest) * jnp.sum(weight * value)) / rows.number
     slope = gradient @ weight
     sizes = jnp.abs(gradient) @ weight
     # Slopes grow like lengthscale^-2: their squares would overflow, and far too short a
@@ -51,7 +53,7 @@ def pushforward(x: jax.Array, points: jax.Array, kernel: Kernel) -> Pushforward:
     squared = jnp.sum((slope / unit) ** 2)
     nonzero = squared > 0.0
     log_length = jnp.log(unit) + 0.5 * jnp.log(jnp.where(nonzero, squared, 1.0))
-    log_volume = jnp.where(nonzero, largest - jnp.log(n) + log_length, -jnp.inf)
+    log_volume = jnp.where(nonzero, largest - jnp.log(rows.number) + log_length, -jnp.inf)
     return Pushforward(embedding, log_volume, jnp.sqrt(squared / jnp.sum((sizes / unit) ** 2)))
 
 

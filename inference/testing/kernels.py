@@ -122,7 +122,7 @@ def _search(
     are and whether there is a dither; the search is over some of those.
     """
     part = random_part(points, most, seed)
-    problem, units, data, prior_draws, evaluate, _ = _despite_ties(
+    problem, units, data, prior_draws, evaluate, *_ = _despite_ties(
         lambda dither: prepare(
             part,
             kernel=SquaredExponential,

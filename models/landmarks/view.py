@@ -13,6 +13,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.typing import ArrayLike
 
 from ..kernels.base import check_columns
+from ..padding import shared_size
 
 #: Entries of the gradients of one block of rows.
 BLOCK_ENTRIES = 2**17
@@ -87,19 +88,13 @@ def in_parts(points: ArrayLike, landmarks: ArrayLike, room: int = 0) -> Landmark
     room = max(room, n)
     blocks = -(-room * len(jnp.asarray(landmarks)) * dimension // BLOCK_ENTRIES)
     parts = 2 ** int(math.log2(min(blocks, MOST_PARTS)))
-    size = _shared_size(-(-room // parts))
+    size = shared_size(-(-room // parts), SIZES_PER_OCTAVE)
     rows = xp.pad(rows, ((0, parts * size - n), (0, 0)), mode="edge")
     return LandmarkView(
         jnp.asarray(rows.reshape(parts, size, dimension)),
         jnp.asarray(n, rows.dtype),
         jnp.asarray(landmarks),
     )
-
-
-def _shared_size(size: int) -> int:
-    """``size``, or a little more."""
-    step = 2 ** max(0, int(math.log2(size)) - int(math.log2(SIZES_PER_OCTAVE)))
-    return -(-size // step) * step
 
 
 def check_apart(

@@ -7,8 +7,6 @@ beside those terms, and whose neighbours are few, take these themselves.
 
 from __future__ import annotations
 
-import math
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -29,25 +27,28 @@ def with_balanced(
     slopes: jax.Array,
     sizes: jax.Array,
     x: jax.Array,
+    n: jax.Array,
     kernel: SquaredExponential,
 ) -> jax.Array:
-    """``log_volume`` (n,) with the sums over neighbours in the doubtful points' places.
+    """``log_volume`` (N,) with the sums over neighbours in the doubtful points' places.
 
     Args:
         log_volume: log |slope|.
-        slopes: (n,), of mu_hat.
-        sizes: () or (n,), what the slopes are right beside.
-        x: (n,), ascending.
+        slopes: (N,), of mu_hat.
+        sizes: () or (N,), what the slopes are right beside.
+        x: (N,), ascending.
+        n: how many of these are data.
         kernel: its lengthscale is a number.
     """
     # XLA would work every slope out anew for each use.
     slopes, log_volume = jax.lax.optimization_barrier((jax.lax.stop_gradient(slopes), log_volume))
     doubtful = jnp.abs(slopes) < DOUBT * jax.lax.stop_gradient(sizes)
+    doubtful &= jnp.arange(len(x)) < n
 
     def again() -> jax.Array:
         order = jnp.where(doubtful, jnp.abs(slopes), jnp.inf)
         _, rows = jax.lax.top_k(-order, min(MOST_POINTS, len(x)))
-        value, known = _by_neighbours(x, rows, kernel)
+        value, known = _by_neighbours(x, n, rows, kernel)
         rows = jnp.where(doubtful[rows] & known, rows, len(x))
         return log_volume.at[rows].set(value, mode="drop")
 
@@ -55,14 +56,13 @@ def with_balanced(
 
 
 def _by_neighbours(
-    x: jax.Array, rows: jax.Array, kernel: SquaredExponential
+    x: jax.Array, n: jax.Array, rows: jax.Array, kernel: SquaredExponential
 ) -> tuple[jax.Array, jax.Array]:
     """Log |slope| of mu_hat at ``rows`` (k,), and whether no neighbour is left out."""
-    n = len(x)
     steps = np.concatenate([np.arange(-NEIGHBOURS, 0), np.arange(1, NEIGHBOURS + 1)])
     places = rows[:, None] + steps
     there = (places >= 0) & (places < n)
-    delta = x[rows, None] - x[jnp.clip(places, 0, n - 1)]
+    delta = x[rows, None] - x[jnp.clip(places, 0, len(x) - 1)]
     farthest = jnp.abs(delta[:, [0, -1]]) > REACH * kernel.lengthscale
     known = jnp.all(farthest | ~there[:, [0, -1]], axis=1)
     terms = kernel.at(delta.reshape(1, 1, -1))
@@ -73,4 +73,4 @@ def _by_neighbours(
     slope, size = jnp.sum(weighted, axis=1), jnp.sum(jnp.abs(weighted), axis=1)
     resolved = jnp.abs(slope) > RESOLUTION * size
     log_slope = jnp.log(jnp.abs(jnp.where(resolved, slope, 1.0)))
-    return jnp.where(resolved, largest + log_slope - math.log(n), -jnp.inf), known
+    return jnp.where(resolved, largest + log_slope - jnp.log(n), -jnp.inf), known

@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..kernels import SquaredExponential
+from ..padding import PaddedRows
 from ..volume import log_length
 from .far_points import (
     Distinct,
@@ -111,9 +112,9 @@ def diagonal(kernel: SquaredExponential, measure: str, dimension: int) -> jax.Ar
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class BoxIndex(SpectralIndex):
-    """The (n, D) points, D = 2 or 3, and ranges of lengthscales from the longest down."""
+    """The points, D = 2 or 3, and ranges of lengthscales from the longest down."""
 
-    points: Any
+    rows: PaddedRows  # all of them data
     ranges: tuple[Range, ...]
     places: Places  # of all ranges
     far: FarPoints  # of all ranges
@@ -122,8 +123,8 @@ class BoxIndex(SpectralIndex):
     def entries(self) -> int:
         """Numbers that one value goes through, at a lengthscale of the middle range."""
         basis = self.ranges[len(self.ranges) // 2].basis
-        terms = len(multi_indices(self.points.shape[1]))
-        return len(self.points) * terms + basis.size * basis.factor.size // ENTRIES
+        terms = len(multi_indices(self.rows.points.shape[1]))
+        return len(self.rows) * terms + basis.size * basis.factor.size // ENTRIES
 
     @property
     def shortest(self) -> float:
@@ -136,7 +137,7 @@ class BoxIndex(SpectralIndex):
         """Which range takes the lengthscale and the noise; how many there are if none does."""
         lengthscale = jnp.asarray(kernel.lengthscale)
         which = sum((lengthscale < each.shortest).astype(int) for each in self.ranges)
-        noise = noise_variance / diagonal(kernel, measure, self.points.shape[1])
+        noise = noise_variance / diagonal(kernel, measure, self.rows.points.shape[1])
         known = noise >= jnp.where(which == 0, LEAST_NOISE_LONG, LEAST_NOISE)
         return jnp.where(known, which, len(self.ranges))
 
@@ -155,7 +156,7 @@ class BoxIndex(SpectralIndex):
             noise_variance: sigma^2.
             measure: ``"unit"`` or ``"lebesgue"``.
         """
-        n = len(self.points)
+        n = len(self.rows)
         most = max(each.cells.slots for each in self.ranges) + 1
 
         def of(each: Range) -> Terms:
@@ -206,7 +207,7 @@ def box_index(X: np.ndarray) -> BoxIndex:
         for each, own in zip(ranges, places, strict=True)
     ]
     places = Places(np.stack(slot), np.stack([each.offset for each in places]))
-    return BoxIndex(points, ranges, places, stacked(far, n))
+    return BoxIndex(PaddedRows(points), ranges, places, stacked(far, n))
 
 
 def _next_range(

@@ -57,7 +57,7 @@ class Rules(NamedTuple):
     width: jax.Array  # (), of a cell
 
 
-def rules(lengthscale: jax.Array, width: jax.Array, n: int, measure: str) -> Rules:
+def rules(lengthscale: jax.Array, width: jax.Array, n: jax.Array, measure: str) -> Rules:
     """For cells of ``width`` between a quarter and half a ``lengthscale``, and ``n`` points."""
     bump, kernel = (np.arange(-reach, reach + 1.0) for reach in (BUMP_REACH, KERNEL_REACH))
     halves = 0.5 * np.arange(-2 * BUMP_REACH, 2 * BUMP_REACH + 1)
@@ -234,15 +234,18 @@ def slopes_at(
     return value, sizes
 
 
-def cells_of(grids: list[np.ndarray], most_blocks: int) -> tuple[Cells, np.ndarray, np.ndarray]:
+def cells_of(
+    grids: list[np.ndarray], most_blocks: int, most_rows: int
+) -> tuple[Cells, np.ndarray, np.ndarray]:
     """Of the ascending points (n,) of each grid, in units of a cell's width from its first cell.
 
-    Also the first block of each grid and how many there are; usually at most ``most_blocks``.
+    Also the first block of each grid and how many there are; usually at most ``most_blocks``. There
+    is room for ``most_rows`` points.
     """
     count = np.array([blocks_of(scaled) for scaled in grids])
     first = np.cumsum(count + TRAIL) - count - TRAIL
     # Filled up to sizes that most data share: others would compile anew.
-    usual = 2.5 * most_blocks if len(grids[0]) <= USUAL_ROWS else 0.0
+    usual = 2.5 * most_blocks if most_rows <= USUAL_ROWS else 0.0
     total = 2 ** math.ceil(math.log2(max(first[-1] + count[-1] + TRAIL, usual)))
     powers = np.zeros((total * BLOCK, POWERS))
     occupied = []
@@ -255,7 +258,7 @@ def cells_of(grids: list[np.ndarray], most_blocks: int) -> tuple[Cells, np.ndarr
         for p in range(POWERS):
             powers[occupied[-1], p] = np.add.reduceat(power, starts)
             power *= offset
-    most_slots = min(max(most_blocks, *count) * BLOCK, len(grids[0]))
+    most_slots = min(max(most_blocks, *count) * BLOCK, most_rows)
     slots = np.full(total * BLOCK, most_slots, dtype=np.int32)
     for own in occupied:
         slots[own] = np.arange(len(own))

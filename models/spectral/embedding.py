@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from functools import partial
 from typing import Any, cast
 
 import jax
@@ -41,6 +42,8 @@ from .prepared import MOST_DENSE
 
 #: Extent over the shortest lengthscale where the matrices cannot take over.
 RATIO_WITHOUT_MATRICES = 4.0 * WAVES_RATIO
+#: From this many times the shortest on, fewer waves do.
+LONG = 1.5
 
 
 @jax.tree_util.register_dataclass
@@ -54,6 +57,7 @@ class LineSample:
     shortest: Any  # (), the lengthscale from which on waves are taken
     cells: Cells
     waves: int = dataclasses.field(metadata={"static": True})
+    fewer_waves: int = dataclasses.field(metadata={"static": True})  # for long lengthscales
 
     @property
     def entries(self) -> int:
@@ -81,13 +85,18 @@ def line_sample(X: np.ndarray, low: float, high: float) -> LineSample:
     x = np.sort(np.asarray(X, dtype=float)[:, 0])
     ratio = WAVES_RATIO if len(x) <= MOST_DENSE else RATIO_WITHOUT_MATRICES
     extent, count = high - low, math.ceil(WAVE_CELLS_PER_LENGTHSCALE * ratio)
+    waves, fewer = (
+        math.ceil(SMOOTHED_REACH * (each + LONGEST_GAP) / (2.0 * math.pi))
+        for each in (ratio, ratio / LONG)
+    )
     return LineSample(
         x[:, None],
         np.float64(low),
         np.float64(extent),
         np.float64(extent / ratio),
         cells_over(x - low, extent / count, count),
-        math.ceil(SMOOTHED_REACH * (ratio + LONGEST_GAP) / (2.0 * math.pi)),
+        waves,
+        fewer,
     )
 
 
@@ -107,8 +116,8 @@ def posterior_of_line(
     at = as_points(at, "at")
     lengthscale = jnp.reshape(jnp.asarray(cast(SquaredExponential, kernel).lengthscale), ())
 
-    def by_waves() -> EmbeddingPosterior:
-        return _by_waves(sample, lengthscale, at, noise, str(measure))
+    def by_waves(count: int) -> EmbeddingPosterior:
+        return _by_waves(sample, lengthscale, at, noise, str(measure), count)
 
     def by_matrices() -> EmbeddingPosterior:
         if len(sample.points) > MOST_DENSE:
@@ -116,10 +125,11 @@ def posterior_of_line(
             return EmbeddingPosterior(nothing, nothing[:, None] * nothing)
         return embedding_posterior(sample.points, kernel, at, noise=noise, measure=measure)
 
-    long = lengthscale >= sample.shortest
-    if isinstance(long, jax.core.Tracer):
-        return jax.lax.cond(long, by_waves, by_matrices)
-    found = by_waves() if long else by_matrices()
+    ways = (by_matrices, partial(by_waves, sample.waves), partial(by_waves, sample.fewer_waves))
+    which = sum((lengthscale >= factor * sample.shortest).astype(int) for factor in (1.0, LONG))
+    if isinstance(which, jax.core.Tracer):
+        return cast(EmbeddingPosterior, jax.lax.switch(which, ways))
+    found = ways[int(which)]()
     if np.isnan(np.asarray(found.mean)).any():
         raise ArithmeticError(
             f"the lengthscale is below {sample.least_lengthscale:.3g}, too short for all of "
@@ -129,9 +139,9 @@ def posterior_of_line(
 
 
 def _by_waves(
-    sample: LineSample, lengthscale: jax.Array, at: jax.Array, noise: Any, measure: str
+    sample: LineSample, lengthscale: jax.Array, at: jax.Array, noise: Any, measure: str, f: int
 ) -> EmbeddingPosterior:
-    f, n = sample.waves, len(sample.points)
+    n = len(sample.points)
     kernel = SquaredExponential(lengthscale)
     spacing = 2.0 * math.pi / (sample.extent + LONGEST_GAP * lengthscale)
     frequencies = spacing * jnp.arange(2 * f + 1)

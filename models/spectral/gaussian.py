@@ -30,7 +30,7 @@ class Basis(NamedTuple):
     points: jax.Array  # (), n
 
 
-def basis(cosines: jax.Array, sines: jax.Array, spacing: jax.Array, count: int) -> Basis:
+def basis(cosines: jax.Array, sines: jax.Array, spacing: jax.Array, count: Any) -> Basis:
     """From sums over the points of cos and sin (k spacing x), k = 0, ..., 2 f: (2 f + 1,) each.
 
     By cos a cos b = (cos(a - b) + cos(a + b)) / 2 and the like.

@@ -2,27 +2,31 @@
 
 What a lengthscale needs, the size of a basis or of a grid, depends on it only through its ratio to
 the extent of the data. Long ones take waves, whose number does not grow with the lengthscale. Below
-these lie ranges of a factor of two, each with a grid of its own, down to where the n x n matrices
-cost less, or, for many points, where there would be more grid than anybody waits for.
+these lie ranges of a factor of two, each with a grid of its own, down to where every point has few
+others near, or the n x n matrices cost less, or, for many points, where there would be more grid
+than anybody waits for.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ..kernels import SquaredExponential
+from ..kernels.base import Kernel
+from ..padding import PaddedRows
 from . import bumps
 from .balanced import with_balanced
+from .banded import VeryShortLengthscales, very_short
 from .cells import TERMS, Cells, cells_over, evaluate, taylor, wave_sums, waves_over
 from .gaussian import Spectra, basis, gaussian_term, on_waves, spectra
 from .isolated import Isolated, isolated_points, stacked, with_isolated
-from .prepared import MOST_DENSE, RESOLUTION, SpectralIndex
+from .prepared import MOST_DENSE, RESOLUTION, SpectralIndex, filled, line_rows
 
 #: Frequencies of mu_hat, in units of 1 / lengthscale: beyond, k has less than 1.5e-17 of its mass.
 EMBEDDING_REACH = 8.8
@@ -44,10 +48,22 @@ MOST_BLOCKS, MOST_BESIDE_DENSE, AS_600_ROWS = 3000, 400, 80
 #: There is room for a multiple of this many ranges; and how many there are at most, where the data
 #: are so far apart that shorter lengthscales need no more grid.
 RANGES, MOST_RANGES = 4, 24
+#: Noise variance over the trace of R below which the grids' difference of two quadratic forms over
+#: the noise is worth less than seven digits.
+NOISE_ON_GRIDS = 1e-9
 #: Gaps of the data are shortened to this many lengthscales: k is nothing beyond, and r 5e-22.
 LONGEST_GAP = 14.0
 
 Terms = tuple[jax.Array, jax.Array]
+
+
+class LineSums(NamedTuple):
+    """What sums over one column give at one lengthscale."""
+
+    gaussian: jax.Array  # (), the Gaussian term of BKE (13)
+    slopes: jax.Array  # (N,), of mu_hat at the points
+    sizes: jax.Array  # (N,), of the terms that a slope is a sum of
+    x: jax.Array  # (N,), the points; what is farther apart than anything matters may be nearer
 
 
 @jax.tree_util.register_dataclass
@@ -56,10 +72,9 @@ class LongLengthscales:
     """For the ``shortest`` lengthscale and all above: waves."""
 
     shortest: Any  # ()
-    x: Any  # (n,), ascending from 0
+    x: Any  # (N,), ascending from 0, the last ones no data
     extent: Any  # (), of x
     cells: Cells
-    isolated: Isolated  # of one range
     embedding_waves: int = dataclasses.field(metadata={"static": True})
     smoothed_waves: int = dataclasses.field(metadata={"static": True})
 
@@ -68,23 +83,16 @@ class LongLengthscales:
         """Functions in the basis of the Gaussian term."""
         return 2 * self.smoothed_waves + 1
 
-    def terms(
+    def sums(
         self,
+        n: jax.Array,
         kernel: SquaredExponential,
         noise_variance: jax.Array,
         measure: str,
         log_amplitude: jax.Array | None = None,
-    ) -> Terms:
-        """The Gaussian term of BKE (13), a scalar, and log gamma at every point, (n,).
-
-        Args:
-            kernel: its lengthscale is a number.
-            noise_variance: sigma^2.
-            measure: ``"unit"`` or ``"lebesgue"``.
-            log_amplitude: log of a number that mu_hat in the Gaussian term is multiplied by.
-        """
+    ) -> LineSums:
+        """Over ``n`` points; the others are those of :meth:`LineIndex.terms`."""
         lengthscale = jnp.asarray(kernel.lengthscale)
-        n = len(self.x)
         # The sums do not depend on the spacing, up to their tolerance.
         spacing = jax.lax.stop_gradient(2.0 * math.pi / (self.extent + GAP * lengthscale))
         f, m = self.smoothed_waves, self.embedding_waves
@@ -101,8 +109,8 @@ class LongLengthscales:
         a, b = (twice * jnp.exp(log_kernel) * sums[: m + 1] for sums in (cosines, sines))
         polynomials = taylor(self.cells, around.first(m), frequencies[: m + 1], a, b)
         slopes = evaluate(self.cells, polynomials, self.x)
-        sizes = jnp.sum(frequencies[: m + 1] * jnp.hypot(a, b))
-        return gaussian, _log_volume(slopes, sizes, self.x, self.isolated, 0, kernel)
+        size = jnp.sum(frequencies[: m + 1] * jnp.hypot(a, b))
+        return LineSums(gaussian, slopes, jnp.full_like(slopes, size), self.x)
 
 
 @jax.tree_util.register_dataclass
@@ -111,27 +119,26 @@ class ShortLengthscales:
     """Ranges of lengthscales from the longest down, each of a factor of two: grids."""
 
     shortest: Any  # (ranges,); -1 for those that are room only
-    scaled: Any  # (ranges, n), the points in cells, ascending from 0, without the long gaps
+    scaled: Any  # (ranges, N), the points in cells, ascending from 0, without the long gaps
     first: Any  # (ranges,), of the blocks of cells
     count: Any  # (ranges,), of these
     cells: bumps.Cells
-    isolated: Isolated  # of all ranges
 
     def range_of(self, lengthscale: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Which holds the ``lengthscale``, and whether one does."""
         which = jnp.sum(lengthscale < self.shortest)
         return which, which < jnp.sum(self.shortest > 0.0)
 
-    def terms(
+    def sums(
         self,
+        n: jax.Array,
         kernel: SquaredExponential,
         noise_variance: jax.Array,
         measure: str,
         log_amplitude: jax.Array | None = None,
-    ) -> Terms:
+    ) -> LineSums:
         """As of the long ones, for a lengthscale in one of the ranges."""
         lengthscale = jnp.asarray(kernel.lengthscale)
-        n = self.scaled.shape[1]
         which, _ = self.range_of(lengthscale)
         width = 0.5 * self.shortest[which]
         first, count = self.first[which], self.count[which]
@@ -145,50 +152,87 @@ class ShortLengthscales:
         log_determinant = found.log_determinant + more * jnp.log(noise_variance)
         gaussian = -0.5 * (quadratic + log_determinant + n * math.log(2.0 * math.pi))
         slopes, sizes = bumps.slopes_at(found, self.cells, first, self.scaled[which])
-        x = width * self.scaled[which]
-        log_volume = _log_volume(slopes, sizes, x, self.isolated, which, kernel)
-        return gaussian, log_volume
+        return LineSums(gaussian, slopes, sizes, width * self.scaled[which])
 
 
-def trace_of_smoothed(kernel: SquaredExponential, measure: str, n: int) -> jax.Array:
+def trace_of_smoothed(kernel: SquaredExponential, measure: str, n: jax.Array) -> jax.Array:
     """Tr R of ``n`` points."""
     origin = jnp.zeros((1, 1))
     return n * kernel.smoothed(measure, 1).matrix(origin, origin)[0, 0]
 
 
-def _log_volume(
-    slopes: jax.Array,
-    sizes: jax.Array,
-    x: jax.Array,
-    isolated: Isolated,
-    which: Any,
-    kernel: SquaredExponential,
-) -> jax.Array:
-    resolved = jnp.abs(slopes) > RESOLUTION * sizes
-    log_volume = jnp.where(resolved, jnp.log(jnp.abs(jnp.where(resolved, slopes, 1.0))), -jnp.inf)
-    log_volume = with_balanced(log_volume, slopes, sizes, x, kernel)
-    return with_isolated(log_volume, jax.tree.map(lambda each: each[which], isolated), kernel)
-
-
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class LineIndex(SpectralIndex):
-    """The (n, 1) points, ascending, and what they need at every lengthscale."""
+    """The points of one column, ascending, and what they need at every lengthscale."""
 
-    points: Any
+    rows: PaddedRows
     long: LongLengthscales
     short: ShortLengthscales
+    very_short: VeryShortLengthscales
+    isolated: Isolated  # of the long ones and of every range of short ones
 
     @property
     def entries(self) -> int:
         """Numbers that one value goes through, where all lengthscales are long."""
-        return len(self.points) * TERMS + self.long.basis_size**2
+        return len(self.rows) * TERMS + self.long.basis_size**2
 
     @property
     def shortest(self) -> float:
         """The lengthscale from which on no matrices are needed."""
         each = np.asarray(self.short.shortest)
-        return float(each[each > 0.0].min())
+        shortest = float(each[each > 0.0].min())
+        return 0.0 if self.very_short.longest >= shortest else shortest
+
+    @property
+    def refused(self) -> str:
+        """In words, which lengthscales go to the matrices."""
+        longest = float(self.very_short.longest)
+        return f"between {longest:.3g} and {self.shortest:.3g}" if longest else super().refused
+
+    def takes(self, kernel: Kernel) -> bool:
+        """Whether its lengthscale, a known number, is long or very short, or matrices are taken."""
+        return bool(self.shortest_of(kernel) <= self.very_short.longest) or super().takes(kernel)
+
+    def route_of(
+        self, kernel: SquaredExponential, noise_variance: jax.Array, measure: str
+    ) -> jax.Array:
+        """Which takes the kernel with this noise, (): 0 waves or grids, 1 bands, 2 neither."""
+        lengthscale = jnp.asarray(kernel.lengthscale)
+        _, known = self.short.range_of(lengthscale)
+        known &= noise_variance > NOISE_ON_GRIDS * trace_of_smoothed(
+            kernel, measure, self.rows.number
+        )
+        known |= lengthscale >= self.long.shortest
+        return jnp.where(lengthscale <= self.very_short.longest, 1, jnp.where(known, 0, 2))
+
+    def terms(
+        self,
+        kernel: SquaredExponential,
+        noise_variance: jax.Array,
+        measure: str,
+        log_amplitude: jax.Array | None = None,
+    ) -> Terms:
+        """The Gaussian term of BKE (13), a scalar, and log gamma at every point, (N,).
+
+        Args:
+            kernel: its lengthscale is a number.
+            noise_variance: sigma^2.
+            measure: ``"unit"`` or ``"lebesgue"``.
+            log_amplitude: log of a number that mu_hat in the Gaussian term is multiplied by.
+        """
+        n, lengthscale = self.rows.number, jnp.asarray(kernel.lengthscale)
+        given = n, kernel, noise_variance, measure, log_amplitude
+        long = lengthscale >= self.long.shortest
+        found = jax.lax.cond(long, lambda: self.long.sums(*given), lambda: self.short.sums(*given))
+        slopes, sizes = found.slopes, found.sizes
+        resolved = jnp.abs(slopes) > RESOLUTION * sizes
+        log_size = jnp.log(jnp.abs(jnp.where(resolved, slopes, 1.0)))
+        log_volume = jnp.where(resolved, log_size, -jnp.inf)
+        log_volume = with_balanced(log_volume, slopes, sizes, found.x, n, kernel)
+        which = jnp.where(long, 0, 1 + self.short.range_of(lengthscale)[0])
+        isolated = jax.tree.map(lambda each: each[which], self.isolated)
+        return found.gaussian, with_isolated(log_volume, n, isolated, kernel)
 
 
 def line_index(X: np.ndarray) -> LineIndex:
@@ -203,10 +247,15 @@ def line_index(X: np.ndarray) -> LineIndex:
         raise ValueError("all rows are equal")
     if len(x) < LEAST_ROWS:
         raise ValueError(f"{len(x)} rows are too few")
-    return LineIndex(x[:, None], _long(x), _short(x))
+    rows = line_rows(x)
+    long = _long(x, len(rows))
+    bands = very_short(x)
+    short, isolated = _short(x, len(rows), float(bands.longest))
+    isolated = [isolated_points(x, float(long.shortest), math.inf), *isolated]
+    return LineIndex(rows, long, short, bands, stacked(isolated, len(rows)))
 
 
-def _long(x: np.ndarray) -> LongLengthscales:
+def _long(x: np.ndarray, size: int) -> LongLengthscales:
     extent = float(x[-1] - x[0])
     shortest = extent / WAVES_RATIO
     embedding, smoothed = (
@@ -216,24 +265,23 @@ def _long(x: np.ndarray) -> LongLengthscales:
     cells = math.ceil(WAVE_CELLS_PER_LENGTHSCALE * WAVES_RATIO)
     return LongLengthscales(
         np.float64(shortest),
-        x - x[0],
+        filled(x - x[0], size),
         np.float64(extent),
         cells_over(x - x[0], extent / cells, cells),
-        stacked([isolated_points(x, shortest, math.inf)], len(x)),
         embedding,
         smoothed,
     )
 
 
-def _short(x: np.ndarray) -> ShortLengthscales:
-    n = len(x)
-    most = (
-        MOST_BLOCKS if n > MOST_DENSE else int(min(MOST_BESIDE_DENSE, AS_600_ROWS * (n / 600) ** 3))
-    )
+def _short(x: np.ndarray, size: int, least: float) -> tuple[ShortLengthscales, list[Isolated]]:
+    """Down to the ``least`` lengthscale, or to where there would be too much grid."""
+    most = MOST_BLOCKS
+    if size <= MOST_DENSE:
+        most = int(min(MOST_BESIDE_DENSE, AS_600_ROWS * (size / 600) ** 3))
     longest = float(x[-1] - x[0]) / WAVES_RATIO
     shortest: list[float] = []
     scaled, isolated = [], []
-    while len(shortest) < MOST_RANGES:
+    while len(shortest) < MOST_RANGES and not (shortest and longest <= least):
         below = longest / RANGE_FACTOR
         near = _without_gaps(x, LONGEST_GAP * longest) / (0.5 * below)
         if shortest and bumps.blocks_of(near) > most:
@@ -242,18 +290,18 @@ def _short(x: np.ndarray) -> ShortLengthscales:
         scaled.append(near)
         isolated.append(isolated_points(x, below, longest))
         longest = below
-    cells, first, count = bumps.cells_of(scaled, most)
+    cells, first, count = bumps.cells_of(scaled, most, size)
     # Filled up to sizes that most data share: others would compile anew.
     more = -len(shortest) % RANGES
     room = [0] * more
-    return ShortLengthscales(
+    found = ShortLengthscales(
         np.array(shortest + [-1.0] * more),
-        np.stack(scaled + scaled[-1:] * more),
+        filled(np.stack(scaled + scaled[-1:] * more, axis=1), size).T,
         np.append(first, room).astype(int),
         np.append(count, room).astype(int),
         cells,
-        stacked(isolated + isolated[-1:] * more, n),
     )
+    return found, isolated + isolated[-1:] * more
 
 
 def _without_gaps(x: np.ndarray, most: float) -> np.ndarray:

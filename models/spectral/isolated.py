@@ -180,16 +180,16 @@ def shared_size(length: int, least: int) -> int:
 
 
 def with_isolated(
-    log_volume: jax.Array, isolated: Isolated, kernel: SquaredExponential
+    log_volume: jax.Array, n: jax.Array, isolated: Isolated, kernel: SquaredExponential
 ) -> jax.Array:
-    """``log_volume`` (n,) with the isolated points' sums over pairs in their places."""
-    k, n = len(isolated.rows), len(log_volume)
+    """``log_volume`` (N,) of ``n`` points with the isolated ones' sums over pairs."""
+    k = len(isolated.rows)
     terms = kernel.at(isolated.delta[None, None])
     log_scale, gradient = terms.log_scale[0], terms.gradient[0, 0]
     largest = jax.lax.stop_gradient(jax.ops.segment_max(log_scale, isolated.owner, k + 1))
     largest = jnp.where(jnp.isfinite(largest), largest, 0.0)
     weighted = gradient * jnp.exp(log_scale - largest[isolated.owner])
     slope = jax.ops.segment_sum(weighted, isolated.owner, k + 1)[:k]
-    alone = largest[:k] + jnp.log(jnp.abs(slope)) - math.log(n)
-    rows = jnp.where(kernel.lengthscale < isolated.until, isolated.rows, n)
+    alone = largest[:k] + jnp.log(jnp.abs(slope)) - jnp.log(n)
+    rows = jnp.where(kernel.lengthscale < isolated.until, isolated.rows, len(log_volume))
     return log_volume.at[rows].set(alone, mode="drop")

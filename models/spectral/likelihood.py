@@ -18,15 +18,11 @@ from ..measures import Measure
 from ..noise import SamplingNoise
 from ..one_by_one import one_by_one
 from .box import COLUMNS, BoxIndex, box_index
-from .index import LineIndex, line_index, trace_of_smoothed
+from .index import LineIndex, line_index
 from .markov import MarkovIndex, markov_index
 from .mixture import is_mixture
 from .mixture_index import MixtureIndex, mixture_index, mixture_terms
 from .prepared import MOST_DENSE, SpectralIndex, unscaled
-
-#: Noise variance over the trace of R below which the grids' difference of two quadratic forms over
-#: the noise is worth less than seven digits.
-NOISE_ON_GRIDS = 1e-9
 
 
 class _Model(NamedTuple):
@@ -97,8 +93,8 @@ def spectral_terms(
 ) -> LogLikelihoodTerms:
     """Log N(mu_hat; 0, R + sigma^2 I) and sum_i log gamma(x_i) for the points of ``index``.
 
-    At lengthscales (of a sum, where the shortest is) below ``index.shortest``, and where the noise
-    variance is too small beside R (at short lengthscales less than 1e-9 of its trace; in several
+    At lengthscales (of a sum, where the shortest is) that ``index.refused`` names, and where the
+    noise variance is too small beside R (at short lengthscales less than 1e-9 of its trace; in several
     columns than 1e-5 of its diagonal, at long ones 1e-7; with Matern than 2e-11 of its trace), the
     n x n matrices are taken, and beyond :data:`~bke.models.spectral.MOST_DENSE` rows both terms are
     NaN.
@@ -106,11 +102,12 @@ def spectral_terms(
     Raises:
         ValueError: for what the route does not take, with the reason.
     """
-    reason = spectral_obstacle(index.points.shape[1], kernel, measure, noise_variance)
+    reason = spectral_obstacle(index.rows.points.shape[1], kernel, measure, noise_variance)
     if reason is not None:
         raise ValueError(f"likelihood='spectral' cannot be used here: {reason}")
     index = jax.tree.map(jnp.asarray, index)
-    noise_variance = jnp.asarray(noise_variance, index.points.dtype)
+    dtype = index.rows.points.dtype
+    noise_variance = jnp.asarray(noise_variance, dtype)
     if isinstance(index, MixtureIndex):
         return mixture_terms(index, kernel, noise_variance, str(measure))
     model = _Model(str(measure), _order(kernel))
@@ -118,14 +115,14 @@ def spectral_terms(
         raise ValueError(f"the data are not prepared for {type(kernel).__name__}")
     plain, variance = unscaled(kernel)
     parameter = cast(SquaredExponential, plain).lengthscale
-    lengthscale = jnp.asarray(parameter, index.points.dtype).reshape(())
+    lengthscale = jnp.asarray(parameter, dtype).reshape(())
     terms: LogLikelihoodTerms
     if variance is None:
         terms = _terms(index, (lengthscale, noise_variance), model)
         return terms
     # With variance v, mu_hat is v times what it is with 1, and R v^2 times or, if unit, unchanged.
-    log_amplitude = jnp.log(jnp.asarray(variance, index.points.dtype)).reshape(())
-    volume = gaussian = len(index.points) * log_amplitude
+    log_amplitude = jnp.log(jnp.asarray(variance, dtype)).reshape(())
+    volume = gaussian = index.rows.number * log_amplitude
     if measure == "unit":
         terms = _terms(index, (lengthscale, noise_variance, log_amplitude), model)
         return terms._replace(volume=terms.volume + volume)
@@ -142,20 +139,20 @@ def _evaluated(
     log_amplitude: jax.Array | None = None,
 ) -> LogLikelihoodTerms:
     """With the Gaussian term that of exp(``log_amplitude``) mu_hat; the volume is mu_hat's own."""
-    kernel, measure = model.kernel(lengthscale), model.measure
+    kernel, measure, rows = model.kernel(lengthscale), model.measure, index.rows
+    n = rows.number
 
     def summed(gaussian: jax.Array, log_volume: jax.Array) -> LogLikelihoodTerms:
-        return LogLikelihoodTerms(gaussian, jnp.sum(log_volume))
+        return LogLikelihoodTerms(gaussian, jnp.sum(rows.of_data(log_volume)))
 
     def by_matrices() -> LogLikelihoodTerms:
-        n = len(index.points)
-        if n > MOST_DENSE:
+        if len(rows) > MOST_DENSE:
             nothing = jnp.nan * lengthscale  # whose slope is no number either
             return LogLikelihoodTerms(nothing, nothing)
         if log_amplitude is None:
-            return dense_terms(index.points, kernel, noise_variance, measure, low_rank=False)
+            return dense_terms(rows, kernel, noise_variance, measure, low_rank=False)
         scaled = Scaled(kernel, jnp.exp(log_amplitude))
-        terms = dense_terms(index.points, scaled, noise_variance, measure, low_rank=False)
+        terms = dense_terms(rows, scaled, noise_variance, measure, low_rank=False)
         return terms._replace(volume=terms.volume - n * log_amplitude)
 
     if isinstance(kernel, Matern):
@@ -177,16 +174,14 @@ def _evaluated(
 
     line = cast(LineIndex, index)
 
-    def by_waves() -> LogLikelihoodTerms:
-        return summed(*line.long.terms(kernel, noise_variance, measure, log_amplitude))
+    def by_sums() -> LogLikelihoodTerms:
+        return summed(*line.terms(kernel, noise_variance, measure, log_amplitude))
 
-    def by_grid() -> LogLikelihoodTerms:
-        return summed(*line.short.terms(kernel, noise_variance, measure, log_amplitude))
+    def by_bands() -> LogLikelihoodTerms:
+        return summed(*line.very_short.terms(rows, kernel, noise_variance, measure, log_amplitude))
 
-    _, known = line.short.range_of(lengthscale)
-    known &= noise_variance > NOISE_ON_GRIDS * trace_of_smoothed(kernel, measure, len(index.points))
-    which = jnp.where(lengthscale >= line.long.shortest, 0, jnp.where(known, 1, 2))
-    return jax.lax.switch(which, [by_waves, by_grid, by_matrices])
+    which = line.route_of(kernel, noise_variance, measure)
+    return jax.lax.switch(which, [by_sums, by_bands, by_matrices])
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(2,))

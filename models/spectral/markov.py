@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ..kernels import Matern
+from ..padding import PaddedRows
 from . import markov_filter
 from .markov_sums import Side, pushforward
-from .prepared import SpectralIndex
+from .prepared import SpectralIndex, filled, line_rows
 
 #: Fewer rows than this take a millisecond by matrices too.
 LEAST_ROWS = 250
 #: Noise variance over the trace of R below which the filter's rounding error is seen in the sixth
 #: digit: 1e5 times what double precision tells apart.
 LEAST_NOISE = 2e-11
+#: Between rows that are no data: many times any lengthscale, and yet a number.
+FAR = 1e200
 #: Entries of a matrix that take as long as the filter does with a row.
 ENTRIES_PER_ROW = 50
 
@@ -27,16 +29,16 @@ ENTRIES_PER_ROW = 50
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class MarkovIndex(SpectralIndex):
-    """The (n, 1) points, ascending, and which lie to the left and to the right of each."""
+    """The points of one column, ascending, and which lie to the left and to the right of each."""
 
-    points: Any
+    rows: PaddedRows
     left: Side
     right: Side
 
     @property
     def entries(self) -> int:
         """Numbers that one value goes through."""
-        return ENTRIES_PER_ROW * len(self.points)
+        return ENTRIES_PER_ROW * len(self.rows)
 
     @property
     def shortest(self) -> float:
@@ -45,12 +47,12 @@ class MarkovIndex(SpectralIndex):
 
     def resolves(self, kernel: Matern, noise_variance: jax.Array, measure: str) -> jax.Array:
         """Whether the noise is large enough beside R, ()."""
-        return noise_variance > LEAST_NOISE * len(self.points) * at_zero(kernel, measure)
+        return noise_variance > LEAST_NOISE * self.rows.number * at_zero(kernel, measure)
 
     def terms(
         self, kernel: Matern, noise_variance: jax.Array, measure: str
     ) -> tuple[jax.Array, jax.Array]:
-        """The Gaussian term of BKE (13), a scalar, and log gamma at every point, (n,).
+        """The Gaussian term of BKE (13), a scalar, and log gamma at every point, (N,).
 
         Args:
             kernel: its lengthscale is a number.
@@ -58,16 +60,20 @@ class MarkovIndex(SpectralIndex):
             measure: ``"unit"`` or ``"lebesgue"``.
         """
         rate = math.sqrt(2.0 * kernel.nu) / jnp.asarray(kernel.lengthscale)
-        embedding, log_volume = pushforward(self.left, self.right, rate, kernel.nu)
-        scale, n = at_zero(kernel, measure), len(embedding)
+        rows, n = self.rows, self.rows.number
+        embedding, log_volume = pushforward(self.left, self.right, rate, kernel.nu, n)
+        scale = at_zero(kernel, measure)
+        noise = noise_variance / scale
         # R = scale R_1: the density of mu_hat / sqrt(scale), which has R_1.
         gaussian = markov_filter.log_density(
-            embedding / jnp.sqrt(scale),
+            rows.of_data(embedding) / jnp.sqrt(scale),
             rate * self.left.gaps,
-            noise_variance / scale,
+            noise,
             round(2.0 * kernel.nu + 1.0),
         )
-        return gaussian - 0.5 * n * jnp.log(scale), log_volume
+        # Rows that are no data are 0 and far from all others.
+        nothing = 0.5 * (len(rows) - n) * (jnp.log1p(noise) + math.log(2.0 * math.pi))
+        return gaussian + nothing - 0.5 * n * jnp.log(scale), log_volume
 
 
 def at_zero(kernel: Matern, measure: str) -> jax.Array:
@@ -87,12 +93,17 @@ def markov_index(X: np.ndarray) -> MarkovIndex:
         raise ValueError("all rows are equal")
     if len(x) < LEAST_ROWS:
         raise ValueError(f"{len(x)} rows are too few")
+    rows = line_rows(x)
     gaps = np.diff(x)
+    more = [FAR] * (len(rows) - len(x))
     before = np.searchsorted(x, x) - 1
     after = np.searchsorted(x, x, side="right")
     beyond = np.concatenate([x, [np.inf, -np.inf]])  # ranks n and -1
-    return MarkovIndex(
-        x[:, None],
-        Side(np.append(0.0, gaps), np.maximum(before, 0), x - beyond[before]),
-        Side(np.append(gaps, 0.0), np.minimum(after, len(x) - 1), beyond[after] - x),
+    sides = [
+        (np.concatenate([[0.0], gaps, more]), np.maximum(before, 0), x - beyond[before]),
+        (np.concatenate([gaps, more, [0.0]]), np.minimum(after, len(x) - 1), beyond[after] - x),
+    ]
+    left, right = (
+        Side(gap, *(filled(each, len(rows)) for each in neighbour)) for gap, *neighbour in sides
     )
+    return MarkovIndex(rows, left, right)

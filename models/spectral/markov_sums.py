@@ -73,12 +73,14 @@ def _sums_upto_jvp(
     return sums[:-1], tuple(share * (k * sums[k] - sums[k + 1]) for k in range(powers))
 
 
-def pushforward(left: Side, right: Side, rate: jax.Array, nu: float) -> tuple[jax.Array, jax.Array]:
-    """mu_hat, BKE (2), and log gamma, BKE (12), at every point: (n,) each.
+def pushforward(
+    left: Side, right: Side, rate: jax.Array, nu: float, n: Any
+) -> tuple[jax.Array, jax.Array]:
+    """mu_hat, BKE (2), and log gamma, BKE (12), at every point, ``n`` of them data: (N,) each.
 
     At equal points k' counts as 0. ``-inf`` where the two sides balance to rounding error.
     """
-    value, n = VALUE[nu], len(left.gaps)
+    value = VALUE[nu]
     each = [
         sums_upto(side.gaps, rate, len(value), reverse)
         for side, reverse in ((left, False), (right, True))

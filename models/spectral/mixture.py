@@ -85,7 +85,7 @@ class Range:
     slope_weights: Any  # (more blocks, ORDER)
 
     def gaussian_term(
-        self, mixture: Mixture, noise_variance: jax.Array, measure: str, n: int, *, slopes: bool
+        self, mixture: Mixture, noise_variance: jax.Array, measure: str, n: Any, *, slopes: bool
     ) -> tuple[jax.Array, Mixture, jax.Array]:
         """Log N(mu_hat; 0, R + noise_variance I) and, if asked for, its slopes in both."""
         apart = self.gaussian.minus(self.gaussian)
@@ -131,7 +131,7 @@ class Range:
         of_noise = jnp.trace(sensitivity) - 0.5 * (n - m) / noise_variance
         return value, jax.tree.map(jnp.add, of_r, of_k), of_noise
 
-    def embedding_slopes(self, mixture: Mixture, x: jax.Array, n: int) -> Slopes:
+    def embedding_slopes(self, mixture: Mixture, x: jax.Array, n: Any) -> Slopes:
         """mu_hat' at the nodes for slopes, and of each component at ``x`` (k,)."""
         weights = self.slope_weights.reshape(-1) / n
         apart = self.slopes.minus(self.slopes)

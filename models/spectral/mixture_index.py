@@ -20,10 +20,11 @@ from ..jacobian import value_and_jacobian
 from ..kernels import GaussianMixture
 from ..kernels.base import Kernel
 from ..one_by_one import one_by_one
+from ..padding import PaddedRows
 from .mixture import Mixture, Range, Slopes, mixture_of
 from .outliers import Outliers, outliers, stacked, with_outliers
 from .panels import ORDER, Places, at_places, blocks_of, panels_over
-from .prepared import MOST_DENSE, SpectralIndex, TooLargeError
+from .prepared import MOST_DENSE, SpectralIndex, TooLargeError, filled, line_rows
 
 #: Width of the panels, in lengthscales: of the Gaussian term, where k is right to 2e-10 of its
 #: height and r to rounding; and of the slopes, where k' is.
@@ -43,9 +44,9 @@ RESOLUTION = 2.0**-48
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class MixtureIndex(SpectralIndex):
-    """The (n, 1) points, ascending, and ranges of lengthscales from the longest down."""
+    """The points of one column, ascending, and ranges of lengthscales from the longest down."""
 
-    points: Any
+    rows: PaddedRows
     ranges: tuple[Range, ...]
     places: Places  # of all ranges
     outliers: Outliers  # of all ranges
@@ -53,7 +54,7 @@ class MixtureIndex(SpectralIndex):
     @property
     def entries(self) -> int:
         """Numbers that one value goes through, at a lengthscale of the middle range."""
-        return len(self.points) * ORDER + self.ranges[len(self.ranges) // 2].slope_weights.size ** 2
+        return len(self.rows) * ORDER + self.ranges[len(self.ranges) // 2].slope_weights.size ** 2
 
     @property
     def shortest(self) -> float:
@@ -72,7 +73,7 @@ class MixtureIndex(SpectralIndex):
         self, which: Any, mixture: Mixture, noise_variance: jax.Array, measure: str, slopes: bool
     ) -> tuple[jax.Array, Mixture, jax.Array]:
         """Of one of the ranges, see :meth:`Range.gaussian_term`."""
-        n = len(self.points)
+        n = self.rows.number
 
         def of(each: Range) -> tuple[jax.Array, Mixture, jax.Array]:
             return each.gaussian_term(mixture, noise_variance, measure, n, slopes=slopes)
@@ -83,7 +84,7 @@ class MixtureIndex(SpectralIndex):
 
     def embedding_slopes(self, which: Any, mixture: Mixture) -> Slopes:
         """Of one of the ranges; of as many nodes as any has."""
-        n, most = len(self.points), max(len(each.slope_weights) for each in self.ranges)
+        n, most = self.rows.number, max(len(each.slope_weights) for each in self.ranges)
         x = self.outliers.x[which]
 
         def of(each: Range) -> Slopes:
@@ -95,7 +96,7 @@ class MixtureIndex(SpectralIndex):
         return found
 
     def log_volume(self, which: Any, slopes: Slopes, mixture: Mixture) -> jax.Array:
-        """Log gamma at every point, (n,)."""
+        """Log gamma at every point, (N,); 0 where there is none."""
         places, far = jax.tree.map(lambda each: each[which], (self.places, self.outliers))
         slope = at_places(slopes.at_nodes, places)
         sizes = jnp.where(
@@ -107,7 +108,10 @@ class MixtureIndex(SpectralIndex):
         log_volume = jnp.where(
             resolved, jnp.log(jnp.abs(jnp.where(resolved, slope, 1.0))), -jnp.inf
         )
-        return with_outliers(log_volume, far, slopes.alone, mixture.log_weight, mixture.precision)
+        log_volume = with_outliers(
+            log_volume, far, slopes.alone, mixture.log_weight, mixture.precision, self.rows.number
+        )
+        return self.rows.of_data(log_volume)
 
 
 def mixture_index(X: np.ndarray) -> MixtureIndex:
@@ -136,8 +140,10 @@ def mixture_index(X: np.ndarray) -> MixtureIndex:
                 raise ValueError(str(reason)) from None
             break
     ranges, places, far = zip(*found, strict=True)
-    stacks = Places(*(np.stack(each) for each in zip(*places, strict=True)))
-    return MixtureIndex(x[:, None], ranges, stacks, stacked(far, n))
+    rows = line_rows(x)
+    each = zip(*places, strict=True)
+    stacks = Places(*(filled(np.stack(field, axis=1), len(rows)).T for field in each))
+    return MixtureIndex(rows, ranges, stacks, stacked(far, len(rows)))
 
 
 def _shortest(x: np.ndarray, blocks: int, longest: float) -> float:
@@ -181,11 +187,11 @@ def mixture_terms(
 def _by_matrices(
     index: MixtureIndex, mixture: Mixture, noise_variance: jax.Array, measure: str
 ) -> LogLikelihoodTerms:
-    if len(index.points) > MOST_DENSE:
+    if len(index.rows) > MOST_DENSE:
         nothing = jnp.nan * mixture.shortest  # whose slope is no number either
         return LogLikelihoodTerms(nothing, nothing)
     kernel = GaussianMixture(jax.lax.rsqrt(mixture.precision), jnp.exp(mixture.log_weight))
-    return dense_terms(index.points, kernel, noise_variance, measure, low_rank=False)
+    return dense_terms(index.rows, kernel, noise_variance, measure, low_rank=False)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(3,))

@@ -142,8 +142,9 @@ def with_outliers(
     by_nodes: jax.Array,
     log_weight: jax.Array,
     precision: jax.Array,
+    n: jax.Array,
 ) -> jax.Array:
-    """``log_volume`` (n,) with the sums of every component in the outliers' places.
+    """``log_volume`` (N,) with the sums of every component in the outliers' places.
 
     Args:
         log_volume: of the points.
@@ -151,8 +152,9 @@ def with_outliers(
         by_nodes: (Q, k), the components' slopes summed over the nodes, over n.
         log_weight: (Q,) of the components.
         precision: (Q,), 1 / lengthscale^2.
+        n: how many of the points are data.
     """
-    k, n = len(outliers.rows), len(log_volume)
+    k = len(outliers.rows)
 
     def of_pairs(log_weight: jax.Array, precision: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Log scale and sum (k,)."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..kernels import Scaled
 from ..kernels.base import Kernel
+from ..padding import PaddedRows, padded, shared_size
 
 #: Rows up to which a lengthscale too short for the sums goes to the n x n matrices.
 MOST_DENSE = 5000
@@ -22,9 +23,9 @@ class TooLargeError(ValueError):
 
 
 class SpectralIndex(abc.ABC):
-    """The (n, D) points and what they need at every lengthscale."""
+    """The points and what they need at every lengthscale."""
 
-    points: Any
+    rows: PaddedRows
 
     @property
     @abc.abstractmethod
@@ -36,6 +37,11 @@ class SpectralIndex(abc.ABC):
     def shortest(self) -> float:
         """The lengthscale from which on no matrices are needed."""
 
+    @property
+    def refused(self) -> str:
+        """In words, which lengthscales go to the matrices."""
+        return f"below {self.shortest:.3g}"
+
     def shortest_of(self, kernel: Kernel) -> Any:
         """What of the ``kernel``, a known number, is to be no less than :attr:`shortest`."""
         return cast(Any, unscaled(kernel)[0]).lengthscale
@@ -43,7 +49,19 @@ class SpectralIndex(abc.ABC):
     def takes(self, kernel: Kernel) -> bool:
         """Whether its lengthscale, a known number, is long enough, or matrices can be taken."""
         lengthscale = np.asarray(self.shortest_of(kernel))
-        return bool(np.all(lengthscale >= self.shortest)) or len(self.points) <= MOST_DENSE
+        return bool(np.all(lengthscale >= self.shortest)) or len(self.rows) <= MOST_DENSE
+
+
+def line_rows(x: np.ndarray) -> PaddedRows:
+    """Ascending points (n,) as rows, of a size that others share."""
+    n = len(x)
+    most = MOST_DENSE if n <= MOST_DENSE else shared_size(n)
+    return padded(x[:, None], min(shared_size(n), most))
+
+
+def filled(values: np.ndarray, size: int) -> np.ndarray:
+    """``values`` (n, ...) of points, as long as the rows."""
+    return np.pad(values, [(0, size - len(values)), *[(0, 0)] * (values.ndim - 1)], mode="edge")
 
 
 def unscaled(kernel: Kernel) -> tuple[Kernel, Any]:

@@ -10,6 +10,7 @@ from bke.inference.problem import Problem
 from bke.inference.run import in_data_units
 from bke.inference.units import cancelled_rows, choose_scale, choose_units, with_dither
 from bke.models import Gaussian, GaussianMixture, SquaredExponential, log_marginal_likelihood
+from bke.models.padding import PaddedRows
 
 
 def gamma_sample(n=30, D=3, seed=0):
@@ -184,7 +185,8 @@ def test_continuous_data_are_not_dithered():
 def zero_rows(points):
     problem = default_problem()
     with jax.enable_x64(True):
-        return np.flatnonzero(cancelled_rows(problem)(draws_of(problem), jnp.asarray(points)))
+        rows = PaddedRows(jnp.asarray(points))
+        return np.flatnonzero(cancelled_rows(problem)(draws_of(problem), rows))
 
 
 def test_rows_without_volume_are_found():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from bke.models import SquaredExponential
 from bke.models.gaussian_term import low_rank_factor
+from bke.models.padding import PaddedRows
 from bke.models.pivoted_cholesky import pivoted_cholesky
 
 
@@ -98,7 +99,9 @@ def test_a_factor_is_accepted_only_where_it_is_accurate(lengthscale):
     X = np.random.default_rng(0).gamma(2.0, size=(260, 5))
     with jax.enable_x64(True):
         covariance = SquaredExponential(lengthscale).smoothed("lebesgue", 5)
-        factorisation, accepted = low_rank_factor(jnp.asarray(X), covariance, noise_variance)
+        factorisation, accepted = low_rank_factor(
+            PaddedRows(jnp.asarray(X)), covariance, noise_variance
+        )
         factor = np.asarray(factorisation.factor)
         matrix = covariance(X)
     assert matrix.max() > 1e8
@@ -110,9 +113,9 @@ def test_a_factor_is_accepted_where_the_rank_is_low():
     X = np.random.default_rng(0).gamma(2.0, size=(260, 1))
     with jax.enable_x64(True):
         covariance = SquaredExponential(0.8).smoothed("unit", 1)
-        assert low_rank_factor(jnp.asarray(X), covariance, 0.1)[1]
+        assert low_rank_factor(PaddedRows(jnp.asarray(X)), covariance, 0.1)[1]
         covariance = SquaredExponential(1e-3).smoothed("unit", 1)
-        assert not low_rank_factor(jnp.asarray(X), covariance, 0.1)[1]
+        assert not low_rank_factor(PaddedRows(jnp.asarray(X)), covariance, 0.1)[1]
 
 
 def test_it_works_under_jit_and_vmap():

@@ -100,13 +100,13 @@ def lengthscales(index):
 def test_both_terms_every_point_and_the_slopes_agree_with_the_matrices(index):
     for place, lengthscale in lengthscales(index):
         value, slopes = spectral(index, lengthscale, 0.1)
-        exact, exact_slopes = dense(index.points, lengthscale, 0.1)
+        exact, exact_slopes = dense(index.rows.data, lengthscale, 0.1)
         np.testing.assert_allclose(value, exact, rtol=1e-8, err_msg=str(lengthscale))
         # A slope of nearly nothing is the difference of terms as large as the value.
         scale = np.abs(exact)[:, None] / [lengthscale, 0.1]
         error = np.abs(slopes - exact_slopes) / np.maximum(np.abs(exact_slopes), 0.01 * scale)
         assert np.all(error <= 1e-6), (lengthscale, error)
-        expected = np.asarray(log_volume(index.points, SquaredExponential(lengthscale)))
+        expected = np.asarray(log_volume(index.rows.data, SquaredExponential(lengthscale)))
         found = np.asarray(volumes(index, lengthscale, place))
         zero = np.isneginf(expected)
         assert np.array_equal(zero, np.isneginf(found)), lengthscale
@@ -119,7 +119,7 @@ def test_less_noise_and_the_lebesgue_measure():
     kernel = SquaredExponential(1.3 * float(index.ranges[-1].shortest))
     for measure, noise in (("unit", 1e-4), ("lebesgue", 0.3)):
         found = spectral_terms(index, kernel, noise, measure)
-        exact = dense_terms(index.points, kernel, noise, measure, low_rank=False)
+        exact = dense_terms(index.rows.data, kernel, noise, measure, low_rank=False)
         np.testing.assert_allclose(found, exact, rtol=1e-6)
 
 
@@ -127,7 +127,7 @@ def test_what_the_basis_is_not_exact_enough_for_takes_the_matrices():
     index = as_arrays(spectral_index(DATA["skewed"]))
     for lengthscale, noise in ((0.9 * float(index.shortest), 0.1), (float(index.shortest), 1e-8)):
         value, slopes = spectral(index, lengthscale, noise)
-        exact, exact_slopes = dense(index.points, lengthscale, noise)
+        exact, exact_slopes = dense(index.rows.data, lengthscale, noise)
         np.testing.assert_allclose(value, exact, rtol=1e-12)
         np.testing.assert_allclose(slopes, exact_slopes, rtol=1e-9)
 
@@ -144,7 +144,7 @@ def test_isolated_points_need_their_pairs(monkeypatch):
     index = as_arrays(spectral_index(DATA["skewed"]))
     place = len(index.ranges) - 1
     lengthscale = float(index.ranges[place].shortest)
-    expected = log_volume(index.points, SquaredExponential(lengthscale))
+    expected = log_volume(index.rows.data, SquaredExponential(lengthscale))
     error = np.abs(volumes(index, lengthscale, place) - expected)
     assert not np.all(error <= 1e-2 * np.abs(expected))
 
@@ -155,7 +155,7 @@ def test_balanced_neighbours_have_density_zero():
     index = as_arrays(spectral_index(X))
     place = index.range_of(SquaredExponential(9.0), 0.1, "unit")
     log_gamma = np.asarray(volumes(index, 9.0, place))
-    middle = np.flatnonzero(np.all(np.asarray(index.points) == 16.0, axis=1))
+    middle = np.flatnonzero(np.all(np.asarray(index.rows.data) == 16.0, axis=1))
     assert np.flatnonzero(np.isneginf(log_gamma)) == middle
 
 
@@ -182,7 +182,7 @@ def test_auto_takes_it_where_it_can():
         prepared(normal(2)[:500], SquaredExponential(1.0), 0.1, "unit", "auto"),
         prepared(normal(4), SquaredExponential(1.0), 0.1, "unit", "auto"),
     ]
-    assert [x.shape for x in each] == [(N, 2), (500, 2), (N, 4)]
+    assert [len(x) for x in each] == [N, 512, N]
 
 
 @pytest.mark.parametrize("width", [0.0, 1e-7, 1e-2])
@@ -194,7 +194,7 @@ def test_a_column_that_hardly_varies_takes_little_memory(width):
         assert max(f.shape[0] * f.shape[1] ** 2 for f in each.basis.functions) < 1.1e8
     lengthscale = 1.01 * float(index.ranges[-1].shortest)
     kernel = SquaredExponential(lengthscale)
-    expected = dense_terms(index.points, kernel, 0.1, "unit", low_rank=False)
+    expected = dense_terms(index.rows.data, kernel, 0.1, "unit", low_rank=False)
     found = spectral_terms(index, kernel, 0.1, "unit")
     np.testing.assert_allclose(found.gaussian, expected.gaussian, rtol=1e-8)
 

@@ -61,9 +61,9 @@ def volumes(index, lengthscale):
     """log gamma at every point, by whichever range it is."""
     kernel = SquaredExponential(lengthscale)
     return jax.lax.cond(
-        lengthscale >= index.long.shortest,
-        lambda: index.long.terms(kernel, 0.1, "unit")[1],
-        lambda: index.short.terms(kernel, 0.1, "unit")[1],
+        lengthscale <= index.very_short.longest,
+        lambda: index.very_short.terms(index.rows, kernel, 0.1, "unit")[1],
+        lambda: index.terms(kernel, 0.1, "unit")[1],
     )
 
 
@@ -90,18 +90,18 @@ def test_both_terms_and_every_point_agree_with_the_matrices(name):
     assert np.sum(np.asarray(index.short.shortest) > 0.0) >= 2
     for lengthscale in lengthscales(index):
         gaussian, volume = spectral(index, lengthscale)
-        exact = dense(index.points, lengthscale)
+        exact = dense(index.rows.data, lengthscale)
         assert gaussian == pytest.approx(float(exact.gaussian), rel=1e-9, abs=1e-8), lengthscale
         assert volume == pytest.approx(float(exact.volume), rel=1e-9, abs=1e-6), lengthscale
-        expected = log_volume(index.points, SquaredExponential(lengthscale))
-        error = np.abs(volumes(index, lengthscale) - expected)
+        expected = log_volume(index.rows.data, SquaredExponential(lengthscale))
+        error = np.abs(volumes(index, lengthscale)[: len(expected)] - expected)
         assert np.all(error <= 1e-6 * np.maximum(1.0, np.abs(expected))), lengthscale
 
 
 def test_gradient_agrees_with_that_of_the_matrices(name):
     index, shortest = prepared(name)
     by_waves = jax.jit(jax.grad(lambda *at: sum(spectral(index, *at)), argnums=(0, 1)))
-    by_matrices = jax.jit(jax.grad(lambda *at: sum(dense(index.points, *at)), argnums=(0, 1)))
+    by_matrices = jax.jit(jax.grad(lambda *at: sum(dense(index.rows.data, *at)), argnums=(0, 1)))
     for ratio in (0.26, 0.99, 1.001, 4.0, 1e3):
         at = ratio * shortest, 0.3
         np.testing.assert_allclose(by_waves(*at), by_matrices(*at), rtol=1e-6, err_msg=str(ratio))
@@ -112,18 +112,53 @@ def test_more_rows_at_short_lengthscales():
     index = jax.tree.map(jnp.asarray, spectral_index(X[:, None]))
     for lengthscale in (0.03, 0.004):
         assert lengthscale > index.shortest
-        exact = dense(index.points, lengthscale)
+        exact = dense(index.rows.data, lengthscale)
         found = spectral(index, lengthscale)
         np.testing.assert_allclose(found, exact, rtol=1e-10)
 
 
-def test_too_short_lengthscales_go_to_the_matrices():
+def test_very_short_lengthscales(name):
+    """Down to where log gamma is -1e14 and no point sees another."""
+    index, _ = prepared(name)
+    longest = float(index.very_short.longest)
+    assert 0.0 < longest < index.long.shortest
+    for lengthscale in longest * np.array([1.0, 0.3, 1e-2, 1e-7]):
+        assert index.route_of(SquaredExponential(lengthscale), 0.1, "unit") == 1
+        np.testing.assert_allclose(
+            spectral(index, lengthscale), dense(index.rows.data, lengthscale), rtol=1e-12
+        )
+        expected = log_volume(index.rows.data, SquaredExponential(lengthscale))
+        found = volumes(index, lengthscale)[: len(expected)]
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-10)
+        at = lengthscale, 0.3
+        for route, other in zip(
+            jax.jacfwd(spectral, argnums=(1, 2))(index, *at),
+            jax.jacfwd(dense, argnums=(1, 2))(index.rows.data, *at),
+            strict=True,
+        ):
+            np.testing.assert_allclose(route, other, rtol=1e-9)
+
+
+def test_very_short_lengthscales_of_a_scaled_kernel_and_with_hardly_any_noise():
     index, _ = prepared("skewed")
+    kernel = SquaredExponential(0.5 * float(index.very_short.longest)) * 3.0
+    for measure in ("unit", "lebesgue"):
+        for noise_variance in (0.2, 1e-9):
+            at = kernel, noise_variance, measure
+            expected = dense_terms(index.rows.data, *at, low_rank=False)
+            np.testing.assert_allclose(spectral_terms(index, *at), expected, rtol=1e-8)
+
+
+def test_too_short_lengthscales_go_to_the_matrices():
+    """Bands take none where more points than a block has are equal."""
+    X = np.append(skewed(265), np.full(60, 2.0))
+    index = jax.tree.map(jnp.asarray, spectral_index(X[:, None]))
+    assert index.very_short.longest == 0.0
     lengthscale = 0.5 * index.shortest
-    exact = dense(index.points, lengthscale)
+    exact = dense(index.rows.data, lengthscale)
     assert sum(spectral(index, lengthscale)) == pytest.approx(float(sum(exact)), rel=1e-12)
     slope = jax.grad(lambda at: sum(spectral(index, at)))(lengthscale)
-    expected = jax.grad(lambda at: sum(dense(index.points, at)))(lengthscale)
+    expected = jax.grad(lambda at: sum(dense(index.rows.data, at)))(lengthscale)
     assert slope == pytest.approx(float(expected), rel=1e-9)
 
 
@@ -132,7 +167,7 @@ def test_lebesgue_measure():
     for lengthscale in (2.0 * shortest, 3.0):
         kernel = SquaredExponential(lengthscale)
         found = spectral_terms(index, kernel, 0.1, "lebesgue")
-        expected = dense_terms(index.points, kernel, 0.1, "lebesgue", low_rank=False)
+        expected = dense_terms(index.rows.data, kernel, 0.1, "lebesgue", low_rank=False)
         assert found.gaussian == pytest.approx(float(expected.gaussian), rel=1e-9)
 
 
@@ -141,8 +176,8 @@ def test_isolated_points_need_their_pairs(monkeypatch):
     monkeypatch.setattr(isolated_module, "SLOPE", 0.0)
     index, shortest = prepared("outliers")
     lengthscale = 4.0 * shortest
-    expected = log_volume(index.points, SquaredExponential(lengthscale))
-    error = np.abs(volumes(index, lengthscale) - expected)
+    expected = log_volume(index.rows.data, SquaredExponential(lengthscale))
+    error = np.abs(volumes(index, lengthscale)[: len(expected)] - expected)
     assert np.any(error > 1e-2 * np.abs(expected))
 
 
@@ -164,8 +199,8 @@ def test_far_neighbours_that_nearly_balance(lengthscale, centre):
         three = centre + 5.0 * lengthscale * np.array([-1.0, 0.0, 1.0 + unbalance])
         X = np.concatenate([DATA["skewed"][:322], three])[:, None]
         index = jax.tree.map(jnp.asarray, spectral_index(X))
-        expected = log_volume(index.points, SquaredExponential(lengthscale))
-        error = np.abs(volumes(index, lengthscale) - expected)
+        expected = log_volume(index.rows.data, SquaredExponential(lengthscale))
+        error = np.abs(volumes(index, lengthscale)[: len(expected)] - expected)
         assert np.all(error <= 1e-6 * np.maximum(1.0, np.abs(expected)))
         # Without them the three would be at exp(-12.5) and more.
         assert expected[-2] < np.log(unbalance) - 12.0
@@ -213,9 +248,14 @@ def test_traced_data_are_refused():
 
 
 def test_a_lengthscale_that_no_route_takes_is_an_error():
-    X = skewed(6000)
+    X = np.append(skewed(5940), np.full(60, 2.0))
     with pytest.raises(ArithmeticError, match=f"too short beside {len(X)} rows"):
         log_marginal_likelihood(X, SquaredExponential(1e-6))
+    # Shorter ones than some may be taken again.
+    X[-60:] += 1e-9 * skewed(60, seed=2)
+    with pytest.raises(ArithmeticError, match=r"between .* and .* is too short"):
+        log_marginal_likelihood(X, SquaredExponential(1e-6))
+    assert np.isfinite(log_marginal_likelihood(X, SquaredExponential(1e-11)))
 
 
 def test_many_rows_far_nearer_each_other_than_the_data_are_wide():
@@ -294,7 +334,7 @@ def test_elimination_of_a_block_tridiagonal_system():
 def test_cells_of_several_grids():
     scaled = np.sort(np.random.default_rng(0).uniform(0.0, 60.0, size=(2, 300)))
     scaled[1] *= 2.0
-    cells, first, count = cells_of(list(scaled), 3)
+    cells, first, count = cells_of(list(scaled), 3, 300)
     assert list(first) == [0, 7]
     assert list(count) == [2, 3]
     for points, block in zip(scaled, first, strict=True):
