@@ -94,8 +94,8 @@ def spectral_terms(
     """Log N(mu_hat; 0, R + sigma^2 I) and sum_i log gamma(x_i) for the points of ``index``.
 
     At lengthscales (of a sum, where the shortest is) that ``index.refused`` names, and where the
-    noise variance is too small beside R (at short lengthscales less than 1e-9 of its trace; in several
-    columns than 1e-5 of its diagonal, at long ones 1e-7; with Matern than 2e-11 of its trace), the
+    noise variance is too small beside R (on grids less than 1e-9 of its trace; in several columns
+    than 1e-5 of its diagonal, at long lengthscales 1e-7; with Matern than 2e-11 of its trace), the
     n x n matrices are taken, and beyond :data:`~bke.models.spectral.MOST_DENSE` rows both terms are
     NaN.
 
