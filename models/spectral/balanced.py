@@ -18,6 +18,8 @@ from .prepared import RESOLUTION
 DOUBT = 1e-9
 #: Points that are summed anew at most, the most doubtful; and neighbours on either side.
 MOST_POINTS, NEIGHBOURS = 32, 128
+#: Points among which one is looked for at a time.
+BLOCK = 512
 #: Lengthscales within which all neighbours must be known.
 REACH = 14.0
 
@@ -47,12 +49,23 @@ def with_balanced(
 
     def again() -> jax.Array:
         order = jnp.where(doubtful, jnp.abs(slopes), jnp.inf)
-        _, rows = jax.lax.top_k(-order, min(MOST_POINTS, len(x)))
+        rows = _smallest(order, min(MOST_POINTS, len(x)))
         value, known = _by_neighbours(x, n, rows, kernel)
         rows = jnp.where(doubtful[rows] & known, rows, len(x))
         return log_volume.at[rows].set(value, mode="drop")
 
     return jax.lax.cond(jnp.any(doubtful), again, lambda: log_volume)
+
+
+def _smallest(values: jax.Array, k: int) -> jax.Array:
+    """Where the ``k`` smallest are; XLA would sort all ``values`` (N,)."""
+    blocks = -(-len(values) // BLOCK)
+    values = jnp.pad(values, (0, blocks * BLOCK - len(values)), constant_values=jnp.inf)
+    values = values.reshape(blocks, BLOCK)
+    # None is in a block whose smallest is not among the smallest.
+    _, which = jax.lax.top_k(-jnp.min(values, axis=1), min(k, blocks))
+    _, place = jax.lax.top_k(-values[which].reshape(-1), k)
+    return which[place // BLOCK] * BLOCK + place % BLOCK
 
 
 def _by_neighbours(

@@ -14,6 +14,7 @@ from bke.models import (
 from bke.models.dense_likelihood import dense_terms
 from bke.models.spectral import isolated as isolated_module
 from bke.models.spectral import spectral_index, spectral_terms
+from bke.models.spectral.balanced import _smallest
 from bke.models.spectral.bumps import cells_of
 from bke.models.spectral.cells import cells_over, evaluate, taylor, wave_sums, waves_over
 from bke.models.spectral.elimination import eliminate
@@ -385,3 +386,13 @@ def test_points_are_isolated_until_a_neighbour_counts():
     assert x[row] == 40.0
     gap = (40.0 - x[-2]) / found.until[0]
     assert gap * np.exp(-0.5 * gap**2) == pytest.approx(isolated_module.SLOPE * len(x), rel=1e-6)
+
+
+def test_the_smallest_are_found_block_by_block():
+    values = np.random.default_rng(0).normal(size=(3, 5000)).round(2)
+    values[1, ::7] = np.inf
+    for each in (*values, values[0, :40], values[0, :1025]):
+        found = np.asarray(_smallest(jnp.asarray(each), 32))
+        assert len(np.unique(found)) == 32
+        assert np.all(found < len(each))
+        np.testing.assert_array_equal(np.sort(each[found]), np.sort(each)[:32])
