@@ -54,6 +54,8 @@ class Diagnosis:
         integral: of the density, where it is known.
         low_rank_error: of differences of a low-rank log likelihood over the draws, in nats, as
             estimated; ``None`` where the likelihood is no approximation.
+        resolved: whether lengthscales suit the distances of the landmarks; ``None`` where there are
+            none.
     """
 
     convergence: Convergence
@@ -67,6 +69,7 @@ class Diagnosis:
     fitted_columns: tuple[str, ...]
     integral: Integral | None
     low_rank_error: float | None = None
+    resolved: bool | None = None
 
     @property
     def multimodal(self) -> bool:
@@ -106,6 +109,7 @@ class Diagnosis:
             "low_rank_error_small": None
             if self.low_rank_error is None
             else low_rank.is_small(self.low_rank_error),
+            "resolved": self.resolved,
             "integral_within_tolerance": None if self.integral is None else self.integral.reached,
             "rhat": self.convergence.rhat,
             "ess_bulk": self.convergence.ess_bulk,
@@ -178,7 +182,8 @@ def diagnose(run: xr.DataTree) -> Diagnosis:
             modes, overall, per_mode, divergences, nonfinite, iterations, has_zeros
         )
     )
-    sentences += low_rank.in_words(run) + resolution.of_run(run, modes)
+    unresolved = resolution.of_run(run, modes)
+    sentences += low_rank.in_words(run) + unresolved
     return Diagnosis(
         overall,
         modes,
@@ -191,6 +196,7 @@ def diagnose(run: xr.DataTree) -> Diagnosis:
         units.columns,
         integral,
         low_rank.error_of_run(run),
+        not unresolved if run.attrs["likelihood"] == "landmark" else None,
     )
 
 

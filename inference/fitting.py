@@ -14,9 +14,11 @@ import numpyro.distributions as dist
 import xarray as xr
 from bke.models import SamplingNoise, SquaredExponential
 from bke.models.kernels import Kernel
+from bke.models.kernels.base import SmoothingError
 from bke.models.landmarks import LandmarkView
 from bke.models.low_rank import LowRankView
 from bke.models.measures import Measure
+from bke.models.padding import PaddedRows
 from bke.models.priors import Prior
 from bke.models.spectral import MOST_DENSE, SpectralIndex
 from numpy.typing import ArrayLike
@@ -300,7 +302,8 @@ def prepare(
     evaluate = evaluator(problem)
     size = max(PRIOR_DRAWS, CANDIDATES * chains)
     # The samplers of some priors take as long to compile as the density.
-    with ThreadPoolExecutor(2) as beside:
+    beside = ThreadPoolExecutor(2)
+    try:
         beside.submit(_compile, problem, evaluate, points)
         rng = np.random.default_rng(seed).spawn(1)[0]  # the dither's numbers are the parent's
         prior_draws = problem.prior_draws(rng, size)
@@ -314,6 +317,10 @@ def prepare(
         # Where devices share the rows, two programs would wait for each other.
         if sampler is not None and not shares_rows(points):
             beside.submit(sampler.compile, points)
+        beside.shutdown()
+    finally:
+        # Whoever interrupts, or asked for what makes no sense, need not wait for a compiler.
+        beside.shutdown(wait=False, cancel_futures=True)
     return Prepared(problem, units, data, prior_draws, evaluate, points, sampler)
 
 
@@ -331,8 +338,8 @@ def _rows_of_matrices(points: Points) -> int:
     if isinstance(points, LowRankView):
         return max(points.basis.size, len(points.exact))
     if isinstance(points, SpectralIndex):
-        return len(points.rows) if len(points.rows) <= MOST_DENSE else 0
-    return len(points)
+        points = points.rows if len(points.rows) <= MOST_DENSE else ()
+    return int(points.number) if isinstance(points, PaddedRows) else len(points)
 
 
 def _compile(problem: Problem, evaluate: BatchLogDensity, points: Points) -> None:
@@ -349,4 +356,7 @@ def _check_smoothed(problem: Problem, dimension: int) -> None:
         # The template, not a draw: whether a kernel is refused must not depend on the seed.
         problem.kernel.smoothed(problem.measure_at(problem.constrain(z)), dimension)
 
-    jax.eval_shape(smoothed, {name: jnp.zeros(shape) for name, shape in problem.shapes.items()})
+    try:
+        jax.eval_shape(smoothed, {name: jnp.zeros(shape) for name, shape in problem.shapes.items()})
+    except SmoothingError as error:
+        raise InputError(str(error)) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import threading
 from collections.abc import Mapping
 from typing import Any, TypeAlias, cast
 
@@ -37,6 +38,8 @@ Values = Mapping[str, jax.Array]
 #: samples that share the hyperparameters.
 Points: TypeAlias = Any
 
+#: NumPyro keeps the handlers of a model in one list for all threads.
+_TRACING = threading.RLock()
 #: Site of the scale of a Gaussian measure.
 MEASURE_SCALE = "measure_scale"
 
@@ -145,7 +148,8 @@ class Problem:
             "measure": self.measure,
             "likelihood": self.likelihood,
         }
-        return -cast(jax.Array, potential_energy(bke_model, (X,), arguments, dict(z)))
+        with _TRACING:
+            return -cast(jax.Array, potential_energy(bke_model, (X,), arguments, dict(z)))
 
     def log_prior(self, z: Values) -> jax.Array:
         """Log prior density of the unconstrained ``z``. Traceable."""

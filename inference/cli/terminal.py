@@ -133,6 +133,8 @@ class Terminal:
             advice = "WEIGHTED BY POSTERIOR MASS" if known else "DO NOT AVERAGE OVER THEM"
             if known and summary["method"] == "nuts" and not summary["heaviest_mixed"]:
                 advice += ", BUT NOT MIXED WITHIN"
+            if summary["resolved"] is False:
+                advice += ", NOT RESOLVED"
             title = f"MULTIMODAL: {len(summary['modes'])} MODES - {advice}"
             # A warning that --quiet does not silence.
             console = self._errors if self.json else self._findings
@@ -148,6 +150,8 @@ class Terminal:
             title = f"one mode, {words[0] if good else words[1]}"
             if summary["low_rank_error_small"] is False:
                 style, title = "bold yellow", f"{title}, LIKELIHOOD NOT ACCURATE"
+            if summary["resolved"] is False:
+                style, title = "bold yellow", f"{title}, NOT RESOLVED"
             self._findings.print(Panel(Text(verdict), title=Text(title), border_style=style))
 
     def posterior(self, posterior: Mapping[str, Any]) -> None:

@@ -84,8 +84,9 @@ def sums_over_rows(
     process, processes = jax.process_index(), jax.process_count()
     mine = [c for c in range(-(-len(rows) // size)) if c % LANES % processes == process]
     left = [chunk for chunk in mine if chunk >= begin]
+    what = "kernels x chunks" if begin == 0 else "kernels x chunks, from the checkpoint on"
     with (
-        progress_bar("kernels x chunks", len(mine) * len(kernels), shown=progress) as advance,
+        progress_bar(what, len(mine) * len(kernels), shown=progress) as advance,
         ThreadPoolExecutor(cores()) as pool,
         checkpoint.held(),
     ):

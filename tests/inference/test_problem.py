@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import jax
+import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
@@ -53,3 +56,16 @@ def test_every_column_has_its_own_gamma_prior():
 def test_an_improper_prior_is_named():
     with pytest.raises(InputError, match="'lengthscale' cannot be drawn from"):
         draws_of(dist.ImproperUniform(dist.constraints.positive, (), ()))
+
+
+def test_threads_may_trace_the_density_at_once():
+    """NumPyro has one list of handlers: without a lock most of these failed."""
+    problem = Problem.checked(SquaredExponential, None, 0.1, "unit", "dense")
+
+    def trace(n):
+        with jax.enable_x64(True):
+            X, z = jnp.zeros((n, 2)), {"lengthscale": jnp.zeros(())}
+            return jax.make_jaxpr(problem.log_density)(z, X) is not None
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(trace, range(3, 43)))

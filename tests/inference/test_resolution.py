@@ -24,7 +24,9 @@ PLACES = np.array([[0.5, 10.0], [1.0, 60.0], [2.0, 30.0], [3.0, 80.0], [4.0, 120
 )
 def test_a_fit(X, landmarks, told):
     run = fit(X, likelihood="landmark", landmarks=landmarks, method="quadrature", **QUIET)
-    verdict = diagnose(run).verdict
+    found = diagnose(run)
+    assert found.summary()["resolved"] is (told is None)
+    verdict = found.verdict
     assert [text in verdict for text in (SHORT, LONG)] == [told == SHORT, told == LONG]
     assert ("NOT RESOLVED" in verdict) == (told is not None)
 
