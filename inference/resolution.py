@@ -48,8 +48,8 @@ def in_words(reaches: np.ndarray, mass: np.ndarray) -> list[str]:
     nearest, pairs = np.asarray(reaches).T
     notes = []
     change = (
-        "take more or other landmarks or another noise variance, or likelihood='auto' of fit, "
-        "which has none"
+        "take more or other landmarks, another noise variance, or, where the rows are at hand, the "
+        "model that has no landmarks (likelihood='auto', --likelihood auto)"
     )
     for far, value, told in (
         (
