@@ -653,7 +653,8 @@ def same_numbers(first, second):
 # -- what is printed ------------------------------------------------------------------------------
 
 MULTIMODAL = {"verdict": "Multimodal: 2 modes.", "multimodal": True, "mixed": False,
-              "method": "nuts", "log_normaliser": None, "modes": [{}, {}]}  # fmt: skip
+              "method": "nuts", "log_normaliser": None, "modes": [{}, {}],
+              "resolved": None}  # fmt: skip
 
 
 def test_several_modes_cannot_be_missed(capsys):
@@ -665,6 +666,16 @@ def test_several_modes_cannot_be_missed(capsys):
     printed = capsys.readouterr()
     assert "MULTIMODAL: 2 MODES" in printed.err
     assert printed.out == ""
+
+
+@pytest.mark.parametrize("multimodal", [True, False])
+def test_what_is_not_resolved_is_in_the_title(capsys, multimodal):
+    alone = {"mixed": True, "low_rank_error_small": None, "resolved": False}
+    summary = {**MULTIMODAL, **alone, "multimodal": multimodal}
+    Terminal(json=False, quiet=True).diagnosis("R-hat 1\n\nA verdict.", summary)
+    printed = capsys.readouterr().out
+    assert "NOT RESOLVED" in printed
+    assert ("one mode, mixed" in printed) != multimodal
 
 
 @pytest.mark.parametrize(
