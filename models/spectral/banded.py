@@ -20,7 +20,7 @@ import numpy as np
 from ..kernels import SquaredExponential
 from ..padding import PaddedRows
 from .elimination import eliminate
-from .prepared import RESOLUTION
+from .prepared import RESOLUTION, at_zero
 
 #: Points of a block: those of twice as many take longer than a pass over the grid does.
 BLOCK = 48
@@ -52,18 +52,9 @@ class VeryShortLengthscales:
         measure: str,
         log_amplitude: jax.Array | None = None,
     ) -> Terms:
-        """The Gaussian term of BKE (13), a scalar, and log gamma at every point, (N,).
-
-        Args:
-            rows: of one column, ascending.
-            kernel: its lengthscale is a number.
-            noise_variance: sigma^2.
-            measure: ``"unit"`` or ``"lebesgue"``.
-            log_amplitude: log of a number that mu_hat in the Gaussian term is multiplied by.
-        """
+        """As :meth:`~bke.models.spectral.index.LineIndex.terms`, of ascending ``rows``."""
         n, lengthscale = rows.number, jnp.asarray(kernel.lengthscale)
-        origin = jnp.zeros((1, 1))
-        height = kernel.smoothed(measure, 1).matrix(origin, origin)[0, 0]
+        height = at_zero(kernel, measure)
         blocks = -(-len(rows) // BLOCK)
         # An empty block before the first and two behind the last.
         room = (BLOCK, (blocks + 2) * BLOCK - len(rows))

@@ -33,7 +33,7 @@ from .far_points import (
     with_far_points,
 )
 from .nodes import axis_over, weights_at_nodes
-from .prepared import MOST_DENSE, SpectralIndex, TooLargeError
+from .prepared import MOST_DENSE, SpectralIndex, TooLargeError, at_zero
 from .tensor_basis import TensorBasis, tensor_basis
 from .tensor_cells import Places, TensorCells, multi_indices, tensor_cells
 
@@ -92,7 +92,7 @@ class Range:
     ) -> Terms:
         """The Gaussian term of BKE (13), a scalar, and the polynomials of mu_hat in the cells."""
         lengthscale = jnp.asarray(kernel.lengthscale)
-        variance = diagonal(kernel, measure, len(self.cells.centres))
+        variance = at_zero(kernel, measure, len(self.cells.centres))
         noise = noise_variance / variance
         form, log_determinant = self.basis.terms(lengthscale, noise, n)
         form = form + self.alone / (n**2 * (1.0 + noise))
@@ -101,12 +101,6 @@ class Range:
         gaussian = -0.5 * (form / variance + log_determinant + constant)
         basis = self.basis
         return gaussian, self.cells.polynomials(basis.axes, basis.weights, lengthscale, n)
-
-
-def diagonal(kernel: SquaredExponential, measure: str, dimension: int) -> jax.Array:
-    """r(x, x)."""
-    origin = jnp.zeros((1, dimension))
-    return kernel.smoothed(measure, dimension).matrix(origin, origin)[0, 0]
 
 
 @jax.tree_util.register_dataclass
@@ -137,7 +131,7 @@ class BoxIndex(SpectralIndex):
         """Which range takes the lengthscale and the noise; how many there are if none does."""
         lengthscale = jnp.asarray(kernel.lengthscale)
         which = sum((lengthscale < each.shortest).astype(int) for each in self.ranges)
-        noise = noise_variance / diagonal(kernel, measure, self.rows.points.shape[1])
+        noise = noise_variance / at_zero(kernel, measure, self.rows.points.shape[1])
         known = noise >= jnp.where(which == 0, LEAST_NOISE_LONG, LEAST_NOISE)
         return jnp.where(known, which, len(self.ranges))
 

@@ -26,7 +26,7 @@ from .banded import VeryShortLengthscales, very_short
 from .cells import TERMS, Cells, cells_over, evaluate, taylor, wave_sums, waves_over
 from .gaussian import Spectra, basis, gaussian_term, on_waves, spectra
 from .isolated import Isolated, isolated_points, stacked, with_isolated
-from .prepared import MOST_DENSE, RESOLUTION, SpectralIndex, filled, line_rows
+from .prepared import MOST_DENSE, RESOLUTION, SpectralIndex, at_zero, filled, line_rows
 
 #: Frequencies of mu_hat, in units of 1 / lengthscale: beyond, k has less than 1.5e-17 of its mass.
 EMBEDDING_REACH = 8.8
@@ -155,12 +155,6 @@ class ShortLengthscales:
         return LineSums(gaussian, slopes, sizes, width * self.scaled[which])
 
 
-def trace_of_smoothed(kernel: SquaredExponential, measure: str, n: jax.Array) -> jax.Array:
-    """Tr R of ``n`` points."""
-    origin = jnp.zeros((1, 1))
-    return n * kernel.smoothed(measure, 1).matrix(origin, origin)[0, 0]
-
-
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class LineIndex(SpectralIndex):
@@ -200,9 +194,7 @@ class LineIndex(SpectralIndex):
         """Which takes the kernel with this noise, (): 0 waves or grids, 1 bands, 2 neither."""
         lengthscale = jnp.asarray(kernel.lengthscale)
         _, known = self.short.range_of(lengthscale)
-        known &= noise_variance > NOISE_ON_GRIDS * trace_of_smoothed(
-            kernel, measure, self.rows.number
-        )
+        known &= noise_variance > NOISE_ON_GRIDS * self.rows.number * at_zero(kernel, measure)
         known |= lengthscale >= self.long.shortest
         return jnp.where(lengthscale <= self.very_short.longest, 1, jnp.where(known, 0, 2))
 

@@ -13,7 +13,7 @@ from ..kernels import Matern
 from ..padding import PaddedRows
 from . import markov_filter
 from .markov_sums import Side, pushforward
-from .prepared import SpectralIndex, filled, line_rows
+from .prepared import SpectralIndex, at_zero, filled, line_rows
 
 #: Fewer rows than this take a millisecond by matrices too.
 LEAST_ROWS = 250
@@ -74,12 +74,6 @@ class MarkovIndex(SpectralIndex):
         # Rows that are no data are 0 and far from all others.
         nothing = 0.5 * (len(rows) - n) * (jnp.log1p(noise) + math.log(2.0 * math.pi))
         return gaussian + nothing - 0.5 * n * jnp.log(scale), log_volume
-
-
-def at_zero(kernel: Matern, measure: str) -> jax.Array:
-    """r(x, x)."""
-    origin = jnp.zeros((1, 1))
-    return kernel.smoothed(measure, 1).matrix(origin, origin)[0, 0]
 
 
 def markov_index(X: np.ndarray) -> MarkovIndex:

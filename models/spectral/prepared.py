@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 from typing import Any, cast
 
+import jax.numpy as jnp
 import numpy as np
 
 from ..kernels import Scaled
@@ -62,6 +63,12 @@ def line_rows(x: np.ndarray) -> PaddedRows:
 def filled(values: np.ndarray, size: int) -> np.ndarray:
     """``values`` (n, ...) of points, as long as the rows."""
     return np.pad(values, [(0, size - len(values)), *[(0, 0)] * (values.ndim - 1)], mode="edge")
+
+
+def at_zero(kernel: Kernel, measure: str, dimension: int = 1) -> Any:
+    """r(x, x)."""
+    origin = jnp.zeros((1, dimension))
+    return kernel.smoothed(cast(Any, measure), dimension).matrix(origin, origin)[0, 0]
 
 
 def unscaled(kernel: Kernel) -> tuple[Kernel, Any]:
