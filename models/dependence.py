@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from .embedding import EmbeddingPosterior, condition, noise_covariance
+from .embeddings.posterior import EmbeddingPosterior, condition, noise_covariance
 from .kernels.base import Covariance, Kernel, as_points
 from .measures import Measure, check_fixed, check_measure
 from .precision import double_precision

@@ -44,7 +44,7 @@ def low_rank_factor(
     """Pivoted Cholesky factor of R at the points, and whether it reaches the tolerance."""
     n, points = len(rows), rows.points
     tolerance = max(RELATIVE_TRACE_TOLERANCE, 1e-14 * n) * noise_variance
-    diagonal = rows.of_data(jax.vmap(lambda x: smoothed.matrix(x[None], x[None])[0, 0])(points))
+    diagonal = rows.of_data(smoothed.diagonal(points))
     factorisation = pivoted_cholesky(
         lambda i: rows.of_data(smoothed.matrix(points[i][None], points)[0]),
         diagonal,

@@ -100,7 +100,7 @@ def mmd_and_variance(factor: Factor, m: int) -> tuple[float, float]:
 
 @jax.jit
 def _diagonal(kernel: Covariance, points: jax.Array) -> jax.Array:
-    return jax.vmap(lambda x: kernel.matrix(x[None], x[None])[0, 0])(points)
+    return kernel.diagonal(points)
 
 
 def _product(transposed: np.ndarray, labels: np.ndarray) -> np.ndarray:

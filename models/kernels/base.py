@@ -135,6 +135,10 @@ class Covariance(abc.ABC):
     def matrix(self, X: jax.Array, Y: jax.Array) -> jax.Array:
         """The (n, m) matrix r(x_i, y_j) of two (n, D), (m, D) arrays."""
 
+    def diagonal(self, X: jax.Array) -> jax.Array:
+        """r(x_i, x_i) of an (n, D) array, shape (n,)."""
+        return jax.vmap(lambda x: self.matrix(x[None], x[None])[0, 0])(X)
+
     @double_precision
     def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> jax.Array:
         """The (n, m) Gram matrix; ``Y`` defaults to ``X``."""

@@ -34,7 +34,7 @@ def apply(matrix: jax.Array, vectors: jax.Array) -> jax.Array:
     return jnp.tensordot(matrix, vectors, 1)
 
 
-def _alike(first: jax.Array, second: jax.Array) -> tuple[jax.Array, jax.Array]:
+def alike(first: jax.Array, second: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Stacked precisions, both as diagonals or both as full matrices."""
     if first.ndim == second.ndim:
         return first, second
@@ -52,17 +52,19 @@ def phase_of(frequency: jax.Array, vectors: jax.Array) -> jax.Array:
     return 2.0 * math.pi * jnp.tensordot(frequency, vectors, 1)
 
 
+def frequencies(components: Components) -> jax.Array:
+    """(Q, D), zero where there is no cosine."""
+    if components.frequency is None:
+        return jnp.zeros(components.precision.shape[:2])
+    return components.frequency
+
+
 def add(a: Components, b: Components) -> Components:
     """The sum: one stack after the other."""
-    precision = jnp.concatenate(_alike(a.precision, b.precision))
+    precision = jnp.concatenate(alike(a.precision, b.precision))
     frequency = None
     if a.frequency is not None or b.frequency is not None:
-        frequency = jnp.concatenate(
-            [
-                jnp.zeros(c.precision.shape[:2]) if c.frequency is None else c.frequency
-                for c in (a, b)
-            ]
-        )
+        frequency = jnp.concatenate([frequencies(a), frequencies(b)])
     return Components(jnp.concatenate([a.log_weight, b.log_weight]), precision, frequency)
 
 
@@ -70,7 +72,7 @@ def multiply(a: Components, b: Components) -> Components:
     """The product: precisions add, and cos u cos v = (cos(u + v) + cos(u - v)) / 2."""
     i, j = (index.ravel() for index in np.indices((len(a.log_weight), len(b.log_weight))))
     log_weight = a.log_weight[i] + b.log_weight[j]
-    first, second = _alike(a.precision, b.precision)
+    first, second = alike(a.precision, b.precision)
     precision = first[i] + second[j]
     if a.frequency is None:
         return Components(log_weight, precision, None if b.frequency is None else b.frequency[j])

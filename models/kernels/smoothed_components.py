@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..measures import Gaussian, Measure
-from .base import Covariance, differences, per_column
-from .components import Components, accumulate, apply, phase_of, quadratic_form
+from .base import Covariance, Kernel, SmoothingError, differences, per_column
+from .components import Components, accumulate, alike, apply, frequencies, phase_of, quadratic_form
 
 
 def solve(matrix: jax.Array, right: jax.Array) -> jax.Array:
@@ -39,23 +39,31 @@ def log_determinant(matrix: jax.Array) -> jax.Array:
     return 2.0 * jnp.log(jnp.diagonal(jnp.linalg.cholesky(matrix))).sum()
 
 
-def convolve(components: Components) -> Components:
-    """The integral of k(x - u) k(u - y) over u, as components of x - y.
+def convolve(components: Components, other: Components | None = None) -> Components:
+    """The integral of k(x - u) l(u - y) over u, as components of x - y; l is k by default.
 
     Components (A, f) and (B, g) with P = A + B give the weight ``sqrt((2 pi)^D / |P|)``, precision
     ``(A^-1 + B^-1)^-1`` and frequencies ``B P^-1 f + A P^-1 g`` and ``B P^-1 f - A P^-1 g``, damped
     by ``exp(-2 pi^2 h' P^-1 h) / 2`` with h = f - g and f + g.
     """
-    # a * b and b * a are the same function of x - y.
-    i, j = np.triu_indices(len(components.log_weight))
-    twice = np.where(i == j, 0.0, math.log(2.0))
-    A, B = components.precision[i], components.precision[j]
+    first, second = components, components if other is None else other
+    if other is None:
+        # a * b and b * a are the same function of x - y.
+        i, j = np.triu_indices(len(first.log_weight))
+    else:
+        sizes = len(first.log_weight), len(second.log_weight)
+        i, j = (index.ravel() for index in np.indices(sizes))
+    twice = np.where((other is not None) | (i == j), 0.0, math.log(2.0))
+    A, B = (
+        part[index]
+        for part, index in zip(alike(first.precision, second.precision), (i, j), strict=True)
+    )
     P = A + B
-    log_weight = components.log_weight[i] + components.log_weight[j] + twice
+    log_weight = first.log_weight[i] + second.log_weight[j] + twice
     log_weight = log_weight - 0.5 * jax.vmap(log_determinant)(P)
     log_weight = log_weight + 0.5 * P.shape[1] * math.log(2.0 * math.pi)
     precision = jax.vmap(parallel)(A, P, B)
-    if components.frequency is None:
+    if first.frequency is None and second.frequency is None:
         return Components(log_weight, precision, None)
 
     def turn(A: jax.Array, B: jax.Array, f: jax.Array, g: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -64,7 +72,7 @@ def convolve(components: Components) -> Components:
         damping = -2.0 * math.pi**2 * h @ solve(P, h) - math.log(2.0)
         return damping, apply(B, solve(P, f)) + apply(A, solve(P, g))
 
-    f, g = components.frequency[i], components.frequency[j]
+    f, g = (frequencies(part)[index] for part, index in ((first, i), (second, j)))
     plus, minus = jax.vmap(turn)(A, B, f, g), jax.vmap(turn)(A, B, f, -g)
     return Components(
         jnp.concatenate([log_weight + plus[0], log_weight + minus[0]]),
@@ -180,4 +188,28 @@ def smooth_components(components: Components, measure: Measure) -> Covariance:
     if measure == "unit":
         at_zero = jax.nn.logsumexp(found.log_weight)
         found = found._replace(log_weight=found.log_weight - at_zero)
+    return ComponentCovariance(found)
+
+
+def twice_smoothed(kernel: Kernel, measure: Measure, dimension: int) -> Covariance:
+    """Inner products of r(x, .) and r(y, .) in the Hilbert space of k, as a covariance.
+
+    That is the integral of k(x, u) k(u, v) k(v, y) nu(du) nu(dv), for the Lebesgue measure the
+    third convolution power of k.
+
+    Raises:
+        SmoothingError: where there is no closed form: for kernels that are no sums of Gaussian
+            components, and for Gaussian measures.
+    """
+    components = kernel.components(dimension)
+    if components is None or isinstance(measure, Gaussian):
+        raise SmoothingError(
+            "inner products of smoothed sections are known for kernels that are sums of Gaussian "
+            "components, with the measures 'unit' and 'lebesgue'"
+        )
+    smoothed = convolve(components)
+    found = convolve(smoothed, components)
+    if measure == "unit":
+        at_zero = jax.nn.logsumexp(smoothed.log_weight)
+        found = found._replace(log_weight=found.log_weight - 2.0 * at_zero)
     return ComponentCovariance(found)

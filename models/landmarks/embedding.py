@@ -7,7 +7,7 @@ from typing import Any
 import jax
 from jax.typing import ArrayLike
 
-from ..embedding import EmbeddingPosterior, condition, noise_covariance
+from ..embeddings.posterior import EmbeddingPosterior, condition, noise_covariance
 from ..kernels.base import Kernel, as_points, check_columns
 from ..measures import Measure, check_fixed, check_measure
 from ..precision import double_precision

@@ -46,7 +46,7 @@ class NystromBasis:
     ) -> tuple[jax.Array, jax.Array]:
         """Psi (n, m) with R ~ Psi Psi', and the diagonal of the remainder (n,)."""
         psi = smoothed.matrix(X, self.landmarks) @ whitening.T
-        diagonal = jax.vmap(lambda x: smoothed.matrix(x[None], x[None])[0, 0])(X)
+        diagonal = smoothed.diagonal(X)
         # Rounding can leave a small negative remainder; it is zero in exact arithmetic.
         return psi, jnp.maximum(diagonal - jnp.sum(psi**2, axis=1), 0.0)
 

@@ -157,7 +157,7 @@ def worth_of_own(
     rows = view.points[view.exact]
     psi, left = view.basis.smoothed_features(rows, kernel, smoothed, shared.whitening)
     embedding, _ = view.basis.embedding(rows, kernel, shared.weights)
-    diagonal = jax.vmap(lambda x: smoothed.matrix(x[None], x[None])[0, 0])(rows)
+    diagonal = smoothed.diagonal(rows)
     apart = diagonal - jnp.sum(psi * shared.features, axis=1)
     weight = jnp.sum(psi * worth.across.T, axis=1) + embedding * worth.along
     return -jnp.sum(weight * apart / (noise_variance + left))

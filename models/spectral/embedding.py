@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import cho_solve, solve_triangular
 
-from ..embedding import EmbeddingPosterior, embedding_posterior
+from ..embeddings.posterior import EmbeddingPosterior, embedding_posterior
 from ..kernels import SquaredExponential
 from ..kernels.base import Kernel, as_points
 from ..measures import Measure

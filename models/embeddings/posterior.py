@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.linalg import solve_triangular
+from jax.scipy.linalg import cho_solve, solve_triangular
 from jax.typing import ArrayLike
 
-from .kernels.base import Kernel, as_points, check_columns, check_positive
-from .measures import Measure, check_fixed, check_measure
-from .noise import NUGGET, sampling_covariance
-from .precision import double_precision
+from ..kernels.base import Kernel, as_points, check_columns, check_positive
+from ..measures import Measure, check_fixed, check_measure
+from ..noise import NUGGET, sampling_covariance
+from ..precision import double_precision
+from .embedding import Embedding
 
 
 class EmbeddingPosterior(NamedTuple):
@@ -98,12 +99,17 @@ def condition(
     root = jnp.linalg.cholesky(covariance)
     scaled = solve_triangular(root, across, lower=True)
     mean = scaled.T @ solve_triangular(root, values, lower=True)
-    if not isinstance(mean, jax.core.Tracer) and np.isnan(np.asarray(mean)).any():
+    check_conditioned(mean)
+    return EmbeddingPosterior(mean, prior - scaled.T @ scaled)
+
+
+def check_conditioned(solved: jax.Array) -> None:
+    """Raise ``ArithmeticError`` where the Cholesky factor of R plus the noise failed."""
+    if not isinstance(solved, jax.core.Tracer) and np.isnan(np.asarray(solved)).any():
         raise ArithmeticError(
             "R plus the noise is not positive definite in double precision: the noise is too small "
             "beside the diagonal of R (measure='unit' keeps that at 1)"
         )
-    return EmbeddingPosterior(mean, prior - scaled.T @ scaled)
 
 
 @double_precision
@@ -134,3 +140,39 @@ def gaussian_mixture_embedding(
     delta = at[:, None, :] - means
     log_terms = jnp.log(lengthscale) - 0.5 * jnp.log(variance) - 0.5 * delta**2 / variance
     return jnp.exp(jnp.sum(log_terms, axis=-1)) @ jnp.asarray(weights, at.dtype)
+
+
+@double_precision
+def posterior_mean_embedding(
+    X: ArrayLike,
+    kernel: Kernel,
+    *,
+    noise: Any = "clt",
+    measure: Measure | None = "unit",
+) -> Embedding:
+    """The posterior mean BKE (7) as an element of the Hilbert space of k, BKE (9).
+
+    ``sum_i a_i r(x_i, .)`` with ``a = (R + N)^-1 mu_hat``. Its values are the means of
+    :func:`embedding_posterior`.
+
+    Args:
+        X: data, shape (n, D) or (n,).
+        kernel: the kernel; its parameters may be traced.
+        noise: as for :func:`embedding_posterior`.
+        measure: likewise; or ``None`` for a prior whose covariance is k itself. With ``noise`` =
+            n lambda that is the spectral shrinkage estimator of lambda, see
+            :func:`~bke.models.spectral_embedding` (BKE section 4.2).
+
+    Raises:
+        ValueError, ArithmeticError: as :func:`embedding_posterior`.
+    """
+    points = as_points(X)
+    if measure is not None:
+        check_fixed(check_measure(measure))
+    prior = kernel if measure is None else kernel.smoothed(measure, points.shape[1])
+    covariance = noise_covariance(noise, len(points), lambda: sampling_covariance(points, kernel))
+    root = jnp.linalg.cholesky(prior.matrix(points, points) + covariance)
+    values = jnp.mean(kernel.matrix(points, points), axis=1)
+    weights = cho_solve((root, True), values)
+    check_conditioned(weights)
+    return Embedding(kernel, points, weights, measure)

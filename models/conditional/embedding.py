@@ -1,0 +1,179 @@
+"""The conditional mean embedding: E[l(Y, .) | X = x] as a weighted sample of Y (KME 4.1)."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from ..embeddings.embedding import Embedding, same_kernel
+from ..kernels.base import Covariance
+from .features import Features, as_sample, features, points_like
+from .regularisation import CHOICES, choose_regularisation
+
+
+@dataclasses.dataclass(frozen=True)
+class ConditionalEmbedding:
+    """The operator C_YX (C_XX + lambda I)^-1 from a sample (CME-1, CME-2).
+
+    At x it is sum_i b_i(x) l(y_i, .) with b(x) = (K + n lambda I)^-1 k_x. The weights may be
+    negative and need not sum to one. :func:`conditional_embedding` makes one.
+
+    Attributes:
+        features: of X, whose span is what is seen of its Hilbert space.
+        Y: (n, E).
+        kernel_y: l.
+        regularisation: lambda, per row.
+    """
+
+    features: Features
+    Y: np.ndarray
+    kernel_y: Covariance
+    regularisation: float
+
+    @property
+    def X(self) -> np.ndarray:  # noqa: N802
+        """The sample of what is conditioned on, (n, D)."""
+        return self.features.points
+
+    @property
+    def kernel_x(self) -> Covariance:
+        """The kernel k of X."""
+        return self.features.kernel
+
+    def weights(self, x: ArrayLike) -> np.ndarray:
+        """The weights b at each of the points x, (m, n) for shape (m, D), (m,) or one row (D,)."""
+        return self.apply(self.features(x))
+
+    def apply(self, coordinates: np.ndarray) -> np.ndarray:
+        """Weights (m, n) on Y for elements of X's Hilbert space by their coordinates (m, r)."""
+        weights: np.ndarray = cho_solve(self._factor, coordinates.T).T @ self.features.values.T
+        return weights
+
+    @functools.cached_property
+    def _factor(self) -> tuple[np.ndarray, bool]:
+        """Of Z'Z + n lambda I: (Z Z' + n lambda I)^-1 Z is Z times its inverse."""
+        Z = self.features.values
+        gram = Z.T @ Z
+        gram[np.diag_indices_from(gram)] += len(self.Y) * self.regularisation
+        try:
+            factor: tuple[np.ndarray, bool] = cho_factor(gram)
+        except LinAlgError:
+            raise ArithmeticError(
+                "the Gram matrix of what is conditioned on is singular to rounding: raise "
+                "regularisation"
+            ) from None
+        return factor
+
+    def __call__(self, x: ArrayLike) -> Embedding:
+        """The embedding of Y given X = x, one point.
+
+        Raises:
+            ValueError: for more than one point, or one of another number of columns.
+        """
+        weights = self.weights(x)
+        if len(weights) != 1:
+            raise ValueError(f"one point is asked for at a time, got {len(weights)}: see weights()")
+        return Embedding(self.kernel_y, self.Y, weights[0])
+
+    def expectation(
+        self, x: ArrayLike, function: Callable[[np.ndarray], ArrayLike] | None = None
+    ) -> np.ndarray:
+        """E[f(Y) | X = x], sum_i b_i(x) f(y_i): kernel ridge regression of f(Y) on X.
+
+        Args:
+            x: shape (m, D), (m,) or one row (D,).
+            function: of Y (n, E), with values (n,) or (n, F); Y itself by default.
+
+        Returns:
+            Shape (m,) or (m, F).
+        """
+        values = self.Y if function is None else np.asarray(function(self.Y), dtype=float)
+        if values.ndim == 0 or len(values) != len(self.Y):
+            raise ValueError(
+                f"the function must return one value or row for each of {len(self.Y)} rows, got "
+                f"shape {values.shape}"
+            )
+        return self.weights(x) @ values
+
+    def coordinates(self, embedding: Embedding) -> np.ndarray:
+        """Coordinates (r,) of an element of X's Hilbert space, such as a prior on X.
+
+        Raises:
+            ValueError: it belongs to another kernel, has no points, or only weights of zero.
+        """
+        return coordinates_of(embedding, self.features, "the prior")
+
+
+def conditional_embedding(
+    X: ArrayLike,
+    Y: ArrayLike,
+    kernel_x: Covariance,
+    kernel_y: Covariance,
+    *,
+    regularisation: str | float = "leave-one-out",
+    tolerance: float | None = None,
+    rank: int | None = None,
+) -> ConditionalEmbedding:
+    """Learn the conditional mean embedding of Y given X from pairs of rows (CME-2).
+
+    Args:
+        X: what is conditioned on, shape (n, D) or (n,).
+        Y: row by row with X, shape (n, E) or (n,).
+        kernel_x: k.
+        kernel_y: l.
+        regularisation: lambda, per row: n lambda is added to the Gram matrix of X. 0 takes the
+            pseudo-inverse, for kernels with fewer features than there are rows. Or how it is
+            chosen: ``"leave-one-out"`` and ``"marginal-likelihood"``, see
+            :func:`choose_regularisation`.
+        tolerance: of the incomplete Cholesky factorisation of the Gram matrix, see
+            :func:`~bke.models.conditional.features.features`; rounding by default.
+        rank: likewise, its largest rank.
+
+    Raises:
+        ValueError: for arguments that make no sense, naming them.
+    """
+    outputs = np.asarray(as_sample(Y, "Y"))
+    inputs = np.asarray(as_sample(X))
+    if len(inputs) != len(outputs):
+        raise ValueError(
+            f"X has {len(inputs)} rows and Y has {len(outputs)}, where pairs are needed"
+        )
+    of_x = features(inputs, kernel_x, tolerance=tolerance, rank=rank)
+    if isinstance(regularisation, str):
+        if regularisation not in CHOICES:
+            raise ValueError(
+                f"regularisation must be a number or one of {CHOICES}, got {regularisation!r}"
+            )
+        of_y = features(outputs, kernel_y, tolerance=tolerance, rank=rank)
+        regularisation = choose_regularisation(of_x.values, of_y.values, regularisation).value
+    check_regularisation(regularisation, "regularisation")
+    return ConditionalEmbedding(of_x, outputs, kernel_y, float(regularisation))
+
+
+def check_regularisation(value: Any, name: str) -> None:
+    """Refuse what is no number of at least 0."""
+    number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    if not number or not 0.0 <= float(value) < np.inf:
+        raise ValueError(f"{name} must be at least 0 and finite, got {value!r}")
+
+
+def coordinates_of(embedding: Embedding, features: Features, name: str) -> np.ndarray:
+    """Coordinates (r,) of an embedding in ``features``, refused where it is nothing."""
+    if not same_kernel(embedding.kernel, features.kernel) or embedding.measure is not None:
+        raise ValueError(
+            f"{name} is an embedding by {embedding.kernel}, where one by {features.kernel} is "
+            "needed"
+        )
+    points = points_like(embedding.points, features.points, name)
+    weights = np.asarray(embedding.weights, dtype=float)
+    if len(weights) == 0 or not np.any(weights):
+        raise ValueError(f"{name} has no weights that are not zero")
+    if not np.all(np.isfinite(weights)):
+        raise ValueError(f"{name} has weights that are not finite")
+    return weights @ features(points)

@@ -1,0 +1,1 @@
+"""Mean embeddings: as values with a posterior, and as elements of a Hilbert space."""

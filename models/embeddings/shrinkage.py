@@ -1,0 +1,123 @@
+"""Kernel mean shrinkage estimators: the empirical embedding moved towards a fixed element of H.
+
+KME section 3.4.1; Muandet et al., *Kernel Mean Shrinkage Estimators*, JMLR 17 (2016).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+
+from ..kernels.base import Covariance
+from ..precision import concrete, double_precision
+from .embedding import Embedding, mean_embedding
+
+AMOUNTS = ("plug-in", "positive-part", "leave-one-out")
+
+
+class Spread(NamedTuple):
+    """What the amounts hang on: of the features k(x_i, .) - f*."""
+
+    mean_square: jax.Array  # (1/n) sum_i |k(x_i, .) - f*|^2
+    square_of_mean: jax.Array  # |mu_hat - f*|^2
+    size: int  # n
+
+    @property
+    def risk(self) -> jax.Array:
+        """The unbiased estimate of E |mu_hat - mu|^2, SHR-2."""
+        return (self.mean_square - self.square_of_mean) / (self.size - 1)
+
+
+@double_precision
+def shrunk_embedding(
+    X: ArrayLike,
+    kernel: Covariance,
+    *,
+    amount: str | float = "plug-in",
+    target: Embedding | None = None,
+) -> Embedding:
+    """The shrinkage estimator a f* + (1 - a) mu_hat, KME (3.22).
+
+    Args:
+        X: shape (n, D) or (n,), at least 2 rows unless ``amount`` is a number.
+        kernel: the kernel.
+        amount: a, between 0 and 1; or how it is found from the data. With D the unbiased estimate
+            of the risk of mu_hat, and rho = ``|mu_hat - f*|^2``: ``"plug-in"`` D / (D + rho)
+            (SHR-2); ``"positive-part"`` min(D / rho, 1), James and Stein's (SHR-3: what would be
+            taken off mu_hat beyond all of it is not); ``"leave-one-out"`` the a that predicts left
+            out features best (SHR-5), all of f* where none does.
+        target: f*, an element of the kernel's Hilbert space chosen without the data; ``None`` for
+            zero.
+
+    Raises:
+        ValueError: for arguments that make no sense, naming them.
+    """
+    empirical = mean_embedding(X, kernel)
+    a = shrinkage_amount(X, kernel, target) if isinstance(amount, str) else None
+    if a is None:
+        value: Any = _checked(amount)
+    elif amount in AMOUNTS:
+        value = getattr(a, str(amount).replace("-", "_"))
+    else:
+        raise ValueError(f"amount must be a number or one of {AMOUNTS}, got {amount!r}")
+    shrunk = empirical * (1.0 - value)
+    return shrunk if target is None else shrunk + target * value
+
+
+class Amounts(NamedTuple):
+    """a by each of the three rules, see :func:`shrunk_embedding`."""
+
+    plug_in: jax.Array
+    positive_part: jax.Array
+    leave_one_out: jax.Array
+
+
+@double_precision
+def shrinkage_amount(X: ArrayLike, kernel: Covariance, target: Embedding | None = None) -> Amounts:
+    """How far :func:`shrunk_embedding` goes towards the target, by each of its rules.
+
+    Raises:
+        ValueError: for less than 2 rows.
+    """
+    spread = _spread(mean_embedding(X, kernel), target)
+    n, vr, rho, risk = spread.size, spread.mean_square, spread.square_of_mean, spread.risk
+    # lam = n (vr - rho) / ((n - 1) (n rho - vr)) and a = lam / (1 + lam), in one fraction: at
+    # n rho = vr, where lam is infinite, a is 1.
+    taken, kept = n * (vr - rho), (n - 1) * (n * rho - vr)
+    everything = kept <= 0.0
+    left_out = jnp.where(everything, 1.0, taken / jnp.where(everything, 1.0, taken + kept))
+    none = risk <= 0.0  # all features are equal
+    return Amounts(
+        *(
+            jnp.where(none, 0.0, a)
+            for a in (
+                risk / jnp.where(none, 1.0, risk + rho),
+                jnp.minimum(risk / jnp.where(rho > 0.0, rho, risk), 1.0),
+                left_out,
+            )
+        )
+    )
+
+
+def _spread(empirical: Embedding, target: Embedding | None) -> Spread:
+    n = len(empirical.points)
+    if n < 2:
+        raise ValueError(f"shrinkage needs at least 2 rows to see their spread, got {n}")
+    mean_square = jnp.mean(empirical.kernel.diagonal(empirical.points))
+    if target is None:
+        return Spread(mean_square, jnp.asarray(empirical.squared_norm()), n)
+    away = target.squared_norm() - 2.0 * empirical.inner_product(target)
+    return Spread(mean_square + away, jnp.asarray(empirical.squared_distance(target)), n)
+
+
+def _checked(amount: Any) -> Any:
+    value = concrete(amount)
+    if isinstance(value, jax.core.Tracer):
+        return amount
+    if isinstance(value, bool) or np.ndim(value) != 0 or not 0.0 <= float(value) <= 1.0:
+        raise ValueError(f"amount must be between 0 and 1, got {amount!r}")
+    return float(value)

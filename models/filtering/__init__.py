@@ -1,0 +1,1 @@
+"""Filtering, prediction and smoothing of hidden states by kernel Bayes' rule."""

@@ -1,0 +1,244 @@
+"""The kernel Bayes filter: hidden states from observations, both known from a sample only (GM-2).
+
+Fukumizu, Song and Gretton, *Kernel Bayes' Rule* (2011-13), and the slides of 2010: neither the
+dynamics nor the observation model is written down, each is a sample of pairs. Smoothing is the same
+rule backwards in time, as in Nishiyama et al., *The Nonparametric Kernel Bayes Smoother* (2016):
+the posterior of the state before, given the state after, with the filtered state as its prior.
+
+Beliefs are told by their coordinates in the features of the training states, so that a step costs
+T r^2 for T training rows and features of rank r.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..conditional.embedding import (
+    ConditionalEmbedding,
+    check_regularisation,
+)
+from ..conditional.features import Features, as_sample, features, points_like
+from ..conditional.rules import posterior_weights
+from ..embeddings.embedding import Embedding
+from ..kernels.base import Covariance
+from .estimates import StateEstimates
+
+#: The sum of weights over the sum of their sizes below which it is nothing.
+NOTHING = 1e-9
+
+
+@dataclasses.dataclass(frozen=True)
+class KernelBayesFilter:
+    """A hidden Markov model learned from states and observations, see :func:`kernel_bayes_filter`.
+
+    Attributes:
+        observation: of an observation given the state: T pairs.
+        transition: of the next state given the state: S pairs.
+        of_y: features of the training observations.
+        successors: coordinates of the ends of the transitions, (S, r).
+        posterior_regularisation: delta.
+        normalise: whether weights are made to sum to one at every step.
+    """
+
+    observation: ConditionalEmbedding
+    transition: ConditionalEmbedding
+    of_y: Features
+    successors: np.ndarray
+    posterior_regularisation: float
+    normalise: bool
+
+    @property
+    def states(self) -> np.ndarray:
+        """The training states, (T, D)."""
+        return self.observation.X
+
+    def filter(
+        self,
+        Y: ArrayLike,
+        *,
+        prior: Embedding | None = None,
+        observed: ArrayLike | None = None,
+    ) -> StateEstimates:
+        """Posterior of the state at each step given the observations up to then.
+
+        Args:
+            Y: observations in order of time, shape (S, E) or (S,).
+            prior: of the first state; the empirical embedding of the training states by default.
+            observed: (S,) of bool, ``False`` where there is no observation, whose row of Y may
+                then hold anything; all by default.
+
+        Raises:
+            ValueError: for observations of another number of columns than in training, or that
+                are not finite where they count; a prior with another kernel or no weights.
+            ArithmeticError: weights that sum to nothing, with the step.
+        """
+        series, seen = self._series(Y, observed)
+        evidence = self.of_y(series)
+        if prior is None:
+            belief = self.observation.features.values.mean(axis=0)
+        else:
+            belief = self.observation.coordinates(prior)
+        found = []
+        for step in range(len(series)):
+            if seen[step]:
+                weights = self._update(belief, evidence[step])
+            else:
+                weights = self.observation.apply(belief[None])[0]
+            weights = self._normalised(weights, step)
+            found.append(weights)
+            belief = self._next(weights @ self.observation.features.values)
+        return StateEstimates(self.observation.kernel_x, self.states, np.stack(found))
+
+    def predict(self, estimates: StateEstimates, steps: int = 1) -> StateEstimates:
+        """The states ``steps`` later, each from the estimate at its step.
+
+        Raises:
+            ValueError: for less than one step.
+        """
+        if isinstance(steps, bool) or int(steps) != steps or steps < 1:
+            raise ValueError(f"steps must be a whole number of at least 1, got {steps!r}")
+        beliefs = estimates.weights @ self.observation.features(estimates.points)
+        for _ in range(steps - 1):
+            beliefs = self.transition.apply(beliefs) @ self.successors
+        weights = self.transition.apply(beliefs)
+        if self.normalise:
+            weights = np.stack([self._normalised(row, step) for step, row in enumerate(weights)])
+        return StateEstimates(self.observation.kernel_x, self.transition.Y, weights)
+
+    def smooth(self, filtered: StateEstimates) -> StateEstimates:
+        """Posterior of the state at each step given all observations, from :meth:`filter`.
+
+        Backwards from the last: the weights of training transitions under the filtered state, then
+        kernel Bayes' rule for their starts given the smoothed state after. Smoothed states have
+        weights on the training states that transitions start from; so has the last, which is the
+        filtered one told by these.
+        """
+        starts = self.transition.features
+        beliefs = filtered.weights @ self.observation.features(filtered.points)
+        weights = self._normalised(self.transition.apply(beliefs[-1:])[0], len(filtered) - 1)
+        after, found = beliefs[-1], [weights]
+        for step in range(len(filtered) - 2, -1, -1):
+            prior = self.transition.apply(beliefs[step][None])[0]
+            weighted = self.successors * prior[:, None]
+            weights = posterior_weights(
+                weighted,
+                self.successors.T @ weighted,
+                self.posterior_regularisation,
+                after[None],
+                "posterior_regularisation",
+            )[0]
+            weights = self._normalised(weights, step)
+            found.append(weights)
+            after = weights @ starts.values
+        return StateEstimates(self.observation.kernel_x, self.transition.X, np.stack(found[::-1]))
+
+    def _series(self, Y: ArrayLike, observed: ArrayLike | None) -> tuple[np.ndarray, np.ndarray]:
+        values = np.array(Y, dtype=float)
+        seen = np.ones(len(values), bool) if observed is None else np.asarray(observed)
+        if len(values) == 0:
+            raise ValueError("there are no observations")
+        if seen.dtype != bool or seen.shape != (len(values),):
+            raise ValueError(f"observed must hold {len(values)} of True or False")
+        values[~seen] = 0.0
+        return points_like(as_sample(values, "Y"), self.of_y.points, "Y"), seen
+
+    def _update(self, belief: np.ndarray, evidence: np.ndarray) -> np.ndarray:
+        """Weights of the training states for the coordinates of prior (r,) and observation."""
+        prior = self.observation.apply(belief[None])[0]
+        weighted = self.of_y.values * prior[:, None]
+        covariance = self.of_y.values.T @ weighted
+        return posterior_weights(
+            weighted,
+            covariance,
+            self.posterior_regularisation,
+            evidence[None],
+            "posterior_regularisation",
+        )[0]
+
+    def _next(self, belief: np.ndarray) -> np.ndarray:
+        """Coordinates of the next state's embedding."""
+        after: np.ndarray = self.transition.apply(belief[None])[0] @ self.successors
+        return after
+
+    def _normalised(self, weights: np.ndarray, step: int) -> np.ndarray:
+        if not self.normalise:
+            return weights
+        total = float(weights.sum())
+        if not abs(total) > NOTHING * np.abs(weights).sum():
+            raise ArithmeticError(
+                f"at step {step} the posterior's weights sum to nothing: the observation may be far"
+                " from all of training; widen the kernel of the observations, or raise "
+                "posterior_regularisation"
+            )
+        return weights / total
+
+
+def kernel_bayes_filter(
+    X: ArrayLike,
+    Y: ArrayLike,
+    kernel_x: Covariance,
+    kernel_y: Covariance,
+    *,
+    regularisation: float | None = None,
+    posterior_regularisation: float | None = None,
+    transitions: tuple[ArrayLike, ArrayLike] | None = None,
+    normalise: bool = True,
+    tolerance: float | None = None,
+    rank: int | None = None,
+) -> KernelBayesFilter:
+    """Learn the filter from training states and their observations.
+
+    Args:
+        X: states, shape (T, D) or (T,), in order of time unless ``transitions`` are given.
+        Y: observations of these states, shape (T, E) or (T,).
+        kernel_x: of states.
+        kernel_y: of observations.
+        regularisation: epsilon, per row: T epsilon is added to the Gram matrix of the states;
+            0.01 / T by default.
+        posterior_regularisation: delta of kernel Bayes' rule; twice epsilon by default.
+        transitions: states and the states that followed them, (S, D) each, where training is not
+            one series in order of time; consecutive rows of X by default.
+        normalise: make weights sum to one at every step; the published updates do not.
+        tolerance: of the incomplete Cholesky factorisations; rounding by default.
+        rank: likewise, their largest rank.
+
+    Raises:
+        ValueError: for arguments that make no sense, naming them.
+    """
+    states, outputs = np.asarray(as_sample(X)), np.asarray(as_sample(Y, "Y"))
+    if len(states) != len(outputs):
+        raise ValueError(
+            f"X has {len(states)} rows and Y has {len(outputs)}, where pairs are needed"
+        )
+    if transitions is None:
+        if len(states) < 2:
+            raise ValueError("a series of states needs at least 2 rows")
+        pairs = states[:-1], states[1:]
+    else:
+        before, after = transitions
+        pairs = (
+            points_like(before, states, "transitions"),
+            points_like(after, states, "transitions"),
+        )
+        if len(pairs[0]) != len(pairs[1]):
+            raise ValueError(
+                f"transitions start from {len(pairs[0])} states and end in {len(pairs[1])}"
+            )
+    epsilon = 0.01 / len(states) if regularisation is None else regularisation
+    delta = 2.0 * epsilon if posterior_regularisation is None else posterior_regularisation
+    check_regularisation(epsilon, "regularisation")
+    check_regularisation(delta, "posterior_regularisation")
+    of_x = features(states, kernel_x, tolerance=tolerance, rank=rank)
+    of_y = features(outputs, kernel_y, tolerance=tolerance, rank=rank)
+    starts = dataclasses.replace(of_x, points=pairs[0], values=of_x(pairs[0]))
+    return KernelBayesFilter(
+        ConditionalEmbedding(of_x, outputs, kernel_y, float(epsilon)),
+        ConditionalEmbedding(starts, pairs[1], kernel_x, float(epsilon)),
+        of_y,
+        of_x(pairs[1]),
+        float(delta),
+        normalise,
+    )
