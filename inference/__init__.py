@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from .fitting import fit
     from .learning import LearnedKernel, Peak, learn_kernel
     from .modes import Mode, Modes, find_modes
+    from .operators.conditional import learn_conditional
+    from .operators.filtering import LearnedFilter, learn_filter
     from .plots import (
         plot_densities,
         plot_embedding_posterior,
@@ -58,6 +60,7 @@ _MODULES = {
     "Integral": "diagnosis",
     "KernelComparison": "comparing",
     "KernelScore": "comparing",
+    "LearnedFilter": "operators.filtering",
     "LearnedKernel": "learning",
     "Mode": "modes",
     "Modes": "modes",
@@ -81,6 +84,8 @@ _MODULES = {
     "gamma": "scikit_learn",
     "goodness_of_fit_test": "testing.models",
     "independence_test": "testing.independence",
+    "learn_conditional": "operators.conditional",
+    "learn_filter": "operators.filtering",
     "learn_kernel": "learning",
     "load_run": "run",
     "load_sketch": "sketches.store",
@@ -122,6 +127,7 @@ __all__ = [
     "Integral",
     "KernelComparison",
     "KernelScore",
+    "LearnedFilter",
     "LearnedKernel",
     "Mode",
     "Modes",
@@ -145,6 +151,8 @@ __all__ = [
     "gamma",
     "goodness_of_fit_test",
     "independence_test",
+    "learn_conditional",
+    "learn_filter",
     "learn_kernel",
     "load_run",
     "load_sketch",

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import cho_solve
 
 from ..embeddings.embedding import Embedding, same_kernel
 from ..kernels.base import Covariance
 from .features import Features, as_sample, features, points_like
 from .regularisation import CHOICES, choose_regularisation
+from .solving import factorised
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,16 +60,9 @@ class ConditionalEmbedding:
     def _factor(self) -> tuple[np.ndarray, bool]:
         """Of Z'Z + n lambda I: (Z Z' + n lambda I)^-1 Z is Z times its inverse."""
         Z = self.features.values
-        gram = Z.T @ Z
-        gram[np.diag_indices_from(gram)] += len(self.Y) * self.regularisation
-        try:
-            factor: tuple[np.ndarray, bool] = cho_factor(gram)
-        except LinAlgError:
-            raise ArithmeticError(
-                "the Gram matrix of what is conditioned on is singular to rounding: raise "
-                "regularisation"
-            ) from None
-        return factor
+        added = len(self.Y) * self.regularisation
+        what = "the Gram matrix of what is conditioned on"
+        return factorised(Z.T @ Z, added, what, "regularisation")
 
     def __call__(self, x: ArrayLike) -> Embedding:
         """The embedding of Y given X = x, one point.

@@ -8,9 +8,9 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 CHOICES = ("leave-one-out", "marginal-likelihood")
-#: Range of n lambda over the mean of the diagonal of K that is searched, and points of a first
-#: look; then the best of them is refined.
-LOWEST, HIGHEST, TRIED = 1e-10, 1e3, 53
+#: Range of n lambda over the trace of K that is searched, and points of a first look; then the best
+#: of them is refined. Below, the system would be singular to rounding.
+LOWEST, HIGHEST, TRIED = 1e-12, 10.0, 53
 
 
 class Regularisation(NamedTuple):
@@ -82,10 +82,10 @@ def choose_regularisation(
 
     Returns:
         The value of lambda per row, its score, and whether it is at an end of the range searched,
-        n lambda from 1e-10 to 1e3 times the mean of the diagonal of K.
+        n lambda from 1e-12 to 10 times the trace of K.
     """
     of, n = spectrum(features_x, features_y), len(features_x)
-    unit = float(np.mean(np.sum(features_x**2, axis=1)))
+    unit = float(np.sum(features_x**2))
     score = SCORES[choice]
     tried = np.log(unit) + np.linspace(np.log(LOWEST), np.log(HIGHEST), TRIED)
     scores = [score(of, np.exp(value)) for value in tried]

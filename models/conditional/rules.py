@@ -11,12 +11,13 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import cho_solve
 
 from ..embeddings.embedding import Embedding
 from ..kernels.base import Covariance
 from .embedding import ConditionalEmbedding, check_regularisation, coordinates_of
 from .features import Features, features, points_like
+from .solving import factorised
 
 SUPPORTS = ("sample", "prior")
 
@@ -205,12 +206,6 @@ def posterior_weights(
     Raises:
         ArithmeticError: C^2 is singular; names what to raise.
     """
-    squared = covariance @ covariance
-    squared[np.diag_indices_from(squared)] += added
-    try:
-        factor = cho_factor(squared)
-    except LinAlgError:
-        raise ArithmeticError(
-            f"the covariance operator of Y under the prior is singular to rounding: raise {name}"
-        ) from None
+    what = "the covariance operator of what is conditioned on, under the prior,"
+    factor = factorised(covariance @ covariance, added, what, name)
     return np.asarray(across @ cho_solve(factor, covariance @ coordinates.T)).T

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -202,8 +202,9 @@ class Embedding:
 
 def same_kernel(first: Covariance, second: Covariance) -> bool:
     """Whether both are known to be one function; traced parameters must be the same objects."""
-    (leaves, form), (others, other_form) = map(jax.tree.flatten, (first, second))
-    if not form == other_form:  # noqa: SIM201, which is not typed
+    leaves, form = cast(tuple[list[Any], Any], jax.tree.flatten(first))
+    others, other_form = cast(tuple[list[Any], Any], jax.tree.flatten(second))
+    if form != other_form:
         return False
     pairs = zip(leaves, others, strict=True)
     return all(a is b or _equal(concrete(a), concrete(b)) for a, b in pairs)
@@ -230,6 +231,7 @@ def mean_embedding(X: ArrayLike, kernel: Covariance, weights: ArrayLike | None =
     n = len(points)
     if n == 0:
         raise ValueError("an embedding needs at least 1 point")
+    kernel.check_points(points)
     if weights is None:
         return Embedding(kernel, points, jnp.full(n, 1.0 / n))
     values = jnp.asarray(weights, dtype=jnp.float64)

@@ -125,9 +125,10 @@ def _climb(
             count, size = state
             return (count < HALVINGS) & ~(parts(x + size * step)[0] >= height)
 
-        _, size = jax.lax.while_loop(
-            lower, lambda s: (s[0] + 1, 0.5 * s[1]), (jnp.array(0), jnp.ones(()))
-        )
+        def halve(state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+            return state[0] + 1, 0.5 * state[1]
+
+        _, size = jax.lax.while_loop(lower, halve, (jnp.array(0), jnp.ones(())))
         better = parts(x + size * step)[0] >= height
         new = jnp.where(better, x + size * step, x)
         return new, jnp.max(jnp.abs(new - x))

@@ -135,6 +135,9 @@ class Covariance(abc.ABC):
     def matrix(self, X: jax.Array, Y: jax.Array) -> jax.Array:
         """The (n, m) matrix r(x_i, y_j) of two (n, D), (m, D) arrays."""
 
+    def check_points(self, X: jax.Array) -> None:  # noqa: B027
+        """Raise ``ValueError`` for concrete (n, D) points that the covariance is not for."""
+
     def diagonal(self, X: jax.Array) -> jax.Array:
         """r(x_i, x_i) of an (n, D) array, shape (n,)."""
         return jax.vmap(lambda x: self.matrix(x[None], x[None])[0, 0])(X)
@@ -143,7 +146,10 @@ class Covariance(abc.ABC):
     def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> jax.Array:
         """The (n, m) Gram matrix; ``Y`` defaults to ``X``."""
         points = as_points(X)
-        return _matrix(self, points, points if Y is None else as_points(Y, "Y"))
+        others = points if Y is None else as_points(Y, "Y")
+        for given in (points, others):
+            self.check_points(given)
+        return _matrix(self, points, others)
 
 
 # One program: operation by operation the derivatives in :class:`Terms` would be worked out as well.

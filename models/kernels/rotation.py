@@ -23,30 +23,27 @@ class Rotation(Covariance):
     Bayesian Inference* (Fukumizu). Its features are the 9 entries: not characteristic, an
     embedding is the mean rotation matrix.
 
-    Raises:
-        ValueError: on evaluation, for rows that are not 9 numbers or not a rotation.
+    Called with rows that are not 9 numbers, or not a rotation, it raises ``ValueError``.
     """
 
     characteristic = False
 
     def matrix(self, X: jax.Array, Y: jax.Array) -> jax.Array:
         """The Gram matrix Tr[A_i B_j']."""
-        for points in (X, Y):
-            _check_rotations(points)
         return X @ Y.T
 
-
-def _check_rotations(points: jax.Array) -> None:
-    if points.shape[1] != 9:
-        raise ValueError(f"a rotation is a row of 9 entries, got {points.shape[1]}")
-    values = concrete(points)
-    if not isinstance(values, np.ndarray):
-        return
-    matrices = values.reshape(-1, 3, 3)
-    away = np.abs(matrices @ matrices.swapaxes(1, 2) - np.eye(3)).max(axis=(1, 2))
-    away = np.maximum(away, np.abs(np.linalg.det(matrices) - 1.0))
-    if np.any(away > TOLERANCE):
-        raise ValueError(f"row {int(np.argmax(away > TOLERANCE)) + 1} is not a rotation")
+    def check_points(self, X: jax.Array) -> None:
+        """Refuse rows that are no rotations."""
+        if X.shape[1] != 9:
+            raise ValueError(f"a rotation is a row of 9 entries, got {X.shape[1]}")
+        values = concrete(X)
+        if not isinstance(values, np.ndarray):
+            return
+        matrices = values.reshape(-1, 3, 3)
+        away = np.abs(matrices @ matrices.swapaxes(1, 2) - np.eye(3)).max(axis=(1, 2))
+        away = np.maximum(away, np.abs(np.linalg.det(matrices) - 1.0))
+        if np.any(away > TOLERANCE):
+            raise ValueError(f"row {int(np.argmax(away > TOLERANCE)) + 1} is not a rotation")
 
 
 def rotations(rotation_vectors: np.ndarray) -> np.ndarray:

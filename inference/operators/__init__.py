@@ -1,0 +1,1 @@
+"""Conditional embeddings and filters whose kernels and regularisation are found from the data."""

@@ -1,0 +1,193 @@
+"""A kernel Bayes filter whose kernels and regularisation are found from its training series."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from bke.models import KernelBayesFilter, kernel_bayes_filter
+from bke.models.kernels import Covariance
+
+from ..checks import as_sample, check_positive
+from ..errors import InputError
+from ..progress import progress_bar
+from .kernels import kernel_of, widened
+
+#: Multiples of both lengthscales, and of 1/T for epsilon, that are compared.
+FACTORS = (0.25, 0.5, 1.0)
+REGULARISATIONS = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
+#: Steps of each fold that are filtered, at most.
+VALIDATED = 200
+#: Multiples of delta that are compared for smoothing.
+SMOOTHINGS = (1.0, 10.0, 100.0, 1000.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """One setting that was tried.
+
+    Attributes:
+        factor: of both lengthscales.
+        regularisation: epsilon times the number of training rows.
+        error: mean squared error of the posterior mean on the halves held out, in the units of the
+            states squared, summed over columns; infinite where the filter failed.
+    """
+
+    factor: float
+    regularisation: float
+    error: float
+
+
+@dataclasses.dataclass(frozen=True)
+class LearnedFilter:
+    """What :func:`learn_filter` returns.
+
+    Attributes:
+        filter: learned from the whole series at the best setting.
+        trials: all settings, the best first.
+        smoothed_error: of the smoothed means, as ``trials`` tell that of the filter's.
+    """
+
+    filter: KernelBayesFilter
+    trials: tuple[Trial, ...]
+    smoothed_error: float
+
+    def __str__(self) -> str:
+        best = self.trials[0]
+        lines = [
+            f"States: {self.filter.observation.kernel_x}",
+            f"Observations: {self.filter.observation.kernel_y}",
+            f"regularisation {best.regularisation:g} / {len(self.filter.states)}, lengthscales "
+            f"times {best.factor:g}: root mean squared error {best.error**0.5:.4g} on held out "
+            f"halves, the best of {len(self.trials)} settings; "
+            f"smoothed {self.smoothed_error**0.5:.4g}",
+        ]
+        worst = [trial for trial in self.trials if not np.isfinite(trial.error)]
+        if worst:
+            lines.append(f"{len(worst)} settings failed: the weights summed to nothing")
+        return "\n".join(lines)
+
+
+def learn_filter(
+    X: Any,
+    Y: Any,
+    *,
+    kernel_x: str | Covariance = "bkl",
+    kernel_y: str | Covariance = "bkl",
+    factors: Sequence[float] = FACTORS,
+    regularisations: Sequence[float] = REGULARISATIONS,
+    scale: str | None = "column",
+    seed: int = 0,
+    tolerance: float | None = None,
+    rank: int | None = None,
+    progress: bool = True,
+) -> LearnedFilter:
+    """Learn a filter from one training series, settings by cross-validation in two halves.
+
+    Each half trains a filter that is run on the other, at most 200 steps of it, for every factor of
+    both lengthscales and every regularisation; epsilon is that over the number of rows, delta twice
+    epsilon. At the best, four regularisations of the
+    smoother are compared likewise.
+
+    Args:
+        X: states in order of time, shape (T, D) or (T,).
+        Y: observations, row by row, shape (T, E) or (T,).
+        kernel_x: ``"bkl"``, learned from the states; ``"median"``; or a kernel. See
+            :func:`~bke.inference.operators.kernels.kernel_of`.
+        kernel_y: likewise, of the observations.
+        factors: of both lengthscales; only 1 for a kernel without one.
+        regularisations: epsilon times the number of rows.
+        scale: see :func:`~bke.inference.operators.kernels.kernel_of`.
+        seed: likewise.
+        tolerance: see :func:`~bke.models.kernel_bayes_filter`.
+        rank: likewise.
+        progress: show a progress bar.
+
+    Raises:
+        InputError: for data or arguments that make no sense, in one sentence, or where the filter
+            fails at every setting.
+    """
+    states, outputs = as_sample(X, "X"), as_sample(Y, "Y")
+    if len(states) != len(outputs):
+        raise InputError(f"X has {len(states)} rows and Y has {len(outputs)}, not pairs")
+    if len(states) < 8:
+        raise InputError(f"two halves need at least 8 rows, got {len(states)}")
+    for name, values in (("factors", factors), ("regularisations", regularisations)):
+        if len(values) == 0:
+            raise InputError(f"{name} must hold at least one number")
+        for value in values:
+            check_positive(value, name)
+    of_x = kernel_of(states, kernel_x, scale=scale, seed=seed, name="X")
+    of_y = kernel_of(outputs, kernel_y, scale=scale, seed=seed, name="Y")
+    options: dict[str, Any] = {"tolerance": tolerance, "rank": rank}
+
+    def learned(rows: slice, factor: float, regularisation: float) -> KernelBayesFilter:
+        part = states[rows]
+        kernels = widened(of_x, factor), widened(of_y, factor)
+        return kernel_bayes_filter(
+            part, outputs[rows], *kernels, regularisation=regularisation / len(part), **options
+        )
+
+    half = len(states) // 2
+    folds = [
+        (training, slice(held.start, min(held.start + VALIDATED, held.stop)))
+        for training, held in (
+            (slice(0, half), slice(half, len(states))),
+            (slice(half, len(states)), slice(0, half)),
+        )
+    ]
+    steps = sum(held.stop - held.start for _, held in folds)
+
+    def error(factor: float, regularisation: float) -> float:
+        total = 0.0
+        for training, held in folds:
+            with contextlib.suppress(ArithmeticError):
+                found = learned(training, factor, regularisation).filter(outputs[held])
+                total += float(np.sum((found.mean() - states[held]) ** 2))
+                continue
+            return np.inf
+        return total / steps
+
+    def smoothed_errors(factor: float, regularisation: float) -> list[float]:
+        """With each of SMOOTHINGS."""
+        totals = np.zeros(len(SMOOTHINGS))
+        for training, held in folds:
+            model = learned(training, factor, regularisation)
+            filtered = model.filter(outputs[held])
+            for index, multiple in enumerate(SMOOTHINGS):
+                try:
+                    found = _smoothing_with(model, multiple).smooth(filtered).mean()
+                    totals[index] += float(np.sum((found - states[held]) ** 2))
+                except ArithmeticError:
+                    totals[index] = np.inf
+        return list(totals / steps)
+
+    settings = [(factor, value) for factor in factors for value in regularisations]
+    trials = []
+    if len(settings) > 1:
+        with progress_bar("settings", len(settings), shown=progress) as advance:
+            for setting in settings:
+                trials.append(Trial(*setting, error(*setting)))
+                advance(1)
+    else:
+        trials = [Trial(*settings[0], error(*settings[0]))]
+    trials.sort(key=lambda trial: trial.error)
+    if not np.isfinite(trials[0].error):
+        raise InputError(
+            "the filter's weights sum to nothing at every setting: try larger regularisations or "
+            "wider kernels"
+        )
+    setting = trials[0].factor, trials[0].regularisation
+    smoothed = smoothed_errors(*setting)
+    multiple = SMOOTHINGS[int(np.argmin(smoothed))]
+    best = _smoothing_with(learned(slice(None), *setting), multiple)
+    return LearnedFilter(best, tuple(trials), min(smoothed))
+
+
+def _smoothing_with(model: KernelBayesFilter, multiple: float) -> KernelBayesFilter:
+    """``model`` with that multiple of delta for smoothing."""
+    delta = multiple * model.posterior_regularisation
+    return dataclasses.replace(model, smoothing_regularisation=delta)

@@ -1,0 +1,68 @@
+"""The kernel of one variable, chosen from its sample."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from bke.models.kernels import Covariance
+
+from ..checks import as_sample
+from ..errors import InputError
+from ..machine import computing
+from ..testing.kernels import kernels_for
+from ..testing.rows import canonical_order
+
+CHOICES = ("bkl", "median")
+
+
+def kernel_of(
+    X: Any,
+    choice: str | Covariance,
+    *,
+    scale: str | None = "column",
+    seed: int = 0,
+    name: str = "X",
+) -> Covariance:
+    """The kernel that ``choice`` names for a sample, in the units of the data.
+
+    Args:
+        X: the sample, shape (n, D) or (n,).
+        choice: ``"bkl"``, a squared exponential with the lengthscale of highest marginal likelihood
+            (:func:`~bke.inference.learn_kernel`, of 500 rows at most, where several modes compete
+            ranked by 2000); ``"median"``, the median distance between two rows (MMD-20); or a
+            kernel.
+        scale: ``"column"``: distances are taken with every column over its standard deviation;
+            ``"pooled"`` or ``None``: of the columns as they are.
+        seed: of the rows taken, where there are many.
+        name: of the sample, for messages.
+
+    Raises:
+        InputError: for a choice that there is not, or a sample that has no kernel.
+    """
+    if isinstance(choice, Covariance):
+        return choice
+    if choice not in CHOICES:
+        raise InputError(f"a kernel must be a kernel or one of {CHOICES}, got {choice!r}")
+    points = as_sample(X, name)
+    if np.all(points == points[0]):
+        raise InputError(f"all rows of {name} are equal: no kernel can be chosen from them")
+    with computing():
+        return kernels_for(choice, points[canonical_order(points)], scale, seed)[0]
+
+
+def widened(kernel: Covariance, factor: float) -> Covariance:
+    """``kernel`` with its lengthscale times ``factor``.
+
+    Raises:
+        InputError: it has no lengthscale.
+    """
+    if factor == 1.0:
+        return kernel
+    if not hasattr(kernel, "lengthscale"):
+        raise InputError(
+            f"{type(kernel).__name__} has no lengthscale to be multiplied: the only factor is 1"
+        )
+    changed: Any = dataclasses.replace(kernel, lengthscale=kernel.lengthscale * factor)  # type: ignore[type-var]
+    return changed  # type: ignore[no-any-return]

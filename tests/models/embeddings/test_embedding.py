@@ -1,0 +1,187 @@
+"""Embeddings as objects, against explicit features and sums written out."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+from bke.models import (
+    Dirac,
+    Embedding,
+    Gaussian,
+    GaussianMixture,
+    Matern,
+    Polynomial,
+    SmoothingError,
+    SpectralMixture,
+    SquaredExponential,
+    embedding_posterior,
+    mean_embedding,
+    posterior_mean_embedding,
+    spectral_embedding,
+    squared_mmd,
+)
+
+KERNEL = SquaredExponential(np.array([0.7, 1.9]))
+
+
+@pytest.fixture
+def samples():
+    rng = np.random.default_rng(3)
+    return rng.normal(size=(7, 2)), rng.normal(0.5, 2.0, size=(5, 2))
+
+
+def quadratic_features(X):
+    """Of (x'y + 1)^2 in two columns: KER-1 with a constant."""
+    a, b = X.T
+    root = np.sqrt(2.0)
+    return np.stack([a**2, b**2, root * a * b, root * a, root * b, np.ones_like(a)], axis=1)
+
+
+def test_what_embeddings_are_asked_is_linear_algebra_of_their_features(samples):
+    X, Y = samples
+    w, v = np.array([0.5, -0.2, 0.1, 0.9, -0.4, 0.3, 0.2]), np.array([1.0, -2.0, 0.3, 0.2, 0.1])
+    kernel = Polynomial(2, 1.0)
+    first, second = mean_embedding(X, kernel, w), mean_embedding(Y, kernel, v)
+    f, g = w @ quadratic_features(X), v @ quadratic_features(Y)
+    assert first.inner_product(second) == pytest.approx(f @ g, rel=1e-13)
+    assert first.norm() == pytest.approx(np.linalg.norm(f), rel=1e-13)
+    assert first.distance(second) == pytest.approx(np.linalg.norm(f - g), rel=1e-12)
+    mixed = 2.0 * first - second / 4.0 + (-first) * 0.5
+    np.testing.assert_allclose(
+        mixed(Y), quadratic_features(Y) @ (1.5 * f - g / 4.0), rtol=1e-12, atol=1e-12
+    )
+    assert mixed.norm() == pytest.approx(np.linalg.norm(1.5 * f - g / 4.0), rel=1e-12)
+
+
+def test_the_empirical_embedding_is_unbiased_about_elements_and_functions(samples):
+    X, Y = samples
+    embedding = mean_embedding(X, KERNEL)
+    function = mean_embedding(Y, KERNEL, [1.0, 2.0, -1.0, 0.5, 0.0])
+    values = np.asarray(KERNEL(X, Y)) @ function.weights
+    assert embedding.expectation(function) == pytest.approx(values.mean(), rel=1e-13)
+    np.testing.assert_allclose(embedding.expectation(lambda x: x**3), (X**3).mean(axis=0))
+    assert embedding.expectation(lambda x: x[:, 1]) == pytest.approx(X[:, 1].mean())
+    np.testing.assert_allclose(function.normalised().weights.sum(), 1.0)
+    np.testing.assert_allclose(function.mean(), function.weights @ Y / 2.5)
+
+
+def test_the_distance_is_the_biased_mmd(samples):
+    X, Y = samples
+    distance = mean_embedding(X, KERNEL).squared_distance(mean_embedding(Y, KERNEL))
+    assert distance == pytest.approx(squared_mmd(X, Y, KERNEL, estimator="biased"), rel=1e-13)
+
+
+@pytest.mark.parametrize("noise", [0.3, "clt"])
+@pytest.mark.parametrize("measure", ["unit", "lebesgue"])
+def test_values_of_the_posterior_mean_are_those_of_the_process(samples, noise, measure):
+    X, Y = samples
+    embedding = posterior_mean_embedding(X, KERNEL, noise=noise, measure=measure)
+    expected = embedding_posterior(X, KERNEL, Y, noise=noise, measure=measure).mean
+    np.testing.assert_allclose(embedding(Y), expected, rtol=1e-7, atol=1e-10)
+
+
+def test_the_posterior_mean_with_covariance_k_is_spectral_shrinkage(samples):
+    X, _ = samples  # BKE section 4.2: n lambda = sigma^2
+    posterior = posterior_mean_embedding(X, KERNEL, noise=0.3, measure=None)
+    shrunk = spectral_embedding(X, KERNEL, regularisation=0.3 / 7)
+    np.testing.assert_allclose(posterior.weights, shrunk.weights, rtol=1e-12)
+    other = spectral_embedding(X, KERNEL, regularisation=0.3)
+    assert posterior.distance(other) > 0.05
+
+
+@pytest.mark.parametrize("measure", ["unit", "lebesgue"])
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        SquaredExponential(0.6),
+        GaussianMixture(np.array([0.5, 1.2]), np.array([0.3, 0.7])),
+        SpectralMixture([0.4, 0.6], [0.9, 1.4], [0.2, 0.5]),
+    ],
+)
+def test_inner_products_with_smoothed_sections_are_integrals(kernel, measure):
+    # <r(x, .), f> = f smoothed: int k(x, u) f(u) du for every f in H, by a rule of 4001 points.
+    grid = np.linspace(-14.0, 14.0, 4001)
+    step = grid[1] - grid[0]
+    X, Y = np.array([-0.4, 0.9, 1.7]), np.array([0.1, -1.1])
+    scale = 1.0
+    if measure == "unit":
+        scale = step * np.sum(np.asarray(kernel([0.0], grid)) ** 2)
+    first = Embedding(kernel, X[:, None], np.array([0.5, -0.3, 1.0]), measure)
+    second = Embedding(kernel, Y[:, None], np.array([0.2, 0.7]), measure)
+    plain = mean_embedding(Y, kernel, [0.2, 0.7])
+
+    def section_sum(embedding):
+        """The density sum_i w_i k(x_i, u) that the embedding is the embedding of."""
+        return np.asarray(kernel(grid, embedding.points)) @ embedding.weights / scale
+
+    with_plain = step * section_sum(first) @ plain(grid)
+    assert first.inner_product(plain) == pytest.approx(with_plain, rel=1e-8)
+    assert plain.inner_product(first) == pytest.approx(with_plain, rel=1e-8)
+    thin, thin_step = grid[::4], 4 * step
+    gram = np.asarray(kernel(thin, thin))
+    both = thin_step**2 * section_sum(first)[::4] @ gram @ section_sum(second)[::4]
+    assert first.inner_product(second) == pytest.approx(both, rel=1e-8)
+
+
+def test_what_has_no_closed_form_says_so(samples):
+    X, _ = samples
+    for kernel, measure in ((Matern(1.5, 1.0), "unit"), (KERNEL, Gaussian(2.0))):
+        embedding = posterior_mean_embedding(X, kernel, noise=0.1, measure=measure)
+        assert np.isfinite(embedding.inner_product(mean_embedding(X, kernel)))
+        with pytest.raises(SmoothingError, match="sums of Gaussian components"):
+            embedding.norm()
+
+
+def test_embeddings_work_under_transformations(samples):
+    X, Y = samples
+
+    def squared(lengthscale):
+        kernel = SquaredExponential(lengthscale)
+        return (mean_embedding(X, kernel) - mean_embedding(Y, kernel)).squared_norm()
+
+    with jax.enable_x64(True):
+        slope = jax.jit(jax.grad(squared))(0.8)
+    near = (squared(0.8 + 1e-5) - squared(0.8 - 1e-5)) / 2e-5
+    assert slope == pytest.approx(near, rel=1e-7)
+
+
+def test_labels_are_tables(samples):
+    labels = np.array([1.0, 2.0, 2.0, 5.0])
+    table = mean_embedding(labels, Dirac())([1.0, 2.0, 3.0, 5.0])
+    np.testing.assert_array_equal(table, [0.25, 0.5, 0.0, 0.25])
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda X, Y: mean_embedding(X, KERNEL, np.ones(6)), "7 points, and the weights"),
+        (lambda X, Y: mean_embedding(X, KERNEL, [0, 1, np.nan, 0, 0, 0, 0]), "row 3"),
+        (lambda X, Y: mean_embedding(np.empty((0, 2)), KERNEL), "at least 1 point"),
+        (lambda X, Y: Embedding(KERNEL, X, np.ones(5)), "one weight for each"),
+        (lambda X, Y: mean_embedding(X, KERNEL)(X[:, :1]), "columns"),
+        (
+            lambda X, Y: mean_embedding(X, KERNEL) + mean_embedding(Y, SquaredExponential(2.0)),
+            "different kernels",
+        ),
+        (lambda X, Y: mean_embedding(X, KERNEL).expectation(lambda x: x[:3]), "each of 7 points"),
+        (
+            lambda X, Y: posterior_mean_embedding(X, KERNEL).expectation(lambda x: x[:, 0]),
+            "smoothed sections",
+        ),
+        (
+            lambda X, Y: posterior_mean_embedding(X, KERNEL) + mean_embedding(X, KERNEL),
+            "do not add",
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_refused(samples, make, message):
+    with pytest.raises(ValueError, match=message):
+        make(*samples)
+
+
+def test_weights_that_sum_to_nothing_have_no_mean(samples):
+    X, _ = samples
+    difference = mean_embedding(X, KERNEL) - mean_embedding(X + 1.0, KERNEL)
+    with pytest.raises(ArithmeticError, match="sum to nothing"):
+        difference.mean()
