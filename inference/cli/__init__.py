@@ -1,6 +1,13 @@
 """The command line, ``bke``. Nothing slow is imported before a command has read its input."""
 
-from . import causal, kernels, sketches, testing  # noqa: F401  they add their commands
+from . import (  # noqa: F401  they add their commands
+    causal,
+    kernels,
+    operators,
+    shrinkage,
+    sketches,
+    testing,
+)
 from .app import app, main
 
 __all__ = ["app", "main"]

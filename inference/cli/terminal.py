@@ -31,7 +31,7 @@ def exit_codes(debug: bool) -> Iterator[None]:
         typer.echo("\nbke: interrupted", err=True)
         ended = TERMINATED if isinstance(how, Terminated) else INTERRUPTED
         raise typer.Exit(ended) from None
-    except (InputError, SamplingError, ValueError, OSError, MemoryError) as error:
+    except (InputError, SamplingError, ValueError, ArithmeticError, OSError, MemoryError) as error:
         if debug:
             raise
         typer.echo(f"bke: {_sentence(error)}", err=True)

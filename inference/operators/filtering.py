@@ -14,7 +14,7 @@ from bke.models.kernels import Covariance
 from ..checks import as_sample, check_positive
 from ..errors import InputError
 from ..progress import progress_bar
-from .kernels import kernel_of, widened
+from .kernels import described, kernel_of, widened
 
 #: Multiples of both lengthscales, and of 1/T for epsilon, that are compared.
 FACTORS = (0.25, 0.5, 1.0)
@@ -58,8 +58,8 @@ class LearnedFilter:
     def __str__(self) -> str:
         best = self.trials[0]
         lines = [
-            f"States: {self.filter.observation.kernel_x}",
-            f"Observations: {self.filter.observation.kernel_y}",
+            f"States: {described(self.filter.observation.kernel_x)}",
+            f"Observations: {described(self.filter.observation.kernel_y)}",
             f"regularisation {best.regularisation:g} / {len(self.filter.states)}, lengthscales "
             f"times {best.factor:g}: root mean squared error {best.error**0.5:.4g} on held out "
             f"halves, the best of {len(self.trials)} settings; "

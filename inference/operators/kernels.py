@@ -15,6 +15,8 @@ from ..testing.kernels import kernels_for
 from ..testing.rows import canonical_order
 
 CHOICES = ("bkl", "median")
+#: Lengthscales that are shown in words.
+MOST_SHOWN = 6
 
 
 def kernel_of(
@@ -50,6 +52,16 @@ def kernel_of(
         raise InputError(f"all rows of {name} are equal: no kernel can be chosen from them")
     with computing():
         return kernels_for(choice, points[canonical_order(points)], scale, seed)[0]
+
+
+def described(kernel: Covariance) -> str:
+    """A kernel in words, its lengthscale to four digits."""
+    if not hasattr(kernel, "lengthscale"):
+        return repr(kernel)
+    values = np.atleast_1d(np.asarray(kernel.lengthscale, dtype=float))
+    scales = ", ".join(f"{value:.4g}" for value in values[:MOST_SHOWN])
+    more = f", ... ({len(values)})" if len(values) > MOST_SHOWN else ""
+    return f"{type(kernel).__name__} with lengthscale {scales}{more}"
 
 
 def widened(kernel: Covariance, factor: float) -> Covariance:

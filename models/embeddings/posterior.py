@@ -153,7 +153,9 @@ def posterior_mean_embedding(
     """The posterior mean BKE (7) as an element of the Hilbert space of k, BKE (9).
 
     ``sum_i a_i r(x_i, .)`` with ``a = (R + N)^-1 mu_hat``. Its values are the means of
-    :func:`embedding_posterior`.
+    :func:`embedding_posterior`, and it is for these: sections of r are far from those of k in the
+    norm of H, by a factor that grows exponentially with the columns, so that beyond one column or
+    so its distance to mu in H is many times that of mu_hat (``benchmarks/shrinkage.py``).
 
     Args:
         X: data, shape (n, D) or (n,).

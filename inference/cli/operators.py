@@ -1,0 +1,419 @@
+"""Conditional embeddings: ``bke condition``, ``bke bayes`` and ``bke filter``."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+import numpy as np
+import typer
+
+from . import options as opt
+from . import words
+from .app import FILE_KINDS, app
+from .terminal import Terminal, exit_codes
+
+LEARNED = "Kernels"
+SUMMARY, PICTURE = "summary.json", "picture.png"
+
+
+class KernelChoice(enum.StrEnum):
+    """Where the kernels come from."""
+
+    bkl = "bkl"
+    median = "median"
+
+
+class RegularisationChoice(enum.StrEnum):
+    """How much to regularise."""
+
+    leave_one_out = "leave-one-out"
+    marginal_likelihood = "marginal-likelihood"
+
+
+TrainingArgument: TypeAlias = Annotated[
+    Path,
+    typer.Argument(
+        metavar="TRAINING",
+        help=f"Pairs, a row for each, in one file: {FILE_KINDS}.",
+        show_default=False,
+    ),
+]
+ChoiceOption: TypeAlias = Annotated[
+    KernelChoice,
+    typer.Option(
+        "--kernel",
+        rich_help_panel=LEARNED,
+        help="Lengthscales of both kernels: bkl learns them by the marginal likelihood, each from "
+        "its own variable; median is the median distance.",
+    ),
+]
+RegularisationOption: TypeAlias = Annotated[
+    RegularisationChoice,
+    typer.Option(
+        "--regularisation",
+        rich_help_panel=LEARNED,
+        help="How the regularisation, and a multiple of the lengthscale of what is conditioned on, "
+        "are chosen.",
+    ),
+]
+OutOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        metavar="DIR",
+        rich_help_panel=opt.OUTPUT,
+        help="Folder of the CSV file, the picture and the summary. Default: the table is printed.",
+    ),
+]
+
+
+def _columns_option(name: str, text: str) -> Any:
+    return typer.Option(
+        name, metavar="A,B,...", rich_help_panel=opt.DATA, help=text, show_default=False
+    )
+
+
+@app.command(epilog="Example: `bke condition ozone.csv --given Temp --of Ozone --out result`")
+def condition(
+    training: TrainingArgument,
+    given: Annotated[str, _columns_option("--given", "Columns that are conditioned on.")],
+    of: Annotated[str, _columns_option("--of", "Columns whose mean is asked for.")],
+    at: Annotated[
+        Path | None,
+        typer.Option(
+            "--at",
+            metavar="FILE",
+            rich_help_panel=opt.DATA,
+            help="Where, a file with the columns of --given. Default: the rows of TRAINING.",
+        ),
+    ] = None,
+    kernel: ChoiceOption = KernelChoice.bkl,
+    regularisation: RegularisationOption = RegularisationChoice.leave_one_out,
+    scale: opt.ScaleOption = opt.ScaleName.column,
+    seed: opt.SeedOption = 0,
+    out: OutOption = None,
+    json: opt.JsonOption = False,
+    quiet: opt.QuietOption = False,
+    debug: opt.DebugOption = False,
+) -> None:
+    """What to expect of some columns given others: the conditional mean embedding.
+
+    Mean and standard deviation at each row, from the embedding of the whole conditional
+    distribution.
+    """
+    terminal = Terminal(json=json, quiet=quiet)
+    with exit_codes(debug):
+        from ..read import read_sample
+        from . import inputs, steps
+
+        x, y = (read_sample(training, columns=words.parse_columns(part)) for part in (given, of))
+        _check_apart(x.columns, y.columns, "--given", "--of")
+        places = x if at is None else read_sample(at, columns=list(x.columns))
+        with inputs.output_folder(out, ["conditional.csv", PICTURE, SUMMARY], read=[training, at]):
+            with terminal.step("learn", "learning the conditional embedding"):
+                from bke.inference import learn_conditional
+                from bke.inference.operators.kernels import described
+
+                learned = learn_conditional(
+                    x.values,
+                    y.values,
+                    kernel_x=kernel.value,
+                    kernel_y=kernel.value,
+                    regularisation=regularisation.value,
+                    scale=(scale or opt.ScaleName.column).argument,
+                    seed=seed,
+                )
+            moments = learned.expectation(places.values, lambda v: np.hstack([v, v**2]))
+            mean, second = np.split(moments, 2, axis=1)
+            deviation = np.sqrt(np.maximum(second - mean**2, 0.0))
+            header = [
+                *x.columns,
+                *(f"{c}.mean" for c in y.columns),
+                *(f"{c}.sd" for c in y.columns),
+            ]
+            table = np.hstack([places.values, mean, deviation])
+            rows = len(x.values)
+            terminal.say(
+                f"{', '.join(y.columns)} given {', '.join(x.columns)}: {rows} pairs, n lambda "
+                f"{rows * learned.regularisation:.3g}, {learned.features.rank} features; kernels "
+                f"{described(learned.kernel_x)} and {described(learned.kernel_y)}"
+            )
+            files = write_table(out, "conditional.csv", header, table, terminal)
+
+            def pictures() -> steps.Pictures:
+                if (len(x.columns), len(y.columns)) != (1, 1):
+                    return []
+                from ..plots.operators import plot_conditional
+
+                line = [part[:, 0] for part in (x.values, y.values, places.values, mean, deviation)]
+                names = (x.columns[0], y.columns[0])
+                return [("picture", lambda: plot_conditional(*line, names=names))]
+
+            drawn, missing = steps.draw_pictures(out, pictures, terminal)
+            told = {
+                "command": "condition",
+                "training": str(training),
+                "rows": rows,
+                "given": list(x.columns),
+                "of": list(y.columns),
+                "kernel": kernel.value,
+                "kernel_x": described(learned.kernel_x),
+                "kernel_y": described(learned.kernel_y),
+                "choice": regularisation.value,
+                "regularisation": learned.regularisation,
+                "rank": learned.features.rank,
+                "mean": mean.tolist(),
+                "sd": deviation.tolist(),
+            }
+            summary = None if out is None else out / SUMMARY
+            steps.finish(told, {**files, **drawn}, summary, missing, terminal)
+
+
+@app.command(
+    epilog="Example: `bke bayes simulated.csv prior.csv seen.csv --hidden theta --seen a,b --out "
+    "result`"
+)
+def bayes(
+    training: TrainingArgument,
+    prior: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PRIOR", help="Draws of the prior of the hidden columns.", show_default=False
+        ),
+    ],
+    at: Annotated[
+        Path,
+        typer.Argument(metavar="SEEN", help="Observations, a row for each.", show_default=False),
+    ],
+    hidden: Annotated[str, _columns_option("--hidden", "Columns that are asked for.")],
+    seen: Annotated[str, _columns_option("--seen", "Columns that are observed.")],
+    kernel: ChoiceOption = KernelChoice.bkl,
+    regularisation: RegularisationOption = RegularisationChoice.leave_one_out,
+    posterior_regularisation: Annotated[
+        float | None,
+        typer.Option(
+            "--posterior-regularisation",
+            min=0.0,
+            rich_help_panel=LEARNED,
+            help="Delta of kernel Bayes' rule. Default: twice the other.",
+        ),
+    ] = None,
+    scale: opt.ScaleOption = opt.ScaleName.column,
+    seed: opt.SeedOption = 0,
+    out: OutOption = None,
+    json: opt.JsonOption = False,
+    quiet: opt.QuietOption = False,
+    debug: opt.DebugOption = False,
+) -> None:
+    """Posterior of what is hidden, by kernel Bayes' rule: no likelihood is written down.
+
+    TRAINING holds pairs of hidden and seen columns, simulated or measured, from any distribution of
+    the hidden ones; PRIOR says how these are really distributed.
+    """
+    terminal = Terminal(json=json, quiet=quiet)
+    with exit_codes(debug):
+        from ..read import read_sample
+        from . import inputs, steps
+
+        x, y = (read_sample(training, columns=words.parse_columns(part)) for part in (hidden, seen))
+        _check_apart(x.columns, y.columns, "--hidden", "--seen")
+        believed = read_sample(prior, columns=list(x.columns))
+        observed = read_sample(at, columns=list(y.columns))
+        reads = [training, prior, at]
+        with inputs.output_folder(out, ["posterior.csv", SUMMARY], read=reads):
+            with terminal.step("learn", "learning the rule"):
+                from bke.inference import learn_conditional
+                from bke.inference.operators.kernels import described
+                from bke.models import Embedding, bayes_rule, mean_embedding, pre_image
+
+                learned = learn_conditional(
+                    x.values,
+                    y.values,
+                    kernel_x=kernel.value,
+                    kernel_y=kernel.value,
+                    regularisation=regularisation.value,
+                    scale=(scale or opt.ScaleName.column).argument,
+                    seed=seed,
+                )
+                rule = bayes_rule(
+                    learned,
+                    mean_embedding(believed.values, learned.kernel_x),
+                    regularisation=posterior_regularisation,
+                )
+            weights = rule.weights(observed.values)
+            mean = weights @ rule.points / weights.sum(axis=1, keepdims=True)
+            modes = [pre_image(Embedding(rule.kernel_x, rule.points, row)).point for row in weights]
+            header = [
+                *y.columns,
+                *(f"{c}.mean" for c in x.columns),
+                *(f"{c}.mode" for c in x.columns),
+                "sum_of_weights",
+            ]
+            total = weights.sum(axis=1, keepdims=True)
+            table = np.hstack([observed.values, mean, np.stack(modes), total])
+            terminal.say(
+                f"{', '.join(x.columns)} given {', '.join(y.columns)}: {len(x.values)} pairs, "
+                f"{len(believed.values)} draws of the prior, epsilon {learned.regularisation:.3g}, "
+                f"delta {rule.regularisation:.3g}; kernels {described(learned.kernel_x)} and "
+                f"{described(learned.kernel_y)}"
+            )
+            far = int(np.sum(np.abs(total - 1.0) > 0.2))
+            if far:
+                note = (
+                    f"At {far} of {len(total)} observations the weights sum to less than 0.8 or "
+                    "more than 1.2: they are far from the training pairs, or delta is large."
+                )
+                terminal.notes([note])
+            notes = [note] if far else []
+            files = write_table(out, "posterior.csv", header, table, terminal)
+            told = {
+                "command": "bayes",
+                "training": str(training),
+                "prior": str(prior),
+                "hidden": list(x.columns),
+                "seen": list(y.columns),
+                "kernel": kernel.value,
+                "kernel_x": described(learned.kernel_x),
+                "kernel_y": described(learned.kernel_y),
+                "regularisation": learned.regularisation,
+                "posterior_regularisation": rule.regularisation,
+                "mean": mean.tolist(),
+                "mode": [point.tolist() for point in modes],
+                "sum_of_weights": total[:, 0].tolist(),
+            }
+            steps.finish(told, files, None if out is None else out / SUMMARY, notes, terminal)
+
+
+@app.command(
+    name="filter",
+    epilog="Example: `bke filter training.csv new.csv --states u,v --observations a,b --out result`",
+)
+def filter_states(
+    training: TrainingArgument,
+    series: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SERIES", help="New observations in order of time.", show_default=False
+        ),
+    ],
+    states: Annotated[
+        str, _columns_option("--states", "Columns of TRAINING that are hidden later.")
+    ],
+    observations: Annotated[
+        str, _columns_option("--observations", "Columns that are observed, in both files.")
+    ],
+    ahead: Annotated[
+        int,
+        typer.Option("--ahead", min=0, help="Predict so many steps ahead as well."),
+    ] = 0,
+    kernel: ChoiceOption = KernelChoice.bkl,
+    scale: opt.ScaleOption = opt.ScaleName.column,
+    seed: opt.SeedOption = 0,
+    out: OutOption = None,
+    json: opt.JsonOption = False,
+    quiet: opt.QuietOption = False,
+    debug: opt.DebugOption = False,
+) -> None:
+    """Hidden states of a series by kernel Bayes' filter: no model is written down.
+
+    TRAINING is one series in order of time with states and observations; multiples of the
+    lengthscales and the regularisation are chosen by cross-validation in two halves. States are
+    filtered (mean, and mode by the fixed-point iteration) and smoothed.
+    """
+    terminal = Terminal(json=json, quiet=quiet)
+    with exit_codes(debug):
+        from ..read import read_sample
+        from . import inputs, steps
+
+        x, y = (
+            read_sample(training, columns=words.parse_columns(part))
+            for part in (states, observations)
+        )
+        _check_apart(x.columns, y.columns, "--states", "--observations")
+        new = read_sample(series, columns=list(y.columns))
+        with inputs.output_folder(out, ["states.csv", PICTURE, SUMMARY], read=[training, series]):
+            with terminal.step("learn", "learning the filter", spinner=False):
+                from bke.inference import learn_filter
+
+                learned = learn_filter(
+                    x.values,
+                    y.values,
+                    kernel_x=kernel.value,
+                    kernel_y=kernel.value,
+                    scale=(scale or opt.ScaleName.column).argument,
+                    seed=seed,
+                    progress=terminal.progress,
+                )
+            terminal.say(str(learned))
+            with terminal.step("filter", "filtering"):
+                filtered = learned.filter.filter(new.values)
+                parts = {
+                    "filtered": filtered.mean(),
+                    "mode": filtered.mode(),
+                    "smoothed": learned.filter.smooth(filtered).mean(),
+                }
+                if ahead:
+                    parts["ahead"] = learned.filter.predict(filtered, ahead).mean()
+            header = [f"{column}.{name}" for name in parts for column in x.columns]
+            files = write_table(
+                out, "states.csv", header, np.hstack(list(parts.values())), terminal
+            )
+
+            def pictures() -> steps.Pictures:
+                from ..plots.operators import plot_states
+
+                shown = {name: parts[name] for name in ("filtered", "smoothed")}
+                return [("picture", lambda: plot_states(shown, columns=x.columns))]
+
+            drawn, missing = steps.draw_pictures(out, pictures, terminal)
+            best = learned.trials[0]
+            told = {
+                "command": "filter",
+                "training": str(training),
+                "series": str(series),
+                "rows": len(x.values),
+                "states": list(x.columns),
+                "observations": list(y.columns),
+                "kernel": kernel.value,
+                "factor": best.factor,
+                "regularisation": best.regularisation / len(x.values),
+                "validated_error": best.error**0.5,
+                "validated_error_smoothed": learned.smoothed_error**0.5,
+                "ahead": ahead,
+                **{name: values.tolist() for name, values in parts.items()},
+            }
+            summary = None if out is None else out / SUMMARY
+            steps.finish(told, {**files, **drawn}, summary, missing, terminal)
+
+
+def _check_apart(first: Sequence[str], second: Sequence[str], one: str, other: str) -> None:
+    both = [column for column in first if column in second]
+    if both:
+        raise typer.BadParameter(f"{both[0]!r} is in both {one} and {other}.", param_hint=other)
+
+
+#: Rows of a table that are printed where there is no folder.
+MOST_PRINTED = 20
+
+
+def write_table(
+    folder: Path | None, name: str, header: list[str], table: np.ndarray, terminal: Terminal
+) -> dict[str, Path]:
+    """The table as CSV in ``folder``, or printed."""
+    import pandas as pd
+
+    from ..write import atomic_path
+
+    frame = pd.DataFrame(table, columns=header)
+    if folder is None:
+        terminal.say(frame.head(MOST_PRINTED).to_string(index=False))
+        if len(frame) > MOST_PRINTED:
+            terminal.say(f"and {len(frame) - MOST_PRINTED} more rows, which --out writes")
+        return {}
+    path = folder / name
+    with atomic_path(path) as temporary:
+        frame.to_csv(temporary, index=False)
+    return {"table": path}
