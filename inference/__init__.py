@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .modes import Mode, Modes, find_modes
     from .operators.conditional import learn_conditional
     from .operators.filtering import LearnedFilter, learn_filter
+    from .operators.kernels import kernel_of
     from .plots import (
         plot_densities,
         plot_embedding_posterior,
@@ -84,6 +85,7 @@ _MODULES = {
     "gamma": "scikit_learn",
     "goodness_of_fit_test": "testing.models",
     "independence_test": "testing.independence",
+    "kernel_of": "operators.kernels",
     "learn_conditional": "operators.conditional",
     "learn_filter": "operators.filtering",
     "learn_kernel": "learning",
@@ -151,6 +153,7 @@ __all__ = [
     "gamma",
     "goodness_of_fit_test",
     "independence_test",
+    "kernel_of",
     "learn_conditional",
     "learn_filter",
     "learn_kernel",

@@ -289,7 +289,7 @@ def bayes(
 
 @app.command(
     name="filter",
-    epilog="Example: `bke filter training.csv new.csv --states u,v --observations a,b --out result`",
+    epilog="Example: `bke filter training.csv new.csv --states u,v --observations a,b --out here`",
 )
 def filter_states(
     training: TrainingArgument,

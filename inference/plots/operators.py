@@ -51,7 +51,7 @@ def plot_conditional(
     )
     panel.set_xlabel(names[0])
     panel.set_ylabel(names[1])
-    panel.legend(frameon=False)
+    panel.legend(frameon=False, ncols=3, loc="lower left", bbox_to_anchor=(0.0, 1.0), markerscale=2)
     return figure
 
 

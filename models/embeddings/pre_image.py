@@ -17,7 +17,7 @@ from ..precision import double_precision
 from .embedding import Embedding
 
 #: Highest points of the sample that the fixed-point iteration starts from.
-STARTS = 8
+STARTS = 4
 #: Halvings of a step that would lower the embedding.
 HALVINGS = 30
 
@@ -32,16 +32,17 @@ class PreImage(NamedTuple):
 
 
 def pre_image(
-    embedding: Embedding, *, starts: int = STARTS, iterations: int = 200, tolerance: float = 1e-10
+    embedding: Embedding, *, starts: int = STARTS, iterations: int = 200, tolerance: float = 1e-8
 ) -> PreImage:
     """The point whose feature is nearest, argmin_x |mu - k(x, .)|^2 (PRE-3), an approximate mode.
 
     For a kernel with k(x, x) the same everywhere that is where the embedding is highest. Sums of
     Gaussian components: the fixed-point iteration x <- (sum_i w_i k(x_i, x) P)^-1 sum_i w_i
-    k(x_i, x) P x_i, P the precision, from the highest of the embedding's own points, with steps
-    halved where weights of both signs would take them downhill; so it ends no lower than it began.
-    :class:`~bke.models.Rotation`: the nearest rotation to sum_i w_i X_i, by its singular vectors.
-    Other kernels: the highest of the embedding's own points, and ``converged`` says so.
+    k(x_i, x) P x_i, P the precision, from the highest of the embedding's own points, with Newton's
+    step in its place where the embedding is concave, and steps halved where weights of both signs
+    would take them downhill; so it ends no lower than it began. :class:`~bke.models.Rotation`: the
+    nearest rotation to sum_i w_i X_i, by its singular vectors. Other kernels: the highest of the
+    embedding's own points, and ``converged`` says so.
 
     Args:
         embedding: with points in R^D.
@@ -54,32 +55,69 @@ def pre_image(
     """
     if starts < 1 or iterations < 1 or not tolerance > 0:
         raise ValueError("starts and iterations must be at least 1, and tolerance positive")
-    points = np.asarray(embedding.points)
-    if isinstance(embedding.kernel, Rotation):
-        point = nearest_rotation(np.asarray(embedding.weights) @ points)
-        return PreImage(point, float(np.asarray(embedding(point[None]))[0]), 0, True)
-    values = np.asarray(embedding(points))
-    order = np.argsort(-values, kind="stable")[:starts]
-    components = _components(embedding)
+    if embedding.measure is not None:
+        points, sections = np.asarray(embedding.points), np.asarray(embedding(embedding.points))
+        best = int(np.argmax(sections))
+        return PreImage(points[best], float(sections[best]), 0, False)
+    found = pre_images(
+        embedding.kernel,
+        np.asarray(embedding.points),
+        np.asarray(embedding.weights)[None],
+        starts=starts,
+        iterations=iterations,
+        tolerance=tolerance,
+    )
+    return PreImage(
+        found.point[0], float(found.value[0]), int(found.iterations[0]), bool(found.converged[0])
+    )
+
+
+class PreImages(NamedTuple):
+    """As :class:`PreImage`, of S embeddings."""
+
+    point: np.ndarray  # (S, D)
+    value: np.ndarray  # (S,)
+    iterations: np.ndarray  # (S,)
+    converged: np.ndarray  # (S,)
+
+
+def pre_images(
+    kernel: Covariance,
+    points: np.ndarray,
+    weights: np.ndarray,
+    *,
+    starts: int = STARTS,
+    iterations: int = 200,
+    tolerance: float = 1e-8,
+) -> PreImages:
+    """:func:`pre_image` of embeddings that share their points (n, D), with weights (S, n)."""
+    count = len(weights)
+    if isinstance(kernel, Rotation):
+        nearest = np.stack([nearest_rotation(row) for row in weights @ points])
+        values = np.sum(nearest * (weights @ points), axis=1)
+        return PreImages(nearest, values, np.zeros(count, int), np.ones(count, bool))
+    heights = weights @ np.asarray(kernel(points))
+    order = np.argsort(-heights, axis=1, kind="stable")[:, :starts]
+    components = _components(kernel, points.shape[1])
     if components is None:
-        return PreImage(points[order[0]], float(values[order[0]]), 0, False)
+        rows = np.arange(count)
+        values = heights[rows, order[:, 0]]
+        return PreImages(points[order[:, 0]], values, np.zeros(count, int), np.zeros(count, bool))
     with jax.enable_x64(True):
-        spread = float(np.max(np.ptp(points, axis=0))) or 1.0
-        found = _climb(
-            components, points, embedding.weights, points[order], tolerance * spread, iterations
-        )
-    ends, heights, counts, moved = (np.asarray(part) for part in found)
-    best = int(np.argmax(heights))
-    converged = bool(moved[best] <= tolerance * spread)
-    return PreImage(ends[best], float(heights[best]), int(counts[best]), converged)
+        smallest = tolerance * (float(np.max(np.ptp(points, axis=0))) or 1.0)
+        found = _climb(components, points, weights, points[order], smallest, iterations)
+    ends, tops, steps, moved = (np.asarray(part) for part in found)
+    best = np.argmax(tops, axis=1)
+    rows = np.arange(count)
+    converged = moved[rows, best] <= smallest
+    return PreImages(ends[rows, best], tops[rows, best], steps[rows, best], converged)
 
 
-def _components(embedding: Embedding) -> Components | None:
-    kernel: Covariance = embedding.kernel
-    if embedding.measure is not None or not isinstance(kernel, Kernel):
+def _components(kernel: Covariance, dimension: int) -> Components | None:
+    if not isinstance(kernel, Kernel):
         return None
     with jax.enable_x64(True):
-        components = kernel.components(embedding.points.shape[1])
+        components = kernel.components(dimension)
     return None if components is None or components.frequency is not None else components
 
 
@@ -92,60 +130,77 @@ def _climb(
     smallest: jax.Array,
     iterations: jax.Array,
 ) -> Any:
-    """Ends (s, D), heights (s,), iterations and last steps of all ``starts`` (s, D)."""
+    """Ends (S, s, D), heights (S, s), iterations and last steps of all ``starts`` (S, s, D)."""
+
+    def one(given: tuple[jax.Array, jax.Array]) -> Any:
+        w, places = given
+        largest = jnp.max(jnp.abs(w)) * jnp.sum(jnp.exp(components.log_weight))
+        steepest = largest * _steepness(components)
+
+        def run(start: jax.Array) -> Any:
+            def unfinished(state: Any) -> jax.Array:
+                _, count, moved = state
+                return (count < iterations) & (moved > smallest)
+
+            def step(state: Any) -> Any:
+                x, moved = _ascend(components, points, w, steepest, state[0])
+                return x, state[1] + 1, moved
+
+            x, count, moved = jax.lax.while_loop(unfinished, step, (start, 0, jnp.inf))
+            return x, _around(components, points, w, x)[0], count, moved
+
+        return jax.lax.map(run, places)
+
+    return jax.lax.map(one, (weights, starts))
+
+
+def _ascend(
+    components: Components, points: jax.Array, weights: jax.Array, steepest: jax.Array, x: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """The next point, at least as high as x (D,), and how far the largest coordinate moved."""
+    height, curvature, pull, outer = _around(components, points, weights, x)
+    # The embedding's slope is ``pull``, its second derivative outer - curvature.
+    root = jnp.linalg.cholesky(curvature - outer)
+    newton = jax.scipy.linalg.cho_solve((root, True), pull)
+    fixed_point = jnp.linalg.solve(curvature, pull)
+    # Where the weights nearby are negative the fixed point is a minimum: along the slope then.
+    uphill = jnp.isfinite(fixed_point).all() & (fixed_point @ pull > 0.0)
+    step = jnp.where(uphill, fixed_point, pull / steepest)
+    step = jnp.where(jnp.isfinite(newton).all(), newton, step)
+
+    def at(size: jax.Array) -> jax.Array:
+        return _around(components, points, weights, x + size * step)[0]
+
+    def lower(state: tuple[jax.Array, jax.Array]) -> jax.Array:
+        count, size = state
+        return (count < HALVINGS) & ~(at(size) >= height)
+
+    def halve(state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        return state[0] + 1, 0.5 * state[1]
+
+    _, size = jax.lax.while_loop(lower, halve, (jnp.array(0), jnp.ones(())))
+    new = jnp.where(at(size) >= height, x + size * step, x)
+    return new, jnp.max(jnp.abs(new - x))
+
+
+def _around(
+    components: Components, points: jax.Array, weights: jax.Array, x: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+    """With d_i = x_i - x, the sums of w_i k_i, and of w_i k_i times P, P d_i and P d_i d_i' P."""
     D = points.shape[1]
-    largest = jnp.max(jnp.abs(weights)) * jnp.exp(jnp.max(components.log_weight))
-    steepest = largest * _steepness(components)
+    delta = (points - x).T
 
-    def parts(x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """The embedding at x, sum_i w_i k_i P and sum_i w_i k_i P (x_i - x)."""
-        delta = (points - x).T
+    def one(component: Components) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+        precision = component.precision
+        terms = weights * jnp.exp(component.log_weight - 0.5 * quadratic(precision, delta))
+        pulls = apply(precision, delta)
+        full = jnp.diag(precision) if precision.ndim == 1 else precision
+        total = jnp.sum(terms)
+        return total, total * full, pulls @ terms, (pulls * terms) @ pulls.T
 
-        def one(component: Components) -> tuple[jax.Array, jax.Array, jax.Array]:
-            terms = weights * jnp.exp(
-                component.log_weight - 0.5 * quadratic(component.precision, delta)
-            )
-            precision = component.precision
-            full = jnp.diag(precision) if precision.ndim == 1 else precision
-            pull = jnp.sum(apply(precision, delta) * terms, axis=1)
-            return jnp.sum(terms), jnp.sum(terms) * full, pull
-
-        start = (jnp.zeros(()), jnp.zeros((D, D)), jnp.zeros(D))
-        found: tuple[jax.Array, jax.Array, jax.Array] = accumulate(one, components, start)
-        return found
-
-    def ascend(x: jax.Array) -> tuple[jax.Array, jax.Array]:
-        height, curvature, pull = parts(x)
-        step = jnp.linalg.solve(curvature, pull)
-        # Where the weights nearby are negative the fixed point is a minimum: along the slope then.
-        uphill = jnp.isfinite(step).all() & (step @ pull > 0.0)
-        step = jnp.where(uphill, step, pull / steepest)
-
-        def lower(state: tuple[jax.Array, jax.Array]) -> jax.Array:
-            count, size = state
-            return (count < HALVINGS) & ~(parts(x + size * step)[0] >= height)
-
-        def halve(state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-            return state[0] + 1, 0.5 * state[1]
-
-        _, size = jax.lax.while_loop(lower, halve, (jnp.array(0), jnp.ones(())))
-        better = parts(x + size * step)[0] >= height
-        new = jnp.where(better, x + size * step, x)
-        return new, jnp.max(jnp.abs(new - x))
-
-    def run(start: jax.Array) -> Any:
-        def unfinished(state: Any) -> jax.Array:
-            _, count, moved = state
-            return (count < iterations) & (moved > smallest)
-
-        def step(state: Any) -> Any:
-            x, moved = ascend(state[0])
-            return x, state[1] + 1, moved
-
-        x, count, moved = jax.lax.while_loop(unfinished, step, (start, 0, jnp.inf))
-        return x, parts(x)[0], count, moved
-
-    return jax.lax.map(run, starts)
+    start = (jnp.zeros(()), jnp.zeros((D, D)), jnp.zeros(D), jnp.zeros((D, D)))
+    found: tuple[jax.Array, jax.Array, jax.Array, jax.Array] = accumulate(one, components, start)
+    return found
 
 
 def _steepness(components: Components) -> jax.Array:

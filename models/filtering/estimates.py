@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 
 from ..embeddings.embedding import Embedding
-from ..embeddings.pre_image import pre_image
+from ..embeddings.pre_image import pre_images
 from ..kernels.base import Covariance
 
 
@@ -39,4 +39,4 @@ class StateEstimates:
 
     def mode(self) -> np.ndarray:
         """Where each embedding is highest (S, D), see :func:`~bke.models.pre_image` (PRE-3)."""
-        return np.stack([pre_image(self[step]).point for step in range(len(self))])
+        return pre_images(self.kernel, self.points, self.weights).point

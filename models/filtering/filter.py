@@ -54,6 +54,31 @@ class KernelBayesFilter:
     smoothing_regularisation: float
     normalise: bool
 
+    def regularised(
+        self,
+        regularisation: float,
+        posterior_regularisation: float | None = None,
+        smoothing_regularisation: float | None = None,
+    ) -> KernelBayesFilter:
+        """The same filter with other regularisations, see :func:`kernel_bayes_filter`.
+
+        Factorisations are kept: they are as accurate as what they were made for asked.
+        """
+        delta = (
+            2.0 * regularisation if posterior_regularisation is None else posterior_regularisation
+        )
+        backwards = delta if smoothing_regularisation is None else smoothing_regularisation
+        check_regularisation(regularisation, "regularisation")
+        check_regularisation(delta, "posterior_regularisation")
+        check_regularisation(backwards, "smoothing_regularisation")
+        return dataclasses.replace(
+            self,
+            observation=dataclasses.replace(self.observation, regularisation=regularisation),
+            transition=dataclasses.replace(self.transition, regularisation=regularisation),
+            posterior_regularisation=delta,
+            smoothing_regularisation=backwards,
+        )
+
     @property
     def states(self) -> np.ndarray:
         """The training states, (T, D)."""

@@ -229,3 +229,8 @@ class Stationary(Kernel):
     def terms(self, X: jax.Array, Y: jax.Array) -> Terms:
         """Value and derivative in the first argument, see :class:`Terms`."""
         return self.at(differences(X, Y))
+
+    def diagonal(self, X: jax.Array) -> jax.Array:
+        """k(x_i, x_i), the same for every point."""
+        origin = jnp.zeros((1, X.shape[1]))
+        return jnp.broadcast_to(self.matrix(origin, origin)[0], (len(X),))

@@ -12,12 +12,16 @@ import jax.numpy as jnp
 from ..measures import Gaussian, Measure
 from .base import (
     Covariance,
+    check_columns,
     check_positive,
     differences,
     per_column,
 )
 from .components import Components
 from .radial import Radial, RadialTerms
+
+#: Columns beyond which differences are not taken one by one: a term of the compiled program each.
+MANY_COLUMNS = 32
 
 
 @jax.tree_util.register_dataclass
@@ -35,6 +39,19 @@ class SquaredExponential(Radial):
 
     def __post_init__(self) -> None:
         check_positive(self.lengthscale, "lengthscale")
+
+    def matrix(self, X: jax.Array, Y: jax.Array) -> jax.Array:
+        """The Gram matrix; of many columns by one matrix product."""
+        if X.shape[1] <= MANY_COLUMNS:
+            return super().matrix(X, Y)
+        check_columns(X, Y, "Y")
+        lengthscale = per_column(self.lengthscale, X.shape[1], "lengthscale").reshape(-1)
+        # |x|^2 + |y|^2 - 2xy cancels, to within rounding of the squared extent over the
+        # lengthscale, which is what the centre is for; the volume term does without.
+        centre = jax.lax.stop_gradient(jnp.mean(Y, axis=0))
+        x, y = (X - centre) / lengthscale, (Y - centre) / lengthscale
+        squares = jnp.sum(x**2, axis=1)[:, None] + jnp.sum(y**2, axis=1)
+        return jnp.exp(-0.5 * jnp.maximum(squares - 2.0 * x @ y.T, 0.0))
 
     def of(self, rho_squared: jax.Array) -> RadialTerms:
         """The terms as a function of rho^2 (n, m)."""
