@@ -21,8 +21,8 @@ in R^9) are first taken to the nearest rotation, and quaternions to length one, 
 are the error of a camera angle and can be told in degrees too. That is our choice.
 
 The Kalman filters are those of Stone Soup: ``pip install "bke[filters]"``. Run it as ``python
-camera.py --out FOLDER``; it takes tens of minutes, most of them for Gram matrices of 1200 columns,
-and ``--quick``, which only shows that it runs, some minutes.
+camera.py --out FOLDER``; it takes some seven minutes, and ``--quick``, which only shows that it
+runs, half a minute.
 """
 
 import argparse
@@ -201,7 +201,7 @@ def kernel_bayes(states, frames, kernel_x, chosen):
 
 def kbi_gauss(states, frames, series, chosen):
     kernel = SquaredExponential(chosen[0] * median(states))
-    # The posterior mean: the mode takes an iteration, a second or more, at every frame.
+    # The posterior mean, taken to the nearest rotation.
     return nearest(kernel_bayes(states, frames, kernel, chosen[1:]).filter(series).mean())
 
 

@@ -34,7 +34,9 @@ def test_there_are_blocks():
 def test_every_id_in_a_docstring_is_explained():
     root = Path(__file__).parents[1]
     explained = (root / "docs" / "formulas.md").read_text(encoding="utf-8")
-    pattern = re.compile(r"\b(?:KME|DST|KER|MMD|TST|DEP|CI|CAU)-\d+\b|\bE1[67]\b")
+    pattern = re.compile(
+        r"\b(?:KME|DST|KER|SHR|PRE|APX|CME|OPS|GM|MMD|TST|DEP|CI|CAU)-\d+\b|\bE1[67]\b|\bE22\b"
+    )
     sources = [path for part in ("models", "inference") for path in (root / part).rglob("*.py")]
     found = {name for path in sources for name in pattern.findall(path.read_text(encoding="utf-8"))}
     assert len(found) > 25

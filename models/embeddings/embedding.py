@@ -15,6 +15,7 @@ from ..kernels.base import Covariance, Kernel, as_points, check_columns
 from ..kernels.smoothed_components import twice_smoothed
 from ..measures import Measure
 from ..precision import concrete, double_precision
+from ..rows import map_rows
 
 
 @jax.tree_util.register_dataclass
@@ -67,7 +68,7 @@ class Embedding:
         """Its values at the points ``at`` (m, D) or (m,): <k(t, .), mu>, shape (m,)."""
         places = as_points(at, "at")
         check_columns(self.points, places, "at")
-        return self.sections.matrix(places, self.points) @ self.weights
+        return _values(self.sections, places, self.points, self.weights)
 
     @double_precision
     def inner_product(self, other: Embedding) -> jax.Array:
@@ -77,7 +78,8 @@ class Embedding:
             ValueError: the other one belongs to another kernel.
         """
         self._check_space(other)
-        return self.weights @ self._between(other).matrix(self.points, other.points) @ other.weights
+        values = _values(self._between(other), self.points, other.points, other.weights)
+        return jnp.asarray(self.weights) @ values
 
     @double_precision
     def squared_norm(self) -> jax.Array:
@@ -198,6 +200,16 @@ class Embedding:
         if self.measure != other.measure or not isinstance(self.kernel, Kernel):
             raise ValueError("the embeddings are smoothed by different measures")
         return twice_smoothed(self.kernel, self.measure, self.points.shape[1])
+
+
+@jax.jit
+def _values(covariance: Covariance, at: Any, points: Any, weights: Any) -> jax.Array:
+    """sum_i w_i r(t, x_i) at every t (m, D), without the m x n matrix."""
+    at, points, weights = (jnp.asarray(part) for part in (at, points, weights))
+    values: jax.Array = map_rows(
+        lambda t: covariance.matrix(t[None], points)[0] @ weights, at, len(points)
+    )
+    return values
 
 
 def same_kernel(first: Covariance, second: Covariance) -> bool:

@@ -1,0 +1,117 @@
+r"""
+Hidden states by kernel Bayes' filter
+=====================================
+
+The noisy oscillation of the slides *Kernel Method for Bayesian Inference* (Fukumizu, 2010): a point
+goes round the origin by 0.4 radians a step, on a rosette of eight leaves, and is seen with noise.
+A filter learns from 600 steps of which state and observation are both known, without being told
+dynamics or noise, and is then shown observations only: it says where the point is (filtering), was
+(smoothing) and will be (prediction), and what it says while nothing is seen.
+
+``benchmarks/filtering.py`` compares it with Kalman filters that know the dynamics. Run this one as
+``python filtering.py --out FOLDER``; it takes a minute.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from bke.inference import learn_filter
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+
+TURN, NOISE = 0.4, 0.2
+
+parser = argparse.ArgumentParser(description="Filtering, smoothing and prediction.")
+parser.add_argument("--out", type=Path, default=Path("filtering-output"), help="output folder")
+parser.add_argument("--seed", type=int, default=0, help="of the data")
+parser.add_argument("--quick", action="store_true", help="less training")
+options = parser.parse_args()
+options.out.mkdir(parents=True, exist_ok=True)
+
+
+# %%
+# A series with its states, and one without
+# -----------------------------------------
+
+
+def simulate(steps, rng):
+    """States and observations, (steps, 2) each."""
+    state, states = np.array([1.0, 0.0]), np.empty((steps, 2))
+    for step in range(steps):
+        angle = np.arctan2(state[1], state[0]) + TURN
+        radius = 1.0 + 0.4 * np.sin(8.0 * angle)
+        state = radius * np.array([np.cos(angle), np.sin(angle)]) + NOISE * rng.normal(size=2)
+        states[step] = state
+    return states, states + NOISE * rng.normal(size=(steps, 2))
+
+
+rng = np.random.default_rng(options.seed)
+training, observed = simulate(200 if options.quick else 600, rng)
+states, series = simulate(150, rng)
+
+# %%
+# Learn, filter, smooth, predict
+# ------------------------------
+
+learned = learn_filter(training, observed, kernel_x="median", kernel_y="median", progress=False)
+print(learned)
+model = learned.filter
+filtered = model.filter(series)
+smoothed = model.smooth(filtered)
+
+
+def error(found, truth=states):
+    """Root mean squared distance."""
+    return float(np.sqrt(np.mean(np.sum((found - truth) ** 2, axis=1))))
+
+
+errors = {
+    "observations": error(series),
+    "filtered, mean": error(filtered.mean()),
+    "filtered, mode": error(filtered.mode()),
+    "smoothed, mean": error(smoothed.mean()),
+}
+centre = np.broadcast_to(training.mean(axis=0), states.shape)
+for ahead in (1, 2, 4, 8):
+    predicted = model.predict(filtered, ahead).mean()
+    errors[f"predicted {ahead} ahead"] = error(predicted[:-ahead], states[ahead:])
+errors["the mean of all states"] = error(centre)
+
+# Nothing is seen from step 60 to 65: the filter goes on by what it knows of the dynamics.
+seen = np.ones(len(series), bool)
+seen[60:66] = False
+blind = model.filter(series, observed=seen)
+errors["filtered, in the gap"] = error(blind.mean()[~seen], states[~seen])
+errors["smoothed, in the gap"] = error(model.smooth(blind).mean()[~seen], states[~seen])
+for name, value in errors.items():
+    print(f"{name:24} {value:.3f}")
+
+# %%
+# The picture
+# -----------
+
+figure, (left, right) = plt.subplots(
+    1, 2, figsize=(10.0, 4.2), layout="constrained", width_ratios=(1.0, 1.5)
+)
+left.plot(*training.T, ".", color="#9A9A9A", markersize=3, label="training states")
+left.plot(*states[:30].T, color="#1A1A1A", linewidth=0.8, label="states, 30 steps")
+left.plot(*filtered.mode()[:30].T, "o", color="#0072B2", markersize=4, label="filtered, mode")
+left.set_aspect("equal")
+left.set_xlabel("u")
+left.set_ylabel("v")
+left.legend(frameon=False, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2)
+steps = np.arange(45, 85)
+right.axvspan(59.5, 65.5, color="#EDEDED", label="nothing is seen")
+right.plot(steps, states[steps, 0], color="#1A1A1A", linewidth=1.0, label="state u")
+right.plot(steps, blind.mean()[steps, 0], color="#0072B2", label="filtered")
+right.plot(steps, model.smooth(blind).mean()[steps, 0], color="#D55E00", label="smoothed")
+right.plot(steps[seen[steps]], series[steps[seen[steps]], 0], "x", color="#9A9A9A", markersize=4)
+right.set_xlabel("step")
+right.legend(frameon=False, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4)
+figure.savefig(options.out / "filtering.png", dpi=130)
+(options.out / "filtering.json").write_text(json.dumps(errors, indent=1) + "\n")
+print(f"Written: {options.out / 'filtering.png'} and filtering.json")
