@@ -17,6 +17,7 @@ from bke.models import (
     SpectralMixture,
     SquaredExponential,
     embedding_posterior,
+    gaussian_mixture_embedding,
     leave_one_out_scores,
     mean_embedding,
     posterior_mean_embedding,
@@ -24,6 +25,7 @@ from bke.models import (
     shrunk_embedding,
     spectral_embedding,
 )
+from bke.models.embeddings.shrinkage import AMOUNTS
 from scipy.optimize import minimize_scalar
 
 RNG = np.random.default_rng(0)
@@ -341,3 +343,29 @@ def test_arguments():
         leave_one_out_scores(X[:1], kernel, 0.1)
     with pytest.raises(ValueError, match="regularisation must be positive"):
         leave_one_out_scores(X, kernel, [0.1, -0.1])
+
+
+def test_shrinkage_lowers_the_risk():
+    """A short version of ``benchmarks/shrinkage.py``: a Gaussian, 10 rows of 10 columns.
+
+    Seed 1, 100 data sets. The mean of what is saved was 13 to 29 of its standard errors over 20
+    other seeds.
+    """
+    D, n, lengthscale = 10, 10, 2.5
+    kernel, rng = SquaredExponential(lengthscale), np.random.default_rng(1)
+    norm = (1.0 + 2.0 / lengthscale**2) ** (-D / 2)
+    lost = []
+    for _ in range(100):
+        sample = rng.normal(size=(n, D))
+        exact = gaussian_mixture_embedding([1.0], np.zeros((1, D)), [1.0], lengthscale, sample)
+        sides = [mean_embedding(sample, kernel), spectral_embedding(sample, kernel)]
+        sides += [shrunk_embedding(sample, kernel, amount=name) for name in AMOUNTS]
+        lost.append([one.squared_norm() - 2.0 * one.weights @ exact + norm for one in sides])
+    lost = np.array(lost)
+    saved = lost[:, :1] - lost[:, 1:]
+    z = saved.mean(axis=0) / (saved.std(axis=0, ddof=1) / 10.0)
+    assert np.all(z > 6.0)
+    # And the empirical embedding has the risk it should: (k(x, x) - |mu|^2) / n.
+    empirical = lost[:, 0]
+    error = empirical.std(ddof=1) / 10.0
+    assert abs(empirical.mean() - (1.0 - norm) / n) < 4.0 * error
