@@ -46,8 +46,8 @@ ChoiceOption: TypeAlias = Annotated[
     typer.Option(
         "--kernel",
         rich_help_panel=LEARNED,
-        help="Lengthscales of both kernels: bkl learns them by the marginal likelihood, each from "
-        "its own variable; median is the median distance.",
+        help="Lengthscale of a kernel: bkl learns it from its own variable by the marginal "
+        "likelihood, which takes seconds to a minute; median is the median distance, at once.",
     ),
 ]
 RegularisationOption: TypeAlias = Annotated[
@@ -59,15 +59,20 @@ RegularisationOption: TypeAlias = Annotated[
         "are chosen.",
     ),
 ]
-OutOption: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(
+
+
+def out_option(text: str) -> Any:
+    """``--out``, with what is written there."""
+    return typer.Option(
         "--out",
         metavar="DIR",
         rich_help_panel=opt.OUTPUT,
-        help="Folder of the CSV file, the picture and the summary. Default: the table is printed.",
-    ),
-]
+        help=f"Folder for {text}. Default: no files, the first rows are printed.",
+    )
+
+
+#: Sums of weights outside are marked, and means blank where they are below the least.
+USUAL_SUMS, LEAST_SUM = (0.8, 1.2), 0.1
 
 
 def _columns_option(name: str, text: str) -> Any:
@@ -94,15 +99,19 @@ def condition(
     regularisation: RegularisationOption = RegularisationChoice.leave_one_out,
     scale: opt.ScaleOption = opt.ScaleName.column,
     seed: opt.SeedOption = 0,
-    out: OutOption = None,
+    out: Annotated[
+        Path | None,
+        out_option("conditional.csv, a picture (of one column given one) and summary.json"),
+    ] = None,
     json: opt.JsonOption = False,
     quiet: opt.QuietOption = False,
     debug: opt.DebugOption = False,
 ) -> None:
     """What to expect of some columns given others: the conditional mean embedding.
 
-    Mean and standard deviation at each row, from the embedding of the whole conditional
-    distribution.
+    Mean and standard deviation at each row, by weights on the rows of TRAINING. Their sum is 1
+    where these say enough, and falls to 0 far from all of them, where the cells stay empty; so do
+    standard deviations that come out imaginary because some weights are negative.
     """
     terminal = Terminal(json=json, quiet=quiet)
     with exit_codes(debug):
@@ -126,21 +135,32 @@ def condition(
                     scale=(scale or opt.ScaleName.column).argument,
                     seed=seed,
                 )
-            moments = learned.expectation(places.values, lambda v: np.hstack([v, v**2]))
-            mean, second = np.split(moments, 2, axis=1)
-            deviation = np.sqrt(np.maximum(second - mean**2, 0.0))
+            weights, total = _trusted(learned.weights(places.values))
+            mean = weights @ y.values
+            # About the mean, for the weights are of both signs: moments about zero would cancel.
+            variance = np.stack(
+                [row @ (y.values - centre) ** 2 for row, centre in zip(weights, mean, strict=True)]
+            )
+            deviation = np.sqrt(np.where(variance > 0.0, variance, np.nan))
             header = [
                 *x.columns,
                 *(f"{c}.mean" for c in y.columns),
                 *(f"{c}.sd" for c in y.columns),
+                "sum_of_weights",
             ]
-            table = np.hstack([places.values, mean, deviation])
+            table = np.hstack([places.values, mean, deviation, total[:, None]])
             rows = len(x.values)
             terminal.say(
                 f"{', '.join(y.columns)} given {', '.join(x.columns)}: {rows} pairs, n lambda "
                 f"{rows * learned.regularisation:.3g}, {learned.features.rank} features; kernels "
                 f"{described(learned.kernel_x)} and {described(learned.kernel_y)}"
             )
+            notes = _remarks(total, "row", terminal)
+            imaginary = np.flatnonzero(np.any(variance <= 0.0, axis=1)) + 1
+            if len(imaginary):
+                note = f"{_rows(imaginary, 'row')} without a standard deviation: see --help."
+                terminal.notes([note])
+                notes.append(note)
             files = write_table(out, "conditional.csv", header, table, terminal)
 
             def pictures() -> steps.Pictures:
@@ -165,11 +185,12 @@ def condition(
                 "choice": regularisation.value,
                 "regularisation": learned.regularisation,
                 "rank": learned.features.rank,
-                "mean": mean.tolist(),
-                "sd": deviation.tolist(),
+                "mean": listed(mean),
+                "sd": listed(deviation),
+                "sum_of_weights": total.tolist(),
             }
             summary = None if out is None else out / SUMMARY
-            steps.finish(told, {**files, **drawn}, summary, missing, terminal)
+            steps.finish(told, {**files, **drawn}, summary, [*notes, *missing], terminal)
 
 
 @app.command(
@@ -203,7 +224,7 @@ def bayes(
     ] = None,
     scale: opt.ScaleOption = opt.ScaleName.column,
     seed: opt.SeedOption = 0,
-    out: OutOption = None,
+    out: Annotated[Path | None, out_option("posterior.csv and summary.json")] = None,
     json: opt.JsonOption = False,
     quiet: opt.QuietOption = False,
     debug: opt.DebugOption = False,
@@ -211,7 +232,8 @@ def bayes(
     """Posterior of what is hidden, by kernel Bayes' rule: no likelihood is written down.
 
     TRAINING holds pairs of hidden and seen columns, simulated or measured, from any distribution of
-    the hidden ones; PRIOR says how these are really distributed.
+    the hidden ones; PRIOR says how these are really distributed. Where SEEN is far from the pairs
+    the weights sum to less than 1; below 0.1 the cells stay empty.
     """
     terminal = Terminal(json=json, quiet=quiet)
     with exit_codes(debug):
@@ -227,7 +249,8 @@ def bayes(
             with terminal.step("learn", "learning the rule"):
                 from bke.inference import learn_conditional
                 from bke.inference.operators.kernels import described
-                from bke.models import Embedding, bayes_rule, mean_embedding, pre_image
+                from bke.models import bayes_rule, mean_embedding
+                from bke.models.embeddings.pre_image import pre_images
 
                 learned = learn_conditional(
                     x.values,
@@ -243,31 +266,26 @@ def bayes(
                     mean_embedding(believed.values, learned.kernel_x),
                     regularisation=posterior_regularisation,
                 )
-            weights = rule.weights(observed.values)
-            mean = weights @ rule.points / weights.sum(axis=1, keepdims=True)
-            modes = [pre_image(Embedding(rule.kernel_x, rule.points, row)).point for row in weights]
+            weights, total = _trusted(rule.weights(observed.values))
+            mean = weights @ rule.points
+            known = ~np.isnan(weights[:, 0])
+            modes = np.full_like(mean, np.nan)
+            if known.any():
+                modes[known] = pre_images(rule.kernel_x, rule.points, weights[known]).point
             header = [
                 *y.columns,
                 *(f"{c}.mean" for c in x.columns),
                 *(f"{c}.mode" for c in x.columns),
                 "sum_of_weights",
             ]
-            total = weights.sum(axis=1, keepdims=True)
-            table = np.hstack([observed.values, mean, np.stack(modes), total])
+            table = np.hstack([observed.values, mean, modes, total[:, None]])
             terminal.say(
                 f"{', '.join(x.columns)} given {', '.join(y.columns)}: {len(x.values)} pairs, "
                 f"{len(believed.values)} draws of the prior, epsilon {learned.regularisation:.3g}, "
                 f"delta {rule.regularisation:.3g}; kernels {described(learned.kernel_x)} and "
                 f"{described(learned.kernel_y)}"
             )
-            far = int(np.sum(np.abs(total - 1.0) > 0.2))
-            if far:
-                note = (
-                    f"At {far} of {len(total)} observations the weights sum to less than 0.8 or "
-                    "more than 1.2: they are far from the training pairs, or delta is large."
-                )
-                terminal.notes([note])
-            notes = [note] if far else []
+            notes = _remarks(total, "observation", terminal)
             files = write_table(out, "posterior.csv", header, table, terminal)
             told = {
                 "command": "bayes",
@@ -280,9 +298,9 @@ def bayes(
                 "kernel_y": described(learned.kernel_y),
                 "regularisation": learned.regularisation,
                 "posterior_regularisation": rule.regularisation,
-                "mean": mean.tolist(),
-                "mode": [point.tolist() for point in modes],
-                "sum_of_weights": total[:, 0].tolist(),
+                "mean": listed(mean),
+                "mode": listed(modes),
+                "sum_of_weights": total.tolist(),
             }
             steps.finish(told, files, None if out is None else out / SUMMARY, notes, terminal)
 
@@ -307,12 +325,17 @@ def filter_states(
     ],
     ahead: Annotated[
         int,
-        typer.Option("--ahead", min=0, help="Predict so many steps ahead as well."),
+        typer.Option(
+            "--ahead",
+            min=0,
+            help="Predict so many steps ahead as well: the row of a step tells the state that much "
+            "later.",
+        ),
     ] = 0,
     kernel: ChoiceOption = KernelChoice.bkl,
     scale: opt.ScaleOption = opt.ScaleName.column,
     seed: opt.SeedOption = 0,
-    out: OutOption = None,
+    out: Annotated[Path | None, out_option("states.csv, a picture and summary.json")] = None,
     json: opt.JsonOption = False,
     quiet: opt.QuietOption = False,
     debug: opt.DebugOption = False,
@@ -321,7 +344,8 @@ def filter_states(
 
     TRAINING is one series in order of time with states and observations; multiples of the
     lengthscales and the regularisation are chosen by cross-validation in two halves. States are
-    filtered (mean, and mode by the fixed-point iteration) and smoothed.
+    filtered (mean and mode of the posterior) and smoothed. Observations that are far from all of
+    training are left out, with a note.
     """
     terminal = Terminal(json=json, quiet=quiet)
     with exit_codes(debug):
@@ -349,7 +373,7 @@ def filter_states(
                 )
             terminal.say(str(learned))
             with terminal.step("filter", "filtering"):
-                filtered = learned.filter.filter(new.values)
+                filtered = learned.filter.filter(new.values, outliers="skip")
                 parts = {
                     "filtered": filtered.mean(),
                     "mode": filtered.mode(),
@@ -357,10 +381,19 @@ def filter_states(
                 }
                 if ahead:
                     parts["ahead"] = learned.filter.predict(filtered, ahead).mean()
-            header = [f"{column}.{name}" for name in parts for column in x.columns]
-            files = write_table(
-                out, "states.csv", header, np.hstack(list(parts.values())), terminal
-            )
+            notes = []
+            skipped = np.flatnonzero(~np.asarray(filtered.observed)) + 1
+            if len(skipped):
+                note = (
+                    f"{_rows(skipped, 'observation')} far from all of training and left out: the "
+                    "states there are predictions."
+                )
+                terminal.notes([note])
+                notes.append(note)
+            header = ["step", *(f"{column}.{name}" for name in parts for column in x.columns)]
+            numbers = np.arange(1.0, len(new.values) + 1.0)[:, None]
+            table = np.hstack([numbers, *parts.values()])
+            files = write_table(out, "states.csv", header, table, terminal)
 
             def pictures() -> steps.Pictures:
                 from ..plots.operators import plot_states
@@ -383,10 +416,45 @@ def filter_states(
                 "validated_error": best.error**0.5,
                 "validated_error_smoothed": learned.smoothed_error**0.5,
                 "ahead": ahead,
+                "left_out": [int(row) for row in skipped],
                 **{name: values.tolist() for name, values in parts.items()},
             }
             summary = None if out is None else out / SUMMARY
-            steps.finish(told, {**files, **drawn}, summary, missing, terminal)
+            steps.finish(told, {**files, **drawn}, summary, [*notes, *missing], terminal)
+
+
+def _trusted(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Weights (m, n) that sum to one, NaN where they sum to too little; and their sums (m,)."""
+    total: np.ndarray = weights.sum(axis=1)
+    kept = np.where(total > LEAST_SUM, total, np.nan)
+    return weights / kept[:, None], total
+
+
+def _remarks(total: np.ndarray, what: str, terminal: Terminal) -> list[str]:
+    """Say which sums of weights are unusual."""
+    low, high = USUAL_SUMS
+    far = np.flatnonzero((total < low) | (total > high)) + 1
+    if len(far) == 0:
+        return []
+    note = (
+        f"{_rows(far, what)} far from the training pairs, for the weights sum to less than {low:g} "
+        f"or more than {high:g}: do not rely on what is told there. Below {LEAST_SUM:g} nothing is."
+    )
+    terminal.notes([note])
+    return [note]
+
+
+def _rows(rows: np.ndarray, what: str) -> str:
+    """``Observations 3, 7 are``, the first ten of them."""
+    shown = ", ".join(str(row) for row in rows[:10])
+    more = f" and {len(rows) - 10} more" if len(rows) > 10 else ""
+    several = len(rows) > 1
+    return f"{what.capitalize()}{'s' * several} {shown}{more} {'are' if several else 'is'}"
+
+
+def listed(table: np.ndarray) -> list[list[float | None]]:
+    """Rows for JSON, ``None`` where a cell is empty."""
+    return [[None if np.isnan(cell) else float(cell) for cell in row] for row in table]
 
 
 def _check_apart(first: Sequence[str], second: Sequence[str], one: str, other: str) -> None:

@@ -11,7 +11,7 @@ import typer
 from . import options as opt
 from . import words
 from .app import FILE_KINDS, app
-from .operators import PICTURE, SUMMARY, ChoiceOption, KernelChoice, OutOption, write_table
+from .operators import PICTURE, SUMMARY, ChoiceOption, KernelChoice, out_option, write_table
 from .terminal import Terminal, exit_codes
 
 
@@ -25,7 +25,9 @@ def shrink(
     kernel: ChoiceOption = KernelChoice.bkl,
     scale: opt.ScaleOption = opt.ScaleName.column,
     seed: opt.SeedOption = 0,
-    out: OutOption = None,
+    out: Annotated[
+        Path | None, out_option("weights.csv, a picture (of one column) and summary.json")
+    ] = None,
     json: opt.JsonOption = False,
     quiet: opt.QuietOption = False,
     debug: opt.DebugOption = False,
@@ -68,7 +70,7 @@ def shrink(
                     "estimator": name,
                     "sum_of_weights": float(np.sum(one.weights)),
                     "norm": float(one.norm()),
-                    "moved": float(one.distance(empirical)),
+                    "from_empirical": float(one.distance(empirical)),
                 }
                 for name, one in found.items()
             ]
@@ -76,12 +78,14 @@ def shrink(
             for line in estimates:
                 terminal.say(
                     f"{line['estimator']:14} {line['sum_of_weights']:14.4f} {line['norm']:8.4f} "
-                    f"{line['moved']:17.4f}"
+                    f"{line['from_empirical']:17.4f}"
                 )
             files = {}
             if out is not None:
                 weights = np.stack([np.asarray(one.weights) for one in found.values()], axis=1)
-                files = write_table(out, "weights.csv", list(found), weights, terminal)
+                header = [*table.columns, *found]
+                content = np.hstack([table.values, weights])
+                files = write_table(out, "weights.csv", header, content, terminal)
 
             def pictures() -> steps.Pictures:
                 if len(table.columns) != 1:

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from bke.models import ConditionalEmbedding
+from bke.models.conditional.embedding import check_regularisation
 from bke.models.conditional.features import features
 from bke.models.conditional.regularisation import CHOICES, Regularisation, choose_regularisation
 from bke.models.kernels import Covariance
 
-from ..checks import as_sample, check_positive
+from ..checks import as_sample
 from ..errors import InputError
-from .kernels import kernel_of, widened
+from .kernels import factors_for, kernel_of, widened
 
 #: Multiples of the lengthscale of X that are tried.
 FACTORS = (0.25, 0.5, 1.0, 2.0)
@@ -25,7 +26,7 @@ def learn_conditional(
     kernel_x: str | Covariance = "bkl",
     kernel_y: str | Covariance = "bkl",
     regularisation: str | float = "leave-one-out",
-    factors: Sequence[float] = FACTORS,
+    factors: Sequence[float] | None = None,
     scale: str | None = "column",
     seed: int = 0,
     tolerance: float | None = None,
@@ -45,8 +46,9 @@ def learn_conditional(
         kernel_y: likewise, of Y.
         regularisation: ``"leave-one-out"``, the error at rows left out (CME-5);
             ``"marginal-likelihood"``, of the features of Y as Gaussian processes of x; or lambda,
-            a number, with one factor.
-        factors: of the lengthscale of X; (1,) keeps the kernel.
+            a number, with which the kernel of X stays as chosen.
+        factors: of the lengthscale of X that are compared, a quarter to twice by default; (1,)
+            keeps the kernel, as is done with one that has no lengthscale.
         scale: see :func:`~bke.inference.operators.kernels.kernel_of`.
         seed: likewise.
         tolerance: of the incomplete Cholesky factorisations, see
@@ -59,17 +61,17 @@ def learn_conditional(
     inputs, outputs = as_sample(X, "X"), as_sample(Y, "Y")
     if len(inputs) != len(outputs):
         raise InputError(f"X has {len(inputs)} rows and Y has {len(outputs)}, not pairs")
-    if len(factors) == 0:
-        raise InputError("factors must hold at least one number")
-    for factor in factors:
-        check_positive(factor, "a factor")
-    if isinstance(regularisation, str) and regularisation not in CHOICES:
+    compared = isinstance(regularisation, str)
+    if not compared:
+        check_regularisation(regularisation, "regularisation")
+    elif regularisation not in CHOICES:
         raise InputError(f"regularisation must be a number or one of {CHOICES}")
-    if not isinstance(regularisation, str) and len(factors) > 1:
+    if factors is not None and not compared and len(factors) > 1:
         raise InputError("with a number as regularisation nothing is compared: give one factor")
     of_y = kernel_of(outputs, kernel_y, scale=scale, seed=seed, name="Y")
     start = kernel_of(inputs, kernel_x, scale=scale, seed=seed, name="X")
-    kernels = [widened(start, factor) for factor in factors]
+    multiples = factors_for(factors, FACTORS if compared else (1.0,), start)
+    kernels = [widened(start, factor) for factor in multiples]
     tried = [features(inputs, one, tolerance=tolerance, rank=rank) for one in kernels]
     if not isinstance(regularisation, str):
         return ConditionalEmbedding(tried[0], outputs, of_y, float(regularisation))

@@ -14,7 +14,7 @@ from bke.models.kernels import Covariance
 from ..checks import as_sample, check_positive
 from ..errors import InputError
 from ..progress import progress_bar
-from .kernels import described, kernel_of, widened
+from .kernels import described, factors_for, kernel_of, widened
 
 #: Multiples of both lengthscales, and of 1/T for epsilon, that are compared.
 FACTORS = (0.25, 0.5, 1.0)
@@ -32,8 +32,9 @@ class Trial:
     Attributes:
         factor: of both lengthscales.
         regularisation: epsilon times the number of training rows.
-        error: mean squared error of the posterior mean on the halves held out, in the units of the
-            states squared, summed over columns; infinite where the filter failed.
+        error: mean squared error of the posterior mean on the halves held out, over the variance of
+            each column of the states: 1 is what their mean would have. Infinite where the filter
+            failed.
     """
 
     factor: float
@@ -61,9 +62,9 @@ class LearnedFilter:
             f"States: {described(self.filter.observation.kernel_x)}",
             f"Observations: {described(self.filter.observation.kernel_y)}",
             f"regularisation {best.regularisation:g} / {len(self.filter.states)}, lengthscales "
-            f"times {best.factor:g}: root mean squared error {best.error**0.5:.4g} on held out "
-            f"halves, the best of {len(self.trials)} settings; "
-            f"smoothed {self.smoothed_error**0.5:.4g}",
+            f"times {best.factor:g}: root mean squared error {best.error**0.5:.4g} standard "
+            f"deviations of the states on held out halves, the best of {len(self.trials)} "
+            f"settings; smoothed {self.smoothed_error**0.5:.4g}",
         ]
         worst = [trial for trial in self.trials if not np.isfinite(trial.error)]
         if worst:
@@ -77,7 +78,7 @@ def learn_filter(
     *,
     kernel_x: str | Covariance = "bkl",
     kernel_y: str | Covariance = "bkl",
-    factors: Sequence[float] = FACTORS,
+    factors: Sequence[float] | None = None,
     regularisations: Sequence[float] = REGULARISATIONS,
     scale: str | None = "column",
     seed: int = 0,
@@ -98,7 +99,7 @@ def learn_filter(
         kernel_x: ``"bkl"``, learned from the states; ``"median"``; or a kernel. See
             :func:`~bke.inference.operators.kernels.kernel_of`.
         kernel_y: likewise, of the observations.
-        factors: of both lengthscales; only 1 for a kernel without one.
+        factors: of both lengthscales, a quarter to 1 by default; 1 where a kernel has none.
         regularisations: epsilon times the number of rows.
         scale: see :func:`~bke.inference.operators.kernels.kernel_of`.
         seed: likewise.
@@ -115,13 +116,16 @@ def learn_filter(
         raise InputError(f"X has {len(states)} rows and Y has {len(outputs)}, not pairs")
     if len(states) < 8:
         raise InputError(f"two halves need at least 8 rows, got {len(states)}")
-    for name, values in (("factors", factors), ("regularisations", regularisations)):
-        if len(values) == 0:
-            raise InputError(f"{name} must hold at least one number")
-        for value in values:
-            check_positive(value, name)
+    if len(regularisations) == 0:
+        raise InputError("regularisations must hold at least one number")
+    for value in regularisations:
+        check_positive(value, "a regularisation")
     of_x = kernel_of(states, kernel_x, scale=scale, seed=seed, name="X")
     of_y = kernel_of(outputs, kernel_y, scale=scale, seed=seed, name="Y")
+    without = [kernel for kernel in (of_x, of_y) if not hasattr(kernel, "lengthscale")]
+    multiples = factors_for(factors, FACTORS, without[0] if without else of_x)
+    spread = states.std(axis=0)
+    spread[spread == 0.0] = 1.0  # a column that is the same throughout has no error
     options: dict[str, Any] = {"tolerance": tolerance, "rank": rank}
 
     def learned(rows: slice, factor: float, regularisation: float) -> KernelBayesFilter:
@@ -146,7 +150,7 @@ def learn_filter(
         for training, held in folds:
             with contextlib.suppress(ArithmeticError):
                 found = learned(training, factor, regularisation).filter(outputs[held])
-                total += float(np.sum((found.mean() - states[held]) ** 2))
+                total += _squares(found.mean(), states[held], spread)
                 continue
             return np.inf
         return total / steps
@@ -160,12 +164,12 @@ def learn_filter(
             for index, multiple in enumerate(SMOOTHINGS):
                 try:
                     found = _smoothing_with(model, multiple).smooth(filtered).mean()
-                    totals[index] += float(np.sum((found - states[held]) ** 2))
+                    totals[index] += _squares(found, states[held], spread)
                 except ArithmeticError:
                     totals[index] = np.inf
         return list(totals / steps)
 
-    settings = [(factor, value) for factor in factors for value in regularisations]
+    settings = [(factor, value) for factor in multiples for value in regularisations]
     trials = []
     if len(settings) > 1:
         with progress_bar("settings", len(settings), shown=progress) as advance:
@@ -185,6 +189,11 @@ def learn_filter(
     multiple = SMOOTHINGS[int(np.argmin(smoothed))]
     best = _smoothing_with(learned(slice(None), *setting), multiple)
     return LearnedFilter(best, tuple(trials), min(smoothed))
+
+
+def _squares(found: np.ndarray, states: np.ndarray, spread: np.ndarray) -> float:
+    """Squared errors over each column's variance, averaged over columns, summed over rows."""
+    return float(np.sum(np.mean(((found - states) / spread) ** 2, axis=1)))
 
 
 def _smoothing_with(model: KernelBayesFilter, multiple: float) -> KernelBayesFilter:

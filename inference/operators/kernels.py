@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from bke.models.kernels import Covariance
 
-from ..checks import as_sample
+from ..checks import as_sample, check_positive
 from ..errors import InputError
 from ..machine import computing
 from ..testing.kernels import kernels_for
@@ -52,6 +53,23 @@ def kernel_of(
         raise InputError(f"all rows of {name} are equal: no kernel can be chosen from them")
     with computing():
         return kernels_for(choice, points[canonical_order(points)], scale, seed)[0]
+
+
+def factors_for(
+    factors: Sequence[float] | None, default: Sequence[float], kernel: Covariance
+) -> tuple[float, ...]:
+    """The multiples of the lengthscale that are compared, by default 1 where there is none.
+
+    Raises:
+        InputError: there are none, or one is not positive.
+    """
+    if factors is None:
+        return tuple(default) if hasattr(kernel, "lengthscale") else (1.0,)
+    if len(factors) == 0:
+        raise InputError("factors must hold at least one number")
+    for factor in factors:
+        check_positive(factor, "a factor")
+    return tuple(factors)
 
 
 def described(kernel: Covariance) -> str:

@@ -18,7 +18,7 @@ from .regularisation import CHOICES, choose_regularisation
 from .solving import factorised
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class ConditionalEmbedding:
     """The operator C_YX (C_XX + lambda I)^-1 from a sample (CME-1, CME-2).
 
@@ -76,16 +76,28 @@ class ConditionalEmbedding:
         return Embedding(self.kernel_y, self.Y, weights[0])
 
     def expectation(
-        self, x: ArrayLike, function: Callable[[np.ndarray], ArrayLike] | None = None
+        self,
+        x: ArrayLike,
+        function: Callable[[np.ndarray], ArrayLike] | None = None,
+        *,
+        normalised: bool = True,
     ) -> np.ndarray:
-        """E[f(Y) | X = x], sum_i b_i(x) f(y_i): kernel ridge regression of f(Y) on X.
+        """E[f(Y) | X = x], sum_i b_i(x) f(y_i) over the sum of the weights.
+
+        Weights may be negative: a probability may come out a little below 0 or above 1, a variance
+        below 0. Far from all x_i the sum of :meth:`weights` is near 0, and the result is worthless.
 
         Args:
             x: shape (m, D), (m,) or one row (D,).
             function: of Y (n, E), with values (n,) or (n, F); Y itself by default.
+            normalised: divide by the sum of the weights, so that a constant is its own expectation;
+                without, kernel ridge regression of f(Y) on X (CME-2), which shrinks towards zero.
 
         Returns:
             Shape (m,) or (m, F).
+
+        Raises:
+            ArithmeticError: weights that sum to exactly zero, naming the row of x.
         """
         values = self.Y if function is None else np.asarray(function(self.Y), dtype=float)
         if values.ndim == 0 or len(values) != len(self.Y):
@@ -93,7 +105,16 @@ class ConditionalEmbedding:
                 f"the function must return one value or row for each of {len(self.Y)} rows, got "
                 f"shape {values.shape}"
             )
-        return self.weights(x) @ values
+        weights = self.weights(x)
+        if normalised:
+            weights = weights / nonzero_sums(weights, "x")[:, None]
+        return weights @ values
+
+    def __repr__(self) -> str:
+        return (
+            f"ConditionalEmbedding(of {len(self.Y)} pairs, kernel_x={self.kernel_x}, "
+            f"kernel_y={self.kernel_y}, regularisation={self.regularisation:.4g})"
+        )
 
     def coordinates(self, embedding: Embedding) -> np.ndarray:
         """Coordinates (r,) of an element of X's Hilbert space, such as a prior on X.
@@ -148,6 +169,21 @@ def conditional_embedding(
         regularisation = choose_regularisation(of_x.values, of_y.values, regularisation).value
     check_regularisation(regularisation, "regularisation")
     return ConditionalEmbedding(of_x, outputs, kernel_y, float(regularisation))
+
+
+def nonzero_sums(weights: np.ndarray, name: str) -> np.ndarray:
+    """Sums (m,) of the rows of ``weights``.
+
+    Raises:
+        ArithmeticError: one is zero.
+    """
+    sums: np.ndarray = weights.sum(axis=1)
+    if np.any(sums == 0.0):
+        row = int(np.argmax(sums == 0.0)) + 1
+        raise ArithmeticError(
+            f"row {row} of {name} is so far from the sample that its weights are zero"
+        )
+    return sums
 
 
 def check_regularisation(value: Any, name: str) -> None:

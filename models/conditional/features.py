@@ -21,7 +21,7 @@ DENSE_ROWS = 5000
 MOST_RANK = 2000
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Features:
     """Coordinates z(x) (r,) with ``k(x, y) = z(x)' z(y)``, up to what the factorisation left.
 
@@ -43,6 +43,9 @@ class Features:
     root: np.ndarray
     values: np.ndarray
     remainder: float
+
+    def __repr__(self) -> str:
+        return f"Features({self.rank} of {len(self.points)} rows, kernel={self.kernel})"
 
     @property
     def rank(self) -> int:

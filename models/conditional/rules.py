@@ -109,7 +109,7 @@ def product_rule(conditional: ConditionalEmbedding, prior: Embedding) -> JointEm
     )
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class BayesRule:
     """Kernel Bayes' rule: the posterior of X given Y = y, for every y (OPS-3, corrected: E22).
 
@@ -133,6 +133,12 @@ class BayesRule:
     map: np.ndarray
     covariance: np.ndarray
     regularisation: float
+
+    def __repr__(self) -> str:
+        return (
+            f"BayesRule(on {len(self.points)} points, kernel_x={self.kernel_x}, "
+            f"kernel_y={self.features.kernel}, regularisation={self.regularisation:.4g})"
+        )
 
     def weights(self, y: ArrayLike) -> np.ndarray:
         """Of the posterior at each of the observations y, (m, p) for shape (m, E), (m,) or (E,)."""
@@ -168,6 +174,10 @@ def bayes_rule(
     of_y: Features | None = None,
 ) -> BayesRule:
     """Combine pairs (x_i, y_i), which stand for the likelihood, with a prior on X (OPS-3).
+
+    What regularisation costs is spread: posteriors are wider than they should be, more so the
+    larger delta is, and weights of both signs make their variances uncertain. Means are what the
+    rule is for. Far from all y_i the weights sum to nothing, and so the posterior means nothing.
 
     Args:
         likelihood: of Y given X; its regularisation is epsilon.

@@ -19,7 +19,7 @@ from ..rows import map_rows
 
 
 @jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Embedding:
     """sum_i w_i k(x_i, .), an element of the Hilbert space H of the kernel (KME-2).
 
@@ -53,6 +53,11 @@ class Embedding:
                 f"an embedding has points (n, D) and one weight for each, got shapes {points} and "
                 f"{weights}"
             )
+
+    def __repr__(self) -> str:
+        shape = getattr(self.points, "shape", "?")
+        smoothed = "" if self.measure is None else f", measure={self.measure!r}"
+        return f"Embedding(points of shape {shape}, kernel={self.kernel}{smoothed})"
 
     @property
     def sections(self) -> Covariance:
@@ -239,6 +244,11 @@ def mean_embedding(X: ArrayLike, kernel: Covariance, weights: ArrayLike | None =
     Raises:
         ValueError: for no points, or weights that do not match them or are not finite.
     """
+    if not isinstance(kernel, Covariance):
+        raise ValueError(
+            f"kernel must be a kernel, such as SquaredExponential(1.0), got {kernel!r}; "
+            "bke.inference.kernel_of makes one from the data"
+        )
     points = as_points(X)
     n = len(points)
     if n == 0:

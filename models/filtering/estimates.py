@@ -11,7 +11,7 @@ from ..embeddings.pre_image import pre_images
 from ..kernels.base import Covariance
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class StateEstimates:
     """Posterior embeddings of the states at S steps: weights on T training states.
 
@@ -19,11 +19,16 @@ class StateEstimates:
         kernel: of the states.
         points: training states, (T, D).
         weights: (S, T), of any sign; where the filter normalises, each row sums to one.
+        observed: (S,), whether the observation of the step counted; ``None``: not told.
     """
 
     kernel: Covariance
     points: np.ndarray
     weights: np.ndarray
+    observed: np.ndarray | None = None
+
+    def __repr__(self) -> str:
+        return f"StateEstimates({len(self)} steps, on {len(self.points)} states)"
 
     def __len__(self) -> int:
         return len(self.weights)

@@ -32,7 +32,7 @@ NOTHING = 1e-9
 TOLERANCE = 0.01
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class KernelBayesFilter:
     """A hidden Markov model learned from states and observations, see :func:`kernel_bayes_filter`.
 
@@ -84,12 +84,20 @@ class KernelBayesFilter:
         """The training states, (T, D)."""
         return self.observation.X
 
+    def __repr__(self) -> str:
+        return (
+            f"KernelBayesFilter(of {len(self.states)} states, "
+            f"kernel_x={self.observation.kernel_x}, kernel_y={self.observation.kernel_y}, "
+            f"regularisation={self.observation.regularisation:.4g})"
+        )
+
     def filter(
         self,
         Y: ArrayLike,
         *,
         prior: Embedding | None = None,
         observed: ArrayLike | None = None,
+        outliers: str = "raise",
     ) -> StateEstimates:
         """Posterior of the state at each step given the observations up to then.
 
@@ -98,12 +106,17 @@ class KernelBayesFilter:
             prior: of the first state; the empirical embedding of the training states by default.
             observed: (S,) of bool, ``False`` where there is no observation, whose row of Y may
                 then hold anything; all by default.
+            outliers: observations so far from all of training that the weights sum to nothing:
+                ``"raise"``, or ``"skip"``, as if they had not been observed; ``observed`` of the
+                result tells which.
 
         Raises:
             ValueError: for observations of another number of columns than in training, or that
                 are not finite where they count; a prior with another kernel or no weights.
-            ArithmeticError: weights that sum to nothing, with the step.
+            ArithmeticError: weights that sum to nothing, with the row.
         """
+        if outliers not in ("raise", "skip"):
+            raise ValueError(f"outliers must be 'raise' or 'skip', got {outliers!r}")
         series, seen = self._series(Y, observed)
         evidence = self.of_y(series)
         if prior is None:
@@ -112,14 +125,15 @@ class KernelBayesFilter:
             belief = self.observation.coordinates(prior)
         found = []
         for step in range(len(series)):
-            if seen[step]:
-                weights = self._update(belief, evidence[step])
-            else:
-                weights = self.observation.apply(belief[None])[0]
+            predicted = self.observation.apply(belief[None])[0]
+            weights = self._update(predicted, evidence[step]) if seen[step] else predicted
+            if seen[step] and outliers == "skip" and _is_nothing(weights):
+                seen[step], weights = False, predicted
             weights = self._normalised(weights, step)
             found.append(weights)
             belief = self._next(weights @ self.observation.features.values)
-        return StateEstimates(self.observation.kernel_x, self.states, np.stack(found))
+        kernel = self.observation.kernel_x
+        return StateEstimates(kernel, self.states, np.stack(found), seen)
 
     def predict(self, estimates: StateEstimates, steps: int = 1) -> StateEstimates:
         """The states ``steps`` later, each from the estimate at its step.
@@ -166,17 +180,22 @@ class KernelBayesFilter:
 
     def _series(self, Y: ArrayLike, observed: ArrayLike | None) -> tuple[np.ndarray, np.ndarray]:
         values = np.array(Y, dtype=float)
-        seen = np.ones(len(values), bool) if observed is None else np.asarray(observed)
+        seen = np.ones(len(values), bool) if observed is None else np.array(observed)
         if len(values) == 0:
             raise ValueError("there are no observations")
         if seen.dtype != bool or seen.shape != (len(values),):
             raise ValueError(f"observed must hold {len(values)} of True or False")
         values[~seen] = 0.0
+        faulty = ~np.isfinite(values.reshape(len(values), -1)).all(axis=1)
+        if faulty.any():
+            raise ValueError(
+                f"Y has a value that is not finite in row {int(np.argmax(faulty)) + 1}: rows "
+                "without an observation are told by observed="
+            )
         return points_like(as_sample(values, "Y"), self.of_y.points, "Y"), seen
 
-    def _update(self, belief: np.ndarray, evidence: np.ndarray) -> np.ndarray:
-        """Weights of the training states for the coordinates of prior (r,) and observation."""
-        prior = self.observation.apply(belief[None])[0]
+    def _update(self, prior: np.ndarray, evidence: np.ndarray) -> np.ndarray:
+        """Posterior weights (T,) for those of the prior and the observation's coordinates."""
         weighted = self.of_y.values * prior[:, None]
         covariance = self.of_y.values.T @ weighted
         return posterior_weights(
@@ -195,14 +214,18 @@ class KernelBayesFilter:
     def _normalised(self, weights: np.ndarray, step: int) -> np.ndarray:
         if not self.normalise:
             return weights
-        total = float(weights.sum())
-        if not abs(total) > NOTHING * np.abs(weights).sum():
+        if _is_nothing(weights):
             raise ArithmeticError(
-                f"at step {step} the posterior's weights sum to nothing: the observation may be far"
-                " from all of training; widen the kernel of the observations, or raise "
-                "posterior_regularisation"
+                f"the posterior's weights sum to nothing in row {step + 1}: its observation may be "
+                "far from all of training; tell it as not observed, widen the kernel of the "
+                "observations, or raise posterior_regularisation"
             )
-        return weights / total
+        return weights / weights.sum()
+
+
+def _is_nothing(weights: np.ndarray) -> bool:
+    """Whether they sum to nothing."""
+    return not abs(float(weights.sum())) > NOTHING * float(np.abs(weights).sum())
 
 
 def kernel_bayes_filter(

@@ -52,7 +52,9 @@ def test_bad_input_of_conditionals(pairs):
     with pytest.raises(InputError, match="not pairs"):
         learn_conditional(x, y[:9])
     with pytest.raises(InputError, match="give one factor"):
-        learn_conditional(x, y, regularisation=0.1)
+        learn_conditional(x, y, regularisation=0.1, factors=(1.0, 2.0))
+    with pytest.raises(ValueError, match="at least 0"):
+        learn_conditional(x, y, regularisation=-0.1)
     with pytest.raises(InputError, match="one of"):
         learn_conditional(x, y, regularisation="cv")
     with pytest.raises(InputError, match="row 3"):
@@ -78,6 +80,16 @@ def test_a_filter_is_learned():
     assert np.mean((estimates.mean()[:, 0] - X[120:]) ** 2) < np.mean((Y[120:] - X[120:]) ** 2)
     assert f"{learned.trials[0].error ** 0.5:.4g}" in str(learned)
     assert learned.smoothed_error <= learned.trials[0].error
+    # Settings do not hang on the units of a column.
+    again = learn_filter(
+        np.column_stack([X[:120], 1e3 * X[:120]]), Y[:120], kernel_x="median", kernel_y="median",
+        factors=(0.5, 1.0), regularisations=(1e-6, 1e-1, 1.0), progress=False,
+    )  # fmt: skip
+    other = learn_filter(
+        np.column_stack([1e3 * X[:120], X[:120]]), Y[:120], kernel_x="median", kernel_y="median",
+        factors=(0.5, 1.0), regularisations=(1e-6, 1e-1, 1.0), progress=False,
+    )  # fmt: skip
+    assert again.trials[0].error == pytest.approx(other.trials[0].error, rel=1e-6)
 
 
 def test_bad_input_of_filters():
@@ -96,7 +108,9 @@ def test_a_kernel_of_labels_has_one_factor():
     rng = np.random.default_rng(0)
     x = rng.integers(0, 3, 60)
     with pytest.raises(InputError, match="the only factor is 1"):
-        learn_filter(x, x, kernel_x=Dirac(), kernel_y=Dirac(), progress=False)
+        learn_filter(x, x, kernel_x=Dirac(), kernel_y=Dirac(), factors=(1, 2), progress=False)
+    conditional = learn_conditional(x, x, kernel_x=Dirac(), kernel_y=Dirac())
+    np.testing.assert_allclose(conditional.expectation([0, 1, 2])[:, 0], [0, 1, 2], atol=1e-6)
     learned = learn_filter(x, x, kernel_x=Dirac(), kernel_y=Dirac(), factors=(1,), progress=False)
     assert learned.trials[0].error < 0.05
 

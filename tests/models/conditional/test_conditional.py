@@ -51,10 +51,15 @@ def test_weights_are_those_of_the_review(pairs, conditional):
     np.testing.assert_allclose(conditional.weights(at), dense_weights(pairs[0], at).T, atol=1e-11)
     np.testing.assert_allclose(conditional([0.3, -0.2]).weights, conditional.weights(at)[0])
     np.testing.assert_allclose(
-        conditional.expectation(at, lambda y: y[:, 0] ** 2),
+        conditional.expectation(at, lambda y: y[:, 0] ** 2, normalised=False),
         dense_weights(pairs[0], at).T @ pairs[1][:, 0] ** 2,
         rtol=1e-9,
     )
+    # Normalised, it moves with the origin of Y.
+    moved = conditional.expectation(at, lambda y: y + 273.0)
+    np.testing.assert_allclose(moved - 273.0, conditional.expectation(at), atol=1e-9)
+    with pytest.raises(ArithmeticError, match="row 2 of x"):
+        conditional.expectation([[0.0, 0.0], [1e9, 0.0]])
 
 
 def test_leave_one_out_is_what_leaving_rows_out_gives(pairs):

@@ -193,5 +193,9 @@ def test_what_makes_no_sense_is_refused(small, act, message):
 
 
 def test_an_observation_of_another_world_is_an_error_and_not_a_number(small):
-    with pytest.raises(ArithmeticError, match="at step 1"):
+    with pytest.raises(ArithmeticError, match="in row 2"):
         small.filter([3.0, 1e6])
+    skipped = small.filter([3.0, 1e6, 5.0], outliers="skip")
+    told = small.filter([3.0, 0.0, 5.0], observed=[True, False, True])
+    np.testing.assert_array_equal(skipped.weights, told.weights)
+    assert skipped.observed.tolist() == [True, False, True]
