@@ -21,6 +21,8 @@ FACTORS = (0.25, 0.5, 1.0)
 REGULARISATIONS = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
 #: Steps of each fold that are filtered, at most.
 VALIDATED = 200
+#: Tolerance of the factorisations over epsilon, while settings are compared.
+TOLERANCE = 0.01
 #: Multiples of delta that are compared for smoothing.
 SMOOTHINGS = (1.0, 10.0, 100.0, 1000.0)
 
@@ -103,7 +105,8 @@ def learn_filter(
         regularisations: epsilon times the number of rows.
         scale: see :func:`~bke.inference.operators.kernels.kernel_of`.
         seed: likewise.
-        tolerance: see :func:`~bke.models.kernel_bayes_filter`.
+        tolerance: see :func:`~bke.models.kernel_bayes_filter`; while settings are compared a
+            hundredth of epsilon by default.
         rank: likewise.
         progress: show a progress bar.
 
@@ -126,13 +129,22 @@ def learn_filter(
     multiples = factors_for(factors, FACTORS, without[0] if without else of_x)
     spread = states.std(axis=0)
     spread[spread == 0.0] = 1.0  # a column that is the same throughout has no error
-    options: dict[str, Any] = {"tolerance": tolerance, "rank": rank}
 
-    def learned(rows: slice, factor: float, regularisation: float) -> KernelBayesFilter:
+    def learned(
+        rows: slice, factor: float, regularisation: float, final: bool = False
+    ) -> KernelBayesFilter:
         part = states[rows]
-        kernels = widened(of_x, factor), widened(of_y, factor)
+        epsilon = regularisation / len(part)
+        rough = None if final else min(TOLERANCE * epsilon, TOLERANCE)
         return kernel_bayes_filter(
-            part, outputs[rows], *kernels, regularisation=regularisation / len(part), **options
+            part,
+            outputs[rows],
+            widened(of_x, factor),
+            widened(of_y, factor),
+            regularisation=epsilon,
+            smoothing_regularisation=SMOOTHINGS[0] * epsilon,
+            tolerance=rough if tolerance is None else tolerance,
+            rank=rank,
         )
 
     half = len(states) // 2
@@ -187,7 +199,7 @@ def learn_filter(
     setting = trials[0].factor, trials[0].regularisation
     smoothed = smoothed_errors(*setting)
     multiple = SMOOTHINGS[int(np.argmin(smoothed))]
-    best = _smoothing_with(learned(slice(None), *setting), multiple)
+    best = _smoothing_with(learned(slice(None), *setting, final=True), multiple)
     return LearnedFilter(best, tuple(trials), min(smoothed))
 
 

@@ -94,5 +94,5 @@ def widened(kernel: Covariance, factor: float) -> Covariance:
         raise InputError(
             f"{type(kernel).__name__} has no lengthscale to be multiplied: the only factor is 1"
         )
-    changed: Any = dataclasses.replace(kernel, lengthscale=kernel.lengthscale * factor)  # type: ignore[type-var]
+    changed: Any = dataclasses.replace(kernel, lengthscale=np.asarray(kernel.lengthscale) * factor)  # type: ignore[type-var]
     return changed  # type: ignore[no-any-return]

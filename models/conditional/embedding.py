@@ -188,7 +188,7 @@ def nonzero_sums(weights: np.ndarray, name: str) -> np.ndarray:
 
 def check_regularisation(value: Any, name: str) -> None:
     """Refuse what is no number of at least 0."""
-    number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    number = np.ndim(value) == 0 and not isinstance(value, (bool, str)) and value is not None
     if not number or not 0.0 <= float(value) < np.inf:
         raise ValueError(f"{name} must be at least 0 and finite, got {value!r}")
 

@@ -84,7 +84,7 @@ def features(
         raise ValueError(f"tolerance must be at least 0 and below 1, got {tolerance!r}")
     allowed = n * np.finfo(float).eps if tolerance is None else tolerance
     most = min(n, rank if rank is not None else n if n <= DENSE_ROWS else MOST_RANK)
-    diagonal = np.asarray(_diagonal(kernel, points))
+    diagonal = np.asarray(diagonal_of(kernel, points))
     if not diagonal.max() > 0.0:
         raise ValueError("the kernel is zero at every row")
     if n <= DENSE_ROWS and most > n // 8:
@@ -146,5 +146,6 @@ def points_like(X: Any, sample: np.ndarray, name: str) -> np.ndarray:
 
 
 @double_precision
-def _diagonal(kernel: Covariance, points: np.ndarray) -> jax.Array:
+def diagonal_of(kernel: Covariance, points: np.ndarray) -> jax.Array:
+    """k(x, x) of every point, (n,)."""
     return kernel.diagonal(jnp.asarray(points))

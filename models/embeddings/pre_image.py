@@ -50,6 +50,9 @@ def pre_image(
         iterations: of one start, at most.
         tolerance: of a step over the spread of the points, where the iteration ends.
 
+    Returns:
+        ``converged`` says that the iteration ended at a maximum, where the embedding is concave.
+
     Raises:
         ValueError: for arguments that make no sense.
     """
@@ -147,7 +150,10 @@ def _climb(
                 return x, state[1] + 1, moved
 
             x, count, moved = jax.lax.while_loop(unfinished, step, (start, 0, jnp.inf))
-            return x, _around(components, points, w, x)[0], count, moved
+            height, curvature, _, outer = _around(components, points, w, x)
+            top = jnp.isfinite(jnp.linalg.cholesky(curvature - outer)).all()
+            # A step that is given up moves nowhere, and so does one at a minimum.
+            return x, height, count, jnp.where(top, moved, jnp.inf)
 
         return jax.lax.map(run, places)
 

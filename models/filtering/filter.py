@@ -20,16 +20,19 @@ from ..conditional.embedding import (
     ConditionalEmbedding,
     check_regularisation,
 )
-from ..conditional.features import Features, as_sample, features, points_like
+from ..conditional.features import Features, as_sample, diagonal_of, features, points_like
 from ..conditional.rules import posterior_weights
 from ..embeddings.embedding import Embedding
 from ..kernels.base import Covariance
 from .estimates import StateEstimates
 
-#: The sum of weights over the sum of their sizes below which it is nothing.
-NOTHING = 1e-9
-#: Tolerance of the factorisations over epsilon.
-TOLERANCE = 0.01
+#: Sums of weights are nothing below so much of the sum of their sizes, and of the prior's sum: an
+#: observation some five lengthscales from all of training.
+CANCELLED, NOTHING = 1e-9, 1e-6
+#: Regularisation of the smoother over the squared mean of k(x, x).
+SMOOTHING = 0.01
+#: Share of k(x, x) outside the span of the training states that the ends of transitions may have.
+OUTSIDE = 0.9
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -67,10 +70,11 @@ class KernelBayesFilter:
         delta = (
             2.0 * regularisation if posterior_regularisation is None else posterior_regularisation
         )
-        backwards = delta if smoothing_regularisation is None else smoothing_regularisation
         check_regularisation(regularisation, "regularisation")
         check_regularisation(delta, "posterior_regularisation")
-        check_regularisation(backwards, "smoothing_regularisation")
+        if smoothing_regularisation is not None:
+            check_regularisation(smoothing_regularisation, "smoothing_regularisation")
+        backwards = _smoothing(smoothing_regularisation, delta, self.observation.features)
         return dataclasses.replace(
             self,
             observation=dataclasses.replace(self.observation, regularisation=regularisation),
@@ -127,9 +131,9 @@ class KernelBayesFilter:
         for step in range(len(series)):
             predicted = self.observation.apply(belief[None])[0]
             weights = self._update(predicted, evidence[step]) if seen[step] else predicted
-            if seen[step] and outliers == "skip" and _is_nothing(weights):
+            if seen[step] and outliers == "skip" and _is_nothing(weights, predicted):
                 seen[step], weights = False, predicted
-            weights = self._normalised(weights, step)
+            weights = self._normalised(weights, step, predicted)
             found.append(weights)
             belief = self._next(weights @ self.observation.features.values)
         kernel = self.observation.kernel_x
@@ -173,7 +177,7 @@ class KernelBayesFilter:
                 after[None],
                 "smoothing_regularisation",
             )[0]
-            weights = self._normalised(weights, step)
+            weights = self._normalised(weights, step, prior)
             found.append(weights)
             after = weights @ starts.values
         return StateEstimates(self.observation.kernel_x, self.transition.X, np.stack(found[::-1]))
@@ -211,10 +215,13 @@ class KernelBayesFilter:
         after: np.ndarray = self.transition.apply(belief[None])[0] @ self.successors
         return after
 
-    def _normalised(self, weights: np.ndarray, step: int) -> np.ndarray:
+    def _normalised(
+        self, weights: np.ndarray, step: int, prior: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Weights that sum to one, where there were those of ``prior`` before."""
         if not self.normalise:
             return weights
-        if _is_nothing(weights):
+        if _is_nothing(weights, prior):
             raise ArithmeticError(
                 f"the posterior's weights sum to nothing in row {step + 1}: its observation may be "
                 "far from all of training; tell it as not observed, widen the kernel of the "
@@ -223,9 +230,29 @@ class KernelBayesFilter:
         return weights / weights.sum()
 
 
-def _is_nothing(weights: np.ndarray) -> bool:
-    """Whether they sum to nothing."""
-    return not abs(float(weights.sum())) > NOTHING * float(np.abs(weights).sum())
+def _is_nothing(weights: np.ndarray, prior: np.ndarray | None = None) -> bool:
+    """Whether they sum to nothing, beside their sizes or the sum of the prior's."""
+    least = CANCELLED * float(np.abs(weights).sum())
+    if prior is not None:
+        least = max(least, NOTHING * abs(float(prior.sum())))
+    return not float(weights.sum()) > least
+
+
+def _smoothing(given: float | None, delta: float, of_x: Features) -> float:
+    """The regularisation of the smoother."""
+    size = float(np.mean(np.sum(of_x.values**2, axis=1)))
+    return max(delta, SMOOTHING * size**2) if given is None else given
+
+
+def _check_inside(reached: np.ndarray, points: np.ndarray, kernel: Covariance) -> None:
+    """Refuse transitions to where no training state is."""
+    size = np.asarray(diagonal_of(kernel, points))
+    outside = size - np.sum(reached**2, axis=1) > OUTSIDE * size
+    if outside.any():
+        raise ValueError(
+            f"{int(outside.sum())} of {len(points)} transitions end far from all states X, the first"
+            f" in row {int(np.argmax(outside)) + 1}: what is there cannot be told by weights on X"
+        )
 
 
 def kernel_bayes_filter(
@@ -253,15 +280,14 @@ def kernel_bayes_filter(
             0.01 / T by default.
         posterior_regularisation: delta of kernel Bayes' rule; twice epsilon by default.
         smoothing_regularisation: the same where smoothing conditions on the state after, which
-            says less than an observation: the best is often larger; that of observations by
-            default.
+            says less than an observation, and with little regularisation it is worse than
+            filtering: a hundredth of the squared mean of k(x, x) by default, at least delta.
         transitions: states and the states that followed them, (S, D) each, where training is not
             one series in order of time; consecutive rows of X by default.
         normalise: make weights sum to one at every step; the published updates do not.
         tolerance: of the incomplete Cholesky factorisations, see
-            :func:`~bke.models.conditional.features.features`; a hundredth of epsilon by default,
-            which moves posterior means by less than a thousandth of the states' spread at a
-            fraction of the cost of rounding.
+            :func:`~bke.models.conditional.features.features`; rounding by default. A hundredth of
+            epsilon costs a fraction, and moves posterior means little where the filter is stable.
         rank: likewise, their largest rank.
 
     Raises:
@@ -290,18 +316,19 @@ def kernel_bayes_filter(
     delta = 2.0 * epsilon if posterior_regularisation is None else posterior_regularisation
     check_regularisation(epsilon, "regularisation")
     check_regularisation(delta, "posterior_regularisation")
-    backwards = delta if smoothing_regularisation is None else smoothing_regularisation
-    check_regularisation(backwards, "smoothing_regularisation")
-    if tolerance is None and epsilon > 0.0:
-        tolerance = min(TOLERANCE * epsilon, TOLERANCE)
+    if smoothing_regularisation is not None:
+        check_regularisation(smoothing_regularisation, "smoothing_regularisation")
     of_x = features(states, kernel_x, tolerance=tolerance, rank=rank)
+    backwards = _smoothing(smoothing_regularisation, delta, of_x)
     of_y = features(outputs, kernel_y, tolerance=tolerance, rank=rank)
+    reached = of_x(pairs[1])
+    _check_inside(reached, pairs[1], kernel_x)
     starts = dataclasses.replace(of_x, points=pairs[0], values=of_x(pairs[0]))
     return KernelBayesFilter(
         ConditionalEmbedding(of_x, outputs, kernel_y, float(epsilon)),
         ConditionalEmbedding(starts, pairs[1], kernel_x, float(epsilon)),
         of_y,
-        of_x(pairs[1]),
+        reached,
         float(delta),
         float(backwards),
         normalise,

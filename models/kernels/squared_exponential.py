@@ -22,6 +22,9 @@ from .radial import Radial, RadialTerms
 
 #: Columns beyond which differences are not taken one by one: a term of the compiled program each.
 MANY_COLUMNS = 32
+#: Squared distance over the lengthscale from the centre up to which squares may be taken out of a
+#: matrix product: with 1e6 they are off by some 1e-10.
+LONGEST = 1e6
 
 
 @jax.tree_util.register_dataclass
@@ -41,17 +44,19 @@ class SquaredExponential(Radial):
         check_positive(self.lengthscale, "lengthscale")
 
     def matrix(self, X: jax.Array, Y: jax.Array) -> jax.Array:
-        """The Gram matrix; of many columns by one matrix product."""
+        """The Gram matrix; of many columns by one matrix product where that is accurate."""
         if X.shape[1] <= MANY_COLUMNS:
             return super().matrix(X, Y)
         check_columns(X, Y, "Y")
         lengthscale = per_column(self.lengthscale, X.shape[1], "lengthscale").reshape(-1)
-        # |x|^2 + |y|^2 - 2xy cancels, to within rounding of the squared extent over the
-        # lengthscale, which is what the centre is for; the volume term does without.
         centre = jax.lax.stop_gradient(jnp.mean(Y, axis=0))
         x, y = (X - centre) / lengthscale, (Y - centre) / lengthscale
-        squares = jnp.sum(x**2, axis=1)[:, None] + jnp.sum(y**2, axis=1)
-        return jnp.exp(-0.5 * jnp.maximum(squares - 2.0 * x @ y.T, 0.0))
+        longest = jnp.max(jnp.sum(x**2, axis=1)) + jnp.max(jnp.sum(y**2, axis=1))
+        # |x|^2 + |y|^2 - 2xy cancels, to within rounding of the longest: not with a row far away.
+        squares: jax.Array = jax.lax.cond(
+            longest < LONGEST, _squares_by_product, _squares_by_column, x, y
+        )
+        return jnp.exp(-0.5 * squares)
 
     def of(self, rho_squared: jax.Array) -> RadialTerms:
         """The terms as a function of rho^2 (n, m)."""
@@ -128,3 +133,21 @@ class GaussianSmoothed(Covariance):
             0.5 * lengthscale**2 + scale**2
         )
         return jnp.exp(exponent.sum(0) + log_width + 0.5 * dimension * math.log(2.0 * math.pi))
+
+
+def _squares_by_product(x: jax.Array, y: jax.Array) -> jax.Array:
+    """|x_i - y_j|^2 (n, m) of (n, D) and (m, D) points near the origin."""
+    squares = jnp.sum(x**2, axis=1)[:, None] + jnp.sum(y**2, axis=1) - 2.0 * x @ y.T
+    # Negative by rounding only: the value is moved to zero, not the derivatives.
+    return squares - jax.lax.stop_gradient(jnp.minimum(squares, 0.0))
+
+
+def _squares_by_column(x: jax.Array, y: jax.Array) -> jax.Array:
+    """The same with differences taken directly, column by column."""
+
+    @jax.checkpoint
+    def add(total: jax.Array, column: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
+        return total + (column[0][:, None] - column[1][None, :]) ** 2, None
+
+    total: jax.Array = jax.lax.scan(add, jnp.zeros((len(x), len(y))), (x.T, y.T))[0]
+    return total

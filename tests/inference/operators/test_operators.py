@@ -92,6 +92,17 @@ def test_a_filter_is_learned():
     assert again.trials[0].error == pytest.approx(other.trials[0].error, rel=1e-6)
 
 
+def test_halves_that_are_held_out_are_held_out():
+    # States that nothing tells: no filter does better than their mean, whose error is 1, unless it
+    # has seen what it is asked about (then the error is 0.2 to 0.6 here).
+    rng = np.random.default_rng(4)
+    learned = learn_filter(
+        rng.normal(size=160), rng.normal(size=160), kernel_x="median", kernel_y="median",
+        factors=(0.05, 0.5), regularisations=(1e-3, 1e-1), progress=False,
+    )  # fmt: skip
+    assert learned.trials[0].error > 0.9
+
+
 def test_bad_input_of_filters():
     x = np.arange(20.0)
     with pytest.raises(InputError, match="at least 8 rows"):

@@ -42,6 +42,11 @@ def test_the_iteration_finds_the_highest_point(kernel):
     found = pre_image(embedding)
     point, highest = grid_maximum(embedding, -4.0, 4.0)
     assert found.converged
+    # Newton's steps need few iterations, and end where the slope is nothing.
+    assert found.iterations <= 15
+    step = 1e-5 * np.eye(2)
+    slope = (embedding(found.point + step) - embedding(found.point - step)) / 2e-5
+    assert np.abs(slope).max() < 1e-8
     assert found.value >= highest - 1e-12
     assert np.linalg.norm(found.point - point) < 0.05
     # The highest of the sample's own points is lower, so that the iteration has moved.
@@ -111,6 +116,11 @@ def test_a_reduced_embedding_is_a_projection():
         assert embedding.squared_distance(nudged) > best
     exact = reduced_embedding(mean_embedding(X, Polynomial(1, 1.0)), Z[:4])
     assert exact.distance(mean_embedding(X, Polynomial(1, 1.0))) < 1e-5
+
+
+def test_a_minimum_is_no_pre_image():
+    found = pre_image(mean_embedding([0.0, 100.0], SquaredExponential(1.0), [-1.0, -1.0]))
+    assert not found.converged
 
 
 def test_bad_arguments():

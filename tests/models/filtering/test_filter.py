@@ -71,7 +71,9 @@ def test_it_is_the_forward_recursion_in_a_finite_space(chain, observed):
 
 def test_smoothing_is_forward_backward_in_a_finite_space(chain):
     x, y, A, B, frequencies = chain
-    model = kernel_bayes_filter(x, y, Dirac(), Dirac(), regularisation=0.0)
+    model = kernel_bayes_filter(
+        x, y, Dirac(), Dirac(), regularisation=0.0, smoothing_regularisation=0.0
+    )
     smoothed = model.smooth(model.filter(SEEN))
     alpha, beta = forward(A, B, frequencies, SEEN, np.ones(10, bool)), np.ones((10, STATES))
     for t in range(8, -1, -1):
@@ -185,6 +187,16 @@ def small():
             ),
             "start from 1 states and end in 2",
         ),
+        (
+            lambda m: kernel_bayes_filter(
+                [1.0, 2.0],
+                [1.0, 2.0],
+                SquaredExponential(0.5),
+                Dirac(),
+                transitions=([1.0, 2.0], [2.0, 9.0]),
+            ),
+            "the first in row 2",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_refused(small, act, message):
@@ -193,9 +205,11 @@ def test_what_makes_no_sense_is_refused(small, act, message):
 
 
 def test_an_observation_of_another_world_is_an_error_and_not_a_number(small):
-    with pytest.raises(ArithmeticError, match="in row 2"):
-        small.filter([3.0, 1e6])
-    skipped = small.filter([3.0, 1e6, 5.0], outliers="skip")
+    for away in (30.0, 1e6):  # nine lengthscales from the nearest; and where all underflows
+        with pytest.raises(ArithmeticError, match="in row 2"):
+            small.filter([3.0, away])
+    assert small.filter([3.0, 16.0]).mean()[1, 0] > 9.0  # two and a half lengthscales
+    skipped = small.filter([3.0, 30.0, 5.0], outliers="skip")
     told = small.filter([3.0, 0.0, 5.0], observed=[True, False, True])
     np.testing.assert_array_equal(skipped.weights, told.weights)
     assert skipped.observed.tolist() == [True, False, True]
