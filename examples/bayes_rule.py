@@ -1,0 +1,154 @@
+r"""
+A posterior mean from pairs and a sample of the prior
+=====================================================
+
+Neither the prior nor the likelihood is known as a formula: there are pairs (x, y), which say what y
+follows from which x, and draws of the prior. The x of the pairs have another distribution, so that
+a regression of x on y would answer with the wrong prior. Kernel Bayes' rule puts the right one in;
+approximate Bayesian computation (ABC) simulates from the prior and keeps what fell near y. After
+the experiment of the slides by Fukumizu, *Kernel Method for Bayesian Inference*, in one column,
+with prior N(1, 0.5²), pairs from x ~ N(0, 2²) and y ~ N(x, 1), where
+:math:`E[X | Y = y] = (4 + y) / 5` is known.
+
+(A) shows the estimates at ten values of y from 200 pairs and 200 draws of the prior, or 200
+simulations for ABC; (B) their mean squared error with more of them.
+
+Run it as ``python bayes_rule.py --out FOLDER``; it takes about half a minute.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from bke.inference.operators.kernels import kernel_of
+from bke.models import bayes_rule, conditional_embedding, mean_embedding
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+
+MEAN, DEVIATION, WIDE, NOISE = 1.0, 0.5, 2.0, 1.0
+SHOWN, SHARES = 200, (0.05, 0.2)
+
+parser = argparse.ArgumentParser(description="Posterior means by kernel Bayes' rule and by ABC.")
+parser.add_argument("--out", type=Path, default=Path("bayes-rule-output"), help="output folder")
+parser.add_argument("--seed", type=int, default=0, help="of the data")
+parser.add_argument("--quick", action="store_true", help="fewer runs")
+options = parser.parse_args()
+options.out.mkdir(parents=True, exist_ok=True)
+runs = 5 if options.quick else 20
+sizes = (50, SHOWN) if options.quick else (50, 100, SHOWN, 500, 1000, 2000)
+spread = (DEVIATION**2 + NOISE**2) ** 0.5
+at = MEAN + spread * np.linspace(-2.0, 2.0, 10)
+
+
+def posterior_mean(y, mean, deviation):
+    """Of x, with prior N(mean, deviation^2)."""
+    return (mean / deviation**2 + y / NOISE**2) / (1.0 / deviation**2 + 1.0 / NOISE**2)
+
+
+# %%
+# The estimates
+# -------------
+# Lengthscales by the median distance; epsilon = 0.1 / n and delta twice epsilon, as in the slides,
+# which do not tell the 0.1. With the epsilon and the lengthscale that predict left out pairs best
+# (``learn_conditional``) and delta twice that, the error is about 0.03 for n from 200 to 1000: in
+# some runs that epsilon is far too small for delta. Weights may be negative and need not sum to
+# one: they are divided by their sum.
+
+
+def by_rule(n, rng):
+    """Kernel Bayes' rule at all y, (10,)."""
+    x = WIDE * rng.normal(size=n)
+    y = x + NOISE * rng.normal(size=n)
+    of_x, of_y = kernel_of(x, "median"), kernel_of(y, "median")
+    likelihood = conditional_embedding(x, y, of_x, of_y, regularisation=0.1 / n)
+    prior = mean_embedding(MEAN + DEVIATION * rng.normal(size=n), of_x)
+    posterior = bayes_rule(likelihood, prior)
+    weights = posterior.weights(at)
+    return weights @ posterior.points[:, 0] / weights.sum(axis=1)
+
+
+def by_acceptance(n, share, rng):
+    """The mean of the x whose y are the nearest, at all y, (10,)."""
+    x = MEAN + DEVIATION * rng.normal(size=n)
+    y = x + NOISE * rng.normal(size=n)
+    nearest = np.argsort(np.abs(y - at[:, None]), axis=1)[:, : round(share * n)]
+    return x[nearest].mean(axis=1)
+
+
+sides = {"kernel Bayes' rule": by_rule}
+for share in SHARES:
+    sides[f"ABC, nearest {100 * share:g} %"] = lambda n, rng, share=share: by_acceptance(
+        n, share, rng
+    )
+found = {
+    name: np.array(
+        [
+            [estimate(n, np.random.default_rng([options.seed, n, run])) for run in range(runs)]
+            for n in sizes
+        ]
+    )
+    for name, estimate in sides.items()
+}  # (sizes, runs, 10)
+truth = posterior_mean(at, MEAN, DEVIATION)
+errors = {name: np.mean((values - truth) ** 2, axis=2) for name, values in found.items()}
+for name, values in errors.items():
+    line = ", ".join(
+        f"n = {n}: {error:.2g}" for n, error in zip(sizes, values.mean(1), strict=True)
+    )
+    print(f"{name:>22}: mean squared error {line}")
+
+# %%
+# The picture
+# -----------
+
+COLOURS = ["#0072B2", "#E69F00", "#D55E00"]
+figure, axes = plt.subplots(1, 2, figsize=(12.0, 4.8), layout="constrained")
+ax = axes[0]
+ax.plot(at, truth, color="black", linewidth=2, label="truth, (4 + y) / 5")
+ax.plot(at, posterior_mean(at, 0.0, WIDE), color="grey", linestyle=":", label="of the pairs alone")
+for j, ((name, values), colour) in enumerate(zip(found.items(), COLOURS, strict=True)):
+    shown = values[sizes.index(SHOWN)]
+    ax.errorbar(
+        at + 0.05 * (j - 1),
+        shown.mean(axis=0),
+        shown.std(axis=0, ddof=1),
+        color=colour,
+        linestyle="",
+        marker="os^"[j],
+        capsize=2,
+        label=name,
+    )
+ax.set(xlabel="y", ylabel="E[X | Y = y]", ylim=(-1.2, 3.2))
+ax.set_title(f"(A) mean and standard deviation over {runs} runs, n = {SHOWN}", loc="left")
+ax.legend(fontsize="small")
+ax = axes[1]
+for j, ((name, values), colour) in enumerate(zip(errors.items(), COLOURS, strict=True)):
+    error = values.std(axis=1, ddof=1) / runs**0.5
+    ax.errorbar(sizes, values.mean(axis=1), error, color=colour, marker="os^"[j], label=name)
+ax.set(xscale="log", yscale="log", xlabel="n, pairs or simulations", ylabel="mean squared error")
+ax.set_xticks(sizes, [str(n) for n in sizes])
+ax.xaxis.minorticks_off()
+ax.set_title("(B) error, and its standard error", loc="left")
+ax.legend(fontsize="small")
+figure.savefig(options.out / "bayes_rule.png", dpi=130)
+record = {
+    "runs": runs,
+    "sizes": list(sizes),
+    "y": at.tolist(),
+    "truth": truth.tolist(),
+    "shown": {
+        name: {
+            "mean": values[sizes.index(SHOWN)].mean(axis=0).tolist(),
+            "deviation": values[sizes.index(SHOWN)].std(axis=0, ddof=1).tolist(),
+        }
+        for name, values in found.items()
+    },
+    "error": {name: values.mean(axis=1).tolist() for name, values in errors.items()},
+    "standard_error": {
+        name: (values.std(axis=1, ddof=1) / runs**0.5).tolist() for name, values in errors.items()
+    },
+}
+(options.out / "bayes_rule.json").write_text(json.dumps(record, indent=2) + "\n")
