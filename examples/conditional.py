@@ -52,7 +52,9 @@ at = np.linspace(temperature.min(), temperature.max(), 200)
 mean, square, high = given.expectation(
     at, lambda y: np.hstack([y, y**2, (y > 15.0).astype(float)])
 ).T
-deviation = np.sqrt(np.maximum(square - mean**2, 0.0))
+# Weights of both signs may leave a negative variance where days are few: no band is drawn there.
+variance = square - mean**2
+deviation = np.sqrt(np.where(variance > 0.0, variance, np.nan))
 added = len(ozone) * given.regularisation
 print(f"lengthscale of the temperature: {given.kernel_x.lengthscale:.1f}, n lambda {added:.3g}")
 

@@ -1,4 +1,9 @@
-"""What JAX has compiled: kept on disk for the next process, and forgotten before it is too much."""
+"""What JAX has compiled: kept on disk where that is asked for, forgotten before it is too much.
+
+On disk only where it is asked for: with JAX 0.10 on a CPU a process that took some of its programs
+from there and compiled others has, rarely, run the wrong one: one kernel's Gram matrix in place of
+another's, without an error.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +16,8 @@ from pathlib import Path
 
 import jax
 from jax.experimental.compilation_cache import compilation_cache
-from platformdirs import user_cache_path
 
-#: ``off``, or another folder.
+#: A folder; nothing is kept without one.
 VARIABLE = "BKE_COMPILATION_CACHE"
 #: Bytes beyond which the oldest programs are removed.
 MOST_BYTES = 2**30
@@ -26,11 +30,11 @@ _calls = itertools.count(1)
 
 @functools.cache
 def keep_compiled() -> None:
-    """Use a folder of our own, unless JAX has been given one or :data:`VARIABLE` says ``off``."""
+    """Use the folder that :data:`VARIABLE` names, unless JAX has been given one."""
     wanted = os.environ.get(VARIABLE, "")
-    if wanted.lower() in ("off", "0", "no", "false") or _chosen():
+    if wanted.lower() in ("", "off", "0", "no", "false") or _chosen():
         return
-    folder = Path(wanted) if wanted else user_cache_path("bke") / "compiled"
+    folder = Path(wanted)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:  # a home that cannot be written

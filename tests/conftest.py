@@ -1,20 +1,9 @@
-"""What JAX has compiled is kept: most of the time of these tests is compilation.
+"""What JAX has compiled is forgotten before it takes too much room."""
 
-The folder is shared by the workers, by the processes that tests start, and by later runs.
-"""
-
-import getpass
-import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-CACHE = Path(tempfile.gettempdir()) / f"bke-tests-{getpass.getuser()}"
-os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE))
-os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
-os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 #: Regions of memory that a process may map: Linux allows 65 530, and every compiled program takes
 #: some. A worker that compiles what a whole suite needs would be killed in the middle of a test.

@@ -13,7 +13,7 @@ from scipy.linalg import cho_solve
 
 from ..embeddings.embedding import Embedding, same_kernel
 from ..kernels.base import Covariance
-from .features import Features, as_sample, features, points_like
+from .features import Features, as_sample, check_kernel, features, points_like
 from .regularisation import CHOICES, choose_regularisation
 from .solving import factorised
 
@@ -153,6 +153,8 @@ def conditional_embedding(
     Raises:
         ValueError: for arguments that make no sense, naming them.
     """
+    check_kernel(kernel_x, "kernel_x")
+    check_kernel(kernel_y, "kernel_y")
     outputs = np.asarray(as_sample(Y, "Y"))
     inputs = np.asarray(as_sample(X))
     if len(inputs) != len(outputs):
@@ -195,7 +197,14 @@ def check_regularisation(value: Any, name: str) -> None:
 
 def coordinates_of(embedding: Embedding, features: Features, name: str) -> np.ndarray:
     """Coordinates (r,) of an embedding in ``features``, refused where it is nothing."""
-    if not same_kernel(embedding.kernel, features.kernel) or embedding.measure is not None:
+    if not isinstance(embedding, Embedding):
+        raise ValueError(
+            f"{name} must be an Embedding, got {type(embedding).__name__}: mean_embedding makes "
+            "one of a sample"
+        )
+    if embedding.measure is not None:
+        raise ValueError(f"{name} has smoothed sections, where a weighted sample is needed")
+    if not same_kernel(embedding.kernel, features.kernel):
         raise ValueError(
             f"{name} is an embedding by {embedding.kernel}, where one by {features.kernel} is "
             "needed"

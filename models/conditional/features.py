@@ -35,6 +35,8 @@ class Features:
         root: (r, r), the lower Cholesky factor of the Gram matrix of the pivots.
         values: (n, r), z of the sample.
         remainder: trace of what is left of the Gram matrix over its trace.
+        tolerance: as it was asked for.
+        limit: of the rank, likewise.
     """
 
     kernel: Covariance
@@ -43,6 +45,8 @@ class Features:
     root: np.ndarray
     values: np.ndarray
     remainder: float
+    tolerance: float | None = None
+    limit: int | None = None
 
     def __repr__(self) -> str:
         return f"Features({self.rank} of {len(self.points)} rows, kernel={self.kernel})"
@@ -52,9 +56,9 @@ class Features:
         """How many there are."""
         return len(self.pivots)
 
-    def __call__(self, X: ArrayLike) -> np.ndarray:
-        """The coordinates z of the points X, (m, r) for shape (m, D) or (m,)."""
-        points = points_like(X, self.points, "X")
+    def __call__(self, X: ArrayLike, name: str = "x") -> np.ndarray:
+        """The coordinates z of the points X, (m, r) for shape (m, D), (m,) or one row (D,)."""
+        points = points_like(X, self.points, name)
         across = np.asarray(self.kernel(self.pivots, points))
         return np.asarray(solve_triangular(self.root, across, lower=True).T)
 
@@ -74,6 +78,7 @@ def features(
     Raises:
         ValueError: for arguments that make no sense, or a kernel that is zero at every row.
     """
+    check_kernel(kernel, "kernel")
     points = np.asarray(as_sample(X))
     n = len(points)
     if n == 0:
@@ -93,7 +98,8 @@ def features(
         values, pivots = _by_rows(kernel, points, diagonal, allowed * diagonal.max(), most)
     left = max(0.0, float(diagonal.sum() - np.sum(values**2)))
     root = np.tril(values[pivots])
-    return Features(kernel, points, points[pivots], root, values, left / float(diagonal.sum()))
+    remainder = left / float(diagonal.sum())
+    return Features(kernel, points, points[pivots], root, values, remainder, tolerance, rank)
 
 
 def _of_matrix(gram: np.ndarray, smallest: float, most: int) -> tuple[np.ndarray, np.ndarray]:
@@ -124,6 +130,15 @@ def _by_rows(
         left[pivot] = 0.0
         pivots.append(pivot)
     return found[: len(pivots)].T.copy(), np.array(pivots)
+
+
+def check_kernel(kernel: Any, name: str) -> None:
+    """Refuse what is no kernel."""
+    if not isinstance(kernel, Covariance):
+        raise ValueError(
+            f"{name} must be a kernel, such as SquaredExponential(1.0), got {kernel!r}; "
+            "bke.inference.kernel_of makes one from the data"
+        )
 
 
 @double_precision

@@ -7,13 +7,14 @@ of the literature, at the cost of r x r systems in place of n x n ones.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import cho_solve
 
-from ..embeddings.embedding import Embedding
+from ..embeddings.embedding import Embedding, same_kernel
 from ..kernels.base import Covariance
 from .embedding import ConditionalEmbedding, check_regularisation, coordinates_of
 from .features import Features, features, points_like
@@ -67,6 +68,9 @@ class JointEmbedding:
 
     def inner_product(self, other: JointEmbedding) -> float:
         """Inner product in the tensor product of both Hilbert spaces."""
+        ours, theirs = ((one.kernel_x, one.kernel_y) for one in (self, other))
+        if not all(same_kernel(a, b) for a, b in zip(ours, theirs, strict=True)):
+            raise ValueError("the joint embeddings belong to different kernels")
         left = np.asarray(self.kernel_x(self.X, other.X))
         right = np.asarray(self.kernel_y(self.Y, other.Y))
         return float(np.sum(self.coefficients * (left @ other.coefficients @ right.T)))
@@ -142,7 +146,7 @@ class BayesRule:
 
     def weights(self, y: ArrayLike) -> np.ndarray:
         """Of the posterior at each of the observations y, (m, p) for shape (m, E), (m,) or (E,)."""
-        return self.apply(self.features(y))
+        return self.apply(self.features(y, "y"))
 
     def __call__(self, y: ArrayLike) -> Embedding:
         """The posterior of X given Y = y, one observation."""
@@ -160,9 +164,13 @@ class BayesRule:
 
     def apply(self, coordinates: np.ndarray) -> np.ndarray:
         """Weights (m, p) for elements of Y's Hilbert space by their coordinates (m, r)."""
-        return posterior_weights(
-            self.map, self.covariance, self.regularisation, coordinates, "regularisation"
-        )
+        across = cho_solve(self._factor, self.covariance @ coordinates.T)
+        return np.asarray(self.map @ across).T
+
+    @functools.cached_property
+    def _factor(self) -> tuple[np.ndarray, bool]:
+        """Of C^2 + delta I."""
+        return squared_factor(self.covariance, self.regularisation, "regularisation")
 
 
 def bayes_rule(
@@ -175,9 +183,11 @@ def bayes_rule(
 ) -> BayesRule:
     """Combine pairs (x_i, y_i), which stand for the likelihood, with a prior on X (OPS-3).
 
-    What regularisation costs is spread: posteriors are wider than they should be, more so the
-    larger delta is, and weights of both signs make their variances uncertain. Means are what the
-    rule is for. Far from all y_i the weights sum to nothing, and so the posterior means nothing.
+    The error hangs on delta more than on the likelihood's epsilon: where that was learned and came
+    out tiny, twice it may be too little. What regularisation costs is spread: posteriors are wider
+    than they should be, more so the larger delta is, and weights of both signs make their variances
+    uncertain. Means are what the rule is for. Far from all y_i the weights sum to nothing, and so
+    the posterior means nothing.
 
     Args:
         likelihood: of Y given X; its regularisation is epsilon.
@@ -186,7 +196,8 @@ def bayes_rule(
             epsilon by default, as in the slides.
         support: the posterior's points, ``"sample"`` for x_i (the slides' form) or ``"prior"`` for
             those of the prior (the review's).
-        of_y: features of Y, where they are known already.
+        of_y: features of Y, where they are known already; by default to the tolerance and rank
+            that the likelihood was made with.
 
     Raises:
         ValueError: for arguments that make no sense, naming them.
@@ -196,7 +207,14 @@ def bayes_rule(
     delta = 2.0 * likelihood.regularisation if regularisation is None else regularisation
     check_regularisation(delta, "regularisation")
     if of_y is None:
-        of_y = features(likelihood.Y, likelihood.kernel_y)
+        of_x = likelihood.features
+        of_y = features(
+            likelihood.Y, likelihood.kernel_y, tolerance=of_x.tolerance, rank=of_x.limit
+        )
+    elif not (
+        same_kernel(of_y.kernel, likelihood.kernel_y) and np.array_equal(of_y.points, likelihood.Y)
+    ):
+        raise ValueError("of_y must be features of the likelihood's Y, by its kernel")
     Z, weights = of_y.values, sum_rule(likelihood, prior).weights
     weighted = Z * weights[:, None]
     covariance = Z.T @ weighted
@@ -216,6 +234,11 @@ def posterior_weights(
     Raises:
         ArithmeticError: C^2 is singular; names what to raise.
     """
-    what = "the covariance operator of what is conditioned on, under the prior,"
-    factor = factorised(covariance @ covariance, added, what, name)
+    factor = squared_factor(covariance, added, name)
     return np.asarray(across @ cho_solve(factor, covariance @ coordinates.T)).T
+
+
+def squared_factor(covariance: np.ndarray, added: float, name: str) -> tuple[np.ndarray, bool]:
+    """The Cholesky factor of C^2 + added I, see :func:`posterior_weights`."""
+    what = "the covariance operator of what is conditioned on, under the prior,"
+    return factorised(covariance @ covariance, added, what, name)

@@ -244,7 +244,7 @@ def mean_embedding(X: ArrayLike, kernel: Covariance, weights: ArrayLike | None =
     Raises:
         ValueError: for no points, or weights that do not match them or are not finite.
     """
-    if not isinstance(kernel, Covariance):
+    if not isinstance(kernel, Covariance):  # users try the names that ``kernel_of`` takes
         raise ValueError(
             f"kernel must be a kernel, such as SquaredExponential(1.0), got {kernel!r}; "
             "bke.inference.kernel_of makes one from the data"

@@ -122,7 +122,7 @@ class KernelBayesFilter:
         if outliers not in ("raise", "skip"):
             raise ValueError(f"outliers must be 'raise' or 'skip', got {outliers!r}")
         series, seen = self._series(Y, observed)
-        evidence = self.of_y(series)
+        evidence = self.of_y(series, "Y")
         if prior is None:
             belief = self.observation.features.values.mean(axis=0)
         else:
@@ -250,8 +250,9 @@ def _check_inside(reached: np.ndarray, points: np.ndarray, kernel: Covariance) -
     outside = size - np.sum(reached**2, axis=1) > OUTSIDE * size
     if outside.any():
         raise ValueError(
-            f"{int(outside.sum())} of {len(points)} transitions end far from all states X, the first"
-            f" in row {int(np.argmax(outside)) + 1}: what is there cannot be told by weights on X"
+            f"{int(outside.sum())} of {len(points)} transitions end far from all states X, the "
+            f"first in row {int(np.argmax(outside)) + 1}: what is there cannot be told by weights "
+            "on X"
         )
 
 

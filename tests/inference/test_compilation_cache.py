@@ -35,7 +35,8 @@ def test_the_next_process_finds_what_was_compiled(tmp_path):
 
 def test_nothing_is_written_where_it_is_not_wanted(tmp_path):
     home, own = tmp_path / "home", tmp_path / "own"
-    run("off", HOME=str(home), XDG_CACHE_HOME=str(home))
+    for unwanted in ("off", ""):  # nothing is kept unless it is asked for
+        run(unwanted, HOME=str(home), XDG_CACHE_HOME=str(home))
     assert not home.exists()
     run(tmp_path / "ours", JAX_COMPILATION_CACHE_DIR=str(own))
     assert not (tmp_path / "ours").exists()
