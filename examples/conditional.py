@@ -49,11 +49,9 @@ kernels = {"kernel_x": "median", "kernel_y": "median"} if options.quick else {}
 
 given = learn_conditional(temperature, ozone, **kernels)
 at = np.linspace(temperature.min(), temperature.max(), 200)
-mean, square, high = given.expectation(
-    at, lambda y: np.hstack([y, y**2, (y > 15.0).astype(float)])
-).T
+mean, high = given.expectation(at, lambda y: np.hstack([y, (y > 15.0).astype(float)])).T
 # Weights of both signs may leave a negative variance where days are few: no band is drawn there.
-variance = square - mean**2
+variance = given.variance(at)[:, 0]
 deviation = np.sqrt(np.where(variance > 0.0, variance, np.nan))
 added = len(ozone) * given.regularisation
 print(f"lengthscale of the temperature: {given.kernel_x.lengthscale:.1f}, n lambda {added:.3g}")

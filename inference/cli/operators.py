@@ -111,7 +111,7 @@ def condition(
 
     Mean and standard deviation at each row, by weights on the rows of TRAINING. Their sum is 1
     where these say enough, and falls to 0 far from all of them, where the cells stay empty; so do
-    standard deviations that come out imaginary because some weights are negative.
+    standard deviations where the variance comes out negative, as some weights are.
     """
     terminal = Terminal(json=json, quiet=quiet)
     with exit_codes(debug):
@@ -137,10 +137,10 @@ def condition(
                 )
             weights, total = _trusted(learned.weights(places.values))
             mean = weights @ y.values
-            # About the mean, for the weights are of both signs: moments about zero would cancel.
-            variance = np.stack(
-                [row @ (y.values - centre) ** 2 for row, centre in zip(weights, mean, strict=True)]
-            )
+            variance = np.full_like(mean, np.nan)
+            known = ~np.isnan(mean[:, 0])
+            if known.any():
+                variance[known] = learned.variance(places.values[known])
             deviation = np.sqrt(np.where(variance > 0.0, variance, np.nan))
             header = [
                 *x.columns,

@@ -110,6 +110,25 @@ class ConditionalEmbedding:
             weights = weights / nonzero_sums(weights, "x")[:, None]
         return weights @ values
 
+    def variance(self, x: ArrayLike) -> np.ndarray:
+        """Var[Y | X = x] column by column, (m, E): the conditional mean of squared residuals.
+
+        Of (y_i - m(x_i))^2 / (1 - h_i) with the conditional mean m at the row's own x_i and the
+        leverage h_i of the row. E[Y^2 | x] - m(x)^2 would be the difference of two large numbers,
+        each with an error of its own. It may still come out negative where rows are few, since
+        weights may.
+
+        Args:
+            x: shape (m, D), (m,) or one row (D,).
+        """
+        Z = self.features.values
+        across = cho_solve(self._factor, Z.T)
+        leverage = np.sum(Z * across.T, axis=1)
+        fitted = (Z @ (across @ self.Y)) / (Z @ across.sum(axis=1))[:, None]
+        kept = np.maximum(1.0 - leverage, np.finfo(float).eps)
+        squares = (self.Y - fitted) ** 2 / kept[:, None]
+        return self.expectation(x, lambda _: squares)
+
     def __repr__(self) -> str:
         return (
             f"ConditionalEmbedding(of {len(self.Y)} pairs, kernel_x={self.kernel_x}, "

@@ -32,6 +32,10 @@ COMMANDS = (
     "test",
     "independence",
     "graph",
+    "shrink",
+    "condition",
+    "bayes",
+    "filter",
 )
 TINY = ("--chains", "2", "--warmup", "20", "--draws", "10", "--seed", "3")
 WIDE = {"COLUMNS": "200", "TERMINAL_WIDTH": "200", "NO_COLOR": "1"}
