@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 from collections.abc import Sequence
 from typing import Any
@@ -92,8 +91,8 @@ def learn_filter(
 
     Each half trains a filter that is run on the other, at most 200 steps of it, for every factor of
     both lengthscales and every regularisation; epsilon is that over the number of rows, delta twice
-    epsilon. At the best, four regularisations of the
-    smoother are compared likewise.
+    epsilon. At the best, four regularisations of the smoother are compared likewise. Observations
+    far from all of the training half are left out, so that the error is that of a prediction.
 
     Args:
         X: states in order of time, shape (T, D) or (T,).
@@ -142,7 +141,6 @@ def learn_filter(
             widened(of_x, factor),
             widened(of_y, factor),
             regularisation=epsilon,
-            smoothing_regularisation=SMOOTHINGS[0] * epsilon,
             tolerance=rough if tolerance is None else tolerance,
             rank=rank,
         )
@@ -160,11 +158,12 @@ def learn_filter(
     def error(factor: float, regularisation: float) -> float:
         total = 0.0
         for training, held in folds:
-            with contextlib.suppress(ArithmeticError):
-                found = learned(training, factor, regularisation).filter(outputs[held])
-                total += _squares(found.mean(), states[held], spread)
-                continue
-            return np.inf
+            try:
+                model = learned(training, factor, regularisation)
+                found = model.filter(outputs[held], outliers="skip")
+            except ArithmeticError:
+                return np.inf
+            total += _squares(found.mean(), states[held], spread)
         return total / steps
 
     def smoothed_errors(factor: float, regularisation: float) -> list[float]:
@@ -172,7 +171,7 @@ def learn_filter(
         totals = np.zeros(len(SMOOTHINGS))
         for training, held in folds:
             model = learned(training, factor, regularisation)
-            filtered = model.filter(outputs[held])
+            filtered = model.filter(outputs[held], outliers="skip")
             for index, multiple in enumerate(SMOOTHINGS):
                 try:
                     found = _smoothing_with(model, multiple).smooth(filtered).mean()

@@ -16,10 +16,7 @@ import dataclasses
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..conditional.embedding import (
-    ConditionalEmbedding,
-    check_regularisation,
-)
+from ..conditional.embedding import ConditionalEmbedding, check_regularisation
 from ..conditional.features import Features, as_sample, diagonal_of, features, points_like
 from ..conditional.rules import posterior_weights
 from ..embeddings.embedding import Embedding
@@ -67,9 +64,9 @@ class KernelBayesFilter:
 
         Factorisations are kept: they are as accurate as what they were made for asked.
         """
-        delta = (
-            2.0 * regularisation if posterior_regularisation is None else posterior_regularisation
-        )
+        delta = posterior_regularisation
+        if delta is None:
+            delta = 2.0 * regularisation
         check_regularisation(regularisation, "regularisation")
         check_regularisation(delta, "posterior_regularisation")
         if smoothing_regularisation is not None:
@@ -323,7 +320,8 @@ def kernel_bayes_filter(
     backwards = _smoothing(smoothing_regularisation, delta, of_x)
     of_y = features(outputs, kernel_y, tolerance=tolerance, rank=rank)
     reached = of_x(pairs[1])
-    _check_inside(reached, pairs[1], kernel_x)
+    if transitions is not None:
+        _check_inside(reached, pairs[1], kernel_x)
     starts = dataclasses.replace(of_x, points=pairs[0], values=of_x(pairs[0]))
     return KernelBayesFilter(
         ConditionalEmbedding(of_x, outputs, kernel_y, float(epsilon)),
