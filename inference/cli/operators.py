@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy as np
 import typer
@@ -14,6 +14,11 @@ from . import options as opt
 from . import words
 from .app import FILE_KINDS, app
 from .terminal import Terminal, exit_codes
+
+if TYPE_CHECKING:
+    from bke.models import ConditionalEmbedding
+
+    from ..read import Sample
 
 LEARNED = "Kernels"
 SUMMARY, PICTURE = "summary.json", "picture.png"
@@ -48,6 +53,14 @@ ChoiceOption: TypeAlias = Annotated[
         rich_help_panel=LEARNED,
         help="Lengthscale of a kernel: bkl learns it from its own variable by the marginal "
         "likelihood, which takes seconds to a minute; median is the median distance, at once.",
+    ),
+]
+ScaleOption: TypeAlias = Annotated[
+    opt.ScaleName,
+    typer.Option(
+        "--scale",
+        rich_help_panel=LEARNED,
+        help="Divide each column by its standard deviation before distances are taken.",
     ),
 ]
 RegularisationOption: TypeAlias = Annotated[
@@ -97,7 +110,7 @@ def condition(
     ] = None,
     kernel: ChoiceOption = KernelChoice.bkl,
     regularisation: RegularisationOption = RegularisationChoice.leave_one_out,
-    scale: opt.ScaleOption = opt.ScaleName.column,
+    scale: ScaleOption = opt.ScaleName.column,
     seed: opt.SeedOption = 0,
     out: Annotated[
         Path | None,
@@ -123,18 +136,9 @@ def condition(
         places = x if at is None else read_sample(at, columns=list(x.columns))
         with inputs.output_folder(out, ["conditional.csv", PICTURE, SUMMARY], read=[training, at]):
             with terminal.step("learn", "learning the conditional embedding"):
-                from bke.inference import learn_conditional
                 from bke.inference.operators.kernels import described
 
-                learned = learn_conditional(
-                    x.values,
-                    y.values,
-                    kernel_x=kernel.value,
-                    kernel_y=kernel.value,
-                    regularisation=regularisation.value,
-                    scale=(scale or opt.ScaleName.column).argument,
-                    seed=seed,
-                )
+                learned = _learned(x, y, kernel, regularisation, scale, seed)
             weights, total = _trusted(learned.weights(places.values))
             mean = weights @ y.values
             variance = np.full_like(mean, np.nan)
@@ -222,7 +226,7 @@ def bayes(
             help="Delta of kernel Bayes' rule. Default: twice the other.",
         ),
     ] = None,
-    scale: opt.ScaleOption = opt.ScaleName.column,
+    scale: ScaleOption = opt.ScaleName.column,
     seed: opt.SeedOption = 0,
     out: Annotated[Path | None, out_option("posterior.csv and summary.json")] = None,
     json: opt.JsonOption = False,
@@ -247,20 +251,11 @@ def bayes(
         reads = [training, prior, at]
         with inputs.output_folder(out, ["posterior.csv", SUMMARY], read=reads):
             with terminal.step("learn", "learning the rule"):
-                from bke.inference import learn_conditional
                 from bke.inference.operators.kernels import described
                 from bke.models import bayes_rule, mean_embedding
                 from bke.models.embeddings.pre_image import pre_images
 
-                learned = learn_conditional(
-                    x.values,
-                    y.values,
-                    kernel_x=kernel.value,
-                    kernel_y=kernel.value,
-                    regularisation=regularisation.value,
-                    scale=(scale or opt.ScaleName.column).argument,
-                    seed=seed,
-                )
+                learned = _learned(x, y, kernel, regularisation, scale, seed)
                 rule = bayes_rule(
                     learned,
                     mean_embedding(believed.values, learned.kernel_x),
@@ -333,7 +328,7 @@ def filter_states(
         ),
     ] = 0,
     kernel: ChoiceOption = KernelChoice.bkl,
-    scale: opt.ScaleOption = opt.ScaleName.column,
+    scale: ScaleOption = opt.ScaleName.column,
     seed: opt.SeedOption = 0,
     out: Annotated[Path | None, out_option("states.csv, a picture and summary.json")] = None,
     json: opt.JsonOption = False,
@@ -367,7 +362,7 @@ def filter_states(
                     y.values,
                     kernel_x=kernel.value,
                     kernel_y=kernel.value,
-                    scale=(scale or opt.ScaleName.column).argument,
+                    scale=scale.argument,
                     seed=seed,
                     progress=terminal.progress,
                 )
@@ -421,6 +416,28 @@ def filter_states(
             }
             summary = None if out is None else out / SUMMARY
             steps.finish(told, {**files, **drawn}, summary, [*notes, *missing], terminal)
+
+
+def _learned(
+    x: Sample,
+    y: Sample,
+    kernel: KernelChoice,
+    regularisation: RegularisationChoice,
+    scale: opt.ScaleName,
+    seed: int,
+) -> ConditionalEmbedding:
+    """The conditional embedding of y given x."""
+    from bke.inference import learn_conditional
+
+    return learn_conditional(
+        x.values,
+        y.values,
+        kernel_x=kernel.value,
+        kernel_y=kernel.value,
+        regularisation=regularisation.value,
+        scale=scale.argument,
+        seed=seed,
+    )
 
 
 def _trusted(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

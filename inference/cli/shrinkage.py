@@ -11,7 +11,15 @@ import typer
 from . import options as opt
 from . import words
 from .app import FILE_KINDS, app
-from .operators import PICTURE, SUMMARY, ChoiceOption, KernelChoice, out_option, write_table
+from .operators import (
+    PICTURE,
+    SUMMARY,
+    ChoiceOption,
+    KernelChoice,
+    ScaleOption,
+    out_option,
+    write_table,
+)
 from .terminal import Terminal, exit_codes
 
 
@@ -23,7 +31,7 @@ def shrink(
     ],
     columns: opt.ColumnsOption = None,
     kernel: ChoiceOption = KernelChoice.bkl,
-    scale: opt.ScaleOption = opt.ScaleName.column,
+    scale: ScaleOption = opt.ScaleName.column,
     seed: opt.SeedOption = 0,
     out: Annotated[
         Path | None, out_option("weights.csv, a picture (of one column) and summary.json")
@@ -53,7 +61,7 @@ def shrink(
                 chosen = kernel_of(
                     table.values,
                     kernel.value,
-                    scale=(scale or opt.ScaleName.column).argument,
+                    scale=scale.argument,
                     seed=seed,
                 )
                 found = {"empirical": mean_embedding(table.values, chosen)}

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from scipy.linalg import cho_solve
 
 from ..embeddings.embedding import Embedding, same_kernel
-from ..kernels.base import Covariance
-from .features import Features, as_sample, check_kernel, features, points_like
+from ..kernels.base import Covariance, check_kernel
+from .features import Features, as_sample, features, points_like
 from .regularisation import CHOICES, choose_regularisation
 from .solving import factorised
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
-from ..kernels.base import Covariance, as_points
+from ..kernels.base import Covariance, as_points, check_kernel
 from ..precision import double_precision
 
 #: Rows up to which the whole Gram matrix is formed (200 MiB).
@@ -130,15 +130,6 @@ def _by_rows(
         left[pivot] = 0.0
         pivots.append(pivot)
     return found[: len(pivots)].T.copy(), np.array(pivots)
-
-
-def check_kernel(kernel: Any, name: str) -> None:
-    """Refuse what is no kernel."""
-    if not isinstance(kernel, Covariance):
-        raise ValueError(
-            f"{name} must be a kernel, such as SquaredExponential(1.0), got {kernel!r}; "
-            "bke.inference.kernel_of makes one from the data"
-        )
 
 
 @double_precision

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from ..kernels.base import Covariance, Kernel, as_points, check_columns
+from ..kernels.base import Covariance, Kernel, as_points, check_columns, check_kernel
 from ..kernels.smoothed_components import twice_smoothed
 from ..measures import Measure
 from ..precision import concrete, double_precision
@@ -244,11 +244,7 @@ def mean_embedding(X: ArrayLike, kernel: Covariance, weights: ArrayLike | None =
     Raises:
         ValueError: for no points, or weights that do not match them or are not finite.
     """
-    if not isinstance(kernel, Covariance):  # users try the names that ``kernel_of`` takes
-        raise ValueError(
-            f"kernel must be a kernel, such as SquaredExponential(1.0), got {kernel!r}; "
-            "bke.inference.kernel_of makes one from the data"
-        )
+    check_kernel(kernel, "kernel")
     points = as_points(X)
     n = len(points)
     if n == 0:

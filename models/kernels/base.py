@@ -152,6 +152,15 @@ class Covariance(abc.ABC):
         return _matrix(self, points, others)
 
 
+def check_kernel(kernel: Any, name: str) -> None:
+    """Refuse what is no kernel, such as the names that ``bke.inference.kernel_of`` takes."""
+    if not isinstance(kernel, Covariance):
+        raise ValueError(
+            f"{name} must be a kernel, such as SquaredExponential(1.0), got {kernel!r}; "
+            "bke.inference.kernel_of makes one from the data"
+        )
+
+
 # One program: operation by operation the derivatives in :class:`Terms` would be worked out as well.
 @jax.jit
 def _matrix(covariance: Covariance, X: jax.Array, Y: jax.Array) -> jax.Array:

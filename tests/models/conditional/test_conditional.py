@@ -62,6 +62,17 @@ def test_weights_are_those_of_the_review(pairs, conditional):
         conditional.expectation([[0.0, 0.0], [1e9, 0.0]])
 
 
+def test_the_variance_by_dense_matrices(pairs, conditional):
+    X, Y = pairs
+    smoother = dense_weights(X, X).T  # row i: the weights at x_i
+    fitted = smoother @ Y / smoother.sum(axis=1, keepdims=True)
+    squares = (Y - fitted) ** 2 / (1.0 - np.diag(smoother))[:, None]
+    at = np.array([[0.3, -0.2], [-1.0, 0.4]])
+    weights = dense_weights(X, at).T
+    expected = weights @ squares / weights.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(conditional.variance(at), expected, rtol=1e-7)
+
+
 def test_the_variance_is_that_of_the_residuals_whatever_the_origin():
     # Seed 0, 400 pairs with a standard deviation of 0.1 + 0.1 |x|; the largest error of 20 other
     # seeds was 0.18. E[Y^2 | x] - m(x)^2 is off by tens here.
