@@ -40,6 +40,10 @@ if TYPE_CHECKING:
     from .sketches.sketch import Sketch, sketch
     from .sketches.store import load_sketch, save_sketch
     from .streams.source import Rows, open_rows
+    from .student_t.estimator import KernelStudentTDensity
+    from .student_t.fantasy import fantasy_data
+    from .student_t.learning import LearnedStudentT, learn_student_t
+    from .student_t.sampling import sample_student_t
     from .testing.conditional import conditional_independence_test
     from .testing.independence import independence_test
     from .testing.mean_embedding import mean_embedding_test
@@ -61,8 +65,10 @@ _MODULES = {
     "Integral": "diagnosis",
     "KernelComparison": "comparing",
     "KernelScore": "comparing",
+    "KernelStudentTDensity": "student_t.estimator",
     "LearnedFilter": "operators.filtering",
     "LearnedKernel": "learning",
+    "LearnedStudentT": "student_t.learning",
     "Mode": "modes",
     "Modes": "modes",
     "Part": "testing.result",
@@ -80,6 +86,7 @@ _MODULES = {
     "compare_sketches": "sketches.comparison",
     "conditional_independence_test": "testing.conditional",
     "diagnose": "diagnosis",
+    "fantasy_data": "student_t.fantasy",
     "find_modes": "modes",
     "fit": "fitting",
     "gamma": "scikit_learn",
@@ -89,6 +96,7 @@ _MODULES = {
     "learn_conditional": "operators.conditional",
     "learn_filter": "operators.filtering",
     "learn_kernel": "learning",
+    "learn_student_t": "student_t.learning",
     "load_run": "run",
     "load_sketch": "sketches.store",
     "mean_embedding_test": "testing.mean_embedding",
@@ -110,6 +118,7 @@ _MODULES = {
     "relative_similarity_test": "testing.models",
     "reweight": "reweighting",
     "sample_dependence_witness": "testing.witness",
+    "sample_student_t": "student_t.sampling",
     "sample_test_witness": "testing.witness",
     "sample_witness": "witness",
     "save_run": "run",

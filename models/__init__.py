@@ -40,6 +40,14 @@ from .low_rank import LowRankError, low_rank_error
 from .measures import Gaussian
 from .model import bke_model
 from .noise import SamplingNoise
+from .student_t.density import KernelStudentT, kernel_student_t
+from .student_t.normaliser import Normaliser, log_normaliser
+from .student_t.scores import (
+    hyvarinen_scores,
+    leave_one_out_log_densities,
+    log_sequential_likelihood,
+)
+from .student_t.volume_element import log_volume_element
 from .volume import log_volume
 
 __all__ = [
@@ -90,5 +98,13 @@ __all__ = [
     "squared_mmd",
     "squared_mmd_variance",
     "sum_rule",
+    "KernelStudentT",
+    "kernel_student_t",
+    "Normaliser",
+    "log_normaliser",
+    "hyvarinen_scores",
+    "leave_one_out_log_densities",
+    "log_sequential_likelihood",
+    "log_volume_element",
     *_kernels,
 ]

@@ -29,6 +29,11 @@ class Sum(Kernel):
         """True where one of the two is; a sum of kernels that are not may still be."""
         return True if self.left.characteristic or self.right.characteristic else None
 
+    @property
+    def translation_invariant(self) -> bool:  # type: ignore[override]
+        """Where both are."""
+        return self.left.translation_invariant and self.right.translation_invariant
+
     def terms(self, X: jax.Array, Y: jax.Array) -> Terms:
         """Value and derivative in the first argument, see :class:`Terms`."""
         left, right = self.left.terms(X, Y), self.right.terms(X, Y)
@@ -66,6 +71,11 @@ class Product(Kernel):
     def characteristic(self) -> bool | None:  # type: ignore[override]
         """True where both are: a convolution of positive spectral densities is positive."""
         return True if self.left.characteristic and self.right.characteristic else None
+
+    @property
+    def translation_invariant(self) -> bool:  # type: ignore[override]
+        """Where both are."""
+        return self.left.translation_invariant and self.right.translation_invariant
 
     def terms(self, X: jax.Array, Y: jax.Array) -> Terms:
         """Value and derivative in the first argument, see :class:`Terms`."""
@@ -117,6 +127,11 @@ class Scaled(Kernel):
     def characteristic(self) -> bool | None:  # type: ignore[override]
         """As the kernel is."""
         return self.kernel.characteristic
+
+    @property
+    def translation_invariant(self) -> bool:  # type: ignore[override]
+        """As the kernel is."""
+        return self.kernel.translation_invariant
 
     def _log_variance(self) -> jax.Array:
         variance = jnp.asarray(self.variance, dtype=jnp.float64)

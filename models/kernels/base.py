@@ -131,6 +131,9 @@ class Covariance(abc.ABC):
     """Whether any two distributions that differ have different embeddings (KER-10): true of a
     kernel of x - y whose spectral density is positive everywhere. None: not known."""
 
+    translation_invariant: bool = False
+    """Whether k(x, y) is known to hang on x - y alone."""
+
     @abc.abstractmethod
     def matrix(self, X: jax.Array, Y: jax.Array) -> jax.Array:
         """The (n, m) matrix r(x_i, y_j) of two (n, D), (m, D) arrays."""
@@ -230,6 +233,8 @@ class Kernel(Covariance):
 
 class Stationary(Kernel):
     """A kernel of x - y. A subclass writes :meth:`at`."""
+
+    translation_invariant = True
 
     @abc.abstractmethod
     def at(self, delta: jax.Array) -> Terms:

@@ -1,0 +1,1 @@
+"""Kernel Student-t densities: hyperparameters, draws, fantasy data, scikit-learn's interface."""

@@ -1,0 +1,116 @@
+"""The kernel Student-t density as a density estimator of scikit-learn."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from bke.models import hyvarinen_scores
+from bke.models.kernels import Covariance
+from bke.models.student_t.normaliser import Bounds
+
+from ..checks import as_sample, check_count
+from ..errors import InputError
+from .learning import NOISE_VARIANCES, learn_student_t
+from .sampling import sample_student_t
+
+try:
+    from sklearn.base import BaseEstimator, DensityMixin
+    from sklearn.utils.validation import check_is_fitted, validate_data
+except ImportError:
+    raise InputError("scikit-learn is not installed: pip install 'bke[sklearn]'") from None
+
+#: Of each chain, from which those asked for are taken.
+LEAST_DRAWS = 32
+
+
+class KernelStudentTDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
+    """Density estimation, in the manner of ``sklearn.neighbors.KernelDensity``.
+
+    In one or two columns the density is normalised on a box; in more it is known up to a constant,
+    which serves to compare points, as novelty detection does, and not to compare estimators.
+
+    Args:
+        kernel: ``"median"``, ``"bkl"`` or a kernel of :mod:`bke.models`.
+        factor: what its lengthscale is multiplied by; ``None`` chooses one, as ``noise_variance``,
+            by :func:`~bke.inference.learn_student_t`.
+        noise_variance: sigma_0^2 of the prior, beside k(x, x).
+        alpha: degrees of freedom of the prior.
+        beta: rows that the prior mean is worth.
+        bounds: lower and upper corner of the box, each (D,) or a number; by default the range of
+            the rows and half of it more at each side.
+        random_state: seed of the kernel's choice and of draws.
+
+    Attributes:
+        learned_: the :class:`~bke.inference.LearnedStudentT`.
+        n_features_in_: D.
+    """
+
+    def __init__(
+        self,
+        kernel: str | Covariance = "median",
+        *,
+        factor: float | None = None,
+        noise_variance: float | None = None,
+        alpha: float = 1.0,
+        beta: float = 0.01,
+        bounds: Bounds | None = None,
+        random_state: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.factor = factor
+        self.noise_variance = noise_variance
+        self.alpha = alpha
+        self.beta = beta
+        self.bounds = bounds
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Condition on the rows of ``X``, (n, D), and choose what is ``None``."""
+        points = as_sample(validate_data(self, X, ensure_min_samples=2))
+        self.learned_ = learn_student_t(
+            points,
+            kernel=self.kernel,
+            factors=None if self.factor is None else (self.factor,),
+            noise_variance=NOISE_VARIANCES if self.noise_variance is None else self.noise_variance,
+            alpha=self.alpha,
+            beta=self.beta,
+            bounds=self.bounds,
+            seed=self.random_state,
+            progress=False,
+        )
+        return self
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Log density of the rows of ``X``, (n,), up to a constant beyond two columns."""
+        check_is_fitted(self)
+        return self.learned_.log_density(validate_data(self, X, reset=False))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Larger is better: total log density of ``X``; beyond two columns score matching's.
+
+        There no normaliser is known, and log densities of different hyperparameters have nothing to
+        do with each other; minus the sum of :func:`~bke.models.hyvarinen_scores` compares them.
+        """
+        check_is_fitted(self)
+        if self.learned_.normaliser is not None:
+            return float(np.sum(self.score_samples(X)))
+        points = validate_data(self, X, reset=False)
+        return -float(np.sum(hyvarinen_scores(self.learned_.density, points)))
+
+    def sample(self, n_samples: int = 1, random_state: int | None = None) -> np.ndarray:
+        """Draws by NUTS, (n_samples, D), see :func:`~bke.inference.sample_student_t`."""
+        check_is_fitted(self)
+        chains = min(check_count(n_samples, "n_samples", 1), 32)
+        each = -(-n_samples // chains)
+        run = sample_student_t(
+            self.learned_.density,
+            bounds=self.bounds,
+            draws=max(LEAST_DRAWS, each),
+            chains=chains,
+            seed=self.random_state if random_state is None else random_state,
+            progress=False,
+        )
+        drawn = np.asarray(run["posterior_predictive"]["x"])  # (chain, draw, D)
+        kept = np.linspace(0, drawn.shape[1] - 1, each).astype(int)
+        return np.swapaxes(drawn[:, kept], 0, 1).reshape(-1, drawn.shape[2])[:n_samples]

@@ -1,0 +1,82 @@
+"""Fantasy data: each row drawn from the predictive density of those before it, KST section 4."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from bke.models import kernel_student_t
+from bke.models.kernels import Covariance
+from bke.models.padding import padded
+from bke.models.student_t.normaliser import Bounds
+
+from ..checks import check_count
+from ..errors import InputError
+from ..machine import computing
+from ..progress import progress_bar
+from .box import box_for
+from .sampling import Target, run_nuts, starts
+
+#: Iterations of NUTS for each row, from a start that is a draw already.
+ITERATIONS = 60
+
+
+def fantasy_data(
+    kernel: Covariance,
+    n: int,
+    bounds: Bounds,
+    *,
+    noise_variance: Any = 1.0,
+    alpha: Any = 1.0,
+    beta: Any = 0.01,
+    first: Any = 0.0,
+    seed: int = 0,
+    progress: bool = True,
+) -> np.ndarray:
+    """Rows from the generative model: the first is given, each other from the predictive density.
+
+    With a kernel of x - y the first row would be uniform on the box; it is fixed, as there.
+
+    Args:
+        kernel: k.
+        n: how many rows, the first included.
+        bounds: the box that rows are drawn in, lower and upper corner, each (D,) or a number; at
+            least one of the three corners ``bounds`` and ``first`` has D numbers.
+        noise_variance: sigma_0^2, see :func:`~bke.models.kernel_student_t`.
+        alpha: likewise.
+        beta: likewise.
+        first: x_1, (D,) or a number for every column.
+        seed: of the draws.
+        progress: whether a bar is shown.
+
+    Returns:
+        (n, D), each row by NUTS from a start that is drawn by importance.
+
+    Raises:
+        InputError: for arguments that make no sense.
+    """
+    check_count(n, "n", 1)
+    D = max(np.size(one) for one in (*bounds, first))
+    rows = np.empty((n, D))
+    try:
+        rows[0] = np.broadcast_to(np.asarray(first, dtype=float), (D,))
+    except (TypeError, ValueError):
+        raise InputError(f"first must be a number or {D} of them, and is {first!r}") from None
+    low, high = box_for(rows[:1], kernel, bounds)
+    rng = np.random.default_rng(seed)
+    with computing(), progress_bar("rows", n, shown=progress) as advance:
+        advance(1)
+        for count in range(1, n):
+            density = kernel_student_t(
+                padded(rows[:count], n),
+                kernel,
+                noise_variance=noise_variance,
+                alpha=alpha,
+                beta=beta,
+            )
+            target = Target(density, low, high)
+            start, _ = starts(target, 1, rng)
+            path, _ = run_nuts(target, start, 1, ITERATIONS, int(rng.integers(2**31)))
+            rows[count] = path[0, -1]
+            advance(1)
+    return rows

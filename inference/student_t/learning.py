@@ -1,0 +1,202 @@
+"""Hyperparameters of a kernel Student-t density by how well rows are predicted by the others."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from bke.models import (
+    KernelStudentT,
+    Normaliser,
+    hyvarinen_scores,
+    kernel_student_t,
+    leave_one_out_log_densities,
+    log_normaliser,
+)
+from bke.models.kernels import Covariance
+from bke.models.student_t.normaliser import MOST_DIMENSIONS, Bounds
+
+from ..checks import as_sample, check_positive
+from ..errors import InputError
+from ..machine import computing
+from ..operators.kernels import described, factors_for, kernel_of, widened
+from ..progress import progress_bar
+from .box import box_for
+
+CRITERIA = ("log", "hyvarinen")
+FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
+NOISE_VARIANCES = (0.1, 1.0, 10.0, 100.0)
+#: Rows that are left out, each once, to tell how well they are predicted.
+MOST_SCORED = 200
+
+
+@dataclasses.dataclass(frozen=True)
+class LearnedStudentT:
+    """The best density of a grid; prints as a report.
+
+    Attributes:
+        density: with the best hyperparameters, of all rows.
+        criterion: what was compared, see :func:`learn_student_t`.
+        scores: of every combination, larger is better, NaN where a density could not be integrated
+            or there is only one; dims ``factor`` (of the kernel's lengthscale), ``noise_variance``,
+            ``alpha``, ``beta``.
+        at_edge: names of what is best at an end of the values tried.
+        normaliser: of the density on its box, ``None`` where it is not known.
+    """
+
+    density: KernelStudentT
+    criterion: str
+    scores: xr.DataArray
+    at_edge: tuple[str, ...]
+    normaliser: Normaliser | None
+
+    @property
+    def score(self) -> float:
+        """The best one; NaN where nothing was compared."""
+        return float(self.scores.max())
+
+    def log_density(self, at: Any) -> np.ndarray:
+        """Log q at points (m, D) or (m,), normalised where the normaliser is known; -inf outside.
+
+        Without a normaliser it is up to a constant.
+        """
+        values = np.asarray(self.density.log_density(at))
+        if self.normaliser is None:
+            return values
+        points = np.asarray(at, dtype=float).reshape(len(values), -1)
+        return np.where(self.normaliser.contains(points), values - self.normaliser.value, -np.inf)
+
+    def __str__(self) -> str:
+        of = self.density
+        lines = [
+            f"kernel Student-t density of {of.rows.number} rows in {of.dimension} column(s)",
+            f"  {described(of.kernel)}",
+            f"  noise variance {of.noise_variance:.4g}, alpha {of.alpha:.4g}, beta {of.beta:.4g}",
+        ]
+        if np.isfinite(self.score):
+            what, sign = ("log density", 1) if self.criterion == "log" else ("Hyvarinen score", -1)
+            lines.append(f"  mean {what} of a row given the others {sign * self.score:.4g}")
+        if self.at_edge:
+            lines.append(f"  {' and '.join(self.at_edge)} best at an end of the values tried")
+        if self.normaliser is None:
+            lines.append("  known up to a constant")
+        return "\n".join(lines)
+
+
+def learn_student_t(
+    X: Any,
+    *,
+    kernel: str | Covariance = "median",
+    factors: Sequence[float] | None = None,
+    noise_variance: float | Sequence[float] = NOISE_VARIANCES,
+    alpha: float | Sequence[float] = 1.0,
+    beta: float | Sequence[float] = 0.01,
+    criterion: str | None = None,
+    bounds: Bounds | None = None,
+    scale: str | None = "column",
+    seed: int = 0,
+    progress: bool = True,
+) -> LearnedStudentT:
+    """The kernel Student-t density whose hyperparameters predict each row best from the others.
+
+    Args:
+        X: shape (n, D) or (n,).
+        kernel: ``"median"``, ``"bkl"`` or a kernel, see
+            :func:`~bke.inference.operators.kernels.kernel_of`.
+        factors: of its lengthscale that are tried, 1/8 to 2 by default; (1,) keeps it.
+        noise_variance: sigma_0^2, one or several to try, beside k(x, x).
+        alpha: likewise.
+        beta: likewise.
+        criterion: of 200 random rows at most, each given all others. ``"log"``, their mean log
+            density, normalised by quadrature: for 1 or 2 columns, the default there.
+            ``"hyvarinen"``, of score matching, for any number of columns; the kernel must be twice
+            differentiable.
+        bounds: the box the density is restricted to, lower and upper corner, each (D,) or a number;
+            by default the range of the rows and half of it more at each side.
+        scale: of the columns, for the kernel's choice.
+        seed: likewise, and of the rows that are left out.
+        progress: whether a bar is shown.
+
+    Raises:
+        InputError: for data or arguments that make no sense; no density could be integrated.
+    """
+    points = as_sample(X)
+    small = points.shape[1] <= MOST_DIMENSIONS
+    chosen = criterion or ("log" if small else "hyvarinen")
+    if chosen not in CRITERIA:
+        raise InputError(f"criterion must be one of {CRITERIA}, got {criterion!r}")
+    if chosen == "log" and not small:
+        raise InputError(
+            f"criterion='log' needs a normaliser, which is found in up to {MOST_DIMENSIONS} "
+            f"columns, and there are {points.shape[1]}: take 'hyvarinen'"
+        )
+    start = kernel_of(points, kernel, scale=scale, seed=seed)
+    grid = {
+        "factor": factors_for(factors, FACTORS, start),
+        "noise_variance": _values(noise_variance, "noise_variance"),
+        "alpha": _values(alpha, "alpha"),
+        "beta": _values(beta, "beta"),
+    }
+    box = box_for(points, start, bounds)
+    shape = tuple(len(values) for values in grid.values())
+    scores = np.full(shape, np.nan)
+    scored = np.sort(np.random.default_rng(seed).permutation(len(points))[:MOST_SCORED])
+
+    def density(index: tuple[int, ...]) -> KernelStudentT:
+        factor, *others = (values[i] for values, i in zip(grid.values(), index, strict=True))
+        names = ("noise_variance", "alpha", "beta")
+        return kernel_student_t(
+            points, widened(start, factor), **dict(zip(names, others, strict=True))
+        )
+
+    failed = ""
+    with computing(), progress_bar("densities", scores.size, shown=progress) as advance:
+        # With nothing to compare there is nothing to score.
+        for index in itertools.product(*map(range, shape)) if scores.size > 1 else ():
+            try:
+                scores[index] = _score(density(index), chosen, box, scored)
+            except ArithmeticError as error:
+                failed = str(error)
+            advance(1)
+        if scores.size > 1 and not np.any(np.isfinite(scores)):
+            raise InputError(f"no density of the grid has a finite score: {failed}")
+        flat = np.nanargmax(scores) if scores.size > 1 else 0
+        best = tuple(map(int, np.unravel_index(flat, shape)))
+        found = density(best)
+        normaliser = log_normaliser(found, box) if small else None
+    at_edge = tuple(
+        name
+        for (name, values), i in zip(grid.items(), best, strict=True)
+        if len(values) > 1 and i in (0, len(values) - 1)
+    )
+    table = xr.DataArray(
+        scores, dims=list(grid), coords={k: list(v) for k, v in grid.items()}, name="score"
+    )
+    return LearnedStudentT(found, chosen, table, at_edge, normaliser)
+
+
+def _score(
+    density: KernelStudentT,
+    criterion: str,
+    box: tuple[np.ndarray, np.ndarray],
+    rows: np.ndarray,
+) -> float:
+    """Larger is better, a mean over some of the rows."""
+    if criterion == "log":
+        return float(np.mean(leave_one_out_log_densities(density, box, rows=rows)))
+    value = -float(np.mean(np.asarray(hyvarinen_scores(density, rows=rows))))
+    if not np.isfinite(value):
+        raise ArithmeticError("the Hyvarinen score is not finite: is the kernel smooth enough?")
+    return value
+
+
+def _values(given: float | Sequence[float], name: str) -> tuple[float, ...]:
+    """One positive number or several, in increasing order."""
+    values = tuple(check_positive(one, name) for one in np.atleast_1d(np.asarray(given, object)))
+    if not values:
+        raise InputError(f"{name} must hold at least one number")
+    return tuple(sorted(set(values)))
