@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         plot_profile,
         plot_rank,
         plot_samples,
+        plot_student_t,
         plot_trace,
         plot_witness,
     )
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from .student_t.estimator import KernelStudentTDensity
     from .student_t.fantasy import fantasy_data
     from .student_t.learning import LearnedStudentT, learn_student_t
+    from .student_t.posterior import student_t_posterior, student_t_predictive
     from .student_t.sampling import sample_student_t
     from .testing.conditional import conditional_independence_test
     from .testing.independence import independence_test
@@ -110,6 +112,7 @@ _MODULES = {
     "plot_profile": "plots",
     "plot_rank": "plots",
     "plot_samples": "plots",
+    "plot_student_t": "plots",
     "plot_trace": "plots",
     "plot_witness": "plots",
     "posterior_predictive_check": "testing.predictive",
@@ -124,6 +127,8 @@ _MODULES = {
     "save_run": "run",
     "save_sketch": "sketches.store",
     "sketch": "sketches.sketch",
+    "student_t_posterior": "student_t.posterior",
+    "student_t_predictive": "student_t.posterior",
     "to_sklearn": "scikit_learn",
     "two_sample_test": "testing.two_sample",
 }
@@ -183,6 +188,7 @@ __all__ = [
     "plot_profile",
     "plot_rank",
     "plot_samples",
+    "plot_student_t",
     "plot_trace",
     "plot_witness",
     "posterior_predictive_check",
@@ -197,6 +203,8 @@ __all__ = [
     "save_run",
     "save_sketch",
     "sketch",
+    "student_t_posterior",
+    "student_t_predictive",
     "to_sklearn",
     "two_sample_test",
 ]

@@ -7,6 +7,7 @@ figure nor its settings are touched.
 from .density import plot_densities, plot_samples
 from .embedding import plot_embedding_posterior, plot_empirical_embedding, plot_prior_draws
 from .profile import plot_profile
+from .student_t import plot_student_t
 from .trace import plot_rank, plot_trace
 from .witness import plot_witness
 
@@ -18,6 +19,7 @@ __all__ = [
     "plot_profile",
     "plot_rank",
     "plot_samples",
+    "plot_student_t",
     "plot_trace",
     "plot_witness",
 ]

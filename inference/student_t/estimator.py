@@ -12,7 +12,7 @@ from bke.models.student_t.normaliser import Bounds
 from ..checks import as_sample, check_count
 from ..errors import InputError
 from .learning import NOISE_VARIANCES, learn_student_t
-from .sampling import sample_student_t
+from .sampling import pooled, sample_student_t
 
 try:
     from sklearn.base import BaseEstimator, DensityMixin
@@ -102,15 +102,12 @@ class KernelStudentTDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         """Draws by NUTS, (n_samples, D), see :func:`~bke.inference.sample_student_t`."""
         check_is_fitted(self)
         chains = min(check_count(n_samples, "n_samples", 1), 32)
-        each = -(-n_samples // chains)
         run = sample_student_t(
             self.learned_.density,
             bounds=self.bounds,
-            draws=max(LEAST_DRAWS, each),
+            draws=max(LEAST_DRAWS, -(-n_samples // chains)),
             chains=chains,
             seed=self.random_state if random_state is None else random_state,
             progress=False,
         )
-        drawn = np.asarray(run["posterior_predictive"]["x"])  # (chain, draw, D)
-        kept = np.linspace(0, drawn.shape[1] - 1, each).astype(int)
-        return np.swapaxes(drawn[:, kept], 0, 1).reshape(-1, drawn.shape[2])[:n_samples]
+        return pooled(run, n_samples)

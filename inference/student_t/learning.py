@@ -70,6 +70,20 @@ class LearnedStudentT:
         points = np.asarray(at, dtype=float).reshape(len(values), -1)
         return np.where(self.normaliser.contains(points), values - self.normaliser.value, -np.inf)
 
+    def novelty(self, at: Any) -> np.ndarray:
+        """Share of rows that are less likely given the others than points are given all, (m,).
+
+        Near 0 for what is unlike the rows; of points from the same distribution about uniform, but
+        no p-value of an exact test. Rows and points are compared by the same power of s.
+
+        Args:
+            at: points, (m, D) or (m,).
+        """
+        of = self.density
+        rows = np.asarray(of.log_density_of_rows())
+        below = np.searchsorted(np.sort(rows), np.asarray(of.log_density(at)), side="right")
+        return (1.0 + below) / (1.0 + len(rows))
+
     def __str__(self) -> str:
         of = self.density
         lines = [

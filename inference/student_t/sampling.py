@@ -151,6 +151,20 @@ def sample_student_t(
     return run
 
 
+def pooled(run: xr.DataTree, count: int) -> np.ndarray:
+    """``count`` draws (count, D) of all chains alike, evenly spaced in each."""
+    drawn = np.asarray(run["posterior_predictive"]["x"])  # (chain, draw, D)
+    each = -(-count // len(drawn))
+    kept = np.linspace(0, drawn.shape[1] - 1, each).astype(int)
+    return np.swapaxes(drawn[:, kept], 0, 1).reshape(-1, drawn.shape[2])[:count]
+
+
+def notes_of(run: xr.DataTree) -> list[str]:
+    """What could mislead the reader of a run."""
+    notes: list[str] = json.loads(run.attrs["notes"])
+    return notes
+
+
 def run_nuts(
     target: Target,
     start: np.ndarray,

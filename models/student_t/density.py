@@ -88,6 +88,20 @@ class KernelStudentT:
         """S of every row given the others, 1 / (A^-1)_nn, shape (N,)."""
         return 1.0 / jnp.diagonal(self.inverse())
 
+    @double_precision
+    def log_density_of_rows(self, left_out: int = 0) -> jax.Array:
+        """Log q of every row given all the others, (N,), up to a constant.
+
+        Args:
+            left_out: 1 for the power of s that belongs to N - 1 rows, which the density given all
+                but one has; 0 for that of N rows, to compare with :meth:`log_density`.
+        """
+        ratio = self.leave_one_out() / self.noise_variance
+        value = -(self.exponent - 0.5 * left_out) * jnp.log(ratio)
+        if self.kernel.translation_invariant:
+            return value
+        return value + log_volume_element(jnp.asarray(self.rows.points), self.kernel)
+
     def inverse(self) -> jax.Array:
         """A^-1, (N, N)."""
         return cho_solve((jnp.asarray(self.root), True), jnp.eye(len(self.rows)))

@@ -1,0 +1,170 @@
+"""Kernel Student-t densities, ``bke density``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from . import options as opt
+from . import words
+from .app import FILE_KINDS, app
+from .operators import (
+    LEARNED,
+    PICTURE,
+    SUMMARY,
+    ChoiceOption,
+    KernelChoice,
+    ScaleOption,
+    out_option,
+    write_table,
+)
+from .terminal import Terminal, exit_codes
+
+TABLE, DRAWS, RUN = "density.csv", "draws.csv", "run.nc"
+
+
+@app.command(epilog="Example: `bke density usual.csv --at new.csv --out result`")
+def density(
+    path: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help=f"One row each: {FILE_KINDS}.", show_default=False),
+    ],
+    columns: opt.ColumnsOption = None,
+    at: Annotated[
+        Path | None,
+        typer.Option(
+            "--at",
+            metavar="FILE",
+            rich_help_panel=opt.DATA,
+            help="Rows to give a density and a novelty to. Default: the rows of FILE.",
+        ),
+    ] = None,
+    draws: Annotated[
+        int,
+        typer.Option(
+            "--draws", min=0, rich_help_panel=opt.SAMPLER, help="New rows to draw, by NUTS."
+        ),
+    ] = 0,
+    posterior: Annotated[
+        bool,
+        typer.Option(
+            "--posterior",
+            rich_help_panel=LEARNED,
+            help="The posterior of the hyperparameters by NUTS instead of the best of a grid (one "
+            "or two columns; minutes from some hundred rows on).",
+        ),
+    ] = False,
+    kernel: ChoiceOption = KernelChoice.median,
+    scale: ScaleOption = opt.ScaleName.column,
+    seed: opt.SeedOption = 0,
+    out: Annotated[
+        Path | None,
+        out_option(
+            "density.csv, draws.csv, a picture (of one or two columns), run.nc and summary.json"
+        ),
+    ] = None,
+    json: opt.JsonOption = False,
+    quiet: opt.QuietOption = False,
+    debug: opt.DebugOption = False,
+) -> None:
+    """How likely are rows, and which are unlike the others? The kernel Student-t density.
+
+    Novelty is the share of rows of FILE that are less likely given the others than a row of --at
+    is: near 0 for what is unlike all of them. In one or two columns the density is normalised on a
+    box of twice the range of the rows and 0 outside, in more it is known up to a constant.
+    """
+    names = words.parse_columns(columns)
+    terminal = Terminal(json=json, quiet=quiet)
+    with exit_codes(debug):
+        from ..read import read_sample
+        from . import inputs, steps
+
+        table = inputs.checked(read_sample(path, columns=names))
+        places = table if at is None else read_sample(at, columns=list(table.columns))
+        files = [TABLE, PICTURE, SUMMARY, *[DRAWS] * (draws > 0), *[RUN] * posterior]
+        with inputs.output_folder(out, files, read=[path, at]):
+            chosen: Any = {"kernel": kernel.value, "scale": scale.argument, "seed": seed}
+            chosen["progress"] = terminal.progress
+            run = None
+            with terminal.step("learn", "learning the density"):
+                from bke.inference import learn_student_t, sample_student_t, student_t_posterior
+                from bke.inference.operators.kernels import described
+                from bke.inference.student_t.posterior import student_t_predictive
+                from bke.inference.student_t.sampling import notes_of, pooled
+
+                learned = learn_student_t(table.values, **chosen)
+                if posterior:
+                    run = student_t_posterior(table.values, **chosen)
+            terminal.say(str(learned))
+            notes: list[str] = notes_of(run) if run is not None else []
+            values = learned.log_density(places.values)
+            if run is not None:
+                for name, one in run["posterior"].data_vars.items():
+                    terminal.say(f"  {name}: {float(one.mean()):.4g} ± {float(one.std()):.2g}")
+                with np.errstate(divide="ignore"):
+                    values = np.log(student_t_predictive(run, places.values).mean(axis=0))
+            novelty = learned.novelty(places.values)
+            written: dict[str, Path] = write_table(
+                out,
+                TABLE,
+                [*table.columns, "log_density", "novelty"],
+                np.column_stack([places.values, values, novelty]),
+                terminal,
+            )
+            drawn_rows = None
+            if draws:
+                with terminal.step("draws", "drawing rows"):
+                    sampled = sample_student_t(
+                        learned.density,
+                        draws=max(32, -(-draws // 16)),
+                        seed=seed,
+                        progress=terminal.progress,
+                    )
+                drawn_rows = pooled(sampled, draws)
+                notes += notes_of(sampled)
+                made = write_table(out, DRAWS, list(table.columns), drawn_rows, terminal)
+                if made:
+                    written["draws"] = made["table"]
+            if run is not None and out is not None:
+                steps.save_witness(run, out / RUN)
+                written["run"] = out / RUN
+            terminal.notes(notes)
+
+            def pictures() -> steps.Pictures:
+                if len(table.columns) > 2:
+                    return []
+                from ..plots.student_t import plot_student_t
+
+                shown = learned if run is None else run
+                return [
+                    (
+                        "picture",
+                        lambda: plot_student_t(shown, draws=drawn_rows, names=table.columns),
+                    )
+                ]
+
+            pictured, missing = steps.draw_pictures(out, pictures, terminal)
+            told = {
+                "command": "density",
+                "source": str(path),
+                "rows": len(table.values),
+                "columns": list(table.columns),
+                "kernel": described(learned.density.kernel),
+                **{
+                    name: float(getattr(learned.density, name))
+                    for name in ("noise_variance", "alpha", "beta")
+                },
+                "normalised": learned.normaliser is not None,
+                "log_density": [None if np.isneginf(one) else float(one) for one in values],
+                "novelty": novelty.tolist(),
+            }
+            if run is not None:
+                told["posterior"] = {
+                    str(name): {"mean": float(one.mean()), "sd": float(one.std())}
+                    for name, one in run["posterior"].data_vars.items()
+                }
+            summary = None if out is None else out / SUMMARY
+            steps.finish(told, {**written, **pictured}, summary, [*notes, *missing], terminal)
