@@ -72,23 +72,33 @@ def integrate(
     Raises:
         ArithmeticError: it does not converge to a positive finite value.
     """
-
-    def filled_up(at: np.ndarray) -> np.ndarray:
-        # To numbers of rows that are shared, because each number is compiled for.
-        size = shared_size(max(64, len(at)), per_octave=1)
-        return function(np.pad(at, ((0, size - len(at)), (0, 0)), mode="edge"))[: len(at)]
-
-    # Cut at the median row first, so that no mode lies between the first nodes.
+    # An axis without ends is x = middle + width t / (1 - t^2): SciPy's own way there takes no
+    # account of where the data are.
+    endless = ~np.isfinite(low) | ~np.isfinite(high)
     middle = np.median(data, axis=0)
-    inside = bool(np.all((middle > low) & (middle < high)))
+    width = np.ptp(data, axis=0)
+    width = np.where(width > 0.0, width, np.maximum(1.0, np.abs(middle)))
+
+    def on_finite_box(t: np.ndarray) -> np.ndarray:
+        # To numbers of rows that are shared, because each number is compiled for.
+        size = shared_size(max(64, len(t)), per_octave=1)
+        filled = np.pad(t, ((0, size - len(t)), (0, 0)), mode="edge")
+        rest = np.where(endless, np.maximum(1.0 - filled**2, 1e-12), 1.0)
+        values = function(np.where(endless, middle + width * filled / rest, filled))
+        stretch = np.prod(np.where(endless, width * (1.0 + filled**2) / rest**2, 1.0), axis=1)
+        return (values.T * stretch).T[: len(t)]
+
+    start, end = np.where(endless, -1.0, low), np.where(endless, 1.0, high)
+    # Cut at the median row first, so that no mode lies between the first nodes.
+    cut = np.where(endless, 0.0, middle)
     found = cubature(
-        filled_up,
-        low,
-        high,
+        on_finite_box,
+        start,
+        end,
         rtol=tolerance,
         atol=0.0,
         max_subdivisions=MOST_SUBDIVISIONS,
-        points=[middle] if inside else [],
+        points=[cut] if np.all((cut > start) & (cut < end)) else [],
     )
     finite = np.all((found.estimate > 0.0) & (found.estimate < np.inf))
     if found.status != "converged" or not finite:

@@ -1,0 +1,62 @@
+"""The command density, from files to files."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from bke.inference.cli import app
+from typer.testing import CliRunner
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    pd.DataFrame({"mm": rng.normal(1000.0, 2.0, 25)}).to_csv("usual.csv", index=False)
+    pd.DataFrame({"mm": [1000.0, 1040.0]}).to_csv("new.csv", index=False)
+    pd.DataFrame(rng.normal(size=(20, 3)), columns=list("abc")).to_csv("wide.csv", index=False)
+    return tmp_path
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_density(folder):
+    done = run("density", "usual.csv", "--at", "new.csv", "--draws", 20, "--quiet", "--out", "out")
+    assert done.exit_code == 0, done.output
+    table = pd.read_csv("out/density.csv")
+    assert list(table) == ["mm", "log_density", "novelty"]
+    assert table["log_density"][0] == pytest.approx(np.log(0.4 / 2.0), abs=0.7)
+    assert table["log_density"][1] == -np.inf  # outside the box
+    assert table["novelty"][1] == pytest.approx(1.0 / 26.0)
+    drawn = pd.read_csv("out/draws.csv")
+    assert len(drawn) == 20
+    assert drawn["mm"].between(980.0, 1020.0).all()
+    summary = json.loads((folder / "out" / "summary.json").read_text())
+    assert summary["normalised"] is True
+    assert summary["log_density"][1] is None
+    assert (folder / "out" / "picture.png").stat().st_size > 5000
+
+
+def test_density_of_several_columns(folder):
+    done = run("density", "wide.csv", "--quiet", "--json")
+    assert done.exit_code == 0, done.output
+    summary = json.loads(done.stdout)
+    assert summary["normalised"] is False
+    assert len(summary["novelty"]) == 20
+    refused = run("density", "wide.csv", "--posterior", "--quiet", "--out", "out")
+    assert refused.exit_code == 1
+    assert "up to 2 columns" in refused.output
+    assert not (folder / "out").exists()
+
+
+def test_density_refuses(folder):
+    assert run("density", "none.csv").exit_code == 1
+    assert run("density", "usual.csv", "--draws", -1).exit_code == 2
+    other = run("density", "usual.csv", "--at", "wide.csv", "--quiet")
+    assert other.exit_code == 1
+    assert "mm" in other.output

@@ -1,0 +1,137 @@
+"""Normalisers and scores against trapezoids, other rows and finite differences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from bke.models import (
+    Polynomial,
+    SquaredExponential,
+    hyvarinen_scores,
+    kernel_student_t,
+    leave_one_out_log_densities,
+    log_normaliser,
+    log_sequential_likelihood,
+)
+from bke.models.student_t.scores import gauss_legendre
+
+PRIOR = {"noise_variance": 0.1, "alpha": 2.5, "beta": 0.7}
+CASES = [(SquaredExponential(0.6), (-4.0, 5.0)), (Polynomial(2, 0.5), None)]
+
+
+@pytest.fixture
+def x():
+    return np.random.default_rng(0).normal(0.4, 1.0, size=9)
+
+
+@pytest.mark.parametrize(("kernel", "bounds"), CASES)
+def test_density_integrates_to_one(x, kernel, bounds):
+    found = kernel_student_t(x, kernel, **PRIOR)
+    normaliser = log_normaliser(found, bounds)
+    at = np.linspace(*(bounds or (-60.0, 60.0)), 100_001)
+    total = np.trapezoid(np.exp(found.log_density(at) - normaliser.value), at)
+    np.testing.assert_allclose(total, 1.0, atol=2e-6)
+    assert normaliser.error <= 1e-6
+
+
+def test_narrow_modes_in_two_columns():
+    """Of width 0.01 on a box of 5, against a grid that resolves them."""
+    rng = np.random.default_rng(1)
+    rows = np.stack(np.meshgrid(np.arange(4.0), np.arange(3.0)), axis=-1).reshape(-1, 2)
+    rows += 0.1 * rng.normal(size=rows.shape)
+    found = kernel_student_t(rows, SquaredExponential(0.3), noise_variance=0.01)
+    low, high = np.array([-1.0, -1.5]), np.array([4.0, 3.5])
+    nodes, log_weights = gauss_legendre(low, high, 600)
+    expected = np.log(np.sum(np.exp(found.log_density(nodes) + log_weights)))
+    np.testing.assert_allclose(log_normaliser(found, (low, high)).value, expected, atol=1e-5)
+
+
+def test_integral_over_the_plane_goes_to_where_the_data_are():
+    """Far from zero, in units of a thousand, one axis of them without ends."""
+    rows = np.array([[5000.0, 0.2], [5400.0, -0.1], [4700.0, 0.4], [5200.0, 0.0]])
+    found = kernel_student_t(rows, Polynomial(1, 1.0), alpha=4.0, noise_variance=100.0)
+    low, high = np.array([-np.inf, -1.0]), np.array([np.inf, 2.0])
+    nodes, log_weights = gauss_legendre(np.array([-2e4, -1.0]), np.array([3e4, 2.0]), 400)
+    expected = np.log(np.sum(np.exp(found.log_density(nodes) + log_weights)))
+    np.testing.assert_allclose(log_normaliser(found, (low, high)).value, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize(("kernel", "bounds"), CASES)
+def test_rows_left_out_one_by_one(x, kernel, bounds):
+    found = kernel_student_t(x, kernel, **PRIOR)
+    scores = leave_one_out_log_densities(found, bounds, tolerance=1e-6)
+    for n in (0, 4):
+        others = kernel_student_t(np.delete(x, n), kernel, **PRIOR)
+        expected = others.log_density(x[n : n + 1])[0] - log_normaliser(others, bounds).value
+        np.testing.assert_allclose(scores[n], expected, atol=1e-6)
+    some = leave_one_out_log_densities(found, bounds, rows=[4, 0], tolerance=1e-6)
+    np.testing.assert_allclose(some, scores[[4, 0]], atol=1e-6)
+
+
+@pytest.mark.parametrize(("kernel", "bounds"), CASES)
+def test_sequential_likelihood_is_a_product(x, kernel, bounds):
+    low, high = np.array([-4.0]), np.array([5.0])
+    nodes, log_weights = gauss_legendre(low, high, 400)
+    found = log_sequential_likelihood(x, kernel, nodes, log_weights, **PRIOR)
+    expected = 0.0
+    for n in range(1, len(x)):
+        before = kernel_student_t(x[:n], kernel, **PRIOR)
+        expected += before.log_density(x[n : n + 1])[0]
+        expected -= log_normaliser(before, (low, high)).value
+    if bounds is not None:  # the first is uniform
+        np.testing.assert_allclose(found, expected - np.log(9.0), atol=1e-5)
+    else:  # (k(x, x) + c)^(-(1 + alpha)/2) times the volume element
+
+        def first(t):
+            s = (t**2 + 0.5) ** 2 + 0.1 * (1 + 1 / 0.7)
+            return s ** (-1.75) * np.sqrt(1 + 4 * t**2)
+
+        total = np.sum(first(nodes[:, 0]) * np.exp(log_weights))
+        np.testing.assert_allclose(found, expected + np.log(first(x[0]) / total), atol=1e-5)
+
+
+def test_sequential_likelihood_hangs_on_the_order(x):
+    nodes, log_weights = gauss_legendre(np.array([-4.0]), np.array([5.0]), 400)
+    found = [
+        log_sequential_likelihood(rows, SquaredExponential(0.6), nodes, log_weights, **PRIOR)
+        for rows in (x, x[::-1])
+    ]
+    assert abs(found[0] - found[1]) > 1e-3
+
+
+@pytest.mark.parametrize("kernel", [SquaredExponential([0.6, 1.1]), Polynomial(3, 1.0)])
+def test_hyvarinen_scores_by_differences(kernel):
+    rows = np.random.default_rng(2).normal(size=(8, 2))
+    found = kernel_student_t(rows, kernel, **PRIOR)
+    scores = hyvarinen_scores(found)
+    np.testing.assert_allclose(hyvarinen_scores(found, rows=[3]), scores[[3]], rtol=1e-10)
+    step = 1e-4
+    for n in (1, 6):
+        others = kernel_student_t(np.delete(rows, n, axis=0), kernel, **PRIOR)
+        expected = 0.0
+        for e in step * np.eye(2):
+            down, here, up = others.log_density(rows[n] + np.array([-e, 0 * e, e]))
+            expected += (up - 2 * here + down) / step**2 + 0.5 * ((up - down) / (2 * step)) ** 2
+        np.testing.assert_allclose(scores[n], expected, rtol=1e-5, atol=1e-5)
+        at = hyvarinen_scores(others, rows[n : n + 1])
+        np.testing.assert_allclose(at[0], scores[n], rtol=1e-9)
+
+
+def test_what_has_no_integral():
+    x = np.array([0.0, 1.0, 3.0])
+    smooth = kernel_student_t(x, SquaredExponential(1.0))
+    with pytest.raises(ValueError, match="finite bounds"):
+        log_normaliser(smooth)
+    with pytest.raises(ValueError, match="leave out row 3"):
+        log_normaliser(smooth, (-1.0, 2.0))
+    with pytest.raises(ValueError, match="below the upper"):
+        log_normaliser(smooth, (4.0, -4.0))
+    with pytest.raises(ValueError, match="bounds must be"):
+        log_normaliser(smooth, ((-1.0, 2.0), (3.0, 4.0, 5.0)))
+    with pytest.raises(ValueError, match="up to 2 columns"):
+        log_normaliser(kernel_student_t(np.eye(3), SquaredExponential(1.0)), (-9.0, 9.0))
+    # s grows like x^2, its power -(1 + N + alpha)/2 = -1.05 like x^-2.1 and the volume element not
+    # at all: the integral over R^2 is infinite.
+    plane = kernel_student_t([[0.0, 1.0]], Polynomial(1, 1.0), alpha=0.1)
+    with pytest.raises((ArithmeticError, ValueError)):
+        log_normaliser(plane)
