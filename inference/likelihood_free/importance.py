@@ -21,7 +21,7 @@ from ..errors import InputError
 from ..progress import progress_bar
 from .distances import MMD, Distance
 from .prior import Prior
-from .run import make_run, remarks
+from .run import PosteriorWarning, make_run, remarks
 from .simulators import (
     Parameters,
     Simulate,
@@ -245,7 +245,7 @@ def _run(
         },
     )
     for remark in remarks(tree):
-        warnings.warn(remark, stacklevel=3)
+        warnings.warn(remark, PosteriorWarning, stacklevel=3)
     return tree
 
 
