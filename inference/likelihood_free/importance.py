@@ -112,6 +112,8 @@ def k2_abc(
         InputError: for arguments that make no sense, a folder of another run, or where all
             simulations fail; in one sentence.
     """
+    check_epsilon(epsilon)  # before a kernel is learned
+    Prior.checked(prior)
     distance = MMD(
         observed, kernel, estimator, features=features, scale=scale, seed=check_seed(seed)
     )

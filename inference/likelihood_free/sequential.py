@@ -110,6 +110,7 @@ def sequential_k2_abc(
     Raises:
         InputError: for arguments that make no sense, or where all simulations fail.
     """
+    Prior.checked(prior).check_continuous("sequential_k2_abc")  # before a kernel is learned
     distance = MMD(
         observed, kernel, estimator, features=features, scale=scale, seed=check_seed(seed)
     )
