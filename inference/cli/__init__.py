@@ -4,6 +4,7 @@ from . import (  # noqa: F401  they add their commands
     causal,
     density,
     kernels,
+    likelihood_free,
     operators,
     shrinkage,
     sketches,
