@@ -18,6 +18,7 @@ from bke.models import (
     log_normaliser,
 )
 from bke.models.kernels import Covariance
+from bke.models.padding import dense_size, padded
 from bke.models.student_t.normaliser import MOST_DIMENSIONS, Bounds
 
 from ..checks import as_sample, check_positive
@@ -87,7 +88,7 @@ class LearnedStudentT:
     def __str__(self) -> str:
         of = self.density
         lines = [
-            f"kernel Student-t density of {of.rows.number} rows in {of.dimension} column(s)",
+            f"kernel Student-t density of {len(of.rows.data)} rows in {of.dimension} column(s)",
             f"  {described(of.kernel)}",
             f"  noise variance {of.noise_variance:.4g}, alpha {of.alpha:.4g}, beta {of.beta:.4g}",
         ]
@@ -156,6 +157,8 @@ def learn_student_t(
         "beta": _values(beta, "beta"),
     }
     box = box_for(points, start, bounds)
+    # Samples of similar size then share what is compiled.
+    rows = padded(points, dense_size(len(points)))
     shape = tuple(len(values) for values in grid.values())
     scores = np.full(shape, np.nan)
     scored = np.sort(np.random.default_rng(seed).permutation(len(points))[:MOST_SCORED])
@@ -164,7 +167,7 @@ def learn_student_t(
         factor, *others = (values[i] for values, i in zip(grid.values(), index, strict=True))
         names = ("noise_variance", "alpha", "beta")
         return kernel_student_t(
-            points, widened(start, factor), **dict(zip(names, others, strict=True))
+            rows, widened(start, factor), **dict(zip(names, others, strict=True))
         )
 
     failed = ""

@@ -40,7 +40,7 @@ class Target(NamedTuple):
 
 
 def constrain(u: jax.Array, target: Target) -> jax.Array:
-    """X = low + (high - low) / (1 + exp(-u)), or u without a box, of any points (..., D)."""
+    """The point low + (high - low) / (1 + exp(-u)), or u without a box, of any points (..., D)."""
     bounded = jnp.isfinite(target.low)
     width = jnp.where(bounded, target.high - target.low, 1.0)
     inside = jnp.where(bounded, target.low, 0.0) + width * jax.nn.sigmoid(u)

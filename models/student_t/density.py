@@ -12,7 +12,7 @@ from jax.scipy.linalg import cho_solve, cholesky, solve_triangular
 from jax.typing import ArrayLike
 
 from ..kernels.base import Covariance, as_points, check_columns, check_kernel, check_positive
-from ..padding import PaddedRows, as_padded
+from ..padding import PaddedRows, as_padded, shared_size
 from ..precision import concrete, double_precision
 from .volume_element import log_volume_element
 
@@ -56,7 +56,7 @@ class KernelStudentT:
 
     def __repr__(self) -> str:
         return (
-            f"KernelStudentT({self.rows.number} points, kernel={self.kernel}, "
+            f"KernelStudentT({len(self.rows.data)} points, kernel={self.kernel}, "
             f"noise_variance={self.noise_variance}, alpha={self.alpha}, beta={self.beta})"
         )
 
@@ -85,12 +85,12 @@ class KernelStudentT:
 
     @double_precision
     def leave_one_out(self) -> jax.Array:
-        """S of every row given the others, 1 / (A^-1)_nn, shape (N,)."""
-        return 1.0 / jnp.diagonal(self.inverse())
+        """The variance s of every row given the others, 1 / (A^-1)_nn, shape (N,)."""
+        return (1.0 / jnp.diagonal(self.inverse()))[: int(self.rows.number)]
 
     @double_precision
     def log_density_of_rows(self, left_out: int = 0) -> jax.Array:
-        """Log q of every row given all the others, (N,), up to a constant.
+        """The logarithm of q of every row given all the others, (N,), up to a constant.
 
         Args:
             left_out: 1 for the power of s that belongs to N - 1 rows, which the density given all
@@ -100,7 +100,7 @@ class KernelStudentT:
         value = -(self.exponent - 0.5 * left_out) * jnp.log(ratio)
         if self.kernel.translation_invariant:
             return value
-        return value + log_volume_element(jnp.asarray(self.rows.points), self.kernel)
+        return value + log_volume_element(self.rows.data, self.kernel)
 
     def inverse(self) -> jax.Array:
         """A^-1, (N, N)."""
@@ -177,9 +177,15 @@ def kernel_student_t(
 
 
 def _by_blocks(of: Any, density: KernelStudentT, at: jax.Array) -> jax.Array:
-    size = max(1, BLOCK_ENTRIES // len(density.rows))
-    blocks = [of(density, at[i : i + size]) for i in range(0, len(at), size)]
-    return blocks[0] if len(blocks) == 1 else jnp.concatenate([jnp.zeros(0), *blocks])
+    """``of`` (density, points), in blocks whose sizes are shared, because each is compiled for."""
+    most = max(1, BLOCK_ENTRIES // len(density.rows))
+    found = [jnp.zeros(0)]
+    for start in range(0, len(at), most):
+        block = at[start : start + most]
+        size = shared_size(len(block), per_octave=2)
+        filled = jnp.pad(block, ((0, size - len(block)), (0, 0)), mode="edge")
+        found.append(of(density, filled)[: len(block)])
+    return jnp.concatenate(found)
 
 
 @jax.jit

@@ -9,7 +9,6 @@ import numpy as np
 from jax.typing import ArrayLike
 from scipy.integrate import cubature
 
-from ..padding import shared_size
 from .density import KernelStudentT
 
 MOST_DIMENSIONS = 2
@@ -80,13 +79,10 @@ def integrate(
     width = np.where(width > 0.0, width, np.maximum(1.0, np.abs(middle)))
 
     def on_finite_box(t: np.ndarray) -> np.ndarray:
-        # To numbers of rows that are shared, because each number is compiled for.
-        size = shared_size(max(64, len(t)), per_octave=1)
-        filled = np.pad(t, ((0, size - len(t)), (0, 0)), mode="edge")
-        rest = np.where(endless, np.maximum(1.0 - filled**2, 1e-12), 1.0)
-        values = function(np.where(endless, middle + width * filled / rest, filled))
-        stretch = np.prod(np.where(endless, width * (1.0 + filled**2) / rest**2, 1.0), axis=1)
-        return (values.T * stretch).T[: len(t)]
+        rest = np.where(endless, np.maximum(1.0 - t**2, 1e-12), 1.0)
+        values = function(np.where(endless, middle + width * t / rest, t))
+        stretch = np.prod(np.where(endless, width * (1.0 + t**2) / rest**2, 1.0), axis=1)
+        return (values.T * stretch).T
 
     start, end = np.where(endless, -1.0, low), np.where(endless, 1.0, high)
     # Cut at the median row first, so that no mode lies between the first nodes.

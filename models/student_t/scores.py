@@ -12,6 +12,7 @@ from jax.scipy.linalg import solve_triangular
 from jax.typing import ArrayLike
 
 from ..kernels.base import Covariance, as_points
+from ..padding import shared_size
 from ..precision import double_precision
 from .density import KernelStudentT, kernel_student_t
 from .normaliser import MOST_DIMENSIONS, Bounds, box_of, integrate
@@ -54,7 +55,9 @@ def leave_one_out_log_densities(
 @double_precision
 def _without_each(density: KernelStudentT, at: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Log q of points (m, D) given all rows but one, (m, number of those)."""
-    return np.asarray(_log_densities_without_each(density, jnp.asarray(at), jnp.asarray(rows)))
+    filled = np.pad(at, ((0, shared_size(len(at), per_octave=2) - len(at)), (0, 0)), mode="edge")
+    found = _log_densities_without_each(density, jnp.asarray(filled), jnp.asarray(rows))
+    return np.asarray(found)[: len(at)]
 
 
 @jax.jit
@@ -94,7 +97,7 @@ def hyvarinen_scores(
     """
     if at is not None:
         return _hyvarinen_scores_at(density, density.check(at))
-    of = jnp.arange(len(density.rows)) if rows is None else jnp.asarray(rows)
+    of = jnp.arange(int(density.rows.number)) if rows is None else jnp.asarray(rows)
     return _hyvarinen_scores(density, of)
 
 

@@ -13,6 +13,7 @@ from bke.models import (
     log_normaliser,
     log_sequential_likelihood,
 )
+from bke.models.student_t import normaliser
 from bke.models.student_t.scores import gauss_legendre
 
 PRIOR = {"noise_variance": 0.1, "alpha": 2.5, "beta": 0.7}
@@ -27,11 +28,11 @@ def x():
 @pytest.mark.parametrize(("kernel", "bounds"), CASES)
 def test_density_integrates_to_one(x, kernel, bounds):
     found = kernel_student_t(x, kernel, **PRIOR)
-    normaliser = log_normaliser(found, bounds)
+    found_normaliser = log_normaliser(found, bounds)
     at = np.linspace(*(bounds or (-60.0, 60.0)), 100_001)
-    total = np.trapezoid(np.exp(found.log_density(at) - normaliser.value), at)
+    total = np.trapezoid(np.exp(found.log_density(at) - found_normaliser.value), at)
     np.testing.assert_allclose(total, 1.0, atol=2e-6)
-    assert normaliser.error <= 1e-6
+    assert found_normaliser.error <= 1e-6
 
 
 def test_narrow_modes_in_two_columns():
@@ -117,7 +118,7 @@ def test_hyvarinen_scores_by_differences(kernel):
         np.testing.assert_allclose(at[0], scores[n], rtol=1e-9)
 
 
-def test_what_has_no_integral():
+def test_what_has_no_integral(monkeypatch):
     x = np.array([0.0, 1.0, 3.0])
     smooth = kernel_student_t(x, SquaredExponential(1.0))
     with pytest.raises(ValueError, match="finite bounds"):
@@ -132,6 +133,7 @@ def test_what_has_no_integral():
         log_normaliser(kernel_student_t(np.eye(3), SquaredExponential(1.0)), (-9.0, 9.0))
     # s grows like x^2, its power -(1 + N + alpha)/2 = -1.05 like x^-2.1 and the volume element not
     # at all: the integral over R^2 is infinite.
+    monkeypatch.setattr(normaliser, "MOST_SUBDIVISIONS", 60)
     plane = kernel_student_t([[0.0, 1.0]], Polynomial(1, 1.0), alpha=0.1)
-    with pytest.raises((ArithmeticError, ValueError)):
+    with pytest.raises(ArithmeticError, match="alpha is too small"):
         log_normaliser(plane)
