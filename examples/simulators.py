@@ -1,0 +1,125 @@
+r"""Models that can be simulated, for the examples and the benchmarks of likelihood-free inference.
+
+**Blowflies.** The population of Nicholson's blowflies (Wood, 2010; Meeds & Welling, 2014), as in
+the slides on K2-ABC (Park, Jitkrittum & Sejdinovic, 2016):
+
+.. math:: Y_{t+1} = P Y_{t-\tau} e^{-Y_{t-\tau} / Y_0} e_t + Y_t e^{-\delta \epsilon_t},
+
+:math:`e_t \sim` Gamma(shape :math:`1/\sigma_p^2`, scale :math:`\sigma_p^2`) and :math:`\epsilon_t`
+the same with :math:`\sigma_d`, both of mean one. As in the published code, the population is 180 at
+all times up to the start, 50 steps are thrown away and 180 kept. That code reads
+:math:`Y_{t+1-\tau}` where the equation has :math:`Y_{t-\tau}`; the equation is used here.
+Parameters are logarithms; the delay is rounded to a whole number of at least 1.
+
+**Uniforms.** The toy model of the K2-ABC paper: y from the mixture of the uniform distributions on
+[0, 1], [1, 2], ..., with weights pi. With a Dirichlet prior the posterior is known: Dirichlet, with
+one more for every observation in the interval.
+"""
+
+import numpy as np
+import numpyro.distributions as dist
+
+HISTORY, BURN_IN, STEPS = 180.0, 50, 180
+PARAMETERS = ("log_P", "log_delta", "log_Y0", "log_sigma_d", "log_sigma_p", "log_tau")
+#: Where the population goes through its well-known cycles, here of some 26 steps.
+CYCLES = dict(zip(PARAMETERS, np.log([29.0, 0.2, 260.0, 0.6, 0.3, 7.0]).tolist(), strict=True))
+#: What a fall from a peak and the rise before it must exceed, in standard deviations of the series.
+PEAKS = (0.5, 1.5)
+SUMMARIES = (
+    *(f"log mean of quarter {i}" for i in range(1, 5)),
+    *(f"mean of quarter {i} of differences" for i in range(1, 5)),
+    *(f"peaks above {threshold:g}" for threshold in PEAKS),
+)
+INTERVALS = 5
+
+
+def blowfly_prior():
+    """Normal distributions of the logarithms (Meeds & Welling, 2014)."""
+    return {
+        "log_P": dist.Normal(2.0, 2.0),
+        "log_delta": dist.Normal(-1.0, 0.4),
+        "log_Y0": dist.Normal(5.0, 0.5),
+        "log_sigma_d": dist.Normal(-0.5, 1.0),
+        "log_sigma_p": dist.Normal(-0.5, 1.0),
+        "log_tau": dist.Normal(2.0, 1.0),
+    }
+
+
+def blowflies(rng, theta):
+    """Series (B, 180) at the parameters of ``theta``, whose arrays are (B,)."""
+    P, delta, Y0, sigma_d, sigma_p, tau = (np.exp(theta[name]) for name in PARAMETERS)
+    rows, steps = np.arange(len(P)), BURN_IN + STEPS
+    # A delay as long as the series reads the history only, and so does every longer one.
+    delay = np.clip(np.rint(tau), 1, steps).astype(int)
+    e = rng.gamma(sigma_p**-2, sigma_p**2, (steps, len(P)))
+    epsilon = rng.gamma(sigma_d**-2, sigma_d**2, (steps, len(P)))
+    Y = np.empty((steps + 1, len(P)))
+    Y[0] = HISTORY
+    for t in range(steps):
+        earlier = Y[np.maximum(t - delay, 0), rows]
+        Y[t + 1] = P * earlier * np.exp(-earlier / Y0) * e[t] + Y[t] * np.exp(-delta * epsilon[t])
+    return Y[-STEPS:].T
+
+
+def peaks(series, threshold):
+    """How many maxima the series (B, T) have, (B,).
+
+    A maximum counts where the series falls by more than ``threshold`` below it; the next one is
+    looked for when the series has risen by more than ``threshold`` above the minimum since.
+    """
+    count = np.zeros(len(series), int)
+    high, low = np.full(len(series), -np.inf), np.full(len(series), np.inf)
+    rising = np.ones(len(series), bool)
+    for value in series.T:
+        high, low = np.maximum(high, value), np.minimum(low, value)
+        peak = rising & (value < high - threshold)
+        trough = ~rising & (value > low + threshold)
+        count += peak
+        low, high = np.where(peak, value, low), np.where(trough, value, high)
+        rising = (rising & ~peak) | trough
+    return count
+
+
+def ten_summaries(series):
+    """Of Meeds & Welling (2014), as the code of K2-ABC has them: (B, T) to (B, 10).
+
+    The logarithms of the means of each quarter of the sorted series, in thousands; the means of
+    each quarter of the sorted first differences, in thousands; the numbers of peaks of the series
+    over its standard deviation, by two thresholds.
+    """
+    T = series.shape[1]
+    edges = [T // 4, T // 2, 3 * T // 4]
+
+    def quarters(values):
+        parts = np.split(np.sort(values, axis=1), edges, axis=1)
+        return np.stack([part.mean(axis=1) for part in parts], axis=1) / 1000.0
+
+    spread = series.std(axis=1, keepdims=True)
+    unit = series / np.where(spread > 0.0, spread, 1.0)
+    counts = [peaks(unit, threshold) for threshold in PEAKS]
+    return np.column_stack(
+        [np.log(quarters(series) + 1e-12), quarters(np.diff(series, axis=1)), *counts]
+    )
+
+
+def uniform_prior():
+    """A weight for every interval."""
+    return {"pi": dist.Dirichlet(np.ones(INTERVALS))}
+
+
+def uniforms(n):
+    """The simulator of n observations."""
+
+    def simulate(rng, theta):
+        """Samples (B, n) with the weights ``theta["pi"]``, (B, 5)."""
+        edges = np.cumsum(theta["pi"], axis=1)[:, :-1]
+        place = rng.random((len(edges), n))
+        interval = np.sum(place[:, :, None] > edges[:, None], axis=2)
+        return interval + rng.random(place.shape)
+
+    return simulate
+
+
+def uniform_posterior(observed):
+    """The concentrations (5,) of the known posterior."""
+    return 1.0 + np.bincount(np.floor(observed).astype(int), minlength=INTERVALS)
