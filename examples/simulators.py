@@ -62,43 +62,42 @@ def blowflies(rng, theta):
 
 
 def peaks(series, threshold):
-    """How many maxima the series (B, T) have, (B,).
+    """How many maxima a series (T,) has.
 
     A maximum counts where the series falls by more than ``threshold`` below it; the next one is
     looked for when the series has risen by more than ``threshold`` above the minimum since.
     """
-    count = np.zeros(len(series), int)
-    high, low = np.full(len(series), -np.inf), np.full(len(series), np.inf)
-    rising = np.ones(len(series), bool)
-    for value in series.T:
-        high, low = np.maximum(high, value), np.minimum(low, value)
-        peak = rising & (value < high - threshold)
-        trough = ~rising & (value > low + threshold)
-        count += peak
-        low, high = np.where(peak, value, low), np.where(trough, value, high)
-        rising = (rising & ~peak) | trough
+    count, rising = 0, True
+    high, low = -np.inf, np.inf
+    for value in series.tolist():
+        high, low = max(high, value), min(low, value)
+        if rising and value < high - threshold:
+            count, rising, low = count + 1, False, value
+        elif not rising and value > low + threshold:
+            rising, high = True, value
     return count
 
 
 def ten_summaries(series):
-    """Of Meeds & Welling (2014), as the code of K2-ABC has them: (B, T) to (B, 10).
+    """Of Meeds & Welling (2014), as the code of K2-ABC has them: (T,) to (10,).
 
     The logarithms of the means of each quarter of the sorted series, in thousands; the means of
     each quarter of the sorted first differences, in thousands; the numbers of peaks of the series
     over its standard deviation, by two thresholds.
     """
-    T = series.shape[1]
-    edges = [T // 4, T // 2, 3 * T // 4]
+    edges = np.array([0, len(series) // 4, len(series) // 2, 3 * len(series) // 4])
 
     def quarters(values):
-        parts = np.split(np.sort(values, axis=1), edges, axis=1)
-        return np.stack([part.mean(axis=1) for part in parts], axis=1) / 1000.0
+        rows = np.diff(edges, append=len(values))
+        return np.add.reduceat(np.sort(values), edges) / rows / 1000.0
 
-    spread = series.std(axis=1, keepdims=True)
-    unit = series / np.where(spread > 0.0, spread, 1.0)
-    counts = [peaks(unit, threshold) for threshold in PEAKS]
-    return np.column_stack(
-        [np.log(quarters(series) + 1e-12), quarters(np.diff(series, axis=1)), *counts]
+    unit = series / (series.std() or 1.0)
+    return np.array(
+        [
+            *np.log(quarters(series) + 1e-12),
+            *quarters(np.diff(series)),
+            *(peaks(unit, threshold) for threshold in PEAKS),
+        ]
     )
 
 
