@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from .errors import InputError, SamplingError
     from .fitting import fit
     from .learning import LearnedKernel, Peak, learn_kernel
+    from .likelihood_free.distances import MMD, Summaries
+    from .likelihood_free.importance import abc, k2_abc
+    from .likelihood_free.run import resample, reweighted
+    from .likelihood_free.simulators import jax_simulator, vectorised
     from .modes import Mode, Modes, find_modes
     from .operators.conditional import learn_conditional
     from .operators.filtering import LearnedFilter, learn_filter
@@ -63,6 +67,7 @@ _MODULES = {
     "KernelScore": "comparing",
     "LearnedFilter": "operators.filtering",
     "LearnedKernel": "learning",
+    "MMD": "likelihood_free.distances",
     "Mode": "modes",
     "Modes": "modes",
     "Part": "testing.result",
@@ -73,7 +78,9 @@ _MODULES = {
     "SamplingError": "errors",
     "Sketch": "sketches.sketch",
     "SketchComparison": "sketches.comparison",
+    "Summaries": "likelihood_free.distances",
     "TestResult": "testing.result",
+    "abc": "likelihood_free.importance",
     "band": "witness",
     "causal_graph": "causal",
     "compare_kernels": "comparing",
@@ -85,6 +92,8 @@ _MODULES = {
     "gamma": "scikit_learn",
     "goodness_of_fit_test": "testing.models",
     "independence_test": "testing.independence",
+    "jax_simulator": "likelihood_free.simulators",
+    "k2_abc": "likelihood_free.importance",
     "kernel_of": "operators.kernels",
     "learn_conditional": "operators.conditional",
     "learn_filter": "operators.filtering",
@@ -108,7 +117,9 @@ _MODULES = {
     "read_sample": "read",
     "regress_out": "testing.residuals",
     "relative_similarity_test": "testing.models",
+    "resample": "likelihood_free.run",
     "reweight": "reweighting",
+    "reweighted": "likelihood_free.run",
     "sample_dependence_witness": "testing.witness",
     "sample_test_witness": "testing.witness",
     "sample_witness": "witness",
@@ -117,9 +128,11 @@ _MODULES = {
     "sketch": "sketches.sketch",
     "to_sklearn": "scikit_learn",
     "two_sample_test": "testing.two_sample",
+    "vectorised": "likelihood_free.simulators",
 }
 
 __all__ = [
+    "MMD",
     "Band",
     "CausalGraph",
     "Convergence",
@@ -141,7 +154,9 @@ __all__ = [
     "SamplingError",
     "Sketch",
     "SketchComparison",
+    "Summaries",
     "TestResult",
+    "abc",
     "band",
     "causal_graph",
     "compare_kernels",
@@ -153,6 +168,8 @@ __all__ = [
     "gamma",
     "goodness_of_fit_test",
     "independence_test",
+    "jax_simulator",
+    "k2_abc",
     "kernel_of",
     "learn_conditional",
     "learn_filter",
@@ -176,7 +193,9 @@ __all__ = [
     "read_sample",
     "regress_out",
     "relative_similarity_test",
+    "resample",
     "reweight",
+    "reweighted",
     "sample_dependence_witness",
     "sample_test_witness",
     "sample_witness",
@@ -185,6 +204,7 @@ __all__ = [
     "sketch",
     "to_sklearn",
     "two_sample_test",
+    "vectorised",
 ]
 
 

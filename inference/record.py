@@ -10,7 +10,7 @@ import numpy as np
 import numpyro.distributions as dist
 from bke.models import Gaussian, SamplingNoise
 from bke.models.distributions import parts
-from bke.models.kernels import Kernel
+from bke.models.kernels import Covariance, Kernel
 from bke.models.measures import Measure, scale_prior
 
 from .errors import InputError
@@ -26,7 +26,7 @@ def _plain(value: Any) -> Any:
     return None if value is None else np.asarray(value, dtype=float).tolist()
 
 
-def describe_kernel(kernel: Kernel) -> dict[str, Any]:
+def describe_kernel(kernel: Covariance) -> dict[str, Any]:
     """A kernel as its class name and fields, nested for sums and products."""
     name = type(kernel).__name__
     if getattr(models, name, None) is not type(kernel):

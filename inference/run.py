@@ -149,7 +149,7 @@ def kernel_in_data_units(problem: Problem, units: Units, values: Mapping[str, An
 
 
 @functools.cache
-def _versions() -> dict[str, str]:
+def package_versions() -> dict[str, str]:
     """Of Python and the packages; they are read from files."""
     versions = {"python": platform.python_version()}
     for package in PACKAGES:
@@ -176,7 +176,7 @@ def attributes(
         "dither": units.dither.tolist(),
         "dither_seed": units.dither_seed,
         "data_sha256": data.digest if isinstance(data, Unread) else _digest(data),
-        "versions": json.dumps(_versions()),
+        "versions": json.dumps(package_versions()),
         **settings,
     }
 

@@ -1,0 +1,169 @@
+"""Priors of a simulator's parameters, and coordinates in which these are free."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+from bke.models.distributions import check_parameters
+from numpyro.distributions import biject_to
+
+from ..errors import InputError
+from ..machine import computing
+from ..record import describe_prior
+from .simulators import Parameters
+
+EXAMPLE = "such as {'rate': numpyro.distributions.LogNormal(0, 1)}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Prior:
+    """Independent parameters, each a number or a vector.
+
+    Attributes:
+        sites: the distribution of each by its name, in the order of the names.
+    """
+
+    sites: dict[str, dist.Distribution]
+
+    @classmethod
+    def checked(cls, prior: Any) -> Prior:
+        """From user input; a batch of distributions is a vector of independent components.
+
+        Raises:
+            InputError: naming what makes no sense.
+        """
+        if not isinstance(prior, Mapping) or not prior:
+            raise InputError(f"prior must be a dict of distributions, {EXAMPLE}, got {prior!r}")
+        sites = {}
+        for name in sorted(prior, key=str):
+            one = prior[name]
+            if not isinstance(name, str) or not name:
+                raise InputError(f"the names of parameters must be texts, got {name!r}")
+            if not isinstance(one, dist.Distribution):
+                raise InputError(
+                    f"the prior of {name} must be a distribution of NumPyro, {EXAMPLE}, got {one!r}"
+                )
+            event = one.to_event(len(one.batch_shape))
+            if len(event.event_shape) > 1:
+                raise InputError(
+                    f"the prior of {name} is of arrays of shape {event.event_shape}: a parameter "
+                    "is a number or a vector"
+                )
+            if not one.is_discrete:
+                try:
+                    check_parameters(one, f"the prior of {name}")
+                except ValueError as error:
+                    raise InputError(str(error)) from None
+            sites[name] = event
+        return cls(sites)
+
+    def check_continuous(self, method: str) -> None:
+        """Refuse what has no coordinates to move in."""
+        for name, site in self.sites.items():
+            if site.is_discrete:
+                raise InputError(
+                    f"{method} moves parameters by small steps, and the prior of {name} is "
+                    "discrete: take k2_abc or abc, or a continuous parameter that simulate rounds"
+                )
+
+    def describe(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            name: {"distribution": type(site).__name__, "unrecorded": repr(site)}
+            if site.is_discrete
+            else describe_prior(site)
+            for name, site in self.sites.items()
+        }
+
+    def draw(self, seed: np.random.SeedSequence, count: int) -> dict[str, np.ndarray]:
+        """Values (count, ...) of every parameter.
+
+        Raises:
+            InputError: a prior cannot be drawn from, or gives what is not finite.
+        """
+        with computing():
+            keys = jax.random.split(jax.random.key(int(seed.generate_state(1)[0])), len(self.sites))
+            drawn = {}
+            for key, (name, site) in zip(keys, self.sites.items(), strict=True):
+                try:
+                    drawn[name] = np.asarray(site.sample(key, (count,)), dtype=float)
+                except NotImplementedError:
+                    raise InputError(f"the prior of {name} cannot be drawn from") from None
+                if not np.all(np.isfinite(drawn[name])):
+                    raise InputError(f"the prior of {name} gives values that are not finite")
+        return drawn
+
+    @cached_property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Of every parameter in the free coordinates."""
+        return {
+            name: biject_to(site.support).inverse_shape(site.shape())
+            for name, site in self.sites.items()
+        }
+
+    @property
+    def dimension(self) -> int:
+        """The number p of free coordinates."""
+        return sum(int(np.prod(shape)) for shape in self.shapes.values())
+
+    def unconstrain(self, theta: Parameters) -> np.ndarray:
+        """Free coordinates (B, p) of parameters (B, ...)."""
+        with computing():
+            return np.concatenate(
+                [
+                    np.asarray(biject_to(site.support).inv(jnp.asarray(theta[name]))).reshape(
+                        len(theta[name]), -1
+                    )
+                    for name, site in self.sites.items()
+                ],
+                axis=1,
+            )
+
+    def constrain(self, z: np.ndarray) -> dict[str, np.ndarray]:
+        """Parameters (B, ...) at free coordinates (B, p)."""
+        with computing():
+            return {name: np.asarray(value) for name, value in self._constrain(z).items()}
+
+    def log_density(self, z: np.ndarray) -> np.ndarray:
+        """Log density (B,) of the free coordinates (B, p); -inf where it is no number."""
+        with computing():
+            value = np.asarray(self._log_density(z))
+        return np.where(np.isnan(value), -np.inf, value)
+
+    @cached_property
+    def _constrain(self) -> Any:
+        def constrain(z: jax.Array) -> dict[str, jax.Array]:
+            return {
+                name: biject_to(self.sites[name].support)(part)
+                for name, part in self._split(z).items()
+            }
+
+        return jax.jit(constrain)
+
+    @cached_property
+    def _log_density(self) -> Any:
+        def log_density(z: jax.Array) -> jax.Array:
+            total = jnp.zeros(len(z))
+            for name, part in self._split(z).items():
+                site = self.sites[name]
+                transform = biject_to(site.support)
+                value = transform(part)
+                total += site.log_prob(value) + transform.log_abs_det_jacobian(part, value)
+            return total
+
+        return jax.jit(log_density)
+
+    def _split(self, z: jax.Array) -> dict[str, jax.Array]:
+        parts, start = {}, 0
+        for name, shape in self.shapes.items():
+            size = int(np.prod(shape))
+            parts[name] = z[:, start : start + size].reshape(len(z), *shape)
+            start += size
+        return parts

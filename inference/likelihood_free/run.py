@@ -1,0 +1,238 @@
+"""Runs of approximate Bayesian computation: trees of weighted draws."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from arviz_base import dict_to_dataset
+from numpy.typing import ArrayLike
+
+from ..checks import check_count
+from ..errors import InputError
+from ..read import default_names
+from ..run import package_versions
+from .simulators import as_words, commonest, parameters_at
+from .store import digest_of
+from .weights import (
+    check_epsilon,
+    default_epsilon,
+    effective_sample_size,
+    log_weights,
+    normalised,
+    systematic,
+)
+
+#: Below, what is told of a posterior is told of a few simulations.
+LEAST_ESS = 10
+
+
+def make_run(
+    theta: Mapping[str, np.ndarray],
+    squared: np.ndarray,
+    causes: np.ndarray,
+    observed: np.ndarray,
+    epsilon: np.ndarray | None,
+    acceptance: str,
+    settings: Mapping[str, Any],
+) -> xr.DataTree:
+    """The tree of weighted simulations.
+
+    Args:
+        theta: parameters (M, ...) of all simulations.
+        squared: their squared distances (M,).
+        causes: why they failed, (M,), "" where they did not.
+        observed: (m, D).
+        epsilon: bandwidths (E,), or ``None`` for the default ones.
+        acceptance: see :func:`~bke.inference.abc`.
+        settings: plain data for the attributes.
+    """
+    good = causes == ""
+    kept = {name: values[good] for name, values in theta.items()}
+    stats = xr.Dataset(
+        {
+            "squared_distance": (("chain", "draw"), squared[good][None]),
+            "simulation": (("chain", "draw"), np.flatnonzero(good)[None]),
+        },
+        coords={"chain": [0], "draw": np.arange(int(good.sum()))},
+    )
+    run = tree_of(kept, stats, observed)
+    failures = commonest(causes)
+    first = parameters_at(theta, int(np.argmin(good))) if failures else {}
+    run.attrs.update(
+        {
+            **attributes(settings, observed),
+            "acceptance": acceptance,
+            "simulations": len(causes),
+            "failed": int(np.sum(~good)),
+            "failures": json.dumps(failures),
+            "first_failure": as_words(first),
+            "epsilon_choice": "quantiles" if epsilon is None else "given",
+        }
+    )
+    return _weighted(run, epsilon)
+
+
+def tree_of(
+    theta: Mapping[str, np.ndarray], stats: xr.Dataset, observed: np.ndarray, chains: int = 1
+) -> xr.DataTree:
+    """Draws under ArviZ's names; ``theta`` has shapes (M, ...), chain after chain."""
+    posterior = dict_to_dataset(
+        {name: np.reshape(v, (chains, -1, *v.shape[1:])) for name, v in theta.items()}
+    )
+    data = xr.Dataset(
+        {"X": (("row", "column"), observed)},
+        coords={"column": list(default_names(observed.shape[1]))},
+    )
+    groups = {"/posterior": posterior, "/sample_stats": stats, "/observed_data": data}
+    return xr.DataTree.from_dict(groups)
+
+
+def attributes(settings: Mapping[str, Any], observed: np.ndarray) -> dict[str, Any]:
+    """Plain attributes from which a run can be repeated."""
+    return {
+        "creation_library": "bke",
+        **{k: json.dumps(v) if isinstance(v, dict) else v for k, v in settings.items()},
+        "data_sha256": digest_of(observed),
+        "versions": json.dumps(package_versions()),
+    }
+
+
+def _weighted(run: xr.DataTree, epsilon: np.ndarray | None) -> xr.DataTree:
+    """``run`` with weights for every epsilon, in place of those that it has."""
+    stats = run["sample_stats"].to_dataset()
+    squared = stats["squared_distance"].values[0]
+    acceptance = run.attrs["acceptance"]
+    values = default_epsilon(squared, acceptance) if epsilon is None else epsilon
+    logs = [log_weights(squared, value, acceptance) for value in values]
+    stats = stats.drop_vars(["weight", "ess", "epsilon"], errors="ignore").assign_coords(
+        epsilon=values
+    )
+    stats["weight"] = (
+        ("chain", "draw", "epsilon"),
+        np.stack([normalised(one) for one in logs], axis=-1)[None],
+    )
+    stats["ess"] = (("epsilon",), np.array([effective_sample_size(one) for one in logs]))
+    changed = run.copy()
+    changed["sample_stats"] = xr.DataTree(stats)
+    return changed
+
+
+def check_run(run: Any) -> xr.DataTree:
+    """``run``, or ``InputError`` where it has no weighted draws."""
+    attrs = run.attrs if isinstance(run, xr.DataTree) else {}
+    if attrs.get("creation_library") != "bke" or "epsilon" not in run["sample_stats"].coords:
+        raise InputError("this is not a run of k2_abc, abc or their sequential variants")
+    return run  # type: ignore[no-any-return]
+
+
+def reweighted(run: xr.DataTree, epsilon: float | ArrayLike) -> xr.DataTree:
+    """The run with other bandwidths, from the same simulations.
+
+    Args:
+        run: from :func:`~bke.inference.k2_abc` or :func:`~bke.inference.abc`.
+        epsilon: one or several.
+
+    Raises:
+        InputError: for another run, as that of a sequential method, whose draws are those of one
+            epsilon; or for epsilons that make no sense.
+    """
+    check_run(run)
+    if "acceptance" not in run.attrs:
+        raise InputError(
+            "the particles of a sequential run are those of its last epsilon: run it again for "
+            "another"
+        )
+    changed = _weighted(run, check_epsilon(epsilon))
+    changed.attrs["epsilon_choice"] = "given"
+    return changed
+
+
+def index_of(run: xr.DataTree, epsilon: float | None) -> int:
+    """Which of the run's bandwidths ``epsilon`` is; ``None`` is the smallest.
+
+    Raises:
+        InputError: there is none such.
+    """
+    known = check_run(run)["sample_stats"].to_dataset()["epsilon"].values
+    if epsilon is None:
+        return int(np.argmin(known))
+    found = np.flatnonzero(np.isclose(known, epsilon, rtol=1e-6, atol=0.0))
+    if not len(found):
+        shown = ", ".join(f"{value:.6g}" for value in known)
+        raise InputError(
+            f"the run has no epsilon {epsilon!r}, but {shown}: reweighted gives it another"
+        )
+    return int(found[0])
+
+
+def resample(
+    run: xr.DataTree, epsilon: float | None = None, draws: int = 1000, seed: int = 0
+) -> xr.DataTree:
+    """Draws of equal weight, for all that ArviZ does with draws.
+
+    They hold no more than the weighted ones do: the same simulation comes up as often as its weight
+    says (systematic resampling), and ``ess`` tells how many there are in effect.
+
+    Args:
+        run: from :func:`~bke.inference.k2_abc` or the like.
+        epsilon: one of the run's; by default the smallest.
+        draws: how many.
+        seed: of the resampling and of the draws' order.
+
+    Returns:
+        A tree with ``posterior`` (chain 1, draw), ``sample_stats`` and ``observed_data``.
+
+    Raises:
+        InputError: the run has no such epsilon, or no simulation has any weight there.
+    """
+    at = index_of(run, epsilon)
+    check_count(draws, "draws", 1)
+    check_count(seed, "seed", 0)
+    stats = run["sample_stats"].to_dataset()
+    weight = stats["weight"].values[0, :, at]
+    value = float(stats["epsilon"].values[at])
+    if not weight.any():
+        raise InputError(f"no simulation is accepted at epsilon = {value:.6g}: take a larger one")
+    rng = np.random.default_rng(seed)
+    chosen = rng.permutation(systematic(weight, draws, rng))
+    renumbered = {"draw": np.arange(draws)}
+    posterior = run["posterior"].to_dataset().isel(draw=chosen).assign_coords(renumbered)
+    kept = stats.drop_vars(["weight", "ess"]).drop_dims("epsilon", errors="ignore")
+    groups = {
+        "/posterior": posterior,
+        "/sample_stats": kept.isel(draw=chosen).assign_coords(renumbered),
+        "/observed_data": run["observed_data"].to_dataset(),
+    }
+    tree = xr.DataTree.from_dict(groups)
+    tree.attrs.update({**run.attrs, "epsilon": value, "ess": float(stats["ess"].values[at])})
+    return tree
+
+
+def remarks(run: xr.DataTree) -> list[str]:
+    """What a reader of the run should not miss, in sentences."""
+    found = []
+    failed, all_of_them = int(run.attrs["failed"]), int(run.attrs["simulations"])
+    if failed:
+        causes = json.loads(run.attrs["failures"])
+        shown = "; ".join(f"{times} with {cause}" for cause, times in list(causes.items())[:3])
+        found.append(
+            f"{failed} of {all_of_them} simulations failed and are left out ({shown}); the first "
+            f"was for {run.attrs['first_failure']}. The posterior is that of parameters whose "
+            "simulations do not fail."
+        )
+    stats = run["sample_stats"].to_dataset()
+    few = [
+        f"{ess:.1f} at epsilon = {epsilon:.4g}"
+        for epsilon, ess in zip(stats["epsilon"].values, stats["ess"].values, strict=True)
+        if ess < LEAST_ESS
+    ]
+    if few:
+        found.append(
+            f"The effective sample size is only {', '.join(few)}: what is told there is told of a "
+            "few simulations. Take a larger epsilon, more simulations, or a sequential method."
+        )
+    return found

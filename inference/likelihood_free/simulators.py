@@ -1,0 +1,299 @@
+"""Simulators: functions of the user's that draw data sets given parameters, many at a time.
+
+Processes that simulate import this module: it must not import JAX at once.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import dataclasses
+import functools
+import itertools
+import multiprocessing
+import pickle
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from ..checks import LARGEST, check_count, counted
+from ..errors import InputError
+
+#: Values of every parameter by its name, (B, ...).
+Parameters: TypeAlias = Mapping[str, np.ndarray]
+
+#: Pieces of a batch for each process: small enough that none waits long for the others.
+PIECES = 4
+NOT_FINITE = "values that are not finite"
+
+
+class Simulated(NamedTuple):
+    """Data sets that were simulated."""
+
+    values: np.ndarray  # (B, n, D), zeros where a simulation failed
+    causes: np.ndarray  # (B,) of str: why it failed, "" where it did not
+
+
+#: Data sets for every one of (B, ...) parameters, from a stream of random numbers.
+Simulate: TypeAlias = Callable[[Parameters, np.random.SeedSequence], Simulated]
+
+
+@dataclasses.dataclass(frozen=True)
+class JaxSimulator:
+    """A function of a key and one parameter, mapped over many and compiled."""
+
+    function: Callable[[Any, dict[str, Any]], Any]
+
+    def __call__(self, key: Any, theta: dict[str, Any]) -> Any:
+        """One data set."""
+        return self.function(key, theta)
+
+    @functools.cached_property
+    def batched(self) -> Callable[[Any, dict[str, Any]], Any]:
+        """Of B keys and parameters."""
+        import jax
+
+        return jax.jit(jax.vmap(self.function))
+
+
+@dataclasses.dataclass(frozen=True)
+class VectorisedSimulator:
+    """A function that simulates for many parameters at once."""
+
+    function: Callable[[np.random.Generator, dict[str, np.ndarray]], Any]
+
+    def __call__(self, rng: np.random.Generator, theta: dict[str, np.ndarray]) -> Any:
+        """B data sets."""
+        return self.function(rng, theta)
+
+
+def jax_simulator(function: Callable[[Any, dict[str, Any]], Any]) -> JaxSimulator:
+    """Say that ``function`` can be mapped and compiled by JAX; also a decorator.
+
+    Args:
+        function: of a JAX random key and a dict of parameters, to an array (n,) or (n, D), in
+            JAX's operations. It is called in 64-bit.
+    """
+    return JaxSimulator(function)
+
+
+def vectorised(
+    function: Callable[[np.random.Generator, dict[str, np.ndarray]], Any],
+) -> VectorisedSimulator:
+    """Say that ``function`` simulates for many parameters at once; also a decorator.
+
+    Args:
+        function: of a NumPy generator and a dict of arrays (B,), or (B, k) of a parameter with k
+            components, to an array (B, n) or (B, n, D). Data sets that are not finite are left out.
+    """
+    return VectorisedSimulator(function)
+
+
+def stream(seed: int, *where: int) -> np.random.SeedSequence:
+    """Random numbers of one place of a computation, whatever was computed before it."""
+    return np.random.SeedSequence(seed, spawn_key=where)
+
+
+@contextlib.contextmanager
+def simulating(simulate: Any, shape: tuple[int, int], workers: int | None) -> Iterator[Simulate]:
+    """A function that simulates batches, in ``workers`` processes within the block.
+
+    Args:
+        simulate: a :func:`jax_simulator`, a :func:`vectorised` one, or a plain function of a
+            generator and a dict of numbers, which is called for one parameter after the other. Each
+            of these calls has a generator of its own, so that results do not depend on ``workers``.
+        shape: (n, D) that data sets must have; (n,) will do for D = 1.
+        workers: processes; ``None`` is this one alone.
+
+    Raises:
+        InputError: ``simulate`` is no function, or cannot be handed to other processes.
+    """
+    count = 1 if workers is None else check_count(workers, "workers", 1)
+    if not callable(simulate):
+        raise InputError(f"simulate must be a function, got {simulate!r}")
+    if count > 1 and isinstance(simulate, (JaxSimulator, VectorisedSimulator)):
+        raise InputError(
+            "workers are for plain functions: a simulator of many parameters at once has all cores "
+            "already"
+        )
+    if isinstance(simulate, JaxSimulator):
+        yield functools.partial(_by_jax, simulate, shape)
+    elif isinstance(simulate, VectorisedSimulator):
+        yield functools.partial(_by_arrays, simulate, shape)
+    elif count == 1:
+        yield functools.partial(_one_by_one, simulate, shape)
+    else:
+        _check_portable(simulate)
+        # A fork of a process that runs JAX's threads may hang.
+        ways = multiprocessing.get_all_start_methods()
+        context = multiprocessing.get_context("forkserver" if "forkserver" in ways else "spawn")
+        pool = concurrent.futures.ProcessPoolExecutor(count, context, initializer=_ignore_interrupt)
+        try:
+            yield functools.partial(_in_processes, pool, count, simulate, shape)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def parameters_at(theta: Parameters, index: int) -> dict[str, Any]:
+    """One of B: a number, or an array (k,), by name."""
+    return {
+        name: float(values[index]) if np.ndim(values) == 1 else np.array(values[index])
+        for name, values in theta.items()
+    }
+
+
+def as_words(parameters: Mapping[str, Any]) -> str:
+    """``a = 1.5, b = [0.1, 0.2]``, to six digits."""
+    return ", ".join(
+        f"{name} = {np.array2string(np.asarray(value), precision=6, separator=', ')}"
+        for name, value in parameters.items()
+    )
+
+
+def _by_jax(
+    simulate: JaxSimulator,
+    shape: tuple[int, int],
+    theta: Parameters,
+    seed: np.random.SeedSequence,
+) -> Simulated:
+    import jax
+
+    from ..machine import computing
+
+    with computing():
+        keys = jax.random.split(jax.random.key(int(seed.generate_state(1)[0])), _count(theta))
+        try:
+            found = simulate.batched(keys, {k: jax.numpy.asarray(v) for k, v in theta.items()})
+            return _checked(np.asarray(found), _count(theta), shape)
+        except Exception as error:
+            error.add_note(f"while {counted(_count(theta), 'data set')} were simulated by JAX")
+            raise
+
+
+def _by_arrays(
+    simulate: VectorisedSimulator,
+    shape: tuple[int, int],
+    theta: Parameters,
+    seed: np.random.SeedSequence,
+) -> Simulated:
+    try:
+        found = simulate(np.random.default_rng(seed), {k: np.array(v) for k, v in theta.items()})
+    except Exception as error:
+        ends = ", ".join(f"{k} from {v.min():.6g} to {v.max():.6g}" for k, v in theta.items())
+        error.add_note(f"while {counted(_count(theta), 'data set')} were simulated for {ends}")
+        raise
+    return _checked(_numbers(found), _count(theta), shape)
+
+
+def _checked(values: np.ndarray, count: int, shape: tuple[int, int]) -> Simulated:
+    """Of ``count`` data sets at once, of which all have one shape."""
+    if values.shape != (count, *shape) and (shape[1] > 1 or values.shape != (count, shape[0])):
+        wanted = f"({count}, {shape[0]}{f', {shape[1]}' if shape[1] > 1 else ''})"
+        raise InputError(
+            f"simulate gave an array of shape {values.shape} for {count} parameters, where "
+            f"{wanted} is needed: rows= says how many rows a data set has, where these are not as "
+            "many as in the observed data"
+        )
+    values = values.reshape(count, *shape)
+    good = np.all(np.abs(values) <= LARGEST, axis=(1, 2))
+    return Simulated(
+        np.where(good[:, None, None], values, 0.0), np.where(good, "", NOT_FINITE).astype(object)
+    )
+
+
+def _one_by_one(
+    simulate: Callable[[np.random.Generator, dict[str, Any]], Any],
+    shape: tuple[int, int],
+    theta: Parameters,
+    seed: np.random.SeedSequence,
+    part: tuple[int, int] | None = None,
+) -> Simulated:
+    """Of all parameters, or those from ``part[0]`` to ``part[1]``."""
+    start, stop = part or (0, _count(theta))
+    values = np.zeros((stop - start, *shape))
+    causes = np.full(stop - start, "", dtype=object)
+    for place, index in enumerate(range(start, stop)):
+        own = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, index))
+        one = parameters_at(theta, index)
+        try:
+            found = _numbers(simulate(np.random.default_rng(own), one))
+        except ArithmeticError as error:
+            causes[place] = f"{type(error).__name__}: {error}"
+            continue
+        except Exception as error:
+            error.add_note(f"while a data set was simulated for {as_words(one)}")
+            raise
+        if found.shape != shape and (shape[1] > 1 or found.shape != shape[:1]):
+            causes[place] = (
+                f"shape {found.shape} in place of {shape if shape[1] > 1 else shape[:1]}"
+            )
+        elif not np.all(np.abs(found) <= LARGEST):
+            causes[place] = NOT_FINITE
+        else:
+            values[place] = found.reshape(shape)
+    return Simulated(values, causes)
+
+
+def _in_processes(
+    pool: concurrent.futures.ProcessPoolExecutor,
+    workers: int,
+    simulate: Any,
+    shape: tuple[int, int],
+    theta: Parameters,
+    seed: np.random.SeedSequence,
+) -> Simulated:
+    edges = np.linspace(0, _count(theta), min(PIECES * workers, _count(theta)) + 1).astype(int)
+    parts = [(int(a), int(b)) for a, b in itertools.pairwise(edges)]
+    pieces = [pool.submit(_one_by_one, simulate, shape, theta, seed, part) for part in parts]
+    try:
+        found = [piece.result() for piece in pieces]
+    except BrokenProcessPool as error:
+        raise InputError(
+            "a process that simulated has died: where simulate is in the script that is run, the "
+            'rest of that must stand below if __name__ == "__main__"; or leave out workers'
+        ) from error
+    return Simulated(
+        np.concatenate([one.values for one in found]), np.concatenate([one.causes for one in found])
+    )
+
+
+def _numbers(found: Any) -> np.ndarray:
+    try:
+        return np.asarray(found, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"simulate must give an array of numbers: {error}") from error
+
+
+def _count(theta: Parameters) -> int:
+    return len(next(iter(theta.values())))
+
+
+def _check_portable(simulate: Any) -> None:
+    reason = "it is defined where only this process can see it"
+    try:
+        pickle.dumps(simulate)
+        main = sys.modules["__main__"]
+        seen = getattr(simulate, "__module__", "") != "__main__" or hasattr(main, "__file__")
+    except Exception as error:  # pickle raises whatever it likes
+        seen, reason = False, str(error)
+    if not seen:
+        raise InputError(
+            f"simulate cannot be handed to other processes ({reason}): define it with def in a "
+            "module, or leave out workers"
+        )
+
+
+def _ignore_interrupt() -> None:
+    """Ctrl-C is for the process that asked for the simulations."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def commonest(causes: Sequence[str] | np.ndarray) -> dict[str, int]:
+    """How often there was each cause of failure, the commonest first."""
+    found, counts = np.unique([cause for cause in causes if cause], return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    return {str(found[i]): int(counts[i]) for i in order}

@@ -1,0 +1,104 @@
+"""Parts of a run in a folder: one that was interrupted goes on from there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from ..checks import check_output_folder
+from ..errors import InputError
+from ..write import atomic_path
+
+SETTINGS = "settings.json"
+
+
+class Store:
+    """Named parts of one run, each written whole or not at all; nowhere without a folder."""
+
+    def __init__(self, folder: str | os.PathLike[str] | None, settings: Mapping[str, Any]) -> None:
+        """Of a run with ``settings``, plain data.
+
+        Raises:
+            InputError: the folder cannot be written, or is that of a run with other settings.
+        """
+        self._folder = None if folder is None else check_output_folder(folder)
+        if self._folder is None:
+            return
+        own = json.loads(json.dumps({**settings, "version of bke": version("bke")}))
+        path = self._folder / SETTINGS
+        if not path.exists():
+            with atomic_path(path) as temporary:
+                temporary.write_text(json.dumps(own, indent=1) + "\n", encoding="utf-8")
+            return
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+            names = [name for name in {**own, **found} if own.get(name) != found.get(name)]
+        except (OSError, ValueError, TypeError) as error:
+            raise InputError(f"{path} cannot be read as the settings of a run: {error}") from error
+        if names:
+            raise InputError(
+                f"{self._folder} is the folder of another run, with a different "
+                f"{' and '.join(names)}: name another folder, or delete it to begin anew"
+            )
+
+    def load(self, name: str) -> dict[str, np.ndarray] | None:
+        """A part that was saved, or ``None``.
+
+        Raises:
+            InputError: it is there and broken.
+        """
+        path = self._path(name)
+        if path is None or not path.exists():
+            return None
+        try:
+            with np.load(path, allow_pickle=False) as archive:
+                return {key: archive[key] for key in archive.files}
+        except Exception as error:  # a broken archive fails in many ways
+            raise InputError(f"{path} cannot be read ({error}): delete it to begin anew") from error
+
+    def save(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
+        """Write a part."""
+        path = self._path(name)
+        if path is None:
+            return
+        with atomic_path(path) as temporary, open(temporary, "wb") as file:
+            np.savez(file, **{key: np.asarray(value) for key, value in arrays.items()})  # type: ignore[arg-type]
+
+    def _path(self, name: str) -> Path | None:
+        return None if self._folder is None else self._folder / f"{name}.npz"
+
+
+def code_of(function: Any) -> str:
+    """The name of a function and a digest of what it does, for one version of Python.
+
+    Values that it takes from elsewhere are not in it.
+    """
+    inner = getattr(function, "function", function)  # of a jax_simulator or a vectorised one
+    name = f"{getattr(inner, '__module__', '')}.{getattr(inner, '__qualname__', type(inner))}"
+    code = getattr(inner, "__code__", None)
+    digest = "" if code is None else f" {hashlib.sha256(_content(code)).hexdigest()[:16]}"
+    return f"{type(function).__name__} {name}{digest}"
+
+
+def _content(code: CodeType) -> bytes:
+    constants = b"".join(
+        _content(one)
+        if isinstance(one, CodeType)
+        # A set has no order that would be the same in another process.
+        else repr(sorted(map(repr, one)) if isinstance(one, frozenset) else one).encode()
+        for one in code.co_consts
+    )
+    return code.co_code + repr(code.co_names).encode() + constants
+
+
+def digest_of(data: np.ndarray) -> str:
+    """SHA-256 of the numbers."""
+    return hashlib.sha256(np.ascontiguousarray(data, dtype=float).tobytes()).hexdigest()

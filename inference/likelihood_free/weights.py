@@ -1,0 +1,95 @@
+"""Weights of simulations by their distances, by logarithms: none of them underflows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+
+from ..errors import InputError
+
+ACCEPTANCES = ("exponential", "indicator")
+#: Default bandwidths: quantiles of how much farther simulations are than the nearest one.
+QUANTILES = (0.2, 0.05, 0.01)
+
+
+def check_epsilon(epsilon: Any) -> np.ndarray | None:
+    """Bandwidths (E,), largest first, or ``None`` as it is.
+
+    Raises:
+        InputError: there are none, one is not positive and finite, or two are equal.
+    """
+    if epsilon is None:
+        return None
+    try:
+        values = np.atleast_1d(np.asarray(epsilon, dtype=float))
+    except (TypeError, ValueError):
+        values = np.array([np.nan])
+    if values.ndim != 1 or not len(values):
+        raise InputError(f"epsilon must be a number or several, got {epsilon!r}")
+    if not np.all((values > 0.0) & np.isfinite(values)):
+        raise InputError(f"epsilon must be positive and finite, got {epsilon!r}")
+    if len(np.unique(values)) < len(values):
+        raise InputError(f"epsilon has a number twice: {epsilon!r}")
+    return np.sort(values)[::-1]
+
+
+def default_epsilon(squared: np.ndarray, acceptance: str) -> np.ndarray:
+    """Bandwidths from the squared distances (M,) of all simulations, largest first.
+
+    For ``"exponential"`` quantiles (20, 5 and 1 %) of the squared distances less the smallest: a
+    constant that is added to all of them, such as the part of MMD-4 that is there between samples
+    of one distribution, changes no weight, and must change no bandwidth. The effective sample size
+    is then at least about that share of the simulations. For ``"indicator"`` the same quantiles of
+    the distances, so that exactly that share is accepted.
+
+    Raises:
+        InputError: all distances are equal.
+    """
+    if acceptance == "indicator":
+        found = np.quantile(distances(squared), QUANTILES)
+    else:
+        found = np.quantile(squared - squared.min(), QUANTILES)
+    found = np.unique(found[found > 0.0])[::-1]
+    if not len(found):
+        raise InputError(
+            "the distances of nearly all simulations are equal, so that there is no bandwidth to "
+            "choose: give epsilon, or a distance that tells parameters apart"
+        )
+    return found
+
+
+def distances(squared: np.ndarray) -> np.ndarray:
+    """Distances of squared ones; an unbiased estimate below zero is none."""
+    return np.sqrt(np.maximum(squared, 0.0))
+
+
+def log_weights(squared: np.ndarray, epsilon: float, acceptance: str) -> np.ndarray:
+    """Log weights (M,), not normalised: -d^2 / epsilon (MMD-31), or 0 where d <= epsilon."""
+    if acceptance == "exponential":
+        return -squared / epsilon
+    return np.where(distances(squared) <= epsilon, 0.0, -np.inf)
+
+
+def normalised(log_weight: np.ndarray) -> np.ndarray:
+    """Weights (M,) that sum to one; zeros where all of them are zero."""
+    total = logsumexp(log_weight)
+    return np.zeros(len(log_weight)) if total == -np.inf else np.exp(log_weight - total)
+
+
+def effective_sample_size(log_weight: np.ndarray) -> float:
+    """(sum w)^2 / sum w^2; 0 where all weights are zero."""
+    total = logsumexp(log_weight)
+    return 0.0 if total == -np.inf else float(np.exp(2.0 * total - logsumexp(2.0 * log_weight)))
+
+
+def systematic(weight: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Indices (count,) in proportion to weights (M,) that sum to one, by one random number.
+
+    Each index comes up as often as its share says, rounded up or down (Kitagawa 1996).
+    """
+    points = (np.arange(count) + rng.random()) / count
+    edges = np.cumsum(weight)
+    # Rounding may leave the last edge below the last point.
+    return np.minimum(np.searchsorted(edges / edges[-1], points, side="right"), len(weight) - 1)
