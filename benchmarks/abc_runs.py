@@ -1,4 +1,4 @@
-"""What the benchmarks of likelihood-free inference share: weighted posteriors, and data set by data set.
+"""What the benchmarks of likelihood-free inference share: weighted draws, one data set at a time.
 
 Weights are worked out here from squared distances, and not by the library that is measured.
 """
@@ -79,6 +79,12 @@ def epsilon_with(squared: np.ndarray, size: float) -> float:
         ess = 1.0 / np.sum(weights_of(squared, spread * np.exp(middle)) ** 2)
         low, high = (middle, high) if ess < size else (low, middle)
     return float(spread * np.exp(high))
+
+
+def equal(run: xr.DataTree, names: Sequence[str]) -> Draws:
+    """Of a run whose draws have equal weight."""
+    points = parameters(run, names)
+    return Draws(points, np.full(len(points), 1.0 / len(points)))
 
 
 def weighted(points: np.ndarray, squared: np.ndarray, size: float) -> Draws:

@@ -61,6 +61,21 @@ def blowflies(rng, theta):
     return Y[-STEPS:].T
 
 
+def delay_vectors(series, lag):
+    """Rows (x_t, x_{t - lag}) of series (B, T): (B, T - lag, 2).
+
+    What compares unordered rows, as the MMD does, sees with them how the series goes on.
+    """
+    return np.stack([series[:, lag:], series[:, :-lag]], axis=2)
+
+
+def quarter_cycle(series):
+    """The first lag at which the autocorrelation of a series (T,) is not positive, at least 1."""
+    centred = series - series.mean()
+    lags = range(1, len(series) // 4)
+    return next((lag for lag in lags if centred[lag:] @ centred[:-lag] <= 0.0), lags[-1])
+
+
 def peaks(series, threshold):
     """How many maxima a series (T,) has.
 

@@ -151,3 +151,17 @@ def test_uniforms_have_their_weights_and_their_posterior():
     inside = found[0] % 1.0
     assert inside.mean() == pytest.approx(0.5, abs=0.021)
     assert simulators.uniform_posterior(np.array([0.5, 0.1, 4.9])).tolist() == [3, 1, 1, 1, 2]
+
+
+def test_delay_vectors_are_pairs_of_a_lag_apart():
+    series = np.arange(12.0).reshape(2, 6)
+    expected = [[2.0, 0.0], [3.0, 1.0], [4.0, 2.0], [5.0, 3.0]]
+    assert simulators.delay_vectors(series, 2)[0].tolist() == expected
+    assert simulators.delay_vectors(series, 2).shape == (2, 4, 2)
+
+
+def test_a_quarter_of_a_cycle_is_found():
+    """The correlation of a cosine is one, of 20 steps, with itself is zero five steps later."""
+    wave = np.cos(2.0 * np.pi * np.arange(200) / 20.0)
+    assert simulators.quarter_cycle(wave) in (5, 6)  # zero but for rounding
+    assert simulators.quarter_cycle(np.array([1.0, -1.0] * 10)) == 1
