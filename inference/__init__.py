@@ -19,19 +19,25 @@ if TYPE_CHECKING:
     from .likelihood_free.distances import MMD, Summaries
     from .likelihood_free.importance import abc, k2_abc
     from .likelihood_free.run import resample, reweighted
+    from .likelihood_free.sequential import sequential_abc, sequential_k2_abc
     from .likelihood_free.simulators import jax_simulator, vectorised
+    from .likelihood_free.synthetic_likelihood import synthetic_likelihood
+    from .likelihood_free.table import posterior_table
     from .modes import Mode, Modes, find_modes
     from .operators.conditional import learn_conditional
     from .operators.filtering import LearnedFilter, learn_filter
     from .operators.kernels import kernel_of
     from .plots import (
+        plot_abc,
         plot_densities,
         plot_embedding_posterior,
         plot_empirical_embedding,
+        plot_ess,
         plot_prior_draws,
         plot_profile,
         plot_rank,
         plot_samples,
+        plot_stages,
         plot_trace,
         plot_witness,
     )
@@ -104,16 +110,20 @@ _MODULES = {
     "normal_laplace": "samples",
     "normal_laplace_density": "samples",
     "open_rows": "streams.source",
+    "plot_abc": "plots",
     "plot_densities": "plots",
     "plot_embedding_posterior": "plots",
     "plot_empirical_embedding": "plots",
+    "plot_ess": "plots",
     "plot_prior_draws": "plots",
     "plot_profile": "plots",
     "plot_rank": "plots",
     "plot_samples": "plots",
+    "plot_stages": "plots",
     "plot_trace": "plots",
     "plot_witness": "plots",
     "posterior_predictive_check": "testing.predictive",
+    "posterior_table": "likelihood_free.table",
     "read_sample": "read",
     "regress_out": "testing.residuals",
     "relative_similarity_test": "testing.models",
@@ -125,7 +135,10 @@ _MODULES = {
     "sample_witness": "witness",
     "save_run": "run",
     "save_sketch": "sketches.store",
+    "sequential_abc": "likelihood_free.sequential",
+    "sequential_k2_abc": "likelihood_free.sequential",
     "sketch": "sketches.sketch",
+    "synthetic_likelihood": "likelihood_free.synthetic_likelihood",
     "to_sklearn": "scikit_learn",
     "two_sample_test": "testing.two_sample",
     "vectorised": "likelihood_free.simulators",
@@ -180,16 +193,20 @@ __all__ = [
     "normal_laplace",
     "normal_laplace_density",
     "open_rows",
+    "plot_abc",
     "plot_densities",
     "plot_embedding_posterior",
     "plot_empirical_embedding",
+    "plot_ess",
     "plot_prior_draws",
     "plot_profile",
     "plot_rank",
     "plot_samples",
+    "plot_stages",
     "plot_trace",
     "plot_witness",
     "posterior_predictive_check",
+    "posterior_table",
     "read_sample",
     "regress_out",
     "relative_similarity_test",
@@ -201,7 +218,10 @@ __all__ = [
     "sample_witness",
     "save_run",
     "save_sketch",
+    "sequential_abc",
+    "sequential_k2_abc",
     "sketch",
+    "synthetic_likelihood",
     "to_sklearn",
     "two_sample_test",
     "vectorised",

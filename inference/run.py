@@ -209,9 +209,10 @@ def problem_of(run: xr.DataTree) -> tuple[Problem, Units]:
 
 def units_of(run: xr.DataTree) -> Units:
     """The units of a run; raises :class:`InputError` where ``run`` is not a run of this package."""
-    attrs = run.attrs if isinstance(run, xr.DataTree) else {}
-    if attrs.get("creation_library") != "bke" or "posterior" not in run.children:
-        raise InputError("this is not a run of bke.inference.fit: its attributes are missing")
+    _check_ours(run)
+    attrs = run.attrs
+    if "noise_variance" not in attrs:
+        raise InputError(f"this is a run of {attrs.get('method')}, not of bke.inference.fit")
     observed = run["observed_data"].to_dataset()
     return Units(
         np.atleast_1d(attrs["scale"]).astype(float),
@@ -220,6 +221,12 @@ def units_of(run: xr.DataTree) -> Units:
         tuple(str(name) for name in observed["column"].values),
         tuple(np.bincount(observed["sample"].values).tolist()) if "sample" in observed else (),
     )
+
+
+def _check_ours(run: Any) -> None:
+    attrs = run.attrs if isinstance(run, xr.DataTree) else {}
+    if attrs.get("creation_library") != "bke" or "posterior" not in run.children:
+        raise InputError("this is not a run of bke.inference.fit: its attributes are missing")
 
 
 def save_run(run: xr.DataTree, path: str | os.PathLike[str]) -> None:
@@ -240,7 +247,7 @@ def load_run(path: str | os.PathLike[str]) -> xr.DataTree:
     except (OSError, ValueError) as error:
         raise InputError(f"{path} is not a run saved by bke: {error}") from None
     try:
-        units_of(run)
+        _check_ours(run)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     return run

@@ -15,10 +15,11 @@ from bke.models.distributions import check_parameters
 from numpyro.distributions import biject_to
 
 from ..errors import InputError
-from ..machine import computing
 from ..record import describe_prior
 from .simulators import Parameters
 
+#: Stands for infinity: coordinates from which the same parameters come back.
+FARTHEST = 700.0
 EXAMPLE = "such as {'rate': numpyro.distributions.LogNormal(0, 1)}"
 
 
@@ -88,7 +89,7 @@ class Prior:
         Raises:
             InputError: a prior cannot be drawn from, or gives what is not finite.
         """
-        with computing():
+        with jax.enable_x64(True):
             keys = jax.random.split(jax.random.key(int(seed.generate_state(1)[0])), len(self.sites))
             drawn = {}
             for key, (name, site) in zip(keys, self.sites.items(), strict=True):
@@ -115,25 +116,23 @@ class Prior:
 
     def unconstrain(self, theta: Parameters) -> np.ndarray:
         """Free coordinates (B, p) of parameters (B, ...)."""
-        with computing():
-            return np.concatenate(
-                [
-                    np.asarray(biject_to(site.support).inv(jnp.asarray(theta[name]))).reshape(
-                        len(theta[name]), -1
-                    )
-                    for name, site in self.sites.items()
-                ],
-                axis=1,
-            )
+        parts = []
+        with jax.enable_x64(True):
+            for name, site in self.sites.items():
+                part = np.asarray(biject_to(site.support).inv(jnp.asarray(theta[name])))
+                parts.append(part.reshape(len(part), -1))
+        z = np.concatenate(parts, axis=1)
+        # A draw that was rounded to the end of its range would be infinitely far.
+        return np.where(np.isinf(z), np.copysign(FARTHEST, z), z)
 
     def constrain(self, z: np.ndarray) -> dict[str, np.ndarray]:
         """Parameters (B, ...) at free coordinates (B, p)."""
-        with computing():
+        with jax.enable_x64(True):
             return {name: np.asarray(value) for name, value in self._constrain(z).items()}
 
     def log_density(self, z: np.ndarray) -> np.ndarray:
         """Log density (B,) of the free coordinates (B, p); -inf where it is no number."""
-        with computing():
+        with jax.enable_x64(True):
             value = np.asarray(self._log_density(z))
         return np.where(np.isnan(value), -np.inf, value)
 

@@ -212,6 +212,19 @@ def resample(
     return tree
 
 
+def components(posterior: xr.Dataset) -> dict[str, np.ndarray]:
+    """Every number among the parameters, (chain, draw), by a name such as ``a`` or ``a[0]``."""
+    found = {}
+    for name, values in posterior.data_vars.items():
+        if values.ndim == 2:
+            found[str(name)] = values.values
+            continue
+        for index in np.ndindex(values.shape[2:]):
+            place = ", ".join(map(str, index))
+            found[f"{name}[{place}]"] = values.values[(..., *index)]
+    return found
+
+
 def remarks(run: xr.DataTree) -> list[str]:
     """What a reader of the run should not miss, in sentences."""
     found = []
@@ -230,7 +243,11 @@ def remarks(run: xr.DataTree) -> list[str]:
         for epsilon, ess in zip(stats["epsilon"].values, stats["ess"].values, strict=True)
         if ess < LEAST_ESS
     ]
-    if few:
+    if few and "stages" in run.children:
+        found.append(
+            f"The particles are in effect only {', '.join(few)}: take more of them, or more moves."
+        )
+    elif few:
         found.append(
             f"The effective sample size is only {', '.join(few)}: what is told there is told of a "
             "few simulations. Take a larger epsilon, more simulations, or a sequential method."

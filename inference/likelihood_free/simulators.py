@@ -162,9 +162,7 @@ def _by_jax(
 ) -> Simulated:
     import jax
 
-    from ..machine import computing
-
-    with computing():
+    with jax.enable_x64(True):
         keys = jax.random.split(jax.random.key(int(seed.generate_state(1)[0])), _count(theta))
         try:
             found = simulate.batched(keys, {k: jax.numpy.asarray(v) for k, v in theta.items()})

@@ -1,0 +1,201 @@
+"""Pictures of likelihood-free inference: weighted draws, what they are worth, falling epsilon."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from ..errors import InputError
+from ..likelihood_free.run import LEAST_ESS, check_run, components
+from ..likelihood_free.weights import effective_sample_size, log_weights
+from .style import MODES, OVERALL, P_COLOUR, SHADE, SMALL, log_scale, panels, plain
+
+#: Bars of a histogram.
+BARS = 40
+#: Share of the prior's draws, and of the widest posterior's weight, that is shown.
+SHOWN = 0.99
+MOST_COLUMNS = 3
+#: Bandwidths along the line of effective sample sizes.
+GRID = 200
+
+
+def plot_abc(
+    run: xr.DataTree,
+    parameter: str | None = None,
+    *,
+    truth: Mapping[str, float] | None = None,
+    axes: Axes | Sequence[Axes] | None = None,
+) -> Figure:
+    """Marginal posterior of every parameter, for every epsilon, over that of the prior.
+
+    Weighted histograms on common bars; the prior is shaded.
+
+    Args:
+        run: from any function of likelihood-free inference.
+        parameter: one of them, such as ``"a"`` or ``"a[0]"``; by default all.
+        truth: a vertical line for some of them, where it is known.
+        axes: one per panel; by default a new figure.
+
+    Raises:
+        InputError: for another run, or a parameter that it has not.
+    """
+    draws = {name: values.ravel() for name, values in _posterior(run).items()}
+    before = components(run["prior" if "prior" in run.children else "posterior"].to_dataset())
+    if parameter is not None:
+        if parameter not in draws:
+            raise InputError(f"parameter must be one of {list(draws)}, got {parameter!r}")
+        draws = {parameter: draws[parameter]}
+    count = len(draws)
+    columns = min(count, MOST_COLUMNS)
+    rows = -(-count // columns)
+    if axes is None:
+        figure, places = panels(
+            rows, columns, None, width=0.8 + 3.0 * columns, height=0.6 + 2.4 * rows
+        )
+        for empty in places[count:]:
+            empty.set_visible(False)
+    else:
+        figure, places = panels(1, count, axes, width=0.0, height=0.0)
+    weights = _weights(run)
+    for ax, (name, values) in zip(places, draws.items(), strict=False):
+        _marginal(ax, values, weights, before[name].ravel())
+        if truth is not None and name in truth:
+            ax.axvline(truth[name], color=P_COLOUR, linewidth=1.0, linestyle="--", label="truth")
+        ax.set_xlabel(name)
+    handles, labels = places[0].get_legend_handles_labels()
+    places[0].legend(
+        handles,
+        labels,
+        loc="lower left",
+        bbox_to_anchor=(0.0, 1.0),
+        ncols=2,
+        fontsize=SMALL,
+        frameon=False,
+    )
+    return figure
+
+
+def _posterior(run: xr.DataTree) -> dict[str, np.ndarray]:
+    if not isinstance(run, xr.DataTree) or "simulator" not in run.attrs:
+        raise InputError("this is not a run of likelihood-free inference")
+    return components(run["posterior"].to_dataset())
+
+
+def _weights(run: xr.DataTree) -> dict[str, np.ndarray]:
+    """Of all draws, by the name of what they are weights for."""
+    stats = run["sample_stats"].to_dataset()
+    if "epsilon" not in stats.coords:
+        count = run["posterior"].sizes["chain"] * run["posterior"].sizes["draw"]
+        return {"synthetic likelihood": np.full(count, 1.0 / count)}
+    return {
+        f"epsilon {value:.3g}": stats["weight"].values[0, :, at]
+        for at, value in enumerate(stats["epsilon"].values)
+    }
+
+
+def _marginal(
+    ax: Axes, values: np.ndarray, weights: Mapping[str, np.ndarray], before: np.ndarray
+) -> None:
+    low, high = _window(values, list(weights.values()), before)
+    edges = np.linspace(low, high, BARS + 1)
+    width = edges[1] - edges[0]
+    prior = np.histogram(before, edges)[0] / (len(before) * width)
+    ax.stairs(prior, edges, fill=True, color=SHADE, label="prior")
+    for at, (label, weight) in enumerate(weights.items()):
+        density = np.histogram(values, edges, weights=weight)[0] / width
+        ax.stairs(density, edges, color=MODES[at % len(MODES)], linewidth=1.3, label=label)
+    ax.set_xlim(low, high)
+    ax.set_ylim(bottom=0.0)
+    ax.set_yticks([])
+    plain(ax)
+    ax.spines["left"].set_visible(False)
+
+
+def _window(
+    values: np.ndarray, weights: Sequence[np.ndarray], before: np.ndarray
+) -> tuple[float, float]:
+    """Where any of the posteriors is, and a little more, no farther than the prior."""
+    ends = []
+    for draws, weight in [(values, weight) for weight in weights if weight.any()]:
+        order = np.argsort(draws)
+        below = np.cumsum(weight[order])
+        tails = np.array([0.5 * (1 - SHOWN), 0.5 * (1 + SHOWN)]) * below[-1]
+        ends.append(draws[order][np.minimum(np.searchsorted(below, tails), len(draws) - 1)])
+    prior = np.quantile(before, [0.5 * (1 - SHOWN), 0.5 * (1 + SHOWN)])
+    low, high = (np.min(ends, axis=0)[0], np.max(ends, axis=0)[1]) if ends else (prior[0], prior[1])
+    more = 0.25 * (high - low)
+    low, high = max(low - more, min(prior[0], low)), min(high + more, max(prior[1], high))
+    return (low, high) if high > low else (low - 0.5, high + 0.5)
+
+
+def plot_ess(run: xr.DataTree, *, axes: Axes | None = None) -> Figure:
+    """Effective sample size of the weighted simulations at every epsilon; those of the run as dots.
+
+    Below 10, shaded, a posterior is told by a few simulations.
+
+    Args:
+        run: from :func:`~bke.inference.k2_abc` or :func:`~bke.inference.abc`.
+        axes: to draw on.
+
+    Raises:
+        InputError: for another run.
+    """
+    check_run(run)
+    if "acceptance" not in run.attrs:
+        raise InputError("plot_ess is for weighted simulations: plot_stages is for sequential runs")
+    stats = run["sample_stats"].to_dataset()
+    squared, epsilon = stats["squared_distance"].values[0], stats["epsilon"].values
+    grid = np.geomspace(epsilon.min() / 30.0, epsilon.max() * 10.0, GRID)
+    line = np.array(
+        [
+            effective_sample_size(log_weights(squared, value, run.attrs["acceptance"]))
+            for value in grid
+        ]
+    )
+    figure, (ax,) = panels(1, 1, axes, width=5.0, height=3.2)
+    shown = line > 0.0
+    ax.plot(grid[shown], line[shown], color=OVERALL, linewidth=1.3)
+    dots = stats["ess"].values
+    ax.plot(epsilon[dots > 0.0], dots[dots > 0.0], "o", color=OVERALL, label="epsilon of the run")
+    log_scale(ax, "x", grid)
+    log_scale(ax, "y", line[shown])
+    ax.axhspan(0.0 if ax.get_yscale() == "linear" else 1e-3, LEAST_ESS, color=SHADE, zorder=0)
+    ax.set_ylim(bottom=min(1.0, line[shown].min()) * 0.8, top=2.0 * line.max())
+    ax.set_xlabel("epsilon")
+    ax.set_ylabel("effective sample size")
+    ax.legend(frameon=False, fontsize=SMALL)
+    plain(ax)
+    return figure
+
+
+def plot_stages(run: xr.DataTree, *, axes: Sequence[Axes] | None = None) -> Figure:
+    """Epsilon, and the share of moves that were accepted, from stage to stage.
+
+    Args:
+        run: from :func:`~bke.inference.sequential_k2_abc` or the like.
+        axes: two of them; by default a new figure.
+
+    Raises:
+        InputError: for another run.
+    """
+    check_run(run)
+    if "stages" not in run.children:
+        raise InputError("plot_stages is for sequential runs: plot_ess is for weighted simulations")
+    stages = run["stages"].to_dataset()
+    figure, (top, bottom) = panels(2, 1, axes, width=5.0, height=4.2, sharex=True)
+    number = stages["stage"].values
+    for ax, name in ((top, "epsilon"), (bottom, "acceptance")):
+        ax.plot(number, stages[name].values, "o-", color=OVERALL, linewidth=1.3, markersize=4)
+        plain(ax)
+    log_scale(top, "y", stages["epsilon"].values)
+    top.set_ylabel("epsilon")
+    bottom.set_ylabel("share of moves\naccepted")
+    bottom.set_ylim(0.0, 1.05 * max(stages["acceptance"].values.max(), 0.05))
+    bottom.set_xlabel("stage")
+    bottom.xaxis.set_major_locator(MaxNLocator(integer=True))
+    return figure
