@@ -45,10 +45,10 @@ def blowfly_prior():
     }
 
 
-def blowflies(rng, theta):
-    """Series (B, 180) at the parameters of ``theta``, whose arrays are (B,)."""
+def blowflies(rng, theta, kept=STEPS):
+    """Series (B, kept) at the parameters of ``theta``, whose arrays are (B,)."""
     P, delta, Y0, sigma_d, sigma_p, tau = (np.exp(theta[name]) for name in PARAMETERS)
-    rows, steps = np.arange(len(P)), BURN_IN + STEPS
+    rows, steps = np.arange(len(P)), BURN_IN + kept
     # A delay as long as the series reads the history only, and so does every longer one.
     delay = np.clip(np.rint(tau), 1, steps).astype(int)
     e = rng.gamma(sigma_p**-2, sigma_p**2, (steps, len(P)))
@@ -58,7 +58,7 @@ def blowflies(rng, theta):
     for t in range(steps):
         earlier = Y[np.maximum(t - delay, 0), rows]
         Y[t + 1] = P * earlier * np.exp(-earlier / Y0) * e[t] + Y[t] * np.exp(-delta * epsilon[t])
-    return Y[-STEPS:].T
+    return Y[-kept:].T
 
 
 def delay_vectors(series, lag):

@@ -1,7 +1,10 @@
 """The models of the examples of likelihood-free inference: ``examples/simulators.py``."""
 
 import importlib.util
+import json
 import math
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -165,3 +168,26 @@ def test_a_quarter_of_a_cycle_is_found():
     wave = np.cos(2.0 * np.pi * np.arange(200) / 20.0)
     assert simulators.quarter_cycle(wave) in (5, 6)  # zero but for rounding
     assert simulators.quarter_cycle(np.array([1.0, -1.0] * 10)) == 1
+
+
+@pytest.mark.slow
+def test_toy_example(tmp_path):
+    """Seed 0 of the example. The learned kernel is nearer to the known mean than two moments."""
+    command = [sys.executable, EXAMPLES / "abc_toy.py", "--quick", "--out", tmp_path]
+    subprocess.run([str(part) for part in command], check=True, capture_output=True)
+    error = json.loads((tmp_path / "abc_toy.json").read_text())["error"]
+    assert error["K2-ABC, learned"] < 0.5 * error["mean and variance"]
+    assert (tmp_path / "abc_toy.png").stat().st_size > 5000
+
+
+@pytest.mark.slow
+def test_blowfly_example_takes_a_series_of_any_length(tmp_path):
+    series = simulators.blowflies(np.random.default_rng(1), DIFFERENT, kept=90)[0]
+    np.savetxt(tmp_path / "series.csv", series, header="population", comments="")
+    command = [sys.executable, EXAMPLES / "blowfly.py", "--quick", "--out", tmp_path]
+    command += ["--data", tmp_path / "series.csv"]
+    found = subprocess.run(
+        [str(part) for part in command], check=True, capture_output=True, text=True
+    )
+    assert "90 steps" in found.stdout
+    assert (tmp_path / "blowfly.png").stat().st_size > 5000
