@@ -244,10 +244,12 @@ def picture(rows: list[Row], settings: Mapping[str, Any], path: Any) -> None:
 
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
+    from matplotlib.ticker import NullFormatter
 
     count = settings["simulations"]
     figure, axes = plt.subplots(1, 2, figsize=(10.5, 4.4), layout="constrained")
-    for ax, key in zip(axes, ("error", "sd"), strict=True):
+    ticks = {"error": (0.01, 0.02, 0.05, 0.1), "sd": (1.0, 2.0, 5.0, 10.0)}
+    for ax, key in zip(axes, ticks, strict=True):
         for side, (colour, dashes, marker) in STYLES.items():
             values = np.array(
                 [
@@ -274,6 +276,8 @@ def picture(rows: list[Row], settings: Mapping[str, Any], path: Any) -> None:
         ax.axhline(np.mean(values), color="#5A4A78", linewidth=1.0, label=SEQUENTIAL)
         ax.set(xscale="log", yscale="log", xlabel=f"effective sample size, of {count} simulations")
         ax.invert_xaxis()
+        ax.set_yticks(ticks[key], [f"{tick:g}" for tick in ticks[key]])
+        ax.yaxis.set_minor_formatter(NullFormatter())
     axes[0].set_ylabel("error of the posterior mean")
     axes[1].set_ylabel("standard deviations over the exact ones")
     axes[1].axhline(1.0, color="#9A9A9A", linewidth=0.8)
