@@ -3,6 +3,7 @@
 from . import (  # noqa: F401  they add their commands
     causal,
     kernels,
+    likelihood_free,
     operators,
     shrinkage,
     sketches,

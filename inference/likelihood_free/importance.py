@@ -21,7 +21,7 @@ from ..errors import InputError
 from ..progress import progress_bar
 from .distances import MMD, Distance
 from .prior import Prior
-from .run import make_run, remarks
+from .run import PosteriorWarning, make_run, remarks
 from .simulators import (
     Parameters,
     Simulate,
@@ -112,6 +112,8 @@ def k2_abc(
         InputError: for arguments that make no sense, a folder of another run, or where all
             simulations fail; in one sentence.
     """
+    check_epsilon(epsilon)  # before a kernel is learned
+    Prior.checked(prior)
     distance = MMD(
         observed, kernel, estimator, features=features, scale=scale, seed=check_seed(seed)
     )
@@ -245,7 +247,7 @@ def _run(
         },
     )
     for remark in remarks(tree):
-        warnings.warn(remark, stacklevel=3)
+        warnings.warn(remark, PosteriorWarning, stacklevel=3)
     return tree
 
 

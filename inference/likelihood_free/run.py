@@ -30,6 +30,10 @@ from .weights import (
 LEAST_ESS = 10
 
 
+class PosteriorWarning(UserWarning):
+    """A posterior says less than it seems to."""
+
+
 def make_run(
     theta: Mapping[str, np.ndarray],
     squared: np.ndarray,

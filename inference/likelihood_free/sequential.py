@@ -25,7 +25,7 @@ from ..progress import progress_bar
 from .distances import MMD, Distance
 from .importance import DATA, PRIOR, check_data, check_seed, raise_hopeless, simulations_at
 from .prior import Prior
-from .run import attributes, remarks, tree_of
+from .run import PosteriorWarning, attributes, remarks, tree_of
 from .simulators import Simulate, as_words, commonest, parameters_at, simulating, stream
 from .store import Store, code_of, digest_of
 from .weights import effective_sample_size, log_weights, normalised, systematic
@@ -36,8 +36,10 @@ MOVES = 2
 SHARE = 0.5
 #: The proposals' covariance over that of the particles.
 WIDTH = 2.0
-#: A fall of epsilon by less, relative to it, is none.
-LEAST_FALL = 1e-9
+#: Distances that differ by less, relative to them, are equal.
+EQUAL = 1e-12
+#: Minus the logarithm of a weight that is none.
+NOTHING = 100.0
 
 
 class Stage(NamedTuple):
@@ -108,6 +110,7 @@ def sequential_k2_abc(
     Raises:
         InputError: for arguments that make no sense, or where all simulations fail.
     """
+    Prior.checked(prior).check_continuous("sequential_k2_abc")  # before a kernel is learned
     distance = MMD(
         observed, kernel, estimator, features=features, scale=scale, seed=check_seed(seed)
     )
@@ -232,7 +235,7 @@ def _run(
         )
     tree = _tree(stages, taken, stopped, believed, settings, data)
     for remark in remarks(tree):
-        warnings.warn(remark, stacklevel=3)
+        warnings.warn(remark, PosteriorWarning, stacklevel=3)
     return tree
 
 
@@ -275,6 +278,11 @@ class _Particles:
                     reason = f"{simulations} simulations do not suffice for another stage"
                     return stages, number - 1, reason
                 then = next_epsilon(now, wished)
+                if then is None and number == 1:
+                    raise InputError(
+                        "the distances of all draws of the prior are equal: take a distance that "
+                        "tells parameters apart"
+                    )
                 if then is None:
                     return stages, number - 1, "the particles' distances no longer differ"
                 stages.append(self._kept(number) or self._next(now, then, number))
@@ -350,31 +358,30 @@ class _Particles:
 def next_epsilon(now: Stage, wished: float | None) -> float | None:
     """Where the effective share of the particles falls to a half, at least ``wished``.
 
-    By bisection of 1 / epsilon, in which it falls; ``None`` where more than half of the particles
-    have the smallest of all distances, or it falls by nothing.
+    By bisection of 1 / epsilon, in which it falls. Where more than half of the particles have the
+    smallest of all distances it never does, and epsilon is taken so small that only these are left.
+    ``None`` where all distances are equal.
     """
-    count = int(np.sum(np.isfinite(now.squared)))
+    known = now.squared[np.isfinite(now.squared)]
 
     def enough(inverse: float) -> bool:
-        return effective_sample_size(_log_weight(now, inverse)) >= SHARE * count
+        return effective_sample_size(_log_weight(now, inverse)) >= SHARE * len(known)
 
     if wished is not None and enough(1.0 / wished):
         return wished
-    spread = np.ptp(now.squared[np.isfinite(now.squared)])
-    if spread == 0.0:
+    spread = np.ptp(known)
+    if spread <= EQUAL * np.max(np.abs(known)):
         return None
     low, step = now.inverse, 1.0 / spread
     while enough(low + step):
         step *= 2.0
-        if step * spread > 1e12:
-            return None
+        if step * spread > NOTHING:
+            return float(1.0 / (low + step))
     high = low + step
     for _ in range(100):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if enough(middle) else (low, middle)
-    if low <= now.inverse * (1.0 + LEAST_FALL):
-        return None
-    return 1.0 / low
+    return float(1.0 / high)
 
 
 def _log_weight(now: Stage, inverse: float) -> np.ndarray:

@@ -25,7 +25,7 @@ from ..progress import progress_bar
 from .distances import Summaries
 from .importance import DATA, PRIOR, check_data, check_seed
 from .prior import Prior
-from .run import attributes, tree_of
+from .run import PosteriorWarning, attributes, tree_of
 from .simulators import Simulate, as_words, commonest, parameters_at, simulating, stream
 from .store import code_of
 
@@ -63,7 +63,7 @@ def synthetic_likelihood(
     simulations_per_point: int = 50,
     chains: int = 4,
     warmup: int = 500,
-    draws: int = 1000,
+    draws: int = 2000,
     rows: int | None = None,
     workers: int | None = None,
     seed: int = 0,
@@ -139,7 +139,7 @@ def synthetic_likelihood(
         }
     )
     if not found.mixed:
-        warnings.warn(tree.attrs["verdict"], stacklevel=2)
+        warnings.warn(tree.attrs["verdict"], PosteriorWarning, stacklevel=2)
     return tree
 
 
