@@ -144,7 +144,7 @@ for j, (name, colour) in enumerate(COLOURS.items()):
     low = np.minimum(2.0 * sd, mean)  # a weight is not negative
     left.bar(place + 0.17 * (j - 2.0), mean, 0.17, yerr=(low, 2.0 * sd), **bars)
 left.set_xticks(place, [f"[{i}, {i + 1}]" for i in place])
-left.set(xlabel="interval", ylabel="weight")
+left.set(xlabel="interval", ylabel="weight", ylim=(0.0, 0.75))
 left.set_title("(A) posterior mean and two standard deviations", loc="left")
 left.legend(fontsize="small", frameon=False)
 for name, (ess, errors) in curves.items():
@@ -158,7 +158,7 @@ ticks = [0.01, 0.02, 0.05, 0.1, 0.2]
 right.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
 right.yaxis.set_minor_formatter(NullFormatter())
 right.set_title("(B) as epsilon falls", loc="left")
-right.set_ylim(bottom=0.01)
+right.set_ylim(bottom=0.007)
 right.legend(fontsize="small", frameon=False, loc="lower left", bbox_to_anchor=(0.0, 0.25))
 figure.savefig(options.out / "abc_toy.png", dpi=130)
 record = {
