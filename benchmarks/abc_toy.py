@@ -1,0 +1,308 @@
+"""K2-ABC where the posterior is known: the toy of Park, Jitkrittum and Sejdinovic (2016).
+
+y_1, ..., y_400 from a mixture of the uniform distributions on [0, 1], ..., [4, 5] with weights pi,
+a priori Dirichlet(1, ..., 1); the posterior is Dirichlet, with one more for every y in an interval.
+Every data set has weights of its own, from the prior.
+
+K2-ABC by its estimators and with two choices of the kernel; rejection and exponential ABC with mean
+and variance, which are not sufficient, and with the five shares, which are. Simulations come from
+the prior, the same for all sides that do not move; each epsilon is the one with a given effective
+sample size, or the nearest so many are accepted. The sequential side has a particle for every ten
+simulations and moves each once in a stage: after nine stages, each of which halves the effective
+sample size, its simulations are spent.
+
+Error: root mean squared difference between the components of the estimated and the exact posterior
+mean. ``sd``: the estimated standard deviations over the exact ones, mean of the components.
+
+    python benchmarks/abc_toy.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import abc_runs
+import numpy as np
+import report
+from abc_runs import Draws, Row
+from bke.inference import Summaries, abc, k2_abc, sequential_k2_abc, vectorised
+
+sys.path.append(str(abc_runs.EXAMPLES))
+from simulators import INTERVALS, uniform_posterior, uniform_prior, uniforms
+
+DATA_SETS, SIMULATIONS, ROWS = 10, 3000, 400
+#: Shares of all simulations that are made by fewer of them.
+FEWER = (1 / 3, 1.0)
+#: Effective sample sizes, as shares of the simulations; SHARE is that of the comparison.
+SHARES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.004, 0.002)
+SHARE = 0.01
+ESTIMATORS = ("biased", "features", "linear")
+#: The linear-time estimator is cheap: with so many times the simulations too.
+TIMES = 10
+#: Of the sequential side.
+PER_PARTICLE, MOVES = 10, 1
+SEQUENTIAL = "K2 median, sequential"
+
+
+def moments(sample: np.ndarray) -> list[float]:
+    return [sample.mean(), sample.var()]
+
+
+def shares(sample: np.ndarray) -> np.ndarray:
+    return np.bincount(sample.astype(int), minlength=INTERVALS) / len(sample)
+
+
+def sides(observed: np.ndarray, count: int, seed: int) -> Iterator[tuple[str, Any, str, float]]:
+    """Names, runs of the simulations from the prior, what is done with them, and CPU seconds."""
+    simulate, prior = vectorised(uniforms(len(observed))), uniform_prior()
+    common: dict[str, Any] = {"seed": seed, "progress": False}
+    for kernel, estimators in (("median", ESTIMATORS), ("bkl", ("biased",))):
+        for estimator in estimators:
+            began = time.process_time()
+            run = k2_abc(
+                observed,
+                simulate,
+                prior,
+                kernel=kernel,
+                estimator=estimator,
+                simulations=TIMES * count if estimator == "linear" else count,
+                **common,
+            )
+            name = f"K2 {kernel}, {estimator}"
+            yield name, run, "exponential", time.process_time() - began
+    for name, function in (("mean and variance", moments), ("shares", shares)):
+        scale = _spread(function, simulate, prior, seed)
+        began = time.process_time()
+        run = abc(
+            observed,
+            simulate,
+            prior,
+            distance=Summaries(observed, function, scale=scale),
+            simulations=count,
+            **common,
+        )
+        spent = time.process_time() - began
+        yield f"{name}, exponential", run, "exponential", spent
+        yield f"{name}, rejection", run, "indicator", spent
+
+
+def _spread(function: Any, simulate: Any, prior: Any, seed: int) -> np.ndarray:
+    """Standard deviations of summaries over 200 simulations from the prior."""
+    rng = np.random.default_rng([seed, 1])
+    weights = rng.dirichlet(np.ones(INTERVALS), 200)
+    return np.std([function(one) for one in simulate(rng, {"pi": weights})], axis=0)
+
+
+def experiment(seed: int, settings: Mapping[str, Any]) -> list[Row]:
+    """All rows of one data set."""
+    warnings.simplefilter("ignore")  # of small effective sample sizes: they are in the table
+    count = settings["simulations"]
+    rng = np.random.default_rng([seed, 0])
+    truth = rng.dirichlet(np.ones(INTERVALS))
+    observed = uniforms(ROWS)(rng, {"pi": truth[None]})[0]
+    exact = uniform_posterior(observed)
+    mean = exact / exact.sum()
+    sd = np.sqrt(mean * (1.0 - mean) / (exact.sum() + 1.0))
+
+    def row(side: str, simulations: int, share: float | None, draws: Draws, spent: float) -> Row:
+        return {
+            "data": seed,
+            "side": side,
+            "simulations": simulations,
+            "share": share,
+            "ess": draws.ess,
+            "error": float(np.sqrt(np.mean((draws.mean - mean) ** 2))),
+            "sd": float(np.mean(draws.sd / sd)),
+            "CPU s": spent,
+        }
+
+    rows = []
+    for side, run, acceptance, spent in sides(observed, count, seed):
+        points, squared = abc_runs.parameters(run, ["pi"]), abc_runs.squared_distances(run)
+        sizes = {round(part * count) for part in FEWER} | {len(points)}
+        for size in sorted(sizes):
+            for share in SHARES if size == count else (SHARE,):
+                chosen = abc_runs.accepted if acceptance == "indicator" else abc_runs.weighted
+                number = round(share * size) if acceptance == "indicator" else share * size
+                draws = chosen(points[:size], squared[:size], number)
+                rows.append(row(side, size, share, draws, spent * size / len(points)))
+    began = time.process_time()
+    run = sequential_k2_abc(
+        observed,
+        vectorised(uniforms(ROWS)),
+        uniform_prior(),
+        particles=count // PER_PARTICLE,
+        moves=MOVES,
+        least_acceptance=0.0,
+        simulations=count,
+        seed=seed,
+        progress=False,
+    )
+    spent, draws = time.process_time() - began, abc_runs.equal(run, ["pi"])
+    found = row(SEQUENTIAL, count, None, draws, spent)
+    rows.append({**found, "ess": float(run["sample_stats"]["ess"].values[0])})
+    prior_mean = np.full(INTERVALS, 1.0 / INTERVALS)
+    prior_sd = np.sqrt(prior_mean * (1.0 - prior_mean) / (INTERVALS + 1.0))
+    rows.append(
+        {
+            "data": seed,
+            "side": "the prior",
+            "simulations": 0,
+            "share": None,
+            "ess": None,
+            "error": float(np.sqrt(np.mean((prior_mean - mean) ** 2))),
+            "sd": float(np.mean(prior_sd / sd)),
+            "CPU s": 0.0,
+        }
+    )
+    return rows
+
+
+def text(rows: list[Row], settings: Mapping[str, Any]) -> str:
+    """Two tables: by simulations at one share, and by share at one number of simulations."""
+    names = list(dict.fromkeys(row["side"] for row in rows))
+    seeds, count = len({row["data"] for row in rows}), settings["simulations"]
+    sizes = sorted({row["simulations"] for row in rows} - {0})
+
+    def shown(key: str, **wanted: Any) -> str:
+        values = [row[key] for row in rows if all(row[k] == v for k, v in wanted.items())]
+        return abc_runs.spread_of(values) if values else "-"
+
+    tables = []
+    for key in ("error", "sd"):
+        by_size = [
+            {
+                "simulations": side,
+                **{
+                    str(size): shown(key, side=side, simulations=size, share=share)
+                    for size in sizes
+                    for share in [None if side == SEQUENTIAL else SHARE]
+                },
+            }
+            for side in names
+            if side != "the prior"
+        ]
+        by_share = [
+            {
+                "effective sample size": side,
+                **{
+                    f"{share * count:g}": shown(key, side=side, simulations=count, share=share)
+                    for share in SHARES
+                },
+            }
+            for side in names
+            if side not in ("the prior", SEQUENTIAL)
+        ]
+        prior = shown(key, side="the prior")
+        tables.append(
+            f"**{key}**, of the prior {prior}; effective sample size or acceptances "
+            f"{SHARE:g} of the simulations\n\n{report.table(by_size)}"
+        )
+        tables.append(
+            f"**{key}** with {count} simulations, as epsilon falls\n\n{report.table(by_share)}"
+        )
+    spent = [
+        {
+            "side": side,
+            "CPU s": float(np.median([r["CPU s"] for r in rows
+                if r["side"] == side and r["simulations"] == count])),
+        }
+        for side in names if side != "the prior"
+    ]  # fmt: skip
+    ess = [row["ess"] for row in rows if row["side"] == SEQUENTIAL]
+    return "\n\n".join(
+        [
+            f"{seeds} data sets, seeds 0 to {max(row['data'] for row in rows)}, of {ROWS} "
+            "observations; means over them, in brackets their standard errors. `error` is the root "
+            "mean squared difference between the estimated and the exact posterior mean, `sd` the "
+            "estimated over the exact standard deviations. The effective sample size of the "
+            f"sequential side is {report.cell(float(np.mean(ess)))} on average.",
+            *tables,
+            f"CPU seconds with {count} simulations, medians:\n\n{report.table(spent)}",
+        ]
+    )
+
+
+STYLES = {
+    "K2 median, biased": ("#0072B2", "-", "o"),
+    "K2 bkl, biased": ("#CC79A7", "-", "s"),
+    "K2 median, features": ("#56B4E9", "--", "^"),
+    "K2 median, linear": ("#009E73", "--", "v"),
+    "shares, exponential": ("black", ":", "x"),
+    "mean and variance, rejection": ("#D55E00", ":", "+"),
+}
+
+
+def picture(rows: list[Row], settings: Mapping[str, Any], path: Any) -> None:
+    """Error and spread against the effective sample size."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+    from matplotlib.ticker import NullFormatter
+
+    count = settings["simulations"]
+    figure, axes = plt.subplots(1, 2, figsize=(10.5, 4.4), layout="constrained")
+    ticks = {"error": (0.01, 0.02, 0.05, 0.1), "sd": (1.0, 2.0, 5.0, 10.0)}
+    for ax, key in zip(axes, ticks, strict=True):
+        for side, (colour, dashes, marker) in STYLES.items():
+            values = np.array(
+                [
+                    [
+                        row[key]
+                        for row in rows
+                        if (row["side"], row["simulations"], row["share"]) == (side, count, share)
+                    ]
+                    for share in SHARES
+                ]
+            )
+            error = values.std(axis=1, ddof=1) / values.shape[1] ** 0.5
+            ax.errorbar(
+                [share * count for share in SHARES],
+                values.mean(axis=1),
+                error,
+                color=colour,
+                linestyle=dashes,
+                marker=marker,
+                markersize=4,
+                label=side,
+            )
+        values = [row[key] for row in rows if row["side"] == SEQUENTIAL]
+        ax.axhline(np.mean(values), color="#5A4A78", linewidth=1.0, label=SEQUENTIAL)
+        ax.set(xscale="log", yscale="log", xlabel=f"effective sample size, of {count} simulations")
+        ax.invert_xaxis()
+        ax.set_yticks(ticks[key], [f"{tick:g}" for tick in ticks[key]])
+        ax.yaxis.set_minor_formatter(NullFormatter())
+    axes[0].set_ylabel("error of the posterior mean")
+    axes[1].set_ylabel("standard deviations over the exact ones")
+    axes[1].axhline(1.0, color="#9A9A9A", linewidth=0.8)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+    print(f"Written: {path}")
+
+
+def main() -> None:
+    """Simulate, compare, write, draw."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    abc_runs.add_options(parser, DATA_SETS, SIMULATIONS)
+    options = parser.parse_args()
+    if options.quick:
+        options.data_sets, options.simulations = 2, 1000
+    settings = {"simulations": options.simulations, "rows": ROWS}
+    title = "K2-ABC where the posterior is known"
+    rows = abc_runs.fill("abc_toy", title, experiment, text, settings, options)
+    if len({row["data"] for row in rows}) > 1:
+        folder = options.results or report.RESULTS
+        kept = not (options.quick or options.results)
+        path = abc_runs.DOCS / "abc_toy.png" if kept else folder / "abc_toy-quick.png"
+        picture(rows, {"simulations": options.simulations}, path)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+r"""
+The population of blowflies, without a likelihood
+=================================================
+
+Nicholson's blowflies multiply until there is no food left, and the young are felt only after a
+delay: the population goes through cycles. The model of the slides on K2-ABC (Park, Jitkrittum and
+Sejdinovic, 2016), written down in ``simulators.py``, has six parameters and no likelihood that
+could be computed; but it can be simulated. K2-ABC draws parameters from the prior, simulates a
+series with each, and weights them by the maximum mean discrepancy (MMD) between that series and the
+observed one.
+
+The MMD compares the values as an unordered sample. (B) shows what comes of that: series of the
+right values, but not necessarily with the right cycles. Given delay vectors, pairs of values a
+quarter of a cycle apart, it sees how the series goes on: (C), which with so few simulations makes
+little difference. (D) shows both posteriors and, in grey, the prior.
+
+Run it as ``python blowfly.py --out FOLDER``; it takes less than a minute on an idle machine with
+two cores. ``--data FILE.csv`` takes another series, of one column; by default one is simulated,
+with P = 29, delta = 0.2, Y_0 = 260, sigma_d = 0.6, sigma_p = 0.3 and tau = 7.
+"""
+
+import argparse
+import functools
+import json
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from bke.inference import (
+    k2_abc,
+    posterior_table,
+    read_sample,
+    resample,
+    reweighted,
+    vectorised,
+)
+from simulators import (
+    CYCLES,
+    PARAMETERS,
+    SUMMARIES,
+    blowflies,
+    blowfly_prior,
+    delay_vectors,
+    quarter_cycle,
+    ten_summaries,
+)
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+
+parser = argparse.ArgumentParser(description="The population of blowflies by K2-ABC.")
+parser.add_argument("--out", type=Path, default=Path("blowfly-output"), help="output folder")
+parser.add_argument("--data", type=Path, help="a file of one column, in place of a simulation")
+parser.add_argument("--seed", type=int, default=0, help="of the data and of the simulations")
+parser.add_argument("--quick", action="store_true", help="fewer simulations")
+options = parser.parse_args()
+options.out.mkdir(parents=True, exist_ok=True)
+simulations = 2000 if options.quick else 10_000
+
+# %%
+# The series
+# ----------
+
+rng = np.random.default_rng(options.seed)
+if options.data:
+    observed, truth = np.asarray(read_sample(options.data).values), {}
+    if observed.shape[1] != 1:
+        raise SystemExit(f"{options.data} has {observed.shape[1]} columns, and must have one")
+    observed = observed[:, 0]
+else:
+    truth = CYCLES
+    observed = blowflies(rng, {name: np.array([value]) for name, value in truth.items()})[0]
+lag = quarter_cycle(observed)
+print(f"{len(observed)} steps, {lag} of them a quarter of a cycle")
+
+# %%
+# Posteriors
+# ----------
+# From the same parameters drawn from the prior. Extinct populations happen a priori; they are far
+# from the observed one and get no weight. What is not finite would be left out and counted as
+# ``failed``. Epsilon is a third of the smallest that is taken by default: an effective sample size
+# of a hundred or so is left.
+
+simulate = functools.partial(blowflies, kept=len(observed))
+
+
+def simulate_pairs(rng, theta):
+    return delay_vectors(simulate(rng, theta), lag)
+
+
+data = {
+    "values": (observed, simulate),
+    "delay vectors": (delay_vectors(observed[None], lag)[0], simulate_pairs),
+}
+runs = {}
+for name, (rows, simulator) in data.items():
+    run = k2_abc(
+        rows,
+        vectorised(simulator),
+        blowfly_prior(),
+        simulations=simulations,
+        seed=options.seed,
+        progress=False,
+    )
+    runs[name] = reweighted(run, run["sample_stats"]["epsilon"].values.min() / 3.0)
+draws, errors = {}, {}
+wanted = ten_summaries(observed)
+for name, run in runs.items():
+    table = posterior_table(run).set_index("parameter")
+    print(f"\n{name}, {run.attrs['failed']} simulations failed\n{table.round(3)}")
+    posterior = resample(run, draws=500, seed=options.seed)["posterior"]
+    draws[name] = {parameter: posterior[parameter].values[0] for parameter in PARAMETERS}
+    series = simulate(rng, {p: np.full(100, table["mean"][p]) for p in PARAMETERS})
+    found = np.array([ten_summaries(one) for one in series])
+    errors[name] = float(np.mean((found - wanted) ** 2))
+    print(f"mean squared error of ten summaries, simulated from its mean: {errors[name]:.3g}")
+    for label, value, centre in zip(SUMMARIES, wanted, found.mean(axis=0), strict=True):
+        print(f"  {label:>32}: {value:.3g} observed, {centre:.3g} simulated")
+
+# %%
+# The picture
+# -----------
+
+COLOURS = {"values": "#E69F00", "delay vectors": "#0072B2"}
+figure = plt.figure(figsize=(10.5, 9.0), layout="constrained")
+top, bottom = figure.subfigures(2, 1, height_ratios=(1.15, 1.0))
+axes = top.subplots(3, 1, sharex=True, sharey=True)
+axes[0].plot(observed / 1000.0, color="black", linewidth=1.2)
+axes[0].set_title("(A) observed" if options.data else "(A) observed, simulated", loc="left")
+axes[0].set_ylim(0.0, 1.8 * observed.max() / 1000.0)
+for ax, letter, (name, drawn) in zip(axes[1:], "BC", draws.items(), strict=True):
+    some = simulate(rng, {p: values[:2] for p, values in drawn.items()})
+    for one, dashes in zip(some, ("-", "--"), strict=True):
+        ax.plot(one / 1000.0, dashes, color=COLOURS[name], linewidth=1.0)
+    ax.set_title(f"({letter}) simulated with two posterior draws, MMD of {name}", loc="left")
+axes[1].set_ylabel("population, thousands")
+axes[2].set_xlabel("step")
+panels = bottom.subplots(2, 3)
+prior = blowfly_prior()
+for ax, name in zip(panels.ravel(), PARAMETERS, strict=True):
+    centre, spread = float(prior[name].loc), float(prior[name].scale)
+    grid = np.linspace(centre - 3.0 * spread, centre + 3.0 * spread, 200)
+    ax.fill_between(grid, np.exp(np.asarray(prior[name].log_prob(grid))), color="#E4E4E4")
+    edges = np.linspace(grid[0], grid[-1], 26)
+    for which, drawn in draws.items():
+        ax.hist(
+            drawn[name], edges, density=True, histtype="step", color=COLOURS[which], label=which
+        )
+    if name in truth:
+        ax.axvline(truth[name], color="black", linestyle="--", linewidth=1.0, label="truth")
+    ax.set_xlabel(name.replace("_", " ", 1))
+    ax.set_yticks([])
+panels[0, 0].set_title("(D) prior and posteriors", loc="left")
+panels[0, 2].legend(fontsize="small", frameon=False)
+figure.savefig(options.out / "blowfly.png", dpi=130)
+record = {
+    "simulations": simulations,
+    "lag": lag,
+    "truth": truth,
+    "mean squared error of summaries": errors,
+    "posterior mean": {
+        which: {name: float(np.mean(values)) for name, values in drawn.items()}
+        for which, drawn in draws.items()
+    },
+}
+(options.out / "blowfly.json").write_text(json.dumps(record, indent=1) + "\n")
+print(f"\nWritten: {options.out / 'blowfly.png'} and blowfly.json")
