@@ -58,8 +58,9 @@ class MMD:
         kernel: see :func:`~bke.inference.kernel_of`.
         estimator: ``"biased"`` (MMD-4), the distance of the two empirical embeddings;
             ``"unbiased"`` (MMD-5), which may be negative; ``"linear"`` (MMD-13), the mean over
-            consecutive pairs of rows, at a cost linear in n and with much noise, for data sets of
-            as many rows as the observed one; ``"features"``, MMD-4 of the kernel that random
+            consecutive pairs of rows, which must not depend on each other (permute those of a
+            time series), at a cost linear in n and with much noise, for data sets of as many rows
+            as the observed one; ``"features"``, MMD-4 of the kernel that random
             Fourier features approximate (KER-14), linear in n too; 500 of them are faster than
             ``"biased"`` from several hundred rows on.
         features: how many, a cosine and a sine of half as many frequencies.

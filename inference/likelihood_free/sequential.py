@@ -28,18 +28,22 @@ from .prior import Prior
 from .run import PosteriorWarning, attributes, remarks, tree_of
 from .simulators import Simulate, as_words, commonest, parameters_at, simulating, stream
 from .store import Store, code_of, digest_of
-from .weights import effective_sample_size, log_weights, normalised, systematic
+from .weights import (
+    effective_sample_size,
+    inverse_for,
+    log_weights,
+    normalised,
+    systematic,
+    tell_apart,
+)
 
 #: Random numbers of the moves, beside those of ``importance``.
 MOVES = 2
 #: Effective share of the particles after each fall of epsilon.
 SHARE = 0.5
-#: The proposals' covariance over that of the particles.
-WIDTH = 2.0
-#: Distances that differ by less, relative to them, are equal.
-EQUAL = 1e-12
-#: Minus the logarithm of a weight that is none.
-NOTHING = 100.0
+#: The proposals' covariance over that of the particles, times the number of coordinates: the best
+#: for a normal target (Roberts, Gelman and Gilks 1997).
+WIDTH = 2.38**2
 
 
 class Stage(NamedTuple):
@@ -303,7 +307,8 @@ class _Particles:
         """Weighted, resampled, moved."""
         rng = np.random.default_rng(stream(self._seed, MOVES, number))
         weight = normalised(_log_weight(now, 1.0 / epsilon))
-        root = _root(WIDTH * np.atleast_2d(np.cov(now.z.T, aweights=weight)))
+        width = WIDTH / now.z.shape[1]
+        root = _root(width * np.atleast_2d(np.cov(now.z.T, aweights=weight)))
         chosen = systematic(weight, len(weight), rng)
         z, squared = now.z[chosen], now.squared[chosen]
         log_prior = self._prior.log_density(z)
@@ -358,30 +363,15 @@ class _Particles:
 def next_epsilon(now: Stage, wished: float | None) -> float | None:
     """Where the effective share of the particles falls to a half, at least ``wished``.
 
-    By bisection of 1 / epsilon, in which it falls. Where more than half of the particles have the
-    smallest of all distances it never does, and epsilon is taken so small that only these are left.
     ``None`` where all distances are equal.
     """
     known = now.squared[np.isfinite(now.squared)]
-
-    def enough(inverse: float) -> bool:
-        return effective_sample_size(_log_weight(now, inverse)) >= SHARE * len(known)
-
-    if wished is not None and enough(1.0 / wished):
+    size = SHARE * len(known)
+    if wished is not None and effective_sample_size(_log_weight(now, 1.0 / wished)) >= size:
         return wished
-    spread = np.ptp(known)
-    if spread <= EQUAL * np.max(np.abs(known)):
+    if not tell_apart(known):
         return None
-    low, step = now.inverse, 1.0 / spread
-    while enough(low + step):
-        step *= 2.0
-        if step * spread > NOTHING:
-            return float(1.0 / (low + step))
-    high = low + step
-    for _ in range(100):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if enough(middle) else (low, middle)
-    return float(1.0 / high)
+    return float(1.0 / (now.inverse + inverse_for(known, size)))
 
 
 def _log_weight(now: Stage, inverse: float) -> np.ndarray:

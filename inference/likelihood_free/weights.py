@@ -10,8 +10,12 @@ from scipy.special import logsumexp
 from ..errors import InputError
 
 ACCEPTANCES = ("exponential", "indicator")
-#: Default bandwidths: quantiles of how much farther simulations are than the nearest one.
-QUANTILES = (0.2, 0.05, 0.01)
+#: Default bandwidths: effective sample sizes over the number of simulations.
+SHARES = (0.2, 0.05, 0.01)
+#: Distances that differ by less, relative to them, are equal.
+EQUAL = 1e-12
+#: Minus the logarithm of a weight that is none.
+NOTHING = 100.0
 
 
 def check_epsilon(epsilon: Any) -> np.ndarray | None:
@@ -38,26 +42,60 @@ def check_epsilon(epsilon: Any) -> np.ndarray | None:
 def default_epsilon(squared: np.ndarray, acceptance: str) -> np.ndarray:
     """Bandwidths from the squared distances (M,) of all simulations, largest first.
 
-    For ``"exponential"`` quantiles (20, 5 and 1 %) of the squared distances less the smallest: a
-    constant that is added to all of them, such as the part of MMD-4 that is there between samples
-    of one distribution, changes no weight, and must change no bandwidth. The effective sample size
-    is then at least about that share of the simulations. For ``"indicator"`` the same quantiles of
-    the distances, so that exactly that share is accepted.
+    For ``"exponential"`` those at which the effective sample size is 20, 5 and 1 % of the
+    simulations. A constant that is added to all squared distances, such as the part of MMD-4 that
+    is there between samples of one distribution, then changes no bandwidth, as it changes no
+    weight. For ``"indicator"`` the same quantiles of the distances: that share is accepted.
 
     Raises:
         InputError: all distances are equal.
     """
     if acceptance == "indicator":
-        found = np.quantile(distances(squared), QUANTILES)
+        found = np.quantile(distances(squared), SHARES)
+        found = np.unique(found[found > 0.0])[::-1]
+    elif not tell_apart(squared):
+        found = np.zeros(0)
     else:
-        found = np.quantile(squared - squared.min(), QUANTILES)
-    found = np.unique(found[found > 0.0])[::-1]
+        inverses = [inverse_for(squared, share * len(squared)) for share in SHARES]
+        found = np.unique(1.0 / np.array(inverses))[::-1]
     if not len(found):
         raise InputError(
             "the distances of nearly all simulations are equal, so that there is no bandwidth to "
             "choose: give epsilon, or a distance that tells parameters apart"
         )
     return found
+
+
+def tell_apart(squared: np.ndarray) -> bool:
+    """Whether squared distances (M,) differ by more than rounding."""
+    return bool(np.ptp(squared) > EQUAL * np.max(np.abs(squared)))
+
+
+def inverse_for(squared: np.ndarray, size: float) -> float:
+    """1 / epsilon at which the effective sample size of exp(-d^2 / epsilon) falls to ``size``.
+
+    By bisection, for it falls with 1 / epsilon. Where so many have the smallest of all distances
+    that it never does, 1 / epsilon is so large that only these are left.
+
+    Args:
+        squared: (M,), finite numbers that differ.
+        size: at most M.
+    """
+
+    def enough(inverse: float) -> bool:
+        return effective_sample_size(-squared * inverse) >= size
+
+    spread = float(np.ptp(squared))
+    high = 1.0 / spread
+    while enough(high):
+        high *= 2.0
+        if high * spread > NOTHING * 1e6:
+            return high
+    low = 0.0
+    for _ in range(100):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if enough(middle) else (low, middle)
+    return high
 
 
 def distances(squared: np.ndarray) -> np.ndarray:
