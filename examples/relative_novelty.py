@@ -96,8 +96,8 @@ points = every.reshape(-1, every.shape[2])
 # %%
 # Densities and their ratio
 # -------------------------
-# A mean Hyvarinen score is ruled by a few rows here, because the patches of the lake are all but the
-# same: left to it too, the lengthscale goes to an end of the values tried.
+# The mean Hyvarinen score is ruled by a few rows here, because the patches of the lake are all but
+# the same: left to it too, the lengthscale goes to an end of the values tried.
 
 noise_variances = (0.1, 1.0) if options.quick else (1e-3, 1e-2, 0.1, 1.0, 10.0)
 results = {"patches": {name: len(rows) for name, rows in samples.items()}}
@@ -112,7 +112,7 @@ for name, rows in samples.items():
 
 
 def log_kde(at, rows, bandwidth, itself=False):
-    """Log of the Gaussian estimate up to rounding, at the rows without each one's own kernel."""
+    """Log of the Gaussian estimate up to a constant; at the rows without each one's own kernel."""
     exponents = -0.5 * cdist(at, rows, "sqeuclidean") / bandwidth**2
     if itself:
         np.fill_diagonal(exponents, -np.inf)
