@@ -214,9 +214,6 @@ def run(digits: Digits, training: int, repeat: int, sides: tuple[str, ...]) -> d
     """Both measures of every side on images of one random split."""
     rng = np.random.default_rng([repeat, training])
     classes = int(digits.labels.max()) + 1
-    if training + VALIDATION + TEST > len(digits):
-        most = len(digits) - VALIDATION - TEST
-        raise SystemExit(f"There are {len(digits)} images: --training can be {most} at most.")
     order = rng.permutation(len(digits))
     train, validation, test, _ = (
         digits[part] for part in np.split(order, np.cumsum([training, VALIDATION, TEST]))
@@ -400,6 +397,9 @@ def main() -> None:
     training, repeats, sizes = options.training, options.repeats, SIZES
     if options.quick:
         training, repeats, sizes = 100, 2, SIZES[:2]
+    needed = max(training, *sizes) + VALIDATION + TEST
+    if needed > len(digits):
+        raise SystemExit(f"There are {len(digits)} images, and {needed} are needed.")
     curve = [run(digits, size, i, PAPER) for size in sizes for i in range(repeats)]
     records = [run(digits, training, i, tuple(SIDES)) for i in range(repeats)]
     settings = {"training": training, "validation": VALIDATION, "test": TEST, "repeats": repeats}

@@ -110,7 +110,7 @@ def test_digits_are_read(benchmark, tmp_path, name):
 
 
 def test_one_split_of_easy_digits(benchmark, monkeypatch):
-    """Labels that are far apart: every side finds them; the quick grid, one of each setting."""
+    """Labels that are far apart: every side finds them, with one or two settings each."""
     for grid in ("NOISE_VARIANCES", "BANDWIDTHS"):
         monkeypatch.setattr(benchmark, grid, (0.1,))
     monkeypatch.setattr(benchmark, "FACTORS", (0.5, 1.0))
@@ -124,5 +124,11 @@ def test_one_split_of_easy_digits(benchmark, monkeypatch):
         assert record[f"{side} novelty"] > 95.0
         assert record[f"{side} labels"] < 5.0
     assert record["KST, factor 1 novelty setting"]["factor"] == 1.0
-    with pytest.raises(SystemExit, match="20 at most"):
-        benchmark.run(digits_of(benchmark, n=100), 60, 0, ("KST",))
+
+
+def test_too_few_images_are_said_at_once(benchmark, monkeypatch, tmp_path):
+    digits = digits_of(benchmark, n=800)
+    np.savez(tmp_path / "digits.npz", images=digits.images, labels=digits.labels)
+    monkeypatch.setattr("sys.argv", ["student_t.py", "--usps", str(tmp_path / "digits.npz")])
+    with pytest.raises(SystemExit, match="800 images, and 1700 are needed"):
+        benchmark.main()
