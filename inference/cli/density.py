@@ -118,7 +118,7 @@ def density(
             if draws:
                 with terminal.step("draws", "drawing rows"):
                     sampled = sample_student_t(
-                        learned.density,
+                        learned,
                         draws=max(32, -(-draws // 16)),
                         seed=seed,
                         progress=terminal.progress,

@@ -86,8 +86,8 @@ def k2_abc(
             or has another shape, or an ``ArithmeticError`` of a plain function, is counted and left
             out; other errors are raised, with the parameters added.
         prior: a dict of NumPyro distributions by the parameters' names.
-        epsilon: bandwidths, in units of the squared MMD; by default three, chosen from the squared
-            distances as ``default_epsilon`` says.
+        epsilon: bandwidths, in units of the squared MMD; by default three, at which the effective
+            sample size is 20, 5 and 1 % of the simulations that did not fail.
         kernel: of the MMD, chosen from the observed data alone, see :class:`MMD`.
         estimator: likewise.
         features: likewise.

@@ -74,7 +74,7 @@ def make_run(
             "failed": int(np.sum(~good)),
             "failures": json.dumps(failures),
             "first_failure": as_words(first),
-            "epsilon_choice": "quantiles" if epsilon is None else "given",
+            "epsilon_choice": "effective sample sizes" if epsilon is None else "given",
         }
     )
     return _weighted(run, epsilon)

@@ -103,7 +103,7 @@ class KernelStudentTDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         chains = min(check_count(n_samples, "n_samples", 1), 32)
         run = sample_student_t(
-            self.learned_.density,
+            self.learned_,
             bounds=self.bounds,
             draws=max(LEAST_DRAWS, -(-n_samples // chains)),
             chains=chains,

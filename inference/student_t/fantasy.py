@@ -10,7 +10,7 @@ from bke.models.kernels import Covariance
 from bke.models.padding import padded
 from bke.models.student_t.normaliser import Bounds
 
-from ..checks import check_count
+from ..checks import check_count, check_positive
 from ..errors import InputError
 from ..machine import computing
 from ..progress import progress_bar
@@ -26,6 +26,7 @@ def fantasy_data(
     n: int,
     bounds: Bounds,
     *,
+    dimension: int | None = None,
     noise_variance: Any = 1.0,
     alpha: Any = 1.0,
     beta: Any = 0.01,
@@ -40,8 +41,8 @@ def fantasy_data(
     Args:
         kernel: k.
         n: how many rows, the first included.
-        bounds: the box that rows are drawn in, lower and upper corner, each (D,) or a number; at
-            least one of the three corners ``bounds`` and ``first`` has D numbers.
+        bounds: the box that rows are drawn in, lower and upper corner, each (D,) or a number.
+        dimension: D; by default the most numbers that a corner or ``first`` has.
         noise_variance: sigma_0^2, see :func:`~bke.models.kernel_student_t`.
         alpha: likewise.
         beta: likewise.
@@ -56,7 +57,18 @@ def fantasy_data(
         InputError: for arguments that make no sense.
     """
     check_count(n, "n", 1)
-    D = max(np.size(one) for one in (*bounds, first))
+    if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
+        raise InputError(f"bounds must be a lower and an upper corner, got {bounds!r}")
+    if not isinstance(kernel, Covariance):
+        raise InputError(
+            f"kernel must be a kernel, such as SquaredExponential(1.0), got {kernel!r}"
+        )
+    prior = {
+        name: check_positive(value, name)
+        for name, value in (("noise_variance", noise_variance), ("alpha", alpha), ("beta", beta))
+    }
+    sizes = max(np.size(one) for one in (*bounds, first))
+    D = sizes if dimension is None else check_count(dimension, "dimension", 1)
     rows = np.empty((n, D))
     try:
         rows[0] = np.broadcast_to(np.asarray(first, dtype=float), (D,))
@@ -67,13 +79,7 @@ def fantasy_data(
     with computing(), progress_bar("rows", n, shown=progress) as advance:
         advance(1)
         for count in range(1, n):
-            density = kernel_student_t(
-                padded(rows[:count], n),
-                kernel,
-                noise_variance=noise_variance,
-                alpha=alpha,
-                beta=beta,
-            )
+            density = kernel_student_t(padded(rows[:count], n), kernel, **prior)
             target = Target(density, low, high)
             start, _ = starts(target, 1, rng)
             path, _ = run_nuts(target, start, 1, ITERATIONS, int(rng.integers(2**31)))

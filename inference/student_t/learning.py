@@ -18,7 +18,6 @@ from bke.models import (
     log_normaliser,
 )
 from bke.models.kernels import Covariance
-from bke.models.padding import dense_size, padded
 from bke.models.student_t.normaliser import MOST_DIMENSIONS, Bounds
 
 from ..checks import as_sample, check_positive
@@ -54,6 +53,15 @@ class LearnedStudentT:
     scores: xr.DataArray
     at_edge: tuple[str, ...]
     normaliser: Normaliser | None
+
+    @property
+    def chosen(self) -> dict[str, float]:
+        """The best ``factor``, ``noise_variance``, ``alpha`` and ``beta``."""
+        best = np.unravel_index(np.nanargmax(self.scores.fillna(-np.inf)), self.scores.shape)
+        return {
+            str(name): float(self.scores[name][index])
+            for name, index in zip(self.scores.dims, best, strict=True)
+        }
 
     @property
     def score(self) -> float:
@@ -122,7 +130,7 @@ def learn_student_t(
         X: shape (n, D) or (n,).
         kernel: ``"median"``, ``"bkl"`` or a kernel, see
             :func:`~bke.inference.operators.kernels.kernel_of`.
-        factors: of its lengthscale that are tried, 1/8 to 2 by default; (1,) keeps it.
+        factors: of its lengthscale that are tried, 1/8 to 4 by default; (1,) keeps it.
         noise_variance: sigma_0^2, one or several to try, beside k(x, x).
         alpha: likewise.
         beta: likewise.
@@ -157,8 +165,6 @@ def learn_student_t(
         "beta": _values(beta, "beta"),
     }
     box = box_for(points, start, bounds)
-    # Samples of similar size then share what is compiled.
-    rows = padded(points, dense_size(len(points)))
     shape = tuple(len(values) for values in grid.values())
     scores = np.full(shape, np.nan)
     scored = np.sort(np.random.default_rng(seed).permutation(len(points))[:MOST_SCORED])
@@ -167,7 +173,7 @@ def learn_student_t(
         factor, *others = (values[i] for values, i in zip(grid.values(), index, strict=True))
         names = ("noise_variance", "alpha", "beta")
         return kernel_student_t(
-            rows, widened(start, factor), **dict(zip(names, others, strict=True))
+            points, widened(start, factor), **dict(zip(names, others, strict=True))
         )
 
     failed = ""
@@ -176,6 +182,8 @@ def learn_student_t(
         for index in itertools.product(*map(range, shape)) if scores.size > 1 else ():
             try:
                 scores[index] = _score(density(index), chosen, box, scored)
+            except ValueError as error:
+                raise InputError(str(error)) from None
             except ArithmeticError as error:
                 failed = str(error)
             advance(1)

@@ -18,11 +18,12 @@ from scipy.special import logit, logsumexp
 
 from ..checks import check_chains, check_count
 from ..convergence import RHAT_LIMIT, convergence
-from ..errors import SamplingError
+from ..errors import InputError, SamplingError
 from ..machine import computing
 from ..nuts import NutsSampler, Progress
 from ..progress import chain_progress
 from .box import box_for
+from .learning import LearnedStudentT
 
 #: Points that starts are chosen from, by their weights.
 CANDIDATES = 4096
@@ -70,7 +71,7 @@ def sampler(dimension: int, warmup: int) -> NutsSampler:
 
 
 def sample_student_t(
-    density: KernelStudentT,
+    density: KernelStudentT | LearnedStudentT,
     *,
     bounds: Bounds | None = None,
     draws: int = 250,
@@ -87,10 +88,10 @@ def sample_student_t(
     the run says.
 
     Args:
-        density: the density.
+        density: the density, or what :func:`~bke.inference.learn_student_t` returned.
         bounds: lower and upper corner of the box it is restricted to, each (D,) or a number. By
-            default the range of the rows and half of it more at each side; for kernels that are not
-            of x - y, all of R^D.
+            default that of what was learned, if it has one; else the range of the rows and half of
+            it more at each side, or all of R^D for kernels that are not of x - y.
         draws: per chain.
         chains: how many; where modes are far apart, the more the better are their shares.
         warmup: iterations before.
@@ -108,6 +109,13 @@ def sample_student_t(
     check_chains(chains)
     for count, name, least in ((draws, "draws", 4), (warmup, "warmup", 1)):
         check_count(count, name, least)
+    if isinstance(density, LearnedStudentT):
+        known = density.normaliser
+        if bounds is None and known is not None:
+            bounds = (known.low, known.high)
+        density = density.density
+    if not isinstance(density, KernelStudentT):
+        raise InputError(f"density must be a kernel Student-t density, got {density!r}")
     low, high = box_for(np.asarray(density.rows.data), density.kernel, bounds)
     with computing():
         target = Target(density, low, high)

@@ -12,7 +12,7 @@ from jax.scipy.linalg import cho_solve, cholesky, solve_triangular
 from jax.typing import ArrayLike
 
 from ..kernels.base import Covariance, as_points, check_columns, check_kernel, check_positive
-from ..padding import PaddedRows, as_padded, shared_size
+from ..padding import PaddedRows, as_padded, dense_size, padded, shared_size
 from ..precision import concrete, double_precision
 from .volume_element import log_volume_element
 
@@ -114,6 +114,8 @@ class KernelStudentT:
     def check(self, at: ArrayLike) -> jax.Array:
         """``at`` as points (m, D) of this density, or ``ValueError``."""
         points = as_points(at, "at")
+        if np.shape(at) == (self.dimension,) and self.dimension > 1:
+            raise ValueError(f"at has shape {np.shape(at)}: one point is of shape (1, {len(at)})")  # type: ignore[arg-type]
         check_columns(jnp.asarray(self.rows.points), points, "at")
         self.kernel.check_points(points)
         return points
@@ -140,7 +142,8 @@ def kernel_student_t(
     """The kernel Student-t density of the next row, given the rows of ``X`` (KST 3 to 6).
 
     Args:
-        X: shape (N, D) or (N,), N at least 1.
+        X: shape (N, D) or (N,), N at least 1; known points are filled up with rows that count for
+            nothing to a number that is shared, because each is compiled for.
         kernel: k.
         noise_variance: sigma_0^2, positive, beside values k(x, x): the features' variance that is
             expected before any data. Small values make modes at the points that are narrow.
@@ -149,17 +152,17 @@ def kernel_student_t(
         beta: positive, the weight of the prior mean 0 of the features in rows.
 
     Raises:
-        ValueError: for arguments that make no sense, or a kernel whose features have no derivative
-            at the points (:func:`~bke.models.log_volume_element`).
+        ValueError: for arguments that make no sense, or a kernel that is not of x - y and whose
+            features have no derivative at the points (:func:`~bke.models.log_volume_element`).
         ArithmeticError: sigma_0^2 is so small that A is singular to rounding.
     """
     check_kernel(kernel, "kernel")
     for value, name in ((noise_variance, "noise_variance"), (alpha, "alpha"), (beta, "beta")):
         check_positive(concrete(value), name)
-    rows = X if isinstance(X, PaddedRows) else as_padded(as_points(X))
+        if np.ndim(value):
+            raise ValueError(f"{name} must be one number, got shape {np.shape(value)}")
+    rows = X if isinstance(X, PaddedRows) else _shared(as_points(X))
     points = jnp.asarray(rows.points)
-    if not len(points):
-        raise ValueError("a kernel Student-t density needs at least 1 row")
     kernel.check_points(points)
     gram = rows.of_pairs(kernel.matrix(points, points) + noise_variance / beta)
     counted = rows.of_data(jnp.ones(len(points)))
@@ -174,6 +177,16 @@ def kernel_student_t(
     if not kernel.translation_invariant and not isinstance(points, jax.core.Tracer):
         log_volume_element(rows.data, kernel)
     return made
+
+
+def _shared(points: jax.Array) -> PaddedRows:
+    """Known points (N, D) filled up to a size that others share what is compiled with."""
+    if not len(points):
+        raise ValueError("a kernel Student-t density needs at least 1 row")
+    known = concrete(points)
+    if not isinstance(known, np.ndarray):
+        return as_padded(points)
+    return padded(known, dense_size(len(known)))
 
 
 def _by_blocks(of: Any, density: KernelStudentT, at: jax.Array) -> jax.Array:

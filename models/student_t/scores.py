@@ -12,7 +12,7 @@ from jax.scipy.linalg import solve_triangular
 from jax.typing import ArrayLike
 
 from ..kernels.base import Covariance, as_points
-from ..padding import shared_size
+from ..padding import as_padded, shared_size
 from ..precision import double_precision
 from .density import KernelStudentT, kernel_student_t
 from .normaliser import MOST_DIMENSIONS, Bounds, box_of, integrate
@@ -85,7 +85,9 @@ def hyvarinen_scores(
     Their mean is the objective of score matching (Hyvarinen, *Estimation of non-normalized
     statistical models by score matching*, JMLR 2005), which needs no normaliser: smaller is better,
     in any number of columns, at a cost of N^2 D for each. For a kernel that is twice
-    differentiable; the edge of a box that the density is restricted to plays no role in it.
+    differentiable; the edge of a box that the density is restricted to plays no role in it. Rows of
+    very different density have scores of very different size, and those of the narrowest mode
+    decide: of data of several scales it chooses for the smallest.
 
     Args:
         density: of at least 2 rows.
@@ -94,7 +96,13 @@ def hyvarinen_scores(
 
     Returns:
         Shape (m,).
+
+    Raises:
+        ValueError: the kernel is not known to be twice differentiable.
     """
+    log_volume_element(
+        density.rows.data[:1] if at is None else density.check(at)[:1], density.kernel
+    )
     if at is not None:
         return _hyvarinen_scores_at(density, density.check(at))
     of = jnp.arange(int(density.rows.number)) if rows is None else jnp.asarray(rows)
@@ -166,7 +174,8 @@ def log_sequential_likelihood(
         beta: likewise.
     """
     at = as_points(nodes, "nodes")
-    density = kernel_student_t(X, kernel, noise_variance=noise_variance, alpha=alpha, beta=beta)
+    rows = as_padded(as_points(X))
+    density = kernel_student_t(rows, kernel, noise_variance=noise_variance, alpha=alpha, beta=beta)
     points = jnp.asarray(density.rows.points)
     size = len(points)
     explained = solve_triangular(density.root, density.sections(at).T, lower=True) ** 2

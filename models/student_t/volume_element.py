@@ -34,8 +34,8 @@ def log_volume_element(X: ArrayLike, kernel: Covariance) -> jax.Array:
     known = concrete(value)
     if isinstance(known, np.ndarray) and len(known) and not np.any(np.isfinite(known)):
         raise ValueError(
-            f"the features of {kernel} have no derivative, or none in some direction: there is no "
-            "volume element"
+            f"the features of {kernel} have no derivative that automatic differentiation finds, or "
+            "none in some direction"
         )
     return value
 

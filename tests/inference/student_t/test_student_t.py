@@ -19,6 +19,7 @@ from bke.inference import (
 )
 from bke.inference.student_t.sampling import pooled
 from bke.models import (
+    Laplace,
     Polynomial,
     SquaredExponential,
     hyvarinen_scores,
@@ -51,6 +52,7 @@ def test_the_best_of_a_grid(two_modes, learned):
     best = learned.scores.where(learned.scores == learned.scores.max(), drop=True)
     chosen = learned.density
     assert float(best["noise_variance"].item()) == chosen.noise_variance
+    assert learned.chosen["factor"] == float(best["factor"].item())
     box = (learned.normaliser.low, learned.normaliser.high)
     again = np.mean(leave_one_out_log_densities(chosen, box))
     np.testing.assert_allclose(learned.score, again, rtol=1e-6)
@@ -239,6 +241,19 @@ def test_more_arguments_that_make_no_sense(two_modes):
         sample_student_t(density, bounds=(0.0, 1.0), **QUIET)
     with pytest.raises(InputError, match="leave out row 1"):
         fantasy_data(SquaredExponential(1.0), 3, (1.0, 2.0), **QUIET)
+    for change, message in (
+        ({"bounds": None}, "lower and an upper corner"),
+        ({"kernel": "median"}, "must be a kernel"),
+        ({"alpha": -1.0}, "alpha must be a positive"),
+        ({"first": (0.0, 0.0), "dimension": 3}, "first must be a number or 3"),
+    ):
+        arguments = {"kernel": SquaredExponential(1.0), "bounds": (-1.0, 1.0), **change}
+        with pytest.raises(InputError, match=message):
+            fantasy_data(n=3, **arguments, **QUIET)
+    with pytest.raises(InputError, match="no derivative"):
+        learn_student_t(np.eye(3), kernel=Laplace(1.0), **QUIET)
+    with pytest.raises(InputError, match="must be a kernel Student-t density"):
+        sample_student_t(two_modes, **QUIET)
     with pytest.raises(InputError, match="not a run"):
         student_t_predictive(two_modes, [0.0])
     with pytest.raises(InputError, match="missing value"):

@@ -170,6 +170,7 @@ def test_can_be_differentiated_in_points_and_hyperparameters(rows):
         ({"alpha": -1.0}, "alpha must be positive"),
         ({"beta": np.nan}, "beta must be positive"),
         ({"beta": "many"}, "beta must be"),
+        ({"alpha": np.array([1.0, 2.0])}, "alpha must be one number"),
     ],
 )
 def test_hyperparameters_that_make_no_sense(rows, change, message):
@@ -189,6 +190,8 @@ def test_rows_and_kernels_that_make_no_sense(rows):
             kernel_student_t(rows, kernel)
     with pytest.raises(ValueError, match="2 columns but at has 3"):
         kernel_student_t(rows, SquaredExponential(1.0)).log_density(np.zeros((4, 3)))
+    with pytest.raises(ValueError, match=r"one point is of shape \(1, 2\)"):
+        kernel_student_t(rows, SquaredExponential(1.0)).log_density([0.0, 1.0])
     with pytest.raises(ValueError, match="not finite"):
         kernel_student_t(rows, SquaredExponential(1.0)).log_density([[0.0, np.inf]])
     with pytest.raises(ArithmeticError, match="singular to rounding"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from bke.models import (
+    Laplace,
     Polynomial,
     SquaredExponential,
     hyvarinen_scores,
@@ -137,3 +138,10 @@ def test_what_has_no_integral(monkeypatch):
     plane = kernel_student_t([[0.0, 1.0]], Polynomial(1, 1.0), alpha=0.1)
     with pytest.raises(ArithmeticError, match="alpha is too small"):
         log_normaliser(plane)
+
+
+def test_kernels_with_a_kink_have_no_hyvarinen_scores():
+    found = kernel_student_t([0.0, 1.0, 3.0], Laplace(1.0))
+    assert np.all(np.isfinite(found.log_density([0.5, 2.0])))
+    with pytest.raises(ValueError, match="no derivative"):
+        hyvarinen_scores(found)

@@ -1,0 +1,69 @@
+"""The examples of kernel Student-t densities, as they are run."""
+
+import runpy
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from bke.models import Polynomial
+
+FOLDER = Path(__file__).parents[2] / "examples"
+
+
+def run(monkeypatch, name, *arguments):
+    """The names of an example after it has run."""
+    monkeypatch.setattr("sys.argv", [name, *map(str, arguments)])
+    found = runpy.run_path(str(FOLDER / name))
+    plt.close("all")
+    return found
+
+
+def test_the_quadratic_kernel_has_the_features_of_figure_1():
+    """(x y + 1/2)^2 = x y + x^2 y^2 + 1/4."""
+    X = np.random.default_rng(0).normal(size=(7, 1))
+    features = np.hstack([X, X**2, np.full_like(X, 0.5)])
+    np.testing.assert_allclose(Polynomial(2, 0.5)(X), features @ features.T, rtol=1e-12)
+
+
+@pytest.mark.slow
+def test_figures_are_drawn(monkeypatch, tmp_path):
+    found = run(monkeypatch, "student_t.py", "--quick", "--out", tmp_path)
+    # The kernel's density is that in the plane times the volume element, and integrates to one.
+    assert found["results"]["difference of both ways to the log density"] < 1e-9
+    line = np.linspace(-20.0, 20.0, 40_001)
+    value = found["pulled_back"].log_density(line)
+    normaliser = found["log_normaliser"](found["pulled_back"]).value
+    assert np.trapezoid(np.exp(value - normaliser), line) == pytest.approx(1.0, abs=1e-4)
+    means = found["results"]["mean log density of fresh draws"]
+    assert means["kernel Student-t"] < means["the truth"]
+    assert len(list(tmp_path.glob("*.png"))) == 3
+
+
+def test_a_new_square_is_found(monkeypatch, tmp_path):
+    """Grey with noise against the same with a red square of 24 x 24 of 120 x 120 pixels, 4 %.
+
+    5 % are taken, so all of it can be found.
+    """
+    rng = np.random.default_rng(0)
+    background, target = 0.5 + 0.05 * rng.normal(size=(2, 120, 121, 3))
+    target[40:64, 60:84] += [0.4, -0.3, -0.3]
+    for name, picture in (("background", background), ("target", target)):
+        plt.imsave(tmp_path / f"{name}.png", np.clip(picture, 0.0, 1.0))
+    files = ("--background", tmp_path / "background.png", "--target", tmp_path / "target.png")
+    found = run(monkeypatch, "relative_novelty.py", *files, "--quick", "--out", tmp_path)
+
+    # The column of pixels left over is cut; red, green and blue of a patch row by row.
+    patches, picture = found["patches"], found["target"]
+    assert patches(picture).shape == (60, 60, 12)
+    np.testing.assert_array_equal(patches(picture)[3, 5], picture[6:8, 10:12].ravel())
+
+    for where in found["novel"].values():
+        assert where.sum() == 180
+        assert where[20:32, 30:42].mean() > 0.95
+
+
+def test_one_picture_alone_is_refused(monkeypatch, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        run(monkeypatch, "relative_novelty.py", "--target", tmp_path / "target.png")
+    assert "go together" in capsys.readouterr().err
