@@ -22,6 +22,12 @@ from bke.inference.machine import cores
 EXAMPLES = Path(__file__).parent.parent / "examples"
 DOCS = Path(__file__).parent.parent / "docs"
 Row = dict[str, Any]
+#: The ends of the names of sequential sides that may make as many simulations as the others, and so
+#: many times as many.
+SEQUENTIAL = {"sequential": 1, "sequential, 3 x": 3}
+#: Simulations to a particle: one from the prior, and five stages of three moves. With
+#: the library's ``least_acceptance`` a run came to four or five stages on data of another seed.
+PER_PARTICLE = 16
 
 
 class Draws(NamedTuple):
@@ -98,12 +104,75 @@ def accepted(points: np.ndarray, squared: np.ndarray, count: int) -> Draws:
     return Draws(points[chosen], np.full(count, 1.0 / count))
 
 
+def sequential_options(count: int) -> dict[str, dict[str, Any]]:
+    """Arguments other than the library's defaults, of both sequential sides."""
+    return {
+        end: {"particles": times * count // PER_PARTICLE, "simulations": times * count}
+        for end, times in SEQUENTIAL.items()
+    }
+
+
+def sequential_facts(run: xr.DataTree) -> Row:
+    """How far a sequential run came, and what it took."""
+    reached = float(run["sample_stats"]["epsilon"].values[0])
+    return {
+        "ess": float(run["sample_stats"]["ess"].values[0]),
+        "particles": run["sample_stats"].sizes["draw"],
+        "simulations": int(run.attrs["simulations"]),
+        "stages": int(np.sum(run["stages"]["epsilon"].values >= reached)),
+        "epsilon": reached,
+        "stopped": run.attrs["stopped"],
+    }
+
+
+def sequential_table(rows: list[Row], keys: Mapping[str, str]) -> str:
+    """Means over the data sets, by side; ``keys`` are further columns, and their keys in rows."""
+    table = []
+    for side in dict.fromkeys(row["side"] for row in rows if "stopped" in row):
+        mine = [row for row in rows if row["side"] == side]
+
+        def mean(key: str, mine: list[Row] = mine) -> str:
+            return report.cell(float(np.mean([row[key] for row in mine])))
+
+        hardly = sum("of the moves" in row["stopped"] for row in mine)
+        table.append(
+            {
+                "side": side,
+                "particles": mean("particles"),
+                "simulations": f"{np.mean([row['simulations'] for row in mine]):.0f}",
+                "stages": mean("stages"),
+                "stopped by few acceptances": f"{hardly} of {len(mine)}",
+                "ESS": mean("ess"),
+                **{name: spread_of([row[key] for row in mine]) for name, key in keys.items()},
+                "CPU s": mean("CPU s"),
+            }
+        )
+    return report.table(table)
+
+
+def dates(rows: list[Row], sides: Sequence[str]) -> str:
+    """Which sides were computed in which run, where it was more than one."""
+    found: dict[str, list[str]] = {}
+    for side in sides:
+        begun = sorted({row["date"] for row in rows if row["side"] == side})
+        if begun:
+            found.setdefault(" and ".join(begun), []).append(f"`{side}`")
+    if len(found) < 2:
+        return ""
+    most = max(found, key=lambda date: len(found[date]))
+    parts = [f"{date}: {'; '.join(names)}" for date, names in found.items() if date != most]
+    return f"Computed in the run of {'; of '.join(parts)}. All the others are of {most}."
+
+
 def add_options(parser: argparse.ArgumentParser, data_sets: int, simulations: int) -> None:
     """What both benchmarks can be asked."""
     parser.add_argument("--data-sets", type=int, default=data_sets)
     parser.add_argument("--simulations", type=int, default=simulations)
     parser.add_argument("--processes", type=int, default=cores())
-    parser.add_argument("--resume", action="store_true", help="keep the data sets of the last run")
+    parser.add_argument("--resume", action="store_true", help="keep what the last run recorded")
+    parser.add_argument(
+        "--only", metavar="END", help="add to the recorded data sets the sides whose names end so"
+    )
     parser.add_argument("--summary", action="store_true", help="write and draw what is recorded")
     parser.add_argument("--results", type=Path, help="folder of the results")
     parser.add_argument("--quick", action="store_true", help="a check that it runs, not a result")
@@ -112,14 +181,16 @@ def add_options(parser: argparse.ArgumentParser, data_sets: int, simulations: in
 def fill(
     name: str,
     title: str,
-    experiment: Callable[[int, Mapping[str, Any]], list[Row]],
+    experiment: Callable[[int, Mapping[str, Any], frozenset[str]], list[Row]],
+    sides: Sequence[str],
     text: Callable[[list[Row], Mapping[str, Any]], str],
     settings: Mapping[str, Any],
     options: argparse.Namespace,
 ) -> list[Row]:
     """The rows of every data set, each from its seed, written after each.
 
-    ``experiment`` is called with a seed and the settings, and its rows name the seed as ``data``.
+    ``experiment`` is called with a seed, the settings and those of the ``sides`` that are not
+    recorded; its rows name the seed as ``data``, and the ``side``.
     """
     name = f"{name}-quick" if options.quick else name
     path = (options.results or report.RESULTS) / f"{name}.json"
@@ -131,25 +202,38 @@ def fill(
         settings, rows, info, folder = (
             before["settings"], before["rows"], before["machine"], path.parent,
         )  # fmt: skip
+        rows = [{"date": info["date"], **row} for row in rows]
     if not options.summary:
         info, folder = report.start(options.results)
         info = {**info, "load_average": None}  # errors are measured here, not times
 
     def write() -> None:
-        rows.sort(key=lambda row: row["data"])
-        report.save(
-            folder, name, title, info, text(rows, settings), {"settings": settings, "rows": rows}
-        )
+        rows.sort(key=lambda row: (row["data"], sides.index(row["side"])))
+        said = "\n\n".join(filter(None, [text(rows, settings), dates(rows, sides)]))
+        report.save(folder, name, title, info, said, {"settings": settings, "rows": rows})
 
-    missing = sorted(set(range(options.data_sets)) - {row["data"] for row in rows})
+    recorded = {(row["data"], row["side"]) for row in rows}
+    if options.only and not rows:
+        sys.exit("--only adds to what is recorded: it needs --resume, and results")
+    missing: dict[int, frozenset[str]] = {}
+    for seed in {row["data"] for row in rows} if options.only else range(options.data_sets):
+        wanted = frozenset(
+            side
+            for side in sides
+            if (seed, side) not in recorded and side.endswith(options.only or "")
+        )
+        if wanted:
+            missing[seed] = wanted
     if options.summary or not missing:
         write()
         return rows
     with ProcessPoolExecutor(
         min(options.processes, len(missing)), multiprocessing.get_context("spawn")
     ) as pool:
-        for done in as_completed(pool.submit(experiment, seed, settings) for seed in missing):
-            rows += done.result()
+        for done in as_completed(
+            pool.submit(experiment, seed, settings, wanted) for seed, wanted in missing.items()
+        ):
+            rows += [{"date": info["date"], **row} for row in done.result()]
             write()
     return rows
 

@@ -7,9 +7,10 @@ Every data set has weights of its own, from the prior.
 K2-ABC by its estimators and with two choices of the kernel; rejection and exponential ABC with mean
 and variance, which are not sufficient, and with the five shares, which are. Simulations come from
 the prior, the same for all sides that do not move; each epsilon is the one with a given effective
-sample size, or the nearest so many are accepted. The sequential side has a particle for every ten
-simulations and moves each once in a stage: after nine stages, each of which halves the effective
-sample size, its simulations are spent.
+sample size, or the nearest so many are accepted. Sequential sides may make as many simulations as
+the others, or three times as many. They have a particle for every 16, which suffices for five
+stages with the library's three moves of each, and stop where the library does: when fewer than a
+tenth of a stage's moves are accepted, and not all simulations are then made.
 
 Error: root mean squared difference between the components of the estimated and the exact posterior
 mean. ``sd``: the estimated standard deviations over the exact ones, mean of the components.
@@ -44,9 +45,19 @@ SHARE = 0.01
 ESTIMATORS = ("biased", "features", "linear")
 #: The linear-time estimator is cheap: with so many times the simulations too.
 TIMES = 10
-#: Of the sequential side.
-PER_PARTICLE, MOVES = 10, 1
-SEQUENTIAL = "K2 median, sequential"
+SEQUENTIAL = tuple(f"K2 median, {end}" for end in abc_runs.SEQUENTIAL)
+PRIOR = "the prior"
+SIDES = (
+    *(f"K2 median, {estimator}" for estimator in ESTIMATORS),
+    "K2 bkl, biased",
+    *(
+        f"{summaries}, {how}"
+        for summaries in ("mean and variance", "shares")
+        for how in ("exponential", "rejection")
+    ),
+    *SEQUENTIAL,
+    PRIOR,
+)
 
 
 def moments(sample: np.ndarray) -> list[float]:
@@ -57,12 +68,17 @@ def shares(sample: np.ndarray) -> np.ndarray:
     return np.bincount(sample.astype(int), minlength=INTERVALS) / len(sample)
 
 
-def sides(observed: np.ndarray, count: int, seed: int) -> Iterator[tuple[str, Any, str, float]]:
+def sides(
+    observed: np.ndarray, count: int, seed: int, wanted: frozenset[str]
+) -> Iterator[tuple[str, Any, str, float]]:
     """Names, runs of the simulations from the prior, what is done with them, and CPU seconds."""
     simulate, prior = vectorised(uniforms(len(observed))), uniform_prior()
     common: dict[str, Any] = {"seed": seed, "progress": False}
     for kernel, estimators in (("median", ESTIMATORS), ("bkl", ("biased",))):
         for estimator in estimators:
+            name = f"K2 {kernel}, {estimator}"
+            if name not in wanted:
+                continue
             began = time.process_time()
             run = k2_abc(
                 observed,
@@ -73,9 +89,11 @@ def sides(observed: np.ndarray, count: int, seed: int) -> Iterator[tuple[str, An
                 simulations=TIMES * count if estimator == "linear" else count,
                 **common,
             )
-            name = f"K2 {kernel}, {estimator}"
             yield name, run, "exponential", time.process_time() - began
     for name, function in (("mean and variance", moments), ("shares", shares)):
+        names = (f"{name}, exponential", f"{name}, rejection")
+        if not wanted.intersection(names):
+            continue
         scale = _spread(function, simulate, prior, seed)
         began = time.process_time()
         run = abc(
@@ -87,8 +105,8 @@ def sides(observed: np.ndarray, count: int, seed: int) -> Iterator[tuple[str, An
             **common,
         )
         spent = time.process_time() - began
-        yield f"{name}, exponential", run, "exponential", spent
-        yield f"{name}, rejection", run, "indicator", spent
+        for side, acceptance in zip(names, ("exponential", "indicator"), strict=True):
+            yield side, run, acceptance, spent
 
 
 def _spread(function: Any, simulate: Any, prior: Any, seed: int) -> np.ndarray:
@@ -98,8 +116,8 @@ def _spread(function: Any, simulate: Any, prior: Any, seed: int) -> np.ndarray:
     return np.std([function(one) for one in simulate(rng, {"pi": weights})], axis=0)
 
 
-def experiment(seed: int, settings: Mapping[str, Any]) -> list[Row]:
-    """All rows of one data set."""
+def experiment(seed: int, settings: Mapping[str, Any], wanted: frozenset[str]) -> list[Row]:
+    """The rows of the sides that are wanted, of one data set."""
     warnings.simplefilter("ignore")  # of small effective sample sizes: they are in the table
     count = settings["simulations"]
     rng = np.random.default_rng([seed, 0])
@@ -122,7 +140,7 @@ def experiment(seed: int, settings: Mapping[str, Any]) -> list[Row]:
         }
 
     rows = []
-    for side, run, acceptance, spent in sides(observed, count, seed):
+    for side, run, acceptance, spent in sides(observed, count, seed, wanted):
         points, squared = abc_runs.parameters(run, ["pi"]), abc_runs.squared_distances(run)
         sizes = {round(part * count) for part in FEWER} | {len(points)}
         for size in sorted(sizes):
@@ -131,27 +149,28 @@ def experiment(seed: int, settings: Mapping[str, Any]) -> list[Row]:
                 number = round(share * size) if acceptance == "indicator" else share * size
                 draws = chosen(points[:size], squared[:size], number)
                 rows.append(row(side, size, share, draws, spent * size / len(points)))
-    began = time.process_time()
-    run = sequential_k2_abc(
-        observed,
-        vectorised(uniforms(ROWS)),
-        uniform_prior(),
-        particles=count // PER_PARTICLE,
-        moves=MOVES,
-        least_acceptance=0.0,
-        simulations=count,
-        seed=seed,
-        progress=False,
-    )
-    spent, draws = time.process_time() - began, abc_runs.equal(run, ["pi"])
-    found = row(SEQUENTIAL, count, None, draws, spent)
-    rows.append({**found, "ess": float(run["sample_stats"]["ess"].values[0])})
+    for side, options in zip(SEQUENTIAL, abc_runs.sequential_options(count).values(), strict=True):
+        if side not in wanted:
+            continue
+        began = time.process_time()
+        run = sequential_k2_abc(
+            observed,
+            vectorised(uniforms(ROWS)),
+            uniform_prior(),
+            seed=seed,
+            progress=False,
+            **options,
+        )
+        spent, draws = time.process_time() - began, abc_runs.equal(run, ["pi"])
+        rows.append(row(side, count, None, draws, spent) | abc_runs.sequential_facts(run))
+    if PRIOR not in wanted:
+        return rows
     prior_mean = np.full(INTERVALS, 1.0 / INTERVALS)
     prior_sd = np.sqrt(prior_mean * (1.0 - prior_mean) / (INTERVALS + 1.0))
     rows.append(
         {
             "data": seed,
-            "side": "the prior",
+            "side": PRIOR,
             "simulations": 0,
             "share": None,
             "ess": None,
@@ -164,10 +183,14 @@ def experiment(seed: int, settings: Mapping[str, Any]) -> list[Row]:
 
 
 def text(rows: list[Row], settings: Mapping[str, Any]) -> str:
-    """Two tables: by simulations at one share, and by share at one number of simulations."""
-    names = list(dict.fromkeys(row["side"] for row in rows))
+    """By simulations at one share, by share at one number of simulations, and sequential sides."""
+    names = [
+        side
+        for side in dict.fromkeys(row["side"] for row in rows)
+        if side not in (*SEQUENTIAL, PRIOR)
+    ]
     seeds, count = len({row["data"] for row in rows}), settings["simulations"]
-    sizes = sorted({row["simulations"] for row in rows} - {0})
+    sizes = sorted({row["simulations"] for row in rows if row["side"] in names})
 
     def shown(key: str, **wanted: Any) -> str:
         values = [row[key] for row in rows if all(row[k] == v for k, v in wanted.items())]
@@ -179,13 +202,11 @@ def text(rows: list[Row], settings: Mapping[str, Any]) -> str:
             {
                 "simulations": side,
                 **{
-                    str(size): shown(key, side=side, simulations=size, share=share)
+                    str(size): shown(key, side=side, simulations=size, share=SHARE)
                     for size in sizes
-                    for share in [None if side == SEQUENTIAL else SHARE]
                 },
             }
             for side in names
-            if side != "the prior"
         ]
         by_share = [
             {
@@ -196,9 +217,8 @@ def text(rows: list[Row], settings: Mapping[str, Any]) -> str:
                 },
             }
             for side in names
-            if side not in ("the prior", SEQUENTIAL)
         ]
-        prior = shown(key, side="the prior")
+        prior = shown(key, side=PRIOR)
         tables.append(
             f"**{key}**, of the prior {prior}; effective sample size or acceptances "
             f"{SHARE:g} of the simulations\n\n{report.table(by_size)}"
@@ -212,17 +232,19 @@ def text(rows: list[Row], settings: Mapping[str, Any]) -> str:
             "CPU s": float(np.median([r["CPU s"] for r in rows
                 if r["side"] == side and r["simulations"] == count])),
         }
-        for side in names if side != "the prior"
+        for side in names
     ]  # fmt: skip
-    ess = [row["ess"] for row in rows if row["side"] == SEQUENTIAL]
+    sequential = abc_runs.sequential_table(rows, {"error": "error", "sd": "sd"})
     return "\n\n".join(
         [
             f"{seeds} data sets, seeds 0 to {max(row['data'] for row in rows)}, of {ROWS} "
             "observations; means over them, in brackets their standard errors. `error` is the root "
             "mean squared difference between the estimated and the exact posterior mean, `sd` the "
-            "estimated over the exact standard deviations. The effective sample size of the "
-            f"sequential side is {report.cell(float(np.mean(ess)))} on average.",
+            "estimated over the exact standard deviations.",
             *tables,
+            "**Sequential sides**, means: simulations that were made, stages up to the one whose "
+            "particles are taken; of ESS, particles that came from one another and did not move "
+            f"count as one\n\n{sequential}",
             f"CPU seconds with {count} simulations, medians:\n\n{report.table(spent)}",
         ]
     )
@@ -272,16 +294,31 @@ def picture(rows: list[Row], settings: Mapping[str, Any], path: Any) -> None:
                 markersize=4,
                 label=side,
             )
-        values = [row[key] for row in rows if row["side"] == SEQUENTIAL]
-        ax.axhline(np.mean(values), color="#5A4A78", linewidth=1.0, label=SEQUENTIAL)
-        ax.set(xscale="log", yscale="log", xlabel=f"effective sample size, of {count} simulations")
+        for side, marker in zip(SEQUENTIAL, ("*", "P"), strict=True):
+            mine = [row for row in rows if row["side"] == side]
+            if not mine:
+                continue
+            values = np.array([row[key] for row in mine])
+            made = np.mean([row["simulations"] for row in mine])
+            ax.errorbar(
+                np.mean([row["ess"] for row in mine]),
+                values.mean(),
+                values.std(ddof=1) / len(values) ** 0.5,
+                color="#5A4A78",
+                linestyle="none",
+                marker=marker,
+                markersize=10,
+                label=f"{side} ({made:.0f} simulations)",
+            )
+        ax.set(xscale="log", yscale="log", xlabel="effective sample size")
         ax.invert_xaxis()
         ax.set_yticks(ticks[key], [f"{tick:g}" for tick in ticks[key]])
         ax.yaxis.set_minor_formatter(NullFormatter())
+    figure.suptitle(f"{count} simulations where no other number is given", fontsize="medium")
     axes[0].set_ylabel("error of the posterior mean")
     axes[1].set_ylabel("standard deviations over the exact ones")
     axes[1].axhline(1.0, color="#9A9A9A", linewidth=0.8)
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     figure.savefig(path, dpi=130)
     plt.close(figure)
     print(f"Written: {path}")
@@ -296,7 +333,7 @@ def main() -> None:
         options.data_sets, options.simulations = 2, 1000
     settings = {"simulations": options.simulations, "rows": ROWS}
     title = "K2-ABC where the posterior is known"
-    rows = abc_runs.fill("abc_toy", title, experiment, text, settings, options)
+    rows = abc_runs.fill("abc_toy", title, experiment, SIDES, text, settings, options)
     if len({row["data"] for row in rows}) > 1:
         folder = options.results or report.RESULTS
         kept = not (options.quick or options.results)

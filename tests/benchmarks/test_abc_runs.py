@@ -1,0 +1,82 @@
+"""What is computed again by ``benchmarks/abc_runs.py``, and what is said of it."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def runs():
+    sys.path.insert(0, str(FOLDER))
+    try:
+        import abc_runs
+
+        yield abc_runs
+    finally:
+        sys.path.remove(str(FOLDER))
+
+
+@pytest.mark.parametrize(
+    ("argument", "computed"),
+    [
+        ([], {(0, "long"), (1, "short"), (1, "long")}),
+        (["--only", "long"], {(0, "long")}),
+        (["--only", "short"], set()),
+    ],
+)
+def test_only_missing_sides_are_computed(runs, tmp_path, monkeypatch, argument, computed):
+    recorded = {
+        "machine": {"date": "then"},
+        "settings": {},
+        "rows": [{"data": 0, "side": "short"}],
+    }
+    (tmp_path / "some.json").write_text(json.dumps(recorded))
+    parser = argparse.ArgumentParser()
+    runs.add_options(parser, 2, 100)
+    options = parser.parse_args(["--resume", "--results", str(tmp_path), *argument])
+
+    class Pool:
+        def __init__(self, *_):
+            pass
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+        def submit(self, function, *arguments):
+            return argparse.Namespace(result=lambda: function(*arguments))
+
+    monkeypatch.setattr(runs, "ProcessPoolExecutor", Pool)
+    monkeypatch.setattr(runs, "as_completed", list)
+    rows = runs.fill(
+        "some",
+        "Some",
+        lambda seed, _, wanted: [{"data": seed, "side": side} for side in wanted],
+        ("short", "long"),
+        lambda *_: "",
+        {},
+        options,
+    )
+    assert {(row["data"], row["side"]) for row in rows if row["date"] != "then"} == computed
+    assert [row["side"] for row in rows if row["date"] == "then"] == ["short"]
+
+
+def test_only_needs_results(runs, tmp_path):
+    parser = argparse.ArgumentParser()
+    runs.add_options(parser, 2, 100)
+    options = parser.parse_args(["--only", "long", "--results", str(tmp_path)])
+    with pytest.raises(SystemExit, match="--resume"):
+        runs.fill("some", "Some", None, ("short", "long"), None, {}, options)
+
+
+def test_runs_of_several_dates_are_told_apart(runs):
+    rows = [{"side": side, "date": date} for side, date in (("a", "1"), ("b", "1"), ("c", "2"))]
+    assert runs.dates(rows, "abcd") == "Computed in the run of 2: `c`. All the others are of 1."
+    assert runs.dates(rows[:2], "abcd") == ""
