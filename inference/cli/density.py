@@ -39,7 +39,7 @@ def density(
             "--at",
             metavar="FILE",
             rich_help_panel=opt.DATA,
-            help="Rows to give a density and a novelty to. Default: the rows of FILE.",
+            help="Rows to give a density and a typicality to. Default: the rows of FILE.",
         ),
     ] = None,
     draws: Annotated[
@@ -63,7 +63,8 @@ def density(
     out: Annotated[
         Path | None,
         out_option(
-            "density.csv, draws.csv, a picture (of one or two columns), run.nc and summary.json"
+            "density.csv, a picture (of one or two columns), summary.json, draws.csv (--draws) and "
+            "run.nc (--posterior)"
         ),
     ] = None,
     json: opt.JsonOption = False,
@@ -72,7 +73,7 @@ def density(
 ) -> None:
     """How likely are rows, and which are unlike the others? The kernel Student-t density.
 
-    Novelty is the share of rows of FILE that are less likely given the others than a row of --at
+    Typicality is the share of rows of FILE that are less likely given the others than a row of --at
     is: near 0 for what is unlike all of them. In one or two columns the density is normalised on a
     box of twice the range of the rows and 0 outside, in more it is known up to a constant.
     """
@@ -106,12 +107,12 @@ def density(
                     terminal.say(f"  {name}: {float(one.mean()):.4g} ± {float(one.std()):.2g}")
                 with np.errstate(divide="ignore"):
                     values = np.log(student_t_predictive(run, places.values).mean(axis=0))
-            novelty = learned.novelty(places.values)
+            typicality = learned.typicality(places.values)
             written: dict[str, Path] = write_table(
                 out,
                 TABLE,
-                [*table.columns, "log_density", "novelty"],
-                np.column_stack([places.values, values, novelty]),
+                [*table.columns, "log_density", "typicality"],
+                np.column_stack([places.values, values, typicality]),
                 terminal,
             )
             drawn_rows = None
@@ -119,7 +120,7 @@ def density(
                 with terminal.step("draws", "drawing rows"):
                     sampled = sample_student_t(
                         learned,
-                        draws=max(32, -(-draws // 16)),
+                        draws=max(250, -(-draws // 16)),
                         seed=seed,
                         progress=terminal.progress,
                     )
@@ -159,7 +160,7 @@ def density(
                 },
                 "normalised": learned.normaliser is not None,
                 "log_density": [None if np.isneginf(one) else float(one) for one in values],
-                "novelty": novelty.tolist(),
+                "typicality": typicality.tolist(),
             }
             if run is not None:
                 told["posterior"] = {

@@ -304,13 +304,24 @@ def _imported(path: Path) -> Iterator[tuple[Any, Any]]:
     try:
         try:
             specification.loader.exec_module(module)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
             raise InputError(f"{path} cannot be run: {reason}") from error
         for part in ("prior", "simulate"):
             if not hasattr(module, part):
                 raise InputError(f"{path} has no {part}: see bke abc --help for an example")
-        yield module.prior, module.simulate
+        try:
+            yield module.prior, module.simulate
+        except InputError:
+            raise
+        except Exception as error:
+            # What simulate raises has a note that says for which parameters.
+            where = "; ".join(getattr(error, "__notes__", ()))
+            if not where:
+                raise
+            raise InputError(
+                f"simulate in {path} raised {type(error).__name__}: {error}, {where}"
+            ) from error
     finally:
         del sys.modules[path.stem]
         sys.path.remove(folder)

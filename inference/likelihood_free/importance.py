@@ -265,7 +265,7 @@ def check_data(
         InputError: for data that are no sample or not the distance's, or rows that it is not for.
     """
     data = as_sample(observed, "observed", may_be_constant=True)
-    if not hasattr(distance, "squared"):
+    if isinstance(distance, type) or not hasattr(distance, "squared"):
         raise InputError(f"distance must be MMD(...) or Summaries(...), got {distance!r}")
     if not np.array_equal(data, distance.observed):
         raise InputError("the distance was made for other observed data than these")

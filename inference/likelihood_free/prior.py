@@ -76,12 +76,7 @@ class Prior:
 
     def describe(self) -> dict[str, Any]:
         """Plain data."""
-        return {
-            name: {"distribution": type(site).__name__, "unrecorded": repr(site)}
-            if site.is_discrete
-            else describe_prior(site)
-            for name, site in self.sites.items()
-        }
+        return {name: _described(site) for name, site in self.sites.items()}
 
     def draw(self, seed: np.random.SeedSequence, count: int) -> dict[str, np.ndarray]:
         """Values (count, ...) of every parameter.
@@ -166,3 +161,15 @@ class Prior:
             parts[name] = z[:, start : start + size].reshape(len(z), *shape)
             start += size
         return parts
+
+
+def _described(site: dist.Distribution) -> dict[str, Any]:
+    """Plain data of a distribution; of one that records do not know, its parts and numbers."""
+    record = {} if site.is_discrete else describe_prior(site)
+    if record and "unrecorded" not in str(record):
+        return record
+    numbers = [np.asarray(leaf).tolist() for leaf in jax.tree.leaves(site)]
+    inner = site.base_dist if isinstance(site, dist.Independent) else site
+    parts = [type(inner).__name__, type(getattr(inner, "base_dist", None)).__name__]
+    transforms = [type(one).__name__ for one in getattr(inner, "transforms", ())]
+    return {"distribution": " ".join([*parts, *transforms]), "numbers": numbers}

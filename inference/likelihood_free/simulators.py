@@ -168,7 +168,10 @@ def _by_jax(
             found = simulate.batched(keys, {k: jax.numpy.asarray(v) for k, v in theta.items()})
             return _checked(np.asarray(found), _count(theta), shape)
         except Exception as error:
-            error.add_note(f"while {counted(_count(theta), 'data set')} were simulated by JAX")
+            error.add_note(
+                f"while {counted(_count(theta), 'data set')} were simulated by JAX; is simulate a "
+                "function of a key and of parameters in JAX's operations?"
+            )
             raise
 
 
@@ -182,7 +185,10 @@ def _by_arrays(
         found = simulate(np.random.default_rng(seed), {k: np.array(v) for k, v in theta.items()})
     except Exception as error:
         ends = ", ".join(f"{k} from {v.min():.6g} to {v.max():.6g}" for k, v in theta.items())
-        error.add_note(f"while {counted(_count(theta), 'data set')} were simulated for {ends}")
+        error.add_note(
+            f"while {counted(_count(theta), 'data set')} were simulated at once, for {ends}; is "
+            "simulate a function of arrays of parameters, as vectorised says?"
+        )
         raise
     return _checked(_numbers(found), _count(theta), shape)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -79,13 +80,45 @@ class Store:
 def code_of(function: Any) -> str:
     """The name of a function and a digest of what it does, for one version of Python.
 
-    Values that it takes from elsewhere are not in it.
+    Its code, its defaults, what a ``partial`` or an object that can be called holds, and numbers,
+    texts and arrays of what it encloses are in it; values of its module are not.
     """
     inner = getattr(function, "function", function)  # of a jax_simulator or a vectorised one
     name = f"{getattr(inner, '__module__', '')}.{getattr(inner, '__qualname__', type(inner))}"
-    code = getattr(inner, "__code__", None)
-    digest = "" if code is None else f" {hashlib.sha256(_content(code)).hexdigest()[:16]}"
-    return f"{type(function).__name__} {name}{digest}"
+    digest = hashlib.sha256(_of_function(inner).encode()).hexdigest()[:16]
+    return f"{type(function).__name__} {name} {digest}"
+
+
+def _of_function(function: Any) -> str:
+    if isinstance(function, functools.partial):
+        held = _plain([list(function.args), function.keywords])
+        return f"{_of_function(function.func)} {held}"
+    code = getattr(function, "__code__", None)
+    if code is None:
+        call = getattr(type(function).__call__, "__code__", None)
+        known = "" if call is None else hashlib.sha256(_content(call)).hexdigest()
+        return f"{type(function).__name__} {known} {_plain(getattr(function, '__dict__', {}))}"
+    cells = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
+    # What calls may fill, such as a list of them, is no part of what the function does.
+    enclosed = [None if isinstance(one, (list, dict, set)) else one for one in cells]
+    defaults = [getattr(function, "__defaults__", None), getattr(function, "__kwdefaults__", None)]
+    return f"{hashlib.sha256(_content(code)).hexdigest()} {_plain([defaults, enclosed])}"
+
+
+def _plain(value: Any) -> str:
+    """Values as a text that is the same in another process; of what is none, its type alone."""
+    if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
+        return repr(value)
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_plain, value))}]"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key}: {_plain(one)}' for key, one in value.items())}}}"
+    if callable(value) and not isinstance(value, type):
+        return _of_function(value)
+    if hasattr(value, "__array__"):
+        array = np.asarray(value)
+        return f"{array.dtype} {array.shape} {hashlib.sha256(array.tobytes()).hexdigest()}"
+    return type(value).__name__
 
 
 def _content(code: CodeType) -> bytes:

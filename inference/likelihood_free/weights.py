@@ -85,11 +85,12 @@ def inverse_for(squared: np.ndarray, size: float) -> float:
     def enough(inverse: float) -> bool:
         return effective_sample_size(-squared * inverse) >= size
 
-    spread = float(np.ptp(squared))
-    high = 1.0 / spread
+    farther = squared - squared.min()
+    nearest = float(np.min(farther[farther > 0.0]))
+    high = 1.0 / float(np.max(farther))
     while enough(high):
         high *= 2.0
-        if high * spread > NOTHING * 1e6:
+        if high * nearest > NOTHING:
             return high
     low = 0.0
     for _ in range(100):

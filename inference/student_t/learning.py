@@ -18,7 +18,8 @@ from bke.models import (
     log_normaliser,
 )
 from bke.models.kernels import Covariance
-from bke.models.student_t.normaliser import MOST_DIMENSIONS, Bounds
+from bke.models.student_t.normaliser import Bounds
+from bke.models.student_t.quadrature import MOST_DIMENSIONS
 
 from ..checks import as_sample, check_positive
 from ..errors import InputError
@@ -32,6 +33,8 @@ FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
 NOISE_VARIANCES = (0.1, 1.0, 10.0, 100.0)
 #: Rows that are left out, each once, to tell how well they are predicted.
 MOST_SCORED = 200
+#: Share of rows equal to others from which on the report says so.
+MANY_TIES = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +82,7 @@ class LearnedStudentT:
         points = np.asarray(at, dtype=float).reshape(len(values), -1)
         return np.where(self.normaliser.contains(points), values - self.normaliser.value, -np.inf)
 
-    def novelty(self, at: Any) -> np.ndarray:
+    def typicality(self, at: Any) -> np.ndarray:
         """Share of rows that are less likely given the others than points are given all, (m,).
 
         Near 0 for what is unlike the rows; of points from the same distribution about uniform, but
@@ -105,6 +108,10 @@ class LearnedStudentT:
             lines.append(f"  mean {what} of a row given the others {sign * self.score:.4g}")
         if self.at_edge:
             lines.append(f"  {' and '.join(self.at_edge)} best at an end of the values tried")
+        rows = of.rows.data
+        tied = 1.0 - len(np.unique(rows, axis=0)) / len(rows)
+        if tied > MANY_TIES:
+            lines.append(f"  {tied:.0%} of the rows repeat others: modes may be spikes at these")
         if self.normaliser is None:
             lines.append("  known up to a constant")
         return "\n".join(lines)

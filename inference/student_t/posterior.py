@@ -16,8 +16,8 @@ from arviz_base import dict_to_dataset
 from bke.models import kernel_student_t, log_sequential_likelihood
 from bke.models.kernels import Covariance
 from bke.models.priors import check_parameters, lower_bound
-from bke.models.student_t.normaliser import MOST_DIMENSIONS, Bounds
-from bke.models.student_t.scores import gauss_legendre
+from bke.models.student_t.normaliser import Bounds
+from bke.models.student_t.quadrature import MOST_DIMENSIONS, gauss_legendre
 from numpyro.distributions import biject_to
 
 from ..checks import as_sample, check_chains, check_count, check_positive
@@ -223,6 +223,9 @@ def student_t_predictive(run: xr.DataTree, at: Any, *, draws: int = 100) -> np.n
         run: of :func:`student_t_posterior`.
         at: points, (m, D) or (m,); the density is 0 outside the box.
         draws: how many of the run's, evenly spaced; all where there are fewer.
+
+    Raises:
+        InputError: for another run, or one with densities too narrow for its nodes.
     """
     try:
         low, high = (np.atleast_1d(run.attrs[name]).astype(float) for name in ("low", "high"))
@@ -251,6 +254,11 @@ def student_t_predictive(run: xr.DataTree, at: Any, *, draws: int = 100) -> np.n
             return jax.lax.map(one, values)
 
         found = np.asarray(densities(jax.tree.map(jnp.asarray, values), jnp.asarray(where)))
+    if not np.all(np.isfinite(found)):
+        raise InputError(
+            "the run goes to densities that its quadrature does not resolve (see notes and "
+            "quadrature_error among its attributes): run it again with more nodes"
+        )
     inside = np.all((where >= low) & (where <= high), axis=1)
     return np.where(inside, found, 0.0)
 

@@ -129,8 +129,8 @@ def sample_student_t(
     notes = []
     if agreed is not None and not agreed.rhat <= RHAT_LIMIT:
         notes.append(
-            f"the chains do not agree (R-hat {agreed.rhat:.3g}): they do not cross between modes, "
-            f"whose shares are those of {chains} starts"
+            f"the chains do not agree (R-hat {agreed.rhat:.3g}): {draws} draws each are few, or "
+            f"they do not cross between modes, whose shares are those of {chains} starts"
         )
     if effective < FEW_STARTS:
         notes.append(

@@ -1,18 +1,15 @@
-"""The integral of a kernel Student-t density over a box, by adaptive cubature."""
+"""The integral of a kernel Student-t density over a box."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from jax.typing import ArrayLike
-from scipy.integrate import cubature
 
 from .density import KernelStudentT
+from .quadrature import MOST_DIMENSIONS, integrate
 
-MOST_DIMENSIONS = 2
-MOST_SUBDIVISIONS = 5000
 #: The lower and the upper corner of a box, each (D,) or a number for every column.
 Bounds: TypeAlias = tuple[ArrayLike, ArrayLike]
 
@@ -21,7 +18,7 @@ class Normaliser(NamedTuple):
     """log of the integral of q over a box; see :func:`log_normaliser`."""
 
     value: float
-    error: float  # estimated, of the value
+    error: float  # how far the last two rules were apart
     low: np.ndarray  # (D,)
     high: np.ndarray  # (D,)
 
@@ -38,8 +35,9 @@ def log_normaliser(
 
     Args:
         density: on R or R^2.
-        bounds: the lower and the upper corner, each shape (D,) or a number; may be infinite where q
-            falls to zero, so that ``None``, all of R^D, does for polynomial kernels.
+        bounds: the lower and the upper corner, each shape (D,) or a number; may be infinite, both
+            of a column, where q falls to zero, so that ``None``, all of R^D, does for polynomial
+            kernels.
         tolerance: of the integral, relative.
 
     Raises:
@@ -52,59 +50,20 @@ def log_normaliser(
     # Where the largest values are about: numbers near one do not overflow.
     offset = float(np.max(density.log_density(data)))
     found = integrate(
-        lambda at: np.exp(np.asarray(density.log_density(at)) - offset), data, low, high, tolerance
+        lambda at: np.exp(np.asarray(density.log_density(at)) - offset),
+        data,
+        low,
+        high,
+        tolerance,
+        shortest(density),
     )
-    integral = float(found.estimate)
-    error = float(found.error) / integral
-    return Normaliser(offset + float(np.log(integral)), error, low, high)
+    return Normaliser(offset + float(np.log(found.estimate)), found.error, low, high)
 
 
-def integrate(
-    function: Callable[[np.ndarray], np.ndarray],
-    data: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
-    tolerance: float,
-) -> Any:
-    """SciPy's result for a function of points (m, D), to (m, ...), whose modes are about ``data``.
-
-    Raises:
-        ArithmeticError: it does not converge to a positive finite value.
-    """
-    # An axis without ends is x = middle + width t / (1 - t^2): SciPy's own way there takes no
-    # account of where the data are.
-    endless = ~np.isfinite(low) | ~np.isfinite(high)
-    middle = np.median(data, axis=0)
-    width = np.ptp(data, axis=0)
-    width = np.where(width > 0.0, width, np.maximum(1.0, np.abs(middle)))
-
-    def on_finite_box(t: np.ndarray) -> np.ndarray:
-        rest = np.where(endless, np.maximum(1.0 - t**2, 1e-12), 1.0)
-        values = function(np.where(endless, middle + width * t / rest, t))
-        stretch = np.prod(np.where(endless, width * (1.0 + t**2) / rest**2, 1.0), axis=1)
-        return (values.T * stretch).T
-
-    start, end = np.where(endless, -1.0, low), np.where(endless, 1.0, high)
-    # Cut at the median row first, so that no mode lies between the first nodes.
-    cut = np.where(endless, 0.0, middle)
-    found = cubature(
-        on_finite_box,
-        start,
-        end,
-        rtol=tolerance,
-        atol=0.0,
-        max_subdivisions=MOST_SUBDIVISIONS,
-        points=[cut] if np.all((cut > start) & (cut < end)) else [],
-    )
-    finite = np.all((found.estimate > 0.0) & (found.estimate < np.inf))
-    if found.status != "converged" or not finite:
-        relative = float(np.max(found.error / np.maximum(found.estimate, 1e-300)))
-        raise ArithmeticError(
-            f"the integral of the density did not converge within {MOST_SUBDIVISIONS} boxes "
-            f"(relative error about {relative:.1e}): its modes are too narrow beside the bounds, "
-            "or alpha is too small for it to be finite there"
-        )
-    return found
+def shortest(density: KernelStudentT) -> float:
+    """The shortest lengthscale of the kernel, infinite where it has none."""
+    known = getattr(density.kernel, "lengthscale", None)
+    return np.inf if known is None else float(np.min(np.asarray(known)))
 
 
 def box_of(density: KernelStudentT, bounds: Bounds | None) -> tuple[np.ndarray, np.ndarray]:
@@ -148,4 +107,6 @@ def check_bounds(bounds: Bounds, dimension: int) -> tuple[np.ndarray, np.ndarray
         ) from None
     if not np.all(low < high):
         raise ValueError(f"each lower bound must be below the upper one, got {bounds!r}")
+    if not np.array_equal(np.isfinite(low), np.isfinite(high)):
+        raise ValueError(f"a column is bounded at both ends or at none, got {bounds!r}")
     return low, high

@@ -15,7 +15,8 @@ from ..kernels.base import Covariance, as_points
 from ..padding import as_padded, shared_size
 from ..precision import double_precision
 from .density import KernelStudentT, kernel_student_t
-from .normaliser import MOST_DIMENSIONS, Bounds, box_of, integrate
+from .normaliser import Bounds, box_of, shortest
+from .quadrature import integrate
 from .volume_element import log_volume_element
 
 
@@ -47,7 +48,12 @@ def leave_one_out_log_densities(
     values = np.asarray(density.log_density_of_rows(1))[of]
     offset = float(np.max(density.log_density(data)))
     found = integrate(
-        lambda at: np.exp(_without_each(density, at, of) - offset), data, low, high, tolerance
+        lambda at: np.exp(_without_each(density, at, of) - offset),
+        data,
+        low,
+        high,
+        tolerance,
+        shortest(density),
     )
     return np.asarray(values) - offset - np.log(found.estimate)
 
@@ -188,15 +194,3 @@ def log_sequential_likelihood(
         own += log_volume_element(points, kernel)
         everywhere += log_volume_element(at, kernel)
     return jnp.sum(own - jax.nn.logsumexp(everywhere, axis=1))
-
-
-def gauss_legendre(low: np.ndarray, high: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes (size^D, D) and logarithms of weights of the tensor rule on a box of 1 or 2 columns."""
-    if len(low) > MOST_DIMENSIONS:
-        raise ValueError(f"a tensor rule is for up to {MOST_DIMENSIONS} columns, not {len(low)}")
-    node, weight = np.polynomial.legendre.leggauss(size)
-    sides = 0.5 * (high - low)
-    axes = [centre + side * node for centre, side in zip(0.5 * (low + high), sides, strict=True)]
-    weights = [np.log(side * weight) for side in sides]
-    at = np.stack([one.ravel() for one in np.meshgrid(*axes, indexing="ij")], axis=1)
-    return at, sum(one.ravel() for one in np.meshgrid(*weights, indexing="ij"))  # type: ignore[return-value]

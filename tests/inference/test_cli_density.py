@@ -29,10 +29,10 @@ def test_density(folder):
     done = run("density", "usual.csv", "--at", "new.csv", "--draws", 20, "--quiet", "--out", "out")
     assert done.exit_code == 0, done.output
     table = pd.read_csv("out/density.csv")
-    assert list(table) == ["mm", "log_density", "novelty"]
+    assert list(table) == ["mm", "log_density", "typicality"]
     assert table["log_density"][0] == pytest.approx(np.log(0.4 / 2.0), abs=0.7)
     assert table["log_density"][1] == -np.inf  # outside the box
-    assert table["novelty"][1] == pytest.approx(1.0 / 26.0)
+    assert table["typicality"][1] == pytest.approx(1.0 / 26.0)
     drawn = pd.read_csv("out/draws.csv")
     assert len(drawn) == 20
     assert drawn["mm"].between(980.0, 1020.0).all()
@@ -47,7 +47,7 @@ def test_density_of_several_columns(folder):
     assert done.exit_code == 0, done.output
     summary = json.loads(done.stdout)
     assert summary["normalised"] is False
-    assert len(summary["novelty"]) == 20
+    assert len(summary["typicality"]) == 20
     refused = run("density", "wide.csv", "--posterior", "--quiet", "--out", "out")
     assert refused.exit_code == 1
     assert "up to 2 columns" in refused.output

@@ -136,3 +136,16 @@ def test_help_shows_a_model():
     done = run("abc", "--help")
     assert done.exit_code == 0
     assert "def simulate(rng, theta):" in done.output
+
+
+def test_errors_of_the_model_are_told_as_such(folder):
+    (folder / "typo.py").write_text(textwrap.dedent(PLAIN).replace('theta["a"]', 'theta["b"]'))
+    done = run("abc", "typo.py", *SEEN, "--simulations", 20)
+    assert done.exit_code == 1
+    assert "simulate in typo.py raised KeyError: 'b', while a data set was simulated for a =" in (
+        " ".join(done.output.split())
+    )
+    (folder / "leaves.py").write_text("raise SystemExit(3)")
+    done = run("abc", "leaves.py", *SEEN, "--simulations", 20)
+    assert done.exit_code == 1
+    assert "cannot be run: SystemExit" in done.output

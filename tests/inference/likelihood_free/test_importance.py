@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import numpyro.distributions as dist
 import pytest
@@ -18,7 +20,9 @@ from bke.inference import (
     save_run,
     vectorised,
 )
-from bke.inference.likelihood_free.weights import default_epsilon
+from bke.inference.likelihood_free.prior import Prior
+from bke.inference.likelihood_free.store import code_of
+from bke.inference.likelihood_free.weights import default_epsilon, effective_sample_size
 from bke.inference.run import problem_of
 from bke.models import Polynomial, SquaredExponential, squared_mmd
 
@@ -129,6 +133,13 @@ def test_default_bandwidths():
     )
     # The quantile of an unbiased estimate may be negative, and then stands for none.
     assert again["sample_stats"]["ess"].values[0] == pytest.approx(200)
+
+
+def test_default_bandwidths_beside_huge_distances():
+    squared = np.concatenate([np.random.default_rng(0).exponential(size=990), np.full(10, 1e14)])
+    for epsilon, size in zip(default_epsilon(squared, "exponential"), [200, 50, 10], strict=True):
+        found = effective_sample_size(-squared / epsilon)
+        assert found == pytest.approx(size, rel=1e-6)
 
 
 def test_other_epsilons_from_the_same_simulations():
@@ -308,3 +319,36 @@ def test_a_distance_that_is_not_finite_is_a_failure():
         run = abc(Y, normal, PRIOR, distance=distance, epsilon=0.5, **QUICK)
     assert 0 < run.attrs["failed"] < 50
     assert np.all(np.isfinite(run["sample_stats"]["squared_distance"]))
+
+
+def test_fingerprints_tell_simulators_and_priors_apart():
+    def scaled(rng, theta, scale=1.0):
+        return theta["a"] + scale * rng.normal(size=20)
+
+    def wider(rng, theta, scale=2.0):
+        return theta["a"] + scale * rng.normal(size=20)
+
+    class Scaled:
+        def __init__(self, scale):
+            self.scale = scale
+
+        def __call__(self, rng, theta):
+            return theta["a"] + self.scale * rng.normal(size=20)
+
+    def enclosed(scale):
+        return lambda rng, theta: theta["a"] + scale * rng.normal(size=20)
+
+    for one, same, other in (
+        (partial(scaled, scale=1.0), partial(scaled, scale=1.0), partial(scaled, scale=5.0)),
+        (Scaled(1.0), Scaled(1.0), Scaled(5.0)),
+        (enclosed(np.ones(2)), enclosed(np.ones(2)), enclosed(np.zeros(2))),
+    ):
+        assert code_of(one) == code_of(same)
+        assert code_of(one) != code_of(other)
+    assert code_of(scaled).split()[-1] != code_of(wider).split()[-1]
+    laws = [
+        Prior.checked({"k": law}).describe()
+        for law in (dist.Poisson(2.0), dist.Poisson(2.0), dist.Poisson(3.0))
+    ]
+    assert laws[0] == laws[1] != laws[2]
+    assert " at 0x" not in str(laws)

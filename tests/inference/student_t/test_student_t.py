@@ -28,7 +28,7 @@ from bke.models import (
     log_normaliser,
     log_sequential_likelihood,
 )
-from bke.models.student_t.scores import gauss_legendre
+from bke.models.student_t.quadrature import gauss_legendre
 from scipy.stats import kstest, lognorm
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -86,11 +86,11 @@ def test_one_combination_is_not_scored(two_modes):
     assert found.density.noise_variance == 0.5
 
 
-def test_novelty_is_low_for_what_is_unlike_the_rows(two_modes, learned):
-    assert learned.novelty([8.0])[0] == 1.0 / 41.0
-    assert learned.novelty([1.0])[0] > 0.5
+def test_typicality_is_low_for_what_is_unlike_the_rows(two_modes, learned):
+    assert learned.typicality([8.0])[0] == 1.0 / 41.0
+    assert learned.typicality([1.0])[0] > 0.5
     np.testing.assert_allclose(
-        np.sort(learned.novelty(two_modes)), np.sort(learned.novelty(two_modes[::-1]))
+        np.sort(learned.typicality(two_modes)), np.sort(learned.typicality(two_modes[::-1]))
     )
 
 

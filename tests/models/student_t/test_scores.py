@@ -14,8 +14,8 @@ from bke.models import (
     log_normaliser,
     log_sequential_likelihood,
 )
-from bke.models.student_t import normaliser
-from bke.models.student_t.scores import gauss_legendre
+from bke.models.student_t import quadrature
+from bke.models.student_t.quadrature import gauss_legendre
 
 PRIOR = {"noise_variance": 0.1, "alpha": 2.5, "beta": 0.7}
 CASES = [(SquaredExponential(0.6), (-4.0, 5.0)), (Polynomial(2, 0.5), None)]
@@ -46,6 +46,27 @@ def test_narrow_modes_in_two_columns():
     nodes, log_weights = gauss_legendre(low, high, 600)
     expected = np.log(np.sum(np.exp(found.log_density(nodes) + log_weights)))
     np.testing.assert_allclose(log_normaliser(found, (low, high)).value, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("rows", "lengthscale", "bounds"),
+    [
+        # Narrow clusters far from each other and from the median, of different weights.
+        (np.repeat([0.0, 0.73, 1.0], [40, 30, 30]), 1e-3, (-0.5, 1.5)),
+        (np.repeat([0.0, 1e6], [99, 1]), 1.0, (-5e5, 1.5e6)),  # one row far away
+        (np.zeros(50), 1.0, (-1e4, 1e4)),  # a box that is wide beside all of them
+    ],
+)
+def test_no_mode_is_missed(rows, lengthscale, bounds):
+    """Against Gauss and Legendre's rule on panels of a quarter of a lengthscale at every row."""
+    x = rows + lengthscale * np.random.default_rng(3).normal(size=len(rows))
+    found = kernel_student_t(x, SquaredExponential(lengthscale), noise_variance=0.1)
+    around = (x[:, None] + lengthscale * np.linspace(-12.0, 12.0, 97)).ravel()
+    edges = np.unique(np.concatenate([bounds, np.clip(around, *bounds)]))
+    nodes, weights = quadrature._on_panels(edges, 6)
+    values = found.log_density(nodes)
+    expected = values.max() + np.log(weights @ np.exp(values - values.max()))
+    np.testing.assert_allclose(log_normaliser(found, bounds).value, expected, atol=1e-6)
 
 
 def test_integral_over_the_plane_goes_to_where_the_data_are():
@@ -128,13 +149,15 @@ def test_what_has_no_integral(monkeypatch):
         log_normaliser(smooth, (-1.0, 2.0))
     with pytest.raises(ValueError, match="below the upper"):
         log_normaliser(smooth, (4.0, -4.0))
+    with pytest.raises(ValueError, match="at both ends or at none"):
+        log_normaliser(kernel_student_t(x, Polynomial(2)), (-1.0, np.inf))
     with pytest.raises(ValueError, match="bounds must be"):
         log_normaliser(smooth, ((-1.0, 2.0), (3.0, 4.0, 5.0)))
     with pytest.raises(ValueError, match="up to 2 columns"):
         log_normaliser(kernel_student_t(np.eye(3), SquaredExponential(1.0)), (-9.0, 9.0))
     # s grows like x^2, its power -(1 + N + alpha)/2 = -1.05 like x^-2.1 and the volume element not
     # at all: the integral over R^2 is infinite.
-    monkeypatch.setattr(normaliser, "MOST_SUBDIVISIONS", 60)
+    monkeypatch.setattr(quadrature, "MOST_POINTS", 300_000)
     plane = kernel_student_t([[0.0, 1.0]], Polynomial(1, 1.0), alpha=0.1)
     with pytest.raises(ArithmeticError, match="alpha is too small"):
         log_normaliser(plane)
