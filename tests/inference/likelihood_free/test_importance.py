@@ -20,6 +20,7 @@ from bke.inference import (
     save_run,
     vectorised,
 )
+from bke.inference.likelihood_free import importance
 from bke.inference.likelihood_free.prior import Prior
 from bke.inference.likelihood_free.store import code_of
 from bke.inference.likelihood_free.weights import default_epsilon, effective_sample_size
@@ -97,6 +98,38 @@ def test_posterior_in_closed_form():
         low, high = mean - 1.645 * sd, mean + 1.645 * sd  # errors 2.1 sd / sqrt(ess)
         assert line.q05 == pytest.approx(low, abs=4.5 * 2.1 * sd / line.ess**0.5)
         assert line.q95 == pytest.approx(high, abs=4.5 * 2.1 * sd / line.ess**0.5)
+
+
+@pytest.mark.filterwarnings("ignore:The effective sample size")
+def test_random_numbers_are_used_once(monkeypatch):
+    """Neither chunks nor parameters and data have a stream in common."""
+    seeds, noise = [], []
+    draw, simulations_at = Prior.draw, importance.simulations_at
+
+    def noting_draw(self, seed, count):
+        seeds.append(seed)
+        return draw(self, seed, count)
+
+    def noting_simulations_at(theta, run, distance, seed):
+        seeds.append(seed)
+        return simulations_at(theta, run, distance, seed)
+
+    @vectorised
+    def simulate(rng, theta):
+        noise.append(rng.normal(size=(len(theta["mu"]), 20)))
+        return theta["mu"][:, None] + noise[-1]
+
+    monkeypatch.setattr(Prior, "draw", noting_draw)
+    monkeypatch.setattr(importance, "simulations_at", noting_simulations_at)
+    run = k2_abc(Y, simulate, PRIOR, kernel=KERNEL, epsilon=0.5, **QUICK)
+    assert importance.PRIOR != importance.DATA
+    assert len(seeds) == 2 * 3
+    # The first word alone is JAX's key.
+    assert len({int(seed.generate_state(1)[0]) for seed in seeds}) == len(seeds)
+    together = np.concatenate(noise)
+    assert together.shape == (50, 20)
+    assert np.unique(together).size == together.size
+    assert np.unique(run["posterior"]["mu"]).size == 50
 
 
 def test_weights_do_not_underflow():

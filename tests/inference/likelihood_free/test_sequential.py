@@ -16,7 +16,8 @@ from bke.inference import (
     sequential_k2_abc,
     vectorised,
 )
-from bke.inference.likelihood_free.sequential import Stage, next_epsilon
+from bke.inference.likelihood_free.importance import DATA, PRIOR
+from bke.inference.likelihood_free.sequential import MOVES, Stage, _log_weight, next_epsilon
 from bke.inference.likelihood_free.weights import effective_sample_size, systematic
 from bke.models import Polynomial
 
@@ -123,6 +124,36 @@ def test_epsilon_falls_to_half_the_effective_particles():
     assert effective_sample_size(log_weight) == pytest.approx(250.0)
     assert next_epsilon(stage, 1.9) == 1.9
     assert next_epsilon(stage, 1e-3) == epsilon
+
+
+@pytest.mark.parametrize("before", [2.0, np.inf])
+def test_weights_are_for_the_fall_of_epsilon(before):
+    """Particles of one epsilon have its weights already."""
+    squared = np.append(np.random.default_rng(0).exponential(size=50), np.inf)
+    stage = Stage(np.zeros((51, 1)), squared, before, 0.5, np.array([]), "")
+    found = np.exp(_log_weight(stage, 1.0 / 0.5))
+    expected = np.exp(-squared * (1.0 / 0.5 - 1.0 / before))
+    np.testing.assert_allclose(found / found.sum(), expected / expected.sum())
+
+
+@pytest.mark.parametrize("way", [vectorised, lambda function: function])
+def test_random_numbers_are_used_once(way):
+    """No two simulations of a run share noise, whatever their stage and move."""
+    noise = []
+
+    @way
+    def simulate(rng, theta):
+        mu = np.asarray(theta["mu"])
+        noise.append(rng.normal(size=(*mu.shape, 20)))
+        return mu[..., None] + noise[-1]
+
+    prior = {"mu": dist.Normal(0.0, 2.0)}
+    run = sequential_k2_abc(Y, simulate, prior, particles=20, moves=3, simulations=150, **LINEAR)
+    assert run["stages"].sizes["stage"] == 2
+    together = np.concatenate([one.ravel() for one in noise])
+    assert len(together) == 20 * (20 + 2 * 3 * 20)
+    assert len(np.unique(together)) == len(together)
+    assert len({PRIOR, DATA, MOVES}) == 3
 
 
 def test_systematic_resampling():
