@@ -62,9 +62,10 @@ def integrate(
     inner = np.where(endless, 2.0 * away / (1.0 + np.sqrt(1.0 + 4.0 * away**2)), data)
     start, end = np.where(endless, -1.0, low), np.where(endless, 1.0, high)
     finest_inner = np.where(endless, finest / width, finest)
+    count = QUANTILES[data.shape[1]]
     edges = [
-        _edges(np.unique(column), *ends, QUANTILES[data.shape[1]])
-        for column, *ends in zip(inner.T, start, end, finest_inner, strict=True)
+        _edges(np.unique(column), left, right, short, count)
+        for column, left, right, short in zip(inner.T, start, end, finest_inner, strict=True)
     ]
 
     def at(t: np.ndarray) -> np.ndarray:
