@@ -19,6 +19,7 @@ from scipy.special import logit, logsumexp
 from ..checks import check_chains, check_count
 from ..convergence import RHAT_LIMIT, convergence
 from ..errors import InputError, SamplingError
+from ..likelihood_free.weights import systematic
 from ..machine import computing
 from ..nuts import NutsSampler, Progress
 from ..progress import chain_progress
@@ -206,9 +207,7 @@ def starts(target: Target, count: int, rng: np.random.Generator) -> tuple[np.nda
     weights = np.exp(log_weights - logsumexp(log_weights))
     # Systematic in the order of the first column: the shares of modes are then near the weights'.
     order = np.argsort(candidates[:, 0], kind="stable")
-    edges = np.cumsum(weights[order])
-    places = (rng.random() + np.arange(count)) / count
-    chosen = order[np.minimum(np.searchsorted(edges, places), len(order) - 1)]
+    chosen = order[systematic(weights[order], count, rng)]
     return candidates[chosen], float(1.0 / np.sum(weights**2))
 
 
