@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from jax.typing import ArrayLike
 
+from ..kernels.base import Covariance
 from .density import KernelStudentT
 from .quadrature import MOST_DIMENSIONS, integrate
 
@@ -18,7 +19,7 @@ class Normaliser(NamedTuple):
     """log of the integral of q over a box; see :func:`log_normaliser`."""
 
     value: float
-    error: float  # how far the last two rules were apart
+    error: float  # of the integral, relative; an estimate
     low: np.ndarray  # (D,)
     high: np.ndarray  # (D,)
 
@@ -55,15 +56,8 @@ def log_normaliser(
         low,
         high,
         tolerance,
-        shortest(density),
     )
     return Normaliser(offset + float(np.log(found.estimate)), found.error, low, high)
-
-
-def shortest(density: KernelStudentT) -> float:
-    """The shortest lengthscale of the kernel, infinite where it has none."""
-    known = getattr(density.kernel, "lengthscale", None)
-    return np.inf if known is None else float(np.min(np.asarray(known)))
 
 
 def box_of(density: KernelStudentT, bounds: Bounds | None) -> tuple[np.ndarray, np.ndarray]:
@@ -72,19 +66,31 @@ def box_of(density: KernelStudentT, bounds: Bounds | None) -> tuple[np.ndarray, 
     Raises:
         ValueError: it cannot, see :func:`log_normaliser`.
     """
-    D = density.dimension
-    if D > MOST_DIMENSIONS:
+    if density.dimension > MOST_DIMENSIONS:
         raise ValueError(
             f"the normaliser is found by quadrature in up to {MOST_DIMENSIONS} columns, and there "
-            f"are {D}; the density remains known up to a constant"
+            f"are {density.dimension}; the density remains known up to a constant"
         )
-    low, high = check_bounds((-np.inf, np.inf) if bounds is None else bounds, D)
-    if density.kernel.translation_invariant and not np.all(np.isfinite([low, high])):
+    everywhere = (-np.inf, np.inf) if bounds is None else bounds
+    return box_around(np.asarray(density.rows.data), density.kernel, everywhere)
+
+
+def box_around(
+    points: np.ndarray, kernel: Covariance, bounds: Bounds
+) -> tuple[np.ndarray, np.ndarray]:
+    """The corners of a box with points (N, D) in it, each (D,).
+
+    Raises:
+        ValueError: bounds that are none, leave out some of the points, or are not finite where the
+            density does not fall to zero.
+    """
+    low, high = check_bounds(bounds, points.shape[1])
+    if kernel.translation_invariant and not np.all(np.isfinite([low, high])):
         raise ValueError(
             "the density of a kernel of x - y does not fall to zero far from the data: it needs "
             "finite bounds"
         )
-    outside = ~np.all((density.rows.data >= low) & (density.rows.data <= high), axis=1)
+    outside = ~np.all((points >= low) & (points <= high), axis=1)
     if outside.any():
         raise ValueError(f"the bounds leave out row {int(np.argmax(outside)) + 1} of the data")
     return low, high

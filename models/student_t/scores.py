@@ -15,7 +15,7 @@ from ..kernels.base import Covariance, as_points
 from ..padding import as_padded, shared_size
 from ..precision import double_precision
 from .density import KernelStudentT, kernel_student_t
-from .normaliser import Bounds, box_of, shortest
+from .normaliser import Bounds, box_of
 from .quadrature import integrate
 from .volume_element import log_volume_element
 
@@ -47,30 +47,36 @@ def leave_one_out_log_densities(
     of = np.arange(len(data)) if rows is None else np.asarray(rows)
     values = np.asarray(density.log_density_of_rows(1))[of]
     offset = float(np.max(density.log_density(data)))
+    inverse = _inverse(density)
     found = integrate(
-        lambda at: np.exp(_without_each(density, at, of) - offset),
+        lambda at: np.exp(_without_each(density, inverse, at, of) - offset),
         data,
         low,
         high,
         tolerance,
-        shortest(density),
     )
     return np.asarray(values) - offset - np.log(found.estimate)
 
 
 @double_precision
-def _without_each(density: KernelStudentT, at: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def _inverse(density: KernelStudentT) -> jax.Array:
+    return density.inverse()
+
+
+@double_precision
+def _without_each(
+    density: KernelStudentT, inverse: jax.Array, at: np.ndarray, rows: np.ndarray
+) -> np.ndarray:
     """Log q of points (m, D) given all rows but one, (m, number of those)."""
     filled = np.pad(at, ((0, shared_size(len(at), per_octave=2) - len(at)), (0, 0)), mode="edge")
-    found = _log_densities_without_each(density, jnp.asarray(filled), jnp.asarray(rows))
+    found = _log_densities_without_each(density, inverse, jnp.asarray(filled), jnp.asarray(rows))
     return np.asarray(found)[: len(at)]
 
 
 @jax.jit
 def _log_densities_without_each(
-    density: KernelStudentT, at: jax.Array, rows: jax.Array
+    density: KernelStudentT, inverse: jax.Array, at: jax.Array, rows: jax.Array
 ) -> jax.Array:
-    inverse = density.inverse()
     sections = density.sections(at)
     weights = sections @ inverse
     left = density.prior_variance(at) - jnp.sum(sections * weights, axis=1)
@@ -106,9 +112,7 @@ def hyvarinen_scores(
     Raises:
         ValueError: the kernel is not known to be twice differentiable.
     """
-    log_volume_element(
-        density.rows.data[:1] if at is None else density.check(at)[:1], density.kernel
-    )
+    log_volume_element(density.rows.data[:1], density.kernel)  # raises without derivatives
     if at is not None:
         return _hyvarinen_scores_at(density, density.check(at))
     of = jnp.arange(int(density.rows.number)) if rows is None else jnp.asarray(rows)

@@ -48,6 +48,25 @@ def test_narrow_modes_in_two_columns():
     np.testing.assert_allclose(log_normaliser(found, (low, high)).value, expected, atol=1e-5)
 
 
+def by_panels(found, low, high, every):
+    """The logarithm of the integral, by Gauss and Legendre's rule on panels, short at rows."""
+    axes = []
+    for column, start, end in zip(np.asarray(found.rows.data).T, low, high, strict=True):
+        around = (column[:, None] + every * np.arange(-24.0, 25.0)).ravel()
+        # Panels far shorter than the others only cost time.
+        around = np.unique(np.round((around - column[0]) / (0.5 * every))) * 0.5 * every + column[0]
+        edges = np.unique(np.concatenate([[start, end], np.clip(around, start, end)]))
+        node, log_weight = gauss_legendre(np.zeros(1), np.ones(1), 10)
+        side = np.diff(edges)[:, None]
+        axes.append(
+            ((edges[:-1, None] + side * node[:, 0]).ravel(), (side * np.exp(log_weight)).ravel())
+        )
+    nodes = np.stack([one.ravel() for one in np.meshgrid(*[a for a, _ in axes])], axis=1)
+    weights = np.prod([one.ravel() for one in np.meshgrid(*[w for _, w in axes])], axis=0)
+    values = np.asarray(found.log_density(nodes))
+    return values.max() + np.log(weights @ np.exp(values - values.max()))
+
+
 @pytest.mark.parametrize(
     ("rows", "lengthscale", "bounds"),
     [
@@ -55,18 +74,34 @@ def test_narrow_modes_in_two_columns():
         (np.repeat([0.0, 0.73, 1.0], [40, 30, 30]), 1e-3, (-0.5, 1.5)),
         (np.repeat([0.0, 1e6], [99, 1]), 1.0, (-5e5, 1.5e6)),  # one row far away
         (np.zeros(50), 1.0, (-1e4, 1e4)),  # a box that is wide beside all of them
+        (np.repeat([0.0, 0.4141, 0.7137], [96, 2, 2]), 1e-6, (-1.0, 2.0)),  # hardly any rows
     ],
 )
 def test_no_mode_is_missed(rows, lengthscale, bounds):
-    """Against Gauss and Legendre's rule on panels of a quarter of a lengthscale at every row."""
     x = rows + lengthscale * np.random.default_rng(3).normal(size=len(rows))
     found = kernel_student_t(x, SquaredExponential(lengthscale), noise_variance=0.1)
-    around = (x[:, None] + lengthscale * np.linspace(-12.0, 12.0, 97)).ravel()
-    edges = np.unique(np.concatenate([bounds, np.clip(around, *bounds)]))
-    nodes, weights = quadrature._on_panels(edges, 6)
-    values = found.log_density(nodes)
-    expected = values.max() + np.log(weights @ np.exp(values - values.max()))
+    expected = by_panels(found, bounds[:1], bounds[1:], 0.25 * lengthscale)
     np.testing.assert_allclose(log_normaliser(found, bounds).value, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("D", [1, 2])
+def test_integrals_are_as_exact_as_they_say(D):
+    """Samples of clusters of any width in boxes of any size; seeds are fixed."""
+    for seed in range(20 // D):
+        rng = np.random.default_rng(seed)
+        clusters = rng.integers(1, 3) if D == 2 else rng.integers(1, 5)
+        centres = 10.0 ** rng.uniform(-1.0, 1.0) * rng.uniform(-1.0, 1.0, size=(clusters, D))
+        x = centres[rng.integers(clusters, size=15)] + 0.1 * rng.normal(size=(15, D))
+        lengthscale, noise_variance = 10.0 ** rng.uniform([-1.0, -2.0], [0.0, 1.5])
+        kernel = SquaredExponential(lengthscale)
+        found = kernel_student_t(x, kernel, noise_variance=noise_variance)
+        around = 10.0 ** rng.uniform(0.0, 2.0, size=(2, D))
+        low, high = x.min(axis=0) - around[0], x.max(axis=0) + around[1]
+        expected = by_panels(found, low, high, 0.5 * lengthscale)
+        for tolerance in (1e-3, 1e-6):
+            result = log_normaliser(found, (low, high), tolerance=tolerance)
+            np.testing.assert_allclose(result.value, expected, atol=result.error, err_msg=f"{seed}")
+            assert result.error <= tolerance
 
 
 def test_integral_over_the_plane_goes_to_where_the_data_are():
