@@ -15,7 +15,7 @@ integrated out, and what that predicts is looked at where features of points are
 3. A sample of two modes of different widths: the density whose hyperparameters predict rows best
    from the others beside a kernel density estimate whose bandwidth is chosen likewise.
 
-Run it as ``python student_t.py --out FOLDER``; it takes a few minutes.
+Run it as ``python student_t.py --out FOLDER``; it takes half a minute.
 """
 
 import argparse
