@@ -1,5 +1,9 @@
 """What is believed: kernels, embeddings and the Bayesian kernel embedding model."""
 
+# Before anything that imports NumPyro.
+from . import lazy_numpyro  # noqa: F401
+
+# isort: split
 from .conditional.embedding import ConditionalEmbedding, conditional_embedding
 from .conditional.functions import function_embedding
 from .conditional.rules import BayesRule, JointEmbedding, bayes_rule, product_rule, sum_rule
