@@ -39,7 +39,7 @@ EXTENSIONS = {
     },
     "one spectral component": {  # names not in the order of the alphabet, shapes alike
         "kernel": SpectralMixture(1.0, 0.1),
-        # Up to 0.3 four chains of 300 do not mix.
+        # Up to 0.3 four chains of 200 do not mix.
         "prior": {"lengthscale": dist.LogNormal(0.0, 0.5), "frequency": dist.Uniform(0.01, 0.05)},
     },
     "spectral mixture": {
@@ -60,7 +60,7 @@ def test_all_methods_find_one_posterior(name, tmp_path):
     arguments = {**EXTENSIONS[name], **SETTINGS}
     exact = fit(X, method="quadrature", tolerance=1e-3, **arguments)
     smc = fit(X, method="smc", particles=2000, **arguments)
-    nuts = reweight(fit(X, warmup=300, draws=300, **arguments), progress=False)
+    nuts = reweight(fit(X, warmup=200, draws=200, **arguments), progress=False)
     log = exact["quadrature"].attrs["log_normaliser"]
     found = smc["smc"].attrs
     assert abs(found["log_normaliser"] - log) < 5 * found["log_normaliser_error"] + 0.15
@@ -103,7 +103,7 @@ def test_four_parameters_of_a_spectral_mixture_under_nuts_and_smc():
         **SETTINGS,
     }
     smc = fit(X, method="smc", particles=1000, **arguments)
-    nuts = reweight(fit(X, warmup=300, draws=300, **arguments), progress=False)
+    nuts = reweight(fit(X, warmup=200, draws=200, **arguments), progress=False)
     logs = [smc["smc"].attrs, nuts["bridge"].attrs]
     error = np.hypot(*(attrs["log_normaliser_error"] for attrs in logs))
     difference = logs[0]["log_normaliser"] - logs[1]["log_normaliser"]
