@@ -7,14 +7,14 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from jax.typing import ArrayLike
 
 MOST_DIMENSIONS = 2
-#: How often all cells are halved at first, by the number of columns: 16 cells.
-FIRST_HALVINGS = {1: 4, 2: 2}
+#: How often each column is halved at first, by their number; the longer one, in lengthscales, so
+#: many times more that cells are about square, up to a limit.
+FIRST_HALVINGS, MOST_MORE = {1: 4, 2: 2}, 8
 #: Nodes in each column of a cell, and degrees of polynomials through them that are to be nothing.
 SIZE, LAST_DEGREES = 8, 2
-#: A cell whose nodes see less than this of a row's value in it may have missed its mode.
-SEEN = 0.9
 #: Points, and halvings of one cell, after which it does not converge.
 MOST_POINTS, MOST_HALVINGS = 2_000_000, 60
 #: Points at which the function is asked for at once.
@@ -36,6 +36,7 @@ def integrate(
     low: np.ndarray,
     high: np.ndarray,
     tolerance: float,
+    lengths: ArrayLike = 1.0,
 ) -> Integral:
     """The integral of a positive function whose modes are about rows of ``data``.
 
@@ -44,11 +45,13 @@ def integrate(
     where the polynomial is close. Cells of the largest errors are halved in every column until
     their sum is small. The nodes may miss narrow modes. So
 
-    - where the function is larger at a row than at the nodes of the row's cell, all that the row's
-      value would come to over the cell counts as error: a mode with a row is found, however narrow
-      and far from others it is;
+    - how far the polynomial is from the function at rows counts as error too, over all of the cell:
+      a mode with a row is found, however narrow and far from others it is;
     - cells that touch differ by a factor of two at most, so that a mode that reaches into a cell
       without rows is seen there too.
+
+    What is narrow in one column and long in the other, beyond the ratio of ``lengths``, may be
+    missed far from all rows.
 
     Args:
         function: of points (m, D), to (m, ...).
@@ -56,6 +59,7 @@ def integrate(
         low: lower corner of the box, (D,); minus infinity where the axis has no end.
         high: upper corner; infinite in the same columns.
         tolerance: of the integral, relative.
+        lengths: over which the function changes, (D,) or one; only their ratio counts.
 
     Raises:
         ArithmeticError: it does not converge to a positive finite value.
@@ -64,19 +68,20 @@ def integrate(
     starts = range(0, len(rows), BLOCK)
     at_rows = np.concatenate([function(rows[start : start + BLOCK]) for start in starts])
     shape, at_rows = at_rows.shape[1:], at_rows.reshape(len(rows), -1)
-    cells = _Cells.whole(low, high, len(rows))
+    cells = _Cells.of_box(low, high, lengths, rows)
     for _ in range(FIRST_HALVINGS[len(low)]):
         cells = cells.halved(np.ones(len(cells.level), bool), rows)
-    integrals, errors = _measured(function, cells, 0, at_rows)
+    integrals, errors = _measured(function, cells, 0, rows, at_rows)
     while True:
-        total = np.sum(integrals, axis=0)
-        if not np.all((total > 0.0) & (total < np.inf)):
+        total, wrong = np.sum(integrals, axis=0), np.sum(errors, axis=0)
+        # All may be error at first: nothing at any node, something at rows.
+        if not np.all((total + wrong > 0.0) & (total + wrong < np.inf)):
             break
-        error = float(np.max(np.sum(errors, axis=0) / total))
+        error = float(np.max(wrong / (total + wrong)))
         if error <= tolerance:
             return Integral(total.reshape(shape), error)
         # The smallest errors, of half the tolerance together, stay as they are.
-        worst = np.max(errors / total, axis=1)
+        worst = np.max(errors / (total + wrong), axis=1)
         order = np.argsort(worst)
         which = np.zeros(len(worst), bool)
         which[order[np.cumsum(worst[order]) > 0.5 * tolerance]] = True
@@ -88,12 +93,13 @@ def integrate(
         points = SIZE ** len(low) * len(cells.level)
         if points > MOST_POINTS or cells.level.max() > MOST_HALVINGS:
             break
-        fresh = _measured(function, cells, len(old), at_rows)
+        fresh = _measured(function, cells, len(old), rows, at_rows)
         integrals = np.concatenate([integrals[old], fresh[0]])
         errors = np.concatenate([errors[old], fresh[1]])
     raise ArithmeticError(
-        f"the integral of the density did not converge with {MOST_POINTS:.0e} points: it has too "
-        "many kinks for that, or alpha is too small for it to be finite there"
+        f"the integral of the density did not converge with {MOST_POINTS:.0e} points: it has many "
+        "kinks, modes far narrower in one column than in the other or far higher than at any row, "
+        "or alpha is too small for it to be finite there"
     )
 
 
@@ -112,21 +118,29 @@ class _Cells(NamedTuple):
     """Boxes that fill a box, and in which of them each row is."""
 
     low: np.ndarray  # (D,), of the whole box
-    high: np.ndarray  # (D,)
-    level: np.ndarray  # (c,), how often the whole box was halved
-    place: np.ndarray  # (c, D), among the 2^level of each column
+    first: np.ndarray  # (D,), side of the cells of level 0
+    level: np.ndarray  # (c,), how often those were halved
+    place: np.ndarray  # (c, D), among the cells of that level
     home: np.ndarray  # (N,)
 
     @classmethod
-    def whole(cls, low: np.ndarray, high: np.ndarray, rows: int) -> _Cells:
-        """One cell."""
-        at_zero = np.zeros((1, len(low)), np.int64)
-        return cls(low, high, np.zeros(1, np.int64), at_zero, np.zeros(rows, np.int64))
+    def of_box(
+        cls, low: np.ndarray, high: np.ndarray, lengths: ArrayLike, rows: np.ndarray
+    ) -> _Cells:
+        """Of level 0."""
+        extent = (high - low) / np.asarray(lengths)
+        count = 2 ** np.clip(np.log2(extent / np.min(extent)).astype(int), 0, MOST_MORE)
+        first = (high - low) / count
+        places = [np.arange(one) for one in count]
+        place = np.stack([one.ravel() for one in np.meshgrid(*places, indexing="ij")], axis=1)
+        of_rows = np.clip(((rows - low) // first).astype(np.int64), 0, count - 1)
+        home = np.ravel_multi_index(tuple(of_rows.T), tuple(count))
+        return cls(low, first, np.zeros(len(place), np.int64), place, home)
 
     @property
     def side(self) -> np.ndarray:
         """(c, D)."""
-        side: np.ndarray = (self.high - self.low) * 0.5 ** self.level[:, None]
+        side: np.ndarray = self.first * 0.5 ** self.level[:, None]
         return side
 
     def halved(self, which: np.ndarray, rows: np.ndarray) -> _Cells:
@@ -156,7 +170,11 @@ class _Cells(NamedTuple):
 
 
 def _measured(
-    function: Callable[[np.ndarray], np.ndarray], cells: _Cells, first: int, at_rows: np.ndarray
+    function: Callable[[np.ndarray], np.ndarray],
+    cells: _Cells,
+    first: int,
+    rows: np.ndarray,
+    at_rows: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The integrals over cells from the ``first`` on, and what they may be wrong by, (c, m) each.
 
@@ -164,44 +182,49 @@ def _measured(
         function: see :func:`integrate`.
         cells: all of them.
         first: of those that are asked for.
-        at_rows: the function's values at rows, (N, m).
+        rows: (N, D).
+        at_rows: the function's values there, (N, m).
     """
     side = cells.side[first:]
     corner = cells.low + side * cells.place[first:]
     D, m = corner.shape[1], at_rows.shape[1]
-    nodes, polynomials, last = _expansion(D)
-    integral, error, highest = (np.zeros((len(corner), m)) for _ in range(3))
+    nodes, log_weights = gauss_legendre(np.zeros(D), np.ones(D), SIZE)
+    polynomials, last = _polynomials(nodes)
+    projection = polynomials.T * np.exp(log_weights)
+    order = np.argsort(cells.home, kind="stable")
+    ends = np.searchsorted(cells.home[order], first + np.arange(len(corner) + 1))
+    integral, error = np.zeros((len(corner), m)), np.zeros((len(corner), m))
     each = max(1, BLOCK // len(nodes))
     for start in range(0, len(corner), each):
         some = slice(start, start + each)
         at = corner[some, None] + side[some, None] * nodes
         values = function(at.reshape(-1, D)).reshape(len(at), len(nodes), m)
-        coefficients = polynomials @ values
+        coefficients = projection @ values
         integral[some] = coefficients[:, 0]
-        error[some] = np.sqrt(np.sum(coefficients[:, last] ** 2, axis=1))
-        highest[some] = np.max(values, axis=1)
-    inside = cells.home >= first
-    of_rows = np.zeros_like(highest)
-    np.maximum.at(of_rows, cells.home[inside] - first, at_rows[inside])
-    unseen = np.where(highest < SEEN * of_rows, of_rows, 0.0)
+        with np.errstate(over="ignore"):  # infinite then, which is told
+            error[some] = np.sqrt(np.sum(coefficients[:, last] ** 2, axis=1))
+        for cell, own in enumerate(coefficients, start):
+            inside = order[ends[cell] : ends[cell + 1]]
+            if len(inside):
+                expected = _polynomials((rows[inside] - corner[cell]) / side[cell])[0] @ own
+                apart = np.max(np.abs(at_rows[inside] - expected), axis=0)
+                error[cell] = np.maximum(error[cell], apart)
     volume = np.prod(side, axis=1)[:, None]
-    return volume * integral, volume * np.maximum(error, unseen)
+    return volume * integral, volume * error
 
 
-def _expansion(D: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Nodes (G, D) on the unit box, and coefficients of polynomials from values there, (G, G).
+def _polynomials(at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Orthonormal products (k, G) of Legendre's polynomials at points (k, D) of the unit box.
 
-    The polynomials are orthonormal products of Legendre's, the constant is first; (G,) says which
-    are of the last degrees in some column.
+    The constant is first; (G,) says which are of the last degrees in some column.
     """
-    nodes, log_weights = gauss_legendre(np.zeros(D), np.ones(D), SIZE)
-    values = np.polynomial.legendre.legvander(2.0 * nodes - 1.0, SIZE - 1)  # (G, D, degrees)
+    values = np.polynomial.legendre.legvander(2.0 * at - 1.0, SIZE - 1)  # (k, D, degrees)
     values *= np.sqrt(2.0 * np.arange(SIZE) + 1.0)
     product, degree = values[:, 0], np.arange(SIZE)
-    for column in range(1, D):
-        product = (product[:, :, None] * values[:, column, None]).reshape(len(nodes), -1)
+    for column in range(1, at.shape[1]):
+        product = (product[:, :, None] * values[:, column, None]).reshape(len(at), -1)
         degree = np.maximum(degree[:, None], np.arange(SIZE)).ravel()
-    return nodes, product.T * np.exp(log_weights), degree >= SIZE - LAST_DEGREES
+    return product, degree >= SIZE - LAST_DEGREES
 
 
 def _on_finite_box(

@@ -15,7 +15,7 @@ from ..kernels.base import Covariance, as_points
 from ..padding import as_padded, shared_size
 from ..precision import double_precision
 from .density import KernelStudentT, kernel_student_t
-from .normaliser import Bounds, box_of
+from .normaliser import Bounds, box_of, lengths_of
 from .quadrature import integrate
 from .volume_element import log_volume_element
 
@@ -54,6 +54,7 @@ def leave_one_out_log_densities(
         low,
         high,
         tolerance,
+        lengths_of(density),
     )
     return np.asarray(values) - offset - np.log(found.estimate)
 

@@ -51,10 +51,12 @@ def test_narrow_modes_in_two_columns():
 def by_panels(found, low, high, every):
     """The logarithm of the integral, by Gauss and Legendre's rule on panels, short at rows."""
     axes = []
-    for column, start, end in zip(np.asarray(found.rows.data).T, low, high, strict=True):
-        around = (column[:, None] + every * np.arange(-24.0, 25.0)).ravel()
+    columns = np.asarray(found.rows.data).T
+    every = np.broadcast_to(every, len(columns))
+    for column, start, end, step in zip(columns, low, high, every, strict=True):
+        around = (column[:, None] + step * np.arange(-24.0, 25.0)).ravel()
         # Panels far shorter than the others only cost time.
-        around = np.unique(np.round((around - column[0]) / (0.5 * every))) * 0.5 * every + column[0]
+        around = np.unique(np.round((around - column[0]) / (0.5 * step))) * 0.5 * step + column[0]
         edges = np.unique(np.concatenate([[start, end], np.clip(around, start, end)]))
         node, log_weight = gauss_legendre(np.zeros(1), np.ones(1), 10)
         side = np.diff(edges)[:, None]
@@ -102,6 +104,25 @@ def test_integrals_are_as_exact_as_they_say(D):
             result = log_normaliser(found, (low, high), tolerance=tolerance)
             np.testing.assert_allclose(result.value, expected, atol=result.error, err_msg=f"{seed}")
             assert result.error <= tolerance
+
+
+@pytest.mark.parametrize(
+    ("lengthscale", "noise_variance", "alpha", "high"),
+    [
+        ([0.03, 3.0], 0.1, 3.0, [10.0, 10.0]),  # ridges
+        (0.5, 0.1, 1.0, [3.0, 1000.0]),  # a long box
+        (0.1, 1e-4, 200.0, [10.0, 10.0]),  # nothing at the first nodes
+        (0.01, 100.0, 1e-3, [10.0, 10.0]),  # hardly more at rows than elsewhere
+    ],
+)
+def test_shapes_of_modes_and_boxes(lengthscale, noise_variance, alpha, high):
+    rows = np.array([[0.22, 0.1], [0.37, 0.52], [0.71, 0.8]]) * high
+    kernel = SquaredExponential(lengthscale)
+    found = kernel_student_t(rows, kernel, noise_variance=noise_variance, alpha=alpha)
+    low, high = np.zeros(2), np.array(high)
+    result = log_normaliser(found, (low, high))
+    every = np.broadcast_to(lengthscale, 2) * min(0.5, 2.0 * np.sqrt(noise_variance / (1 + alpha)))
+    np.testing.assert_allclose(result.value, by_panels(found, low, high, every), atol=1e-6)
 
 
 def test_integral_over_the_plane_goes_to_where_the_data_are():
