@@ -74,8 +74,10 @@ def density(
     """How likely are rows, and which are unlike the others? The kernel Student-t density.
 
     Typicality is the share of rows of FILE that are less likely given the others than a row of --at
-    is: near 0 for what is unlike all of them. In one or two columns the density is normalised on a
-    box of twice the range of the rows and 0 outside, in more it is known up to a constant.
+    is: near 0 for what is unlike all of them, at least 1/(n + 1). Without --at it is that of the
+    rows of FILE, each given the others; their log density is given all of them. In one or two
+    columns the density is normalised on a box of twice the range of the rows and 0 outside, in more
+    it is known up to a constant.
     """
     names = words.parse_columns(columns)
     terminal = Terminal(json=json, quiet=quiet)
@@ -107,7 +109,16 @@ def density(
                     terminal.say(f"  {name}: {float(one.mean()):.4g} ± {float(one.std()):.2g}")
                 with np.errstate(divide="ignore"):
                     values = np.log(student_t_predictive(run, places.values).mean(axis=0))
-            typicality = learned.typicality(places.values)
+            typicality = learned.typicality(None if at is None else places.values)
+            outside = int(np.sum(np.isneginf(values)))
+            if outside and learned.normaliser is not None:
+                box = " x ".join(
+                    f"[{low:.4g}, {high:.4g}]"
+                    for low, high in zip(
+                        learned.normaliser.low, learned.normaliser.high, strict=True
+                    )
+                )
+                notes.append(f"{outside} row(s) are outside the box {box}: their density is 0.")
             written: dict[str, Path] = write_table(
                 out,
                 TABLE,

@@ -339,7 +339,7 @@ def raise_hopeless(found: Simulations) -> None:
     first = as_words(parameters_at(found.theta, 0))
     raise InputError(
         f"all {len(found.causes)} simulations failed, {times} of them with {cause}; the first was "
-        f"for {first}"
+        f"for {first}" + (": rows= says how many a data set has" if "shape (" in cause else "")
     )
 
 

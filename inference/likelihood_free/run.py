@@ -245,7 +245,7 @@ def remarks(run: xr.DataTree) -> list[str]:
     few = [
         f"{ess:.1f} at epsilon = {epsilon:.4g}"
         for epsilon, ess in zip(stats["epsilon"].values, stats["ess"].values, strict=True)
-        if ess < LEAST_ESS
+        if round(ess, 1) < LEAST_ESS  # as it is told
     ]
     if few and "stages" in run.children:
         found.append(

@@ -224,14 +224,17 @@ def _one_by_one(
         own = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, index))
         one = parameters_at(theta, index)
         try:
-            found = _numbers(simulate(np.random.default_rng(own), one))
+            made = simulate(np.random.default_rng(own), one)
+            found = _numbers(made)
         except ArithmeticError as error:
             causes[place] = f"{type(error).__name__}: {error}"
             continue
         except Exception as error:
             error.add_note(f"while a data set was simulated for {as_words(one)}")
             raise
-        if found.shape != shape and (shape[1] > 1 or found.shape != shape[:1]):
+        if made is None:
+            causes[place] = "None returned"
+        elif found.shape != shape and (shape[1] > 1 or found.shape != shape[:1]):
             causes[place] = (
                 f"shape {found.shape} in place of {shape if shape[1] > 1 else shape[:1]}"
             )

@@ -50,6 +50,9 @@ def plot_abc(
         if parameter not in draws:
             raise InputError(f"parameter must be one of {list(draws)}, got {parameter!r}")
         draws = {parameter: draws[parameter]}
+    unknown = set(truth or ()) - set(draws) - set(before)
+    if unknown:
+        raise InputError(f"truth is of {sorted(unknown)}, and the parameters are {list(before)}")
     count = len(draws)
     columns = min(count, MOST_COLUMNS)
     rows = -(-count // columns)

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from ..errors import InputError
 from ..student_t.learning import LearnedStudentT
 from ..student_t.posterior import student_t_predictive
-from .style import BAND_ALPHA, MODES, P_COLOUR, panels, rug
+from .style import BAND_ALPHA, MODES, P_COLOUR, SMALL, panels, rug
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 LINE, SIDE = 600, 120
 #: Probability that the band of a posterior covers.
 LEVEL = 0.8
+#: Share of the rows at each end of a column that may be out of the picture.
+SHOWN = 0.01
 
 
 def plot_student_t(
@@ -50,6 +52,11 @@ def plot_student_t(
     low, high = _box(of, rows)
     headings = list(names or (["x"] if D == 1 else ["x1", "x2"]))
     figure, (panel,) = panels(1, 1, axes, width=6.0, height=3.8 if D == 1 else 4.6)
+    low, high = _view(rows, low, high)
+    hidden = int(np.sum(np.any((rows < low) | (rows > high), axis=1)))
+    if hidden:
+        panel.set_title(f"{hidden} of {len(rows)} rows outside", loc="right", fontsize=SMALL)
+    panel.set_xlim(low[0], high[0])
     sides = [np.linspace(low[d], high[d], LINE if D == 1 else SIDE) for d in range(D)]
     at = np.stack([one.ravel() for one in np.meshgrid(*sides, indexing="ij")], axis=1)
     many = _densities(of, at)
@@ -65,7 +72,7 @@ def plot_student_t(
         rug(panel, rows[:, 0], P_COLOUR, label="rows")
         if draws is not None:
             drawn = np.asarray(draws).ravel()
-            panel.hist(drawn, bins=40, density=True, color=MODES[1], alpha=0.35, label="draws")
+            panel.hist(drawn, bins="auto", density=True, color=MODES[1], alpha=0.35, label="draws")
         panel.set_xlabel(headings[0])
         panel.set_ylabel("density")
         panel.set_ylim(bottom=0.0)
@@ -74,13 +81,23 @@ def plot_student_t(
     shape = (SIDE, SIDE)
     image = panel.pcolormesh(*sides, mean.reshape(shape).T, cmap="Greys", shading="auto")
     figure.colorbar(image, ax=panel, label="density")
-    panel.plot(*rows.T, ".", color=MODES[0], markersize=4, label="rows")
+    panel.plot(*rows.T, ".", color=MODES[0], markersize=2, alpha=0.5, label="rows")
+    if mean.max() > mean.min():
+        panel.contour(*sides, mean.reshape(shape).T, levels=5, colors="black", linewidths=0.5)
     if draws is not None:
         panel.plot(*np.asarray(draws).T, ".", color=MODES[1], markersize=2, label="draws")
+    panel.set_ylim(low[1], high[1])
     panel.set_xlabel(headings[0])
     panel.set_ylabel(headings[1])
     panel.legend(frameon=False, ncols=2, loc="lower left", bbox_to_anchor=(0.0, 1.0))
     return figure
+
+
+def _view(rows: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The part of the box that all but a few rows far away need."""
+    start, end = np.quantile(rows, [SHOWN, 1.0 - SHOWN], axis=0)
+    width = np.where(end > start, end - start, np.inf)
+    return np.maximum(low, start - width), np.minimum(high, end + width)
 
 
 def _rows(of: LearnedStudentT | xr.DataTree) -> np.ndarray:

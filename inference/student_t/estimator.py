@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -12,10 +13,11 @@ from bke.models.student_t.normaliser import Bounds
 from ..checks import as_sample, check_count
 from ..errors import InputError
 from .learning import NOISE_VARIANCES, learn_student_t
-from .sampling import pooled, sample_student_t
+from .sampling import notes_of, pooled, sample_student_t
 
 try:
     from sklearn.base import BaseEstimator, DensityMixin
+    from sklearn.exceptions import ConvergenceWarning
     from sklearn.utils.validation import check_is_fitted, validate_data
 except ImportError:
     raise InputError("scikit-learn is not installed: pip install 'bke[sklearn]'") from None
@@ -99,7 +101,10 @@ class KernelStudentTDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         return -float(np.sum(hyvarinen_scores(self.learned_.density, points)))
 
     def sample(self, n_samples: int = 1, random_state: int | None = None) -> np.ndarray:
-        """Draws by NUTS, (n_samples, D), see :func:`~bke.inference.sample_student_t`."""
+        """Draws by NUTS, (n_samples, D), see :func:`~bke.inference.sample_student_t`.
+
+        They are not independent; what its chains say of themselves is a ``ConvergenceWarning``.
+        """
         check_is_fitted(self)
         chains = min(check_count(n_samples, "n_samples", 1), 32)
         run = sample_student_t(
@@ -110,4 +115,6 @@ class KernelStudentTDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
             seed=self.random_state if random_state is None else random_state,
             progress=False,
         )
+        for note in notes_of(run):
+            warnings.warn(note, ConvergenceWarning, stacklevel=2)
         return pooled(run, n_samples)

@@ -84,17 +84,20 @@ class LearnedStudentT:
         points = np.asarray(at, dtype=float).reshape(len(values), -1)
         return np.where(self.normaliser.contains(points), values - self.normaliser.value, -np.inf)
 
-    def typicality(self, at: Any) -> np.ndarray:
+    def typicality(self, at: Any = None) -> np.ndarray:
         """Share of rows that are less likely given the others than points are given all, (m,).
 
         Near 0 for what is unlike the rows; of points from the same distribution about uniform, but
         no p-value of an exact test. Rows and points are compared by the same power of s.
 
         Args:
-            at: points, (m, D) or (m,).
+            at: points, (m, D) or (m,). By default the rows themselves, each given the others: the
+                share of rows that are no more likely, 1 / N for the most unusual.
         """
         of = self.density
         rows = np.asarray(of.log_density_of_rows())
+        if at is None:
+            return np.searchsorted(np.sort(rows), rows, side="right") / len(rows)
         below = np.searchsorted(np.sort(rows), np.asarray(of.log_density(at)), side="right")
         return (1.0 + below) / (1.0 + len(rows))
 
@@ -109,7 +112,10 @@ class LearnedStudentT:
             what, sign = ("log density", 1) if self.criterion == "log" else ("Hyvarinen score", -1)
             lines.append(f"  mean {what} of a row given the others {sign * self.score:.4g}")
         if self.at_edge:
-            lines.append(f"  {' and '.join(self.at_edge)} best at an end of the values tried")
+            lines.append(
+                f"  {' and '.join(self.at_edge)} best at an end of the values tried: "
+                "learn_student_t takes others"
+            )
         rows = of.rows.data
         tied = 1.0 - len(np.unique(rows, axis=0)) / len(rows)
         if tied > MANY_TIES:

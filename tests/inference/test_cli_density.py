@@ -33,6 +33,7 @@ def test_density(folder):
     assert table["log_density"][0] == pytest.approx(np.log(0.4 / 2.0), abs=0.7)
     assert table["log_density"][1] == -np.inf  # outside the box
     assert table["typicality"][1] == pytest.approx(1.0 / 26.0)
+    assert "1 row(s) are outside the box [" in done.output
     drawn = pd.read_csv("out/draws.csv")
     assert len(drawn) == 20
     assert drawn["mm"].between(980.0, 1020.0).all()
@@ -48,6 +49,7 @@ def test_density_of_several_columns(folder):
     summary = json.loads(done.stdout)
     assert summary["normalised"] is False
     assert len(summary["typicality"]) == 20
+    assert min(summary["typicality"]) == 1.0 / 20.0  # of rows among themselves
     refused = run("density", "wide.csv", "--posterior", "--quiet", "--out", "out")
     assert refused.exit_code == 1
     assert "up to 2 columns" in refused.output

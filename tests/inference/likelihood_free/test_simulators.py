@@ -103,6 +103,8 @@ def test_failures_are_counted_by_cause():
     with pytest.warns(UserWarning, match="of 60 simulations failed and are left out") as warned:
         run = k2_abc(Y, sometimes, prior, epsilon=0.1, **QUICK)
     assert len(warned) == 1
+    with pytest.raises(InputError, match="None returned"):
+        k2_abc(Y, lambda rng, theta: None, prior, epsilon=0.1, **QUICK)
     everything = k2_abc(Y, lambda rng, theta: theta["a"] + GRID, prior, epsilon=0.1, **QUICK)
     a = everything["posterior"]["a"].values[0]
     causes = {

@@ -94,6 +94,26 @@ def test_typicality_is_low_for_what_is_unlike_the_rows(two_modes, learned):
     )
 
 
+def test_typicality_of_the_rows_themselves(two_modes, learned):
+    """Each given the others: ranks by explicit deletion."""
+    kernel, rows = learned.density.kernel, np.asarray(two_modes)
+    prior = {name: getattr(learned.density, name) for name in ("noise_variance", "alpha", "beta")}
+    left_out = [
+        kernel_student_t(np.delete(rows, n), kernel, **prior).variance(rows[n : n + 1])[0]
+        for n in range(len(rows))
+    ]
+    ranks = np.argsort(np.argsort(-np.array(left_out)))
+    np.testing.assert_allclose(learned.typicality(), (1.0 + ranks) / len(rows))
+
+
+def test_a_row_far_away_does_not_hide_the_others():
+    rows = np.random.default_rng(0).normal(size=(200, 2))
+    rows[0] = [1000.0, 0.0]
+    panel = plot_student_t(learn_student_t(rows, factors=[1.0], noise_variance=1.0)).axes[0]
+    assert panel.get_xlim()[1] < 20.0
+    assert "1 of 200 rows outside" in panel.get_title(loc="right")
+
+
 def test_candidates_have_the_proposals_density(two_modes):
     """The mean of 1 / density is the volume of the box, candidates outside of it being 0.
 
