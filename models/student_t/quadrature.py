@@ -59,16 +59,18 @@ def integrate(
         low: lower corner of the box, (D,); minus infinity where the axis has no end.
         high: upper corner; infinite in the same columns.
         tolerance: of the integral, relative.
-        lengths: over which the function changes, (D,) or one; only their ratio counts.
+        lengths: over which the function changes, (D,) or one; only their ratio counts, and only
+            where no axis is endless.
 
     Raises:
         ArithmeticError: it does not converge to a positive finite value.
     """
+    bounded = bool(np.all(np.isfinite(low)))
     function, rows, low, high = _on_finite_box(function, data, low, high)
     starts = range(0, len(rows), BLOCK)
     at_rows = np.concatenate([function(rows[start : start + BLOCK]) for start in starts])
     shape, at_rows = at_rows.shape[1:], at_rows.reshape(len(rows), -1)
-    cells = _Cells.of_box(low, high, lengths, rows)
+    cells = _Cells.of_box(low, high, lengths if bounded else high - low, rows)
     for _ in range(FIRST_HALVINGS[len(low)]):
         cells = cells.halved(np.ones(len(cells.level), bool), rows)
     integrals, errors = _measured(function, cells, 0, rows, at_rows)
