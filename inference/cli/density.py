@@ -77,7 +77,7 @@ def density(
     is: near 0 for what is unlike all of them, at least 1/(n + 1). Without --at it is that of the
     rows of FILE, each given the others; their log density is given all of them. In one or two
     columns the density is normalised on a box of twice the range of the rows and 0 outside, in more
-    it is known up to a constant.
+    it is known up to a constant. Thousands of rows in three columns or more take minutes.
     """
     names = words.parse_columns(columns)
     terminal = Terminal(json=json, quiet=quiet)
