@@ -110,14 +110,11 @@ def density(
                 with np.errstate(divide="ignore"):
                     values = np.log(student_t_predictive(run, places.values).mean(axis=0))
             typicality = learned.typicality(None if at is None else places.values)
-            outside = int(np.sum(np.isneginf(values)))
-            if outside and learned.normaliser is not None:
-                box = " x ".join(
-                    f"[{low:.4g}, {high:.4g}]"
-                    for low, high in zip(
-                        learned.normaliser.low, learned.normaliser.high, strict=True
-                    )
-                )
+            found = learned.normaliser
+            outside = 0 if found is None else int(np.sum(~found.contains(places.values)))
+            if found is not None and outside:
+                ends = zip(found.low, found.high, strict=True)
+                box = " x ".join(f"[{low:.4g}, {high:.4g}]" for low, high in ends)
                 notes.append(f"{outside} row(s) are outside the box {box}: their density is 0.")
             written: dict[str, Path] = write_table(
                 out,

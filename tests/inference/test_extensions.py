@@ -39,7 +39,7 @@ EXTENSIONS = {
     },
     "one spectral component": {  # names not in the order of the alphabet, shapes alike
         "kernel": SpectralMixture(1.0, 0.1),
-        # Up to 0.3 four chains of 200 do not mix.
+        # Up to 0.3 four chains of 300 do not mix.
         "prior": {"lengthscale": dist.LogNormal(0.0, 0.5), "frequency": dist.Uniform(0.01, 0.05)},
     },
     "spectral mixture": {
