@@ -34,9 +34,9 @@ from typing import Any, NamedTuple
 import matplotlib
 import numpy as np
 import report
-from bke.inference.machine import computing
-from bke.inference.operators.conditional import learn_conditional
-from bke.inference.operators.kernels import kernel_of, widened
+from bke.inference.embeddings.conditional import learn_conditional
+from bke.inference.learning.named import kernel_of, widened
+from bke.inference.runtime.machine import computing
 from bke.models import (
     BayesRule,
     bayes_rule,
@@ -44,7 +44,7 @@ from bke.models import (
     mean_embedding,
     pre_image,
 )
-from bke.models.conditional.features import features
+from bke.models.embeddings.conditional.features import features
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import jax
-from bke.inference import nuts
+from bke.inference.posterior import nuts
 
 COMPILE_EVENTS = "/jax/core/compile/"
 

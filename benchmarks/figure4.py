@@ -82,7 +82,7 @@ def parse() -> argparse.Namespace:
 
 def data(n: int) -> np.ndarray:
     """The pooled built-in samples, (n, 1)."""
-    from bke.inference.samples import normal_laplace
+    from bke.inference.data.samples import normal_laplace
 
     return np.concatenate(normal_laplace(seed=0, per_component=n // 6))
 

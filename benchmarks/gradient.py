@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 import plain_model
 import report
-from bke.inference.samples import normal_laplace
+from bke.inference.data.samples import normal_laplace
 from bke.models import SquaredExponential, log_marginal_likelihood
 from scipy.linalg.lapack import dpotrf, dpotri
 from threadpoolctl import threadpool_limits

@@ -23,8 +23,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import report
-from bke.inference import distributed, open_rows
-from bke.inference.machine import computing
+from bke.inference import open_rows
+from bke.inference.runtime import distributed
+from bke.inference.runtime.machine import computing
 from bke.inference.streams.checkpoint import Checkpoint
 from bke.inference.streams.passes import sums_over_rows
 from bke.models import SquaredExponential

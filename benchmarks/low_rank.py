@@ -20,11 +20,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import report
-from bke.inference.machine import computing
+from bke.inference.runtime.machine import computing
 from bke.models import SquaredExponential
-from bke.models.likelihood import log_likelihood_terms
-from bke.models.low_rank import LowRankError, error_of_differences, evidence, low_rank_view
-from bke.models.low_rank.error import standard_error
+from bke.models.likelihood.low_rank import (
+    LowRankError,
+    error_of_differences,
+    evidence,
+    low_rank_view,
+)
+from bke.models.likelihood.low_rank.error import standard_error
+from bke.models.likelihood.marginal import log_likelihood_terms
 from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 

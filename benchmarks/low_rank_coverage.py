@@ -13,9 +13,9 @@ import argparse
 import jax.numpy as jnp
 import numpy as np
 import report
-from bke.inference.machine import computing
+from bke.inference.runtime.machine import computing
 from bke.models import SquaredExponential
-from bke.models.low_rank import error_of_differences, evidence, low_rank_view
+from bke.models.likelihood.low_rank import error_of_differences, evidence, low_rank_view
 from low_rank import NOISE_VARIANCE, Row, value
 
 #: Rows, columns, likelihood, rank, exact rows, lengthscale.

@@ -23,12 +23,12 @@ import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 import report
-from bke.inference.machine import computing
-from bke.inference.samples import normal_laplace
+from bke.inference.data.samples import normal_laplace
+from bke.inference.runtime.machine import computing
 from bke.models import Laplace, Matern, SquaredExponential
-from bke.models.kernels import Kernel
-from bke.models.likelihood import log_likelihood_terms
-from bke.models.spectral import spectral_index
+from bke.models.kernels.base import Kernel
+from bke.models.likelihood.marginal import log_likelihood_terms
+from bke.models.likelihood.spectral import spectral_index
 
 NOISE_VARIANCE = 0.1
 #: Rows from which on the slope is taken.

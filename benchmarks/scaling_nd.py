@@ -18,10 +18,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import report
-from bke.inference.machine import computing
+from bke.inference.runtime.machine import computing
 from bke.models import SquaredExponential, log_volume
-from bke.models.likelihood import log_likelihood_terms
-from bke.models.spectral import spectral_index
+from bke.models.likelihood.marginal import log_likelihood_terms
+from bke.models.likelihood.spectral import spectral_index
 from scaling import LARGE, NOISE_VARIANCE, Row, arguments, best, functions, slope
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import report
 from bke.inference import independence_test, two_sample_test
-from bke.inference.machine import computing
+from bke.inference.runtime.machine import computing
 from bke.inference.testing.permutation import mmd_row, relabellings
 from bke.models import SquaredExponential
 

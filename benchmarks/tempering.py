@@ -23,12 +23,13 @@ import numpyro.distributions as dist
 import report
 import xarray as xr
 from ard import ard_sample
-from bke.inference import find_modes, fit, smc
-from bke.inference.machine import computing
-from bke.inference.masses import mode_masses, nearest_mode, unconstrained_draws
-from bke.inference.methods import population_of
-from bke.inference.problem import flatten, unflatten
-from bke.inference.run import problem_of
+from bke.inference import find_modes, fit
+from bke.inference.diagnosis.masses import mode_masses, nearest_mode, unconstrained_draws
+from bke.inference.posterior import smc
+from bke.inference.posterior.run import problem_of
+from bke.inference.posterior.target import flatten, unflatten
+from bke.inference.posterior.ways import population_of
+from bke.inference.runtime.machine import computing
 
 #: Effective share and moves over the usual, with half the particles.
 LONG_ESS, LONG_MOVES = 0.9, 2

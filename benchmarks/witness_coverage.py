@@ -14,7 +14,7 @@ import argparse
 import jax
 import jax.numpy as jnp
 import numpy as np
-from bke.inference.machine import computing
+from bke.inference.runtime.machine import computing
 from bke.models import SquaredExponential, embedding_posterior, gaussian_mixture_embedding
 from report import write_report
 from scipy.stats import norm

@@ -13,8 +13,8 @@ import argparse
 from functools import partial
 from pathlib import Path
 
+import bke.inference as plots
 import numpy as np
-from bke.inference import plots
 from bke.models import SquaredExponential, gaussian_mixture_embedding
 
 parser = argparse.ArgumentParser(description="BKE Figure 1.")

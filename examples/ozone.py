@@ -24,7 +24,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import numpyro.distributions as dist
 from bke.inference import diagnose, fit, plots, read_sample, reweight, sample_witness, save_run
-from bke.inference.report import posterior_summary, settings, witness_summary
+from bke.inference.report.words import posterior_summary, settings, witness_summary
 
 parser = argparse.ArgumentParser(description="Ozone on calm and on windy days.")
 parser.add_argument("--out", type=Path, default=Path("ozone-output"), help="folder of the files")

@@ -8,8 +8,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from . import cluster, words
-from . import options as opt
+from . import cluster, options as opt, words
 from .interrupt import run_interruptible, terminable
 from .terminal import Terminal, exit_codes
 
@@ -368,7 +367,7 @@ def witness(
     names = words.parse_columns(columns)
     terminal = Terminal(json=json, quiet=quiet)
     with exit_codes(debug):
-        from ..run import problem_of
+        from ..posterior.run import problem_of
         from . import inputs, steps
 
         pair = inputs.read_pair(path_p, path_q, names)

@@ -9,8 +9,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from . import options as opt
-from . import words
+from . import options as opt, words
 from .app import FILE_KINDS, app
 from .terminal import Terminal, exit_codes
 from .testing import TEST, AlphaOption, PairKernelName, PermutationsOption, TestScaleOption
@@ -81,7 +80,7 @@ def graph(
     names = words.parse_columns(columns)
     terminal = Terminal(json=json, quiet=quiet)
     with exit_codes(debug):
-        from ..read import read_sample
+        from ..data.read import read_sample
         from . import inputs, steps
 
         table = inputs.checked(read_sample(path, columns=names))

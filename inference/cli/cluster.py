@@ -112,7 +112,7 @@ def join(
             f"{process} is not from 0 to {processes - 1}, one less than --processes",
             param_hint="--process",
         )
-    from ..distributed import is_first, start
+    from ..runtime.distributed import is_first, start
 
     start(coordinator, processes, process)
     return is_first()

@@ -8,8 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from . import options as opt
-from . import words
+from . import options as opt, words
 from .app import FILE_KINDS, app
 from .operators import (
     LEARNED,
@@ -82,7 +81,7 @@ def density(
     names = words.parse_columns(columns)
     terminal = Terminal(json=json, quiet=quiet)
     with exit_codes(debug):
-        from ..read import read_sample
+        from ..data.read import read_sample
         from . import inputs, steps
 
         table = inputs.checked(read_sample(path, columns=names))
@@ -94,7 +93,7 @@ def density(
             run = None
             with terminal.step("learn", "learning the density"):
                 from bke.inference import learn_student_t, sample_student_t, student_t_posterior
-                from bke.inference.operators.kernels import described
+                from bke.inference.learning.named import described
                 from bke.inference.student_t.posterior import student_t_predictive
                 from bke.inference.student_t.sampling import notes_of, pooled
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..checks import (
+from ..data.checks import (
     WITNESS_MATRICES,
     as_pair,
     as_sample,
@@ -20,15 +20,15 @@ from ..checks import (
     check_output_folder,
     check_positive,
 )
+from ..data.read import Sample, read_sample
 from ..errors import InputError
-from ..read import Sample, read_sample
-from ..write import same_file
+from ..runtime.atomic import same_file
 from .options import ShareName
 
 if TYPE_CHECKING:
     import xarray as xr
-    from bke.models.kernels import Kernel
-    from bke.models.measures import Measure
+    from bke.models.kernels.base import Kernel
+    from bke.models.measures.measure import Measure
 
     from ..streams.source import Rows
 
@@ -51,7 +51,7 @@ class Pair:
 
 def built_in_pair() -> Pair:
     """The data of BKE Figure 3."""
-    from ..samples import normal_laplace
+    from ..data.samples import normal_laplace
 
     P, Q = normal_laplace()
     note = (
@@ -203,8 +203,8 @@ def check_witness(
     measure: Measure,
 ) -> None:
     """Refuse options that the witness cannot be drawn with; ``seen`` from landmarks or not."""
-    from ..conditioning import rows_of_matrices
-    from ..machine import cores
+    from ..runtime.machine import cores
+    from ..witness.conditioning import rows_of_matrices
 
     if not isinstance(noise, str):
         check_positive(noise, "--noise")

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import numpy as np
 import typer
 
-from . import options as opt
-from . import words
+from . import options as opt, words
 from .app import FILE_KINDS, app
 from .terminal import Terminal, exit_codes, number
 
@@ -93,7 +92,7 @@ def learn(
                 progress=terminal.progress,
                 **chosen.arguments(len(headings)),
             )
-        from ..report import notes_on_units
+        from ..report.words import notes_on_units
 
         notes = notes_on_units(learned.units)
         terminal.notes([*remarks, *notes])
@@ -109,7 +108,7 @@ def learn(
 def _learned(learned: LearnedKernel, columns: tuple[str, ...]) -> dict[str, Any]:
     """As plain data."""
     from bke.inference import InputError, gamma
-    from bke.inference.record import describe_kernel
+    from bke.inference.posterior.record import describe_kernel
 
     def one(peak: Peak, height: float) -> dict[str, Any]:
         found = {
@@ -218,7 +217,7 @@ def score(
 
 def _settings(options: opt.ModelOptions, dimension: int, seed: int) -> dict[str, Any]:
     """What a command was told, as plain data."""
-    from bke.inference.record import describe_kernel, describe_prior
+    from bke.inference.posterior.record import describe_kernel, describe_prior
 
     told = options.arguments(dimension)
     return {
@@ -231,7 +230,7 @@ def _settings(options: opt.ModelOptions, dimension: int, seed: int) -> dict[str,
 
 def _scores(comparison: KernelComparison) -> dict[str, Any]:
     """As plain data."""
-    from bke.inference.record import describe_kernel
+    from bke.inference.posterior.record import describe_kernel
 
     scores = {
         name: {

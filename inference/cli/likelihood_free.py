@@ -15,8 +15,7 @@ import numpy as np
 import typer
 
 from ..errors import InputError
-from . import options as opt
-from . import words
+from . import options as opt, words
 from .app import FILE_KINDS, app
 from .interrupt import terminable
 from .operators import LEARNED, KernelChoice
@@ -186,7 +185,7 @@ def approximate(
     names = words.parse_columns(columns)
     terminal = Terminal(json=json, quiet=quiet)
     with exit_codes(debug):
-        from ..read import read_sample
+        from ..data.read import read_sample
         from . import inputs, steps
 
         table = read_sample(observed, columns=names)
@@ -236,7 +235,7 @@ def approximate(
                 files = {"run": out / RUN, **_draws(run, out, terminal)}
 
             def pictures() -> steps.Pictures:
-                from bke.inference import plots
+                import bke.inference as plots
 
                 name, draw = (
                     ("stages", plots.plot_stages) if sequential else ("ess", plots.plot_ess)

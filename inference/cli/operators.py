@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import numpy as np
 import typer
 
-from . import options as opt
-from . import words
+from . import options as opt, words
 from .app import FILE_KINDS, app
 from .terminal import Terminal, exit_codes
 
 if TYPE_CHECKING:
     from bke.models import ConditionalEmbedding
 
-    from ..read import Sample
+    from ..data.read import Sample
 
 LEARNED = "Kernels"
 SUMMARY, PICTURE = "summary.json", "picture.png"
@@ -128,7 +127,7 @@ def condition(
     """
     terminal = Terminal(json=json, quiet=quiet)
     with exit_codes(debug):
-        from ..read import read_sample
+        from ..data.read import read_sample
         from . import inputs, steps
 
         x, y = (read_sample(training, columns=words.parse_columns(part)) for part in (given, of))
@@ -136,7 +135,7 @@ def condition(
         places = x if at is None else read_sample(at, columns=list(x.columns))
         with inputs.output_folder(out, ["conditional.csv", PICTURE, SUMMARY], read=[training, at]):
             with terminal.step("learn", "learning the conditional embedding"):
-                from bke.inference.operators.kernels import described
+                from bke.inference.learning.named import described
 
                 learned = _learned(x, y, kernel, regularisation, scale, seed)
             weights, total = _trusted(learned.weights(places.values))
@@ -241,7 +240,7 @@ def bayes(
     """
     terminal = Terminal(json=json, quiet=quiet)
     with exit_codes(debug):
-        from ..read import read_sample
+        from ..data.read import read_sample
         from . import inputs, steps
 
         x, y = (read_sample(training, columns=words.parse_columns(part)) for part in (hidden, seen))
@@ -251,7 +250,7 @@ def bayes(
         reads = [training, prior, at]
         with inputs.output_folder(out, ["posterior.csv", SUMMARY], read=reads):
             with terminal.step("learn", "learning the rule"):
-                from bke.inference.operators.kernels import described
+                from bke.inference.learning.named import described
                 from bke.models import bayes_rule, mean_embedding
                 from bke.models.embeddings.pre_image import pre_images
 
@@ -344,7 +343,7 @@ def filter_states(
     """
     terminal = Terminal(json=json, quiet=quiet)
     with exit_codes(debug):
-        from ..read import read_sample
+        from ..data.read import read_sample
         from . import inputs, steps
 
         x, y = (
@@ -490,7 +489,7 @@ def write_table(
     """The table as CSV in ``folder``, or printed."""
     import pandas as pd
 
-    from ..write import atomic_path
+    from ..runtime.atomic import atomic_path
 
     frame = pd.DataFrame(table, columns=header)
     if folder is None:

@@ -11,7 +11,7 @@ import typer
 
 if TYPE_CHECKING:
     import numpyro.distributions as dist
-    from bke.models.kernels import Kernel
+    from bke.models.kernels.base import Kernel
 
 DATA = "The samples"
 MODEL = "Model"
@@ -129,7 +129,7 @@ class ModelOptions:
 
     def check(self) -> None:
         """Refuse numbers that make no sense; ``fit`` checks the others before it computes."""
-        from ..checks import check_positive
+        from ..data.checks import check_positive
 
         check_positive(self.prior_shape, "--prior-shape")
         check_positive(self.prior_rate, "--prior-rate")

@@ -8,8 +8,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from . import options as opt
-from . import words
+from . import options as opt, words
 from .app import FILE_KINDS, app
 from .operators import (
     PICTURE,
@@ -48,13 +47,13 @@ def shrink(
     names = words.parse_columns(columns)
     terminal = Terminal(json=json, quiet=quiet)
     with exit_codes(debug):
-        from ..read import read_sample
+        from ..data.read import read_sample
         from . import inputs, steps
 
         table = inputs.checked(read_sample(path, columns=names))
         with inputs.output_folder(out, ["weights.csv", PICTURE, SUMMARY], read=[path]):
             with terminal.step("shrink", "learning the kernel and the amounts"):
-                from bke.inference.operators.kernels import described, kernel_of
+                from bke.inference.learning.named import described, kernel_of
                 from bke.models import mean_embedding, shrunk_embedding, spectral_embedding
                 from bke.models.embeddings.shrinkage import AMOUNTS
 

@@ -8,8 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from . import cluster, words
-from . import options as opt
+from . import cluster, options as opt, words
 from .app import FILE_KINDS, app
 from .interrupt import terminable
 from .terminal import Terminal, exit_codes
@@ -92,7 +91,7 @@ def sketch(
     names = words.parse_columns(columns)
     terminal = Terminal(json=json, quiet=quiet)
     with exit_codes(debug), terminable(checkpoint is not None):
-        from ..checks import counted
+        from ..data.checks import counted
         from ..errors import InputError
         from . import inputs, steps
 
@@ -101,8 +100,7 @@ def sketch(
         read = (path, like, landmarks)
         with inputs.output_folder(out.parent, [out.name], read=read, checkpoint=checkpoint):
             with terminal.step("sketch", "summing", spinner=False):
-                from bke.inference import load_sketch, save_sketch
-                from bke.inference import sketch as make
+                from bke.inference import load_sketch, save_sketch, sketch as make
 
                 options: dict[str, Any] = {"seed": seed, "checkpoint": checkpoint}
                 if like is None:
@@ -156,7 +154,7 @@ def merge(
     terminal = Terminal(json=json, quiet=quiet)
     with exit_codes(debug):
         from ..errors import InputError
-        from ..write import same_file
+        from ..runtime.atomic import same_file
         from . import inputs, steps
 
         if any(same_file(*two) for two in itertools.combinations(files, 2)):
@@ -219,7 +217,7 @@ def compare(
     noise_of_witness = words.parse_noise(noise, "--noise")
     terminal = Terminal(json=json, quiet=quiet)
     with exit_codes(debug):
-        from ..checks import check_positive
+        from ..data.checks import check_positive
         from . import inputs, steps
 
         check_positive(prior_shape, "--prior-shape")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from ..errors import InputError
-from ..write import atomic_path
+from ..runtime.atomic import atomic_path
 from .inputs import Pair
 from .options import FitOptions
 from .terminal import Terminal
@@ -75,8 +75,8 @@ def weigh_and_save(
     with terminal.step("weigh", "weighing the modes", spinner=False):
         from bke.inference import SamplingError, find_modes, reweight, save_run
 
-        from ..masses import draw_weights, unconstrained_draws
-        from ..methods import MOST_EVALUATIONS
+        from ..diagnosis.masses import draw_weights, unconstrained_draws
+        from ..posterior.ways import MOST_EVALUATIONS
 
         # One mode of many hyperparameters: bridge sampling would give it all the mass.
         many = unconstrained_draws(run).shape[-1] not in MOST_EVALUATIONS
@@ -103,7 +103,7 @@ def diagnose_and_print(
     with terminal.step("diagnose", "looking for modes"):
         from bke.inference import diagnose
 
-        from ..report import rounding_notes, run_summary
+        from ..report.words import rounding_notes, run_summary
 
         diagnosis = diagnose(run)
         summary = run_summary(run, diagnosis)
@@ -134,7 +134,7 @@ def witness_and_save(
     with terminal.step("witness", "drawing the witness", spinner=False):
         from bke.inference import sample_witness
 
-        from ..report import witness_summary
+        from ..report.words import witness_summary
 
         witness = sample_witness(
             run,
@@ -199,7 +199,7 @@ def draw_pictures(
 
 def run_pictures(run: xr.DataTree) -> Pictures:
     """Pictures of the run itself."""
-    from bke.inference import plots
+    import bke.inference as plots
 
     pictures: Pictures = []
     if run.attrs["method"] == "nuts":  # draws of the other methods are in no order
@@ -214,7 +214,7 @@ def run_pictures(run: xr.DataTree) -> Pictures:
 
 def pair_pictures(run: xr.DataTree, witness: xr.DataTree, pair: Pair, level: float) -> Pictures:
     """Pictures of the samples and of the witness between them."""
-    from bke.inference import plots
+    import bke.inference as plots
 
     return [
         ("samples", lambda: plots.plot_samples(pair.P, pair.Q, columns=pair.columns)),
@@ -236,7 +236,7 @@ def finish(
     timings = terminal.all_timings()
     summary = {**findings, "notes": list(notes), "files": written, "timings": timings}
     if path is not None:
-        from ..report import to_json
+        from ..report.words import to_json
 
         with atomic_path(path) as temporary:
             temporary.write_text(to_json(summary) + "\n", encoding="utf-8")

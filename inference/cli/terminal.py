@@ -85,7 +85,7 @@ class Terminal:
     def finish(self, summary: Mapping[str, Any]) -> None:
         """Print the summary as JSON if that was asked for."""
         if self.json:
-            from ..report import to_json
+            from ..report.words import to_json
 
             typer.echo(to_json(summary))
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import numpy as np
 import typer
 
-from . import options as opt
-from . import words
+from . import options as opt, words
 from .app import FILE_KINDS, app
 from .terminal import Terminal, exit_codes
 
@@ -289,7 +288,7 @@ def independence(
         raise typer.BadParameter(f"--x, --y and --given share {', '.join(twice)}")
     terminal = Terminal(json=json, quiet=quiet)
     with exit_codes(debug):
-        from ..read import read_sample
+        from ..data.read import read_sample
         from . import inputs
 
         table = inputs.checked(read_sample(path, columns=chosen))
@@ -440,7 +439,7 @@ def as_plain(result: TestResult) -> dict[str, Any]:
 
 
 def _kernel(kernel: Any) -> Any:
-    from ..record import describe_kernel
+    from ..posterior.record import describe_kernel
 
     if isinstance(kernel, tuple):
         return [_kernel(one) for one in kernel]

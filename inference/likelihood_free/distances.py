@@ -9,18 +9,17 @@ from typing import Any, Protocol
 import jax
 import jax.numpy as jnp
 import numpy as np
-from bke.models.blocks import over_blocks
-from bke.models.kernels import Covariance
-from bke.models.kernels.base import Kernel
+from bke.models.arrays.blocks import over_blocks
+from bke.models.kernels.base import Covariance, Kernel
 from bke.models.kernels.matern import Matern
-from bke.models.low_rank.frequencies import draw, kernel_frequencies
+from bke.models.likelihood.low_rank.frequencies import draw, kernel_frequencies
 from numpy.typing import ArrayLike
 
-from ..checks import as_sample, check_count
+from ..data.checks import as_sample, check_count
 from ..errors import InputError
-from ..machine import computing
-from ..operators.kernels import described, kernel_of
-from ..record import describe_kernel
+from ..learning.named import described, kernel_of
+from ..posterior.record import describe_kernel
+from ..runtime.machine import computing
 from .store import code_of
 
 ESTIMATORS = ("biased", "unbiased", "linear", "features")

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
-from bke.models.kernels import Covariance
+from bke.models.kernels.base import Covariance
 from numpy.typing import ArrayLike
 
-from ..checks import as_sample, check_count
+from ..data.checks import as_sample, check_count
 from ..errors import InputError
-from ..progress import progress_bar
+from ..runtime.progress import progress_bar
 from .distances import MMD, Distance
 from .prior import Prior
 from .run import PosteriorWarning, make_run, remarks

@@ -11,11 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
-from bke.models.distributions import check_parameters
+from bke.models.measures.distributions import check_parameters
 from numpyro.distributions import biject_to
 
 from ..errors import InputError
-from ..record import describe_prior
+from ..posterior.record import describe_prior
 from .simulators import Parameters
 
 #: Stands for infinity: coordinates from which the same parameters come back.

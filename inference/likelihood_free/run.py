@@ -11,10 +11,10 @@ import xarray as xr
 from arviz_base import dict_to_dataset
 from numpy.typing import ArrayLike
 
-from ..checks import check_count
+from ..data.checks import check_count
+from ..data.read import default_names
 from ..errors import InputError
-from ..read import default_names
-from ..run import package_versions
+from ..posterior.run import package_versions
 from .simulators import as_words, commonest, parameters_at
 from .store import digest_of
 from .weights import (

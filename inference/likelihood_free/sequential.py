@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
-from bke.models.kernels import Covariance
+from bke.models.kernels.base import Covariance
 from numpy.typing import ArrayLike
 
-from ..checks import check_count, check_positive
+from ..data.checks import check_count, check_positive
 from ..errors import InputError
-from ..progress import progress_bar
+from ..runtime.progress import progress_bar
 from .distances import MMD, Distance
 from .importance import DATA, PRIOR, check_data, check_seed, raise_hopeless, simulations_at
 from .prior import Prior

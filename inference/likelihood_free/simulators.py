@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ..checks import LARGEST, check_count, counted
+from ..data.checks import LARGEST, check_count, counted
 from ..errors import InputError
 
 #: Values of every parameter by its name, (B, ...).

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import check_output_folder
+from ..data.checks import check_output_folder
 from ..errors import InputError
-from ..write import atomic_path
+from ..runtime.atomic import atomic_path
 
 SETTINGS = "settings.json"
 

@@ -18,10 +18,10 @@ import xarray as xr
 from arviz_base import dict_to_dataset
 from numpy.typing import ArrayLike
 
-from ..checks import check_chains, check_count
-from ..convergence import Convergence, convergence
+from ..data.checks import check_chains, check_count
+from ..diagnosis.convergence import Convergence, convergence
 from ..errors import InputError
-from ..progress import progress_bar
+from ..runtime.progress import progress_bar
 from .distances import Summaries
 from .importance import DATA, PRIOR, check_data, check_seed
 from .prior import Prior

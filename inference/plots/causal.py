@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from .style import SMALL, panels
 
 if TYPE_CHECKING:
-    from ..causal import CausalGraph, Edge
+    from ..testing.causal import CausalGraph, Edge
 
 #: How an edge's marks are drawn.
 ARROWS = {"-->": "-|>", "---": "-", "<->": "<|-|>"}

@@ -8,17 +8,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from bke.models import embedding_posterior, empirical_embedding
-from bke.models.kernels import Kernel
-from bke.models.measures import Measure
+from bke.models.kernels.base import Kernel
+from bke.models.measures.measure import Measure
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from ..checks import as_sample, check_count
+from ..data.checks import as_sample, check_count
 from ..errors import InputError
-from ..machine import computing
-from ..witness import LINE_POINTS, MARGIN, gaussian_draw
+from ..runtime.machine import computing
+from ..witness.posterior import LINE_POINTS, MARGIN, gaussian_draw
 from .style import BAND_ALPHA, MODES, P_COLOUR, SMALL, TRUTH, central, panels, plain, rug
 
 WIDTH, HEIGHT = 6.0, 3.4

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
+from ..diagnosis.modes import Mode, place
 from ..errors import InputError
-from ..modes import Mode, place
 
 #: A mode's location is spelt out in a legend up to this many numbers.
 LONGEST_LOCATION = 4
@@ -64,7 +64,7 @@ def chain_names(chains: Sequence[int] | np.ndarray) -> str:
 
 
 def short_place(mode: Mode) -> str:
-    """:func:`~bke.inference.modes.place`, or nothing where that takes too many numbers."""
+    """Where a mode is, in words, or nothing where that takes too many numbers."""
     count = sum(np.size(value) for value in mode.location.values())
     return place(mode) if count <= LONGEST_LOCATION else ""
 

@@ -9,10 +9,10 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from ..diagnosis.masses import INDEPENDENT
+from ..diagnosis.modes import Modes, find_modes
 from ..errors import InputError
-from ..masses import INDEPENDENT
-from ..modes import Modes, find_modes
-from ..run import units_of
+from ..posterior.run import units_of
 from .names import chain_names, site_components
 from .style import SMALL, log_scale, mode_colour, panels, plain
 

@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from scipy.stats import rankdata
 
+from ..diagnosis.modes import Modes, find_modes
 from ..errors import InputError
-from ..modes import Modes, find_modes
-from ..run import units_of
+from ..posterior.run import units_of
 from .names import chain_names, mode_name, site_components
 from .style import SHADE, SMALL, STUCK, figure_of, log_scale, mode_colour, panels, plain
 

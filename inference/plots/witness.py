@@ -11,11 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from ..checks import as_sample
+from ..data.checks import as_sample
+from ..diagnosis.masses import INDEPENDENT
+from ..diagnosis.modes import Mode, find_modes
 from ..errors import InputError
-from ..masses import INDEPENDENT
-from ..modes import Mode, find_modes
-from ..witness import Band, band
+from ..witness.posterior import Band, band
 from .names import chain_names, short_place
 from .style import OVERALL, mode_colour, panels
 from .witness_line import draw_lines

@@ -12,7 +12,7 @@ from matplotlib.patches import Patch
 from .style import BAND_ALPHA, P_COLOUR, Q_COLOUR, SHADE, SMALL, central, plain, rug
 
 if TYPE_CHECKING:
-    from ..witness import Band
+    from ..witness.posterior import Band
     from .witness import Samples, View
 
 #: The axis holds this part of every panel's band in the central region: gaps between data spike.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.axes import Axes
 
-from ..modes import as_text
+from ..diagnosis.modes import as_text
 from .style import SMALL, STUCK, plain
 from .witness_line import excludes_zero, shared_limit
 

@@ -11,21 +11,22 @@ import numpy as np
 import numpyro.distributions as dist
 import xarray as xr
 from bke.models import Gaussian
-from bke.models.landmarks import landmark_gaussian, posterior_of_sums
-from bke.models.measures import Measure, check_measure, scale_prior
-from bke.models.priors import default_prior
+from bke.models.bayes.priors import default_prior
+from bke.models.embeddings.landmarks import posterior_of_sums
+from bke.models.landmarks import landmark_gaussian
+from bke.models.measures.measure import Measure, check_measure, scale_prior
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from ..checks import as_evaluation_points, check_count, check_noise_variance
-from ..compiling import jit
+from ..data.checks import as_evaluation_points, check_count, check_noise_variance
+from ..data.units import Units
+from ..diagnosis.modes import as_text
+from ..diagnosis.resolution import in_words, reach
 from ..errors import InputError
-from ..machine import computing
-from ..modes import as_text
-from ..resolution import in_words, reach
+from ..runtime.jit import jit
+from ..runtime.machine import computing
 from ..testing.result import TestResult, check_permutations
-from ..units import Units
-from ..witness import Band, band, check_noise, default_points, equal_draws, gaussian_draw
+from ..witness.posterior import Band, band, check_noise, default_points, equal_draws, gaussian_draw
 from .sketch import Sketch, SketchPlan, check_sketch
 from .two_sample import NO_TEST, sketch_test
 
@@ -121,7 +122,7 @@ class SketchComparison:
 
     def plot(self, level: float = 0.8) -> Figure:
         """The witness with its band."""
-        from ..plots import plot_witness
+        from ..plots.witness import plot_witness
 
         return plot_witness(self.witness, level)
 

@@ -14,21 +14,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from bke.models import SquaredExponential
-from bke.models.kernels import Kernel
+from bke.models.bayes.priors import has_components, sites, template, with_values
+from bke.models.kernels.base import Kernel
 from bke.models.landmarks import LandmarkSums, check_apart, merged_each
-from bke.models.priors import has_components, sites, template, with_values
 from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
-from ..checks import as_sample, check_count, column_names
+from ..data.checks import as_sample, check_count, column_names
+from ..data.units import choose_scale, choose_units, default_columns, unit_of
 from ..errors import InputError
-from ..landmarks import default_count, places_for
-from ..machine import computing
-from ..record import describe_kernel
+from ..posterior.landmarks import default_count, places_for
+from ..posterior.record import describe_kernel
+from ..runtime.machine import computing
 from ..streams.checkpoint import Checkpoint
 from ..streams.passes import sums_over_rows, survey
 from ..streams.source import ArrayRows, Rows
-from ..units import choose_scale, choose_units, default_columns, unit_of
 
 #: Lengthscales by default, over the unit: how many, the shortest and the longest, evenly in the
 #: log. All but 0.02 of the default prior lies between these.

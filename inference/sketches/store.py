@@ -11,8 +11,8 @@ import xarray as xr
 from bke.models.landmarks import LandmarkSums
 
 from ..errors import InputError
-from ..record import describe_kernel, restore_kernel
-from ..write import atomic_path
+from ..posterior.record import describe_kernel, restore_kernel
+from ..runtime.atomic import atomic_path
 from .sketch import Sketch, SketchPlan
 
 KIND = "bke sketch"

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from ..errors import InputError
-from ..write import atomic_path
+from ..runtime.atomic import atomic_path
 
 #: Seconds between two writings.
 EVERY = 30.0

@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-from bke.models.kernels import Kernel
+from bke.models.kernels.base import Kernel
 from bke.models.landmarks import LandmarkSums, check_apart, in_parts, merged_each, sums_of_view
 from jax.experimental import multihost_utils
 
-from ..checks import check_spread
+from ..data.checks import check_spread
 from ..errors import InputError
-from ..machine import cores
-from ..progress import progress_bar
+from ..runtime.machine import cores
+from ..runtime.progress import progress_bar
 from .checkpoint import Checkpoint
 from .source import Rows
 

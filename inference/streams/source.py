@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import LARGEST, fault_of
+from ..data.checks import LARGEST, fault_of
+from ..data.read import CHOOSE, choose_columns, default_names, load_npy, read_sample
 from ..errors import InputError
-from ..read import CHOOSE, choose_columns, default_names, load_npy, read_sample
 
 
 class Rows(abc.ABC):

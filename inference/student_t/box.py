@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from bke.models.kernels import Covariance
+from bke.models.kernels.base import Covariance
 from bke.models.student_t.normaliser import Bounds, box_around
 
 from ..errors import InputError

@@ -7,10 +7,10 @@ from typing import Any, Self
 
 import numpy as np
 from bke.models import hyvarinen_scores
-from bke.models.kernels import Covariance
+from bke.models.kernels.base import Covariance
 from bke.models.student_t.normaliser import Bounds
 
-from ..checks import as_sample, check_count
+from ..data.checks import as_sample, check_count
 from ..errors import InputError
 from .learning import NOISE_VARIANCES, learn_student_t
 from .sampling import notes_of, pooled, sample_student_t

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 from bke.models import kernel_student_t
-from bke.models.kernels import Covariance
-from bke.models.padding import padded
+from bke.models.arrays.padding import padded
+from bke.models.kernels.base import Covariance
 from bke.models.student_t.normaliser import Bounds
 
-from ..checks import check_count, check_positive
+from ..data.checks import check_count, check_positive
 from ..errors import InputError
-from ..machine import computing
-from ..progress import progress_bar
+from ..runtime.machine import computing
+from ..runtime.progress import progress_bar
 from .box import box_for
 from .sampling import Target, run_nuts, starts
 

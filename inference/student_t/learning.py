@@ -17,15 +17,15 @@ from bke.models import (
     leave_one_out_log_densities,
     log_normaliser,
 )
-from bke.models.kernels import Covariance
+from bke.models.kernels.base import Covariance
 from bke.models.student_t.normaliser import Bounds
 from bke.models.student_t.quadrature import MOST_DIMENSIONS
 
-from ..checks import as_sample, check_positive
+from ..data.checks import as_sample, check_positive
 from ..errors import InputError
-from ..machine import computing
-from ..operators.kernels import described, factors_for, kernel_of, widened
-from ..progress import progress_bar
+from ..learning.named import described, factors_for, kernel_of, widened
+from ..runtime.machine import computing
+from ..runtime.progress import progress_bar
 from .box import box_for
 
 CRITERIA = ("log", "hyvarinen")
@@ -144,7 +144,7 @@ def learn_student_t(
     Args:
         X: shape (n, D) or (n,).
         kernel: ``"median"``, ``"bkl"`` or a kernel, see
-            :func:`~bke.inference.operators.kernels.kernel_of`.
+            :func:`~bke.inference.learning.named.kernel_of`.
         factors: of its lengthscale that are tried, 1/8 to 4 by default; (1,) keeps it.
         noise_variance: sigma_0^2, one or several to try, beside k(x, x).
         alpha: likewise.

@@ -14,20 +14,20 @@ import numpyro.distributions as dist
 import xarray as xr
 from arviz_base import dict_to_dataset
 from bke.models import kernel_student_t, log_sequential_likelihood
-from bke.models.kernels import Covariance
-from bke.models.priors import check_parameters, lower_bound
+from bke.models.bayes.priors import check_parameters, lower_bound
+from bke.models.kernels.base import Covariance
 from bke.models.student_t.normaliser import Bounds
 from bke.models.student_t.quadrature import MOST_DIMENSIONS, gauss_legendre
 from numpyro.distributions import biject_to
 
-from ..checks import as_sample, check_chains, check_count, check_positive
-from ..convergence import convergence
+from ..data.checks import as_sample, check_chains, check_count, check_positive
+from ..diagnosis.convergence import convergence
 from ..errors import InputError
-from ..machine import computing
-from ..nuts import CANDIDATES, NutsSampler, dispersed_start
-from ..operators.kernels import kernel_of
-from ..progress import chain_progress
-from ..record import describe_kernel, restore_kernel
+from ..learning.named import kernel_of
+from ..posterior.nuts import CANDIDATES, NutsSampler, dispersed_start
+from ..posterior.record import describe_kernel, restore_kernel
+from ..runtime.machine import computing
+from ..runtime.progress import chain_progress
 from .box import box_for
 
 #: Wide, and each without a unit: of the lengthscale over the one chosen from the data, of the noise

@@ -16,13 +16,13 @@ from bke.models.student_t.normaliser import Bounds
 from scipy.spatial.distance import cdist
 from scipy.special import logit, logsumexp
 
-from ..checks import check_chains, check_count
-from ..convergence import RHAT_LIMIT, convergence
+from ..data.checks import check_chains, check_count
+from ..diagnosis.convergence import RHAT_LIMIT, convergence
 from ..errors import InputError, SamplingError
 from ..likelihood_free.weights import systematic
-from ..machine import computing
-from ..nuts import NutsSampler, Progress
-from ..progress import chain_progress
+from ..posterior.nuts import NutsSampler, Progress
+from ..runtime.machine import computing
+from ..runtime.progress import chain_progress
 from .box import box_for
 from .learning import LearnedStudentT
 

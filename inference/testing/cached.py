@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from ..data.canonical import canonical_order, generator
 from ..errors import InputError
-from ..machine import computing
+from ..runtime.machine import computing
 from .independence import Variable, chosen_kernels, dependence, variable
 from .pairing import pairings
 from .permutation import p_value
 from .residuals import regress_out
-from .rows import canonical_order, generator
 
 #: Gram matrices that are kept, with their factors, a few of the former per variable.
 CACHE_BYTES = 2**30

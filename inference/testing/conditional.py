@@ -8,7 +8,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from ..checks import as_sample, check_same_rows
+from ..data.checks import as_sample, check_same_rows
 from ..errors import InputError
 from .independence import independence_test
 from .residuals import regress_out

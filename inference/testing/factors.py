@@ -2,7 +2,8 @@
 
 Which rows are pivots depends on the pooled sample alone, so permutation tests with the matrix
 F F' are exact whatever is left of the Gram matrix; and what is left is next to nothing. In NumPy:
-compiled, :mod:`bke.models.pivoted_cholesky` goes through room for the largest rank at every pivot.
+compiled, :mod:`bke.models.arrays.pivoted_cholesky` goes through room for the largest rank at every
+pivot.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from bke.models.kernels.base import Covariance
 
-from ..checks import available_memory
-from ..machine import cores, side_by_side
+from ..data.checks import available_memory
+from ..runtime.machine import cores, side_by_side
 
 #: Rows from which on a factor is looked for; fewer are done as soon by the matrix itself.
 LEAST_ROWS = 2000

@@ -9,14 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..checks import as_sample, check_count, check_memory, check_same_rows
+from ..data.canonical import canonical_order, generator, pairs_fingerprints
+from ..data.checks import as_sample, check_count, check_memory, check_same_rows
 from ..errors import InputError
-from ..machine import computing
-from ..progress import progress_bar
+from ..learning.choice import kernels_for, some
+from ..runtime.machine import computing
+from ..runtime.progress import progress_bar
 from .approximations import HSIC_NULLS, check_null, hsic_approximation, series_memory
 from .combination import COMBINED, Combined, combine
 from .gram import gram
-from .kernels import kernels_for, some
 from .notes import few_rows_note, kernel_notes
 from .pairing import Side, hsic_row, pairings, side
 from .permutation import p_value
@@ -27,7 +28,6 @@ from .result import (
     check_permutations,
     name_of,
 )
-from .rows import canonical_order, generator, pairs_fingerprints
 
 CHOICES = ("multiscale", "bkl", "posterior", "median")
 HYPOTHESES = ("no evidence that x and y depend on each other", "x and y depend on each other")

@@ -9,17 +9,17 @@ from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 from scipy.stats import f as f_distribution
 
-from ..checks import as_sample, as_tested_pair, check_count, check_memory, check_positive
+from ..data.canonical import canonical_order, fingerprint, generator
+from ..data.checks import as_sample, as_tested_pair, check_count, check_memory, check_positive
+from ..data.units import choose_scale
+from ..diagnosis.modes import as_text
 from ..errors import InputError
-from ..machine import computing
-from ..modes import as_text
-from ..units import choose_scale
+from ..learning.choice import kernels_for
+from ..runtime.machine import computing
 from .gram import gram
-from .kernels import kernels_for
 from .notes import kernel_notes
 from .permutation import in_batches, p_value, relabellings
 from .result import Part, TestResult, check_kernel, check_permutations, name_of
-from .rows import canonical_order, fingerprint, generator
 from .two_sample import HYPOTHESES
 
 CHOICES = ("bkl", "posterior", "median")

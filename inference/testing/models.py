@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import norm
 
-from ..checks import as_sample, check_count, check_memory
+from ..data.canonical import canonical_order, generator
+from ..data.checks import as_sample, check_count, check_memory
 from ..errors import InputError
-from ..machine import computing
+from ..learning.choice import kernels_for
+from ..runtime.machine import computing
 from .gram import TELLS_NOTHING, biased_mmd, check_tells_apart, gram
-from .kernels import kernels_for
 from .notes import kernel_notes
 from .nulls import mmd_gamma
 from .result import TestResult, check_kernel, name_of
-from .rows import canonical_order, generator
 from .two_sample import two_sample_test
 
 SINGLE = ("bkl", "posterior", "median")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from bke.models import GaussianMixture
 
-from ..rounding import rounding_unit
+from ..data.rounding import rounding_unit
 
 
 def kernel_notes(kernels: list[Any]) -> tuple[str, ...]:

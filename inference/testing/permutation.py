@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..machine import cores, side_by_side
+from ..runtime.machine import cores, side_by_side
 from .factors import Factor
 from .gram import centred, without_rounding
 

@@ -9,17 +9,17 @@ import numpy as np
 import xarray as xr
 from scipy.spatial.distance import cdist
 
-from ..checks import as_sample, check_count
+from ..data.canonical import canonical_order
+from ..data.checks import as_sample, check_count
+from ..data.units import choose_scale
 from ..errors import InputError
-from ..machine import computing
-from ..progress import progress_bar
-from ..units import choose_scale
+from ..learning.choice import multiscale_kernels, some
+from ..runtime.machine import computing
+from ..runtime.progress import progress_bar
 from .combination import COMBINED, combine
-from .kernels import multiscale_kernels, some
 from .notes import rounding_note
 from .permutation import in_batches, p_value
 from .result import TestResult, brief, check_permutations
-from .rows import canonical_order
 from .scores import MORE_ROWS, Scorer
 
 if TYPE_CHECKING:

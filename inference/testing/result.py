@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from bke.models.kernels.base import Covariance
 
-from ..checks import check_count
+from ..data.checks import check_count
+from ..diagnosis.modes import as_text
 from ..errors import InputError
-from ..modes import as_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,11 +12,13 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 from scipy.stats import norm
 
-from ..checks import as_tested_pair, check_count, check_memory
+from ..data.canonical import canonical_order, fingerprint, generator
+from ..data.checks import as_tested_pair, check_count, check_memory
+from ..data.units import choose_scale
 from ..errors import InputError
-from ..machine import computing
-from ..progress import progress_bar
-from ..units import choose_scale
+from ..learning.choice import CHOICES, kernels_for, ladder, scaled_kernel
+from ..runtime.machine import computing
+from ..runtime.progress import progress_bar
 from .approximations import (
     MMD_NULLS,
     check_null,
@@ -28,7 +30,6 @@ from .combination import COMBINED, combine
 from .evidence import LANDMARKS, VARIANCES, evidence_rows, landmarks
 from .factors import Factor, factor_of, mmd_and_variance
 from .gram import gram
-from .kernels import CHOICES, kernels_for, ladder, scaled_kernel
 from .notes import few_rows_note, kernel_notes, rounding_note
 from .permutation import (
     mmd_row,
@@ -44,7 +45,6 @@ from .result import (
     check_permutations,
     name_of,
 )
-from .rows import canonical_order, fingerprint, generator
 
 HYPOTHESES = ("no evidence that P and Q differ", "P and Q differ")
 #: Matrices of the size of the pooled sample that are alive at once.

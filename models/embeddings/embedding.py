@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
+from ..arrays.precision import concrete, double_precision
+from ..arrays.rows import map_rows
 from ..kernels.base import Covariance, Kernel, as_points, check_columns, check_kernel
 from ..kernels.smoothed_components import twice_smoothed
-from ..measures import Measure
-from ..precision import concrete, double_precision
-from ..rows import map_rows
+from ..measures.measure import Measure
 
 
 @jax.tree_util.register_dataclass

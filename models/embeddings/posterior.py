@@ -11,10 +11,10 @@ import numpy as np
 from jax.scipy.linalg import cho_solve, solve_triangular
 from jax.typing import ArrayLike
 
+from ..arrays.precision import double_precision
 from ..kernels.base import Kernel, as_points, check_columns, check_positive
-from ..measures import Measure, check_fixed, check_measure
-from ..noise import NUGGET, sampling_covariance
-from ..precision import double_precision
+from ..likelihood.noise import NUGGET, sampling_covariance
+from ..measures.measure import Measure, check_fixed, check_measure
 from .embedding import Embedding
 
 
@@ -49,7 +49,8 @@ def embedding_posterior(
         kernel: the kernel; its parameters may be traced.
         at: points of evaluation, shape (m, D) or (m,), in the units of the data.
         noise: ``"clt"``, the full sampling covariance C/n (see
-            :func:`~bke.models.noise.sampling_covariance`) plus a nugget of 1e-8, so that bands mean
+            :func:`~bke.models.likelihood.noise.sampling_covariance`) plus a nugget of 1e-8, so that
+            bands mean
             what they say; or a number, the sigma^2 of the paper.
         measure: ``"unit"``, ``"lebesgue"`` or :class:`~bke.models.Gaussian`.
 

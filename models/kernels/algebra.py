@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ..measures import Measure
+from ..measures.measure import Measure
 from .base import Covariance, Kernel, SmoothingError, Terms, check_positive
 from .components import Components, add, multiply
 from .laplace import Laplace

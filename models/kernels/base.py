@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from ..measures import Measure, check_measure
-from ..precision import double_precision
+from ..arrays.precision import double_precision
+from ..measures.measure import Measure, check_measure
 
 if TYPE_CHECKING:
     from .algebra import Product, Scaled, Sum

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..measures import Measure
+from ..measures.measure import Measure
 from .base import Covariance, Stationary, Terms, check_positive, concrete_values
 from .components import Components, component_terms
 from .smoothed_components import smooth_components

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ..measures import Gaussian, Measure
+from ..measures.measure import Gaussian, Measure
 from .base import (
     Covariance,
     SmoothingError,

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import gammaln
 
-from ..measures import Gaussian, Measure
+from ..measures.measure import Gaussian, Measure
 from .base import (
     Covariance,
     SmoothingError,

@@ -7,7 +7,7 @@ import dataclasses
 import jax
 import numpy as np
 
-from ..precision import concrete
+from ..arrays.precision import concrete
 from .base import Covariance
 
 #: Largest entry of A A' - I, and of det A - 1, in what is called a rotation.

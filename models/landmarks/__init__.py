@@ -1,7 +1,6 @@
 """The landmark model: observations are seen through their kernels with a few fixed points."""
 
 from .choice import choose_landmarks
-from .embedding import landmark_embedding_posterior, posterior_of_sums, posterior_of_view
 from .likelihood import landmark_gaussian, landmark_log_likelihood, landmark_terms
 from .sums import LandmarkSums, landmark_sums, merged_each, sums_of_view
 from .view import LandmarkView, check_apart, in_parts, landmark_view
@@ -12,14 +11,11 @@ __all__ = [
     "check_apart",
     "choose_landmarks",
     "in_parts",
-    "landmark_embedding_posterior",
     "landmark_gaussian",
     "landmark_log_likelihood",
     "landmark_sums",
     "landmark_terms",
     "landmark_view",
     "merged_each",
-    "posterior_of_sums",
-    "posterior_of_view",
     "sums_of_view",
 ]

@@ -9,8 +9,8 @@ from jax.typing import ArrayLike
 from scipy.cluster.vq import kmeans2
 from scipy.spatial import cKDTree
 
+from ..arrays.precision import double_precision
 from ..kernels.base import as_points
-from ..precision import double_precision
 
 #: Rows, drawn at random, from which centres are found.
 MOST_ROWS = 20_000

@@ -21,11 +21,11 @@ from jax.flatten_util import ravel_pytree
 from jax.scipy.linalg import cho_solve
 from jax.typing import ArrayLike
 
-from ..dense_likelihood import LogLikelihoodTerms, zero_or_array
-from ..jacobian import value_and_jacobian
+from ..arrays.jacobian import value_and_jacobian
+from ..arrays.precision import concrete, double_precision
 from ..kernels.base import Kernel, as_points, check_positive
-from ..measures import Gaussian, Measure, check_fixed, check_measure
-from ..precision import concrete, double_precision
+from ..likelihood.dense import LogLikelihoodTerms, zero_or_array
+from ..measures.measure import Gaussian, Measure, check_fixed, check_measure
 from .features import feature_map, log_volume_at
 from .sums import LandmarkSums, over_parts, summed
 from .view import LandmarkView, landmark_view

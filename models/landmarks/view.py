@@ -12,8 +12,8 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.typing import ArrayLike
 
+from ..arrays.padding import shared_size
 from ..kernels.base import check_columns
-from ..padding import shared_size
 
 #: Entries of the gradients of one block of rows.
 BLOCK_ENTRIES = 2**17

@@ -24,7 +24,7 @@ from bke.inference.likelihood_free import importance
 from bke.inference.likelihood_free.prior import Prior
 from bke.inference.likelihood_free.store import code_of
 from bke.inference.likelihood_free.weights import default_epsilon, effective_sample_size
-from bke.inference.run import problem_of
+from bke.inference.posterior.run import problem_of
 from bke.models import Polynomial, SquaredExponential, squared_mmd
 
 Y = np.random.default_rng(0).normal(1.0, 1.0, size=20)

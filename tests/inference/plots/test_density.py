@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
-from bke.inference import InputError, normal_laplace_density
-from bke.inference.plots import plot_densities, plot_samples
+from bke.inference import InputError, normal_laplace_density, plot_densities, plot_samples
 from bke.inference.plots.style import P_COLOUR, Q_COLOUR
 
 

@@ -1,8 +1,12 @@
 import jax
 import numpy as np
 import pytest
-from bke.inference import InputError
-from bke.inference.plots import plot_embedding_posterior, plot_empirical_embedding, plot_prior_draws
+from bke.inference import (
+    InputError,
+    plot_embedding_posterior,
+    plot_empirical_embedding,
+    plot_prior_draws,
+)
 from bke.models import (
     Gaussian,
     SquaredExponential,

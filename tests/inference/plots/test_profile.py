@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
-from bke.inference import InputError
-from bke.inference.plots import plot_profile
+from bke.inference import InputError, plot_profile
 from bke.inference.plots.style import STUCK, mode_colour
 from matplotlib.figure import Figure
 

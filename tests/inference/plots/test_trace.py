@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
-from bke.inference import InputError, diagnose, find_modes
-from bke.inference.plots import plot_rank, plot_trace
+from bke.inference import InputError, diagnose, find_modes, plot_rank, plot_trace
 from bke.inference.plots.style import STUCK, mode_colour
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
-from bke.inference import InputError, band, sample_witness
-from bke.inference.modes import as_text
-from bke.inference.plots import plot_witness
+from bke.inference import InputError, band, plot_witness, sample_witness
+from bke.inference.diagnosis.modes import as_text
 from bke.inference.plots.style import OVERALL, P_COLOUR, Q_COLOUR, STUCK, mode_colour
 from bke.inference.plots.witness_map import PALE
 from matplotlib.colors import to_hex

@@ -4,8 +4,8 @@ import jax
 import numpy as np
 import pytest
 from bke.inference import InputError, independence_test, two_sample_test
+from bke.inference.data.canonical import canonical_order, generator
 from bke.inference.testing.permutation import mmd_row, relabellings
-from bke.inference.testing.rows import canonical_order, generator
 from bke.models import SquaredExponential, hsic, mmd_terms, squared_mmd
 from scipy.stats import t
 

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 from bke.inference import InputError, two_sample_test
-from bke.inference.machine import computing
+from bke.inference.runtime.machine import computing
 from bke.inference.testing import factors, two_sample
 from bke.inference.testing.gram import gram
 from bke.inference.testing.permutation import mmd_row, pair_swaps, relabellings

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-import bke.models.kernels as bk
+import bke.models as bk
 import numpy as np
 import pytest
 

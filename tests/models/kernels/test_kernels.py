@@ -2,7 +2,7 @@
 
 import dataclasses
 
-import bke.models.kernels as bk
+import bke.models as bk
 import jax
 import jax.numpy as jnp
 import numpy as np

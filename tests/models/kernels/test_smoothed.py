@@ -4,13 +4,13 @@ import dataclasses
 import itertools
 import math
 
-import bke.models.kernels as bk
+import bke.models as bk
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from bke.models.kernels.bessel import power_bessel
-from bke.models.measures import Gaussian
+from bke.models.measures.measure import Gaussian
 from scipy import integrate, special
 
 #: Mathematics that no other Python changes: left out of the fast tests.

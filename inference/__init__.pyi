@@ -1,0 +1,93 @@
+"""The public names of ``bke.inference``, each written here alone."""
+
+from .data.read import Sample as Sample, read_sample as read_sample
+from .data.samples import (
+    normal_laplace as normal_laplace,
+    normal_laplace_density as normal_laplace_density,
+)
+from .diagnosis.convergence import Convergence as Convergence
+from .diagnosis.diagnose import Diagnosis as Diagnosis, Integral as Integral, diagnose as diagnose
+from .diagnosis.modes import Mode as Mode, Modes as Modes, find_modes as find_modes
+from .diagnosis.reweight import reweight as reweight
+from .embeddings.conditional import learn_conditional as learn_conditional
+from .embeddings.filtering import LearnedFilter as LearnedFilter, learn_filter as learn_filter
+from .errors import InputError as InputError, SamplingError as SamplingError
+from .learning.comparison import (
+    KernelComparison as KernelComparison,
+    KernelScore as KernelScore,
+    compare_kernels as compare_kernels,
+)
+from .learning.learn import (
+    LearnedKernel as LearnedKernel,
+    Peak as Peak,
+    learn_kernel as learn_kernel,
+)
+from .learning.named import kernel_of as kernel_of
+from .learning.scikit_learn import gamma as gamma, to_sklearn as to_sklearn
+from .likelihood_free.distances import MMD as MMD, Summaries as Summaries
+from .likelihood_free.importance import abc as abc, k2_abc as k2_abc
+from .likelihood_free.run import resample as resample, reweighted as reweighted
+from .likelihood_free.sequential import (
+    sequential_abc as sequential_abc,
+    sequential_k2_abc as sequential_k2_abc,
+)
+from .likelihood_free.simulators import jax_simulator as jax_simulator, vectorised as vectorised
+from .likelihood_free.synthetic_likelihood import synthetic_likelihood as synthetic_likelihood
+from .likelihood_free.table import posterior_table as posterior_table
+from .plots.density import plot_densities as plot_densities, plot_samples as plot_samples
+from .plots.embedding import (
+    plot_embedding_posterior as plot_embedding_posterior,
+    plot_empirical_embedding as plot_empirical_embedding,
+    plot_prior_draws as plot_prior_draws,
+)
+from .plots.likelihood_free import (
+    plot_abc as plot_abc,
+    plot_ess as plot_ess,
+    plot_stages as plot_stages,
+)
+from .plots.profile import plot_profile as plot_profile
+from .plots.student_t import plot_student_t as plot_student_t
+from .plots.trace import plot_rank as plot_rank, plot_trace as plot_trace
+from .plots.witness import plot_witness as plot_witness
+from .posterior.fit import fit as fit
+from .posterior.run import load_run as load_run, save_run as save_run
+from .sketches.comparison import (
+    SketchComparison as SketchComparison,
+    compare_sketches as compare_sketches,
+)
+from .sketches.sketch import Sketch as Sketch, sketch as sketch
+from .sketches.store import load_sketch as load_sketch, save_sketch as save_sketch
+from .streams.source import Rows as Rows, open_rows as open_rows
+from .student_t.estimator import KernelStudentTDensity as KernelStudentTDensity
+from .student_t.fantasy import fantasy_data as fantasy_data
+from .student_t.learning import (
+    LearnedStudentT as LearnedStudentT,
+    learn_student_t as learn_student_t,
+)
+from .student_t.posterior import (
+    student_t_posterior as student_t_posterior,
+    student_t_predictive as student_t_predictive,
+)
+from .student_t.sampling import sample_student_t as sample_student_t
+from .testing.causal import CausalGraph as CausalGraph, Edge as Edge, causal_graph as causal_graph
+from .testing.conditional import conditional_independence_test as conditional_independence_test
+from .testing.independence import independence_test as independence_test
+from .testing.mean_embedding import mean_embedding_test as mean_embedding_test
+from .testing.models import (
+    goodness_of_fit_test as goodness_of_fit_test,
+    relative_similarity_test as relative_similarity_test,
+)
+from .testing.predictive import (
+    PredictiveCheck as PredictiveCheck,
+    posterior_predictive_check as posterior_predictive_check,
+)
+from .testing.residuals import regress_out as regress_out
+from .testing.result import Part as Part, TestResult as TestResult
+from .testing.two_sample import two_sample_test as two_sample_test
+from .witness.of_tests import (
+    sample_dependence_witness as sample_dependence_witness,
+    sample_test_witness as sample_test_witness,
+)
+from .witness.posterior import Band as Band, band as band, sample_witness as sample_witness
+
+__version__: str

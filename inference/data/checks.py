@@ -1,0 +1,436 @@
+"""Checks of the user's arrays and numbers, the same for the Python API and the command line."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import decimal
+import numbers
+import operator
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import InputError
+
+if TYPE_CHECKING:
+    from bke.models import SamplingNoise
+
+#: n x n matrices that one thread of the witness holds at once.
+WITNESS_MATRICES = 6
+LARGEST = 1e150  # squares of anything larger overflow
+SHARES = ("pooled", "joint")
+SMALLEST_SPREAD = 1e-150  # and squares of anything smaller underflow to zero
+
+
+def as_sample(
+    X: ArrayLike,
+    name: str = "X",
+    *,
+    may_be_constant: bool = False,
+    columns: Sequence[str] | None = None,
+) -> NDArray[np.float64]:
+    """Check a sample and copy it to float64.
+
+    Args:
+        X: (n, D) or (n,), which means D = 1: lists, a NumPy or JAX array, a pandas object.
+        name: what the messages call it.
+        may_be_constant: whether a column may hold one value only.
+        columns: what the messages call the columns; by default as a data frame does.
+
+    Returns:
+        (n, D) float64, a copy, with n >= 2, D >= 1, finite, no constant column.
+
+    Raises:
+        InputError: one sentence that names ``name`` and the row and column, both counted from 1.
+    """
+    headings = columns or column_names(X) or ()
+
+    def column(index: int) -> str:
+        return f"column {headings[index]!r}" if headings else f"column {index + 1}"
+
+    array = _plain_array(X, name)
+    if array.ndim not in (1, 2):
+        raise InputError(
+            f"{name} has {array.ndim} dimensions, where (n,) or (rows, columns) is needed"
+        )
+    if array.ndim == 1:
+        array = array[:, np.newaxis]
+    if array.dtype.kind not in "iuf":
+        array = _from_objects(array, name, column)
+    values = np.array(array, dtype=np.float64)
+    n, dimension = values.shape
+    if dimension == 0:
+        raise InputError(f"{name} has no columns")
+    if n < 2:
+        raise InputError(f"{name} needs at least two rows, and has {n}")
+    for bad in (np.isnan(values), np.isinf(values), np.abs(values) > LARGEST):
+        if bad.any():
+            row, at = map(int, np.argwhere(bad)[0])
+            rows = counted(int(bad.any(axis=1).sum()), "row")
+            raise InputError(
+                f"{name} has {fault_of(values[row, at])} in row {row + 1}, {column(at)} "
+                f"({bad.sum()} in all): fill in or leave out {rows}"
+            )
+    if may_be_constant:
+        return values
+    if (values == values[0]).all():
+        raise InputError(f"{name} has {n} rows and all are equal, so there is nothing to learn")
+    check_spread(values.min(axis=0), values.max(axis=0), name, column)
+    return values
+
+
+def fault_of(value: float) -> str:
+    """What is wrong with a number that is not finite, or too large."""
+    if np.isnan(value):
+        return "a missing value (NaN)"
+    if np.isinf(value):
+        return "an infinite value"
+    return f"a value beyond {LARGEST:g}, whose square would overflow"
+
+
+def check_spread(
+    low: NDArray[np.float64], high: NDArray[np.float64], name: str, column: Callable[[int], str]
+) -> None:
+    """Refuse columns of which nothing can be learned.
+
+    Args:
+        low: (D,), the smallest value of each.
+        high: (D,), the largest.
+        name: what the message calls the sample.
+        column: and what each column.
+
+    Raises:
+        InputError: a column is constant, or squares of its differences underflow.
+    """
+    for at, spread in enumerate(high - low):
+        if spread == 0.0:
+            raise InputError(
+                f"{name} has the same value ({low[at]:g}) in every row of {column(at)}: "
+                "leave that column out"
+            )
+        if spread <= SMALLEST_SPREAD:
+            raise InputError(
+                f"{name} varies by only {spread:.2g} in {column(at)}, too little for squares in "
+                "double precision: take smaller units, or leave that column out"
+            )
+
+
+def _plain_array(X: ArrayLike, name: str) -> NDArray[Any]:
+    if isinstance(X, (str, os.PathLike)):
+        raise InputError(
+            f"{name} is the text {os.fspath(X)!r}, where numbers are needed: if it is a file, give "
+            "open_rows of it, or read_sample of it and .values"
+        )
+    try:
+        if isinstance(X, np.ma.MaskedArray):  # np.asarray would show what the mask hides
+            return np.asarray(np.ma.filled(X.astype(np.float64), np.nan))
+        array = np.asarray(X)
+        # NumPy makes strings of numbers that stand beside a string; the message must show which.
+        return np.array(X, dtype=object) if array.dtype.kind in "SU" else array
+    except (ValueError, TypeError) as error:
+        lengths = [np.size(row) for row in X] if isinstance(X, (list, tuple)) else []
+        for row, length in enumerate(lengths):
+            if length != lengths[0]:
+                raise InputError(
+                    f"{name} has {length} values in row {row + 1} but {lengths[0]} in row 1"
+                ) from error
+        reason = str(error).splitlines()[0]
+        raise InputError(f"{name} is not an array of numbers: {reason}") from error
+
+
+def _advice(cell: Any) -> str:
+    """How to make a number of what is none."""
+    if isinstance(cell, (bool, np.bool_)):
+        return ": .astype(int) makes 0 and 1 of it"
+    if isinstance(cell, (np.datetime64, datetime.date)):
+        return ": take the days or seconds since the first"
+    return ""
+
+
+def _from_objects(
+    array: NDArray[Any], name: str, column: Callable[[int], str]
+) -> NDArray[np.float64]:
+    """Numbers out of an array that NumPy does not hold as numbers (a table of mixed types, say)."""
+    values = np.empty(array.shape)
+    for index, cell in np.ndenumerate(array):
+        number = isinstance(cell, (numbers.Real, decimal.Decimal)) and not isinstance(cell, bool)
+        if not (number or cell is None or str(cell) == "<NA>"):  # the last is pandas.NA
+            raise InputError(
+                f"{name} has {str(cell)[:40]!r} in row {index[0] + 1}, {column(index[1])}, "
+                f"where a real number is needed (type {array.dtype}){_advice(cell)}"
+            )
+        values[index] = float(cell) if number else np.nan
+    return values
+
+
+def as_pair(
+    P: ArrayLike, Q: ArrayLike, *, may_be_constant: bool = False
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Check two samples, (n, D) and (m, D), that must have the same columns; see ``as_sample``."""
+    p, q = (as_sample(Z, name, may_be_constant=may_be_constant) for Z, name in ((P, "P"), (Q, "Q")))
+    if p.shape[1] != q.shape[1]:
+        raise InputError(
+            f"P has {counted(p.shape[1], 'column')} and Q has {counted(q.shape[1], 'column')}, "
+            "where the same number is needed"
+        )
+    return p, q
+
+
+def as_tested_pair(P: ArrayLike, Q: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """As :func:`as_pair`, for a test: a column may be constant in one sample, not in both alike."""
+    p, q = as_pair(P, Q, may_be_constant=True)
+    if p.shape[1] > 1:  # one column is that column, whatever its name
+        check_same_columns(column_names(P), column_names(Q))
+    as_sample(np.concatenate([p, q]), "the union of P and Q", columns=column_names(P))
+    return p, q
+
+
+def as_evaluation_points(at: ArrayLike, dimension: int, name: str = "at") -> NDArray[np.float64]:
+    """``at`` as finite numbers (k, dimension), none beyond 1e150."""
+    points = np.asarray(at)
+    if points.dtype.kind not in "fiu":
+        raise InputError(f"{name} must hold real numbers, got type {points.dtype}")
+    points = points.astype(float)
+    if points.ndim == 1:
+        points = points[:, None]
+    if points.ndim != 2 or points.shape[1] != dimension or not len(points):
+        raise InputError(f"{name} must have shape (k, {dimension}), got {np.shape(at)}")
+    bad = ~(np.abs(points) <= LARGEST)
+    if bad.any():
+        row, column = map(int, np.argwhere(bad)[0])
+        raise InputError(f"{name} has {fault_of(points[row, column])} in row {row + 1}")
+    return points
+
+
+def as_samples(X: ArrayLike | tuple[ArrayLike, ...], share: str) -> list[NDArray[np.float64]]:
+    """The samples that have a likelihood of their own.
+
+    Args:
+        X: one sample; or a tuple of several, which rows of one sample must not be.
+        share: ``"pooled"`` takes the union of several, ``"joint"`` keeps them apart.
+    """
+    if share not in SHARES:
+        raise InputError(f"share must be one of {SHARES}, got {share!r}")
+    several = isinstance(X, tuple) and all(_is_sequence(part) for part in X)
+    if isinstance(X, list) and any(len(getattr(part, "shape", ())) > 0 for part in X):
+        raise InputError("a list of arrays could be rows or samples: give samples as a tuple")
+    if not several or not isinstance(X, tuple) or len(X) < 2:
+        if share == "joint":
+            raise InputError("share='joint' needs a tuple of samples, such as fit((P, Q), ...)")
+        return [as_sample(X, "X")]  # type: ignore[arg-type]
+    samples = [as_sample(part, f"X[{index}]") for index, part in enumerate(X)]
+    widths = [sample.shape[1] for sample in samples]
+    if len(set(widths)) > 1:
+        raise InputError(f"the samples have {', '.join(map(str, widths))} columns: not the same")
+    check_same_columns(*map(column_names, X))
+    return samples if share == "joint" else [np.concatenate(samples)]
+
+
+def _is_sequence(part: Any) -> bool:
+    return isinstance(part, (list, tuple)) or len(getattr(part, "shape", ())) > 0
+
+
+def column_names(X: Any) -> tuple[str, ...] | None:
+    """The names of a data frame's columns; of a tuple of them, the first one's."""
+    if isinstance(X, tuple):
+        return column_names(X[0]) if X else None
+    names = getattr(X, "columns", None)
+    return None if names is None else tuple(str(name) for name in names)
+
+
+def check_same_columns(*names: tuple[str, ...] | None) -> None:
+    """Refuse data frames whose columns have different names, which are not matched by name."""
+    known = [one for one in names if one is not None]
+    for other in known[1:]:
+        if other != known[0]:
+            raise InputError(
+                f"the columns are {', '.join(known[0])} in one sample and {', '.join(other)} in "
+                "another: give them the same names in the same order"
+            )
+
+
+def check_same_rows(**samples: Any) -> None:
+    """Refuse data frames with the same row labels in another order: rows go by their place."""
+    labels = {
+        name: list(index)
+        for name, sample in samples.items()
+        if (index := getattr(sample, "index", None)) is not None and not callable(index)
+    }
+    (first, known), *others = labels.items() or [("", [])]
+    for name, other in others:
+        if other != known and len(other) == len(known) and set(other) == set(known):
+            raise InputError(
+                f"{first} and {name} have the same row labels in another order, and rows go by "
+                f"their place: give {name}.loc[{first}.index]"
+            )
+
+
+def counted(count: int, what: str) -> str:
+    """``1 row``, ``2 rows``."""
+    return f"{count} {what}{'s' * (count != 1)}"
+
+
+def check_count(value: Any, name: str, minimum: int, maximum: int | None = None) -> int:
+    """``value`` as an int between ``minimum`` and ``maximum``, or ``InputError``."""
+    limits = f"at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
+    try:
+        count = operator.index(value)
+    except TypeError:
+        count = None
+    if count is None or isinstance(value, (bool, np.bool_)):
+        raise InputError(f"{name} must be a whole number {limits}, and is {value!r}")
+    if count < minimum or (maximum is not None and count > maximum):
+        raise InputError(f"{name} must be {limits}, and is {count}")
+    return count
+
+
+def check_chains(chains: Any) -> int:
+    """The number of chains, 1 to 1000, or ``InputError``."""
+    return check_count(chains, "chains", 1, 1000)
+
+
+def check_positive(value: Any, name: str) -> float:
+    """``value`` as a positive finite float, or ``InputError``."""
+    try:
+        number = float("nan") if isinstance(value, (str, bool, np.bool_)) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = float("nan")
+    if not 0 < number < float("inf"):
+        raise InputError(f"{name} must be a positive number, and is {value!r}")
+    return number
+
+
+def check_noise_variance(noise_variance: Any) -> float | SamplingNoise:
+    """The noise variance sigma^2 of BKE (5), positive and finite, or ``InputError``.
+
+    The names of a sampling covariance are resolved.
+    """
+    from bke.models.likelihood.noise import (  # JAX, which --help need not wait for
+        SAMPLING,
+        SamplingNoise,
+    )
+
+    if isinstance(noise_variance, SamplingNoise):
+        return noise_variance
+    if isinstance(noise_variance, str):
+        if noise_variance not in SAMPLING:
+            raise InputError(
+                f"noise_variance must be a positive number, {' or '.join(map(repr, SAMPLING))}, "
+                f"got {noise_variance!r}"
+            )
+        return SAMPLING[noise_variance]
+    return check_positive(noise_variance, "noise_variance")
+
+
+def check_memory(n: int, dimension: int, *, matrices: int, instead: str = "") -> None:
+    """Refuse a job whose matrices do not fit, before anything is allocated.
+
+    Args:
+        n: rows of the (pooled) sample.
+        dimension: its columns D.
+        matrices: how many n x n float64 matrices are alive at once.
+        instead: what needs less memory, for the message.
+
+    Raises:
+        InputError: more is needed than there is; says how much of each. Nothing is raised where
+            the operating system does not tell how much there is.
+    """
+    needed = 8 * (matrices * n * n + n * dimension)
+    available = available_memory()
+    if available is not None and needed > available:
+        raise InputError(
+            f"n = {n} rows need about {needed / 2**30:,.1f} GiB of memory ({matrices} matrices of "
+            f"{n} x {n}), and {available / 2**30:,.1f} GiB are free: take "
+            f"{instead or 'a random part of the rows'}"
+        )
+
+
+def available_memory(root: Path = Path("/")) -> int | None:
+    """Bytes this process can still allocate, or None if unknown.
+
+    The smallest of what the system has free and what its control groups (containers, batch
+    queues) leave it. ``root`` is where /proc and /sys are looked for.
+    """
+    found = [_system_memory(root), *_control_groups(root)]
+    return min((size for size in found if size is not None), default=None)
+
+
+def _system_memory(root: Path) -> int | None:
+    try:
+        for line in (root / "proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    try:  # macOS and the BSDs have no /proc, and tell only the total
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _control_groups(root: Path) -> list[int]:
+    """What each control group around this process leaves, versions 1 and 2."""
+    try:
+        groups = [line.split(":", 2) for line in _lines(root / "proc/self/cgroup")]
+    except OSError:
+        return []
+    left = []
+    for _, controllers, group in groups:
+        if controllers == "":
+            top, limit, used, cache = "", "memory.max", "memory.current", "inactive_file"
+        elif "memory" in controllers.split(","):
+            top, limit, used = "memory", "memory.limit_in_bytes", "memory.usage_in_bytes"
+            cache = "total_inactive_file"
+        else:
+            continue
+        # A limit may sit on any group above; inside a container the path may not be visible.
+        parts = Path(group.lstrip("/")).parts
+        for depth in range(len(parts) + 1):
+            folder = root.joinpath("sys/fs/cgroup", top, *parts[:depth])
+            try:
+                size = int((folder / limit).read_text()) - int((folder / used).read_text())
+                stat = dict(line.split() for line in _lines(folder / "memory.stat"))
+            except (OSError, ValueError):  # absent, or the limit is the word max
+                continue
+            left.append(max(0, size + int(stat.get(cache, 0))))  # file cache gives way
+    return left
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text().splitlines()
+
+
+def check_output_folder(path: str | os.PathLike[str]) -> Path:
+    """Create the folder if need be and make sure that files can be written to it.
+
+    Returns:
+        The folder.
+
+    Raises:
+        InputError: it cannot; no folder made on the way is left behind.
+    """
+    folder = Path(path)
+    made: list[Path] = []
+    try:
+        for step in [*reversed(folder.parents), folder]:
+            if not step.is_dir():
+                step.mkdir(exist_ok=True)  # another process may have been faster
+                made.append(step)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"test")
+    except (OSError, ValueError) as error:
+        for step in reversed(made):
+            with contextlib.suppress(OSError):
+                step.rmdir()
+        if isinstance(error, FileExistsError):
+            reason = f"{error.filename} exists and is not a folder"
+        else:
+            reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"the output folder {folder} cannot be written: {reason}") from error
+    return folder

@@ -1,0 +1,221 @@
+"""Units: the scale the prior refers to, and the dither that rounded data need."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+from bke.models.arrays.padding import PaddedRows, dense_size, padded, shared_size
+from bke.models.arrays.rows import map_rows
+from bke.models.likelihood.spectral import MOST_DENSE
+from bke.models.likelihood.volume import pushforward
+from bke.models.measures.measure import Gaussian, Measure, scale_prior
+
+from ..errors import InputError
+from ..posterior.target import MEASURE_SCALE, Points, Problem
+from ..runtime.jit import jit
+from .read import default_names
+from .rounding import dithered, rounding_unit
+
+#: Parameters that are lengths in the space of the data.
+LENGTHS = ("lengthscale", MEASURE_SCALE)
+SCALES = ("column", "pooled", None)
+#: Below this, |sum of terms| / sum of |terms| is rounding error: the derivative is exactly zero.
+CANCELLED = 1e-12
+DETECTION_DRAWS = 48
+
+
+@dataclasses.dataclass(frozen=True)
+class Units:
+    """How the data were brought to the model's units: dithered, then divided by ``scale``."""
+
+    scale: np.ndarray  # (D,), units of the data
+    dither: np.ndarray  # (D,), rounding units of the data; 0 where a column is left alone
+    dither_seed: int
+    columns: tuple[str, ...]
+    sizes: tuple[int, ...] = ()  # rows of the samples that have a likelihood each; (): all one
+
+    def points(self, data: np.ndarray) -> Points:
+        """(n, D) ``data`` in the model's units, with the recorded dither; split into samples."""
+        if self.dither.any():
+            data = dithered(data, list(self.dither), self.dither_seed)
+        return self.split(data / self.scale)
+
+    def split(self, data: np.ndarray) -> Points:
+        """``data`` as it is, or as a tuple of the samples that follow each other in it."""
+        if not self.sizes:
+            return data
+        return tuple(np.split(data, np.cumsum(self.sizes)[:-1]))
+
+    def to_model(self, data: np.ndarray) -> np.ndarray:
+        """(n, D) points in the model's units, without dither."""
+        return data / self.scale
+
+    def measure_to_model(self, measure: Measure) -> Measure:
+        """A Gaussian measure given in the units of the data, in the model's; a prior stays."""
+        if not isinstance(measure, Gaussian):
+            return measure
+        for name in ("scale", "centre"):
+            value = getattr(measure, name)
+            shape = value.shape() if isinstance(value, dist.Distribution) else np.shape(value)
+            if shape not in ((), (1,), self.scale.shape):
+                raise InputError(
+                    f"Gaussian measure: {name} must be a number or one per column "
+                    f"({len(self.scale)}), got shape {shape}"
+                )
+        centre = np.asarray(measure.centre) / self.scale
+        if (prior := scale_prior(measure)) is not None:
+            return Gaussian(prior, centre)  # over the unit, as that of a lengthscale is
+        return Gaussian(np.asarray(measure.scale) / self.scale, centre)
+
+    def to_data(
+        self, field: str, values: np.ndarray, sample_axes: int, *, per_component: bool = False
+    ) -> np.ndarray:
+        """A kernel parameter in the units of the data.
+
+        A lengthscale shared by columns of different scale becomes one per column.
+
+        Args:
+            field: name of the parameter, ``"lengthscale"``, ``"measure_scale"``, ``"frequency"`` or
+                ``"covariance"``; others have no unit.
+            values: in the model's units.
+            sample_axes: how many leading axes run over draws.
+            per_component: whether the next axis runs over the components of a mixture kernel.
+        """
+        if field not in (*LENGTHS, "frequency", "covariance"):
+            return values
+        if field == "covariance":
+            squares = np.outer(self.scale, self.scale)
+            if values.ndim == sample_axes:  # a number stands for that number times the identity
+                return values[..., None, None] * np.diag(np.diag(squares))
+            return values * squares
+        factor = self.scale if field in LENGTHS else 1.0 / self.scale
+        if np.all(factor == factor[0]):
+            return values * factor[0]
+        if values.ndim == sample_axes + per_component + 1:
+            return values * factor
+        return values[..., None] * factor
+
+
+def choose_scale(data: np.ndarray, scale: str | None) -> np.ndarray:
+    """The (D,) divisors that ``scale`` asks for."""
+    return unit_of(data.std(axis=0), scale)
+
+
+def unit_of(deviations: np.ndarray, scale: str | None) -> np.ndarray:
+    """As :func:`choose_scale`, from the columns' standard deviations (D,)."""
+    if scale not in SCALES:
+        raise InputError(f"scale must be one of {SCALES}, got {scale!r}")
+    if scale is None:
+        return np.ones(len(deviations))
+    if scale == "pooled":
+        return np.full(len(deviations), np.sqrt(np.mean(deviations**2)))
+    return np.asarray(deviations)
+
+
+def choose_units(
+    data: np.ndarray,
+    scale: str | None,
+    columns: Sequence[str] | None,
+    sizes: tuple[int, ...] = (),
+) -> Units:
+    """Units for ``data``, not dithered yet."""
+    dimension = data.shape[1]
+    names = tuple(columns) if columns is not None else default_columns(dimension)
+    if len(names) != dimension:
+        raise InputError(f"columns has {len(names)} names, but the data have {dimension} columns")
+    return Units(choose_scale(data, scale), np.zeros(dimension), 0, names, sizes)
+
+
+def default_columns(dimension: int) -> tuple[str, ...]:
+    """``x``, or ``x0``, ``x1``, ..."""
+    return tuple(default_names(dimension))
+
+
+def with_dither(
+    units: Units,
+    data: np.ndarray,
+    dither: Any,
+    seed: int,
+    prior_draws: Mapping[str, np.ndarray],
+    cancelled: Callable[[Any, PaddedRows], jax.Array] | None,
+) -> Units:
+    """``units`` with a dither where rounding makes the density zero.
+
+    ``cancelled`` is from :func:`cancelled_rows`, or ``None`` where rounding cannot do that.
+
+    Raises:
+        InputError: where the density is zero and ``dither`` is ``None`` or finds no rounding unit.
+    """
+    some = {name: jnp.asarray(z[:DETECTION_DRAWS]) for name, z in prior_draws.items()}
+    samples = units.split(units.to_model(data))
+    each = samples if units.sizes else (samples,)
+    zero_rows = np.flatnonzero(np.concatenate([_cancellations(x, some, cancelled) for x in each]))
+    explicit = dither is not None and not isinstance(dither, (str, bool))
+    if isinstance(dither, bool) or (isinstance(dither, str) and dither != "auto"):
+        raise InputError(f"dither must be 'auto', None or rounding units, got {dither!r}")
+    if explicit:
+        steps = np.asarray(dither, dtype=float)
+        if steps.shape not in ((), units.scale.shape):
+            raise InputError(
+                f"dither has {steps.size} rounding units, but the data have "
+                f"{len(units.scale)} columns"
+            )
+        steps = np.broadcast_to(steps, units.scale.shape).copy()
+        if not np.all(np.isfinite(steps) & (steps >= 0)):
+            raise InputError(f"dither must be rounding units of at least 0, got {dither!r}")
+        return dataclasses.replace(units, dither=steps, dither_seed=seed)
+    if not zero_rows.size:
+        return units
+    rows = ", ".join(str(row + 1) for row in zero_rows[:5])
+    rows += f" and {zero_rows.size - 5} more" if zero_rows.size > 5 else ""
+    if dither is None:
+        raise InputError(
+            f"the density of the data is exactly zero at row {rows}: equal neighbours on both "
+            "sides cancel, as rounded data do; set dither to 'auto' to undo the rounding"
+        )
+    found = [rounding_unit(column) for column in data.T]
+    if not any(found):
+        raise InputError(
+            f"the density of the data is exactly zero at row {rows}, where neighbours on both "
+            "sides cancel, and no rounding unit was found: set dither to one"
+        )
+    return dataclasses.replace(
+        units, dither=np.array([unit or 0.0 for unit in found]), dither_seed=seed
+    )
+
+
+def _cancellations(
+    x: np.ndarray,
+    z: Mapping[str, jax.Array],
+    cancelled: Callable[[Any, PaddedRows], jax.Array] | None,
+) -> np.ndarray:
+    """Which rows (n,) of a sample may cancel; of a large one all if it is rounded."""
+    if cancelled is not None and len(x) <= MOST_DENSE:
+        rows = jax.tree.map(jnp.asarray, padded(x, shared_size(dense_size(len(x)))))
+        return np.asarray(cancelled(z, rows))[: len(x)]
+    rounded = cancelled is not None and any(rounding_unit(column) is not None for column in x.T)
+    return np.full(len(x), rounded)
+
+
+def cancelled_rows(problem: Problem) -> Callable[[Any, PaddedRows], jax.Array]:
+    """Compiled: which rows (N,) of the data have a volume factor of exactly zero somewhere.
+
+    Looked for at a few unconstrained draws, leading axis, of the hyperparameters.
+    """
+
+    @jit
+    def cancelled(z: dict[str, jax.Array], X: PaddedRows) -> jax.Array:
+        def at(one: dict[str, jax.Array]) -> jax.Array:
+            kernel = problem.kernel_at(problem.constrain(one))
+            remain = map_rows(lambda x: pushforward(x, X, kernel).cancellation, X.points, len(X))
+            return remain <= CANCELLED
+
+        return jnp.any(jax.lax.map(at, z), axis=0)
+
+    return cancelled

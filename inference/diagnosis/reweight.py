@@ -1,0 +1,123 @@
+"""The posterior mass of modes that chains cannot cross, for a run of NUTS."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import xarray as xr
+from scipy.special import logsumexp
+
+from ..data.checks import check_count, check_positive
+from ..errors import InputError, SamplingError
+from ..posterior import profile as landscape, programs as compiled
+from ..posterior.barriers import LogDensity
+from ..posterior.nuts import CANDIDATES
+from ..posterior.run import problem_of
+from ..posterior.target import unflatten
+from ..posterior.ways import MOST_EVALUATIONS, nodes_of, quadrature
+from ..runtime.machine import computing
+from .bridge import bridge
+from .masses import INDEPENDENT, nearest_mode, unconstrained_draws, unconstrained_shapes
+from .modes import Modes, find_modes
+
+#: Of each chain, for bridge sampling.
+FEWEST_DRAWS = 8
+#: Draws of a mode to which a Gaussian of p parameters is fitted, over p + 1.
+FEWEST_PER_PARAMETER = 10
+
+
+def reweight(
+    run: xr.DataTree, *, tolerance: float = 1e-3, seed: int = 0, progress: bool = True
+) -> xr.DataTree:
+    """The run with the posterior mass of each mode: what chains that never cross cannot say.
+
+    One or two hyperparameters: adaptive quadrature over all of them, which also sees modes that no
+    chain visited. More: bridge sampling from the draws of each mode, so only modes that chains
+    found are weighed. :func:`~bke.inference.diagnose`, :func:`~bke.inference.sample_witness` and
+    the summaries of the command line use the masses.
+
+    Args:
+        run: from :func:`~bke.inference.fit`.
+        tolerance: of quadrature, for the log normaliser.
+        seed: of bridge sampling.
+        progress: show a progress bar.
+
+    Returns:
+        A new run, with the group ``quadrature`` (nodes and weights) or ``bridge`` (the mass of
+        every mode); the log normaliser and its error are the group's attributes. Runs of other
+        methods, and runs that have masses, are returned as they are.
+
+    Raises:
+        InputError: if ``run`` is not a run, or a mode has too few draws for bridge sampling.
+        SamplingError: where the density has no integral.
+    """
+    problem, units = problem_of(run)
+    check_positive(tolerance, "tolerance")
+    check_count(seed, "seed", 0, 2**63 - 1)
+    if run.attrs["method"] in INDEPENDENT or {"quadrature", "bridge"} & set(run.children):
+        return run
+    with computing():
+        points = problem.prepared(units.points(run["observed_data"].to_dataset()["X"].values))
+        density = functools.partial(
+            landscape.log_densities, compiled.log_densities(problem), X=points
+        )
+        z = unconstrained_draws(run)
+        if z.shape[-1] in MOST_EVALUATIONS:
+            prior_draws = problem.prior_draws(np.random.default_rng(seed), CANDIDATES**2)
+            draws = z.reshape(-1, z.shape[-1])
+            found = quadrature(problem, density, prior_draws, tolerance, progress, draws)
+            name, group = "quadrature", nodes_of(found, tolerance)
+        else:
+            name, group = "bridge", _bridges(run, find_modes(run), density, seed)
+    result = run.copy()
+    result[name] = xr.DataTree(group)
+    return result
+
+
+def _bridges(run: xr.DataTree, modes: Modes, density: LogDensity, seed: int) -> xr.Dataset:
+    """Mass of every mode by bridge sampling; chains that crossed count by their draws in it."""
+    z = unconstrained_draws(run)
+    lp = run["sample_stats"].to_dataset()["lp"].values
+    shapes = unconstrained_shapes(run)
+    rng = np.random.default_rng(seed)
+    logs, errors = [], []
+    for index, mode in enumerate(modes.modes):
+        chains = list(mode.chains)
+        inside = (modes.of_draws[chains] == index).all(axis=0)
+        fitted = len(chains) * (inside.sum() // 2)
+        if inside.sum() < FEWEST_DRAWS or fitted < FEWEST_PER_PARAMETER * (z.shape[-1] + 1):
+            raise InputError(
+                f"mode {index + 1} has too few draws for bridge sampling: run more chains, or "
+                "fit with method='smc'"
+            )
+
+        def within(places: np.ndarray, index: int = index) -> np.ndarray:
+            values = density(unflatten(places, shapes))
+            belongs = nearest_mode(run, modes.of_draws, places) == index
+            return np.where(belongs & np.isfinite(values), values, -np.inf)
+
+        found = bridge(z[chains][:, inside], within, lp[chains][:, inside], rng)
+        if not np.isfinite([found.log, found.error]).all():
+            raise SamplingError(
+                f"bridge sampling gave no number for mode {index + 1}: run more draws, or fit with "
+                "method='smc'"
+            )
+        logs.append(found.log)
+        errors.append(found.error)
+    log, error = np.array(logs), np.array(errors)
+    mass = np.exp(log - logsumexp(log))
+    # d mass_k = mass_k (d log_k - sum_j mass_j d log_j), with independent errors.
+    jacobian = mass[:, None] * (np.eye(len(mass)) - mass)
+    return xr.Dataset(
+        {
+            "mass": ("mode", mass),
+            "mass_error": ("mode", np.sqrt(jacobian**2 @ error**2)),
+            "log_integral": ("mode", log),
+            "log_integral_error": ("mode", error),
+        },
+        attrs={
+            "log_normaliser": float(logsumexp(log)),
+            "log_normaliser_error": float(np.sqrt(mass**2 @ error**2)),
+        },
+    )

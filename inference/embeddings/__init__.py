@@ -1,0 +1,1 @@
+"""Conditional embeddings and filters whose settings are learned from the data."""

@@ -1,0 +1,213 @@
+"""A kernel Bayes filter whose kernels and regularisation are found from its training series."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from bke.models import KernelBayesFilter, kernel_bayes_filter
+from bke.models.kernels.base import Covariance
+
+from ..data.checks import as_sample, check_positive
+from ..errors import InputError
+from ..learning.named import described, factors_for, kernel_of, widened
+from ..runtime.progress import progress_bar
+
+#: Multiples of both lengthscales, and of 1/T for epsilon, that are compared.
+FACTORS = (0.25, 0.5, 1.0)
+REGULARISATIONS = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
+#: Steps of each fold that are filtered, at most.
+VALIDATED = 200
+#: Tolerance of the factorisations over epsilon, while settings are compared.
+TOLERANCE = 0.01
+#: Multiples of delta that are compared for smoothing.
+SMOOTHINGS = (1.0, 10.0, 100.0, 1000.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """One setting that was tried.
+
+    Attributes:
+        factor: of both lengthscales.
+        regularisation: epsilon times the number of training rows.
+        error: mean squared error of the posterior mean on the halves held out, over the variance of
+            each column of the states: 1 is what their mean would have. Infinite where the filter
+            failed.
+    """
+
+    factor: float
+    regularisation: float
+    error: float
+
+
+@dataclasses.dataclass(frozen=True)
+class LearnedFilter:
+    """What :func:`learn_filter` returns.
+
+    Attributes:
+        filter: learned from the whole series at the best setting.
+        trials: all settings, the best first.
+        smoothed_error: of the smoothed means, as ``trials`` tell that of the filter's.
+    """
+
+    filter: KernelBayesFilter
+    trials: tuple[Trial, ...]
+    smoothed_error: float
+
+    def __str__(self) -> str:
+        best = self.trials[0]
+        lines = [
+            f"States: {described(self.filter.observation.kernel_x)}",
+            f"Observations: {described(self.filter.observation.kernel_y)}",
+            f"regularisation {best.regularisation:g} / {len(self.filter.states)}, lengthscales "
+            f"times {best.factor:g}: root mean squared error {best.error**0.5:.4g} standard "
+            f"deviations of the states on held out halves, the best of {len(self.trials)} "
+            f"settings; smoothed {self.smoothed_error**0.5:.4g}",
+        ]
+        worst = [trial for trial in self.trials if not np.isfinite(trial.error)]
+        if worst:
+            lines.append(f"{len(worst)} settings failed: the weights summed to nothing")
+        return "\n".join(lines)
+
+
+def learn_filter(
+    X: Any,
+    Y: Any,
+    *,
+    kernel_x: str | Covariance = "bkl",
+    kernel_y: str | Covariance = "bkl",
+    factors: Sequence[float] | None = None,
+    regularisations: Sequence[float] = REGULARISATIONS,
+    scale: str | None = "column",
+    seed: int = 0,
+    tolerance: float | None = None,
+    rank: int | None = None,
+    progress: bool = True,
+) -> LearnedFilter:
+    """Learn a filter from one training series, settings by cross-validation in two halves.
+
+    Each half trains a filter that is run on the other, at most 200 steps of it, for every factor of
+    both lengthscales and every regularisation; epsilon is that over the number of rows, delta twice
+    epsilon. At the best, four regularisations of the smoother are compared likewise. Observations
+    far from all of the training half are left out, so that the error is that of a prediction.
+
+    Args:
+        X: states in order of time, shape (T, D) or (T,).
+        Y: observations, row by row, shape (T, E) or (T,).
+        kernel_x: ``"bkl"``, learned from the states; ``"median"``; or a kernel. See
+            :func:`~bke.inference.learning.named.kernel_of`.
+        kernel_y: likewise, of the observations.
+        factors: of both lengthscales, a quarter to 1 by default; 1 where a kernel has none.
+        regularisations: epsilon times the number of rows.
+        scale: see :func:`~bke.inference.learning.named.kernel_of`.
+        seed: likewise.
+        tolerance: see :func:`~bke.models.kernel_bayes_filter`; while settings are compared a
+            hundredth of epsilon by default.
+        rank: likewise.
+        progress: show a progress bar.
+
+    Raises:
+        InputError: for data or arguments that make no sense, in one sentence, or where the filter
+            fails at every setting.
+    """
+    states, outputs = as_sample(X, "X"), as_sample(Y, "Y")
+    if len(states) != len(outputs):
+        raise InputError(f"X has {len(states)} rows and Y has {len(outputs)}, not pairs")
+    if len(states) < 8:
+        raise InputError(f"two halves need at least 8 rows, got {len(states)}")
+    if len(regularisations) == 0:
+        raise InputError("regularisations must hold at least one number")
+    for value in regularisations:
+        check_positive(value, "a regularisation")
+    of_x = kernel_of(states, kernel_x, scale=scale, seed=seed, name="X")
+    of_y = kernel_of(outputs, kernel_y, scale=scale, seed=seed, name="Y")
+    without = [kernel for kernel in (of_x, of_y) if not hasattr(kernel, "lengthscale")]
+    multiples = factors_for(factors, FACTORS, without[0] if without else of_x)
+    spread = states.std(axis=0)
+    spread[spread == 0.0] = 1.0  # a column that is the same throughout has no error
+
+    def learned(
+        rows: slice, factor: float, regularisation: float, final: bool = False
+    ) -> KernelBayesFilter:
+        part = states[rows]
+        epsilon = regularisation / len(part)
+        rough = None if final else min(TOLERANCE * epsilon, TOLERANCE)
+        return kernel_bayes_filter(
+            part,
+            outputs[rows],
+            widened(of_x, factor),
+            widened(of_y, factor),
+            regularisation=epsilon,
+            tolerance=rough if tolerance is None else tolerance,
+            rank=rank,
+        )
+
+    half = len(states) // 2
+    folds = [
+        (training, slice(held.start, min(held.start + VALIDATED, held.stop)))
+        for training, held in (
+            (slice(0, half), slice(half, len(states))),
+            (slice(half, len(states)), slice(0, half)),
+        )
+    ]
+    steps = sum(held.stop - held.start for _, held in folds)
+
+    def error(factor: float, regularisation: float) -> float:
+        total = 0.0
+        for training, held in folds:
+            try:
+                model = learned(training, factor, regularisation)
+                found = model.filter(outputs[held], outliers="skip")
+            except ArithmeticError:
+                return np.inf
+            total += _squares(found.mean(), states[held], spread)
+        return total / steps
+
+    def smoothed_errors(factor: float, regularisation: float) -> list[float]:
+        """With each of SMOOTHINGS."""
+        totals = np.zeros(len(SMOOTHINGS))
+        for training, held in folds:
+            model = learned(training, factor, regularisation)
+            filtered = model.filter(outputs[held], outliers="skip")
+            for index, multiple in enumerate(SMOOTHINGS):
+                try:
+                    found = _smoothing_with(model, multiple).smooth(filtered).mean()
+                    totals[index] += _squares(found, states[held], spread)
+                except ArithmeticError:
+                    totals[index] = np.inf
+        return list(totals / steps)
+
+    settings = [(factor, value) for factor in multiples for value in regularisations]
+    trials = []
+    if len(settings) > 1:
+        with progress_bar("settings", len(settings), shown=progress) as advance:
+            for setting in settings:
+                trials.append(Trial(*setting, error(*setting)))
+                advance(1)
+    else:
+        trials = [Trial(*settings[0], error(*settings[0]))]
+    trials.sort(key=lambda trial: trial.error)
+    if not np.isfinite(trials[0].error):
+        raise InputError(
+            "the filter's weights sum to nothing at every setting: try larger regularisations or "
+            "wider kernels"
+        )
+    setting = trials[0].factor, trials[0].regularisation
+    smoothed = smoothed_errors(*setting)
+    multiple = SMOOTHINGS[int(np.argmin(smoothed))]
+    best = _smoothing_with(learned(slice(None), *setting, final=True), multiple)
+    return LearnedFilter(best, tuple(trials), min(smoothed))
+
+
+def _squares(found: np.ndarray, states: np.ndarray, spread: np.ndarray) -> float:
+    """Squared errors over each column's variance, averaged over columns, summed over rows."""
+    return float(np.sum(np.mean(((found - states) / spread) ** 2, axis=1)))
+
+
+def _smoothing_with(model: KernelBayesFilter, multiple: float) -> KernelBayesFilter:
+    """``model`` with that multiple of delta for smoothing."""
+    delta = multiple * model.posterior_regularisation
+    return dataclasses.replace(model, smoothing_regularisation=delta)

@@ -1,0 +1,225 @@
+"""The kernels of a test, chosen from the pooled sample alone, so that no label can leak in.
+
+Whatever is random or depends on the order of rows on the way (a subsample, a dither, landmarks)
+must not see the order in which the rows came, which tells the labels: rows are sorted first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import jax.numpy as jnp
+import numpy as np
+from bke.models import GaussianMixture, SquaredExponential
+from bke.models.kernels.base import Covariance, Kernel
+from scipy.spatial.distance import pdist
+
+from ..data.canonical import random_part
+from ..data.units import Units, choose_scale
+from ..diagnosis.modes import basins
+from ..errors import InputError, SamplingError
+from ..posterior import programs as compiled
+from ..posterior.fit import fit, prepare
+from ..posterior.profile import smooth
+from ..posterior.run import kernel_in_data_units
+from ..posterior.target import unflatten
+from ..runtime.machine import computing
+from .peaks import PeakSearch
+
+#: Rows from which a kernel is learned, at most: a random part of the pooled sample.
+LEARNED_ROWS = 500
+#: Rows that say which of its modes is the highest: few do not tell those of a mixture apart.
+RANKED_ROWS = 2000
+#: Rows whose distances give the median and the ladder.
+DISTANCE_ROWS = 1000
+#: Optimisations in each basin: fewer than where the learned kernel itself is wanted.
+STARTS = 4
+#: Draws of the posterior over which a kernel is averaged.
+POSTERIOR_DRAWS = 64
+#: Lengthscales of the ladder, from half a small quantile of the distances to a large one.
+RUNGS = 12
+LADDER = (0.05, 0.95)
+#: Grid points of the profile whose modes join the ladder.
+PROFILE_POINTS = 200
+
+#: Of rows that have no rounding unit, over the standard deviation of a column.
+DITHER = 1e-3
+
+T = TypeVar("T")
+
+
+def median_kernel(points: np.ndarray, scale: str | None, seed: int) -> SquaredExponential:
+    """The lengthscale is the median distance between two rows (MMD-20; equal rows left out, E16).
+
+    Args:
+        points: (N, D) in canonical order.
+        scale: see :func:`~bke.inference.fit`.
+        seed: of the rows taken, where there are many.
+    """
+    unit = choose_scale(points, scale)
+    return scaled_kernel(float(np.median(_distances(points / unit, seed))), unit)
+
+
+def _distances(points: np.ndarray, seed: int) -> np.ndarray:
+    """Between rows that differ, of some rows; where those are all equal, of the different rows."""
+    distances = pdist(random_part(points, DISTANCE_ROWS, seed))
+    if not distances.any():
+        distances = pdist(random_part(np.unique(points, axis=0), DISTANCE_ROWS, seed))
+    return np.asarray(distances[distances > 0.0])
+
+
+def scaled_kernel(lengthscale: float, unit: np.ndarray) -> SquaredExponential:
+    """Of ``lengthscale`` over ``unit`` (D,), in the units of the data; a number where it can be."""
+    per_column = lengthscale * unit
+    alike = bool(np.all(unit == unit[0]))
+    return SquaredExponential(float(per_column[0]) if alike else per_column)
+
+
+def ladder(points: np.ndarray, seed: int) -> np.ndarray:
+    """Lengthscales for scaled points (N, D), short to long."""
+    low, high = np.quantile(_distances(points, seed), LADDER)
+    return np.geomspace(0.5 * low, high, RUNGS)
+
+
+def learned_scales(points: np.ndarray, seed: int) -> np.ndarray:
+    """Lengthscales at the modes of the smoothed marginal likelihood of scaled points (N, D)."""
+    with computing():
+        search, *_ = _search(points, None, seed, LEARNED_ROWS)
+        low, high = np.quantile(search.prior, [0.002, 0.9995])
+        grid = np.linspace(low, high, PROFILE_POINTS)
+        tops, _, _ = basins(smooth(search.values(grid[:, None]), grid[1] - grid[0]))
+    return np.exp(grid[tops])
+
+
+def learned_kernel(points: np.ndarray, scale: str | None, seed: int) -> Kernel:
+    """The lengthscale with the highest marginal likelihood, as ``learn_kernel`` finds it.
+
+    Where there are more rows than its modes are looked for with, these say which is the highest.
+    """
+    with computing():
+        search, units, more = _search(points, scale, seed, RANKED_ROWS)
+        tops = search.by_profile(STARTS)
+        heights = np.array([top.value for top in tops])
+        if len(more) > LEARNED_ROWS and len(tops) > 1:
+            places = np.array([top.z for top in tops])
+            # Prepared, for it is on these that `prepare` has compiled the objective meanwhile.
+            ranked = search.values(places, search.problem.prepared(more))
+            ranked[~np.isfinite(ranked)] = -np.inf
+            heights = ranked if np.isfinite(ranked).any() else heights
+        best = tops[int(np.argmax(heights))]
+        values = search.problem.constrain(unflatten(jnp.asarray(best.z), search.problem.shapes))
+        return kernel_in_data_units(search.problem, units, values)
+
+
+def _search(
+    points: np.ndarray, scale: str | None, seed: int, most: int
+) -> tuple[PeakSearch, Units, np.ndarray]:
+    """For the best lengthscale of (N, D) points in canonical order.
+
+    At most ``most`` of them, in the model's units the last of what is returned, say what the units
+    are and whether there is a dither; the search is over some of those.
+    """
+    part = random_part(points, most, seed)
+    problem, units, data, prior_draws, evaluate, *_ = _despite_ties(
+        lambda dither: prepare(
+            part,
+            kernel=SquaredExponential,
+            prior=None,
+            noise_variance=0.1,
+            measure="unit",
+            likelihood="auto",
+            share="pooled",
+            scale=scale,
+            dither=dither,
+            columns=None,
+            seed=seed,
+            chains=1,
+            evaluator=lambda problem: compiled.objectives(problem, "ml"),
+        ),
+        part,
+    )
+    scaled = np.asarray(units.points(data))
+    some_rows = random_part(scaled, LEARNED_ROWS, seed)
+    points = problem.prepared(some_rows)
+    return PeakSearch(problem, points, prior_draws, evaluate, "ml", False), units, scaled
+
+
+def multiscale_kernels(
+    points: np.ndarray, scale: str | None, seed: int
+) -> list[SquaredExponential]:
+    """The ladder and the modes of the learned profile, if there is one, short to long."""
+    unit = choose_scale(points, scale)
+    scaled = points / unit
+    try:
+        learned = learned_scales(scaled, seed)
+    except (InputError, SamplingError):  # rounding without a unit: the density is zero
+        learned = np.empty(0)
+    lengths = np.sort(np.concatenate([ladder(scaled, seed), learned]))
+    return [scaled_kernel(float(length), unit) for length in lengths]
+
+
+def some(kernels: list[Any], most: int) -> list[Any]:
+    """At most ``most`` of them, evenly, the first and the last among them."""
+    if len(kernels) <= most:
+        return kernels
+    chosen = np.unique(np.linspace(0, len(kernels) - 1, most).round().astype(int))
+    return [kernels[index] for index in chosen]
+
+
+def kernels_for(choice: Any, points: np.ndarray, scale: str | None, seed: int) -> list[Covariance]:
+    """The kernels that ``choice`` names, in the units of the data.
+
+    Args:
+        choice: ``"median"``, ``"bkl"``, ``"posterior"``, ``"multiscale"`` or a kernel.
+        points: the pooled sample (N, D) in canonical order.
+        scale: see :func:`~bke.inference.fit`.
+        seed: of everything random.
+
+    Raises:
+        InputError: for another choice.
+    """
+    if isinstance(choice, Covariance):
+        return [choice]
+    if choice == "median":
+        return [median_kernel(points, scale, seed)]
+    if choice == "multiscale":
+        return list(multiscale_kernels(points, scale, seed))
+    if choice == "bkl":
+        return [_learned(lambda: learned_kernel(points, scale, seed))]
+    if choice == "posterior":
+        part = random_part(points, LEARNED_ROWS, seed)
+        options: dict[str, Any] = {"scale": scale, "seed": seed, "progress": False}
+        options |= {"method": "quadrature", "particles": POSTERIOR_DRAWS, "chains": 1}
+        run = _learned(
+            lambda: _despite_ties(
+                lambda dither: fit(part, tolerance=1e-2, dither=dither, **options), part
+            )
+        )
+        draws = run["posterior"].to_dataset()["lengthscale"].values
+        return [GaussianMixture(draws.reshape(POSTERIOR_DRAWS, *draws.shape[2:]))]
+    raise InputError(f"kernel must be a kernel or one of {CHOICES}, got {choice!r}")
+
+
+def _despite_ties(learn: Callable[[Any], T], part: np.ndarray) -> T:
+    """``learn`` with a dither: a small one where rows cancel but have no rounding unit.
+
+    So do residuals of rounded columns. A kernel for a test need not be that of their density.
+    """
+    try:
+        return learn("auto")
+    except InputError:
+        return learn(list(DITHER * part.std(axis=0)))
+
+
+def _learned(learn: Callable[[], Any]) -> Any:
+    try:
+        return learn()
+    except (InputError, SamplingError) as error:
+        raise InputError(
+            f"no kernel can be learned from these data ({error}); the kernels 'multiscale', "
+            "'evidence' and 'median' do without"
+        ) from None
+
+
+CHOICES = ("fused", "multiscale", "evidence", "bkl", "posterior", "median")

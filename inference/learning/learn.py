@@ -1,0 +1,243 @@
+"""Bayesian kernel learning, BKE section 4.3: the kernel that maximises (13), in every mode."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+from bke.models import SamplingNoise, SquaredExponential
+from bke.models.bayes.priors import Prior
+from bke.models.kernels.base import Kernel
+from bke.models.measures.measure import Measure
+from numpy.typing import ArrayLike
+
+from ..data.checks import check_count
+from ..data.units import Units
+from ..diagnosis.modes import as_text
+from ..errors import InputError
+from ..posterior import profile as landscape, programs as compiled
+from ..posterior.fit import prepare
+from ..posterior.run import in_data_units, kernel_in_data_units
+from ..posterior.target import unflatten
+from ..runtime.machine import computing
+from . import scikit_learn
+from .peaks import PeakSearch, Top
+
+OBJECTIVES = ("ml", "map")
+#: Modes that are printed.
+MOST_PRINTED = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Peak:
+    """The highest point of one mode.
+
+    Attributes:
+        kernel: with its parameters there, in the units of the data.
+        values: all hyperparameters there, by site, in the units of the data.
+        log_marginal_likelihood: BKE (13) of the data in the model's units (over ``scale``).
+        log_prior: log prior density of the hyperparameters, in the model's units.
+        curvature: minus the second derivative of the smoothed objective in the unconstrained
+            coordinates (log lengthscale), (p, p), nats; NaN at the end of the range. With one
+            hyperparameter at the top of the smoothed profile, with several at the peak; an estimate
+            from places around it.
+        basin: lower and upper end of the mode, in the units of the data, with one hyperparameter,
+            the outermost ones those of the range that was searched; ``None`` with several.
+        starts: how many starts of the optimiser ended in this mode.
+        at_bound: the objective still rises at the end of the range that was searched.
+    """
+
+    kernel: Kernel
+    values: dict[str, np.ndarray]
+    log_marginal_likelihood: float
+    log_prior: float
+    curvature: np.ndarray
+    basin: tuple[np.ndarray, np.ndarray] | None
+    starts: int
+    at_bound: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class LearnedKernel:
+    """What :func:`learn_kernel` returns.
+
+    Attributes:
+        peaks: the best of every mode, the best of all first.
+        objective: ``"ml"`` or ``"map"``.
+        units: scale and dither of the data; the marginal likelihood is that of the data over them.
+    """
+
+    peaks: tuple[Peak, ...]
+    objective: str
+    units: Units
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel at the highest peak, in the units of the data."""
+        return self.peaks[0].kernel
+
+    @property
+    def log_marginal_likelihood(self) -> float:
+        """BKE (13) at the highest peak."""
+        return self.peaks[0].log_marginal_likelihood
+
+    @property
+    def gamma(self) -> float:
+        """Of scikit-learn's exp(-gamma |x - y|^2), see :func:`~bke.inference.gamma`."""
+        return scikit_learn.gamma(self.kernel)
+
+    def to_sklearn(self) -> Any:
+        """As a scikit-learn kernel, see :func:`~bke.inference.to_sklearn`."""
+        return scikit_learn.to_sklearn(self.kernel)
+
+    def heights(self) -> np.ndarray:
+        """The objective at every peak less that at the highest, nats."""
+        values = np.array(
+            [
+                peak.log_marginal_likelihood + (peak.log_prior if self.objective == "map" else 0.0)
+                for peak in self.peaks
+            ]
+        )
+        return values - values[0]
+
+    def __str__(self) -> str:
+        name = {"ml": "marginal likelihood", "map": "posterior density"}[self.objective]
+        count = len(self.peaks)
+        lines = [f"{count} mode{'s' * (count > 1)} of the {name}, highest first:"]
+        for peak, height in list(zip(self.peaks, self.heights(), strict=True))[:MOST_PRINTED]:
+            where = ", ".join(f"{site} {as_text(value)}" for site, value in peak.values.items())
+            line = f"  {where}: log marginal likelihood {peak.log_marginal_likelihood:.2f}"
+            line += f" ({height:.1f})" if height else ""
+            if peak.basin is not None:
+                low, high = (as_text(end) for end in peak.basin)
+                line += f", basin {low} to {high}"
+            if peak.at_bound:
+                line += "; it still rises at the end of the range that was searched"
+            lines.append(line)
+        if count > MOST_PRINTED:
+            lines.append(f"  and {count - MOST_PRINTED} more")
+        if self.peaks[0].at_bound:
+            advice = ", or take the objective 'map'" if self.objective == "ml" else ""
+            lines.append(
+                f"The {name} is highest at the end of the range that was searched, that of the "
+                f"prior: check the units and the scale, widen the prior{advice}."
+            )
+        return "\n".join(lines)
+
+
+def learn_kernel(
+    X: ArrayLike | tuple[ArrayLike, ...],
+    *,
+    kernel: Kernel | type[Kernel] = SquaredExponential,
+    objective: str = "ml",
+    prior: Prior | None = None,
+    noise_variance: float | str | SamplingNoise | dist.Distribution = 0.1,
+    measure: Measure = "unit",
+    likelihood: str = "auto",
+    landmarks: int | ArrayLike | None = None,
+    rank: int | None = None,
+    share: str = "pooled",
+    scale: str | None = "column",
+    dither: str | float | Sequence[float] | None = "auto",
+    starts: int = 16,
+    seed: int = 0,
+    progress: bool = True,
+    columns: Sequence[str] | None = None,
+) -> LearnedKernel:
+    """The kernel that maximises the marginal likelihood BKE (13), and the best of every other mode.
+
+    One hyperparameter: a profile over the range of the prior, smoothed; ``starts`` optimisations in
+    each basin. Several: ``starts`` optimisations from the best of prior draws at different scales,
+    grouped into modes by the paths between their ends, then as many again around the highest ends
+    of the highest modes; how many modes are found depends on ``starts``. For D >= 2 the marginal
+    likelihood, a pseudo-likelihood, may have no maximum: then the peak is at a bound, and says so.
+
+    The order of rows changes nothing but rounding, so a kernel learned from a pooled sample may be
+    used in a permutation test (BKE section 5), but with a dither for rounded data.
+
+    Args:
+        X: as for :func:`~bke.inference.fit`.
+        kernel: a kernel class, or an instance whose lengthscales are learned.
+        objective: ``"ml"``, the marginal likelihood, where the prior only says where to look, the
+            range of 2000 draws and a little more; or ``"map"``, the posterior density of the
+            hyperparameters themselves (not of their logs).
+        prior: as for :func:`~bke.inference.fit`; a dict names other parameters to learn.
+        noise_variance: likewise.
+        measure: likewise.
+        likelihood: likewise.
+        landmarks: likewise.
+        rank: likewise; :func:`~bke.models.low_rank_error` tells what it is worth.
+        share: likewise.
+        scale: likewise.
+        dither: likewise.
+        starts: of the optimiser, SciPy's L-BFGS-B, in each basin (one hyperparameter) or in all.
+        seed: of the prior draws.
+        progress: show a progress bar.
+        columns: names of the columns.
+
+    Raises:
+        InputError: for data or arguments that make no sense, in one sentence.
+        SamplingError: where the density is zero over the whole range of the prior.
+    """
+    if objective not in OBJECTIVES:
+        raise InputError(f"objective must be one of {OBJECTIVES}, got {objective!r}")
+    check_count(starts, "starts", 1)
+    with computing():
+        problem, units, _, prior_draws, evaluate, points, _ = prepare(
+            X,
+            kernel=kernel,
+            prior=prior,
+            noise_variance=noise_variance,
+            measure=measure,
+            likelihood=likelihood,
+            landmarks=landmarks,
+            rank=rank,
+            share=share,
+            scale=scale,
+            dither=dither,
+            columns=columns,
+            seed=seed,
+            chains=1,
+            evaluator=lambda problem: compiled.objectives(problem, objective),
+        )
+        search = PeakSearch(problem, points, prior_draws, evaluate, objective, progress)
+        if landscape.is_scalar(problem):
+            found = search.by_profile(starts)
+        else:
+            found = search.by_paths(starts)
+        found.sort(key=lambda one: -one.value)
+        peaks = [_peak(one, search, units) for one in found]
+    return LearnedKernel(tuple(peaks), objective, units)
+
+
+def _peak(found: Top, search: PeakSearch, units: Units) -> Peak:
+    """In the units of the data."""
+    problem = search.problem
+    z = unflatten(found.z[None, None], problem.shapes)
+    inner = {name: value[0, 0] for name, value in z.items()}
+    values = problem.constrain({name: jnp.asarray(value) for name, value in inner.items()})
+    log_prior = float(problem.log_prior_density(values))
+    batch = {name: value[0] for name, value in z.items()}
+    basin = None
+    if found.basin is not None:
+        (name,) = problem.shapes
+        ends = np.array(found.basin)[None]
+        in_units = in_data_units(problem, units, {name: ends})[name].values[0]
+        basin = (in_units[0], in_units[1])
+    dataset = in_data_units(problem, units, z)
+    return Peak(
+        kernel=kernel_in_data_units(problem, units, values),
+        values={str(k): np.asarray(v.values[0, 0]) for k, v in dataset.data_vars.items()},
+        log_marginal_likelihood=float(
+            landscape.log_densities(search.likelihood, batch, search.points)[0]
+        ),
+        log_prior=log_prior,
+        curvature=search.curvature(found),
+        basin=basin,
+        starts=found.starts,
+        at_bound=found.at_bound,
+    )

@@ -1,0 +1,109 @@
+"""Kernels of this package as kernels of scikit-learn, the same function of the data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from bke.models import (
+    GaussianMixture,
+    Laplace,
+    Matern,
+    Product,
+    RationalQuadratic,
+    Scaled,
+    SquaredExponential,
+    Sum,
+)
+from bke.models.kernels.base import Kernel
+
+from ..errors import InputError
+
+
+def gamma(kernel: Kernel) -> float:
+    """1 / (2 lengthscale^2), the ``gamma`` of scikit-learn's exp(-gamma |x - y|^2).
+
+    Raises:
+        InputError: if the kernel is not a squared exponential with one lengthscale.
+    """
+    _check_instance(kernel)
+    lengthscale = np.unique(getattr(kernel, "lengthscale", np.nan))
+    if not isinstance(kernel, SquaredExponential) or len(lengthscale) > 1:
+        raise InputError(
+            "only a squared exponential kernel with one lengthscale is exp(-gamma |x - y|^2): "
+            "use to_sklearn(kernel), or divide each column by its lengthscale"
+        )
+    return float(0.5 / lengthscale[0] ** 2)
+
+
+def to_sklearn(kernel: Kernel) -> Any:
+    """The kernel as one of ``sklearn.gaussian_process.kernels``.
+
+    Any kernel with a Gram matrix serves scikit-learn as well: estimators with
+    ``kernel="precomputed"`` take ``kernel(X, X)``.
+
+    Raises:
+        InputError: if scikit-learn has no such kernel or is not installed.
+    """
+    _check_instance(kernel)
+    try:
+        from sklearn.gaussian_process import kernels
+    except ImportError:
+        raise InputError("scikit-learn is not installed: pip install 'bke[sklearn]'") from None
+    if isinstance(kernel, Sum):
+        return to_sklearn(kernel.left) + to_sklearn(kernel.right)
+    if isinstance(kernel, Product):
+        return to_sklearn(kernel.left) * to_sklearn(kernel.right)
+    if isinstance(kernel, Scaled):
+        return kernels.ConstantKernel(float(kernel.variance)) * to_sklearn(kernel.kernel)
+    if isinstance(kernel, SquaredExponential):
+        return kernels.RBF(_lengthscale(kernel))
+    if isinstance(kernel, Matern):
+        return kernels.Matern(_lengthscale(kernel), nu=kernel.nu)
+    if isinstance(kernel, RationalQuadratic):
+        return kernels.RationalQuadratic(_one_lengthscale(kernel), alpha=float(kernel.alpha))
+    if isinstance(kernel, Laplace):
+        rate = 1.0 / _one_lengthscale(kernel)
+        return kernels.PairwiseKernel(gamma=rate, metric="laplacian")
+    if isinstance(kernel, GaussianMixture):
+        return _mixture(kernel)
+    raise InputError(
+        f"scikit-learn has no kernel like {type(kernel).__name__}: use kernel='precomputed' with "
+        "its Gram matrix kernel(X, X)"
+    )
+
+
+def _check_instance(kernel: Any) -> None:
+    if not isinstance(kernel, Kernel):
+        raise InputError(f"a kernel is needed, an instance with its lengthscale, got {kernel!r}")
+
+
+def _lengthscale(kernel: Any) -> Any:
+    """A float, or one per column."""
+    value = np.asarray(kernel.lengthscale, dtype=float)
+    return value if value.ndim and len(value) > 1 else float(value.reshape(-1)[0])
+
+
+def _one_lengthscale(kernel: Any) -> float:
+    value = np.unique(np.asarray(kernel.lengthscale, dtype=float))
+    if len(value) > 1:
+        raise InputError(
+            f"scikit-learn's {type(kernel).__name__} has one lengthscale for all columns, and this "
+            "one has several: divide each column by its own, or learn with scale='pooled'"
+        )
+    return float(value[0])
+
+
+def _mixture(kernel: GaussianMixture) -> Any:
+    """The sum of its components."""
+    from sklearn.gaussian_process import kernels
+
+    rows = np.atleast_1d(np.asarray(kernel.lengthscale, dtype=float))
+    count = len(rows) if kernel.weights is None else max(len(rows), np.size(kernel.weights))
+    rows = np.broadcast_to(rows, (count, *rows.shape[1:]))
+    weights = np.full(count, 1.0 / count) if kernel.weights is None else kernel.weights
+    total: Any = None
+    for weight, row in zip(np.broadcast_to(weights, (count,)), rows, strict=True):
+        part = kernels.ConstantKernel(float(weight)) * to_sklearn(SquaredExponential(row))
+        total = part if total is None else total + part
+    return total

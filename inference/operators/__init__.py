@@ -1,1 +1,0 @@
-"""Conditional embeddings and filters whose kernels and regularisation are found from the data."""

@@ -1,0 +1,84 @@
+"""What a low-rank likelihood is worth over a posterior: the error of its differences there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from bke.models.likelihood.low_rank import LOW_RANK, error_of_differences, evidence
+
+from .target import Points, Problem, flatten, unflatten
+
+#: Draws at which the error is looked at, and how far below the highest, in nats, they may be.
+DRAWS, LOWEST = 16, 30.0
+#: An error beside which a difference of one nat counts for what it is.
+SMALL = 0.3
+#: Columns up to which the estimate may be too small: a few rows far out have most of the error.
+FEW_COLUMNS = 3
+
+
+def recorded_error(
+    problem: Problem, points: Points, z: Mapping[str, np.ndarray], lp: np.ndarray
+) -> dict[str, Any]:
+    """Of draws (chain, draw, ...), unconstrained, with log densities ``lp``; for attributes.
+
+    Nothing for a likelihood that is no approximation.
+    """
+    if problem.likelihood not in LOW_RANK:
+        return {}
+    flat = flatten(z, leading=2).reshape(lp.size, -1)
+    inside = np.flatnonzero(lp.ravel() >= lp.max() - LOWEST)
+    ordered = flat[inside[np.argsort(flat[inside, 0], kind="stable")]]
+    middles = (np.arange(DRAWS) + 0.5) / DRAWS * len(ordered)
+    chosen = np.unique(ordered[middles.astype(int)], axis=0)
+    views = points if isinstance(points, tuple) else (points,)
+    found: list[list[Any]] = [[] for _ in views]
+    every = problem.constrain(unflatten(chosen, problem.shapes))
+    for index in range(len(chosen)):
+        values = {name: value[index] for name, value in every.items()}
+        noise = values.get("noise_variance", problem.noise_variance)
+        for view, pieces in zip(views, found, strict=True):
+            pieces.append(
+                evidence(view, problem.kernel_at(values), noise, problem.measure_at(values))
+            )
+    error = error_of_differences(found, [len(view.points) for view in views])
+    return {
+        "low_rank_error": error.size,
+        "low_rank_standard_error": error.standard_error,
+        "low_rank_truncation": error.truncation,
+        "low_rank_draws": len(chosen),
+    }
+
+
+def error_of_run(run: xr.DataTree) -> float | None:
+    """What :func:`recorded_error` found, in nats; ``None`` for a run that is no approximation."""
+    return float(run.attrs["low_rank_error"]) if "low_rank_error" in run.attrs else None
+
+
+def is_small(error: float) -> bool:
+    """Whether a difference of one nat counts for what it is; not where the error is not known."""
+    return error <= SMALL
+
+
+def in_words(run: xr.DataTree) -> list[str]:
+    """The same in a sentence, with a warning where it is not small beside one nat."""
+    error = error_of_run(run)
+    if error is None:
+        return []
+    attrs = run.attrs
+    name = {"nystrom": "Nystrom", "fourier": "Fourier"}[attrs["likelihood"]]
+    few = run["observed_data"].sizes["column"] <= FEW_COLUMNS
+    more = ", or by more than twice that where these few columns have heavy tails" if few else ""
+    sentences = [
+        f"The likelihood is a {name} approximation of rank {attrs['rank']}: differences of its log "
+        f"over these draws are estimated to be off by {error:.2g} nats (root mean square at "
+        f"{attrs['low_rank_draws']} of them){more}."
+    ]
+    if not is_small(error):
+        sentences.append(
+            "NOT ACCURATE: that is not small beside 1 nat, so the posterior may be shifted by as "
+            "much as it is wide: ask for a higher rank."
+        )
+    return sentences

@@ -1,0 +1,253 @@
+"""A run: the ``DataTree`` that holds draws, statistics, data and how to repeat it all."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+import xarray as xr
+from arviz_base import dict_to_dataset
+from bke.models.bayes.priors import components_of, has_components, sites, with_values
+from bke.models.kernels.base import Kernel
+
+from ..data.units import Units
+from ..errors import InputError
+from ..runtime.atomic import atomic_path
+from .nuts import Chains
+from .target import Problem
+
+PACKAGES = ("bke", "jax", "jaxlib", "numpyro", "numpy", "scipy", "arviz-base", "arviz-stats")
+
+
+@dataclasses.dataclass(frozen=True)
+class Unread:
+    """Data that a run does not hold: how many rows, and the SHA-256 of these as float64."""
+
+    rows: int
+    digest: str
+
+
+def make_run(
+    problem: Problem,
+    units: Units,
+    data: np.ndarray | Unread,
+    chains: Chains,
+    prior_draws: Mapping[str, np.ndarray],
+    landscape: Mapping[str, xr.Dataset],
+    settings: Mapping[str, Any],
+) -> xr.DataTree:
+    """Collect everything under ArviZ's group names."""
+    warmup = chains.warmup
+    z = {name: np.asarray(values) for name, values in chains.z.items()}
+    later = {name: values[:, warmup:] for name, values in z.items()}
+    prior_values = {name: values[None] for name, values in prior_draws.items()}
+    groups = {
+        "posterior": in_data_units(problem, units, later),
+        "sample_stats": dict_to_dataset({k: v[:, warmup:] for k, v in chains.stats.items()}),
+        "unconstrained_posterior": dict_to_dataset(later),
+        "prior": in_data_units(problem, units, prior_values),
+        "observed_data": _observed(units, data),
+        "initial": xr.Dataset(
+            {
+                name: (("chain", *_extra_dims(name, values.ndim - 1)), values)
+                for name, values in chains.initial.items()
+            }
+        ),
+        **landscape,
+    }
+    if problem.landmarks is not None:
+        places = (("landmark", "column"), problem.landmarks * units.scale)
+        groups["constant_data"] = xr.Dataset(
+            {"landmarks": places}, coords={"column": list(units.columns)}
+        )
+    if "profile" in landscape:
+        groups["profile"] = _with_data_units(problem, units, landscape["profile"])
+    if warmup:
+        earlier = {name: values[:, :warmup] for name, values in z.items()}
+        groups["warmup_posterior"] = in_data_units(problem, units, earlier)
+        stats = {name: values[:, :warmup] for name, values in chains.stats.items()}
+        groups["warmup_sample_stats"] = dict_to_dataset(stats)
+    run = xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in groups.items()})
+    run.attrs.update(attributes(problem, units, data, settings))
+    return run
+
+
+def _observed(units: Units, data: np.ndarray | Unread) -> xr.Dataset:
+    if isinstance(data, Unread):
+        return xr.Dataset(coords={"column": list(units.columns)}, attrs={"rows": data.rows})
+    observed = xr.Dataset({"X": (("row", "column"), data)}, coords={"column": list(units.columns)})
+    if not units.sizes:
+        return observed
+    return observed.assign(sample=("row", np.repeat(np.arange(len(units.sizes)), units.sizes)))
+
+
+def rows_of(run: xr.DataTree) -> int:
+    """How many rows it is the posterior of."""
+    observed = run["observed_data"]
+    return int(observed.attrs["rows"] if "X" not in observed else observed.sizes["row"])
+
+
+def _with_data_units(problem: Problem, units: Units, profile: xr.Dataset) -> xr.Dataset:
+    site = profile.attrs["site"]
+    values = _in_data_units(problem, units, {site: profile["value"].values[None]})[site]
+    values = values.isel(chain=0)
+    return profile.assign(value_in_data_units=(("grid", *map(str, values.dims[1:])), values.values))
+
+
+def _extra_dims(name: str, count: int) -> list[str]:
+    return [f"{name}_dim_{axis}" for axis in range(count)]
+
+
+def in_data_units(problem: Problem, units: Units, z: Mapping[str, np.ndarray]) -> xr.Dataset:
+    """Values of every site, (chain, draw, ...), from unconstrained ones; needs 64-bit JAX."""
+    values = problem.constrain({name: jax.numpy.asarray(v) for name, v in z.items()})
+    return _in_data_units(problem, units, values)
+
+
+def _in_data_units(problem: Problem, units: Units, values: Mapping[str, Any]) -> xr.Dataset:
+    """Of values in the model's units, (chain, draw, ...)."""
+    fields = {site: field for site, (_, field) in sites(problem.kernel).items()}
+    mixtures = {site for site in fields if has_components(problem.kernel, site)}
+    converted: dict[Any, Any] = {}
+    dims: dict[Any, Any] = {}
+    for name, value in values.items():
+        leading = int(name in mixtures and np.ndim(value) > 2)  # not for one number for all
+        converted[name] = units.to_data(
+            fields.get(name, name), np.asarray(value), 2, per_component=bool(leading)
+        )
+        extra = converted[name].shape[2:]
+        named = ["component"] * leading
+        if len(extra) > leading and extra[-1] == len(units.columns):
+            dims[name] = [*named, "column"]
+        elif len(extra) == leading:
+            dims[name] = named
+    return dict_to_dataset(converted, dims=dims, coords={"column": list(units.columns)})
+
+
+def kernel_in_data_units(problem: Problem, units: Units, values: Mapping[str, Any]) -> Kernel:
+    """The kernel at ``values`` (model units) as a kernel of the data as they are."""
+    kernel = problem.kernel_at(values)
+    converted = {}
+    for site, (path, field) in sites(kernel).items():
+        part = functools.reduce(getattr, path, kernel)
+        value = getattr(part, field)
+        if value is not None:
+            mixture = has_components(kernel, site)
+            if mixture and np.ndim(value) == 0:  # one number per column would be one per component
+                value = np.full(components_of(part), value)
+            converted[site] = units.to_data(field, np.asarray(value), 0, per_component=mixture)
+    return with_values(kernel, converted)
+
+
+@functools.cache
+def package_versions() -> dict[str, str]:
+    """Of Python and the packages; they are read from files."""
+    versions = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:  # pragma: no cover
+            continue
+    return versions
+
+
+def attributes(
+    problem: Problem, units: Units, data: np.ndarray | Unread, settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Plain attributes from which the run can be repeated."""
+    record = problem.describe()
+    return {
+        "creation_library": "bke",
+        "kernel": json.dumps(record["kernel"]),
+        "prior": json.dumps(record["prior"]),
+        "noise_variance": json.dumps(record["noise_variance"]),
+        "measure": json.dumps(record["measure"]),
+        **{name: record[name] for name in ("likelihood", "rank") if name in record},
+        "scale": units.scale.tolist(),
+        "dither": units.dither.tolist(),
+        "dither_seed": units.dither_seed,
+        "data_sha256": data.digest if isinstance(data, Unread) else _digest(data),
+        "versions": json.dumps(package_versions()),
+        **settings,
+    }
+
+
+def _digest(data: np.ndarray) -> str:
+    return hashlib.sha256(np.ascontiguousarray(data).tobytes()).hexdigest()
+
+
+def problem_of(run: xr.DataTree) -> tuple[Problem, Units]:
+    """What a run inferred, rebuilt from its attributes.
+
+    Raises:
+        InputError: where ``run`` is not a run of this package, or its prior cannot be rebuilt.
+    """
+    units = units_of(run)
+    attrs = run.attrs
+    landmarks = None
+    if "constant_data" in run.children:
+        landmarks = units.to_model(run["constant_data"].to_dataset()["landmarks"].values)
+    problem = Problem.restore(
+        {
+            "likelihood": attrs["likelihood"],
+            **({"rank": int(attrs["rank"])} if "rank" in attrs else {}),
+            **{k: json.loads(attrs[k]) for k in ("kernel", "prior", "noise_variance", "measure")},
+        },
+        landmarks,
+    )
+    return problem, units
+
+
+def units_of(run: xr.DataTree) -> Units:
+    """The units of a run; raises :class:`InputError` where ``run`` is not a run of this package."""
+    _check_ours(run)
+    attrs = run.attrs
+    if "noise_variance" not in attrs:
+        raise InputError(f"this is a run of {attrs.get('method')}, not of bke.inference.fit")
+    observed = run["observed_data"].to_dataset()
+    return Units(
+        np.atleast_1d(attrs["scale"]).astype(float),
+        np.atleast_1d(attrs["dither"]).astype(float),
+        int(attrs["dither_seed"]),
+        tuple(str(name) for name in observed["column"].values),
+        tuple(np.bincount(observed["sample"].values).tolist()) if "sample" in observed else (),
+    )
+
+
+def _check_ours(run: Any) -> None:
+    attrs = run.attrs if isinstance(run, xr.DataTree) else {}
+    if attrs.get("creation_library") != "bke" or "posterior" not in run.children:
+        raise InputError("this is not a run of bke.inference.fit: its attributes are missing")
+
+
+def save_run(run: xr.DataTree, path: str | os.PathLike[str]) -> None:
+    """Write ``run`` to a NetCDF file, whole or not at all."""
+    with atomic_path(path) as temporary:
+        run.to_netcdf(temporary, engine="h5netcdf")
+
+
+def load_run(path: str | os.PathLike[str]) -> xr.DataTree:
+    """Read a run that :func:`save_run` wrote; raises :class:`InputError` if it is none."""
+    if os.path.isdir(path):
+        raise InputError(f"{path} is a folder: give the run file in it, such as run.nc")
+    if not os.path.isfile(path):
+        raise InputError(f"{path}: no such file")
+    try:
+        with xr.open_datatree(path, engine="h5netcdf") as opened:
+            run = opened.load()
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} is not a run saved by bke: {error}") from None
+    try:
+        _check_ours(run)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    return run

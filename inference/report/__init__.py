@@ -1,0 +1,1 @@
+"""What was found, in words and as plain data."""

@@ -1,0 +1,248 @@
+"""What a run found as plain data: the JSON summary, from which the terminal's text is printed."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from ..data.units import Units
+from ..diagnosis.diagnose import Diagnosis
+from ..diagnosis.masses import COVERED, covered, draw_weights, unconstrained_shapes
+from ..diagnosis.modes import Modes
+from ..posterior.run import in_data_units, problem_of, rows_of, units_of
+from ..posterior.target import unflatten
+from ..runtime.machine import computing
+from ..witness.posterior import Band, band, weighted_quantiles
+
+QUANTILES = (0.1, 0.5, 0.9)
+WEIGHTING = {
+    "posterior": "modes by posterior mass",
+    "chains": "modes by number of draws, not by posterior mass",
+}
+
+
+def run_summary(run: xr.DataTree, diagnosis: Diagnosis) -> dict[str, Any]:
+    """Settings, versions, diagnosis and per-mode posterior of a run of ``fit``."""
+    return {
+        "settings": settings(run),
+        "versions": json.loads(run.attrs["versions"]),
+        "diagnosis": diagnosis.summary(),
+        "posterior": posterior_summary(run, diagnosis.modes),
+    }
+
+
+def settings(run: xr.DataTree) -> dict[str, Any]:
+    """What the run was made with, from its attributes; scale and dither by column."""
+    units = units_of(run)
+    attrs = run.attrs
+    kernel, prior = json.loads(attrs["kernel"]), json.loads(attrs["prior"])
+    seen = "constant_data" in run.children
+    return {
+        # The template's value of a parameter that was learned says nothing.
+        "kernel": {name: value for name, value in kernel.items() if name not in prior},
+        "prior": prior,
+        **{name: json.loads(attrs[name]) for name in ("noise_variance", "measure")},
+        **{name: attrs[name] for name in ("likelihood", "method", "seed")},
+        **{
+            name: attrs[name]
+            for name in ("share", "chains", "warmup", "draws", "particles", "tolerance")
+            if name in attrs
+        },
+        **({"rank": int(attrs["rank"])} if "rank" in attrs else {}),
+        **({"landmarks": run["constant_data"].sizes["landmark"]} if seen else {}),
+        "rows": rows_of(run),
+        "columns": list(units.columns),
+        "scale": dict(zip(units.columns, units.scale.tolist(), strict=True)),
+        "dither": dict(zip(units.columns, units.dither.tolist(), strict=True)),
+        "dither_seed": units.dither_seed,
+        "data_sha256": attrs["data_sha256"],
+    }
+
+
+def rounding_notes(run: xr.DataTree) -> list[str]:
+    """What was added to rounded columns, in a sentence; nothing where nothing was."""
+    return notes_on_units(units_of(run))
+
+
+def notes_on_units(units: Units) -> list[str]:
+    """What :func:`rounding_notes` says, of units."""
+    dithered = [
+        f"{name} in units of {unit:.4g}"
+        for name, unit in zip(units.columns, units.dither, strict=True)
+        if unit
+    ]
+    if not dithered:
+        return []
+    return [
+        f"Rounded data: {', '.join(dithered)}. Uniform noise within the unit was added (seed "
+        f"{units.dither_seed}), since balanced neighbours make the density exactly zero."
+    ]
+
+
+def posterior_summary(run: xr.DataTree, modes: Modes) -> dict[str, Any]:
+    """Mean, sd and quantiles of every hyperparameter, in the units of the data.
+
+    ``modes``: in each mode, counted from 1 as in the printed diagnosis; draws of stuck chains are
+    in none. ``overall``: weighted by posterior mass, or ``None`` where the masses of several
+    modes are not known.
+    """
+    of_draws = np.array(modes.of_draws)
+    of_draws[list(modes.stuck)] = -1
+    summaries = []
+    for mode in range(len(modes.modes)):
+        inside = of_draws == mode
+        summaries.append(
+            {
+                "mode": mode + 1,
+                "draws": int(inside.sum()),
+                "hyperparameters": _parameters(run, inside.astype(float)) if inside.any() else {},
+            }
+        )
+    weights = None
+    if (modes.weighed and covered(modes) >= COVERED) or len(modes.modes) == 1:
+        weights = draw_weights(run, modes, "posterior" if modes.weighed else "chains")
+    overall = None
+    if "quadrature" in run.children:
+        overall = _of_nodes(run)
+    elif weights is not None:
+        overall = _parameters(run, weights)
+    return {"modes": summaries, "overall": overall}
+
+
+def _of_nodes(run: xr.DataTree) -> dict[str, dict[str, float]]:
+    """From the quadrature itself, which does not depend on how well chains mixed."""
+    problem, units = problem_of(run)
+    nodes = run["quadrature"].to_dataset()
+    with computing():
+        z = unflatten(nodes["unconstrained"].values[None], unconstrained_shapes(run))
+        values = in_data_units(problem, units, z)
+    return {
+        name: _statistics(entries[0], nodes["weight"].values)
+        for variable in values.data_vars.values()
+        for name, entries in _entries(variable)
+    }
+
+
+def _parameters(run: xr.DataTree, weights: np.ndarray) -> dict[str, dict[str, float]]:
+    return {
+        name: _statistics(values[weights > 0], weights[weights > 0])
+        for variable in run["posterior"].data_vars.values()
+        for name, values in _entries(variable)
+    }
+
+
+def _entries(variable: xr.DataArray) -> Iterator[tuple[str, np.ndarray]]:
+    """Each scalar of a hyperparameter as ``name`` or ``name[column]`` with its (chain, draw)."""
+    extra = [str(dim) for dim in variable.dims if dim not in ("chain", "draw")]
+    ordered = variable.transpose("chain", "draw", *extra)
+    for index in np.ndindex(*(variable.sizes[dim] for dim in extra)):
+        labels = [
+            str(variable[dim].values[at]) if dim in variable.coords else str(at)
+            for dim, at in zip(extra, index, strict=True)
+        ]
+        suffix = f"[{', '.join(labels)}]" if labels else ""
+        yield f"{variable.name}{suffix}", ordered.values[(..., *index)]
+
+
+def _statistics(draws: np.ndarray, weights: np.ndarray) -> dict[str, float]:
+    weights = weights / weights.sum()
+    mean = float(weights @ draws)
+    deviation = math.sqrt(weights @ (draws - mean) ** 2) if len(draws) > 1 else math.nan
+    quantiles = weighted_quantiles(draws, weights, QUANTILES)
+    return {
+        "mean": mean,
+        "sd": deviation,
+        **{f"q{100 * q:.0f}": float(v) for q, v in zip(QUANTILES, quantiles, strict=True)},
+    }
+
+
+def witness_summary(witness: xr.DataTree, modes: Modes, level: float) -> dict[str, Any]:
+    """Where the band of the witness excludes zero: overall and in each mode.
+
+    ``overall`` weights modes as the witness does, and leaves stuck chains out.
+    """
+    dataset = witness.to_dataset()
+    at, labels = dataset["at"], dataset["mode"].values
+    per_mode: list[dict[str, Any]] = []
+    for mode in range(len(modes.modes)):
+        found: dict[str, Any] = {"mode": mode + 1, "draws": int(np.sum(labels == mode))}
+        if found["draws"]:
+            found |= _excluded(band(witness, level, mode), at)
+        per_mode.append(found)
+    overall = band(witness, level)
+    return {
+        "level": level,
+        "noise": witness.attrs["noise"],
+        "seed": witness.attrs["seed"],
+        "sizes": witness.attrs["sizes"],
+        "points": at.sizes["point"],
+        "modes": per_mode,
+        "overall": {
+            "weighting": WEIGHTING[witness.attrs["weights"]],
+            "draws": overall.draws,
+            **_excluded(overall, at),
+        },
+    }
+
+
+def _excluded(found: Band, at: xr.DataArray) -> dict[str, Any]:
+    """Points where the band lies above or below zero: how many, where most; D = 1 also intervals.
+
+    "Where most" is the point with the largest mean among them.
+    """
+    places = at.transpose("point", "column").values
+    sign = np.where(found.lower > 0, 1, np.where(found.upper < 0, -1, 0))
+    result: dict[str, Any] = {}
+    for name, side in (("above_zero", 1), ("below_zero", -1)):
+        size = np.where(sign == side, np.abs(found.mean), -np.inf)
+        result[name] = {"points": int((sign == side).sum())}
+        if result[name]["points"]:
+            most = int(size.argmax())
+            result[name] |= {
+                "largest_mean": float(found.mean[most]),
+                "largest_at": dict(
+                    zip(map(str, at["column"].values), places[most].tolist(), strict=True)
+                ),
+            }
+    if places.shape[1] == 1:
+        result["intervals"] = list(_intervals(places[:, 0], sign))
+    return result
+
+
+def _intervals(at: np.ndarray, sign: np.ndarray) -> Iterator[dict[str, Any]]:
+    """Runs of neighbouring points where the band excludes zero on the same side."""
+    order = np.argsort(at, kind="stable")
+    for side, run in itertools.groupby(order, key=lambda index: sign[index]):
+        if side:
+            points = at[list(run)]
+            yield {
+                "from": float(points[0]),
+                "to": float(points[-1]),
+                "witness": "above zero" if side > 0 else "below zero",
+            }
+
+
+def plain(value: Any) -> Any:
+    """``value`` as what JSON can hold: no arrays, and ``None`` for numbers that are not finite."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, (list, tuple)):
+        return [plain(entry) for entry in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if isinstance(value, (str, int, bool, type(None))) else str(value)
+
+
+def to_json(summary: Mapping[str, Any]) -> str:
+    """``summary`` as JSON text."""
+    return json.dumps(plain(summary), indent=2, allow_nan=False, ensure_ascii=False)

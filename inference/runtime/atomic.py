@@ -1,0 +1,54 @@
+"""Output files that are written whole or not at all, and not over what is read."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..errors import InputError
+
+
+def same_file(first: str | os.PathLike[str], second: str | os.PathLike[str]) -> bool:
+    """Whether two paths lead to one file, by whatever spelling or link, be it there or not yet."""
+    if os.path.realpath(first) == os.path.realpath(second):
+        return True
+    try:
+        return os.path.samefile(first, second)
+    except (OSError, ValueError):  # one is not there
+        return False
+
+
+@contextlib.contextmanager
+def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a temporary path beside ``path``; rename it over ``path`` when the block succeeds.
+
+    Whatever ends the block early (an error, Ctrl-C) removes the temporary file and leaves an
+    older file at ``path`` as it was. The temporary name keeps the suffix, from which matplotlib
+    and xarray infer the format. A symbolic link at ``path`` stays; its target is replaced.
+
+    Args:
+        path: the file to write; its folder must exist.
+
+    Yields:
+        A path that does not exist yet. The block must write it.
+
+    Raises:
+        InputError: ``path`` is a folder, or is in a folder that does not exist.
+    """
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise InputError(f"{path} is a folder, so no file can be written there")
+    if not target.parent.is_dir():
+        raise InputError(f"{path} cannot be written: there is no folder {target.parent}")
+    # Not tempfile.mkstemp: its files are readable by their owner only, and stay so when renamed.
+    temporary = target.parent / f".{secrets.token_hex(8)}{target.suffix}"
+    try:
+        yield temporary
+        with open(temporary, "rb+") as file:
+            os.fsync(file.fileno())  # or a power cut may leave the new name with no content
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,1 @@
+"""Where two samples differ: draws of the witness function, and the witness of a test."""

@@ -1,0 +1,50 @@
+"""What an embedding is conditioned on: all rows, by matrices or by waves, or landmarks."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from bke.models import EmbeddingPosterior, embedding_posterior
+from bke.models.embeddings.landmarks import posterior_of_view
+from bke.models.embeddings.waves import LineSample, line_sample, posterior_of_line, takes_line
+from bke.models.kernels.base import Kernel
+from bke.models.landmarks import LandmarkView
+from bke.models.likelihood.spectral import MOST_DENSE
+from bke.models.measures.measure import Measure
+
+#: (n, D) points, or these prepared for sums of waves, or with the landmarks they are seen from.
+Sample: TypeAlias = jax.Array | LineSample | LandmarkView
+
+
+def rows_of_matrices(sample: np.ndarray, kernel: Kernel, measure: Measure) -> int:
+    """Of the n x n matrices that a sample (n, D) may need where there are no landmarks."""
+    by_waves_alone = len(sample) > MOST_DENSE and takes_line(sample, kernel, measure)
+    return 0 if by_waves_alone else len(sample)
+
+
+def by_waves(
+    samples: tuple[np.ndarray, ...], at: np.ndarray, kernel: Kernel, measure: Measure
+) -> tuple[Sample, ...]:
+    """Samples (n, D) for questions at the points ``at`` (m, D), prepared where that pays."""
+    everything = np.concatenate([*samples, at])
+    low, high = float(everything.min()), float(everything.max())
+    return tuple(
+        jax.tree.map(jnp.asarray, line_sample(sample, low, high))
+        if takes_line(sample, kernel, measure)
+        else jnp.asarray(sample)
+        for sample in samples
+    )
+
+
+def posterior_of_sample(
+    X: Sample, kernel: Kernel, at: jax.Array, *, noise: Any, measure: Measure = "unit"
+) -> EmbeddingPosterior:
+    """Given the empirical embedding at all rows, by matrices or waves, or at landmarks."""
+    if isinstance(X, LineSample):
+        return posterior_of_line(X, kernel, at, noise=noise, measure=measure)
+    if isinstance(X, LandmarkView):
+        return posterior_of_view(X, kernel, at, noise=noise, measure=measure)
+    return embedding_posterior(X, kernel, at, noise=noise, measure=measure)

@@ -1,0 +1,100 @@
+"""The public names of ``bke.models``, each written here alone."""
+
+from .bayes.model import bke_model as bke_model
+from .embeddings.conditional.embedding import (
+    ConditionalEmbedding as ConditionalEmbedding,
+    conditional_embedding as conditional_embedding,
+)
+from .embeddings.conditional.functions import function_embedding as function_embedding
+from .embeddings.conditional.rules import (
+    BayesRule as BayesRule,
+    JointEmbedding as JointEmbedding,
+    bayes_rule as bayes_rule,
+    product_rule as product_rule,
+    sum_rule as sum_rule,
+)
+from .embeddings.embedding import Embedding as Embedding, mean_embedding as mean_embedding
+from .embeddings.filtering.estimates import StateEstimates as StateEstimates
+from .embeddings.filtering.filter import (
+    KernelBayesFilter as KernelBayesFilter,
+    kernel_bayes_filter as kernel_bayes_filter,
+)
+from .embeddings.landmarks import landmark_embedding_posterior as landmark_embedding_posterior
+from .embeddings.posterior import (
+    EmbeddingPosterior as EmbeddingPosterior,
+    embedding_posterior as embedding_posterior,
+    empirical_embedding as empirical_embedding,
+    gaussian_mixture_embedding as gaussian_mixture_embedding,
+    posterior_mean_embedding as posterior_mean_embedding,
+)
+from .embeddings.pre_image import (
+    PreImage as PreImage,
+    pre_image as pre_image,
+    reduced_embedding as reduced_embedding,
+)
+from .embeddings.shrinkage import (
+    shrinkage_amount as shrinkage_amount,
+    shrunk_embedding as shrunk_embedding,
+)
+from .embeddings.spectral import (
+    leave_one_out_scores as leave_one_out_scores,
+    spectral_embedding as spectral_embedding,
+)
+from .kernels.algebra import Product as Product, Scaled as Scaled, Sum as Sum
+from .kernels.base import (
+    Covariance as Covariance,
+    Kernel as Kernel,
+    SmoothingError as SmoothingError,
+)
+from .kernels.dirac import Dirac as Dirac
+from .kernels.distance import Distance as Distance
+from .kernels.gaussian import (
+    FullSquaredExponential as FullSquaredExponential,
+    GaussianMixture as GaussianMixture,
+)
+from .kernels.laplace import Laplace as Laplace
+from .kernels.matern import Matern as Matern
+from .kernels.polynomial import Polynomial as Polynomial
+from .kernels.rational_quadratic import RationalQuadratic as RationalQuadratic
+from .kernels.rotation import Rotation as Rotation, rotations as rotations
+from .kernels.spectral_mixture import SpectralMixture as SpectralMixture
+from .kernels.squared_exponential import SquaredExponential as SquaredExponential
+from .landmarks.choice import choose_landmarks as choose_landmarks
+from .landmarks.likelihood import landmark_log_likelihood as landmark_log_likelihood
+from .likelihood.low_rank.error import (
+    LowRankError as LowRankError,
+    low_rank_error as low_rank_error,
+)
+from .likelihood.marginal import log_marginal_likelihood as log_marginal_likelihood
+from .likelihood.noise import SamplingNoise as SamplingNoise
+from .likelihood.volume import log_volume as log_volume
+from .measures.measure import Gaussian as Gaussian
+from .statistics.dependence import (
+    alignment as alignment,
+    constrained_covariance as constrained_covariance,
+    dependence_posterior as dependence_posterior,
+    dependence_witness as dependence_witness,
+    hsic as hsic,
+    normalised_hsic as normalised_hsic,
+)
+from .statistics.discrepancy import (
+    embedding_inner_product as embedding_inner_product,
+    gaussian_inner_product as gaussian_inner_product,
+    mmd_terms as mmd_terms,
+    normalised_mmd as normalised_mmd,
+    squared_mmd as squared_mmd,
+    squared_mmd_variance as squared_mmd_variance,
+)
+from .student_t.density import (
+    KernelStudentT as KernelStudentT,
+    kernel_student_t as kernel_student_t,
+)
+from .student_t.normaliser import Normaliser as Normaliser, log_normaliser as log_normaliser
+from .student_t.scores import (
+    hyvarinen_scores as hyvarinen_scores,
+    leave_one_out_log_densities as leave_one_out_log_densities,
+    log_sequential_likelihood as log_sequential_likelihood,
+)
+from .student_t.volume_element import log_volume_element as log_volume_element
+
+__version__: str

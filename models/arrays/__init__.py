@@ -1,0 +1,1 @@
+"""Linear algebra and numerics that know no statistics."""

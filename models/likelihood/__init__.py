@@ -1,0 +1,1 @@
+"""The marginal likelihood BKE (13): its two terms, and several ways to the same number."""

@@ -1,0 +1,87 @@
+"""Nystrom features: the projection of k and r onto their values at m landmarks."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+from jax.scipy.linalg import cho_solve, solve_triangular
+
+from ...kernels.base import Covariance, Kernel
+from ..volume import log_length
+
+#: What is added to the diagonal of a Gram matrix of m landmarks, over m^2 and its largest entry: a
+#: Cholesky factor then exists, and what it takes from R is far below any sigma^2.
+JITTER = 2.0**-51
+#: What stands for the log of a gradient that is lost to underflow, below the largest term.
+LOST = -700.0
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class NystromBasis:
+    """R ~ R_xz R_zz^-1 R_zx and mu_hat ~ K_xz K_zz^-1 mean_j k(z, x_j), for m landmarks z.
+
+    Williams and Seeger (2001). The remainder of R is positive semi-definite, whatever is added to
+    the diagonal of R_zz. Mu_hat is the orthogonal projection of the empirical embedding onto the
+    span of the k(., z), so that its gradient is one of the same functions: where no landmark is
+    near, it falls off like the exact one.
+    """
+
+    landmarks: jax.Array  # (m, D)
+
+    @property
+    def size(self) -> int:
+        """The number of features m."""
+        return len(self.landmarks)
+
+    def whitening(self, smoothed: Covariance) -> jax.Array:
+        """H (m, m) with H' H = R_zz^-1."""
+        cholesky = _cholesky(smoothed.matrix(self.landmarks, self.landmarks))
+        return solve_triangular(cholesky, jnp.eye(self.size), lower=True)
+
+    def smoothed_features(
+        self, X: jax.Array, kernel: Kernel, smoothed: Covariance, whitening: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        """Psi (n, m) with R ~ Psi Psi', and the diagonal of the remainder (n,)."""
+        psi = smoothed.matrix(X, self.landmarks) @ whitening.T
+        diagonal = smoothed.diagonal(X)
+        # Rounding can leave a small negative remainder; it is zero in exact arithmetic.
+        return psi, jnp.maximum(diagonal - jnp.sum(psi**2, axis=1), 0.0)
+
+    def embedding_features(self, X: jax.Array, kernel: Kernel) -> jax.Array:
+        """What :meth:`weights` needs the mean of over rows, (n, m)."""
+        return kernel.matrix(X, self.landmarks)
+
+    def weights(self, mean: jax.Array, kernel: Kernel) -> jax.Array:
+        """Weights (m,) of k(., z) in mu_hat, from the ``mean`` of the features."""
+        cholesky = _cholesky(kernel.matrix(self.landmarks, self.landmarks))
+        weights: jax.Array = cho_solve((cholesky, True), mean)
+        return weights
+
+    def embedding(
+        self, X: jax.Array, kernel: Kernel, weights: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        """Mu_hat and log gamma at the rows of ``X`` (n, D), (n,) each."""
+        terms = kernel.terms(X, self.landmarks)
+        tied = jnp.all(X[:, None] == self.landmarks, axis=2)
+        largest = jnp.max(jnp.where(tied, -jnp.inf, terms.log_scale), axis=1)
+        largest = jax.lax.stop_gradient(jnp.where(jnp.isfinite(largest), largest, 0.0))
+        value = (jnp.exp(terms.log_scale) * terms.value) @ weights
+        exponent = jnp.where(tied, 0.0, terms.log_scale - largest[:, None])
+        pull = jnp.where(tied, 0.0, jnp.exp(exponent)) * weights
+        slope = jnp.einsum("dnm,nm->nd", terms.gradient, pull)
+        return value, largest + log_norm(slope)
+
+
+def _cholesky(gram: jax.Array) -> jax.Array:
+    m = len(gram)
+    jitter = JITTER * m**2 * jnp.max(jnp.diagonal(gram))
+    return jnp.linalg.cholesky(gram + jax.lax.stop_gradient(jitter) * jnp.eye(m))
+
+
+def log_norm(slope: jax.Array) -> jax.Array:
+    """Log of the norm of every row of ``slope`` (n, D), :data:`LOST` where that is zero."""
+    found = log_length(slope)
+    return jnp.where(found > -jnp.inf, found, LOST)

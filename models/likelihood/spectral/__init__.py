@@ -1,0 +1,19 @@
+"""BKE (13) for one to three columns of data, exact to rounding at a cost linear in n.
+
+The squared exponential in one column by the trapezoid rule, in frequency for long lengthscales
+(:mod:`.gaussian`), in space for short ones (:mod:`.bumps`), sums of such at nodes
+(:mod:`.mixture`); in several columns by tensor products (:mod:`.box`). Matern kernels in one column
+by Markov processes (:mod:`.markov`).
+"""
+
+from .likelihood import has_one, spectral_index, spectral_obstacle, spectral_terms
+from .prepared import MOST_DENSE, SpectralIndex
+
+__all__ = [
+    "MOST_DENSE",
+    "SpectralIndex",
+    "has_one",
+    "spectral_index",
+    "spectral_obstacle",
+    "spectral_terms",
+]

@@ -1,0 +1,84 @@
+"""The volume factor gamma of BKE (12), in log space, and the empirical embedding beside it.
+
+``gamma(x_i)`` is a sum of kernel derivatives over the other points. For an isolated point or a
+short lengthscale every term underflows, so the largest exponent is taken out first; pairs of
+equal points contribute nothing and are masked *before* the exponential, so gradients stay finite.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from ..arrays.padding import PaddedRows, as_padded
+from ..arrays.precision import double_precision
+from ..arrays.rows import map_rows
+from ..kernels.base import Kernel, as_points
+
+
+class Pushforward(NamedTuple):
+    """The map x -> mu_hat(x) at one point: its value and the log of its volume element."""
+
+    embedding: jax.Array  # (), BKE (2)
+    log_volume: jax.Array  # (), log of BKE (12)
+    cancellation: jax.Array  # (), |sum| over sum of |terms|: 0 where terms cancel exactly
+
+
+def pushforward(x: jax.Array, points: jax.Array | PaddedRows, kernel: Kernel) -> Pushforward:
+    """mu_hat and log gamma at one point ``x`` (D,) of the (n, D) ``points``.
+
+    Both share one exponential, taken relative to the largest term with another point.
+    """
+    rows = as_padded(points)
+    log_scale, value, gradient = jax.tree.map(
+        lambda terms: terms[..., 0, :], kernel.terms(x[None], rows.points)
+    )
+    tied = jnp.all(x == rows.points, axis=1)
+    others = rows.of_data(~tied)
+    largest = jnp.max(jnp.where(others, log_scale, -jnp.inf))
+    # Any finite constant may be taken out; without a gradient of its own it cancels exactly.
+    largest = jax.lax.stop_gradient(jnp.where(jnp.isfinite(largest), largest, 0.0))
+    weight = jnp.where(others, jnp.exp(jnp.where(others, log_scale - largest, 0.0)), 0.0)
+    ties = jnp.sum(rows.of_data(tied)) * kernel.matrix(x[None], x[None])[0, 0]
+    embedding = (ties + jnp.exp(largest) * jnp.sum(weight * value)) / rows.number
+    slope = gradient @ weight
+    sizes = jnp.abs(gradient) @ weight
+    # Slopes grow like lengthscale^-2: their squares would overflow, and far too short a
+    # lengthscale would have an infinite density.
+    unit = jax.lax.stop_gradient(jnp.max(sizes))
+    unit = jnp.where(unit > 0.0, unit, 1.0)
+    squared = jnp.sum((slope / unit) ** 2)
+    nonzero = squared > 0.0
+    log_length = jnp.log(unit) + 0.5 * jnp.log(jnp.where(nonzero, squared, 1.0))
+    log_volume = jnp.where(nonzero, largest - jnp.log(rows.number) + log_length, -jnp.inf)
+    return Pushforward(embedding, log_volume, jnp.sqrt(squared / jnp.sum((sizes / unit) ** 2)))
+
+
+@double_precision
+def log_volume(X: ArrayLike, kernel: Kernel) -> jax.Array:
+    """Log of the volume factor gamma(x_i) = |grad mu_hat(x_i)|, BKE (12).
+
+    Args:
+        X: data, shape (n, D) or (n,).
+        kernel: the kernel; at a kink its derivative counts as 0.
+
+    Returns:
+        Shape (n,). ``-inf`` where the derivative is exactly zero, as happens where equal
+        neighbours balance in rounded data; never from underflow of k.
+    """
+    points = as_points(X)
+    return map_rows(lambda x: pushforward(x, points, kernel).log_volume, points, len(points))
+
+
+def log_length(vectors: jax.Array) -> jax.Array:
+    """Of (k, D), without overflow: (k,); ``-inf`` for zero."""
+    unit = jax.lax.stop_gradient(jnp.max(jnp.abs(vectors), axis=1))
+    nonzero = unit > 0.0
+    unit = jnp.where(nonzero, unit, 1.0)
+    squared = jnp.sum((vectors / unit[:, None]) ** 2, axis=1)
+    return jnp.where(
+        nonzero, jnp.log(unit) + 0.5 * jnp.log(jnp.where(nonzero, squared, 1.0)), -jnp.inf
+    )

@@ -1,0 +1,1 @@
+"""Statistics of two samples or of pairs: MMD, HSIC and their relatives."""

@@ -1,0 +1,842 @@
+"""The command line: exit codes, one sentence per error, files whole or absent, parts and whole."""
+
+import hashlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import bke.inference
+import numpy as np
+import pytest
+import typer
+from bke.inference import InputError, SamplingError, load_run
+from bke.inference.cli import app, interrupt, steps
+from bke.inference.cli.options import KERNELS
+from bke.inference.cli.terminal import Terminal, number
+from bke.inference.cli.words import parse_columns
+from bke.inference.data import checks
+from bke.inference.report.words import plain, to_json
+from typer.testing import CliRunner
+
+COMMANDS = (
+    "run",
+    "fit",
+    "diagnose",
+    "witness",
+    "learn",
+    "score",
+    "test",
+    "independence",
+    "graph",
+    "shrink",
+    "condition",
+    "bayes",
+    "filter",
+)
+TINY = ("--chains", "2", "--warmup", "20", "--draws", "10", "--seed", "3")
+WIDE = {"COLUMNS": "200", "TERMINAL_WIDTH": "200", "NO_COLOR": "1"}
+FILES = {"run.nc", "witness.nc", "summary.json", "samples.png", "trace.png", "rank.png",
+         "profile.png", "witness.png"}  # fmt: skip
+RNG = np.random.default_rng(5)
+P, Q = RNG.normal(size=(20, 1)), RNG.laplace(size=(24, 1))
+
+
+def bke_command(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], env=WIDE)
+
+
+def succeeded(*arguments):
+    result = bke_command(*arguments)
+    assert result.exit_code == 0, (result.stderr, result.exception)
+    return result
+
+
+def refusal(*arguments):
+    """Standard error of a command that must end with status 1 and one sentence."""
+    result = bke_command(*arguments)
+    assert result.exit_code == 1, (result.exit_code, result.output, result.exception)
+    sentence = result.stderr.strip()
+    assert sentence.startswith("bke: ")
+    assert "\n" not in sentence
+    assert "Traceback" not in result.output
+    return sentence
+
+
+def write_csv(path, values, header=None):
+    rows = [",".join(map(repr, row)) for row in np.asarray(values).tolist()]
+    path.write_text("\n".join([*([header] if header else []), *rows]) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("samples")
+    return write_csv(folder / "P.csv", P, "height"), write_csv(folder / "Q.csv", Q, "height")
+
+
+@pytest.fixture(scope="module")
+def finished(samples, tmp_path_factory):
+    """One run with everything, shared: its folder and what was on standard output."""
+    out = tmp_path_factory.mktemp("finished") / "new" / "folder"
+    return out, succeeded("run", *samples, *TINY, "--out", out, "--json", "--quiet")
+
+
+@pytest.fixture
+def no_pictures(monkeypatch):
+    monkeypatch.setattr(steps, "draw_pictures", lambda *_: ({}, []))
+
+
+@pytest.fixture
+def no_fit(monkeypatch):
+    """What ``fit`` is called with; it stops there."""
+    calls = []
+
+    def stop(data, **options):
+        calls.append({"data": data, **options})
+        raise SamplingError("stopped by the test")
+
+    monkeypatch.setattr(bke.inference, "fit", stop)
+    return calls
+
+
+# -- usage ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_mentions_every_option(command):
+    text = succeeded(command, "--help").stdout
+    for parameter in typer.main.get_command(app).commands[command].params:
+        for option in parameter.opts if parameter.param_type_name == "option" else []:
+            assert option in text
+        assert parameter.param_type_name == "argument" or parameter.help
+    assert f"Example: bke {command}" in text
+
+
+def test_help_of_the_program():
+    text = succeeded("--help").stdout
+    assert all(f" {command} " in text for command in COMMANDS)
+    assert "Example: bke run" in text
+    assert "Exit status" in text
+
+
+def test_version():
+    assert re.fullmatch(r"bke \d+\.\d+\S*\n", succeeded("--version").stdout)
+
+
+def test_nothing_slow_is_imported_for_help():
+    """The parent package is replaced by an empty one: its own imports are not the question here."""
+    folder = Path(bke.inference.__file__).parent
+    program = (
+        "import sys, types\n"
+        "for name, path in (('bke', []), ('bke.inference', [sys.argv[1]])):\n"
+        "    sys.modules[name] = types.ModuleType(name)\n"
+        "    sys.modules[name].__path__ = path\n"
+        "from bke.inference.cli import app\n"
+        "try:\n"
+        "    app(['run', '--help'])\n"
+        "except SystemExit as end:\n"
+        "    assert end.code == 0\n"
+        "slow = {'jax', 'numpyro', 'matplotlib', 'xarray', 'pandas', 'scipy', 'arviz_stats'}\n"
+        "assert not slow & set(sys.modules), slow & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", program, str(folder)], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("run", "P.csv"),
+        ("run", "--chains", "many"),
+        ("run", "--kernel", "gauss"),
+        ("run", "--measure", "gauss"),
+        ("run", "--scale", "row"),
+        ("run", "--dither", "maybe"),
+        ("run", "--noise", "none"),
+        ("run", "--colums", "a"),
+        ("run", "a.csv", "b.csv", "c.csv"),
+        ("fit",),
+        ("fit", "P.csv", "--share", "all"),
+        ("fit", "P.npy", "--stream"),
+        ("fit", "P.npy", "--checkpoint", "part"),
+        ("fit", "P.npy", "--processes", "2"),
+        ("fit", "P.csv", "--noise-variance", "lots"),
+        ("learn",),
+        ("learn", "P.csv", "--objective", "posterior"),
+        ("score", "P.csv", "--kernels", "se,gauss"),
+        ("diagnose",),
+        ("witness", "run.nc", "P.csv"),
+        ("fly",),
+    ],
+)
+def test_usage(arguments):
+    result = bke_command(*arguments)
+    assert result.exit_code == 2
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("nonsense", 2, 0), "'nonsense' is not HOST:PORT"),
+        ((":80", 2, 0), "not HOST:PORT"),
+        (("node1:", 2, 0), "not HOST:PORT"),
+        (("node1:0", 2, 0), "not HOST:PORT"),
+        (("node1:65536", 2, 0), "not HOST:PORT"),
+        (("::1:80", 2, 0), "not HOST:PORT"),
+        (("http://node1:80", 2, 0), "not HOST:PORT"),
+        (("node1:80", 0, 0), "0 is not 1 or more"),
+        (("node1:80", 2, 2), "2 is not from 0 to 1, one less than --processes"),
+        (("[::1]:80", 2, -1), "-1 is not from 0 to 1"),
+        (("node1:80", None, 0), "give --coordinator, --processes and --process, or none of them"),
+    ],
+)
+def test_several_processes(options, said):
+    names = ("--coordinator", "--processes", "--process")
+    given = zip(names, options, strict=True)
+    told = [each for pair in given if pair[1] is not None for each in pair]
+    result = bke_command("fit", "P.csv", "--distributed", *told)
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+# -- bad input ------------------------------------------------------------------------------------
+
+
+def table(*rows, header=""):
+    return header + "".join(f"{row}\n" for row in rows)
+
+
+GOOD = table(1.5, 2.25, 3.1, 4.7, header="a\n")
+BAD_FILES = {
+    "missing": (table(1.5, "", 3.1, header="a\n"), "Q.csv has a missing value (NaN) in line 3"),
+    "nan": (table(1.5, "nan", header="a\n"), "Q.csv has a missing value (NaN) in line 3"),
+    "infinite": (table(1.5, 2, "inf", header="a\n"), "Q.csv has an infinite value in line 4"),
+    "one row": (table(1.5, header="a\n"), "Q.csv needs at least two rows, and has 1"),
+    "equal rows": (table(2, 2, 2, header="a\n"), "Q.csv has 3 rows and all are equal"),
+    "constant": (table("1,2", "1,3", header="a,b\n"), "same value (1) in every row of column 'a'"),
+    "columns": (table("1,2", "3,5", header="a,b\n"), "P has 1 column and Q has 2 columns"),
+    "text": (table(1.5, "tall", header="a\n"), "Q.csv has 'tall' in line 3, column 'a'"),
+    "empty": ("", "Q.csv is empty"),
+    "only a header": ("a\n", "Q.csv has a header and no data"),
+    "ragged": (table("1,2", "3", header="a,b\n"), "Q.csv has 1 cell in line 3 but 2 in line 1"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD_FILES)
+def test_bad_file(case, tmp_path):
+    content, said = BAD_FILES[case]
+    (tmp_path / "P.csv").write_text(GOOD)
+    (tmp_path / "Q.csv").write_text(content)
+    out = tmp_path / "out"
+    assert said in refusal("run", tmp_path / "P.csv", tmp_path / "Q.csv", "--out", out)
+    assert not out.exists()
+    if case != "columns":
+        assert said in refusal("fit", tmp_path / "Q.csv", "--out", out / "run.nc")
+        assert not out.exists()
+
+
+def test_files_that_cannot_be_read(tmp_path, samples):
+    out = tmp_path / "out"
+    (tmp_path / "P.xlsx").write_bytes(b"PK")
+    (tmp_path / "P.npy").write_bytes(b"no array")
+    (tmp_path / "P.parquet").write_bytes(b"no table")
+    for name, said in {
+        "absent.csv": "does not exist",
+        "P.xlsx": "has the suffix '.xlsx'",
+        "P.npy": "not a valid NPY file",
+        "P.parquet": "not a readable Parquet file",
+        ".": "is a folder",
+    }.items():
+        assert said in refusal("run", tmp_path / name, samples[1], "--out", out)
+        assert said in refusal("witness", "run.nc", samples[0], tmp_path / name, "--out", out)
+        assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--chains", 1001), "chains must be from 1 to 1000, and is 1001"),
+        (("--chains", 0), "chains must be from 1 to 1000, and is 0"),
+        (("--warmup", 5), "warmup must be at least 20"),
+        (("--draws", 0), "draws must be at least 4"),
+        (("--seed", -1), "seed must be from 0"),
+        (("--prior-shape", 0), "--prior-shape must be a positive number"),
+        (("--prior-rate", -1), "--prior-rate must be a positive number"),
+        (("--prior-rate", "inf"), "--prior-rate must be a positive number"),
+        (("--noise-variance", 0), "--noise-variance must be a positive number"),
+        (("--noise-variance", "nan"), "--noise-variance must be a positive number"),
+        (("--noise", -0.1), "--noise must be a positive number"),
+        (("--level", 1), "--level must be between 0 and 1"),
+        (("--level", "nan"), "--level must be between 0 and 1"),
+        (("--columns", "weight"), "no column 'weight'"),
+        (("--columns", "height,height"), "a column is chosen twice"),
+        (("--at", "absent.csv"), "absent.csv does not exist"),
+        (("--landmarks", "2.5"), "--landmarks 2.5 is neither a whole number nor a file"),
+        (
+            ("--likelihood", "landmark", "--landmarks", "0"),
+            "the number of landmarks must be at least 1, one for each column, and at most 44",
+        ),
+    ],
+)
+def test_bad_option(options, said, samples, tmp_path):
+    out = tmp_path / "a" / "b"
+    assert said in refusal("run", *samples, *options, "--out", out)
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [("a, b", ["a", "b"]), ('"a,b",c', ["a,b", "c"]), ('c, "a ""b"""', ["c", 'a "b"']), ("", [""])],
+)
+def test_names_of_columns(text, names):
+    assert parse_columns(text) == names
+
+
+def test_points_with_other_columns(samples, tmp_path):
+    at = write_csv(tmp_path / "at.csv", [[0.0, 1.0]])
+    out = tmp_path / "out"
+    said = refusal("run", *samples, "--at", at, "--out", out)
+    assert "at.csv has 2 columns, but the samples have 1" in said
+
+
+def test_columns_in_another_order(tmp_path, no_fit):
+    X = RNG.normal(size=(9, 2))
+    first = write_csv(tmp_path / "P.csv", X, "a,b")
+    second = write_csv(tmp_path / "Q.csv", X[:, ::-1], "b,a")
+    out = ("--out", tmp_path / "out")
+    assert "give them in one order with --columns" in refusal("run", first, second, *out)
+    assert "stopped" in refusal("run", first, second, "--columns", "a,b", *out)
+    np.testing.assert_array_equal(no_fit[0]["data"], np.concatenate([X, X]))
+
+
+def test_output_that_cannot_be_written(samples, tmp_path, no_fit):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "taken" / "run.nc").mkdir(parents=True)
+    for out in ("file", "file/deeper"):
+        said = refusal("run", *samples, "--out", tmp_path / out)
+        assert "the output folder" in said
+        assert "cannot be written" in said
+    for command in (
+        ("run", *samples, "--out", tmp_path / "taken"),
+        ("fit", *samples, "--out", tmp_path / "taken" / "run.nc"),
+    ):
+        assert "run.nc is a folder" in refusal(*command)
+    assert not no_fit
+    assert (tmp_path / "file").read_text() == ""
+
+
+def test_more_than_the_memory(samples, tmp_path, monkeypatch, no_fit):
+    monkeypatch.setattr(checks, "available_memory", lambda: 1000)
+    said = refusal("run", *samples, "--out", tmp_path / "out")
+    assert "GiB of memory" in said
+    assert not no_fit
+
+
+def test_rounded_data_are_refused_without_dither(tmp_path):
+    file = write_csv(tmp_path / "x.csv", [[1.0], [1.0], [2.0], [3.0], [3.0]])
+    out = tmp_path / "out" / "run.nc"
+    said = refusal("fit", file, "--dither", "none", *TINY, "--out", out, "--quiet")
+    assert "exactly zero at row 3" in said
+    assert not out.parent.exists()
+
+
+@pytest.mark.parametrize("command", [("diagnose",), ("witness",)])
+def test_something_that_is_no_run(command, samples, tmp_path):
+    files = samples if command == ("witness",) else ()
+    assert "no such file" in refusal(*command, tmp_path / "absent.nc", *files, "--out", tmp_path)
+    (tmp_path / "text.nc").write_text("x")
+    assert "text.nc" in refusal(*command, tmp_path / "text.nc", *files, "--out", tmp_path)
+
+
+# -- failures while computing ---------------------------------------------------------------------
+
+
+def raising(error):
+    def fail(*_, **__):
+        raise error
+
+    return fail
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (SamplingError("no start was found"), "no start was found"),
+        (InputError("X is bad"), "X is bad"),
+        (ValueError("first\nsecond"), "first"),
+        (OSError(28, "No space left on device"), "No space left on device"),
+        (RuntimeError("XLA is broken\nstack"), "unexpected failure (RuntimeError: XLA is broken)"),
+    ],
+)
+def test_failure(error, said, samples, tmp_path, monkeypatch):
+    monkeypatch.setattr(bke.inference, "fit", raising(error))
+    assert said in refusal("run", *samples, "--out", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    result = bke_command("run", *samples, "--out", tmp_path / "out", "--debug")
+    assert result.exception is error
+
+
+def test_interruption(samples, tmp_path, monkeypatch):
+    monkeypatch.setattr(bke.inference, "fit", raising(KeyboardInterrupt()))
+    result = bke_command("run", *samples, "--out", tmp_path / "out")
+    assert result.exit_code == 130
+    assert "Traceback" not in result.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_failure_while_a_picture_is_written(finished, tmp_path, monkeypatch):
+    from matplotlib.figure import Figure
+
+    def half(self, path, **_):
+        Path(path).write_bytes(b"half a picture")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Figure, "savefig", half)
+    out = tmp_path / "out"
+    assert "No space left" in refusal("diagnose", finished[0] / "run.nc", "--out", out)
+    assert not out.exists()
+
+
+def test_interruption_where_it_would_be_lost(monkeypatch):
+    """JAX collects garbage through a callback, and Python swallows what is raised in there."""
+    sent = []
+    monkeypatch.setattr(interrupt.os, "kill", lambda *arguments: sent.append(arguments))
+
+    def _xla_gc_callback():
+        interrupt.interrupt(signal.SIGINT, sys._getframe())
+
+    _xla_gc_callback()
+    time.sleep(20 * interrupt.AGAIN)
+    assert sent == [(os.getpid(), signal.SIGINT)]
+    with pytest.raises(KeyboardInterrupt):
+        interrupt.interrupt(signal.SIGINT, sys._getframe())
+
+
+@pytest.mark.parametrize("command", ["fit", "sketch"])
+def test_sigterm_is_heard_where_there_is_a_checkpoint(command, tmp_path, monkeypatch):
+    """Elsewhere nothing could be saved, and it kills at once."""
+    heard = []
+
+    def terminated(*_, **__):
+        heard.append(signal.getsignal(signal.SIGTERM))
+        if heard[-1] is not signal.SIG_DFL:
+            try:
+                signal.raise_signal(signal.SIGTERM)
+            finally:
+                signal.raise_signal(signal.SIGTERM)  # again, amid the saving
+        raise SamplingError("stopped by the test")
+
+    monkeypatch.setattr(bke.inference, command, terminated)
+    np.save(tmp_path / "p.npy", RNG.normal(size=(30, 1)))
+    streamed = ("--stream", "--likelihood", "landmark", "--method", "quadrature")
+    told = [command, tmp_path / "p.npy", *(streamed if command == "fit" else ())]
+    told += ["--out", tmp_path / "made.nc"]
+    assert bke_command(*told, "--checkpoint", tmp_path / "part").exit_code == 143
+    assert "stopped by the test" in refusal(*told)
+    assert heard == [interrupt.interrupt, signal.SIG_DFL]
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+@pytest.mark.slow
+def test_ctrl_c_on_a_real_run(tmp_path):
+    # Where the tests run in the background of a shell, the signal is ignored and inherited so.
+    heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    program = [sys.executable, "-c", heard + "from bke.inference.cli import main; main()", "run"]
+    process = subprocess.Popen(
+        [*program, "--draws", "100000", "--out", str(tmp_path / "out")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while process.poll() is None and not (tmp_path / "out").exists():
+        time.sleep(0.1)
+    time.sleep(3)
+    process.send_signal(signal.SIGINT)
+    try:
+        _, errors = process.communicate(timeout=300)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert "Traceback" not in errors
+    assert not (tmp_path / "out").exists()
+
+
+# -- options reach the computation ----------------------------------------------------------------
+
+
+def test_built_in_data(tmp_path, no_fit):
+    result = bke_command("run", "--out", tmp_path / "out")
+    assert "built-in data of BKE Figure 3" in result.stdout
+    assert no_fit[0]["data"].shape == (600, 1)
+    assert no_fit[0]["scale"] is None
+    bke_command("run", "--scale", "pooled", "--out", tmp_path / "out")
+    assert no_fit[1]["scale"] == "pooled"
+
+
+def test_defaults(samples, tmp_path, no_fit):
+    bke_command("run", *samples, "--out", tmp_path / "out")
+    options = no_fit[0]
+    numbers = [options[name] for name in ("chains", "warmup", "draws", "seed")]
+    assert numbers == [8, 200, 200, 0]
+    assert (options["scale"], options["dither"], options["measure"]) == ("column", "auto", "unit")
+    assert options["noise_variance"] == 0.1
+    assert options["columns"] == ["height"]
+    assert (options["prior"].concentration, options["prior"].rate) == (1.0, 1.0)
+    np.testing.assert_array_equal(options["data"], np.concatenate([P, Q]))
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_kernels(kernel, samples, tmp_path, no_fit):
+    bke_command("fit", *samples, "--kernel", kernel, "--out", tmp_path / "run.nc")
+    assert type(no_fit[0]["kernel"]).__name__ == KERNELS[kernel][0]
+
+
+def test_model_options(tmp_path, no_fit):
+    X = RNG.normal(size=(9, 3))
+    files = [write_csv(tmp_path / name, X, "a,b,c") for name in ("P.csv", "Q.csv")]
+    bke_command(
+        "fit", *files, "--columns", "c,0", "--ard", "--prior-shape", 2, "--prior-rate", 3,
+        "--noise-variance", 0.2, "--measure", "lebesgue", "--scale", "none", "--dither", 0.5,
+        "--out", tmp_path / "run.nc", "--quiet",
+    )  # fmt: skip
+    (options,) = no_fit
+    assert options["columns"] == ["c", "a"]
+    np.testing.assert_array_equal(options["data"], np.concatenate([X, X])[:, [2, 0]])
+    assert options["prior"].shape() == (2,)
+    assert (options["noise_variance"], options["measure"]) == (0.2, "lebesgue")
+    assert (options["scale"], options["dither"]) == (None, 0.5)
+    assert options["progress"] is False
+
+
+def test_samples_with_a_likelihood_each(samples, tmp_path, no_fit):
+    bke_command("run", *samples, "--share", "joint", "--out", tmp_path / "out")
+    bke_command("fit", *samples, "--share", "joint", "--out", tmp_path / "run.nc")
+    for options in no_fit:
+        assert options["share"] == "joint"
+        for found, expected in zip(options["data"], (P, Q), strict=True):
+            np.testing.assert_array_equal(found, expected)
+    said = refusal("fit", samples[0], "--share", "joint", "--out", tmp_path / "run.nc")
+    assert "at least two files" in said
+
+
+@pytest.mark.parametrize("noise", ["clt", "heteroscedastic"])
+def test_the_noise_by_name(noise, samples, tmp_path, no_fit):
+    bke_command("fit", *samples, "--noise-variance", noise, "--out", tmp_path / "run.nc")
+    assert no_fit[0]["noise_variance"] == noise
+
+
+def test_learn(samples):
+    from bke.inference import learn_kernel
+
+    result = succeeded("learn", *samples, "--json", "--quiet")
+    summary = json.loads(result.stdout)
+    learned = learn_kernel(np.concatenate([P, Q]), progress=False)
+    first = summary["peaks"][0]
+    assert first["hyperparameters"]["lengthscale"] == pytest.approx(learned.kernel.lengthscale)
+    assert first["gamma"] == pytest.approx(learned.gamma)
+    assert first["below_the_highest_nats"] == 0.0
+    assert len(summary["peaks"]) == len(learned.peaks)
+    text = succeeded("learn", *samples, "--quiet", "--objective", "map").stdout
+    assert "posterior density" in text
+    assert "gamma =" in text
+
+
+@pytest.mark.slow
+def test_score(samples):
+    from bke.inference.learning.comparison import CAVEAT
+
+    arguments = ("score", samples[1], "--kernels", "se,laplace", "--folds", 2, "--quiet")
+    summary = json.loads(succeeded(*arguments, "--json").stdout)
+    assert set(summary["scores"]) == {"se", "laplace"}
+    assert summary["caveat"] == CAVEAT
+    assert "no Bayes factors" in succeeded(*arguments).stdout
+
+
+# -- the whole job and its parts ------------------------------------------------------------------
+
+
+def test_run_writes_every_file(finished):
+    out, result = finished
+    assert {path.name for path in out.iterdir()} == FILES  # and no temporary file
+    for picture in out.glob("*.png"):
+        assert picture.read_bytes().startswith(b"\x89PNG")
+    assert result.stderr == ""
+
+
+def test_json_is_the_summary(finished):
+    out, result = finished
+    summary = json.loads(result.stdout)
+    assert summary == json.loads((out / "summary.json").read_text())
+    assert {Path(path).name for path in summary["files"].values()} == FILES
+    assert set(summary["timings"]) == {"fit", "weigh", "diagnose", "witness", "pictures", "total"}
+    assert summary["settings"]["chains"] == 2
+    assert summary["settings"]["columns"] == ["height"]
+    assert summary["versions"]["jax"]
+    draws = load_run(out / "run.nc")["posterior"]["lengthscale"].values
+    modes = [mode for mode in summary["posterior"]["modes"] if mode["draws"]]
+    assert len(summary["posterior"]["modes"]) == len(summary["diagnosis"]["modes"])
+    assert sum(mode["draws"] for mode in modes) <= draws.size
+    for mode in modes:
+        found = mode["hyperparameters"]["lengthscale"]
+        assert draws.min() <= found["q10"] <= found["q50"] <= found["q90"] <= draws.max()
+    for mode in summary["witness"]["modes"]:
+        for part in mode.get("intervals", []):
+            assert part["from"] <= part["to"]
+            assert part["witness"] in ("above zero", "below zero")
+
+
+def test_terminal_and_json_agree(finished):
+    run = finished[0] / "run.nc"
+    text = succeeded("diagnose", run).stdout
+    summary = json.loads(succeeded("diagnose", run, "--json").stdout)
+    assert summary["diagnosis"] == json.loads(finished[1].stdout)["diagnosis"]
+    assert f"R-hat {summary['diagnosis']['rhat']:.3f}" in text
+    for mode in summary["posterior"]["modes"]:
+        for found in mode["hyperparameters"].values():
+            row = next(line for line in text.splitlines() if f"{found['mean']:.4g}" in line)
+            assert all(f"{found[key]:.4g}" in row for key in ("sd", "q10", "q50", "q90"))
+            assert f" {mode['draws']} " in row
+
+
+@pytest.mark.parametrize("suffix", ["npy", "parquet"])
+def test_other_files_and_the_same_seed(suffix, finished, tmp_path, no_pictures):
+    files = [tmp_path / f"{name}.{suffix}" for name in "PQ"]
+    for file, values in zip(files, (P, Q), strict=True):
+        if suffix == "npy":
+            np.save(file, values)
+        else:
+            pytest.importorskip("pyarrow")
+            pd = pytest.importorskip("pandas")
+            pd.DataFrame({"height": values[:, 0]}).to_parquet(file)
+    succeeded("run", *files, *TINY, "--out", tmp_path / "out", "--quiet")
+    for name in ("run.nc", "witness.nc"):
+        assert same_numbers(finished[0] / name, tmp_path / "out" / name)
+
+
+def test_parts_give_the_same_as_run(finished, samples, tmp_path, no_pictures):
+    run = tmp_path / "new" / "run.nc"
+    fitted = succeeded("fit", *samples, *TINY, "--out", run, "--json", "--quiet")
+    assert same_numbers(finished[0] / "run.nc", run)
+    whole = json.loads(finished[1].stdout)
+    assert json.loads(fitted.stdout)["posterior"] == whole["posterior"]
+    out = tmp_path / "witness"
+    drawn = succeeded("witness", run, *samples, "--seed", 3, "--out", out, "--json", "--quiet")
+    assert same_numbers(finished[0] / "witness.nc", out / "witness.nc")
+    summary = json.loads(drawn.stdout)
+    assert summary["witness"] == whole["witness"]
+    assert summary["notes"] == []
+
+
+def test_another_seed_and_other_samples(finished, samples, tmp_path, no_pictures):
+    succeeded("fit", *samples, *TINY[:-1], "4", "--out", tmp_path / "run.nc", "--quiet")
+    assert not same_numbers(finished[0] / "run.nc", tmp_path / "run.nc")
+    at = write_csv(tmp_path / "at.csv", [[1.0], [0.0], [-1.0]], "height")
+    options = ("--at", at, "--noise", 0.1, "--level", 0.5, "--out", tmp_path, "--json", "--quiet")
+    result = succeeded("witness", tmp_path / "run.nc", samples[0], samples[0], *options)
+    summary = json.loads(result.stdout)
+    assert "not the rows that this run was fitted to" in summary["notes"][0]
+    assert (summary["witness"]["points"], summary["witness"]["level"]) == (3, 0.5)
+    assert summary["witness"]["noise"] == "0.1"
+
+
+def same_numbers(first, second):
+    """Whether two files hold the same values; the names of the columns may differ."""
+    import xarray as xr
+
+    def read(path):
+        with xr.open_datatree(path, engine="h5netcdf") as tree:
+            return tree.load().map_over_datasets(lambda d: d.drop_vars("column", errors="ignore"))
+
+    return read(first).equals(read(second))
+
+
+# -- what is printed ------------------------------------------------------------------------------
+
+MULTIMODAL = {"verdict": "Multimodal: 2 modes.", "multimodal": True, "mixed": False,
+              "method": "nuts", "log_normaliser": None, "modes": [{}, {}],
+              "resolved": None}  # fmt: skip
+
+
+def test_several_modes_cannot_be_missed(capsys):
+    Terminal(json=False, quiet=True).diagnosis("R-hat 2.1\n\nMultimodal: 2 modes.", MULTIMODAL)
+    printed = capsys.readouterr()
+    assert "MULTIMODAL: 2 MODES" in printed.out
+    assert printed.out.count("Multimodal: 2 modes.") == 1
+    Terminal(json=True, quiet=True).diagnosis("R-hat 2.1\n\nMultimodal: 2 modes.", MULTIMODAL)
+    printed = capsys.readouterr()
+    assert "MULTIMODAL: 2 MODES" in printed.err
+    assert printed.out == ""
+
+
+@pytest.mark.parametrize("multimodal", [True, False])
+def test_what_is_not_resolved_is_in_the_title(capsys, multimodal):
+    alone = {"mixed": True, "low_rank_error_small": None, "resolved": False}
+    summary = {**MULTIMODAL, **alone, "multimodal": multimodal}
+    Terminal(json=False, quiet=True).diagnosis("R-hat 1\n\nA verdict.", summary)
+    printed = capsys.readouterr().out
+    assert "NOT RESOLVED" in printed
+    assert ("one mode, mixed" in printed) != multimodal
+
+
+@pytest.mark.parametrize(
+    ("value", "sd", "printed"),
+    [
+        (0.400312, 0.000151, "0.40031"),
+        (0.400312, 0.151, "0.4003"),
+        (1234567.0, 3.21, "1234567"),
+        (1234567.0, None, "1.235e+06"),
+        (1.0, 1e-30, "1"),
+        (0.4003124, 0.0, "0.4003"),
+        (0.0, 0.1, "0"),
+        (float("nan"), 0.1, "nan"),
+        (0.4003124, float("nan"), "0.4003"),
+    ],
+)
+def test_digits_follow_the_standard_deviation(value, sd, printed):
+    assert number(value, sd) == printed
+
+
+def test_numbers_that_json_does_not_have():
+    summary = {
+        "rhat": np.float64("nan"),
+        "barrier": float("inf"),
+        "modes": (np.array([1.0, -np.inf]), np.int64(3), True, None),
+        "path": Path("a"),
+    }
+    expected = {"rhat": None, "barrier": None, "modes": [[1.0, None], 3, True, None], "path": "a"}
+    assert plain(summary) == expected
+    assert json.loads(to_json(summary)) == expected
+
+
+@pytest.mark.slow
+def test_ozone_example(tmp_path):
+    script = Path(__file__).parents[3] / "examples" / "ozone.py"
+    result = subprocess.run(
+        [sys.executable, str(script), "--quick", "--out", str(tmp_path)],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "MPLBACKEND": "Agg"},
+    )
+    assert "calm days" in result.stdout
+    assert "Ozone is rounded to 1" in result.stdout
+    assert {path.suffix for path in tmp_path.iterdir()} == {".nc", ".png"}
+    assert (tmp_path / "temp-hum-witness.png").is_file()
+
+
+# The tests
+
+
+def test_two_samples_are_tested(samples, tmp_path):
+    """The command and the function agree; picture and summary are written."""
+    out = tmp_path / "out"
+    arguments = ("--kernel", "median", "--permutations", "99", "--seed", "3", "--quiet")
+    result = succeeded("test", *samples, *arguments, "--json", "--out", out)
+    found = json.loads(result.stdout)
+    expected = bke.inference.two_sample_test(
+        P, Q, kernel="median", permutations=99, seed=3, progress=False
+    )
+    assert found["pvalue"] == expected.pvalue
+    assert found["statistic"] == pytest.approx(expected.statistic)
+    assert found["kernel"]["lengthscale"] == pytest.approx(expected.kernel.lengthscale)
+    assert found["rows"] == {"P": 20, "Q": 24}
+    assert (out / "test.png").stat().st_size > 5000
+    assert (out / "witness.png").stat().st_size > 5000
+    assert json.loads((out / "test.json").read_text())["pvalue"] == expected.pvalue
+    text = succeeded("test", *samples, *arguments).stdout
+    assert str(expected) in text
+
+
+def test_pairs_are_tested_for_independence(tmp_path):
+    x = RNG.normal(size=40)
+    table = np.column_stack([x, RNG.normal(size=40), x**2])
+    path = write_csv(tmp_path / "pairs.csv", table, "a,b,c")
+    arguments = ("--permutations", "99", "--quiet", "--json", "--kernel", "median")
+    found = json.loads(succeeded("independence", path, "--x", "a", "--y", "c", *arguments).stdout)
+    assert found["pvalue"] == 0.01
+    both = succeeded("independence", path, "--x", "a,b", "--y", "c", *arguments)
+    assert len(json.loads(both.stdout)["kernel"][0]["lengthscale"]) == 2
+
+
+def test_other_nulls(samples, tmp_path):
+    """Every name reaches the function under the right one."""
+    arguments = ("--permutations", "39", "--quiet", "--json", "--kernel", "median")
+    for null in ("gamma", "spectrum"):
+        found = json.loads(succeeded("test", *samples, *arguments, "--null", null).stdout)
+        expected = bke.inference.two_sample_test(
+            P, Q, kernel="median", null=null, permutations=39, progress=False
+        )
+        assert found["pvalue"] == pytest.approx(expected.pvalue)
+        assert found["exact"] is False
+    assert "one size" in refusal("test", *samples, *arguments, "--null", "linear")
+    assert "one size" in refusal(
+        "test", *samples, *arguments, "--null", "wild-bootstrap", "--memory", "2"
+    )
+    combined = bke_command("test", *samples, "--null", "gamma")
+    assert combined.exit_code == 2
+    assert "--kernel bkl, posterior, median" in combined.output
+    assert bke_command("test", *samples, "--memory", "3").exit_code == 2
+    assert bke_command("test", *samples, "--paired", "--null", "block").exit_code == 2
+
+
+def test_conditional_independence_on_the_command_line(tmp_path):
+    rng = np.random.default_rng(2)
+    z = rng.normal(size=60)
+    table = np.column_stack([z + 0.3 * rng.normal(size=60), z + 0.3 * rng.normal(size=60), z])
+    path = write_csv(tmp_path / "three.csv", table, "a,b,c")
+    arguments = ("--permutations", "39", "--quiet", "--json", "--kernel", "median")
+    plain = json.loads(
+        succeeded(
+            "independence", path, "--x", "a", "--y", "b", *arguments, "--out", tmp_path / "o"
+        ).stdout
+    )
+    assert plain["rejected"]
+    assert (tmp_path / "o" / "witness.png").stat().st_size > 5000
+    given = json.loads(
+        succeeded("independence", path, "--x", "a", "--y", "b", "--given", "c", *arguments).stdout
+    )
+    assert not given["rejected"]
+    assert given["given"] == ["c"]
+    assert "a and b given c" in given["test"]
+
+
+def test_a_graph_on_the_command_line(tmp_path):
+    pytest.importorskip("causallearn")
+    rng = np.random.default_rng(0)
+    a, b, e = rng.normal(size=(3, 100))
+    path = write_csv(tmp_path / "data.csv", np.column_stack([a, b, a + b + 0.3 * e]), "a,b,c")
+    arguments = ("--permutations", "39", "--quiet", "--kernel", "median")
+    out = tmp_path / "out"
+    found = json.loads(succeeded("graph", path, *arguments, "--json", "--out", out).stdout)
+    assert set(found["edges"]) == {"a --> c", "b --> c"}
+    assert {tuple(test["given"]) for test in found["tests"]} == {(), ("a",), ("b",)}
+    assert (out / "graph.png").stat().st_size > 5000
+    assert "at least 3 columns" in refusal("graph", path, "--columns", "a,b")
+    series = succeeded("graph", path, *arguments, "--whiten", "innovations").stdout
+    assert "Causal graph of 3 columns" in series
+
+
+def test_bad_input_to_the_tests(samples, tmp_path):
+    assert "cannot reject" in refusal("test", *samples, "--permutations", "9")
+    assert "P.csv" in refusal("test", tmp_path / "P.csv", samples[1])
+    assert "no column" in refusal("independence", samples[0], "--x", "height", "--y", "weight")
+    assert "samples of one size" in refusal("test", *samples, "--paired")
+    assert bke_command("test", *samples, "--paired", "--biased").exit_code == 2
+
+
+def test_rows_that_stay_on_disk(tmp_path):
+    X = np.random.default_rng(0).gamma(2.0, size=(500, 2))
+    path, out = tmp_path / "rows.npy", tmp_path / "run.nc"
+    np.save(path, X)
+    options = ["--likelihood", "landmark", "--landmarks", "6", "--method", "quadrature"]
+    small = ["--chains", "2", "--particles", "40", "--quiet", "--json"]
+    said = succeeded("fit", path, "--stream", *options, *small, "--out", out)
+    summary = json.loads(said.stdout)
+    assert summary["settings"]["rows"] == 500
+    assert summary["settings"]["data_sha256"] == hashlib.sha256(X.tobytes()).hexdigest()
+    succeeded("diagnose", out, "--quiet")

@@ -1,0 +1,123 @@
+"""No command writes over what it reads, however the two are spelt or linked."""
+
+import os
+
+import numpy as np
+import pytest
+from bke.inference.cli import app
+from bke.inference.runtime.atomic import same_file
+from typer.testing import CliRunner
+
+ROWS = ("--stream", "--likelihood", "landmark", "--method", "quadrature")
+
+
+def refusal(*arguments):
+    """One sentence on standard error, with status 1."""
+    result = CliRunner().invoke(app, [str(each) for each in arguments], env={"COLUMNS": "200"})
+    assert result.exit_code == 1, (result.output, result.exception)
+    assert result.stderr.count("\n") == 1
+    return result.stderr
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Three samples; two files that nothing reads before it is known where the output goes."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    for name in ("p", "q", "z"):
+        np.save(tmp_path / f"{name}.npy", rng.normal(size=(30, 2)))
+    for name in ("run.nc", "other.nc"):
+        (tmp_path / name).write_text(name)
+    return tmp_path
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "fit p.npy --out p.npy",
+        "fit p.npy q.npy --out q.npy",
+        "fit p.npy --likelihood landmark --landmarks z.npy --out z.npy",
+        "sketch p.npy --out p.npy",
+        "sketch p.npy --out ../{name}/./p.npy",
+        "sketch p.npy --out {folder}/p.npy",
+        "sketch p.npy --like run.nc --out run.nc",
+        "sketch p.npy --landmarks z.npy --out z.npy",
+        "sketch p.npy --checkpoint p.npy --out s.nc",
+        "sketch p.npy --like run.nc --checkpoint run.nc --out s.nc",
+        "merge run.nc other.nc --out other.nc",
+    ],
+)
+def test_a_file_that_is_read(folder, command):
+    before = contents(folder)
+    told = command.format(folder=folder, name=folder.name).split()
+    assert "which is read: choose another place" in refusal(*told)
+    assert contents(folder) == before
+
+
+@pytest.mark.parametrize(
+    ("made", "command"),
+    [
+        ("run.nc", "run {link} q.npy"),
+        ("witness.nc", "run p.npy q.npy --at {link}"),
+        ("samples.png", "run p.npy q.npy --likelihood landmark --landmarks {link}"),
+        ("witness.nc", "witness run.nc p.npy {link}"),
+        ("witness.nc", "witness {run} p.npy q.npy"),
+        ("summary.json", "diagnose {run}"),
+        ("witness.nc", "compare {run} other.nc"),
+        ("compare.json", "compare run.nc {run}"),
+        ("test.json", "test p.npy {link}"),
+        ("test.png", "independence {link} --x 0 --y 1"),
+        ("graph.json", "graph {link}"),
+    ],
+)
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+def test_a_file_in_the_folder_is_a_link_to_what_is_read(folder, made, command, link):
+    (folder / "out").mkdir()
+    source = "run.nc" if "{run}" in command else "z.npy"
+    link(folder / source, folder / "out" / made)
+    before = contents(folder)
+    told = command.format(link="z.npy", run="run.nc").split()
+    assert f"out/{made} over {source}, which is read" in refusal(*told, "--out", "out")
+    assert contents(folder) == before
+
+
+def test_a_folder_of_zarr(folder):
+    zarr = pytest.importorskip("zarr")
+    zarr.create_array("rows.zarr", shape=(30, 2), dtype=float)[:] = np.load("p.npy")
+    for option in ("--out", "--checkpoint"):
+        told = refusal("sketch", "rows.zarr", option, "rows.zarr/zarr.json")
+        assert "over rows.zarr, which is read" in told
+
+
+def test_the_checkpoint_is_none_of_the_others(folder):
+    assert "--checkpoint would write p.npy over p.npy" in refusal(
+        "fit", "p.npy", *ROWS, "--checkpoint", "p.npy"
+    )
+    same = ("--checkpoint", "./s.nc", "--out", "s.nc")
+    assert "--out and --checkpoint are both s.nc" in refusal("sketch", "p.npy", *same)
+    assert "--out and --checkpoint are both s.nc" in refusal("fit", "p.npy", *ROWS, *same)
+
+
+def test_what_is_not_written_may_lie_in_the_folder(folder):
+    told = refusal("witness", "run.nc", "p.npy", "q.npy", "--out", ".")
+    assert "run.nc is not a run" in told  # it was asked for
+
+
+def test_a_sketch_twice(folder):
+    os.link(folder / "run.nc", folder / "again.nc")
+    result = CliRunner().invoke(app, ["merge", "run.nc", "again.nc"])
+    assert result.exit_code == 2
+    assert "given twice" in result.stderr
+
+
+def test_same_file(tmp_path):
+    assert same_file(tmp_path / "new", tmp_path / "a" / ".." / "new")
+    assert not same_file(tmp_path / "new", tmp_path / "other")
+    (tmp_path / "there").write_text("")
+    assert not same_file(tmp_path / "new", tmp_path / "there")
+    (tmp_path / "link").symlink_to("new")  # which is not there
+    assert same_file(tmp_path / "link", tmp_path / "new")

@@ -1,0 +1,265 @@
+import os
+import sys
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bke.inference.data import checks
+from bke.inference.data.checks import (
+    as_pair,
+    as_sample,
+    available_memory,
+    check_chains,
+    check_count,
+    check_memory,
+    check_noise_variance,
+    check_output_folder,
+    check_positive,
+)
+from bke.inference.errors import InputError
+
+
+def refusal(function, *args, **options):
+    with pytest.raises(InputError) as caught:
+        function(*args, **options)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def numbers(**holes):
+    """30 x 2 numbers with something else in row 17, column 2."""
+    X = np.random.default_rng(0).normal(size=(30, 2)).astype(object)
+    X[16, 1] = holes["at"]
+    return X
+
+
+def test_input_error_is_a_value_error():
+    assert issubclass(InputError, ValueError)
+
+
+@pytest.mark.parametrize(
+    "X",
+    [[1, 2, 4], (1.0, 2.0, 4.0), [[1], [2], [4]], np.array([1, 2, 4], np.int8),
+     np.array([1, 2, 4], np.float32), np.array([[1], [2], [4]], object),
+     [Decimal(1), Decimal(2), Decimal(4)], np.ma.array([1, 2, 4], mask=False)],
+)  # fmt: skip
+def test_accepted_forms(X):
+    values = as_sample(X, "P")
+    assert values.dtype == np.float64
+    np.testing.assert_array_equal(values, [[1.0], [2.0], [4.0]])
+
+
+def test_pandas_and_jax():
+    pd = pytest.importorskip("pandas")
+    jnp = pytest.importorskip("jax.numpy")
+    for X in (pd.Series([1, 2, 4]), pd.DataFrame({"a": [1, 2, 4]}), jnp.array([1, 2, 4]),
+              pd.DataFrame({"a": pd.array([1, 2, 4], dtype="Int64")})):  # fmt: skip
+        np.testing.assert_array_equal(as_sample(X, "P"), [[1.0], [2.0], [4.0]])
+
+
+def test_result_is_a_copy():
+    X = np.arange(6.0).reshape(3, 2)
+    values = as_sample(X, "P")
+    values[0, 0] = 99.0
+    assert X[0, 0] == 0.0
+
+
+def test_one_row_of_a_wide_array_is_not_a_column():
+    assert "two rows" in refusal(as_sample, [[1.0, 2.0, 3.0]], "P")
+
+
+@pytest.mark.parametrize(
+    ("X", "facts"),
+    [
+        (np.zeros((2, 3, 4)), ["3 dimensions"]),
+        (3.0, ["0 dimensions"]),
+        ([], ["two rows", "0"]),
+        ([1.0], ["two rows", "1"]),
+        (np.zeros((5, 0)), ["no columns"]),
+        ([1.0, "calm"], ["'calm'", "row 2", "column 1"]),
+        (["a", "b"], ["'a'", "row 1", "column 1"]),
+        ([True, False], ["'True'", "real number"]),
+        ([1j, 2.0], ["row 1", "complex128"]),
+        (np.array(["2020-01-01", "2020-01-02"], "datetime64[D]"), ["2020-01-01", "datetime64"]),
+        ([[1.0, 2.0], [3.0, 4.0], [5.0]], ["1 values in row 3", "2 in row 1"]),
+        (numbers(at=np.nan), ["NaN", "row 17", "column 2", "1 in all"]),
+        (numbers(at=None), ["missing", "row 17", "column 2"]),
+        (numbers(at=np.inf), ["infinite", "row 17", "column 2"]),
+        (numbers(at=-np.inf), ["infinite", "row 17", "column 2"]),
+        (numbers(at=-2e150), ["1e+150", "row 17", "column 2"]),
+        (numbers(at="x"), ["'x'", "row 17", "column 2"]),
+        ([np.nan, 1.0, np.nan], ["row 1", "2 in all"]),
+        (np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 0]), ["missing", "row 2"]),
+        (np.full((4, 2), 7.0), ["4 rows", "all are equal"]),
+        (np.column_stack([np.arange(4.0), np.full(4, 7.0)]), ["same value (7)", "column 2"]),
+        ([1e-160, 2e-160, 3e-160], ["varies by only 2e-160 in column 1", "too little"]),
+    ],
+)
+def test_refused_samples(X, facts):
+    message = refusal(as_sample, X, "Q")
+    assert "Q " in message
+    for fact in facts:
+        assert fact in message
+
+
+def test_columns_of_a_table_are_named():
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame({"Temp": [40.0, np.nan], "day": ["Mo", "Tu"], "Wind": [3.0, 3.0]})
+    assert "column 'Temp'" in refusal(as_sample, table[["Temp"]], "P")
+    assert "column 'day'" in refusal(as_sample, table[["Wind", "day"]], "P")
+    assert "column 'Wind'" in refusal(as_sample, table[["Wind"]].assign(a=[1, 2])[["a", "Wind"]])
+
+
+def test_largest_values_are_accepted():
+    assert np.isfinite(as_sample([1e150, -1e150], "P") ** 2).all()
+
+
+def test_pair():
+    p, q = as_pair([1, 2, 3], [[4.0], [5.0]])
+    assert p.shape == (3, 1)
+    assert q.shape == (2, 1)
+    message = refusal(as_pair, [1, 2], [[1, 2, 3], [4, 5, 6]])
+    assert "P has 1 column " in message
+    assert "Q has 3 columns" in message
+    assert refusal(as_pair, [1, 2], [1.0, np.nan]).startswith("Q ")
+    assert refusal(as_pair, [1.0, np.nan], [1, 2]).startswith("P ")
+
+
+def test_chains():
+    assert check_chains(1) == 1
+    assert check_chains(np.int64(1000)) == 1000
+    for bad in (0, -1, 1001, 8.0, "8", True, None):
+        message = refusal(check_chains, bad)
+        assert "chains" in message
+        assert "1 to 1000" in message
+        assert str(bad) in message
+
+
+def test_counts():
+    assert check_count(0, "seed", 0) == 0
+    assert type(check_count(np.uint8(7), "draws", 1)) is int
+    assert refusal(check_count, 0, "draws", 1) == "draws must be at least 1, and is 0"
+    assert "from 4 to 5" in refusal(check_count, 6, "draws", 4, 5)
+
+
+def test_positive_numbers():
+    assert check_noise_variance(0.1) == 0.1
+    assert check_noise_variance(np.float32(0.5)) == 0.5
+    assert check_noise_variance(np.array(2)) == 2.0
+    for bad in (0, -0.1, np.nan, np.inf, "0.1", True, None, [1.0, 2.0], 10**400):
+        assert "noise_variance" in refusal(check_noise_variance, bad)
+    assert "lengthscale" in refusal(check_positive, -2.0, "lengthscale")
+
+
+def test_memory_message(monkeypatch):
+    monkeypatch.setattr(checks, "available_memory", lambda: 2**30)
+    check_memory(5000, 2, matrices=5)  # 1.0e9 bytes
+    message = refusal(check_memory, 100_000, 2, matrices=3)
+    assert "223.5 GiB" in message
+    assert "1.0 GiB" in message
+    assert "100000" in message
+    monkeypatch.setattr(checks, "available_memory", lambda: None)
+    check_memory(10**9, 2, matrices=3)
+
+
+def test_memory_of_the_dimension_counts(monkeypatch):
+    monkeypatch.setattr(checks, "available_memory", lambda: 10**6)
+    check_memory(100, 10, matrices=1)
+    refusal(check_memory, 100, 2000, matrices=1)
+
+
+def test_memory_of_this_machine():
+    available = available_memory()
+    if sys.platform.startswith("linux"):
+        assert 2**20 < available < 2**50
+    refusal(check_memory, 10**9, 1, matrices=1)
+    check_memory(10, 1, matrices=4)
+
+
+def plant(root, **files):
+    for name, content in files.items():
+        path = root / name.replace("__", "/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+
+
+MEMINFO = "MemTotal:       16000000 kB\nMemAvailable:    8000000 kB\n"
+
+
+def test_memory_of_a_free_system(tmp_path):
+    plant(tmp_path, proc__meminfo=MEMINFO)
+    assert available_memory(tmp_path) == 8_000_000 * 1024
+
+
+def test_memory_left_by_control_groups(tmp_path):
+    plant(tmp_path, proc__meminfo=MEMINFO, proc__self__cgroup="0::/job/step\n")
+    group = tmp_path / "sys/fs/cgroup/job"
+    (group / "step").mkdir(parents=True)
+    for folder, limit in ((group, "5000000000\n"), (group / "step", "max\n")):
+        (folder / "memory.max").write_text(limit)
+        (folder / "memory.current").write_text("3000000000\n")
+        (folder / "memory.stat").write_text("anon 2000000000\ninactive_file 1000000000\n")
+    assert available_memory(tmp_path) == 3_000_000_000
+
+
+def test_memory_left_by_control_groups_version_1(tmp_path):
+    plant(tmp_path, proc__meminfo=MEMINFO, proc__self__cgroup="4:cpu:/\n3:memory:/job\n0::/\n")
+    group = tmp_path / "sys/fs/cgroup/memory"  # the path of the job is not visible inside
+    group.mkdir(parents=True)
+    (group / "memory.limit_in_bytes").write_text("2000000000\n")
+    (group / "memory.usage_in_bytes").write_text("500000000\n")
+    (group / "memory.stat").write_text("total_inactive_file 100000000\n")
+    assert available_memory(tmp_path) == 1_600_000_000
+
+
+def test_memory_where_nothing_is_known(tmp_path, monkeypatch):
+    assert available_memory(tmp_path) == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    monkeypatch.delattr(os, "sysconf")
+    assert available_memory(tmp_path) is None
+
+
+def test_output_folder(tmp_path):
+    folder = tmp_path / "a" / "b"
+    assert check_output_folder(str(folder)) == folder
+    assert check_output_folder(folder) == folder
+    assert list(folder.iterdir()) == []
+
+
+def test_output_folder_is_a_file(tmp_path):
+    (tmp_path / "out").write_text("mine")
+    for path in (tmp_path / "out", tmp_path / "out" / "deeper"):
+        message = refusal(check_output_folder, path)
+        assert str(path) in message
+        assert f"{tmp_path / 'out'} exists and is not a folder" in message
+    assert (tmp_path / "out").read_text() == "mine"
+
+
+def test_no_folder_is_left_behind(tmp_path, monkeypatch):
+    (tmp_path / "old").mkdir()
+    refusal(check_output_folder, tmp_path / "old" / "new" / ("x" * 300))
+    assert list((tmp_path / "old").iterdir()) == []
+
+    def refuse(**_):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(checks.tempfile, "TemporaryFile", refuse)
+    message = refusal(check_output_folder, tmp_path / "old" / "new" / "newer")
+    assert "Read-only file system" in message
+    assert list((tmp_path / "old").iterdir()) == []
+    refusal(check_output_folder, tmp_path / "old")
+    assert (tmp_path / "old").is_dir()
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write")
+def test_read_only_parent(tmp_path):
+    tmp_path.chmod(0o500)
+    try:
+        assert "Permission denied" in refusal(check_output_folder, tmp_path / "out")
+    finally:
+        tmp_path.chmod(0o700)
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc")
+def test_folder_that_nobody_can_make():
+    assert "/proc/bke" in refusal(check_output_folder, "/proc/bke")

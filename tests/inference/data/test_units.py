@@ -1,0 +1,301 @@
+"""Units of the prior, and rounded data."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from bke.inference.data.units import cancelled_rows, choose_scale, choose_units, with_dither
+from bke.inference.errors import InputError
+from bke.inference.posterior.run import in_data_units
+from bke.inference.posterior.target import Problem
+from bke.models import Gaussian, GaussianMixture, SquaredExponential, log_marginal_likelihood
+from bke.models.arrays.padding import PaddedRows
+
+
+def gamma_sample(n=30, D=3, seed=0):
+    return np.random.default_rng(seed).gamma(2.0, size=(n, D)) * np.array([1.0, 40.0, 0.2])[:D]
+
+
+def whole_numbers(seed=1):
+    """Integers with many ties, balanced around 7: the volume at 7 is zero at every lengthscale."""
+    half = np.round(np.random.default_rng(seed).gamma(2.0, 3.0, size=20))
+    return 7.0 + np.concatenate([half, -half, [0.0]])[:, None]
+
+
+def default_problem(prior=None):
+    return Problem.checked(SquaredExponential, prior, 0.1, "unit", "auto")
+
+
+def draws_of(problem):
+    """Unconstrained prior draws, by site; needs 64-bit JAX."""
+    return problem.prior_draws(np.random.default_rng(7), 60)
+
+
+def prepared(data, *, scale="column", dither="auto", seed=3, problem=None):
+    with jax.enable_x64(True):
+        problem = problem or default_problem()
+        units = choose_units(data, scale, None)
+        return with_dither(units, data, dither, seed, draws_of(problem), cancelled_rows(problem))
+
+
+# Scale
+
+
+def test_column_is_the_standard_deviation_of_each_column():
+    X = gamma_sample()
+    expected = np.sqrt(np.mean((X - X.mean(axis=0)) ** 2, axis=0))
+    np.testing.assert_allclose(choose_scale(X, "column"), expected, rtol=1e-13)
+    points = choose_units(X, "column", None).points(X)
+    np.testing.assert_allclose(points.std(axis=0), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(points * expected, X, rtol=1e-13)  # not centred
+
+
+def test_pooled_is_one_number_for_all_columns():
+    X = gamma_sample()
+    expected = np.sqrt(np.sum((X - X.mean(axis=0)) ** 2) / X.size)
+    np.testing.assert_allclose(choose_scale(X, "pooled"), np.full(3, expected), rtol=1e-13)
+
+
+def test_none_leaves_the_data_alone():
+    X = gamma_sample()
+    np.testing.assert_array_equal(choose_units(X, None, None).points(X), X)
+
+
+def test_other_scales_are_refused():
+    with pytest.raises(InputError, match=r"scale must be one of .*'columns'"):
+        choose_scale(gamma_sample(), "columns")
+
+
+def test_names_of_columns():
+    X = gamma_sample()
+    assert choose_units(X, "column", None).columns == ("x0", "x1", "x2")
+    assert choose_units(X[:, :1], "column", None).columns == ("x",)
+    assert choose_units(X, "column", ["a", "b", "c"]).columns == ("a", "b", "c")
+    with pytest.raises(InputError, match="columns has 2 names, but the data have 3 columns"):
+        choose_units(X, "column", ["a", "b"])
+
+
+# Back to the units of the data
+
+
+def same_kernel(X, units, in_model_units, in_data_units):
+    """The Gram matrices in both units agree."""
+    np.testing.assert_allclose(
+        SquaredExponential(in_model_units)(units.to_model(X)),
+        SquaredExponential(in_data_units)(X),
+        rtol=1e-12,
+    )
+
+
+def test_a_lengthscale_of_one_column():
+    X = gamma_sample(D=2)[:, 1:]
+    units = choose_units(X, "column", None)
+    draws = np.array([[0.3, 1.2], [0.7, 2.0]])  # (chain, draw)
+    converted = units.to_data("lengthscale", draws, 2)
+    assert converted.shape == (2, 2)
+    same_kernel(X, units, draws[1, 0], converted[1, 0])
+
+
+def test_a_shared_lengthscale_becomes_one_per_column():
+    X = gamma_sample()
+    units = choose_units(X, "column", None)
+    draws = np.array([[0.3, 1.2, 0.9], [0.7, 2.0, 0.1]])  # as many draws as columns
+    converted = units.to_data("lengthscale", draws, 2)
+    assert converted.shape == (2, 3, 3)
+    for chain in range(2):
+        for draw in range(3):
+            same_kernel(X, units, draws[chain, draw], converted[chain, draw])
+
+
+def test_a_shared_lengthscale_stays_one_number_where_the_scale_is_one():
+    X = gamma_sample()
+    for scale in ("pooled", None):
+        units = choose_units(X, scale, None)
+        converted = units.to_data("lengthscale", np.array([[0.3, 1.2]]), 2)
+        assert converted.shape == (1, 2)
+        same_kernel(X, units, 0.3, converted[0, 0])
+
+
+@pytest.mark.parametrize("scale", ["column", "pooled", None])
+def test_a_lengthscale_per_column(scale):
+    X = gamma_sample()
+    units = choose_units(X, scale, None)
+    draws = np.random.default_rng(2).gamma(2.0, size=(2, 5, 3))
+    converted = units.to_data("lengthscale", draws, 2)
+    assert converted.shape == (2, 5, 3)
+    same_kernel(X, units, draws[1, 4], converted[1, 4])
+
+
+def test_frequency_and_covariance():
+    X = gamma_sample(D=2)
+    units = choose_units(X, "column", None)
+    frequency = units.to_data("frequency", np.array([[[0.3, 0.7]]]), 2)[0, 0]
+    np.testing.assert_allclose(X @ frequency, units.to_model(X) @ [0.3, 0.7])
+    C = np.array([[1.0, 0.4], [0.4, 2.0]])
+    converted = units.to_data("covariance", C[None, None], 2)[0, 0]
+    x, y = X[0] - X[1], units.to_model(X[0] - X[1])
+    assert x @ np.linalg.solve(converted, x) == pytest.approx(y @ np.linalg.solve(C, y))
+
+
+def test_other_parameters_have_no_unit():
+    values = np.array([[0.2, 0.3]])
+    units = choose_units(gamma_sample(), "column", None)
+    np.testing.assert_array_equal(units.to_data("weights", values, 2), values)
+    np.testing.assert_array_equal(units.to_data("noise_variance", values, 2), values)
+
+
+def test_lengthscales_of_mixture_components_are_not_columns():
+    """As many components as columns: entry q belongs to component q, not to column q."""
+    X = gamma_sample(D=2)
+    units = choose_units(X, "column", None)
+    draw = np.array([0.5, 2.0])
+    problem = Problem.checked(
+        GaussianMixture([1.0, 1.0]), dist.Gamma(1.0, 1.0).expand([2]), 0.1, "unit", "auto"
+    )
+    assert problem.sites["lengthscale"].event_shape == (2,)
+    with jax.enable_x64(True):
+        z = problem.unconstrain({"lengthscale": jnp.asarray(draw[None, None])})
+        converted = in_data_units(problem, units, z)["lengthscale"].values[0, 0]
+    gram = GaussianMixture(draw)(units.to_model(X))
+    by_component = [SquaredExponential(converted[q])(X) for q in range(2)]
+    np.testing.assert_allclose(np.mean(by_component, axis=0), gram, rtol=1e-10)
+
+
+def test_a_gaussian_measure_is_given_in_the_units_of_the_data():
+    X, kernel = gamma_sample(D=2), SquaredExponential([0.6, 1.3])
+    units = choose_units(X, "column", None)
+    measure = Gaussian(np.array([2.0, 50.0]), np.array([1.0, 70.0]))
+    here = SquaredExponential(kernel.lengthscale * units.scale).smoothed(measure, 2)(X)
+    there = kernel.smoothed(units.measure_to_model(measure), 2)(units.to_model(X))
+    np.testing.assert_allclose(there * np.prod(units.scale), here, rtol=1e-11)
+    assert units.measure_to_model("unit") == "unit"
+
+
+# Rounded data
+
+
+def test_continuous_data_are_not_dithered():
+    X = gamma_sample()
+    units = prepared(X)
+    assert not units.dither.any()
+    np.testing.assert_array_equal(units.points(X), X / X.std(axis=0))
+
+
+def zero_rows(points):
+    problem = default_problem()
+    with jax.enable_x64(True):
+        rows = PaddedRows(jnp.asarray(points))
+        return np.flatnonzero(cancelled_rows(problem)(draws_of(problem), rows))
+
+
+def test_rows_without_volume_are_found():
+    data = np.array([[1.0], [1.0], [2.0], [3.0], [3.0]])
+    for divisor in (1.0, 3.7, 1 / 3):  # the lattice need not be exact in floating point
+        np.testing.assert_array_equal(zero_rows(data / divisor), [2])
+    data[2] += 0.1
+    assert zero_rows(data).size == 0
+
+
+def test_in_two_dimensions_both_coordinates_must_cancel():
+    lattice = np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, 2.0], [0.0, -2.0]])
+    assert 0 in zero_rows(lattice)
+    lattice[1, 1] = 0.2
+    assert 0 not in zero_rows(lattice)
+
+
+def test_rounded_data_are_dithered_within_their_unit():
+    data = whole_numbers()
+    units = prepared(data)
+    np.testing.assert_array_equal(units.dither, [1.0])
+    moved = units.points(data) * units.scale - data
+    assert np.all(np.abs(moved) <= 0.5)
+    assert np.abs(moved).max() > 0.4
+    assert len(np.unique(moved)) == len(data)
+    np.testing.assert_array_equal(units.points(data), prepared(data).points(data))
+    assert not np.array_equal(units.points(data), prepared(data, seed=4).points(data))
+    assert zero_rows(units.points(data)).size == 0
+
+
+def test_the_dithered_density_is_finite_where_the_rounded_one_is_zero():
+    data = np.array([[1.0], [1.0], [2.0], [3.0], [3.0]])
+    units = prepared(data)
+    kernel = SquaredExponential(0.8)
+    assert log_marginal_likelihood(units.to_model(data), kernel) < -60.0  # log of rounding error
+    assert log_marginal_likelihood(units.points(data), kernel) > -30.0
+
+
+def test_dither_none_refuses_and_names_the_rows():
+    data = np.array([[1.0], [1.0], [2.0], [3.0], [3.0]])
+    with pytest.raises(InputError, match=r"exactly zero at row 3: .*dither to 'auto'"):
+        prepared(data, dither=None)
+    many = np.concatenate([data + 100 * shift for shift in range(8)])
+    with pytest.raises(InputError, match=r"exactly zero at row \d+(, \d+){4} and \d+ more"):
+        prepared(many, dither=None)
+
+
+def test_dither_none_accepts_continuous_data():
+    assert not prepared(gamma_sample(), dither=None).dither.any()
+
+
+def test_a_given_unit_is_used():
+    data = whole_numbers()
+    np.testing.assert_array_equal(prepared(data, dither=0.5).dither, [0.5])
+    X = gamma_sample()
+    units = prepared(X, dither=[0.0, 2.0, 0.0])
+    np.testing.assert_array_equal(units.dither, [0.0, 2.0, 0.0])
+    moved = units.points(X) * units.scale - X
+    np.testing.assert_allclose(moved[:, [0, 2]], 0.0, atol=1e-12)
+    assert 0.8 < np.abs(moved[:, 1]).max() <= 1.0
+
+
+@pytest.mark.parametrize("dither", ["on", -1.0, np.nan, np.inf, [1.0, -1.0, 0.0]])
+def test_dither_that_makes_no_sense_is_refused(dither):
+    with pytest.raises(InputError, match="dither must be"):
+        prepared(gamma_sample(), dither=dither)
+
+
+def test_a_dither_per_column_must_fit_the_data():
+    with pytest.raises(InputError, match="dither"):
+        prepared(gamma_sample(), dither=[1.0, 2.0])
+
+
+# Feet and metres
+
+
+@pytest.mark.parametrize("scale", ["column", "pooled"])
+@pytest.mark.parametrize("prior", [None, dist.Gamma(1.0, 1.0).expand([2])], ids=["shared", "ARD"])
+def test_feet_and_metres_give_the_same_answer(prior, scale):
+    rng = np.random.default_rng(5)
+    feet = np.round(rng.gamma(2.0, [300.0, 900.0], size=(30, 2)))
+    feet[0] = feet[1] = feet[2] + [7.0, 0.0]
+    metres = feet * 0.3048
+    problem = default_problem(prior)
+    here, there = (
+        prepared(feet, scale=scale, problem=problem),
+        prepared(metres, scale=scale, problem=problem),
+    )
+    np.testing.assert_allclose(here.scale * 0.3048, there.scale, rtol=1e-13)
+    np.testing.assert_allclose(there.points(metres), here.points(feet), rtol=1e-12)
+    same_density(problem, here.points(feet), there.points(metres))
+
+
+def test_rounded_feet_and_metres_are_dithered_alike():
+    feet = 100.0 * whole_numbers()  # to the hundred
+    metres = feet * 0.3048
+    here, there = prepared(feet), prepared(metres)
+    np.testing.assert_array_equal(here.dither, [100.0])
+    np.testing.assert_allclose(there.dither, [30.48], rtol=1e-12)
+    np.testing.assert_allclose(there.points(metres), here.points(feet), rtol=1e-12, atol=1e-13)
+    same_density(default_problem(), here.points(feet), there.points(metres))
+
+
+def same_density(problem, X, Y):
+    with jax.enable_x64(True):
+        density = jax.jit(problem.log_density)
+        draws = problem.prior_draws(np.random.default_rng(0), 4)
+        for index in range(4):
+            z = {name: values[index] for name, values in draws.items()}
+            a, b = float(density(z, jnp.asarray(X))), float(density(z, jnp.asarray(Y)))
+            assert np.isfinite(a)
+            assert b == pytest.approx(a, rel=1e-10)

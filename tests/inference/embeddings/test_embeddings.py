@@ -1,0 +1,135 @@
+"""Conditional embeddings and filters whose settings are found from the data."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from bke.inference import InputError, learn_conditional, learn_filter
+from bke.inference.learning.choice import median_kernel
+from bke.inference.learning.named import kernel_of, widened
+from bke.models import Dirac, Matern, SquaredExponential
+from scipy.spatial.distance import pdist
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-3.0, 3.0, size=150)
+    return x, np.sin(2.0 * x) + 0.2 * rng.normal(size=150)
+
+
+def test_kernels_by_name(pairs):
+    x, _ = pairs
+    median = kernel_of(x, "median")
+    assert median.lengthscale == pytest.approx(np.median(pdist(x[:, None])))
+    assert kernel_of(x[::-1], "bkl") == kernel_of(x, "bkl")  # whatever the order of rows
+    assert kernel_of(x, Dirac()) == Dirac()
+    assert median_kernel(np.sort(x)[:, None], "column", 0) == median
+    assert widened(Matern(1.5, np.array([1.0, 2.0])), 0.5).lengthscale.tolist() == [0.5, 1.0]
+    with pytest.raises(InputError, match="one of"):
+        kernel_of(x, "mean")
+    with pytest.raises(InputError, match="no lengthscale"):
+        widened(Dirac(), 2.0)
+    with pytest.raises(InputError, match="all are equal"):
+        kernel_of(np.ones(5), "median")
+
+
+@pytest.mark.parametrize("regularisation", ["leave-one-out", "marginal-likelihood"])
+def test_a_regression_is_learned(pairs, regularisation):
+    x, y = pairs
+    learned = learn_conditional(
+        x, y, kernel_x="median", kernel_y="median", regularisation=regularisation
+    )
+    at = np.linspace(-2.5, 2.5, 60)
+    error = np.sqrt(np.mean((learned.expectation(at)[:, 0] - np.sin(2.0 * at)) ** 2))
+    # 0.05 and 0.06 here; the median heuristic's lengthscale alone has 0.2 to 0.3.
+    assert error < 0.1
+    assert learned.kernel_x.lengthscale < kernel_of(x, "median").lengthscale
+
+
+def test_bad_input_of_conditionals(pairs):
+    x, y = pairs
+    with pytest.raises(InputError, match="not pairs"):
+        learn_conditional(x, y[:9])
+    with pytest.raises(InputError, match="give one factor"):
+        learn_conditional(x, y, regularisation=0.1, factors=(1.0, 2.0))
+    with pytest.raises(ValueError, match="at least 0"):
+        learn_conditional(x, y, regularisation=-0.1)
+    with pytest.raises(InputError, match="one of"):
+        learn_conditional(x, y, regularisation="cv")
+    with pytest.raises(InputError, match="row 3"):
+        learn_conditional(np.r_[x[:2], np.nan, x[3:]], y)
+
+
+def test_a_filter_is_learned():
+    rng = np.random.default_rng(3)
+    state = 0.0
+    X = np.empty(160)
+    for t in range(160):
+        state = 0.9 * state + 0.5 * np.sin(3.0 * state) + 0.3 * rng.normal()
+        X[t] = state
+    Y = X + 0.5 * rng.normal(size=160)
+    learned = learn_filter(
+        X[:120], Y[:120], kernel_x="median", kernel_y="median", factors=(0.5, 1.0),
+        regularisations=(1e-6, 1e-1, 1.0), progress=False,
+    )  # fmt: skip
+    assert len(learned.trials) == 6
+    assert [t.error for t in learned.trials] == sorted(t.error for t in learned.trials)
+    assert learned.trials[0].regularisation > 1e-6  # overfits, and is seen to
+    estimates = learned.filter.filter(Y[120:])
+    assert np.mean((estimates.mean()[:, 0] - X[120:]) ** 2) < np.mean((Y[120:] - X[120:]) ** 2)
+    assert f"{learned.trials[0].error ** 0.5:.4g}" in str(learned)
+    assert learned.smoothed_error <= learned.trials[0].error
+    # Settings do not hang on the units of a column.
+    again = learn_filter(
+        np.column_stack([X[:120], 1e3 * X[:120]]), Y[:120], kernel_x="median", kernel_y="median",
+        factors=(0.5, 1.0), regularisations=(1e-6, 1e-1, 1.0), progress=False,
+    )  # fmt: skip
+    other = learn_filter(
+        np.column_stack([1e3 * X[:120], X[:120]]), Y[:120], kernel_x="median", kernel_y="median",
+        factors=(0.5, 1.0), regularisations=(1e-6, 1e-1, 1.0), progress=False,
+    )  # fmt: skip
+    assert again.trials[0].error == pytest.approx(other.trials[0].error, rel=1e-6)
+
+
+def test_halves_that_are_held_out_are_held_out():
+    # States that nothing tells: no filter does better than their mean, whose error is 1, unless it
+    # has seen what it is asked about (then the error is 0.2 to 0.6 here).
+    rng = np.random.default_rng(4)
+    learned = learn_filter(
+        rng.normal(size=160), rng.normal(size=160), kernel_x="median", kernel_y="median",
+        factors=(0.05, 0.5), regularisations=(1e-3, 1e-1), progress=False,
+    )  # fmt: skip
+    assert learned.trials[0].error > 0.9
+
+
+def test_bad_input_of_filters():
+    x = np.arange(20.0)
+    with pytest.raises(InputError, match="at least 8 rows"):
+        learn_filter(x[:5], x[:5])
+    with pytest.raises(InputError, match="not pairs"):
+        learn_filter(x, x[:5])
+    with pytest.raises(InputError, match="regularisations"):
+        learn_filter(x, x, regularisations=())
+    with pytest.raises(InputError, match="positive"):
+        learn_filter(x, x, factors=(-1.0,))
+
+
+def test_a_kernel_of_labels_has_one_factor():
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 3, 60)
+    with pytest.raises(InputError, match="the only factor is 1"):
+        learn_filter(x, x, kernel_x=Dirac(), kernel_y=Dirac(), factors=(1, 2), progress=False)
+    conditional = learn_conditional(x, x, kernel_x=Dirac(), kernel_y=Dirac())
+    np.testing.assert_allclose(conditional.expectation([0, 1, 2])[:, 0], [0, 1, 2], atol=1e-6)
+    learned = learn_filter(x, x, kernel_x=Dirac(), kernel_y=Dirac(), factors=(1,), progress=False)
+    assert learned.trials[0].error < 0.05
+
+
+def test_kernels_of_different_columns_are_scaled_apart(pairs):
+    x, y = pairs
+    both = np.column_stack([x, 1000.0 * y])
+    kernel = kernel_of(both, "median")
+    assert isinstance(kernel, SquaredExponential)
+    ratio = kernel.lengthscale[1] / kernel.lengthscale[0]
+    assert ratio == pytest.approx(1000.0 * y.std() / x.std(), rel=0.02)

@@ -1,0 +1,136 @@
+"""Low-rank likelihoods through fit, the diagnosis, a saved run and the command line."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+from bke.inference import InputError, diagnose, fit, learn_kernel, load_run, save_run
+from bke.inference.cli import app
+from bke.inference.posterior.low_rank import in_words, is_small
+from bke.inference.posterior.run import problem_of
+from bke.inference.runtime.machine import computing
+from bke.models import SquaredExponential, log_marginal_likelihood
+from bke.models.likelihood.low_rank import LowRankView
+from typer.testing import CliRunner
+
+X = np.random.default_rng(4).gamma(2.0, size=(90, 3)) * [1.0, 30.0, 5.0]
+OPTIONS = {"likelihood": "nystrom", "rank": 30, "progress": False}
+QUICK = {"method": "quadrature", "particles": 800, "chains": 4}
+
+
+@pytest.fixture(scope="module")
+def run():
+    return fit(X, **QUICK, **OPTIONS)
+
+
+def test_the_posterior_is_the_dense_one(run):
+    """Within the error that is printed, here small; 800 independent draws each."""
+    dense = fit(X, **QUICK, likelihood="dense", progress=False)
+    low, exact = (np.log(tree["posterior"]["lengthscale"].values[..., 0]) for tree in (run, dense))
+    # Five standard errors of a difference of means, a false failure in two million, and a tenth.
+    assert abs(low.mean() - exact.mean()) < (5.0 * np.sqrt(2.0 / 800) + 0.1) * exact.std()
+    assert low.std() == pytest.approx(exact.std(), rel=0.2)
+    logs = [tree["quadrature"].attrs["log_normaliser"] for tree in (run, dense)]
+    assert logs[0] == pytest.approx(logs[1], abs=0.3)
+    assert "low_rank_error" not in dense.attrs
+    assert diagnose(dense).low_rank_error is None
+
+
+def test_the_error_is_recorded_and_printed(run, tmp_path):
+    save_run(run, tmp_path / "run.nc")
+    loaded = load_run(tmp_path / "run.nc")
+    for tree in (run, loaded):
+        error = tree.attrs["low_rank_error"]
+        assert 0.0 < error < 0.3
+        parts = [tree.attrs[f"low_rank_{name}"] for name in ("standard_error", "truncation")]
+        assert error == pytest.approx(np.hypot(*parts))
+        assert tree.attrs["low_rank_draws"] == 16
+        found = diagnose(tree)
+        said = "approximation of rank 30: differences of its log over these draws are estimated"
+        assert f"{said} to be off by {error:.2g} nats" in str(found)
+        assert "NOT ACCURATE" not in str(found)
+        assert found.summary()["low_rank_error_small"] is True
+    problem, units = problem_of(loaded)
+    assert problem.rank == 30
+    with computing():
+        points = problem.prepared(units.points(X))
+    assert isinstance(points, LowRankView)
+    assert points.basis.size == 30
+
+
+def test_a_large_error_is_a_warning(run):
+    assert is_small(0.3)
+    assert not is_small(0.31)
+    assert not is_small(float("nan"))
+    poor = run.copy()
+    poor.attrs["low_rank_error"] = 1.4
+    (sentence, warning) = in_words(poor)
+    assert "off by 1.4 nats" in sentence
+    assert "heavy tails" in sentence  # in few columns
+    assert "NOT ACCURATE" in warning
+    found = diagnose(poor)
+    assert warning in found.verdict
+    assert found.summary()["low_rank_error_small"] is False
+
+
+def test_nuts_takes_the_gradient():
+    found = fit(X, chains=2, warmup=40, draws=30, seed=1, **OPTIONS)
+    assert found["sample_stats"]["nonfinite_evaluations"].values.sum() == 0
+    assert found.attrs["low_rank_error"] < 0.3
+
+
+def test_two_samples_have_a_view_each():
+    options = {**OPTIONS, "rank": np.int64(30)}
+    found = fit((X[:50], X[50:]), share="joint", **QUICK, **options)
+    assert 0.0 < found.attrs["low_rank_error"] < 0.3
+
+
+def test_the_learned_kernel_is_nearly_the_same():
+    low, exact = (
+        learn_kernel(X, **options)
+        for options in (OPTIONS, {"likelihood": "dense", "progress": False})
+    )
+    ratio = low.kernel.lengthscale / exact.kernel.lengthscale
+    np.testing.assert_allclose(ratio, 1.0, atol=0.02)
+    kernel = SquaredExponential(np.asarray(exact.kernel.lengthscale) / X.std(axis=0))
+    dense = float(log_marginal_likelihood(X / X.std(axis=0), kernel, likelihood="dense"))
+    assert low.log_marginal_likelihood == pytest.approx(dense, abs=0.5)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"likelihood": "nystrom"}, "likelihood='nystrom' needs a rank"),
+        ({"likelihood": "fourier", "rank": 0}, "rank must be from 1 to the number of rows, 90"),
+        ({"likelihood": "nystrom", "rank": 91}, "rank must be from 1 to the number of rows, 90"),
+        ({"likelihood": "dense", "rank": 9}, "rank is for likelihood='nystrom' or 'fourier'"),
+        ({"likelihood": "landmark", "rank": 9}, "rank is for likelihood='nystrom'"),
+        ({**OPTIONS, "noise_variance": "clt"}, "has one noise variance"),
+    ],
+)
+def test_refusals(options, said):
+    with pytest.raises(InputError, match=said):
+        fit(X, **{"progress": False, **options})
+
+
+def test_on_the_command_line(tmp_path):
+    np.savetxt(tmp_path / "p.csv", X, delimiter=",", header="a,b,c", comments="")
+    told = ["--likelihood", "nystrom", "--rank", "30", "--out", str(tmp_path / "run.nc"), "--json"]
+    quick = ["--method", "quadrature", "--chains", "4", "--particles", "64"]
+    result = CliRunner().invoke(app, ["fit", str(tmp_path / "p.csv"), *told, *quick])
+    assert result.exit_code == 0, result.stderr
+    summary = json.loads(result.stdout)
+    assert summary["settings"]["rank"] == 30
+    assert summary["diagnosis"]["low_rank_error_nats"] < 0.3
+    assert "off by" in summary["diagnosis"]["verdict"]
+    printed = CliRunner().invoke(app, ["diagnose", str(tmp_path / "run.nc")])
+    assert "nystrom approximation of rank 30" in printed.stdout
+    refused = CliRunner().invoke(app, ["fit", str(tmp_path / "p.csv"), "--rank", "3"])
+    assert refused.exit_code == 1
+    assert "rank is for likelihood='nystrom' or 'fourier'" in refused.stderr
+
+
+def test_the_setting_of_jax_is_left_alone(run):
+    assert run is not None
+    assert not jax.config.jax_enable_x64

@@ -1,0 +1,167 @@
+"""The witness: exact posterior for a known lengthscale, joint draws, bands that cover the truth."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from bke.inference import InputError, band, fit, sample_witness
+from bke.inference.posterior.run import problem_of
+from bke.inference.witness.posterior import default_points, weighted_quantiles
+from bke.models import SquaredExponential, embedding_posterior
+
+SHORT = {"chains": 2, "warmup": 20, "draws": 10, "progress": False}
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(40, 1)), rng.laplace(0.5, 1.0, size=(30, 1))
+
+
+@pytest.fixture(scope="module")
+def run(data):
+    return fit(np.concatenate(data), **SHORT)
+
+
+def with_constant_lengthscale(run, chains: int, draws: int) -> xr.DataTree:
+    """The run with all draws replaced by its first one, many of them."""
+    z = float(run["unconstrained_posterior"]["lengthscale"][0, 0])
+    constant = xr.Dataset({"lengthscale": (("chain", "draw"), np.full((chains, draws), z))})
+    groups = {name: node.to_dataset() for name, node in run.children.items()}
+    groups["unconstrained_posterior"] = constant
+    copied = xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in groups.items()})
+    copied.attrs.update(run.attrs)
+    return copied
+
+
+@pytest.mark.parametrize("noise", ["clt", 0.1])
+def test_draws_have_the_exact_mean_and_joint_covariance(run, data, noise):
+    """4000 draws, seed 1: each of 5 means and 15 covariances within 5 standard errors
+    (false-failure rate about 1e-5)."""
+    at = np.array([-2.0, -0.5, 0.0, 1.0, 3.0])
+    constant = with_constant_lengthscale(run, 2, 2000)
+    witness = sample_witness(constant, *data, at, noise=noise, weights="chains", seed=1)
+    draws = witness["witness"].values.reshape(-1, 5)
+    _, units = problem_of(run)
+    z = float(run["unconstrained_posterior"]["lengthscale"][0, 0])
+    kernel = SquaredExponential(np.exp(z))
+    P, Q = (
+        embedding_posterior(units.to_model(X), kernel, at / units.scale, noise=noise) for X in data
+    )
+    covariance = P.covariance + Q.covariance
+    deviations = np.sqrt(np.diag(covariance))
+    count = len(draws)
+    assert np.all(np.abs(draws.mean(0) - (P.mean - Q.mean)) < 5 * deviations / np.sqrt(count))
+    allowed = 5 * np.sqrt((np.outer(deviations, deviations) ** 2 + covariance**2) / count)
+    assert np.all(np.abs(np.cov(draws.T) - covariance) < allowed)
+
+
+def test_draws_are_smooth_functions_not_independent_points(run, data):
+    line = np.linspace(-2, 2, 100)
+    draws = sample_witness(run, *data, line)["witness"].values.reshape(-1, 100)
+    steps = np.abs(np.diff(draws, axis=1)).max(axis=1)
+    ranges = np.ptp(draws, axis=1)
+    assert np.median(steps / ranges) < 0.3  # 0.8 for independent points
+
+
+def test_swapping_the_samples_flips_the_sign_of_the_mean(run, data):
+    P, Q = data
+    one = sample_witness(run, P, Q, [0.0, 1.0])["witness"].mean(("chain", "draw"))
+    other = sample_witness(run, Q, P, [0.0, 1.0])["witness"].mean(("chain", "draw"))
+    deviation = sample_witness(run, P, Q, [0.0, 1.0])["witness"].std(("chain", "draw"))
+    # The two use the same random numbers, so their noise does not cancel: 20 draws each.
+    assert np.all(np.abs(one + other) < 5 * 2 * deviation / np.sqrt(20))
+
+
+def test_the_draws_do_not_depend_on_the_number_of_threads(run, data, monkeypatch):
+    several = sample_witness(run, *data, [0.0, 1.0])
+    monkeypatch.setattr("bke.inference.witness.posterior.cores", lambda: 1)
+    single = sample_witness(run, *data, [0.0, 1.0])
+    np.testing.assert_allclose(several["witness"], single["witness"], rtol=1e-9)
+
+
+def test_bands_are_equal_tailed_quantiles_and_per_mode(run, data):
+    witness = sample_witness(run, *data, [0.0, 1.0])
+    labels = witness["mode"].values
+    draws = witness["witness"].values[labels >= 0]
+    half = band(witness, 0.5)
+    np.testing.assert_allclose(half.lower, np.quantile(draws, 0.25, axis=0))
+    np.testing.assert_allclose(half.upper, np.quantile(draws, 0.75, axis=0))
+    np.testing.assert_allclose(half.mean, draws.mean(axis=0))
+    modes = [int(k) for k in np.unique(labels) if k >= 0]
+    assert sum(band(witness, 0.5, k).draws for k in modes) == len(draws)
+    with pytest.raises(InputError, match="level"):
+        band(witness, 1.5)
+    with pytest.raises(InputError, match="mode 17"):
+        band(witness, 0.5, 17)
+
+
+def test_default_points():
+    rng = np.random.default_rng(0)
+    for dimension, shape in [(1, (200, 1)), (2, (900, 2)), (3, (12, 3))]:
+        P, Q = rng.normal(size=(5, dimension)), rng.normal(size=(7, dimension))
+        points = default_points(P, Q)
+        assert points.shape == shape
+        pooled = np.concatenate([P, Q])
+        if dimension < 3:
+            assert (points.min(0) < pooled.min(0)).all()
+            assert (points.max(0) > pooled.max(0)).all()
+        else:
+            np.testing.assert_array_equal(points, pooled)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((np.ones((5, 2)) * np.arange(5)[:, None], np.arange(6.0)), {}, "columns"),
+        ((np.arange(5.0), np.arange(6.0)), {"at": [[0.0, 1.0]]}, "at"),
+        ((np.arange(5.0), np.arange(6.0)), {"at": [0.0, np.nan]}, "row 2"),
+        ((np.arange(5.0), np.arange(6.0)), {"noise": -1.0}, "noise"),
+        ((np.arange(5.0), np.arange(6.0)), {"noise": "full"}, "noise"),
+    ],
+)
+def test_bad_arguments_are_named(run, arguments, options, message):
+    with pytest.raises(InputError, match=message):
+        sample_witness(run, *arguments, **options)
+
+
+def coverage_benchmark():
+    folder = Path(__file__).parents[3] / "benchmarks"
+    spec = importlib.util.spec_from_file_location(
+        "coverage_benchmark", folder / "witness_coverage.py"
+    )
+    module = importlib.util.module_from_spec(spec)
+    import sys
+
+    sys.path.insert(0, str(folder))
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(folder))
+    return module
+
+
+@pytest.mark.parametrize("lengthscale", [0.3, 0.5, 3.0])
+def test_eighty_percent_bands_cover_the_true_witness(lengthscale):
+    """Shortened benchmarks/witness_coverage.py: 100 data sets of 100 iid points, seed 2.
+
+    A data set's coverage has a standard deviation of at most 0.27, so 0.11 is four standard errors
+    of the mean: false-failure rate below 1e-4 for another seed. The diagonal of C/n alone covers
+    0.2 to 0.5, sigma^2 = 0.1 covers 1.
+    """
+    benchmark = coverage_benchmark()
+    centre, _ = benchmark.coverage(100, lengthscale, data_sets=100, seed=2)
+    assert centre.mean() == pytest.approx(0.8, abs=0.11)
+    if lengthscale == 0.5:
+        too_wide, _ = benchmark.coverage(100, lengthscale, data_sets=20, seed=2, noise=0.1)
+        assert too_wide.mean() > 0.95
+
+
+def test_weighted_quantiles_by_hand():
+    """Weights 1, 1, 2 have their middles at 0.5, 1.5, 3, so the levels are 0, 0.4, 1."""
+    found = weighted_quantiles(
+        np.array([2.0, 0.0, 1.0]), np.array([2.0, 1.0, 1.0]), (0.2, 0.4, 0.7)
+    )
+    np.testing.assert_allclose(found, [0.5, 1.0, 1.5])

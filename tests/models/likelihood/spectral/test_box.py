@@ -1,0 +1,272 @@
+"""Two and three columns by tensor products beside n x n matrices, and the parts against sums."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from bke.models import Matern, SquaredExponential, log_marginal_likelihood, log_volume
+from bke.models.likelihood.dense import dense_terms
+from bke.models.likelihood.marginal import prepared
+from bke.models.likelihood.spectral import far_points as far_module, spectral_index, spectral_terms
+from bke.models.likelihood.spectral.far_points import distinct, far_points
+from bke.models.likelihood.spectral.nodes import axis_over, weights_at_nodes
+from bke.models.likelihood.spectral.tensor_basis import tensor_basis
+from bke.models.likelihood.spectral.tensor_cells import tensor_cells
+from bke.models.likelihood.volume import log_length
+
+#: Mathematics that no other Python changes: left out of the fast tests.
+pytestmark = pytest.mark.slow
+
+N = 1000
+
+
+def normal(columns, n=N, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, columns))
+
+
+def skewed():
+    """Heavy tails, a near pair and a tied one far off, and one row beyond all others."""
+    X = np.random.default_rng(1).gamma(2.0, size=(N, 2))
+    X[:7] = [[40, 40], [40.3, 40], [-9, 7], [-9, 7], [21, 0], [13, -12], [3e3, 1]]
+    return X
+
+
+def clusters():
+    """On a line but for rounding, in columns of unlike scale."""
+    x = 0.3 * normal(1) + 8.0 * np.random.default_rng(2).integers(0, 3, size=(N, 1))
+    return x * [1.0, -0.02] + 1e-9 * normal(2, seed=3)
+
+
+DATA = {
+    "skewed": skewed(),
+    "clusters": clusters(),
+    "rounded": np.round(normal(2), 1) + np.array([1e4, 0.0]),
+    "three": np.round(normal(3) @ [[1.0, 0.9, 0.0], [0.0, 0.2, 0.5], [0.0, 0.0, 1.0]], 2),
+}
+
+
+@pytest.fixture(autouse=True)
+def x64():
+    with jax.enable_x64(True):
+        yield
+
+
+@jax.jit
+def dense(X, lengthscale, noise_variance):
+    return both(
+        lambda *at: dense_terms(X, *at, "unit", low_rank=False), lengthscale, noise_variance
+    )
+
+
+@jax.jit
+def spectral(index, lengthscale, noise_variance):
+    return both(lambda *at: spectral_terms(index, *at, "unit"), lengthscale, noise_variance)
+
+
+def both(terms, *at):
+    """Values (2,) and slopes (2, 2) in the lengthscale and the noise variance."""
+
+    def stacked(theta):
+        value = jnp.stack(terms(SquaredExponential(theta[0]), theta[1]))
+        return value, value
+
+    slopes, value = jax.jacfwd(stacked, has_aux=True)(jnp.stack(at))
+    return value, slopes
+
+
+@jax.jit
+def volumes(index, lengthscale, which):
+    return index.terms(which, SquaredExponential(lengthscale), 0.1, "unit")[1]
+
+
+def as_arrays(index):
+    return jax.tree.map(jnp.asarray, index)
+
+
+@pytest.fixture(scope="module", params=DATA, name="index")
+def index_fixture(request):
+    with jax.enable_x64(True):
+        return as_arrays(spectral_index(DATA[request.param]))
+
+
+def lengthscales(index):
+    """Near both ends of every range, and its place."""
+    for place, each in enumerate(index.ranges):
+        for ratio in (1.001, 1.4) if place else (1.001, 1.4, 30.0, 1e4):
+            yield place, ratio * float(each.shortest)
+
+
+def test_both_terms_every_point_and_the_slopes_agree_with_the_matrices(index):
+    for place, lengthscale in lengthscales(index):
+        value, slopes = spectral(index, lengthscale, 0.1)
+        exact, exact_slopes = dense(index.rows.data, lengthscale, 0.1)
+        np.testing.assert_allclose(value, exact, rtol=1e-8, err_msg=str(lengthscale))
+        # A slope of nearly nothing is the difference of terms as large as the value.
+        scale = np.abs(exact)[:, None] / [lengthscale, 0.1]
+        error = np.abs(slopes - exact_slopes) / np.maximum(np.abs(exact_slopes), 0.01 * scale)
+        assert np.all(error <= 1e-6), (lengthscale, error)
+        expected = np.asarray(log_volume(index.rows.data, SquaredExponential(lengthscale)))
+        found = np.asarray(volumes(index, lengthscale, place))
+        zero = np.isneginf(expected)
+        assert np.array_equal(zero, np.isneginf(found)), lengthscale
+        error = np.abs(found - expected)[~zero]
+        assert np.all(error <= 1e-6 * np.maximum(1.0, np.abs(expected[~zero]))), lengthscale
+
+
+def test_less_noise_and_the_lebesgue_measure():
+    index = as_arrays(spectral_index(DATA["skewed"]))
+    kernel = SquaredExponential(1.3 * float(index.ranges[-1].shortest))
+    for measure, noise in (("unit", 1e-4), ("lebesgue", 0.3)):
+        found = spectral_terms(index, kernel, noise, measure)
+        exact = dense_terms(index.rows.data, kernel, noise, measure, low_rank=False)
+        np.testing.assert_allclose(found, exact, rtol=1e-6)
+
+
+def test_what_the_basis_is_not_exact_enough_for_takes_the_matrices():
+    index = as_arrays(spectral_index(DATA["skewed"]))
+    for lengthscale, noise in ((0.9 * float(index.shortest), 0.1), (float(index.shortest), 1e-8)):
+        value, slopes = spectral(index, lengthscale, noise)
+        exact, exact_slopes = dense(index.rows.data, lengthscale, noise)
+        np.testing.assert_allclose(value, exact, rtol=1e-12)
+        np.testing.assert_allclose(slopes, exact_slopes, rtol=1e-9)
+
+
+def test_a_lengthscale_that_no_route_takes_is_an_error():
+    X = normal(2, n=5100)
+    with pytest.raises(ArithmeticError, match="too short beside 5100 rows"):
+        log_marginal_likelihood(X, SquaredExponential(1e-3))
+
+
+def test_isolated_points_need_their_pairs(monkeypatch):
+    """Without them rounding error would stand for gamma."""
+    monkeypatch.setattr(far_module, "SLOPE", 0.0)
+    index = as_arrays(spectral_index(DATA["skewed"]))
+    place = len(index.ranges) - 1
+    lengthscale = float(index.ranges[place].shortest)
+    expected = log_volume(index.rows.data, SquaredExponential(lengthscale))
+    error = np.abs(volumes(index, lengthscale, place) - expected)
+    assert not np.all(error <= 1e-2 * np.abs(expected))
+
+
+def test_balanced_neighbours_have_density_zero():
+    side = np.arange(33.0)
+    X = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
+    index = as_arrays(spectral_index(X))
+    place = index.range_of(SquaredExponential(9.0), 0.1, "unit")
+    log_gamma = np.asarray(volumes(index, 9.0, place))
+    middle = np.flatnonzero(np.all(np.asarray(index.rows.data) == 16.0, axis=1))
+    assert np.flatnonzero(np.isneginf(log_gamma)) == middle
+
+
+@pytest.mark.parametrize(
+    ("X", "kernel", "reason"),
+    [
+        (normal(4), SquaredExponential(), "4 columns, and it takes up to 3"),
+        (normal(2), Matern(1.5), "Matern"),
+        (normal(2), SquaredExponential([1.0, 2.0]), "a lengthscale for each column"),
+        (normal(2)[:999], SquaredExponential(), "999 rows are too few"),
+        (np.ones((N, 2)), SquaredExponential(), "all rows are equal"),
+    ],
+)
+def test_refusals_name_the_reason(X, kernel, reason):
+    with pytest.raises(ValueError, match=reason):
+        log_marginal_likelihood(X, kernel, likelihood="spectral")
+
+
+def test_auto_takes_it_where_it_can():
+    ready = prepared(normal(2), SquaredExponential(1.0), 0.1, "unit", "auto")
+    assert len(ready.ranges) >= 2
+    each = [
+        prepared(normal(2), SquaredExponential([1.0, 2.0]), 0.1, "unit", "auto"),
+        prepared(normal(2)[:500], SquaredExponential(1.0), 0.1, "unit", "auto"),
+        prepared(normal(4), SquaredExponential(1.0), 0.1, "unit", "auto"),
+    ]
+    assert [len(x) for x in each] == [N, 512, N]
+
+
+@pytest.mark.parametrize("width", [0.0, 1e-7, 1e-2])
+def test_a_column_that_hardly_varies_takes_little_memory(width):
+    """As long as one column, the box has as many functions along it: their pairs once filled it."""
+    X = np.random.default_rng(0).normal(size=(1001, 2)) * [1.0, width]
+    index = as_arrays(spectral_index(X))
+    for each in index.ranges:
+        assert max(f.shape[0] * f.shape[1] ** 2 for f in each.basis.functions) < 1.1e8
+    lengthscale = 1.01 * float(index.ranges[-1].shortest)
+    kernel = SquaredExponential(lengthscale)
+    expected = dense_terms(index.rows.data, kernel, 0.1, "unit", low_rank=False)
+    found = spectral_terms(index, kernel, 0.1, "unit")
+    np.testing.assert_allclose(found.gaussian, expected.gaussian, rtol=1e-8)
+
+
+# The parts
+
+
+@pytest.mark.parametrize("columns", [2, 3])
+def test_weights_at_nodes_stand_for_the_points(columns):
+    X = np.abs(normal(columns, n=300))
+    axes = tuple(axis_over(0.0, x.max(), 0.5) for x in X.T)
+    weights = weights_at_nodes(axes, X)
+    centres = normal(columns, n=5, seed=1)
+    factors = [
+        np.exp(-(((axis.nodes - c[:, None]) / 0.5) ** 2))
+        for axis, c in zip(axes, centres.T, strict=True)
+    ]
+    letters = "abc"[:columns]
+    found = np.einsum(f"{letters},{','.join(f'k{x}' for x in letters)}->k", weights, *factors)
+    expected = np.exp(-(((X - centres[:, None]) / 0.5) ** 2).sum(axis=2)).sum(axis=1)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("columns", [2, 3])
+def test_basis_and_cells_against_matrices_of_numpy(columns):
+    n, shortest, lengthscale, noise = 300, 1.0, 1.3, 0.2
+    X = normal(columns, n=n) - normal(columns, n=n).min(axis=0)
+    axes = tuple(axis_over(0.0, x.max(), shortest) for x in X.T)
+    weights = weights_at_nodes(axes, X)
+    basis = as_arrays(tensor_basis(axes, weights, shortest, 4096, 1536))
+    apart = X[:, None] - X
+    square = np.sum(apart**2, axis=2) / lengthscale**2
+    k = np.exp(-0.5 * square)
+    covariance = np.exp(-0.25 * square) + noise * np.eye(n)
+    mean = k.mean(axis=1)
+    expected = mean @ np.linalg.solve(covariance, mean), np.linalg.slogdet(covariance)[1]
+    np.testing.assert_allclose(basis.terms(lengthscale, noise, n), expected, rtol=1e-9)
+
+    inside = np.arange(n) != 7
+    cells, places = tensor_cells(X, inside, shortest)
+    cells, places, weights = as_arrays((cells, places, weights))
+    polynomials = cells.polynomials(axes, weights, lengthscale, n)
+    found = places.slopes(jnp.pad(polynomials, ((0, 1), (0, 0))))
+    slopes = -np.einsum("ij,ijd->id", k, apart) / lengthscale**2 / n
+    np.testing.assert_allclose(found, slopes * inside[:, None], atol=3e-15)
+
+
+def test_isolated_points_and_their_pairs():
+    X = DATA["skewed"]
+    shortest, longest = 0.8, 1.2
+    data = distinct(X)
+    found = far_points(data, shortest, longest)
+    apart = np.linalg.norm(X[:, None] - X, axis=2)
+    least = np.inf
+    for lengthscale in np.linspace(shortest, longest, 9):
+        t = apart / lengthscale
+        least = np.minimum(least, (t * np.exp(-0.5 * t**2)).sum(axis=1))
+    isolated = np.flatnonzero(least < far_module.SLOPE * len(X))
+    assert set(isolated) <= set(found.rows)
+    assert list(isolated) == [2, 3, 4, 5, 6]
+    assert len(found.rows) <= 20
+    # The tied pair has one place, without each other.
+    tied = np.flatnonzero(np.all(X == [-9.0, 7.0], axis=1))
+    places = found.place[np.isin(found.rows, tied)]
+    assert len(places) == 2
+    assert places[0] == places[1]
+    own = found.delta[:, found.owner == places[0]].T
+    assert np.all(np.any(own != 0.0, axis=1))
+    nearest = np.sort(apart[tied[0]])[2]
+    assert np.linalg.norm(own, axis=1).min() == pytest.approx(nearest)
+
+
+def test_lengths_neither_overflow_nor_vanish():
+    lengths = log_length(jnp.array([[3e200, 4e200], [3e-200, -4e-200], [0.0, 0.0]]))
+    expected = [np.log(5.0) + 200 * np.log(10.0), np.log(5.0) - 200 * np.log(10.0), -np.inf]
+    np.testing.assert_allclose(lengths, expected)

@@ -1,0 +1,403 @@
+"""The spectral route beside n x n matrices: both terms, every point, the gradient, the edges."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from bke.models import (
+    Gaussian,
+    RationalQuadratic,
+    SquaredExponential,
+    log_marginal_likelihood,
+    log_volume,
+)
+from bke.models.likelihood.dense import dense_terms
+from bke.models.likelihood.spectral import (
+    isolated as isolated_module,
+    spectral_index,
+    spectral_terms,
+)
+from bke.models.likelihood.spectral.balanced import _smallest
+from bke.models.likelihood.spectral.bumps import cells_of
+from bke.models.likelihood.spectral.cells import cells_over, evaluate, taylor, wave_sums, waves_over
+from bke.models.likelihood.spectral.elimination import eliminate
+from bke.models.likelihood.spectral.isolated import _least_slope, isolated_points
+
+#: Mathematics that no other Python changes: left out of the fast tests.
+pytestmark = pytest.mark.slow
+
+
+def skewed(n=600, seed=0):
+    return np.random.default_rng(seed).gamma(2.0, size=n)
+
+
+#: Of one size, so that they share programs.
+DATA = {
+    "skewed": skewed(325),
+    "outliers": np.concatenate([skewed(320), [60.0, -40.0, -40.3, 21.0, 1e5]]),
+    "heavy": np.random.default_rng(1).standard_cauchy(size=325),
+    "ties": np.concatenate([np.repeat(skewed(160), 2), [30.0, 30.0, 30.0, 31.0, 31.0]]),
+    "close": np.concatenate([skewed(321), [40.0, 40.0 + 1e-9, 80.0, 80.0 + 1e-12]]),
+}
+#: Over the shortest lengthscale of the waves.
+RATIOS = [1.001, 4.0, 30.0, 1e3, 1e6]
+
+
+@pytest.fixture(autouse=True)
+def x64():
+    with jax.enable_x64(True):
+        yield
+
+
+@jax.jit
+def dense(X, lengthscale, noise_variance=0.1):
+    kernel = SquaredExponential(lengthscale)
+    return dense_terms(X, kernel, noise_variance, "unit", low_rank=False)
+
+
+@jax.jit
+def spectral(index, lengthscale, noise_variance=0.1):
+    return spectral_terms(index, SquaredExponential(lengthscale), noise_variance, "unit")
+
+
+@jax.jit
+def volumes(index, lengthscale):
+    """log gamma at every point, by whichever range it is."""
+    kernel = SquaredExponential(lengthscale)
+    return jax.lax.cond(
+        lengthscale <= index.very_short.longest,
+        lambda: index.very_short.terms(index.rows, kernel, 0.1, "unit")[1],
+        lambda: index.terms(kernel, 0.1, "unit")[1],
+    )
+
+
+@pytest.fixture(params=DATA, name="name")
+def name_fixture(request):
+    return request.param
+
+
+def prepared(name):
+    index = jax.tree.map(jnp.asarray, spectral_index(DATA[name][:, None]))
+    return index, float(index.long.shortest)
+
+
+def lengthscales(index):
+    """Of the waves, and near both ends of every range of the grids."""
+    long = [ratio * float(index.long.shortest) for ratio in RATIOS]
+    ranges = [shortest for shortest in np.asarray(index.short.shortest) if shortest > 0.0]
+    short = [ratio * shortest for shortest in ranges for ratio in (1.001, 1.99)]
+    return [*long, *short]
+
+
+def test_both_terms_and_every_point_agree_with_the_matrices(name):
+    index, _ = prepared(name)
+    assert np.sum(np.asarray(index.short.shortest) > 0.0) >= 2
+    for lengthscale in lengthscales(index):
+        gaussian, volume = spectral(index, lengthscale)
+        exact = dense(index.rows.data, lengthscale)
+        assert gaussian == pytest.approx(float(exact.gaussian), rel=1e-9, abs=1e-8), lengthscale
+        assert volume == pytest.approx(float(exact.volume), rel=1e-9, abs=1e-6), lengthscale
+        expected = log_volume(index.rows.data, SquaredExponential(lengthscale))
+        error = np.abs(volumes(index, lengthscale)[: len(expected)] - expected)
+        assert np.all(error <= 1e-6 * np.maximum(1.0, np.abs(expected))), lengthscale
+
+
+def test_gradient_agrees_with_that_of_the_matrices(name):
+    index, shortest = prepared(name)
+    by_waves = jax.jit(jax.grad(lambda *at: sum(spectral(index, *at)), argnums=(0, 1)))
+    by_matrices = jax.jit(jax.grad(lambda *at: sum(dense(index.rows.data, *at)), argnums=(0, 1)))
+    for ratio in (0.26, 0.99, 1.001, 4.0, 1e3):
+        at = ratio * shortest, 0.3
+        np.testing.assert_allclose(by_waves(*at), by_matrices(*at), rtol=1e-6, err_msg=str(ratio))
+
+
+def test_more_rows_at_short_lengthscales():
+    X = np.concatenate([skewed(1500), 3.0 + 0.01 * skewed(500, seed=1)])
+    index = jax.tree.map(jnp.asarray, spectral_index(X[:, None]))
+    for lengthscale in (0.03, 0.004):
+        assert lengthscale > index.shortest
+        exact = dense(index.rows.data, lengthscale)
+        found = spectral(index, lengthscale)
+        np.testing.assert_allclose(found, exact, rtol=1e-10)
+
+
+def test_very_short_lengthscales(name):
+    """Down to where log gamma is -1e14 and no point sees another."""
+    index, _ = prepared(name)
+    longest = float(index.very_short.longest)
+    assert 0.0 < longest < index.long.shortest
+    for lengthscale in longest * np.array([1.0, 0.3, 1e-2, 1e-7]):
+        assert index.route_of(SquaredExponential(lengthscale), 0.1, "unit") == 1
+        np.testing.assert_allclose(
+            spectral(index, lengthscale), dense(index.rows.data, lengthscale), rtol=1e-12
+        )
+        expected = log_volume(index.rows.data, SquaredExponential(lengthscale))
+        found = volumes(index, lengthscale)[: len(expected)]
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-10)
+        at = lengthscale, 0.3
+        for route, other in zip(
+            jax.jacfwd(spectral, argnums=(1, 2))(index, *at),
+            jax.jacfwd(dense, argnums=(1, 2))(index.rows.data, *at),
+            strict=True,
+        ):
+            np.testing.assert_allclose(route, other, rtol=1e-9)
+
+
+def test_very_short_lengthscales_of_a_scaled_kernel_and_with_hardly_any_noise():
+    index, _ = prepared("skewed")
+    kernel = SquaredExponential(0.5 * float(index.very_short.longest)) * 3.0
+    for measure in ("unit", "lebesgue"):
+        # A unit in the last place of 1 + 1e-9 changes the first term by 3e-6 of its 600: neither
+        # side is more accurate than that.
+        for noise_variance, tolerance in ((0.2, 1e-12), (1e-9, 1e-7)):
+            at = kernel, noise_variance, measure
+            expected = dense_terms(index.rows.data, *at, low_rank=False)
+            np.testing.assert_allclose(spectral_terms(index, *at), expected, rtol=tolerance)
+
+
+def test_too_short_lengthscales_go_to_the_matrices():
+    """Bands take none where more points than a block has are equal."""
+    X = np.append(skewed(265), np.full(60, 2.0))
+    index = jax.tree.map(jnp.asarray, spectral_index(X[:, None]))
+    assert index.very_short.longest == 0.0
+    lengthscale = 0.5 * index.shortest
+    exact = dense(index.rows.data, lengthscale)
+    assert sum(spectral(index, lengthscale)) == pytest.approx(float(sum(exact)), rel=1e-12)
+    slope = jax.grad(lambda at: sum(spectral(index, at)))(lengthscale)
+    expected = jax.grad(lambda at: sum(dense(index.rows.data, at)))(lengthscale)
+    assert slope == pytest.approx(float(expected), rel=1e-9)
+
+
+def test_lebesgue_measure():
+    index, shortest = prepared("skewed")
+    for lengthscale in (2.0 * shortest, 3.0):
+        kernel = SquaredExponential(lengthscale)
+        found = spectral_terms(index, kernel, 0.1, "lebesgue")
+        expected = dense_terms(index.rows.data, kernel, 0.1, "lebesgue", low_rank=False)
+        assert found.gaussian == pytest.approx(float(expected.gaussian), rel=1e-9)
+
+
+def test_isolated_points_need_their_pairs(monkeypatch):
+    """Without them the waves' rounding error would stand for gamma."""
+    monkeypatch.setattr(isolated_module, "SLOPE", 0.0)
+    index, shortest = prepared("outliers")
+    lengthscale = 4.0 * shortest
+    expected = log_volume(index.rows.data, SquaredExponential(lengthscale))
+    error = np.abs(volumes(index, lengthscale)[: len(expected)] - expected)
+    assert np.any(error > 1e-2 * np.abs(expected))
+
+
+def test_balanced_neighbours_have_density_zero():
+    X = np.arange(2001.0)
+    kernel = SquaredExponential(30.0)
+    assert log_marginal_likelihood(X, kernel, likelihood="spectral") == -np.inf
+    assert log_marginal_likelihood(X, kernel, likelihood="dense") == -np.inf
+    # One step off the balance all are positive again.
+    X[-1] += 0.5
+    values = [log_marginal_likelihood(X, kernel, likelihood=r) for r in ("spectral", "dense")]
+    assert values[0] == pytest.approx(values[1], rel=1e-9)
+
+
+@pytest.mark.parametrize(("lengthscale", "centre"), [(10.0, 300.0), (3.0, 100.0), (0.5, 30.0)])
+def test_far_neighbours_that_nearly_balance(lengthscale, centre):
+    """Five lengthscales off they leave to each other what is lost beside the bulk's terms."""
+    for unbalance in (1e-6, 1e-10):
+        three = centre + 5.0 * lengthscale * np.array([-1.0, 0.0, 1.0 + unbalance])
+        X = np.concatenate([DATA["skewed"][:322], three])[:, None]
+        index = jax.tree.map(jnp.asarray, spectral_index(X))
+        expected = log_volume(index.rows.data, SquaredExponential(lengthscale))
+        error = np.abs(volumes(index, lengthscale)[: len(expected)] - expected)
+        assert np.all(error <= 1e-6 * np.maximum(1.0, np.abs(expected)))
+        # Without them the three would be at exp(-12.5) and more.
+        assert expected[-2] < np.log(unbalance) - 12.0
+
+
+def test_rows_in_any_order_and_transformations():
+    X = DATA["skewed"]
+    expected = log_marginal_likelihood(X, SquaredExponential(0.7), likelihood="dense")
+    shuffled = np.random.default_rng(0).permutation(X)
+
+    @jax.jit
+    def value(lengthscale):
+        kernel = SquaredExponential(lengthscale)
+        return log_marginal_likelihood(shuffled, kernel, likelihood="spectral")
+
+    assert value(0.7) == pytest.approx(float(expected), rel=1e-10)
+    slope = jax.jacfwd(value)(0.7)
+    assert slope == pytest.approx(float(jax.grad(value)(0.7)), rel=1e-12)
+    # Waves, grid and matrices in one batch, and a batch of directions.
+    at = jnp.array([1e-4, 0.05, 0.7, 5.0])
+    np.testing.assert_allclose(jax.vmap(value)(at), [value(one) for one in at], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("X", "kernel", "options", "reason"),
+    [
+        (np.ones((300, 4)) * skewed(300)[:, None], SquaredExponential(), {}, "4 columns"),
+        (skewed(300), RationalQuadratic(1.0), {}, "the kernel is RationalQuadratic"),
+        (skewed(300), SquaredExponential(), {"measure": Gaussian(1.0)}, "Gaussian"),
+        (skewed(300), SquaredExponential(), {"noise_variance": "clt"}, "sampling covariance"),
+        (skewed(249), SquaredExponential(), {}, "249 rows are too few"),
+        (np.ones(300), SquaredExponential(), {}, "all rows are equal"),
+    ],
+)
+def test_refusals_name_the_reason(X, kernel, options, reason):
+    with pytest.raises(ValueError, match=reason):
+        log_marginal_likelihood(X, kernel, likelihood="spectral", **options)
+
+
+def test_traced_data_are_refused():
+    with pytest.raises(ValueError, match="close over them"):
+        jax.jit(lambda X: log_marginal_likelihood(X, SquaredExponential(), likelihood="spectral"))(
+            skewed(300)
+        )
+
+
+def test_a_lengthscale_that_no_route_takes_is_an_error():
+    X = np.append(skewed(5940), np.full(60, 2.0))
+    with pytest.raises(ArithmeticError, match=f"too short beside {len(X)} rows"):
+        log_marginal_likelihood(X, SquaredExponential(1e-6))
+    # Shorter ones than some may be taken again.
+    X[-60:] += 1e-9 * skewed(60, seed=2)
+    with pytest.raises(ArithmeticError, match=r"between .* and .* is too short"):
+        log_marginal_likelihood(X, SquaredExponential(1e-6))
+    assert np.isfinite(log_marginal_likelihood(X, SquaredExponential(1e-11)))
+
+
+def test_many_rows_far_nearer_each_other_than_the_data_are_wide():
+    """Pairs of them would take memory that grows like n^2."""
+    X = np.append(1e-10 * np.random.default_rng(0).normal(size=1999), 1.0)
+    with pytest.raises(ValueError, match="far nearer each other"):
+        log_marginal_likelihood(X, SquaredExponential(0.1), likelihood="spectral")
+
+
+def test_hardly_any_noise_takes_the_matrices():
+    X = np.random.default_rng(7).normal(size=300)
+    values = [
+        log_marginal_likelihood(X, SquaredExponential(0.05), noise_variance=1e-12, likelihood=route)
+        for route in ("spectral", "dense")
+    ]
+    # By the grid 2521, where extended precision gives 1564.118.
+    assert values == pytest.approx([1564.118, 1564.118], rel=1e-4)
+
+
+def test_where_there_is_no_value_there_is_no_slope():
+    index = jax.tree.map(jnp.asarray, spectral_index(skewed(6000)[:, None]))
+    slope = jax.jacfwd(lambda at: sum(spectral(index, at)))(0.5 * index.shortest)
+    assert np.isnan(slope)
+
+
+def test_noise_lost_to_rounding_is_an_error():
+    """As by the matrices: R grows with the lengthscale under the Lebesgue measure."""
+    for likelihood in ("spectral", "dense"):
+        with pytest.raises(ArithmeticError, match="too small beside the diagonal"):
+            log_marginal_likelihood(
+                skewed(300), SquaredExponential(1e13), measure="lebesgue", likelihood=likelihood
+            )
+
+
+# The parts
+
+
+def test_elimination_of_a_block_tridiagonal_system():
+    rng = np.random.default_rng(0)
+    b, blocks = 5, 4
+    root = np.triu(np.tril(rng.normal(size=(2, b * blocks, b * blocks)), 0), -b)
+    inside = np.kron(np.eye(blocks), np.ones((b, b))) + np.kron(
+        np.eye(blocks, k=-1), np.ones((b, b))
+    )
+    root = root * inside
+    z = rng.normal(size=(2, b * blocks))
+
+    def pieces(t):
+        L = root[0] + t * root[1] + 3.0 * np.eye(b * blocks)
+        return L @ L.T, z[0] + t * z[1]
+
+    def eliminated(t):
+        M, right = pieces(t)
+        M = M.reshape(blocks, b, blocks, b)
+        pivot, remainder = M[0, :, 0], right[:b]
+        log_determinant = explained = 0.0
+        for i in range(1, blocks + 1):
+            last = i == blocks
+            edge = jnp.zeros((b, b)) if last else M[i, :, i - 1]
+            block = jnp.eye(b) if last else M[i, :, i]
+            rest = jnp.zeros(b) if last else right[i * b : (i + 1) * b]
+            left = eliminate(pivot, remainder, edge, block, rest)
+            pivot, remainder = left.pivot, left.remainder
+            log_determinant += left.log_determinant
+            explained += left.explained
+        return jnp.stack([log_determinant, explained])
+
+    def whole(t):
+        M, right = pieces(t)
+        return jnp.stack([jnp.linalg.slogdet(M)[1], right @ jnp.linalg.solve(M, right)])
+
+    np.testing.assert_allclose(eliminated(0.2), whole(0.2), rtol=1e-12)
+    np.testing.assert_allclose(jax.jacfwd(eliminated)(0.2), jax.jacfwd(whole)(0.2), rtol=1e-11)
+
+
+def test_cells_of_several_grids():
+    scaled = np.sort(np.random.default_rng(0).uniform(0.0, 60.0, size=(2, 300)))
+    scaled[1] *= 2.0
+    cells, first, count = cells_of(list(scaled), 3, 300)
+    assert list(first) == [0, 7]
+    assert list(count) == [2, 3]
+    for points, block in zip(scaled, first, strict=True):
+        u = points[np.floor(points) == 50] - 50.5
+        found = cells.powers[block + 1, 2]
+        np.testing.assert_allclose(found, [np.sum(u**p) for p in range(35)], atol=1e-13)
+        assert cells.slots[block + 1, 2] == len(np.unique(np.floor(points[points < 50])))
+    assert not cells.powers[2:7].any()
+    assert (cells.slots[2:7] == cells.most_slots).all()
+
+
+def test_sums_of_waves_and_their_derivative():
+    rng = np.random.default_rng(0)
+    x = np.sort(rng.gamma(2.0, size=300))
+    x -= x[0]
+    cells = jax.tree.map(jnp.asarray, cells_over(x, x[-1] / 40, 40))
+    spacing, m = 0.4, 37
+    frequencies = spacing * np.arange(m + 1)
+    around = waves_over(cells, spacing, m)
+    phases = frequencies[:, None] * x
+    cosines, sines = wave_sums(cells, around, jnp.asarray(frequencies))
+    np.testing.assert_allclose(cosines, np.cos(phases).sum(axis=1), atol=1e-9)
+    np.testing.assert_allclose(sines, np.sin(phases).sum(axis=1), atol=1e-9)
+    a, b = rng.normal(size=(2, m + 1)) * np.exp(-0.02 * frequencies**2)
+    found = evaluate(cells, taylor(cells, around, jnp.asarray(frequencies), a, b), jnp.asarray(x))
+    expected = (-frequencies * a) @ np.sin(phases) + (frequencies * b) @ np.cos(phases)
+    np.testing.assert_allclose(found, expected, atol=1e-11)
+
+
+def test_the_bound_that_tells_isolated_points_is_one():
+    x = np.sort(np.concatenate([skewed(200), [9.0, 9.0, 30.0]]))
+    upto, rows = np.searchsorted(x, x, side="right"), np.arange(len(x))
+    for lengthscale in (0.05, 0.7, 4.0):
+        bound = _least_slope(x, upto, rows, 1, lengthscale, np.inf)
+        scaled = (x - x[:, None]) / lengthscale
+        right = np.where(scaled > 0.0, scaled * np.exp(-0.5 * scaled**2), 0.0).sum(axis=1)
+        assert np.all(bound <= right * (1 + 1e-12))
+        assert np.median(bound[:-5] / right[:-5]) > 0.2  # and not a trivial one
+        some = rows[::3]
+        later = _least_slope(x, upto, some, 8, lengthscale, np.inf)
+        assert np.all(later <= bound[some] * (1 + 1e-12))
+
+
+def test_points_are_isolated_until_a_neighbour_counts():
+    x = np.sort(np.concatenate([skewed(400), [40.0]]))
+    found = isolated_points(x, 0.5, np.inf)
+    (row,) = found.rows[found.rows < len(x)]
+    assert x[row] == 40.0
+    gap = (40.0 - x[-2]) / found.until[0]
+    assert gap * np.exp(-0.5 * gap**2) == pytest.approx(isolated_module.SLOPE * len(x), rel=1e-6)
+
+
+def test_the_smallest_are_found_block_by_block():
+    values = np.random.default_rng(0).normal(size=(3, 5000)).round(2)
+    values[1, ::7] = np.inf
+    for each in (*values, values[0, :40], values[0, :1025]):
+        found = np.asarray(_smallest(jnp.asarray(each), 32))
+        assert len(np.unique(found)) == 32
+        assert np.all(found < len(each))
+        np.testing.assert_array_equal(np.sort(each[found]), np.sort(each)[:32])

@@ -1,0 +1,555 @@
+"""BKE (13) beside an independent twin, its derivatives, and its behaviour under JAX."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from bke.models import Gaussian, Matern, SquaredExponential, log_marginal_likelihood, log_volume
+from bke.models.likelihood.gaussian_term import SMALLEST_LOW_RANK_SIZE
+from bke.models.likelihood.marginal import log_likelihood_terms
+
+#: Mathematics that no other Python changes: left out of the fast tests.
+pytestmark = pytest.mark.slow
+
+LENGTHSCALES = [1e-3, 1e-2, 0.3, 1.0, 30.0, 1e3]
+RATIOS = np.array([1.0, 0.4, 2.5, 1.3, 0.7])  # of the lengthscales, ARD
+FINITE = (1.3, 0.4)  # eta and centre of the Gaussian measure
+MEASURES = {"unit": "unit", "lebesgue": "lebesgue", "gaussian": Gaussian(*FINITE)}
+SMALL, LARGE = 40, SMALLEST_LOW_RANK_SIZE + 4
+
+
+def sample(n, D, seed=0):
+    """Asymmetric data; three rows are tied."""
+    rng = np.random.default_rng(seed)
+    X = rng.gamma(2.0, size=(n, D)) * np.array([1.0, 0.5, 2.0, 1.5, 0.8])[:D]
+    X[[5, 9]] = X[7]
+    return X
+
+
+def with_outlier(n, D, seed=0):
+    X = sample(n, D, seed)
+    X[3, 0] = 1e4
+    return X
+
+
+def twin_measure(name):
+    return FINITE if name == "gaussian" else name
+
+
+def agrees(value, expected):
+    return value == pytest.approx(expected, rel=1e-8, abs=1e-8)
+
+
+@pytest.fixture
+def x64():
+    with jax.enable_x64(True):
+        yield
+
+
+# Beside the twin
+
+
+CASES = [
+    *((SMALL, D, measure, "isotropic") for D in (1, 2, 5) for measure in MEASURES),
+    *((SMALL, D, measure, "ARD") for D in (2, 5) for measure in MEASURES),
+    (LARGE, 1, "lebesgue", "isotropic"),
+    (LARGE, 2, "unit", "isotropic"),
+    (LARGE, 5, "gaussian", "isotropic"),
+]
+
+
+@pytest.mark.parametrize(("n", "D", "measure", "shape"), CASES)
+def test_both_terms_agree_with_the_twin(twin, x64, n, D, measure, shape):
+    ratios = RATIOS[:D] if shape == "ARD" else 1.0
+    routes = ["auto", "dense"] if n == LARGE else ["auto"]
+
+    @jax.jit
+    def ours(X, ell):
+        kernel = SquaredExponential(ell)
+        return [log_likelihood_terms(X, kernel, 0.1, MEASURES[measure], r) for r in routes]
+
+    for X in (sample(n, D), with_outlier(n, D)):
+        for ell in LENGTHSCALES:
+            if measure == "lebesgue" and ell == 1e3 and D > 1:
+                continue  # below
+            gaussian, log_gamma = twin(X, ell * ratios, 0.1, twin_measure(measure))
+            for found in ours(jnp.asarray(X), jnp.asarray(ell * ratios)):
+                assert agrees(float(found.gaussian), gaussian), ell
+                assert agrees(float(found.volume), log_gamma.sum()), ell
+
+
+@pytest.mark.parametrize("route", ["auto", "dense"])
+@pytest.mark.parametrize("n", [SMALL, LARGE])
+def test_the_longest_lengthscale_under_the_lebesgue_measure(twin, n, route):
+    X = sample(n, 2)
+    gaussian, log_gamma = twin(X, 1e3, 0.1, "lebesgue")
+    value = log_marginal_likelihood(
+        X, SquaredExponential(1e3), measure="lebesgue", likelihood=route
+    )
+    assert value == pytest.approx(gaussian + log_gamma.sum(), rel=1e-8)
+
+
+@pytest.mark.parametrize("route", ["auto", "dense"])
+@pytest.mark.parametrize("n", [SMALL, LARGE])
+def test_noise_that_rounding_hides_is_an_error(n, route):
+    """r(x, x) = pi^(5/2) 1e15 there: 0.1 beside it is below double precision."""
+    X = sample(n, 5)
+    with pytest.raises(ArithmeticError, match="measure='unit'"):
+        log_marginal_likelihood(X, SquaredExponential(1e3), measure="lebesgue", likelihood=route)
+
+
+@pytest.mark.parametrize("noise_variance", [1e-3, 0.1, 2.0])
+@pytest.mark.parametrize("ell", [0.3, 3.0])
+def test_the_public_function_agrees_with_the_twin(twin, ell, noise_variance):
+    X = sample(60, 2, seed=1)
+    gaussian, log_gamma = twin(X, ell * RATIOS[:2], noise_variance)
+    kernel = SquaredExponential(ell * RATIOS[:2])
+    value = log_marginal_likelihood(X, kernel, noise_variance=noise_variance)
+    assert agrees(value, gaussian + log_gamma.sum())
+
+
+@pytest.mark.parametrize("ell", LENGTHSCALES)
+@pytest.mark.parametrize("D", [1, 2, 5])
+def test_log_volume_agrees_with_the_twin_row_by_row(twin, D, ell):
+    for X in (sample(30, D), with_outlier(30, D)):
+        expected = twin(X, ell * RATIOS[:D])[1]
+        found = log_volume(X, SquaredExponential(ell * RATIOS[:D]))
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-9)
+
+
+@pytest.mark.parametrize("ell", [0.01, 1e-60, 1e-78, 1e-140])
+def test_an_isolated_point_by_hand(ell):
+    """Two points: gamma is |dk/dx| / 2 at both; no other term exists.
+
+    The slope's square overflows from 1e-78 on, where the density must not become infinite.
+    """
+    gap = 50.0
+    expected = -0.5 * (gap / ell) ** 2 + np.log(gap / 2) - 2 * np.log(ell)
+    for X in ([0.0, gap], np.array([[0.0, 0.0], [0.6 * gap, 0.8 * gap]])):
+        found = log_volume(X, SquaredExponential(ell))
+        np.testing.assert_allclose(found, [expected, expected], rtol=1e-14)
+
+
+# Identities
+
+
+@pytest.mark.parametrize("factor", [1e-3, 0.3048, 7.0])
+@pytest.mark.parametrize("D", [1, 3])
+def test_change_of_units(D, factor):
+    """log p(cX | c l) = log p(X | l) - n log c.
+
+    mu_hat and R depend on (x - y) / l only; gamma is the length of a gradient, one power of 1 / c
+    at each of the n points, whatever D.
+    """
+    X, ell = sample(50, D, seed=2), 0.8 * RATIOS[:D]
+    value = log_marginal_likelihood(X, SquaredExponential(ell))
+    scaled = log_marginal_likelihood(factor * X, SquaredExponential(factor * ell))
+    assert scaled == pytest.approx(value - len(X) * np.log(factor), rel=1e-12)
+
+
+@pytest.mark.parametrize("n", [50, LARGE])
+def test_order_of_rows_does_not_matter(n):
+    X = sample(n, 2, seed=3)
+    kernel = SquaredExponential([0.7, 1.9])
+    shuffled = X[np.random.default_rng(4).permutation(n)]
+    value = log_marginal_likelihood(X, kernel)
+    assert log_marginal_likelihood(shuffled, kernel) == pytest.approx(value, rel=1e-11)
+
+
+def test_the_origin_does_not_matter_but_for_a_finite_measure():
+    X, kernel = sample(50, 2, seed=3), SquaredExponential(0.9)
+    shift = np.array([3.0, -2.0])
+    for measure in ("unit", "lebesgue"):
+        value = log_marginal_likelihood(X, kernel, measure=measure)
+        moved = log_marginal_likelihood(X + shift, kernel, measure=measure)
+        assert moved == pytest.approx(value, rel=1e-11)
+    here, there = Gaussian(1.5, 0.3), Gaussian(1.5, 0.3 + shift)
+    value = log_marginal_likelihood(X, kernel, measure=here)
+    assert abs(log_marginal_likelihood(X + shift, kernel, measure=here) - value) > 0.1
+    moved = log_marginal_likelihood(X + shift, kernel, measure=there)
+    assert moved == pytest.approx(value, rel=1e-11)
+
+
+def test_a_wide_finite_measure_is_the_lebesgue_measure():
+    X, kernel = sample(40, 2), SquaredExponential([0.6, 1.1])
+    lebesgue = log_marginal_likelihood(X, kernel, measure="lebesgue")
+    wide = log_marginal_likelihood(X, kernel, measure=Gaussian(1e5, 0.0))
+    assert wide == pytest.approx(lebesgue, rel=1e-7)
+    assert abs(log_marginal_likelihood(X, kernel, measure=Gaussian(3.0, 0.0)) - lebesgue) > 0.1
+
+
+@pytest.mark.parametrize("ell", [0.3, 0.5, 1.0, 3.0])
+def test_it_grows_by_thousands_as_the_noise_vanishes(twin, ell):
+    """Design, reference facts: mu_hat is smooth, so small noise is favoured at any lengthscale."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=150) + rng.choice([-3.0, 0.0, 3.0], size=150)
+    noises = [1e-1, 1e-3, 1e-6, 1e-10]
+    values = [
+        log_marginal_likelihood(X, SquaredExponential(ell), noise_variance=noise)
+        for noise in noises
+    ]
+    assert np.all(np.diff(values) > 50.0)
+    assert values[-1] - values[0] > 1000.0
+    gaussian, log_gamma = twin(X, ell, noises[-1])
+    assert values[-1] == pytest.approx(gaussian + log_gamma.sum(), rel=1e-5)
+
+
+# Derivatives
+
+
+def naive(X, k, slope, r, noise_variance):
+    """BKE (13) from the definition, by functions of the differences (n, n, D); no log space."""
+    n = len(X)
+    delta = X[:, None] - X[None]
+    off = ~jnp.eye(n, dtype=bool)
+    safe = jnp.where(off[..., None], delta, 1.0)  # sqrt has no derivative at 0
+    mu_hat = jnp.mean(jnp.where(off, k(safe), 1.0), axis=1)
+    gradient = jnp.mean(jnp.where(off[..., None], slope(safe), 0.0), axis=1)
+    R = jnp.where(off, r(safe), r(jnp.zeros((1, 1, X.shape[1]))))
+    L = jnp.linalg.cholesky(R + noise_variance * jnp.eye(n))
+    white = jax.scipy.linalg.solve_triangular(L, mu_hat, lower=True)
+    log_normal = -0.5 * (white @ white + n * jnp.log(2 * jnp.pi)) - jnp.sum(jnp.log(jnp.diag(L)))
+    return log_normal + 0.5 * jnp.sum(jnp.log(jnp.sum(gradient**2, axis=1)))
+
+
+def naive_se(X, ell, noise_variance, measure="unit"):
+    ell = jnp.broadcast_to(ell, (X.shape[1],))
+    constant = jnp.sqrt(jnp.pi) ** X.shape[1] * jnp.prod(ell) if measure == "lebesgue" else 1.0
+
+    def k(delta):
+        return jnp.exp(-0.5 * jnp.sum((delta / ell) ** 2, axis=-1))
+
+    return naive(
+        X,
+        k,
+        lambda delta: -k(delta)[..., None] * delta / ell**2,
+        lambda delta: constant * jnp.exp(-0.25 * jnp.sum((delta / ell) ** 2, axis=-1)),
+        noise_variance,
+    )
+
+
+def naive_matern(X, ell, noise_variance):
+    """Matern 3/2 in one dimension; the smoothed kernel is Matern 7/2 in the same t."""
+
+    def t(delta):
+        return jnp.sqrt(3.0) * jnp.abs(delta[..., 0]) / ell
+
+    return naive(
+        X,
+        lambda delta: (1 + t(delta)) * jnp.exp(-t(delta)),
+        lambda delta: -3.0 * delta / ell**2 * jnp.exp(-t(delta))[..., None],
+        lambda delta: (
+            (1 + t(delta) + 0.4 * t(delta) ** 2 + t(delta) ** 3 / 15) * jnp.exp(-t(delta))
+        ),
+        noise_variance,
+    )
+
+
+def untied(n, D, seed):
+    return np.random.default_rng(seed).gamma(2.0, size=(n, D))
+
+
+def finite_differences(function, at, step=1e-5):
+    """Central differences of ``function`` (any shape out) along every entry of ``at``."""
+    at = np.asarray(at, dtype=float)
+    slopes = []
+    for index in np.ndindex(at.shape):
+        h = np.zeros_like(at)
+        h[index] = step * max(1.0, abs(at[index]))
+        rise = np.asarray(function(at + h)) - np.asarray(function(at - h))
+        slopes.append(rise / (2 * h[index]))
+    return np.stack(slopes, axis=-1).reshape(*np.shape(slopes[0]), *at.shape)
+
+
+@pytest.mark.parametrize(
+    ("n", "D", "ell", "measure"),
+    [
+        (45, 3, [0.7, 1.6, 0.4], "unit"),
+        (45, 2, [0.7, 1.6], "lebesgue"),
+        (LARGE, 1, 0.7, "lebesgue"),  # low rank
+        (LARGE, 3, 0.2, "unit"),  # full rank, by the dense route
+    ],
+)
+def test_gradients_agree_with_automatic_differentiation(x64, n, D, ell, measure):
+    X, ell = jnp.asarray(untied(n, D, seed=6)), jnp.asarray(ell)
+
+    def ours(X, ell, noise_variance):
+        return log_marginal_likelihood(
+            X, SquaredExponential(ell), noise_variance=noise_variance, measure=measure
+        )
+
+    value, gradients = jax.jit(jax.value_and_grad(ours, argnums=(0, 1, 2)))(X, ell, 0.1)
+    plain = jax.jit(jax.value_and_grad(naive_se, argnums=(0, 1, 2)), static_argnums=3)
+    expected, expected_gradients = plain(X, ell, 0.1, measure)
+    np.testing.assert_allclose(value, expected, rtol=1e-10)
+    for found, wanted in zip(gradients, expected_gradients, strict=True):
+        assert found.shape == jnp.shape(wanted)
+        np.testing.assert_allclose(found, wanted, rtol=1e-7, atol=1e-7 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("measure", ["unit", "gaussian"])
+def test_gradients_agree_with_finite_differences(x64, measure):
+    X = untied(30, 2, seed=7)
+
+    @jax.jit
+    def ours(theta):
+        return log_marginal_likelihood(
+            X,
+            SquaredExponential(theta[:2]),
+            noise_variance=theta[2],
+            measure=MEASURES[measure],
+        )
+
+    at = np.array([0.6, 1.7, 0.2])
+    found = jax.jit(jax.grad(ours))(jnp.asarray(at))
+    np.testing.assert_allclose(found, finite_differences(ours, at), rtol=1e-6)
+
+
+def test_gradient_in_the_parameters_of_a_finite_measure(x64):
+    X = untied(30, 2, seed=8)
+
+    @jax.jit
+    def ours(theta):
+        measure = Gaussian(theta[0], theta[1:])
+        return log_marginal_likelihood(X, SquaredExponential(0.8), measure=measure)
+
+    at = np.array([1.4, 0.3, -0.5])
+    found = jax.jit(jax.grad(ours))(jnp.asarray(at))
+    np.testing.assert_allclose(found, finite_differences(ours, at), rtol=1e-6)
+
+
+def test_gradients_with_an_outlier_and_ties_are_right(x64):
+    """The naive form underflows here; the closed form must not."""
+    X = with_outlier(30, 2)
+
+    @jax.jit
+    def ours(log_ell):
+        return log_marginal_likelihood(X, SquaredExponential(jnp.exp(log_ell)))
+
+    at = np.log([700.0, 0.9])
+    found = jax.jit(jax.grad(ours))(jnp.asarray(at))
+    np.testing.assert_allclose(found, finite_differences(ours, at, 1e-6), rtol=1e-6)
+
+
+def test_matern_value_and_gradients(x64):
+    X = jnp.asarray(untied(45, 1, seed=9))
+
+    def ours(X, ell, noise_variance):
+        return log_marginal_likelihood(X, Matern(1.5, ell), noise_variance=noise_variance)
+
+    value, gradients = jax.jit(jax.value_and_grad(ours, argnums=(0, 1, 2)))(X, 0.8, 0.1)
+    plain = jax.jit(jax.value_and_grad(naive_matern, argnums=(0, 1, 2)))
+    expected, expected_gradients = plain(X, 0.8, 0.1)
+    np.testing.assert_allclose(value, expected, rtol=1e-10)
+    for found, wanted in zip(gradients, expected_gradients, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-7, atol=1e-7 * np.abs(wanted).max())
+
+
+def test_gradient_of_a_sum_of_kernels_by_finite_differences(x64):
+    X = untied(25, 2, seed=10)
+
+    @jax.jit
+    def ours(theta):
+        kernel = SquaredExponential(theta[:2]) + theta[3] * SquaredExponential(theta[2])
+        return log_marginal_likelihood(X, kernel)
+
+    at = np.array([0.6, 1.7, 3.0, 0.5])
+    found = jax.jit(jax.grad(ours))(jnp.asarray(at))
+    np.testing.assert_allclose(found, finite_differences(ours, at), rtol=1e-6)
+
+
+def test_second_derivatives(x64):
+    X = untied(30, 2, seed=11)
+
+    def ours(theta):
+        return log_marginal_likelihood(
+            X, SquaredExponential(jnp.exp(theta[:2])), noise_variance=jnp.exp(theta[2])
+        )
+
+    at = np.array([0.2, 0.7, -2.0])
+    hessian = np.asarray(jax.jit(jax.hessian(ours))(jnp.asarray(at)))
+    expected = finite_differences(jax.jit(jax.grad(ours)), at)
+    size = np.abs(expected).max()
+    np.testing.assert_allclose(hessian, expected, rtol=1e-5, atol=1e-6 * size)
+    np.testing.assert_allclose(hessian, hessian.T, rtol=1e-8, atol=1e-9 * size)
+
+
+def test_second_derivative_by_the_low_rank_route(x64):
+    X = untied(LARGE, 1, seed=11)
+
+    def ours(log_ell):
+        return log_marginal_likelihood(X, SquaredExponential(jnp.exp(log_ell)))
+
+    slope_and_curvature = jax.jit(lambda at: jax.jvp(jax.grad(ours), (at,), (jnp.ones(()),)))
+    curvature = float(slope_and_curvature(0.3)[1])
+    above, below = (float(slope_and_curvature(0.3 + h)[0]) for h in (1e-5, -1e-5))
+    assert curvature == pytest.approx((above - below) / 2e-5, rel=1e-5)
+
+
+def test_forward_and_reverse_mode_agree(x64):
+    X = untied(30, 2, seed=12)
+
+    def ours(ell):
+        return log_marginal_likelihood(X, SquaredExponential(ell))
+
+    at = jnp.array([0.9, 0.5])
+    forward, reverse = jax.jit(jax.jacfwd(ours))(at), jax.jit(jax.grad(ours))(at)
+    np.testing.assert_allclose(forward, reverse, rtol=1e-12)
+
+
+def test_gradient_of_the_volume_term_alone(x64):
+    X = jnp.asarray(untied(30, 2, seed=13))
+
+    def plain(ell):
+        delta = X[:, None] - X[None]
+        k = jnp.exp(-0.5 * jnp.sum((delta / ell) ** 2, axis=-1))
+        gradient = jnp.mean(k[..., None] * delta / ell**2, axis=1)
+        return 0.5 * jnp.sum(jnp.log(jnp.sum(gradient**2, axis=1)))
+
+    def volume(ell):
+        return log_likelihood_terms(X, SquaredExponential(ell)).volume
+
+    at = jnp.array([0.9, 0.5])
+    found, expected = (jax.jit(jax.value_and_grad(f))(at) for f in (volume, plain))
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-12)
+    np.testing.assert_allclose(found[1], expected[1], rtol=1e-10)
+
+
+# JAX
+
+
+def test_vmap_agrees_with_single_calls(x64):
+    X = untied(30, 1, seed=14)
+    lengthscales = jnp.array([0.05, 0.4, 2.0])
+    function = jax.value_and_grad(lambda ell: log_marginal_likelihood(X, SquaredExponential(ell)))
+    values, slopes = jax.jit(jax.vmap(function))(lengthscales)
+    single = jax.jit(function)
+    expected = [single(ell) for ell in lengthscales]
+    np.testing.assert_allclose(values, [value for value, _ in expected], rtol=1e-12)
+    np.testing.assert_allclose(slopes, [slope for _, slope in expected], rtol=1e-9)
+
+
+def test_vmap_over_both_routes(x64):
+    """At the first lengthscale the rank is full, at the others low."""
+    X = untied(LARGE, 1, seed=14)
+    lengthscales = np.array([0.01, 0.4, 2.0])
+    eager = [log_marginal_likelihood(X, SquaredExponential(ell)) for ell in lengthscales]
+    assert all(isinstance(value, (np.ndarray, np.float64)) for value in eager)
+
+    def ours(ell):
+        return log_marginal_likelihood(X, SquaredExponential(ell))
+
+    np.testing.assert_allclose(jax.vmap(ours)(jnp.asarray(lengthscales)), eager, rtol=1e-12)
+    assert float(jax.jit(ours)(lengthscales[1])) == pytest.approx(float(eager[1]), rel=1e-12)
+
+
+@pytest.mark.parametrize("double", [False, True])
+def test_eager_calls_are_double_and_leave_the_setting_alone(twin, double):
+    X = sample(20, 1)
+    with jax.enable_x64(double):
+        value = log_marginal_likelihood(X, SquaredExponential(0.7))
+        assert jax.config.jax_enable_x64 is double
+        assert jnp.asarray(1.5).dtype == (jnp.float64 if double else jnp.float32)
+    assert isinstance(value, (np.ndarray, np.float64))
+    assert value.dtype == np.float64
+    assert value.shape == ()
+    gaussian, log_gamma = twin(X, 0.7)
+    assert agrees(value, gaussian + log_gamma.sum())
+
+
+def test_the_setting_survives_an_error():
+    with jax.enable_x64(False):
+        with pytest.raises(ValueError, match="shape"):
+            log_marginal_likelihood(np.zeros((2, 2, 2)), SquaredExponential(1.0))
+        assert jax.config.jax_enable_x64 is False
+
+
+@pytest.mark.parametrize("transform", [jax.jit, jax.grad, lambda f: lambda x: jax.vmap(f)(x[None])])
+def test_inside_a_single_precision_trace_it_refuses(transform):
+    X = sample(20, 1)
+
+    def ours(ell):
+        return log_marginal_likelihood(X, SquaredExponential(ell))
+
+    with jax.enable_x64(False), pytest.raises(RuntimeError, match="jax_enable_x64"):
+        transform(ours)(jnp.asarray(0.7))
+
+
+def test_single_precision_input_is_computed_in_double(twin):
+    X = sample(20, 2).astype(np.float32)
+    with jax.enable_x64(False):
+        value = log_marginal_likelihood(
+            jnp.asarray(X), SquaredExponential(jnp.float32(0.7)), noise_variance=jnp.float32(0.1)
+        )
+    gaussian, log_gamma = twin(X, np.float32(0.7), np.longdouble(np.float32(0.1)))
+    assert value == pytest.approx(gaussian + log_gamma.sum(), rel=1e-12)
+
+
+def test_lists_and_one_dimensional_arrays_are_one_column():
+    column = sample(12, 1)
+    values = {
+        float(log_marginal_likelihood(X, SquaredExponential(0.7)))
+        for X in (column, column[:, 0], column[:, 0].tolist())
+    }
+    assert len(values) == 1
+
+
+# Exact zeros
+
+
+def test_balanced_neighbours_give_minus_infinity(x64):
+    X, kernel = [1.0, 1.0, 2.0, 3.0, 3.0], SquaredExponential(0.7)
+    np.testing.assert_array_equal(np.isneginf(log_volume(X, kernel)), [0, 0, 1, 0, 0])
+    assert log_marginal_likelihood(X, kernel) == -np.inf
+
+    def ours(ell):
+        return log_marginal_likelihood(X, SquaredExponential(ell))
+
+    value, slope = jax.value_and_grad(ours)(jnp.asarray(0.7))
+    assert value == -np.inf
+    assert np.isfinite(slope)
+
+
+def test_gradient_in_the_data_is_finite_at_an_exact_zero(x64):
+    slopes = jax.grad(lambda X: log_marginal_likelihood(X, SquaredExponential(0.7)))(
+        jnp.array([1.0, 1.0, 2.0, 3.0, 3.0])
+    )
+    assert np.all(np.isfinite(slopes))
+
+
+def test_all_points_equal_give_minus_infinity():
+    assert log_marginal_likelihood([2.0, 2.0, 2.0], SquaredExponential(0.7)) == -np.inf
+
+
+# Refusals
+
+
+@pytest.mark.parametrize("noise_variance", [0.0, -0.1, np.nan, np.inf, np.float32(-1.0)])
+def test_noise_must_be_positive(noise_variance):
+    with pytest.raises(ValueError, match="noise_variance"):
+        log_marginal_likelihood([1.0, 2.5], SquaredExponential(1.0), noise_variance=noise_variance)
+
+
+@pytest.mark.parametrize("noise_variance", [0.0, -0.1])
+def test_a_concrete_jax_number_is_checked_too(noise_variance):
+    with pytest.raises(ValueError, match="noise_variance"):
+        log_marginal_likelihood(
+            [1.0, 2.5], SquaredExponential(1.0), noise_variance=jnp.asarray(noise_variance)
+        )
+
+
+@pytest.mark.parametrize("measure", ["Unit", "gaussian", None, 1.0])
+def test_unknown_measures_are_refused(measure):
+    with pytest.raises(ValueError, match="measure must be 'unit', 'lebesgue' or Gaussian"):
+        log_marginal_likelihood([1.0, 2.5], SquaredExponential(1.0), measure=measure)
+
+
+@pytest.mark.parametrize("likelihood", ["sparse", "Dense", None])
+def test_unknown_likelihoods_are_refused(likelihood):
+    with pytest.raises(ValueError, match=r"likelihood must be one of .*auto.*dense"):
+        log_marginal_likelihood([1.0, 2.5], SquaredExponential(1.0), likelihood=likelihood)
+
+
+def test_a_lengthscale_per_column_must_fit_the_data():
+    with pytest.raises(ValueError, match="lengthscale"):
+        log_marginal_likelihood(sample(10, 2), SquaredExponential([1.0, 2.0, 3.0]))
