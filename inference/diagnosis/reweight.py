@@ -12,10 +12,11 @@ from ..data.checks import check_count, check_positive
 from ..errors import InputError, SamplingError
 from ..posterior import profile, programs
 from ..posterior.barriers import LogDensity
-from ..posterior.nuts import CANDIDATES
+from ..posterior.chains import CANDIDATES
 from ..posterior.run import target_of
+from ..posterior.samplers.base import Task
+from ..posterior.samplers.quadrature import MOST_EVALUATIONS, integral, nodes_of
 from ..posterior.target import unflatten
-from ..posterior.ways import MOST_EVALUATIONS, nodes_of, quadrature
 from ..runtime.machine import computing
 from .bridge import bridge
 from .masses import INDEPENDENT, nearest_mode, unconstrained_draws, unconstrained_shapes
@@ -64,7 +65,8 @@ def reweight(
         if z.shape[-1] in MOST_EVALUATIONS:
             prior_draws = target.prior_draws(np.random.default_rng(seed), CANDIDATES**2)
             draws = z.reshape(-1, z.shape[-1])
-            found = quadrature(target, density, prior_draws, tolerance, progress, draws)
+            task = Task(target, points, prior_draws, density, seed, progress)
+            found = integral(task, tolerance, draws)
             name, group = "quadrature", nodes_of(found, tolerance)
         else:
             name, group = "bridge", _bridges(run, find_modes(run), density, seed)

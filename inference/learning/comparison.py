@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -21,8 +20,9 @@ from ..data.checks import as_samples, check_count
 from ..errors import InputError
 from ..posterior.fit import fit
 from ..posterior.run import target_of
+from ..posterior.samplers.quadrature import MOST_EVALUATIONS, Quadrature
+from ..posterior.samplers.smc import Smc
 from ..posterior.target import Target
-from ..posterior.ways import MOST_EVALUATIONS
 from ..runtime.progress import progress_bar
 from .learn import learn_kernel
 
@@ -37,8 +37,10 @@ ERROR = (
     "the same kernel's plain average, so it says what the model gains, not which kernel is best."
 )
 
+#: Draws of quadrature, whose integral alone counts.
+INTEGRAL_DRAWS = 64
 #: Arguments of a target, in order.
-PROBLEM = ("kernel", "prior", "noise_variance", "measure", "likelihood")
+TARGET = ("kernel", "prior", "noise_variance", "measure", "likelihood")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,10 +159,10 @@ def compare_kernels(
 
 def _integrated(data: np.ndarray, arguments: dict[str, Any], particles: int) -> xr.DataTree:
     """A run with its normaliser, by quadrature where that can be."""
-    target = Target.checked(*(arguments[name] for name in PROBLEM))
-    if sum(math.prod(shape) for shape in target.shapes.values()) in MOST_EVALUATIONS:
-        return fit(data, method="quadrature", particles=64, progress=False, **arguments)
-    return fit(data, method="smc", particles=particles, progress=False, **arguments)
+    target = Target.checked(*(arguments[name] for name in TARGET))
+    few = target.hyperparameters in MOST_EVALUATIONS
+    method = Quadrature(draws=INTEGRAL_DRAWS) if few else Smc(particles=particles)
+    return fit(data, method=method, progress=False, **arguments)
 
 
 def _held_out(

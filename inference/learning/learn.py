@@ -16,11 +16,13 @@ from bke.models.measures.measure import Measure
 from numpy.typing import ArrayLike
 
 from ..data.checks import check_count
+from ..data.observed import observe
 from ..data.units import Units
 from ..diagnosis.modes import as_text
 from ..errors import InputError
 from ..posterior import profile, programs
-from ..posterior.fit import prepare
+from ..posterior.model import Model
+from ..posterior.preparation import prepare
 from ..posterior.run import in_data_units, kernel_in_data_units
 from ..posterior.target import unflatten
 from ..runtime.machine import computing
@@ -186,26 +188,15 @@ def learn_kernel(
     if objective not in OBJECTIVES:
         raise InputError(f"objective must be one of {OBJECTIVES}, got {objective!r}")
     check_count(starts, "starts", 1)
+    check_count(seed, "seed", 0, 2**63 - 1)
     with computing():
-        target, units, _, prior_draws, evaluate, points, _ = prepare(
-            X,
-            kernel=kernel,
-            prior=prior,
-            noise_variance=noise_variance,
-            measure=measure,
-            likelihood=likelihood,
-            landmarks=landmarks,
-            rank=rank,
-            share=share,
-            scale=scale,
-            dither=dither,
-            columns=columns,
-            seed=seed,
-            chains=1,
-            evaluator=lambda target: programs.objectives(target, objective),
-        )
+        observed = observe(X, share=share, scale=scale, columns=columns)
+        model = Model(kernel, prior, noise_variance, measure, likelihood, landmarks, rank)
+        target = model.target(observed.units, observed.rows, seed)
+        evaluate = programs.objectives(target, objective)
+        units, points, prior_draws = prepare(target, observed, evaluate, dither=dither, seed=seed)
         search = PeakSearch(target, points, prior_draws, evaluate, objective, progress)
-        found = search.by_profile(starts) if profile.is_scalar(target) else search.by_paths(starts)
+        found = search.by_profile(starts) if target.is_scalar else search.by_paths(starts)
         found.sort(key=lambda one: -one.value)
         peaks = [_peak(one, search, units) for one in found]
     return LearnedKernel(tuple(peaks), objective, units)

@@ -81,6 +81,9 @@ class PeakSearch:
         points = self.points if points is None else points
         return profile.log_densities(self.evaluate, unflatten(flat, self.target.shapes), points)
 
+    def _density(self, z: Mapping[str, np.ndarray]) -> np.ndarray:
+        return profile.log_densities(self.evaluate, z, self.points)
+
     def climb(
         self, starts: np.ndarray, low: np.ndarray, high: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -116,7 +119,7 @@ class PeakSearch:
     def by_profile(self, starts: int) -> list[Top]:
         """With one hyperparameter: every basin of the smoothed objective over the prior's range."""
         flat = self.prior[:, 0]
-        grid, raw = profile.scan(self.target, self.points, flat, flat, self.evaluate, GRID_POINTS)
+        grid, raw = profile.scan(self.target, self.points, flat, flat, self._density, GRID_POINTS)
         step = grid[1] - grid[0]
         smoothed = smooth(raw, step)
         tops, _, borders = basins(smoothed)

@@ -22,6 +22,7 @@ from scipy.ndimage import gaussian_filter1d
 from ..errors import SamplingError
 from ..runtime.distributed import on_devices
 from ..runtime.jit import jit
+from .barriers import LogDensity
 from .target import Points, Target
 
 #: Standard deviation of the smoothing, in the unconstrained coordinate (log lengthscale). It
@@ -66,11 +67,6 @@ def log_densities(evaluate: BatchLogDensity, z: Mapping[str, Any], X: Points) ->
     return np.concatenate(pieces)[:total]
 
 
-def is_scalar(target: Target) -> bool:
-    """Whether there is one hyperparameter, and that a number."""
-    return list(target.shapes.values()) == [()]
-
-
 def smooth(log_density: np.ndarray, step: float) -> np.ndarray:
     """Log density averaged over a Gaussian window of :data:`SMOOTHING`.
 
@@ -90,7 +86,7 @@ def scan(
     X: Points,
     z: np.ndarray,
     prior_z: np.ndarray,
-    evaluate: BatchLogDensity,
+    density: LogDensity,
     most: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Log density of the one hyperparameter over its prior range and all draws.
@@ -100,7 +96,7 @@ def scan(
         X: (n, D) or a tuple of such, model units.
         z: every draw, flattened, unconstrained.
         prior_z: draws from the prior, unconstrained.
-        evaluate: from :func:`batch_log_density`.
+        density: log density of a batch of unconstrained points.
         most: grid points; by default as many as :data:`PROFILE_BUDGET` allows.
 
     Returns:
@@ -115,7 +111,7 @@ def scan(
     most = most or max(FEWEST_GRID_POINTS, int(PROFILE_BUDGET / entries))
     points = int(min(most, np.ceil((high - low) / GRID_STEP))) + 1
     grid = np.linspace(low, high, points)
-    return grid, log_densities(evaluate, {name: grid}, X)
+    return grid, density({name: grid})
 
 
 def prior_along(target: Target) -> Callable[[jax.Array], tuple[jax.Array, jax.Array]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import jax
 from bke.models.arrays.padding import PaddedRows
@@ -17,24 +17,20 @@ from bke.models.arrays.padding import PaddedRows
 from ..data.units import cancelled_rows
 from ..runtime.jit import jit
 from . import profile
-from .nuts import NutsSampler
 from .profile import BatchLogDensity, batch_log_density
 from .record import is_ours
 from .target import Points, Target
-
-if TYPE_CHECKING:
-    from .smc import TemperedSmc
 
 KEPT = 16
 
 T = TypeVar("T")
 
 
-def _keep(build: Callable[..., T]) -> Callable[..., T]:
+def kept(build: Callable[..., T]) -> Callable[..., T]:
     """``build`` of a target and further hashable arguments, remembered by its description."""
 
     @functools.lru_cache(maxsize=KEPT)
-    def kept(description: str, *arguments: Any) -> T:
+    def restored(description: str, *arguments: Any) -> T:
         return build(Target.restore(json.loads(description)), *arguments)
 
     @functools.wraps(build)
@@ -42,38 +38,24 @@ def _keep(build: Callable[..., T]) -> Callable[..., T]:
         description = target.describe()
         if "unrecorded" in str(description) or not is_ours(target.kernel):
             return build(target, *arguments)
-        return kept(json.dumps(description), *arguments)
+        return restored(json.dumps(description), *arguments)
 
     return either
 
 
-@_keep
-def nuts_sampler(target: Target, warmup: int) -> NutsSampler:
-    """The sampler with a given length of warmup."""
-    return NutsSampler(target, warmup)
-
-
-@_keep
-def tempered_smc(target: Target) -> TemperedSmc:
-    """The sampler of every length."""
-    from .smc import TemperedSmc  # BlackJAX takes a second to import
-
-    return TemperedSmc(target)
-
-
-@_keep
+@kept
 def log_densities(target: Target) -> BatchLogDensity:
     """See :func:`~bke.inference.posterior.profile.batch_log_density`."""
     return batch_log_density(target)
 
 
-@_keep
+@kept
 def prior_along(target: Target) -> Callable[[jax.Array], tuple[jax.Array, jax.Array]]:
     """See :func:`bke.inference.posterior.profile.prior_along`."""
     return profile.prior_along(target)
 
 
-@_keep
+@kept
 def objectives(target: Target, objective: str) -> BatchLogDensity:
     """What :func:`~bke.inference.learn_kernel` maximises, at a batch of unconstrained points."""
     one = _objective(target, objective)
@@ -85,7 +67,7 @@ def objectives(target: Target, objective: str) -> BatchLogDensity:
     return evaluate
 
 
-@_keep
+@kept
 def objective_slopes(target: Target, objective: str) -> Callable[..., Any]:
     """Its value and gradient at one unconstrained point."""
     return jit(jax.value_and_grad(_objective(target, objective)))
@@ -103,7 +85,7 @@ def _objective(target: Target, objective: str) -> Callable[[Any, Points], jax.Ar
     return value
 
 
-@_keep
+@kept
 def cancelled(target: Target) -> Callable[[Any, PaddedRows], jax.Array]:
     """See :func:`~bke.inference.data.units.cancelled_rows`."""
     return cancelled_rows(target)

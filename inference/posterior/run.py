@@ -22,7 +22,7 @@ from bke.models.kernels.base import Kernel
 from ..data.units import Units
 from ..errors import InputError
 from ..runtime.atomic import atomic_path
-from .nuts import Chains
+from .chains import Chains
 from .target import Target
 
 PACKAGES = ("bke", "jax", "jaxlib", "numpyro", "numpy", "scipy", "arviz-base", "arviz-stats")

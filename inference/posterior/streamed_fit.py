@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,99 +9,64 @@ import xarray as xr
 
 from ..data.units import Units, unit_of
 from ..errors import InputError
-from ..runtime.distributed import check_alike, is_first, together
-from ..runtime.machine import computing
+from ..runtime.distributed import check_alike, is_first
 from ..streams.checkpoint import Checkpoint
 from ..streams.passes import survey
 from ..streams.source import Rows
-from .barriers import LogDensity
-from .landmarks import places_for
-from .nuts import CANDIDATES
-from .run import Unread, make_run
+from .handling import Handling
+from .model import Model
+from .run import Unread
+from .sampled import sampled_run
+from .samplers.base import Task
+from .samplers.quadrature import Quadrature
+from .samplers.registry import Method, sampler_for
 from .streamed_density import RowsDensity
-from .target import Target
-from .ways import Task, by_quadrature
 
 
-@dataclasses.dataclass(frozen=True)
-class RowsTask(Task):
-    """A task without points: its density goes through rows."""
-
-    def density(self) -> LogDensity:
-        """See :class:`RowsDensity`."""
-        return self.log_density  # type: ignore[return-value]
-
-
-def fit_rows(
-    rows: Rows,
-    *,
-    model: Mapping[str, Any],
-    landmarks: Any,
-    scale: str | None,
-    chains: int,
-    particles: int,
-    tolerance: float,
-    prior_draws: int,
-    seed: int,
-    progress: bool,
-    checkpoint: Any,
-) -> xr.DataTree:
+def fit_rows(rows: Rows, model: Model, method: Method, seed: int, options: Handling) -> xr.DataTree:
     """What :func:`~bke.inference.fit` does with rows of a file; see there.
 
     Args:
         rows: (n, D).
-        model: kernel, prior, noise variance and measure.
-        landmarks: how many, places in the units of the data, or ``None``.
-        scale: of the unit.
-        chains: that the draws are dealt out to.
-        particles: draws in all.
-        tolerance: of the log normaliser.
-        prior_draws: how many there are at least.
+        model: that of landmarks.
+        method: quadrature, or a name that means it.
         seed: of every random number.
-        progress: show a progress bar for each pass.
-        checkpoint: path of the file from which a killed job goes on, or ``None``; some 20 000 rows
-            are in it as they are.
+        options: with a checkpoint, the path of the file from which a killed job goes on; some
+            20 000 rows are in it as they are.
+
+    Raises:
+        InputError: for another model or method, or options that are for data in memory.
     """
-    shown = progress and is_first()
-    with computing(), together():
-        try:
-            asked = Target.checked(**model, likelihood="landmark").describe()
-        except ValueError as error:
-            raise InputError(str(error)) from None
-        job = {
-            "file": rows.fingerprint(),
-            "model": asked,
-            "landmarks": landmarks if np.ndim(landmarks) == 0 else np.asarray(landmarks).tolist(),
-            "scale": scale,
-            "seed": seed,
-        }
-        alike = {"data": [*rows.shape, *rows.columns], "options": {**job, "file": None}}
-        check_alike(alike)
-        kept = Checkpoint(checkpoint, job)
-        found = survey(rows, seed, kept, progress=shown)
-        unit = unit_of(found.deviation, scale)
-        units = Units(unit, np.zeros_like(unit), 0, rows.columns)
-        chosen = places_for(landmarks, units, found.sample, seed)
-        model = {**model, "measure": units.measure_to_model(model["measure"])}
-        target = Target.checked(**model, likelihood="landmark", landmarks=chosen)
-        rng = np.random.default_rng(seed).spawn(1)[0]
-        drawn = target.prior_draws(rng, max(prior_draws, CANDIDATES * chains))
-        density = RowsDensity(target, rows, units, kept, shown)
-        draws = particles // chains
-        task = RowsTask(target, None, drawn, density, chains, draws, seed, False)  # type: ignore[arg-type]
-        result, groups = by_quadrature(task, tolerance)
-        settings = {
-            "method": "quadrature",
-            "share": "pooled",
-            "seed": seed,
-            "chains": chains,
-            "warmup": 0,
-            "draws": draws,
-            "particles": particles,
-            "tolerance": tolerance,
-            "source": str(rows.path),
-        }
-        data = Unread(len(rows), found.digest.tobytes().hex())
-        run = make_run(target, units, data, result, drawn, groups, settings)
-        kept.remove()
-        return run
+    target = model.checked(model.measure)
+    sampler, chosen = sampler_for(method, target)
+    if target.likelihood != "landmark" or not isinstance(sampler, Quadrature):
+        raise InputError(
+            "rows of a file are gone through as a whole for every batch of lengthscales: set "
+            "likelihood='landmark' and method='quadrature'"
+        )
+    of_memory = options["share"] != "pooled" or options["dither"] not in ("auto", None)
+    if of_memory or options["columns"] is not None:
+        raise InputError("share, dither and columns are for data in memory")
+    shown = options["progress"] and is_first()
+    job = {"model": target.describe(), **_asked(model), "scale": options["scale"], "seed": seed}
+    alike = {"data": [*rows.shape, *rows.columns], "options": {**job, "file": None}}
+    check_alike(alike)
+    kept = Checkpoint(options["checkpoint"], {"file": rows.fingerprint(), **job})
+    found = survey(rows, seed, kept, progress=shown)
+    unit = unit_of(found.deviation, options["scale"])
+    units = Units(unit, np.zeros_like(unit), 0, rows.columns)
+    target = model.target(units, found.sample, seed)
+    prior_draws = target.prior_draws(np.random.default_rng(seed).spawn(1)[0], sampler.prior_draws())
+    density = RowsDensity(target, rows, units, kept, shown)
+    task = Task(target, None, prior_draws, density, seed, progress=False)
+    data = Unread(len(rows), found.digest.tobytes().hex())
+    settings = {**chosen, "share": "pooled", "source": str(rows.path)}
+    run = sampled_run(sampler, task, units, data, settings)
+    kept.remove()
+    return run
+
+
+def _asked(model: Model) -> dict[str, Any]:
+    """The landmarks of a job, as plain data."""
+    landmarks = model.landmarks
+    return {"landmarks": landmarks if np.ndim(landmarks) == 0 else np.asarray(landmarks).tolist()}

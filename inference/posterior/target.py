@@ -139,6 +139,16 @@ class Target:
             for name, prior in self.sites.items()
         }
 
+    @property
+    def hyperparameters(self) -> int:
+        """How many numbers are random."""
+        return sum(math.prod(shape) for shape in self.shapes.values())
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether there is one hyperparameter, and that a number."""
+        return list(self.shapes.values()) == [()]
+
     def log_density(self, z: Values, X: Points) -> jax.Array:
         """Log posterior density of the unconstrained ``z``, up to the normaliser. Traceable."""
         arguments = {

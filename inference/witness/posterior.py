@@ -36,8 +36,8 @@ from ..diagnosis.reweight import reweight
 from ..errors import InputError, SamplingError
 from ..posterior.landmarks import places_for
 from ..posterior.run import target_of
+from ..posterior.samplers.quadrature import MOST_EVALUATIONS
 from ..posterior.target import Target
-from ..posterior.ways import MOST_EVALUATIONS
 from ..runtime.jit import jit
 from ..runtime.machine import computing, cores
 from ..runtime.progress import progress_bar

@@ -11,24 +11,24 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from numpyro.infer.hmc import hmc
 
-from ..errors import SamplingError
-from ..runtime.distributed import on_devices
-from ..runtime.jit import jit
-from .target import Points, Target
+from ...errors import SamplingError
+from ...runtime.distributed import on_devices
+from ...runtime.jit import jit
+from ..chains import CANDIDATES, Chains
+from ..programs import kept
+from ..target import Points, Target
 
 #: Iterations per compiled run: long enough to hide the call, short enough for a live display.
 BLOCK = 20
 MAX_TREE_DEPTH = 10
 TARGET_ACCEPTANCE = 0.8
-#: Prior draws tried per chain for a start with a finite density.
-CANDIDATES = 32
 
 
 class Progress(Protocol):
@@ -38,16 +38,7 @@ class Progress(Protocol):
         """``iterations`` more are done, ``divergences`` of them divergent."""
 
 
-class Chains(NamedTuple):
-    """Everything recorded, leading axes (chain, iteration), warmup first."""
-
-    z: dict[str, np.ndarray]
-    stats: dict[str, np.ndarray]
-    initial: dict[str, np.ndarray]  # (chain, ...)
-    warmup: int
-
-
-class NutsSampler:
+class NutsProgram:
     """Compiled NUTS for one target; reused for data of any shape."""
 
     def __init__(self, target: Target, warmup: int) -> None:
@@ -158,6 +149,12 @@ class NutsSampler:
                 empty = jax.tree.map(_zeros, state)
                 jax.block_until_ready(self._advance(empty, points, 0))
                 waiting.result()
+
+
+@kept
+def nuts_program(target: Target, warmup: int) -> NutsProgram:
+    """NUTS with a given length of warmup, kept for the next target like this one."""
+    return NutsProgram(target, warmup)
 
 
 def _zeros(leaf: jax.ShapeDtypeStruct) -> jax.Array:

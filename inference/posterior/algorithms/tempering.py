@@ -27,10 +27,11 @@ from blackjax.smc import resampling, solver, tempered
 from jax.custom_batching import sequential_vmap
 from jax.scipy.special import logsumexp
 
-from ..errors import SamplingError
-from ..runtime.distributed import on_devices
-from ..runtime.jit import jit
-from .target import Points, Target, unflatten
+from ...errors import SamplingError
+from ...runtime.distributed import on_devices
+from ...runtime.jit import jit
+from ..programs import kept
+from ..target import Points, Target, unflatten
 
 #: Effective share of the particles after each rise of the temperature.
 TARGET_ESS = 0.5
@@ -72,7 +73,7 @@ class TemperedSmc:
     """Compiled SMC for one target; reused for data of any shape."""
 
     def __init__(self, target: Target) -> None:
-        count = sum(int(np.prod(shape)) for shape in target.shapes.values())
+        count = target.hyperparameters
         moves = MOVES.get(count, MOVES_PER_PARAMETER * count)
 
         def log_prior(flat: jax.Array) -> jax.Array:
@@ -210,3 +211,9 @@ class TemperedSmc:
             now = 1.0 if then > 1.0 - SMALLEST_RISE else then
             advance(now)
         raise SamplingError(f"the posterior was not reached in {MOST_TEMPERATURES} temperatures")
+
+
+@kept
+def tempered_smc(target: Target) -> TemperedSmc:
+    """SMC for any number of particles, kept for the next target like this one."""
+    return TemperedSmc(target)
