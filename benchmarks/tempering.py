@@ -23,12 +23,12 @@ import numpyro.distributions as dist
 import report
 import xarray as xr
 from ard import ard_sample
-from bke.inference import find_modes, fit
+from bke.inference import Smc, find_modes, fit
 from bke.inference.diagnosis.masses import mode_masses, nearest_mode, unconstrained_draws
-from bke.inference.posterior import smc
+from bke.inference.posterior.algorithms import tempering
 from bke.inference.posterior.run import target_of
+from bke.inference.posterior.samplers.smc import population_of
 from bke.inference.posterior.target import flatten, unflatten
-from bke.inference.posterior.ways import population_of
 from bke.inference.runtime.machine import computing
 
 #: Effective share and moves over the usual, with half the particles.
@@ -56,8 +56,7 @@ def main() -> None:
         run = fit(
             X,
             prior=dist.Gamma(1.0, 1.0).expand((dimension,)),
-            method="smc",
-            particles=options.particles,
+            method=Smc(particles=options.particles),
             scale=None,
             progress=False,
         )
@@ -127,15 +126,15 @@ def over_repeats(values: np.ndarray, share: Any) -> tuple[np.ndarray, np.ndarray
 def long_population(run: xr.DataTree, X: np.ndarray, particles: int) -> xr.Dataset:
     """Eight repeats that go up slowly and move much."""
     target, _ = target_of(run)
-    defaults = smc.TARGET_ESS, smc.MOVES_PER_PARAMETER
-    smc.TARGET_ESS, smc.MOVES_PER_PARAMETER = LONG_ESS, LONG_MOVES * defaults[1]
+    defaults = tempering.TARGET_ESS, tempering.MOVES_PER_PARAMETER
+    tempering.TARGET_ESS, tempering.MOVES_PER_PARAMETER = LONG_ESS, LONG_MOVES * defaults[1]
     try:
         with computing():
             draws = target.prior_draws(np.random.default_rng(1), particles)
             start = flatten(draws).reshape(8, particles // 8, -1)
-            found = smc.TemperedSmc(target).run(X, start, jax.random.key(1))
+            found = tempering.TemperedSmc(target).run(X, start, jax.random.key(1))
     finally:
-        smc.TARGET_ESS, smc.MOVES_PER_PARAMETER = defaults
+        tempering.TARGET_ESS, tempering.MOVES_PER_PARAMETER = defaults
     return population_of(found, found.log_likelihood)
 
 

@@ -49,9 +49,7 @@ def with_defaults(given: Mapping[str, Any]) -> Handling:
     """
     for name in given:
         if name not in DEFAULTS:
-            raise TypeError(
-                f"fit() got an unexpected keyword argument {name!r}{_as_option(name)}"
-            )
+            raise TypeError(f"fit() got an unexpected keyword argument {name!r}{_as_option(name)}")
     return {**DEFAULTS, **given}  # type: ignore[typeddict-item]
 
 

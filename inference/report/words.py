@@ -51,7 +51,7 @@ def settings(run: xr.DataTree) -> dict[str, Any]:
         **{name: attrs[name] for name in ("likelihood", "method", "seed")},
         **{
             name: attrs[name]
-            for name in ("share", "chains", "warmup", "draws", "particles", "tolerance")
+            for name in ("chosen", "share", "chains", "warmup", "draws", "particles", "tolerance")
             if name in attrs
         },
         **({"rank": int(attrs["rank"])} if "rank" in attrs else {}),

@@ -7,8 +7,8 @@ import jax
 import numpy as np
 import numpyro.distributions as dist
 import pytest
-from bke.inference import InputError, fit, load_run, save_run
-from bke.inference.posterior.programs import nuts_sampler
+from bke.inference import InputError, Nuts, fit, load_run, save_run
+from bke.inference.posterior.algorithms.no_u_turn import nuts_program
 from bke.inference.posterior.run import target_of
 from bke.models import (
     Gaussian,
@@ -19,7 +19,7 @@ from bke.models import (
 )
 from scipy.integrate import trapezoid
 
-SHORT = {"chains": 2, "warmup": 20, "draws": 10, "progress": False}
+SHORT = {"method": Nuts(chains=2, warmup=20, draws=10), "progress": False}
 
 
 def sample(n: int, seed: int, dimension: int = 1) -> np.ndarray:
@@ -67,7 +67,7 @@ def test_the_same_seed_gives_the_same_run_and_another_seed_another():
 def test_a_second_fit_of_the_same_shape_compiles_nothing(run):
     target, _ = target_of(run)
     with jax.enable_x64(True):
-        sampler = nuts_sampler(target, 20)
+        sampler = nuts_program(target, 20)
     before = sampler._advance._cache_size()
     assert before >= 1
     fit(sample(40, 7), **SHORT)
@@ -75,7 +75,7 @@ def test_a_second_fit_of_the_same_shape_compiles_nothing(run):
 
 
 def test_chains_start_apart_and_where_the_density_is_finite():
-    run = fit(sample(30, 2), **{**SHORT, "chains": 8, "warmup": 20, "draws": 4})
+    run = fit(sample(30, 2), method=Nuts(chains=8, warmup=20, draws=4), progress=False)
     starts = np.exp(run["initial"]["lengthscale"].values)
     assert len(np.unique(starts)) == 8
     # One from each eighth of the prior: Gamma(1, 1) has 1/8 of its mass below 0.13.
@@ -87,7 +87,7 @@ def test_chains_start_apart_and_where_the_density_is_finite():
 def test_draws_agree_with_numerical_integration():
     """Seed 11, 4 x 500 draws: standard error about 0.04 sd, so 0.25 sd is six of them."""
     X = sample(25, 4, dimension=2)
-    run = fit(X, chains=4, warmup=200, draws=500, seed=11, progress=False, scale=None)
+    run = fit(X, method=Nuts(4, 200, 500), seed=11, progress=False, scale=None)
     draws = np.log(run["posterior"]["lengthscale"].values).ravel()
     grid = np.linspace(-6, 3, 4000)
     with jax.enable_x64(True):
@@ -143,9 +143,7 @@ def test_attributes_let_the_run_be_repeated(run):
         prior=dict(target.priors),
         noise_variance=target.noise_variance,
         measure=target.measure,
-        chains=attrs["chains"],
-        warmup=attrs["warmup"],
-        draws=attrs["draws"],
+        method=Nuts(attrs["chains"], attrs["warmup"], attrs["draws"]),
         seed=attrs["seed"],
         progress=False,
     )

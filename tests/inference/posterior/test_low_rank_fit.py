@@ -5,7 +5,16 @@ import json
 import jax
 import numpy as np
 import pytest
-from bke.inference import InputError, diagnose, fit, learn_kernel, load_run, save_run
+from bke.inference import (
+    InputError,
+    Nuts,
+    Quadrature,
+    diagnose,
+    fit,
+    learn_kernel,
+    load_run,
+    save_run,
+)
 from bke.inference.cli import app
 from bke.inference.posterior.low_rank import in_words, is_small
 from bke.inference.posterior.run import target_of
@@ -16,7 +25,7 @@ from typer.testing import CliRunner
 
 X = np.random.default_rng(4).gamma(2.0, size=(90, 3)) * [1.0, 30.0, 5.0]
 OPTIONS = {"likelihood": "nystrom", "rank": 30, "progress": False}
-QUICK = {"method": "quadrature", "particles": 800, "chains": 4}
+QUICK = {"method": Quadrature(draws=800, chains=4)}
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +84,7 @@ def test_a_large_error_is_a_warning(run):
 
 
 def test_nuts_takes_the_gradient():
-    found = fit(X, chains=2, warmup=40, draws=30, seed=1, **OPTIONS)
+    found = fit(X, method=Nuts(chains=2, warmup=40, draws=30), seed=1, **OPTIONS)
     assert found["sample_stats"]["nonfinite_evaluations"].values.sum() == 0
     assert found.attrs["low_rank_error"] < 0.3
 

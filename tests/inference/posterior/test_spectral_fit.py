@@ -3,7 +3,7 @@
 import numpy as np
 import numpyro.distributions as dist
 import pytest
-from bke.inference import InputError, diagnose, fit, learn_kernel
+from bke.inference import InputError, Quadrature, diagnose, fit, learn_kernel
 from bke.inference.posterior.target import Target
 from bke.models import Matern, SquaredExponential
 from bke.models.likelihood.spectral import SpectralIndex
@@ -12,9 +12,7 @@ X = np.random.default_rng(0).gamma(2.0, size=320)
 
 
 def integrated(X, likelihood, **options):
-    run = fit(
-        X, method="quadrature", likelihood=likelihood, particles=64, progress=False, **options
-    )
+    run = fit(X, method=Quadrature(draws=64), likelihood=likelihood, progress=False, **options)
     return run["quadrature"].attrs["log_normaliser"], run
 
 

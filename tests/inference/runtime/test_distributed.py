@@ -15,7 +15,7 @@ from bke.inference.runtime.distributed import on_devices, start
 FIT = """
 import sys
 import numpy as np
-from bke.inference import fit, open_rows
+from bke.inference import Nuts, Quadrature, Smc, fit, open_rows
 from bke.inference.runtime import distributed
 from bke.inference.streams import passes
 
@@ -23,12 +23,12 @@ port, processes, process, rows, out = sys.argv[1:]
 if processes != "1":
     distributed.start(f"localhost:{port}", int(processes), int(process))
 X = np.random.default_rng(0).gamma(2.0, size=(900, 2))
-options = dict(likelihood="landmark", landmarks=9, progress=False, chains=3)
+options = dict(likelihood="landmark", landmarks=9, progress=False)
 passes.chunk_size = lambda landmarks, dimension: 70
-streamed = fit(open_rows(rows), method="quadrature", **options)
-rows = fit(X, method="quadrature", shard="rows", **options)
-moved = fit(X, method="nuts", shard="rows", warmup=20, draws=4, **options)
-own = fit(X, method="smc", shard="chains", particles=90, **options)
+streamed = fit(open_rows(rows), method=Quadrature(chains=3), **options)
+rows = fit(X, method=Quadrature(chains=3), shard="rows", **options)
+moved = fit(X, method=Nuts(chains=3, warmup=20, draws=4), shard="rows", **options)
+own = fit(X, method=Smc(particles=90, repeats=3), shard="chains", **options)
 found = {}
 for name, run in {"streamed": streamed, "rows": rows, "moved": moved, "own": own}.items():
     found[name] = run["posterior"]["lengthscale"].values

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
-from bke.inference import InputError, band, fit, sample_witness
+from bke.inference import InputError, Nuts, band, fit, sample_witness
 from bke.inference.posterior.run import target_of
 from bke.inference.witness.posterior import default_points, weighted_quantiles
 from bke.models import SquaredExponential, embedding_posterior
 
-SHORT = {"chains": 2, "warmup": 20, "draws": 10, "progress": False}
+SHORT = {"method": Nuts(chains=2, warmup=20, draws=10), "progress": False}
 
 
 @pytest.fixture(scope="module")
