@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Unpack
 
 import numpyro.distributions as dist
@@ -14,20 +13,16 @@ from bke.models.measures.measure import Measure
 from numpy.typing import ArrayLike
 
 from ..data.checks import check_count
-from ..data.observed import Observed, observe
-from ..errors import InputError
-from ..runtime.distributed import check_alike, check_shard, is_first, together
+from ..data.observed import observe
+from ..runtime.distributed import together
 from ..runtime.machine import computing
 from ..streams.source import Rows
-from . import programs
+from .given import Data, sampled_run
 from .handling import Handling, with_defaults
+from .in_memory import InMemory
 from .model import Model
-from .preparation import prepare
-from .profile import log_densities
-from .sampled import sampled_run
-from .samplers.base import Task
-from .samplers.registry import Method, check_method, sampler_for
-from .streamed_fit import fit_rows
+from .samplers.registry import Method, sampler_for
+from .streamed import Streamed
 
 
 def fit(
@@ -116,41 +111,18 @@ def fit(
     options = with_defaults(handling)
     landmarks, rank = options["landmarks"], options["rank"]
     model = Model(kernel, prior, noise_variance, measure, likelihood, landmarks, rank)
-    check_method(method)
     check_count(seed, "seed", 0, 2**63 - 1)
-    check_shard(options["shard"])
     with computing(), together():
-        if isinstance(X, Rows):
-            return fit_rows(X, model, method, seed, options)
-        if options["checkpoint"] is not None:
-            raise InputError("a checkpoint is for rows of a file, see open_rows")
-        share, scale, columns = options["share"], options["scale"], options["columns"]
-        return _fit(
-            observe(X, share=share, scale=scale, columns=columns), model, method, seed, options
-        )
+        sampler, chosen = sampler_for(method, model.checked(measure))
+        data = _checked(X, options)
+        run = sampled_run(sampler, data.given(model, sampler, seed), chosen)
+        data.finished()
+    return run
 
 
-def _fit(
-    observed: Observed, model: Model, method: Method, seed: int, options: Handling
-) -> xr.DataTree:
-    """The same for data in memory, which were checked."""
-    asked = [repr(method), repr(model.likelihood), options["share"], options["shard"]]
-    check_alike({"data": observed.rows, "seeds": seed, "options": asked})
-    target = model.target(observed.units, observed.rows, seed)
-    sampler, chosen = sampler_for(method, target)
-    evaluate, program = programs.log_densities(target), sampler.program(target)
-    units, points, prior_draws = prepare(
-        target,
-        observed,
-        evaluate,
-        dither=options["dither"],
-        seed=seed,
-        shard=options["shard"],
-        prior_draws=sampler.prior_draws(),
-        program=program,
-    )
-    density = functools.partial(log_densities, evaluate, X=points)
-    shown = options["progress"] and is_first()
-    task = Task(target, points, prior_draws, density, seed, shown, program)
-    settings = {**chosen, "share": options["share"]}
-    return sampled_run(sampler, task, units, observed.rows, settings)
+def _checked(X: ArrayLike | tuple[ArrayLike, ...] | Rows, options: Handling) -> Data:
+    """Data in memory, checked here and nowhere else; or a file, whose rows a first pass checks."""
+    if isinstance(X, Rows):
+        return Streamed(X, options)
+    share, scale, columns = options["share"], options["scale"], options["columns"]
+    return InMemory(observe(X, share=share, scale=scale, columns=columns), options)

@@ -20,24 +20,20 @@ MethodName: TypeAlias = Literal["auto", "nuts", "quadrature", "smc"]
 Method: TypeAlias = MethodName | Sampler
 
 
-def check_method(method: Method) -> Method:
-    """Return ``method``, or raise :class:`InputError` where it means no sampler."""
-    names = ("auto", *SAMPLERS)
-    if isinstance(method, Sampler) or (isinstance(method, str) and method in names):
-        return method
-    classes = ", ".join(f"{one.__name__}(...)" for one in SAMPLERS.values())
-    raise InputError(f"method must be one of {names}, or {classes}; got {method!r}")
-
-
 def sampler_for(method: Method, target: Target) -> tuple[Sampler, dict[str, str]]:
     """The sampler that ``method`` means for ``target``, and what the run records of the choice.
 
     Raises:
-        InputError: for a sampler that is not for such a target.
+        InputError: for what means no sampler, and for one that is not for such a target.
     """
-    if method == "auto":
+    if isinstance(method, str) and method == "auto":
         sampler, sentence = chosen_for(target)
         return sampler, {"method": sampler.name, "chosen": sentence}
-    sampler = method if isinstance(method, Sampler) else SAMPLERS[method]()
-    sampler.check(target)
-    return sampler, {"method": sampler.name}
+    if isinstance(method, str) and method in SAMPLERS:
+        method = SAMPLERS[method]()
+    if not isinstance(method, Sampler):
+        classes = ", ".join(f"{one.__name__}(...)" for one in SAMPLERS.values())
+        names = ("auto", *SAMPLERS)
+        raise InputError(f"method must be one of {names}, or {classes}; got {method!r}")
+    method.check(target)
+    return method, {"method": method.name}
