@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import jax
 from bke.models.arrays.padding import PaddedRows
 
-from ..data.units import cancelled_rows
 from ..runtime.jit import jit
 from . import profile as landscape
+from .cancellation import cancelled_rows
 from .nuts import NutsSampler
 from .profile import BatchLogDensity, batch_log_density
 from .record import is_ours
@@ -105,5 +105,5 @@ def _objective(problem: Problem, objective: str) -> Callable[[Any, Points], jax.
 
 @_keep
 def cancelled(problem: Problem) -> Callable[[Any, PaddedRows], jax.Array]:
-    """See :func:`~bke.inference.data.units.cancelled_rows`."""
+    """See :func:`~bke.inference.posterior.cancellation.cancelled_rows`."""
     return cancelled_rows(problem)
