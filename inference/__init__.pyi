@@ -22,7 +22,7 @@ from .learning.learn import (
     Peak as Peak,
     learn_kernel as learn_kernel,
 )
-from .learning.named import kernel_of as kernel_of
+from .learning.named_kernels import kernel_of as kernel_of
 from .learning.scikit_learn import gamma as gamma, to_sklearn as to_sklearn
 from .likelihood_free.distances import MMD as MMD, Summaries as Summaries
 from .likelihood_free.importance import abc as abc, k2_abc as k2_abc

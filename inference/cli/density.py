@@ -93,7 +93,7 @@ def density(
             run = None
             with terminal.step("learn", "learning the density"):
                 from bke.inference import learn_student_t, sample_student_t, student_t_posterior
-                from bke.inference.learning.named import described
+                from bke.inference.learning.multiples import described
                 from bke.inference.student_t.posterior import student_t_predictive
                 from bke.inference.student_t.sampling import notes_of, pooled
 

@@ -12,7 +12,8 @@ from bke.models.kernels.base import Covariance
 
 from ..data.checks import as_sample, check_positive
 from ..errors import InputError
-from ..learning.named import described, factors_for, kernel_of, widened
+from ..learning.multiples import described, factors_for, widened
+from ..learning.named_kernels import kernel_of
 from ..runtime.progress import progress_bar
 
 #: Multiples of both lengthscales, and of 1/T for epsilon, that are compared.
@@ -98,11 +99,11 @@ def learn_filter(
         X: states in order of time, shape (T, D) or (T,).
         Y: observations, row by row, shape (T, E) or (T,).
         kernel_x: ``"bkl"``, learned from the states; ``"median"``; or a kernel. See
-            :func:`~bke.inference.learning.named.kernel_of`.
+            :func:`~bke.inference.learning.named_kernels.kernel_of`.
         kernel_y: likewise, of the observations.
         factors: of both lengthscales, a quarter to 1 by default; 1 where a kernel has none.
         regularisations: epsilon times the number of rows.
-        scale: see :func:`~bke.inference.learning.named.kernel_of`.
+        scale: see :func:`~bke.inference.learning.named_kernels.kernel_of`.
         seed: likewise.
         tolerance: see :func:`~bke.models.kernel_bayes_filter`; while settings are compared a
             hundredth of epsilon by default.

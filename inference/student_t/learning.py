@@ -23,7 +23,8 @@ from bke.models.student_t.quadrature import MOST_DIMENSIONS
 
 from ..data.checks import as_sample, check_positive
 from ..errors import InputError
-from ..learning.named import described, factors_for, kernel_of, widened
+from ..learning.multiples import described, factors_for, widened
+from ..learning.named_kernels import kernel_of
 from ..runtime.machine import computing
 from ..runtime.progress import progress_bar
 from .box import box_for
@@ -144,7 +145,7 @@ def learn_student_t(
     Args:
         X: shape (n, D) or (n,).
         kernel: ``"median"``, ``"bkl"`` or a kernel, see
-            :func:`~bke.inference.learning.named.kernel_of`.
+            :func:`~bke.inference.learning.named_kernels.kernel_of`.
         factors: of its lengthscale that are tried, 1/8 to 4 by default; (1,) keeps it.
         noise_variance: sigma_0^2, one or several to try, beside k(x, x).
         alpha: likewise.

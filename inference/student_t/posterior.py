@@ -23,7 +23,7 @@ from numpyro.distributions import biject_to
 from ..data.checks import as_sample, check_chains, check_count, check_positive
 from ..diagnosis.convergence import convergence
 from ..errors import InputError
-from ..learning.named import kernel_of
+from ..learning.named_kernels import kernel_of
 from ..posterior.nuts import CANDIDATES, NutsSampler, dispersed_start
 from ..posterior.record import describe_kernel, restore_kernel
 from ..runtime.machine import computing

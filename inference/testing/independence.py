@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from ..data.canonical import canonical_order, generator, pairs_fingerprints
 from ..data.checks import as_sample, check_count, check_memory, check_same_rows
 from ..errors import InputError
-from ..learning.choice import kernels_for, some
+from ..learning.named_kernels import kernels_for, some
 from ..runtime.machine import computing
 from ..runtime.progress import progress_bar
 from .approximations import HSIC_NULLS, check_null, hsic_approximation, series_memory

@@ -14,7 +14,7 @@ from ..data.checks import as_sample, as_tested_pair, check_count, check_memory, 
 from ..data.units import choose_scale
 from ..diagnosis.modes import as_text
 from ..errors import InputError
-from ..learning.choice import kernels_for
+from ..learning.named_kernels import kernels_for
 from ..runtime.machine import computing
 from .gram import gram
 from .notes import kernel_notes

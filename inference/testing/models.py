@@ -14,7 +14,7 @@ from scipy.stats import norm
 from ..data.canonical import canonical_order, generator
 from ..data.checks import as_sample, check_count, check_memory
 from ..errors import InputError
-from ..learning.choice import kernels_for
+from ..learning.named_kernels import kernels_for
 from ..runtime.machine import computing
 from .gram import TELLS_NOTHING, biased_mmd, check_tells_apart, gram
 from .notes import kernel_notes

@@ -13,7 +13,7 @@ from ..data.canonical import canonical_order
 from ..data.checks import as_sample, check_count
 from ..data.units import choose_scale
 from ..errors import InputError
-from ..learning.choice import multiscale_kernels, some
+from ..learning.named_kernels import multiscale_kernels, some
 from ..runtime.machine import computing
 from ..runtime.progress import progress_bar
 from .combination import COMBINED, combine

@@ -16,7 +16,7 @@ from ..data.canonical import canonical_order, fingerprint, generator
 from ..data.checks import as_tested_pair, check_count, check_memory
 from ..data.units import choose_scale
 from ..errors import InputError
-from ..learning.choice import CHOICES, kernels_for, ladder, scaled_kernel
+from ..learning.named_kernels import CHOICES, kernels_for, ladder, scaled_kernel
 from ..runtime.machine import computing
 from ..runtime.progress import progress_bar
 from .approximations import (

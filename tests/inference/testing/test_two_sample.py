@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from bke.inference import InputError, learn_kernel, two_sample_test
 from bke.inference.data.canonical import canonical_order, generator, random_part
-from bke.inference.learning.choice import CHOICES, LEARNED_ROWS, kernels_for, median_kernel
+from bke.inference.learning.named_kernels import CHOICES, LEARNED_ROWS, kernels_for, median_kernel
 from bke.inference.runtime.machine import computing
 from bke.inference.testing.permutation import mmd_row, pair_swaps, relabellings
 from bke.inference.testing.two_sample import _statistics, _ways
