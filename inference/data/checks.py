@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import inspect
 import numbers
 import operator
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -286,6 +287,12 @@ def check_count(value: Any, name: str, minimum: int, maximum: int | None = None)
     if count < minimum or (maximum is not None and count > maximum):
         raise InputError(f"{name} must be {limits}, and is {count}")
     return count
+
+
+def check_options(options: Mapping[str, Any], function: Callable[..., Any]) -> None:
+    """Refuse keyword arguments that ``function``, to which they are handed on, does not have."""
+    if unknown := set(options) - set(inspect.signature(function).parameters):
+        raise TypeError(f"unexpected keyword argument {sorted(unknown)[0]!r}")
 
 
 def check_chains(chains: Any) -> int:
