@@ -22,11 +22,11 @@ from .learning.learn import (
     Peak as Peak,
     learn_kernel as learn_kernel,
 )
-from .learning.named import kernel_of as kernel_of
+from .learning.named_kernels import kernel_of as kernel_of
 from .learning.scikit_learn import gamma as gamma, to_sklearn as to_sklearn
 from .likelihood_free.distances import MMD as MMD, Summaries as Summaries
 from .likelihood_free.importance import abc as abc, k2_abc as k2_abc
-from .likelihood_free.run import resample as resample, reweighted as reweighted
+from .likelihood_free.run import resample as resample, with_epsilon as with_epsilon
 from .likelihood_free.sequential import (
     sequential_abc as sequential_abc,
     sequential_k2_abc as sequential_k2_abc,

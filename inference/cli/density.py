@@ -93,9 +93,10 @@ def density(
             run = None
             with terminal.step("learn", "learning the density"):
                 from bke.inference import learn_student_t, sample_student_t, student_t_posterior
-                from bke.inference.learning.named import described
+                from bke.inference.learning.multiples import described
                 from bke.inference.student_t.posterior import student_t_predictive
-                from bke.inference.student_t.sampling import notes_of, pooled
+                from bke.inference.student_t.run import notes_of
+                from bke.inference.student_t.sampling import pooled
 
                 learned = learn_student_t(table.values, **chosen)
                 if posterior:

@@ -17,12 +17,11 @@ from ..data.checks import (
     as_pair,
     as_sample,
     check_memory,
-    check_output_folder,
     check_positive,
 )
 from ..data.read import Sample, read_sample
 from ..errors import InputError
-from ..runtime.atomic import same_file
+from ..runtime.atomic import check_output_folder, same_file
 from .options import ShareName
 
 if TYPE_CHECKING:

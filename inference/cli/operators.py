@@ -135,7 +135,7 @@ def condition(
         places = x if at is None else read_sample(at, columns=list(x.columns))
         with inputs.output_folder(out, ["conditional.csv", PICTURE, SUMMARY], read=[training, at]):
             with terminal.step("learn", "learning the conditional embedding"):
-                from bke.inference.learning.named import described
+                from bke.inference.learning.multiples import described
 
                 learned = _learned(x, y, kernel, regularisation, scale, seed)
             weights, total = _trusted(learned.weights(places.values))
@@ -250,7 +250,7 @@ def bayes(
         reads = [training, prior, at]
         with inputs.output_folder(out, ["posterior.csv", SUMMARY], read=reads):
             with terminal.step("learn", "learning the rule"):
-                from bke.inference.learning.named import described
+                from bke.inference.learning.multiples import described
                 from bke.models import bayes_rule, mean_embedding
                 from bke.models.embeddings.pre_image import pre_images
 

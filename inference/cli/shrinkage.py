@@ -53,7 +53,8 @@ def shrink(
         table = inputs.checked(read_sample(path, columns=names))
         with inputs.output_folder(out, ["weights.csv", PICTURE, SUMMARY], read=[path]):
             with terminal.step("shrink", "learning the kernel and the amounts"):
-                from bke.inference.learning.named import described, kernel_of
+                from bke.inference.learning.multiples import described
+                from bke.inference.learning.named_kernels import kernel_of
                 from bke.models import mean_embedding, shrunk_embedding, spectral_embedding
                 from bke.models.embeddings.shrinkage import AMOUNTS
 

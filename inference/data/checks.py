@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import decimal
+import inspect
 import numbers
 import operator
 import os
-import tempfile
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InputError
+from ..runtime.memory import available_memory
 
 if TYPE_CHECKING:
     from bke.models import SamplingNoise
@@ -290,6 +289,12 @@ def check_count(value: Any, name: str, minimum: int, maximum: int | None = None)
     return count
 
 
+def check_options(options: Mapping[str, Any], function: Callable[..., Any]) -> None:
+    """Refuse keyword arguments that ``function``, to which they are handed on, does not have."""
+    if unknown := set(options) - set(inspect.signature(function).parameters):
+        raise TypeError(f"unexpected keyword argument {sorted(unknown)[0]!r}")
+
+
 def check_chains(chains: Any) -> int:
     """The number of chains, 1 to 1000, or ``InputError``."""
     return check_count(chains, "chains", 1, 1000)
@@ -349,88 +354,3 @@ def check_memory(n: int, dimension: int, *, matrices: int, instead: str = "") ->
             f"{n} x {n}), and {available / 2**30:,.1f} GiB are free: take "
             f"{instead or 'a random part of the rows'}"
         )
-
-
-def available_memory(root: Path = Path("/")) -> int | None:
-    """Bytes this process can still allocate, or None if unknown.
-
-    The smallest of what the system has free and what its control groups (containers, batch
-    queues) leave it. ``root`` is where /proc and /sys are looked for.
-    """
-    found = [_system_memory(root), *_control_groups(root)]
-    return min((size for size in found if size is not None), default=None)
-
-
-def _system_memory(root: Path) -> int | None:
-    try:
-        for line in (root / "proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    try:  # macOS and the BSDs have no /proc, and tell only the total
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return None
-
-
-def _control_groups(root: Path) -> list[int]:
-    """What each control group around this process leaves, versions 1 and 2."""
-    try:
-        groups = [line.split(":", 2) for line in _lines(root / "proc/self/cgroup")]
-    except OSError:
-        return []
-    left = []
-    for _, controllers, group in groups:
-        if controllers == "":
-            top, limit, used, cache = "", "memory.max", "memory.current", "inactive_file"
-        elif "memory" in controllers.split(","):
-            top, limit, used = "memory", "memory.limit_in_bytes", "memory.usage_in_bytes"
-            cache = "total_inactive_file"
-        else:
-            continue
-        # A limit may sit on any group above; inside a container the path may not be visible.
-        parts = Path(group.lstrip("/")).parts
-        for depth in range(len(parts) + 1):
-            folder = root.joinpath("sys/fs/cgroup", top, *parts[:depth])
-            try:
-                size = int((folder / limit).read_text()) - int((folder / used).read_text())
-                stat = dict(line.split() for line in _lines(folder / "memory.stat"))
-            except (OSError, ValueError):  # absent, or the limit is the word max
-                continue
-            left.append(max(0, size + int(stat.get(cache, 0))))  # file cache gives way
-    return left
-
-
-def _lines(path: Path) -> list[str]:
-    return path.read_text().splitlines()
-
-
-def check_output_folder(path: str | os.PathLike[str]) -> Path:
-    """Create the folder if need be and make sure that files can be written to it.
-
-    Returns:
-        The folder.
-
-    Raises:
-        InputError: it cannot; no folder made on the way is left behind.
-    """
-    folder = Path(path)
-    made: list[Path] = []
-    try:
-        for step in [*reversed(folder.parents), folder]:
-            if not step.is_dir():
-                step.mkdir(exist_ok=True)  # another process may have been faster
-                made.append(step)
-        with tempfile.TemporaryFile(dir=folder) as file:
-            file.write(b"test")
-    except (OSError, ValueError) as error:
-        for step in reversed(made):
-            with contextlib.suppress(OSError):
-                step.rmdir()
-        if isinstance(error, FileExistsError):
-            reason = f"{error.filename} exists and is not a folder"
-        else:
-            reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"the output folder {folder} cannot be written: {reason}") from error
-    return folder

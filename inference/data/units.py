@@ -11,22 +11,16 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 from bke.models.arrays.padding import PaddedRows, dense_size, padded, shared_size
-from bke.models.arrays.rows import map_rows
 from bke.models.likelihood.spectral import MOST_DENSE
-from bke.models.likelihood.volume import pushforward
-from bke.models.measures.measure import Gaussian, Measure, scale_prior
+from bke.models.measures.measure import MEASURE_SCALE, Gaussian, Measure, scale_prior
 
 from ..errors import InputError
-from ..posterior.target import MEASURE_SCALE, Points, Target
-from ..runtime.jit import jit
 from .read import default_names
 from .rounding import dithered, rounding_unit
 
 #: Parameters that are lengths in the space of the data.
 LENGTHS = ("lengthscale", MEASURE_SCALE)
 SCALES = ("column", "pooled", None)
-#: Below this, |sum of terms| / sum of |terms| is rounding error: the derivative is exactly zero.
-CANCELLED = 1e-12
 DETECTION_DRAWS = 48
 
 
@@ -40,13 +34,13 @@ class Units:
     columns: tuple[str, ...]
     sizes: tuple[int, ...] = ()  # rows of the samples that have a likelihood each; (): all one
 
-    def points(self, data: np.ndarray) -> Points:
+    def points(self, data: np.ndarray) -> np.ndarray | tuple[np.ndarray, ...]:
         """(n, D) ``data`` in the model's units, with the recorded dither; split into samples."""
         if self.dither.any():
             data = dithered(data, list(self.dither), self.dither_seed)
         return self.split(data / self.scale)
 
-    def split(self, data: np.ndarray) -> Points:
+    def split(self, data: np.ndarray) -> np.ndarray | tuple[np.ndarray, ...]:
         """``data`` as it is, or as a tuple of the samples that follow each other in it."""
         if not self.sizes:
             return data
@@ -147,14 +141,16 @@ def with_dither(
 ) -> Units:
     """``units`` with a dither where rounding makes the density zero.
 
-    ``cancelled`` is from :func:`cancelled_rows`, or ``None`` where rounding cannot do that.
+    ``cancelled`` says which rows (N,) have a density of zero at some of the draws, as compiled by
+    :func:`~bke.inference.posterior.cancellation.cancelled_rows`, or is ``None`` where rounding
+    cannot do that.
 
     Raises:
         InputError: where the density is zero and ``dither`` is ``None`` or finds no rounding unit.
     """
     some = {name: jnp.asarray(z[:DETECTION_DRAWS]) for name, z in prior_draws.items()}
     samples = units.split(units.to_model(data))
-    each = samples if units.sizes else (samples,)
+    each = samples if isinstance(samples, tuple) else (samples,)
     zero_rows = np.flatnonzero(np.concatenate([_cancellations(x, some, cancelled) for x in each]))
     explicit = dither is not None and not isinstance(dither, (str, bool))
     if isinstance(dither, bool) or (isinstance(dither, str) and dither != "auto"):
@@ -201,21 +197,3 @@ def _cancellations(
         return np.asarray(cancelled(z, rows))[: len(x)]
     rounded = cancelled is not None and any(rounding_unit(column) is not None for column in x.T)
     return np.full(len(x), rounded)
-
-
-def cancelled_rows(target: Target) -> Callable[[Any, PaddedRows], jax.Array]:
-    """Compiled: which rows (N,) of the data have a volume factor of exactly zero somewhere.
-
-    Looked for at a few unconstrained draws, leading axis, of the hyperparameters.
-    """
-
-    @jit
-    def cancelled(z: dict[str, jax.Array], X: PaddedRows) -> jax.Array:
-        def at(one: dict[str, jax.Array]) -> jax.Array:
-            kernel = target.kernel_at(target.constrain(one))
-            remain = map_rows(lambda x: pushforward(x, X, kernel).cancellation, X.points, len(X))
-            return remain <= CANCELLED
-
-        return jnp.any(jax.lax.map(at, z), axis=0)
-
-    return cancelled

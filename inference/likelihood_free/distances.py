@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike
 
 from ..data.checks import as_sample, check_count
 from ..errors import InputError
-from ..learning.named import described, kernel_of
+from ..learning.multiples import described
+from ..learning.named_kernels import kernel_of
 from ..posterior.record import describe_kernel
 from ..runtime.machine import computing
 from .store import code_of

@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ..data.checks import check_output_folder
 from ..errors import InputError
-from ..runtime.atomic import atomic_path
+from ..runtime.atomic import atomic_path, check_output_folder
 
 SETTINGS = "settings.json"
 

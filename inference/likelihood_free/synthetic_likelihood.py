@@ -23,13 +23,13 @@ from ..diagnosis.convergence import Convergence, convergence
 from ..errors import InputError
 from ..runtime.progress import progress_bar
 from .distances import Summaries
-from .importance import DATA, PRIOR, check_data, check_seed
+from .inverse_problem import InverseProblem
 from .prior import Prior
 from .run import PosteriorWarning, attributes, tree_of
-from .simulators import Simulate, as_words, commonest, parameters_at, simulating, stream
-from .store import code_of
+from .simulations import DATA, PRIOR
+from .simulators import Simulate, as_words, commonest, parameters_at, stream
 
-#: Random numbers of the proposals, beside those of ``importance``.
+#: Random numbers of the proposals, beside those of ``simulations``.
 MOVES = 2
 #: Draws of the prior from which each chain takes its best for a start.
 STARTS = 10
@@ -107,18 +107,19 @@ def synthetic_likelihood(
     believed.check_continuous("synthetic_likelihood")
     chosen = summaries if isinstance(summaries, Summaries) else Summaries(observed, summaries)
     check_count(simulations_per_point, "simulations_per_point", len(chosen.statistics) + 3)
-    data, shape = check_data(observed, chosen, rows)
-    settings = {
-        "method": "synthetic_likelihood",
-        "simulator": code_of(simulate),
-        "prior": believed.describe(),
-        "distance": chosen.describe(),
-        "rows": shape[0],
-        "simulations_per_point": simulations_per_point,
-        "warmup": warmup,
-        "seed": check_seed(seed),
-    }
-    with simulating(simulate, shape, workers) as run:
+    problem = InverseProblem.checked(
+        "synthetic_likelihood",
+        observed,
+        simulate,
+        prior,
+        chosen,
+        rows=rows,
+        workers=workers,
+        seed=seed,
+    )
+    data = problem.data
+    settings = problem.settings(simulations_per_point=simulations_per_point, warmup=warmup)
+    with problem.simulating() as run:
         walk = _Walk(run, believed, chosen, simulations_per_point, seed)
         z, log_likelihood, accepted = walk.run(count, warmup, draws, progress)
     stats = dict_to_dataset({"log_likelihood": log_likelihood, "accepted": accepted})

@@ -16,7 +16,13 @@ from bke.models import SamplingNoise, SquaredExponential, bke_model
 from bke.models.bayes.priors import Prior, assign, check_noise_prior, template, with_values
 from bke.models.kernels.base import Kernel
 from bke.models.likelihood.marginal import check_has_rank, check_likelihood, prepared
-from bke.models.measures.measure import Measure, check_measure, scale_prior, with_scale
+from bke.models.measures.measure import (
+    MEASURE_SCALE,
+    Measure,
+    check_measure,
+    scale_prior,
+    with_scale,
+)
 from numpyro.distributions import biject_to
 from numpyro.infer.util import potential_energy
 
@@ -40,8 +46,6 @@ Points: TypeAlias = Any
 
 #: NumPyro keeps the handlers of a model in one list for all threads.
 _TRACING = threading.RLock()
-#: Site of the scale of a Gaussian measure.
-MEASURE_SCALE = "measure_scale"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,7 +20,6 @@ from bke.models.landmarks import LandmarkView
 from jax.experimental import multihost_utils
 
 from ..errors import InputError, SamplingError
-from ..posterior.target import Points
 from .machine import side_by_side
 
 T = TypeVar("T")
@@ -106,7 +105,7 @@ def check_shard(shard: str) -> str:
     return shard
 
 
-def placed(points: Points, shard: str) -> Points:
+def placed(points: Any, shard: str) -> Any:
     """``points`` with the rows of landmark models on all devices, where ``shard`` says so."""
     each = points if isinstance(points, tuple) else (points,)
     views = [one for one in each if isinstance(one, LandmarkView)]
@@ -120,13 +119,13 @@ def placed(points: Points, shard: str) -> Points:
     return shared if isinstance(points, tuple) else shared[0]
 
 
-def shares_rows(points: Points) -> bool:
+def shares_rows(points: Any) -> bool:
     """Whether devices share the rows of ``points``."""
     each = points if isinstance(points, tuple) else (points,)
     return any(isinstance(one, LandmarkView) and one.mesh is not None for one in each)
 
 
-def on_devices(work: Callable[[int], T], count: int, stop: Event, points: Points) -> list[T]:
+def on_devices(work: Callable[[int], T], count: int, stop: Event, points: Any) -> list[T]:
     """``work`` of 0 to ``count - 1`` on all devices of all processes, which must all ask for it.
 
     Args:

@@ -11,8 +11,9 @@ from scipy.stats import cauchy
 
 from ..errors import InputError
 from ..testing.combination import combine
+from ..testing.kernel_choice import brief
 from ..testing.permutation import p_value, standardised
-from ..testing.result import Part, TestResult, brief
+from ..testing.result import Part, TestResult
 from ..testing.two_sample import HYPOTHESES
 
 #: Ridges, over the largest eigenvalue of the covariance. With a large one the statistic is the

@@ -13,7 +13,8 @@ from bke.models.student_t.normaliser import Bounds
 from ..data.checks import as_sample, check_count
 from ..errors import InputError
 from .learning import NOISE_VARIANCES, learn_student_t
-from .sampling import notes_of, pooled, sample_student_t
+from .run import notes_of
+from .sampling import pooled, sample_student_t
 
 try:
     from sklearn.base import BaseEstimator, DensityMixin

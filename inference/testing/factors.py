@@ -17,8 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from bke.models.kernels.base import Covariance
 
-from ..data.checks import available_memory
 from ..runtime.machine import cores, side_by_side
+from ..runtime.memory import available_memory
 
 #: Rows from which on a factor is looked for; fewer are done as soon by the matrix itself.
 LEAST_ROWS = 2000

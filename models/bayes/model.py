@@ -21,7 +21,7 @@ from ..likelihood.marginal import (
     prepared,
 )
 from ..likelihood.noise import Noise, check_noise
-from ..measures.measure import Measure, check_measure, scale_prior, with_scale
+from ..measures.measure import MEASURE_SCALE, Measure, check_measure, scale_prior, with_scale
 from .priors import Prior, assign, check_noise_prior, template, with_values
 
 
@@ -83,7 +83,7 @@ def bke_model(
     else:
         noise = check_noise(noise_variance)
     if (scale := scale_prior(measure)) is not None:
-        measure = with_scale(measure, numpyro.sample("measure_scale", _as_event(scale)))
+        measure = with_scale(measure, numpyro.sample(MEASURE_SCALE, _as_event(scale)))
     chosen = with_values(family, values)
     each = [prepared(x, chosen, noise, measure, likelihood, landmarks, rank=rank) for x in samples]
     terms = [log_likelihood_terms(x, chosen, noise, measure, likelihood) for x in each]

@@ -11,6 +11,9 @@ import numpyro.distributions as dist
 
 from .distributions import check_parameters, lower_bound
 
+#: Name of the scale of a Gaussian measure where it is a hyperparameter.
+MEASURE_SCALE = "measure_scale"
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
@@ -56,16 +59,16 @@ def _numbers(value: Any, name: str) -> np.ndarray | None:
 
 def check_scale_prior(prior: dist.Distribution) -> None:
     """Refuse a prior on the scale that is not positive, or not over a number or a vector."""
-    check_parameters(prior, "prior of 'measure_scale'")
+    check_parameters(prior, f"prior of {MEASURE_SCALE!r}")
     if len(prior.shape()) > 1:
         raise ValueError(
-            "prior of 'measure_scale' must be over a number or a vector, got "
+            f"prior of {MEASURE_SCALE!r} must be over a number or a vector, got "
             f"{type(prior).__name__} of shape {prior.shape()}"
         )
     bound = lower_bound(prior)
     if bound is None or bound < 0.0:
         raise ValueError(
-            f"prior of 'measure_scale' must have positive support, got {type(prior).__name__}"
+            f"prior of {MEASURE_SCALE!r} must have positive support, got {type(prior).__name__}"
         )
 
 

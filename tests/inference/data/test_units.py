@@ -5,8 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
-from bke.inference.data.units import cancelled_rows, choose_scale, choose_units, with_dither
+from bke.inference.data.units import choose_scale, choose_units, with_dither
 from bke.inference.errors import InputError
+from bke.inference.posterior.cancellation import cancelled_rows
 from bke.inference.posterior.run import in_data_units
 from bke.inference.posterior.target import Target
 from bke.models import Gaussian, GaussianMixture, SquaredExponential, log_marginal_likelihood

@@ -1,7 +1,8 @@
-"""The kernels of a test, chosen from the pooled sample alone, so that no label can leak in.
+"""The kernels that names such as ``"bkl"`` and ``"median"`` stand for, chosen from a sample.
 
-Whatever is random or depends on the order of rows on the way (a subsample, a dither, landmarks)
-must not see the order in which the rows came, which tells the labels: rows are sorted first.
+For a test the sample is that of both labels pooled. Whatever is random or depends on the order of
+rows on the way (a subsample, a dither, landmarks) must not see the order in which the rows came,
+which tells the labels: rows are sorted first.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from bke.models import GaussianMixture, SquaredExponential
 from bke.models.kernels.base import Covariance, Kernel
 from scipy.spatial.distance import pdist
 
-from ..data.canonical import random_part
+from ..data.canonical import canonical_order, random_part
+from ..data.checks import as_sample
 from ..data.observed import observe
 from ..data.units import Units, choose_scale
 from ..diagnosis.modes import basins
@@ -31,6 +33,9 @@ from ..posterior.target import unflatten
 from ..runtime.machine import computing
 from .peaks import PeakSearch
 
+CHOICES = ("fused", "multiscale", "evidence", "bkl", "posterior", "median")
+#: Those that serve a sample of its own, which has no labels to test.
+OF_ONE_SAMPLE = ("bkl", "median")
 #: Rows from which a kernel is learned, at most: a random part of the pooled sample.
 LEARNED_ROWS = 500
 #: Rows that say which of its modes is the highest: few do not tell those of a mixture apart.
@@ -47,14 +52,16 @@ LADDER = (0.05, 0.95)
 #: Grid points of the profile whose modes join the ladder.
 PROFILE_POINTS = 200
 
-#: Of rows that have no rounding unit, over the standard deviation of a column.
+#: Dither of rows that have no rounding unit, over the standard deviation of a column.
 DITHER = 1e-3
 
 T = TypeVar("T")
 
 
 def median_kernel(points: np.ndarray, scale: str | None, seed: int) -> SquaredExponential:
-    """The lengthscale is the median distance between two rows (MMD-20; equal rows left out, E16).
+    """A squared exponential with the median distance between two rows as its lengthscale (MMD-20).
+
+    Distances between equal rows are left out (E16).
 
     Args:
         points: (N, D) in canonical order.
@@ -66,7 +73,7 @@ def median_kernel(points: np.ndarray, scale: str | None, seed: int) -> SquaredEx
 
 
 def _distances(points: np.ndarray, seed: int) -> np.ndarray:
-    """Between rows that differ, of some rows; where those are all equal, of the different rows."""
+    """Distances between some rows, zeros left out; between different rows where all are zero."""
     distances = pdist(random_part(points, DISTANCE_ROWS, seed))
     if not distances.any():
         distances = pdist(random_part(np.unique(points, axis=0), DISTANCE_ROWS, seed))
@@ -74,7 +81,7 @@ def _distances(points: np.ndarray, seed: int) -> np.ndarray:
 
 
 def scaled_kernel(lengthscale: float, unit: np.ndarray) -> SquaredExponential:
-    """Of ``lengthscale`` over ``unit`` (D,), in the units of the data; a number where it can be."""
+    """A kernel of ``lengthscale`` times ``unit`` (D,): one number where all columns agree."""
     per_column = lengthscale * unit
     alike = bool(np.all(unit == unit[0]))
     return SquaredExponential(float(per_column[0]) if alike else per_column)
@@ -119,7 +126,7 @@ def learned_kernel(points: np.ndarray, scale: str | None, seed: int) -> Kernel:
 def _search(
     points: np.ndarray, scale: str | None, seed: int, most: int
 ) -> tuple[PeakSearch, Units, np.ndarray]:
-    """For the best lengthscale of (N, D) points in canonical order.
+    """Prepare the search for the best lengthscale of (N, D) points in canonical order.
 
     At most ``most`` of them, in the model's units the last of what is returned, say what the units
     are and whether there is a dither; the search is over some of those.
@@ -152,19 +159,54 @@ def multiscale_kernels(
 
 
 def some(kernels: list[Any], most: int) -> list[Any]:
-    """At most ``most`` of them, evenly, the first and the last among them."""
+    """Thin kernels evenly to at most ``most``, the first and the last among them."""
     if len(kernels) <= most:
         return kernels
     chosen = np.unique(np.linspace(0, len(kernels) - 1, most).round().astype(int))
     return [kernels[index] for index in chosen]
 
 
+def kernel_of(
+    X: Any,
+    choice: str | Covariance,
+    *,
+    scale: str | None = "column",
+    seed: int = 0,
+    name: str = "X",
+) -> Covariance:
+    """Choose the kernel of one sample by name, in the units of the data.
+
+    Args:
+        X: the sample, shape (n, D) or (n,).
+        choice: ``"bkl"``, a squared exponential with the lengthscale of highest marginal likelihood
+            (:func:`~bke.inference.learn_kernel`, of 500 rows at most, where several modes compete
+            ranked by 2000); ``"median"``, the median distance between two rows (MMD-20); or a
+            kernel.
+        scale: ``"column"``: distances are taken with every column over its standard deviation;
+            ``"pooled"`` or ``None``: of the columns as they are.
+        seed: of the rows taken, where there are many.
+        name: of the sample, for messages.
+
+    Raises:
+        InputError: for a choice that there is not, or a sample that has no kernel.
+    """
+    if isinstance(choice, Covariance):
+        return choice
+    if choice not in OF_ONE_SAMPLE:
+        raise InputError(f"a kernel must be a kernel or one of {OF_ONE_SAMPLE}, got {choice!r}")
+    points = as_sample(X, name)
+    if np.all(points == points[0]):
+        raise InputError(f"all rows of {name} are equal: no kernel can be chosen from them")
+    with computing():
+        return kernels_for(choice, points, scale, seed)[0]
+
+
 def kernels_for(choice: Any, points: np.ndarray, scale: str | None, seed: int) -> list[Covariance]:
-    """The kernels that ``choice`` names, in the units of the data.
+    """Choose the kernels that a name stands for, in the units of the data.
 
     Args:
         choice: ``"median"``, ``"bkl"``, ``"posterior"``, ``"multiscale"`` or a kernel.
-        points: the pooled sample (N, D) in canonical order.
+        points: the sample (N, D), of a test the pooled one, its rows in any order.
         scale: see :func:`~bke.inference.fit`.
         seed: of everything random.
 
@@ -173,6 +215,7 @@ def kernels_for(choice: Any, points: np.ndarray, scale: str | None, seed: int) -
     """
     if isinstance(choice, Covariance):
         return [choice]
+    points = points[canonical_order(points)]
     if choice == "median":
         return [median_kernel(points, scale, seed)]
     if choice == "multiscale":
@@ -192,7 +235,7 @@ def kernels_for(choice: Any, points: np.ndarray, scale: str | None, seed: int) -
 
 
 def _despite_ties(learn: Callable[[Any], T], part: np.ndarray) -> T:
-    """``learn`` with a dither: a small one where rows cancel but have no rounding unit.
+    """Call ``learn`` with a dither: a small one where rows cancel but have no rounding unit.
 
     So do residuals of rounded columns. A kernel for a test need not be that of their density.
     """
@@ -210,6 +253,3 @@ def _learned(learn: Callable[[], Any]) -> Any:
             f"no kernel can be learned from these data ({error}); the kernels 'multiscale', "
             "'evidence' and 'median' do without"
         ) from None
-
-
-CHOICES = ("fused", "multiscale", "evidence", "bkl", "posterior", "median")
