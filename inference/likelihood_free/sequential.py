@@ -20,6 +20,7 @@ from bke.models.kernels.base import Covariance
 from numpy.typing import ArrayLike
 
 from ..data.checks import check_count, check_positive
+from ..data.weighted import systematic
 from ..errors import InputError
 from ..runtime.progress import progress_bar
 from .distances import MMD, Distance
@@ -33,7 +34,6 @@ from .weights import (
     inverse_for,
     log_weights,
     normalised,
-    systematic,
     tell_apart,
 )
 

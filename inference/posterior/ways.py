@@ -12,6 +12,7 @@ import numpy as np
 import xarray as xr
 from scipy.special import logsumexp
 
+from ..data.weighted import systematic
 from ..errors import InputError
 from ..runtime.progress import chain_progress, progress_bar, temperature_bars
 from . import profile as landscape, programs as compiled
@@ -119,9 +120,8 @@ def by_smc(task: Task, sampler: TemperedSmc) -> Found:
     population = population_of(found, lp)
     # Systematic resampling between repeats: each counts by its own estimate of the normaliser.
     share = population["share"].values / task.draws
-    edges = np.cumsum(np.repeat(share, task.draws))
-    chosen = np.searchsorted(edges, (np.arange(count) + rng.uniform()) / count * edges[-1])
-    chosen = chosen.clip(max=count - 1).reshape(task.chains, task.draws)
+    chosen = systematic(np.repeat(share, task.draws), count, rng)
+    chosen = chosen.reshape(task.chains, task.draws)
     z, lp = unflatten(flat[chosen], task.problem.shapes), lp.ravel()[chosen]
     chains = Chains(z, _stats(lp), {}, 0)
     return chains, {"smc": population, **_around(task, z, lp)}

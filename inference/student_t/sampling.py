@@ -17,9 +17,9 @@ from scipy.spatial.distance import cdist
 from scipy.special import logit, logsumexp
 
 from ..data.checks import check_chains, check_count
+from ..data.weighted import systematic
 from ..diagnosis.convergence import RHAT_LIMIT, convergence
 from ..errors import InputError, SamplingError
-from ..likelihood_free.weights import systematic
 from ..posterior.nuts import NutsSampler, Progress
 from ..runtime.machine import computing
 from ..runtime.progress import chain_progress

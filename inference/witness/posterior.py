@@ -30,6 +30,7 @@ from ..data.checks import (
     column_names,
 )
 from ..data.units import Units
+from ..data.weighted import weighted_quantiles
 from ..diagnosis.masses import draw_weights, unconstrained_draws
 from ..diagnosis.modes import Modes, find_modes
 from ..diagnosis.reweight import reweight
@@ -384,23 +385,3 @@ def band(witness: xr.DataTree, level: float = 0.8, mode: int | None = None) -> B
     weights = weights / weights.sum()
     lower, upper = weighted_quantiles(chosen, weights, ((1 - level) / 2, (1 + level) / 2))
     return Band(weights @ chosen, lower, upper, level, len(chosen))
-
-
-def weighted_quantiles(
-    values: np.ndarray, weights: np.ndarray, levels: Sequence[float]
-) -> np.ndarray:
-    """Quantiles (levels, ...) of ``values`` (k, ...) with ``weights`` (k,).
-
-    The distribution function is linear between the values, each at the middle of its weight, from 0
-    at the smallest to 1 at the largest: for equal weights NumPy's default.
-    """
-    flat = values.reshape(len(values), -1)
-    order = np.argsort(flat, axis=0)
-    steps = weights[order]
-    middle = np.cumsum(steps, axis=0) - 0.5 * steps
-    middle = (middle - middle[0]) / np.where(len(values) > 1, middle[-1] - middle[0], 1.0)
-    found = [
-        np.interp(levels, middle[:, column], flat[order[:, column], column])
-        for column in range(flat.shape[1])
-    ]
-    return np.stack(found, axis=-1).reshape(len(levels), *values.shape[1:])

@@ -16,9 +16,10 @@ from bke.inference import (
     sequential_k2_abc,
     vectorised,
 )
+from bke.inference.data.weighted import systematic
 from bke.inference.likelihood_free.importance import DATA, PRIOR
 from bke.inference.likelihood_free.sequential import MOVES, Stage, _log_weight, next_epsilon
-from bke.inference.likelihood_free.weights import effective_sample_size, systematic
+from bke.inference.likelihood_free.weights import effective_sample_size
 from bke.models import Polynomial
 
 Y = np.random.default_rng(0).normal(1.0, 1.0, size=20)
