@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 import xarray as xr
 from scipy.special import logsumexp
 
 from ..data.checks import check_count, check_positive
 from ..errors import InputError, SamplingError
-from ..posterior import profile as landscape, programs as compiled
 from ..posterior.barriers import LogDensity
 from ..posterior.nuts import CANDIDATES
-from ..posterior.run import problem_of
+from ..posterior.open_run import Run, open_run
 from ..posterior.target import unflatten
 from ..posterior.ways import MOST_EVALUATIONS, nodes_of, quadrature
 from ..runtime.machine import computing
 from .bridge import bridge
+from .find_modes import find_modes
 from .masses import INDEPENDENT, nearest_mode, unconstrained_draws, unconstrained_shapes
-from .modes import Modes, find_modes
+from .modes import Modes
 
 #: Of each chain, for bridge sampling.
 FEWEST_DRAWS = 8
@@ -28,7 +26,7 @@ FEWEST_PER_PARAMETER = 10
 
 
 def reweight(
-    run: xr.DataTree, *, tolerance: float = 1e-3, seed: int = 0, progress: bool = True
+    run: Run, *, tolerance: float = 1e-3, seed: int = 0, progress: bool = True
 ) -> xr.DataTree:
     """The run with the posterior mass of each mode: what chains that never cross cannot say.
 
@@ -38,7 +36,7 @@ def reweight(
     the summaries of the command line use the masses.
 
     Args:
-        run: from :func:`~bke.inference.fit`.
+        run: from :func:`~bke.inference.fit`, or opened by :func:`~bke.inference.open_run`.
         tolerance: of quadrature, for the log normaliser.
         seed: of bridge sampling.
         progress: show a progress bar.
@@ -52,25 +50,22 @@ def reweight(
         InputError: if ``run`` is not a run, or a mode has too few draws for bridge sampling.
         SamplingError: where the density has no integral.
     """
-    problem, units = problem_of(run)
+    opened = open_run(run)
+    tree, problem = opened.tree, opened.target
     check_positive(tolerance, "tolerance")
     check_count(seed, "seed", 0, 2**63 - 1)
-    if run.attrs["method"] in INDEPENDENT or {"quadrature", "bridge"} & set(run.children):
-        return run
+    if tree.attrs["method"] in INDEPENDENT or {"quadrature", "bridge"} & set(tree.children):
+        return tree
+    density, z = opened.log_density, unconstrained_draws(tree)
     with computing():
-        points = problem.prepared(units.points(run["observed_data"].to_dataset()["X"].values))
-        density = functools.partial(
-            landscape.log_densities, compiled.log_densities(problem), X=points
-        )
-        z = unconstrained_draws(run)
         if z.shape[-1] in MOST_EVALUATIONS:
             prior_draws = problem.prior_draws(np.random.default_rng(seed), CANDIDATES**2)
             draws = z.reshape(-1, z.shape[-1])
             found = quadrature(problem, density, prior_draws, tolerance, progress, draws)
             name, group = "quadrature", nodes_of(found, tolerance)
         else:
-            name, group = "bridge", _bridges(run, find_modes(run), density, seed)
-    result = run.copy()
+            name, group = "bridge", _bridges(tree, find_modes(opened), density, seed)
+    result = tree.copy()
     result[name] = xr.DataTree(group)
     return result
 

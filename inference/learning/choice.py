@@ -17,7 +17,7 @@ from scipy.spatial.distance import pdist
 
 from ..data.canonical import random_part
 from ..data.units import Units, choose_scale
-from ..diagnosis.modes import basins
+from ..diagnosis.profile_modes import basins
 from ..errors import InputError, SamplingError
 from ..posterior import programs as compiled
 from ..posterior.fit import fit, prepare

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,9 +11,7 @@ from matplotlib.colors import CenteredNorm
 
 from .density import scatter
 from .style import DIVERGING, OUTLINE, P_COLOUR, SMALL, STUCK, central, plain
-
-if TYPE_CHECKING:
-    from .witness import Samples, View
+from .views import Samples, View
 
 #: The colours hold this part of the mean where the data are; the rest is clipped.
 SHOWN = 0.99

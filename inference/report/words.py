@@ -13,13 +13,13 @@ import xarray as xr
 
 from ..data.units import Units
 from ..data.weighted import weighted_quantiles
-from ..diagnosis.diagnose import Diagnosis
 from ..diagnosis.masses import COVERED, covered, draw_weights, unconstrained_shapes
 from ..diagnosis.modes import Modes
+from ..diagnosis.result import Diagnosis
 from ..posterior.run import in_data_units, problem_of, rows_of, units_of
 from ..posterior.target import unflatten
 from ..runtime.machine import computing
-from ..witness.posterior import Band, band
+from ..witness.bands import Band, band
 
 QUANTILES = (0.1, 0.5, 0.9)
 WEIGHTING = {

@@ -27,7 +27,9 @@ from ..errors import InputError
 from ..runtime.jit import jit
 from ..runtime.machine import computing
 from ..testing.result import TestResult, check_permutations
-from ..witness.posterior import Band, band, check_noise, default_points, equal_draws, gaussian_draw
+from ..witness.bands import Band, band
+from ..witness.draws import check_noise, equal_draws, gaussian_draw
+from ..witness.places import default_points
 from .sketch import Sketch, SketchPlan, check_sketch
 from .two_sample import NO_TEST, sketch_test
 
