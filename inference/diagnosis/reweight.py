@@ -8,16 +8,15 @@ from scipy.special import logsumexp
 
 from ..data.checks import check_count, check_positive
 from ..errors import InputError, SamplingError
-from ..posterior.barriers import LogDensity
 from ..posterior.nuts import CANDIDATES
-from ..posterior.open_run import Run, open_run
+from ..posterior.open_run import TARGET, UNITS, OpenRun, Run, open_run
+from ..posterior.record import is_ours
 from ..posterior.target import unflatten
 from ..posterior.ways import MOST_EVALUATIONS, nodes_of, quadrature
 from ..runtime.machine import computing
 from .bridge import bridge
-from .find_modes import find_modes
+from .find_modes import LABELLING, find_modes
 from .masses import INDEPENDENT, nearest_mode, unconstrained_draws, unconstrained_shapes
-from .modes import Modes
 
 #: Of each chain, for bridge sampling.
 FEWEST_DRAWS = 8
@@ -56,22 +55,32 @@ def reweight(
     check_count(seed, "seed", 0, 2**63 - 1)
     if tree.attrs["method"] in INDEPENDENT or {"quadrature", "bridge"} & set(tree.children):
         return tree
-    density, z = opened.log_density, unconstrained_draws(tree)
-    with computing():
-        if z.shape[-1] in MOST_EVALUATIONS:
-            prior_draws = problem.prior_draws(np.random.default_rng(seed), CANDIDATES**2)
-            draws = z.reshape(-1, z.shape[-1])
-            found = quadrature(problem, density, prior_draws, tolerance, progress, draws)
-            name, group = "quadrature", nodes_of(found, tolerance)
-        else:
-            name, group = "bridge", _bridges(tree, find_modes(opened), density, seed)
+    bridged = unconstrained_draws(tree).shape[-1] not in MOST_EVALUATIONS
+    group = opened.kept(
+        f"masses {tolerance} {seed}",
+        lambda: _bridges(opened, seed) if bridged else _nodes(opened, tolerance, seed, progress),
+        groups=(*LABELLING, "observed_data", "constant_data"),
+        attributes=("method", *TARGET, *UNITS),
+        lasts=lambda _: is_ours(problem.kernel),
+    )
     result = tree.copy()
-    result[name] = xr.DataTree(group)
+    result["bridge" if bridged else "quadrature"] = xr.DataTree(group.copy(deep=True))
     return result
 
 
-def _bridges(run: xr.DataTree, modes: Modes, density: LogDensity, seed: int) -> xr.Dataset:
+def _nodes(run: OpenRun, tolerance: float, seed: int, progress: bool) -> xr.Dataset:
+    """The whole posterior by quadrature, also where no chain went."""
+    with computing():
+        prior_draws = run.target.prior_draws(np.random.default_rng(seed), CANDIDATES**2)
+        z = unconstrained_draws(run.tree)
+        draws = z.reshape(-1, z.shape[-1])
+        found = quadrature(run.target, run.log_density, prior_draws, tolerance, progress, draws)
+        return nodes_of(found, tolerance)
+
+
+def _bridges(opened: OpenRun, seed: int) -> xr.Dataset:
     """Mass of every mode by bridge sampling; chains that crossed count by their draws in it."""
+    run, modes, density = opened.tree, find_modes(opened), opened.log_density
     z = unconstrained_draws(run)
     lp = run["sample_stats"].to_dataset()["lp"].values
     shapes = unconstrained_shapes(run)
@@ -100,7 +109,11 @@ def _bridges(run: xr.DataTree, modes: Modes, density: LogDensity, seed: int) -> 
             )
         logs.append(found.log)
         errors.append(found.error)
-    log, error = np.array(logs), np.array(errors)
+    return _masses_of(np.array(logs), np.array(errors))
+
+
+def _masses_of(log: np.ndarray, error: np.ndarray) -> xr.Dataset:
+    """The group ``bridge`` from the log integral of every mode and its error."""
     mass = np.exp(log - logsumexp(log))
     # d mass_k = mass_k (d log_k - sum_j mass_j d log_j), with independent errors.
     jacobian = mass[:, None] * (np.eye(len(mass)) - mass)

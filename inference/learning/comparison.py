@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from ..data.checks import as_samples, check_count
 from ..errors import InputError
 from ..posterior.fit import fit
-from ..posterior.run import problem_of
+from ..posterior.open_run import open_run
 from ..posterior.target import Problem
 from ..posterior.ways import MOST_EVALUATIONS
 from ..runtime.progress import progress_bar
@@ -173,7 +173,8 @@ def _held_out(
     advance: Callable[[int], None],
 ) -> tuple[float, float]:
     """Risk of the posterior embedding over that of the empirical one, and its standard error."""
-    problem, units = problem_of(run)
+    opened = open_run(run)
+    problem, units = opened.target, opened.units
     points = units.points(data)  # of one scale and dither for all folds
     # Rows may cancel in a fold that do not in all; what is dithered already cannot.
     dither = None if units.dither.any() else dither

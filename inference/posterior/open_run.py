@@ -80,6 +80,7 @@ class OpenRun:
         *,
         groups: Iterable[str],
         attributes: Iterable[str] = (),
+        lasts: Callable[[T], bool] | None = None,
     ) -> T:
         """What ``compute`` makes of some groups and attributes, once for all runs that agree there.
 
@@ -88,8 +89,9 @@ class OpenRun:
             compute: reads nothing of the run but these; what it returns must not be changed.
             groups: their names; those that the run lacks count as such.
             attributes: of the run, likewise.
+            lasts: whether to keep a result; by default yes.
         """
-        return _SHARED.get((what, fingerprint(self.tree, groups, attributes)), compute)
+        return _SHARED.get((what, _fingerprint(self.tree, groups, attributes)), compute, lasts)
 
     @property
     def units(self) -> Units:
@@ -107,11 +109,14 @@ class OpenRun:
         Raises:
             InputError: where the tree is no such run, or its prior cannot be rebuilt.
         """
-        key = "target", fingerprint(self.tree, ["constant_data"], [*TARGET, *UNITS])
         units_of(self.tree)  # refuses other trees
-        # A user's own class may be another one by now, under the same name.
-        return _SHARED.get(
-            key, lambda: problem_of(self.tree)[0], lambda problem: is_ours(problem.kernel)
+        return self.kept(
+            "target",
+            lambda: problem_of(self.tree)[0],
+            groups=["constant_data"],
+            attributes=[*TARGET, *UNITS],
+            # A user's own class may be another one by now, under the same name.
+            lasts=lambda problem: is_ours(problem.kernel),
         )
 
     @property
@@ -123,7 +128,7 @@ class OpenRun:
             with computing():
                 return self.target.prepared(self.units.points(data))
 
-        reads = fingerprint(self.tree, ["observed_data", "constant_data"], [*TARGET, *UNITS])
+        reads = _fingerprint(self.tree, ["observed_data", "constant_data"], [*TARGET, *UNITS])
         return self._points.get(reads, prepared)
 
     @property
@@ -151,7 +156,7 @@ def open_run(run: Run) -> OpenRun:
     return run if isinstance(run, OpenRun) else OpenRun(run)
 
 
-def fingerprint(tree: xr.DataTree, groups: Iterable[str], attributes: Iterable[str]) -> str:
+def _fingerprint(tree: xr.DataTree, groups: Iterable[str], attributes: Iterable[str]) -> str:
     """Digest of some groups of a run, with all their numbers, and of some of its attributes."""
     digest = hashlib.blake2b(digest_size=16)
     for name in groups:

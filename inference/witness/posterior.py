@@ -118,10 +118,18 @@ def sample_witness(
     samples = units.to_model(first), units.to_model(second)
     with computing(), progress_bar("witness", len(thinned.kept), shown=progress) as advance:
         at_points = units.to_model(points)
-        seen = _seen(samples, at_points, places, problem.kernel, problem.measure)
-        _check_lengthscales(seen, problem, kept, units)
+        P_seen, Q_seen = _seen(samples, at_points, places, problem.kernel, problem.measure)
+        _check_lengthscales((P_seen, Q_seen), problem, kept, units)
         found = draws_at(
-            problem, *seen, jnp.asarray(at_points), kept, thinned.each, noise, seed, advance
+            problem,
+            P_seen,
+            Q_seen,
+            jnp.asarray(at_points),
+            kept,
+            thinned.each,
+            noise,
+            seed,
+            advance,
         )
     witness = found[thinned.source, thinned.turn]
     _check_finite(witness)

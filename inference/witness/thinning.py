@@ -71,9 +71,11 @@ def thinning(thin: Thin, labels: np.ndarray) -> Thinning:
         turn = every % draws % thin
         return _of(every - turn, turn)
     stands, turn = every.ravel().copy(), np.zeros(every.size, dtype=int)
-    for label in np.unique(labels):
+    modes = np.unique(labels)
+    for label in modes:
         inside = np.flatnonzero(labels.ravel() == label)
-        step = max(1, len(inside) // ENOUGH)
+        # No band uses draws of no mode, unless there are no others.
+        step = len(inside) if label < 0 < len(modes) - 1 else max(1, len(inside) // ENOUGH)
         turn[inside] = np.arange(len(inside)) % step
         stands[inside] = inside[np.arange(len(inside)) // step * step]
     return _of(stands.reshape(labels.shape), turn.reshape(labels.shape))
