@@ -382,9 +382,9 @@ def witness(
                 points,
                 noise_of_witness,
                 level,
-                seen=places is not None or problem.landmarks is not None,
-                kernel=problem.kernel,
-                measure=problem.measure,
+                seen=places is not None or target.landmarks is not None,
+                kernel=target.kernel,
+                measure=target.measure,
             )
             inputs.check_columns(result, pair, run_file)
             notes = [*pair.notes, *inputs.notes_on(result, pair)]

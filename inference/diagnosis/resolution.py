@@ -89,10 +89,10 @@ def notes_on_run(run: OpenRun, modes: Modes) -> list[str]:
     used = np.flatnonzero(weight)
     chosen = used[np.linspace(0, len(used) - 1, min(len(used), DRAWS)).round().astype(int)]
     with computing():
-        every = problem.constrain(unflatten(flat[chosen], problem.shapes))
-        landmarks = jnp.asarray(problem.landmarks)
+        every = target.constrain(unflatten(flat[chosen], target.shapes))
+        landmarks = jnp.asarray(target.landmarks)
         found = [
-            reach(problem.kernel_at({k: v[i] for k, v in every.items()}), landmarks)
+            reach(target.kernel_at({k: v[i] for k, v in every.items()}), landmarks)
             for i in range(len(chosen))
         ]
         reaches = np.asarray(found)

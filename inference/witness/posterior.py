@@ -230,13 +230,13 @@ def _seen(
 
 
 def _check_lengthscales(
-    samples: Iterable[Sample], problem: Problem, z: Mapping[str, np.ndarray], units: Units
+    samples: Iterable[Sample], target: Target, z: Mapping[str, np.ndarray], units: Units
 ) -> None:
     lines = [sample for sample in samples if isinstance(sample, LineSample)]
     least = max((line.least_lengthscale for line in lines), default=0.0)
     if not least:
         return
-    lengthscales = np.asarray(problem.constrain(z)["lengthscale"])  # type: ignore[arg-type]
+    lengthscales = np.asarray(target.constrain(z)["lengthscale"])  # type: ignore[arg-type]
     if short := int(np.sum(lengthscales < least)):
         raise InputError(
             f"{short} of {lengthscales.size} draws have a lengthscale below "
