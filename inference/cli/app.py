@@ -376,7 +376,7 @@ def witness(
         read = (run_file, path_p, path_q, at, landmarks)
         with inputs.output_folder(out, steps.WITNESS_FILES, read=read):
             result = steps.load(run_file, terminal)
-            problem = open_run(result).target
+            target = open_run(result).target
             inputs.check_witness(
                 pair,
                 points,

@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 from scipy.spatial import cKDTree
 
-from ..posterior.barriers import groups, spread
+from ..posterior.barriers import groups, standard_deviations
 from .masses import INDEPENDENT, unconstrained_draws
 from .modes import SHELF, Mode, Modes
 
@@ -17,7 +17,7 @@ def modes_of_paths(run: xr.DataTree) -> Modes:
     node_draw, node_height = paths["draw"].values, paths["height"].values
     found = groups(node_height.ravel(), paths["edge"].values, paths["low"].values)
     z = unconstrained_draws(run)
-    z = z / spread(z)
+    z = z / standard_deviations(z)
     label = found.label.reshape(node_draw.shape)
     if run.attrs["method"] in INDEPENDENT:
         nodes = np.take_along_axis(z, node_draw[:, :, None], axis=1).reshape(-1, z.shape[-1])

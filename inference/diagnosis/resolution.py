@@ -80,7 +80,7 @@ def notes_on_run(run: OpenRun, modes: Modes) -> list[str]:
     if run.tree.attrs["likelihood"] != "landmark":
         return []
     try:
-        problem = run.target
+        target = run.target
     except InputError:  # a prior that no file keeps
         return []
     flat = unconstrained_draws(run.tree)

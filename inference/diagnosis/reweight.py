@@ -50,7 +50,7 @@ def reweight(
         SamplingError: where the density has no integral.
     """
     opened = open_run(run)
-    tree, problem = opened.tree, opened.target
+    tree, target = opened.tree, opened.target
     check_positive(tolerance, "tolerance")
     check_count(seed, "seed", 0, 2**63 - 1)
     if tree.attrs["method"] in INDEPENDENT or {"quadrature", "bridge"} & set(tree.children):
@@ -61,7 +61,7 @@ def reweight(
         lambda: _bridges(opened, seed) if bridged else _nodes(opened, tolerance, seed, progress),
         groups=(*LABELLING, "observed_data", "constant_data"),
         attributes=("method", *TARGET, *UNITS),
-        lasts=lambda _: is_ours(problem.kernel),
+        lasts=lambda _: is_ours(target.kernel),
     )
     result = tree.copy()
     result["bridge" if bridged else "quadrature"] = xr.DataTree(group.copy(deep=True))

@@ -21,7 +21,7 @@ from ..data.checks import as_samples, check_count
 from ..errors import InputError
 from ..posterior.fit import fit
 from ..posterior.open_run import open_run
-from ..posterior.target import Problem
+from ..posterior.target import Target
 from ..posterior.ways import MOST_EVALUATIONS
 from ..runtime.progress import progress_bar
 from .learn import learn_kernel
@@ -174,7 +174,7 @@ def _held_out(
 ) -> tuple[float, float]:
     """Risk of the posterior embedding over that of the empirical one, and its standard error."""
     opened = open_run(run)
-    problem, units = opened.target, opened.units
+    target, units = opened.target, opened.units
     points = units.points(data)  # of one scale and dither for all folds
     # Rows may cancel in a fold that do not in all; what is dithered already cannot.
     dither = None if units.dither.any() else dither

@@ -18,11 +18,11 @@ import xarray as xr
 
 from ..data.units import Units
 from ..runtime.machine import computing
-from . import profile as landscape, programs as compiled
+from . import profile, programs
 from .barriers import LogDensity
 from .record import is_ours
-from .run import problem_of, units_of
-from .target import Points, Problem
+from .run import target_of, units_of
+from .target import Points, Target
 
 T = TypeVar("T")
 
@@ -103,7 +103,7 @@ class OpenRun:
         return units_of(self.tree)
 
     @property
-    def target(self) -> Problem:
+    def target(self) -> Target:
         """The kernel, priors, noise and measure that the run inferred, in the model's units.
 
         Raises:
@@ -112,11 +112,11 @@ class OpenRun:
         units_of(self.tree)  # refuses other trees
         return self.kept(
             "target",
-            lambda: problem_of(self.tree)[0],
+            lambda: target_of(self.tree)[0],
             groups=["constant_data"],
             attributes=[*TARGET, *UNITS],
             # A user's own class may be another one by now, under the same name.
-            lasts=lambda problem: is_ours(problem.kernel),
+            lasts=lambda target: is_ours(target.kernel),
         )
 
     @property
@@ -134,11 +134,11 @@ class OpenRun:
     @property
     def log_density(self) -> LogDensity:
         """Log posterior density of a batch of unconstrained points, up to the normaliser."""
-        evaluate, points = compiled.log_densities(self.target), self.points
+        evaluate, points = programs.log_densities(self.target), self.points
 
         def density(z: Mapping[str, Any]) -> np.ndarray:
             with computing():
-                return landscape.log_densities(evaluate, z, points)
+                return profile.log_densities(evaluate, z, points)
 
         return density
 

@@ -122,7 +122,7 @@ def by_smc(task: Task, sampler: TemperedSmc) -> Found:
     share = population["share"].values / task.draws
     chosen = systematic(np.repeat(share, task.draws), count, rng)
     chosen = chosen.reshape(task.chains, task.draws)
-    z, lp = unflatten(flat[chosen], task.problem.shapes), lp.ravel()[chosen]
+    z, lp = unflatten(flat[chosen], task.target.shapes), lp.ravel()[chosen]
     chains = Chains(z, _stats(lp), {}, 0)
     return chains, {"smc": population, **_around(task, z, lp)}
 

@@ -18,7 +18,7 @@ from bke.models.embeddings.waves import LineSample
 from bke.models.landmarks import LandmarkView
 
 from ..errors import InputError
-from ..posterior.target import Problem
+from ..posterior.target import Target
 from ..runtime.jit import jit
 from ..runtime.machine import cores
 from .conditioning import Sample, posterior_of_sample
@@ -63,7 +63,7 @@ def equal_draws(
 
 
 def draws_at(
-    problem: Problem,
+    target: Target,
     P: Sample,
     Q: Sample,
     at: jax.Array,
@@ -83,7 +83,7 @@ def draws_at(
     known = LineSample, LandmarkView
     entries = max(X.entries if isinstance(X, known) else len(X) ** 2 for X in (P, Q))
     batch = max(1, min(BATCH, BATCH_ENTRIES // entries))
-    compiled = _compiled(json.dumps(problem.describe()), noise)
+    compiled = _compiled(json.dumps(target.describe()), noise)
 
     def work(start: int) -> np.ndarray:
         with jax.enable_x64(True):
@@ -104,14 +104,14 @@ def draws_at(
 @functools.lru_cache(maxsize=16)
 def _compiled(description: str, noise: Any) -> Callable[..., jax.Array]:
     """Draws of the witness for a batch of hyperparameters, kept for the next call."""
-    problem = Problem.restore(json.loads(description))
+    target = Target.restore(json.loads(description))
 
     @jit
     def draws(keys: jax.Array, z: Any, P: Sample, Q: Sample, at: jax.Array) -> jax.Array:
         def one(keys_and_z: Any) -> jax.Array:
             keys, z = keys_and_z
-            values = problem.constrain(z)
-            kernel, measure = problem.kernel_at(values), problem.measure_at(values)
+            values = target.constrain(z)
+            kernel, measure = target.kernel_at(values), target.measure_at(values)
             posterior_P, posterior_Q = (
                 posterior_of_sample(X, kernel, at, noise=noise, measure=measure) for X in (P, Q)
             )

@@ -31,7 +31,7 @@ from ..diagnosis.reweight import reweight
 from ..errors import InputError, SamplingError
 from ..posterior.landmarks import places_for
 from ..posterior.open_run import OpenRun, Run, open_run
-from ..posterior.target import Problem, unflatten
+from ..posterior.target import Target, unflatten
 from ..posterior.ways import MOST_EVALUATIONS
 from ..runtime.machine import computing, cores
 from ..runtime.progress import progress_bar
@@ -93,12 +93,12 @@ def sample_witness(
         SamplingError: where a draw is not finite.
     """
     opened = open_run(run)
-    problem, units = opened.target, opened.units
+    target, units = opened.target, opened.units
     first, second = _pair(P, Q, units)
     check_noise(noise)
     check_count(seed, "seed", 0, 2**63 - 1)
     check_thin(thin, opened.tree["posterior"].sizes["draw"])
-    places = problem.landmarks
+    places = target.landmarks
     if landmarks is not None:
         places = places_for(landmarks, units, np.concatenate([first, second]), seed)
     if at is not None:
@@ -107,7 +107,7 @@ def sample_witness(
         points = places * units.scale
     else:
         points = default_points(first, second)
-    _check_memory(problem, (first, second), places, points)
+    _check_memory(target, (first, second), places, points)
     weighed, modes = _weighed(opened, weights, seed, progress)
     thinned = thinning(thin, _labels(modes))
     of_draws = modes.of_draws if thin == "auto" else _of_sources(modes, thinned, thin)
@@ -118,10 +118,10 @@ def sample_witness(
     samples = units.to_model(first), units.to_model(second)
     with computing(), progress_bar("witness", len(thinned.kept), shown=progress) as advance:
         at_points = units.to_model(points)
-        P_seen, Q_seen = _seen(samples, at_points, places, problem.kernel, problem.measure)
-        _check_lengthscales((P_seen, Q_seen), problem, kept, units)
+        P_seen, Q_seen = _seen(samples, at_points, places, target.kernel, target.measure)
+        _check_lengthscales((P_seen, Q_seen), target, kept, units)
         found = draws_at(
-            problem,
+            target,
             P_seen,
             Q_seen,
             jnp.asarray(at_points),
@@ -168,13 +168,13 @@ def _pair(P: ArrayLike, Q: ArrayLike, units: Units) -> tuple[np.ndarray, np.ndar
 
 
 def _check_memory(
-    problem: Problem,
+    target: Target,
     samples: tuple[np.ndarray, ...],
     places: np.ndarray | None,
     points: np.ndarray,
 ) -> None:
     """Refuse matrices of rows or of points for which there is no memory."""
-    each = (rows_of_matrices(sample, problem.kernel, problem.measure) for sample in samples)
+    each = (rows_of_matrices(sample, target.kernel, target.measure) for sample in samples)
     rows = max(each) if places is None else len(places)
     check_memory(
         max(rows, len(points)),

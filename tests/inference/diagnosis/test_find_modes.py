@@ -25,7 +25,7 @@ from bke.inference.report.words import run_summary, witness_summary
 WORK = {
     "modes": "bke.inference.diagnosis.find_modes._unweighed",
     "masses": "bke.inference.diagnosis.find_modes.mode_masses",
-    "target": "bke.inference.posterior.open_run.problem_of",
+    "target": "bke.inference.posterior.open_run.target_of",
     "quadrature": "bke.inference.diagnosis.reweight.quadrature",
 }
 

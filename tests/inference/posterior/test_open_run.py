@@ -6,7 +6,7 @@ import xarray as xr
 from bke.inference import InputError, OpenRun, fit, open_run
 from bke.inference.diagnosis.masses import unconstrained_draws
 from bke.inference.posterior.open_run import Memory
-from bke.inference.posterior.run import problem_of
+from bke.inference.posterior.run import target_of
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +26,8 @@ def test_it_is_opened_once(run):
     opened = open_run(run)
     assert open_run(opened) is opened
     assert isinstance(opened, OpenRun)
-    problem, units = problem_of(run)
-    assert opened.target.describe() == problem.describe()
+    target, units = target_of(run)
+    assert opened.target.describe() == target.describe()
     np.testing.assert_array_equal(opened.units.scale, units.scale)
     assert opened.target is open_run(run.copy(deep=True)).target
     assert opened.points is opened.points
