@@ -88,7 +88,7 @@ def run(
     noise: opt.NoiseOption = "clt",
     level: opt.LevelOption = 0.8,
     weights: opt.WeightsOption = opt.WeightsName.posterior,
-    thin: opt.ThinOption = 1,
+    thin: opt.ThinOption = None,
     at: opt.AtOption = None,
     out: opt.OutFolderOption = Path("bke-run"),
     json: opt.JsonOption = False,
@@ -351,7 +351,7 @@ def witness(
     level: opt.LevelOption = 0.8,
     weights: opt.WeightsOption = opt.WeightsName.posterior,
     landmarks: opt.WitnessLandmarksOption = None,
-    thin: opt.ThinOption = 1,
+    thin: opt.ThinOption = None,
     at: opt.AtOption = None,
     seed: opt.SeedOption = 0,
     out: opt.OutFolderOption = Path("bke-run"),
@@ -367,7 +367,7 @@ def witness(
     names = words.parse_columns(columns)
     terminal = Terminal(json=json, quiet=quiet)
     with exit_codes(debug):
-        from ..posterior.run import target_of
+        from ..posterior.open_run import open_run
         from . import inputs, steps
 
         pair = inputs.read_pair(path_p, path_q, names)
@@ -376,7 +376,7 @@ def witness(
         read = (run_file, path_p, path_q, at, landmarks)
         with inputs.output_folder(out, steps.WITNESS_FILES, read=read):
             result = steps.load(run_file, terminal)
-            target, _ = target_of(result)
+            target = open_run(result).target
             inputs.check_witness(
                 pair,
                 points,

@@ -318,12 +318,13 @@ WitnessLandmarksOption: TypeAlias = Annotated[
     ),
 ]
 ThinOption: TypeAlias = Annotated[
-    int,
+    int | None,
     typer.Option(
         "--thin",
         rich_help_panel=WITNESS,
         help="Condition on the samples for every so many-th posterior draw only, and draw so many "
-        "witnesses from each: for large samples.",
+        "witnesses from each. Default: for as few as keep the ends of the band within 5 % of its "
+        "width.",
     ),
 ]
 MethodOption: TypeAlias = Annotated[

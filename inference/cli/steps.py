@@ -125,7 +125,7 @@ def witness_and_save(
     level: float,
     weights: str,
     landmarks: int | np.ndarray | None = None,
-    thin: int,
+    thin: int | None,
     seed: int,
     path: Path,
     terminal: Terminal,
@@ -144,7 +144,7 @@ def witness_and_save(
             noise=noise,
             weights=weights,
             landmarks=landmarks,
-            thin=thin,
+            thin="auto" if thin is None else thin,
             seed=seed,
             progress=terminal.progress,
         )

@@ -190,6 +190,8 @@ class Terminal:
         if len(witness["modes"]) > 1:
             overall = witness["overall"]
             self.say(f"  overall, {overall['weighting']}: {excluded(overall, witness['points'])}")
+        if witness["thinning"]:
+            self.notes([witness["thinning"]])
 
     def files(self, files: Mapping[str, str], timings: Mapping[str, float]) -> None:
         """What was written and how long it took."""

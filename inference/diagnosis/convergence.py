@@ -31,6 +31,25 @@ class Convergence:
         return bool(self.rhat <= RHAT_LIMIT and enough)
 
 
+@dataclasses.dataclass(frozen=True)
+class ChainFigures:
+    """Whether the chains of a run agree, all of them and in each mode, and what went wrong.
+
+    Attributes:
+        overall: over all chains.
+        per_mode: over the chains that stayed in each mode and are not stuck; ``None`` of none.
+        divergences: divergent iterations after warmup.
+        nonfinite: evaluations of the density without a finite value, in warmup and after.
+        iterations: of all chains, after warmup.
+    """
+
+    overall: Convergence
+    per_mode: tuple[Convergence | None, ...]
+    divergences: int
+    nonfinite: tuple[int, int]
+    iterations: int
+
+
 def convergence(posterior: xr.Dataset, chains: Sequence[int]) -> Convergence:
     """The worst figures over all hyperparameters, for some of the chains."""
     some = posterior.isel(chain=list(chains))

@@ -7,7 +7,7 @@ masses come from the density itself: quadrature, or bridge sampling from the dra
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -16,9 +16,7 @@ from scipy.spatial import cKDTree
 from ..errors import InputError
 from ..posterior.barriers import standard_deviations
 from ..posterior.target import flatten
-
-if TYPE_CHECKING:
-    from .modes import Modes
+from .modes import Modes
 
 #: Methods whose draws are from the posterior itself, all modes in proportion.
 INDEPENDENT = ("quadrature", "smc")

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from ..data.checks import as_samples, check_count
 from ..errors import InputError
 from ..posterior.fit import fit
-from ..posterior.run import target_of
+from ..posterior.open_run import open_run
 from ..posterior.samplers.quadrature import MOST_EVALUATIONS, Quadrature
 from ..posterior.samplers.smc import Smc
 from ..posterior.target import Target
@@ -175,7 +175,8 @@ def _held_out(
     advance: Callable[[int], None],
 ) -> tuple[float, float]:
     """Risk of the posterior embedding over that of the empirical one, and its standard error."""
-    target, units = target_of(run)
+    opened = open_run(run)
+    target, units = opened.target, opened.units
     points = units.points(data)  # of one scale and dither for all folds
     # Rows may cancel in a fold that do not in all; what is dithered already cannot.
     dither = None if units.dither.any() else dither

@@ -20,7 +20,7 @@ from ..data.canonical import canonical_order, random_part
 from ..data.checks import as_sample
 from ..data.observed import observe
 from ..data.units import Units, choose_scale
-from ..diagnosis.modes import basins
+from ..diagnosis.profile_modes import basins
 from ..errors import InputError, SamplingError
 from ..posterior import programs
 from ..posterior.fit import fit

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.stats.qmc import MultivariateNormalQMC
 
-from ..diagnosis.modes import basins
+from ..diagnosis.profile_modes import basins
 from ..errors import SamplingError
 from ..posterior import profile, programs
 from ..posterior.barriers import connect, groups

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from ..data.checks import check_count
 from ..data.read import default_names
+from ..data.weighted import systematic
 from ..errors import InputError
 from ..posterior.run import package_versions
 from .simulators import as_words, commonest, parameters_at
@@ -23,7 +24,6 @@ from .weights import (
     effective_sample_size,
     log_weights,
     normalised,
-    systematic,
 )
 
 #: Below, what is told of a posterior is told of a few simulations.

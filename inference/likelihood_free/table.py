@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from ..data.weighted import weighted_quantiles
 from ..errors import InputError
 from .run import components
 
@@ -51,10 +52,7 @@ def weighted_summary(values: np.ndarray, weight: np.ndarray) -> dict[str, float]
     if not weight.any():
         return dict.fromkeys(["mean", "sd", *names], float("nan"))
     mean = float(weight @ values)
-    order = np.argsort(values)
-    below = np.cumsum(weight[order])
-    places = np.searchsorted(below, np.array(QUANTILES) * below[-1])
-    quantiles = values[order][np.minimum(places, len(values) - 1)]
+    quantiles = weighted_quantiles(values, weight, QUANTILES, method="inverted_cdf")
     return {
         "mean": mean,
         "sd": float(np.sqrt(weight @ (values - mean) ** 2)),

@@ -121,14 +121,3 @@ def effective_sample_size(log_weight: np.ndarray) -> float:
     """(sum w)^2 / sum w^2; 0 where all weights are zero."""
     total = logsumexp(log_weight)
     return 0.0 if total == -np.inf else float(np.exp(2.0 * total - logsumexp(2.0 * log_weight)))
-
-
-def systematic(weight: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Indices (count,) in proportion to weights (M,) that sum to one, by one random number.
-
-    Each index comes up as often as its share says, rounded up or down (Kitagawa 1996).
-    """
-    points = (np.arange(count) + rng.random()) / count
-    edges = np.cumsum(weight)
-    # Rounding may leave the last edge below the last point.
-    return np.minimum(np.searchsorted(edges / edges[-1], points, side="right"), len(weight) - 1)

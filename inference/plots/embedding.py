@@ -18,7 +18,8 @@ from scipy.special import ndtri
 from ..data.checks import as_sample, check_count
 from ..errors import InputError
 from ..runtime.machine import computing
-from ..witness.posterior import LINE_POINTS, MARGIN, gaussian_draw
+from ..witness.draws import gaussian_draw
+from ..witness.places import LINE_POINTS, MARGIN
 from .style import BAND_ALPHA, MODES, P_COLOUR, SMALL, TRUTH, central, panels, plain, rug
 
 WIDTH, HEIGHT = 6.0, 3.4

@@ -20,13 +20,16 @@ from scipy.special import logsumexp
 
 from ..data.checks import as_evaluation_points, check_count, check_noise_variance
 from ..data.units import Units
+from ..data.weighted import weighted_quantiles
 from ..diagnosis.modes import as_text
 from ..diagnosis.resolution import in_words, reach
 from ..errors import InputError
 from ..runtime.jit import jit
 from ..runtime.machine import computing
 from ..testing.result import TestResult, check_permutations
-from ..witness.posterior import Band, band, check_noise, default_points, equal_draws, gaussian_draw
+from ..witness.bands import Band, band
+from ..witness.draws import check_noise, equal_draws, gaussian_draw
+from ..witness.places import default_points
 from .sketch import Sketch, SketchPlan, check_sketch
 from .two_sample import NO_TEST, sketch_test
 
@@ -98,8 +101,9 @@ class SketchComparison:
         posterior = self.posterior
         mass = posterior["mass"].values
         best = int(mass.argmax())
-        cumulative = np.cumsum(mass)
-        low, high = (int(np.searchsorted(cumulative, q)) for q in (0.1, 0.9))
+        low, high = weighted_quantiles(
+            np.arange(len(mass)), mass, (0.1, 0.9), method="inverted_cdf"
+        )
         places = posterior["lengthscale"].values
         where = as_text(places[best])
         span = f"80 % of the posterior from {as_text(places[low])} to {as_text(places[high])}"

@@ -15,9 +15,9 @@ from bke.models.student_t.normaliser import Bounds
 from scipy.spatial.distance import cdist
 from scipy.special import logit, logsumexp
 
+from ..data.weighted import systematic
 from ..diagnosis.convergence import RHAT_LIMIT, Convergence
 from ..errors import InputError, SamplingError
-from ..likelihood_free.weights import systematic
 from ..posterior.algorithms.no_u_turn import NutsProgram, Progress
 from ..runtime.machine import computing
 from ..runtime.progress import chain_progress

@@ -13,6 +13,7 @@ from bke.inference import (
     diagnose,
     find_modes,
     fit,
+    open_run,
     reweight,
     sample_witness,
 )
@@ -175,17 +176,7 @@ def test_two_hyperparameters_against_a_grid_and_bridge_sampling(seed):
     assert attrs["log_normaliser"] == pytest.approx(exact, abs=5e-3)  # the grid's own error
 
     chains = fit(X, method=Nuts(chains=4, warmup=100, draws=150), **arguments)
-    with jax.enable_x64(True):
-        found = _bridges(
-            chains,
-            find_modes(chains),
-            lambda z: np.asarray(
-                jax.vmap(lambda one: target.log_density(one, points))(
-                    {name: jax.numpy.asarray(value) for name, value in z.items()}
-                )
-            ),
-            seed,
-        ).attrs
+    found = _bridges(open_run(chains), seed).attrs
     assert found["log_normaliser_error"] < 0.1
     assert found["log_normaliser"] == pytest.approx(exact, abs=4 * found["log_normaliser_error"])
 
