@@ -143,9 +143,8 @@ def report(diagnosis: Diagnosis) -> str:
 def _head(diagnosis: Diagnosis) -> list[str]:
     overall = diagnosis.convergence
     if diagnosis.method != "nuts":
-        return [
-            f"{diagnosis.iterations} draws of the posterior by {diagnosis.chosen or diagnosis.method}"
-        ]
+        way = diagnosis.chosen or diagnosis.method
+        return [f"{diagnosis.iterations} draws of the posterior by {way}"]
     return [
         f"{len(overall.chains)} chains, {diagnosis.iterations} draws after warmup",
         f"  R-hat {overall.rhat:.3f}   ESS bulk {overall.ess_bulk:.0f}, "

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.checks import check_count, check_positive
+from ..data.weighted import systematic
 from ..errors import InputError
 from ..runtime.progress import progress_bar
 from .inverse_problem import InverseProblem
@@ -23,7 +24,6 @@ from .weights import (
     inverse_for,
     log_weights,
     normalised,
-    systematic,
     tell_apart,
 )
 
