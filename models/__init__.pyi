@@ -68,7 +68,12 @@ from .likelihood.low_rank.error import (
 from .likelihood.marginal import log_marginal_likelihood as log_marginal_likelihood
 from .likelihood.noise import SamplingNoise as SamplingNoise
 from .likelihood.volume import log_volume as log_volume
-from .measures.measure import Gaussian as Gaussian
+from .measures.measure import (
+    Gaussian as Gaussian,
+    Lebesgue as Lebesgue,
+    Measure as Measure,
+    Unit as Unit,
+)
 from .statistics.dependence import (
     alignment as alignment,
     constrained_covariance as constrained_covariance,

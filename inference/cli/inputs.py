@@ -200,7 +200,7 @@ def check_witness(
     level: float,
     seen: bool,
     kernel: Kernel,
-    measure: Measure,
+    measure: Measure | str,
 ) -> None:
     """Refuse options that the witness cannot be drawn with; ``seen`` from landmarks or not."""
     from ..runtime.machine import cores

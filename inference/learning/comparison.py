@@ -84,7 +84,7 @@ def compare_kernels(
     *,
     priors: Mapping[str, Prior] | None = None,
     noise_variance: float | str | SamplingNoise | dist.Distribution = 0.1,
-    measure: Measure = "unit",
+    measure: Measure | str = "unit",
     likelihood: str = "auto",
     scale: str | None = "column",
     dither: str | float | None = "auto",

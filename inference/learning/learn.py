@@ -136,7 +136,7 @@ def learn_kernel(
     objective: str = "ml",
     prior: Prior | None = None,
     noise_variance: float | str | SamplingNoise | dist.Distribution = 0.1,
-    measure: Measure = "unit",
+    measure: Measure | str = "unit",
     likelihood: str = "auto",
     landmarks: int | ArrayLike | None = None,
     rank: int | None = None,

@@ -16,7 +16,7 @@ from bke.models import SamplingNoise, SquaredExponential, bke_model
 from bke.models.bayes.priors import Prior, assign, check_noise_prior, template, with_values
 from bke.models.kernels.base import Kernel
 from bke.models.likelihood.marginal import check_has_rank, check_likelihood, prepared
-from bke.models.measures.measure import Measure, check_measure, scale_prior, with_scale
+from bke.models.measures.measure import Measure, as_measure
 from numpyro.distributions import biject_to
 from numpyro.infer.util import potential_energy
 
@@ -64,7 +64,7 @@ class Problem:
         kernel: Kernel | type[Kernel],
         prior: Prior | None,
         noise_variance: float | str | SamplingNoise | dist.Distribution,
-        measure: Measure,
+        measure: Measure | str,
         likelihood: str,
         landmarks: np.ndarray | None = None,
         rank: int | None = None,
@@ -81,7 +81,7 @@ class Problem:
             family,
             assign(prior, family),
             noise,
-            check_measure(measure),
+            as_measure(measure),
             likelihood,
             landmarks,
             rank.item() if isinstance(rank, np.integer) else rank,  # as JSON has it
@@ -93,8 +93,8 @@ class Problem:
         sites = dict(self.priors)
         if isinstance(self.noise_variance, dist.Distribution):
             sites["noise_variance"] = self.noise_variance
-        if (scale := scale_prior(self.measure)) is not None:
-            sites[MEASURE_SCALE] = scale
+        if self.measure.prior is not None:
+            sites[MEASURE_SCALE] = self.measure.prior
         # jax.tree.map sorts a dict: in any other order flat vectors would mix up two sites.
         return {name: sites[name].to_event(len(sites[name].batch_shape)) for name in sorted(sites)}
 
@@ -201,9 +201,9 @@ class Problem:
 
     def measure_at(self, values: Mapping[str, Any]) -> Measure:
         """The measure of the smoothed kernel, its scale from ``values`` if that is random."""
-        if scale_prior(self.measure) is None:
+        if self.measure.prior is None:
             return self.measure
-        return with_scale(self.measure, values[MEASURE_SCALE])
+        return self.measure.with_scale(values[MEASURE_SCALE])
 
     def describe(self) -> dict[str, Any]:
         """As plain data, from which :meth:`restore` rebuilds it, but for landmarks."""

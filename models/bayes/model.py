@@ -21,7 +21,7 @@ from ..likelihood.marginal import (
     prepared,
 )
 from ..likelihood.noise import Noise, check_noise
-from ..measures.measure import Measure, check_measure, scale_prior, with_scale
+from ..measures.measure import Measure, as_measure
 from .priors import Prior, assign, check_noise_prior, template, with_values
 
 
@@ -30,7 +30,7 @@ def bke_model(
     kernel: Kernel | type[Kernel] = SquaredExponential,
     prior: Prior | None = None,
     noise_variance: Noise | dist.Distribution = 0.1,
-    measure: Measure = "unit",
+    measure: Measure | str = "unit",
     likelihood: str = "auto",
     landmarks: ArrayLike | None = None,
     rank: int | None = None,
@@ -69,7 +69,7 @@ def bke_model(
         for sample in (X if isinstance(X, tuple) else (X,))
     ]
     family = template(kernel)
-    check_measure(measure)
+    measure = as_measure(measure)
     check_likelihood(likelihood)
     if landmarks is not None and likelihood != "landmark":
         raise ValueError(f"landmarks are for likelihood='landmark', not for {likelihood!r}")
@@ -82,8 +82,8 @@ def bke_model(
         noise: Any = numpyro.sample("noise_variance", noise_variance)
     else:
         noise = check_noise(noise_variance)
-    if (scale := scale_prior(measure)) is not None:
-        measure = with_scale(measure, numpyro.sample("measure_scale", _as_event(scale)))
+    if measure.prior is not None:
+        measure = measure.with_scale(numpyro.sample("measure_scale", _as_event(measure.prior)))
     chosen = with_values(family, values)
     each = [prepared(x, chosen, noise, measure, likelihood, landmarks, rank=rank) for x in samples]
     terms = [log_likelihood_terms(x, chosen, noise, measure, likelihood) for x in each]

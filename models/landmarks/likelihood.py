@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +25,7 @@ from ..arrays.jacobian import value_and_jacobian
 from ..arrays.precision import concrete, double_precision
 from ..kernels.base import Kernel, as_points, check_positive
 from ..likelihood.dense import LogLikelihoodTerms, zero_or_array
-from ..measures.measure import Gaussian, Measure, check_fixed, check_measure
+from ..measures.measure import Measure, as_measure, fixed_measure
 from .features import feature_map, log_volume_at
 from .sums import LandmarkSums, over_parts, summed
 from .view import LandmarkView, landmark_view
@@ -36,7 +36,7 @@ class _Shape(NamedTuple):
 
     kernel: Kernel
     noise_variance: jax.Array
-    finite_measure: Gaussian | None
+    measure: Measure
 
 
 def landmark_gaussian(sums: LandmarkSums, R: jax.Array, noise_variance: jax.Array) -> jax.Array:
@@ -66,7 +66,7 @@ def landmark_log_likelihood(
     kernel: Kernel,
     *,
     noise_variance: Any,
-    measure: Measure = "unit",
+    measure: Measure | str = "unit",
 ) -> jax.Array:
     """Log pseudo-likelihood of the data seen through m landmarks: the cost is linear in n.
 
@@ -97,11 +97,11 @@ def landmark_log_likelihood(
             the value is NaN there.
         RuntimeError: inside a JAX transformation with ``jax_enable_x64`` off.
     """
-    check_fixed(check_measure(measure))
+    measure = fixed_measure(measure)
     check_positive(noise_variance, "noise_variance")
     view = landmark_view(as_points(X), as_points(landmarks, "landmarks"))
     kernel.smoothed(measure, view.landmarks.shape[1])  # refuses what compiled code could not name
-    value = _compiled(view, *_differentiable(kernel, noise_variance, measure))
+    value = _compiled(view, _Shape(kernel, noise_variance, measure))
     if not isinstance(value, jax.core.Tracer) and np.isnan(concrete(value)):
         raise ArithmeticError(
             "n R + noise_variance I is not positive definite in double precision: noise_variance "
@@ -111,47 +111,34 @@ def landmark_log_likelihood(
 
 
 def landmark_terms(
-    view: LandmarkView, kernel: Kernel, noise_variance: Any, measure: Measure
+    view: LandmarkView, kernel: Kernel, noise_variance: Any, measure: Measure | str
 ) -> LogLikelihoodTerms:
     """The Gaussian term and sum_i log gamma(x_i)."""
-    shape, name = _differentiable(kernel, noise_variance, measure)
+    shape = _Shape(kernel, noise_variance, as_measure(measure))
     shape = jax.tree.map(lambda leaf: jnp.asarray(leaf, view.landmarks.dtype), shape)
-    return _terms(view, shape, name)
+    return _terms(view, shape)
 
 
-def _differentiable(
-    kernel: Kernel, noise_variance: Any, measure: Measure
-) -> tuple[_Shape, str | None]:
-    """What is differentiated in, and the name of a measure that is not."""
-    if isinstance(measure, str):
-        return _Shape(kernel, noise_variance, None), measure
-    return _Shape(kernel, noise_variance, measure), None
-
-
-@partial(jax.jit, static_argnames=("name",))
-def _compiled(view: LandmarkView, shape: _Shape, name: str | None) -> jax.Array:
-    measure = cast(Measure, shape.finite_measure if name is None else name)
-    terms = landmark_terms(view, shape.kernel, shape.noise_variance, measure)
+@jax.jit
+def _compiled(view: LandmarkView, shape: _Shape) -> jax.Array:
+    terms = landmark_terms(view, *shape)
     return terms.gaussian + terms.volume
 
 
-def _gaussian(
-    sums: LandmarkSums, landmarks: jax.Array, shape: _Shape, measure: str | None
-) -> jax.Array:
-    chosen = cast(Measure, shape.finite_measure if measure is None else measure)
-    R = shape.kernel.smoothed(chosen, landmarks.shape[1]).matrix(landmarks, landmarks)
+def _gaussian(sums: LandmarkSums, landmarks: jax.Array, shape: _Shape) -> jax.Array:
+    R = shape.kernel.smoothed(shape.measure, landmarks.shape[1]).matrix(landmarks, landmarks)
     return landmark_gaussian(sums, R, shape.noise_variance)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(2,))
-def _terms(view: LandmarkView, shape: _Shape, measure: str | None) -> LogLikelihoodTerms:
+@jax.custom_jvp
+def _terms(view: LandmarkView, shape: _Shape) -> LogLikelihoodTerms:
     sums = summed(view, shape.kernel)
-    return LogLikelihoodTerms(_gaussian(sums, view.landmarks, shape, measure), sums.log_volume)
+    return LogLikelihoodTerms(_gaussian(sums, view.landmarks, shape), sums.log_volume)
 
 
 @partial(_terms.defjvp, symbolic_zeros=True)
 def _terms_jvp(
-    measure: str | None, primals: tuple[Any, ...], tangents: tuple[Any, ...]
+    primals: tuple[Any, ...], tangents: tuple[Any, ...]
 ) -> tuple[LogLikelihoodTerms, LogLikelihoodTerms]:
     """The sums first, then the slopes of every row against what the sums are worth.
 
@@ -164,7 +151,7 @@ def _terms_jvp(
         raise NotImplementedError("the landmark model has no derivative in the data or landmarks")
     sums = summed(view, shape.kernel, volume=False)
     value, (of_sums, of_shape) = jax.value_and_grad(_gaussian, argnums=(0, 2))(
-        sums, view.landmarks, shape, measure
+        sums, view.landmarks, shape
     )
     theta, unravel = ravel_pytree(shape.kernel)
 

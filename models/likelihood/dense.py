@@ -24,7 +24,7 @@ from ..arrays.padding import PaddedRows, as_padded
 from ..arrays.pivoted_cholesky import PivotedCholesky, interpolation
 from ..arrays.rows import map_rows
 from ..kernels.base import Covariance, Kernel
-from ..measures.measure import Gaussian, Measure
+from ..measures.measure import Measure, as_measure
 from . import gaussian_term
 from .gaussian_term import GaussianTerm
 from .noise import (
@@ -51,13 +51,12 @@ class _Shape(NamedTuple):
     """What R and mu_hat are differentiated in beside the points."""
 
     kernel: Kernel
-    finite_measure: Gaussian | None
+    measure: Measure
 
 
 class _Options(NamedTuple):
     """What is fixed at compilation."""
 
-    measure: str | None  # None: the Gaussian one in _Shape
     low_rank: bool  # whether R may be replaced by a factor where that is exact
     sampling: str | None = None  # "full" or "diagonal": C/n besides noise_variance I
 
@@ -66,7 +65,7 @@ def dense_terms(
     points: jax.Array | PaddedRows,
     kernel: Kernel,
     noise_variance: Noise,
-    measure: Measure,
+    measure: Measure | str,
     *,
     low_rank: bool,
 ) -> LogLikelihoodTerms:
@@ -79,31 +78,29 @@ def dense_terms(
     points, and no sampling covariance.
     """
     rows = as_padded(points)
-    finite_measure = None if isinstance(measure, str) else measure
     sampling = None
     noise_variance = check_noise(noise_variance)
     if isinstance(noise_variance, SamplingNoise):
         sampling = "full" if noise_variance.full else "diagonal"
         noise_variance = noise_variance.nugget
-    options = _Options(measure if isinstance(measure, str) else None, low_rank, sampling)
+    options = _Options(low_rank, sampling)
     dtype = rows.points.dtype
     noise_variance = jnp.asarray(noise_variance, dtype)
-    shape = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), _Shape(kernel, finite_measure))
+    shape = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), _Shape(kernel, as_measure(measure)))
     terms: LogLikelihoodTerms = _terms(rows, shape, noise_variance, options)
     more = len(rows) - rows.number
     nothing = 0.5 * more * (jnp.log(noise_variance) + math.log(2.0 * math.pi))
     return terms._replace(gaussian=terms.gaussian + nothing)
 
 
-def _smoothed(shape: _Shape, dimension: int, options: _Options) -> Covariance:
-    measure = cast(Measure, shape.finite_measure if options.measure is None else options.measure)
-    return shape.kernel.smoothed(measure, dimension)
+def _smoothed(shape: _Shape, dimension: int) -> Covariance:
+    return shape.kernel.smoothed(shape.measure, dimension)
 
 
 def _covariance(rows: PaddedRows, shape: _Shape, options: _Options) -> jax.Array:
     """R, and C/n if asked for: the covariance of mu_hat but for what is on the diagonal."""
     points = rows.points
-    R = rows.of_pairs(_smoothed(shape, points.shape[1], options).matrix(points, points))
+    R = rows.of_pairs(_smoothed(shape, points.shape[1]).matrix(points, points))
     if options.sampling is None:
         return R
     return R + sampling_covariance(points, shape.kernel, options.sampling == "full")
@@ -131,7 +128,7 @@ def _with_low_rank(
     small = len(rows) < gaussian_term.SMALLEST_LOW_RANK_SIZE
     if small or not options.low_rank or options.sampling is not None:
         return from_matrix()
-    smoothed = _smoothed(shape, rows.points.shape[1], options)
+    smoothed = _smoothed(shape, rows.points.shape[1])
     factor, accepted = gaussian_term.low_rank_factor(rows, smoothed, noise_variance)
     return cast(T, jax.lax.cond(accepted, lambda: low_rank(factor), from_matrix))
 
@@ -191,7 +188,7 @@ def _terms_and_slopes(
         """Slopes (p,) of row i of R summed against its ``sensitivity`` (n,)."""
 
         def contracted(theta: jax.Array) -> jax.Array:
-            covariance = _smoothed(unravel(theta), dimension, options)
+            covariance = _smoothed(unravel(theta), dimension)
             return covariance.matrix(points[i][None], points) @ sensitivity
 
         return value_and_jacobian(contracted, theta)[1][0]

@@ -22,7 +22,7 @@ from ..arrays.padding import PaddedRows, dense_size, padded
 from ..arrays.precision import concrete, double_precision, tracing
 from ..kernels.base import Kernel, as_points
 from ..landmarks import LandmarkView, landmark_terms, landmark_view
-from ..measures.measure import Gaussian, Measure, check_fixed, check_measure
+from ..measures.measure import Measure, as_measure, fixed_measure
 from .dense import LogLikelihoodTerms, dense_terms
 from .low_rank import LOW_RANK, LowRankView, low_rank_terms, low_rank_view
 from .noise import Noise, SamplingNoise, check_noise
@@ -59,7 +59,7 @@ def prepared(
     points: Any,
     kernel: Kernel,
     noise_variance: Noise,
-    measure: Measure,
+    measure: Measure | str,
     likelihood: str,
     landmarks: Any = None,
     smallest: int = 0,
@@ -73,7 +73,7 @@ def prepared(
     Raises:
         ValueError: where what was asked for cannot be used, with the reason.
     """
-    auto = likelihood == "auto"
+    auto, measure = likelihood == "auto", as_measure(measure)
     check_has_rank(likelihood, rank)
     if isinstance(points, READY):
         return points
@@ -129,7 +129,7 @@ def log_likelihood_terms(
     points: Prepared,
     kernel: Kernel,
     noise_variance: Noise = 0.1,
-    measure: Measure = "unit",
+    measure: Measure | str = "unit",
     likelihood: str = "auto",
 ) -> LogLikelihoodTerms:
     """Log N(mu_hat; 0, R + sigma^2 I) and sum_i log gamma(x_i) for ``points``."""
@@ -142,17 +142,15 @@ def log_likelihood_terms(
     return dense_terms(points, kernel, noise_variance, measure, low_rank=likelihood != "dense")
 
 
-@partial(jax.jit, static_argnames=("measure", "likelihood"))
+@partial(jax.jit, static_argnames=("likelihood",))
 def _compiled(
     points: Prepared,
     kernel: Kernel,
     noise_variance: Any,
-    finite_measure: Gaussian | None,
-    measure: str | None,
+    measure: Measure,
     likelihood: str,
 ) -> jax.Array:
-    chosen = cast(Measure, finite_measure if measure is None else measure)
-    terms = log_likelihood_terms(points, kernel, noise_variance, chosen, likelihood)
+    terms = log_likelihood_terms(points, kernel, noise_variance, measure, likelihood)
     return terms.gaussian + terms.volume
 
 
@@ -162,7 +160,7 @@ def log_marginal_likelihood(
     kernel: Kernel,
     *,
     noise_variance: Noise = 0.1,
-    measure: Measure = "unit",
+    measure: Measure | str = "unit",
     likelihood: str = "auto",
     rank: int | None = None,
 ) -> jax.Array:
@@ -213,25 +211,17 @@ def log_marginal_likelihood(
         RuntimeError: inside a JAX transformation with ``jax_enable_x64`` off.
     """
     noise_variance = check_noise(noise_variance)
-    check_fixed(check_measure(measure))
+    measure = fixed_measure(measure)
     check_likelihood(likelihood, (*ROUTES, *LOW_RANK))
     points = known_points(X)
     if not tracing():
         kernel.smoothed(measure, points.shape[1])  # refuses what compiled code could not name
-    named = isinstance(measure, str)
     one = points.shape[1] == 1 and has_one(kernel)
     smallest = SMALLEST_PREPARED_ONCE if one else SMALLEST_BOX_ONCE
     ready = prepared(
         points, kernel, noise_variance, measure, likelihood, smallest=smallest, rank=rank
     )
-    value = _compiled(
-        ready,
-        kernel,
-        noise_variance,
-        finite_measure=None if named else measure,
-        measure=measure if named else None,
-        likelihood=likelihood,
-    )
+    value = _compiled(ready, kernel, noise_variance, measure, likelihood=likelihood)
     if not isinstance(value, jax.core.Tracer) and np.isnan(concrete(value)):
         if isinstance(ready, SpectralIndex) and not ready.takes(kernel):
             raise ArithmeticError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -12,7 +11,7 @@ from jax.typing import ArrayLike
 
 from ...arrays.precision import double_precision
 from ...kernels.base import Kernel, as_points, check_positive
-from ...measures.measure import Measure, check_fixed, check_measure
+from ...measures.measure import Measure, fixed_measure
 from .likelihood import (
     Shape,
     all_sums,
@@ -76,22 +75,24 @@ class ErrorOfDifferences(NamedTuple):
         return float(np.hypot(self.standard_error, self.truncation))
 
 
-@partial(jax.jit, static_argnames=("name",))
-def _evidence(view: LowRankView, shape: Shape, name: str | None) -> tuple[jax.Array, ...]:
+@jax.jit
+def _evidence(view: LowRankView, shape: Shape) -> tuple[jax.Array, ...]:
     kernel, noise_variance = shape.kernel, shape.noise_variance
-    smoothed = smoothed_of(shape, view, name)
+    smoothed = smoothed_of(shape, view)
     shared = common(feature_mean(view, kernel), view, kernel, smoothed)
-    sums, _ = all_sums(view, shape, name, shared)
+    sums, _ = all_sums(view, shape, shared)
     embedding, log_volume = exact_rows(view, kernel)
     term = gaussian(sums, shared, embedding, view, kernel, smoothed, noise_variance)
     of_volume = volume_correction(log_volume, view, kernel, shared.weights)
     return term.influence + of_volume, term.truncation, sums.remainder
 
 
-def evidence(view: LowRankView, kernel: Kernel, noise_variance: Any, measure: Measure) -> Evidence:
-    """Of one kernel."""
-    shape, name = differentiable(view, kernel, noise_variance, measure)
-    influence, truncation, remainder = _evidence(view, shape, name)
+def evidence(
+    view: LowRankView, kernel: Kernel, noise_variance: Any, measure: Measure | str
+) -> Evidence:
+    """What the error of the value for one kernel is told from."""
+    shape = differentiable(view, kernel, noise_variance, measure)
+    influence, truncation, remainder = _evidence(view, shape)
     return Evidence(np.asarray(influence), np.asarray(truncation), float(remainder))
 
 
@@ -136,7 +137,7 @@ def low_rank_error(
     likelihood: str = "nystrom",
     rank: int,
     noise_variance: Any = 0.1,
-    measure: Measure = "unit",
+    measure: Measure | str = "unit",
 ) -> LowRankError:
     """How far :func:`~bke.models.log_marginal_likelihood` at this rank may be from the dense value.
 
@@ -159,7 +160,7 @@ def low_rank_error(
     Raises:
         ValueError: for an argument that makes no sense, naming it.
     """
-    check_fixed(check_measure(measure))
+    measure = fixed_measure(measure)
     check_positive(noise_variance, "noise_variance")
     view = low_rank_view(as_points(X), kernel, measure, likelihood, rank)
     found = evidence(view, kernel, noise_variance, measure)

@@ -19,7 +19,7 @@ from ...arrays.blocks import over_blocks
 from ...arrays.jacobian import value_and_jacobian
 from ...arrays.rows import map_rows
 from ...kernels.base import Covariance, Kernel
-from ...measures.measure import Gaussian, Measure
+from ...measures.measure import Measure, as_measure
 from ..dense import LogLikelihoodTerms, zero_or_array
 from ..volume import pushforward
 from .terms import (
@@ -46,31 +46,27 @@ class Shape(NamedTuple):
 
     kernel: Kernel
     noise_variance: jax.Array
-    finite_measure: Gaussian | None
+    measure: Measure
 
 
 def low_rank_terms(
-    view: LowRankView, kernel: Kernel, noise_variance: Any, measure: Measure
+    view: LowRankView, kernel: Kernel, noise_variance: Any, measure: Measure | str
 ) -> LogLikelihoodTerms:
     """Log N(mu_hat; 0, R + sigma^2 I) and sum_i log gamma(x_i), both approximate."""
-    shape, name = differentiable(view, kernel, noise_variance, measure)
-    return _terms(view, shape, name)
+    return _terms(view, differentiable(view, kernel, noise_variance, measure))
 
 
 def differentiable(
-    view: LowRankView, kernel: Kernel, noise_variance: Any, measure: Measure
-) -> tuple[Shape, str | None]:
-    """What is differentiated in, and the name of a measure that is not."""
-    named = isinstance(measure, str)
-    shape = Shape(kernel, noise_variance, None if named else cast(Gaussian, measure))
-    shape = jax.tree.map(lambda leaf: jnp.asarray(leaf, view.points.dtype), shape)
-    return shape, cast(str, measure) if named else None
+    view: LowRankView, kernel: Kernel, noise_variance: Any, measure: Measure | str
+) -> Shape:
+    """What is differentiated in, in the points' type of number."""
+    shape = Shape(kernel, noise_variance, as_measure(measure))
+    return cast(Shape, jax.tree.map(lambda leaf: jnp.asarray(leaf, view.points.dtype), shape))
 
 
-def smoothed_of(shape: Shape, view: LowRankView, name: str | None) -> Covariance:
+def smoothed_of(shape: Shape, view: LowRankView) -> Covariance:
     """The smoothed kernel r."""
-    measure = cast(Measure, shape.finite_measure if name is None else name)
-    return shape.kernel.smoothed(measure, view.points.shape[1])
+    return shape.kernel.smoothed(shape.measure, view.points.shape[1])
 
 
 def exact_rows(view: LowRankView, kernel: Kernel) -> tuple[jax.Array, jax.Array]:
@@ -91,11 +87,9 @@ def feature_mean(view: LowRankView, kernel: Kernel) -> jax.Array:
     return _over(view, add, jnp.zeros(width)) / len(view.points)
 
 
-def all_sums(
-    view: LowRankView, shape: Shape, name: str | None, shared: Common
-) -> tuple[RowSums, jax.Array]:
+def all_sums(view: LowRankView, shape: Shape, shared: Common) -> tuple[RowSums, jax.Array]:
     """Sums over all rows, and that of log gamma~."""
-    smoothed = smoothed_of(shape, view, name)
+    smoothed = smoothed_of(shape, view)
 
     def add(total: Any, rows: jax.Array, index: jax.Array, known: jax.Array) -> Any:
         block = row_sums(
@@ -111,8 +105,8 @@ def _over(view: LowRankView, add: Any, start: Any) -> Any:
     return over_blocks(add, start, view.points, max(FEWEST_ROWS, BLOCK_ENTRIES // columns))
 
 
-def _common(shape: Shape, mean: jax.Array, view: LowRankView, name: str | None) -> Common:
-    return common(mean, view, shape.kernel, smoothed_of(shape, view, name))
+def _common(shape: Shape, mean: jax.Array, view: LowRankView) -> Common:
+    return common(mean, view, shape.kernel, smoothed_of(shape, view))
 
 
 def _gaussian(
@@ -121,9 +115,8 @@ def _gaussian(
     embedding: jax.Array,
     shape: Shape,
     view: LowRankView,
-    name: str | None,
 ) -> jax.Array:
-    smoothed = smoothed_of(shape, view, name)
+    smoothed = smoothed_of(shape, view)
     return gaussian(
         sums, shared, embedding, view, shape.kernel, smoothed, shape.noise_variance
     ).value
@@ -136,12 +129,12 @@ def _correction(
     return share * jnp.sum(volume_correction(log_volume, view, kernel, weights))
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(2,))
-def _terms(view: LowRankView, shape: Shape, name: str | None) -> LogLikelihoodTerms:
-    shared = _common(shape, feature_mean(view, shape.kernel), view, name)
-    sums, volume = all_sums(view, shape, name, shared)
+@jax.custom_jvp
+def _terms(view: LowRankView, shape: Shape) -> LogLikelihoodTerms:
+    shared = _common(shape, feature_mean(view, shape.kernel), view)
+    sums, volume = all_sums(view, shape, shared)
     embedding, log_volume = exact_rows(view, shape.kernel)
-    value = _gaussian(sums, shared, embedding, shape, view, name)
+    value = _gaussian(sums, shared, embedding, shape, view)
     return LogLikelihoodTerms(
         value, volume + _correction(shared.weights, shape.kernel, log_volume, view)
     )
@@ -149,29 +142,29 @@ def _terms(view: LowRankView, shape: Shape, name: str | None) -> LogLikelihoodTe
 
 @partial(_terms.defjvp, symbolic_zeros=True)
 def _terms_jvp(
-    name: str | None, primals: tuple[Any, ...], tangents: tuple[Any, ...]
+    primals: tuple[Any, ...], tangents: tuple[Any, ...]
 ) -> tuple[LogLikelihoodTerms, LogLikelihoodTerms]:
     view, shape = primals
     of_view = jax.tree.leaves(tangents[0], is_leaf=lambda dot: isinstance(dot, SymbolicZero))
     if not all(isinstance(dot, SymbolicZero) for dot in of_view):
         raise NotImplementedError("a low-rank likelihood has no derivative in the data")
-    terms, slopes = terms_and_slopes(view, shape, name)
+    terms, slopes = terms_and_slopes(view, shape)
     direction = ravel_pytree(jax.tree.map(zero_or_array, tangents[1]))[0]
     return terms, LogLikelihoodTerms(slopes.gaussian @ direction, slopes.volume @ direction)
 
 
 def terms_and_slopes(
-    view: LowRankView, shape: Shape, name: str | None
+    view: LowRankView, shape: Shape
 ) -> tuple[LogLikelihoodTerms, LogLikelihoodTerms]:
     """Both terms, and their slopes (p,) in the p entries of ``shape``."""
     kernel = shape.kernel
     mean = feature_mean(view, kernel)
-    shared, pull_back = jax.vjp(lambda shape, mean: _common(shape, mean, view, name), shape, mean)
-    sums, volume = all_sums(view, shape, name, shared)
+    shared, pull_back = jax.vjp(lambda shape, mean: _common(shape, mean, view), shape, mean)
+    sums, volume = all_sums(view, shape, shared)
     embedding, log_volume, row_slopes = _exact_slopes(view, kernel)
 
     value, worth = jax.value_and_grad(_gaussian, argnums=(0, 1, 2, 3))(
-        sums, shared, embedding, shape, view, name
+        sums, shared, embedding, shape, view
     )
     of_sums, of_shared, of_embedding, of_shape = worth
     correction, (of_weights, of_kernel) = jax.value_and_grad(_correction, argnums=(0, 1))(
@@ -179,7 +172,7 @@ def terms_and_slopes(
     )
 
     def gaussian_worth(rows: Any, known: Any, shape: Shape, shared: Common) -> jax.Array:
-        smoothed = smoothed_of(shape, view, name)
+        smoothed = smoothed_of(shape, view)
         told = view, shape.kernel, smoothed, shape.noise_variance, shared, of_sums
         return worth_of_rows(rows, known, *told) if rows is not None else worth_of_own(*told)
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...kernels.base import Kernel
-from ...measures.measure import Measure
+from ...measures.measure import Measure, as_measure
 from .choice import spread_rows
 from .fourier import FourierBasis
 from .frequencies import draw, fourier_obstacle
@@ -40,7 +40,7 @@ class LowRankView:
 def low_rank_view(
     points: Any,
     kernel: Kernel,
-    measure: Measure,
+    measure: Measure | str,
     likelihood: str,
     rank: Any,
     *,
@@ -76,7 +76,7 @@ def low_rank_view(
     if likelihood == "nystrom":
         basis = NystromBasis(jnp.asarray(spread_rows(data, rank, rng)))
     else:
-        if obstacle := fourier_obstacle(kernel, measure, dimension):
+        if obstacle := fourier_obstacle(kernel, as_measure(measure), dimension):
             raise ValueError(f"likelihood='fourier' cannot be used here: {obstacle}")
         of_kernel, of_smoothed = draw(kernel, max(1, rank // 2), dimension, seed)
         basis = jax.tree.map(jnp.asarray, FourierBasis(of_kernel, of_smoothed))

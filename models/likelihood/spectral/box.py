@@ -23,6 +23,7 @@ import numpy as np
 
 from ...arrays.padding import PaddedRows
 from ...kernels.squared_exponential import SquaredExponential
+from ...measures.measure import Measure
 from ..volume import log_length
 from .far_points import (
     Distinct,
@@ -88,7 +89,7 @@ class Range:
     alone: Any  # (), how many points are not in the basis
 
     def terms(
-        self, kernel: SquaredExponential, noise_variance: jax.Array, measure: str, n: int
+        self, kernel: SquaredExponential, noise_variance: jax.Array, measure: Measure, n: int
     ) -> Terms:
         """The Gaussian term of BKE (13), a scalar, and the polynomials of mu_hat in the cells."""
         lengthscale = jnp.asarray(kernel.lengthscale)
@@ -126,7 +127,7 @@ class BoxIndex(SpectralIndex):
         return float(self.ranges[-1].shortest)
 
     def range_of(
-        self, kernel: SquaredExponential, noise_variance: jax.Array, measure: str
+        self, kernel: SquaredExponential, noise_variance: jax.Array, measure: Measure
     ) -> jax.Array:
         """Which range takes the lengthscale and the noise; how many there are if none does."""
         lengthscale = jnp.asarray(kernel.lengthscale)
@@ -140,7 +141,7 @@ class BoxIndex(SpectralIndex):
         which: jax.Array,
         kernel: SquaredExponential,
         noise_variance: jax.Array,
-        measure: str,
+        measure: Measure,
     ) -> Terms:
         """The Gaussian term of BKE (13), a scalar, and log gamma at every point, (n,).
 
@@ -148,7 +149,7 @@ class BoxIndex(SpectralIndex):
             which: the range that takes the lengthscale.
             kernel: its lengthscale is a number.
             noise_variance: sigma^2.
-            measure: ``"unit"`` or ``"lebesgue"``.
+            measure: :class:`~bke.models.Unit` or :class:`~bke.models.Lebesgue`.
         """
         n = len(self.rows)
         most = max(each.cells.slots for each in self.ranges) + 1

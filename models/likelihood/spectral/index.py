@@ -20,6 +20,7 @@ import numpy as np
 from ...arrays.padding import PaddedRows
 from ...kernels.base import Kernel
 from ...kernels.squared_exponential import SquaredExponential
+from ...measures.measure import Measure
 from . import bumps
 from .balanced import with_balanced
 from .banded import VeryShortLengthscales, very_short
@@ -88,7 +89,7 @@ class LongLengthscales:
         n: jax.Array,
         kernel: SquaredExponential,
         noise_variance: jax.Array,
-        measure: str,
+        measure: Measure,
         log_amplitude: jax.Array | None = None,
     ) -> LineSums:
         """Over ``n`` points; the others are those of :meth:`LineIndex.terms`."""
@@ -134,7 +135,7 @@ class ShortLengthscales:
         n: jax.Array,
         kernel: SquaredExponential,
         noise_variance: jax.Array,
-        measure: str,
+        measure: Measure,
         log_amplitude: jax.Array | None = None,
     ) -> LineSums:
         """As of the long ones, for a lengthscale in one of the ranges."""
@@ -189,7 +190,7 @@ class LineIndex(SpectralIndex):
         return bool(self.shortest_of(kernel) <= self.very_short.longest) or super().takes(kernel)
 
     def route_of(
-        self, kernel: SquaredExponential, noise_variance: jax.Array, measure: str
+        self, kernel: SquaredExponential, noise_variance: jax.Array, measure: Measure
     ) -> jax.Array:
         """Which takes the kernel with this noise, (): 0 waves or grids, 1 bands, 2 neither."""
         lengthscale = jnp.asarray(kernel.lengthscale)
@@ -202,7 +203,7 @@ class LineIndex(SpectralIndex):
         self,
         kernel: SquaredExponential,
         noise_variance: jax.Array,
-        measure: str,
+        measure: Measure,
         log_amplitude: jax.Array | None = None,
     ) -> Terms:
         """The Gaussian term of BKE (13), a scalar, and log gamma at every point, (N,).
@@ -210,7 +211,7 @@ class LineIndex(SpectralIndex):
         Args:
             kernel: its lengthscale is a number.
             noise_variance: sigma^2.
-            measure: ``"unit"`` or ``"lebesgue"``.
+            measure: :class:`~bke.models.Unit` or :class:`~bke.models.Lebesgue`.
             log_amplitude: log of a number that mu_hat in the Gaussian term is multiplied by.
         """
         n, lengthscale = self.rows.number, jnp.asarray(kernel.lengthscale)

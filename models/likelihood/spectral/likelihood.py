@@ -17,7 +17,7 @@ from ...kernels.base import Kernel
 from ...kernels.laplace import Laplace
 from ...kernels.matern import Matern
 from ...kernels.squared_exponential import SquaredExponential
-from ...measures.measure import Measure
+from ...measures.measure import Measure, as_measure
 from ..dense import LogLikelihoodTerms, dense_terms
 from ..noise import SamplingNoise
 from .box import COLUMNS, BoxIndex, box_index
@@ -31,7 +31,7 @@ from .prepared import MOST_DENSE, SpectralIndex, unscaled
 class _Model(NamedTuple):
     """What is fixed at compilation."""
 
-    measure: str
+    measure: Measure
     order: float | None  # of a Matern kernel; None: the squared exponential
 
     def kernel(self, lengthscale: jax.Array) -> SquaredExponential | Matern:
@@ -64,7 +64,7 @@ def spectral_obstacle(
         return f"the kernel is {name}, and it takes SquaredExponential{more}"
     if one and np.size(cast(SquaredExponential, unscaled(kernel)[0]).lengthscale) != 1:
         return "there is a lengthscale for each column, and it takes one for all"
-    if not isinstance(measure, str):
+    if not measure.translation_invariant:
         return "the measure is Gaussian, and it takes 'unit' and 'lebesgue'"
     if isinstance(noise_variance, SamplingNoise):
         return "the noise is a sampling covariance, and it takes a number"
@@ -92,7 +92,7 @@ def has_one(kernel: Kernel) -> bool:
 
 
 def spectral_terms(
-    index: SpectralIndex, kernel: Kernel, noise_variance: Any, measure: Measure
+    index: SpectralIndex, kernel: Kernel, noise_variance: Any, measure: Measure | str
 ) -> LogLikelihoodTerms:
     """Log N(mu_hat; 0, R + sigma^2 I) and sum_i log gamma(x_i) for the points of ``index``.
 
@@ -106,6 +106,7 @@ def spectral_terms(
     Raises:
         ValueError: for what the route does not take, with the reason.
     """
+    measure = as_measure(measure)
     reason = spectral_obstacle(index.rows.points.shape[1], kernel, measure, noise_variance)
     if reason is not None:
         raise ValueError(f"likelihood='spectral' cannot be used here: {reason}")
@@ -113,8 +114,8 @@ def spectral_terms(
     dtype = index.rows.points.dtype
     noise_variance = jnp.asarray(noise_variance, dtype)
     if isinstance(index, MixtureIndex):
-        return mixture_terms(index, kernel, noise_variance, str(measure))
-    model = _Model(str(measure), _order(kernel))
+        return mixture_terms(index, kernel, noise_variance, measure)
+    model = _Model(measure, _order(kernel))
     if not has_one(kernel) or isinstance(index, MarkovIndex) != (model.order is not None):
         raise ValueError(f"the data are not prepared for {type(kernel).__name__}")
     plain, variance = unscaled(kernel)
@@ -127,7 +128,7 @@ def spectral_terms(
     # With variance v, mu_hat is v times what it is with 1, and R v^2 times or, if unit, unchanged.
     log_amplitude = jnp.log(jnp.asarray(variance, dtype)).reshape(())
     volume = gaussian = index.rows.number * log_amplitude
-    if measure == "unit":
+    if measure.relative:
         terms = _terms(index, (lengthscale, noise_variance, log_amplitude), model)
         return terms._replace(volume=terms.volume + volume)
     relative = noise_variance * jnp.exp(-2.0 * log_amplitude)

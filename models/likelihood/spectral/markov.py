@@ -11,6 +11,7 @@ import numpy as np
 
 from ...arrays.padding import PaddedRows
 from ...kernels.matern import Matern
+from ...measures.measure import Measure
 from . import markov_filter
 from .markov_sums import Side, pushforward
 from .prepared import SpectralIndex, at_zero, filled, line_rows
@@ -45,19 +46,19 @@ class MarkovIndex(SpectralIndex):
         """The lengthscale from which on no matrices are needed: all."""
         return 0.0
 
-    def resolves(self, kernel: Matern, noise_variance: jax.Array, measure: str) -> jax.Array:
+    def resolves(self, kernel: Matern, noise_variance: jax.Array, measure: Measure) -> jax.Array:
         """Whether the noise is large enough beside R, ()."""
         return noise_variance > LEAST_NOISE * self.rows.number * at_zero(kernel, measure)
 
     def terms(
-        self, kernel: Matern, noise_variance: jax.Array, measure: str
+        self, kernel: Matern, noise_variance: jax.Array, measure: Measure
     ) -> tuple[jax.Array, jax.Array]:
         """The Gaussian term of BKE (13), a scalar, and log gamma at every point, (N,).
 
         Args:
             kernel: its lengthscale is a number.
             noise_variance: sigma^2.
-            measure: ``"unit"`` or ``"lebesgue"``.
+            measure: :class:`~bke.models.Unit` or :class:`~bke.models.Lebesgue`.
         """
         rate = math.sqrt(2.0 * kernel.nu) / jnp.asarray(kernel.lengthscale)
         rows, n = self.rows, self.rows.number

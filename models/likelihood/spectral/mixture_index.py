@@ -20,6 +20,7 @@ from ...arrays.one_by_one import one_by_one
 from ...arrays.padding import PaddedRows
 from ...kernels.base import Kernel
 from ...kernels.gaussian import GaussianMixture
+from ...measures.measure import Measure
 from ..dense import LogLikelihoodTerms, dense_terms, zero_or_array
 from .mixture import Mixture, Range, Slopes, mixture_of
 from .outliers import Outliers, outliers, stacked, with_outliers
@@ -70,7 +71,12 @@ class MixtureIndex(SpectralIndex):
         return sum((mixture.shortest < each.shortest).astype(int) for each in self.ranges)
 
     def gaussian_term(
-        self, which: Any, mixture: Mixture, noise_variance: jax.Array, measure: str, slopes: bool
+        self,
+        which: Any,
+        mixture: Mixture,
+        noise_variance: jax.Array,
+        measure: Measure,
+        slopes: bool,
     ) -> tuple[jax.Array, Mixture, jax.Array]:
         """Of one of the ranges, see :meth:`Range.gaussian_term`."""
         n = self.rows.number
@@ -177,7 +183,7 @@ def _range(x: np.ndarray, blocks: int, shortest: float) -> tuple[Range, Places, 
 
 
 def mixture_terms(
-    index: MixtureIndex, kernel: Kernel, noise_variance: jax.Array, measure: str
+    index: MixtureIndex, kernel: Kernel, noise_variance: jax.Array, measure: Measure
 ) -> LogLikelihoodTerms:
     """Both terms of BKE (13) for a sum of squared exponentials, as :func:`.spectral_terms`."""
     terms: LogLikelihoodTerms = _terms(index, mixture_of(kernel), noise_variance, measure)
@@ -185,7 +191,7 @@ def mixture_terms(
 
 
 def _by_matrices(
-    index: MixtureIndex, mixture: Mixture, noise_variance: jax.Array, measure: str
+    index: MixtureIndex, mixture: Mixture, noise_variance: jax.Array, measure: Measure
 ) -> LogLikelihoodTerms:
     if len(index.rows) > MOST_DENSE:
         nothing = jnp.nan * mixture.shortest  # whose slope is no number either
@@ -196,7 +202,7 @@ def _by_matrices(
 
 @partial(jax.custom_jvp, nondiff_argnums=(3,))
 def _terms(
-    index: MixtureIndex, mixture: Mixture, noise_variance: jax.Array, measure: str
+    index: MixtureIndex, mixture: Mixture, noise_variance: jax.Array, measure: Measure
 ) -> LogLikelihoodTerms:
     @one_by_one
     def terms(
@@ -219,7 +225,7 @@ def _terms(
 
 @partial(_terms.defjvp, symbolic_zeros=True)
 def _terms_jvp(
-    measure: str, primals: tuple[Any, ...], tangents: tuple[Any, ...]
+    measure: Measure, primals: tuple[Any, ...], tangents: tuple[Any, ...]
 ) -> tuple[LogLikelihoodTerms, LogLikelihoodTerms]:
     """Backward through the sums, even where forward was asked for: nodes are few, points many."""
     of_points = jax.tree.leaves(tangents[0], is_leaf=lambda leaf: isinstance(leaf, SymbolicZero))
@@ -233,7 +239,7 @@ def _terms_jvp(
 
 
 def _value_and_slopes(
-    index: MixtureIndex, mixture: Mixture, noise_variance: jax.Array, measure: str
+    index: MixtureIndex, mixture: Mixture, noise_variance: jax.Array, measure: Measure
 ) -> tuple[jax.Array, jax.Array]:
     """Both terms, (2,), and their slopes in log weights, precisions and noise, (2, 2 Q + 1)."""
 

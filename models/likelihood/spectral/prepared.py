@@ -11,6 +11,7 @@ import numpy as np
 from ...arrays.padding import PaddedRows, padded, shared_size
 from ...kernels.algebra import Scaled
 from ...kernels.base import Kernel
+from ...measures.measure import Measure
 
 #: Rows up to which a lengthscale too short for the sums goes to the n x n matrices.
 MOST_DENSE = 5000
@@ -65,10 +66,10 @@ def filled(values: np.ndarray, size: int) -> np.ndarray:
     return np.pad(values, [(0, size - len(values)), *[(0, 0)] * (values.ndim - 1)], mode="edge")
 
 
-def at_zero(kernel: Kernel, measure: str, dimension: int = 1) -> Any:
+def at_zero(kernel: Kernel, measure: Measure, dimension: int = 1) -> Any:
     """r(x, x)."""
     origin = jnp.zeros((1, dimension))
-    return kernel.smoothed(cast(Any, measure), dimension).matrix(origin, origin)[0, 0]
+    return kernel.smoothed(measure, dimension).matrix(origin, origin)[0, 0]
 
 
 def unscaled(kernel: Kernel) -> tuple[Kernel, Any]:

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from bke.models import Matern, SquaredExponential, log_marginal_likelihood, log_volume
+from bke.models import Matern, SquaredExponential, Unit, log_marginal_likelihood, log_volume
 from bke.models.likelihood.dense import dense_terms
 from bke.models.likelihood.marginal import prepared
 from bke.models.likelihood.spectral import far_points as far_module, spectral_index, spectral_terms
@@ -76,7 +76,7 @@ def both(terms, *at):
 
 @jax.jit
 def volumes(index, lengthscale, which):
-    return index.terms(which, SquaredExponential(lengthscale), 0.1, "unit")[1]
+    return index.terms(which, SquaredExponential(lengthscale), 0.1, Unit())[1]
 
 
 def as_arrays(index):
@@ -152,7 +152,7 @@ def test_balanced_neighbours_have_density_zero():
     side = np.arange(33.0)
     X = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
     index = as_arrays(spectral_index(X))
-    place = index.range_of(SquaredExponential(9.0), 0.1, "unit")
+    place = index.range_of(SquaredExponential(9.0), 0.1, Unit())
     log_gamma = np.asarray(volumes(index, 9.0, place))
     middle = np.flatnonzero(np.all(np.asarray(index.rows.data) == 16.0, axis=1))
     assert np.flatnonzero(np.isneginf(log_gamma)) == middle

@@ -18,6 +18,7 @@ from bke.models.likelihood.dense import dense_terms
 from bke.models.likelihood.spectral import spectral_index, spectral_terms
 from bke.models.likelihood.spectral.markov_filter import State, log_density, predicted, stationary
 from bke.models.likelihood.spectral.markov_sums import Side, pushforward
+from bke.models.measures.measure import as_measure
 
 #: Mathematics that no other Python changes: left out of the fast tests.
 pytestmark = pytest.mark.slow
@@ -66,7 +67,9 @@ def by_matrices(nu, measure="unit"):
 
 def by_filter(nu, measure="unit"):
     def terms(index, lengthscale, noise_variance):
-        gaussian, volumes = index.terms(Matern(nu, lengthscale), noise_variance, measure)
+        gaussian, volumes = index.terms(
+            Matern(nu, lengthscale), noise_variance, as_measure(measure)
+        )
         return jnp.stack([gaussian, jnp.sum(index.rows.of_data(volumes))]), volumes
 
     return terms

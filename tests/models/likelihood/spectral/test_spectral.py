@@ -8,6 +8,7 @@ from bke.models import (
     Gaussian,
     RationalQuadratic,
     SquaredExponential,
+    Unit,
     log_marginal_likelihood,
     log_volume,
 )
@@ -66,8 +67,8 @@ def volumes(index, lengthscale):
     kernel = SquaredExponential(lengthscale)
     return jax.lax.cond(
         lengthscale <= index.very_short.longest,
-        lambda: index.very_short.terms(index.rows, kernel, 0.1, "unit")[1],
-        lambda: index.terms(kernel, 0.1, "unit")[1],
+        lambda: index.very_short.terms(index.rows, kernel, 0.1, Unit())[1],
+        lambda: index.terms(kernel, 0.1, Unit())[1],
     )
 
 
@@ -127,7 +128,7 @@ def test_very_short_lengthscales(name):
     longest = float(index.very_short.longest)
     assert 0.0 < longest < index.long.shortest
     for lengthscale in longest * np.array([1.0, 0.3, 1e-2, 1e-7]):
-        assert index.route_of(SquaredExponential(lengthscale), 0.1, "unit") == 1
+        assert index.route_of(SquaredExponential(lengthscale), 0.1, Unit()) == 1
         np.testing.assert_allclose(
             spectral(index, lengthscale), dense(index.rows.data, lengthscale), rtol=1e-12
         )
