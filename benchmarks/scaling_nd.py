@@ -20,7 +20,7 @@ import numpy as np
 import report
 from bke.inference.runtime.machine import computing
 from bke.models import SquaredExponential, Unit, log_volume
-from bke.models.likelihood.marginal import log_likelihood_terms
+from bke.models.likelihood.dense import dense_terms
 from bke.models.likelihood.spectral import spectral_index
 from scaling import LARGE, NOISE_VARIANCE, Row, arguments, best, functions, slope
 
@@ -93,7 +93,7 @@ def compared(index: Any, lengthscale: jax.Array, place: int) -> Row:
     """Differences from the matrices."""
     kernel = SquaredExponential(lengthscale)
     gaussian, found = index.terms(place, kernel, NOISE_VARIANCE, Unit())
-    exact = log_likelihood_terms(index.points, kernel, NOISE_VARIANCE, "unit", "dense")
+    exact = dense_terms(index.rows, kernel, NOISE_VARIANCE, "unit", low_rank=False)
     expected = np.asarray(log_volume(index.points, kernel))
     error = np.abs(np.asarray(found) - expected) / np.maximum(1.0, np.abs(expected))
     return {

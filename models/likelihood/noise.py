@@ -82,6 +82,13 @@ def check_noise(noise_variance: Noise) -> Noise:
     return noise_variance
 
 
+def variance_of(noise_variance: Noise) -> Any:
+    """What is on the diagonal of the noise's covariance for certain: sigma^2, or the nugget."""
+    if isinstance(noise_variance, SamplingNoise):
+        return noise_variance.nugget
+    return noise_variance
+
+
 def sampling_covariance(points: jax.Array, kernel: Kernel, full: bool = True) -> jax.Array:
     """Covariance (n, n) of mu_hat at the (n, D) ``points``, C/n by the central limit theorem.
 
