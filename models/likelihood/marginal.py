@@ -11,7 +11,7 @@ sums over one to three columns of data, or a Kalman filter over one, at a cost l
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast, get_args
 
 import jax
 import jax.numpy as jnp
@@ -25,11 +25,12 @@ from ..landmarks import LandmarkView, landmark_terms, landmark_view
 from ..measures.measure import Gaussian, Measure, check_fixed, check_measure
 from .dense import LogLikelihoodTerms, dense_terms
 from .low_rank import LOW_RANK, LowRankView, low_rank_terms, low_rank_view
+from .names import LikelihoodName, Route
 from .noise import Noise, SamplingNoise, check_noise
 from .spectral import SpectralIndex, has_one, spectral_index, spectral_obstacle, spectral_terms
 
-ROUTES = ("auto", "dense", "spectral")
-LIKELIHOODS = (*ROUTES, *LOW_RANK, "landmark")
+ROUTES: tuple[str, ...] = get_args(Route)
+LIKELIHOODS: tuple[str, ...] = get_args(LikelihoodName)
 
 #: Points as they are, (n, D), padded, or prepared for another route or the landmark model.
 Prepared: TypeAlias = jax.Array | PaddedRows | SpectralIndex | LowRankView | LandmarkView

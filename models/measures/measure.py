@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 import jax
 import numpy as np
 import numpyro.distributions as dist
 
 from .distributions import check_parameters, lower_bound
+from .names import MeasureName
 
 
 @jax.tree_util.register_dataclass
@@ -97,7 +98,7 @@ Measure: TypeAlias = str | Gaussian
 
 def check_measure(measure: Measure) -> Measure:
     """Return ``measure`` or raise ``ValueError`` naming the measures there are."""
-    if isinstance(measure, Gaussian) or measure in ("unit", "lebesgue"):
+    if isinstance(measure, Gaussian) or measure in get_args(MeasureName):
         return measure
     raise ValueError(
         f"measure must be 'unit', 'lebesgue' or Gaussian(scale, centre), got {measure!r}"

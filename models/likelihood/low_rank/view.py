@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-from typing import Any
+from typing import Any, get_args
 
 import jax
 import jax.numpy as jnp
@@ -12,12 +12,13 @@ import numpy as np
 
 from ...kernels.base import Kernel
 from ...measures.measure import Measure
+from ..names import LowRank
 from .choice import spread_rows
 from .fourier import FourierBasis
 from .frequencies import draw, fourier_obstacle
 from .nystrom import NystromBasis
 
-LOW_RANK = ("nystrom", "fourier")
+LOW_RANK: tuple[str, ...] = get_args(LowRank)
 #: Fewest rows at which the likelihood is also worked out exactly, where there are so many.
 FEWEST_EXACT = 256
 
