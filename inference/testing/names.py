@@ -12,3 +12,5 @@ HsicNull: TypeAlias = Literal[SharedNull, "shift"]
 LinearEstimator: TypeAlias = Literal["linear", "block"]
 #: Nulls for rows in order of time.
 SeriesNull: TypeAlias = Literal["wild bootstrap", "shift"]
+#: What is done about rows in order of time before they are tested as independent ones.
+Whitening: TypeAlias = Literal["none", "residuals", "innovations"]

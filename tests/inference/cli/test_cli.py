@@ -16,7 +16,7 @@ import pytest
 import typer
 from bke.inference import InputError, SamplingError, load_run
 from bke.inference.cli import app, interrupt, steps
-from bke.inference.cli.options import KERNELS
+from bke.inference.cli.options.kernel import KERNELS
 from bke.inference.cli.terminal import Terminal, number
 from bke.inference.cli.words import parse_columns
 from bke.inference.data import checks
@@ -38,7 +38,7 @@ COMMANDS = (
     "bayes",
     "filter",
 )
-TINY = ("--chains", "2", "--warmup", "20", "--draws", "10", "--seed", "3")
+TINY = ("--method", "nuts", "--chains", "2", "--warmup", "20", "--draws", "10", "--seed", "3")
 WIDE = {"COLUMNS": "200", "TERMINAL_WIDTH": "200", "NO_COLOR": "1"}
 FILES = {"run.nc", "witness.nc", "summary.json", "samples.png", "trace.png", "rank.png",
          "profile.png", "witness.png"}  # fmt: skip
@@ -129,13 +129,8 @@ def test_version():
 
 
 def test_nothing_slow_is_imported_for_help():
-    """The parent package is replaced by an empty one: its own imports are not the question here."""
-    folder = Path(bke.inference.__file__).parent
     program = (
-        "import sys, types\n"
-        "for name, path in (('bke', []), ('bke.inference', [sys.argv[1]])):\n"
-        "    sys.modules[name] = types.ModuleType(name)\n"
-        "    sys.modules[name].__path__ = path\n"
+        "import sys\n"
         "from bke.inference.cli import app\n"
         "try:\n"
         "    app(['run', '--help'])\n"
@@ -144,7 +139,7 @@ def test_nothing_slow_is_imported_for_help():
         "slow = {'jax', 'numpyro', 'matplotlib', 'xarray', 'pandas', 'scipy', 'arviz_stats'}\n"
         "assert not slow & set(sys.modules), slow & set(sys.modules)\n"
     )
-    subprocess.run([sys.executable, "-c", program, str(folder)], check=True, capture_output=True)
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
 
 
 @pytest.mark.parametrize(

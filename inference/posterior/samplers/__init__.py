@@ -1,0 +1,1 @@
+"""The ways to a posterior: NUTS, quadrature and tempered SMC."""
