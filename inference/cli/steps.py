@@ -126,10 +126,11 @@ def witness_and_save(
     weighed: bool,
     landmarks: int | np.ndarray | None = None,
     seed: int,
-    path: Path,
+    folder: Path,
     terminal: Terminal,
-) -> tuple[xr.DataTree, Summary]:
-    """Draw the witness, save it, say where its bands exclude zero.
+    of_run: bool = False,
+) -> tuple[Summary, dict[str, Path], list[str]]:
+    """Draw the witness, save it, say where its bands exclude zero; then the pictures.
 
     Args:
         run: what was fitted.
@@ -140,8 +141,12 @@ def witness_and_save(
         weighed: whether the masses of the modes are known; if not, chains count.
         landmarks: what the embeddings are conditioned on, if not on all rows.
         seed: of the draws.
-        path: of the file.
+        folder: of the files.
         terminal: where it is said.
+        of_run: draw the pictures of the run too.
+
+    Returns:
+        What was found, the files, and a note for each picture that could not be drawn.
     """
     with terminal.step("witness", "drawing the witness", spinner=False):
         from bke.inference import sample_witness
@@ -160,10 +165,19 @@ def witness_and_save(
             seed=seed,
             progress=terminal.progress,
         )
-        save_tree(witness, path)
+        save_tree(witness, folder / WITNESS)
         summary = witness_summary(witness, diagnosis.modes, options.band.level)
     terminal.witness(summary)
-    return witness, {"witness": {"sources": pair.sources, **summary}}
+    files, missing = draw_pictures(
+        folder,
+        lambda: (
+            pair_pictures(run, witness, pair, options.band.level)
+            + (run_pictures(run) if of_run else [])
+        ),
+        terminal,
+    )
+    found = {"witness": {"sources": pair.sources, **summary}}
+    return found, {"witness": folder / WITNESS, **files}, missing
 
 
 def save_tree(witness: xr.DataTree, path: Path) -> None:

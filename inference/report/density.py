@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
+from ..learning.named import described
 from ..student_t.learning import LearnedStudentT
 from ..student_t.posterior import student_t_predictive
 from ..student_t.sampling import notes_of
@@ -55,9 +56,9 @@ def density_summary(
     learned: LearnedStudentT, run: xr.DataTree | None, found: Densities
 ) -> dict[str, Any]:
     """Parameters of the density, and what it says of the rows."""
-    told: dict[str, Any] = {
-        name: float(getattr(learned.density, name)) for name in ("noise_variance", "alpha", "beta")
-    }
+    density = learned.density
+    told: dict[str, Any] = {"kernel": described(density.kernel)}
+    told |= {name: float(getattr(density, name)) for name in ("noise_variance", "alpha", "beta")}
     told["normalised"] = learned.normaliser is not None
     told["log_density"] = [None if np.isneginf(one) else float(one) for one in found.log_density]
     told["typicality"] = found.typicality.tolist()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy as np
 import typer
@@ -25,6 +25,17 @@ if TYPE_CHECKING:
     from ...embeddings.predictions import PosteriorPoints
 
 TABLE, SUMMARY = "posterior.csv", "summary.json"
+
+PriorArgument: TypeAlias = Annotated[
+    Path,
+    typer.Argument(
+        metavar="PRIOR", help="Draws of the prior of the hidden columns.", show_default=False
+    ),
+]
+SeenArgument: TypeAlias = Annotated[
+    Path,
+    typer.Argument(metavar="SEEN", help="Observations, a row for each.", show_default=False),
+]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,16 +60,8 @@ class RuleOptions:
 def bayes(
     terminal: Terminal,
     training: TrainingArgument,
-    prior: Annotated[
-        Path,
-        typer.Argument(
-            metavar="PRIOR", help="Draws of the prior of the hidden columns.", show_default=False
-        ),
-    ],
-    at: Annotated[
-        Path,
-        typer.Argument(metavar="SEEN", help="Observations, a row for each.", show_default=False),
-    ],
+    prior: PriorArgument,
+    at: SeenArgument,
     *,
     hidden: Annotated[str, columns_option("--hidden", "Columns that are asked for.")],
     seen: Annotated[str, columns_option("--seen", "Columns that are observed.")],
@@ -100,12 +103,7 @@ def bayes(
         )
         notes = far_rows_notes(found.total, "observation")
         terminal.notes(notes)
-        header = [
-            *y.columns,
-            *(f"{column}.mean" for column in x.columns),
-            *(f"{column}.mode" for column in x.columns),
-            "sum_of_weights",
-        ]
+        header = [*y.columns, *_each(x, "mean"), *_each(x, "mode"), "sum_of_weights"]
         table = np.hstack([observed.values, found.mean, found.mode, found.total[:, None]])
         files = write_table(out, TABLE, header, table, terminal)
         told = {
@@ -116,6 +114,10 @@ def bayes(
             **_summary(learned, rule, x, y, found),
         }
         steps.finish(told, files, steps.summary_in(out), notes, terminal)
+
+
+def _each(sample: Sample, what: str) -> list[str]:
+    return [f"{column}.{what}" for column in sample.columns]
 
 
 def _in_words(learned: ConditionalEmbedding, rule: BayesRule) -> str:

@@ -111,14 +111,11 @@ def density(
         pictured, missing = steps.draw_pictures(
             out, lambda: _pictures(shown, drawn, table.columns), terminal
         )
-        from ...learning.named import described
-
         told = {
             "command": "density",
             "source": str(path),
             "rows": len(table.values),
             "columns": list(table.columns),
-            "kernel": described(learned.density.kernel),
             **density_summary(learned, run, found),
         }
         notes = [*notes, *missing]

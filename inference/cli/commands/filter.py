@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy as np
 import typer
@@ -22,27 +23,20 @@ if TYPE_CHECKING:
 
 TABLE, PICTURE, SUMMARY = "states.csv", "picture.png", "summary.json"
 
+SeriesArgument: TypeAlias = Annotated[
+    Path,
+    typer.Argument(metavar="SERIES", help="New observations in order of time.", show_default=False),
+]
 
-@command(
-    "Example: `bke filter training.csv new.csv --states u,v --observations a,b --out here`",
-    name="filter",
-)
-def filter_states(
-    terminal: Terminal,
-    training: TrainingArgument,
-    series: Annotated[
-        Path,
-        typer.Argument(
-            metavar="SERIES", help="New observations in order of time.", show_default=False
-        ),
-    ],
-    *,
-    states: Annotated[
-        str, columns_option("--states", "Columns of TRAINING that are hidden later.")
-    ],
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SeriesOptions:
+    """What is hidden, what is seen, and how far ahead to look."""
+
+    states: Annotated[str, columns_option("--states", "Columns of TRAINING that are hidden later.")]
     observations: Annotated[
         str, columns_option("--observations", "Columns that are observed, in both files.")
-    ],
+    ]
     ahead: Annotated[
         int,
         typer.Option(
@@ -51,7 +45,19 @@ def filter_states(
             help="Predict so many steps ahead as well: the row of a step tells the state that much "
             "later.",
         ),
-    ] = 0,
+    ] = 0
+
+
+@command(
+    "Example: `bke filter training.csv new.csv --states u,v --observations a,b --out here`",
+    name="filter",
+)
+def filter_states(
+    terminal: Terminal,
+    training: TrainingArgument,
+    series: SeriesArgument,
+    *,
+    series_of: SeriesOptions,
     options: LearnedOptions,
     out: Annotated[
         Path | None, optional_folder(f"{TABLE}, a picture and {SUMMARY}", PRINTED)
@@ -66,7 +72,8 @@ def filter_states(
     """
     from .. import inputs, steps
 
-    x, y = inputs.read_apart(training, {"--states": states, "--observations": observations})
+    parts = {"--states": series_of.states, "--observations": series_of.observations}
+    x, y = inputs.read_apart(training, parts)
     new = inputs.read_sample(series, columns=list(y.columns))
     with inputs.output_folder(out, [TABLE, PICTURE, SUMMARY], read=[training, series]):
         with terminal.step("learn", "learning the filter", spinner=False):
@@ -77,14 +84,14 @@ def filter_states(
             )
         terminal.say(str(learned))
         with terminal.step("filter", "filtering"):
-            parts, skipped = _filtered(learned, new.values, ahead)
+            found, skipped = _filtered(learned, new.values, series_of.ahead)
         notes = _notes(skipped)
         terminal.notes(notes)
-        header = ["step", *(f"{column}.{name}" for name in parts for column in x.columns)]
+        header = ["step", *(f"{column}.{name}" for name in found for column in x.columns)]
         numbers = np.arange(1.0, len(new.values) + 1.0)[:, None]
-        table = np.hstack([numbers, *parts.values()])
+        table = np.hstack([numbers, *found.values()])
         files = write_table(out, TABLE, header, table, terminal)
-        drawn, missing = steps.draw_pictures(out, lambda: _pictures(parts, x.columns), terminal)
+        drawn, missing = steps.draw_pictures(out, lambda: _pictures(found, x.columns), terminal)
         told = {
             "command": "filter",
             "training": str(training),
@@ -94,9 +101,9 @@ def filter_states(
             "observations": list(y.columns),
             "kernel": options.kernel,
             **_validation(learned, len(x.values)),
-            "ahead": ahead,
+            "ahead": series_of.ahead,
             "left_out": [int(row) for row in skipped],
-            **{name: values.tolist() for name, values in parts.items()},
+            **{name: values.tolist() for name, values in found.items()},
         }
         notes += missing
         steps.finish(told, {**files, **drawn}, steps.summary_in(out), notes, terminal)

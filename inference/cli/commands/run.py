@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 
@@ -15,17 +15,20 @@ from ..options.sampler import SamplerOptions
 from ..options.witness import WitnessOptions
 from ..terminal import Terminal
 
+FirstIfAny: TypeAlias = Annotated[
+    Path | None,
+    typer.Argument(metavar="[P", help=f"First sample: {FILE_KINDS}.", show_default=False),
+]
+SecondIfAny: TypeAlias = Annotated[
+    Path | None, typer.Argument(metavar="Q]", help="Second sample.", show_default=False)
+]
+
 
 @command("Example: `bke run calm.csv windy.csv --columns Temp,InvHt --ard --out ozone`")
 def run(
     terminal: Terminal,
-    path_p: Annotated[
-        Path | None,
-        typer.Argument(metavar="[P", help=f"First sample: {FILE_KINDS}.", show_default=False),
-    ] = None,
-    path_q: Annotated[
-        Path | None, typer.Argument(metavar="Q]", help="Second sample.", show_default=False)
-    ] = None,
+    path_p: FirstIfAny = None,
+    path_q: SecondIfAny = None,
     *,
     columns: ColumnOptions,
     model: ModelOptions,
@@ -46,18 +49,14 @@ def run(
     from .. import inputs, steps
 
     model.check()
-    built_in = path_p is None or path_q is None
     if path_p is None or path_q is None:
-        pair, sampler = inputs.built_in_pair(), sampler.for_built_in_data()
+        pair, sampler, scale = inputs.built_in_pair(), sampler.for_built_in_data(), "none"
     else:
-        pair = inputs.read_pair(path_p, path_q, names)
+        pair, scale = inputs.read_pair(path_p, path_q, names), "column"
     points = inputs.read_points(witness.places.at, names, pair.columns)
     places = inputs.read_landmarks(model.landmarks, names, pair.columns)
-    dimension = len(pair.columns)
-    how = {
-        **model.arguments(dimension, places, "none" if built_in else "column"),
-        **sampler.arguments(model.prior.hyperparameters(dimension)),
-    }
+    count = model.prior.hyperparameters(len(pair.columns))
+    how = {**model.arguments(len(pair.columns), places, scale), **sampler.arguments(count)}
     inputs.check_witness(
         pair,
         points,
@@ -68,13 +67,13 @@ def run(
     )
     read = (path_p, path_q, witness.places.at, model.landmarks)
     with inputs.output_folder(out, steps.RUN_FILES, read=read):
-        notes = [*pair.notes, *sampler.notes(model.prior.hyperparameters(dimension))]
+        notes = [*pair.notes, *sampler.notes(count)]
         terminal.notes(notes)
         samples = (pair.P, pair.Q) if model.share == "joint" else (pair.pooled,)
         result = steps.fit_and_save(samples, pair.columns, how, out / steps.RUN, terminal)
         result, unknown = steps.weigh_and_save(result, out / steps.RUN, terminal)
         diagnosis, summary, rounded = steps.diagnose_and_print(result, terminal)
-        drawn, found = steps.witness_and_save(
+        found, files, missing = steps.witness_and_save(
             result,
             diagnosis,
             pair,
@@ -82,21 +81,11 @@ def run(
             witness,
             weighed=not unknown,
             seed=sampler.seed,
-            path=out / steps.WITNESS,
+            folder=out,
             terminal=terminal,
+            of_run=True,
         )
-        files, missing = steps.draw_pictures(
-            out,
-            lambda: (
-                steps.pair_pictures(result, drawn, pair, witness.band.level)
-                + steps.run_pictures(result)
-            ),
-            terminal,
-        )
-        steps.finish(
-            {"command": "run", **summary, **found},
-            {"run": out / steps.RUN, "witness": out / steps.WITNESS, **files},
-            out / steps.SUMMARY,
-            [*notes, *unknown, *rounded, *missing],
-            terminal,
-        )
+        told = {"command": "run", **summary, **found}
+        notes += [*unknown, *rounded, *missing]
+        files = {"run": out / steps.RUN, **files}
+        steps.finish(told, files, out / steps.SUMMARY, notes, terminal)

@@ -52,7 +52,7 @@ def witness(
         result, unknown = steps.weigh_and_save(result, None, terminal)
         terminal.notes(notes)
         diagnosis, summary, rounded = steps.diagnose_and_print(result, terminal)
-        drawn, found = steps.witness_and_save(
+        found, files, missing = steps.witness_and_save(
             result,
             diagnosis,
             pair,
@@ -61,18 +61,9 @@ def witness(
             weighed=not unknown,
             landmarks=places,
             seed=seeds.seed,
-            path=out / steps.WITNESS,
+            folder=out,
             terminal=terminal,
         )
-        files, missing = steps.draw_pictures(
-            out,
-            lambda: steps.pair_pictures(result, drawn, pair, witness.band.level),
-            terminal,
-        )
-        steps.finish(
-            {"command": "witness", **summary, **found},
-            {"witness": out / steps.WITNESS, **files},
-            out / steps.SUMMARY,
-            [*notes, *unknown, *rounded, *missing],
-            terminal,
-        )
+        told = {"command": "witness", **summary, **found}
+        notes += [*unknown, *rounded, *missing]
+        steps.finish(told, files, out / steps.SUMMARY, notes, terminal)
