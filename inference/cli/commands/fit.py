@@ -72,14 +72,12 @@ def _fit(
     else:
         samples, headings, remarks = inputs.read_samples(files, names, model.share)
     places = inputs.read_landmarks(model.landmarks, names, headings)
-    count = model.prior.hyperparameters(len(headings))
     how = {
         **model.arguments(len(headings), places),
-        **sampler.arguments(count),
+        **sampler.arguments(),
         "shard": shard,
         "checkpoint": disk.checkpoint,
     }
-    remarks = [*remarks, *sampler.notes(count)]
     terminal.notes(remarks)
     written = inputs.output_folder(
         None if out is None else out.parent,

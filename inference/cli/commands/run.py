@@ -50,13 +50,14 @@ def run(
 
     model.check()
     if path_p is None or path_q is None:
-        pair, sampler, scale = inputs.built_in_pair(), sampler.for_built_in_data(), "none"
+        (sampler, notes), scale = sampler.for_built_in_data(), "none"
+        pair = inputs.built_in_pair()
     else:
-        pair, scale = inputs.read_pair(path_p, path_q, names), "column"
+        notes, scale = [], "column"
+        pair = inputs.read_pair(path_p, path_q, names)
     points = inputs.read_points(witness.places.at, names, pair.columns)
     places = inputs.read_landmarks(model.landmarks, names, pair.columns)
-    count = model.prior.hyperparameters(len(pair.columns))
-    how = {**model.arguments(len(pair.columns), places, scale), **sampler.arguments(count)}
+    how = {**model.arguments(len(pair.columns), places, scale), **sampler.arguments()}
     inputs.check_witness(
         pair,
         points,
@@ -67,7 +68,7 @@ def run(
     )
     read = (path_p, path_q, witness.places.at, model.landmarks)
     with inputs.output_folder(out, steps.RUN_FILES, read=read):
-        notes = [*pair.notes, *sampler.notes(count)]
+        notes = [*pair.notes, *notes]
         terminal.notes(notes)
         samples = (pair.P, pair.Q) if model.share == "joint" else (pair.pooled,)
         result = steps.fit_and_save(samples, pair.columns, how, out / steps.RUN, terminal)

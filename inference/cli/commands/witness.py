@@ -29,7 +29,7 @@ def witness(
     Writes witness.nc, samples.png, witness.png and summary.json.
     """
     names = columns.names
-    from ...posterior.run import problem_of
+    from ...posterior.run import target_of
     from .. import inputs, steps
 
     pair = inputs.read_pair(path_p, path_q, names)
@@ -38,14 +38,14 @@ def witness(
     read = (run_file, path_p, path_q, witness.places.at, witness.landmarks)
     with inputs.output_folder(out, steps.WITNESS_FILES, read=read):
         result = steps.load(run_file, terminal)
-        problem, _ = problem_of(result)
+        target, _ = target_of(result)
         inputs.check_witness(
             pair,
             points,
             witness.band,
-            seen=places is not None or problem.landmarks is not None,
-            kernel=problem.kernel,
-            measure=problem.measure,
+            seen=places is not None or target.landmarks is not None,
+            kernel=target.kernel,
+            measure=target.measure,
         )
         inputs.check_columns(result, pair, run_file)
         notes = [*pair.notes, *inputs.notes_on(result, pair)]

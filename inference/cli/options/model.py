@@ -120,15 +120,12 @@ class PriorOptions:
         if not isinstance(self.noise, str):
             check_positive(self.noise, "--noise-variance")
 
-    def hyperparameters(self, dimension: int) -> int:
-        """How many lengthscales: one for each of ``dimension`` columns with --ard."""
-        return dimension if self.ard else 1
-
     def arguments(self, dimension: int) -> dict[str, Any]:
         """Keyword arguments of ``bke.inference.fit``."""
-        prior, count = self.gamma.build(), self.hyperparameters(dimension)
+        prior = self.gamma.build()
+        each = self.ard and dimension > 1
         return {
-            "prior": prior.expand([count]) if count > 1 else prior,
+            "prior": prior.expand([dimension]) if each else prior,
             "noise_variance": self.noise,
             "measure": self.measure,
         }

@@ -7,7 +7,12 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from ...posterior.samplers.options import Method, Nuts, Quadrature, Smc
+from ...posterior.samplers.auto import Auto
+from ...posterior.samplers.base import Sampler
+from ...posterior.samplers.nuts import Nuts
+from ...posterior.samplers.quadrature import Quadrature
+from ...posterior.samplers.registry import MethodName
+from ...posterior.samplers.smc import Smc
 from .panels import SAMPLER
 
 SeedOption: TypeAlias = Annotated[
@@ -26,8 +31,6 @@ ParticlesOption: TypeAlias = Annotated[
         help="Draws in all (quadrature, SMC), at least the square of --chains.",
     ),
 ]
-#: Hyperparameters that quadrature can integrate over.
-MOST_OF_QUADRATURE = 2
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -42,7 +45,7 @@ class SamplerOptions:
     """Which way to the posterior, and how far."""
 
     method: Annotated[
-        Method | None,
+        MethodName | None,
         typer.Option(
             "--method",
             rich_help_panel=SAMPLER,
@@ -87,44 +90,27 @@ class SamplerOptions:
     ] = Quadrature.tolerance
     seed: SeedOption = 0
 
-    def sampler(self, hyperparameters: int) -> Nuts | Quadrature | Smc:
-        """What was asked for, checked; auto goes by the number of hyperparameters.
+    def sampler(self) -> Sampler | Auto:
+        """What was asked for.
 
         Raises:
             InputError: a number that makes no sense, of chains also where there are none.
         """
         nuts = Nuts(self.chains, self.warmup, self.draws)
-        method = self.method or "auto"
-        if method == "nuts":
+        if self.method == "nuts":
             return nuts
-        if method == "quadrature" or (method == "auto" and hyperparameters <= MOST_OF_QUADRATURE):
-            return Quadrature(self.tolerance, self.particles, self.chains)
-        return Smc(self.particles, self.chains)
+        smc = Smc(self.particles, self.chains)
+        quadrature = Quadrature(self.tolerance, self.particles, self.chains)
+        ways = {"smc": smc, "quadrature": quadrature, "auto": Auto(quadrature, smc)}
+        return ways[self.method or "auto"]
 
-    def notes(self, hyperparameters: int) -> list[str]:
-        """Which way auto takes, and why."""
-        if (self.method or "auto") != "auto":
-            return []
-        count = f"{hyperparameters} hyperparameter{'s' * (hyperparameters != 1)}"
-        if hyperparameters <= MOST_OF_QUADRATURE:
-            return [f"Method quadrature, chosen by auto for {count}: every mode by its mass."]
-        return [
-            f"Method smc, chosen by auto for {count}: every mode by its mass, where quadrature is "
-            f"for {MOST_OF_QUADRATURE} at most."
-        ]
+    def for_built_in_data(self) -> tuple[SamplerOptions, list[str]]:
+        """NUTS unless another way is asked for, and a note: what the paper shows is to be seen."""
+        if self.method:
+            return self, []
+        note = "Sampled by NUTS as in the paper; of files of your own the default is --method auto."
+        return dataclasses.replace(self, method="nuts"), [note]
 
-    def for_built_in_data(self) -> SamplerOptions:
-        """With NUTS unless another way is asked for: these data are to show what the paper does."""
-        return self if self.method else dataclasses.replace(self, method="nuts")
-
-    def arguments(self, hyperparameters: int) -> dict[str, Any]:
+    def arguments(self) -> dict[str, Any]:
         """Keyword arguments of ``bke.inference.fit``."""
-        sampler = self.sampler(hyperparameters)
-        return {**_arguments(sampler, self), "seed": self.seed}
-
-
-def _arguments(sampler: Nuts | Quadrature | Smc, options: SamplerOptions) -> dict[str, Any]:
-    """How ``fit`` is told of a sampler."""
-    method = type(sampler).__name__.lower()
-    names = ("chains", "warmup", "draws", "particles", "tolerance")
-    return {"method": method, **{name: getattr(options, name) for name in names}}
+        return {"method": self.sampler(), "seed": self.seed}

@@ -20,6 +20,7 @@ from bke.inference.cli.options.kernel import KERNELS
 from bke.inference.cli.terminal import Terminal, number
 from bke.inference.cli.words import parse_columns
 from bke.inference.data import checks
+from bke.inference.posterior.samplers.auto import Auto
 from bke.inference.report.words import plain, to_json
 from typer.testing import CliRunner
 
@@ -469,6 +470,8 @@ def test_built_in_data(tmp_path, no_fit):
     assert "built-in data of BKE Figure 3" in result.stdout
     assert no_fit[0]["data"].shape == (600, 1)
     assert no_fit[0]["scale"] is None
+    assert no_fit[0]["method"] == bke.inference.Nuts(chains=8, warmup=200, draws=200)
+    assert "Sampled by NUTS as in the paper" in result.stdout
     bke_command("run", "--scale", "pooled", "--out", tmp_path / "out")
     assert no_fit[1]["scale"] == "pooled"
 
@@ -476,8 +479,7 @@ def test_built_in_data(tmp_path, no_fit):
 def test_defaults(samples, tmp_path, no_fit):
     bke_command("run", *samples, "--out", tmp_path / "out")
     options = no_fit[0]
-    numbers = [options[name] for name in ("chains", "warmup", "draws", "seed")]
-    assert numbers == [8, 200, 200, 0]
+    assert (options["method"], options["seed"]) == (Auto(), 0)
     assert (options["scale"], options["dither"], options["measure"]) == ("column", "auto", "unit")
     assert options["noise_variance"] == 0.1
     assert options["columns"] == ["height"]

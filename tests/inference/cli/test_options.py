@@ -5,7 +5,7 @@ from typing import get_args
 
 import pytest
 import typer
-from bke.inference import InputError
+from bke.inference import InputError, Nuts, Quadrature, Smc
 from bke.inference.cli import app
 from bke.inference.cli.commands import COMMANDS
 from bke.inference.cli.options.kernel import KERNELS, build_kernel, parse_kernels
@@ -19,7 +19,7 @@ from bke.inference.cli.options.model import (
 )
 from bke.inference.cli.options.sampler import SamplerOptions
 from bke.inference.cli.options.testing import PairNull, TestOptions, TwoSampleNull
-from bke.inference.posterior.samplers.options import Nuts, Quadrature, Smc
+from bke.inference.posterior.samplers.auto import Auto
 from bke.inference.testing.approximations import HSIC_NULLS, MMD_NULLS
 from bke.models.likelihood.names import SamplingName
 from bke.models.likelihood.noise import SAMPLING
@@ -31,48 +31,48 @@ def model(**options):
 
 
 @pytest.mark.parametrize(
-    ("method", "hyperparameters", "expected"),
+    ("method", "expected"),
     [
-        (None, 1, Quadrature()),
-        ("auto", 2, Quadrature()),
-        ("auto", 3, Smc()),
-        ("nuts", 3, Nuts()),
-        ("smc", 1, Smc()),
-        ("quadrature", 2, Quadrature()),
+        (None, Auto()),
+        ("auto", Auto()),
+        ("nuts", Nuts()),
+        ("smc", Smc()),
+        ("quadrature", Quadrature()),
     ],
 )
-def test_the_way_to_the_posterior(method, hyperparameters, expected):
-    options = SamplerOptions(method=method)
-    assert options.sampler(hyperparameters) == expected
-    assert bool(options.notes(hyperparameters)) == (method in (None, "auto"))
-    assert options.arguments(hyperparameters)["method"] == type(expected).__name__.lower()
+def test_the_way_to_the_posterior(method, expected):
+    """The defaults of the command line are those of the library."""
+    assert SamplerOptions(method=method).arguments() == {"method": expected, "seed": 0}
 
 
 def test_the_built_in_data_are_sampled_by_nuts():
-    assert SamplerOptions().for_built_in_data().sampler(1) == Nuts()
-    assert SamplerOptions(method="smc").for_built_in_data().sampler(1) == Smc()
-    assert SamplerOptions().for_built_in_data().notes(1) == []
+    options, (note,) = SamplerOptions().for_built_in_data()
+    assert options.sampler() == Nuts()
+    assert "NUTS" in note
+    asked = SamplerOptions(method="smc")
+    assert asked.for_built_in_data() == (asked, [])
 
 
 def test_numbers_reach_the_sampler():
-    options = SamplerOptions(chains=3, warmup=30, draws=40, particles=50, tolerance=0.1)
-    assert options.sampler(1) == Quadrature(tolerance=0.1, draws=50, chains=3)
-    assert options.sampler(5) == Smc(particles=50, repeats=3)
-    assert options.for_built_in_data().sampler(1) == Nuts(chains=3, warmup=30, draws=40)
+    numbers = {"chains": 3, "warmup": 30, "draws": 40, "particles": 50, "tolerance": 0.1}
+    quadrature, smc = Quadrature(tolerance=0.1, draws=50, chains=3), Smc(particles=50, repeats=3)
+    assert SamplerOptions(**numbers).sampler() == Auto(quadrature, smc)
+    assert SamplerOptions(method="quadrature", **numbers).sampler() == quadrature
+    assert SamplerOptions(method="nuts", **numbers).sampler() == Nuts(3, 30, 40)
 
 
+@pytest.mark.parametrize("method", ["auto", "quadrature", "smc"])
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"warmup": 5}, "warmup must be at least 20"),  # also where there is none
+        ({"warmup": 5}, "warmup must be at least 20"),  # though there is none
         ({"chains": 1001}, "chains must be from 1 to 1000"),
         ({"particles": 63}, "particles must be at least 64"),
-        ({"tolerance": 0.0}, "tolerance must be a positive number"),
     ],
 )
-def test_samplers_check_what_they_are_told(options, said):
+def test_samplers_check_what_they_are_told(method, options, said):
     with pytest.raises(InputError, match=said):
-        SamplerOptions(**options).sampler(1)
+        SamplerOptions(method=method, **options).sampler()
 
 
 def test_one_lengthscale_or_one_for_each_column():
@@ -81,7 +81,7 @@ def test_one_lengthscale_or_one_for_each_column():
     assert (told["scale"], told["dither"], told["share"]) == ("column", "auto", "pooled")
     assert "rank" not in told
     assert model(ard=True).arguments(3, None)["prior"].shape() == (3,)
-    assert model(ard=True).prior.hyperparameters(3) == 3
+    assert model(ard=True).arguments(1, None)["prior"].shape() == ()
     assert model().arguments(1, None, "none")["scale"] is None
 
 
