@@ -18,12 +18,12 @@ from bke.models.measures.measure import Measure, as_measure
 from ..errors import InputError
 from ..posterior.target import MEASURE_SCALE, Points, Target
 from ..runtime.jit import jit
+from .checks import SCALES
 from .read import default_names
 from .rounding import dithered, rounding_unit
 
 #: Parameters that are lengths in the space of the data.
 LENGTHS = ("lengthscale", MEASURE_SCALE)
-SCALES = ("column", "pooled", None)
 #: Below this, |sum of terms| / sum of |terms| is rounding error: the derivative is exactly zero.
 CANCELLED = 1e-12
 DETECTION_DRAWS = 48

@@ -7,7 +7,7 @@ must not see the order in which the rows came, which tells the labels: rows are 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import jax.numpy as jnp
 import numpy as np
@@ -29,6 +29,7 @@ from ..posterior.run import kernel_in_data_units
 from ..posterior.samplers.quadrature import Quadrature
 from ..posterior.target import unflatten
 from ..runtime.machine import computing
+from .names import TwoSampleKernel
 from .peaks import PeakSearch
 
 #: Rows from which a kernel is learned, at most: a random part of the pooled sample.
@@ -212,4 +213,4 @@ def _learned(learn: Callable[[], Any]) -> Any:
         ) from None
 
 
-CHOICES = ("fused", "multiscale", "evidence", "bkl", "posterior", "median")
+CHOICES: tuple[str, ...] = get_args(TwoSampleKernel)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 import jax.numpy as jnp
 import numpy as np
@@ -27,9 +27,10 @@ from ..posterior.run import in_data_units, kernel_in_data_units
 from ..posterior.target import unflatten
 from ..runtime.machine import computing
 from . import scikit_learn
+from .names import Objective
 from .peaks import PeakSearch, Top
 
-OBJECTIVES = ("ml", "map")
+OBJECTIVES: tuple[str, ...] = get_args(Objective)
 #: Modes that are printed.
 MOST_PRINTED = 8
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from bke.models.kernels.base import Covariance
@@ -14,8 +14,9 @@ from ..data.checks import as_sample, check_positive
 from ..errors import InputError
 from ..runtime.machine import computing
 from .choice import kernels_for
+from .names import OneKernel
 
-CHOICES = ("bkl", "median")
+CHOICES: tuple[str, ...] = get_args(OneKernel)
 #: Lengthscales that are shown in words.
 MOST_SHOWN = 6
 

@@ -6,7 +6,7 @@ Their levels are measured, not exact: ``benchmarks/results/approximations.md``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import jax
 import numpy as np
@@ -14,14 +14,16 @@ from bke.models import mmd_terms
 from scipy.stats import t as t_distribution
 
 from ..errors import InputError
+from ..learning.names import SingleKernel
 from . import nulls
 from .gram import TELLS_NOTHING, biased_mmd, centred, check_tells_apart, off_diagonal
+from .names import HsicNull, MmdNull, SeriesNull
 from .notes import kernel_notes
 from .permutation import p_value
 from .result import TestResult
 
 #: Which estimators of the squared MMD go with which null distribution, the default first.
-MMD_NULLS = {
+MMD_NULLS: dict[MmdNull, tuple[str, ...]] = {
     "permutation": ("unbiased", "biased", "paired"),
     "gamma": ("biased",),
     "spectrum": ("unbiased",),
@@ -29,7 +31,7 @@ MMD_NULLS = {
     "normal": ("linear", "block"),
 }
 #: The same for HSIC.
-HSIC_NULLS = {
+HSIC_NULLS: dict[HsicNull, tuple[str, ...]] = {
     "permutation": ("unbiased", "biased"),
     "gamma": ("biased",),
     "spectrum": ("biased",),
@@ -37,9 +39,9 @@ HSIC_NULLS = {
     "shift": ("biased",),
 }
 #: Kernels whose statistic is one number, not a combination that permutations calibrate.
-SINGLE = ("bkl", "posterior", "median")
+SINGLE: tuple[str, ...] = get_args(SingleKernel)
 #: Nulls for rows in order of time, and the steps over which a series is taken to forget.
-OF_SERIES = ("wild bootstrap", "shift")
+OF_SERIES: tuple[str, ...] = get_args(SeriesNull)
 MEMORY = 20.0
 #: The wild bootstrap needs a series that long, in units of the multipliers' memory.
 MEMORIES = 5
@@ -97,7 +99,7 @@ class Approximation(NamedTuple):
 
 
 def check_null(
-    null: Any, estimator: Any, kernels: tuple[Any, ...], table: Mapping[str, tuple[str, ...]]
+    null: Any, estimator: Any, kernels: tuple[Any, ...], table: Mapping[Any, tuple[str, ...]]
 ) -> str:
     """The estimator that goes with ``null``, or an error that says what does not go together."""
     if null not in table:

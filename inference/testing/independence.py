@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,6 +13,7 @@ from ..data.canonical import canonical_order, generator, pairs_fingerprints
 from ..data.checks import as_sample, check_count, check_memory, check_same_rows
 from ..errors import InputError
 from ..learning.choice import kernels_for, some
+from ..learning.names import PairKernel
 from ..runtime.machine import computing
 from ..runtime.progress import progress_bar
 from .approximations import HSIC_NULLS, check_null, hsic_approximation, series_memory
@@ -29,7 +30,7 @@ from .result import (
     name_of,
 )
 
-CHOICES = ("multiscale", "bkl", "posterior", "median")
+CHOICES: tuple[str, ...] = get_args(PairKernel)
 HYPOTHESES = ("no evidence that x and y depend on each other", "x and y depend on each other")
 #: Kernels of each variable in a multiscale test, evenly taken from its ladder.
 SCALES = 4

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +15,7 @@ from ..data.units import choose_scale
 from ..diagnosis.modes import as_text
 from ..errors import InputError
 from ..learning.choice import kernels_for
+from ..learning.names import SingleKernel
 from ..runtime.machine import computing
 from .gram import gram
 from .notes import kernel_notes
@@ -22,7 +23,7 @@ from .permutation import in_batches, p_value, relabellings
 from .result import Part, TestResult, check_kernel, check_permutations, name_of
 from .two_sample import HYPOTHESES
 
-CHOICES = ("bkl", "posterior", "median")
+CHOICES: tuple[str, ...] = get_args(SingleKernel)
 NULLS = ("permutation", "f")
 MATRICES = 10
 #: Of the F null, as measured in benchmarks/results/approximations.md.

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..arrays.precision import concrete
 from ..kernels.base import Kernel, check_positive
+from .names import SamplingName
 
 #: Added to the diagonal of R + C/n, which is numerically singular. Between 1e-10 and 1e-6 it hardly
 #: moves the coverage of the witness's bands; 1e-4 widens the tails.
@@ -52,7 +53,7 @@ class SamplingNoise:
             raise ValueError(f"SamplingNoise: nugget must be one number, got {self.nugget!r}")
 
 
-SAMPLING = {
+SAMPLING: dict[SamplingName, SamplingNoise] = {
     "clt": SamplingNoise(True, NUGGET),
     "heteroscedastic": SamplingNoise(False, DIAGONAL_NUGGET),
 }
