@@ -12,6 +12,7 @@ import numpyro.distributions as dist
 from bke.models import SamplingNoise, SquaredExponential
 from bke.models.bayes.priors import Prior
 from bke.models.kernels.base import Kernel
+from bke.models.likelihood.way import Likelihood
 from bke.models.measures.measure import Measure
 from numpy.typing import ArrayLike
 
@@ -140,9 +141,7 @@ def learn_kernel(
     prior: Prior | None = None,
     noise_variance: float | str | SamplingNoise | dist.Distribution = 0.1,
     measure: Measure | str = "unit",
-    likelihood: str = "auto",
-    landmarks: int | ArrayLike | None = None,
-    rank: int | None = None,
+    likelihood: Likelihood | str = "auto",
     share: str = "pooled",
     scale: str | None = "column",
     dither: str | float | Sequence[float] | None = "auto",
@@ -171,9 +170,8 @@ def learn_kernel(
         prior: as for :func:`~bke.inference.fit`; a dict names other parameters to learn.
         noise_variance: likewise.
         measure: likewise.
-        likelihood: likewise.
-        landmarks: likewise.
-        rank: likewise; :func:`~bke.models.low_rank_error` tells what it is worth.
+        likelihood: as for :func:`~bke.inference.fit`; :func:`~bke.models.low_rank_error` tells what
+            an approximation is worth.
         share: likewise.
         scale: likewise.
         dither: likewise.
@@ -192,7 +190,7 @@ def learn_kernel(
     check_count(seed, "seed", 0, 2**63 - 1)
     with computing():
         observed = observe(X, share=share, scale=scale, columns=columns)
-        model = Model(kernel, prior, noise_variance, measure, likelihood, landmarks, rank)
+        model = Model(kernel, prior, noise_variance, measure, likelihood)
         target = model.target(observed.units, observed.rows, seed)
         evaluate = programs.objectives(target, objective)
         units, points, prior_draws = prepare(target, observed, evaluate, dither=dither, seed=seed)

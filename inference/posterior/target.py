@@ -13,9 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 from bke.models import SamplingNoise, SquaredExponential, bke_model
+from bke.models.bayes.likelihoods import any_likelihood, restored_likelihood
 from bke.models.bayes.priors import Prior, assign, check_noise_prior, template, with_values
 from bke.models.kernels.base import Kernel
-from bke.models.likelihood.marginal import check_has_rank, check_likelihood, prepared
+from bke.models.landmarks import Landmark
+from bke.models.likelihood.routes import prepared
+from bke.models.likelihood.way import Likelihood
 from bke.models.measures.measure import Measure, as_measure
 from numpyro.distributions import biject_to
 from numpyro.infer.util import potential_energy
@@ -52,11 +55,7 @@ class Target:
     priors: Mapping[str, dist.Distribution]
     noise_variance: float | SamplingNoise | dist.Distribution
     measure: Measure
-    likelihood: str
-    #: (m, D), of the landmark model; compiled functions get them with the data.
-    landmarks: np.ndarray | None = dataclasses.field(default=None, compare=False)
-    #: Of a low-rank likelihood.
-    rank: int | None = None
+    likelihood: Likelihood
 
     @classmethod
     def checked(
@@ -65,9 +64,7 @@ class Target:
         prior: Prior | None,
         noise_variance: float | str | SamplingNoise | dist.Distribution,
         measure: Measure | str,
-        likelihood: str,
-        landmarks: np.ndarray | None = None,
-        rank: int | None = None,
+        likelihood: Likelihood | str,
     ) -> Target:
         """From user input; raises ``ValueError`` naming the argument that makes no sense."""
         family = template(kernel)
@@ -76,16 +73,18 @@ class Target:
             noise: float | SamplingNoise | dist.Distribution = noise_variance
         else:
             noise = check_noise_variance(noise_variance)
-        check_has_rank(check_likelihood(likelihood), rank)
         return cls(
             family,
             assign(prior, family),
             noise,
             as_measure(measure),
-            likelihood,
-            landmarks,
-            rank.item() if isinstance(rank, np.integer) else rank,  # as JSON has it
+            any_likelihood(likelihood),
         )
+
+    @property
+    def landmarks(self) -> np.ndarray | None:
+        """(m, D), of the landmark model; compiled functions get them with the data."""
+        return self.likelihood.places if isinstance(self.likelihood, Landmark) else None
 
     @property
     def sites(self) -> dict[str, dist.Distribution]:
@@ -112,8 +111,6 @@ class Target:
                 self._some_noise,
                 self.measure,
                 self.likelihood,
-                self.landmarks,
-                rank=self.rank,
             )
         except ValueError as error:
             raise InputError(str(error)) from None
@@ -222,8 +219,7 @@ class Target:
             "prior": {name: describe_prior(prior) for name, prior in self.priors.items()},
             "noise_variance": describe_noise(self.noise_variance),
             "measure": describe_measure(self.measure),
-            "likelihood": self.likelihood,
-            **({} if self.rank is None else {"rank": self.rank}),
+            **self.likelihood.record(),
         }
 
     @classmethod
@@ -234,9 +230,7 @@ class Target:
             {name: restore_prior(prior) for name, prior in record["prior"].items()},
             restore_noise(record["noise_variance"]),
             restore_measure(record["measure"]),
-            record["likelihood"],
-            landmarks,
-            record.get("rank"),
+            restored_likelihood({**record, "landmarks": landmarks}),
         )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from bke.models.bayes.likelihoods import any_likelihood
 
 from ..errors import InputError
 from ..learning.comparison import KernelComparison
@@ -17,7 +18,7 @@ from ..posterior.record import describe_kernel, describe_prior
 
 def model_summary(arguments: Mapping[str, Any], seed: int) -> dict[str, Any]:
     """What the model was made of: keyword arguments of ``fit`` as plain data, and the seed."""
-    told = {name: value for name, value in arguments.items() if name != "landmarks"}
+    told = {**arguments, **any_likelihood(arguments["likelihood"]).record()}
     if "kernel" in told:
         told["kernel"] = describe_kernel(told["kernel"])
     return {**told, "prior": describe_prior(told["prior"]), "seed": seed}

@@ -42,9 +42,14 @@ class LandmarkView:
         return parts * rows * len(self.landmarks)
 
     @property
-    def devices(self) -> int:
-        """How many devices share the rows."""
-        return 1 if self.mesh is None else self.mesh.size
+    def shared_entries(self) -> int:
+        """Entries of the gradients, of rows that devices may share."""
+        return self.entries * self.landmarks.shape[1]
+
+    @property
+    def shares_rows(self) -> bool:
+        """Whether devices share the rows."""
+        return self.mesh is not None
 
     def sharded(self, devices: Any) -> Self:
         """The same on several devices, of one process or, each giving all rows, of several."""

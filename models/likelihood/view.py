@@ -103,10 +103,19 @@ class LikelihoodView(abc.ABC):
         return None
 
     @property
-    def devices(self) -> int:
-        """How many devices share the rows; 0 where each must have them all."""
+    def shared_entries(self) -> int:
+        """Entries of the gradients of a sum over rows that devices may share; 0: there is none."""
         return 0
 
-    def sharded(self, devices: Any) -> LikelihoodView | None:
-        """The same with its rows shared among ``devices``; ``None`` where they cannot be."""
-        return None
+    @property
+    def shares_rows(self) -> bool:
+        """Whether devices share the rows."""
+        return False
+
+    def sharded(self, devices: Any) -> LikelihoodView:
+        """The same with its rows shared among ``devices``.
+
+        Raises:
+            NotImplementedError: where they cannot be.
+        """
+        raise NotImplementedError(f"{self.called} is no sum over rows")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args
 
 import typer
-from bke.models.likelihood.names import LikelihoodName
+from bke.models.likelihood.names import LikelihoodName, LowRank
 from bke.models.measures.names import MeasureName
 
 from ...data.checks import Scale, Share, check_positive
+from ...errors import InputError
 from ..words import parse_dither, parse_noise_variance
 from .kernel import KernelOption, build_kernel, check_kernel
 from .panels import MODEL
@@ -17,6 +18,7 @@ from .panels import MODEL
 if TYPE_CHECKING:
     import numpy as np
     import numpyro.distributions as dist
+    from bke.models.likelihood.way import Likelihood
 
 ScaleName: TypeAlias = Literal[Scale, "none"]
 
@@ -180,8 +182,24 @@ class LikelihoodOptions:
 
     def arguments(self, places: int | np.ndarray | None) -> dict[str, Any]:
         """Keyword arguments of ``bke.inference.fit``; ``places``: what --landmarks gave."""
-        rank = {} if self.rank is None else {"rank": self.rank}
-        return {"likelihood": self.likelihood, "landmarks": places, "share": self.share, **rank}
+        return {"likelihood": self._chosen(places), "share": self.share}
+
+    def _chosen(self, places: int | np.ndarray | None) -> Likelihood | str:
+        """The likelihood with its option; where it has none, its name."""
+        name, ranked = self.likelihood, get_args(LowRank)
+        if self.rank is not None and name not in ranked:
+            raise InputError(f"rank is for likelihood='nystrom' or 'fourier', not for {name!r}")
+        if places is not None and name != "landmark":
+            raise InputError(f"landmarks are for likelihood='landmark', not for {name!r}")
+        option = self.rank if name in ranked else places
+        if option is None:
+            return name
+        from bke.models import Fourier, Landmark, Nystrom
+
+        try:
+            return {"nystrom": Nystrom, "fourier": Fourier, "landmark": Landmark}[name](option)
+        except ValueError as error:
+            raise InputError(str(error)) from None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

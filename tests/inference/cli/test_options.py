@@ -21,6 +21,7 @@ from bke.inference.cli.options.sampler import SamplerOptions
 from bke.inference.cli.options.testing import PairNull, TestOptions, TwoSampleNull
 from bke.inference.posterior.samplers.auto import Auto
 from bke.inference.testing.approximations import HSIC_NULLS, MMD_NULLS
+from bke.models import Nystrom
 from bke.models.likelihood.names import SamplingName
 from bke.models.likelihood.noise import SAMPLING
 
@@ -79,7 +80,9 @@ def test_one_lengthscale_or_one_for_each_column():
     told = model().arguments(3, None)
     assert told["prior"].shape() == ()
     assert (told["scale"], told["dither"], told["share"]) == ("column", "auto", "pooled")
-    assert "rank" not in told
+    assert told["likelihood"] == "auto"
+    ranked = LikelihoodOptions(likelihood="nystrom", rank=7).arguments(None)
+    assert ranked["likelihood"] == Nystrom(7)
     assert model(ard=True).arguments(3, None)["prior"].shape() == (3,)
     assert model(ard=True).arguments(1, None)["prior"].shape() == ()
     assert model().arguments(1, None, "none")["scale"] is None

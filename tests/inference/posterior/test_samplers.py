@@ -18,7 +18,7 @@ X = np.random.default_rng(0).gamma(2.0, size=(30, 1))
 def target(columns: int):
     """One with so many lengthscales."""
     prior = dist.Gamma(1.0, 1.0).expand([columns]) if columns > 1 else None
-    return Model(prior=prior).checked("unit")
+    return Model(prior=prior).checked()
 
 
 @pytest.mark.parametrize(
