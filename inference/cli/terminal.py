@@ -57,8 +57,9 @@ def _sentence(error: BaseException) -> str:
 class Terminal:
     """Where one command prints: its findings, or with ``json`` only the summary."""
 
-    def __init__(self, *, json: bool, quiet: bool) -> None:
+    def __init__(self, *, json: bool, quiet: bool, debug: bool = False) -> None:
         self.json = json
+        self.debug = debug
         self.progress = not quiet
         self.started = time.perf_counter()
         self.timings: dict[str, float] = {}

@@ -9,7 +9,7 @@ import numbers
 import operator
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,7 +23,12 @@ if TYPE_CHECKING:
 #: n x n matrices that one thread of the witness holds at once.
 WITNESS_MATRICES = 6
 LARGEST = 1e150  # squares of anything larger overflow
-SHARES = ("pooled", "joint")
+#: What samples share: their union, or hyperparameters.
+Share: TypeAlias = Literal["pooled", "joint"]
+SHARES: tuple[str, ...] = get_args(Share)
+#: What columns are divided by: each by its own standard deviation, or all by one number.
+Scale: TypeAlias = Literal["column", "pooled"]
+SCALES: tuple[str | None, ...] = (*get_args(Scale), None)
 SMALLEST_SPREAD = 1e-150  # and squares of anything smaller underflow to zero
 
 

@@ -9,18 +9,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpyro.distributions as dist
 from bke.models.arrays.padding import PaddedRows, dense_size, padded, shared_size
 from bke.models.likelihood.spectral import MOST_DENSE
-from bke.models.measures.measure import MEASURE_SCALE, Gaussian, Measure, scale_prior
+from bke.models.measures.measure import MEASURE_SCALE, Measure, as_measure
 
 from ..errors import InputError
+from .checks import SCALES
 from .read import default_names
 from .rounding import dithered, rounding_unit
 
 #: Parameters that are lengths in the space of the data.
 LENGTHS = ("lengthscale", MEASURE_SCALE)
-SCALES = ("column", "pooled", None)
 DETECTION_DRAWS = 48
 
 
@@ -50,22 +49,12 @@ class Units:
         """(n, D) points in the model's units, without dither."""
         return data / self.scale
 
-    def measure_to_model(self, measure: Measure) -> Measure:
-        """A Gaussian measure given in the units of the data, in the model's; a prior stays."""
-        if not isinstance(measure, Gaussian):
-            return measure
-        for name in ("scale", "centre"):
-            value = getattr(measure, name)
-            shape = value.shape() if isinstance(value, dist.Distribution) else np.shape(value)
-            if shape not in ((), (1,), self.scale.shape):
-                raise InputError(
-                    f"Gaussian measure: {name} must be a number or one per column "
-                    f"({len(self.scale)}), got shape {shape}"
-                )
-        centre = np.asarray(measure.centre) / self.scale
-        if (prior := scale_prior(measure)) is not None:
-            return Gaussian(prior, centre)  # over the unit, as that of a lengthscale is
-        return Gaussian(np.asarray(measure.scale) / self.scale, centre)
+    def measure_to_model(self, measure: Measure | str) -> Measure:
+        """A measure given in the units of the data, in the model's; a prior of its scale stays."""
+        try:
+            return as_measure(measure).rescaled(self.scale)
+        except ValueError as error:
+            raise InputError(str(error)) from None
 
     def to_data(
         self, field: str, values: np.ndarray, sample_axes: int, *, per_component: bool = False

@@ -7,7 +7,7 @@ masses come from the density itself: quadrature, or bridge sampling from the dra
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 import xarray as xr
@@ -17,10 +17,11 @@ from ..errors import InputError
 from ..posterior.barriers import standard_deviations
 from ..posterior.target import flatten
 from .modes import Modes
+from .names import Weighting
 
 #: Methods whose draws are from the posterior itself, all modes in proportion.
 INDEPENDENT = ("quadrature", "smc")
-WEIGHTINGS = ("posterior", "chains")
+WEIGHTINGS: tuple[str, ...] = get_args(Weighting)
 #: How far a place may be from the nearest draw of its mode, in standard deviations of a chain.
 REACH = 10.0
 #: Least posterior mass of the modes that have usable draws, for these to stand for the posterior.

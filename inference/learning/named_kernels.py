@@ -8,7 +8,7 @@ which tells the labels: rows are sorted first.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import jax.numpy as jnp
 import numpy as np
@@ -31,9 +31,10 @@ from ..posterior.run import kernel_in_data_units
 from ..posterior.samplers.quadrature import Quadrature
 from ..posterior.target import unflatten
 from ..runtime.machine import computing
+from .names import TwoSampleKernel
 from .peaks import PeakSearch
 
-CHOICES = ("fused", "multiscale", "evidence", "bkl", "posterior", "median")
+CHOICES: tuple[str, ...] = get_args(TwoSampleKernel)
 #: Those that serve a sample of its own, which has no labels to test.
 OF_ONE_SAMPLE = ("bkl", "median")
 #: Rows from which a kernel is learned, at most: a random part of the pooled sample.

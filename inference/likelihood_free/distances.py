@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 
 import jax
 import jax.numpy as jnp
@@ -21,9 +21,10 @@ from ..learning.multiples import described
 from ..learning.named_kernels import kernel_of
 from ..posterior.record import describe_kernel
 from ..runtime.machine import computing
+from .names import Estimator
 from .store import code_of
 
-ESTIMATORS = ("biased", "unbiased", "linear", "features")
+ESTIMATORS: tuple[str, ...] = get_args(Estimator)
 #: Entries of the matrices that are worked on at once.
 BLOCK_ENTRIES = 2**22
 #: Data sets whose distances are found at once, at most.

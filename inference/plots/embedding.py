@@ -31,7 +31,7 @@ def plot_prior_draws(
     draws: int = 3,
     seed: int = 0,
     *,
-    measure: Measure = "unit",
+    measure: Measure | str = "unit",
     ax: Axes | None = None,
 ) -> Figure:
     """Draws of the embedding from its prior GP(0, r), BKE (3) and Figure 1 (A).
@@ -98,7 +98,7 @@ def plot_embedding_posterior(
     noise: str | float = "clt",
     level: float = 0.8,
     *,
-    measure: Measure = "unit",
+    measure: Measure | str = "unit",
     column: str = "x",
     ax: Axes | None = None,
 ) -> Figure:

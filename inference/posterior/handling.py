@@ -24,8 +24,6 @@ class Handling(TypedDict, total=False):
     checkpoint: str | os.PathLike[str] | None
     progress: bool
     # Of two likelihoods, until these have options of their own.
-    landmarks: Any
-    rank: int | None
 
 
 DEFAULTS: Handling = {
@@ -36,8 +34,6 @@ DEFAULTS: Handling = {
     "shard": "auto",
     "checkpoint": None,
     "progress": True,
-    "landmarks": None,
-    "rank": None,
 }
 
 

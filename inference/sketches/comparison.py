@@ -10,11 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import xarray as xr
-from bke.models import Gaussian
 from bke.models.bayes.priors import default_prior
 from bke.models.embeddings.landmarks import posterior_of_sums
 from bke.models.landmarks import landmark_gaussian
-from bke.models.measures.measure import Measure, check_measure, scale_prior
+from bke.models.measures.measure import Measure, as_measure
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
@@ -137,7 +136,7 @@ def compare_sketches(
     *,
     noise_variance: float = 0.1,
     prior: dist.Distribution | None = None,
-    measure: Measure = "unit",
+    measure: Measure | str = "unit",
     at: ArrayLike | None = None,
     noise: str | float = "clt",
     draws: int = 400,
@@ -212,13 +211,13 @@ def compare_sketches(
 
 def _in_units(measure: Any, plan: SketchPlan) -> Measure:
     try:
-        check_measure(measure)
+        found = as_measure(measure)
     except ValueError as error:
         raise InputError(str(error)) from None
-    if isinstance(measure, Gaussian) and scale_prior(measure) is not None:
+    if found.prior is not None:
         raise InputError("the scale of the measure must be a number here, not a prior")
     none = np.zeros(len(plan.columns))
-    return Units(plan.unit, none, 0, plan.columns).measure_to_model(measure)
+    return Units(plan.unit, none, 0, plan.columns).measure_to_model(found)
 
 
 def _checked(prior: Any) -> dist.Distribution:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,19 +13,20 @@ from ..data.canonical import canonical_order, generator, pairs_fingerprints
 from ..data.checks import as_sample, check_memory, check_same_rows
 from ..errors import InputError
 from ..learning.named_kernels import some
+from ..learning.names import PairKernel
 from ..runtime.machine import computing
 from ..runtime.progress import progress_bar
 from .approximations import hsic_approximation
 from .combination import COMBINED, Combined, combine
 from .gram import gram
-from .kernel_choice import SINGLE, KernelChoice, brief
+from .kernel_choice import KernelChoice, brief
 from .notes import few_rows_note, kernel_notes
 from .null_choice import HSIC_NULLS, NullChoice
 from .pairing import Side, hsic_row, pairings, side
 from .result import TestResult
 
 TEST = "independence test"
-CHOICES = ("multiscale", *SINGLE)
+CHOICES: tuple[str, ...] = get_args(PairKernel)
 HYPOTHESES = ("no evidence that x and y depend on each other", "x and y depend on each other")
 #: Kernels of each variable in a multiscale test, evenly taken from its ladder.
 SCALES = 4

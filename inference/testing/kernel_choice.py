@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from bke.models.kernels.base import Covariance
@@ -13,9 +13,10 @@ from ..data.units import choose_scale
 from ..diagnosis.modes import as_text
 from ..errors import InputError
 from ..learning.named_kernels import kernels_for
+from ..learning.names import SingleKernel
 
 #: Choices that name one kernel, whose statistic needs no permutations to be calibrated.
-SINGLE = ("bkl", "posterior", "median")
+SINGLE: tuple[str, ...] = get_args(SingleKernel)
 MOST_LENGTHSCALES = 8
 
 

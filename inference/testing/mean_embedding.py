@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +14,7 @@ from ..data.canonical import generator
 from ..data.checks import as_sample, check_count, check_memory, check_positive
 from ..diagnosis.modes import as_text
 from ..errors import InputError
+from ..learning.names import SingleKernel
 from ..runtime.machine import computing
 from .gram import gram
 from .kernel_choice import SINGLE, KernelChoice
@@ -23,6 +24,7 @@ from .permutation import in_batches, p_value, relabellings
 from .result import Part, TestResult, check_permutations
 from .two_sample import HYPOTHESES
 
+CHOICES: tuple[str, ...] = get_args(SingleKernel)
 NULLS = ("permutation", "f")
 MATRICES = 10
 #: What is said of the F null, as measured in benchmarks/results/approximations.md.

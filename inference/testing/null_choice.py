@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from ..errors import InputError
 from .kernel_choice import SINGLE, KernelChoice
+from .names import HsicNull, MmdNull, SeriesNull
 from .result import check_permutations
 
 #: Which estimators of the squared MMD go with which null distribution, the default first.
-MMD_NULLS = {
+MMD_NULLS: dict[MmdNull, tuple[str, ...]] = {
     "permutation": ("unbiased", "biased", "paired"),
     "gamma": ("biased",),
     "spectrum": ("unbiased",),
@@ -21,7 +22,7 @@ MMD_NULLS = {
     "normal": ("linear", "block"),
 }
 #: Which estimators of HSIC go with which null distribution, the default first.
-HSIC_NULLS = {
+HSIC_NULLS: dict[HsicNull, tuple[str, ...]] = {
     "permutation": ("unbiased", "biased"),
     "gamma": ("biased",),
     "spectrum": ("biased",),
@@ -29,7 +30,7 @@ HSIC_NULLS = {
     "shift": ("biased",),
 }
 #: Nulls for rows in order of time, and the steps over which a series is taken to forget.
-OF_SERIES = ("wild bootstrap", "shift")
+OF_SERIES: tuple[str, ...] = get_args(SeriesNull)
 MEMORY = 20.0
 #: The wild bootstrap needs a series that long, in units of the multipliers' memory.
 MEMORIES = 5
@@ -59,7 +60,7 @@ class NullChoice:
         null: Any,
         estimator: Any,
         kernels: Sequence[KernelChoice],
-        table: Mapping[str, tuple[str, ...]],
+        table: Mapping[Any, tuple[str, ...]],
         *,
         draws: int,
         alpha: float,

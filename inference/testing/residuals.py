@@ -13,6 +13,7 @@ from ..data.canonical import canonical_order, generator, random_part
 from ..data.checks import as_sample, check_count, check_memory, check_positive
 from ..errors import InputError
 from ..runtime.machine import computing
+from .names import Whitening
 
 #: Rows from which the hyperparameters are estimated, at most.
 ROWS = 500
@@ -24,6 +25,27 @@ SHORTEST, LONGEST, STARTS = 1e-2, 3.0, 6
 NOISES = (0.03, 0.5)
 SMOOTHNESS = (0.5, 1.5, 2.5, np.inf)
 MATRICES = 5
+
+
+def whitened(values: ArrayLike, how: Whitening, *, seed: int = 0) -> np.ndarray:
+    """Columns without what makes rows in order of time, at even steps, depend on each other.
+
+    Args:
+        values: shape (n, D) or (n,).
+        how: ``"residuals"``: what a smooth regression of each column on time leaves;
+            ``"innovations"``: each value less its prediction from those before; ``"none"``: as
+            they are.
+        seed: see :func:`regress_out`.
+
+    Raises:
+        InputError: as :func:`regress_out`.
+    """
+    if how == "none":
+        return np.asarray(values)
+    rough = how == "innovations"
+    time = np.arange(len(np.asarray(values)), dtype=float)
+    smoothness = 0.5 if rough else np.inf
+    return regress_out(values, time, smoothness=smoothness, innovations=rough, seed=seed)
 
 
 def regress_out(

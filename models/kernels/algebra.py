@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 
 from ..measures.measure import Measure
-from .base import Covariance, Kernel, SmoothingError, Terms, check_positive
+from .base import OPERATIONS, Covariance, Kernel, SmoothingError, Terms, check_positive
 from .components import Components, add, multiply
 from .laplace import Laplace
+from .scaled import ScaledCovariance
 from .smoothed_components import smooth_components
-from .squared_exponential import ScaledCovariance
 
 
 @jax.tree_util.register_dataclass
@@ -56,7 +56,7 @@ class Sum(Kernel):
         components = self.components(dimension)
         if components is None:
             raise _no_form(self, "sum")
-        return smooth_components(components, measure)
+        return smooth_components(components, measure, dimension)
 
 
 @jax.tree_util.register_dataclass
@@ -98,7 +98,7 @@ class Product(Kernel):
         """
         components = self.components(dimension)
         if components is not None:
-            return smooth_components(components, measure)
+            return smooth_components(components, measure, dimension)
         variance, factors = _factors(self)
         laplaces = [factor for factor in factors if isinstance(factor, Laplace)]
         if len(laplaces) < len(factors):
@@ -154,7 +154,7 @@ class Scaled(Kernel):
     def smooth(self, measure: Measure, dimension: int) -> Covariance:
         """variance^2 times that of the kernel; the *unit* form does not change."""
         smoothed = self.kernel.smooth(measure, dimension)
-        if measure == "unit":
+        if measure.relative:
             return smoothed
         return ScaledCovariance(jnp.exp(2.0 * self._log_variance()), smoothed)
 
@@ -178,3 +178,6 @@ def _no_form(kernel: Sum | Product, what: str) -> SmoothingError:
         "SquaredExponential, FullSquaredExponential, GaussianMixture and SpectralMixture; with "
         "'unit' and 'lebesgue': products of Laplace kernels, and any single kernel"
     )
+
+
+OPERATIONS.update(sum=Sum, product=Product, multiple=Scaled)

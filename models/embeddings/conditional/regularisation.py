@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-CHOICES = ("leave-one-out", "marginal-likelihood")
+from . import names
+
+CHOICES: tuple[str, ...] = get_args(names.Regularisation)
 #: Range of n lambda over the trace of K that is searched, and points of a first look; then the best
 #: of them is refined. Below, the system would be singular to rounding.
 LOWEST, HIGHEST, TRIED = 1e-12, 10.0, 53

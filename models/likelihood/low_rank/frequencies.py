@@ -20,7 +20,7 @@ from ...kernels.base import Kernel, per_column
 from ...kernels.components import Components
 from ...kernels.matern import Matern
 from ...kernels.smoothed_components import convolve
-from ...measures.measure import Gaussian, Measure
+from ...measures.measure import Measure
 
 
 class Draws(NamedTuple):
@@ -32,7 +32,7 @@ class Draws(NamedTuple):
 
 def fourier_obstacle(kernel: Kernel, measure: Measure, dimension: int) -> str | None:
     """Why there are no frequencies to draw, in a few words; ``None`` where there are."""
-    if isinstance(measure, Gaussian):
+    if not measure.translation_invariant:
         return "r is a function of x - y for measure='unit' and 'lebesgue' only"
     if isinstance(kernel, Matern):
         rough = "the gradient of Matern(nu=0.5) has no spectral density of finite variance"

@@ -19,6 +19,7 @@ import numpy as np
 
 from ...arrays.padding import PaddedRows
 from ...kernels.squared_exponential import SquaredExponential
+from ...measures.measure import Measure
 from .elimination import eliminate
 from .prepared import RESOLUTION, at_zero
 
@@ -49,7 +50,7 @@ class VeryShortLengthscales:
         rows: PaddedRows,
         kernel: SquaredExponential,
         noise_variance: jax.Array,
-        measure: str,
+        measure: Measure,
         log_amplitude: jax.Array | None = None,
     ) -> Terms:
         """Both terms of BKE (13) for ascending ``rows``."""

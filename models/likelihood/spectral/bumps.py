@@ -28,6 +28,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ...measures.measure import Measure
 from .elimination import eliminate
 
 #: Taylor coefficients of a cell, which is half the shortest lengthscale wide: the next term of a
@@ -57,7 +58,7 @@ class Rules(NamedTuple):
     width: jax.Array  # (), of a cell
 
 
-def rules(lengthscale: jax.Array, width: jax.Array, n: jax.Array, measure: str) -> Rules:
+def rules(lengthscale: jax.Array, width: jax.Array, n: jax.Array, measure: Measure) -> Rules:
     """For cells of ``width`` between a quarter and half a ``lengthscale``, and ``n`` points."""
     bump, kernel = (np.arange(-reach, reach + 1.0) for reach in (BUMP_REACH, KERNEL_REACH))
     halves = 0.5 * np.arange(-2 * BUMP_REACH, 2 * BUMP_REACH + 1)
@@ -66,7 +67,7 @@ def rules(lengthscale: jax.Array, width: jax.Array, n: jax.Array, measure: str) 
     ratios = [*[ratio] * 3, ratio / math.sqrt(2.0)]
     edge, centre, embedding, of_kernel = _taylor([*of_bumps, kernel + 0.5], ratios)
     embedding = 0.5 * ratio / (n * math.sqrt(0.5 * math.pi)) * embedding
-    of_R = width if measure == "lebesgue" else ratio / math.sqrt(math.pi)
+    of_R = ratio / math.sqrt(math.pi) if measure.relative else width
     return Rules(
         jnp.stack([edge, centre], axis=2),
         embedding.T,

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 from jax.scipy.linalg import cho_solve, solve_triangular
 
 from ...kernels.squared_exponential import SquaredExponential
+from ...measures.measure import Measure
 
 
 class Basis(NamedTuple):
@@ -64,14 +65,14 @@ class Spectra(NamedTuple):
     log_smoothed: jax.Array
 
 
-def spectra(kernel: SquaredExponential, measure: str, frequencies: jax.Array) -> Spectra:
+def spectra(kernel: SquaredExponential, measure: Measure, frequencies: jax.Array) -> Spectra:
     """At ``frequencies`` (m,): r is k convolved with itself, over its value at 0 if *unit*."""
     log_kernel = kernel.log_spectral_density(frequencies[:, None])
     log_smoothed = 2.0 * log_kernel
-    if measure == "unit":
+    if measure.relative:
         origin = jnp.zeros((1, 1))
         log_smoothed = log_smoothed - jnp.log(
-            kernel.smoothed("lebesgue", 1).matrix(origin, origin)[0, 0]
+            kernel.lebesgue_smoothed(1).matrix(origin, origin)[0, 0]
         )
     return Spectra(log_kernel, log_smoothed)
 

@@ -24,6 +24,7 @@ from ...arrays.inverse import inverse_and_log_determinant
 from ...kernels.base import Kernel
 from ...kernels.components import Components, accumulate
 from ...kernels.smoothed_components import ComponentCovariance, smooth_components
+from ...measures.measure import Measure
 from .panels import ORDER, Nodes
 
 #: Matrices up to this are inverted directly: smaller ones would take long to compile.
@@ -41,10 +42,10 @@ class Mixture(NamedTuple):
         """The least of the lengthscales."""
         return jax.lax.rsqrt(jnp.max(self.precision))
 
-    def smoothed(self, measure: str) -> Mixture:
+    def smoothed(self, measure: Measure) -> Mixture:
         """R, as the matrices have it."""
         components = Components(self.log_weight, self.precision[:, None], None)
-        covariance = smooth_components(components, measure)
+        covariance = smooth_components(components, measure, 1)
         assert isinstance(covariance, ComponentCovariance)
         found = covariance.components
         return Mixture(found.log_weight, found.precision[:, 0])
@@ -85,7 +86,7 @@ class Range:
     slope_weights: Any  # (more blocks, ORDER)
 
     def gaussian_term(
-        self, mixture: Mixture, noise_variance: jax.Array, measure: str, n: Any, *, slopes: bool
+        self, mixture: Mixture, noise_variance: jax.Array, measure: Measure, n: Any, *, slopes: bool
     ) -> tuple[jax.Array, Mixture, jax.Array]:
         """Log N(mu_hat; 0, R + noise_variance I) and, if asked for, its slopes in both."""
         apart = self.gaussian.minus(self.gaussian)
