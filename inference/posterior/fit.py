@@ -110,7 +110,7 @@ def fit(
     model = Model(kernel, prior, noise_variance, measure, likelihood)
     check_count(seed, "seed", 0, 2**63 - 1)
     with computing(), together():
-        sampler, chosen = sampler_for(method, model.checked(measure))
+        sampler, chosen = sampler_for(method, model.checked())
         data = _checked(X, options)
         run = sampled_run(sampler, data.given(model, sampler, seed), chosen)
         data.finished()
