@@ -59,7 +59,7 @@ class Rules(NamedTuple):
 
 
 def rules(lengthscale: jax.Array, width: jax.Array, n: jax.Array, measure: Measure) -> Rules:
-    """Rules for cells of ``width`` between a quarter and half a ``lengthscale``, and ``n`` points."""
+    """Rules for cells of ``width``, a quarter to half a ``lengthscale``, and ``n`` points."""
     bump, kernel = (np.arange(-reach, reach + 1.0) for reach in (BUMP_REACH, KERNEL_REACH))
     halves = 0.5 * np.arange(-2 * BUMP_REACH, 2 * BUMP_REACH + 1)
     ratio = width / lengthscale

@@ -69,7 +69,7 @@ class Spectra(NamedTuple):
 
 
 def spectra(kernel: SquaredExponential, measure: Measure, frequencies: jax.Array) -> Spectra:
-    """Spectra at ``frequencies`` (m,): r is k convolved with itself, over its value at 0 if unit."""
+    """Spectra at ``frequencies`` (m,): r is k convolved with itself, relative or not."""
     log_kernel = kernel.log_spectral_density(frequencies[:, None])
     log_smoothed = 2.0 * log_kernel
     if measure.relative:

@@ -66,7 +66,7 @@ class SpectralIndex(LikelihoodView):
 
     @property
     def rows_of_matrices(self) -> int:
-        """The number of rows, where a short lengthscale may need matrices; 0 if they are too many."""
+        """All rows, where a short lengthscale may need matrices; 0 if they are too many."""
         return int(self.rows.number) if len(self.rows) <= MOST_DENSE else 0
 
     @property
