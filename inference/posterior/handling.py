@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 from .samplers.registry import SAMPLERS
 
@@ -46,7 +46,7 @@ def with_defaults(given: Mapping[str, Any]) -> Handling:
     for name in given:
         if name not in DEFAULTS:
             raise TypeError(f"fit() got an unexpected keyword argument {name!r}{_as_option(name)}")
-    return {**DEFAULTS, **given}  # type: ignore[typeddict-item]
+    return cast(Handling, {**DEFAULTS, **given})
 
 
 def _as_option(name: str) -> str:

@@ -67,7 +67,9 @@ def in_words(run: xr.DataTree) -> list[str]:
     if error is None:
         return []
     attrs = run.attrs
-    likelihood = restored_likelihood({**attrs, "rank": int(attrs["rank"])})
+    likelihood = restored_likelihood(
+        {"likelihood": attrs["likelihood"], "rank": int(attrs["rank"])}
+    )
     few = run["observed_data"].sizes["column"] <= FEW_COLUMNS
     more = ", or by more than twice that where these few columns have heavy tails" if few else ""
     sentences = [

@@ -63,7 +63,7 @@ def prepare(
         InputError: for data or arguments that make no sense.
     """
     units, rows = observed.units, observed.rows
-    points = placed(target.prepared(units.split(units.to_model(rows))), shard)
+    points = _points(target, units, rows, shard)
     _check_matrices(points, rows.shape[1])
     # The samplers of some priors take as long to compile as the density.
     beside = ThreadPoolExecutor(2)
@@ -76,7 +76,7 @@ def prepare(
         cancelled = None if target.landmarks is not None else programs.cancelled(target)
         units = with_dither(units, rows, dither, seed, draws, cancelled)
         if units.dither.any():
-            points = placed(target.prepared(units.points(rows)), shard)
+            points = _points(target, units, rows, shard)
         # Where devices share the rows, two programs would wait for each other.
         if program is not None and not shares_rows(points):
             beside.submit(program.compile, points)
@@ -85,6 +85,11 @@ def prepare(
         # Whoever interrupts, or asked for what makes no sense, need not wait for a compiler.
         beside.shutdown(wait=False, cancel_futures=True)
     return Prepared(units, points, draws)
+
+
+def _points(target: Target, units: Units, rows: np.ndarray, shard: str) -> Points:
+    """The rows in the model's units, where and as the likelihood needs them."""
+    return placed(target.prepared(units.points(rows)), shard)
 
 
 def _check_matrices(points: Points, dimension: int) -> None:

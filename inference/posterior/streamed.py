@@ -76,10 +76,11 @@ class Streamed:
             self._kept.remove()
 
     def _check_options(self) -> None:
-        share, dither, columns = (self.options[name] for name in ("share", "dither", "columns"))
-        if share != "pooled" or dither not in ("auto", None) or columns is not None:
+        options = self.options
+        check_shard(options["shard"])
+        of_memory = options["share"] != "pooled" or options["dither"] not in ("auto", None)
+        if of_memory or options["columns"] is not None:
             raise InputError("share, dither and columns are for data in memory")
-        check_shard(self.options["shard"])
 
 
 def _plain(landmarks: Any) -> Any:

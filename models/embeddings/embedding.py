@@ -141,7 +141,7 @@ class Embedding:
 
     @double_precision
     def normalised(self) -> Embedding:
-        """The same with weights that sum to one.
+        """The embedding with weights that sum to one.
 
         Raises:
             ArithmeticError: they sum to nothing.

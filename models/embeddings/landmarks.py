@@ -56,7 +56,7 @@ def landmark_embedding_posterior(
 def posterior_of_view(
     view: LandmarkView, kernel: Kernel, at: jax.Array, *, noise: Any, measure: Measure | str
 ) -> EmbeddingPosterior:
-    """The same of prepared data."""
+    """The posterior of the embedding at the points ``at``, given data prepared with landmarks."""
     covariance = isinstance(noise, str)
     sums = summed(view, kernel, volume=False, covariance=covariance)
     return posterior_of_sums(sums, view.landmarks, kernel, at, noise=noise, measure=measure)
@@ -71,7 +71,10 @@ def posterior_of_sums(
     noise: Any,
     measure: Measure | str,
 ) -> EmbeddingPosterior:
-    """The same of sums over the data, whose scatter is a matrix unless ``noise`` is a number."""
+    """The posterior of the embedding given sums over the data.
+
+    Their scatter is a matrix unless ``noise`` is a number.
+    """
     smoothed = kernel.smoothed(measure, landmarks.shape[1])
     own = smoothed.matrix(landmarks, landmarks)
     covariance = noise_covariance(

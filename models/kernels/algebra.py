@@ -31,7 +31,7 @@ class Sum(Kernel):
 
     @property
     def translation_invariant(self) -> bool:  # type: ignore[override]
-        """Where both are."""
+        """True where both kernels are functions of x - y."""
         return self.left.translation_invariant and self.right.translation_invariant
 
     def terms(self, X: jax.Array, Y: jax.Array) -> Terms:
@@ -52,7 +52,7 @@ class Sum(Kernel):
         return None if left is None or right is None else add(left, right)
 
     def smooth(self, measure: Measure, dimension: int) -> Covariance:
-        """In closed form where both kernels are sums of Gaussian components."""
+        """R in closed form, where both kernels are sums of Gaussian components."""
         components = self.components(dimension)
         if components is None:
             raise _no_form(self, "sum")
@@ -74,7 +74,7 @@ class Product(Kernel):
 
     @property
     def translation_invariant(self) -> bool:  # type: ignore[override]
-        """Where both are."""
+        """True where both kernels are functions of x - y."""
         return self.left.translation_invariant and self.right.translation_invariant
 
     def terms(self, X: jax.Array, Y: jax.Array) -> Terms:
@@ -92,7 +92,7 @@ class Product(Kernel):
         return None if left is None or right is None else multiply(left, right)
 
     def smooth(self, measure: Measure, dimension: int) -> Covariance:
-        """In closed form for sums of Gaussian components and for Laplace kernels.
+        """R in closed form, for sums of Gaussian components and for Laplace kernels.
 
         The product of Laplace kernels is the one with 1 / lengthscale = sum of the parts'.
         """
@@ -125,12 +125,12 @@ class Scaled(Kernel):
 
     @property
     def characteristic(self) -> bool | None:  # type: ignore[override]
-        """As the kernel is."""
+        """What the kernel itself says: a positive multiple changes nothing."""
         return self.kernel.characteristic
 
     @property
     def translation_invariant(self) -> bool:  # type: ignore[override]
-        """As the kernel is."""
+        """What the kernel itself says: a positive multiple changes nothing."""
         return self.kernel.translation_invariant
 
     def _log_variance(self) -> jax.Array:

@@ -32,7 +32,7 @@ class GaussianFamily(Stationary):
         return terms
 
     def smooth(self, measure: Measure, dimension: int) -> Covariance:
-        """In closed form for every measure, pair by pair of components."""
+        """R in closed form for every measure, pair by pair of components."""
         return smooth_components(self.components(dimension), measure, dimension)
 
 

@@ -130,7 +130,7 @@ def _squares_by_product(x: jax.Array, y: jax.Array) -> jax.Array:
 
 
 def _squares_by_column(x: jax.Array, y: jax.Array) -> jax.Array:
-    """The same with differences taken directly, column by column."""
+    """|x_i - y_j|^2 (n, m) with differences taken directly, column by column."""
 
     @jax.checkpoint
     def add(total: jax.Array, column: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, cast
+from typing import Any
 
 import jax
 import numpy as np
@@ -37,7 +37,8 @@ class LandmarkLikelihood(LandmarkView, LikelihoodView):
     ) -> LogLikelihoodTerms:
         """The Gaussian term and sum_i log gamma(x_i)."""
         parameters = Parameters.of(kernel, noise_variance, measure, self.landmarks.dtype)
-        return cast(LogLikelihoodTerms, closed_form(self, parameters))
+        terms: LogLikelihoodTerms = closed_form(self, parameters)
+        return terms
 
     def value(self, parameters: Parameters) -> LogLikelihoodTerms:
         """Both terms, from sums over rows."""

@@ -52,7 +52,7 @@ class LandmarkView:
         return self.mesh is not None
 
     def sharded(self, devices: Any) -> Self:
-        """The same on several devices, of one process or, each giving all rows, of several."""
+        """The view on several devices, of one process or, each giving all rows, of several."""
         mesh = Mesh(np.asarray(devices), (ROWS,))
         parts = np.asarray(self.parts)
         more = -len(parts) % len(devices)
@@ -72,7 +72,7 @@ def _placed(array: np.ndarray, mesh: Mesh, spec: PartitionSpec) -> jax.Array:
 
 
 def in_parts(points: ArrayLike, landmarks: ArrayLike, room: int = 0) -> LandmarkView:
-    """Of any points (n, D) and landmarks (m, D), of the shape that ``room`` points have."""
+    """Any points (n, D) with landmarks (m, D), in the shape that ``room`` points have."""
     xp: Any = jnp if isinstance(points, jax.core.Tracer) else np
     rows = xp.asarray(points)
     n, dimension = rows.shape

@@ -49,12 +49,12 @@ class DenseView(LikelihoodView):
 
     @property
     def entries(self) -> int:
-        """Of the Gram matrix."""
+        """All n^2 of the Gram matrix."""
         return len(self.rows) ** 2
 
     @property
     def rows_of_matrices(self) -> int:
-        """All that are data."""
+        """The number of rows that are data."""
         return int(self.rows.number)
 
     def likelihood_terms(

@@ -53,7 +53,7 @@ class DenseSlopes:
         self.at = cast(Callable[[jax.Array], Shape], unravel)
 
     def pushforward(self) -> Pushforward:
-        """Of mu_hat and log gamma."""
+        """mu_hat and log gamma at every row, with their slopes."""
         rows, points = self.rows, self.rows.points
 
         def of_row(i: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -89,7 +89,7 @@ class DenseSlopes:
     def by_matrix(
         self, embedding: jax.Array, R: jax.Array
     ) -> tuple[GaussianTerm, jax.Array, jax.Array]:
-        """The same from R, and C/n where that is the noise, (n, n)."""
+        """What :meth:`by_factor` gives, from R, with C/n where that is the noise, (n, n)."""
         rows, noise, indices = self.rows, self.noise, jnp.arange(len(self.rows))
         term, sensitivity = gaussian_term.dense_with_sensitivity(embedding, R, variance_of(noise))
         in_noise, sensitivity = jnp.trace(sensitivity), rows.of_pairs(sensitivity)

@@ -27,7 +27,7 @@ class ErrorOfDifferences(NamedTuple):
 
     @property
     def size(self) -> float:
-        """Both together."""
+        """Standard error and truncation together."""
         return float(np.hypot(self.standard_error, self.truncation))
 
 

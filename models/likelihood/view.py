@@ -36,7 +36,7 @@ class Parameters(NamedTuple):
     def of(
         cls, kernel: Kernel, noise_variance: Noise, measure: Measure | str, dtype: Any
     ) -> Parameters:
-        """With every number an array of the type of the data's."""
+        """Parameters with every number an array of the type of the data's."""
         given = cls(kernel, noise_variance, as_measure(measure))
         return cast(Parameters, jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), given))
 
@@ -113,7 +113,7 @@ class LikelihoodView(abc.ABC):
         return False
 
     def sharded(self, devices: Any) -> LikelihoodView:
-        """The same with its rows shared among ``devices``.
+        """The view with its rows shared among ``devices``.
 
         Raises:
             NotImplementedError: where they cannot be.

@@ -49,7 +49,7 @@ class Likelihood(abc.ABC):
 
     @classmethod
     def restored(cls, record: dict[str, Any]) -> Likelihood:
-        """From what :meth:`record` gave, among other entries."""
+        """The likelihood that :meth:`record` gave, from a record that may have other entries."""
         fields = [field.name for field in dataclasses.fields(cls)]
         return cls(**{name: record[name] for name in fields if record.get(name) is not None})
 

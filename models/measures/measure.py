@@ -52,7 +52,7 @@ class Measure(abc.ABC):
         """The smoothed kernel r of ``kernel`` for this measure, on R^``dimension``."""
 
     def rescaled(self, scale: np.ndarray) -> Measure:
-        """The same for data divided by ``scale`` (D,); a prior of its scale stays as it is.
+        """The measure for data divided by ``scale`` (D,); a prior of its scale stays as it is.
 
         Raises:
             ValueError: where the measure is for other columns.
@@ -146,7 +146,7 @@ class Gaussian(Measure):
         return kernel.gaussian_smoothed(self, dimension)
 
     def rescaled(self, scale: np.ndarray) -> Gaussian:
-        """The same for data divided by ``scale`` (D,); a prior of its scale stays as it is.
+        """The measure for data divided by ``scale`` (D,); a prior of its scale stays as it is.
 
         Raises:
             ValueError: where its scale or centre are for other columns.

@@ -55,7 +55,7 @@ def hsic(
 
 
 def _as_pairs(X: ArrayLike, Y: ArrayLike) -> tuple[jax.Array, jax.Array]:
-    """Both as points, row by row."""
+    """Two samples as points, in pairs, row by row."""
     first, second = as_points(X), as_points(Y, "Y")
     if len(first) != len(second):
         raise ValueError(f"X has {len(first)} rows but Y has {len(second)}: they must be pairs")

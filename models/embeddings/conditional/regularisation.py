@@ -33,7 +33,7 @@ class Spectrum(NamedTuple):
 
 
 def spectrum(features_x: np.ndarray, features_y: np.ndarray) -> Spectrum:
-    """From the features Z_X (n, r) and Z_Y (n, q)."""
+    """The spectrum of K_X with what Y has along it, from features Z_X (n, r) and Z_Y (n, q)."""
     left, singular, _ = np.linalg.svd(features_x, full_matrices=False)
     return Spectrum(singular**2, left, features_y, left.T @ features_y)
 

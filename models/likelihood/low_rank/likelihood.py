@@ -166,16 +166,21 @@ def terms_and_slopes(
     # The mean is the last of what the rows' slopes are taken against.
     in_mean = jnp.stack([pulled[1] for _, pulled in both]) / len(view.points)
     direct = [ravel_pytree(jax.tree.map(jnp.add, part, pulled[0]))[0] for part, pulled in both]
-    of_rows = _mean_slopes(view, kernel, in_mean)
-    exact = jnp.stack(
-        [of_embedding @ row_slopes[:, 0], _share(view) * jnp.sum(row_slopes[:, 1], axis=0)]
-    )
-    kernel_slopes = exact + of_rows
+    kernel_slopes = _of_exact_rows(view, of_embedding, row_slopes)
+    kernel_slopes = kernel_slopes + _mean_slopes(view, kernel, in_mean)
     entries = kernel_slopes.shape[1]  # parameters begin with the kernel
     slopes = [
         whole.at[:entries].add(part) for whole, part in zip(direct, kernel_slopes, strict=True)
     ]
     return LogLikelihoodTerms(value, volume + correction), LogLikelihoodTerms(*slopes)
+
+
+def _of_exact_rows(
+    view: Approximation, of_embedding: jax.Array, row_slopes: jax.Array
+) -> jax.Array:
+    """Slopes (2, p) of both terms through mu_hat and log gamma at the exact rows."""
+    volume = _share(view) * jnp.sum(row_slopes[:, 1], axis=0)
+    return jnp.stack([of_embedding @ row_slopes[:, 0], volume])
 
 
 def _share(view: Approximation) -> float:

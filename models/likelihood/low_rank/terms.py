@@ -68,7 +68,7 @@ class Gaussian(NamedTuple):
 
 
 def common(mean: jax.Array, view: Approximation, kernel: Kernel, smoothed: Covariance) -> Common:
-    """From the ``mean`` of the features of k over all rows."""
+    """What all rows need, from the ``mean`` of the features of k over them."""
     basis = view.basis
     whitening = basis.whitening(smoothed)
     rows = view.points[view.exact]
@@ -77,7 +77,7 @@ def common(mean: jax.Array, view: Approximation, kernel: Kernel, smoothed: Covar
 
 
 def no_sums(view: Approximation) -> RowSums:
-    """Where sums begin."""
+    """Sums over no rows, where all begin."""
     m, s = view.basis.size, len(view.exact)
     zero = jnp.zeros(())
     return RowSums(
@@ -95,7 +95,7 @@ def row_sums(
     noise_variance: jax.Array,
     shared: Common,
 ) -> tuple[RowSums, jax.Array]:
-    """Of a block of rows (b, D), and the sum of log gamma~ there.
+    """Sums over a block of rows (b, D), and the sum of log gamma~ there.
 
     ``index`` (b,) are their numbers; ``known`` (b,) is 0 for rows to leave out.
     """

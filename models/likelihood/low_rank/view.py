@@ -43,7 +43,7 @@ class LowRankView(Approximation, LikelihoodView):
 
     @property
     def rows_of_matrices(self) -> int:
-        """Of the features or the exact rows."""
+        """The number of features or of exact rows, whichever is larger."""
         return max(self.basis.size, len(self.exact))
 
     def likelihood_terms(
@@ -51,7 +51,8 @@ class LowRankView(Approximation, LikelihoodView):
     ) -> LogLikelihoodTerms:
         """Log N(mu_hat; 0, R + sigma^2 I) and sum_i log gamma(x_i), both approximate."""
         parameters = Parameters.of(kernel, noise_variance, measure, self.points.dtype)
-        return cast(LogLikelihoodTerms, closed_form(self, parameters))
+        terms: LogLikelihoodTerms = closed_form(self, parameters)
+        return terms
 
     def value(self, parameters: Parameters) -> LogLikelihoodTerms:
         """Both terms, a block of rows at a time."""
@@ -107,7 +108,7 @@ class LowRank(Likelihood):
     def view(
         self, points: Any, kernel: Kernel, noise_variance: Noise, measure: Measure
     ) -> LowRankView:
-        """Of points (n, D), whose order does not matter."""
+        """The view of points (n, D), whose order does not matter."""
         if isinstance(check_noise(noise_variance), SamplingNoise):
             raise ValueError(f"likelihood={self.name!r} has one noise variance, sigma^2")
         return low_rank_view(points, kernel, measure, self)

@@ -114,5 +114,5 @@ def _pushforward(at: _Places, lengthscale: jax.Array, n: Any) -> Terms:
 
 
 def very_short(x: np.ndarray) -> VeryShortLengthscales:
-    """For the ascending points ``x`` (n,), more than there are in a block."""
+    """The bands that the ascending points ``x`` (n,) allow, more than there are in a block."""
     return VeryShortLengthscales(np.float64(np.min(x[BLOCK:] - x[:-BLOCK]) / REACH))

@@ -134,7 +134,8 @@ class BoxIndex(SpectralIndex):
 
     def evaluated(self, parameters: SpectralParameters) -> LogLikelihoodTerms:
         """Both terms, by the basis of the range that takes the lengthscale."""
-        given = parameters.kernel, parameters.noise_variance, parameters.measure
+        kernel = cast(SquaredExponential, parameters.kernel)
+        given = kernel, parameters.noise_variance, parameters.measure
         which = self.range_of(*given)
         return cast(
             LogLikelihoodTerms,

@@ -59,7 +59,7 @@ class Rules(NamedTuple):
 
 
 def rules(lengthscale: jax.Array, width: jax.Array, n: jax.Array, measure: Measure) -> Rules:
-    """For cells of ``width`` between a quarter and half a ``lengthscale``, and ``n`` points."""
+    """Rules for cells of ``width``, a quarter to half a ``lengthscale``, and ``n`` points."""
     bump, kernel = (np.arange(-reach, reach + 1.0) for reach in (BUMP_REACH, KERNEL_REACH))
     halves = 0.5 * np.arange(-2 * BUMP_REACH, 2 * BUMP_REACH + 1)
     ratio = width / lengthscale
@@ -129,7 +129,7 @@ class _State(NamedTuple):
 def pass_over(
     cells: Cells, first: jax.Array, count: jax.Array, rules: Rules, noise_variance: jax.Array
 ) -> Sums:
-    """Over ``count`` blocks from the ``first`` on and the five empty ones behind them."""
+    """One pass over ``count`` blocks from the ``first`` on and the five empty ones behind them."""
 
     def step(i: jax.Array, state: _State) -> _State:
         powers, slots = (
@@ -238,7 +238,7 @@ def slopes_at(
 def cells_of(
     grids: list[np.ndarray], most_blocks: int, most_rows: int
 ) -> tuple[Cells, np.ndarray, np.ndarray]:
-    """Of the ascending points (n,) of each grid, in units of a cell's width from its first cell.
+    """Cells of the ascending points (n,) of each grid, in cell widths from its first cell.
 
     Also the first block of each grid and how many there are; usually at most ``most_blocks``. There
     is room for ``most_rows`` points.

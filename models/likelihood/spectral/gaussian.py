@@ -32,7 +32,10 @@ class Basis(NamedTuple):
 
 
 def basis(cosines: jax.Array, sines: jax.Array, spacing: jax.Array, count: Any) -> Basis:
-    """From sums over the points of cos and sin (k spacing x), k = 0, ..., 2 f: (2 f + 1,) each.
+    """The basis from sums of cos and sin (k spacing x) over points, k = 0, ..., 2 f.
+
+    They are (2 f + 1,) each.
+
 
     By cos a cos b = (cos(a - b) + cos(a + b)) / 2 and the like.
     """
@@ -66,7 +69,7 @@ class Spectra(NamedTuple):
 
 
 def spectra(kernel: SquaredExponential, measure: Measure, frequencies: jax.Array) -> Spectra:
-    """At ``frequencies`` (m,): r is k convolved with itself, over its value at 0 if *unit*."""
+    """Spectra at ``frequencies`` (m,): r is k convolved with itself, relative or not."""
     log_kernel = kernel.log_spectral_density(frequencies[:, None])
     log_smoothed = 2.0 * log_kernel
     if measure.relative:
@@ -123,7 +126,7 @@ BLOCK = 128
 
 
 def _inverse_diagonal(cholesky: jax.Array) -> jax.Array:
-    """Of the inverse (m, m), from its Cholesky factor."""
+    """The diagonal of the inverse (m, m), from its Cholesky factor."""
 
     def inverse(factor: jax.Array) -> jax.Array:
         m = len(factor)

@@ -80,7 +80,7 @@ class LineSums(NamedTuple):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class LongLengthscales:
-    """For the ``shortest`` lengthscale and all above: waves."""
+    """Waves, for the ``shortest`` lengthscale and all above."""
 
     shortest: Any  # ()
     x: Any  # (N,), ascending from 0, the last ones no data
@@ -102,7 +102,7 @@ class LongLengthscales:
         measure: Measure,
         log_amplitude: jax.Array | None = None,
     ) -> LineSums:
-        """Over ``n`` points; the others are those of :meth:`LineIndex.terms`."""
+        """Sums over ``n`` points; the other arguments are those of :meth:`LineIndex.terms`."""
         lengthscale = jnp.asarray(kernel.lengthscale)
         # The sums do not depend on the spacing, up to their tolerance.
         spacing = jax.lax.stop_gradient(2.0 * math.pi / (self.extent + GAP * lengthscale))
@@ -148,7 +148,7 @@ class ShortLengthscales:
         measure: Measure,
         log_amplitude: jax.Array | None = None,
     ) -> LineSums:
-        """As of the long ones, for a lengthscale in one of the ranges."""
+        """Sums over ``n`` points, for a lengthscale in one of the ranges."""
         lengthscale = jnp.asarray(kernel.lengthscale)
         which, _ = self.range_of(lengthscale)
         width = 0.5 * self.shortest[which]
@@ -191,7 +191,7 @@ class LineIndex(SpectralIndex):
 
     @property
     def refused(self) -> str:
-        """In words, which lengthscales go to the matrices."""
+        """The lengthscales that go to the matrices, in words."""
         longest = float(self.very_short.longest)
         return f"between {longest:.3g} and {self.shortest:.3g}" if longest else super().refused
 
@@ -205,7 +205,8 @@ class LineIndex(SpectralIndex):
 
     def evaluated(self, parameters: SpectralParameters) -> LogLikelihoodTerms:
         """Both terms, by the way that takes the lengthscale."""
-        kernel, noise_variance, measure, log_amplitude = parameters
+        one, noise_variance, measure, log_amplitude = parameters
+        kernel = cast(SquaredExponential, one)
         given = kernel, noise_variance, measure, log_amplitude
 
         def by_sums() -> LogLikelihoodTerms:

@@ -67,7 +67,7 @@ def is_mixture(kernel: Kernel) -> bool:
 
 
 def mixture_of(kernel: Kernel) -> Mixture:
-    """Of a kernel that is a sum of Gaussian components in one column."""
+    """The mixture that a kernel is, a sum of Gaussian components in one column."""
     components = kernel.components(1)
     assert components is not None
     return Mixture(components.log_weight, components.precision.reshape(-1))
@@ -76,7 +76,7 @@ def mixture_of(kernel: Kernel) -> Mixture:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Range:
-    """From a shortest lengthscale up."""
+    """What lengthscales need from a shortest one up."""
 
     shortest: Any  # ()
     gaussian: Nodes
@@ -95,7 +95,7 @@ class Range:
         m = len(weights)
 
         def times(blocks: jax.Array, matrix: jax.Array) -> jax.Array:
-            """Of a block diagonal matrix and another one."""
+            """The product of a block diagonal matrix and another one."""
             return (blocks @ matrix.reshape(len(blocks), ORDER, -1)).reshape(matrix.shape)
 
         def covariance_at(mixture: Mixture) -> jax.Array:

@@ -191,7 +191,7 @@ class MixtureIndex(SpectralIndex):
         measure: Measure,
         slopes: bool,
     ) -> tuple[jax.Array, Mixture, jax.Array]:
-        """Of one of the ranges, see :meth:`Range.gaussian_term`."""
+        """The Gaussian term by one of the ranges, see :meth:`Range.gaussian_term`."""
         n = self.rows.number
 
         def of(each: Range) -> tuple[jax.Array, Mixture, jax.Array]:
@@ -202,7 +202,7 @@ class MixtureIndex(SpectralIndex):
         return found
 
     def embedding_slopes(self, which: Any, mixture: Mixture) -> Slopes:
-        """Of one of the ranges; of as many nodes as any has."""
+        """mu_hat' at the nodes of one of the ranges, filled up to as many as any has."""
         n, most = self.rows.number, max(len(each.slope_weights) for each in self.ranges)
         x = self.outliers.x[which]
 

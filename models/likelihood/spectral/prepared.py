@@ -66,12 +66,12 @@ class SpectralIndex(LikelihoodView):
 
     @property
     def rows_of_matrices(self) -> int:
-        """All, where a lengthscale may be too short for the sums, unless they are too many."""
+        """All rows, where a short lengthscale may need matrices; 0 if they are too many."""
         return int(self.rows.number) if len(self.rows) <= MOST_DENSE else 0
 
     @property
     def refused(self) -> str:
-        """In words, which lengthscales go to the matrices."""
+        """The lengthscales that go to the matrices, in words."""
         return f"below {self.shortest:.3g}"
 
     def shortest_of(self, kernel: Kernel) -> Any:

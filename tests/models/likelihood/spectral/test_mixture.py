@@ -15,9 +15,9 @@ from bke.models import (
 )
 from bke.models.likelihood.dense import dense_terms
 from bke.models.likelihood.spectral import (
-    likelihood as likelihood_module,
     mixture_index as mixture_index_module,
     outliers as outliers_module,
+    prepared as prepared_module,
     spectral_index,
 )
 from bke.models.likelihood.spectral.index import LineIndex
@@ -57,7 +57,7 @@ def x64():
 @pytest.fixture
 def no_matrices(monkeypatch):
     """What is compiled takes only nodes: half the time."""
-    for module in (mixture_index_module, likelihood_module):
+    for module in (mixture_index_module, prepared_module):
         monkeypatch.setattr(module, "MOST_DENSE", 0)
 
 
