@@ -19,7 +19,7 @@ import numpy as np
 from numpyro.infer.hmc import hmc
 
 from ..errors import SamplingError
-from ..runtime.distributed import spread
+from ..runtime.distributed import on_all_devices
 from ..runtime.jit import jit
 from .target import Points, Problem
 
@@ -136,7 +136,7 @@ class NutsSampler:
                 return z, stats
 
         self.compile(points)
-        results = spread(one, chains, stop, points)
+        results = on_all_devices(one, chains, stop, points)
         z, stats = jax.tree.map(lambda *parts: np.stack(parts), *results)
         return Chains(z, stats, {k: np.asarray(v) for k, v in initial.items()}, self.warmup)
 

@@ -20,7 +20,7 @@ from bke.models.likelihood.spectral import SpectralIndex
 from scipy.ndimage import gaussian_filter1d
 
 from ..errors import SamplingError
-from ..runtime.distributed import spread
+from ..runtime.distributed import on_all_devices
 from ..runtime.jit import jit
 from .target import Points, Problem
 
@@ -62,7 +62,7 @@ def log_densities(evaluate: BatchLogDensity, z: Mapping[str, Any], X: Points) ->
 
     first, *rest = range(0, total, BATCH)
     pieces = [one(first)]  # compiles, before the threads would each do it
-    pieces += spread(lambda index: one(rest[index]), len(rest), Event(), points)
+    pieces += on_all_devices(lambda index: one(rest[index]), len(rest), Event(), points)
     return np.concatenate(pieces)[:total]
 
 

@@ -28,7 +28,7 @@ from jax.custom_batching import sequential_vmap
 from jax.scipy.special import logsumexp
 
 from ..errors import SamplingError
-from ..runtime.distributed import spread
+from ..runtime.distributed import on_all_devices
 from ..runtime.jit import jit
 from .target import Points, Problem, unflatten
 
@@ -162,7 +162,7 @@ class TemperedSmc:
                     lambda temperature: advance(repeat, temperature),
                 )
 
-        results = spread(one, len(z), stop, points)
+        results = on_all_devices(one, len(z), stop, points)
         particles, log_normaliser, temperatures = zip(*results, strict=True)
         if np.max(log_normaliser) == -np.inf:
             raise SamplingError(

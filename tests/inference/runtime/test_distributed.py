@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 from bke.inference import InputError, fit
-from bke.inference.runtime.distributed import spread, start
+from bke.inference.runtime.distributed import on_all_devices, start
 
 FIT = """
 import sys
@@ -146,9 +146,9 @@ os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=3"
 import threading
 import jax
 import numpy as np
-from bke.inference.distributed import spread
+from bke.inference.runtime.distributed import on_all_devices
 
-where = spread(lambda i: (i, next(iter((jax.numpy.zeros(1) + i).devices())).id), 7,
+where = on_all_devices(lambda i: (i, next(iter((jax.numpy.zeros(1) + i).devices())).id), 7,
                threading.Event(), np.zeros(1))
 print([int(i) for i, _ in where], sorted({device for _, device in where}))
 """
@@ -169,4 +169,4 @@ def test_what_makes_no_sense_is_refused():
         start("localhost:1", processes=2)
     with pytest.raises(InputError, match="process must be from 0 to 1"):
         start("localhost:1", 2, 2)
-    assert spread(lambda index: index, 0, None, X) == []
+    assert on_all_devices(lambda index: index, 0, None, X) == []
