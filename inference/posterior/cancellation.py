@@ -12,13 +12,13 @@ from bke.models.arrays.rows import map_rows
 from bke.models.likelihood.volume import pushforward
 
 from ..runtime.jit import jit
-from .target import Problem
+from .target import Target
 
 #: Below this, |sum of terms| / sum of |terms| is rounding error: the derivative is exactly zero.
 CANCELLED = 1e-12
 
 
-def cancelled_rows(problem: Problem) -> Callable[[Any, PaddedRows], jax.Array]:
+def cancelled_rows(target: Target) -> Callable[[Any, PaddedRows], jax.Array]:
     """Compile the search for rows (N,) with a volume factor of exactly zero, BKE (12).
 
     What is returned takes unconstrained draws of the hyperparameters, along the leading axis, and
@@ -28,7 +28,7 @@ def cancelled_rows(problem: Problem) -> Callable[[Any, PaddedRows], jax.Array]:
     @jit
     def cancelled(z: dict[str, jax.Array], X: PaddedRows) -> jax.Array:
         def at(one: dict[str, jax.Array]) -> jax.Array:
-            kernel = problem.kernel_at(problem.constrain(one))
+            kernel = target.kernel_at(target.constrain(one))
             remain = map_rows(lambda x: pushforward(x, X, kernel).cancellation, X.points, len(X))
             return remain <= CANCELLED
 

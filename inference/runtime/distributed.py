@@ -125,7 +125,7 @@ def shares_rows(points: Any) -> bool:
     return any(isinstance(one, LandmarkView) and one.mesh is not None for one in each)
 
 
-def on_all_devices(work: Callable[[int], T], count: int, stop: Event, points: Any) -> list[T]:
+def on_devices(work: Callable[[int], T], count: int, stop: Event, points: Any) -> list[T]:
     """Do ``work`` of 0 to ``count - 1`` on all devices of all processes, which must all ask.
 
     Args:
