@@ -90,7 +90,7 @@ def as_sample(
 
 
 def fault_of(value: float) -> str:
-    """What is wrong with a number that is not finite, or too large."""
+    """Tell what is wrong with a number that is not finite, or too large."""
     if np.isnan(value):
         return "a missing value (NaN)"
     if np.isinf(value):
@@ -149,7 +149,7 @@ def _plain_array(X: ArrayLike, name: str) -> NDArray[Any]:
 
 
 def _advice(cell: Any) -> str:
-    """How to make a number of what is none."""
+    """Advise how to make a number of what is none."""
     if isinstance(cell, (bool, np.bool_)):
         return ": .astype(int) makes 0 and 1 of it"
     if isinstance(cell, (np.datetime64, datetime.date)):
@@ -160,7 +160,7 @@ def _advice(cell: Any) -> str:
 def _from_objects(
     array: NDArray[Any], name: str, column: Callable[[int], str]
 ) -> NDArray[np.float64]:
-    """Numbers out of an array that NumPy does not hold as numbers (a table of mixed types, say)."""
+    """Read numbers out of an array that NumPy holds as objects, such as a table of mixed types."""
     values = np.empty(array.shape)
     for index, cell in np.ndenumerate(array):
         number = isinstance(cell, (numbers.Real, decimal.Decimal)) and not isinstance(cell, bool)
@@ -187,7 +187,7 @@ def as_pair(
 
 
 def as_tested_pair(P: ArrayLike, Q: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """As :func:`as_pair`, for a test: a column may be constant in one sample, not in both alike."""
+    """Check two samples for a test: a column may be constant in one of them, not in both alike."""
     p, q = as_pair(P, Q, may_be_constant=True)
     if p.shape[1] > 1:  # one column is that column, whatever its name
         check_same_columns(column_names(P), column_names(Q))
@@ -196,7 +196,7 @@ def as_tested_pair(P: ArrayLike, Q: ArrayLike) -> tuple[NDArray[np.float64], NDA
 
 
 def as_evaluation_points(at: ArrayLike, dimension: int, name: str = "at") -> NDArray[np.float64]:
-    """``at`` as finite numbers (k, dimension), none beyond 1e150."""
+    """Check points ``at`` that are finite numbers (k, dimension), none beyond 1e150."""
     points = np.asarray(at)
     if points.dtype.kind not in "fiu":
         raise InputError(f"{name} must hold real numbers, got type {points.dtype}")
@@ -213,7 +213,7 @@ def as_evaluation_points(at: ArrayLike, dimension: int, name: str = "at") -> NDA
 
 
 def as_samples(X: ArrayLike | tuple[ArrayLike, ...], share: str) -> list[NDArray[np.float64]]:
-    """The samples that have a likelihood of their own.
+    """Check samples, and pool those that have no likelihood of their own.
 
     Args:
         X: one sample; or a tuple of several, which rows of one sample must not be.
@@ -276,12 +276,12 @@ def check_same_rows(**samples: Any) -> None:
 
 
 def counted(count: int, what: str) -> str:
-    """``1 row``, ``2 rows``."""
+    """Tell a count in words, such as ``1 row`` and ``2 rows``."""
     return f"{count} {what}{'s' * (count != 1)}"
 
 
 def check_count(value: Any, name: str, minimum: int, maximum: int | None = None) -> int:
-    """``value`` as an int between ``minimum`` and ``maximum``, or ``InputError``."""
+    """Check that ``value`` is a whole number from ``minimum`` to ``maximum``, as an int."""
     limits = f"at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
     try:
         count = operator.index(value)
@@ -301,12 +301,12 @@ def check_options(options: Mapping[str, Any], function: Callable[..., Any]) -> N
 
 
 def check_chains(chains: Any) -> int:
-    """The number of chains, 1 to 1000, or ``InputError``."""
+    """Check that a number of chains is a whole number from 1 to 1000."""
     return check_count(chains, "chains", 1, 1000)
 
 
 def check_positive(value: Any, name: str) -> float:
-    """``value`` as a positive finite float, or ``InputError``."""
+    """Check that ``value`` is a positive finite number, and make it a float."""
     try:
         number = float("nan") if isinstance(value, (str, bool, np.bool_)) else float(value)
     except (TypeError, ValueError, OverflowError):
@@ -317,7 +317,7 @@ def check_positive(value: Any, name: str) -> float:
 
 
 def check_noise_variance(noise_variance: Any) -> float | SamplingNoise:
-    """The noise variance sigma^2 of BKE (5), positive and finite, or ``InputError``.
+    """Check that the noise variance sigma^2 of BKE (5) is positive and finite.
 
     The names of a sampling covariance are resolved.
     """

@@ -33,20 +33,20 @@ class Units:
     columns: tuple[str, ...]
     sizes: tuple[int, ...] = ()  # rows of the samples that have a likelihood each; (): all one
 
-    def points(self, data: np.ndarray) -> np.ndarray | tuple[np.ndarray, ...]:
-        """(n, D) ``data`` in the model's units, with the recorded dither; split into samples."""
+    def points(self, data: np.ndarray) -> Any:
+        """Bring (n, D) ``data`` to the model's units with the recorded dither, and split it."""
         if self.dither.any():
             data = dithered(data, list(self.dither), self.dither_seed)
         return self.split(data / self.scale)
 
-    def split(self, data: np.ndarray) -> np.ndarray | tuple[np.ndarray, ...]:
-        """``data`` as it is, or as a tuple of the samples that follow each other in it."""
+    def split(self, data: np.ndarray) -> Any:
+        """Split ``data`` into a tuple of the samples that follow each other in it, if any do."""
         if not self.sizes:
             return data
         return tuple(np.split(data, np.cumsum(self.sizes)[:-1]))
 
     def to_model(self, data: np.ndarray) -> np.ndarray:
-        """(n, D) points in the model's units, without dither."""
+        """Bring (n, D) points to the model's units, without dither."""
         return data / self.scale
 
     def measure_to_model(self, measure: Measure | str) -> Measure:
@@ -86,12 +86,12 @@ class Units:
 
 
 def choose_scale(data: np.ndarray, scale: str | None) -> np.ndarray:
-    """The (D,) divisors that ``scale`` asks for."""
+    """Choose the (D,) divisors that ``scale`` asks for, from data (n, D)."""
     return unit_of(data.std(axis=0), scale)
 
 
 def unit_of(deviations: np.ndarray, scale: str | None) -> np.ndarray:
-    """As :func:`choose_scale`, from the columns' standard deviations (D,)."""
+    """Choose the (D,) divisors from the columns' standard deviations (D,)."""
     if scale not in SCALES:
         raise InputError(f"scale must be one of {SCALES}, got {scale!r}")
     if scale is None:
@@ -107,7 +107,7 @@ def choose_units(
     columns: Sequence[str] | None,
     sizes: tuple[int, ...] = (),
 ) -> Units:
-    """Units for ``data``, not dithered yet."""
+    """Choose units for ``data`` (n, D), not dithered yet."""
     dimension = data.shape[1]
     names = tuple(columns) if columns is not None else default_columns(dimension)
     if len(names) != dimension:
@@ -116,7 +116,7 @@ def choose_units(
 
 
 def default_columns(dimension: int) -> tuple[str, ...]:
-    """``x``, or ``x0``, ``x1``, ..."""
+    """Name columns that have no names: ``x``, or ``x0``, ``x1``, ..."""
     return tuple(default_names(dimension))
 
 
@@ -128,7 +128,7 @@ def with_dither(
     prior_draws: Mapping[str, np.ndarray],
     cancelled: Callable[[Any, PaddedRows], jax.Array] | None,
 ) -> Units:
-    """``units`` with a dither where rounding makes the density zero.
+    """Add a dither to ``units`` where rounding makes the density zero.
 
     ``cancelled`` says which rows (N,) have a density of zero at some of the draws, as compiled by
     :func:`~bke.inference.posterior.cancellation.cancelled_rows`, or is ``None`` where rounding
@@ -180,7 +180,7 @@ def _cancellations(
     z: Mapping[str, jax.Array],
     cancelled: Callable[[Any, PaddedRows], jax.Array] | None,
 ) -> np.ndarray:
-    """Which rows (n,) of a sample may cancel; of a large one all if it is rounded."""
+    """Find which rows (n,) of a sample may cancel; of a large one all if it is rounded."""
     if cancelled is not None and len(x) <= MOST_DENSE:
         rows = jax.tree.map(jnp.asarray, padded(x, shared_size(dense_size(len(x)))))
         return np.asarray(cancelled(z, rows))[: len(x)]

@@ -1,4 +1,4 @@
-"""Conditional embeddings with kernels and regularisation from the data."""
+"""Conditional embeddings whose kernels and regularisation are chosen from the data."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def learn_conditional(
     tolerance: float | None = None,
     rank: int | None = None,
 ) -> ConditionalEmbedding:
-    """The conditional embedding of Y given X, with what it needs chosen from the pairs.
+    """Learn the conditional embedding of Y given X, with what it needs chosen from the pairs.
 
     The kernel of X that serves a regression need not be that of its distribution: multiples of its
     lengthscale are compared together with lambda, by one score. The kernel of Y defines what is

@@ -120,7 +120,7 @@ def abc(
     seed: int = 0,
     progress: bool = True,
 ) -> xr.DataTree:
-    """Approximate Bayesian computation with a distance of yours.
+    """Approximate Bayesian computation by weights, with a distance of yours.
 
     Args:
         observed: see :func:`k2_abc`, as all that is not told here.

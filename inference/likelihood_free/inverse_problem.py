@@ -64,11 +64,11 @@ class InverseProblem:
         return cls(method, data, shape, simulate, believed, distance, workers, check_seed(seed))
 
     def simulating(self) -> contextlib.AbstractContextManager[Simulate]:
-        """The simulator, its processes started for as long as the context lasts."""
+        """Start the simulator and its processes, for as long as the context lasts."""
         return simulating(self.simulate, self.shape, self.workers)
 
     def settings(self, **more: Any) -> dict[str, Any]:
-        """Plain data by which a run is known, with what ``more`` its way has."""
+        """Describe a run by plain data, with what ``more`` its way has."""
         return {
             "method": self.method,
             "prior": self.prior.describe(),

@@ -48,7 +48,7 @@ class Stage(NamedTuple):
 
     @property
     def inverse(self) -> float:
-        """1 / epsilon, 0 for the prior."""
+        """The inverse 1 / epsilon, 0 for the prior."""
         return 0.0 if self.epsilon == np.inf else 1.0 / self.epsilon
 
 
@@ -80,7 +80,7 @@ class Limits:
             raise InputError(f"least_acceptance must be from 0 to 1, got {self.least_acceptance!r}")
 
     def met(self, stages: list[Stage]) -> tuple[int, str] | None:
-        """The stage whose particles are taken and why there are no more; ``None`` to go on."""
+        """Decide whether to stop: which stage's particles are taken, and why; ``None`` to go on."""
         now, last = stages[-1], len(stages) - 1
         if self.epsilon is not None and now.epsilon <= self.epsilon:
             return last, "epsilon was reached"
@@ -103,7 +103,7 @@ class Particles:
         self._seed, self._limits, self._store = problem.seed, limits, store
 
     def run(self, progress: bool) -> tuple[list[Stage], int, str]:
-        """All stages, the one whose particles are taken, and why there are no more."""
+        """Run all stages; with them, whose particles are taken, and why there are no more."""
         limits = self._limits
         with progress_bar("simulations", limits.simulations, shown=progress) as advance:
             stages = [self._kept(0) or self._first(limits.particles)]

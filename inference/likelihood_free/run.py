@@ -96,7 +96,7 @@ def tree_of(
 
 
 def attributes(settings: Mapping[str, Any], observed: np.ndarray) -> dict[str, Any]:
-    """Plain attributes from which a run can be repeated."""
+    """Describe a run by plain attributes, from which it can be repeated."""
     return {
         "creation_library": "bke",
         **{k: json.dumps(v) if isinstance(v, dict) else v for k, v in settings.items()},
@@ -217,7 +217,7 @@ def resample(
 
 
 def components(posterior: xr.Dataset) -> dict[str, np.ndarray]:
-    """Every number among the parameters, (chain, draw), by a name such as ``a`` or ``a[0]``."""
+    """Name every number among the parameters, (chain, draw), such as ``a`` or ``a[0]``."""
     found = {}
     for name, values in posterior.data_vars.items():
         if values.ndim == 2:
@@ -230,7 +230,7 @@ def components(posterior: xr.Dataset) -> dict[str, np.ndarray]:
 
 
 def remarks(run: xr.DataTree) -> list[str]:
-    """What a reader of the run should not miss, in sentences."""
+    """Tell in sentences what a reader of the run should not miss."""
     found = []
     failed, all_of_them = int(run.attrs["failed"]), int(run.attrs["simulations"])
     if failed:

@@ -14,7 +14,7 @@ QUANTILES = (0.05, 0.5, 0.95)
 
 
 def posterior_table(run: xr.DataTree) -> pd.DataFrame:
-    """Posterior mean, standard deviation and quantiles of every parameter, for every epsilon.
+    """Tabulate mean, standard deviation and quantiles of every parameter, for every epsilon.
 
     Args:
         run: from any function of likelihood-free inference.
@@ -44,7 +44,7 @@ def posterior_table(run: xr.DataTree) -> pd.DataFrame:
 
 
 def weighted_summary(values: np.ndarray, weight: np.ndarray) -> dict[str, float]:
-    """Of values (M,) with weights (M,) that sum to one, or to zero.
+    """Summarise values (M,) with weights (M,) that sum to one, or to zero.
 
     A quantile is the smallest value up to which there is that much weight.
     """

@@ -91,7 +91,7 @@ def check_alike(given: Mapping[str, Any]) -> None:
 
 
 def _digest(given: Any) -> int:
-    """Of 31 bits, which JAX hands on in single precision too."""
+    """Digest what was given to 31 bits, which JAX hands on in single precision too."""
     if isinstance(given, np.ndarray):
         content = f"{given.shape} {given.dtype}".encode() + np.ascontiguousarray(given).tobytes()
     else:
@@ -100,14 +100,14 @@ def _digest(given: Any) -> int:
 
 
 def check_shard(shard: str) -> str:
-    """Return ``shard`` or raise :class:`InputError`."""
+    """Refuse what is no way to share the work."""
     if shard not in SHARDS:
         raise InputError(f"shard must be one of {SHARDS}, got {shard!r}")
     return shard
 
 
 def placed(points: Any, shard: str) -> Any:
-    """``points`` with the rows of landmark models on all devices, where ``shard`` says so."""
+    """Place the rows of landmark models on all devices, where ``shard`` says so."""
     each = points if isinstance(points, tuple) else (points,)
     entries = [one.shared_entries for one in each]
     if shard == "rows" and not all(entries):
@@ -127,7 +127,7 @@ def shares_rows(points: Any) -> bool:
 
 
 def on_devices(work: Callable[[int], T], count: int, stop: Event, points: Any) -> list[T]:
-    """``work`` of 0 to ``count - 1`` on all devices of all processes, which must all ask for it.
+    """Do ``work`` of 0 to ``count - 1`` on all devices of all processes, which must all ask.
 
     Args:
         work: gives numbers and arrays of the same shapes for all; looks at ``stop``.
@@ -154,7 +154,7 @@ def on_devices(work: Callable[[int], T], count: int, stop: Event, points: Any) -
 
 
 def _gathered(mine: list[T], count: int) -> list[T]:
-    """The results of all processes, in order."""
+    """Gather the results of all processes, in order."""
     stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *mine)
     every = multihost_utils.process_allgather(stacked)
     places = (divmod(index, jax.process_count()) for index in range(count))
@@ -165,7 +165,7 @@ def _gathered(mine: list[T], count: int) -> list[T]:
 
 @contextlib.contextmanager
 def together() -> Iterator[None]:
-    """Say so where another process of the job has gone."""
+    """Tell where another process of the job has gone."""
     try:
         yield
     except jax.errors.JaxRuntimeError as error:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def available_memory(root: Path = Path("/")) -> int | None:
-    """Bytes this process can still allocate, or None if unknown.
+    """How many bytes this process can still allocate, or None if unknown.
 
     The smallest of what the system has free and what its control groups (containers, batch
     queues) leave it. ``root`` is where /proc and /sys are looked for.
@@ -30,7 +30,7 @@ def _system_memory(root: Path) -> int | None:
 
 
 def _control_groups(root: Path) -> list[int]:
-    """What each control group around this process leaves, versions 1 and 2."""
+    """How many bytes each control group around this process leaves, versions 1 and 2."""
     try:
         groups = [line.split(":", 2) for line in _lines(root / "proc/self/cgroup")]
     except OSError:

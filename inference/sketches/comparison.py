@@ -48,7 +48,7 @@ REMEDY = "give lengthscales of a finer grid around it (lengthscales=, --lengthsc
 
 
 class Drawn(NamedTuple):
-    """Draws of the witness."""
+    """Draws of the witness at some points."""
 
     values: np.ndarray  # (k, points), in pairs above and below their mean
     weights: np.ndarray  # (k,)
@@ -75,12 +75,12 @@ class SketchComparison:
     sizes: tuple[int, int]
 
     def band(self, level: float = 0.8) -> Band:
-        """Of the witness, see :func:`~bke.inference.band`."""
+        """Find the band of the witness, see :func:`~bke.inference.band`."""
         return band(self.witness, level)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What could mislead a reader."""
+        """What could mislead a reader of the comparison."""
         mass = self.posterior["mass"].values
         best = int(mass.argmax())
         notes = [] if self.test is None else list(self.test.notes)
@@ -124,7 +124,7 @@ class SketchComparison:
         return f"<comparison of sketches: {said}>"
 
     def plot(self, level: float = 0.8) -> Figure:
-        """The witness with its band."""
+        """Draw the witness with its band."""
         from ..plots.witness import plot_witness
 
         return plot_witness(self.witness, level)
@@ -144,7 +144,7 @@ def compare_sketches(
     alpha: float = 0.05,
     seed: int = 0,
 ) -> SketchComparison:
-    """Posterior of the lengthscale, witness and two-sample test from two sketches alone.
+    """Compare two sketches: posterior of the lengthscale, witness and two-sample test.
 
     The posterior is that of the landmark model given both sets of rows, on the grid of the
     sketches. The test is at twelve lengthscales of the grid, an approximation by the central limit
@@ -229,7 +229,7 @@ def _checked(prior: Any) -> dist.Distribution:
 def _posterior(
     pooled: Sketch, noise_variance: float, prior: dist.Distribution, measure: Measure
 ) -> xr.Dataset:
-    """On the grid, by the trapezoid rule."""
+    """The posterior on the grid of lengthscales, by the trapezoid rule."""
     plan = pooled.plan
     grid = plan.lengthscales
     with computing():
@@ -278,7 +278,7 @@ def _witness(
     draws: int,
     seed: int,
 ) -> Drawn:
-    """Draws at the points ``at`` (k, D): pairs of every lengthscale, weighted by its mass."""
+    """Draw the witness at the points ``at`` (k, D): pairs of every lengthscale, by its mass."""
     plan = P.plan
     landmarks, places = jnp.asarray(plan.landmarks), jnp.asarray(at)
 

@@ -40,7 +40,7 @@ class Approximation(NamedTuple):
 
     @property
     def pvalue(self) -> float:
-        """The share of the null at or above the statistic."""
+        """The p-value: the share of the null at or above the statistic."""
         if self.limit is not None:
             return float(self.limit.sf(self.statistic))
         return p_value(np.concatenate([[self.statistic], self.draws]))

@@ -95,7 +95,7 @@ class ConditionalTests:
         return self._answers[key]
 
     def _make_variable(self, name: str, given: tuple[str, ...]) -> Variable:
-        """A column, or what the others leave of it, with its kernels and their Gram matrices."""
+        """Make a column, or what the others leave of it, with its kernels and Gram matrices."""
         key = name, given
         if key not in self._residuals:
             values = self.columns([name])

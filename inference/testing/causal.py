@@ -110,7 +110,7 @@ class CausalGraph:
         return _graph(source, names, level, self.most_given, shown)
 
     def between(self, first: str, second: str) -> Edge | None:
-        """The edge between two columns, if there is one.
+        """Find the edge between two columns, if there is one.
 
         Raises:
             InputError: for a name that is none of ``columns``.
@@ -119,7 +119,7 @@ class CausalGraph:
         return next((edge for edge in self.edges if {edge.first, edge.second} == pair), None)
 
     def separations(self, first: str, second: str) -> tuple[ConditionalIndependence, ...]:
-        """The tests of these two columns that found no dependence: why there is no edge.
+        """Find the tests of two columns that found no dependence: why there is no edge.
 
         Raises:
             InputError: for a name that is none of ``columns``.

@@ -79,7 +79,7 @@ def dependence(
 
 
 def _ways(n: int, estimator: str) -> int:
-    """How many statistics orders of the pairs can give."""
+    """Count how many statistics the orders of n pairs can give."""
     # Of four rows, the centred Gram matrix of the unbiased estimate has three different entries.
     return 6 if n == 4 and estimator == "unbiased" else math.factorial(n)
 

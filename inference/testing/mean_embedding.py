@@ -165,7 +165,7 @@ def extrema(points: np.ndarray, height: np.ndarray, count: int, unit: np.ndarray
 
 
 def hotelling_null(degrees: int, rows: int) -> Any:
-    """Distribution of T squared for normal features: J (N - 2) / (N - J - 1) F(J, N - J - 1)."""
+    """The null of T squared for normal features: J (N - 2) / (N - J - 1) F(J, N - J - 1)."""
     left = rows - degrees - 1
     return f_distribution(degrees, left, scale=degrees * (rows - 2) / left)
 

@@ -34,7 +34,7 @@ class Dealt:
 
 @dataclasses.dataclass(frozen=True)
 class Predictions:
-    """One variable of a model.
+    """One variable of a model, observed and predicted.
 
     Attributes:
         variable: its name.

@@ -69,7 +69,7 @@ class PredictiveCheck:
         return self.result.pvalue
 
     def worst(self, count: int = MOST_PRINTED) -> np.ndarray:
-        """Indices of the observations where model and data disagree most, the worst first."""
+        """Find the observations where model and data disagree most, by index, the worst first."""
         return np.argsort(-np.abs(self.score), kind="stable")[:count]
 
     def __str__(self) -> str:

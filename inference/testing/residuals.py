@@ -57,7 +57,7 @@ def regress_out(
     shortest: float | None = None,
     seed: int = 0,
 ) -> np.ndarray:
-    """Residuals of a Gaussian-process regression of each column of ``values`` on ``on``.
+    """Regress each column of ``values`` on ``on`` by a Gaussian process; the residuals.
 
     One lengthscale per column of ``on``, an amplitude and a noise variance, by maximum marginal
     likelihood (scikit-learn). With A = K + s^2 I the residual is what the posterior mean leaves,
@@ -114,7 +114,7 @@ def regress_out(
 def _left_over(
     both: np.ndarray, smoothness: float, innovations: bool, least: np.ndarray | None, seed: int
 ) -> np.ndarray:
-    """Of the last column, regressed on the others; standardised; rows sorted by those."""
+    """Regress the last column on the others, all standardised, rows sorted by those."""
     columns = both.shape[1] - 1
     if columns == 1 and len(both) > ROWS:
         # Neighbours in a row, or a short lengthscale would not be seen.
@@ -141,7 +141,7 @@ def _left_over(
 
 
 def _fitted(both: np.ndarray, smoothness: float, least: np.ndarray | None) -> tuple[Any, float]:
-    """Kernel, its noise with it, at the maximum of the marginal likelihood; noise variance."""
+    """Maximise the marginal likelihood: the kernel, its noise with it, and the noise variance."""
     try:
         from sklearn.gaussian_process import GaussianProcessRegressor
         from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel

@@ -99,7 +99,7 @@ class TestResult:
 
     @classmethod
     def permuted(cls, row: np.ndarray, **said: Any) -> TestResult:
-        """A result by a statistic for all permutations (1 + B,), the observed value first.
+        """Make a result of a statistic for all permutations (1 + B,), the observed value first.
 
         Args:
             row: see above; the p-value is the share of its values that are as large as the first.
@@ -114,7 +114,7 @@ class TestResult:
 
     @property
     def critical(self) -> tuple[float, ...]:
-        """Values of the statistic beyond which the null is rejected; none without a null."""
+        """The values of the statistic beyond which the null is rejected; none without a null."""
         levels = {
             "upper": (1.0 - self.alpha,),
             "lower": (self.alpha,),
@@ -127,7 +127,7 @@ class TestResult:
         return tuple(float(self.limit.ppf(level)) for level in levels)
 
     def renamed(self, test: str, hypotheses: tuple[str, str]) -> TestResult:
-        """The same numbers as another test's, in its words."""
+        """Tell the numbers as those of another test, in its words."""
         return dataclasses.replace(self, test=test, hypotheses=hypotheses)
 
     def __str__(self) -> str:
@@ -169,7 +169,7 @@ class TestResult:
         return f"<{self.test}: p = {self.pvalue:.3g}, {self.statistic_of} {self.statistic:.4g}>"
 
     def plot(self) -> Figure:
-        """The null distribution with the observed value."""
+        """Draw the null distribution with the observed value."""
         from ..plots.testing import plot_test
 
         return plot_test(self)

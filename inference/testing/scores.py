@@ -55,12 +55,12 @@ class Scorer:
         return own - mean, self._error(variance, rows, len(points))
 
     def ceiling(self, n: int) -> float:
-        """The score of one of ``n`` observations where nothing is predicted."""
+        """Evaluate the score of one of ``n`` observations where nothing is predicted."""
         rows = np.array(len(self.predicted))
         return float(1.0 / n / self._error(np.array(0.0), rows, n))
 
     def ceiling_note(self, n: int, reach: float) -> tuple[str, ...]:
-        """A warning where even an observation that nobody predicts would score below ``reach``."""
+        """Warn where even an observation that nobody predicts would score below ``reach``."""
         ceiling = self.ceiling(n)
         if ceiling >= reach:
             return ()

@@ -12,7 +12,7 @@ from bke.inference.runtime.machine import computing
 
 SCRIPT = """
 import jax, numpy as np
-from bke.inference.machine import computing
+from bke.inference.runtime.machine import computing
 with computing():
     print(jax.jit(lambda x: 2.0 * x + 1.0)(np.arange(3.0)))
 """
