@@ -118,7 +118,7 @@ def test_kernels_by_name(name):
 
 
 def test_a_kernel_of_the_user(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "kernels_of_mine.py").write_text(
         textwrap.dedent(
             """
