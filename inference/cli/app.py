@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.metadata
+import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -22,6 +24,8 @@ app = typer.Typer(
 
 def main() -> None:
     """The console script."""
+    # Where a kernel of the user's is found; at the end, so that no file there hides a module.
+    sys.path.append(str(Path.cwd()))
     run_interruptible(app)
 
 

@@ -21,7 +21,9 @@ def model_summary(arguments: Mapping[str, Any], seed: int) -> dict[str, Any]:
     told = {**arguments, **any_likelihood(arguments["likelihood"]).record()}
     if "kernel" in told:
         told["kernel"] = describe_kernel(told["kernel"])
-    return {**told, "prior": describe_prior(told["prior"]), "seed": seed}
+    if told["prior"] is not None:
+        told["prior"] = describe_prior(told["prior"])
+    return {**told, "seed": seed}
 
 
 def learned_summary(learned: LearnedKernel, columns: Sequence[str]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import typer
 
 from ..command import command
 from ..options.data import FILE_KINDS, ColumnOptions
-from ..options.model import ModelOptions
+from ..options.model import ModelOptions, ScaleName
 from ..options.output import OutFolder
 from ..options.sampler import SamplerOptions
 from ..options.witness import WitnessOptions
@@ -49,11 +49,12 @@ def run(
     from .. import inputs, steps
 
     model.check()
+    notes: list[str] = []
+    scale: ScaleName = "column"
     if path_p is None or path_q is None:
         (sampler, notes), scale = sampler.for_built_in_data(), "none"
         pair = inputs.built_in_pair()
     else:
-        notes, scale = [], "column"
         pair = inputs.read_pair(path_p, path_q, names)
     points = inputs.read_points(witness.places.at, names, pair.columns)
     places = inputs.read_landmarks(model.landmarks, names, pair.columns)

@@ -72,22 +72,18 @@ def build_kernel(text: str) -> Kernel:
 
 
 def own_kernel(path: str) -> Kernel:
-    """A kernel of the user's, from ``module:Class``; the module may lie in the working folder.
+    """A kernel of the user's, from ``module:Class``; its parameters have defaults.
 
     Raises:
         InputError: one sentence that names the module or the class.
     """
     import importlib
-    import os
-    import sys
 
     from bke.models.kernels.base import Kernel
 
     from ...errors import InputError
 
     module_name, _, name = path.partition(":")
-    if (here := os.getcwd()) not in sys.path:
-        sys.path.append(here)
     try:
         found = getattr(importlib.import_module(module_name), name)
     except ImportError as error:

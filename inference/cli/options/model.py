@@ -12,7 +12,7 @@ from bke.models.measures.names import MeasureName
 from ...data.checks import Scale, Share, check_positive
 from ...errors import InputError
 from ..words import parse_dither, parse_noise_variance
-from .kernel import KernelOption, build_kernel, check_kernel
+from .kernel import KERNELS, KernelOption, build_kernel, check_kernel
 from .panels import MODEL
 
 if TYPE_CHECKING:
@@ -115,6 +115,11 @@ class PriorOptions:
     def noise(self) -> str | float:
         """A variance, or the name of a sampling covariance."""
         return parse_noise_variance(self.noise_variance, "--noise-variance")
+
+    @property
+    def asked(self) -> bool:
+        """Whether a prior other than the default was asked for."""
+        return self.ard or self.gamma != GammaOptions()
 
     def check(self) -> None:
         """Raise ``InputError`` for numbers that make no sense."""
@@ -258,10 +263,16 @@ class ModelOptions:
     def arguments(
         self, dimension: int, places: int | np.ndarray | None, default_scale: ScaleName = "column"
     ) -> dict[str, Any]:
-        """Keyword arguments of ``bke.inference.fit`` and ``learn_kernel``."""
+        """Keyword arguments of ``bke.inference.fit`` and ``learn_kernel``.
+
+        A kernel of the user's own keeps its own prior, unless another is asked for.
+        """
+        prior = self.prior.arguments(dimension)
+        if self.kernel not in KERNELS and not self.prior.asked:
+            prior["prior"] = None
         return {
             "kernel": build_kernel(self.kernel),
-            **self.prior.arguments(dimension),
+            **prior,
             **self.likelihood.arguments(places),
             **self.units.arguments(default_scale),
         }

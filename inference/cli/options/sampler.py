@@ -100,9 +100,10 @@ class SamplerOptions:
         if self.method == "nuts":
             return nuts
         smc = Smc(self.particles, self.chains)
+        if self.method == "smc":
+            return smc
         quadrature = Quadrature(self.tolerance, self.particles, self.chains)
-        ways = {"smc": smc, "quadrature": quadrature, "auto": Auto(quadrature, smc)}
-        return ways[self.method or "auto"]
+        return quadrature if self.method == "quadrature" else Auto(quadrature, smc)
 
     def for_built_in_data(self) -> tuple[SamplerOptions, list[str]]:
         """NUTS unless another way is asked for, and a note: what the paper shows is to be seen."""

@@ -1,5 +1,6 @@
 """Groups of options: what they refuse, what the library is told, and what names there are."""
 
+import dataclasses
 import textwrap
 from typing import get_args
 
@@ -120,7 +121,7 @@ def test_kernels_by_name(name):
 
 
 def test_a_kernel_of_the_user(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "kernels_of_mine.py").write_text(
         textwrap.dedent(
             """
@@ -134,6 +135,10 @@ def test_a_kernel_of_the_user(tmp_path, monkeypatch):
         )
     )
     assert type(build_kernel("kernels_of_mine:Mine")).__name__ == "Mine"
+    own = dataclasses.replace(model(), kernel="kernels_of_mine:Mine")
+    assert own.arguments(2, None)["prior"] is None  # its own
+    told = dataclasses.replace(model(ard=True), kernel="kernels_of_mine:Mine").arguments(2, None)
+    assert told["prior"].shape() == (2,)
     for path, said in {
         "kernels_of_mine:Other": "the module kernels_of_mine has no Other",
         "kernels_of_mine:not_a_kernel": "is no kernel",
