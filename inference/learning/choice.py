@@ -70,7 +70,7 @@ def _distances(points: np.ndarray, seed: int) -> np.ndarray:
 
 
 def scaled_kernel(lengthscale: float, unit: np.ndarray) -> SquaredExponential:
-    """Of ``lengthscale`` over ``unit`` (D,), in the units of the data; a number where it can be."""
+    """Kernel in the units of the data of a ``lengthscale`` over ``unit`` (D,), one number if it can."""
     per_column = lengthscale * unit
     alike = bool(np.all(unit == unit[0]))
     return SquaredExponential(float(per_column[0]) if alike else per_column)
@@ -115,7 +115,7 @@ def learned_kernel(points: np.ndarray, scale: str | None, seed: int) -> Kernel:
 def _search(
     points: np.ndarray, scale: str | None, seed: int, most: int
 ) -> tuple[PeakSearch, Units, np.ndarray]:
-    """For the best lengthscale of (N, D) points in canonical order.
+    """Search for the best lengthscale of (N, D) points in canonical order.
 
     At most ``most`` of them, in the model's units the last of what is returned, say what the units
     are and whether there is a dither; the search is over some of those.
@@ -160,7 +160,7 @@ def multiscale_kernels(
 
 
 def some(kernels: list[Any], most: int) -> list[Any]:
-    """At most ``most`` of them, evenly, the first and the last among them."""
+    """At most ``most`` of the rows, evenly spaced, the first and the last among them."""
     if len(kernels) <= most:
         return kernels
     chosen = np.unique(np.linspace(0, len(kernels) - 1, most).round().astype(int))

@@ -74,8 +74,10 @@ def thinning(thin: Thin, labels: np.ndarray) -> Thinning:
     modes = np.unique(labels)
     for label in modes:
         inside = np.flatnonzero(labels.ravel() == label)
-        # No band uses draws of no mode, unless there are no others.
-        step = len(inside) if label < 0 < len(modes) - 1 else max(1, len(inside) // ENOUGH)
+        if label < 0 < len(modes) - 1:  # no band uses these: one witness does for them
+            stands[inside] = inside[0]
+            continue
+        step = max(1, len(inside) // ENOUGH)
         turn[inside] = np.arange(len(inside)) % step
         stands[inside] = inside[np.arange(len(inside)) // step * step]
     return _of(stands.reshape(labels.shape), turn.reshape(labels.shape))
