@@ -70,7 +70,7 @@ def _distances(points: np.ndarray, seed: int) -> np.ndarray:
 
 
 def scaled_kernel(lengthscale: float, unit: np.ndarray) -> SquaredExponential:
-    """Kernel in the units of the data, of a ``lengthscale`` over ``unit`` (D,), maybe one number."""
+    """Kernel in the units of the data: ``lengthscale`` times ``unit`` (D,), a number if alike."""
     per_column = lengthscale * unit
     alike = bool(np.all(unit == unit[0]))
     return SquaredExponential(float(per_column[0]) if alike else per_column)
