@@ -1,4 +1,4 @@
-"""Whether chains agree: R-hat and effective sample sizes over some of them."""
+"""Convergence of chains: R-hat and effective sample sizes over all or some of them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Convergence:
 
 @dataclasses.dataclass(frozen=True)
 class ChainFigures:
-    """Whether the chains of a run agree, all of them and in each mode, and what went wrong.
+    """Figures of a run's chains: how far they agree, all of them and in each mode.
 
     Attributes:
         overall: over all chains.

@@ -74,10 +74,10 @@ def mode_masses(
 
 
 def _of_repeats(fraction: np.ndarray, share: np.ndarray, particles: int) -> Masses:
-    """From the fraction of each repeat's particles in each mode, (repeat, mode), and their shares.
+    """Masses from the fraction of every repeat's particles in each mode, (repeat, mode).
 
-    The error is at least one particle of all: that no particle is in a mode does not show that it
-    holds no mass at all.
+    A repeat counts by its ``share`` of the sum of all normalisers. The error is at least one
+    particle of all: that no particle is in a mode does not show that it holds no mass at all.
     """
     count = len(share)
     mass = share @ fraction

@@ -12,7 +12,7 @@ SHELF = 10.0
 
 @dataclasses.dataclass(frozen=True)
 class Mode:
-    """One mode.
+    """A mode of the posterior: where it is, how high, who visited it, what mass it holds.
 
     Attributes:
         location: in the units of the data, by site: one hyperparameter's mean over its draws of

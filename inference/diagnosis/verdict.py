@@ -18,7 +18,7 @@ DECISIVE = 7.0
 
 
 def of_integral(method: str, modes: Modes, integral: Integral) -> list[str]:
-    """For draws from the posterior itself: how well it was integrated."""
+    """Sentences on draws from the posterior itself: how well it was integrated."""
     if method == "smc":
         how = "draws of tempered SMC"
         error = "a standard error over repeats"
@@ -49,7 +49,7 @@ def of_integral(method: str, modes: Modes, integral: Integral) -> list[str]:
 
 
 def of_chains(modes: Modes, chains: ChainFigures, *, one_column: bool) -> list[str]:
-    """For draws of chains: whether they mixed, and what stands in the way.
+    """Sentences on draws of chains: whether they mixed, and what stands in the way.
 
     The density of data of ``one_column`` has genuine narrow zeros.
     """

@@ -91,11 +91,11 @@ class LearnedKernel:
 
     @property
     def gamma(self) -> float:
-        """Of scikit-learn's exp(-gamma |x - y|^2), see :func:`~bke.inference.gamma`."""
+        """The gamma of scikit-learn's exp(-gamma |x - y|^2), see :func:`~bke.inference.gamma`."""
         return scikit_learn.gamma(self.kernel)
 
     def to_sklearn(self) -> Any:
-        """As a scikit-learn kernel, see :func:`~bke.inference.to_sklearn`."""
+        """The same kernel as a kernel of scikit-learn, see :func:`~bke.inference.to_sklearn`."""
         return scikit_learn.to_sklearn(self.kernel)
 
     def heights(self) -> np.ndarray:
@@ -202,7 +202,7 @@ def learn_kernel(
 
 
 def _peak(found: Top, search: PeakSearch, units: Units) -> Peak:
-    """In the units of the data."""
+    """A peak in the units of the data."""
     target = search.target
     z = unflatten(found.z[None, None], target.shapes)
     inner = {name: value[0, 0] for name, value in z.items()}

@@ -193,7 +193,7 @@ class PeakSearch:
         return groups(values, edges, low).label
 
     def curvature(self, top: Top) -> np.ndarray:
-        """Of the quadratic that fits the objective within the smoothing window, (p, p)."""
+        """Curvature (p, p) of the quadratic fitted to the objective within the smoothing window."""
         p = len(top.z)
         if top.middle is None:
             return np.full((p, p), np.nan)

@@ -95,6 +95,6 @@ def plot_graph(
 
 
 def _broken(name: str) -> str:
-    """In lines, after an underscore where there is one; a dollar sign begins no formula."""
+    """A name in lines, broken after underscores; a dollar sign begins no formula."""
     lines = textwrap.wrap(name.replace("_", "_ "), NAME, break_long_words=False)
     return "\n".join(line.replace("_ ", "_") for line in lines).replace("$", r"\$")

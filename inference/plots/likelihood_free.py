@@ -91,7 +91,7 @@ def _posterior(run: xr.DataTree) -> dict[str, np.ndarray]:
 
 
 def _weights(run: xr.DataTree) -> dict[str, np.ndarray]:
-    """Of all draws, by the name of what they are weights for."""
+    """Weights of all draws, by the name of what they are for."""
     stats = run["sample_stats"].to_dataset()
     if "epsilon" not in stats.coords:
         count = run["posterior"].sizes["chain"] * run["posterior"].sizes["draw"]

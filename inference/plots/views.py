@@ -38,7 +38,7 @@ class Samples(NamedTuple):
 
     @property
     def given(self) -> list[np.ndarray]:
-        """Those that are."""
+        """The samples that are given."""
         return [sample for sample in self if sample is not None]
 
 

@@ -119,7 +119,7 @@ def posterior_summary(run: xr.DataTree, modes: Modes) -> dict[str, Any]:
 
 
 def _of_nodes(run: xr.DataTree) -> dict[str, dict[str, float]]:
-    """From the quadrature itself, which does not depend on how well chains mixed."""
+    """Summary of the quadrature's nodes, which do not depend on how well chains mixed."""
     opened = open_run(run)
     nodes = run["quadrature"].to_dataset()
     with computing():

@@ -20,7 +20,7 @@ Sample: TypeAlias = jax.Array | LineSample | LandmarkView
 
 
 def rows_of_matrices(sample: np.ndarray, kernel: Kernel, measure: Measure | str) -> int:
-    """Of the n x n matrices that a sample (n, D) may need where there are no landmarks."""
+    """Size of the matrices that a sample (n, D) may need where there are no landmarks, n or 0."""
     by_waves_alone = len(sample) > MOST_DENSE and takes_line(sample, kernel, measure)
     return 0 if by_waves_alone else len(sample)
 

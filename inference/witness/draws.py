@@ -64,8 +64,7 @@ def equal_draws(
 
 def draws_at(
     target: Target,
-    P: Sample,
-    Q: Sample,
+    samples: tuple[Sample, Sample],
     at: jax.Array,
     z: dict[str, np.ndarray],
     each: int,
@@ -81,7 +80,7 @@ def draws_at(
     total = len(next(iter(z.values())))
     keys = jax.random.split(jax.random.key(seed), total * each).reshape(total, each)
     known = LineSample, LandmarkView
-    entries = max(X.entries if isinstance(X, known) else len(X) ** 2 for X in (P, Q))
+    entries = max(X.entries if isinstance(X, known) else len(X) ** 2 for X in samples)
     batch = max(1, min(BATCH, BATCH_ENTRIES // entries))
     compiled = _compiled(json.dumps(target.describe()), noise)
 
@@ -90,7 +89,7 @@ def draws_at(
             # The last batch repeats its last draw: another shape would be compiled again.
             rows = np.minimum(np.arange(start, start + batch), total - 1)
             part = {name: jnp.asarray(values[rows]) for name, values in z.items()}
-            found = np.asarray(compiled(keys[rows], part, P, Q, at))
+            found = np.asarray(compiled(keys[rows], part, *samples, at))
         advance(min(batch, total - start))
         return found
 

@@ -101,12 +101,7 @@ def sample_witness(
     places = target.landmarks
     if landmarks is not None:
         places = places_for(landmarks, units, np.concatenate([first, second]), seed)
-    if at is not None:
-        points = as_evaluation_points(at, len(units.columns))
-    elif places is not None and len(units.columns) > 2:
-        points = places * units.scale
-    else:
-        points = default_points(first, second)
+    points = _points(at, first, second, None if places is None else places * units.scale)
     _check_memory(target, (first, second), places, points)
     weighed, modes = _weighed(opened, weights, seed, progress)
     thinned = thinning(thin, _labels(modes))
@@ -115,24 +110,12 @@ def sample_witness(
     of_weights = draw_weights(weighed, modes, weights)
     z = unconstrained_draws(weighed)
     kept = unflatten(z.reshape(-1, z.shape[-1])[thinned.kept], unconstrained_shapes(weighed))
-    samples = units.to_model(first), units.to_model(second)
     with computing(), progress_bar("witness", len(thinned.kept), shown=progress) as advance:
-        at_points = units.to_model(points)
-        P_seen, Q_seen = _seen(samples, at_points, places, target.kernel, target.measure)
-        _check_lengthscales((P_seen, Q_seen), target, kept, units)
-        found = draws_at(
-            target,
-            P_seen,
-            Q_seen,
-            jnp.asarray(at_points),
-            kept,
-            thinned.each,
-            noise,
-            seed,
-            advance,
-        )
-    witness = found[thinned.source, thinned.turn]
-    _check_finite(witness)
+        where, samples = units.to_model(points), (units.to_model(first), units.to_model(second))
+        seen = _seen(samples, where, places, target.kernel, target.measure)
+        _check_lengthscales(seen, target, kept, units)
+        found = draws_at(target, seen, jnp.asarray(where), kept, thinned.each, noise, seed, advance)
+    witness = _finite(found[thinned.source, thinned.turn])
     dataset = xr.Dataset(
         {
             "witness": (("chain", "draw", "point"), witness),
@@ -211,7 +194,18 @@ def _of_sources(modes: Modes, thinned: Thinning, thin: Thin) -> np.ndarray:
     return of_draws
 
 
-def _check_finite(witness: np.ndarray) -> None:
+def _points(
+    at: ArrayLike | None, first: np.ndarray, second: np.ndarray, places: np.ndarray | None
+) -> np.ndarray:
+    """Points of evaluation (k, D) in the units of the data, as are the landmarks' ``places``."""
+    dimension = first.shape[1]
+    if at is not None:
+        return as_evaluation_points(at, dimension)
+    return default_points(first, second) if places is None or dimension <= 2 else places
+
+
+def _finite(witness: np.ndarray) -> np.ndarray:
+    """Draws (chain, draw, point) as they are, refused where one is not a number."""
     lost = np.isnan(witness).any(axis=2)
     if lost.any():
         raise SamplingError(
@@ -219,14 +213,18 @@ def _check_finite(witness: np.ndarray) -> None:
             "small beside the prior covariance for double precision; use noise='clt', or "
             "measure='unit'"
         )
+    return witness
 
 
 def _seen(
     samples: tuple[np.ndarray, ...], at: np.ndarray, landmarks: np.ndarray | None, *family: Any
-) -> tuple[Sample, ...]:
+) -> tuple[Sample, Sample]:
+    """Both samples as they are conditioned on: all rows, or from landmarks (model units)."""
     if landmarks is None:
-        return by_waves(samples, at, *family)
-    return tuple(in_parts(sample, landmarks) for sample in samples)
+        P, Q = by_waves(samples, at, *family)
+        return P, Q
+    P, Q = (in_parts(sample, landmarks) for sample in samples)
+    return P, Q
 
 
 def _check_lengthscales(

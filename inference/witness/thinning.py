@@ -65,17 +65,16 @@ def thinning(thin: Thin, labels: np.ndarray) -> Thinning:
         thin: of :func:`check_thin`.
         labels: mode of every draw, (chain, draw); -1 where it is in none.
     """
-    chains, draws = labels.shape
-    every = np.arange(chains * draws).reshape(labels.shape)
+    every = np.arange(labels.size).reshape(labels.shape)
     if thin != "auto":
-        turn = every % draws % thin
+        turn = every % labels.shape[1] % thin
         return _of(every - turn, turn)
-    stands, turn = every.ravel().copy(), np.zeros(every.size, dtype=int)
-    modes = np.unique(labels)
-    for label in modes:
+    stands, turn = every.ravel().copy(), np.zeros(labels.size, dtype=int)
+    modes, counts = np.unique(labels, return_counts=True)
+    steps = np.maximum(1, counts // ENOUGH)
+    steps[modes < 0] = steps.max()  # no band uses these
+    for label, step in zip(modes, steps, strict=True):
         inside = np.flatnonzero(labels.ravel() == label)
-        # No band uses draws of no mode, unless there are no others.
-        step = len(inside) if label < 0 < len(modes) - 1 else max(1, len(inside) // ENOUGH)
         turn[inside] = np.arange(len(inside)) % step
         stands[inside] = inside[np.arange(len(inside)) // step * step]
     return _of(stands.reshape(labels.shape), turn.reshape(labels.shape))

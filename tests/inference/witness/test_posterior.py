@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 from bke.inference import InputError, Nuts, band, fit, sample_witness
 from bke.inference.posterior.run import target_of
-from bke.inference.witness.posterior import default_points
+from bke.inference.witness.places import default_points
 from bke.models import SquaredExponential, embedding_posterior
 
 SHORT = {"method": Nuts(chains=2, warmup=20, draws=10), "progress": False}
@@ -77,7 +77,7 @@ def test_swapping_the_samples_flips_the_sign_of_the_mean(run, data):
 
 def test_the_draws_do_not_depend_on_the_number_of_threads(run, data, monkeypatch):
     several = sample_witness(run, *data, [0.0, 1.0])
-    monkeypatch.setattr("bke.inference.witness.posterior.cores", lambda: 1)
+    monkeypatch.setattr("bke.inference.witness.draws.cores", lambda: 1)
     single = sample_witness(run, *data, [0.0, 1.0])
     np.testing.assert_allclose(several["witness"], single["witness"], rtol=1e-9)
 
