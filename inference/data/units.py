@@ -12,18 +12,17 @@ import numpy as np
 import numpyro.distributions as dist
 from bke.models.arrays.padding import PaddedRows, dense_size, padded, shared_size
 from bke.models.arrays.rows import map_rows
+from bke.models.kernels.parameters import FieldUnit
 from bke.models.likelihood.spectral import MOST_DENSE
 from bke.models.likelihood.volume import pushforward
 from bke.models.measures.measure import Gaussian, Measure, scale_prior
 
 from ..errors import InputError
-from ..posterior.target import MEASURE_SCALE, Points, Problem
+from ..posterior.target import Points, Problem
 from ..runtime.jit import jit
 from .read import default_names
 from .rounding import dithered, rounding_unit
 
-#: Parameters that are lengths in the space of the data.
-LENGTHS = ("lengthscale", MEASURE_SCALE)
 SCALES = ("column", "pooled", None)
 #: Below this, |sum of terms| / sum of |terms| is rounding error: the derivative is exactly zero.
 CANCELLED = 1e-12
@@ -74,27 +73,26 @@ class Units:
         return Gaussian(np.asarray(measure.scale) / self.scale, centre)
 
     def to_data(
-        self, field: str, values: np.ndarray, sample_axes: int, *, per_component: bool = False
+        self, unit: FieldUnit, values: np.ndarray, sample_axes: int, *, per_component: bool = False
     ) -> np.ndarray:
         """A kernel parameter in the units of the data.
 
-        A lengthscale shared by columns of different scale becomes one per column.
+        A length shared by columns of different scale becomes one per column.
 
         Args:
-            field: name of the parameter, ``"lengthscale"``, ``"measure_scale"``, ``"frequency"`` or
-                ``"covariance"``; others have no unit.
+            unit: of the parameter, see :func:`~bke.models.parameter`.
             values: in the model's units.
             sample_axes: how many leading axes run over draws.
             per_component: whether the next axis runs over the components of a mixture kernel.
         """
-        if field not in (*LENGTHS, "frequency", "covariance"):
+        if unit == "none":
             return values
-        if field == "covariance":
+        if unit == "length^2":
             squares = np.outer(self.scale, self.scale)
             if values.ndim == sample_axes:  # a number stands for that number times the identity
                 return values[..., None, None] * np.diag(np.diag(squares))
             return values * squares
-        factor = self.scale if field in LENGTHS else 1.0 / self.scale
+        factor = self.scale if unit == "length" else 1.0 / self.scale
         if np.all(factor == factor[0]):
             return values * factor[0]
         if values.ndim == sample_axes + per_component + 1:

@@ -16,14 +16,15 @@ import jax
 import numpy as np
 import xarray as xr
 from arviz_base import dict_to_dataset
-from bke.models.bayes.priors import components_of, has_components, sites, with_values
+from bke.models.bayes.priors import components_of, sites, with_values
 from bke.models.kernels.base import Kernel
+from bke.models.kernels.parameters import FieldUnit
 
 from ..data.units import Units
 from ..errors import InputError
 from ..runtime.atomic import atomic_path
 from .nuts import Chains
-from .target import Problem
+from .target import MEASURE_SCALE, Problem
 
 PACKAGES = ("bke", "jax", "jaxlib", "numpyro", "numpy", "scipy", "arviz-base", "arviz-stats")
 
@@ -115,14 +116,16 @@ def in_data_units(problem: Problem, units: Units, z: Mapping[str, np.ndarray]) -
 
 def _in_data_units(problem: Problem, units: Units, values: Mapping[str, Any]) -> xr.Dataset:
     """Of values in the model's units, (chain, draw, ...)."""
-    fields = {site: field for site, (_, field) in sites(problem.kernel).items()}
-    mixtures = {site for site in fields if has_components(problem.kernel, site)}
+    known = sites(problem.kernel)
+    units_of_sites: dict[str, FieldUnit] = {site: one.unit for site, one in known.items()}
+    units_of_sites[MEASURE_SCALE] = "length"
+    mixtures = {site for site, one in known.items() if one.per_component}
     converted: dict[Any, Any] = {}
     dims: dict[Any, Any] = {}
     for name, value in values.items():
         leading = int(name in mixtures and np.ndim(value) > 2)  # not for one number for all
         converted[name] = units.to_data(
-            fields.get(name, name), np.asarray(value), 2, per_component=bool(leading)
+            units_of_sites.get(name, "none"), np.asarray(value), 2, per_component=bool(leading)
         )
         extra = converted[name].shape[2:]
         named = ["component"] * leading
@@ -137,14 +140,12 @@ def kernel_in_data_units(problem: Problem, units: Units, values: Mapping[str, An
     """The kernel at ``values`` (model units) as a kernel of the data as they are."""
     kernel = problem.kernel_at(values)
     converted = {}
-    for site, (path, field) in sites(kernel).items():
-        part = functools.reduce(getattr, path, kernel)
-        value = getattr(part, field)
+    for name, site in sites(kernel).items():
+        value, mixture = site.value(kernel), site.per_component
         if value is not None:
-            mixture = has_components(kernel, site)
             if mixture and np.ndim(value) == 0:  # one number per column would be one per component
-                value = np.full(components_of(part), value)
-            converted[site] = units.to_data(field, np.asarray(value), 0, per_component=mixture)
+                value = np.full(components_of(site.part(kernel)), value)
+            converted[name] = units.to_data(site.unit, np.asarray(value), 0, per_component=mixture)
     return with_values(kernel, converted)
 
 

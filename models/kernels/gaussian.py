@@ -13,6 +13,7 @@ import numpy as np
 from ..measures.measure import Measure
 from .base import Covariance, Stationary, Terms, check_positive, concrete_values
 from .components import Components, component_terms
+from .parameters import parameter
 from .smoothed_components import smooth_components
 
 
@@ -45,7 +46,7 @@ class FullSquaredExponential(GaussianFamily):
             positive number stands for that number times the identity.
     """
 
-    covariance: Any = 1.0
+    covariance: Any = parameter(1.0, unit="length^2")
 
     def __post_init__(self) -> None:
         values = concrete_values(self.covariance)
@@ -91,8 +92,8 @@ class GaussianMixture(GaussianFamily):
             with sum one.
     """
 
-    lengthscale: Any = 1.0
-    weights: Any = None
+    lengthscale: Any = parameter(1.0, unit="length", per_component=True)
+    weights: Any = parameter(None, per_component=True)
 
     def __post_init__(self) -> None:
         check_positive(self.lengthscale, "lengthscale")

@@ -18,6 +18,7 @@ from .base import (
     differences,
     per_column,
 )
+from .parameters import parameter
 from .squared_exponential import ScaledCovariance
 
 
@@ -32,7 +33,7 @@ class Laplace(Stationary):
         lengthscale: positive, a number or one per column, in the units of the data.
     """
 
-    lengthscale: Any = 1.0
+    lengthscale: Any = parameter(1.0, unit="length")
 
     characteristic = True
 

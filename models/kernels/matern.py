@@ -19,6 +19,7 @@ from .base import (
     squared_norm,
 )
 from .bessel import power_bessel
+from .parameters import parameter
 from .radial import Radial, RadialTerms
 from .squared_exponential import ScaledCovariance
 
@@ -36,8 +37,8 @@ class Matern(Radial):
         lengthscale: positive, a number or one per column, in the units of the data.
     """
 
-    nu: float = dataclasses.field(metadata={"static": True})
-    lengthscale: Any = 1.0
+    nu: float = parameter(static=True)
+    lengthscale: Any = parameter(1.0, unit="length")
 
     characteristic = True
 

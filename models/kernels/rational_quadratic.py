@@ -20,6 +20,7 @@ from .base import (
     per_column,
     squared_norm,
 )
+from .parameters import parameter
 from .radial import Radial, RadialTerms
 from .squared_exponential import ScaledCovariance
 
@@ -41,8 +42,8 @@ class RationalQuadratic(Radial):
         lengthscale: positive, a number or one per column, in the units of the data.
     """
 
-    alpha: Any = 1.0
-    lengthscale: Any = 1.0
+    alpha: Any = parameter(1.0)
+    lengthscale: Any = parameter(1.0, unit="length")
 
     characteristic = True
 
