@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import sys
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -30,6 +31,8 @@ RunArgument: TypeAlias = Annotated[
 
 def main() -> None:
     """The console script."""
+    # Where a kernel of the user's is found; at the end, so that no file there hides a module.
+    sys.path.append(str(Path.cwd()))
     run_interruptible(app)
 
 

@@ -102,20 +102,38 @@ class ScaleName(enum.StrEnum):
         return None if self is ScaleName.none else self.value
 
 
-def build_kernel(chosen: KernelName) -> Kernel:
-    """The kernel that ``chosen`` names."""
-    import bke.models as models
+def build_kernel(chosen: str) -> Kernel:
+    """The kernel that ``chosen`` names, or that lies at ``module:name``.
 
-    name, parameters = KERNELS[chosen]
+    Raises:
+        InputError: where that cannot be imported or needs parameters.
+    """
+    import bke.models as models
+    from bke.models.bayes.priors import template
+
+    from ..errors import InputError
+
+    if ":" in chosen:
+        try:
+            return template(models.kernel_from_path(chosen))
+        except ValueError as error:
+            raise InputError(f"--kernel {chosen}: {error}") from None
+    name, parameters = KERNELS[KernelName(chosen)]
     kernel: Kernel = getattr(models, name)(**parameters)
     return kernel
+
+
+def _check_kernel(chosen: str) -> str:
+    if ":" not in chosen and chosen not in list(KernelName):
+        raise typer.BadParameter(f"{chosen!r} is not one of {', '.join(KernelName)}, MODULE:NAME.")
+    return chosen
 
 
 @dataclasses.dataclass(frozen=True)
 class ModelOptions:
     """The model, as given on the command line."""
 
-    kernel: KernelName
+    kernel: str  # of KernelName, or module:name
     ard: bool
     prior_shape: float
     prior_rate: float
@@ -147,11 +165,16 @@ class ModelOptions:
         prior = dist.Gamma(self.prior_shape, self.prior_rate)
         return prior.expand([dimension]) if self.ard and dimension > 1 else prior
 
+    def _prior(self, dimension: int) -> dist.Distribution | None:
+        """That of :meth:`build_prior`, or a user's kernel's own where none was asked for."""
+        asked = self.ard or (self.prior_shape, self.prior_rate) != (1.0, 1.0)
+        return None if ":" in self.kernel and not asked else self.build_prior(dimension)
+
     def arguments(self, dimension: int) -> dict[str, Any]:
         """Keyword arguments of ``bke.inference.fit`` and ``learn_kernel``, but landmarks."""
         return {
             "kernel": self.build_kernel(),
-            "prior": self.build_prior(dimension),
+            "prior": self._prior(dimension),
             "noise_variance": self.noise_variance,
             "measure": self.measure.value,
             "share": self.share.value,
@@ -199,12 +222,15 @@ ColumnsOption: TypeAlias = Annotated[
     ),
 ]
 KernelOption: TypeAlias = Annotated[
-    KernelName,
+    str,
     typer.Option(
         "--kernel",
+        metavar=f"{'|'.join(KernelName)}|MODULE:NAME",
+        callback=_check_kernel,
         rich_help_panel=MODEL,
         help="Kernel: squared exponential, Matérn of smoothness 1/2, 3/2 or 5/2, Laplace, "
-        "rational quadratic (alpha 1).",
+        "rational quadratic (alpha 1); or one of yours, a class or a function of two points in a "
+        "module that is installed or in the current folder.",
     ),
 ]
 ArdOption: TypeAlias = Annotated[

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 from bke.models.kernels.base import Covariance
+from bke.models.kernels.parameters import lengths_of
+from bke.models.kernels.scikit_learn import given_kernel
 
 from ..data.canonical import canonical_order
 from ..data.checks import as_sample, check_positive
@@ -35,7 +37,7 @@ def kernel_of(
         choice: ``"bkl"``, a squared exponential with the lengthscale of highest marginal likelihood
             (:func:`~bke.inference.learn_kernel`, of 500 rows at most, where several modes compete
             ranked by 2000); ``"median"``, the median distance between two rows (MMD-20); or a
-            kernel.
+            kernel, of this package or of ``sklearn.gaussian_process.kernels``.
         scale: ``"column"``: distances are taken with every column over its standard deviation;
             ``"pooled"`` or ``None``: of the columns as they are.
         seed: of the rows taken, where there are many.
@@ -44,6 +46,10 @@ def kernel_of(
     Raises:
         InputError: for a choice that there is not, or a sample that has no kernel.
     """
+    try:
+        choice = given_kernel(choice)
+    except ValueError as error:
+        raise InputError(str(error)) from None
     if isinstance(choice, Covariance):
         return choice
     if choice not in CHOICES:
@@ -58,13 +64,13 @@ def kernel_of(
 def factors_for(
     factors: Sequence[float] | None, default: Sequence[float], kernel: Covariance
 ) -> tuple[float, ...]:
-    """The multiples of the lengthscale that are compared, by default 1 where there is none.
+    """The multiples of the kernel's lengths that are compared, by default 1 where it has none.
 
     Raises:
         InputError: there are none, or one is not positive.
     """
     if factors is None:
-        return tuple(default) if hasattr(kernel, "lengthscale") else (1.0,)
+        return tuple(default) if lengths_of(kernel) else (1.0,)
     if len(factors) == 0:
         raise InputError("factors must hold at least one number")
     for factor in factors:
@@ -73,26 +79,32 @@ def factors_for(
 
 
 def described(kernel: Covariance) -> str:
-    """A kernel in words, its lengthscale to four digits."""
-    if not hasattr(kernel, "lengthscale"):
+    """A kernel in words, its lengths to four digits."""
+    lengths = lengths_of(kernel)
+    if not lengths:
         return repr(kernel)
-    values = np.atleast_1d(np.asarray(kernel.lengthscale, dtype=float))
-    scales = ", ".join(f"{value:.4g}" for value in values[:MOST_SHOWN])
-    more = f", ... ({len(values)})" if len(values) > MOST_SHOWN else ""
-    return f"{type(kernel).__name__} with lengthscale {scales}{more}"
+    told = []
+    for name, length in lengths.items():
+        values = np.atleast_1d(np.asarray(length, dtype=float))
+        scales = ", ".join(f"{value:.4g}" for value in values[:MOST_SHOWN])
+        more = f", ... ({len(values)})" if len(values) > MOST_SHOWN else ""
+        told.append(f"{name} {scales}{more}")
+    return f"{type(kernel).__name__} with {' and '.join(told)}"
 
 
 def widened(kernel: Covariance, factor: float) -> Covariance:
-    """``kernel`` with its lengthscale times ``factor``.
+    """``kernel`` with its lengths times ``factor``.
 
     Raises:
-        InputError: it has no lengthscale.
+        InputError: it has none.
     """
     if factor == 1.0:
         return kernel
-    if not hasattr(kernel, "lengthscale"):
+    lengths = lengths_of(kernel)
+    if not lengths:
         raise InputError(
             f"{type(kernel).__name__} has no lengthscale to be multiplied: the only factor is 1"
         )
-    changed: Any = dataclasses.replace(kernel, lengthscale=np.asarray(kernel.lengthscale) * factor)  # type: ignore[type-var]
+    longer = {name: np.asarray(length) * factor for name, length in lengths.items()}
+    changed: Any = dataclasses.replace(kernel, **longer)  # type: ignore[type-var]
     return changed  # type: ignore[no-any-return]

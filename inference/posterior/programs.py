@@ -1,7 +1,8 @@
 """Compiled functions of a problem, kept for the next one like it; data are their arguments.
 
 Each compiles once per shape of the data, which similar data share. A problem is known by its
-description, so a kernel or prior that has none is built anew each time.
+description, so one whose prior has none is built anew each time, and by the classes of its kernel,
+which a notebook or a reload may define anew under their old name.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ..runtime.jit import jit
 from . import profile as landscape
 from .nuts import NutsSampler
 from .profile import BatchLogDensity, batch_log_density
-from .record import is_ours
+from .record import identity_of
 from .target import Points, Problem
 
 if TYPE_CHECKING:
@@ -34,15 +35,15 @@ def _keep(build: Callable[..., T]) -> Callable[..., T]:
     """``build`` of a problem and further hashable arguments, remembered by its description."""
 
     @functools.lru_cache(maxsize=KEPT)
-    def kept(description: str, *arguments: Any) -> T:
+    def kept(description: str, kernel: tuple[Any, ...], *arguments: Any) -> T:
         return build(Problem.restore(json.loads(description)), *arguments)
 
     @functools.wraps(build)
     def either(problem: Problem, *arguments: Any) -> T:
         description = problem.describe()
-        if "unrecorded" in str(description) or not is_ours(problem.kernel):
+        if "unrecorded" in str(description):
             return build(problem, *arguments)
-        return kept(json.dumps(description), *arguments)
+        return kept(json.dumps(description), identity_of(problem.kernel), *arguments)
 
     return either
 

@@ -9,6 +9,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,6 +25,7 @@ from ..data.units import Units
 from ..errors import InputError
 from ..runtime.atomic import atomic_path
 from .nuts import Chains
+from .record import check_restorable, only_here
 from .target import MEASURE_SCALE, Problem
 
 PACKAGES = ("bke", "jax", "jaxlib", "numpyro", "numpy", "scipy", "arviz-base", "arviz-stats")
@@ -230,14 +232,35 @@ def _check_ours(run: Any) -> None:
         raise InputError("this is not a run of bke.inference.fit: its attributes are missing")
 
 
+def _kernel_record(run: xr.DataTree) -> Any:
+    """Of the kernel, where the run has one."""
+    try:
+        return json.loads(run.attrs["kernel"])
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
 def save_run(run: xr.DataTree, path: str | os.PathLike[str]) -> None:
-    """Write ``run`` to a NetCDF file, whole or not at all."""
+    """Write ``run`` to a NetCDF file, whole or not at all.
+
+    Warns where its kernel cannot be imported, so that no other process can load the run.
+    """
+    if (kernel := only_here(_kernel_record(run))) is not None:
+        warnings.warn(
+            f"the kernel {kernel} cannot be imported: load_run will refuse this run in any other "
+            "process; define it at the top of a module",
+            stacklevel=2,
+        )
     with atomic_path(path) as temporary:
         run.to_netcdf(temporary, engine="h5netcdf")
 
 
 def load_run(path: str | os.PathLike[str]) -> xr.DataTree:
-    """Read a run that :func:`save_run` wrote; raises :class:`InputError` if it is none."""
+    """Read a run that :func:`save_run` wrote.
+
+    Raises:
+        InputError: it is none, or its kernel is of a module that cannot be imported.
+    """
     if os.path.isdir(path):
         raise InputError(f"{path} is a folder: give the run file in it, such as run.nc")
     if not os.path.isfile(path):
@@ -249,6 +272,7 @@ def load_run(path: str | os.PathLike[str]) -> xr.DataTree:
         raise InputError(f"{path} is not a run saved by bke: {error}") from None
     try:
         _check_ours(run)
+        check_restorable(_kernel_record(run))
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     return run

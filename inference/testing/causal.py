@@ -101,8 +101,7 @@ class CausalGraph:
             raise InputError(f"columns must be {', '.join(self.columns)} in some order")
         source = self.source
         if kernel is not None:
-            check_kernel(kernel, CHOICES)
-            source = source.with_kernel(kernel)
+            source = source.with_kernel(check_kernel(kernel, CHOICES))
         shown = self.progress if progress is None else progress
         return _graph(source, names, level, self.most_given, shown)
 
@@ -191,7 +190,7 @@ def causal_graph(
     Raises:
         InputError: for data or arguments that make no sense, or without causal-learn.
     """
-    check_kernel(kernel, CHOICES)
+    kernel = check_kernel(kernel, CHOICES)
     check_permutations(permutations, alpha)
     check_count(seed, "seed", 0, 2**63 - 1)
     if most_given is not None:

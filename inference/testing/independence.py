@@ -133,8 +133,7 @@ def independence_test(
     choices = kernel if isinstance(kernel, tuple) else (kernel, kernel)
     if len(choices) != 2:
         raise InputError(f"kernel must be one for both or a tuple of two, got {len(choices)}")
-    for choice in choices:
-        check_kernel(choice, CHOICES)
+    choices = tuple(check_kernel(choice, CHOICES) for choice in choices)
     chosen = check_null(null, estimator, choices, HSIC_NULLS)
     check_same_rows(X=X, Y=Y)
     check_permutations(permutations, alpha, null=null)

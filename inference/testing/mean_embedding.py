@@ -67,7 +67,7 @@ def mean_embedding_test(
     Raises:
         InputError: for data or arguments that make no sense, in one sentence.
     """
-    check_kernel(kernel, CHOICES)
+    kernel = check_kernel(kernel, CHOICES)
     check_count(locations, "locations", 1)
     check_count(seed, "seed", 0, 2**63 - 1)
     check_positive(regularisation, "regularisation")

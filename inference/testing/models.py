@@ -108,7 +108,7 @@ def relative_similarity_test(
     Raises:
         InputError: for data or arguments that make no sense, in one sentence.
     """
-    check_kernel(kernel, SINGLE)
+    kernel = check_kernel(kernel, SINGLE)
     if alternative not in ALTERNATIVES:
         raise InputError(f"alternative must be one of {ALTERNATIVES}, got {alternative!r}")
     if not 0.0 < alpha < 1.0:

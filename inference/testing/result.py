@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from bke.models.kernels.base import Covariance
+from bke.models.kernels.parameters import lengths_of
+from bke.models.kernels.scikit_learn import given_kernel
 
 from ..data.checks import check_count
 from ..diagnosis.modes import as_text
@@ -170,14 +172,13 @@ def describe(kernel: Any) -> str:
     """A kernel in a few words."""
     if isinstance(kernel, tuple):
         return " and ".join(describe(one) for one in kernel)
-    lengthscale = getattr(kernel, "lengthscale", None)
-    name = type(kernel).__name__
-    if lengthscale is None:
-        return name
-    if np.size(lengthscale) > MOST_LENGTHSCALES:
-        low, high = np.min(lengthscale), np.max(lengthscale)
-        return f"{name}, lengthscales {as_text(low)} to {as_text(high)}"
-    return f"{name}, lengthscale {as_text(np.asarray(lengthscale))}"
+    told = [type(kernel).__name__]
+    for name, length in lengths_of(kernel).items():
+        if np.size(length) > MOST_LENGTHSCALES:
+            told.append(f"{name}s {as_text(np.min(length))} to {as_text(np.max(length))}")
+        else:
+            told.append(f"{name} {as_text(np.asarray(length))}")
+    return ", ".join(told)
 
 
 def brief(kernel: Any) -> str:
@@ -210,8 +211,18 @@ def check_permutations(
         )
 
 
-def check_kernel(kernel: Any, choices: tuple[str, ...]) -> None:
-    """Refuse what is neither a kernel nor one of ``choices``."""
-    known = isinstance(kernel, str) and kernel in choices
-    if not known and not isinstance(kernel, Covariance):
+def check_kernel(kernel: Any, choices: tuple[str, ...]) -> Any:
+    """One of ``choices`` or a kernel, one of scikit-learn as one of ours.
+
+    Raises:
+        InputError: for anything else, and for a kernel of scikit-learn that is none for a test.
+    """
+    if isinstance(kernel, str) and kernel in choices:
+        return kernel
+    try:
+        found = given_kernel(kernel)
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    if not isinstance(found, Covariance):
         raise InputError(f"kernel must be a kernel or one of {choices}, got {kernel!r}")
+    return found

@@ -124,7 +124,7 @@ def two_sample_test(
     Raises:
         InputError: for data or arguments that make no sense, in one sentence.
     """
-    check_kernel(kernel, CHOICES)
+    kernel = check_kernel(kernel, CHOICES)
     chosen = check_null(null, estimator, (kernel,), MMD_NULLS)
     if isinstance(kernel, str) and kernel == "evidence" and estimator == "biased":
         raise InputError("the evidence is no squared MMD and has no biased estimate")

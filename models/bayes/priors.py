@@ -8,12 +8,14 @@ import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
+import jax
 import numpy as np
 import numpyro.distributions as dist
 
 from ..kernels.base import Kernel
 from ..kernels.gaussian import mixture_size
 from ..kernels.parameters import FieldUnit, is_static, own_prior, runs_over_components, unit_of
+from ..kernels.scikit_learn import learnable
 from ..measures.distributions import check_parameters, lower_bound
 
 Prior: TypeAlias = dist.Distribution | Mapping[str, dist.Distribution]
@@ -27,11 +29,12 @@ def default_prior() -> dist.Distribution:
 
 def template(kernel: Kernel | type[Kernel]) -> Kernel:
     """An instance of ``kernel``, which may be a class whose parameters all have defaults."""
+    kernel = learnable(kernel)
     if isinstance(kernel, Kernel):
-        return kernel
+        return _checked(kernel)
     if inspect.isclass(kernel) and issubclass(kernel, Kernel):
         try:
-            return kernel()
+            return _checked(kernel())
         except TypeError as error:
             raise ValueError(
                 f"kernel {kernel.__name__} needs parameters: give an instance ({error})"
@@ -69,6 +72,16 @@ class Site:
     def value(self, kernel: Kernel) -> Any:
         """Its value in ``kernel``."""
         return getattr(self.part(kernel), self.name)
+
+
+def _checked(kernel: Kernel) -> Kernel:
+    """Refuse a class that was not made a dataclass and a pytree, as compiled functions need."""
+    if not dataclasses.is_dataclass(kernel) or jax.tree_util.all_leaves([kernel]):
+        raise ValueError(
+            f"the class {type(kernel).__name__} must be decorated with "
+            "@jax.tree_util.register_dataclass above @dataclasses.dataclass(frozen=True)"
+        )
+    return kernel
 
 
 def _parameters(kernel: Kernel, path: Path = ()) -> Iterator[Site]:

@@ -28,7 +28,7 @@ class Distance(Covariance):
     """
 
     exponent: Any = parameter(1.0)
-    centre: Any = parameter(0.0, unit="length")
+    centre: Any = parameter(0.0)
 
     def __post_init__(self) -> None:
         check_positive(self.exponent, "exponent")

@@ -64,7 +64,8 @@ def at_places(kernel: Any, measure: Gaussian) -> PlacesCovariance:
 class PlacesCovariance(Covariance):
     """sum_q w_q k(x, u_q) k(u_q, y), places and weights those of a Gaussian measure.
 
-    :mod:`bke.models.kernels.quadrature` says how accurate it is. Of finite rank, the number of places.
+    Its rank is at most the number of places, and :mod:`bke.models.kernels.quadrature` says how
+    accurate it is.
     """
 
     kernel: Covariance
