@@ -122,8 +122,8 @@ def from_sklearn(kernel: Any) -> Covariance:
     for part in _parts(kernel):
         if type(part).__name__ == "WhiteKernel":
             raise ValueError(
-                "WhiteKernel is noise of one row, whatever its place, which no embedding has: leave "
-                "it out (the noise of an embedding is fit's noise_variance)"
+                "WhiteKernel is noise of one row, whatever its place, which no embedding has: "
+                "leave it out (the noise of an embedding is fit's noise_variance)"
             )
         if type(part).__name__ == "CompoundKernel":
             raise ValueError("CompoundKernel is several kernels at once: give one of them")

@@ -33,6 +33,12 @@ X1 = np.random.default_rng(0).normal(size=(12, 1))
 X2 = np.random.default_rng(1).normal(size=(12, 2)) * [1.0, 3.0]
 
 
+@pytest.fixture(autouse=True)
+def _double_precision():
+    with jax.enable_x64(True):
+        yield
+
+
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class OnLine(Stationary):
@@ -89,10 +95,9 @@ def test_the_table_is_the_closed_form(kernel, dimension, tolerance, unit):
 
     distances = np.concatenate([[0.0], np.geomspace(1e-3, 30.0, 40)])
     origin = jnp.zeros((1, dimension))
-    with jax.enable_x64(True):
-        table = jax.jit(lambda: autocorrelation(of_distance, dimension, relative=False))()
-        covariance = TabulatedCovariance(table, jnp.ones(1))
-        found = covariance.matrix(unit * jnp.asarray(rows(distances, dimension)), origin)[:, 0]
+    table = jax.jit(lambda: autocorrelation(of_distance, dimension, relative=False))()
+    covariance = TabulatedCovariance(table, jnp.ones(1))
+    found = covariance.matrix(unit * jnp.asarray(rows(distances, dimension)), origin)[:, 0]
     exact = kernel.smoothed("lebesgue", dimension)(rows(distances, dimension), origin)[:, 0]
     np.testing.assert_allclose(found / unit**dimension, exact, rtol=0, atol=tolerance * exact[0])
 
@@ -139,13 +144,11 @@ def test_a_kink_at_equal_rows_has_no_slope():
 
 def test_the_slope_at_x_itself_counts_where_a_kernel_is_not_stationary():
     kernel = kernel_from_function(tilted)
-    with jax.enable_x64(True):
 
-        def embedding(x):
-            return jnp.mean(jax.vmap(lambda y: tilted(x, y))(jnp.asarray(X2)))
+    def embedding(x):
+        return jnp.mean(jax.vmap(lambda y: tilted(x, y))(jnp.asarray(X2)))
 
-        slopes = jax.vmap(jax.grad(embedding))(jnp.asarray(X2))
-        # The derivative in the first argument, with the sample as it is.
+    slopes = jax.vmap(jax.grad(embedding))(jnp.asarray(X2))  # with the sample as it is
     expected = np.log(np.linalg.norm(slopes, axis=1))
     np.testing.assert_allclose(log_volume(X2, kernel), expected, rtol=1e-12)
 
