@@ -201,7 +201,7 @@ def _cancellations(
     return np.full(len(x), rounded)
 
 
-def cancelled_rows(problem: Problem) -> Callable[[Any, PaddedRows], jax.Array]:
+def cancelled_rows(target: Target) -> Callable[[Any, PaddedRows], jax.Array]:
     """Compiled: which rows (N,) of the data have a volume factor of exactly zero somewhere.
 
     Looked for at a few unconstrained draws, leading axis, of the hyperparameters.
@@ -210,7 +210,7 @@ def cancelled_rows(problem: Problem) -> Callable[[Any, PaddedRows], jax.Array]:
     @jit
     def cancelled(z: dict[str, jax.Array], X: PaddedRows) -> jax.Array:
         def at(one: dict[str, jax.Array]) -> jax.Array:
-            kernel = problem.kernel_at(problem.constrain(one))
+            kernel = target.kernel_at(target.constrain(one))
             remain = map_rows(lambda x: pushforward(x, X, kernel).cancellation, X.points, len(X))
             return remain <= CANCELLED
 

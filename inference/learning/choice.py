@@ -19,7 +19,7 @@ from ..data.canonical import random_part
 from ..data.units import Units, choose_scale
 from ..diagnosis.modes import basins
 from ..errors import InputError, SamplingError
-from ..posterior import programs as compiled
+from ..posterior import programs
 from ..posterior.fit import fit, prepare
 from ..posterior.profile import smooth
 from ..posterior.run import kernel_in_data_units
@@ -104,12 +104,12 @@ def learned_kernel(points: np.ndarray, scale: str | None, seed: int) -> Kernel:
         if len(more) > LEARNED_ROWS and len(tops) > 1:
             places = np.array([top.z for top in tops])
             # Prepared, for it is on these that `prepare` has compiled the objective meanwhile.
-            ranked = search.values(places, search.problem.prepared(more))
+            ranked = search.values(places, search.target.prepared(more))
             ranked[~np.isfinite(ranked)] = -np.inf
             heights = ranked if np.isfinite(ranked).any() else heights
         best = tops[int(np.argmax(heights))]
-        values = search.problem.constrain(unflatten(jnp.asarray(best.z), search.problem.shapes))
-        return kernel_in_data_units(search.problem, units, values)
+        values = search.target.constrain(unflatten(jnp.asarray(best.z), search.target.shapes))
+        return kernel_in_data_units(search.target, units, values)
 
 
 def _search(
@@ -121,7 +121,7 @@ def _search(
     are and whether there is a dither; the search is over some of those.
     """
     part = random_part(points, most, seed)
-    problem, units, data, prior_draws, evaluate, *_ = _despite_ties(
+    target, units, data, prior_draws, evaluate, *_ = _despite_ties(
         lambda dither: prepare(
             part,
             kernel=SquaredExponential,
@@ -135,14 +135,14 @@ def _search(
             columns=None,
             seed=seed,
             chains=1,
-            evaluator=lambda problem: compiled.objectives(problem, "ml"),
+            evaluator=lambda target: programs.objectives(target, "ml"),
         ),
         part,
     )
     scaled = np.asarray(units.points(data))
     some_rows = random_part(scaled, LEARNED_ROWS, seed)
-    points = problem.prepared(some_rows)
-    return PeakSearch(problem, points, prior_draws, evaluate, "ml", False), units, scaled
+    points = target.prepared(some_rows)
+    return PeakSearch(target, points, prior_draws, evaluate, "ml", False), units, scaled
 
 
 def multiscale_kernels(

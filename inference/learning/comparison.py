@@ -20,8 +20,8 @@ from numpy.typing import ArrayLike
 from ..data.checks import as_samples, check_count
 from ..errors import InputError
 from ..posterior.fit import fit
-from ..posterior.run import problem_of
-from ..posterior.target import Problem
+from ..posterior.run import target_of
+from ..posterior.target import Target
 from ..posterior.ways import MOST_EVALUATIONS
 from ..runtime.progress import progress_bar
 from .learn import learn_kernel
@@ -37,7 +37,7 @@ ERROR = (
     "the same kernel's plain average, so it says what the model gains, not which kernel is best."
 )
 
-#: Arguments of a problem, in order.
+#: Arguments of a target, in order.
 PROBLEM = ("kernel", "prior", "noise_variance", "measure", "likelihood")
 
 
@@ -157,8 +157,8 @@ def compare_kernels(
 
 def _integrated(data: np.ndarray, arguments: dict[str, Any], particles: int) -> xr.DataTree:
     """A run with its normaliser, by quadrature where that can be."""
-    problem = Problem.checked(*(arguments[name] for name in PROBLEM))
-    if sum(math.prod(shape) for shape in problem.shapes.values()) in MOST_EVALUATIONS:
+    target = Target.checked(*(arguments[name] for name in PROBLEM))
+    if sum(math.prod(shape) for shape in target.shapes.values()) in MOST_EVALUATIONS:
         return fit(data, method="quadrature", particles=64, progress=False, **arguments)
     return fit(data, method="smc", particles=particles, progress=False, **arguments)
 
@@ -173,17 +173,17 @@ def _held_out(
     advance: Callable[[int], None],
 ) -> tuple[float, float]:
     """Risk of the posterior embedding over that of the empirical one, and its standard error."""
-    problem, units = problem_of(run)
+    target, units = target_of(run)
     points = units.points(data)  # of one scale and dither for all folds
     # Rows may cancel in a fold that do not in all; what is dithered already cannot.
     dither = None if units.dither.any() else dither
-    model = {**model, "measure": problem.measure, "scale": None, "dither": dither}
+    model = {**model, "measure": target.measure, "scale": None, "dither": dither}
     parts = np.array_split(np.random.default_rng(seed).permutation(len(points)), folds)
     gains, risks = [], []
     for part in parts:
         rest = np.delete(points, part, axis=0)
         peak = learn_kernel(rest, objective="map", progress=False, **model).peaks[0]
-        measure = problem.measure_at(peak.values)
+        measure = target.measure_at(peak.values)
         gain, risk = risk_difference(rest, points[part], peak.kernel, measure)
         gains.append(gain)
         risks.append(risk)

@@ -35,14 +35,14 @@ from ..errors import InputError
 from ..runtime.distributed import check_alike, check_shard, is_first, placed, shares_rows, together
 from ..runtime.machine import computing
 from ..streams.source import Rows
-from . import profile as landscape, programs as compiled
+from . import profile, programs
 from .landmarks import landmarks_for
 from .low_rank import recorded_error
 from .nuts import CANDIDATES, NutsSampler
 from .profile import BatchLogDensity
 from .run import make_run
 from .streamed_fit import fit_rows
-from .target import Points, Problem
+from .target import Points, Target
 from .ways import Task, by_nuts, by_quadrature, by_smc
 
 METHODS = ("nuts", "quadrature", "smc")
@@ -197,7 +197,7 @@ def fit(
             asked = [method, likelihood, chains, warmup, draws, particles, tolerance, share, shard]
             samples = as_samples(X, share)
             check_alike({"data": np.concatenate(samples), "seeds": seed, "options": asked})
-        problem, units, data, prior_draws, evaluate, points, sampler = prepare(
+        target, units, data, prior_draws, evaluate, points, sampler = prepare(
             X,
             kernel=kernel,
             prior=prior,
@@ -212,12 +212,12 @@ def fit(
             columns=columns,
             seed=seed,
             chains=chains,
-            evaluator=compiled.log_densities,
+            evaluator=programs.log_densities,
             warmup=warmup if method == "nuts" else None,
             shard=shard,
         )
         task = Task(
-            problem,
+            target,
             points,
             prior_draws,
             evaluate,
@@ -229,7 +229,7 @@ def fit(
         if sampler is not None:
             result, groups = by_nuts(task, sampler)
         elif method == "smc":
-            result, groups = by_smc(task, compiled.tempered_smc(problem))
+            result, groups = by_smc(task, programs.tempered_smc(target))
         else:
             result, groups = by_quadrature(task, tolerance)
         settings = {
@@ -244,14 +244,14 @@ def fit(
         }
         later = {name: np.asarray(values)[:, result.warmup :] for name, values in result.z.items()}
         lp = np.asarray(result.stats["lp"])[:, result.warmup :]
-        settings |= recorded_error(problem, points, later, lp)
-        return make_run(problem, units, data, result, prior_draws, groups, settings)
+        settings |= recorded_error(target, points, later, lp)
+        return make_run(target, units, data, result, prior_draws, groups, settings)
 
 
 class Prepared(NamedTuple):
-    """A problem with its data, checked."""
+    """A target with its data, checked."""
 
-    problem: Problem
+    target: Target
     units: Units
     data: np.ndarray  # (n, D), in its own units, all samples
     prior_draws: dict[str, np.ndarray]  # unconstrained, by site
@@ -276,7 +276,7 @@ def prepare(
     columns: Sequence[str] | None,
     seed: int,
     chains: int,
-    evaluator: Callable[[Problem], BatchLogDensity],
+    evaluator: Callable[[Target], BatchLogDensity],
     warmup: int | None = None,
     shard: str = "chains",
 ) -> Prepared:
@@ -291,28 +291,28 @@ def prepare(
     units = choose_units(data, scale, column_names(X) if columns is None else columns, sizes)
     places = landmarks_for(likelihood, landmarks, units, data, seed)
     try:
-        problem = Problem.checked(
+        target = Target.checked(
             kernel, prior, noise_variance, units.measure_to_model(measure), likelihood, places, rank
         )
     except ValueError as error:
         raise InputError(str(error)) from None
-    points = placed(problem.prepared(units.split(units.to_model(data))), shard)
+    points = placed(target.prepared(units.split(units.to_model(data))), shard)
     _check_matrices(points, data.shape[1])
-    evaluate = evaluator(problem)
+    evaluate = evaluator(target)
     size = max(PRIOR_DRAWS, CANDIDATES * chains)
     # The samplers of some priors take as long to compile as the density.
     beside = ThreadPoolExecutor(2)
     try:
-        beside.submit(_compile, problem, evaluate, points)
+        beside.submit(_compile, target, evaluate, points)
         rng = np.random.default_rng(seed).spawn(1)[0]  # the dither's numbers are the parent's
-        prior_draws = problem.prior_draws(rng, size)
-        _check_smoothed(problem, data.shape[1])
+        prior_draws = target.prior_draws(rng, size)
+        _check_smoothed(target, data.shape[1])
         # Landmarks are off the data, where nothing balances.
-        cancelled = None if places is not None else compiled.cancelled(problem)
+        cancelled = None if places is not None else programs.cancelled(target)
         units = with_dither(units, data, dither, seed, prior_draws, cancelled)
         if units.dither.any():
-            points = placed(problem.prepared(units.points(data)), shard)
-        sampler = None if warmup is None else compiled.nuts_sampler(problem, warmup)
+            points = placed(target.prepared(units.points(data)), shard)
+        sampler = None if warmup is None else programs.nuts_sampler(target, warmup)
         # Where devices share the rows, two programs would wait for each other.
         if sampler is not None and not shares_rows(points):
             beside.submit(sampler.compile, points)
@@ -320,7 +320,7 @@ def prepare(
     finally:
         # Whoever interrupts, or asked for what makes no sense, need not wait for a compiler.
         beside.shutdown(wait=False, cancel_futures=True)
-    return Prepared(problem, units, data, prior_draws, evaluate, points, sampler)
+    return Prepared(target, units, data, prior_draws, evaluate, points, sampler)
 
 
 def _check_matrices(points: Points, dimension: int) -> None:
@@ -341,21 +341,21 @@ def _rows_of_matrices(points: Points) -> int:
     return int(points.number) if isinstance(points, PaddedRows) else len(points)
 
 
-def _compile(problem: Problem, evaluate: BatchLogDensity, points: Points) -> None:
+def _compile(target: Target, evaluate: BatchLogDensity, points: Points) -> None:
     """Evaluate at one place; an error there will come up again where it is waited for."""
     with jax.enable_x64(True):  # the setting belongs to the thread
-        one = {name: np.zeros((1, *shape)) for name, shape in problem.shapes.items()}
-        landscape.log_densities(evaluate, one, points)
+        one = {name: np.zeros((1, *shape)) for name, shape in target.shapes.items()}
+        profile.log_densities(evaluate, one, points)
 
 
-def _check_smoothed(problem: Problem, dimension: int) -> None:
+def _check_smoothed(target: Target, dimension: int) -> None:
     """Refuse a kernel without an implemented r, which compiled code could not name."""
 
     def smoothed(z: dict[str, jax.Array]) -> None:
         # The template, not a draw: whether a kernel is refused must not depend on the seed.
-        problem.kernel.smoothed(problem.measure_at(problem.constrain(z)), dimension)
+        target.kernel.smoothed(target.measure_at(target.constrain(z)), dimension)
 
     try:
-        jax.eval_shape(smoothed, {name: jnp.zeros(shape) for name, shape in problem.shapes.items()})
+        jax.eval_shape(smoothed, {name: jnp.zeros(shape) for name, shape in target.shapes.items()})
     except SmoothingError as error:
         raise InputError(str(error)) from None

@@ -19,9 +19,9 @@ import numpy as np
 from numpyro.infer.hmc import hmc
 
 from ..errors import SamplingError
-from ..runtime.distributed import spread
+from ..runtime.distributed import on_devices
 from ..runtime.jit import jit
-from .target import Points, Problem
+from .target import Points, Target
 
 #: Iterations per compiled run: long enough to hide the call, short enough for a live display.
 BLOCK = 20
@@ -48,15 +48,15 @@ class Chains(NamedTuple):
 
 
 class NutsSampler:
-    """Compiled NUTS for one problem; reused for data of any shape."""
+    """Compiled NUTS for one target; reused for data of any shape."""
 
-    def __init__(self, problem: Problem, warmup: int) -> None:
-        self.problem = problem
+    def __init__(self, target: Target, warmup: int) -> None:
+        self.target = target
         self.warmup = warmup
 
         def potential(X: Points, nonfinite: Any) -> Any:
             def energy(z: dict[str, jax.Array]) -> jax.Array:
-                value = -problem.log_density(z, X)
+                value = -target.log_density(z, X)
                 # NumPyro's state has no room for a count, and a callback would keep the program out
                 # of JAX's compilation cache.
                 nonfinite[...] += jax.lax.stop_gradient(~jnp.isfinite(value)).astype(int)
@@ -136,7 +136,7 @@ class NutsSampler:
                 return z, stats
 
         self.compile(points)
-        results = spread(one, chains, stop, points)
+        results = on_devices(one, chains, stop, points)
         z, stats = jax.tree.map(lambda *parts: np.stack(parts), *results)
         return Chains(z, stats, {k: np.asarray(v) for k, v in initial.items()}, self.warmup)
 
@@ -144,7 +144,7 @@ class NutsSampler:
         """Both programs for such data at once, before the chains' threads would each do it."""
         with jax.enable_x64(True):  # the setting belongs to the thread
             points = jax.tree.map(jnp.asarray, X)
-            z = {name: jnp.zeros(shape) for name, shape in self.problem.shapes.items()}
+            z = {name: jnp.zeros(shape) for name, shape in self.target.shapes.items()}
             key = jax.random.key(0)
 
             def start() -> None:

@@ -21,7 +21,7 @@ from .landmarks import places_for
 from .nuts import CANDIDATES
 from .run import Unread, make_run
 from .streamed_density import RowsDensity
-from .target import Problem
+from .target import Target
 from .ways import Task, by_quadrature
 
 
@@ -67,7 +67,7 @@ def fit_rows(
     shown = progress and is_first()
     with computing(), together():
         try:
-            asked = Problem.checked(**model, likelihood="landmark").describe()
+            asked = Target.checked(**model, likelihood="landmark").describe()
         except ValueError as error:
             raise InputError(str(error)) from None
         job = {
@@ -85,12 +85,12 @@ def fit_rows(
         units = Units(unit, np.zeros_like(unit), 0, rows.columns)
         chosen = places_for(landmarks, units, found.sample, seed)
         model = {**model, "measure": units.measure_to_model(model["measure"])}
-        problem = Problem.checked(**model, likelihood="landmark", landmarks=chosen)
+        target = Target.checked(**model, likelihood="landmark", landmarks=chosen)
         rng = np.random.default_rng(seed).spawn(1)[0]
-        drawn = problem.prior_draws(rng, max(prior_draws, CANDIDATES * chains))
-        density = RowsDensity(problem, rows, units, kept, shown)
+        drawn = target.prior_draws(rng, max(prior_draws, CANDIDATES * chains))
+        density = RowsDensity(target, rows, units, kept, shown)
         draws = particles // chains
-        task = RowsTask(problem, None, drawn, density, chains, draws, seed, False)  # type: ignore[arg-type]
+        task = RowsTask(target, None, drawn, density, chains, draws, seed, False)  # type: ignore[arg-type]
         result, groups = by_quadrature(task, tolerance)
         settings = {
             "method": "quadrature",
@@ -104,6 +104,6 @@ def fit_rows(
             "source": str(rows.path),
         }
         data = Unread(len(rows), found.digest.tobytes().hex())
-        run = make_run(problem, units, data, result, drawn, groups, settings)
+        run = make_run(target, units, data, result, drawn, groups, settings)
         kept.remove()
         return run

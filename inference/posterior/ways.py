@@ -1,4 +1,4 @@
-"""The ways to a posterior: each turns a problem and its data into draws and what tells modes."""
+"""The ways to a posterior: each turns a target and its data into draws and what tells modes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from scipy.special import logsumexp
 
 from ..errors import InputError
 from ..runtime.progress import chain_progress, progress_bar, temperature_bars
-from . import profile as landscape, programs as compiled
+from . import profile, programs
 from .barriers import LogDensity, draw_paths
 from .nuts import Chains, NutsSampler, dispersed_start
 from .quadrature import Quadrature, integrate
-from .target import Points, Problem, flatten, unflatten
+from .target import Points, Target, flatten, unflatten
 
 if TYPE_CHECKING:
     from .smc import Population, TemperedSmc
@@ -29,10 +29,10 @@ MOST_EVALUATIONS = {1: 20_000, 2: 40_000}
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """A problem with data in the model's units, and how much to do.
+    """A target with data in the model's units, and how much to do.
 
     Attributes:
-        problem: the problem.
+        target: the target.
         points: (n, D) or a tuple of such, model units.
         prior_draws: unconstrained, by site.
         log_density: compiled, see :func:`~bke.inference.posterior.profile.batch_log_density`.
@@ -42,10 +42,10 @@ class Task:
         progress: show progress bars.
     """
 
-    problem: Problem
+    target: Target
     points: Points
     prior_draws: Mapping[str, np.ndarray]
-    log_density: landscape.BatchLogDensity
+    log_density: profile.BatchLogDensity
     chains: int
     draws: int
     seed: int
@@ -57,7 +57,7 @@ class Task:
 
     def density(self) -> LogDensity:
         """Log density of a batch of unconstrained points."""
-        return functools.partial(landscape.log_densities, self.log_density, X=self.points)
+        return functools.partial(profile.log_densities, self.log_density, X=self.points)
 
 
 Found = tuple[Chains, dict[str, xr.Dataset]]
@@ -75,14 +75,14 @@ def by_nuts(task: Task, sampler: NutsSampler) -> Found:
 
 def _around(task: Task, z: dict[str, np.ndarray], lp: np.ndarray) -> dict[str, xr.Dataset]:
     """The density around draws: its profile, or with several hyperparameters paths between them."""
-    if not landscape.is_scalar(task.problem):
+    if not profile.is_scalar(task.target):
         return {"paths": draw_paths(z, lp, task.density())}
     (draws,), (prior_draws,) = z.values(), task.prior_draws.values()
-    found = landscape.scan(
-        task.problem, task.points, draws.ravel(), prior_draws.ravel(), task.log_density
+    found = profile.scan(
+        task.target, task.points, draws.ravel(), prior_draws.ravel(), task.log_density
     )
-    along = compiled.prior_along(task.problem)
-    return {"profile": landscape.as_profile(task.problem, *found, along)}
+    along = programs.prior_along(task.target)
+    return {"profile": profile.as_profile(task.target, *found, along)}
 
 
 def by_quadrature(task: Task, tolerance: float) -> Found:
@@ -92,14 +92,14 @@ def by_quadrature(task: Task, tolerance: float) -> Found:
         InputError: for more than two hyperparameters.
         SamplingError: where the density has no integral, or is not a number where it counts.
     """
-    found = quadrature(task.problem, task.density(), task.prior_draws, tolerance, task.progress)
+    found = quadrature(task.target, task.density(), task.prior_draws, tolerance, task.progress)
     draws, lp = found.draws(task.chains * task.draws, task.rng())
-    z = unflatten(draws.reshape(task.chains, task.draws, -1), task.problem.shapes)
+    z = unflatten(draws.reshape(task.chains, task.draws, -1), task.target.shapes)
     lp = lp.reshape(task.chains, task.draws)
     chains = Chains(z, _stats(lp), {}, 0)
     groups = {"quadrature": nodes_of(found, tolerance)}
-    if landscape.is_scalar(task.problem):
-        groups["profile"] = _profile_of(found, task.problem)
+    if profile.is_scalar(task.target):
+        groups["profile"] = _profile_of(found, task.target)
     else:
         groups["paths"] = draw_paths(z, lp, task.density())
     return chains, groups
@@ -109,12 +109,12 @@ def by_smc(task: Task, sampler: TemperedSmc) -> Found:
     """Tempered SMC in ``task.chains`` independent repeats, resampled by their normalisers."""
     count = task.chains * task.draws
     rng = task.rng()
-    prior_draws = task.problem.prior_draws(rng, count)
+    prior_draws = task.target.prior_draws(rng, count)
     start = flatten(prior_draws).reshape(task.chains, task.draws, -1)
     with temperature_bars(task.chains, shown=task.progress) as advance:
         found = sampler.run(task.points, start, jax.random.key(task.seed), advance)
     flat = found.z.reshape(count, -1)
-    log_prior = jax.vmap(task.problem.log_prior)(unflatten(flat, task.problem.shapes))
+    log_prior = jax.vmap(task.target.log_prior)(unflatten(flat, task.target.shapes))
     lp = found.log_likelihood + np.asarray(log_prior).reshape(task.chains, task.draws)
     population = population_of(found, lp)
     # Systematic resampling between repeats: each counts by its own estimate of the normaliser.
@@ -122,7 +122,7 @@ def by_smc(task: Task, sampler: TemperedSmc) -> Found:
     edges = np.cumsum(np.repeat(share, task.draws))
     chosen = np.searchsorted(edges, (np.arange(count) + rng.uniform()) / count * edges[-1])
     chosen = chosen.clip(max=count - 1).reshape(task.chains, task.draws)
-    z, lp = unflatten(flat[chosen], task.problem.shapes), lp.ravel()[chosen]
+    z, lp = unflatten(flat[chosen], task.target.shapes), lp.ravel()[chosen]
     chains = Chains(z, _stats(lp), {}, 0)
     return chains, {"smc": population, **_around(task, z, lp)}
 
@@ -156,7 +156,7 @@ def population_of(found: Population, lp: np.ndarray) -> xr.Dataset:
 
 
 def quadrature(
-    problem: Problem,
+    target: Target,
     density: LogDensity,
     prior_draws: Mapping[str, np.ndarray],
     tolerance: float,
@@ -179,7 +179,7 @@ def quadrature(
     low, high = seen.min(axis=0), seen.max(axis=0)
     with progress_bar("evaluations", None, shown=progress) as advance:
         return integrate(
-            lambda points: _tallied(density(unflatten(points, problem.shapes)), advance),
+            lambda points: _tallied(density(unflatten(points, target.shapes)), advance),
             low,
             high,
             tolerance=tolerance,
@@ -209,11 +209,11 @@ def nodes_of(found: Quadrature, tolerance: float) -> xr.Dataset:
     )
 
 
-def _profile_of(found: Quadrature, problem: Problem) -> xr.Dataset:
+def _profile_of(found: Quadrature, target: Target) -> xr.Dataset:
     """The nodes of the first grid, which are evenly spaced, as a profile."""
     nodes = found.nodes[:, 0]
     count = round((nodes[-1] - nodes[0]) / found.first_step[0]) + 1
     grid = np.linspace(nodes[0], nodes[-1], count)
     nearest = np.searchsorted(0.5 * (nodes[1:] + nodes[:-1]), grid)
-    along = compiled.prior_along(problem)
-    return landscape.as_profile(problem, nodes[nearest], found.log_density[nearest], along)
+    along = programs.prior_along(target)
+    return profile.as_profile(target, nodes[nearest], found.log_density[nearest], along)

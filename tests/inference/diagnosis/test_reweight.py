@@ -15,7 +15,7 @@ from bke.inference import (
 )
 from bke.inference.diagnosis.masses import covered, draw_weights, unconstrained_draws
 from bke.inference.diagnosis.reweight import _bridges
-from bke.inference.posterior.run import problem_of
+from bke.inference.posterior.run import target_of
 from bke.models import SquaredExponential, log_marginal_likelihood
 from scipy.special import logsumexp
 from scipy.stats import kstest
@@ -158,14 +158,12 @@ def test_two_hyperparameters_against_a_grid_and_bridge_sampling(seed):
     prior = dist.Uniform(0.02, 0.5)
     arguments = {"noise_variance": prior, "scale": None, "progress": False}
     run = fit(X, method="quadrature", **arguments)
-    problem, units = problem_of(run)
+    target, units = target_of(run)
     with jax.enable_x64(True):
         points = jax.numpy.asarray(units.points(run["observed_data"]["X"].values))
         names = list(run["unconstrained_posterior"].data_vars)
         axes = [np.linspace(-4.0, 3.5, 400), np.linspace(-12.0, 12.0, 120)]
-        one = jax.jit(
-            jax.vmap(lambda a, b: problem.log_density({names[0]: a, names[1]: b}, points))
-        )
+        one = jax.jit(jax.vmap(lambda a, b: target.log_density({names[0]: a, names[1]: b}, points)))
         values = np.stack([one(np.full(120, a), axes[1]) for a in axes[0]])
     step = (axes[0][1] - axes[0][0]) * (axes[1][1] - axes[1][0])
     exact = logsumexp(values[np.isfinite(values)]) + np.log(step)
@@ -179,7 +177,7 @@ def test_two_hyperparameters_against_a_grid_and_bridge_sampling(seed):
             chains,
             find_modes(chains),
             lambda z: np.asarray(
-                jax.vmap(lambda one: problem.log_density(one, points))(
+                jax.vmap(lambda one: target.log_density(one, points))(
                     {name: jax.numpy.asarray(value) for name, value in z.items()}
                 )
             ),

@@ -5,7 +5,7 @@ import numpyro.distributions as dist
 import pytest
 from bke.inference import diagnose, fit, load_run, reweight, sample_witness, save_run
 from bke.inference.diagnosis.masses import draw_weights
-from bke.inference.posterior.run import problem_of
+from bke.inference.posterior.run import target_of
 from bke.models import Gaussian, GaussianMixture, SamplingNoise, SpectralMixture
 
 pytestmark = pytest.mark.slow
@@ -74,7 +74,7 @@ def test_all_methods_find_one_posterior(name, tmp_path):
 
     save_run(smc, tmp_path / "run.nc")
     again = load_run(tmp_path / "run.nc")
-    assert problem_of(again)[0].describe() == problem_of(smc)[0].describe()
+    assert target_of(again)[0].describe() == target_of(smc)[0].describe()
     assert str(diagnose(again))
     witness = sample_witness(again, P, Q, np.array([-1.0, 0.5]), progress=False)
     assert np.isfinite(witness["witness"].values).all()

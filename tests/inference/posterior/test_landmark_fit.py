@@ -14,7 +14,7 @@ from bke.inference import (
 from bke.inference.cli import app
 from bke.inference.data.units import choose_units
 from bke.inference.posterior.landmarks import landmarks_for
-from bke.inference.posterior.run import problem_of
+from bke.inference.posterior.run import target_of
 from bke.inference.runtime.machine import computing
 from bke.models import SquaredExponential, landmark_log_likelihood
 from scipy.optimize import minimize_scalar
@@ -55,10 +55,10 @@ def test_a_saved_run_knows_its_landmarks(run, tmp_path):
     save_run(run, tmp_path / "run.nc")
     loaded = load_run(tmp_path / "run.nc")
     np.testing.assert_allclose(loaded["constant_data"]["landmarks"].values, PLACES)
-    problem, units = problem_of(loaded)
-    np.testing.assert_allclose(problem.landmarks, PLACES / X.std(axis=0))
+    target, units = target_of(loaded)
+    np.testing.assert_allclose(target.landmarks, PLACES / X.std(axis=0))
     with computing():
-        points = problem.prepared(units.points(X))
+        points = target.prepared(units.points(X))
     assert points.entries == 80 * 6
 
 

@@ -8,7 +8,7 @@ import pytest
 from bke.inference import InputError, diagnose, fit, learn_kernel, load_run, save_run
 from bke.inference.cli import app
 from bke.inference.posterior.low_rank import in_words, is_small
-from bke.inference.posterior.run import problem_of
+from bke.inference.posterior.run import target_of
 from bke.inference.runtime.machine import computing
 from bke.models import SquaredExponential, log_marginal_likelihood
 from bke.models.likelihood.low_rank import LowRankView
@@ -51,10 +51,10 @@ def test_the_error_is_recorded_and_printed(run, tmp_path):
         assert f"{said} to be off by {error:.2g} nats" in str(found)
         assert "NOT ACCURATE" not in str(found)
         assert found.summary()["low_rank_error_small"] is True
-    problem, units = problem_of(loaded)
-    assert problem.rank == 30
+    target, units = target_of(loaded)
+    assert target.rank == 30
     with computing():
-        points = problem.prepared(units.points(X))
+        points = target.prepared(units.points(X))
     assert isinstance(points, LowRankView)
     assert points.basis.size == 30
 

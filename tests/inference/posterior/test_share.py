@@ -11,7 +11,7 @@ from bke.inference import (
     sample_witness,
     save_run,
 )
-from bke.inference.posterior.run import problem_of
+from bke.inference.posterior.run import target_of
 from bke.models import SquaredExponential, log_marginal_likelihood
 
 P, Q = (sample[::10] for sample in normal_laplace())
@@ -50,7 +50,7 @@ def test_a_joint_run_remembers_its_samples(tmp_path):
     run = fit((P, Q), share="joint", **SETTINGS)
     save_run(run, tmp_path / "run.nc")
     again = load_run(tmp_path / "run.nc")
-    _, units = problem_of(again)
+    _, units = target_of(again)
     assert units.sizes == (len(P), len(Q))
     first, second = units.points(again["observed_data"]["X"].values)
     pooled = np.concatenate([P, Q])

@@ -4,7 +4,7 @@ import numpy as np
 import numpyro.distributions as dist
 import pytest
 from bke.inference import InputError, diagnose, fit, learn_kernel
-from bke.inference.posterior.target import Problem
+from bke.inference.posterior.target import Target
 from bke.models import Matern, SquaredExponential
 from bke.models.likelihood.spectral import SpectralIndex
 
@@ -65,8 +65,8 @@ def test_a_lengthscale_for_each_column_goes_to_the_matrices():
     points = np.random.default_rng(1).normal(size=(1000, 2))
     for shape, index in (((), True), ((2,), False)):
         prior = dist.Gamma(np.ones(shape), 1.0)
-        problem = Problem.checked(SquaredExponential, prior, 0.1, "unit", "auto")
-        assert isinstance(problem.prepared(points), SpectralIndex) == index
+        target = Target.checked(SquaredExponential, prior, 0.1, "unit", "auto")
+        assert isinstance(target.prepared(points), SpectralIndex) == index
 
 
 def test_a_mode_narrower_than_the_grid_of_its_profile():

@@ -10,12 +10,13 @@ import time
 import numpy as np
 import pytest
 from bke.inference import InputError, fit
-from bke.inference.runtime.distributed import spread, start
+from bke.inference.runtime.distributed import on_devices, start
 
 FIT = """
 import sys
 import numpy as np
-from bke.inference import distributed, fit, open_rows
+from bke.inference import fit, open_rows
+from bke.inference.runtime import distributed
 from bke.inference.streams import passes
 
 port, processes, process, rows, out = sys.argv[1:]
@@ -76,7 +77,8 @@ def test_two_processes_give_the_draws_of_one(tmp_path):
 LONG = """
 import sys
 import numpy as np
-from bke.inference import distributed, fit
+from bke.inference import fit
+from bke.inference.runtime import distributed
 
 port, processes, process = sys.argv[1:]
 distributed.start(f"localhost:{port}", int(processes), int(process))
@@ -104,7 +106,8 @@ def test_a_process_that_dies_is_missed_at_once(tmp_path):
 OTHER = """
 import sys
 import numpy as np
-from bke.inference import InputError, distributed, fit
+from bke.inference import InputError, fit
+from bke.inference.runtime import distributed
 
 port, processes, process = sys.argv[1:]
 distributed.start(f"localhost:{port}", int(processes), int(process))
@@ -125,7 +128,7 @@ def test_processes_must_be_given_the_same():
 
 WAITING = """
 import sys, time
-from bke.inference import distributed
+from bke.inference.runtime import distributed
 
 distributed.start(f"localhost:{sys.argv[1]}", 1, 0)
 print("ready")
@@ -146,9 +149,9 @@ os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=3"
 import threading
 import jax
 import numpy as np
-from bke.inference.distributed import spread
+from bke.inference.runtime.distributed import on_devices
 
-where = spread(lambda i: (i, next(iter((jax.numpy.zeros(1) + i).devices())).id), 7,
+where = on_devices(lambda i: (i, next(iter((jax.numpy.zeros(1) + i).devices())).id), 7,
                threading.Event(), np.zeros(1))
 print([int(i) for i, _ in where], sorted({device for _, device in where}))
 """
@@ -169,4 +172,4 @@ def test_what_makes_no_sense_is_refused():
         start("localhost:1", processes=2)
     with pytest.raises(InputError, match="process must be from 0 to 1"):
         start("localhost:1", 2, 2)
-    assert spread(lambda index: index, 0, None, X) == []
+    assert on_devices(lambda index: index, 0, None, X) == []

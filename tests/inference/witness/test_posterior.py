@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from bke.inference import InputError, band, fit, sample_witness
-from bke.inference.posterior.run import problem_of
+from bke.inference.posterior.run import target_of
 from bke.inference.witness.posterior import default_points, weighted_quantiles
 from bke.models import SquaredExponential, embedding_posterior
 
@@ -44,7 +44,7 @@ def test_draws_have_the_exact_mean_and_joint_covariance(run, data, noise):
     constant = with_constant_lengthscale(run, 2, 2000)
     witness = sample_witness(constant, *data, at, noise=noise, weights="chains", seed=1)
     draws = witness["witness"].values.reshape(-1, 5)
-    _, units = problem_of(run)
+    _, units = target_of(run)
     z = float(run["unconstrained_posterior"]["lengthscale"][0, 0])
     kernel = SquaredExponential(np.exp(z))
     P, Q = (
