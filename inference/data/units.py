@@ -18,7 +18,7 @@ from bke.models.likelihood.volume import pushforward
 from bke.models.measures.measure import Gaussian, Measure, scale_prior
 
 from ..errors import InputError
-from ..posterior.target import Points, Problem
+from ..posterior.target import Points, Target
 from ..runtime.jit import jit
 from .read import default_names
 from .rounding import dithered, rounding_unit

@@ -21,7 +21,7 @@ from . import profile
 from .nuts import NutsSampler
 from .profile import BatchLogDensity, batch_log_density
 from .record import identity_of
-from .target import Points, Problem
+from .target import Points, Target
 
 if TYPE_CHECKING:
     from .smc import TemperedSmc
@@ -36,14 +36,14 @@ def _keep(build: Callable[..., T]) -> Callable[..., T]:
 
     @functools.lru_cache(maxsize=KEPT)
     def kept(description: str, kernel: tuple[Any, ...], *arguments: Any) -> T:
-        return build(Problem.restore(json.loads(description)), *arguments)
+        return build(Target.restore(json.loads(description)), *arguments)
 
     @functools.wraps(build)
-    def either(problem: Problem, *arguments: Any) -> T:
-        description = problem.describe()
+    def either(target: Target, *arguments: Any) -> T:
+        description = target.describe()
         if "unrecorded" in str(description):
-            return build(problem, *arguments)
-        return kept(json.dumps(description), identity_of(problem.kernel), *arguments)
+            return build(target, *arguments)
+        return kept(json.dumps(description), identity_of(target.kernel), *arguments)
 
     return either
 

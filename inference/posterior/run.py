@@ -26,7 +26,7 @@ from ..errors import InputError
 from ..runtime.atomic import atomic_path
 from .nuts import Chains
 from .record import check_restorable, only_here
-from .target import MEASURE_SCALE, Problem
+from .target import MEASURE_SCALE, Target
 
 PACKAGES = ("bke", "jax", "jaxlib", "numpyro", "numpy", "scipy", "arviz-base", "arviz-stats")
 
@@ -118,7 +118,7 @@ def in_data_units(target: Target, units: Units, z: Mapping[str, np.ndarray]) -> 
 
 def _in_data_units(target: Target, units: Units, values: Mapping[str, Any]) -> xr.Dataset:
     """Of values in the model's units, (chain, draw, ...)."""
-    known = sites(problem.kernel)
+    known = sites(target.kernel)
     units_of_sites: dict[str, FieldUnit] = {site: one.unit for site, one in known.items()}
     units_of_sites[MEASURE_SCALE] = "length"
     mixtures = {site for site, one in known.items() if one.per_component}

@@ -13,8 +13,8 @@ import pytest
 from bke.inference import InputError, diagnose, fit, load_run, sample_witness, save_run
 from bke.inference.posterior.programs import log_densities
 from bke.inference.posterior.record import describe_kernel, identity_of, restore_kernel
-from bke.inference.posterior.run import problem_of
-from bke.inference.posterior.target import Problem
+from bke.inference.posterior.run import target_of
+from bke.inference.posterior.target import Target
 from bke.models import SquaredExponential, kernel_from_function
 
 MODULE = """
@@ -130,24 +130,24 @@ def test_only_this_process_knows_a_lambda(tmp_path):
         stationary=True,
     )
     run = fit(np.random.default_rng(0).normal(size=12), kernel=kernel, **QUICK)
-    assert problem_of(run)[0].kernel == kernel
+    assert target_of(run)[0].kernel == kernel
     file = tmp_path / "run.nc"
     with pytest.warns(UserWarning, match="cannot be imported"):
         save_run(run, file)
     load_run(file)
     run.attrs["kernel"] = run.attrs["kernel"].replace('"session": "', '"session": "another')
     with pytest.raises(InputError, match="only the process that made the run"):
-        problem_of(run)
+        target_of(run)
 
 
 def test_a_class_defined_anew_has_no_program_of_the_old_one(module, tmp_path):
     points, z = np.array([[0.0], [1.0], [2.5]]), {"lengthscale": np.zeros(1)}
 
     def density():
-        problem = Problem.checked(module.Ball, None, 0.1, "unit", "dense")
+        target = Target.checked(module.Ball, None, 0.1, "unit", "dense")
         with jax.enable_x64(True):
-            found = log_densities(problem)
-            assert log_densities(problem) is found  # kept
+            found = log_densities(target)
+            assert log_densities(target) is found  # kept
             return float(found({k: jnp.asarray(v) for k, v in z.items()}, jnp.asarray(points))[0])
 
     before, family = density(), identity_of(module.Ball())
