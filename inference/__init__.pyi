@@ -26,7 +26,11 @@ from .learning.learn import (
     learn_kernel as learn_kernel,
 )
 from .learning.named_kernels import kernel_of as kernel_of
-from .learning.scikit_learn import gamma as gamma, to_sklearn as to_sklearn
+from .learning.scikit_learn import (
+    from_sklearn as from_sklearn,
+    gamma as gamma,
+    to_sklearn as to_sklearn,
+)
 from .likelihood_free.distances import MMD as MMD, Summaries as Summaries
 from .likelihood_free.importance import abc as abc, k2_abc as k2_abc
 from .likelihood_free.run import resample as resample, with_epsilon as with_epsilon

@@ -45,16 +45,21 @@ from .kernels.base import (
     Covariance as Covariance,
     Kernel as Kernel,
     SmoothingError as SmoothingError,
+    Stationary as Stationary,
 )
 from .kernels.dirac import Dirac as Dirac
 from .kernels.distance import Distance as Distance
+from .kernels.function import kernel_from_function as kernel_from_function
 from .kernels.gaussian import (
     FullSquaredExponential as FullSquaredExponential,
     GaussianMixture as GaussianMixture,
 )
+from .kernels.importable import kernel_from_path as kernel_from_path
 from .kernels.laplace import Laplace as Laplace
 from .kernels.matern import Matern as Matern
+from .kernels.parameters import parameter as parameter
 from .kernels.polynomial import Polynomial as Polynomial
+from .kernels.radial import Radial as Radial
 from .kernels.rational_quadratic import RationalQuadratic as RationalQuadratic
 from .kernels.rotation import Rotation as Rotation, rotations as rotations
 from .kernels.spectral_mixture import SpectralMixture as SpectralMixture

@@ -10,16 +10,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from bke.models.arrays.padding import PaddedRows, dense_size, padded, shared_size
+from bke.models.kernels.parameters import FieldUnit
 from bke.models.likelihood.spectral import MOST_DENSE
-from bke.models.measures.measure import MEASURE_SCALE, Measure, as_measure
+from bke.models.measures.measure import Measure, as_measure
 
 from ..errors import InputError
 from .checks import SCALES
 from .read import default_names
 from .rounding import dithered, rounding_unit
 
-#: Parameters that are lengths in the space of the data.
-LENGTHS = ("lengthscale", MEASURE_SCALE)
 DETECTION_DRAWS = 48
 
 
@@ -57,27 +56,26 @@ class Units:
             raise InputError(str(error)) from None
 
     def to_data(
-        self, field: str, values: np.ndarray, sample_axes: int, *, per_component: bool = False
+        self, unit: FieldUnit, values: np.ndarray, sample_axes: int, *, per_component: bool = False
     ) -> np.ndarray:
         """A kernel parameter in the units of the data.
 
-        A lengthscale shared by columns of different scale becomes one per column.
+        A length shared by columns of different scale becomes one per column.
 
         Args:
-            field: name of the parameter, ``"lengthscale"``, ``"measure_scale"``, ``"frequency"`` or
-                ``"covariance"``; others have no unit.
+            unit: of the parameter, see :func:`~bke.models.parameter`.
             values: in the model's units.
             sample_axes: how many leading axes run over draws.
             per_component: whether the next axis runs over the components of a mixture kernel.
         """
-        if field not in (*LENGTHS, "frequency", "covariance"):
+        if unit == "none":
             return values
-        if field == "covariance":
+        if unit == "length^2":
             squares = np.outer(self.scale, self.scale)
             if values.ndim == sample_axes:  # a number stands for that number times the identity
                 return values[..., None, None] * np.diag(np.diag(squares))
             return values * squares
-        factor = self.scale if field in LENGTHS else 1.0 / self.scale
+        factor = self.scale if unit == "length" else 1.0 / self.scale
         if np.all(factor == factor[0]):
             return values * factor[0]
         if values.ndim == sample_axes + per_component + 1:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from bke.models import KernelBayesFilter, kernel_bayes_filter
 from bke.models.kernels.base import Covariance
+from bke.models.kernels.parameters import lengths_of
 
 from ..data.checks import as_sample, check_positive
 from ..errors import InputError
@@ -121,7 +122,7 @@ def learn_filter(
         check_positive(value, "a regularisation")
     of_x = kernel_of(states, kernel_x, scale=scale, seed=seed, name="X")
     of_y = kernel_of(outputs, kernel_y, scale=scale, seed=seed, name="Y")
-    without = [kernel for kernel in (of_x, of_y) if not hasattr(kernel, "lengthscale")]
+    without = [kernel for kernel in (of_x, of_y) if not lengths_of(kernel)]
     multiples = factors_for(factors, FACTORS, without[0] if without else of_x)
     series = _Series(states, outputs, of_x, of_y, tolerance, rank)
     settings = [(factor, value) for factor in multiples for value in regularisations]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from bke.models.kernels.base import Covariance
+from bke.models.kernels.parameters import lengths_of
 
 from ..data.checks import check_positive
 from ..errors import InputError
@@ -19,13 +20,13 @@ MOST_SHOWN = 6
 def factors_for(
     factors: Sequence[float] | None, default: Sequence[float], kernel: Covariance
 ) -> tuple[float, ...]:
-    """Check the multiples of the lengthscale to compare; 1 alone where a kernel has none.
+    """Check the multiples of a kernel's lengths to compare; 1 alone where it has none.
 
     Raises:
         InputError: there are none, or one is not positive.
     """
     if factors is None:
-        return tuple(default) if hasattr(kernel, "lengthscale") else (1.0,)
+        return tuple(default) if lengths_of(kernel) else (1.0,)
     if len(factors) == 0:
         raise InputError("factors must hold at least one number")
     for factor in factors:
@@ -34,26 +35,32 @@ def factors_for(
 
 
 def described(kernel: Covariance) -> str:
-    """Name a kernel in words, its lengthscale to four digits."""
-    if not hasattr(kernel, "lengthscale"):
+    """Name a kernel in words, its lengths to four digits."""
+    lengths = lengths_of(kernel)
+    if not lengths:
         return repr(kernel)
-    values = np.atleast_1d(np.asarray(kernel.lengthscale, dtype=float))
-    scales = ", ".join(f"{value:.4g}" for value in values[:MOST_SHOWN])
-    more = f", ... ({len(values)})" if len(values) > MOST_SHOWN else ""
-    return f"{type(kernel).__name__} with lengthscale {scales}{more}"
+    told = []
+    for name, length in lengths.items():
+        values = np.atleast_1d(np.asarray(length, dtype=float))
+        scales = ", ".join(f"{value:.4g}" for value in values[:MOST_SHOWN])
+        more = f", ... ({len(values)})" if len(values) > MOST_SHOWN else ""
+        told.append(f"{name} {scales}{more}")
+    return f"{type(kernel).__name__} with {' and '.join(told)}"
 
 
 def widened(kernel: Covariance, factor: float) -> Covariance:
-    """Multiply the lengthscale of ``kernel`` by ``factor``.
+    """Multiply the lengths of ``kernel`` by ``factor``.
 
     Raises:
         InputError: it has no lengthscale.
     """
     if factor == 1.0:
         return kernel
-    if not hasattr(kernel, "lengthscale"):
+    lengths = lengths_of(kernel)
+    if not lengths:
         raise InputError(
             f"{type(kernel).__name__} has no lengthscale to be multiplied: the only factor is 1"
         )
-    changed: Any = dataclasses.replace(kernel, lengthscale=np.asarray(kernel.lengthscale) * factor)  # type: ignore[type-var]
+    longer = {name: np.asarray(length) * factor for name, length in lengths.items()}
+    changed: Any = dataclasses.replace(kernel, **longer)  # type: ignore[type-var]
     return changed  # type: ignore[no-any-return]

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from bke.models import GaussianMixture, SquaredExponential
 from bke.models.kernels.base import Covariance, Kernel
+from bke.models.kernels.scikit_learn import given_kernel
 from scipy.spatial.distance import pdist
 
 from ..data.canonical import canonical_order, random_part
@@ -182,7 +183,7 @@ def kernel_of(
         choice: ``"bkl"``, a squared exponential with the lengthscale of highest marginal likelihood
             (:func:`~bke.inference.learn_kernel`, of 500 rows at most, where several modes compete
             ranked by 2000); ``"median"``, the median distance between two rows (MMD-20); or a
-            kernel.
+            kernel, of this package or of ``sklearn.gaussian_process.kernels``.
         scale: ``"column"``: distances are taken with every column over its standard deviation;
             ``"pooled"`` or ``None``: of the columns as they are.
         seed: of the rows taken, where there are many.
@@ -214,6 +215,10 @@ def kernels_for(choice: Any, points: np.ndarray, scale: str | None, seed: int) -
     Raises:
         InputError: for another choice.
     """
+    try:
+        choice = given_kernel(choice)
+    except ValueError as error:
+        raise InputError(str(error)) from None
     if isinstance(choice, Covariance):
         return [choice]
     points = points[canonical_order(points)]

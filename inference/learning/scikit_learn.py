@@ -1,4 +1,4 @@
-"""Kernels of this package as kernels of scikit-learn, the same function of the data."""
+"""Kernels of this package as kernels of scikit-learn, the same function of the data, and back."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from bke.models import (
     Sum,
 )
 from bke.models.kernels.base import Kernel
+from bke.models.kernels.scikit_learn import from_sklearn as from_sklearn
 
 from ..errors import InputError
 

@@ -1,7 +1,8 @@
 """Compiled functions of a target, kept for the next one like it; data are their arguments.
 
-Each compiles once per shape of the data, which similar data share. A target is known by its
-description, so a kernel or prior that has none is built anew each time.
+Each compiles once per shape of the data, which similar data share. A problem is known by its
+description, so one whose prior has none is built anew each time, and by the classes of its kernel,
+which a notebook or a reload may define anew under their old name.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ..runtime.jit import jit
 from . import profile
 from .cancellation import cancelled_rows
 from .profile import BatchLogDensity, batch_log_density
-from .record import is_ours
+from .record import identity_of
 from .target import Points, Target
 
 KEPT = 16
@@ -30,15 +31,15 @@ def kept(build: Callable[..., T]) -> Callable[..., T]:
     """``build`` of a target and further hashable arguments, remembered by its description."""
 
     @functools.lru_cache(maxsize=KEPT)
-    def restored(description: str, *arguments: Any) -> T:
+    def restored(description: str, kernel: tuple[Any, ...], *arguments: Any) -> T:
         return build(Target.restore(json.loads(description)), *arguments)
 
     @functools.wraps(build)
     def either(target: Target, *arguments: Any) -> T:
         description = target.describe()
-        if "unrecorded" in str(description) or not is_ours(target.kernel):
+        if "unrecorded" in str(description):
             return build(target, *arguments)
-        return restored(json.dumps(description), *arguments)
+        return restored(json.dumps(description), identity_of(target.kernel), *arguments)
 
     return either
 

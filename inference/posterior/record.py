@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
+import itertools
+import json
+import uuid
 from typing import Any
 
 import bke.models as models
@@ -10,6 +14,9 @@ import numpy as np
 import numpyro.distributions as dist
 from bke.models import Gaussian, SamplingNoise
 from bke.models.kernels.base import Covariance, Kernel
+from bke.models.kernels.function import FunctionKernel, kernel_from_function
+from bke.models.kernels.importable import import_path, path_of
+from bke.models.kernels.parameters import is_static
 from bke.models.measures.distributions import parts
 from bke.models.measures.measure import Measure, as_measure
 
@@ -21,46 +28,166 @@ TRUNCATED = (
     dist.TwoSidedTruncatedDistribution,
 )
 
+#: Type of a kernel made from a function.
+FUNCTION = "function"
+#: Stands beside the name of what cannot be imported: a key of :data:`_REMEMBERED`.
+SESSION = "session"
+#: Classes and functions of this process that no other can import: lambdas, those of a notebook. A
+#: class that is defined anew under its old name is another one.
+_REMEMBERED: dict[str, Any] = {}
+
 
 def _plain(value: Any) -> Any:
     return None if value is None else np.asarray(value, dtype=float).tolist()
 
 
 def describe_kernel(kernel: Covariance) -> dict[str, Any]:
-    """A kernel as its class name and fields, nested for sums and products."""
-    name = type(kernel).__name__
-    if getattr(models, name, None) is not type(kernel):
-        name = f"{type(kernel).__module__}.{name}"  # not one of ours: named, not rebuilt
-    record: dict[str, Any] = {"type": name}
+    """A kernel as its class's path and its fields, nested for sums and products.
+
+    Ours go by their public name. What cannot be imported is remembered in this process, where the
+    record restores it.
+    """
+    if isinstance(kernel, FunctionKernel):
+        parameters = {name: _plain(value) for name, value in kernel.parameters().items()}
+        function = _named(kernel.function)
+        return {"type": FUNCTION, "function": function, **kernel.settings, "parameters": parameters}
+    record = _named(type(kernel))
     for field in dataclasses.fields(kernel):  # type: ignore[arg-type]
         value = getattr(kernel, field.name)
-        record[field.name] = describe_kernel(value) if isinstance(value, Kernel) else _plain(value)
+        if isinstance(value, Covariance):
+            record[field.name] = describe_kernel(value)
+        elif is_static(field) and not _is_plain(value):
+            return {"type": record["type"], SESSION: _remember(kernel)}
+        else:
+            record[field.name] = value if is_static(field) else _plain(value)
     return record
 
 
-def is_ours(kernel: Kernel) -> bool:
-    """Whether every part of ``kernel`` is a class of this package, which a record can rebuild."""
-    if getattr(models, type(kernel).__name__, None) is not type(kernel):
+def _named(thing: Any) -> dict[str, Any]:
+    """A class or function by its path, and by a key of this process where that is not enough."""
+    name: str = thing.__name__
+    if getattr(models, name, None) is thing:
+        return {"type": name}
+    if (path := path_of(thing)) is not None:
+        return {"type": path}
+    return {"type": f"{thing.__module__}:{thing.__qualname__}", SESSION: _remember(thing)}
+
+
+def _remember(thing: Any) -> str:
+    """A key that stands for this very object in this process."""
+    for key, known in _REMEMBERED.items():
+        if known is thing:
+            return key
+    key = uuid.uuid4().hex
+    _REMEMBERED[key] = thing
+    return key
+
+
+def _is_plain(value: Any) -> bool:
+    try:
+        json.dumps(value)
+    except TypeError:
         return False
+    return True
+
+
+def identity_of(kernel: Covariance) -> tuple[Any, ...]:
+    """The classes and functions that a kernel is made of: two of one name are not the same."""
+    if isinstance(kernel, FunctionKernel):
+        return (kernel.function,)
     fields = dataclasses.fields(kernel)  # type: ignore[arg-type]
     parts = (getattr(kernel, field.name) for field in fields)
-    return all(is_ours(part) for part in parts if isinstance(part, Kernel))
+    inner = (identity_of(part) for part in parts if isinstance(part, Covariance))
+    return (type(kernel), *itertools.chain.from_iterable(inner))
+
+
+def is_ours(kernel: Covariance) -> bool:
+    """Whether a kernel is made of this package's classes alone, which nobody defines anew."""
+    named = ((part, getattr(part, "__name__", "")) for part in identity_of(kernel))
+    return all(getattr(models, name, None) is part for part, name in named)
 
 
 def restore_kernel(record: dict[str, Any]) -> Kernel:
-    """The kernel that :func:`describe_kernel` described."""
-    fields = {
-        name: restore_kernel(value)
-        if isinstance(value, dict)
-        else (np.asarray(value) if isinstance(value, list) else value)
-        for name, value in record.items()
-        if name != "type"
-    }
-    kernel_class = getattr(models, record["type"], None)
-    if kernel_class is None:
-        raise InputError(f"this run was made with a kernel bke does not have: {record['type']}")
-    kernel: Kernel = kernel_class(**fields)
+    """The kernel that :func:`describe_kernel` described.
+
+    Raises:
+        InputError: where its class or function cannot be imported, naming the module, or has other
+            fields now.
+    """
+    if record["type"] == FUNCTION:
+        settings = {name: record[name] for name in ("units", "stationary", "log")}
+        values = {name: _numbers(value) for name, value in record["parameters"].items()}
+        return kernel_from_function(_restored(record["function"]), values, **settings)
+    found = _restored(record)
+    if isinstance(found, Kernel):  # remembered whole
+        return found
+    if not (inspect.isclass(found) and issubclass(found, Covariance)):
+        raise InputError(f"this run was made with the kernel {record['type']}, which is none now")
+    static = {field.name for field in dataclasses.fields(found) if is_static(field)}  # type: ignore[arg-type]
+    fields: dict[str, Any] = {}
+    for name, value in record.items():
+        if isinstance(value, dict):
+            fields[name] = restore_kernel(value)
+        elif name in static:
+            fields[name] = tuple(value) if isinstance(value, list) else value
+        elif name not in ("type", SESSION):
+            fields[name] = _numbers(value)
+    make: Any = found
+    try:
+        kernel: Kernel = make(**fields)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"the kernel {record['type']} has changed since this run was made: {error}"
+        ) from None
     return kernel
+
+
+def _numbers(value: Any) -> Any:
+    return np.asarray(value) if isinstance(value, list) else value
+
+
+def _restored(record: dict[str, Any]) -> Any:
+    """The class or function that :func:`_named` named, or a kernel that is remembered whole."""
+    name = record["type"]
+    if SESSION in record:
+        if (found := _REMEMBERED.get(record[SESSION])) is not None:
+            return found
+        raise InputError(
+            f"this run was made with the kernel {name}, which only the process that made the run "
+            "can tell: define it at the top of a module that can be imported, and run again "
+            "(xarray.open_datatree reads the draws)"
+        )
+    if ":" not in name:
+        if (ours := getattr(models, name, None)) is None:
+            raise InputError(f"this run was made with a kernel bke does not have: {name}")
+        return ours
+    try:
+        return import_path(name)
+    except ValueError as error:
+        raise InputError(f"this run was made with the kernel {name}, but {error}") from None
+
+
+def check_restorable(record: Any) -> None:
+    """Refuse the record of a kernel of which a part cannot be found.
+
+    Raises:
+        InputError: naming the module.
+    """
+    if not isinstance(record, dict):
+        return
+    if ":" in record.get("type", ""):
+        _restored(record)
+    for part in record.values():
+        check_restorable(part)
+
+
+def only_here(record: Any) -> str | None:
+    """The name of a part of a kernel that another process cannot restore, if there is one."""
+    if not isinstance(record, dict):
+        return None
+    if SESSION in record:
+        return str(record["type"])
+    return next(filter(None, map(only_here, record.values())), None)
 
 
 def describe_prior(prior: dist.Distribution) -> dict[str, Any]:

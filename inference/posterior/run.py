@@ -9,6 +9,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,13 +17,16 @@ import jax
 import numpy as np
 import xarray as xr
 from arviz_base import dict_to_dataset
-from bke.models.bayes.priors import components_of, has_components, sites, with_values
+from bke.models.bayes.priors import components_of, sites, with_values
 from bke.models.kernels.base import Kernel
+from bke.models.kernels.parameters import FieldUnit
+from bke.models.measures.measure import MEASURE_SCALE
 
 from ..data.units import Units
 from ..errors import InputError
 from ..runtime.atomic import atomic_path
 from .chains import Chains
+from .record import check_restorable, only_here
 from .target import Target
 
 PACKAGES = ("bke", "jax", "jaxlib", "numpyro", "numpy", "scipy", "arviz-base", "arviz-stats")
@@ -115,14 +119,16 @@ def in_data_units(target: Target, units: Units, z: Mapping[str, np.ndarray]) -> 
 
 def _in_data_units(target: Target, units: Units, values: Mapping[str, Any]) -> xr.Dataset:
     """Values of every site in the units of the data, from those in the model's."""
-    fields = {site: field for site, (_, field) in sites(target.kernel).items()}
-    mixtures = {site for site in fields if has_components(target.kernel, site)}
+    known = sites(target.kernel)
+    units_of_sites: dict[str, FieldUnit] = {site: one.unit for site, one in known.items()}
+    units_of_sites[MEASURE_SCALE] = "length"
+    mixtures = {site for site, one in known.items() if one.per_component}
     converted: dict[Any, Any] = {}
     dims: dict[Any, Any] = {}
     for name, value in values.items():
         leading = int(name in mixtures and np.ndim(value) > 2)  # not for one number for all
         converted[name] = units.to_data(
-            fields.get(name, name), np.asarray(value), 2, per_component=bool(leading)
+            units_of_sites.get(name, "none"), np.asarray(value), 2, per_component=bool(leading)
         )
         extra = converted[name].shape[2:]
         named = ["component"] * leading
@@ -137,14 +143,12 @@ def kernel_in_data_units(target: Target, units: Units, values: Mapping[str, Any]
     """The kernel at ``values`` (model units) as a kernel of the data as they are."""
     kernel = target.kernel_at(values)
     converted = {}
-    for site, (path, field) in sites(kernel).items():
-        part = functools.reduce(getattr, path, kernel)
-        value = getattr(part, field)
+    for name, site in sites(kernel).items():
+        value, mixture = site.value(kernel), site.per_component
         if value is not None:
-            mixture = has_components(kernel, site)
             if mixture and np.ndim(value) == 0:  # one number per column would be one per component
-                value = np.full(components_of(part), value)
-            converted[site] = units.to_data(field, np.asarray(value), 0, per_component=mixture)
+                value = np.full(components_of(site.part(kernel)), value)
+            converted[name] = units.to_data(site.unit, np.asarray(value), 0, per_component=mixture)
     return with_values(kernel, converted)
 
 
@@ -229,14 +233,35 @@ def _check_ours(run: Any) -> None:
         raise InputError("this is not a run of bke.inference.fit: its attributes are missing")
 
 
+def _kernel_record(run: xr.DataTree) -> Any:
+    """Of the kernel, where the run has one."""
+    try:
+        return json.loads(run.attrs["kernel"])
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
 def save_run(run: xr.DataTree, path: str | os.PathLike[str]) -> None:
-    """Write ``run`` to a NetCDF file, whole or not at all."""
+    """Write ``run`` to a NetCDF file, whole or not at all.
+
+    Warns where its kernel cannot be imported, so that no other process can load the run.
+    """
+    if (kernel := only_here(_kernel_record(run))) is not None:
+        warnings.warn(
+            f"the kernel {kernel} cannot be imported: load_run will refuse this run in any other "
+            "process; define it at the top of a module",
+            stacklevel=2,
+        )
     with atomic_path(path) as temporary:
         run.to_netcdf(temporary, engine="h5netcdf")
 
 
 def load_run(path: str | os.PathLike[str]) -> xr.DataTree:
-    """Read a run that :func:`save_run` wrote; raises :class:`InputError` if it is none."""
+    """Read a run that :func:`save_run` wrote.
+
+    Raises:
+        InputError: it is none, or its kernel is of a module that cannot be imported.
+    """
     if os.path.isdir(path):
         raise InputError(f"{path} is a folder: give the run file in it, such as run.nc")
     if not os.path.isfile(path):
@@ -248,6 +273,7 @@ def load_run(path: str | os.PathLike[str]) -> xr.DataTree:
         raise InputError(f"{path} is not a run saved by bke: {error}") from None
     try:
         _check_ours(run)
+        check_restorable(_kernel_record(run))
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     return run

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from bke.models import SquaredExponential
-from bke.models.bayes.priors import has_components, sites, template, with_values
+from bke.models.bayes.priors import sites, template, with_values
 from bke.models.kernels.base import Kernel
 from bke.models.landmarks import LandmarkSums, check_apart, merged_each
 from numpy.typing import ArrayLike
@@ -309,11 +309,11 @@ def _grid(landmarks: np.ndarray) -> np.ndarray:
 
 
 def _site(kernel: Kernel) -> str:
-    """The name of a kernel's lengthscale."""
-    found = [site for site, (_, field) in sites(kernel).items() if field == "lengthscale"]
-    if len(found) != 1 or has_components(kernel, found[0]):
+    """The name of its lengthscale."""
+    lengths = {name: site for name, site in sites(kernel).items() if site.unit == "length"}
+    if len(lengths) != 1 or any(site.per_component for site in lengths.values()):
         raise InputError(f"a sketch needs a kernel with one lengthscale, got {kernel!r}")
-    return found[0]
+    return next(iter(lengths))
 
 
 def _check_columns(plan: SketchPlan, width: int, columns: tuple[str, ...] | None) -> None:

@@ -16,6 +16,7 @@ from arviz_base import dict_to_dataset
 from bke.models import kernel_student_t, log_sequential_likelihood
 from bke.models.bayes.priors import check_parameters, lower_bound
 from bke.models.kernels.base import Covariance
+from bke.models.kernels.parameters import lengths_of
 from bke.models.student_t.normaliser import Bounds
 from bke.models.student_t.quadrature import MOST_DIMENSIONS, gauss_legendre
 from numpyro.distributions import biject_to
@@ -277,13 +278,9 @@ def student_t_predictive(run: xr.DataTree, at: Any, *, draws: int = 100) -> np.n
 
 
 def _times(kernel: Any, factor: Any) -> Covariance:
-    """Multiply the lengthscale of ``kernel``, if it has one, by a factor that may be traced."""
-    if not hasattr(kernel, "lengthscale"):
-        return cast(Covariance, kernel)
-    scaled: Covariance = dataclasses.replace(
-        kernel, lengthscale=jnp.asarray(kernel.lengthscale) * factor
-    )
-    return scaled
+    """``kernel`` with its lengths, if it has any, times a factor that may be traced."""
+    lengths = {name: jnp.asarray(length) * factor for name, length in lengths_of(kernel).items()}
+    return cast(Covariance, dataclasses.replace(kernel, **lengths))
 
 
 def _split(
@@ -293,7 +290,7 @@ def _split(
     given: dict[str, Any] = {**PRIORS, **(priors or {})}
     if unknown := set(given) - set(PRIORS):
         raise InputError(f"priors are of {', '.join(PRIORS)}, not of {', '.join(sorted(unknown))}")
-    if not hasattr(kernel, "lengthscale"):
+    if not lengths_of(kernel):
         if priors and "factor" in priors:
             raise InputError(f"{type(kernel).__name__} has no lengthscale to be multiplied")
         given["factor"] = 1.0

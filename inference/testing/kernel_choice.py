@@ -7,6 +7,8 @@ from typing import Any, get_args
 
 import numpy as np
 from bke.models.kernels.base import Covariance
+from bke.models.kernels.parameters import lengths_of
+from bke.models.kernels.scikit_learn import given_kernel
 
 from ..data.checks import check_count
 from ..data.units import choose_scale
@@ -38,10 +40,17 @@ class KernelChoice:
     def checked(
         cls, kernel: Any, choices: tuple[str, ...], scale: str | None, seed: int
     ) -> KernelChoice:
-        """Refuse what is neither a kernel nor one of ``choices``, and seeds that are none."""
-        known = isinstance(kernel, str) and kernel in choices
-        if not known and not isinstance(kernel, Covariance):
-            raise InputError(f"kernel must be a kernel or one of {choices}, got {kernel!r}")
+        """Refuse what is neither a kernel nor one of ``choices``, and seeds that are none.
+
+        A kernel of scikit-learn becomes one of ours.
+        """
+        if not (isinstance(kernel, str) and kernel in choices):
+            try:
+                kernel = given_kernel(kernel)
+            except ValueError as error:
+                raise InputError(str(error)) from None
+            if not isinstance(kernel, Covariance):
+                raise InputError(f"kernel must be a kernel or one of {choices}, got {kernel!r}")
         return cls(kernel, scale, check_count(seed, "seed", 0, 2**63 - 1))
 
     def kernels(self, sample: np.ndarray) -> list[Any]:
@@ -60,14 +69,13 @@ def describe(kernel: Any) -> str:
     """Tell a kernel, or a tuple of them, in a few words."""
     if isinstance(kernel, tuple):
         return " and ".join(describe(one) for one in kernel)
-    lengthscale = getattr(kernel, "lengthscale", None)
-    name = type(kernel).__name__
-    if lengthscale is None:
-        return name
-    if np.size(lengthscale) > MOST_LENGTHSCALES:
-        low, high = np.min(lengthscale), np.max(lengthscale)
-        return f"{name}, lengthscales {as_text(low)} to {as_text(high)}"
-    return f"{name}, lengthscale {as_text(np.asarray(lengthscale))}"
+    told = [type(kernel).__name__]
+    for name, length in lengths_of(kernel).items():
+        if np.size(length) > MOST_LENGTHSCALES:
+            told.append(f"{name}s {as_text(np.min(length))} to {as_text(np.max(length))}")
+        else:
+            told.append(f"{name} {as_text(np.asarray(length))}")
+    return ", ".join(told)
 
 
 def brief(kernel: Any) -> str:

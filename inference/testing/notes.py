@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from bke.models import GaussianMixture
+from bke.models.kernels.parameters import lengths_of
 
 from ..data.rounding import rounding_unit
 
@@ -44,12 +45,12 @@ def rounding_note(first: np.ndarray, second: np.ndarray, kernel: Any) -> tuple[s
     Args:
         first: (n, D).
         second: (m, D).
-        kernel: that of the loudest statistic; without a lengthscale there is nothing to say.
+        kernel: that of the loudest statistic; without one length there is nothing to say.
     """
-    lengthscale = getattr(kernel, "lengthscale", None)
-    if lengthscale is None:
+    known = lengths_of(kernel)
+    if len(known) != 1:
         return ()
-    lengths = np.asarray(lengthscale)
+    lengths = np.asarray(*known.values())
     lengths = lengths.min(axis=0) if isinstance(kernel, GaussianMixture) else lengths
     shortest = np.broadcast_to(lengths, first.shape[1])
     for index, length in enumerate(shortest):

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
+import jax
 import numpy as np
 import numpyro.distributions as dist
 
 from ..kernels.base import Kernel
-from ..kernels.gaussian import GaussianMixture, mixture_size
-from ..kernels.spectral_mixture import SpectralMixture
+from ..kernels.gaussian import mixture_size
+from ..kernels.parameters import FieldUnit, is_static, own_prior, runs_over_components, unit_of
+from ..kernels.scikit_learn import learnable
 from ..measures.distributions import check_parameters, lower_bound
 
 Prior: TypeAlias = dist.Distribution | Mapping[str, dist.Distribution]
@@ -26,11 +29,12 @@ def default_prior() -> dist.Distribution:
 
 def template(kernel: Kernel | type[Kernel]) -> Kernel:
     """An instance of ``kernel``, which may be a class whose parameters all have defaults."""
+    kernel = learnable(kernel)
     if isinstance(kernel, Kernel):
-        return kernel
+        return _checked(kernel)
     if inspect.isclass(kernel) and issubclass(kernel, Kernel):
         try:
-            return kernel()
+            return _checked(kernel())
         except TypeError as error:
             raise ValueError(
                 f"kernel {kernel.__name__} needs parameters: give an instance ({error})"
@@ -38,47 +42,84 @@ def template(kernel: Kernel | type[Kernel]) -> Kernel:
     raise ValueError(f"kernel must be a kernel or a kernel class, got {kernel!r}")
 
 
-def _parameters(kernel: Kernel, path: Path = ()) -> Iterator[tuple[Path, str]]:
-    """Every parameter that could be random, as (path of its kernel, field name)."""
+@dataclasses.dataclass(frozen=True)
+class Site:
+    """A parameter of a kernel that could be random."""
+
+    path: Path  # of the part that has it, from the kernel
+    field: dataclasses.Field[Any]
+
+    @property
+    def name(self) -> str:
+        """Of the field."""
+        return self.field.name
+
+    @property
+    def unit(self) -> FieldUnit:
+        """In which unit it is."""
+        return unit_of(self.field)
+
+    @property
+    def per_component(self) -> bool:
+        """Whether its first axis runs over the components of a mixture."""
+        return runs_over_components(self.field)
+
+    def part(self, kernel: Kernel) -> Kernel:
+        """The part of ``kernel`` that has it."""
+        part: Kernel = functools.reduce(getattr, self.path, kernel)
+        return part
+
+    def value(self, kernel: Kernel) -> Any:
+        """Its value in ``kernel``."""
+        return getattr(self.part(kernel), self.name)
+
+
+def _checked(kernel: Kernel) -> Kernel:
+    """Refuse a class that was not made a dataclass and a pytree, as compiled functions need."""
+    if not dataclasses.is_dataclass(kernel) or jax.tree_util.all_leaves([kernel]):
+        raise ValueError(
+            f"the class {type(kernel).__name__} must be decorated with "
+            "@jax.tree_util.register_dataclass above @dataclasses.dataclass(frozen=True)"
+        )
+    return kernel
+
+
+def _parameters(kernel: Kernel, path: Path = ()) -> Iterator[Site]:
+    """Every parameter that could be random."""
     for field in dataclasses.fields(kernel):  # type: ignore[arg-type]
         value = getattr(kernel, field.name)
         if isinstance(value, Kernel):
             yield from _parameters(value, (*path, field.name))
-        elif not field.metadata.get("static"):
-            yield path, field.name
+        elif not is_static(field):
+            yield Site(path, field)
 
 
-def sites(kernel: Kernel) -> dict[str, tuple[Path, str]]:
-    """Site name of every parameter: the field's name, numbered where it occurs more than once."""
+def sites(kernel: Kernel) -> dict[str, Site]:
+    """Every parameter by its site: the field's name, numbered where it occurs more than once."""
     parameters = list(_parameters(kernel))
-    names = [name for _, name in parameters]
-    numbered: dict[str, tuple[Path, str]] = {}
-    for path, name in parameters:
+    names = [parameter.name for parameter in parameters]
+    numbered: dict[str, Site] = {}
+    for parameter in parameters:
+        name = parameter.name
         earlier = sum(site.rsplit("_", 1)[0] == name for site in numbered)
-        numbered[f"{name}_{earlier}" if names.count(name) > 1 else name] = (path, name)
+        numbered[f"{name}_{earlier}" if names.count(name) > 1 else name] = parameter
     return numbered
-
-
-def has_components(kernel: Kernel, site: str) -> bool:
-    """Whether the first axis of the parameter at ``site`` runs over components of a mixture."""
-    path, _ = sites(kernel)[site]
-    for name in path:
-        kernel = getattr(kernel, name)
-    return isinstance(kernel, (GaussianMixture, SpectralMixture))
 
 
 def components_of(kernel: Kernel) -> int:
     """How many components a mixture kernel has."""
-    parameters = ("weights", "lengthscale", "frequency")
-    return mixture_size(*(getattr(kernel, name, None) for name in parameters))
+    own = (site for site in _parameters(kernel) if not site.path and site.per_component)
+    return mixture_size(*(site.value(kernel) for site in own))
 
 
 def assign(prior: Prior | None, kernel: Kernel) -> dict[str, dist.Distribution]:
     """The prior of every random site.
 
     Args:
-        prior: one distribution, for every lengthscale; or one per site name, the rest staying at
-            the kernel's values; ``None`` is :func:`default_prior`. A prior of a number is repeated
+        prior: one distribution, for every length; or one per site name, the rest staying at the
+            kernel's values; ``None`` is :func:`default_prior` for every length. But for the second,
+            a field with a prior of its own (see :func:`~bke.models.parameter`) is random with that,
+            unless it is a length and ``prior`` a distribution. A prior of a number is repeated
             independently where the template's parameter is a vector.
         kernel: the template.
 
@@ -87,26 +128,11 @@ def assign(prior: Prior | None, kernel: Kernel) -> dict[str, dist.Distribution]:
     """
     available = sites(kernel)
     if prior is None or isinstance(prior, dist.Distribution):
-        lengthscales = [site for site in available if available[site][1] == "lengthscale"]
-        if not lengthscales:
-            raise ValueError(
-                f"{type(kernel).__name__} has no lengthscale: give prior={{site: distribution}} "
-                f"with a site of {sorted(available)}"
-            )
-        shared = default_prior() if prior is None else prior
-        chosen = dict.fromkeys(lengthscales, shared)
+        chosen = _by_default(prior, available, kernel)
     elif isinstance(prior, Mapping):
         chosen = dict(prior)
     else:
         raise ValueError(f"prior must be a NumPyro distribution or a dict of them, got {prior!r}")
-    chosen = {
-        site: distribution.expand(shape)
-        if (shape := _template_shape(kernel, available.get(site)))
-        and isinstance(distribution, dist.Distribution)
-        and distribution.shape() == ()
-        else distribution
-        for site, distribution in chosen.items()
-    }
     if not chosen:
         raise ValueError("prior is empty: name at least one site of " + ", ".join(available))
     for site, distribution in chosen.items():
@@ -114,29 +140,43 @@ def assign(prior: Prior | None, kernel: Kernel) -> dict[str, dist.Distribution]:
             raise ValueError(f"prior names {site!r}, but the kernel has {sorted(available)}")
         if not isinstance(distribution, dist.Distribution):
             raise ValueError(f"prior of {site!r} must be a NumPyro distribution")
-        check_parameters(distribution, f"prior of {site!r}")
-        if available[site][1] == "lengthscale" and len(distribution.shape()) > 1:
-            raise ValueError(
-                f"prior of {site!r} must be over a number or a vector, got "
-                f"{type(distribution).__name__} of shape {distribution.shape()}"
-            )
-        bound = lower_bound(distribution)
-        if available[site][1] == "lengthscale" and (bound is None or bound < 0.0):
-            raise ValueError(
-                f"prior of {site!r} must have positive support, got {type(distribution).__name__}"
-            )
+        shape = np.shape(value) if (value := available[site].value(kernel)) is not None else ()
+        if shape and distribution.shape() == ():  # a vector there keeps its entries apart
+            chosen[site] = distribution.expand(shape)
+        check_parameters(chosen[site], f"prior of {site!r}")
+        if available[site].unit == "length":
+            _check_length_prior(chosen[site], site)
     return chosen
 
 
-def _template_shape(kernel: Kernel, where: tuple[Path, str] | None) -> tuple[int, ...]:
-    """Shape of a parameter of the template: a vector there keeps its entries apart."""
-    if where is None:
-        return ()
-    path, name = where
-    for step in path:
-        kernel = getattr(kernel, step)
-    value = getattr(kernel, name)
-    return () if value is None else np.shape(value)
+def _by_default(
+    prior: dist.Distribution | None, available: Mapping[str, Site], kernel: Kernel
+) -> dict[str, dist.Distribution]:
+    """``prior`` for every length, and for what carries a prior of its own that one."""
+    own = {site: found for site, one in available.items() if (found := own_prior(one.field))}
+    lengths = [site for site, one in available.items() if one.unit == "length"]
+    if not lengths and (not own or prior is not None):
+        raise ValueError(
+            f"{type(kernel).__name__} has no lengthscale: give prior={{site: distribution}} "
+            f"with a site of {sorted(available)}"
+        )
+    if prior is None:
+        return dict.fromkeys(lengths, default_prior()) | own
+    return own | dict.fromkeys(lengths, prior)
+
+
+def _check_length_prior(distribution: dist.Distribution, site: str) -> None:
+    """Refuse a prior on a length that is of a matrix, or not positive."""
+    if len(distribution.shape()) > 1:
+        raise ValueError(
+            f"prior of {site!r} must be over a number or a vector, got "
+            f"{type(distribution).__name__} of shape {distribution.shape()}"
+        )
+    bound = lower_bound(distribution)
+    if bound is None or bound < 0.0:
+        raise ValueError(
+            f"prior of {site!r} must have positive support, got {type(distribution).__name__}"
+        )
 
 
 def check_noise_prior(distribution: dist.Distribution) -> None:
@@ -159,8 +199,7 @@ def with_values(kernel: Kernel, values: Mapping[str, Any]) -> Kernel:
     """``kernel`` with the parameters of the named sites replaced."""
     available = sites(kernel)
     for site, value in values.items():
-        path, name = available[site]
-        kernel = _replace(kernel, path, name, value)
+        kernel = _replace(kernel, available[site].path, available[site].name, value)
     return kernel
 
 

@@ -14,6 +14,7 @@ from jax.typing import ArrayLike
 from ..arrays.precision import concrete, double_precision
 from ..arrays.rows import map_rows
 from ..kernels.base import Covariance, Kernel, as_points, check_columns, check_kernel
+from ..kernels.scikit_learn import SklearnKernel, given_kernel
 from ..kernels.smoothed_components import twice_smoothed
 from ..measures.measure import Measure, as_measure
 
@@ -209,8 +210,14 @@ class Embedding:
         return twice_smoothed(self.kernel, self.measure, self.points.shape[1])
 
 
-@jax.jit
 def _values(covariance: Covariance, at: Any, points: Any, weights: Any) -> jax.Array:
+    if isinstance(covariance, SklearnKernel):
+        return jnp.asarray(covariance(at, points) @ np.asarray(weights))
+    return _compiled_values(covariance, at, points, weights)
+
+
+@jax.jit
+def _compiled_values(covariance: Covariance, at: Any, points: Any, weights: Any) -> jax.Array:
     """sum_i w_i r(t, x_i) at every t (m, D), without the m x n matrix."""
     at, points, weights = (jnp.asarray(part) for part in (at, points, weights))
     values: jax.Array = map_rows(
@@ -240,12 +247,13 @@ def mean_embedding(X: ArrayLike, kernel: Covariance, weights: ArrayLike | None =
 
     Args:
         X: shape (n, D) or (n,).
-        kernel: the kernel.
+        kernel: the kernel, of this package or of ``sklearn.gaussian_process.kernels``.
         weights: (n,), of any sign; ``None`` for 1/n each, the empirical embedding (KME-4).
 
     Raises:
         ValueError: for no points, or weights that do not match them or are not finite.
     """
+    kernel = given_kernel(kernel)
     check_kernel(kernel, "kernel")
     points = as_points(X)
     n = len(points)

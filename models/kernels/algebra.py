@@ -12,6 +12,7 @@ from ..measures.measure import Measure
 from .base import OPERATIONS, Covariance, Kernel, SmoothingError, Terms, check_positive
 from .components import Components, add, multiply
 from .laplace import Laplace
+from .parameters import parameter
 from .scaled import ScaledCovariance
 from .smoothed_components import smooth_components
 
@@ -118,7 +119,7 @@ class Scaled(Kernel):
     """
 
     kernel: Kernel
-    variance: Any = 1.0
+    variance: Any = parameter(1.0)
 
     def __post_init__(self) -> None:
         check_positive(self.variance, "variance")

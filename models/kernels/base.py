@@ -2,182 +2,81 @@
 
 from __future__ import annotations
 
-import abc
-import functools
-import operator
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.typing import ArrayLike
 
 from ..arrays.precision import double_precision
 from ..measures.measure import Gaussian, Measure, as_measure
 from .components import Components
-
-
-class Terms(NamedTuple):
-    """k and its derivative with a common factor taken out, so that far points do not underflow.
-
-    ``k = exp(log_scale) * value`` and ``dk/dx_d = exp(log_scale) * gradient[d]``.
-    """
-
-    log_scale: jax.Array  # (n, m)
-    value: jax.Array  # (n, m)
-    gradient: jax.Array  # (D, n, m), derivative in the first argument
-
-
-class SmoothingError(ValueError):
-    """The smoothed kernel r has no implemented form for this kernel and measure."""
-
-
-def as_points(X: ArrayLike, name: str = "X") -> jax.Array:
-    """``X`` as an (n, D) float64 array; a 1-D array means D = 1.
-
-    Raises ``ValueError`` naming the row of a concrete value that is not a finite real number.
-    """
-    if not isinstance(X, jax.core.Tracer):
-        _check_real(np.asarray(X), name)
-    points = jnp.asarray(X, dtype=jnp.float64)
-    if points.ndim == 1:
-        points = points[:, None]
-    if points.ndim != 2:
-        raise ValueError(f"{name} must have shape (n,) or (n, D), got {points.shape}")
-    return points
-
-
-def _check_real(values: np.ndarray, name: str) -> None:
-    if values.dtype.kind not in "fiu":
-        raise ValueError(f"{name} must hold real numbers, got type {values.dtype}")
-    if not np.all(np.isfinite(values)):
-        row = int(np.argwhere(~np.isfinite(values))[0, 0]) + 1
-        raise ValueError(f"{name} has a value that is not finite in row {row}")
-
-
-def check_columns(X: jax.Array, other: jax.Array, name: str) -> None:
-    """Refuse points (n, D) and (m, E) of different numbers of columns."""
-    if X.shape[1] != other.shape[1]:
-        raise ValueError(f"X has {X.shape[1]} columns but {name} has {other.shape[1]}")
-
-
-def differences(X: jax.Array, Y: jax.Array) -> jax.Array:
-    """x_i - y_j coordinate by coordinate, shape (D, n, m).
-
-    Taken directly: |x|^2 + |y|^2 - 2xy would cancel for near points, which decide the volume term.
-    """
-    check_columns(X, Y, "Y")
-    return X.T[:, :, None] - Y.T[:, None, :]
-
-
-@jax.custom_jvp
-def squared_norm(delta: jax.Array) -> jax.Array:
-    """Sum of squares over the leading axis, (D, n, m) to (n, m).
-
-    Written out term by term, because XLA's reduction over a leading axis stores all D matrices;
-    its derivative is a reduction, because that of a slice is a matrix of zeros with a slice in it.
-    """
-    return functools.reduce(operator.add, [coordinate**2 for coordinate in delta])
-
-
-@squared_norm.defjvp
-def _squared_norm_jvp(
-    primals: tuple[jax.Array], tangents: tuple[jax.Array]
-) -> tuple[jax.Array, jax.Array]:
-    (delta,), (delta_dot,) = primals, tangents
-    return squared_norm(delta), 2.0 * jnp.sum(delta * delta_dot, axis=0)
-
-
-def per_column(parameter: Any, dimension: int, name: str) -> jax.Array:
-    """A scalar or (D,) parameter as shape (D or 1, 1, 1), to broadcast against differences."""
-    if parameter is None:
-        raise ValueError(f"{name} must be a positive number, got None")
-    values: jax.Array = jnp.asarray(parameter, dtype=jnp.float64)
-    if values.ndim > 1 or (values.ndim == 1 and values.shape[0] not in (1, dimension)):
-        raise ValueError(
-            f"{name} must be a number or have one entry per column ({dimension}), "
-            f"got shape {values.shape}"
-        )
-    return values.reshape(-1, 1, 1)
-
-
-def check_positive(parameter: Any, name: str) -> None:
-    """Raise ``ValueError`` for a concrete parameter that is not positive and finite."""
-    if isinstance(parameter, str):
-        raise ValueError(f"{name} must be a positive number, got {parameter!r}")
-    values = concrete_values(parameter)
-    if not np.all(np.isfinite(values) & (values > 0)):
-        raise ValueError(f"{name} must be positive and finite, got {parameter}")
-
-
-def concrete_values(parameter: Any) -> np.ndarray:
-    """The numbers of a parameter, none where it is ``None`` or any of them is traced."""
-    entries = jax.tree.leaves(parameter)
-    if all(isinstance(entry, (int, float, np.ndarray, np.number)) for entry in entries):
-        return np.asarray(parameter if entries else [], dtype=float)
-    return np.empty(0)
-
-
-class Covariance(abc.ABC):
-    """A covariance function: ``r(X, Y)`` is its matrix."""
-
-    numerical: bool = False
-    """Whether the values come from a quadrature rule; the class says how accurate it is."""
-
-    characteristic: bool | None = None
-    """Whether any two distributions that differ have different embeddings (KER-10): true of a
-    kernel of x - y whose spectral density is positive everywhere. None: not known."""
-
-    translation_invariant: bool = False
-    """Whether k(x, y) is known to hang on x - y alone."""
-
-    @abc.abstractmethod
-    def matrix(self, X: jax.Array, Y: jax.Array) -> jax.Array:
-        """The (n, m) matrix r(x_i, y_j) of two (n, D), (m, D) arrays."""
-
-    def check_points(self, X: jax.Array) -> None:  # noqa: B027
-        """Raise ``ValueError`` for concrete (n, D) points that the covariance is not for."""
-
-    def diagonal(self, X: jax.Array) -> jax.Array:
-        """r(x_i, x_i) of an (n, D) array, shape (n,)."""
-        return jax.vmap(lambda x: self.matrix(x[None], x[None])[0, 0])(X)
-
-    @double_precision
-    def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> jax.Array:
-        """The (n, m) Gram matrix; ``Y`` defaults to ``X``."""
-        points = as_points(X)
-        others = points if Y is None else as_points(Y, "Y")
-        for given in (points, others):
-            self.check_points(given)
-        return _matrix(self, points, others)
-
-
-def check_kernel(kernel: Any, name: str) -> None:
-    """Refuse what is no kernel, such as the names that ``bke.inference.kernel_of`` takes."""
-    if not isinstance(kernel, Covariance):
-        raise ValueError(
-            f"{name} must be a kernel, such as SquaredExponential(1.0), got {kernel!r}; "
-            "bke.inference.kernel_of makes one from the data"
-        )
-
-
-# One program: operation by operation the derivatives in :class:`Terms` would be worked out as well.
-@jax.jit
-def _matrix(covariance: Covariance, X: jax.Array, Y: jax.Array) -> jax.Array:
-    return covariance.matrix(X, Y)
+from .covariance import (
+    Covariance as Covariance,
+    SmoothingError as SmoothingError,
+    Terms as Terms,
+    as_points as as_points,
+    check_columns as check_columns,
+    check_kernel as check_kernel,
+    check_positive as check_positive,
+    concrete_values as concrete_values,
+    differences as differences,
+    per_column as per_column,
+    squared_norm as squared_norm,
+)
+from .numerical import at_places, of_distance_on_line
+from .pairwise import pairwise_terms, stationary_terms
 
 
 class Kernel(Covariance):
     """A positive definite kernel on R^D.
 
-    A subclass is a frozen dataclass registered as a pytree and writes :meth:`terms`; its parameters
-    are kept as given, so they may be traced. ``+`` and ``*`` combine kernels.
+    A subclass is a frozen dataclass registered as a pytree; its parameters are kept as given, so
+    they may be traced. ``+`` and ``*`` combine kernels. At the least it says its fields' units and
+    its value at one pair of points::
+
+        @jax.tree_util.register_dataclass
+        @dataclasses.dataclass(frozen=True)
+        class Mine(bke.models.Kernel):
+            width: Any = bke.models.parameter(1.0, unit="length")
+
+            def evaluate(self, x, y):  # (D,) each
+                return jnp.exp(-jnp.sum(jnp.abs((x - y) / self.width)))
+
+    The derivative is then JAX's. A length may be a number or one per column, so that it is
+    divided into x - y before anything is summed. A kernel of x - y is better a subclass of
+    :class:`~bke.models.Stationary`, one of the distance over the lengthscale of
+    :class:`~bke.models.Radial`: more is known of r there. A positive kernel that underflows far
+    away writes :meth:`log_evaluate` instead; :meth:`terms` has all pairs at once.
+
+    Where it does not write :meth:`smooth`, r is numerical, see
+    :mod:`bke.models.kernels.quadrature` for its errors: for a Gaussian measure always, for the
+    other measures where the kernel is stationary and D = 1, or radial.
     """
 
-    @abc.abstractmethod
+    summable: bool = True
+    """Whether r for a Gaussian measure may be a sum over places; not for kinks and long tails."""
+
+    def evaluate(self, x: jax.Array, y: jax.Array) -> Any:
+        """k(x, y) of two points (D,), a number; at a kink its derivative must be finite."""
+        raise NotImplementedError(
+            f"{type(self).__name__} does not write evaluate(x, y): k of arrays is its Gram matrix"
+        )
+
+    def log_evaluate(self, x: jax.Array, y: jax.Array) -> Any:
+        """Log of k(x, y) of two points (D,), for a kernel that is positive everywhere."""
+        return jnp.log(self.evaluate(x, y))
+
+    @property
+    def by_logarithm(self) -> bool:
+        """Whether it is given by :meth:`log_evaluate`."""
+        return type(self).log_evaluate is not Kernel.log_evaluate
+
     def terms(self, X: jax.Array, Y: jax.Array) -> Terms:
         """Value and derivative in the first argument at all pairs, see :class:`Terms`."""
+        log = self.by_logarithm
+        return pairwise_terms(self.log_evaluate if log else self.evaluate, X, Y, log=log)
 
     @double_precision
     def smoothed(self, measure: Measure | str, dimension: int) -> Covariance:
@@ -194,14 +93,20 @@ class Kernel(Covariance):
 
     def unit_smoothed(self, dimension: int) -> Covariance:
         """The Lebesgue r over its value at zero, the scale of the published figures."""
-        raise SmoothingError(f"{type(self).__name__} has no smoothed kernel r")
+        raise _no_form(self, dimension)
 
     def lebesgue_smoothed(self, dimension: int) -> Covariance:
-        """r(x, y) = int k(x, u) k(u, y) du."""
-        raise SmoothingError(f"{type(self).__name__} has no smoothed kernel r")
+        """The integral of k(x, u) k(u, y) du over all of space."""
+        raise _no_form(self, dimension)
 
     def gaussian_smoothed(self, measure: Gaussian, dimension: int) -> Covariance:
-        """R for the ``measure`` exp(-|u - centre|^2 / (2 scale^2)) du."""
+        """The integral against exp(-|u - centre|^2 / (2 scale^2)) du, a sum over fixed places.
+
+        Raises:
+            SmoothingError: where that would be too rough, see :attr:`summable`.
+        """
+        if self.summable:
+            return at_places(self, measure)
         raise SmoothingError(
             f"{type(self).__name__} has no smoothed kernel r for a Gaussian measure; "
             "use measure='unit' or measure='lebesgue'"
@@ -241,13 +146,26 @@ OPERATIONS: dict[str, Callable[..., Kernel]] = {}
 
 
 class Stationary(Kernel):
-    """A kernel of x - y. A subclass writes :meth:`at`."""
+    """A kernel of x - y. A subclass writes :meth:`evaluate` or :meth:`at`."""
 
     translation_invariant = True
 
-    @abc.abstractmethod
     def at(self, delta: jax.Array) -> Terms:
         """The terms as a function of the differences (D, n, m)."""
+        log = self.by_logarithm
+        return stationary_terms(self.log_evaluate if log else self.evaluate, delta, log=log)
+
+    def unit_smoothed(self, dimension: int) -> Covariance:
+        """The Lebesgue r over its value at zero, by quadrature where D = 1."""
+        if dimension > 1:
+            return super().unit_smoothed(dimension)
+        return of_distance_on_line(self, relative=True)
+
+    def lebesgue_smoothed(self, dimension: int) -> Covariance:
+        """The integral over all of space, by quadrature where D = 1."""
+        if dimension > 1:
+            return super().lebesgue_smoothed(dimension)
+        return of_distance_on_line(self, relative=False)
 
     def terms(self, X: jax.Array, Y: jax.Array) -> Terms:
         """Value and derivative in the first argument, see :class:`Terms`."""
@@ -257,3 +175,12 @@ class Stationary(Kernel):
         """k(x_i, x_i), the same for every point."""
         origin = jnp.zeros((1, X.shape[1]))
         return jnp.broadcast_to(self.matrix(origin, origin)[0], (len(X),))
+
+
+def _no_form(kernel: Kernel, dimension: int) -> SmoothingError:
+    return SmoothingError(
+        f"{type(kernel).__name__} has no smoothed kernel r for 'unit' and 'lebesgue' in "
+        f"{dimension} columns: take measure=Gaussian(scale, centre), for which it is found "
+        "numerically, or write its method smooth(measure, dimension); with one column it is found "
+        "for a subclass of Stationary, with several for one of Radial"
+    )

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .base import Covariance, check_positive, differences, squared_norm
+from .parameters import parameter
 
 
 @jax.tree_util.register_dataclass
@@ -26,8 +27,8 @@ class Distance(Covariance):
         centre: c, a number or one per column.
     """
 
-    exponent: Any = 1.0
-    centre: Any = 0.0
+    exponent: Any = parameter(1.0)
+    centre: Any = parameter(0.0)
 
     def __post_init__(self) -> None:
         check_positive(self.exponent, "exponent")

@@ -14,6 +14,7 @@ import numpy as np
 from ..measures.measure import Measure
 from .base import Covariance, Stationary, Terms, check_positive, concrete_values
 from .components import Components, accumulate, apply, phase_of, quadratic_form
+from .parameters import parameter
 from .smoothed_components import smooth_components
 
 
@@ -75,7 +76,7 @@ class FullSquaredExponential(GaussianFamily):
             positive number stands for that number times the identity.
     """
 
-    covariance: Any = 1.0
+    covariance: Any = parameter(1.0, unit="length^2")
 
     def __post_init__(self) -> None:
         values = concrete_values(self.covariance)
@@ -121,8 +122,8 @@ class GaussianMixture(GaussianFamily):
             with sum one.
     """
 
-    lengthscale: Any = 1.0
-    weights: Any = None
+    lengthscale: Any = parameter(1.0, unit="length", per_component=True)
+    weights: Any = parameter(None, per_component=True)
 
     def __post_init__(self) -> None:
         check_positive(self.lengthscale, "lengthscale")

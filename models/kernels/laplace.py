@@ -16,6 +16,7 @@ from .base import (
     differences,
     per_column,
 )
+from .parameters import parameter
 from .scaled import ScaledCovariance
 
 
@@ -30,9 +31,10 @@ class Laplace(Stationary):
         lengthscale: positive, a number or one per column, in the units of the data.
     """
 
-    lengthscale: Any = 1.0
+    lengthscale: Any = parameter(1.0, unit="length")
 
     characteristic = True
+    summable = False
 
     def __post_init__(self) -> None:
         check_positive(self.lengthscale, "lengthscale")

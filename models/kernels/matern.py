@@ -17,6 +17,7 @@ from .base import (
     squared_norm,
 )
 from .bessel import power_bessel
+from .parameters import parameter
 from .radial import Radial, RadialTerms
 from .scaled import ScaledCovariance
 
@@ -34,10 +35,11 @@ class Matern(Radial):
         lengthscale: positive, a number or one per column, in the units of the data.
     """
 
-    nu: float = dataclasses.field(metadata={"static": True})
-    lengthscale: Any = 1.0
+    nu: float = parameter(static=True)
+    lengthscale: Any = parameter(1.0, unit="length")
 
     characteristic = True
+    summable = False
 
     def __post_init__(self) -> None:
         if self.nu not in (0.5, 1.5, 2.5):

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from .base import Covariance
+from .parameters import parameter
 
 
 @jax.tree_util.register_dataclass
@@ -23,8 +24,8 @@ class Polynomial(Covariance):
         constant: at least 0.
     """
 
-    degree: int = dataclasses.field(default=2, metadata={"static": True})
-    constant: Any = 1.0
+    degree: int = parameter(2, static=True)
+    constant: Any = parameter(1.0)
 
     characteristic = False
 

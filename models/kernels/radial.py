@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -10,7 +9,10 @@ import jax
 import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 
-from .base import Stationary, Terms, per_column, squared_norm
+from .base import Covariance, Stationary, Terms, per_column, squared_norm
+from .numerical import TabulatedCovariance
+from .pairwise import APART, as_number
+from .quadrature import RadialTable, autocorrelation
 
 
 class RadialTerms(NamedTuple):
@@ -25,13 +27,44 @@ class RadialTerms(NamedTuple):
 
 
 class Radial(Stationary):
-    """A kernel of rho^2 = sum_d (x_d - y_d)^2 / lengthscale_d^2. A subclass writes :meth:`of`."""
+    """A kernel of rho^2 = sum_d (x_d - y_d)^2 / lengthscale_d^2.
+
+    A subclass has a field ``lengthscale`` and writes :meth:`of_distance` or :meth:`of`.
+    """
 
     lengthscale: Any
 
-    @abc.abstractmethod
+    def of_distance(self, rho: jax.Array) -> Any:
+        """The value at one rho, a number."""
+        raise NotImplementedError(f"{type(self).__name__} does not write of_distance(rho)")
+
     def of(self, rho_squared: jax.Array) -> RadialTerms:
-        """The terms as a function of rho^2 (n, m)."""
+        """The terms as a function of rho^2, of any shape."""
+        apart = rho_squared > 0.0
+        rho = jnp.sqrt(jnp.where(apart, rho_squared, APART**2))
+        one = jax.value_and_grad(lambda rho: as_number(self.of_distance(rho)))
+        value, slope = (found.reshape(rho.shape) for found in jax.vmap(one)(rho.reshape(-1)))
+        return RadialTerms(jnp.zeros_like(rho), value, jnp.where(apart, -slope / rho, 0.0))
+
+    def unit_smoothed(self, dimension: int) -> Covariance:
+        """The Lebesgue r over its value at zero, by quadrature."""
+        return TabulatedCovariance(*self._tabulated(dimension, relative=True))
+
+    def lebesgue_smoothed(self, dimension: int) -> Covariance:
+        """The integral over all of space, by quadrature."""
+        table, lengthscale = self._tabulated(dimension, relative=False)
+        volume = jnp.prod(jnp.broadcast_to(lengthscale, (dimension,)))
+        return TabulatedCovariance(table._replace(values=volume * table.values), lengthscale)
+
+    def _tabulated(self, dimension: int, *, relative: bool) -> tuple[RadialTable, jax.Array]:
+        """The table as a function of rho, and the lengthscale."""
+
+        def of_distance(rho: jax.Array) -> jax.Array:
+            terms = self.of(rho**2)
+            return jnp.exp(terms.log_scale) * terms.value
+
+        lengthscale = per_column(self.lengthscale, dimension, "lengthscale").reshape(-1)
+        return autocorrelation(of_distance, dimension, relative=relative), lengthscale
 
     def at(self, delta: jax.Array) -> Terms:
         """The terms as a function of the differences (D, n, m)."""

@@ -19,6 +19,7 @@ from .base import (
     per_column,
     squared_norm,
 )
+from .parameters import parameter
 from .radial import Radial, RadialTerms
 from .scaled import ScaledCovariance
 
@@ -40,10 +41,11 @@ class RationalQuadratic(Radial):
         lengthscale: positive, a number or one per column, in the units of the data.
     """
 
-    alpha: Any = 1.0
-    lengthscale: Any = 1.0
+    alpha: Any = parameter(1.0)
+    lengthscale: Any = parameter(1.0, unit="length")
 
     characteristic = True
+    summable = False
 
     def __post_init__(self) -> None:
         check_positive(self.alpha, "alpha")

@@ -11,6 +11,7 @@ import numpy as np
 from .base import check_positive, concrete_values
 from .components import Components
 from .gaussian import GaussianFamily, mixture_log_weights, mixture_size, per_row
+from .parameters import parameter
 
 
 @jax.tree_util.register_dataclass
@@ -33,9 +34,9 @@ class SpectralMixture(GaussianFamily):
             with sum one.
     """
 
-    lengthscale: Any = 1.0
-    frequency: Any = 1.0
-    weights: Any = None
+    lengthscale: Any = parameter(1.0, unit="length", per_component=True)
+    frequency: Any = parameter(1.0, unit="1/length", per_component=True)
+    weights: Any = parameter(None, per_component=True)
 
     def __post_init__(self) -> None:
         check_positive(self.lengthscale, "lengthscale")

@@ -18,6 +18,7 @@ from .base import (
     per_column,
 )
 from .components import Components
+from .parameters import parameter
 from .radial import Radial, RadialTerms
 from .scaled import ScaledCovariance
 
@@ -37,7 +38,7 @@ class SquaredExponential(Radial):
         lengthscale: positive, a number or one per column (ARD), in the units of the data.
     """
 
-    lengthscale: Any = 1.0
+    lengthscale: Any = parameter(1.0, unit="length")
 
     characteristic = True
 

@@ -2,7 +2,8 @@
 
 ``gamma(x_i)`` is a sum of kernel derivatives over the other points. For an isolated point or a
 short lengthscale every term underflows, so the largest exponent is taken out first; pairs of
-equal points contribute nothing and are masked *before* the exponential, so gradients stay finite.
+equal points contribute nothing to the slope of a kernel of x - y, and are masked *before* the
+exponential, so gradients stay finite.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def pushforward(x: jax.Array, points: jax.Array | PaddedRows, kernel: Kernel) ->
     log_scale, value, gradient = jax.tree.map(
         lambda terms: terms[..., 0, :], kernel.terms(x[None], rows.points)
     )
-    tied = jnp.all(x == rows.points, axis=1)
+    tied = jnp.all(x == rows.points, axis=1) & kernel.translation_invariant
     others = rows.of_data(~tied)
     largest = jnp.max(jnp.where(others, log_scale, -jnp.inf))
     # Any finite constant may be taken out; without a gradient of its own it cancels exactly.

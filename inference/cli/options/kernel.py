@@ -72,25 +72,17 @@ def build_kernel(text: str) -> Kernel:
 
 
 def own_kernel(path: str) -> Kernel:
-    """A kernel of the user's, from ``module:Class``; its parameters have defaults.
+    """A kernel of the user's, from ``module:name``; its parameters have defaults.
 
     Raises:
-        InputError: one sentence that names the module or the class.
+        InputError: one sentence that names the module or what is missing there.
     """
-    import importlib
-
-    from bke.models.kernels.base import Kernel
+    from bke.models import kernel_from_path
+    from bke.models.bayes.priors import template
 
     from ...errors import InputError
 
-    module_name, _, name = path.partition(":")
     try:
-        found = getattr(importlib.import_module(module_name), name)
-    except ImportError as error:
-        raise InputError(f"the module {module_name} of --kernel {path}: {error}") from error
-    except AttributeError:
-        raise InputError(f"the module {module_name} has no {name}") from None
-    kernel = found() if isinstance(found, type) else found
-    if not isinstance(kernel, Kernel):
-        raise InputError(f"{path} is no kernel: make it a subclass of bke.models.Kernel")
-    return kernel
+        return template(kernel_from_path(path))
+    except ValueError as error:
+        raise InputError(f"--kernel {path}: {error}") from None

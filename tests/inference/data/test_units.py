@@ -99,7 +99,7 @@ def test_a_lengthscale_of_one_column():
     X = gamma_sample(D=2)[:, 1:]
     units = choose_units(X, "column", None)
     draws = np.array([[0.3, 1.2], [0.7, 2.0]])  # (chain, draw)
-    converted = units.to_data("lengthscale", draws, 2)
+    converted = units.to_data("length", draws, 2)
     assert converted.shape == (2, 2)
     same_kernel(X, units, draws[1, 0], converted[1, 0])
 
@@ -108,7 +108,7 @@ def test_a_shared_lengthscale_becomes_one_per_column():
     X = gamma_sample()
     units = choose_units(X, "column", None)
     draws = np.array([[0.3, 1.2, 0.9], [0.7, 2.0, 0.1]])  # as many draws as columns
-    converted = units.to_data("lengthscale", draws, 2)
+    converted = units.to_data("length", draws, 2)
     assert converted.shape == (2, 3, 3)
     for chain in range(2):
         for draw in range(3):
@@ -119,7 +119,7 @@ def test_a_shared_lengthscale_stays_one_number_where_the_scale_is_one():
     X = gamma_sample()
     for scale in ("pooled", None):
         units = choose_units(X, scale, None)
-        converted = units.to_data("lengthscale", np.array([[0.3, 1.2]]), 2)
+        converted = units.to_data("length", np.array([[0.3, 1.2]]), 2)
         assert converted.shape == (1, 2)
         same_kernel(X, units, 0.3, converted[0, 0])
 
@@ -129,7 +129,7 @@ def test_a_lengthscale_per_column(scale):
     X = gamma_sample()
     units = choose_units(X, scale, None)
     draws = np.random.default_rng(2).gamma(2.0, size=(2, 5, 3))
-    converted = units.to_data("lengthscale", draws, 2)
+    converted = units.to_data("length", draws, 2)
     assert converted.shape == (2, 5, 3)
     same_kernel(X, units, draws[1, 4], converted[1, 4])
 
@@ -137,10 +137,10 @@ def test_a_lengthscale_per_column(scale):
 def test_frequency_and_covariance():
     X = gamma_sample(D=2)
     units = choose_units(X, "column", None)
-    frequency = units.to_data("frequency", np.array([[[0.3, 0.7]]]), 2)[0, 0]
+    frequency = units.to_data("1/length", np.array([[[0.3, 0.7]]]), 2)[0, 0]
     np.testing.assert_allclose(X @ frequency, units.to_model(X) @ [0.3, 0.7])
     C = np.array([[1.0, 0.4], [0.4, 2.0]])
-    converted = units.to_data("covariance", C[None, None], 2)[0, 0]
+    converted = units.to_data("length^2", C[None, None], 2)[0, 0]
     x, y = X[0] - X[1], units.to_model(X[0] - X[1])
     assert x @ np.linalg.solve(converted, x) == pytest.approx(y @ np.linalg.solve(C, y))
 
@@ -148,8 +148,7 @@ def test_frequency_and_covariance():
 def test_other_parameters_have_no_unit():
     values = np.array([[0.2, 0.3]])
     units = choose_units(gamma_sample(), "column", None)
-    np.testing.assert_array_equal(units.to_data("weights", values, 2), values)
-    np.testing.assert_array_equal(units.to_data("noise_variance", values, 2), values)
+    np.testing.assert_array_equal(units.to_data("none", values, 2), values)
 
 
 def test_lengthscales_of_mixture_components_are_not_columns():

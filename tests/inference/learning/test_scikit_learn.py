@@ -2,15 +2,27 @@
 
 import numpy as np
 import pytest
-from bke.inference import InputError, gamma, to_sklearn
+from bke.inference import (
+    InputError,
+    fit,
+    from_sklearn,
+    gamma,
+    independence_test,
+    kernel_of,
+    to_sklearn,
+    two_sample_test,
+)
 from bke.models import (
     GaussianMixture,
+    Kernel,
     Laplace,
     Matern,
     RationalQuadratic,
     SpectralMixture,
     SquaredExponential,
+    mean_embedding,
 )
+from sklearn.gaussian_process import kernels
 from sklearn.metrics.pairwise import rbf_kernel
 
 X, Y = (
@@ -58,3 +70,42 @@ def test_one_lengthscale_per_column_where_scikit_learn_has_one(kernel):
 def test_what_scikit_learn_has_not():
     with pytest.raises(InputError, match="precomputed"):
         to_sklearn(SpectralMixture(1.0, 0.2))
+
+
+@pytest.mark.parametrize(
+    "kernel", [one for one in KERNELS if not isinstance(one, GaussianMixture)], ids=str
+)
+def test_there_and_back(kernel):
+    back = from_sklearn(to_sklearn(kernel))
+    assert isinstance(back, Kernel)
+    np.testing.assert_allclose(back(X, Y), kernel(X, Y), rtol=1e-12)
+
+
+def test_others_are_evaluated_in_numpy():
+    theirs = kernels.RBF(1.7) * kernels.ExpSineSquared(0.9, 3.0) + kernels.DotProduct(0.2)
+    mine = from_sklearn(theirs)
+    np.testing.assert_array_equal(mine(X, Y), theirs(X, Y))
+    embedding = mean_embedding(X, theirs)
+    np.testing.assert_allclose(embedding(Y), theirs(Y, X).mean(axis=1), rtol=1e-12)
+    np.testing.assert_allclose(embedding.norm(), np.sqrt(theirs(X).mean()), rtol=1e-12)
+    with pytest.raises(ValueError, match="no function that JAX can differentiate"):
+        fit(X, kernel=theirs)
+
+
+def test_tests_take_them():
+    theirs, options = kernels.RBF(1.7), {"permutations": 99, "progress": False}
+    assert kernel_of(X, theirs) == SquaredExponential(1.7)
+    same = two_sample_test(X, Y, kernel=SquaredExponential(1.7), **options)
+    assert two_sample_test(X, Y, kernel=theirs, **options).pvalue == same.pvalue
+    periodic = kernels.ExpSineSquared(0.9, 3.0)
+    statistic = two_sample_test(X, Y, kernel=periodic, estimator="biased", **options).statistic
+    x, y, across = periodic(X).mean(), periodic(Y).mean(), periodic(X, Y).mean()
+    assert statistic == pytest.approx(x + y - 2.0 * across, rel=1e-10)
+    assert independence_test(X, X**2, kernel=(theirs, periodic), **options).pvalue <= 1.0
+
+
+def test_noise_is_no_kernel_of_an_embedding():
+    with pytest.raises(InputError, match="noise of one row"):
+        two_sample_test(X, Y, kernel=kernels.RBF(1.0) + kernels.WhiteKernel(0.1))
+    with pytest.raises(ValueError, match="is needed"):
+        from_sklearn("rbf")

@@ -1,0 +1,86 @@
+"""The smoothed kernel r as a covariance, where it is found by quadrature."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar, Protocol
+
+import jax
+import jax.numpy as jnp
+
+from ..measures.measure import Gaussian
+from .covariance import Covariance, Terms, differences, per_column, squared_norm
+from .quadrature import RadialTable, autocorrelation, interpolated, places
+
+
+class OfDifference(Protocol):
+    """A kernel of x - y."""
+
+    def at(self, delta: jax.Array) -> Terms:
+        """The terms as a function of the differences (D, n, m)."""
+
+
+def of_distance_on_line(kernel: OfDifference, *, relative: bool) -> TabulatedCovariance:
+    """The Lebesgue r of a kernel of x - y in one column, ``relative`` to its value at zero."""
+
+    def of_distance(distance: jax.Array) -> jax.Array:
+        terms = kernel.at(distance.reshape(1, -1, 1))
+        return (jnp.exp(terms.log_scale) * terms.value).reshape(distance.shape)
+
+    table = autocorrelation(of_distance, 1, relative=relative)
+    return TabulatedCovariance(table, jnp.ones(1))
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class TabulatedCovariance(Covariance):
+    """The smoothed kernel of a kernel of rho^2 = sum_d (x_d - y_d)^2 / lengthscale_d^2.
+
+    By interpolation; :mod:`bke.models.kernels.quadrature` says how accurate it is.
+    """
+
+    table: RadialTable
+    lengthscale: jax.Array  # (D,) or (1,)
+
+    numerical: ClassVar[bool] = True  # type: ignore[misc]
+    translation_invariant: ClassVar[bool] = True  # type: ignore[misc]
+
+    def matrix(self, X: jax.Array, Y: jax.Array) -> jax.Array:
+        """The matrix r(x_i, y_j)."""
+        delta = differences(X, Y)
+        squared = squared_norm(delta / per_column(self.lengthscale, len(delta), "lengthscale"))
+        apart = squared > 0.0
+        rho = jnp.where(apart, jnp.sqrt(jnp.where(apart, squared, 1.0)), 0.0)
+        return interpolated(self.table, rho)
+
+
+def at_places(kernel: Any, measure: Gaussian) -> PlacesCovariance:
+    """The smoothed kernel of any kernel, for a Gaussian measure."""
+    return PlacesCovariance(kernel, measure)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class PlacesCovariance(Covariance):
+    """sum_q w_q k(x, u_q) k(u_q, y), places and weights those of a Gaussian measure.
+
+    Its rank is at most the number of places, and :mod:`bke.models.kernels.quadrature` says how
+    accurate it is.
+    """
+
+    kernel: Covariance
+    measure: Gaussian
+
+    numerical: ClassVar[bool] = True  # type: ignore[misc]
+
+    def matrix(self, X: jax.Array, Y: jax.Array) -> jax.Array:
+        """The matrix r(x_i, y_j)."""
+        dimension = X.shape[1]
+        at, weights = places(dimension)
+        scale = per_column(self.measure.scale, dimension, "measure scale").reshape(-1)
+        centre = per_column(self.measure.centre, dimension, "measure centre").reshape(-1)
+        U = centre + scale * at
+        volume = jnp.prod(jnp.broadcast_to(scale, (dimension,)))
+        left, right = self.kernel.matrix(X, U), self.kernel.matrix(Y, U)
+        matrix: jax.Array = (left * (volume * weights)) @ right.T
+        return matrix

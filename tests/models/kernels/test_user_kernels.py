@@ -1,0 +1,237 @@
+"""Kernels of the user's: by one value, by a function, numerically smoothed."""
+
+import dataclasses
+import pickle
+import sys
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from bke.models import (
+    Gaussian,
+    Kernel,
+    Matern,
+    Radial,
+    RationalQuadratic,
+    SmoothingError,
+    SquaredExponential,
+    Stationary,
+    kernel_from_function,
+    kernel_from_path,
+    log_marginal_likelihood,
+    log_volume,
+    parameter,
+)
+from bke.models.bayes.priors import assign, sites, template
+from bke.models.kernels.numerical import PlacesCovariance, TabulatedCovariance
+from bke.models.kernels.quadrature import autocorrelation
+
+X1 = np.random.default_rng(0).normal(size=(12, 1))
+X2 = np.random.default_rng(1).normal(size=(12, 2)) * [1.0, 3.0]
+
+
+@pytest.fixture(autouse=True)
+def _double_precision():
+    with jax.enable_x64(True):
+        yield
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class OnLine(Stationary):
+    width: Any = parameter(1.0, unit="length")
+
+    def log_evaluate(self, x, y):
+        return -0.5 * jnp.sum(((x - y) / self.width) ** 2)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Ball(Radial):
+    lengthscale: Any = 1.0
+
+    def of_distance(self, rho):
+        return jnp.exp(-0.5 * rho**2)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Kinked(Stationary):
+    lengthscale: Any = 1.0
+
+    def evaluate(self, x, y):
+        return jnp.exp(-jnp.sqrt(jnp.sum(((x - y) / self.lengthscale) ** 2)))
+
+
+def tilted(x, y, *, lengthscale=1.5, slope=0.5):
+    """Not stationary: its slope at x itself is not zero."""
+    return jnp.exp(-jnp.sum(((x - y) / lengthscale) ** 2)) + slope * jnp.dot(x, y)
+
+
+def rows(distances, dimension):
+    return np.asarray(distances)[:, None] * np.eye(dimension)[:1]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "dimension", "tolerance"),
+    [
+        (SquaredExponential(1.0), 1, 1e-12),
+        (Matern(0.5), 1, 1e-12),
+        (RationalQuadratic(2.0), 1, 1e-7),
+        (SquaredExponential(1.0), 2, 1e-7),
+        (Matern(1.5), 3, 1e-7),
+    ],
+)
+@pytest.mark.parametrize("unit", [1e-3, 200.0])
+def test_the_table_is_the_closed_form(kernel, dimension, tolerance, unit):
+    """Whatever the scale on which the kernel falls, which the rule finds by itself."""
+
+    def of_distance(distance):
+        terms = kernel.of((distance / unit) ** 2)
+        return jnp.exp(terms.log_scale) * terms.value
+
+    distances = np.concatenate([[0.0], np.geomspace(1e-3, 30.0, 40)])
+    origin = jnp.zeros((1, dimension))
+    table = jax.jit(lambda: autocorrelation(of_distance, dimension, relative=False))()
+    covariance = TabulatedCovariance(table, jnp.ones(1))
+    found = covariance.matrix(unit * jnp.asarray(rows(distances, dimension)), origin)[:, 0]
+    exact = kernel.smoothed("lebesgue", dimension)(rows(distances, dimension), origin)[:, 0]
+    np.testing.assert_allclose(found / unit**dimension, exact, rtol=0, atol=tolerance * exact[0])
+
+
+@pytest.mark.parametrize(
+    ("lengthscale", "dimension", "tolerance"),
+    [(0.1, 1, 1e-12), (0.7, 2, 1e-12), (1.0, 3, 2.5e-3), (1.0, 5, 1e-2)],
+)
+def test_places_are_the_closed_form(lengthscale, dimension, tolerance):
+    X = 2.0 * np.random.default_rng(0).normal(size=(30, dimension)) + 1.0
+    kernel, measure = SquaredExponential(2.0 * lengthscale), Gaussian(2.0, 1.0)
+    exact = np.asarray(kernel.smoothed(measure, dimension)(X))
+    found = np.asarray(PlacesCovariance(kernel, measure)(X))
+    np.testing.assert_allclose(found, exact, rtol=0, atol=tolerance * exact.max())
+
+
+@pytest.mark.parametrize(
+    ("mine", "X", "tolerance"), [(OnLine, X1, 1e-9), (Ball, X1, 1e-9), (Ball, X2, 1e-6)]
+)
+def test_a_copy_of_ours_has_its_likelihood_and_slope(mine, X, tolerance):
+    def value(family, scale):
+        return log_marginal_likelihood(X, family(scale), likelihood="dense")
+
+    found = jax.value_and_grad(lambda s: value(mine, s))(0.4)
+    ours = jax.value_and_grad(lambda s: value(SquaredExponential, s))(0.4)
+    np.testing.assert_allclose(found, ours, rtol=tolerance)
+
+
+def test_a_logarithm_does_not_underflow():
+    far = np.array([0.0, 100.0, 250.0])
+    np.testing.assert_allclose(log_volume(far, OnLine(1.0)), log_volume(far, SquaredExponential()))
+
+
+def test_a_kink_at_equal_rows_has_no_slope():
+    X = np.array([[0.0, 1.0], [0.0, 1.0], [2.0, -1.0]])
+
+    def total(family, scale):
+        return jnp.sum(log_volume(X, family(scale)))
+
+    found = jax.value_and_grad(lambda s: total(Kinked, s))(0.8)
+    ours = jax.value_and_grad(lambda s: total(lambda s: Matern(0.5, s), s))(0.8)
+    np.testing.assert_allclose(found, ours, rtol=1e-12)
+
+
+def test_the_slope_at_x_itself_counts_where_a_kernel_is_not_stationary():
+    kernel = kernel_from_function(tilted)
+
+    def embedding(x):
+        return jnp.mean(jax.vmap(lambda y: tilted(x, y))(jnp.asarray(X2)))
+
+    slopes = jax.vmap(jax.grad(embedding))(jnp.asarray(X2))  # with the sample as it is
+    expected = np.log(np.linalg.norm(slopes, axis=1))
+    np.testing.assert_allclose(log_volume(X2, kernel), expected, rtol=1e-12)
+
+
+def test_any_kernel_has_r_for_a_gaussian_measure():
+    value = log_marginal_likelihood(X2, kernel_from_function(tilted), measure=Gaussian(3.0))
+    assert np.isfinite(value)
+    with pytest.raises(SmoothingError, match="measure=Gaussian"):
+        log_marginal_likelihood(X2, kernel_from_function(tilted))
+
+
+def test_a_length_is_one_per_column():
+    kernel = kernel_from_function(
+        lambda x, y, *, lengthscale: jnp.exp(-jnp.sum((x - y) ** 2) / lengthscale**2),
+        {"lengthscale": np.array([1.0, 2.0])},
+    )
+    with pytest.raises(ValueError, match="divide x - y by it before the sum"):
+        kernel(X2)
+
+
+def test_functions_by_their_path():
+    kernel = kernel_from_function(tilted, units={"slope": "1/length"})
+    again = pickle.loads(pickle.dumps(kernel))
+    assert again == kernel
+    assert type(again) is type(kernel)
+    assert {name: site.unit for name, site in sites(kernel).items()} == {
+        "lengthscale": "length",
+        "slope": "1/length",
+    }
+    with pytest.raises(ValueError, match="has no default"):
+        kernel_from_function(lambda x, y, *, width: 1.0)
+    with pytest.raises(ValueError, match="units names"):
+        kernel_from_function(tilted, units={"width": "length"})
+
+
+def test_kernels_by_their_path(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "kernels_by_path.py").write_text(
+        "from bke.models import SquaredExponential, Matern\n"
+        "kernel = 2.0 * Matern(1.5)\n"
+        "def product(x, y, *, lengthscale=0.5):\n    return 1.0\n"
+        "number = 3\n"
+    )
+    try:
+        assert kernel_from_path("kernels_by_path:SquaredExponential") is SquaredExponential
+        assert kernel_from_path("kernels_by_path:kernel") == 2.0 * Matern(1.5)
+        assert kernel_from_path("kernels_by_path:product").lengthscale == 0.5
+        for path, message in (
+            ("kernels_by_path:number", "is no kernel"),
+            ("kernels_by_path:other", "has no 'other'"),
+            ("no_such_module:Kernel", "'no_such_module' cannot be imported"),
+            ("SquaredExponential", "form module:name"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                kernel_from_path(path)
+    finally:
+        sys.modules.pop("kernels_by_path", None)
+
+
+def test_what_is_random_by_default():
+    @jax.tree_util.register_dataclass
+    @dataclasses.dataclass(frozen=True)
+    class Several(Kernel):
+        width: Any = parameter(1.0, unit="length")
+        shape: Any = parameter(1.0, prior=dist.Beta(2.0, 2.0))
+        height: Any = parameter(1.0)
+
+    found = assign(None, Several())
+    assert set(found) == {"width", "shape"}
+    assert (found["width"].concentration, found["width"].rate) == (1.0, 1.0)
+    assert isinstance(found["shape"], dist.Beta)
+    assert isinstance(assign(dist.LogNormal(), Several())["shape"], dist.Beta)
+    assert set(assign({"height": dist.Gamma(1.0)}, Several())) == {"height"}
+    with pytest.raises(ValueError, match="positive support"):
+        assign({"width": dist.Normal()}, Several())
+    with pytest.raises(ValueError, match="unit must be one of"):
+        parameter(1.0, unit="metre")
+
+
+def test_a_class_that_is_no_pytree_is_refused():
+    @dataclasses.dataclass(frozen=True)
+    class Forgotten(Kernel):
+        lengthscale: Any = 1.0
+
+    with pytest.raises(ValueError, match="register_dataclass"):
+        template(Forgotten)
