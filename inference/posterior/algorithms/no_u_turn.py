@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 import jax
@@ -29,6 +28,8 @@ from ..target import Points, Target
 BLOCK = 20
 MAX_TREE_DEPTH = 10
 TARGET_ACCEPTANCE = 0.8
+#: Energy beside which that of any start is low.
+HIGH = 1e10
 
 
 class Progress(Protocol):
@@ -45,7 +46,10 @@ class NutsProgram:
         self.target = target
         self.warmup = warmup
 
-        def potential(X: Points, nonfinite: Any) -> Any:
+        def potential(X: Points | None, nonfinite: Any) -> Any:
+            if X is None:  # see `_first`
+                return lambda z: jnp.zeros(())
+
             def energy(z: dict[str, jax.Array]) -> jax.Array:
                 value = -target.log_density(z, X)
                 # NumPyro's state has no room for a count, and a callback would keep the program out
@@ -57,8 +61,7 @@ class NutsProgram:
 
         init, step = hmc(potential_fn_gen=potential, algo="NUTS")
 
-        def start(key: jax.Array, z: Any, X: Points) -> Any:
-            nonfinite = jax.new_ref(jnp.zeros((), int))
+        def start(key: jax.Array, z: Any) -> Any:
             return init(
                 z,
                 warmup,
@@ -67,7 +70,7 @@ class NutsProgram:
                 target_accept_prob=TARGET_ACCEPTANCE,
                 max_tree_depth=MAX_TREE_DEPTH,
                 dense_mass=False,
-                model_args=(X, nonfinite),
+                model_args=(None, None),
             )
 
         def advance(state: Any, X: Points, iterations: jax.Array) -> Any:
@@ -109,7 +112,7 @@ class NutsProgram:
         def one(chain: int) -> tuple[Any, Any]:
             with jax.enable_x64(True):  # the setting belongs to the thread
                 z = {name: values[chain] for name, values in initial.items()}
-                state = self._start(keys[chain], z, points)
+                state = self._first(keys[chain], z, points)
                 pieces = []
                 left = self.warmup + draws
                 while left and not stop.is_set():
@@ -131,24 +134,36 @@ class NutsProgram:
         z, stats = jax.tree.map(lambda *parts: np.stack(parts), *results)
         return Chains(z, stats, {k: np.asarray(v) for k, v in initial.items()}, self.warmup)
 
+    def _first(self, key: jax.Array, z: dict[str, jax.Array], X: Points) -> Any:
+        """The state at ``z`` with the density's value and slope there.
+
+        They come from the program of the iterations, since one of their own takes as long to
+        compile: an iteration without momentum and with steps of length zero evaluates the density
+        where it is, and from so high an energy that is accepted.
+        """
+        state = self._start(key, z)
+        still = state.adapt_state._replace(
+            step_size=jnp.zeros_like(state.adapt_state.step_size),
+            mass_matrix_sqrt=jax.tree.map(jnp.zeros_like, state.adapt_state.mass_matrix_sqrt),
+        )
+        high = jnp.full_like(state.potential_energy, HIGH)
+        there, _ = self._advance(state._replace(potential_energy=high, adapt_state=still), X, 1)
+        return state._replace(
+            z_grad=there.z_grad,
+            potential_energy=there.potential_energy,
+            energy=state.energy + there.potential_energy,
+        )
+
     def compile(self, X: Points) -> None:
-        """Both programs for such data at once, before the chains' threads would each do it."""
+        """The program for such data, before the chains' threads would each compile it."""
         with jax.enable_x64(True):  # the setting belongs to the thread
             points = jax.tree.map(jnp.asarray, X)
             z = {name: jnp.zeros(shape) for name, shape in self.target.shapes.items()}
             key = jax.random.key(0)
 
-            def start() -> None:
-                with jax.enable_x64(True):
-                    jax.block_until_ready(self._start(key, z, points))
-
-            with ThreadPoolExecutor(1) as beside:
-                # Traced here first: NumPyro's kernel keeps what `start` set up for `advance`.
-                state = jax.eval_shape(self._start, key, z, points)
-                waiting = beside.submit(start)
-                empty = jax.tree.map(_zeros, state)
-                jax.block_until_ready(self._advance(empty, points, 0))
-                waiting.result()
+            # NumPyro's kernel keeps what `start` set up for `advance`.
+            empty = jax.tree.map(_zeros, jax.eval_shape(self._start, key, z))
+            jax.block_until_ready(self._advance(empty, points, 0))
 
 
 @kept
