@@ -3,6 +3,7 @@
 import json
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from bke.inference import InputError, diagnose, fit, learn_kernel, load_run, save_run
@@ -131,6 +132,9 @@ def test_on_the_command_line(tmp_path):
     assert "rank is for likelihood='nystrom' or 'fourier'" in refused.stderr
 
 
-def test_the_setting_of_jax_is_left_alone(run):
-    assert run is not None
-    assert not jax.config.jax_enable_x64
+def test_the_precision_of_jax_is_left_alone():
+    for asked in (False, True):
+        with jax.enable_x64(asked):
+            log_marginal_likelihood(X, SquaredExponential(9.0), likelihood="nystrom", rank=30)
+            assert jax.config.jax_enable_x64 is asked
+            assert jnp.asarray(1.0).dtype == (np.float64 if asked else np.float32)

@@ -12,7 +12,7 @@ from bke.inference.runtime.machine import computing
 
 SCRIPT = """
 import jax, numpy as np
-from bke.inference.machine import computing
+from bke.inference.runtime.machine import computing
 with computing():
     print(jax.jit(lambda x: 2.0 * x + 1.0)(np.arange(3.0)))
 """
@@ -21,7 +21,9 @@ with computing():
 def run(folder, **more):
     kept = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")}
     environment = {**kept, "BKE_COMPILATION_CACHE": str(folder), **more}
-    subprocess.run([sys.executable, "-c", SCRIPT], env=environment, check=True)
+    program = [sys.executable, "-c", SCRIPT]
+    done = subprocess.run(program, env=environment, check=True, capture_output=True, text=True)
+    assert done.stdout == "[1. 3. 5.]\n"
 
 
 def test_the_next_process_finds_what_was_compiled(tmp_path):
