@@ -1,5 +1,6 @@
-"""How the suite's programs are compiled; what JAX has compiled is forgotten before it grows."""
+"""Which cases are slow; how the suite's programs are compiled, and forgotten before they are many."""
 
+import collections
 import importlib.metadata
 import os
 from collections.abc import Iterator
@@ -28,3 +29,20 @@ def _room_for_compiled_programs() -> Iterator[None]:
         import jax  # reads the settings above when it is first imported
 
         jax.clear_caches()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of a test marked ``one_in(n)`` every n-th case stays; the others are slow.
+
+    Before pytest leaves out what ``-m`` does not ask for.
+    """
+    seen: collections.Counter[str] = collections.Counter()
+    for item in items:
+        marker = item.get_closest_marker("one_in")
+        if marker is None:
+            continue
+        test = item.nodeid.partition("[")[0]
+        if seen[test] % marker.args[0]:
+            item.add_marker(pytest.mark.slow)
+        seen[test] += 1
