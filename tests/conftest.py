@@ -1,4 +1,4 @@
-"""Which cases are slow; how the suite's programs are compiled, and forgotten before they are many."""
+"""Which cases are slow; how programs are compiled, and forgotten before they are too many."""
 
 import collections
 import importlib.metadata

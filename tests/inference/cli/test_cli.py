@@ -603,6 +603,7 @@ def test_terminal_and_json_agree(finished):
             assert f" {mode['draws']} " in row
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("suffix", ["npy", "parquet"])
 def test_other_files_and_the_same_seed(suffix, finished, tmp_path, no_pictures):
     files = [tmp_path / f"{name}.{suffix}" for name in "PQ"]

@@ -151,6 +151,7 @@ def test_the_diagnosis_shows_both_and_says_how_it_knows(by_nuts, by_quadrature):
     assert "independent draws" in diagnose(by_quadrature).verdict
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", [0, 1])
 def test_two_hyperparameters_against_a_grid_and_bridge_sampling(seed):
     """The noise variance beside the lengthscale; bridge sampling within four standard errors."""

@@ -39,7 +39,6 @@ def test_the_held_out_difference_of_risks_is_unbiased():
     assert np.mean(np.array(true)[:, 0]) < 0.0  # the posterior mean is the better estimate
 
 
-@pytest.mark.slow
 def test_scores_are_log_normalisers_and_come_with_their_caveat():
     kernels = {"se": SquaredExponential, "matern": Matern(1.5)}
     found = compare_kernels(X, kernels, folds=2, progress=False)

@@ -126,7 +126,7 @@ def test_one_lengthscale_per_column():
     assert best.curvature[0, 0] == pytest.approx(-hessian[0, 0], rel=0.35)
 
 
-@pytest.mark.slow
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("kernel", "prior"),
     [
@@ -184,7 +184,7 @@ def test_a_hyperparameter_of_the_noise_and_the_measure():
     assert set(learned.peaks[0].values) == {"lengthscale", "noise_variance", "measure_scale"}
 
 
-@pytest.mark.slow
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("kernel", "site"),
     [

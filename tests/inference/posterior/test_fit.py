@@ -56,7 +56,7 @@ def test_lp_is_the_log_density_of_the_draws(run):
 
 
 def test_the_same_seed_gives_the_same_run_and_another_seed_another():
-    X = sample(30, 1)
+    X = sample(40, 1)
     first, again, other = (fit(X, **SHORT, seed=seed) for seed in (5, 5, 6))
     np.testing.assert_array_equal(
         first["posterior"]["lengthscale"], again["posterior"]["lengthscale"]
@@ -75,7 +75,7 @@ def test_a_second_fit_of_the_same_shape_compiles_nothing(run):
 
 
 def test_chains_start_apart_and_where_the_density_is_finite():
-    run = fit(sample(30, 2), **{**SHORT, "chains": 8, "warmup": 20, "draws": 4})
+    run = fit(sample(40, 2), **{**SHORT, "chains": 8, "warmup": 20, "draws": 4})
     starts = np.exp(run["initial"]["lengthscale"].values)
     assert len(np.unique(starts)) == 8
     # One from each eighth of the prior: Gamma(1, 1) has 1/8 of its mass below 0.13.
@@ -84,6 +84,7 @@ def test_chains_start_apart_and_where_the_density_is_finite():
     assert starts.max() > 1.0
 
 
+@pytest.mark.slow
 def test_draws_agree_with_numerical_integration():
     """Seed 11, 4 x 500 draws: standard error about 0.04 sd, so 0.25 sd is six of them."""
     X = sample(25, 4, dimension=2)
@@ -110,7 +111,7 @@ def test_draws_agree_with_numerical_integration():
 
 
 def test_feet_and_metres_give_the_same_posterior_in_their_own_units():
-    feet = sample(30, 8) * 1000
+    feet = sample(40, 8) * 1000
     run_feet = fit(feet, **SHORT)
     run_metres = fit(feet * 0.3048, **SHORT)
     # Rounding differs in the last digit and NUTS amplifies it slowly: ten draws stay together.
@@ -155,6 +156,7 @@ def test_attributes_let_the_run_be_repeated(run):
     assert again.attrs["data_sha256"] == run.attrs["data_sha256"]
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(
     ("options", "shape"),
     [
@@ -206,5 +208,5 @@ def test_continuous_data_are_left_alone(run):
 
 def test_the_global_setting_is_left_as_it_was():
     before = jax.config.jax_enable_x64
-    fit(sample(20, 3), **SHORT)
+    fit(sample(40, 3), **SHORT)
     assert jax.config.jax_enable_x64 == before

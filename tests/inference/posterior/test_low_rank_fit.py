@@ -25,6 +25,7 @@ def run():
     return fit(X, **QUICK, **OPTIONS)
 
 
+@pytest.mark.slow
 def test_the_posterior_is_the_dense_one(run):
     """Within the error that is printed, here small; 800 independent draws each."""
     dense = fit(X, **QUICK, likelihood="dense", progress=False)
@@ -81,6 +82,7 @@ def test_nuts_takes_the_gradient():
     assert found.attrs["low_rank_error"] < 0.3
 
 
+@pytest.mark.slow
 def test_two_samples_have_a_view_each():
     options = {**OPTIONS, "rank": np.int64(30)}
     found = fit((X[:50], X[50:]), share="joint", **QUICK, **options)

@@ -46,6 +46,7 @@ def sample(dimension, repeats, particles, seed):
         )
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("dimension", "particles"), [(1, 500), (2, 1000), (5, 4000)])
 def test_unequal_masses_and_the_normaliser_within_their_standard_errors(dimension, particles):
     """Twelve repeats, seed 0: four standard errors, exceeded in 1 of 500 (t with 11 degrees)."""

@@ -15,7 +15,8 @@ from bke.inference.runtime.distributed import spread, start
 FIT = """
 import sys
 import numpy as np
-from bke.inference import distributed, fit, open_rows
+from bke.inference import fit, open_rows
+from bke.inference.runtime import distributed
 from bke.inference.streams import passes
 
 port, processes, process, rows, out = sys.argv[1:]
@@ -76,7 +77,8 @@ def test_two_processes_give_the_draws_of_one(tmp_path):
 LONG = """
 import sys
 import numpy as np
-from bke.inference import distributed, fit
+from bke.inference import fit
+from bke.inference.runtime import distributed
 
 port, processes, process = sys.argv[1:]
 distributed.start(f"localhost:{port}", int(processes), int(process))
@@ -125,7 +127,7 @@ def test_processes_must_be_given_the_same():
 
 WAITING = """
 import sys, time
-from bke.inference import distributed
+from bke.inference.runtime import distributed
 
 distributed.start(f"localhost:{sys.argv[1]}", 1, 0)
 print("ready")
@@ -146,7 +148,7 @@ os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=3"
 import threading
 import jax
 import numpy as np
-from bke.inference.distributed import spread
+from bke.inference.runtime.distributed import spread
 
 where = spread(lambda i: (i, next(iter((jax.numpy.zeros(1) + i).devices())).id), 7,
                threading.Event(), np.zeros(1))

@@ -20,6 +20,7 @@ def test_goodness_of_fit():
     assert wrong.test == "goodness-of-fit test with 200 draws"
 
 
+@pytest.mark.slow
 def test_the_level_of_goodness_of_fit_at_one_seed():
     """300 data sets, at most 28 rejected but for 1 in 1300; the same draws for all reject 118."""
     rng = np.random.default_rng(4)

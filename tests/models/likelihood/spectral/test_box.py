@@ -14,9 +14,6 @@ from bke.models.likelihood.spectral.tensor_basis import tensor_basis
 from bke.models.likelihood.spectral.tensor_cells import tensor_cells
 from bke.models.likelihood.volume import log_length
 
-#: Mathematics that no other Python changes: left out of the fast tests.
-pytestmark = pytest.mark.slow
-
 N = 1000
 
 
@@ -96,6 +93,7 @@ def lengthscales(index):
             yield place, ratio * float(each.shortest)
 
 
+@pytest.mark.slow
 def test_both_terms_every_point_and_the_slopes_agree_with_the_matrices(index):
     for place, lengthscale in lengthscales(index):
         value, slopes = spectral(index, lengthscale, 0.1)
@@ -122,6 +120,7 @@ def test_less_noise_and_the_lebesgue_measure():
         np.testing.assert_allclose(found, exact, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_what_the_basis_is_not_exact_enough_for_takes_the_matrices():
     index = as_arrays(spectral_index(DATA["skewed"]))
     for lengthscale, noise in ((0.9 * float(index.shortest), 0.1), (float(index.shortest), 1e-8)):
@@ -137,6 +136,7 @@ def test_a_lengthscale_that_no_route_takes_is_an_error():
         log_marginal_likelihood(X, SquaredExponential(1e-3))
 
 
+@pytest.mark.slow
 def test_isolated_points_need_their_pairs(monkeypatch):
     """Without them rounding error would stand for gamma."""
     monkeypatch.setattr(far_module, "SLOPE", 0.0)
@@ -184,6 +184,7 @@ def test_auto_takes_it_where_it_can():
     assert [len(x) for x in each] == [N, 512, N]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [0.0, 1e-7, 1e-2])
 def test_a_column_that_hardly_varies_takes_little_memory(width):
     """As long as one column, the box has as many functions along it: their pairs once filled it."""
