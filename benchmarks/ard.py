@@ -19,7 +19,7 @@ import numpy as np
 import numpyro.distributions as dist
 import report
 import xarray as xr
-from bke.inference import fit
+from bke.inference import Nuts, fit
 from clock import SamplerClock
 
 
@@ -51,9 +51,7 @@ def main() -> None:
             prior=dist.Gamma(1.0, 1.0).expand((dimension,)),
             likelihood=options.likelihood,
             scale=None,
-            chains=options.chains,
-            warmup=options.warmup,
-            draws=options.draws,
+            method=Nuts(options.chains, options.warmup, options.draws),
             seed=options.seed,
             progress=False,
         )

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import jax
-from bke.inference.posterior import nuts
+from bke.inference.posterior.algorithms import no_u_turn
 
 COMPILE_EVENTS = "/jax/core/compile/"
 
@@ -43,7 +43,7 @@ class SamplerClock:
     def __init__(self) -> None:
         self.begin = self.first = self.end = float("nan")
         self._compiling = CompileClock()
-        original = nuts.NutsSampler.run
+        original = no_u_turn.NutsProgram.run
 
         @functools.wraps(original)
         def run(sampler: Any, *args: Any, progress: Any = None, **settings: Any) -> Any:
@@ -52,7 +52,7 @@ class SamplerClock:
             self.end = time.perf_counter()
             return result
 
-        nuts.NutsSampler.run = run  # type: ignore[method-assign]
+        no_u_turn.NutsProgram.run = run  # type: ignore[method-assign]
 
     @property
     def compilation(self) -> float:

@@ -106,7 +106,7 @@ def prior_starts(x: np.ndarray, chains: int, seed: int) -> np.ndarray:
 
 def run_bke(options: argparse.Namespace) -> dict[str, Any]:
     """``fit``, as a user calls it."""
-    from bke.inference import fit
+    from bke.inference import Nuts, fit
     from clock import SamplerClock
 
     clock = SamplerClock()
@@ -115,9 +115,7 @@ def run_bke(options: argparse.Namespace) -> dict[str, Any]:
         noise_variance=NOISE_VARIANCE,
         likelihood=options.likelihood,
         scale=None,
-        chains=options.chains,
-        warmup=options.warmup,
-        draws=options.draws,
+        method=Nuts(options.chains, options.warmup, options.draws),
         seed=options.seed,
         progress=False,
     )

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import report
 import xarray as xr
-from bke.inference import find_modes, fit, reweight
+from bke.inference import Smc, find_modes, fit, reweight
 from bke.inference.diagnosis.masses import mode_masses
 
 #: Centres of the outer components and points per component, by family.
@@ -75,7 +75,7 @@ def compare(family: str, seed: int, options: argparse.Namespace) -> dict[str, An
         "evaluations": attrs["evaluations"],
     }
     if "smc" in options.methods:
-        run = fit(X, method="smc", particles=options.particles, scale=None, progress=False)
+        run = fit(X, method=Smc(particles=options.particles), scale=None, progress=False)
         attrs = run["smc"].attrs
         found, error = long_mass(run, intervals)
         row |= {
@@ -87,7 +87,7 @@ def compare(family: str, seed: int, options: argparse.Namespace) -> dict[str, An
             "temperatures": float(run["smc"]["temperatures"].mean()),
         }
     if "nuts" in options.methods:
-        run = fit(X, scale=None, progress=False)
+        run = fit(X, method="nuts", scale=None, progress=False)
         weighed = reweight(run, progress=False)
         row |= {
             "plain NUTS": draw_share(run, intervals) - mass[0],

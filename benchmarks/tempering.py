@@ -23,12 +23,12 @@ import numpyro.distributions as dist
 import report
 import xarray as xr
 from ard import ard_sample
-from bke.inference import find_modes, fit
+from bke.inference import Smc, find_modes, fit
 from bke.inference.diagnosis.masses import mode_masses, nearest_mode, unconstrained_draws
-from bke.inference.posterior import smc
-from bke.inference.posterior.run import problem_of
+from bke.inference.posterior.algorithms import tempering
+from bke.inference.posterior.run import target_of
+from bke.inference.posterior.samplers.smc import population_of
 from bke.inference.posterior.target import flatten, unflatten
-from bke.inference.posterior.ways import population_of
 from bke.inference.runtime.machine import computing
 
 #: Effective share and moves over the usual, with half the particles.
@@ -56,8 +56,7 @@ def main() -> None:
         run = fit(
             X,
             prior=dist.Gamma(1.0, 1.0).expand((dimension,)),
-            method="smc",
-            particles=options.particles,
+            method=Smc(particles=options.particles),
             scale=None,
             progress=False,
         )
@@ -126,22 +125,22 @@ def over_repeats(values: np.ndarray, share: Any) -> tuple[np.ndarray, np.ndarray
 
 def long_population(run: xr.DataTree, X: np.ndarray, particles: int) -> xr.Dataset:
     """Eight repeats that go up slowly and move much."""
-    problem, _ = problem_of(run)
-    defaults = smc.TARGET_ESS, smc.MOVES_PER_PARAMETER
-    smc.TARGET_ESS, smc.MOVES_PER_PARAMETER = LONG_ESS, LONG_MOVES * defaults[1]
+    target, _ = target_of(run)
+    defaults = tempering.TARGET_ESS, tempering.MOVES_PER_PARAMETER
+    tempering.TARGET_ESS, tempering.MOVES_PER_PARAMETER = LONG_ESS, LONG_MOVES * defaults[1]
     try:
         with computing():
-            draws = problem.prior_draws(np.random.default_rng(1), particles)
+            draws = target.prior_draws(np.random.default_rng(1), particles)
             start = flatten(draws).reshape(8, particles // 8, -1)
-            found = smc.TemperedSmc(problem).run(X, start, jax.random.key(1))
+            found = tempering.TemperedSmc(target).run(X, start, jax.random.key(1))
     finally:
-        smc.TARGET_ESS, smc.MOVES_PER_PARAMETER = defaults
+        tempering.TARGET_ESS, tempering.MOVES_PER_PARAMETER = defaults
     return population_of(found, found.log_likelihood)
 
 
 def speeds(run: xr.DataTree, X: np.ndarray) -> list[dict[str, Any]]:
     """Distance per second of each move, from draws of the posterior."""
-    problem, _ = problem_of(run)
+    target, _ = target_of(run)
     z = unconstrained_draws(run).reshape(-1, X.shape[1])
     shapes = {"lengthscale": (X.shape[1],)}
     rows = []
@@ -150,7 +149,7 @@ def speeds(run: xr.DataTree, X: np.ndarray) -> list[dict[str, Any]]:
         root = jnp.linalg.cholesky(jnp.cov(all_draws.T))
 
         def density(flat: jax.Array) -> jax.Array:
-            return problem.log_density(unflatten(flat, shapes), points)
+            return target.log_density(unflatten(flat, shapes), points)
 
         start = all_draws[:: max(1, len(z) // PARTICLES)][:PARTICLES]
         moves = {"differences": differences, "MALA": langevin, f"HMC, {LEAPFROGS}": hamiltonian}

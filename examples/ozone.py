@@ -23,7 +23,16 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import numpyro.distributions as dist
-from bke.inference import diagnose, fit, plots, read_sample, reweight, sample_witness, save_run
+from bke.inference import (
+    Nuts,
+    diagnose,
+    fit,
+    plots,
+    read_sample,
+    reweight,
+    sample_witness,
+    save_run,
+)
 from bke.inference.report.words import posterior_summary, settings, witness_summary
 
 parser = argparse.ArgumentParser(description="Ozone on calm and on windy days.")
@@ -33,9 +42,11 @@ options = parser.parse_args()
 options.out.mkdir(parents=True, exist_ok=True)
 
 LEVEL = 0.8
-sampler = {"chains": 6, "warmup": 100, "draws": 100, "seed": 1, "progress": not options.quick}
+SEED = 1
+common = {"seed": SEED, "progress": not options.quick}
+chains = Nuts(chains=6, warmup=100, draws=100)
 if options.quick:
-    sampler |= {"chains": 2, "warmup": 20, "draws": 10}
+    chains = Nuts(chains=2, warmup=20, draws=10)
 # A few short chains may miss the mode that holds the mass, and then are no posterior average.
 WEIGHTS = "chains" if options.quick else "posterior"
 
@@ -126,10 +137,10 @@ def where(bands, points):
 
 print("\nOzone\n-----")
 P, Q = two_samples("Ozone")
-run = fit(np.concatenate([P, Q]), columns=["Ozone"], **sampler)
+run = fit(np.concatenate([P, Q]), columns=["Ozone"], method=chains, **common)
 run = reweight(run, progress=False)  # with the posterior mass of every mode
 diagnosis = diagnose(run)
-witness = sample_witness(run, P, Q, weights=WEIGHTS, seed=sampler["seed"], progress=False)
+witness = sample_witness(run, P, Q, weights=WEIGHTS, seed=SEED, progress=False)
 describe(run, diagnosis, witness)
 save_run(run, options.out / "ozone.nc")
 
@@ -162,11 +173,12 @@ run = fit(
     np.concatenate([P, Q]),
     columns=["Temp", "Hum"],
     prior=dist.Gamma(1.0, 1.0).expand([2]),
-    **sampler,
+    method=chains,
+    **common,
 )
 run = reweight(run, progress=False)
 diagnosis = diagnose(run)
-witness = sample_witness(run, P, Q, weights=WEIGHTS, seed=sampler["seed"], progress=False)
+witness = sample_witness(run, P, Q, weights=WEIGHTS, seed=SEED, progress=False)
 describe(run, diagnosis, witness)
 save_run(run, options.out / "temp-hum.nc")
 

@@ -51,6 +51,9 @@ from .plots.trace import plot_rank as plot_rank, plot_trace as plot_trace
 from .plots.witness import plot_witness as plot_witness
 from .posterior.fit import fit as fit
 from .posterior.run import load_run as load_run, save_run as save_run
+from .posterior.samplers.nuts import Nuts as Nuts
+from .posterior.samplers.quadrature import Quadrature as Quadrature
+from .posterior.samplers.smc import Smc as Smc
 from .sketches.comparison import (
     SketchComparison as SketchComparison,
     compare_sketches as compare_sketches,

@@ -367,7 +367,7 @@ def witness(
     names = words.parse_columns(columns)
     terminal = Terminal(json=json, quiet=quiet)
     with exit_codes(debug):
-        from ..posterior.run import problem_of
+        from ..posterior.run import target_of
         from . import inputs, steps
 
         pair = inputs.read_pair(path_p, path_q, names)
@@ -376,15 +376,15 @@ def witness(
         read = (run_file, path_p, path_q, at, landmarks)
         with inputs.output_folder(out, steps.WITNESS_FILES, read=read):
             result = steps.load(run_file, terminal)
-            problem, _ = problem_of(result)
+            target, _ = target_of(result)
             inputs.check_witness(
                 pair,
                 points,
                 noise_of_witness,
                 level,
-                seen=places is not None or problem.landmarks is not None,
-                kernel=problem.kernel,
-                measure=problem.measure,
+                seen=places is not None or target.landmarks is not None,
+                kernel=target.kernel,
+                measure=target.measure,
             )
             inputs.check_columns(result, pair, run_file)
             notes = [*pair.notes, *inputs.notes_on(result, pair)]

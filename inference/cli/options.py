@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import numpyro.distributions as dist
     from bke.models.kernels.base import Kernel
 
+    from ..posterior.samplers.base import Sampler
+
 DATA = "The samples"
 MODEL = "Model"
 SAMPLER = "Sampler"
@@ -178,14 +180,19 @@ class FitOptions(ModelOptions):
         """Keyword arguments of ``bke.inference.fit``."""
         return {
             **super().arguments(dimension),
-            "method": self.method.value,
-            "chains": self.chains,
-            "warmup": self.warmup,
-            "draws": self.draws,
-            "particles": self.particles,
-            "tolerance": self.tolerance,
+            "method": self.sampler(),
             "seed": self.seed,
         }
+
+    def sampler(self) -> Sampler:
+        """The way that was asked for, with its options."""
+        from bke.inference import Nuts, Quadrature, Smc
+
+        if self.method is MethodName.nuts:
+            return Nuts(self.chains, self.warmup, self.draws)
+        if self.method is MethodName.smc:
+            return Smc(self.particles, self.chains)
+        return Quadrature(self.tolerance, self.particles, self.chains)
 
 
 ColumnsOption: TypeAlias = Annotated[

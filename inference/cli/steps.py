@@ -76,7 +76,7 @@ def weigh_and_save(
         from bke.inference import SamplingError, find_modes, reweight, save_run
 
         from ..diagnosis.masses import draw_weights, unconstrained_draws
-        from ..posterior.ways import MOST_EVALUATIONS
+        from ..posterior.samplers.quadrature import MOST_EVALUATIONS
 
         # One mode of many hyperparameters: bridge sampling would give it all the mass.
         many = unconstrained_draws(run).shape[-1] not in MOST_EVALUATIONS

@@ -17,7 +17,7 @@ from bke.models.likelihood.volume import pushforward
 from bke.models.measures.measure import Gaussian, Measure, scale_prior
 
 from ..errors import InputError
-from ..posterior.target import MEASURE_SCALE, Points, Problem
+from ..posterior.target import MEASURE_SCALE, Points, Target
 from ..runtime.jit import jit
 from .read import default_names
 from .rounding import dithered, rounding_unit
@@ -203,7 +203,7 @@ def _cancellations(
     return np.full(len(x), rounded)
 
 
-def cancelled_rows(problem: Problem) -> Callable[[Any, PaddedRows], jax.Array]:
+def cancelled_rows(target: Target) -> Callable[[Any, PaddedRows], jax.Array]:
     """Compiled: which rows (N,) of the data have a volume factor of exactly zero somewhere.
 
     Looked for at a few unconstrained draws, leading axis, of the hyperparameters.
@@ -212,7 +212,7 @@ def cancelled_rows(problem: Problem) -> Callable[[Any, PaddedRows], jax.Array]:
     @jit
     def cancelled(z: dict[str, jax.Array], X: PaddedRows) -> jax.Array:
         def at(one: dict[str, jax.Array]) -> jax.Array:
-            kernel = problem.kernel_at(problem.constrain(one))
+            kernel = target.kernel_at(target.constrain(one))
             remain = map_rows(lambda x: pushforward(x, X, kernel).cancellation, X.points, len(X))
             return remain <= CANCELLED
 

@@ -57,6 +57,8 @@ class Diagnosis:
             estimated; ``None`` where the likelihood is no approximation.
         resolved: whether lengthscales suit the distances of the landmarks; ``None`` where there are
             none.
+        chosen: in a sentence, that ``method="auto"`` chose the method, and why; ``None`` where it
+            was asked for.
     """
 
     convergence: Convergence
@@ -71,6 +73,7 @@ class Diagnosis:
     integral: Integral | None
     low_rank_error: float | None = None
     resolved: bool | None = None
+    chosen: str | None = None
 
     @property
     def multimodal(self) -> bool:
@@ -101,6 +104,7 @@ class Diagnosis:
         return {
             "verdict": self.verdict,
             "method": self.method,
+            "chosen": self.chosen,
             "multimodal": self.multimodal,
             "heaviest_mixed": self.heaviest_mixed,
             "log_normaliser": None if self.integral is None else self.integral.log,
@@ -198,6 +202,7 @@ def diagnose(run: xr.DataTree) -> Diagnosis:
         integral,
         low_rank.error_of_run(run),
         not unresolved if run.attrs["likelihood"] == "landmark" else None,
+        run.attrs.get("chosen"),
     )
 
 

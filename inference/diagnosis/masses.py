@@ -14,7 +14,7 @@ import xarray as xr
 from scipy.spatial import cKDTree
 
 from ..errors import InputError
-from ..posterior.barriers import spread
+from ..posterior.barriers import standard_deviations
 from ..posterior.target import flatten
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def nearest_mode(run: xr.DataTree, of_draws: np.ndarray, places: np.ndarray) -> 
     -1 where no draw is within :data:`REACH`: a mode that no chain visited is not the nearest one's.
     """
     z = unconstrained_draws(run)
-    unit = spread(z)
+    unit = standard_deviations(z)
     tree = cKDTree((z / unit).reshape(-1, z.shape[-1]))
     distance, nearest = tree.query(places / unit)
     return np.where(distance <= REACH, of_draws.ravel()[nearest], -1)

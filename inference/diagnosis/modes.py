@@ -17,7 +17,7 @@ from scipy.signal import find_peaks
 from scipy.spatial import cKDTree
 from scipy.special import logsumexp
 
-from ..posterior.barriers import BARRIER, groups, spread
+from ..posterior.barriers import BARRIER, groups, standard_deviations
 from .masses import INDEPENDENT, mode_masses, unconstrained_draws
 
 #: A chain whose smoothed density stays this far below its mode's top is stuck on a shelf.
@@ -256,7 +256,7 @@ def _from_paths(run: xr.DataTree) -> Modes:
     node_draw, node_height = paths["draw"].values, paths["height"].values
     found = groups(node_height.ravel(), paths["edge"].values, paths["low"].values)
     z = unconstrained_draws(run)
-    z = z / spread(z)
+    z = z / standard_deviations(z)
     label = found.label.reshape(node_draw.shape)
     if run.attrs["method"] in INDEPENDENT:
         nodes = np.take_along_axis(z, node_draw[:, :, None], axis=1).reshape(-1, z.shape[-1])

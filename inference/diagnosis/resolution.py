@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from ..errors import InputError
-from ..posterior.run import problem_of
+from ..posterior.run import target_of
 from ..posterior.target import unflatten
 from ..runtime.machine import computing
 from .masses import draw_weights, unconstrained_draws
@@ -81,7 +81,7 @@ def of_run(run: xr.DataTree, modes: Modes) -> list[str]:
     if run.attrs["likelihood"] != "landmark":
         return []
     try:
-        problem, _ = problem_of(run)
+        target, _ = target_of(run)
     except InputError:  # a prior that no file keeps
         return []
     flat = unconstrained_draws(run)
@@ -90,10 +90,10 @@ def of_run(run: xr.DataTree, modes: Modes) -> list[str]:
     used = np.flatnonzero(weight)
     chosen = used[np.linspace(0, len(used) - 1, min(len(used), DRAWS)).round().astype(int)]
     with computing():
-        every = problem.constrain(unflatten(flat[chosen], problem.shapes))
-        landmarks = jnp.asarray(problem.landmarks)
+        every = target.constrain(unflatten(flat[chosen], target.shapes))
+        landmarks = jnp.asarray(target.landmarks)
         found = [
-            reach(problem.kernel_at({k: v[i] for k, v in every.items()}), landmarks)
+            reach(target.kernel_at({k: v[i] for k, v in every.items()}), landmarks)
             for i in range(len(chosen))
         ]
         reaches = np.asarray(found)

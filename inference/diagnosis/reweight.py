@@ -10,12 +10,13 @@ from scipy.special import logsumexp
 
 from ..data.checks import check_count, check_positive
 from ..errors import InputError, SamplingError
-from ..posterior import profile as landscape, programs as compiled
+from ..posterior import profile, programs
 from ..posterior.barriers import LogDensity
-from ..posterior.nuts import CANDIDATES
-from ..posterior.run import problem_of
+from ..posterior.chains import CANDIDATES
+from ..posterior.run import target_of
+from ..posterior.samplers.base import Task
+from ..posterior.samplers.quadrature import MOST_EVALUATIONS, integral, nodes_of
 from ..posterior.target import unflatten
-from ..posterior.ways import MOST_EVALUATIONS, nodes_of, quadrature
 from ..runtime.machine import computing
 from .bridge import bridge
 from .masses import INDEPENDENT, nearest_mode, unconstrained_draws, unconstrained_shapes
@@ -52,21 +53,20 @@ def reweight(
         InputError: if ``run`` is not a run, or a mode has too few draws for bridge sampling.
         SamplingError: where the density has no integral.
     """
-    problem, units = problem_of(run)
+    target, units = target_of(run)
     check_positive(tolerance, "tolerance")
     check_count(seed, "seed", 0, 2**63 - 1)
     if run.attrs["method"] in INDEPENDENT or {"quadrature", "bridge"} & set(run.children):
         return run
     with computing():
-        points = problem.prepared(units.points(run["observed_data"].to_dataset()["X"].values))
-        density = functools.partial(
-            landscape.log_densities, compiled.log_densities(problem), X=points
-        )
+        points = target.prepared(units.points(run["observed_data"].to_dataset()["X"].values))
+        density = functools.partial(profile.log_densities, programs.log_densities(target), X=points)
         z = unconstrained_draws(run)
         if z.shape[-1] in MOST_EVALUATIONS:
-            prior_draws = problem.prior_draws(np.random.default_rng(seed), CANDIDATES**2)
+            prior_draws = target.prior_draws(np.random.default_rng(seed), CANDIDATES**2)
             draws = z.reshape(-1, z.shape[-1])
-            found = quadrature(problem, density, prior_draws, tolerance, progress, draws)
+            task = Task(target, points, prior_draws, density, seed, progress)
+            found = integral(task, tolerance, draws)
             name, group = "quadrature", nodes_of(found, tolerance)
         else:
             name, group = "bridge", _bridges(run, find_modes(run), density, seed)

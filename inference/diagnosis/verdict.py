@@ -200,7 +200,8 @@ def _mass(mode: Mode) -> str:
 def report(diagnosis: Diagnosis) -> str:
     """The diagnosis as text."""
     overall, chains = diagnosis.convergence, diagnosis.method == "nuts"
-    lines = [f"{diagnosis.iterations} draws of the posterior by {diagnosis.method}"]
+    way = diagnosis.chosen or diagnosis.method
+    lines = [f"{diagnosis.iterations} draws of the posterior by {way}"]
     if chains:
         lines = [
             f"{len(overall.chains)} chains, {diagnosis.iterations} draws after warmup",

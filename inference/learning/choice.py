@@ -16,13 +16,17 @@ from bke.models.kernels.base import Covariance, Kernel
 from scipy.spatial.distance import pdist
 
 from ..data.canonical import random_part
+from ..data.observed import observe
 from ..data.units import Units, choose_scale
 from ..diagnosis.modes import basins
 from ..errors import InputError, SamplingError
-from ..posterior import programs as compiled
-from ..posterior.fit import fit, prepare
+from ..posterior import programs
+from ..posterior.fit import fit
+from ..posterior.model import Model
+from ..posterior.preparation import prepare
 from ..posterior.profile import smooth
 from ..posterior.run import kernel_in_data_units
+from ..posterior.samplers.quadrature import Quadrature
 from ..posterior.target import unflatten
 from ..runtime.machine import computing
 from .peaks import PeakSearch
@@ -104,12 +108,12 @@ def learned_kernel(points: np.ndarray, scale: str | None, seed: int) -> Kernel:
         if len(more) > LEARNED_ROWS and len(tops) > 1:
             places = np.array([top.z for top in tops])
             # Prepared, for it is on these that `prepare` has compiled the objective meanwhile.
-            ranked = search.values(places, search.problem.prepared(more))
+            ranked = search.values(places, search.target.prepared(more))
             ranked[~np.isfinite(ranked)] = -np.inf
             heights = ranked if np.isfinite(ranked).any() else heights
         best = tops[int(np.argmax(heights))]
-        values = search.problem.constrain(unflatten(jnp.asarray(best.z), search.problem.shapes))
-        return kernel_in_data_units(search.problem, units, values)
+        values = search.target.constrain(unflatten(jnp.asarray(best.z), search.target.shapes))
+        return kernel_in_data_units(search.target, units, values)
 
 
 def _search(
@@ -121,28 +125,16 @@ def _search(
     are and whether there is a dither; the search is over some of those.
     """
     part = random_part(points, most, seed)
-    problem, units, data, prior_draws, evaluate, *_ = _despite_ties(
-        lambda dither: prepare(
-            part,
-            kernel=SquaredExponential,
-            prior=None,
-            noise_variance=0.1,
-            measure="unit",
-            likelihood="auto",
-            share="pooled",
-            scale=scale,
-            dither=dither,
-            columns=None,
-            seed=seed,
-            chains=1,
-            evaluator=lambda problem: compiled.objectives(problem, "ml"),
-        ),
-        part,
+    observed = observe(part, scale=scale)
+    target = Model().target(observed.units, observed.rows, seed)
+    evaluate = programs.objectives(target, "ml")
+    units, _, prior_draws = _despite_ties(
+        lambda dither: prepare(target, observed, evaluate, dither=dither, seed=seed), part
     )
-    scaled = np.asarray(units.points(data))
+    scaled = np.asarray(units.points(observed.rows))
     some_rows = random_part(scaled, LEARNED_ROWS, seed)
-    points = problem.prepared(some_rows)
-    return PeakSearch(problem, points, prior_draws, evaluate, "ml", False), units, scaled
+    points = target.prepared(some_rows)
+    return PeakSearch(target, points, prior_draws, evaluate, "ml", False), units, scaled
 
 
 def multiscale_kernels(
@@ -190,11 +182,9 @@ def kernels_for(choice: Any, points: np.ndarray, scale: str | None, seed: int) -
     if choice == "posterior":
         part = random_part(points, LEARNED_ROWS, seed)
         options: dict[str, Any] = {"scale": scale, "seed": seed, "progress": False}
-        options |= {"method": "quadrature", "particles": POSTERIOR_DRAWS, "chains": 1}
+        options |= {"method": Quadrature(tolerance=1e-2, draws=POSTERIOR_DRAWS, chains=1)}
         run = _learned(
-            lambda: _despite_ties(
-                lambda dither: fit(part, tolerance=1e-2, dither=dither, **options), part
-            )
+            lambda: _despite_ties(lambda dither: fit(part, dither=dither, **options), part)
         )
         draws = run["posterior"].to_dataset()["lengthscale"].values
         return [GaussianMixture(draws.reshape(POSTERIOR_DRAWS, *draws.shape[2:]))]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -20,9 +19,10 @@ from numpy.typing import ArrayLike
 from ..data.checks import as_samples, check_count
 from ..errors import InputError
 from ..posterior.fit import fit
-from ..posterior.run import problem_of
-from ..posterior.target import Problem
-from ..posterior.ways import MOST_EVALUATIONS
+from ..posterior.run import target_of
+from ..posterior.samplers.quadrature import MOST_EVALUATIONS, Quadrature
+from ..posterior.samplers.smc import Smc
+from ..posterior.target import Target
 from ..runtime.progress import progress_bar
 from .learn import learn_kernel
 
@@ -37,8 +37,10 @@ ERROR = (
     "the same kernel's plain average, so it says what the model gains, not which kernel is best."
 )
 
-#: Arguments of a problem, in order.
-PROBLEM = ("kernel", "prior", "noise_variance", "measure", "likelihood")
+#: Draws of quadrature, whose integral alone counts.
+INTEGRAL_DRAWS = 64
+#: Arguments of a target, in order.
+TARGET = ("kernel", "prior", "noise_variance", "measure", "likelihood")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,10 +159,10 @@ def compare_kernels(
 
 def _integrated(data: np.ndarray, arguments: dict[str, Any], particles: int) -> xr.DataTree:
     """A run with its normaliser, by quadrature where that can be."""
-    problem = Problem.checked(*(arguments[name] for name in PROBLEM))
-    if sum(math.prod(shape) for shape in problem.shapes.values()) in MOST_EVALUATIONS:
-        return fit(data, method="quadrature", particles=64, progress=False, **arguments)
-    return fit(data, method="smc", particles=particles, progress=False, **arguments)
+    target = Target.checked(*(arguments[name] for name in TARGET))
+    few = target.hyperparameters in MOST_EVALUATIONS
+    method = Quadrature(draws=INTEGRAL_DRAWS) if few else Smc(particles=particles)
+    return fit(data, method=method, progress=False, **arguments)
 
 
 def _held_out(
@@ -173,17 +175,17 @@ def _held_out(
     advance: Callable[[int], None],
 ) -> tuple[float, float]:
     """Risk of the posterior embedding over that of the empirical one, and its standard error."""
-    problem, units = problem_of(run)
+    target, units = target_of(run)
     points = units.points(data)  # of one scale and dither for all folds
     # Rows may cancel in a fold that do not in all; what is dithered already cannot.
     dither = None if units.dither.any() else dither
-    model = {**model, "measure": problem.measure, "scale": None, "dither": dither}
+    model = {**model, "measure": target.measure, "scale": None, "dither": dither}
     parts = np.array_split(np.random.default_rng(seed).permutation(len(points)), folds)
     gains, risks = [], []
     for part in parts:
         rest = np.delete(points, part, axis=0)
         peak = learn_kernel(rest, objective="map", progress=False, **model).peaks[0]
-        measure = problem.measure_at(peak.values)
+        measure = target.measure_at(peak.values)
         gain, risk = risk_difference(rest, points[part], peak.kernel, measure)
         gains.append(gain)
         risks.append(risk)

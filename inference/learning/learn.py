@@ -16,11 +16,13 @@ from bke.models.measures.measure import Measure
 from numpy.typing import ArrayLike
 
 from ..data.checks import check_count
+from ..data.observed import observe
 from ..data.units import Units
 from ..diagnosis.modes import as_text
 from ..errors import InputError
-from ..posterior import profile as landscape, programs as compiled
-from ..posterior.fit import prepare
+from ..posterior import profile, programs
+from ..posterior.model import Model
+from ..posterior.preparation import prepare
 from ..posterior.run import in_data_units, kernel_in_data_units
 from ..posterior.target import unflatten
 from ..runtime.machine import computing
@@ -186,29 +188,15 @@ def learn_kernel(
     if objective not in OBJECTIVES:
         raise InputError(f"objective must be one of {OBJECTIVES}, got {objective!r}")
     check_count(starts, "starts", 1)
+    check_count(seed, "seed", 0, 2**63 - 1)
     with computing():
-        problem, units, _, prior_draws, evaluate, points, _ = prepare(
-            X,
-            kernel=kernel,
-            prior=prior,
-            noise_variance=noise_variance,
-            measure=measure,
-            likelihood=likelihood,
-            landmarks=landmarks,
-            rank=rank,
-            share=share,
-            scale=scale,
-            dither=dither,
-            columns=columns,
-            seed=seed,
-            chains=1,
-            evaluator=lambda problem: compiled.objectives(problem, objective),
-        )
-        search = PeakSearch(problem, points, prior_draws, evaluate, objective, progress)
-        if landscape.is_scalar(problem):
-            found = search.by_profile(starts)
-        else:
-            found = search.by_paths(starts)
+        observed = observe(X, share=share, scale=scale, columns=columns)
+        model = Model(kernel, prior, noise_variance, measure, likelihood, landmarks, rank)
+        target = model.target(observed.units, observed.rows, seed)
+        evaluate = programs.objectives(target, objective)
+        units, points, prior_draws = prepare(target, observed, evaluate, dither=dither, seed=seed)
+        search = PeakSearch(target, points, prior_draws, evaluate, objective, progress)
+        found = search.by_profile(starts) if target.is_scalar else search.by_paths(starts)
         found.sort(key=lambda one: -one.value)
         peaks = [_peak(one, search, units) for one in found]
     return LearnedKernel(tuple(peaks), objective, units)
@@ -216,24 +204,24 @@ def learn_kernel(
 
 def _peak(found: Top, search: PeakSearch, units: Units) -> Peak:
     """In the units of the data."""
-    problem = search.problem
-    z = unflatten(found.z[None, None], problem.shapes)
+    target = search.target
+    z = unflatten(found.z[None, None], target.shapes)
     inner = {name: value[0, 0] for name, value in z.items()}
-    values = problem.constrain({name: jnp.asarray(value) for name, value in inner.items()})
-    log_prior = float(problem.log_prior_density(values))
+    values = target.constrain({name: jnp.asarray(value) for name, value in inner.items()})
+    log_prior = float(target.log_prior_density(values))
     batch = {name: value[0] for name, value in z.items()}
     basin = None
     if found.basin is not None:
-        (name,) = problem.shapes
+        (name,) = target.shapes
         ends = np.array(found.basin)[None]
-        in_units = in_data_units(problem, units, {name: ends})[name].values[0]
+        in_units = in_data_units(target, units, {name: ends})[name].values[0]
         basin = (in_units[0], in_units[1])
-    dataset = in_data_units(problem, units, z)
+    dataset = in_data_units(target, units, z)
     return Peak(
-        kernel=kernel_in_data_units(problem, units, values),
+        kernel=kernel_in_data_units(target, units, values),
         values={str(k): np.asarray(v.values[0, 0]) for k, v in dataset.data_vars.items()},
         log_marginal_likelihood=float(
-            landscape.log_densities(search.likelihood, batch, search.points)[0]
+            profile.log_densities(search.likelihood, batch, search.points)[0]
         ),
         log_prior=log_prior,
         curvature=search.curvature(found),

@@ -19,10 +19,10 @@ from scipy.stats.qmc import MultivariateNormalQMC
 
 from ..diagnosis.modes import basins
 from ..errors import SamplingError
-from ..posterior import profile as landscape, programs as compiled
+from ..posterior import profile, programs
 from ..posterior.barriers import connect, groups
 from ..posterior.profile import SMOOTHING, smooth
-from ..posterior.target import Points, Problem, flatten, unflatten
+from ..posterior.target import Points, Target, flatten, unflatten
 from ..runtime.machine import side_by_side
 from ..runtime.progress import progress_bar
 
@@ -56,30 +56,33 @@ class Top:
 
 
 class PeakSearch:
-    """The objective of one problem on one data set, and the ways to its peaks."""
+    """The objective of one target on one data set, and the ways to its peaks."""
 
     def __init__(
         self,
-        problem: Problem,
+        target: Target,
         points: Points,
         prior_draws: Mapping[str, np.ndarray],
-        evaluate: landscape.BatchLogDensity,
+        evaluate: profile.BatchLogDensity,
         objective: str,
         progress: bool,
     ) -> None:
-        self.problem = problem
+        self.target = target
         self.points = points
         self.prior = flatten(prior_draws)
         self.low, self.high = self.prior.min(axis=0) - MARGIN, self.prior.max(axis=0) + MARGIN
         self.evaluate = evaluate
-        self.likelihood = evaluate if objective == "ml" else compiled.objectives(problem, "ml")
-        self.slopes = compiled.objective_slopes(problem, objective)
+        self.likelihood = evaluate if objective == "ml" else programs.objectives(target, "ml")
+        self.slopes = programs.objective_slopes(target, objective)
         self.progress = progress
 
     def values(self, flat: np.ndarray, points: Points | None = None) -> np.ndarray:
         """The objective (k,) at places (k, p); of other points than its own, where given."""
         points = self.points if points is None else points
-        return landscape.log_densities(self.evaluate, unflatten(flat, self.problem.shapes), points)
+        return profile.log_densities(self.evaluate, unflatten(flat, self.target.shapes), points)
+
+    def _density(self, z: Mapping[str, np.ndarray]) -> np.ndarray:
+        return profile.log_densities(self.evaluate, z, self.points)
 
     def climb(
         self, starts: np.ndarray, low: np.ndarray, high: np.ndarray
@@ -91,7 +94,7 @@ class PeakSearch:
         def negative(flat: np.ndarray) -> tuple[float, np.ndarray]:
             if stop.is_set():
                 raise SamplingError("stopped before a peak was reached")
-            z = unflatten(jnp.asarray(flat), self.problem.shapes)
+            z = unflatten(jnp.asarray(flat), self.target.shapes)
             value, slope = self.slopes(z, points)
             gradient = flatten(slope, leading=0)
             if not (np.isfinite(value) and np.isfinite(gradient).all()):
@@ -116,9 +119,7 @@ class PeakSearch:
     def by_profile(self, starts: int) -> list[Top]:
         """With one hyperparameter: every basin of the smoothed objective over the prior's range."""
         flat = self.prior[:, 0]
-        grid, raw = landscape.scan(
-            self.problem, self.points, flat, flat, self.evaluate, GRID_POINTS
-        )
+        grid, raw = profile.scan(self.target, self.points, flat, flat, self._density, GRID_POINTS)
         step = grid[1] - grid[0]
         smoothed = smooth(raw, step)
         tops, _, borders = basins(smoothed)

@@ -41,7 +41,7 @@ class Groups(NamedTuple):
     saddle: np.ndarray  # (k, k), height of the best path between two modes, inf on the diagonal
 
 
-def spread(flat: np.ndarray) -> np.ndarray:
+def standard_deviations(flat: np.ndarray) -> np.ndarray:
     """Unit of each coordinate: its standard deviation within a chain, the median over chains."""
     within = np.median(flat.std(axis=1), axis=0)
     return np.where(within > 0, within, 1.0)
@@ -111,7 +111,7 @@ def draw_paths(z: dict[str, np.ndarray], lp: np.ndarray, log_density: LogDensity
     edges, low = connect(
         nodes,
         height.ravel(),
-        spread(flat),
+        standard_deviations(flat),
         lambda points: log_density(unflatten(points, shapes)),
     )
     return xr.Dataset(

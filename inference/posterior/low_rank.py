@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from bke.models.likelihood.low_rank import LOW_RANK, error_of_differences, evidence
 
-from .target import Points, Problem, flatten, unflatten
+from .target import Points, Target, flatten, unflatten
 
 #: Draws at which the error is looked at, and how far below the highest, in nats, they may be.
 DRAWS, LOWEST = 16, 30.0
@@ -20,13 +20,13 @@ FEW_COLUMNS = 3
 
 
 def recorded_error(
-    problem: Problem, points: Points, z: Mapping[str, np.ndarray], lp: np.ndarray
+    target: Target, points: Points, z: Mapping[str, np.ndarray], lp: np.ndarray
 ) -> dict[str, Any]:
     """Of draws (chain, draw, ...), unconstrained, with log densities ``lp``; for attributes.
 
     Nothing for a likelihood that is no approximation.
     """
-    if problem.likelihood not in LOW_RANK:
+    if target.likelihood not in LOW_RANK:
         return {}
     flat = flatten(z, leading=2).reshape(lp.size, -1)
     inside = np.flatnonzero(lp.ravel() >= lp.max() - LOWEST)
@@ -35,13 +35,13 @@ def recorded_error(
     chosen = np.unique(ordered[middles.astype(int)], axis=0)
     views = points if isinstance(points, tuple) else (points,)
     found: list[list[Any]] = [[] for _ in views]
-    every = problem.constrain(unflatten(chosen, problem.shapes))
+    every = target.constrain(unflatten(chosen, target.shapes))
     for index in range(len(chosen)):
         values = {name: value[index] for name, value in every.items()}
-        noise = values.get("noise_variance", problem.noise_variance)
+        noise = values.get("noise_variance", target.noise_variance)
         for view, pieces in zip(views, found, strict=True):
             pieces.append(
-                evidence(view, problem.kernel_at(values), noise, problem.measure_at(values))
+                evidence(view, target.kernel_at(values), noise, target.measure_at(values))
             )
     error = error_of_differences(found, [len(view.points) for view in views])
     return {

@@ -20,9 +20,10 @@ from bke.models.likelihood.spectral import SpectralIndex
 from scipy.ndimage import gaussian_filter1d
 
 from ..errors import SamplingError
-from ..runtime.distributed import spread
+from ..runtime.distributed import on_devices
 from ..runtime.jit import jit
-from .target import Points, Problem
+from .barriers import LogDensity
+from .target import Points, Target
 
 #: Standard deviation of the smoothing, in the unconstrained coordinate (log lengthscale). It
 #: bridges the narrow zeros of the one-dimensional density; a mode is wider.
@@ -37,12 +38,12 @@ BATCH, PADDING = 16, 256
 BatchLogDensity = Callable[[Any, Points], jax.Array]
 
 
-def batch_log_density(problem: Problem) -> BatchLogDensity:
+def batch_log_density(target: Target) -> BatchLogDensity:
     """Compiled log density at :data:`BATCH` unconstrained points, one after the other."""
 
     @jit
     def evaluate(z: dict[str, jax.Array], X: Points) -> jax.Array:
-        return jax.lax.map(lambda one: problem.log_density(one, X), z)
+        return jax.lax.map(lambda one: target.log_density(one, X), z)
 
     return evaluate
 
@@ -62,13 +63,8 @@ def log_densities(evaluate: BatchLogDensity, z: Mapping[str, Any], X: Points) ->
 
     first, *rest = range(0, total, BATCH)
     pieces = [one(first)]  # compiles, before the threads would each do it
-    pieces += spread(lambda index: one(rest[index]), len(rest), Event(), points)
+    pieces += on_devices(lambda index: one(rest[index]), len(rest), Event(), points)
     return np.concatenate(pieces)[:total]
-
-
-def is_scalar(problem: Problem) -> bool:
-    """Whether there is one hyperparameter, and that a number."""
-    return list(problem.shapes.values()) == [()]
 
 
 def smooth(log_density: np.ndarray, step: float) -> np.ndarray:
@@ -86,27 +82,27 @@ def smooth(log_density: np.ndarray, step: float) -> np.ndarray:
 
 
 def scan(
-    problem: Problem,
+    target: Target,
     X: Points,
     z: np.ndarray,
     prior_z: np.ndarray,
-    evaluate: BatchLogDensity,
+    density: LogDensity,
     most: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Log density of the one hyperparameter over its prior range and all draws.
 
     Args:
-        problem: with one scalar site.
+        target: with one scalar site.
         X: (n, D) or a tuple of such, model units.
         z: every draw, flattened, unconstrained.
         prior_z: draws from the prior, unconstrained.
-        evaluate: from :func:`batch_log_density`.
+        density: log density of a batch of unconstrained points.
         most: grid points; by default as many as :data:`PROFILE_BUDGET` allows.
 
     Returns:
         An evenly spaced grid (k,), unconstrained, and the log density there (k,).
     """
-    (name,) = problem.sites
+    (name,) = target.sites
     low = min(np.quantile(prior_z, 0.002), z.min() - 5 * SMOOTHING)
     high = max(np.quantile(prior_z, 0.9995), z.max() + 5 * SMOOTHING)
     samples = X if isinstance(X, tuple) else (X,)
@@ -115,24 +111,24 @@ def scan(
     most = most or max(FEWEST_GRID_POINTS, int(PROFILE_BUDGET / entries))
     points = int(min(most, np.ceil((high - low) / GRID_STEP))) + 1
     grid = np.linspace(low, high, points)
-    return grid, log_densities(evaluate, {name: grid}, X)
+    return grid, density({name: grid})
 
 
-def prior_along(problem: Problem) -> Callable[[jax.Array], tuple[jax.Array, jax.Array]]:
+def prior_along(target: Target) -> Callable[[jax.Array], tuple[jax.Array, jax.Array]]:
     """Compiled: the one hyperparameter (k,) and its log prior at unconstrained places (k,)."""
-    (name,) = problem.sites
+    (name,) = target.sites
 
     @jit
     @jax.vmap
     def along(one: jax.Array) -> tuple[jax.Array, jax.Array]:
         z = {name: one}
-        return problem.constrain(z)[name], problem.log_prior(z)
+        return target.constrain(z)[name], target.log_prior(z)
 
     return along
 
 
 def as_profile(
-    problem: Problem,
+    target: Target,
     grid: np.ndarray,
     log_density: np.ndarray,
     prior: Callable[[jax.Array], tuple[jax.Array, jax.Array]],
@@ -140,7 +136,7 @@ def as_profile(
     """What :func:`scan` found as a dataset.
 
     Args:
-        problem: with one scalar site.
+        target: with one scalar site.
         grid: evenly spaced (k,), unconstrained.
         log_density: (k,), of the unconstrained coordinate.
         prior: from :func:`prior_along`.
@@ -149,7 +145,7 @@ def as_profile(
         Variables over ``grid``: ``unconstrained``, ``value`` (model units), ``log_density``,
         ``smoothed``, ``log_prior``.
     """
-    (name,) = problem.sites
+    (name,) = target.sites
     # Filled up to a multiple of the padding: another shape would be compiled again.
     filled = np.pad(grid, (0, -len(grid) % PADDING), mode="edge")
     values, log_prior = (np.asarray(each)[: len(grid)] for each in prior(jnp.asarray(filled)))

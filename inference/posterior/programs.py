@@ -1,6 +1,6 @@
-"""Compiled functions of a problem, kept for the next one like it; data are their arguments.
+"""Compiled functions of a target, kept for the next one like it; data are their arguments.
 
-Each compiles once per shape of the data, which similar data share. A problem is known by its
+Each compiles once per shape of the data, which similar data share. A target is known by its
 description, so a kernel or prior that has none is built anew each time.
 """
 
@@ -9,74 +9,56 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import jax
 from bke.models.arrays.padding import PaddedRows
 
 from ..data.units import cancelled_rows
 from ..runtime.jit import jit
-from . import profile as landscape
-from .nuts import NutsSampler
+from . import profile
 from .profile import BatchLogDensity, batch_log_density
 from .record import is_ours
-from .target import Points, Problem
-
-if TYPE_CHECKING:
-    from .smc import TemperedSmc
+from .target import Points, Target
 
 KEPT = 16
 
 T = TypeVar("T")
 
 
-def _keep(build: Callable[..., T]) -> Callable[..., T]:
-    """``build`` of a problem and further hashable arguments, remembered by its description."""
+def kept(build: Callable[..., T]) -> Callable[..., T]:
+    """``build`` of a target and further hashable arguments, remembered by its description."""
 
     @functools.lru_cache(maxsize=KEPT)
-    def kept(description: str, *arguments: Any) -> T:
-        return build(Problem.restore(json.loads(description)), *arguments)
+    def restored(description: str, *arguments: Any) -> T:
+        return build(Target.restore(json.loads(description)), *arguments)
 
     @functools.wraps(build)
-    def either(problem: Problem, *arguments: Any) -> T:
-        description = problem.describe()
-        if "unrecorded" in str(description) or not is_ours(problem.kernel):
-            return build(problem, *arguments)
-        return kept(json.dumps(description), *arguments)
+    def either(target: Target, *arguments: Any) -> T:
+        description = target.describe()
+        if "unrecorded" in str(description) or not is_ours(target.kernel):
+            return build(target, *arguments)
+        return restored(json.dumps(description), *arguments)
 
     return either
 
 
-@_keep
-def nuts_sampler(problem: Problem, warmup: int) -> NutsSampler:
-    """The sampler with a given length of warmup."""
-    return NutsSampler(problem, warmup)
-
-
-@_keep
-def tempered_smc(problem: Problem) -> TemperedSmc:
-    """The sampler of every length."""
-    from .smc import TemperedSmc  # BlackJAX takes a second to import
-
-    return TemperedSmc(problem)
-
-
-@_keep
-def log_densities(problem: Problem) -> BatchLogDensity:
+@kept
+def log_densities(target: Target) -> BatchLogDensity:
     """See :func:`~bke.inference.posterior.profile.batch_log_density`."""
-    return batch_log_density(problem)
+    return batch_log_density(target)
 
 
-@_keep
-def prior_along(problem: Problem) -> Callable[[jax.Array], tuple[jax.Array, jax.Array]]:
+@kept
+def prior_along(target: Target) -> Callable[[jax.Array], tuple[jax.Array, jax.Array]]:
     """See :func:`bke.inference.posterior.profile.prior_along`."""
-    return landscape.prior_along(problem)
+    return profile.prior_along(target)
 
 
-@_keep
-def objectives(problem: Problem, objective: str) -> BatchLogDensity:
+@kept
+def objectives(target: Target, objective: str) -> BatchLogDensity:
     """What :func:`~bke.inference.learn_kernel` maximises, at a batch of unconstrained points."""
-    one = _objective(problem, objective)
+    one = _objective(target, objective)
 
     @jit
     def evaluate(z: dict[str, jax.Array], X: Points) -> jax.Array:
@@ -85,25 +67,25 @@ def objectives(problem: Problem, objective: str) -> BatchLogDensity:
     return evaluate
 
 
-@_keep
-def objective_slopes(problem: Problem, objective: str) -> Callable[..., Any]:
+@kept
+def objective_slopes(target: Target, objective: str) -> Callable[..., Any]:
     """Its value and gradient at one unconstrained point."""
-    return jit(jax.value_and_grad(_objective(problem, objective)))
+    return jit(jax.value_and_grad(_objective(target, objective)))
 
 
-def _objective(problem: Problem, objective: str) -> Callable[[Any, Points], jax.Array]:
+def _objective(target: Target, objective: str) -> Callable[[Any, Points], jax.Array]:
     """``"ml"``: log marginal likelihood; ``"map"``: plus the log prior density of the values."""
 
     def value(z: dict[str, jax.Array], X: Points) -> jax.Array:
-        likelihood = problem.log_density(z, X) - problem.log_prior(z)
+        likelihood = target.log_density(z, X) - target.log_prior(z)
         if objective == "ml":
             return likelihood
-        return likelihood + problem.log_prior_density(problem.constrain(z))
+        return likelihood + target.log_prior_density(target.constrain(z))
 
     return value
 
 
-@_keep
-def cancelled(problem: Problem) -> Callable[[Any, PaddedRows], jax.Array]:
+@kept
+def cancelled(target: Target) -> Callable[[Any, PaddedRows], jax.Array]:
     """See :func:`~bke.inference.data.units.cancelled_rows`."""
-    return cancelled_rows(problem)
+    return cancelled_rows(target)

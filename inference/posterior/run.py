@@ -22,8 +22,8 @@ from bke.models.kernels.base import Kernel
 from ..data.units import Units
 from ..errors import InputError
 from ..runtime.atomic import atomic_path
-from .nuts import Chains
-from .target import Problem
+from .chains import Chains
+from .target import Target
 
 PACKAGES = ("bke", "jax", "jaxlib", "numpyro", "numpy", "scipy", "arviz-base", "arviz-stats")
 
@@ -37,7 +37,7 @@ class Unread:
 
 
 def make_run(
-    problem: Problem,
+    target: Target,
     units: Units,
     data: np.ndarray | Unread,
     chains: Chains,
@@ -51,10 +51,10 @@ def make_run(
     later = {name: values[:, warmup:] for name, values in z.items()}
     prior_values = {name: values[None] for name, values in prior_draws.items()}
     groups = {
-        "posterior": in_data_units(problem, units, later),
+        "posterior": in_data_units(target, units, later),
         "sample_stats": dict_to_dataset({k: v[:, warmup:] for k, v in chains.stats.items()}),
         "unconstrained_posterior": dict_to_dataset(later),
-        "prior": in_data_units(problem, units, prior_values),
+        "prior": in_data_units(target, units, prior_values),
         "observed_data": _observed(units, data),
         "initial": xr.Dataset(
             {
@@ -64,20 +64,20 @@ def make_run(
         ),
         **landscape,
     }
-    if problem.landmarks is not None:
-        places = (("landmark", "column"), problem.landmarks * units.scale)
+    if target.landmarks is not None:
+        places = (("landmark", "column"), target.landmarks * units.scale)
         groups["constant_data"] = xr.Dataset(
             {"landmarks": places}, coords={"column": list(units.columns)}
         )
     if "profile" in landscape:
-        groups["profile"] = _with_data_units(problem, units, landscape["profile"])
+        groups["profile"] = _with_data_units(target, units, landscape["profile"])
     if warmup:
         earlier = {name: values[:, :warmup] for name, values in z.items()}
-        groups["warmup_posterior"] = in_data_units(problem, units, earlier)
+        groups["warmup_posterior"] = in_data_units(target, units, earlier)
         stats = {name: values[:, :warmup] for name, values in chains.stats.items()}
         groups["warmup_sample_stats"] = dict_to_dataset(stats)
     run = xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in groups.items()})
-    run.attrs.update(attributes(problem, units, data, settings))
+    run.attrs.update(attributes(target, units, data, settings))
     return run
 
 
@@ -96,9 +96,9 @@ def rows_of(run: xr.DataTree) -> int:
     return int(observed.attrs["rows"] if "X" not in observed else observed.sizes["row"])
 
 
-def _with_data_units(problem: Problem, units: Units, profile: xr.Dataset) -> xr.Dataset:
+def _with_data_units(target: Target, units: Units, profile: xr.Dataset) -> xr.Dataset:
     site = profile.attrs["site"]
-    values = _in_data_units(problem, units, {site: profile["value"].values[None]})[site]
+    values = _in_data_units(target, units, {site: profile["value"].values[None]})[site]
     values = values.isel(chain=0)
     return profile.assign(value_in_data_units=(("grid", *map(str, values.dims[1:])), values.values))
 
@@ -107,16 +107,16 @@ def _extra_dims(name: str, count: int) -> list[str]:
     return [f"{name}_dim_{axis}" for axis in range(count)]
 
 
-def in_data_units(problem: Problem, units: Units, z: Mapping[str, np.ndarray]) -> xr.Dataset:
+def in_data_units(target: Target, units: Units, z: Mapping[str, np.ndarray]) -> xr.Dataset:
     """Values of every site, (chain, draw, ...), from unconstrained ones; needs 64-bit JAX."""
-    values = problem.constrain({name: jax.numpy.asarray(v) for name, v in z.items()})
-    return _in_data_units(problem, units, values)
+    values = target.constrain({name: jax.numpy.asarray(v) for name, v in z.items()})
+    return _in_data_units(target, units, values)
 
 
-def _in_data_units(problem: Problem, units: Units, values: Mapping[str, Any]) -> xr.Dataset:
+def _in_data_units(target: Target, units: Units, values: Mapping[str, Any]) -> xr.Dataset:
     """Of values in the model's units, (chain, draw, ...)."""
-    fields = {site: field for site, (_, field) in sites(problem.kernel).items()}
-    mixtures = {site for site in fields if has_components(problem.kernel, site)}
+    fields = {site: field for site, (_, field) in sites(target.kernel).items()}
+    mixtures = {site for site in fields if has_components(target.kernel, site)}
     converted: dict[Any, Any] = {}
     dims: dict[Any, Any] = {}
     for name, value in values.items():
@@ -133,9 +133,9 @@ def _in_data_units(problem: Problem, units: Units, values: Mapping[str, Any]) ->
     return dict_to_dataset(converted, dims=dims, coords={"column": list(units.columns)})
 
 
-def kernel_in_data_units(problem: Problem, units: Units, values: Mapping[str, Any]) -> Kernel:
+def kernel_in_data_units(target: Target, units: Units, values: Mapping[str, Any]) -> Kernel:
     """The kernel at ``values`` (model units) as a kernel of the data as they are."""
-    kernel = problem.kernel_at(values)
+    kernel = target.kernel_at(values)
     converted = {}
     for site, (path, field) in sites(kernel).items():
         part = functools.reduce(getattr, path, kernel)
@@ -161,10 +161,10 @@ def package_versions() -> dict[str, str]:
 
 
 def attributes(
-    problem: Problem, units: Units, data: np.ndarray | Unread, settings: Mapping[str, Any]
+    target: Target, units: Units, data: np.ndarray | Unread, settings: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Plain attributes from which the run can be repeated."""
-    record = problem.describe()
+    record = target.describe()
     return {
         "creation_library": "bke",
         "kernel": json.dumps(record["kernel"]),
@@ -185,7 +185,7 @@ def _digest(data: np.ndarray) -> str:
     return hashlib.sha256(np.ascontiguousarray(data).tobytes()).hexdigest()
 
 
-def problem_of(run: xr.DataTree) -> tuple[Problem, Units]:
+def target_of(run: xr.DataTree) -> tuple[Target, Units]:
     """What a run inferred, rebuilt from its attributes.
 
     Raises:
@@ -196,7 +196,7 @@ def problem_of(run: xr.DataTree) -> tuple[Problem, Units]:
     landmarks = None
     if "constant_data" in run.children:
         landmarks = units.to_model(run["constant_data"].to_dataset()["landmarks"].values)
-    problem = Problem.restore(
+    target = Target.restore(
         {
             "likelihood": attrs["likelihood"],
             **({"rank": int(attrs["rank"])} if "rank" in attrs else {}),
@@ -204,7 +204,7 @@ def problem_of(run: xr.DataTree) -> tuple[Problem, Units]:
         },
         landmarks,
     )
-    return problem, units
+    return target, units
 
 
 def units_of(run: xr.DataTree) -> Units:

@@ -16,7 +16,7 @@ from ..runtime.jit import jit
 from ..streams.checkpoint import Checkpoint
 from ..streams.passes import sums_over_rows
 from ..streams.source import Rows
-from .target import Problem, flatten
+from .target import Target, flatten
 
 #: Points whose kernels are summed in one pass.
 PER_PASS = 128
@@ -26,9 +26,9 @@ class RowsDensity:
     """Log density of unconstrained points; each is gone through the rows for once."""
 
     def __init__(
-        self, problem: Problem, rows: Rows, units: Units, checkpoint: Checkpoint, progress: bool
+        self, target: Target, rows: Rows, units: Units, checkpoint: Checkpoint, progress: bool
     ) -> None:
-        self._problem, self._rows, self._units = problem, rows, units
+        self._target, self._rows, self._units = target, rows, units
         self._checkpoint, self._progress = checkpoint, progress
         self._finish = jit(self._from_sums)
         self._known: dict[bytes, float] = {}
@@ -41,7 +41,7 @@ class RowsDensity:
 
     def __call__(self, z: Mapping[str, np.ndarray]) -> np.ndarray:
         """Of points with leading axis k by site, (k,)."""
-        names = list(self._problem.shapes)
+        names = list(self._target.shapes)
         flat = np.ascontiguousarray(flatten({name: np.asarray(z[name]) for name in names}))
         rows = {point.tobytes(): index for index, point in enumerate(flat)}
         new = [index for key, index in rows.items() if key not in self._known]
@@ -51,19 +51,19 @@ class RowsDensity:
         return np.array([self._known[point.tobytes()] for point in flat])
 
     def _learn(self, points: np.ndarray, z: dict[str, jax.Array]) -> None:
-        problem, state = self._problem, self._checkpoint.state
+        target, state = self._target, self._checkpoint.state
         if not np.array_equal(state.get("pass", np.empty(0)), points):  # of another pass
             for name in [name for name in state if name == "chunk" or name.startswith("sums ")]:
                 del state[name]
         state["pass"] = points
         each = [
-            jax.tree.map(jnp.asarray, problem.kernel_at(problem.constrain(_at(z, index))))
+            jax.tree.map(jnp.asarray, target.kernel_at(target.constrain(_at(z, index))))
             for index in range(len(points))
         ]
         sums = sums_over_rows(
             self._rows,
             self._units.scale,
-            _landmarks(problem),
+            _landmarks(target),
             each,
             covariance=False,
             checkpoint=self._checkpoint,
@@ -79,19 +79,19 @@ class RowsDensity:
         self._checkpoint.write(now=True)
 
     def _from_sums(self, sums: LandmarkSums, z: dict[str, jax.Array]) -> jax.Array:
-        problem = self._problem
-        values = problem.constrain(z)
-        landmarks = jnp.asarray(_landmarks(problem))
-        measure = problem.measure_at(values)
-        smoothed = problem.kernel_at(values).smoothed(measure, landmarks.shape[1])
-        noise: Any = values.get("noise_variance", problem.noise_variance)
+        target = self._target
+        values = target.constrain(z)
+        landmarks = jnp.asarray(_landmarks(target))
+        measure = target.measure_at(values)
+        smoothed = target.kernel_at(values).smoothed(measure, landmarks.shape[1])
+        noise: Any = values.get("noise_variance", target.noise_variance)
         gaussian = landmark_gaussian(sums, smoothed.matrix(landmarks, landmarks), noise)
-        return gaussian + sums.log_volume + problem.log_prior(z)
+        return gaussian + sums.log_volume + target.log_prior(z)
 
 
-def _landmarks(problem: Problem) -> np.ndarray:
-    assert problem.landmarks is not None
-    return problem.landmarks
+def _landmarks(target: Target) -> np.ndarray:
+    assert target.landmarks is not None
+    return target.landmarks
 
 
 def _at(z: dict[str, jax.Array], index: int) -> dict[str, jax.Array]:

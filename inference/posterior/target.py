@@ -34,7 +34,7 @@ from .record import (
 )
 
 Values = Mapping[str, jax.Array]
-#: Data in the model's units, (n, D) or prepared from that, see :meth:`Problem.prepared`; or several
+#: Data in the model's units, (n, D) or prepared from that, see :meth:`Target.prepared`; or several
 #: samples that share the hyperparameters.
 Points: TypeAlias = Any
 
@@ -45,7 +45,7 @@ MEASURE_SCALE = "measure_scale"
 
 
 @dataclasses.dataclass(frozen=True)
-class Problem:
+class Target:
     """Arguments of :func:`~bke.models.bke_model` in the model's units, checked."""
 
     kernel: Kernel
@@ -68,7 +68,7 @@ class Problem:
         likelihood: str,
         landmarks: np.ndarray | None = None,
         rank: int | None = None,
-    ) -> Problem:
+    ) -> Target:
         """From user input; raises ``ValueError`` naming the argument that makes no sense."""
         family = template(kernel)
         if isinstance(noise_variance, dist.Distribution):
@@ -138,6 +138,16 @@ class Problem:
             name: biject_to(prior.support).inverse_shape(prior.shape())
             for name, prior in self.sites.items()
         }
+
+    @property
+    def hyperparameters(self) -> int:
+        """How many numbers are random."""
+        return sum(math.prod(shape) for shape in self.shapes.values())
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether there is one hyperparameter, and that a number."""
+        return list(self.shapes.values()) == [()]
 
     def log_density(self, z: Values, X: Points) -> jax.Array:
         """Log posterior density of the unconstrained ``z``, up to the normaliser. Traceable."""
@@ -217,7 +227,7 @@ class Problem:
         }
 
     @classmethod
-    def restore(cls, record: Mapping[str, Any], landmarks: np.ndarray | None = None) -> Problem:
+    def restore(cls, record: Mapping[str, Any], landmarks: np.ndarray | None = None) -> Target:
         """From :meth:`describe`; raises :class:`InputError` where a part cannot be rebuilt."""
         return cls(
             restore_kernel(record["kernel"]),

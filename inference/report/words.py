@@ -15,7 +15,7 @@ from ..data.units import Units
 from ..diagnosis.diagnose import Diagnosis
 from ..diagnosis.masses import COVERED, covered, draw_weights, unconstrained_shapes
 from ..diagnosis.modes import Modes
-from ..posterior.run import in_data_units, problem_of, rows_of, units_of
+from ..posterior.run import in_data_units, rows_of, target_of, units_of
 from ..posterior.target import unflatten
 from ..runtime.machine import computing
 from ..witness.posterior import Band, band, weighted_quantiles
@@ -51,7 +51,7 @@ def settings(run: xr.DataTree) -> dict[str, Any]:
         **{name: attrs[name] for name in ("likelihood", "method", "seed")},
         **{
             name: attrs[name]
-            for name in ("share", "chains", "warmup", "draws", "particles", "tolerance")
+            for name in ("chosen", "share", "chains", "warmup", "draws", "particles", "tolerance")
             if name in attrs
         },
         **({"rank": int(attrs["rank"])} if "rank" in attrs else {}),
@@ -117,11 +117,11 @@ def posterior_summary(run: xr.DataTree, modes: Modes) -> dict[str, Any]:
 
 def _of_nodes(run: xr.DataTree) -> dict[str, dict[str, float]]:
     """From the quadrature itself, which does not depend on how well chains mixed."""
-    problem, units = problem_of(run)
+    target, units = target_of(run)
     nodes = run["quadrature"].to_dataset()
     with computing():
         z = unflatten(nodes["unconstrained"].values[None], unconstrained_shapes(run))
-        values = in_data_units(problem, units, z)
+        values = in_data_units(target, units, z)
     return {
         name: _statistics(entries[0], nodes["weight"].values)
         for variable in values.data_vars.values()

@@ -126,7 +126,7 @@ def shares_rows(points: Points) -> bool:
     return any(isinstance(one, LandmarkView) and one.mesh is not None for one in each)
 
 
-def spread(work: Callable[[int], T], count: int, stop: Event, points: Points) -> list[T]:
+def on_devices(work: Callable[[int], T], count: int, stop: Event, points: Points) -> list[T]:
     """``work`` of 0 to ``count - 1`` on all devices of all processes, which must all ask for it.
 
     Args:

@@ -24,7 +24,8 @@ from ..data.checks import as_sample, check_chains, check_count, check_positive
 from ..diagnosis.convergence import convergence
 from ..errors import InputError
 from ..learning.named import kernel_of
-from ..posterior.nuts import CANDIDATES, NutsSampler, dispersed_start
+from ..posterior.algorithms.no_u_turn import NutsProgram, dispersed_start
+from ..posterior.chains import CANDIDATES
 from ..posterior.record import describe_kernel, restore_kernel
 from ..runtime.machine import computing
 from ..runtime.progress import chain_progress
@@ -161,7 +162,7 @@ def student_t_posterior(
         initial = dispersed_start(
             pool, chains, seed, lambda z: np.asarray(evaluate(jax.tree.map(jnp.asarray, z)))
         )
-        sampler = NutsSampler(problem, warmup)  # type: ignore[arg-type]
+        sampler = NutsProgram(problem, warmup)  # type: ignore[arg-type]
         with chain_progress(chains, warmup + draws, shown=progress) as bars:
             found = sampler.run(
                 data, initial=initial, draws=draws, key=jax.random.key(seed), progress=bars

@@ -20,7 +20,7 @@ from ..data.checks import check_chains, check_count
 from ..diagnosis.convergence import RHAT_LIMIT, convergence
 from ..errors import InputError, SamplingError
 from ..likelihood_free.weights import systematic
-from ..posterior.nuts import NutsSampler, Progress
+from ..posterior.algorithms.no_u_turn import NutsProgram, Progress
 from ..runtime.machine import computing
 from ..runtime.progress import chain_progress
 from .box import box_for
@@ -65,10 +65,10 @@ class InBox:
 
 
 @functools.lru_cache(maxsize=16)
-def sampler(dimension: int, warmup: int) -> NutsSampler:
+def sampler(dimension: int, warmup: int) -> NutsProgram:
     """NUTS for densities of one dimension; compiled for each kernel and number of rows."""
     problem: Any = InBox(dimension)
-    return NutsSampler(problem, warmup)
+    return NutsProgram(problem, warmup)
 
 
 def sample_student_t(

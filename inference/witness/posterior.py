@@ -35,9 +35,9 @@ from ..diagnosis.modes import Modes, find_modes
 from ..diagnosis.reweight import reweight
 from ..errors import InputError, SamplingError
 from ..posterior.landmarks import places_for
-from ..posterior.run import problem_of
-from ..posterior.target import Problem
-from ..posterior.ways import MOST_EVALUATIONS
+from ..posterior.run import target_of
+from ..posterior.samplers.quadrature import MOST_EVALUATIONS
+from ..posterior.target import Target
 from ..runtime.jit import jit
 from ..runtime.machine import computing, cores
 from ..runtime.progress import progress_bar
@@ -131,7 +131,7 @@ def sample_witness(
     Raises:
         InputError: for samples that make no sense or do not fit the run.
     """
-    problem, units = problem_of(run)
+    target, units = target_of(run)
     first, second = as_pair(P, Q)
     check_same_columns(column_names(P), column_names(Q))
     dimension = len(units.columns)
@@ -143,7 +143,7 @@ def sample_witness(
     check_noise(noise)
     check_count(seed, "seed", 0, 2**63 - 1)
     check_count(thin, "thin", 1, run["posterior"].sizes["draw"])
-    places = problem.landmarks
+    places = target.landmarks
     if landmarks is not None:
         pooled = np.concatenate([first, second])
         places = places_for(landmarks, units, pooled, seed)
@@ -153,7 +153,7 @@ def sample_witness(
         points = places * units.scale
     else:
         points = default_points(first, second)
-    family = problem.kernel, problem.measure
+    family = target.kernel, target.measure
     largest = max(rows_of_matrices(sample, *family) for sample in (first, second))
     rows = largest if places is None else len(places)
     check_memory(
@@ -178,9 +178,9 @@ def sample_witness(
         P_seen, Q_seen = _seen(
             (units.to_model(first), units.to_model(second)), units.to_model(points), places, *family
         )
-        _check_lengthscales((P_seen, Q_seen), problem, kept, units)
+        _check_lengthscales((P_seen, Q_seen), target, kept, units)
         witness = _draw_all(
-            problem,
+            target,
             P_seen,
             Q_seen,
             jnp.asarray(units.to_model(points)),
@@ -263,13 +263,13 @@ def _seen(
 
 
 def _check_lengthscales(
-    samples: Iterable[Sample], problem: Problem, z: Mapping[str, np.ndarray], units: Units
+    samples: Iterable[Sample], target: Target, z: Mapping[str, np.ndarray], units: Units
 ) -> None:
     lines = [sample for sample in samples if isinstance(sample, LineSample)]
     least = max((line.least_lengthscale for line in lines), default=0.0)
     if not least:
         return
-    lengthscales = np.asarray(problem.constrain(z)["lengthscale"])  # type: ignore[arg-type]
+    lengthscales = np.asarray(target.constrain(z)["lengthscale"])  # type: ignore[arg-type]
     if short := int(np.sum(lengthscales < least)):
         raise InputError(
             f"{short} of {lengthscales.size} draws have a lengthscale below "
@@ -290,7 +290,7 @@ def _thinned(modes: Modes, thin: int) -> Modes:
 
 
 def _draw_all(
-    problem: Problem,
+    target: Target,
     P: Sample,
     Q: Sample,
     at: jax.Array,
@@ -309,7 +309,7 @@ def _draw_all(
     known = LineSample, LandmarkView
     entries = max(X.entries if isinstance(X, known) else len(X) ** 2 for X in (P, Q))
     batch = max(1, min(BATCH, BATCH_ENTRIES // entries))
-    compiled = _compiled(json.dumps(problem.describe()), noise)
+    compiled = _compiled(json.dumps(target.describe()), noise)
 
     def work(start: int) -> np.ndarray:
         with jax.enable_x64(True):
@@ -330,14 +330,14 @@ def _draw_all(
 @functools.lru_cache(maxsize=16)
 def _compiled(description: str, noise: Any) -> Callable[..., jax.Array]:
     """Draws of the witness for a batch of hyperparameters, kept for the next call."""
-    problem = Problem.restore(json.loads(description))
+    target = Target.restore(json.loads(description))
 
     @jit
     def draws(keys: jax.Array, z: Any, P: Sample, Q: Sample, at: jax.Array) -> jax.Array:
         def one(keys_and_z: Any) -> jax.Array:
             keys, z = keys_and_z
-            values = problem.constrain(z)
-            kernel, measure = problem.kernel_at(values), problem.measure_at(values)
+            values = target.constrain(z)
+            kernel, measure = target.kernel_at(values), target.measure_at(values)
             posterior_P, posterior_Q = (
                 posterior_of_sample(X, kernel, at, noise=noise, measure=measure) for X in (P, Q)
             )

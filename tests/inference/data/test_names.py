@@ -3,12 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
-from bke.inference import InputError, band, fit, learn_kernel, sample_witness
+from bke.inference import InputError, Quadrature, band, fit, learn_kernel, sample_witness
 
 RNG = np.random.default_rng(0)
 P = pd.DataFrame({"height": RNG.normal(180, 10, 20), "dose": RNG.normal(2e-3, 5e-4, 20)})
 Q = 1.1 * P.iloc[:15]
-SETTINGS = {"method": "quadrature", "particles": 64, "progress": False}
+SETTINGS = {"method": Quadrature(draws=64), "progress": False}
 
 
 def test_the_run_has_them():

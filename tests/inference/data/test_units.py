@@ -8,7 +8,7 @@ import pytest
 from bke.inference.data.units import cancelled_rows, choose_scale, choose_units, with_dither
 from bke.inference.errors import InputError
 from bke.inference.posterior.run import in_data_units
-from bke.inference.posterior.target import Problem
+from bke.inference.posterior.target import Target
 from bke.models import Gaussian, GaussianMixture, SquaredExponential, log_marginal_likelihood
 from bke.models.arrays.padding import PaddedRows
 
@@ -23,20 +23,20 @@ def whole_numbers(seed=1):
     return 7.0 + np.concatenate([half, -half, [0.0]])[:, None]
 
 
-def default_problem(prior=None):
-    return Problem.checked(SquaredExponential, prior, 0.1, "unit", "auto")
+def default_target(prior=None):
+    return Target.checked(SquaredExponential, prior, 0.1, "unit", "auto")
 
 
-def draws_of(problem):
+def draws_of(target):
     """Unconstrained prior draws, by site; needs 64-bit JAX."""
-    return problem.prior_draws(np.random.default_rng(7), 60)
+    return target.prior_draws(np.random.default_rng(7), 60)
 
 
-def prepared(data, *, scale="column", dither="auto", seed=3, problem=None):
+def prepared(data, *, scale="column", dither="auto", seed=3, target=None):
     with jax.enable_x64(True):
-        problem = problem or default_problem()
+        target = target or default_target()
         units = choose_units(data, scale, None)
-        return with_dither(units, data, dither, seed, draws_of(problem), cancelled_rows(problem))
+        return with_dither(units, data, dither, seed, draws_of(target), cancelled_rows(target))
 
 
 # Scale
@@ -150,13 +150,13 @@ def test_lengthscales_of_mixture_components_are_not_columns():
     X = gamma_sample(D=2)
     units = choose_units(X, "column", None)
     draw = np.array([0.5, 2.0])
-    problem = Problem.checked(
+    target = Target.checked(
         GaussianMixture([1.0, 1.0]), dist.Gamma(1.0, 1.0).expand([2]), 0.1, "unit", "auto"
     )
-    assert problem.sites["lengthscale"].event_shape == (2,)
+    assert target.sites["lengthscale"].event_shape == (2,)
     with jax.enable_x64(True):
-        z = problem.unconstrain({"lengthscale": jnp.asarray(draw[None, None])})
-        converted = in_data_units(problem, units, z)["lengthscale"].values[0, 0]
+        z = target.unconstrain({"lengthscale": jnp.asarray(draw[None, None])})
+        converted = in_data_units(target, units, z)["lengthscale"].values[0, 0]
     gram = GaussianMixture(draw)(units.to_model(X))
     by_component = [SquaredExponential(converted[q])(X) for q in range(2)]
     np.testing.assert_allclose(np.mean(by_component, axis=0), gram, rtol=1e-10)
@@ -183,10 +183,10 @@ def test_continuous_data_are_not_dithered():
 
 
 def zero_rows(points):
-    problem = default_problem()
+    target = default_target()
     with jax.enable_x64(True):
         rows = PaddedRows(jnp.asarray(points))
-        return np.flatnonzero(cancelled_rows(problem)(draws_of(problem), rows))
+        return np.flatnonzero(cancelled_rows(target)(draws_of(target), rows))
 
 
 def test_rows_without_volume_are_found():
@@ -270,14 +270,14 @@ def test_feet_and_metres_give_the_same_answer(prior, scale):
     feet = np.round(rng.gamma(2.0, [300.0, 900.0], size=(30, 2)))
     feet[0] = feet[1] = feet[2] + [7.0, 0.0]
     metres = feet * 0.3048
-    problem = default_problem(prior)
+    target = default_target(prior)
     here, there = (
-        prepared(feet, scale=scale, problem=problem),
-        prepared(metres, scale=scale, problem=problem),
+        prepared(feet, scale=scale, target=target),
+        prepared(metres, scale=scale, target=target),
     )
     np.testing.assert_allclose(here.scale * 0.3048, there.scale, rtol=1e-13)
     np.testing.assert_allclose(there.points(metres), here.points(feet), rtol=1e-12)
-    same_density(problem, here.points(feet), there.points(metres))
+    same_density(target, here.points(feet), there.points(metres))
 
 
 def test_rounded_feet_and_metres_are_dithered_alike():
@@ -287,13 +287,13 @@ def test_rounded_feet_and_metres_are_dithered_alike():
     np.testing.assert_array_equal(here.dither, [100.0])
     np.testing.assert_allclose(there.dither, [30.48], rtol=1e-12)
     np.testing.assert_allclose(there.points(metres), here.points(feet), rtol=1e-12, atol=1e-13)
-    same_density(default_problem(), here.points(feet), there.points(metres))
+    same_density(default_target(), here.points(feet), there.points(metres))
 
 
-def same_density(problem, X, Y):
+def same_density(target, X, Y):
     with jax.enable_x64(True):
-        density = jax.jit(problem.log_density)
-        draws = problem.prior_draws(np.random.default_rng(0), 4)
+        density = jax.jit(target.log_density)
+        draws = target.prior_draws(np.random.default_rng(0), 4)
         for index in range(4):
             z = {name: values[index] for name, values in draws.items()}
             a, b = float(density(z, jnp.asarray(X))), float(density(z, jnp.asarray(Y)))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import xarray as xr
-from bke.inference import diagnose, find_modes, fit
+from bke.inference import Nuts, diagnose, find_modes, fit
 from bke.inference.diagnosis.modes import basins
 from bke.inference.posterior.barriers import draw_paths
 from bke.inference.posterior.profile import smooth
@@ -80,7 +80,7 @@ def synthetic_run(z: np.ndarray, log_density: np.ndarray, template: xr.DataTree)
 @pytest.fixture(scope="module")
 def template():
     X = np.random.default_rng(0).normal(size=20)
-    return fit(X, chains=2, warmup=20, draws=4, progress=False)
+    return fit(X, method=Nuts(chains=2, warmup=20, draws=4), progress=False)
 
 
 def draws_at(*centres: float, seed: int = 0, width: float = 0.08) -> np.ndarray:

@@ -6,6 +6,9 @@ import numpyro.distributions as dist
 import pytest
 from bke.inference import (
     InputError,
+    Nuts,
+    Quadrature,
+    Smc,
     band,
     diagnose,
     find_modes,
@@ -15,7 +18,7 @@ from bke.inference import (
 )
 from bke.inference.diagnosis.masses import covered, draw_weights, unconstrained_draws
 from bke.inference.diagnosis.reweight import _bridges
-from bke.inference.posterior.run import problem_of
+from bke.inference.posterior.run import target_of
 from bke.models import SquaredExponential, log_marginal_likelihood
 from scipy.special import logsumexp
 from scipy.stats import kstest
@@ -58,7 +61,7 @@ def by_quadrature(data):
 
 @pytest.fixture(scope="module")
 def by_nuts(data):
-    return fit(data, scale=None, chains=8, warmup=60, draws=60, progress=False)
+    return fit(data, scale=None, method=Nuts(chains=8, warmup=60, draws=60), progress=False)
 
 
 def grid_log_integral(z, log_density):
@@ -159,14 +162,12 @@ def test_two_hyperparameters_against_a_grid_and_bridge_sampling(seed):
     prior = dist.Uniform(0.02, 0.5)
     arguments = {"noise_variance": prior, "scale": None, "progress": False}
     run = fit(X, method="quadrature", **arguments)
-    problem, units = problem_of(run)
+    target, units = target_of(run)
     with jax.enable_x64(True):
         points = jax.numpy.asarray(units.points(run["observed_data"]["X"].values))
         names = list(run["unconstrained_posterior"].data_vars)
         axes = [np.linspace(-4.0, 3.5, 400), np.linspace(-12.0, 12.0, 120)]
-        one = jax.jit(
-            jax.vmap(lambda a, b: problem.log_density({names[0]: a, names[1]: b}, points))
-        )
+        one = jax.jit(jax.vmap(lambda a, b: target.log_density({names[0]: a, names[1]: b}, points)))
         values = np.stack([one(np.full(120, a), axes[1]) for a in axes[0]])
     step = (axes[0][1] - axes[0][0]) * (axes[1][1] - axes[1][0])
     exact = logsumexp(values[np.isfinite(values)]) + np.log(step)
@@ -174,13 +175,13 @@ def test_two_hyperparameters_against_a_grid_and_bridge_sampling(seed):
     assert attrs["log_normaliser_error"] <= 1e-3
     assert attrs["log_normaliser"] == pytest.approx(exact, abs=5e-3)  # the grid's own error
 
-    chains = fit(X, chains=4, warmup=100, draws=150, **arguments)
+    chains = fit(X, method=Nuts(chains=4, warmup=100, draws=150), **arguments)
     with jax.enable_x64(True):
         found = _bridges(
             chains,
             find_modes(chains),
             lambda z: np.asarray(
-                jax.vmap(lambda one: problem.log_density(one, points))(
+                jax.vmap(lambda one: target.log_density(one, points))(
                     {name: jax.numpy.asarray(value) for name, value in z.items()}
                 )
             ),
@@ -196,8 +197,8 @@ def test_a_run_that_missed_the_heavy_mode_is_not_passed_off_as_the_posterior():
     x = rng.normal(size=15)
     X = np.concatenate([x, x + 0.01 * rng.normal(size=15)])
     noise = dist.Uniform(0.05, 0.2)
-    short = {"chains": 1, "warmup": 60, "draws": 60, "progress": False}
-    run = fit(X, noise_variance=noise, **short)
+    short = Nuts(chains=1, warmup=60, draws=60)
+    run = fit(X, noise_variance=noise, method=short, progress=False)
     assert run["posterior"]["lengthscale"].min() > 0.1
     weighed = reweight(run, tolerance=1e-2, progress=False)
     assert covered(find_modes(weighed)) < 0.01
@@ -210,7 +211,7 @@ def test_a_run_that_missed_the_heavy_mode_is_not_passed_off_as_the_posterior():
 
 def test_one_repeat_of_smc_has_no_standard_error_and_says_so():
     X = np.random.default_rng(0).normal(size=20)
-    report = str(diagnose(fit(X, method="smc", chains=1, particles=200, progress=False)))
+    report = str(diagnose(fit(X, method=Smc(particles=200, repeats=1), progress=False)))
     assert "there is one repeat" in report
     assert "nan" not in report
 
@@ -227,7 +228,7 @@ def test_what_quadrature_refuses(data):
     prior = dist.Gamma(1.0, 1.0).expand((3,))
     with pytest.raises(InputError, match="one or two hyperparameters, and there are 3 here"):
         fit(three, prior=prior, method="quadrature", progress=False)
-    with pytest.raises(InputError, match="particles must be at least 64, and is 0"):
-        fit(data, method="quadrature", particles=0, progress=False)
+    with pytest.raises(InputError, match="draws must be at least 64, and is 0"):
+        Quadrature(draws=0)
     with pytest.raises(InputError, match="tolerance must be a positive number"):
-        fit(data, method="quadrature", tolerance=0.0, progress=False)
+        Quadrature(tolerance=0.0)

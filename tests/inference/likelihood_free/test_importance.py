@@ -24,7 +24,7 @@ from bke.inference.likelihood_free import importance
 from bke.inference.likelihood_free.prior import Prior
 from bke.inference.likelihood_free.store import code_of
 from bke.inference.likelihood_free.weights import default_epsilon, effective_sample_size
-from bke.inference.posterior.run import problem_of
+from bke.inference.posterior.run import target_of
 from bke.models import Polynomial, SquaredExponential, squared_mmd
 
 Y = np.random.default_rng(0).normal(1.0, 1.0, size=20)
@@ -278,7 +278,7 @@ def test_saved_and_loaded(tmp_path):
     np.testing.assert_array_equal(loaded["observed_data"]["X"][:, 0], Y)
     same(reweighted(run, 0.1), reweighted(loaded, 0.1))
     with pytest.raises(InputError, match="this is a run of k2_abc"):
-        problem_of(loaded)
+        target_of(loaded)
 
 
 def test_discrete_parameters_are_weighted():

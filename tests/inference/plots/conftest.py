@@ -8,7 +8,7 @@ import numpy as np
 import numpyro.distributions as dist
 import pytest
 import xarray as xr
-from bke.inference import fit
+from bke.inference import Nuts, fit
 
 SHORT, LONG = 0.5, 3.0
 CHAINS, WARMUP, DRAWS = 4, 20, 60
@@ -22,7 +22,12 @@ def data():
 @pytest.fixture(scope="session")
 def run(data):
     return fit(
-        data, scale=None, columns=["speed"], chains=2, warmup=20, draws=10, seed=1, progress=False
+        data,
+        scale=None,
+        columns=["speed"],
+        method=Nuts(chains=2, warmup=20, draws=10),
+        seed=1,
+        progress=False,
     )
 
 
@@ -37,9 +42,7 @@ def ard_run(plane):
         plane,
         prior=dist.Gamma(np.ones(2), np.ones(2)),
         columns=["wind", "height"],
-        chains=2,
-        warmup=20,
-        draws=10,
+        method=Nuts(chains=2, warmup=20, draws=10),
         seed=1,
         progress=False,
     )

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import numpyro.distributions as dist
 import pytest
-from bke.inference import band, diagnose, fit, load_run, normal_laplace, sample_witness
+from bke.inference import Nuts, band, diagnose, fit, load_run, normal_laplace, sample_witness
 from bke.inference.data import checks
 from bke.models import (
     Gaussian,
@@ -24,7 +24,7 @@ from numpyro import handlers
 NAN, INF = math.nan, math.inf
 RNG = np.random.default_rng(0)
 X, X2 = RNG.normal(size=(12, 1)), RNG.normal(size=(12, 2))
-QUICK = {"chains": 1, "warmup": 20, "draws": 4, "progress": False}
+QUICK = {"method": Nuts(chains=1, warmup=20, draws=4), "progress": False}
 JARGON = ("jit", "tracer", "abstract array", "jnp.", "broadcast", "shapes=", "<function", "ufunc")
 
 
@@ -191,6 +191,8 @@ def test_likelihood(entry):
     ("argument", "value", "said"),
     [
         ("method", "gibbs", "method must be one of"),
+        ("method", None, "method must be one of"),
+        ("method", Nuts, "method must be one of"),
         ("kernel", "se", "kernel must be a kernel"),
         ("kernel", 3, "kernel must be a kernel"),
         ("kernel", None, "kernel must be a kernel"),
@@ -202,6 +204,20 @@ def test_likelihood(entry):
         ("dither", NAN, "dither must be"),
         ("dither", INF, "dither must be"),
         ("dither", [1.0, 2.0, 3.0], "dither"),
+        ("seed", -1, "seed must be from 0"),
+        ("seed", 1.5, "seed must be a whole number"),
+        ("seed", 2**70, "seed"),
+        ("columns", ["a", "b"], "columns has 2 names"),
+        ("columns", [], "columns has 0 names"),
+    ],
+)
+def test_arguments_of_fit(argument, value, said):
+    assert said in refusal(quick_fit, **{argument: value})
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "said"),
+    [
         ("chains", 0, "chains must be from 1 to 1000"),
         ("chains", -1, "chains must be from 1 to 1000"),
         ("chains", 1001, "chains must be from 1 to 1000, and is 1001"),
@@ -213,15 +229,24 @@ def test_likelihood(entry):
         ("warmup", 50.0, "warmup must be a whole number"),
         ("draws", 3, "draws must be at least 4"),
         ("draws", None, "draws must be a whole number"),
-        ("seed", -1, "seed must be from 0"),
-        ("seed", 1.5, "seed must be a whole number"),
-        ("seed", 2**70, "seed"),
-        ("columns", ["a", "b"], "columns has 2 names"),
-        ("columns", [], "columns has 0 names"),
     ],
 )
-def test_arguments_of_fit(argument, value, said):
-    assert said in refusal(quick_fit, **{argument: value})
+def test_options_of_nuts(argument, value, said):
+    assert said in refusal(Nuts, **{argument: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("particles", "'particles': give method=Smc(particles=...)"),
+        ("warmup", "'warmup': give method=Nuts(warmup=...)"),
+        ("chains", "method=Nuts(chains=...) or method=Quadrature(chains=...)"),
+        ("chians", "unexpected keyword argument 'chians'"),
+    ],
+)
+def test_an_option_in_the_wrong_place_is_told_where_it_belongs(name, said):
+    message = refusal(fit, X, error=TypeError, **{name: 100})
+    assert message.endswith(said)
 
 
 def with_cell(value, row=7, shape=(12, 2)):

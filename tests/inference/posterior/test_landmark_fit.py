@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from bke.inference import (
     InputError,
+    Nuts,
+    Quadrature,
     compare_kernels,
     fit,
     learn_kernel,
@@ -14,7 +16,7 @@ from bke.inference import (
 from bke.inference.cli import app
 from bke.inference.data.units import choose_units
 from bke.inference.posterior.landmarks import landmarks_for
-from bke.inference.posterior.run import problem_of
+from bke.inference.posterior.run import target_of
 from bke.inference.runtime.machine import computing
 from bke.models import SquaredExponential, landmark_log_likelihood
 from scipy.optimize import minimize_scalar
@@ -36,7 +38,7 @@ def log_likelihood(lengthscale):
 
 @pytest.fixture(scope="module")
 def run():
-    return fit(X, method="quadrature", particles=1600, chains=4, **OPTIONS)
+    return fit(X, method=Quadrature(draws=1600, chains=4), **OPTIONS)
 
 
 def test_the_posterior_is_that_of_the_density(run):
@@ -55,16 +57,16 @@ def test_a_saved_run_knows_its_landmarks(run, tmp_path):
     save_run(run, tmp_path / "run.nc")
     loaded = load_run(tmp_path / "run.nc")
     np.testing.assert_allclose(loaded["constant_data"]["landmarks"].values, PLACES)
-    problem, units = problem_of(loaded)
-    np.testing.assert_allclose(problem.landmarks, PLACES / X.std(axis=0))
+    target, units = target_of(loaded)
+    np.testing.assert_allclose(target.landmarks, PLACES / X.std(axis=0))
     with computing():
-        points = problem.prepared(units.points(X))
+        points = target.prepared(units.points(X))
     assert points.entries == 80 * 6
 
 
 @pytest.mark.slow
 def test_nuts_samples_the_same(run):
-    chains = fit(X, chains=4, warmup=60, draws=100, seed=1, **OPTIONS)
+    chains = fit(X, method=Nuts(chains=4, warmup=60, draws=100), seed=1, **OPTIONS)
     both = [np.log(tree["posterior"]["lengthscale"].values[..., 0]) for tree in (run, chains)]
     # Chains may be in the lower mode, 20 nats below and at a third of the lengthscale.
     low = np.log(1.5 * X[:, 0].std())
@@ -96,7 +98,7 @@ def test_how_many_landmarks():
 def test_the_witness_at_all_rows_is_the_usual_one():
     """Draws have the mean and the spread of the posteriors given all rows."""
     P, Q = X[:40], X[40:] + np.array([0.4, 0.0])
-    run = fit(np.concatenate([P, Q]), method="quadrature", particles=1600, chains=4, progress=False)
+    run = fit(np.concatenate([P, Q]), method=Quadrature(draws=1600, chains=4), progress=False)
     at = X[:3] + 0.1
     whole, seen, thinned = (
         sample_witness(run, P, Q, at, progress=False, **options)["witness"].values.reshape(1600, 3)

@@ -6,10 +6,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from bke.inference import InputError, diagnose, fit, learn_kernel, load_run, save_run
+from bke.inference import (
+    InputError,
+    Nuts,
+    Quadrature,
+    diagnose,
+    fit,
+    learn_kernel,
+    load_run,
+    save_run,
+)
 from bke.inference.cli import app
 from bke.inference.posterior.low_rank import in_words, is_small
-from bke.inference.posterior.run import problem_of
+from bke.inference.posterior.run import target_of
 from bke.inference.runtime.machine import computing
 from bke.models import SquaredExponential, log_marginal_likelihood
 from bke.models.likelihood.low_rank import LowRankView
@@ -17,7 +26,7 @@ from typer.testing import CliRunner
 
 X = np.random.default_rng(4).gamma(2.0, size=(90, 3)) * [1.0, 30.0, 5.0]
 OPTIONS = {"likelihood": "nystrom", "rank": 30, "progress": False}
-QUICK = {"method": "quadrature", "particles": 800, "chains": 4}
+QUICK = {"method": Quadrature(draws=800, chains=4)}
 
 
 @pytest.fixture(scope="module")
@@ -53,10 +62,10 @@ def test_the_error_is_recorded_and_printed(run, tmp_path):
         assert f"{said} to be off by {error:.2g} nats" in str(found)
         assert "NOT ACCURATE" not in str(found)
         assert found.summary()["low_rank_error_small"] is True
-    problem, units = problem_of(loaded)
-    assert problem.rank == 30
+    target, units = target_of(loaded)
+    assert target.rank == 30
     with computing():
-        points = problem.prepared(units.points(X))
+        points = target.prepared(units.points(X))
     assert isinstance(points, LowRankView)
     assert points.basis.size == 30
 
@@ -77,7 +86,7 @@ def test_a_large_error_is_a_warning(run):
 
 
 def test_nuts_takes_the_gradient():
-    found = fit(X, chains=2, warmup=40, draws=30, seed=1, **OPTIONS)
+    found = fit(X, method=Nuts(chains=2, warmup=40, draws=30), seed=1, **OPTIONS)
     assert found["sample_stats"]["nonfinite_evaluations"].values.sum() == 0
     assert found.attrs["low_rank_error"] < 0.3
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from bke.inference.posterior.nuts import NutsSampler
+from bke.inference.posterior.algorithms.no_u_turn import NutsProgram
 
 WARMUP, DRAWS, CHAINS = 60, 200, 2
 
@@ -19,8 +19,8 @@ def sampled():
         return jnp.where(z["a"] > X, jnp.nan, -0.5 * z["a"] ** 2)
 
     with jax.enable_x64(True):
-        problem = types.SimpleNamespace(log_density=log_density, shapes={"a": ()})
-        sampler = NutsSampler(problem, WARMUP)
+        target = types.SimpleNamespace(log_density=log_density, shapes={"a": ()})
+        sampler = NutsProgram(target, WARMUP)
         initial = {"a": jnp.array([-1.0, 0.5])}
         found = sampler.run(jnp.float64(1.5), initial=initial, draws=DRAWS, key=jax.random.key(0))
     return sampler, found

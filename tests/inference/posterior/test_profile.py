@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 import pytest
-from bke.inference.posterior import profile as landscape
+from bke.inference.posterior import profile
 from bke.inference.posterior.profile import (
     SMOOTHING,
     as_profile,
@@ -12,7 +12,7 @@ from bke.inference.posterior.profile import (
     scan,
     smooth,
 )
-from bke.inference.posterior.target import Problem
+from bke.inference.posterior.target import Target
 from bke.inference.runtime import machine
 from bke.models import SquaredExponential, log_marginal_likelihood
 
@@ -86,11 +86,11 @@ def test_smoothing_does_not_depend_on_the_step():
 
 def test_the_profile_is_the_density_of_the_problem():
     X = np.random.default_rng(2).gamma(2.0, size=(20, 1))
-    problem = Problem.checked(SquaredExponential, None, 0.1, "unit", "auto")
+    target = Target.checked(SquaredExponential, None, 0.1, "unit", "auto")
     with jax.enable_x64(True):
-        prior_z = problem.prior_draws(np.random.default_rng(0), 500)["lengthscale"]
-        scanned = scan(problem, X, np.array([-0.5, 4.0]), prior_z, batch_log_density(problem))
-        found = as_profile(problem, *scanned, prior_along(problem))
+        prior_z = target.prior_draws(np.random.default_rng(0), 500)["lengthscale"]
+        scanned = scan(target, X, np.array([-0.5, 4.0]), prior_z, batch_log_density(target))
+        found = as_profile(target, *scanned, prior_along(target))
     grid = found["unconstrained"].values
     assert grid[0] <= np.quantile(prior_z, 0.002)
     assert grid[-1] >= 4.0  # a draw beyond the prior draws
@@ -107,9 +107,9 @@ def test_the_profile_is_the_density_of_the_problem():
 def test_batches_in_threads_keep_the_order(monkeypatch):
     for cores in (1, 3):
         monkeypatch.setattr(machine, "cores", lambda cores=cores: cores)
-        for total in (1, 5, landscape.BATCH, 3 * landscape.BATCH + 1):
+        for total in (1, 5, profile.BATCH, 3 * profile.BATCH + 1):
             z = {"a": np.arange(total, dtype=float), "b": np.ones((total, 2))}
-            found = landscape.log_densities(
+            found = profile.log_densities(
                 lambda z, X: z["a"] * z["b"].sum(-1) + X.sum(), z, np.ones((2, 1))
             )
             np.testing.assert_array_equal(found, 2.0 * np.arange(total) + 2.0)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from bke.inference.errors import SamplingError
-from bke.inference.posterior.quadrature import integrate
+from bke.inference.posterior.algorithms.integral import integrate
 from scipy.special import gammaln, logsumexp
 from scipy.stats import kstest, multivariate_normal, norm
 

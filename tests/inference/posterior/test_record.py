@@ -18,7 +18,7 @@ from bke.inference.posterior.record import (
     restore_noise,
     restore_prior,
 )
-from bke.inference.posterior.target import Problem
+from bke.inference.posterior.target import Target
 
 
 def through_json(record):
@@ -200,13 +200,13 @@ def test_gaussian_measures(measure):
 def test_a_restored_problem_has_the_same_density(kernel, prior, noise, measure):
     X = np.random.default_rng(1).gamma(2.0, size=(15, 2))
     with jax.enable_x64(True):
-        problem = Problem.checked(kernel, prior, noise, measure, "auto")
-        restored = Problem.restore(through_json(problem.describe()))
-        assert list(restored.sites) == list(problem.sites)
-        draws = problem.prior_draws(np.random.default_rng(0), 3)
+        target = Target.checked(kernel, prior, noise, measure, "auto")
+        restored = Target.restore(through_json(target.describe()))
+        assert list(restored.sites) == list(target.sites)
+        draws = target.prior_draws(np.random.default_rng(0), 3)
         for index in range(3):
             z = {name: values[index] for name, values in draws.items()}
-            density = problem.log_density(z, X)
+            density = target.log_density(z, X)
             assert np.isfinite(density)
             assert float(restored.log_density(z, X)) == pytest.approx(float(density), rel=1e-12)
 
@@ -215,9 +215,9 @@ def test_the_densities_of_a_problem_are_those_of_the_unconstrained_coordinate():
     """With z = log l the density gains a factor l."""
     X = np.random.default_rng(1).gamma(2.0, size=(15, 2))
     with jax.enable_x64(True):
-        problem = Problem.checked(bk.SquaredExponential, dist.Gamma(2.0, 3.0), 0.1, "unit", "auto")
+        target = Target.checked(bk.SquaredExponential, dist.Gamma(2.0, 3.0), 0.1, "unit", "auto")
         z = {"lengthscale": jax.numpy.asarray(np.log(0.7))}
-        log_prior, log_density = float(problem.log_prior(z)), float(problem.log_density(z, X))
+        log_prior, log_density = float(target.log_prior(z)), float(target.log_density(z, X))
     by_hand = np.log(9.0) + np.log(0.7) - 2.1 + np.log(0.7)
     likelihood = bk.log_marginal_likelihood(X, bk.SquaredExponential(0.7))
     assert log_prior == pytest.approx(by_hand, rel=1e-12)

@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 from bke.inference import (
     InputError,
+    Nuts,
+    Quadrature,
+    Smc,
     fit,
     learn_kernel,
     load_run,
@@ -11,12 +14,12 @@ from bke.inference import (
     sample_witness,
     save_run,
 )
-from bke.inference.posterior.run import problem_of
+from bke.inference.posterior.run import target_of
 from bke.models import SquaredExponential, log_marginal_likelihood
 
 P, Q = (sample[::10] for sample in normal_laplace())
 Q = Q[:20]
-SETTINGS = {"method": "quadrature", "particles": 64, "progress": False}
+SETTINGS = {"method": Quadrature(draws=64), "progress": False}
 
 
 def test_the_joint_density_is_the_product_of_both_likelihoods():
@@ -50,7 +53,7 @@ def test_a_joint_run_remembers_its_samples(tmp_path):
     run = fit((P, Q), share="joint", **SETTINGS)
     save_run(run, tmp_path / "run.nc")
     again = load_run(tmp_path / "run.nc")
-    _, units = problem_of(again)
+    _, units = target_of(again)
     assert units.sizes == (len(P), len(Q))
     first, second = units.points(again["observed_data"]["X"].values)
     pooled = np.concatenate([P, Q])
@@ -62,10 +65,8 @@ def test_a_joint_run_remembers_its_samples(tmp_path):
 
 @pytest.mark.slow
 def test_every_method_takes_a_joint_pair():
-    for method in ("nuts", "smc"):
-        run = fit(
-            (P, Q), share="joint", method=method, chains=2, draws=50, particles=200, progress=False
-        )
+    for method in (Nuts(chains=2, draws=50), Smc(particles=200, repeats=2)):
+        run = fit((P, Q), share="joint", method=method, progress=False)
         assert run.attrs["share"] == "joint"
     assert learn_kernel((P, Q), share="joint", progress=False).peaks
 

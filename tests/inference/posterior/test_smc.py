@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
-from bke.inference import SamplingError, diagnose, find_modes, fit
+from bke.inference import SamplingError, Smc, diagnose, find_modes, fit
 from bke.inference.diagnosis.masses import _of_repeats, mode_masses
-from bke.inference.posterior.smc import Population, TemperedSmc
-from bke.inference.posterior.ways import population_of
+from bke.inference.posterior.algorithms.tempering import Population, TemperedSmc
+from bke.inference.posterior.samplers.smc import population_of
 
 CENTRES = (-1.0, 1.5)
 SCALES = (0.25, 0.4)
@@ -91,7 +91,7 @@ def test_the_posterior_of_two_comparable_modes_agrees_with_quadrature():
     centres = np.repeat([-3.6, 0.0, 3.6], 15)
     data = np.concatenate([rng.normal(centres, 1.0), rng.laplace(centres, np.sqrt(0.5))])
     exact = fit(data, method="quadrature", scale=None, progress=False)
-    run = fit(data, method="smc", particles=2000, scale=None, progress=False)
+    run = fit(data, method=Smc(particles=2000), scale=None, progress=False)
     attrs = run["smc"].attrs
     normaliser = exact["quadrature"].attrs["log_normaliser"]
     assert attrs["log_normaliser_error"] < 0.2

@@ -3,8 +3,8 @@
 import numpy as np
 import numpyro.distributions as dist
 import pytest
-from bke.inference import InputError, diagnose, fit, learn_kernel
-from bke.inference.posterior.target import Problem
+from bke.inference import InputError, Quadrature, diagnose, fit, learn_kernel
+from bke.inference.posterior.target import Target
 from bke.models import Matern, SquaredExponential
 from bke.models.likelihood.spectral import SpectralIndex
 
@@ -12,9 +12,7 @@ X = np.random.default_rng(0).gamma(2.0, size=320)
 
 
 def integrated(X, likelihood, **options):
-    run = fit(
-        X, method="quadrature", likelihood=likelihood, particles=64, progress=False, **options
-    )
+    run = fit(X, method=Quadrature(draws=64), likelihood=likelihood, progress=False, **options)
     return run["quadrature"].attrs["log_normaliser"], run
 
 
@@ -68,8 +66,8 @@ def test_a_lengthscale_for_each_column_goes_to_the_matrices():
     points = np.random.default_rng(1).normal(size=(1000, 2))
     for shape, index in (((), True), ((2,), False)):
         prior = dist.Gamma(np.ones(shape), 1.0)
-        problem = Problem.checked(SquaredExponential, prior, 0.1, "unit", "auto")
-        assert isinstance(problem.prepared(points), SpectralIndex) == index
+        target = Target.checked(SquaredExponential, prior, 0.1, "unit", "auto")
+        assert isinstance(target.prepared(points), SpectralIndex) == index
 
 
 def test_a_mode_narrower_than_the_grid_of_its_profile():

@@ -10,7 +10,7 @@ import numpy as np
 import numpyro.distributions as dist
 import pytest
 from bke.inference.errors import InputError
-from bke.inference.posterior.target import Problem
+from bke.inference.posterior.target import Target
 from bke.models import SquaredExponential
 from scipy import stats
 
@@ -18,9 +18,9 @@ DRAWS = 4000
 
 
 def draws_of(prior, noise_variance=0.1):
-    problem = Problem.checked(SquaredExponential, prior, noise_variance, "unit", "auto")
+    target = Target.checked(SquaredExponential, prior, noise_variance, "unit", "auto")
     with jax.enable_x64(True):
-        return problem, problem.prior_draws(np.random.default_rng(0), DRAWS)
+        return target, target.prior_draws(np.random.default_rng(0), DRAWS)
 
 
 @pytest.mark.parametrize(
@@ -42,8 +42,8 @@ def test_draws_have_the_distribution_of_the_prior(prior, reference):
 
 def test_every_column_has_its_own_gamma_prior():
     shape, rate = np.array([1.0, 2.0, 6.0]), np.array([0.5, 3.0, 1.0])
-    problem, draws = draws_of({"lengthscale": dist.Gamma(shape, rate)}, dist.Uniform(0.01, 0.5))
-    assert {name: z.shape[1:] for name, z in draws.items()} == problem.shapes
+    target, draws = draws_of({"lengthscale": dist.Gamma(shape, rate)}, dist.Uniform(0.01, 0.5))
+    assert {name: z.shape[1:] for name, z in draws.items()} == target.shapes
     for column in range(3):
         reference = stats.gamma(shape[column], scale=1 / rate[column])
         values = np.exp(draws["lengthscale"][:, column])
@@ -60,12 +60,12 @@ def test_an_improper_prior_is_named():
 
 def test_threads_may_trace_the_density_at_once():
     """NumPyro has one list of handlers: without a lock most of these failed."""
-    problem = Problem.checked(SquaredExponential, None, 0.1, "unit", "dense")
+    target = Target.checked(SquaredExponential, None, 0.1, "unit", "dense")
 
     def trace(n):
         with jax.enable_x64(True):
             X, z = jnp.zeros((n, 2)), {"lengthscale": jnp.zeros(())}
-            return jax.make_jaxpr(problem.log_density)(z, X) is not None
+            return jax.make_jaxpr(target.log_density)(z, X) is not None
 
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(trace, range(3, 43)))

@@ -10,12 +10,12 @@ import time
 import numpy as np
 import pytest
 from bke.inference import InputError, fit
-from bke.inference.runtime.distributed import spread, start
+from bke.inference.runtime.distributed import on_devices, start
 
 FIT = """
 import sys
 import numpy as np
-from bke.inference import fit, open_rows
+from bke.inference import Nuts, Quadrature, Smc, fit, open_rows
 from bke.inference.runtime import distributed
 from bke.inference.streams import passes
 
@@ -23,12 +23,12 @@ port, processes, process, rows, out = sys.argv[1:]
 if processes != "1":
     distributed.start(f"localhost:{port}", int(processes), int(process))
 X = np.random.default_rng(0).gamma(2.0, size=(900, 2))
-options = dict(likelihood="landmark", landmarks=9, progress=False, chains=3)
+options = dict(likelihood="landmark", landmarks=9, progress=False)
 passes.chunk_size = lambda landmarks, dimension: 70
-streamed = fit(open_rows(rows), method="quadrature", **options)
-rows = fit(X, method="quadrature", shard="rows", **options)
-moved = fit(X, method="nuts", shard="rows", warmup=20, draws=4, **options)
-own = fit(X, method="smc", shard="chains", particles=90, **options)
+streamed = fit(open_rows(rows), method=Quadrature(chains=3), **options)
+rows = fit(X, method=Quadrature(chains=3), shard="rows", **options)
+moved = fit(X, method=Nuts(chains=3, warmup=20, draws=4), shard="rows", **options)
+own = fit(X, method=Smc(particles=90, repeats=3), shard="chains", **options)
 found = {}
 for name, run in {"streamed": streamed, "rows": rows, "moved": moved, "own": own}.items():
     found[name] = run["posterior"]["lengthscale"].values
@@ -106,7 +106,8 @@ def test_a_process_that_dies_is_missed_at_once(tmp_path):
 OTHER = """
 import sys
 import numpy as np
-from bke.inference import InputError, distributed, fit
+from bke.inference import InputError, fit
+from bke.inference.runtime import distributed
 
 port, processes, process = sys.argv[1:]
 distributed.start(f"localhost:{port}", int(processes), int(process))
@@ -148,9 +149,9 @@ os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=3"
 import threading
 import jax
 import numpy as np
-from bke.inference.runtime.distributed import spread
+from bke.inference.runtime.distributed import on_devices
 
-where = spread(lambda i: (i, next(iter((jax.numpy.zeros(1) + i).devices())).id), 7,
+where = on_devices(lambda i: (i, next(iter((jax.numpy.zeros(1) + i).devices())).id), 7,
                threading.Event(), np.zeros(1))
 print([int(i) for i, _ in where], sorted({device for _, device in where}))
 """
@@ -171,4 +172,4 @@ def test_what_makes_no_sense_is_refused():
         start("localhost:1", processes=2)
     with pytest.raises(InputError, match="process must be from 0 to 1"):
         start("localhost:1", 2, 2)
-    assert spread(lambda index: index, 0, None, X) == []
+    assert on_devices(lambda index: index, 0, None, X) == []

@@ -10,6 +10,7 @@ import pytest
 import zarr
 from bke.inference import (
     InputError,
+    Quadrature,
     compare_sketches,
     diagnose,
     fit,
@@ -24,10 +25,8 @@ from bke.inference.streams.source import ArrayRows
 
 OPTIONS = {
     "likelihood": "landmark",
-    "method": "quadrature",
+    "method": Quadrature(draws=100, chains=2),
     "landmarks": 9,
-    "particles": 100,
-    "chains": 2,
     "progress": False,
 }
 
@@ -87,7 +86,8 @@ def test_a_random_noise_variance(tmp_path, small_chunks):
     import numpyro.distributions as dist
 
     X = data()[:600]
-    options = {**OPTIONS, "noise_variance": dist.Uniform(0.05, 0.5), "tolerance": 1.0}
+    rough = Quadrature(tolerance=1.0, draws=100, chains=2)
+    options = {**OPTIONS, "noise_variance": dist.Uniform(0.05, 0.5), "method": rough}
     found = [fit(rows, **options) for rows in (X, open_rows(write(tmp_path, X, "npy")))]
     for name in ("lengthscale", "noise_variance"):
         one, other = (run["posterior"][name].values for run in found)

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
-from bke.inference import InputError, band, fit, sample_witness
-from bke.inference.posterior.run import problem_of
+from bke.inference import InputError, Nuts, band, fit, sample_witness
+from bke.inference.posterior.run import target_of
 from bke.inference.witness.posterior import default_points, weighted_quantiles
 from bke.models import SquaredExponential, embedding_posterior
 
-SHORT = {"chains": 2, "warmup": 20, "draws": 10, "progress": False}
+SHORT = {"method": Nuts(chains=2, warmup=20, draws=10), "progress": False}
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def test_draws_have_the_exact_mean_and_joint_covariance(run, data, noise):
     constant = with_constant_lengthscale(run, 2, 2000)
     witness = sample_witness(constant, *data, at, noise=noise, weights="chains", seed=1)
     draws = witness["witness"].values.reshape(-1, 5)
-    _, units = problem_of(run)
+    _, units = target_of(run)
     z = float(run["unconstrained_posterior"]["lengthscale"][0, 0])
     kernel = SquaredExponential(np.exp(z))
     P, Q = (

@@ -11,24 +11,24 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from numpyro.infer.hmc import hmc
 
-from ..errors import SamplingError
-from ..runtime.distributed import spread
-from ..runtime.jit import jit
-from .target import Points, Problem
+from ...errors import SamplingError
+from ...runtime.distributed import on_devices
+from ...runtime.jit import jit
+from ..chains import CANDIDATES, Chains
+from ..programs import kept
+from ..target import Points, Target
 
 #: Iterations per compiled run: long enough to hide the call, short enough for a live display.
 BLOCK = 20
 MAX_TREE_DEPTH = 10
 TARGET_ACCEPTANCE = 0.8
-#: Prior draws tried per chain for a start with a finite density.
-CANDIDATES = 32
 
 
 class Progress(Protocol):
@@ -38,25 +38,16 @@ class Progress(Protocol):
         """``iterations`` more are done, ``divergences`` of them divergent."""
 
 
-class Chains(NamedTuple):
-    """Everything recorded, leading axes (chain, iteration), warmup first."""
+class NutsProgram:
+    """Compiled NUTS for one target; reused for data of any shape."""
 
-    z: dict[str, np.ndarray]
-    stats: dict[str, np.ndarray]
-    initial: dict[str, np.ndarray]  # (chain, ...)
-    warmup: int
-
-
-class NutsSampler:
-    """Compiled NUTS for one problem; reused for data of any shape."""
-
-    def __init__(self, problem: Problem, warmup: int) -> None:
-        self.problem = problem
+    def __init__(self, target: Target, warmup: int) -> None:
+        self.target = target
         self.warmup = warmup
 
         def potential(X: Points, nonfinite: Any) -> Any:
             def energy(z: dict[str, jax.Array]) -> jax.Array:
-                value = -problem.log_density(z, X)
+                value = -target.log_density(z, X)
                 # NumPyro's state has no room for a count, and a callback would keep the program out
                 # of JAX's compilation cache.
                 nonfinite[...] += jax.lax.stop_gradient(~jnp.isfinite(value)).astype(int)
@@ -136,7 +127,7 @@ class NutsSampler:
                 return z, stats
 
         self.compile(points)
-        results = spread(one, chains, stop, points)
+        results = on_devices(one, chains, stop, points)
         z, stats = jax.tree.map(lambda *parts: np.stack(parts), *results)
         return Chains(z, stats, {k: np.asarray(v) for k, v in initial.items()}, self.warmup)
 
@@ -144,7 +135,7 @@ class NutsSampler:
         """Both programs for such data at once, before the chains' threads would each do it."""
         with jax.enable_x64(True):  # the setting belongs to the thread
             points = jax.tree.map(jnp.asarray, X)
-            z = {name: jnp.zeros(shape) for name, shape in self.problem.shapes.items()}
+            z = {name: jnp.zeros(shape) for name, shape in self.target.shapes.items()}
             key = jax.random.key(0)
 
             def start() -> None:
@@ -158,6 +149,12 @@ class NutsSampler:
                 empty = jax.tree.map(_zeros, state)
                 jax.block_until_ready(self._advance(empty, points, 0))
                 waiting.result()
+
+
+@kept
+def nuts_program(target: Target, warmup: int) -> NutsProgram:
+    """NUTS with a given length of warmup, kept for the next target like this one."""
+    return NutsProgram(target, warmup)
 
 
 def _zeros(leaf: jax.ShapeDtypeStruct) -> jax.Array:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..errors import SamplingError
+from ...errors import SamplingError
 
 #: Log density this far below the top is of no account: e^-40 is below rounding.
 NEGLIGIBLE = 40.0

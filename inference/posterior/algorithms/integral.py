@@ -23,7 +23,7 @@ NEW_POINTS = {1: 2, 2: 16}
 
 
 @dataclasses.dataclass(frozen=True)
-class Quadrature:
+class IntegratedDensity:
     """A density as weighted nodes and as cells, see :func:`integrate`.
 
     Attributes:
@@ -95,7 +95,7 @@ def integrate(
     tolerance: float,
     most: int,
     progress: Callable[[int, float], None] = lambda evaluations, error: None,
-) -> Quadrature:
+) -> IntegratedDensity:
     """Integrate a density over d = 1 or 2 unbounded coordinates.
 
     Args:
@@ -125,14 +125,14 @@ def integrate(
         cells = cells.split(worst, grid)
 
 
-def _result(cells: Cells, grid: Grid, error: float) -> Quadrature:
+def _result(cells: Cells, grid: Grid, error: float) -> IntegratedDensity:
     grid.check_numbers(cells)
     corners, widths = grid.place(cells.corner), grid.place(cells.corner + cells.size[:, None])
     weight = cells.weights(grid.top)
     points, index = np.unique(cells.points().reshape(weight.size, -1), axis=0, return_inverse=True)
     summed = np.bincount(index.ravel(), weight.ravel())
     total = summed.sum()
-    return Quadrature(
+    return IntegratedDensity(
         nodes=grid.place(points),
         log_density=grid.at(points),
         weight=summed / total,

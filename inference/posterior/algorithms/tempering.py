@@ -27,10 +27,11 @@ from blackjax.smc import resampling, solver, tempered
 from jax.custom_batching import sequential_vmap
 from jax.scipy.special import logsumexp
 
-from ..errors import SamplingError
-from ..runtime.distributed import spread
-from ..runtime.jit import jit
-from .target import Points, Problem, unflatten
+from ...errors import SamplingError
+from ...runtime.distributed import on_devices
+from ...runtime.jit import jit
+from ..programs import kept
+from ..target import Points, Target, unflatten
 
 #: Effective share of the particles after each rise of the temperature.
 TARGET_ESS = 0.5
@@ -69,18 +70,18 @@ class Population(NamedTuple):
 
 
 class TemperedSmc:
-    """Compiled SMC for one problem; reused for data of any shape."""
+    """Compiled SMC for one target; reused for data of any shape."""
 
-    def __init__(self, problem: Problem) -> None:
-        count = sum(int(np.prod(shape)) for shape in problem.shapes.values())
+    def __init__(self, target: Target) -> None:
+        count = target.hyperparameters
         moves = MOVES.get(count, MOVES_PER_PARAMETER * count)
 
         def log_prior(flat: jax.Array) -> jax.Array:
-            return problem.log_prior(unflatten(flat, problem.shapes))
+            return target.log_prior(unflatten(flat, target.shapes))
 
         @sequential_vmap  # one after the other: n x n matrices of all particles would not fit
         def log_likelihood(flat: jax.Array, X: Points) -> jax.Array:
-            value = problem.log_density(unflatten(flat, problem.shapes), X) - log_prior(flat)
+            value = target.log_density(unflatten(flat, target.shapes), X) - log_prior(flat)
             return jnp.where(value > NONE, value, NONE)  # NaN as well
 
         def step(
@@ -162,7 +163,7 @@ class TemperedSmc:
                     lambda temperature: advance(repeat, temperature),
                 )
 
-        results = spread(one, len(z), stop, points)
+        results = on_devices(one, len(z), stop, points)
         particles, log_normaliser, temperatures = zip(*results, strict=True)
         if np.max(log_normaliser) == -np.inf:
             raise SamplingError(
@@ -210,3 +211,9 @@ class TemperedSmc:
             now = 1.0 if then > 1.0 - SMALLEST_RISE else then
             advance(now)
         raise SamplingError(f"the posterior was not reached in {MOST_TEMPERATURES} temperatures")
+
+
+@kept
+def tempered_smc(target: Target) -> TemperedSmc:
+    """SMC for any number of particles, kept for the next target like this one."""
+    return TemperedSmc(target)

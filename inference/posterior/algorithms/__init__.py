@@ -1,0 +1,1 @@
+"""Numerical ways through a density, which know nothing of kernels: NUTS, SMC, quadrature."""

@@ -1,0 +1,85 @@
+"""The posterior given rows of a file: quadrature of the landmark model, a pass for many points."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from ..data.units import Units, unit_of
+from ..errors import InputError
+from ..runtime.distributed import check_alike, check_shard, is_first
+from ..streams.checkpoint import Checkpoint
+from ..streams.passes import survey
+from ..streams.source import Rows
+from .given import Given
+from .handling import Handling
+from .model import Model
+from .run import Unread
+from .samplers.base import Sampler, Task
+from .samplers.quadrature import Quadrature
+from .streamed_density import RowsDensity
+
+
+@dataclasses.dataclass
+class Streamed:
+    """Rows of a file too large for memory.
+
+    Attributes:
+        rows: (n, D).
+        options: how they are handled, see :func:`~bke.inference.fit`; with a checkpoint, the path
+            of the file from which a killed job goes on, in which some 20 000 rows are as they are.
+    """
+
+    rows: Rows
+    options: Handling
+    _kept: Checkpoint | None = None
+
+    def given(self, model: Model, sampler: Sampler, seed: int) -> Given:
+        """The task, after a first pass over the rows; each batch of its points is another."""
+        rows, options = self.rows, self.options
+        asked = model.checked(model.measure)
+        if asked.likelihood != "landmark" or not isinstance(sampler, Quadrature):
+            raise InputError(
+                "rows of a file are gone through as a whole for every batch of lengthscales: set "
+                "likelihood='landmark' and method='quadrature'"
+            )
+        self._check_options()
+        job = {
+            "file": rows.fingerprint(),
+            "model": asked.describe(),
+            "landmarks": _plain(model.landmarks),
+            "scale": options["scale"],
+            "seed": seed,
+        }
+        alike = {"data": [*rows.shape, *rows.columns], "options": {**job, "file": None}}
+        check_alike(alike)
+        self._kept = kept = Checkpoint(options["checkpoint"], job)
+        shown = options["progress"] and is_first()
+        found = survey(rows, seed, kept, progress=shown)
+        unit = unit_of(found.deviation, options["scale"])
+        units = Units(unit, np.zeros_like(unit), 0, rows.columns)
+        target = model.target(units, found.sample, seed)
+        rng = np.random.default_rng(seed).spawn(1)[0]
+        prior_draws = target.prior_draws(rng, sampler.prior_draws())
+        density = RowsDensity(target, rows, units, kept, shown)
+        task = Task(target, None, prior_draws, density, seed, progress=False)
+        data = Unread(len(rows), found.digest.tobytes().hex())
+        return Given(task, units, data, {"share": "pooled", "source": str(rows.path)})
+
+    def finished(self) -> None:
+        """Remove the checkpoint."""
+        if self._kept is not None:
+            self._kept.remove()
+
+    def _check_options(self) -> None:
+        share, dither, columns = (self.options[name] for name in ("share", "dither", "columns"))
+        if share != "pooled" or dither not in ("auto", None) or columns is not None:
+            raise InputError("share, dither and columns are for data in memory")
+        check_shard(self.options["shard"])
+
+
+def _plain(landmarks: Any) -> Any:
+    """How many, or places, as JSON has them."""
+    return landmarks if np.ndim(landmarks) == 0 else np.asarray(landmarks).tolist()
