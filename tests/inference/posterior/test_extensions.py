@@ -85,13 +85,8 @@ def test_all_methods_find_one_posterior(name, tmp_path):
 
     save_run(smc, tmp_path / "run.nc")
     again = load_run(tmp_path / "run.nc")
-<<<<<<< HEAD
-    assert problem_of(again)[0].describe() == problem_of(smc)[0].describe()
-    assert str(diagnose(again)) == str(diagnose(smc))
-=======
     assert target_of(again)[0].describe() == target_of(smc)[0].describe()
-    assert str(diagnose(again))
->>>>>>> 12968f32b26c3ed189c0e51011bb6a6e80921a3b
+    assert str(diagnose(again)) == str(diagnose(smc))
     witness = sample_witness(again, P, Q, np.array([-1.0, 0.5]), progress=False)
     assert np.isfinite(witness["witness"].values).all()
 

@@ -75,11 +75,7 @@ def test_a_second_fit_of_the_same_shape_compiles_nothing(run):
 
 
 def test_chains_start_apart_and_where_the_density_is_finite():
-<<<<<<< HEAD
-    run = fit(sample(40, 2), **{**SHORT, "chains": 8, "warmup": 20, "draws": 4})
-=======
-    run = fit(sample(30, 2), method=Nuts(chains=8, warmup=20, draws=4), progress=False)
->>>>>>> 12968f32b26c3ed189c0e51011bb6a6e80921a3b
+    run = fit(sample(40, 2), method=Nuts(chains=8, warmup=20, draws=4), progress=False)
     starts = np.exp(run["initial"]["lengthscale"].values)
     assert len(np.unique(starts)) == 8
     # One from each eighth of the prior: Gamma(1, 1) has 1/8 of its mass below 0.13.
