@@ -56,6 +56,7 @@ def test_the_difference_is_that_of_two_discrepancies():
     assert difference == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_its_standard_error_is_the_spread_over_samples():
     """1000 triples of samples, seed 1: the ratio has a standard error of 2 %."""
     rng, kernel = np.random.default_rng(1), SquaredExponential(1.0)
