@@ -76,6 +76,7 @@ def grid_log_integral(z, log_density):
     return float(logsumexp(log_density) + np.log(z[1] - z[0]))
 
 
+@pytest.mark.slow
 def test_quadrature_agrees_with_a_fine_grid(by_quadrature, grid):
     z, log_density = grid
     attrs = by_quadrature["quadrature"].attrs
@@ -92,6 +93,7 @@ def test_quadrature_agrees_with_a_fine_grid(by_quadrature, grid):
     assert masses[-2] > 0.05  # otherwise a wrong weight would not show
 
 
+@pytest.mark.slow
 def test_quadrature_draws_follow_the_grid(by_quadrature, grid):
     """4000 draws, seed 0: a test of level 1e-4 against the grid's distribution function."""
     z, log_density = grid

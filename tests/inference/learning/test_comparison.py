@@ -39,6 +39,7 @@ def test_the_held_out_difference_of_risks_is_unbiased():
     assert np.mean(np.array(true)[:, 0]) < 0.0  # the posterior mean is the better estimate
 
 
+@pytest.mark.slow
 def test_scores_are_log_normalisers_and_come_with_their_caveat():
     kernels = {"se": SquaredExponential, "matern": Matern(1.5)}
     found = compare_kernels(X, kernels, folds=2, progress=False)
@@ -52,6 +53,16 @@ def test_scores_are_log_normalisers_and_come_with_their_caveat():
     assert "no Bayes factors" in str(found)
     values = [one.score for one in found.scores.values()]
     assert values == sorted(values, reverse=True)
+
+
+def test_one_kernel_is_scored_and_held_out():
+    found = compare_kernels(X[:24], {"se": SquaredExponential}, folds=2, progress=False)
+    (score,) = found.scores.values()
+    assert np.isfinite(score.score)
+    assert 0.3 < score.held_out < 1.5
+    assert score.held_out_error > 0.0
+    assert CAVEAT in str(found)
+    assert f"{score.score:.2f}" in str(found)
 
 
 @pytest.mark.slow

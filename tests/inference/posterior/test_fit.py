@@ -154,16 +154,16 @@ def test_attributes_let_the_run_be_repeated(run):
     assert again.attrs["data_sha256"] == run.attrs["data_sha256"]
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(
     ("options", "shape"),
     [
+        ({"noise_variance": dist.Uniform(0.01, 1.0), "scale": None}, (2, 10)),
         ({"prior": dist.Gamma(1.0, 1.0).expand([2])}, (2, 10, 2)),  # ARD
         ({"scale": "pooled"}, (2, 10)),
         ({"scale": "column"}, (2, 10, 2)),  # one per column, in its own units
         ({"kernel": Matern(1.5), "scale": None}, (2, 10)),
         ({"measure": Gaussian(5.0, 1.0), "scale": None}, (2, 10)),
-        ({"noise_variance": dist.Uniform(0.01, 1.0), "scale": None}, (2, 10)),
     ],
 )
 def test_options(options, shape):
@@ -180,6 +180,7 @@ def test_lengthscales_are_in_the_units_of_each_column():
     np.testing.assert_allclose(values[..., 1], values[..., 0] * ratio, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_mixture_kernel_has_one_prior_per_site():
     kernel = GaussianMixture(np.array([0.5, 2.0]), np.array([0.5, 0.5]))
     prior = {"lengthscale": dist.LogNormal(0.0, 1.0).expand([2])}
