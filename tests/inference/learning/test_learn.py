@@ -126,7 +126,7 @@ def test_one_lengthscale_per_column():
     assert best.curvature[0, 0] == pytest.approx(-hessian[0, 0], rel=0.35)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kernel", "prior"),
     [

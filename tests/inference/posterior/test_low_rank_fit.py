@@ -98,6 +98,7 @@ def test_two_samples_have_a_view_each():
     assert 0.0 < found.attrs["low_rank_error"] < 0.3
 
 
+@pytest.mark.slow
 def test_the_learned_kernel_is_nearly_the_same():
     low, exact = (
         learn_kernel(X, **options)

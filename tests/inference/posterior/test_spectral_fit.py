@@ -28,6 +28,7 @@ def test_the_posterior_is_that_of_the_matrices(X):
     np.testing.assert_allclose(*draws, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_posterior_of_a_matern_kernel():
     found, exact = (
         integrated(X, likelihood, kernel=Matern(1.5))[0] for likelihood in ("spectral", "dense")
@@ -35,6 +36,7 @@ def test_the_posterior_of_a_matern_kernel():
     assert found == pytest.approx(exact, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_the_learned_kernel_is_that_of_the_matrices():
     found = [
         learn_kernel(X, likelihood=likelihood, progress=False).peaks[0]

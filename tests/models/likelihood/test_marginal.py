@@ -350,6 +350,7 @@ def test_matern_value_and_gradients(x64):
         np.testing.assert_allclose(found, wanted, rtol=1e-7, atol=1e-7 * np.abs(wanted).max())
 
 
+@pytest.mark.slow
 def test_gradient_of_a_sum_of_kernels_by_finite_differences(x64):
     X = untied(25, 2, seed=10)
 
@@ -363,6 +364,7 @@ def test_gradient_of_a_sum_of_kernels_by_finite_differences(x64):
     np.testing.assert_allclose(found, finite_differences(ours, at), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_second_derivatives(x64):
     X = untied(30, 2, seed=11)
 
@@ -434,6 +436,7 @@ def test_vmap_agrees_with_single_calls(x64):
     np.testing.assert_allclose(slopes, [slope for _, slope in expected], rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_vmap_over_both_routes(x64):
     """At the first lengthscale the rank is full, at the others low."""
     X = untied(LARGE, 1, seed=14)
