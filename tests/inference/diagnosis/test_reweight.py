@@ -162,7 +162,19 @@ def test_the_diagnosis_shows_both_and_says_how_it_knows(by_nuts, weighed, by_qua
     assert "independent draws" in diagnose(by_quadrature).verdict
 
 
-@pytest.mark.one_in(2)
+def test_bridges_agree_with_quadrature(by_nuts, by_quadrature):
+    """Of two modes, from 60 draws of each chain; within four standard errors."""
+    target, units = target_of(by_nuts)
+    points = units.points(by_nuts["observed_data"]["X"].values)
+    with jax.enable_x64(True):
+        batch = jax.jit(jax.vmap(lambda one: target.log_density(one, points)))
+        found = _bridges(by_nuts, find_modes(by_nuts), lambda z: np.asarray(batch(z)), 0).attrs
+    exact = by_quadrature["quadrature"].attrs["log_normaliser"]
+    assert found["log_normaliser_error"] < 0.3
+    assert found["log_normaliser"] == pytest.approx(exact, abs=4 * found["log_normaliser_error"])
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 def test_two_hyperparameters_against_a_grid_and_bridge_sampling(seed):
     """The noise variance beside the lengthscale; bridge sampling within four standard errors."""

@@ -85,6 +85,7 @@ def test_a_large_error_is_a_warning(run):
     assert found.summary()["low_rank_error_small"] is False
 
 
+@pytest.mark.slow
 def test_nuts_takes_the_gradient():
     found = fit(X, method=Nuts(chains=2, warmup=40, draws=30), seed=1, **OPTIONS)
     assert found["sample_stats"]["nonfinite_evaluations"].values.sum() == 0
