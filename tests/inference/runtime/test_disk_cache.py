@@ -35,6 +35,7 @@ def test_the_next_process_finds_what_was_compiled(tmp_path):
     assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == first
 
 
+@pytest.mark.slow
 def test_nothing_is_written_where_it_is_not_wanted(tmp_path):
     home, own = tmp_path / "home", tmp_path / "own"
     for unwanted in ("off", ""):  # nothing is kept unless it is asked for
@@ -44,6 +45,7 @@ def test_nothing_is_written_where_it_is_not_wanted(tmp_path):
     assert not (tmp_path / "ours").exists()
 
 
+@pytest.mark.slow
 def test_a_home_that_cannot_be_written_is_no_error(tmp_path):
     (tmp_path / "file").write_text("no folder")
     run(tmp_path / "file" / "below")

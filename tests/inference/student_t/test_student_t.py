@@ -106,6 +106,7 @@ def test_typicality_of_the_rows_themselves(two_modes, learned):
     np.testing.assert_allclose(learned.typicality(), (1.0 + ranks) / len(rows))
 
 
+@pytest.mark.slow
 def test_a_row_far_away_does_not_hide_the_others():
     rows = np.random.default_rng(0).normal(size=(200, 2))
     rows[0] = [1000.0, 0.0]

@@ -86,6 +86,7 @@ def test_again_makes_no_test_twice(collider, graph):
         graph.again(columns=("a", "b"))
 
 
+@pytest.mark.slow
 def test_the_order_of_rows_does_not_matter(collider, graph):
     order = np.random.default_rng(1).permutation(len(collider))
     shuffled = causal_graph(collider[order], columns=tuple("abcd"), **OPTIONS)

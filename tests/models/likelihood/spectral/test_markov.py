@@ -103,7 +103,7 @@ def test_gradient_agrees_with_that_of_the_matrices(nu):
                 np.testing.assert_allclose(slope, exact, rtol=1e-8, err_msg=f"{name}, {ratio}")
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("measure", ["unit", "lebesgue"])
 def test_a_laplace_kernel_is_a_matern_one(measure):
     X = DATA["skewed"]

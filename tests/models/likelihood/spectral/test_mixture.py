@@ -171,7 +171,7 @@ def test_kinds_of_sums():
         assert isinstance(spectral_index(DATA["skewed"][:, None], kernel), MixtureIndex)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_matrices")
 @pytest.mark.parametrize("measure", ["unit", "lebesgue"])
 def test_a_number_times_one_squared_exponential(measure):
