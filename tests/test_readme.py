@@ -10,7 +10,6 @@ from matplotlib import pyplot as plt
 
 TEXT = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", TEXT, flags=re.MULTILINE | re.DOTALL)
-MAIN = "run = fit("
 
 
 @pytest.fixture
@@ -21,14 +20,9 @@ def _settings_are_put_back():
     plt.close("all")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_settings_are_put_back")
-@pytest.mark.parametrize(
-    "block",
-    [
-        pytest.param(block, marks=() if MAIN in block else pytest.mark.slow, id=str(number))
-        for number, block in enumerate(BLOCKS)
-    ],
-)
+@pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
 def test_every_block_runs_as_written(block, tmp_path, monkeypatch):
     if "causal" in block:
         pytest.importorskip("causallearn")
@@ -41,7 +35,7 @@ def test_every_block_runs_as_written(block, tmp_path, monkeypatch):
 
 def test_there_are_blocks():
     assert len(BLOCKS) >= 7
-    assert sum(MAIN in block for block in BLOCKS) == 1
+    assert sum("run = fit(" in block for block in BLOCKS) == 1  # the main example
 
 
 def test_every_id_in_a_docstring_is_explained():
