@@ -35,7 +35,8 @@ import matplotlib
 import numpy as np
 import report
 from bke.inference.embeddings.conditional import learn_conditional
-from bke.inference.learning.named import kernel_of, widened
+from bke.inference.learning.multiples import widened
+from bke.inference.learning.named_kernels import kernel_of
 from bke.inference.runtime.machine import computing
 from bke.models import (
     BayesRule,

@@ -22,7 +22,6 @@ PROGRAM = """
 import json, sys, time
 import numpy as np
 from bke.inference import fit, normal_laplace
-import bke.inference.fitting
 
 method, count = sys.argv[1], int(sys.argv[2])
 X = np.concatenate(normal_laplace())[:count]

@@ -29,7 +29,7 @@ from bke.inference.runtime.machine import computing
 from bke.inference.streams.checkpoint import Checkpoint
 from bke.inference.streams.passes import sums_over_rows
 from bke.models import SquaredExponential
-from bke.models.landmarks import LandmarkView, landmark_terms, landmark_view
+from bke.models.landmarks import LandmarkLikelihood, landmark_view
 
 DIMENSION, LANDMARKS, LENGTHSCALE, NOISE_VARIANCE = 10, 256, 3.0, 0.1
 KERNELS = 8
@@ -112,11 +112,11 @@ def data(n: int) -> tuple[np.ndarray, np.ndarray]:
     return rng.normal(size=(n, DIMENSION)), Z
 
 
-def times(view: LandmarkView) -> Row:
+def times(view: LandmarkLikelihood) -> Row:
     """Seconds of one value, and of one value with its gradient."""
 
-    def value(lengthscale: jax.Array, view: LandmarkView) -> jax.Array:
-        return sum(landmark_terms(view, SquaredExponential(lengthscale), NOISE_VARIANCE, "unit"))
+    def value(lengthscale: jax.Array, view: LandmarkLikelihood) -> jax.Array:
+        return sum(view.likelihood_terms(SquaredExponential(lengthscale), NOISE_VARIANCE, "unit"))
 
     found = {}
     for name, function in (("value s", value), ("gradient s", jax.value_and_grad(value))):

@@ -21,15 +21,10 @@ import jax.numpy as jnp
 import numpy as np
 import report
 from bke.inference.runtime.machine import computing
-from bke.models import SquaredExponential
-from bke.models.likelihood.low_rank import (
-    LowRankError,
-    error_of_differences,
-    evidence,
-    low_rank_view,
-)
-from bke.models.likelihood.low_rank.error import standard_error
-from bke.models.likelihood.marginal import log_likelihood_terms
+from bke.models import Fourier, LowRankError, Nystrom, SquaredExponential, Unit
+from bke.models.likelihood.evidence import error_of_differences, standard_error
+from bke.models.likelihood.low_rank import low_rank_view
+from bke.models.likelihood.routes import prepared
 from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 
@@ -42,8 +37,8 @@ Row = dict[str, Any]
 @jax.jit
 def value(lengthscale: jax.Array, points: Any) -> jax.Array:
     """BKE (13) by whichever way the points are prepared for."""
-    kernel = SquaredExponential(lengthscale)
-    return sum(log_likelihood_terms(points, kernel, NOISE_VARIANCE, "unit", "dense"))
+    at = SquaredExponential(lengthscale), NOISE_VARIANCE, Unit()
+    return sum(prepared(points, *at, "dense").likelihood_terms(*at))
 
 
 gradient = jax.jit(jax.value_and_grad(value))
@@ -103,40 +98,40 @@ def around_maximum(points: Any) -> np.ndarray:
 
 def estimated(view: Any, lengthscales: np.ndarray) -> tuple[float, LowRankError]:
     """For the differences, and at the middle one."""
-    each = [evidence(view, SquaredExponential(at), NOISE_VARIANCE, "unit") for at in lengthscales]
-    middle, n = each[len(each) // 2], len(view.points)
+    each = [view.evidence(SquaredExponential(at), NOISE_VARIANCE, "unit") for at in lengthscales]
+    middle = each[len(each) // 2]
     alone = LowRankError(
-        float(standard_error(middle.influence, n)),
+        float(standard_error(middle.influence, middle.rows)),
         float(np.abs(middle.truncation).sum()),
         0.5 * middle.remainder / NOISE_VARIANCE,
     )
-    return error_of_differences([each], [n]).size, alone
+    return error_of_differences([each]).size, alone
 
 
 def compared(name: str, n: int, ranks: list[int]) -> list[Row]:
     """A row for the matrices, and one for each likelihood and rank."""
     X = sample(name, n)
     kernel = SquaredExponential(1.0)
-    pilot = low_rank_view(X, kernel, "unit", "nystrom", min(300, n))
+    pilot = low_rank_view(X, kernel, "unit", Nystrom(min(300, n)))
     lengthscales = around_maximum(pilot)
     exact = np.array([float(value(at, jnp.asarray(X))) for at in lengthscales])
     shown = {"data": name, "n": n, "lengthscale": float(lengthscales[2])}
     rows = [{**shown, "likelihood": "dense", "rank": None, **dict.fromkeys(COLUMN_NAMES)}]
     rows[0] |= timed(lengthscales[2], jnp.asarray(X))
-    for likelihood in ("nystrom", "fourier"):
+    for kind in (Nystrom, Fourier):
         for rank in ranks:
             if rank > n:
                 continue
-            view = low_rank_view(X, kernel, "unit", likelihood, rank)
+            view = low_rank_view(X, kernel, "unit", kind(rank))
             error = np.array([float(value(at, view)) for at in lengthscales]) - exact
             of_differences, of_value = estimated(view, lengthscales)
-            row: Row = {**shown, "likelihood": likelihood, "rank": rank}
+            row: Row = {**shown, "likelihood": kind.name, "rank": rank}
             row["error"] = float(error.std())
             row["estimate"] = of_differences
             row["error of value"] = float(abs(error[2]))
             row["its estimate"] = of_value.size
-            row["bound"] = of_value.determinant_bound if likelihood == "nystrom" else None
-            row |= timed(lengthscales[2], view, slopes=likelihood == "nystrom" and rank == ranks[0])
+            row["bound"] = of_value.determinant_bound if kind is Nystrom else None
+            row |= timed(lengthscales[2], view, slopes=kind is Nystrom and rank == ranks[0])
             rows.append(row)
             print(", ".join(f"{k} {report.cell(v)}" for k, v in row.items()), flush=True)
     return rows
@@ -149,7 +144,7 @@ def alone(n: int, rank: int) -> Row:
     """Time, memory and the estimated error where there is nothing to compare with."""
     X = sample("normal", n)
     begin = time.perf_counter()
-    view = low_rank_view(X, SquaredExponential(1.0), "unit", "nystrom", rank)
+    view = low_rank_view(X, SquaredExponential(1.0), "unit", Nystrom(rank))
     row: Row = {"n": n, "likelihood": "nystrom", "rank": rank}
     row["prepare s"] = time.perf_counter() - begin
     # What the posterior's width would be is known from smaller samples: 0.52 / sqrt(n).

@@ -14,17 +14,18 @@ import jax.numpy as jnp
 import numpy as np
 import report
 from bke.inference.runtime.machine import computing
-from bke.models import SquaredExponential
-from bke.models.likelihood.low_rank import error_of_differences, evidence, low_rank_view
+from bke.models import Fourier, Nystrom, SquaredExponential
+from bke.models.likelihood.evidence import error_of_differences
+from bke.models.likelihood.low_rank import LowRank, low_rank_view
 from low_rank import NOISE_VARIANCE, Row, value
 
 #: Rows, columns, likelihood, rank, exact rows, lengthscale.
 CASES = [
-    (600, 10, "nystrom", 100, 100, 3.2),
-    (600, 10, "nystrom", 200, 200, 3.2),
-    (600, 3, "nystrom", 60, 100, 1.5),
-    (600, 10, "fourier", 200, 200, 3.2),
-    (600, 10, "fourier", 600, 300, 3.2),
+    (600, 10, Nystrom, 100, 100, 3.2),
+    (600, 10, Nystrom, 200, 200, 3.2),
+    (600, 3, Nystrom, 60, 100, 1.5),
+    (600, 10, Fourier, 200, 200, 3.2),
+    (600, 10, Fourier, 600, 300, 3.2),
 ]
 FACTORS = (0.96, 0.98, 1.0, 1.02, 1.04)
 
@@ -52,20 +53,20 @@ def sample(seed: int, n: int, dimension: int) -> np.ndarray:
     return X / X.std(axis=0)
 
 
-def covered(case: tuple[int, int, str, int, int, float], count: int) -> Row:
+def covered(case: tuple[int, int, type[LowRank], int, int, float], count: int) -> Row:
     """Shares of data sets, and medians."""
     n, dimension, likelihood, rank, exact, middle = case
     true, estimate = np.empty((2, count))
     for seed in range(count):
         X = sample(seed, n, dimension)
         kernels = [SquaredExponential(factor * middle) for factor in FACTORS]
-        view = low_rank_view(X, kernels[0], "unit", likelihood, rank, exact=exact, seed=seed)
+        view = low_rank_view(X, kernels[0], "unit", likelihood(rank), exact=exact, seed=seed)
         at = [jnp.asarray(kernel.lengthscale) for kernel in kernels]
         error = [float(value(one, view) - value(one, jnp.asarray(X))) for one in at]
-        each = [evidence(view, kernel, NOISE_VARIANCE, "unit") for kernel in kernels]
+        each = [view.evidence(kernel, NOISE_VARIANCE, "unit") for kernel in kernels]
         true[seed] = np.std(error)
-        estimate[seed] = error_of_differences([each], [n]).size
-    row: Row = {"n": n, "D": dimension, "likelihood": likelihood, "rank": rank, "exact": exact}
+        estimate[seed] = error_of_differences([each]).size
+    row: Row = {"n": n, "D": dimension, "likelihood": likelihood.name, "rank": rank, "exact": exact}
     row |= {"true": float(np.median(true)), "estimate": float(np.median(estimate))}
     for times in (1, 2, 3):
         row[f"within {times}"] = float(np.mean(true <= times * estimate))

@@ -25,9 +25,9 @@ import numpy as np
 import report
 from bke.inference.data.samples import normal_laplace
 from bke.inference.runtime.machine import computing
-from bke.models import Laplace, Matern, SquaredExponential
+from bke.models import Laplace, Matern, SquaredExponential, Unit
 from bke.models.kernels.base import Kernel
-from bke.models.likelihood.marginal import log_likelihood_terms
+from bke.models.likelihood.routes import prepared
 from bke.models.likelihood.spectral import spectral_index
 
 NOISE_VARIANCE = 0.1
@@ -123,8 +123,8 @@ def functions(
     """Compiled value, and value with gradient, of a lengthscale."""
 
     def value(lengthscale: jax.Array, points: Any) -> jax.Array:
-        of = kernel(lengthscale)
-        return sum(log_likelihood_terms(points, of, NOISE_VARIANCE, "unit", likelihood))
+        at = kernel(lengthscale), NOISE_VARIANCE, Unit()
+        return sum(prepared(points, *at, likelihood).likelihood_terms(*at))
 
     return jax.jit(value), jax.jit(jax.value_and_grad(value))
 

@@ -19,8 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 import report
 from bke.inference.runtime.machine import computing
-from bke.models import SquaredExponential, log_volume
-from bke.models.likelihood.marginal import log_likelihood_terms
+from bke.models import SquaredExponential, Unit, log_volume
+from bke.models.likelihood.dense import dense_terms
 from bke.models.likelihood.spectral import spectral_index
 from scaling import LARGE, NOISE_VARIANCE, Row, arguments, best, functions, slope
 
@@ -75,7 +75,7 @@ def measured(n: int, options: argparse.Namespace) -> list[Row]:
         columns = ("value ms, spectral", "gradient ms, spectral", "value ms, matrices")
         row |= dict.fromkeys((*columns, "difference", "of log gamma"))
         if taken:
-            place = int(index.range_of(SquaredExponential(at), NOISE_VARIANCE, "unit"))
+            place = int(index.range_of(SquaredExponential(at), NOISE_VARIANCE, Unit()))
             row["m"] = int(np.sum(index.ranges[place].basis.used))
             row[columns[0]] = best(value, (at, index), options.seconds)
             row[columns[1]] = best(gradient, (at, index), options.seconds)
@@ -92,8 +92,8 @@ def measured(n: int, options: argparse.Namespace) -> list[Row]:
 def compared(index: Any, lengthscale: jax.Array, place: int) -> Row:
     """Differences from the matrices."""
     kernel = SquaredExponential(lengthscale)
-    gaussian, found = index.terms(place, kernel, NOISE_VARIANCE, "unit")
-    exact = log_likelihood_terms(index.points, kernel, NOISE_VARIANCE, "unit", "dense")
+    gaussian, found = index.terms(place, kernel, NOISE_VARIANCE, Unit())
+    exact = dense_terms(index.rows, kernel, NOISE_VARIANCE, "unit", low_rank=False)
     expected = np.asarray(log_volume(index.points, kernel))
     error = np.abs(np.asarray(found) - expected) / np.maximum(1.0, np.abs(expected))
     return {

@@ -31,7 +31,7 @@ import matplotlib
 import numpy as np
 import report
 from bke.inference import learn_kernel
-from bke.inference.learning.choice import median_kernel
+from bke.inference.learning.named_kernels import median_kernel
 from bke.inference.runtime.machine import computing
 from bke.models import (
     SquaredExponential,

@@ -27,9 +27,9 @@ from bke.inference import (
     abc,
     k2_abc,
     kernel_of,
-    reweighted,
     sequential_k2_abc,
     vectorised,
+    with_epsilon,
 )
 from matplotlib.ticker import NullFormatter
 from simulators import INTERVALS, uniform_posterior, uniform_prior, uniforms
@@ -111,7 +111,7 @@ curves = {}
 for name, run in runs.items():
     squared = run["sample_stats"]["squared_distance"].values[0]
     nearest = np.quantile(squared - squared.min(), 0.002)
-    runs[name] = many = reweighted(run, nearest * np.geomspace(0.3, 1000.0, 25))
+    runs[name] = many = with_epsilon(run, nearest * np.geomspace(0.3, 1000.0, 25))
     means = [moments_of(many, at)[0] for at in range(25)]
     curves[name] = many["sample_stats"]["ess"].values, np.array([error(mean) for mean in means])
 shown = {"exact": (truth, truth_sd)}

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
-from bke.inference.learning.named import kernel_of
+from bke.inference.learning.named_kernels import kernel_of
 from bke.models import bayes_rule, conditional_embedding, mean_embedding
 
 matplotlib.use("Agg")

@@ -31,8 +31,8 @@ from bke.inference import (
     posterior_table,
     read_sample,
     resample,
-    reweighted,
     vectorised,
+    with_epsilon,
 )
 from simulators import (
     CYCLES,
@@ -102,7 +102,7 @@ for name, (rows, simulator) in data.items():
         seed=options.seed,
         progress=False,
     )
-    runs[name] = reweighted(run, run["sample_stats"]["epsilon"].values.min() / 3.0)
+    runs[name] = with_epsilon(run, run["sample_stats"]["epsilon"].values.min() / 3.0)
 draws, errors = {}, {}
 wanted = ten_summaries(observed)
 for name, run in runs.items():

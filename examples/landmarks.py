@@ -23,8 +23,8 @@ import numpy as np
 import numpyro.distributions as dist
 from bke.inference import learn_kernel
 from bke.inference.data.canonical import canonical_order
-from bke.inference.learning.choice import median_kernel
-from bke.models import SquaredExponential, landmark_log_likelihood
+from bke.inference.learning.named_kernels import median_kernel
+from bke.models import Landmark, SquaredExponential, landmark_log_likelihood
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
@@ -85,8 +85,7 @@ def highest(side, noise_variance):
 
 learned = learn_kernel(
     pooled,
-    likelihood="landmark",
-    landmarks=landmarks(SIDE),
+    likelihood=Landmark(landmarks(SIDE)),
     noise_variance=NOISE_VARIANCE,
     prior=dist.Gamma(1.0, 0.1),  # which only says where to look
     scale=None,

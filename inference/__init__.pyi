@@ -6,8 +6,11 @@ from .data.samples import (
     normal_laplace_density as normal_laplace_density,
 )
 from .diagnosis.convergence import Convergence as Convergence
-from .diagnosis.diagnose import Diagnosis as Diagnosis, Integral as Integral, diagnose as diagnose
-from .diagnosis.modes import Mode as Mode, Modes as Modes, find_modes as find_modes
+from .diagnosis.diagnose import diagnose as diagnose
+from .diagnosis.find_modes import find_modes as find_modes
+from .diagnosis.integral import Integral as Integral
+from .diagnosis.modes import Mode as Mode, Modes as Modes
+from .diagnosis.result import Diagnosis as Diagnosis
 from .diagnosis.reweight import reweight as reweight
 from .embeddings.conditional import learn_conditional as learn_conditional
 from .embeddings.filtering import LearnedFilter as LearnedFilter, learn_filter as learn_filter
@@ -22,11 +25,11 @@ from .learning.learn import (
     Peak as Peak,
     learn_kernel as learn_kernel,
 )
-from .learning.named import kernel_of as kernel_of
+from .learning.named_kernels import kernel_of as kernel_of
 from .learning.scikit_learn import gamma as gamma, to_sklearn as to_sklearn
 from .likelihood_free.distances import MMD as MMD, Summaries as Summaries
 from .likelihood_free.importance import abc as abc, k2_abc as k2_abc
-from .likelihood_free.run import resample as resample, reweighted as reweighted
+from .likelihood_free.run import resample as resample, with_epsilon as with_epsilon
 from .likelihood_free.sequential import (
     sequential_abc as sequential_abc,
     sequential_k2_abc as sequential_k2_abc,
@@ -50,6 +53,7 @@ from .plots.student_t import plot_student_t as plot_student_t
 from .plots.trace import plot_rank as plot_rank, plot_trace as plot_trace
 from .plots.witness import plot_witness as plot_witness
 from .posterior.fit import fit as fit
+from .posterior.open_run import OpenRun as OpenRun, open_run as open_run
 from .posterior.run import load_run as load_run, save_run as save_run
 from .posterior.samplers.nuts import Nuts as Nuts
 from .posterior.samplers.quadrature import Quadrature as Quadrature
@@ -87,10 +91,11 @@ from .testing.predictive import (
 from .testing.residuals import regress_out as regress_out
 from .testing.result import Part as Part, TestResult as TestResult
 from .testing.two_sample import two_sample_test as two_sample_test
+from .witness.bands import Band as Band, band as band
 from .witness.of_tests import (
     sample_dependence_witness as sample_dependence_witness,
     sample_test_witness as sample_test_witness,
 )
-from .witness.posterior import Band as Band, band as band, sample_witness as sample_witness
+from .witness.posterior import sample_witness as sample_witness
 
 __version__: str

@@ -8,8 +8,6 @@ from typing import Any
 
 import lazy_loader
 
-from .bayes import lazy_numpyro as _lazy_numpyro  # noqa: F401  before anything imports NumPyro
-
 _attribute, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 

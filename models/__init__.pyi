@@ -60,15 +60,25 @@ from .kernels.rotation import Rotation as Rotation, rotations as rotations
 from .kernels.spectral_mixture import SpectralMixture as SpectralMixture
 from .kernels.squared_exponential import SquaredExponential as SquaredExponential
 from .landmarks.choice import choose_landmarks as choose_landmarks
-from .landmarks.likelihood import landmark_log_likelihood as landmark_log_likelihood
+from .landmarks.model import (
+    Landmark as Landmark,
+    landmark_log_likelihood as landmark_log_likelihood,
+)
 from .likelihood.low_rank.error import (
     LowRankError as LowRankError,
     low_rank_error as low_rank_error,
 )
+from .likelihood.low_rank.view import Fourier as Fourier, Nystrom as Nystrom
 from .likelihood.marginal import log_marginal_likelihood as log_marginal_likelihood
 from .likelihood.noise import SamplingNoise as SamplingNoise
 from .likelihood.volume import log_volume as log_volume
-from .measures.measure import Gaussian as Gaussian
+from .likelihood.way import Likelihood as Likelihood
+from .measures.measure import (
+    Gaussian as Gaussian,
+    Lebesgue as Lebesgue,
+    Measure as Measure,
+    Unit as Unit,
+)
 from .statistics.dependence import (
     alignment as alignment,
     constrained_covariance as constrained_covariance,

@@ -1,15 +1,9 @@
-"""The command line, ``bke``. Nothing slow is imported before a command has read its input."""
+"""The command line, ``bke``. Nothing slow is imported before a command has read its input.
 
-from . import (  # noqa: F401  they add their commands
-    causal,
-    density,
-    kernels,
-    likelihood_free,
-    operators,
-    shrinkage,
-    sketches,
-    testing,
-)
+A command is a module of :mod:`.commands` and a name in the list there; options that several have
+are in :mod:`.options`. Commands parse, call the library, and print and write what it found.
+"""
+
 from .app import app, main
 
 __all__ = ["app", "main"]

@@ -1,103 +1,43 @@
-"""Options of large jobs: several processes, data on disk."""
+"""Several processes at work on one command: how they meet, and how they part."""
 
 from __future__ import annotations
 
 import contextlib
-import enum
 import os
 import re
 import sys
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Annotated, TypeAlias
 
 import typer
 
-PROCESSES = "Several processes"
-DISK = "Data on disk"
+from .options.processes import ProcessOptions
 
 
-class ShardName(enum.StrEnum):
-    """What processes and devices have of their own."""
-
-    auto = "auto"
-    rows = "rows"
-    chains = "chains"
-
-
-DistributedOption: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--distributed",
-        rich_help_panel=PROCESSES,
-        help="This is one of several processes that give the same command; the first one prints "
-        "and writes. Under SLURM, Open MPI or Kubernetes they find each other.",
-    ),
-]
-CoordinatorOption: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--coordinator",
-        metavar="HOST:PORT",
-        rich_help_panel=PROCESSES,
-        help="Where the first process listens, if no launcher tells.",
-    ),
-]
-ProcessesOption: TypeAlias = Annotated[
-    int | None,
-    typer.Option("--processes", rich_help_panel=PROCESSES, help="How many there are, likewise."),
-]
-ProcessOption: TypeAlias = Annotated[
-    int | None,
-    typer.Option("--process", rich_help_panel=PROCESSES, help="Which this is, from 0, likewise."),
-]
-ShardOption: TypeAlias = Annotated[
-    ShardName,
-    typer.Option(
-        "--shard",
-        rich_help_panel=PROCESSES,
-        help="Of several processes or devices: rows lets all sum over rows of their own "
-        "(--likelihood landmark), chains gives each some of the chains. auto: rows of large data.",
-    ),
-]
-StreamOption: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--stream",
-        rich_help_panel=DISK,
-        help="Leave the rows on disk, and go through them block by block: one NPY, Parquet or zarr "
-        "file, larger than memory if need be; needs --likelihood landmark --method quadrature.",
-    ),
-]
-CheckpointOption: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(
-        "--checkpoint",
-        metavar="FILE",
-        rich_help_panel=DISK,
-        help="Write here, twice a minute and when interrupted, what was found so far: the same "
-        "command goes on from it. Some 20 000 rows are in it as they are: keep it where the data "
-        "may be. Removed in the end.",
-    ),
-]
-
-
-def join(
-    distributed: bool, coordinator: str | None, processes: int | None, process: int | None
-) -> bool:
+def join(options: ProcessOptions) -> bool:
     """Join the other processes, if there are any; whether this one prints and writes.
 
     Raises:
         BadParameter: for options that do not go together, or say nothing.
         InputError: where the others are not found.
     """
+    if not _together(options):
+        return True
+    from ..runtime.distributed import is_first, start
+
+    start(options.coordinator, options.processes, options.process)
+    return is_first()
+
+
+def _together(options: ProcessOptions) -> bool:
+    """Whether there are others, if what is said of them makes sense."""
+    coordinator, processes, process = options.coordinator, options.processes, options.process
     given = [each is not None for each in (coordinator, processes, process)]
-    if not distributed:
+    if not options.distributed:
         if any(given):
             raise typer.BadParameter(
                 "--coordinator, --processes and --process are for --distributed"
             )
-        return True
+        return False
     if any(given) and not all(given):
         raise typer.BadParameter("give --coordinator, --processes and --process, or none of them")
     if coordinator is not None and not _is_address(coordinator):
@@ -112,10 +52,7 @@ def join(
             f"{process} is not from 0 to {processes - 1}, one less than --processes",
             param_hint="--process",
         )
-    from ..runtime.distributed import is_first, start
-
-    start(coordinator, processes, process)
-    return is_first()
+    return True
 
 
 def _is_address(text: str) -> bool:

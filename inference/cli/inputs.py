@@ -6,24 +6,26 @@ import contextlib
 import dataclasses
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import typer
 
 from ..data.checks import (
     WITNESS_MATRICES,
+    Share,
     as_pair,
     as_sample,
     check_memory,
-    check_output_folder,
     check_positive,
 )
 from ..data.read import Sample, read_sample
 from ..errors import InputError
-from ..runtime.atomic import same_file
-from .options import ShareName
+from ..runtime.atomic import check_output_folder, same_file
+from .options.witness import BandOptions
+from .words import parse_columns
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -106,7 +108,7 @@ def open_sample(
 
 
 def read_samples(
-    paths: Sequence[Path], columns: Sequence[str] | None, share: ShareName
+    paths: Sequence[Path], columns: Sequence[str] | None, share: Share
 ) -> tuple[tuple[np.ndarray, ...], tuple[str, ...], list[str]]:
     """The samples of the files, (n, D) each, the names of their columns, and remarks.
 
@@ -130,7 +132,7 @@ def read_samples(
     pooled = np.concatenate([sample.values for sample in samples])
     name = str(paths[0]) if len(paths) == 1 else "the union of the files"
     checked(dataclasses.replace(samples[0], values=pooled), name)
-    if share is ShareName.pooled:
+    if share == "pooled":
         return (pooled,), samples[0].columns, remarks
     if len(samples) < 2:
         raise InputError("--share joint needs at least two files, one for each sample")
@@ -177,6 +179,25 @@ def count_or_file(text: str) -> int | Path:
         return Path(text)
 
 
+def read_apart(path: Path, options: Mapping[str, str]) -> tuple[Sample, Sample]:
+    """The columns of one file that two options name.
+
+    Args:
+        path: of the file.
+        options: what each option says, by its name.
+
+    Raises:
+        BadParameter: a column is in both.
+        InputError: one sentence that names the file.
+    """
+    first, second = (read_sample(path, columns=parse_columns(text)) for text in options.values())
+    both = [column for column in first.columns if column in second.columns]
+    if both:
+        one, other = options
+        raise typer.BadParameter(f"{both[0]!r} is in both {one} and {other}.", param_hint=other)
+    return first, second
+
+
 def checked(sample: Sample, name: str | None = None) -> Sample:
     """``sample``, refused where nothing can be learned from it; messages name file and column."""
     as_sample(sample.values, name or str(sample.path), columns=sample.columns)
@@ -196,19 +217,19 @@ def _check_names(first: Sample, second: Sample) -> None:
 def check_witness(
     pair: Pair,
     points: np.ndarray | None,
-    noise: str | float,
-    level: float,
+    band: BandOptions,
+    *,
     seen: bool,
     kernel: Kernel,
-    measure: Measure,
+    measure: Measure | str,
 ) -> None:
     """Refuse options that the witness cannot be drawn with; ``seen`` from landmarks or not."""
     from ..runtime.machine import cores
     from ..witness.conditioning import rows_of_matrices
 
-    if not isinstance(noise, str):
-        check_positive(noise, "--noise")
-    check_level(level)
+    if not isinstance(band.noise_argument, str):
+        check_positive(band.noise_argument, "--noise")
+    check_level(band.level)
     largest = 0 if points is None else len(points)
     if not seen:
         each = (rows_of_matrices(sample, kernel, measure) for sample in (pair.P, pair.Q))

@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import InputError
 from ..runtime.atomic import atomic_path
 from .inputs import Pair
-from .options import FitOptions
+from .options.witness import WitnessOptions
 from .terminal import Terminal
 
 if TYPE_CHECKING:
@@ -33,15 +33,19 @@ Pictures: TypeAlias = "list[tuple[str, Callable[[], Figure]]]"
 def fit_and_save(
     samples: tuple[np.ndarray, ...] | tuple[Rows],
     columns: Sequence[str],
-    options: FitOptions,
-    landmarks: int | np.ndarray | None,
+    options: Mapping[str, Any],
     path: Path | None,
     terminal: Terminal,
-    *,
-    shard: str = "auto",
-    checkpoint: Path | None = None,
 ) -> xr.DataTree:
-    """Sample the posterior, with progress, and save the run at once, if there is a ``path``."""
+    """Sample the posterior, with progress, and save the run at once, if there is a ``path``.
+
+    Args:
+        samples: one, or several that have a likelihood each; or rows of a file.
+        columns: their names.
+        options: of :func:`~bke.inference.fit`.
+        path: of the run.
+        terminal: where progress is shown.
+    """
     with terminal.step("fit", "fit", spinner=False):
         from bke.inference import fit, save_run
 
@@ -49,11 +53,8 @@ def fit_and_save(
             samples if len(samples) > 1 else samples[0],
             # Rows of a file have names of their own.
             columns=list(columns) if isinstance(samples[0], np.ndarray) else None,
-            landmarks=landmarks,
             progress=terminal.progress,
-            shard=shard,
-            checkpoint=checkpoint,
-            **options.arguments(len(columns)),
+            **options,
         )
         if path is not None:
             save_run(run, path)
@@ -120,17 +121,33 @@ def witness_and_save(
     diagnosis: Diagnosis,
     pair: Pair,
     points: np.ndarray | None,
+    options: WitnessOptions,
     *,
-    noise: str | float,
-    level: float,
-    weights: str,
+    weighed: bool,
     landmarks: int | np.ndarray | None = None,
-    thin: int,
     seed: int,
-    path: Path,
+    folder: Path,
     terminal: Terminal,
-) -> tuple[xr.DataTree, Summary]:
-    """Draw the witness, save it, say where its bands exclude zero."""
+    of_run: bool = False,
+) -> tuple[Summary, dict[str, Path], list[str]]:
+    """Draw the witness, save it, say where its bands exclude zero; then the pictures.
+
+    Args:
+        run: what was fitted.
+        diagnosis: of the run.
+        pair: the two samples.
+        points: where, (k, D), if not by default.
+        options: noise, band and weights.
+        weighed: whether the masses of the modes are known; if not, chains count.
+        landmarks: what the embeddings are conditioned on, if not on all rows.
+        seed: of the draws.
+        folder: of the files.
+        terminal: where it is said.
+        of_run: draw the pictures of the run too.
+
+    Returns:
+        What was found, the files, and a note for each picture that could not be drawn.
+    """
     with terminal.step("witness", "drawing the witness", spinner=False):
         from bke.inference import sample_witness
 
@@ -141,20 +158,29 @@ def witness_and_save(
             pair.P,
             pair.Q,
             points,
-            noise=noise,
-            weights=weights,
+            noise=options.band.noise_argument,
+            weights=options.weights if weighed else "chains",
             landmarks=landmarks,
-            thin=thin,
+            thin=options.thin,
             seed=seed,
             progress=terminal.progress,
         )
-        save_witness(witness, path)
-        summary = witness_summary(witness, diagnosis.modes, level)
+        save_tree(witness, folder / WITNESS)
+        summary = witness_summary(witness, diagnosis.modes, options.band.level)
     terminal.witness(summary)
-    return witness, {"witness": {"sources": pair.sources, **summary}}
+    files, missing = draw_pictures(
+        folder,
+        lambda: (
+            pair_pictures(run, witness, pair, options.band.level)
+            + (run_pictures(run) if of_run else [])
+        ),
+        terminal,
+    )
+    found = {"witness": {"sources": pair.sources, **summary}}
+    return found, {"witness": folder / WITNESS, **files}, missing
 
 
-def save_witness(witness: xr.DataTree, path: Path) -> None:
+def save_tree(witness: xr.DataTree, path: Path) -> None:
     """Whole or not at all."""
     with atomic_path(path) as temporary:
         witness.to_netcdf(temporary, engine="h5netcdf")
@@ -220,6 +246,11 @@ def pair_pictures(run: xr.DataTree, witness: xr.DataTree, pair: Pair, level: flo
         ("samples", lambda: plots.plot_samples(pair.P, pair.Q, columns=pair.columns)),
         ("witness", lambda: plots.plot_witness(witness, level, P=pair.P, Q=pair.Q, run=run)),
     ]
+
+
+def summary_in(folder: Path | None, name: str = SUMMARY) -> Path | None:
+    """Where the summary goes, if anywhere."""
+    return None if folder is None else folder / name
 
 
 def finish(

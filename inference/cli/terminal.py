@@ -57,8 +57,9 @@ def _sentence(error: BaseException) -> str:
 class Terminal:
     """Where one command prints: its findings, or with ``json`` only the summary."""
 
-    def __init__(self, *, json: bool, quiet: bool) -> None:
+    def __init__(self, *, json: bool, quiet: bool, debug: bool = False) -> None:
         self.json = json
+        self.debug = debug
         self.progress = not quiet
         self.started = time.perf_counter()
         self.timings: dict[str, float] = {}
@@ -190,6 +191,8 @@ class Terminal:
         if len(witness["modes"]) > 1:
             overall = witness["overall"]
             self.say(f"  overall, {overall['weighting']}: {excluded(overall, witness['points'])}")
+        if witness["thinning"]:
+            self.notes([witness["thinning"]])
 
     def files(self, files: Mapping[str, str], timings: Mapping[str, float]) -> None:
         """What was written and how long it took."""

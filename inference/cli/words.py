@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import csv
-from typing import Any
+from typing import Any, get_args
 
 import typer
-
-from .options import KernelName
+from bke.models.likelihood.names import SamplingName
 
 
 def _word_or_number(text: str, option: str, words: dict[str, Any]) -> Any:
@@ -37,20 +36,9 @@ def parse_noise(text: str, option: str) -> str | float:
 
 def parse_noise_variance(text: str, option: str) -> str | float:
     """``clt``, ``heteroscedastic`` or a variance."""
-    words = {"clt": "clt", "heteroscedastic": "heteroscedastic"}
+    words = {name: name for name in get_args(SamplingName)}
     value: str | float = _word_or_number(text, option, words)
     return value
-
-
-def parse_kernels(text: str, option: str) -> list[KernelName]:
-    """``se,matern32`` as a list."""
-    names = [part.strip() for part in text.split(",")]
-    for name in names:
-        if name not in list(KernelName):
-            raise typer.BadParameter(
-                f"{name!r} is not one of {', '.join(KernelName)}.", param_hint=option
-            )
-    return [KernelName(name) for name in dict.fromkeys(names)]
 
 
 def parse_columns(text: str | None) -> list[str] | None:

@@ -11,12 +11,12 @@ import numpy as np
 
 
 def canonical_order(points: np.ndarray) -> np.ndarray:
-    """Indices (N,) that sort the rows (N, D) by their columns: the same for any order of rows."""
+    """Find indices (N,) that sort rows (N, D) by their columns, the same for any order of rows."""
     return np.lexsort(points.T[::-1])
 
 
 def random_part(points: np.ndarray, most: int, seed: int) -> np.ndarray:
-    """At most ``most`` rows of ``points``, which must be in canonical order."""
+    """Draw at most ``most`` rows of ``points``, which must be in canonical order."""
     if len(points) <= most:
         return points
     chosen = np.random.default_rng(seed).choice(len(points), most, replace=False)
@@ -24,20 +24,20 @@ def random_part(points: np.ndarray, most: int, seed: int) -> np.ndarray:
 
 
 def fingerprint(sample: np.ndarray) -> int:
-    """Of the rows (N, D), in whatever order."""
+    """The fingerprint of rows (N, D), in whatever order."""
     rows = sample[canonical_order(sample)] + 0.0  # -0.0 is 0.0
     content = np.ascontiguousarray(rows, dtype=float).tobytes()
     return int.from_bytes(hashlib.blake2b(content, digest_size=16).digest(), "little")
 
 
 def pairs_fingerprints(first: np.ndarray, second: np.ndarray) -> tuple[int, int, int]:
-    """Of the rows of each sample, and of the pairs that they make."""
+    """The fingerprints of each sample's rows, and of the pairs that they make."""
     both = np.concatenate([first, second], axis=1)
     return fingerprint(first), fingerprint(second), fingerprint(both)
 
 
 def generator(seed: int, *samples: np.ndarray, stream: int = 1) -> np.random.Generator:
-    """Of permutations, by ``seed`` and the rows (N, D) of ``samples``, in whatever order.
+    """Random numbers by ``seed`` and the rows (N, D) of ``samples``, in whatever order.
 
     From the seed alone all samples of one size would have the same B permutations, of ranks even in
     one dimension; these have a level of their own, off by about sqrt(alpha (1 - alpha) / B), and

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import decimal
+import inspect
 import numbers
 import operator
 import os
-import tempfile
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InputError
+from ..runtime.memory import available_memory
 
 if TYPE_CHECKING:
     from bke.models import SamplingNoise
@@ -24,7 +23,12 @@ if TYPE_CHECKING:
 #: n x n matrices that one thread of the witness holds at once.
 WITNESS_MATRICES = 6
 LARGEST = 1e150  # squares of anything larger overflow
-SHARES = ("pooled", "joint")
+#: What samples share: their union, or hyperparameters.
+Share: TypeAlias = Literal["pooled", "joint"]
+SHARES: tuple[str, ...] = get_args(Share)
+#: What columns are divided by: each by its own standard deviation, or all by one number.
+Scale: TypeAlias = Literal["column", "pooled"]
+SCALES: tuple[str | None, ...] = (*get_args(Scale), None)
 SMALLEST_SPREAD = 1e-150  # and squares of anything smaller underflow to zero
 
 
@@ -86,7 +90,7 @@ def as_sample(
 
 
 def fault_of(value: float) -> str:
-    """What is wrong with a number that is not finite, or too large."""
+    """Tell what is wrong with a number that is not finite, or too large."""
     if np.isnan(value):
         return "a missing value (NaN)"
     if np.isinf(value):
@@ -145,7 +149,7 @@ def _plain_array(X: ArrayLike, name: str) -> NDArray[Any]:
 
 
 def _advice(cell: Any) -> str:
-    """How to make a number of what is none."""
+    """Advise how to make a number of what is none."""
     if isinstance(cell, (bool, np.bool_)):
         return ": .astype(int) makes 0 and 1 of it"
     if isinstance(cell, (np.datetime64, datetime.date)):
@@ -156,7 +160,7 @@ def _advice(cell: Any) -> str:
 def _from_objects(
     array: NDArray[Any], name: str, column: Callable[[int], str]
 ) -> NDArray[np.float64]:
-    """Numbers out of an array that NumPy does not hold as numbers (a table of mixed types, say)."""
+    """Read numbers out of an array that NumPy holds as objects, such as a table of mixed types."""
     values = np.empty(array.shape)
     for index, cell in np.ndenumerate(array):
         number = isinstance(cell, (numbers.Real, decimal.Decimal)) and not isinstance(cell, bool)
@@ -183,7 +187,7 @@ def as_pair(
 
 
 def as_tested_pair(P: ArrayLike, Q: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """As :func:`as_pair`, for a test: a column may be constant in one sample, not in both alike."""
+    """Check two samples for a test: a column may be constant in one of them, not in both alike."""
     p, q = as_pair(P, Q, may_be_constant=True)
     if p.shape[1] > 1:  # one column is that column, whatever its name
         check_same_columns(column_names(P), column_names(Q))
@@ -192,7 +196,7 @@ def as_tested_pair(P: ArrayLike, Q: ArrayLike) -> tuple[NDArray[np.float64], NDA
 
 
 def as_evaluation_points(at: ArrayLike, dimension: int, name: str = "at") -> NDArray[np.float64]:
-    """``at`` as finite numbers (k, dimension), none beyond 1e150."""
+    """Check points ``at`` that are finite numbers (k, dimension), none beyond 1e150."""
     points = np.asarray(at)
     if points.dtype.kind not in "fiu":
         raise InputError(f"{name} must hold real numbers, got type {points.dtype}")
@@ -209,7 +213,7 @@ def as_evaluation_points(at: ArrayLike, dimension: int, name: str = "at") -> NDA
 
 
 def as_samples(X: ArrayLike | tuple[ArrayLike, ...], share: str) -> list[NDArray[np.float64]]:
-    """The samples that have a likelihood of their own.
+    """Check samples, and pool those that have no likelihood of their own.
 
     Args:
         X: one sample; or a tuple of several, which rows of one sample must not be.
@@ -272,12 +276,12 @@ def check_same_rows(**samples: Any) -> None:
 
 
 def counted(count: int, what: str) -> str:
-    """``1 row``, ``2 rows``."""
+    """Tell a count in words, such as ``1 row`` and ``2 rows``."""
     return f"{count} {what}{'s' * (count != 1)}"
 
 
 def check_count(value: Any, name: str, minimum: int, maximum: int | None = None) -> int:
-    """``value`` as an int between ``minimum`` and ``maximum``, or ``InputError``."""
+    """Check that ``value`` is a whole number from ``minimum`` to ``maximum``, as an int."""
     limits = f"at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
     try:
         count = operator.index(value)
@@ -290,13 +294,19 @@ def check_count(value: Any, name: str, minimum: int, maximum: int | None = None)
     return count
 
 
+def check_options(options: Mapping[str, Any], function: Callable[..., Any]) -> None:
+    """Refuse keyword arguments that ``function``, to which they are handed on, does not have."""
+    if unknown := set(options) - set(inspect.signature(function).parameters):
+        raise TypeError(f"unexpected keyword argument {sorted(unknown)[0]!r}")
+
+
 def check_chains(chains: Any) -> int:
-    """The number of chains, 1 to 1000, or ``InputError``."""
+    """Check that a number of chains is a whole number from 1 to 1000."""
     return check_count(chains, "chains", 1, 1000)
 
 
 def check_positive(value: Any, name: str) -> float:
-    """``value`` as a positive finite float, or ``InputError``."""
+    """Check that ``value`` is a positive finite number, and make it a float."""
     try:
         number = float("nan") if isinstance(value, (str, bool, np.bool_)) else float(value)
     except (TypeError, ValueError, OverflowError):
@@ -307,7 +317,7 @@ def check_positive(value: Any, name: str) -> float:
 
 
 def check_noise_variance(noise_variance: Any) -> float | SamplingNoise:
-    """The noise variance sigma^2 of BKE (5), positive and finite, or ``InputError``.
+    """Check that the noise variance sigma^2 of BKE (5) is positive and finite.
 
     The names of a sampling covariance are resolved.
     """
@@ -349,88 +359,3 @@ def check_memory(n: int, dimension: int, *, matrices: int, instead: str = "") ->
             f"{n} x {n}), and {available / 2**30:,.1f} GiB are free: take "
             f"{instead or 'a random part of the rows'}"
         )
-
-
-def available_memory(root: Path = Path("/")) -> int | None:
-    """Bytes this process can still allocate, or None if unknown.
-
-    The smallest of what the system has free and what its control groups (containers, batch
-    queues) leave it. ``root`` is where /proc and /sys are looked for.
-    """
-    found = [_system_memory(root), *_control_groups(root)]
-    return min((size for size in found if size is not None), default=None)
-
-
-def _system_memory(root: Path) -> int | None:
-    try:
-        for line in (root / "proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    try:  # macOS and the BSDs have no /proc, and tell only the total
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return None
-
-
-def _control_groups(root: Path) -> list[int]:
-    """What each control group around this process leaves, versions 1 and 2."""
-    try:
-        groups = [line.split(":", 2) for line in _lines(root / "proc/self/cgroup")]
-    except OSError:
-        return []
-    left = []
-    for _, controllers, group in groups:
-        if controllers == "":
-            top, limit, used, cache = "", "memory.max", "memory.current", "inactive_file"
-        elif "memory" in controllers.split(","):
-            top, limit, used = "memory", "memory.limit_in_bytes", "memory.usage_in_bytes"
-            cache = "total_inactive_file"
-        else:
-            continue
-        # A limit may sit on any group above; inside a container the path may not be visible.
-        parts = Path(group.lstrip("/")).parts
-        for depth in range(len(parts) + 1):
-            folder = root.joinpath("sys/fs/cgroup", top, *parts[:depth])
-            try:
-                size = int((folder / limit).read_text()) - int((folder / used).read_text())
-                stat = dict(line.split() for line in _lines(folder / "memory.stat"))
-            except (OSError, ValueError):  # absent, or the limit is the word max
-                continue
-            left.append(max(0, size + int(stat.get(cache, 0))))  # file cache gives way
-    return left
-
-
-def _lines(path: Path) -> list[str]:
-    return path.read_text().splitlines()
-
-
-def check_output_folder(path: str | os.PathLike[str]) -> Path:
-    """Create the folder if need be and make sure that files can be written to it.
-
-    Returns:
-        The folder.
-
-    Raises:
-        InputError: it cannot; no folder made on the way is left behind.
-    """
-    folder = Path(path)
-    made: list[Path] = []
-    try:
-        for step in [*reversed(folder.parents), folder]:
-            if not step.is_dir():
-                step.mkdir(exist_ok=True)  # another process may have been faster
-                made.append(step)
-        with tempfile.TemporaryFile(dir=folder) as file:
-            file.write(b"test")
-    except (OSError, ValueError) as error:
-        for step in reversed(made):
-            with contextlib.suppress(OSError):
-                step.rmdir()
-        if isinstance(error, FileExistsError):
-            reason = f"{error.filename} exists and is not a folder"
-        else:
-            reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"the output folder {folder} cannot be written: {reason}") from error
-    return folder

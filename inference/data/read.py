@@ -1,4 +1,4 @@
-"""Samples from CSV, Parquet and NPY files.
+"""Samples are read from CSV, Parquet and NPY files.
 
 Text is split by the standard ``csv`` module rather than by ``pandas.read_csv``: pandas fills short
 rows with NaN and forgets line numbers, and a message must name the line the user sees.
@@ -55,11 +55,11 @@ class _Table:
 
     @property
     def names(self) -> list[str]:
-        """The header, or ``x``, or ``x0``, ``x1``, ..."""
+        """The names of the columns: the header, or ``x``, or ``x0``, ``x1``, ..."""
         return self.header or default_names(len(self.columns))
 
     def place(self, row: int, column: int) -> str:
-        """Where a cell is, as a reader of the file counts: from 1."""
+        """Tell where a cell is, as a reader of the file counts: from 1."""
         where = f"row {row + 1}" if self.lines is None else f"line {self.lines[row]}"
         if self.header:
             return f"{where}, column {self.header[column]!r}"
@@ -109,14 +109,14 @@ def read_sample(
 
 
 def default_names(count: int) -> list[str]:
-    """``x``, or ``x0``, ``x1``, ..."""
+    """Name columns that have no names: ``x``, or ``x0``, ``x1``, ..."""
     return ["x"] if count == 1 else [f"x{index}" for index in range(count)]
 
 
 def choose_columns(
     path: Path, names: Sequence[str], columns: Sequence[str | int] | None
 ) -> list[int]:
-    """Indices of the chosen columns; a name comes before an index that is written the same.
+    """Find the chosen columns by index; a name comes before an index that is written the same.
 
     Raises:
         InputError: where there is no such column, or none is chosen, or one twice.
@@ -156,7 +156,7 @@ def choose_columns(
 
 
 def _numbers(table: _Table, index: int) -> NDArray[np.float64]:
-    """Column ``index`` as (n,) finite float64."""
+    """Read column ``index`` as (n,) finite float64."""
     cells = table.columns[index]
     if isinstance(cells, np.ndarray):
         values = cells.astype(np.float64)
@@ -194,7 +194,7 @@ def _number(cell: str, decimal_comma: bool) -> float:
 
 
 def _separator(text: str) -> str:
-    """The separator that the first lines have equally often, else the one that most of them have.
+    """Find the separator that the first lines have equally often, else that of most of them.
 
     The order matters: a semicolon or tab comes before the comma, which may be a decimal comma.
     """
@@ -259,7 +259,7 @@ def _read_text(path: Path) -> _Table:
 
 
 def _header(path: Path, line: int, cells: list[str], decimal_comma: bool) -> list[str] | None:
-    """The names in the first row, or None if it holds no text and is therefore data."""
+    """Read the names in the first row; None if it holds no text and is therefore data."""
     texts, numbers = [], []
     for cell in cells:
         try:
@@ -277,7 +277,7 @@ def _header(path: Path, line: int, cells: list[str], decimal_comma: bool) -> lis
 
 
 def _cell(cell: Any) -> float:
-    """A Parquet cell that is not of a numeric column: a number, or NaN for null."""
+    """Read a Parquet cell that is not of a numeric column: a number, or NaN for null."""
     if cell is None or str(cell) in ("nan", "NaN", "<NA>"):
         return np.nan
     if isinstance(cell, (int, float, decimal.Decimal)) and not isinstance(cell, bool):
@@ -309,7 +309,7 @@ def _read_parquet(path: Path) -> _Table:
 
 
 def load_npy(path: Path, mmap_mode: Literal["r"] | None = None) -> NDArray[Any]:
-    """The array of real numbers in one or two dimensions in an NPY file.
+    """Load an array of real numbers in one or two dimensions from an NPY file.
 
     Raises:
         InputError: where there is none, or it is empty.

@@ -17,7 +17,7 @@ MOST_STEPS = 1e5  # lattice points in the range, where the unit is not a decimal
 
 
 def rounding_unit(column: NDArray[np.float64]) -> float | None:
-    """The largest u such that all differences of the column are integer multiples of u.
+    """Find the largest u such that all differences of the column are integer multiples of u.
 
     Found exactly for numbers of at most 12 decimals (u = 0.3048 for whole feet given in metres).
     Otherwise, for at least three different values, by Euclid's algorithm with a tolerance: whole
@@ -49,7 +49,7 @@ def rounding_unit(column: NDArray[np.float64]) -> float | None:
 
 
 def _decimal_unit(values: NDArray[np.float64], tolerance: float) -> float | None:
-    """The unit of numbers with few decimals; ``tolerance`` is relative, for one value."""
+    """Find the unit of numbers with few decimals; ``tolerance`` is relative, for one value."""
     for decimals in range(MOST_DECIMALS + 1):
         scaled = values * 10.0**decimals
         whole = np.rint(scaled)
@@ -61,7 +61,7 @@ def _decimal_unit(values: NDArray[np.float64], tolerance: float) -> float | None
 
 
 def _real_unit(differences: NDArray[np.float64], tolerance: float) -> float | None:
-    """Euclid's algorithm on real numbers; ``tolerance`` is absolute, for one difference."""
+    """Find a unit by Euclid's algorithm on real numbers; ``tolerance`` is absolute, for one."""
     extent = float(differences[-1])
     unit, unit_error = float(np.min(np.diff(differences))), 2 * tolerance
     if len(differences) < 3:

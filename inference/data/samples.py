@@ -16,7 +16,7 @@ LAPLACE_SCALE = math.sqrt(0.5)  # variance 2 scale^2 = 1, that of the normal com
 def normal_laplace(
     seed: int = 1, per_component: int = 100
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """A normal and a Laplace mixture with equal means and variances, BKE section 5, Figure 3.
+    """Draw a normal and a Laplace mixture of equal means and variances, BKE section 5, Figure 3.
 
     P = 1/3 sum_c N(c, 1) and Q = 1/3 sum_c Laplace(c, sqrt(1/2)), c in (-3, 0, 3). As in the paper
     each component gives the same number of points, so the samples vary less than iid ones.
@@ -43,7 +43,7 @@ def normal_laplace(
 def normal_laplace_density(
     points: ArrayLike,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The densities of P and Q of ``normal_laplace`` at ``points``, (m,) or (m, 1); each (m,)."""
+    """Evaluate the densities of ``normal_laplace``'s P and Q at ``points`` (m,) or (m, 1)."""
     offsets = np.asarray(points, dtype=np.float64).reshape(-1, 1) - np.array(CENTRES)
     normal = np.exp(-0.5 * offsets**2) / math.sqrt(2 * math.pi)
     laplace = np.exp(-np.abs(offsets) / LAPLACE_SCALE) / (2 * LAPLACE_SCALE)

@@ -9,24 +9,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpyro.distributions as dist
 from bke.models.arrays.padding import PaddedRows, dense_size, padded, shared_size
-from bke.models.arrays.rows import map_rows
 from bke.models.likelihood.spectral import MOST_DENSE
-from bke.models.likelihood.volume import pushforward
-from bke.models.measures.measure import Gaussian, Measure, scale_prior
+from bke.models.measures.measure import MEASURE_SCALE, Measure, as_measure
 
 from ..errors import InputError
-from ..posterior.target import MEASURE_SCALE, Points, Target
-from ..runtime.jit import jit
+from .checks import SCALES
 from .read import default_names
 from .rounding import dithered, rounding_unit
 
 #: Parameters that are lengths in the space of the data.
 LENGTHS = ("lengthscale", MEASURE_SCALE)
-SCALES = ("column", "pooled", None)
-#: Below this, |sum of terms| / sum of |terms| is rounding error: the derivative is exactly zero.
-CANCELLED = 1e-12
 DETECTION_DRAWS = 48
 
 
@@ -40,38 +33,28 @@ class Units:
     columns: tuple[str, ...]
     sizes: tuple[int, ...] = ()  # rows of the samples that have a likelihood each; (): all one
 
-    def points(self, data: np.ndarray) -> Points:
-        """(n, D) ``data`` in the model's units, with the recorded dither; split into samples."""
+    def points(self, data: np.ndarray) -> Any:
+        """Bring (n, D) ``data`` to the model's units with the recorded dither, and split it."""
         if self.dither.any():
             data = dithered(data, list(self.dither), self.dither_seed)
         return self.split(data / self.scale)
 
-    def split(self, data: np.ndarray) -> Points:
-        """``data`` as it is, or as a tuple of the samples that follow each other in it."""
+    def split(self, data: np.ndarray) -> Any:
+        """Split ``data`` into a tuple of the samples that follow each other in it, if any do."""
         if not self.sizes:
             return data
         return tuple(np.split(data, np.cumsum(self.sizes)[:-1]))
 
     def to_model(self, data: np.ndarray) -> np.ndarray:
-        """(n, D) points in the model's units, without dither."""
+        """Bring (n, D) points to the model's units, without dither."""
         return data / self.scale
 
-    def measure_to_model(self, measure: Measure) -> Measure:
-        """A Gaussian measure given in the units of the data, in the model's; a prior stays."""
-        if not isinstance(measure, Gaussian):
-            return measure
-        for name in ("scale", "centre"):
-            value = getattr(measure, name)
-            shape = value.shape() if isinstance(value, dist.Distribution) else np.shape(value)
-            if shape not in ((), (1,), self.scale.shape):
-                raise InputError(
-                    f"Gaussian measure: {name} must be a number or one per column "
-                    f"({len(self.scale)}), got shape {shape}"
-                )
-        centre = np.asarray(measure.centre) / self.scale
-        if (prior := scale_prior(measure)) is not None:
-            return Gaussian(prior, centre)  # over the unit, as that of a lengthscale is
-        return Gaussian(np.asarray(measure.scale) / self.scale, centre)
+    def measure_to_model(self, measure: Measure | str) -> Measure:
+        """A measure given in the units of the data, in the model's; a prior of its scale stays."""
+        try:
+            return as_measure(measure).rescaled(self.scale)
+        except ValueError as error:
+            raise InputError(str(error)) from None
 
     def to_data(
         self, field: str, values: np.ndarray, sample_axes: int, *, per_component: bool = False
@@ -103,12 +86,12 @@ class Units:
 
 
 def choose_scale(data: np.ndarray, scale: str | None) -> np.ndarray:
-    """The (D,) divisors that ``scale`` asks for."""
+    """Choose the (D,) divisors that ``scale`` asks for, from data (n, D)."""
     return unit_of(data.std(axis=0), scale)
 
 
 def unit_of(deviations: np.ndarray, scale: str | None) -> np.ndarray:
-    """As :func:`choose_scale`, from the columns' standard deviations (D,)."""
+    """Choose the (D,) divisors from the columns' standard deviations (D,)."""
     if scale not in SCALES:
         raise InputError(f"scale must be one of {SCALES}, got {scale!r}")
     if scale is None:
@@ -124,7 +107,7 @@ def choose_units(
     columns: Sequence[str] | None,
     sizes: tuple[int, ...] = (),
 ) -> Units:
-    """Units for ``data``, not dithered yet."""
+    """Choose units for ``data`` (n, D), not dithered yet."""
     dimension = data.shape[1]
     names = tuple(columns) if columns is not None else default_columns(dimension)
     if len(names) != dimension:
@@ -133,7 +116,7 @@ def choose_units(
 
 
 def default_columns(dimension: int) -> tuple[str, ...]:
-    """``x``, or ``x0``, ``x1``, ..."""
+    """Name columns that have no names: ``x``, or ``x0``, ``x1``, ..."""
     return tuple(default_names(dimension))
 
 
@@ -145,16 +128,18 @@ def with_dither(
     prior_draws: Mapping[str, np.ndarray],
     cancelled: Callable[[Any, PaddedRows], jax.Array] | None,
 ) -> Units:
-    """``units`` with a dither where rounding makes the density zero.
+    """Add a dither to ``units`` where rounding makes the density zero.
 
-    ``cancelled`` is from :func:`cancelled_rows`, or ``None`` where rounding cannot do that.
+    ``cancelled`` says which rows (N,) have a density of zero at some of the draws, as compiled by
+    :func:`~bke.inference.posterior.cancellation.cancelled_rows`, or is ``None`` where rounding
+    cannot do that.
 
     Raises:
         InputError: where the density is zero and ``dither`` is ``None`` or finds no rounding unit.
     """
     some = {name: jnp.asarray(z[:DETECTION_DRAWS]) for name, z in prior_draws.items()}
     samples = units.split(units.to_model(data))
-    each = samples if units.sizes else (samples,)
+    each = samples if isinstance(samples, tuple) else (samples,)
     zero_rows = np.flatnonzero(np.concatenate([_cancellations(x, some, cancelled) for x in each]))
     explicit = dither is not None and not isinstance(dither, (str, bool))
     if isinstance(dither, bool) or (isinstance(dither, str) and dither != "auto"):
@@ -195,27 +180,9 @@ def _cancellations(
     z: Mapping[str, jax.Array],
     cancelled: Callable[[Any, PaddedRows], jax.Array] | None,
 ) -> np.ndarray:
-    """Which rows (n,) of a sample may cancel; of a large one all if it is rounded."""
+    """Find which rows (n,) of a sample may cancel; of a large one all if it is rounded."""
     if cancelled is not None and len(x) <= MOST_DENSE:
         rows = jax.tree.map(jnp.asarray, padded(x, shared_size(dense_size(len(x)))))
         return np.asarray(cancelled(z, rows))[: len(x)]
     rounded = cancelled is not None and any(rounding_unit(column) is not None for column in x.T)
     return np.full(len(x), rounded)
-
-
-def cancelled_rows(target: Target) -> Callable[[Any, PaddedRows], jax.Array]:
-    """Compiled: which rows (N,) of the data have a volume factor of exactly zero somewhere.
-
-    Looked for at a few unconstrained draws, leading axis, of the hyperparameters.
-    """
-
-    @jit
-    def cancelled(z: dict[str, jax.Array], X: PaddedRows) -> jax.Array:
-        def at(one: dict[str, jax.Array]) -> jax.Array:
-            kernel = target.kernel_at(target.constrain(one))
-            remain = map_rows(lambda x: pushforward(x, X, kernel).cancellation, X.points, len(X))
-            return remain <= CANCELLED
-
-        return jnp.any(jax.lax.map(at, z), axis=0)
-
-    return cancelled

@@ -1,4 +1,4 @@
-"""Whether chains agree: R-hat and effective sample sizes over some of them."""
+"""Convergence of chains: R-hat and effective sample sizes over all or some of them."""
 
 from __future__ import annotations
 
@@ -29,6 +29,25 @@ class Convergence:
         """R-hat at most 1.01 and an effective sample size of 50 per chain."""
         enough = min(self.ess_bulk, self.ess_tail) >= ESS_PER_CHAIN * len(self.chains)
         return bool(self.rhat <= RHAT_LIMIT and enough)
+
+
+@dataclasses.dataclass(frozen=True)
+class ChainFigures:
+    """Figures of a run's chains: how far they agree, all of them and in each mode.
+
+    Attributes:
+        overall: over all chains.
+        per_mode: over the chains that stayed in each mode and are not stuck; ``None`` of none.
+        divergences: divergent iterations after warmup.
+        nonfinite: evaluations of the density without a finite value, in warmup and after.
+        iterations: of all chains, after warmup.
+    """
+
+    overall: Convergence
+    per_mode: tuple[Convergence | None, ...]
+    divergences: int
+    nonfinite: tuple[int, int]
+    iterations: int
 
 
 def convergence(posterior: xr.Dataset, chains: Sequence[int]) -> Convergence:

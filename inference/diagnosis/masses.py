@@ -7,7 +7,7 @@ masses come from the density itself: quadrature, or bridge sampling from the dra
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 import xarray as xr
@@ -16,13 +16,12 @@ from scipy.spatial import cKDTree
 from ..errors import InputError
 from ..posterior.barriers import standard_deviations
 from ..posterior.target import flatten
-
-if TYPE_CHECKING:
-    from .modes import Modes
+from .modes import Modes
+from .names import Weighting
 
 #: Methods whose draws are from the posterior itself, all modes in proportion.
 INDEPENDENT = ("quadrature", "smc")
-WEIGHTINGS = ("posterior", "chains")
+WEIGHTINGS: tuple[str, ...] = get_args(Weighting)
 #: How far a place may be from the nearest draw of its mode, in standard deviations of a chain.
 REACH = 10.0
 #: Least posterior mass of the modes that have usable draws, for these to stand for the posterior.
@@ -75,10 +74,10 @@ def mode_masses(
 
 
 def _of_repeats(fraction: np.ndarray, share: np.ndarray, particles: int) -> Masses:
-    """From the fraction of each repeat's particles in each mode, (repeat, mode), and their shares.
+    """Masses from the fraction of every repeat's particles in each mode, (repeat, mode).
 
-    The error is at least one particle of all: that no particle is in a mode does not show that it
-    holds no mass at all.
+    A repeat counts by its ``share`` of the sum of all normalisers. The error is at least one
+    particle of all: that no particle is in a mode does not show that it holds no mass at all.
     """
     count = len(share)
     mass = share @ fraction

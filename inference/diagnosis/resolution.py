@@ -7,10 +7,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import xarray as xr
 
 from ..errors import InputError
-from ..posterior.run import target_of
+from ..posterior.open_run import OpenRun
 from ..posterior.target import unflatten
 from ..runtime.machine import computing
 from .masses import draw_weights, unconstrained_draws
@@ -76,17 +75,17 @@ def in_words(reaches: np.ndarray, mass: np.ndarray) -> list[str]:
     return notes
 
 
-def of_run(run: xr.DataTree, modes: Modes) -> list[str]:
-    """The same of a run of the landmark model, as sentences; none of others."""
-    if run.attrs["likelihood"] != "landmark":
+def notes_on_run(run: OpenRun, modes: Modes) -> list[str]:
+    """Sentences on lengthscales that the landmarks of a run do not resolve; none without such."""
+    if run.tree.attrs["likelihood"] != "landmark":
         return []
     try:
-        target, _ = target_of(run)
+        target = run.target
     except InputError:  # a prior that no file keeps
         return []
-    flat = unconstrained_draws(run)
+    flat = unconstrained_draws(run.tree)
     flat = flat.reshape(-1, flat.shape[-1])
-    weight = draw_weights(run, modes, "chains").ravel()
+    weight = draw_weights(run.tree, modes, "chains").ravel()
     used = np.flatnonzero(weight)
     chosen = used[np.linspace(0, len(used) - 1, min(len(used), DRAWS)).round().astype(int)]
     with computing():

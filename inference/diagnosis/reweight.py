@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 import xarray as xr
 from scipy.special import logsumexp
 
 from ..data.checks import check_count, check_positive
 from ..errors import InputError, SamplingError
-from ..posterior import profile, programs
-from ..posterior.barriers import LogDensity
 from ..posterior.chains import CANDIDATES
-from ..posterior.run import target_of
+from ..posterior.open_run import TARGET, UNITS, OpenRun, Run, open_run
+from ..posterior.record import is_ours
 from ..posterior.samplers.base import Task
 from ..posterior.samplers.quadrature import MOST_EVALUATIONS, integral, nodes_of
 from ..posterior.target import unflatten
 from ..runtime.machine import computing
 from .bridge import bridge
+from .find_modes import LABELLING, find_modes
 from .masses import INDEPENDENT, nearest_mode, unconstrained_draws, unconstrained_shapes
-from .modes import Modes, find_modes
 
 #: Of each chain, for bridge sampling.
 FEWEST_DRAWS = 8
@@ -29,7 +26,7 @@ FEWEST_PER_PARAMETER = 10
 
 
 def reweight(
-    run: xr.DataTree, *, tolerance: float = 1e-3, seed: int = 0, progress: bool = True
+    run: Run, *, tolerance: float = 1e-3, seed: int = 0, progress: bool = True
 ) -> xr.DataTree:
     """The run with the posterior mass of each mode: what chains that never cross cannot say.
 
@@ -39,7 +36,7 @@ def reweight(
     the summaries of the command line use the masses.
 
     Args:
-        run: from :func:`~bke.inference.fit`.
+        run: from :func:`~bke.inference.fit`, or opened by :func:`~bke.inference.open_run`.
         tolerance: of quadrature, for the log normaliser.
         seed: of bridge sampling.
         progress: show a progress bar.
@@ -53,30 +50,39 @@ def reweight(
         InputError: if ``run`` is not a run, or a mode has too few draws for bridge sampling.
         SamplingError: where the density has no integral.
     """
-    target, units = target_of(run)
+    opened = open_run(run)
+    tree, target = opened.tree, opened.target
     check_positive(tolerance, "tolerance")
     check_count(seed, "seed", 0, 2**63 - 1)
-    if run.attrs["method"] in INDEPENDENT or {"quadrature", "bridge"} & set(run.children):
-        return run
-    with computing():
-        points = target.prepared(units.points(run["observed_data"].to_dataset()["X"].values))
-        density = functools.partial(profile.log_densities, programs.log_densities(target), X=points)
-        z = unconstrained_draws(run)
-        if z.shape[-1] in MOST_EVALUATIONS:
-            prior_draws = target.prior_draws(np.random.default_rng(seed), CANDIDATES**2)
-            draws = z.reshape(-1, z.shape[-1])
-            task = Task(target, points, prior_draws, density, seed, progress)
-            found = integral(task, tolerance, draws)
-            name, group = "quadrature", nodes_of(found, tolerance)
-        else:
-            name, group = "bridge", _bridges(run, find_modes(run), density, seed)
-    result = run.copy()
-    result[name] = xr.DataTree(group)
+    if tree.attrs["method"] in INDEPENDENT or {"quadrature", "bridge"} & set(tree.children):
+        return tree
+    bridged = unconstrained_draws(tree).shape[-1] not in MOST_EVALUATIONS
+    group = opened.kept(
+        f"masses {tolerance} {seed}",
+        lambda: _bridges(opened, seed) if bridged else _nodes(opened, tolerance, seed, progress),
+        groups=(*LABELLING, "observed_data", "constant_data"),
+        attributes=("method", *TARGET, *UNITS),
+        lasts=lambda _: is_ours(target.kernel),
+    )
+    result = tree.copy()
+    result["bridge" if bridged else "quadrature"] = xr.DataTree(group.copy(deep=True))
     return result
 
 
-def _bridges(run: xr.DataTree, modes: Modes, density: LogDensity, seed: int) -> xr.Dataset:
+def _nodes(run: OpenRun, tolerance: float, seed: int, progress: bool) -> xr.Dataset:
+    """The whole posterior by quadrature, also where no chain went."""
+    with computing():
+        prior_draws = run.target.prior_draws(np.random.default_rng(seed), CANDIDATES**2)
+        z = unconstrained_draws(run.tree)
+        draws = z.reshape(-1, z.shape[-1])
+        task = Task(run.target, run.points, prior_draws, run.log_density, seed, progress)
+        found = integral(task, tolerance, draws)
+        return nodes_of(found, tolerance)
+
+
+def _bridges(opened: OpenRun, seed: int) -> xr.Dataset:
     """Mass of every mode by bridge sampling; chains that crossed count by their draws in it."""
+    run, modes, density = opened.tree, find_modes(opened), opened.log_density
     z = unconstrained_draws(run)
     lp = run["sample_stats"].to_dataset()["lp"].values
     shapes = unconstrained_shapes(run)
@@ -105,7 +111,11 @@ def _bridges(run: xr.DataTree, modes: Modes, density: LogDensity, seed: int) -> 
             )
         logs.append(found.log)
         errors.append(found.error)
-    log, error = np.array(logs), np.array(errors)
+    return _masses_of(np.array(logs), np.array(errors))
+
+
+def _masses_of(log: np.ndarray, error: np.ndarray) -> xr.Dataset:
+    """The group ``bridge`` from the log integral of every mode and its error."""
     mass = np.exp(log - logsumexp(log))
     # d mass_k = mass_k (d log_k - sum_j mass_j d log_j), with independent errors.
     jacobian = mass[:, None] * (np.eye(len(mass)) - mass)

@@ -1,4 +1,4 @@
-"""Conditional embeddings with kernels and regularisation from the data."""
+"""Conditional embeddings whose kernels and regularisation are chosen from the data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from bke.models.kernels.base import Covariance
 
 from ..data.checks import as_sample
 from ..errors import InputError
-from ..learning.named import factors_for, kernel_of, widened
+from ..learning.multiples import factors_for, widened
+from ..learning.named_kernels import kernel_of
 
 #: Multiples of the lengthscale of X that are tried.
 FACTORS = (0.25, 0.5, 1.0, 2.0)
@@ -36,7 +37,7 @@ def learn_conditional(
     tolerance: float | None = None,
     rank: int | None = None,
 ) -> ConditionalEmbedding:
-    """The conditional embedding of Y given X, with what it needs chosen from the pairs.
+    """Learn the conditional embedding of Y given X, with what it needs chosen from the pairs.
 
     The kernel of X that serves a regression need not be that of its distribution: multiples of its
     lengthscale are compared together with lambda, by one score. The kernel of Y defines what is
@@ -46,14 +47,14 @@ def learn_conditional(
         X: what is conditioned on, shape (n, D) or (n,).
         Y: row by row with X, shape (n, E) or (n,).
         kernel_x: ``"bkl"``, learned from X alone; ``"median"``; or a kernel. See
-            :func:`~bke.inference.learning.named.kernel_of`.
+            :func:`~bke.inference.learning.named_kernels.kernel_of`.
         kernel_y: likewise, of Y.
         regularisation: ``"leave-one-out"``, the error at rows left out (CME-5);
             ``"marginal-likelihood"``, of the features of Y as Gaussian processes of x; or lambda,
             a number, with which the kernel of X stays as chosen.
         factors: of the lengthscale of X that are compared, a quarter to twice by default; (1,)
             keeps the kernel, as is done with one that has no lengthscale.
-        scale: see :func:`~bke.inference.learning.named.kernel_of`.
+        scale: see :func:`~bke.inference.learning.named_kernels.kernel_of`.
         seed: likewise.
         tolerance: of the incomplete Cholesky factorisations, see
             :func:`~bke.models.conditional_embedding`.

@@ -12,7 +12,8 @@ from bke.models.kernels.base import Covariance
 
 from ..data.checks import as_sample, check_positive
 from ..errors import InputError
-from ..learning.named import described, factors_for, kernel_of, widened
+from ..learning.multiples import described, factors_for, widened
+from ..learning.named_kernels import kernel_of
 from ..runtime.progress import progress_bar
 
 #: Multiples of both lengthscales, and of 1/T for epsilon, that are compared.
@@ -28,7 +29,7 @@ SMOOTHINGS = (1.0, 10.0, 100.0, 1000.0)
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-    """One setting that was tried.
+    """A setting that was tried.
 
     Attributes:
         factor: of both lengthscales.
@@ -98,11 +99,11 @@ def learn_filter(
         X: states in order of time, shape (T, D) or (T,).
         Y: observations, row by row, shape (T, E) or (T,).
         kernel_x: ``"bkl"``, learned from the states; ``"median"``; or a kernel. See
-            :func:`~bke.inference.learning.named.kernel_of`.
-        kernel_y: likewise, of the observations.
+            :func:`~bke.inference.learning.named_kernels.kernel_of`.
+        kernel_y: of the observations, as ``kernel_x`` of the states.
         factors: of both lengthscales, a quarter to 1 by default; 1 where a kernel has none.
         regularisations: epsilon times the number of rows.
-        scale: see :func:`~bke.inference.learning.named.kernel_of`.
+        scale: see :func:`~bke.inference.learning.named_kernels.kernel_of`.
         seed: likewise.
         tolerance: see :func:`~bke.models.kernel_bayes_filter`; while settings are compared a
             hundredth of epsilon by default.
@@ -113,11 +114,7 @@ def learn_filter(
         InputError: for data or arguments that make no sense, in one sentence, or where the filter
             fails at every setting.
     """
-    states, outputs = as_sample(X, "X"), as_sample(Y, "Y")
-    if len(states) != len(outputs):
-        raise InputError(f"X has {len(states)} rows and Y has {len(outputs)}, not pairs")
-    if len(states) < 8:
-        raise InputError(f"two halves need at least 8 rows, got {len(states)}")
+    states, outputs = _checked_series(X, Y)
     if len(regularisations) == 0:
         raise InputError("regularisations must hold at least one number")
     for value in regularisations:
@@ -126,88 +123,122 @@ def learn_filter(
     of_y = kernel_of(outputs, kernel_y, scale=scale, seed=seed, name="Y")
     without = [kernel for kernel in (of_x, of_y) if not hasattr(kernel, "lengthscale")]
     multiples = factors_for(factors, FACTORS, without[0] if without else of_x)
-    spread = states.std(axis=0)
-    spread[spread == 0.0] = 1.0  # a column that is the same throughout has no error
-
-    def learned(
-        rows: slice, factor: float, regularisation: float, final: bool = False
-    ) -> KernelBayesFilter:
-        part = states[rows]
-        epsilon = regularisation / len(part)
-        rough = None if final else min(TOLERANCE * epsilon, TOLERANCE)
-        return kernel_bayes_filter(
-            part,
-            outputs[rows],
-            widened(of_x, factor),
-            widened(of_y, factor),
-            regularisation=epsilon,
-            tolerance=rough if tolerance is None else tolerance,
-            rank=rank,
-        )
-
-    half = len(states) // 2
-    folds = [
-        (training, slice(held.start, min(held.start + VALIDATED, held.stop)))
-        for training, held in (
-            (slice(0, half), slice(half, len(states))),
-            (slice(half, len(states)), slice(0, half)),
-        )
-    ]
-    steps = sum(held.stop - held.start for _, held in folds)
-
-    def error(factor: float, regularisation: float) -> float:
-        total = 0.0
-        for training, held in folds:
-            try:
-                model = learned(training, factor, regularisation)
-                found = model.filter(outputs[held], outliers="skip")
-            except ArithmeticError:
-                return np.inf
-            total += _squares(found.mean(), states[held], spread)
-        return total / steps
-
-    def smoothed_errors(factor: float, regularisation: float) -> list[float]:
-        """With each of SMOOTHINGS."""
-        totals = np.zeros(len(SMOOTHINGS))
-        for training, held in folds:
-            model = learned(training, factor, regularisation)
-            filtered = model.filter(outputs[held], outliers="skip")
-            for index, multiple in enumerate(SMOOTHINGS):
-                try:
-                    found = _smoothing_with(model, multiple).smooth(filtered).mean()
-                    totals[index] += _squares(found, states[held], spread)
-                except ArithmeticError:
-                    totals[index] = np.inf
-        return list(totals / steps)
-
+    series = _Series(states, outputs, of_x, of_y, tolerance, rank)
     settings = [(factor, value) for factor in multiples for value in regularisations]
-    trials = []
-    if len(settings) > 1:
-        with progress_bar("settings", len(settings), shown=progress) as advance:
-            for setting in settings:
-                trials.append(Trial(*setting, error(*setting)))
-                advance(1)
-    else:
-        trials = [Trial(*settings[0], error(*settings[0]))]
+    with progress_bar("settings", len(settings), shown=progress and len(settings) > 1) as advance:
+        trials = []
+        for setting in settings:
+            trials.append(Trial(*setting, series.error(*setting)))
+            advance(1)
     trials.sort(key=lambda trial: trial.error)
+    best = trials[0].factor, trials[0].regularisation
     if not np.isfinite(trials[0].error):
         raise InputError(
             "the filter's weights sum to nothing at every setting: try larger regularisations or "
             "wider kernels"
         )
-    setting = trials[0].factor, trials[0].regularisation
-    smoothed = smoothed_errors(*setting)
+    smoothed = series.smoothed_errors(*best)
     multiple = SMOOTHINGS[int(np.argmin(smoothed))]
-    best = _smoothing_with(learned(slice(None), *setting, final=True), multiple)
-    return LearnedFilter(best, tuple(trials), min(smoothed))
+    found = _smoothing_with(series.learned(slice(None), *best, final=True), multiple)
+    return LearnedFilter(found, tuple(trials), min(smoothed))
 
 
-def _squares(found: np.ndarray, states: np.ndarray, spread: np.ndarray) -> float:
-    """Squared errors over each column's variance, averaged over columns, summed over rows."""
-    return float(np.sum(np.mean(((found - states) / spread) ** 2, axis=1)))
+def _checked_series(X: Any, Y: Any) -> tuple[np.ndarray, np.ndarray]:
+    """States and observations, row by row, long enough for two halves."""
+    states, outputs = as_sample(X, "X"), as_sample(Y, "Y")
+    if len(states) != len(outputs):
+        raise InputError(f"X has {len(states)} rows and Y has {len(outputs)}, not pairs")
+    if len(states) < 8:
+        raise InputError(f"two halves need at least 8 rows, got {len(states)}")
+    return states, outputs
+
+
+@dataclasses.dataclass(frozen=True)
+class _Series:
+    """A training series whose halves are held out in turn.
+
+    Attributes:
+        states: (T, D).
+        outputs: observations, (T, E).
+        kernel_x: of the states, before its lengthscale is multiplied.
+        kernel_y: of the observations, likewise.
+        tolerance: of the factorisations, ``None`` to choose it.
+        rank: of the factorisations, at most.
+    """
+
+    states: np.ndarray
+    outputs: np.ndarray
+    kernel_x: Covariance
+    kernel_y: Covariance
+    tolerance: float | None
+    rank: int | None
+
+    def learned(
+        self, rows: slice, factor: float, regularisation: float, final: bool = False
+    ) -> KernelBayesFilter:
+        """Train a filter on some rows; a rough one unless it is ``final``."""
+        part = self.states[rows]
+        epsilon = regularisation / len(part)
+        rough = None if final else min(TOLERANCE * epsilon, TOLERANCE)
+        return kernel_bayes_filter(
+            part,
+            self.outputs[rows],
+            widened(self.kernel_x, factor),
+            widened(self.kernel_y, factor),
+            regularisation=epsilon,
+            tolerance=rough if self.tolerance is None else self.tolerance,
+            rank=self.rank,
+        )
+
+    @property
+    def folds(self) -> list[tuple[slice, slice]]:
+        """The rows to train on, and the start of the others, which are filtered."""
+        rows = len(self.states)
+        first, second = slice(0, rows // 2), slice(rows // 2, rows)
+        return [
+            (training, slice(held.start, min(held.start + VALIDATED, held.stop)))
+            for training, held in ((first, second), (second, first))
+        ]
+
+    def error(self, factor: float, regularisation: float) -> float:
+        """The mean squared error of the filter on the halves held out; infinite where it fails."""
+        total = 0.0
+        for training, held in self.folds:
+            try:
+                model = self.learned(training, factor, regularisation)
+                found = model.filter(self.outputs[held], outliers="skip")
+            except ArithmeticError:
+                return np.inf
+            total += self._squares(found.mean(), held)
+        return total / self._steps
+
+    def smoothed_errors(self, factor: float, regularisation: float) -> list[float]:
+        """The mean squared errors of the smoother, with each of :data:`SMOOTHINGS`."""
+        totals = np.zeros(len(SMOOTHINGS))
+        for training, held in self.folds:
+            model = self.learned(training, factor, regularisation)
+            filtered = model.filter(self.outputs[held], outliers="skip")
+            for index, multiple in enumerate(SMOOTHINGS):
+                try:
+                    found = _smoothing_with(model, multiple).smooth(filtered).mean()
+                    totals[index] += self._squares(found, held)
+                except ArithmeticError:
+                    totals[index] = np.inf
+        return list(totals / self._steps)
+
+    @property
+    def _steps(self) -> int:
+        """How many steps are filtered in all."""
+        return sum(held.stop - held.start for _, held in self.folds)
+
+    def _squares(self, found: np.ndarray, held: slice) -> float:
+        """Squared errors over each column's variance, averaged over columns, summed over rows."""
+        spread = self.states.std(axis=0)
+        spread[spread == 0.0] = 1.0  # a column that is the same throughout has no error
+        return float(np.sum(np.mean(((found - self.states[held]) / spread) ** 2, axis=1)))
 
 
 def _smoothing_with(model: KernelBayesFilter, multiple: float) -> KernelBayesFilter:
-    """``model`` with that multiple of delta for smoothing."""
+    """Give ``model`` that multiple of delta for smoothing."""
     delta = multiple * model.posterior_regularisation
     return dataclasses.replace(model, smoothing_regularisation=delta)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import numpyro.distributions as dist
@@ -12,14 +12,15 @@ import xarray as xr
 from bke.models import SamplingNoise, embedding_posterior, empirical_embedding
 from bke.models.bayes.priors import Prior, template
 from bke.models.kernels.base import Kernel
-from bke.models.likelihood.marginal import ROUTES
+from bke.models.likelihood.names import Route
+from bke.models.likelihood.way import Likelihood
 from bke.models.measures.measure import Measure
 from numpy.typing import ArrayLike
 
 from ..data.checks import as_samples, check_count
 from ..errors import InputError
 from ..posterior.fit import fit
-from ..posterior.run import target_of
+from ..posterior.open_run import open_run
 from ..posterior.samplers.quadrature import MOST_EVALUATIONS, Quadrature
 from ..posterior.samplers.smc import Smc
 from ..posterior.target import Target
@@ -86,8 +87,8 @@ def compare_kernels(
     *,
     priors: Mapping[str, Prior] | None = None,
     noise_variance: float | str | SamplingNoise | dist.Distribution = 0.1,
-    measure: Measure = "unit",
-    likelihood: str = "auto",
+    measure: Measure | str = "unit",
+    likelihood: Likelihood | str = "auto",
     scale: str | None = "column",
     dither: str | float | None = "auto",
     folds: int = 5,
@@ -127,8 +128,8 @@ def compare_kernels(
         raise InputError("priors must be a dict by the names of the kernels")
     if unknown := set(priors or {}) - set(kernels):
         raise InputError(f"priors has {', '.join(sorted(unknown))}, which kernels has not")
-    if likelihood not in ROUTES:
-        raise InputError(f"likelihood must be one of {ROUTES}, got {likelihood!r}")
+    if not _is_exact(likelihood):
+        raise InputError(f"likelihood must be one of {get_args(Route)}, got {likelihood!r}")
     data = np.concatenate(as_samples(X, "pooled"))
     check_count(folds, "folds", 2, max(2, len(data) // 4))
     found = {}
@@ -165,6 +166,13 @@ def _integrated(data: np.ndarray, arguments: dict[str, Any], particles: int) -> 
     return fit(data, method=method, progress=False, **arguments)
 
 
+def _is_exact(likelihood: Likelihood | str) -> bool:
+    """Whether it gives the marginal likelihood itself: errors of families do not cancel."""
+    if isinstance(likelihood, Likelihood):
+        return likelihood.exact
+    return likelihood in get_args(Route)
+
+
 def _held_out(
     run: xr.DataTree,
     data: np.ndarray,
@@ -175,7 +183,8 @@ def _held_out(
     advance: Callable[[int], None],
 ) -> tuple[float, float]:
     """Risk of the posterior embedding over that of the empirical one, and its standard error."""
-    target, units = target_of(run)
+    opened = open_run(run)
+    target, units = opened.target, opened.units
     points = units.points(data)  # of one scale and dither for all folds
     # Rows may cancel in a fold that do not in all; what is dithered already cannot.
     dither = None if units.dither.any() else dither

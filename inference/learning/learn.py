@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +12,7 @@ import numpyro.distributions as dist
 from bke.models import SamplingNoise, SquaredExponential
 from bke.models.bayes.priors import Prior
 from bke.models.kernels.base import Kernel
+from bke.models.likelihood.way import Likelihood
 from bke.models.measures.measure import Measure
 from numpy.typing import ArrayLike
 
@@ -27,9 +28,10 @@ from ..posterior.run import in_data_units, kernel_in_data_units
 from ..posterior.target import unflatten
 from ..runtime.machine import computing
 from . import scikit_learn
+from .names import Objective
 from .peaks import PeakSearch, Top
 
-OBJECTIVES = ("ml", "map")
+OBJECTIVES: tuple[str, ...] = get_args(Objective)
 #: Modes that are printed.
 MOST_PRINTED = 8
 
@@ -89,11 +91,11 @@ class LearnedKernel:
 
     @property
     def gamma(self) -> float:
-        """Of scikit-learn's exp(-gamma |x - y|^2), see :func:`~bke.inference.gamma`."""
+        """The gamma of scikit-learn's exp(-gamma |x - y|^2), see :func:`~bke.inference.gamma`."""
         return scikit_learn.gamma(self.kernel)
 
     def to_sklearn(self) -> Any:
-        """As a scikit-learn kernel, see :func:`~bke.inference.to_sklearn`."""
+        """The same kernel as a kernel of scikit-learn, see :func:`~bke.inference.to_sklearn`."""
         return scikit_learn.to_sklearn(self.kernel)
 
     def heights(self) -> np.ndarray:
@@ -138,10 +140,8 @@ def learn_kernel(
     objective: str = "ml",
     prior: Prior | None = None,
     noise_variance: float | str | SamplingNoise | dist.Distribution = 0.1,
-    measure: Measure = "unit",
-    likelihood: str = "auto",
-    landmarks: int | ArrayLike | None = None,
-    rank: int | None = None,
+    measure: Measure | str = "unit",
+    likelihood: Likelihood | str = "auto",
     share: str = "pooled",
     scale: str | None = "column",
     dither: str | float | Sequence[float] | None = "auto",
@@ -170,9 +170,8 @@ def learn_kernel(
         prior: as for :func:`~bke.inference.fit`; a dict names other parameters to learn.
         noise_variance: likewise.
         measure: likewise.
-        likelihood: likewise.
-        landmarks: likewise.
-        rank: likewise; :func:`~bke.models.low_rank_error` tells what it is worth.
+        likelihood: as for :func:`~bke.inference.fit`; :func:`~bke.models.low_rank_error` tells what
+            an approximation is worth.
         share: likewise.
         scale: likewise.
         dither: likewise.
@@ -191,7 +190,7 @@ def learn_kernel(
     check_count(seed, "seed", 0, 2**63 - 1)
     with computing():
         observed = observe(X, share=share, scale=scale, columns=columns)
-        model = Model(kernel, prior, noise_variance, measure, likelihood, landmarks, rank)
+        model = Model(kernel, prior, noise_variance, measure, likelihood)
         target = model.target(observed.units, observed.rows, seed)
         evaluate = programs.objectives(target, objective)
         units, points, prior_draws = prepare(target, observed, evaluate, dither=dither, seed=seed)
@@ -203,7 +202,7 @@ def learn_kernel(
 
 
 def _peak(found: Top, search: PeakSearch, units: Units) -> Peak:
-    """In the units of the data."""
+    """A peak in the units of the data."""
     target = search.target
     z = unflatten(found.z[None, None], target.shapes)
     inner = {name: value[0, 0] for name, value in z.items()}

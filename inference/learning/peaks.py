@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.stats.qmc import MultivariateNormalQMC
 
-from ..diagnosis.modes import basins
+from ..diagnosis.profile_modes import basins
 from ..errors import SamplingError
 from ..posterior import profile, programs
 from ..posterior.barriers import connect, groups
@@ -193,7 +193,7 @@ class PeakSearch:
         return groups(values, edges, low).label
 
     def curvature(self, top: Top) -> np.ndarray:
-        """Of the quadratic that fits the objective within the smoothing window, (p, p)."""
+        """Curvature (p, p) of the quadratic fitted to the objective within the smoothing window."""
         p = len(top.z)
         if top.middle is None:
             return np.full((p, p), np.nan)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 
 import jax
 import jax.numpy as jnp
@@ -17,12 +17,14 @@ from numpy.typing import ArrayLike
 
 from ..data.checks import as_sample, check_count
 from ..errors import InputError
-from ..learning.named import described, kernel_of
+from ..learning.multiples import described
+from ..learning.named_kernels import kernel_of
 from ..posterior.record import describe_kernel
 from ..runtime.machine import computing
+from .names import Estimator
 from .store import code_of
 
-ESTIMATORS = ("biased", "unbiased", "linear", "features")
+ESTIMATORS: tuple[str, ...] = get_args(Estimator)
 #: Entries of the matrices that are worked on at once.
 BLOCK_ENTRIES = 2**22
 #: Data sets whose distances are found at once, at most.
@@ -35,10 +37,10 @@ class Distance(Protocol):
     observed: np.ndarray  # (m, D)
 
     def squared(self, batch: ArrayLike) -> np.ndarray:
-        """Squared distances (B,) of data sets (B, n, D)."""
+        """Evaluate the squared distances (B,) of data sets (B, n, D)."""
 
     def describe(self) -> dict[str, Any]:
-        """Plain data that tell it from other distances."""
+        """Describe the distance by plain data that tell it from others."""
 
 
 class MMD:
@@ -98,7 +100,7 @@ class MMD:
             self._statistic, self._entries = self._prepared()
 
     def squared(self, batch: ArrayLike) -> np.ndarray:
-        """Estimates (B,) of the squared MMD of data sets (B, n, D) or (B, n).
+        """Estimate the squared MMD (B,) of data sets (B, n, D) or (B, n).
 
         Raises:
             InputError: they have other columns than the observed data, or too few rows.
@@ -134,7 +136,7 @@ class MMD:
             )
 
     def describe(self) -> dict[str, Any]:
-        """Plain data that tell it from other distances."""
+        """Describe the distance by plain data that tell it from others."""
         return {
             "distance": "MMD",
             "kernel": describe_kernel(self.kernel),
@@ -144,7 +146,7 @@ class MMD:
         }
 
     def _prepared(self) -> tuple[Callable[[np.ndarray], jax.Array], Callable[[int], int]]:
-        """The compiled statistic of a block, and entries that it needs per row of a data set."""
+        """Compile the statistic of a block; with it, the entries it needs per row of a data set."""
         Y, kernel = jnp.asarray(self.observed), self.kernel
         m = len(Y)
         if self.estimator == "features":
@@ -215,11 +217,11 @@ class Summaries:
             raise InputError("scale must be positive and finite")
 
     def squared(self, batch: ArrayLike) -> np.ndarray:
-        """Squared distances (B,) of data sets (B, n, D) or (B, n)."""
+        """Evaluate the squared distances (B,) of data sets (B, n, D) or (B, n)."""
         return np.sum(((self.of(batch) - self.statistics) / self._scale) ** 2, axis=1)
 
     def of(self, batch: ArrayLike) -> np.ndarray:
-        """The summaries (B, k) of data sets (B, n, D) or (B, n).
+        """Summarise data sets (B, n, D) or (B, n): summaries (B, k).
 
         Raises:
             InputError: they are not as many as those of the observed data.
@@ -236,7 +238,7 @@ class Summaries:
         return np.stack(found) if found else np.zeros((0, len(self.statistics)))
 
     def describe(self) -> dict[str, Any]:
-        """Plain data that tell it from other distances."""
+        """Describe the distance by plain data that tell it from others."""
         return {
             "distance": "Summaries",
             "function": code_of(self._function),
@@ -253,7 +255,7 @@ class Summaries:
 
 
 def _gram_sum(kernel: Covariance, X: jax.Array, Y: jax.Array) -> jax.Array:
-    """Sum of k(x_i, y_j) over all pairs, some rows at a time."""
+    """Sum k(x_i, y_j) over all pairs, some rows at a time."""
 
     def add(total: jax.Array, rows: jax.Array, _: jax.Array, known: jax.Array) -> jax.Array:
         return total + known @ jnp.sum(kernel.matrix(rows, Y), axis=1)
@@ -289,7 +291,7 @@ def _halves(X: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def _of_pairs(kernel: Covariance, X: jax.Array, Y: jax.Array) -> jax.Array:
-    """k(x_i, y_i), (n,)."""
+    """Evaluate k(x_i, y_i) for pairs of rows, (n,)."""
     return jax.vmap(lambda x, y: kernel.matrix(x[None], y[None])[0, 0])(X, Y)
 
 

@@ -9,50 +9,31 @@ from __future__ import annotations
 
 import os
 import warnings
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import xarray as xr
 from bke.models.kernels.base import Covariance
 from numpy.typing import ArrayLike
 
-from ..data.checks import as_sample, check_count
+from ..data.checks import check_count
 from ..errors import InputError
 from ..runtime.progress import progress_bar
 from .distances import MMD, Distance
+from .inverse_problem import InverseProblem, check_seed
 from .prior import Prior
 from .run import PosteriorWarning, make_run, remarks
-from .simulators import (
-    Parameters,
-    Simulate,
-    as_words,
-    commonest,
-    parameters_at,
-    simulating,
-    stream,
+from .simulations import (
+    DATA,
+    PRIOR,
+    Simulations,
+    check_hope,
+    raise_hopeless,
+    simulations_at,
+    together,
 )
-from .store import Store, code_of, digest_of
+from .simulators import Simulate, stream
+from .store import Store, digest_of
 from .weights import ACCEPTANCES, check_epsilon
-
-#: What random numbers are for.
-PRIOR, DATA = 0, 1
-#: Cause of failure of a simulation that is too far from the observed data, or nowhere.
-NO_DISTANCE = "a distance that is not finite"
-#: Where so many simulations have failed and none has not, all of them will.
-HOPELESS = 100
-
-
-class Simulations(NamedTuple):
-    """What a run has simulated, failures included."""
-
-    theta: dict[str, np.ndarray]  # (M, ...) each
-    squared: np.ndarray  # (M,), squared distances; NaN where a simulation failed
-    causes: np.ndarray  # (M,) of str: why, "" where it did not
-
-    @property
-    def good(self) -> np.ndarray:
-        """(M,), those that did not fail."""
-        return np.asarray(self.causes == "")
 
 
 def k2_abc(
@@ -106,7 +87,7 @@ def k2_abc(
         not fail, which are draws of the prior until they are weighted; ``sample_stats`` with
         ``squared_distance`` and ``simulation``, its number, (chain, draw), ``weight`` (chain,
         draw, epsilon) and ``ess`` (epsilon); ``observed_data``. :func:`resample` gives draws of
-        equal weight for ArviZ, :func:`reweighted` other epsilons.
+        equal weight for ArviZ, :func:`with_epsilon` others.
 
     Raises:
         InputError: for arguments that make no sense, a folder of another run, or where all
@@ -117,22 +98,10 @@ def k2_abc(
     distance = MMD(
         observed, kernel, estimator, features=features, scale=scale, seed=check_seed(seed)
     )
-    return _run(
-        "k2_abc",
-        observed,
-        simulate,
-        prior,
-        distance=distance,
-        epsilon=epsilon,
-        acceptance="exponential",
-        simulations=simulations,
-        chunk=chunk,
-        rows=rows,
-        folder=folder,
-        workers=workers,
-        seed=seed,
-        progress=progress,
+    problem = InverseProblem.checked(
+        "k2_abc", observed, simulate, prior, distance, rows=rows, workers=workers, seed=seed
     )
+    return _run(problem, epsilon, "exponential", simulations, chunk, folder, progress=progress)
 
 
 def abc(
@@ -151,7 +120,7 @@ def abc(
     seed: int = 0,
     progress: bool = True,
 ) -> xr.DataTree:
-    """Approximate Bayesian computation with a distance of yours.
+    """Approximate Bayesian computation by weights, with a distance of yours.
 
     Args:
         observed: see :func:`k2_abc`, as all that is not told here.
@@ -174,181 +143,75 @@ def abc(
     Raises:
         InputError: likewise.
     """
-    return _run(
-        "abc",
-        observed,
-        simulate,
-        prior,
-        distance=distance,
-        epsilon=epsilon,
-        acceptance=acceptance,
-        simulations=simulations,
-        chunk=chunk,
-        rows=rows,
-        folder=folder,
-        workers=workers,
-        seed=seed,
-        progress=progress,
+    problem = InverseProblem.checked(
+        "abc", observed, simulate, prior, distance, rows=rows, workers=workers, seed=seed
     )
+    return _run(problem, epsilon, acceptance, simulations, chunk, folder, progress=progress)
 
 
 def _run(
-    method: str,
-    observed: ArrayLike,
-    simulate: Any,
-    prior: Any,
-    *,
-    distance: Distance,
+    problem: InverseProblem,
     epsilon: float | ArrayLike | None,
     acceptance: str,
     simulations: int,
     chunk: int,
-    rows: int | None,
     folder: str | os.PathLike[str] | None,
-    workers: int | None,
-    seed: int,
+    *,
     progress: bool,
 ) -> xr.DataTree:
+    """The weighted simulations, with warnings of what their reader should not miss."""
     chosen = check_epsilon(epsilon)
     if acceptance not in ACCEPTANCES:
         raise InputError(f"acceptance must be one of {ACCEPTANCES}, got {acceptance!r}")
     check_count(simulations, "simulations", 1)
     check_count(chunk, "chunk", 1)
-    believed = Prior.checked(prior)
-    data, shape = check_data(observed, distance, rows)
-    settings = {
-        "method": method,
-        "simulator": code_of(simulate),
-        "prior": believed.describe(),
-        "distance": distance.describe(),
-        "observed data": digest_of(data),
-        "rows": shape[0],
-        "chunk": chunk,
-        "seed": check_seed(seed),
-    }
-    with simulating(simulate, shape, workers) as run:
-        store = Store(folder, settings)
-        found = _simulations(run, believed, distance, store, simulations, chunk, seed, progress)
+    settings = problem.settings(chunk=chunk)
+    with problem.simulating() as run:
+        store = Store(folder, {**settings, "observed data": digest_of(problem.data)})
+        found = _simulations(problem, run, store, simulations, chunk, progress=progress)
     tree = make_run(
-        found.theta,
-        found.squared,
-        found.causes,
-        data,
-        chosen,
-        acceptance,
-        {
-            "method": method,
-            "prior": believed.describe(),
-            "distance": distance.describe(),
-            "simulator": settings["simulator"],
-            "rows": shape[0],
-            "chunk": chunk,
-            "seed": seed,
-        },
+        found.theta, found.squared, found.causes, problem.data, chosen, acceptance, settings
     )
     for remark in remarks(tree):
         warnings.warn(remark, PosteriorWarning, stacklevel=3)
     return tree
 
 
-def check_seed(seed: Any) -> int:
-    """``seed`` as a whole number of at least 0, or ``InputError``."""
-    return check_count(seed, "seed", 0)
-
-
-def check_data(
-    observed: ArrayLike, distance: Distance, rows: int | None
-) -> tuple[np.ndarray, tuple[int, int]]:
-    """The observed data (m, D), and the shape (n, D) of simulated data sets.
-
-    Raises:
-        InputError: for data that are no sample or not the distance's, or rows that it is not for.
-    """
-    data = as_sample(observed, "observed", may_be_constant=True)
-    if isinstance(distance, type) or not hasattr(distance, "squared"):
-        raise InputError(f"distance must be MMD(...) or Summaries(...), got {distance!r}")
-    if not np.array_equal(data, distance.observed):
-        raise InputError("the distance was made for other observed data than these")
-    count = len(data) if rows is None else check_count(rows, "rows", 1)
-    if isinstance(distance, MMD):
-        distance.check_rows(count)
-    return data, (count, data.shape[1])
-
-
 def _simulations(
+    problem: InverseProblem,
     run: Simulate,
-    prior: Prior,
-    distance: Distance,
     store: Store,
     simulations: int,
     chunk: int,
-    seed: int,
+    *,
     progress: bool,
 ) -> Simulations:
-    """Chunk by chunk; the random numbers of each hang on the seed and its number alone."""
+    """Simulate chunk by chunk; the random numbers of each hang on the seed and its number alone."""
     parts: list[Simulations] = []
     with progress_bar("simulations", simulations, shown=progress) as advance:
         for index in range(-(-simulations // chunk)):
             count = min(chunk, simulations - index * chunk)
-            part = _stored(store, index, prior, count)
+            part = _stored(store, index, problem.prior, count)
             if part is None:
-                theta = prior.draw(stream(seed, PRIOR, index), count)
-                part = simulations_at(theta, run, distance, stream(seed, DATA, index))
-                store.save(
-                    _name(index),
-                    {
-                        **{f"parameter {name}": value for name, value in theta.items()},
-                        "squared": part.squared,
-                        "causes": part.causes.astype(str),
-                    },
+                theta = problem.prior.draw(stream(problem.seed, PRIOR, index), count)
+                part = simulations_at(
+                    theta, run, problem.distance, stream(problem.seed, DATA, index)
                 )
+                _save(store, index, part)
             parts.append(part)
             check_hope(parts)
             advance(count)
-    together = _together(parts)
-    if not together.good.any():
-        raise_hopeless(together)
-    return together
+    found = together(parts)
+    if not found.good.any():
+        raise_hopeless(found)
+    return found
 
 
-def simulations_at(
-    theta: Parameters, run: Simulate, distance: Distance, seed: np.random.SeedSequence
-) -> Simulations:
-    """One data set for each of the parameters, and how far it is."""
-    values, causes = run(theta, seed)
-    squared = np.full(len(causes), np.nan)
-    good = causes == ""
-    if good.any():
-        squared[good] = distance.squared(values[good])
-    causes = np.where(good & ~np.isfinite(squared), NO_DISTANCE, causes)
-    squared[causes != ""] = np.nan
-    return Simulations(dict(theta), squared, causes)
-
-
-def check_hope(parts: list[Simulations]) -> None:
-    """Give up where the first hundred simulations have all failed."""
-    if sum(len(part.squared) for part in parts) >= HOPELESS and not any(
-        part.good.any() for part in parts
-    ):
-        raise_hopeless(_together(parts))
-
-
-def raise_hopeless(found: Simulations) -> None:
-    """All simulations have failed."""
-    cause, times = next(iter(commonest(found.causes).items()))
-    first = as_words(parameters_at(found.theta, 0))
-    raise InputError(
-        f"all {len(found.causes)} simulations failed, {times} of them with {cause}; the first was "
-        f"for {first}" + (": rows= says how many a data set has" if "shape (" in cause else "")
-    )
-
-
-def _together(parts: list[Simulations]) -> Simulations:
-    return Simulations(
-        {name: np.concatenate([part.theta[name] for part in parts]) for name in parts[0].theta},
-        np.concatenate([part.squared for part in parts]),
-        np.concatenate([part.causes for part in parts]),
-    )
+def _save(store: Store, index: int, part: Simulations) -> None:
+    """Keep a chunk, as :func:`_stored` finds it."""
+    named = {f"parameter {name}": value for name, value in part.theta.items()}
+    others = {"squared": part.squared, "causes": part.causes.astype(str)}
+    store.save(_name(index), named | others)
 
 
 def _name(index: int) -> str:
@@ -356,7 +219,7 @@ def _name(index: int) -> str:
 
 
 def _stored(store: Store, index: int, prior: Prior, count: int) -> Simulations | None:
-    """A chunk that was saved; one with fewer simulations, the last of a shorter run, is redone."""
+    """Load a chunk that was saved, but one with fewer simulations, the last of a shorter run."""
     found = store.load(_name(index))
     if found is None or len(found["squared"]) != count:
         return None

@@ -35,7 +35,7 @@ class Prior:
 
     @classmethod
     def checked(cls, prior: Any) -> Prior:
-        """From user input; a batch of distributions is a vector of independent components.
+        """Check user input; a batch of distributions is a vector of independent components.
 
         Raises:
             InputError: naming what makes no sense.
@@ -75,11 +75,11 @@ class Prior:
                 )
 
     def describe(self) -> dict[str, Any]:
-        """Plain data."""
+        """Describe the prior by plain data."""
         return {name: _described(site) for name, site in self.sites.items()}
 
     def draw(self, seed: np.random.SeedSequence, count: int) -> dict[str, np.ndarray]:
-        """Values (count, ...) of every parameter.
+        """Draw values (count, ...) of every parameter.
 
         Raises:
             InputError: a prior cannot be drawn from, or gives what is not finite.
@@ -98,7 +98,7 @@ class Prior:
 
     @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Of every parameter in the free coordinates."""
+        """The shape of every parameter in the free coordinates."""
         return {
             name: biject_to(site.support).inverse_shape(site.shape())
             for name, site in self.sites.items()
@@ -110,7 +110,7 @@ class Prior:
         return sum(int(np.prod(shape)) for shape in self.shapes.values())
 
     def unconstrain(self, theta: Parameters) -> np.ndarray:
-        """Free coordinates (B, p) of parameters (B, ...)."""
+        """Map parameters (B, ...) to free coordinates (B, p)."""
         parts = []
         with jax.enable_x64(True):
             for name, site in self.sites.items():
@@ -121,12 +121,12 @@ class Prior:
         return np.where(np.isinf(z), np.copysign(FARTHEST, z), z)
 
     def constrain(self, z: np.ndarray) -> dict[str, np.ndarray]:
-        """Parameters (B, ...) at free coordinates (B, p)."""
+        """Map free coordinates (B, p) to parameters (B, ...)."""
         with jax.enable_x64(True):
             return {name: np.asarray(value) for name, value in self._constrain(z).items()}
 
     def log_density(self, z: np.ndarray) -> np.ndarray:
-        """Log density (B,) of the free coordinates (B, p); -inf where it is no number."""
+        """Evaluate the log density (B,) at free coordinates (B, p); -inf where it is no number."""
         with jax.enable_x64(True):
             value = np.asarray(self._log_density(z))
         return np.where(np.isnan(value), -np.inf, value)
@@ -164,7 +164,7 @@ class Prior:
 
 
 def _described(site: dist.Distribution) -> dict[str, Any]:
-    """Plain data of a distribution; of one that records do not know, its parts and numbers."""
+    """Describe a distribution; one that records do not know, by its parts and numbers."""
     record = {} if site.is_discrete else describe_prior(site)
     if record and "unrecorded" not in str(record):
         return record

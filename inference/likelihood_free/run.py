@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from ..data.checks import check_count
 from ..data.read import default_names
+from ..data.weighted import systematic
 from ..errors import InputError
 from ..posterior.run import package_versions
 from .simulators import as_words, commonest, parameters_at
@@ -23,7 +24,6 @@ from .weights import (
     effective_sample_size,
     log_weights,
     normalised,
-    systematic,
 )
 
 #: Below, what is told of a posterior is told of a few simulations.
@@ -31,7 +31,7 @@ LEAST_ESS = 10
 
 
 class PosteriorWarning(UserWarning):
-    """A posterior says less than it seems to."""
+    """Warns where a posterior says less than it seems to."""
 
 
 def make_run(
@@ -43,7 +43,7 @@ def make_run(
     acceptance: str,
     settings: Mapping[str, Any],
 ) -> xr.DataTree:
-    """The tree of weighted simulations.
+    """Make the tree of a run of weighted simulations.
 
     Args:
         theta: parameters (M, ...) of all simulations.
@@ -83,7 +83,7 @@ def make_run(
 def tree_of(
     theta: Mapping[str, np.ndarray], stats: xr.Dataset, observed: np.ndarray, chains: int = 1
 ) -> xr.DataTree:
-    """Draws under ArviZ's names; ``theta`` has shapes (M, ...), chain after chain."""
+    """Put draws under ArviZ's names; ``theta`` has shapes (M, ...), chain after chain."""
     posterior = dict_to_dataset(
         {name: np.reshape(v, (chains, -1, *v.shape[1:])) for name, v in theta.items()}
     )
@@ -96,7 +96,7 @@ def tree_of(
 
 
 def attributes(settings: Mapping[str, Any], observed: np.ndarray) -> dict[str, Any]:
-    """Plain attributes from which a run can be repeated."""
+    """Describe a run by plain attributes, from which it can be repeated."""
     return {
         "creation_library": "bke",
         **{k: json.dumps(v) if isinstance(v, dict) else v for k, v in settings.items()},
@@ -106,7 +106,7 @@ def attributes(settings: Mapping[str, Any], observed: np.ndarray) -> dict[str, A
 
 
 def _weighted(run: xr.DataTree, epsilon: np.ndarray | None) -> xr.DataTree:
-    """``run`` with weights for every epsilon, in place of those that it has."""
+    """Weigh the simulations of ``run`` for every epsilon, in place of the weights that it has."""
     stats = run["sample_stats"].to_dataset()
     squared = stats["squared_distance"].values[0]
     acceptance = run.attrs["acceptance"]
@@ -126,15 +126,15 @@ def _weighted(run: xr.DataTree, epsilon: np.ndarray | None) -> xr.DataTree:
 
 
 def check_run(run: Any) -> xr.DataTree:
-    """``run``, or ``InputError`` where it has no weighted draws."""
+    """Refuse what is no run with weighted draws."""
     attrs = run.attrs if isinstance(run, xr.DataTree) else {}
     if attrs.get("creation_library") != "bke" or "epsilon" not in run["sample_stats"].coords:
         raise InputError("this is not a run of k2_abc, abc or their sequential variants")
     return run  # type: ignore[no-any-return]
 
 
-def reweighted(run: xr.DataTree, epsilon: float | ArrayLike) -> xr.DataTree:
-    """The run with other bandwidths, from the same simulations.
+def with_epsilon(run: xr.DataTree, epsilon: float | ArrayLike) -> xr.DataTree:
+    """Weigh the simulations of a run anew, for other bandwidths.
 
     Args:
         run: from :func:`~bke.inference.k2_abc` or :func:`~bke.inference.abc`.
@@ -156,7 +156,7 @@ def reweighted(run: xr.DataTree, epsilon: float | ArrayLike) -> xr.DataTree:
 
 
 def index_of(run: xr.DataTree, epsilon: float | None) -> int:
-    """Which of the run's bandwidths ``epsilon`` is; ``None`` is the smallest.
+    """Find the place of ``epsilon`` among the run's bandwidths; ``None`` is the smallest.
 
     Raises:
         InputError: there is none such.
@@ -168,7 +168,7 @@ def index_of(run: xr.DataTree, epsilon: float | None) -> int:
     if not len(found):
         shown = ", ".join(f"{value:.6g}" for value in known)
         raise InputError(
-            f"the run has no epsilon {epsilon!r}, but {shown}: reweighted gives it another"
+            f"the run has no epsilon {epsilon!r}, but {shown}: with_epsilon gives it another"
         )
     return int(found[0])
 
@@ -176,7 +176,7 @@ def index_of(run: xr.DataTree, epsilon: float | None) -> int:
 def resample(
     run: xr.DataTree, epsilon: float | None = None, draws: int = 1000, seed: int = 0
 ) -> xr.DataTree:
-    """Draws of equal weight, for all that ArviZ does with draws.
+    """Resample a run to draws of equal weight, for all that ArviZ does with draws.
 
     They hold no more than the weighted ones do: the same simulation comes up as often as its weight
     says (systematic resampling), and ``ess`` tells how many there are in effect.
@@ -217,7 +217,7 @@ def resample(
 
 
 def components(posterior: xr.Dataset) -> dict[str, np.ndarray]:
-    """Every number among the parameters, (chain, draw), by a name such as ``a`` or ``a[0]``."""
+    """Name every number among the parameters, (chain, draw), such as ``a`` or ``a[0]``."""
     found = {}
     for name, values in posterior.data_vars.items():
         if values.ndim == 2:
@@ -230,7 +230,7 @@ def components(posterior: xr.Dataset) -> dict[str, np.ndarray]:
 
 
 def remarks(run: xr.DataTree) -> list[str]:
-    """What a reader of the run should not miss, in sentences."""
+    """Tell in sentences what a reader of the run should not miss."""
     found = []
     failed, all_of_them = int(run.attrs["failed"]), int(run.attrs["simulations"])
     if failed:

@@ -12,54 +12,20 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import xarray as xr
 from bke.models.kernels.base import Covariance
 from numpy.typing import ArrayLike
 
-from ..data.checks import check_count, check_positive
-from ..errors import InputError
-from ..runtime.progress import progress_bar
 from .distances import MMD, Distance
-from .importance import DATA, PRIOR, check_data, check_seed, raise_hopeless, simulations_at
+from .inverse_problem import InverseProblem, check_seed
+from .particles import Limits, Particles, Stage
 from .prior import Prior
 from .run import PosteriorWarning, attributes, remarks, tree_of
-from .simulators import Simulate, as_words, commonest, parameters_at, simulating, stream
-from .store import Store, code_of, digest_of
-from .weights import (
-    effective_sample_size,
-    inverse_for,
-    log_weights,
-    normalised,
-    systematic,
-    tell_apart,
-)
-
-#: Random numbers of the moves, beside those of ``importance``.
-MOVES = 2
-#: Effective share of the particles after each fall of epsilon.
-SHARE = 0.5
-#: The proposals' covariance over that of the particles, times the number of coordinates: the best
-#: for a normal target (Roberts, Gelman and Gilks 1997).
-WIDTH = 2.38**2
-
-
-class Stage(NamedTuple):
-    """The particles after one stage."""
-
-    z: np.ndarray  # (N, p), free coordinates
-    squared: np.ndarray  # (N,), squared distances; infinite where there is none
-    epsilon: float  # what they are the particles of
-    acceptance: float  # share of the moves that were accepted
-    causes: np.ndarray  # (K,) of str: of each of the stage's simulations, "" where it did not fail
-    failing: str  # the first parameters that failed, in words
-
-    @property
-    def inverse(self) -> float:
-        """1 / epsilon, 0 for the prior."""
-        return 0.0 if self.epsilon == np.inf else 1.0 / self.epsilon
+from .simulators import commonest
+from .store import Store, digest_of
 
 
 def sequential_k2_abc(
@@ -114,27 +80,23 @@ def sequential_k2_abc(
     Raises:
         InputError: for arguments that make no sense, or where all simulations fail.
     """
-    Prior.checked(prior).check_continuous("sequential_k2_abc")  # before a kernel is learned
+    # Before a kernel is learned.
+    limits = Limits(epsilon, particles, moves, simulations, least_acceptance)
+    Prior.checked(prior).check_continuous("sequential_k2_abc")
     distance = MMD(
         observed, kernel, estimator, features=features, scale=scale, seed=check_seed(seed)
     )
-    return _run(
+    problem = InverseProblem.checked(
         "sequential_k2_abc",
         observed,
         simulate,
         prior,
-        distance=distance,
-        epsilon=epsilon,
-        particles=particles,
-        moves=moves,
-        simulations=simulations,
-        least_acceptance=least_acceptance,
+        distance,
         rows=rows,
-        folder=folder,
         workers=workers,
         seed=seed,
-        progress=progress,
     )
+    return _run(problem, limits, folder, progress=progress)
 
 
 def sequential_abc(
@@ -154,7 +116,7 @@ def sequential_abc(
     seed: int = 0,
     progress: bool = True,
 ) -> xr.DataTree:
-    """As :func:`sequential_k2_abc`, with a distance of yours; see :func:`~bke.inference.abc`.
+    """Approximate Bayesian computation by sequential Monte Carlo, with a distance of yours.
 
     Args:
         observed: see :func:`sequential_k2_abc`, as all the others.
@@ -175,225 +137,38 @@ def sequential_abc(
     Raises:
         InputError: likewise.
     """
-    return _run(
+    limits = Limits(epsilon, particles, moves, simulations, least_acceptance)
+    problem = InverseProblem.checked(
         "sequential_abc",
         observed,
         simulate,
         prior,
-        distance=distance,
-        epsilon=epsilon,
-        particles=particles,
-        moves=moves,
-        simulations=simulations,
-        least_acceptance=least_acceptance,
+        distance,
         rows=rows,
-        folder=folder,
         workers=workers,
         seed=seed,
-        progress=progress,
     )
+    return _run(problem, limits, folder, progress=progress)
 
 
 def _run(
-    method: str,
-    observed: ArrayLike,
-    simulate: Any,
-    prior: Any,
-    *,
-    distance: Distance,
-    epsilon: float | None,
-    particles: int,
-    moves: int,
-    simulations: int,
-    least_acceptance: float,
-    rows: int | None,
+    problem: InverseProblem,
+    limits: Limits,
     folder: str | os.PathLike[str] | None,
-    workers: int | None,
-    seed: int,
+    *,
     progress: bool,
 ) -> xr.DataTree:
-    wished = None if epsilon is None else check_positive(epsilon, "epsilon")
-    check_count(particles, "particles", 10)
-    check_count(moves, "moves", 1)
-    check_count(simulations, "simulations", particles * (1 + moves))
-    if not 0.0 <= least_acceptance < 1.0:
-        raise InputError(f"least_acceptance must be from 0 to 1, got {least_acceptance!r}")
-    believed = Prior.checked(prior)
-    believed.check_continuous(method)
-    data, shape = check_data(observed, distance, rows)
-    settings = {
-        "method": method,
-        "simulator": code_of(simulate),
-        "prior": believed.describe(),
-        "distance": distance.describe(),
-        "rows": shape[0],
-        "particles": particles,
-        "moves": moves,
-        "seed": check_seed(seed),
-    }
-    with simulating(simulate, shape, workers) as run:
-        kept = {**settings, "observed data": digest_of(data), "epsilon": wished}
-        particle_system = _Particles(run, believed, distance, moves, seed, Store(folder, kept))
-        stages, taken, stopped = particle_system.run(
-            particles, wished, simulations, least_acceptance, progress
-        )
-    tree = _tree(stages, taken, stopped, believed, settings, data)
+    """The particles of the last stage, with warnings of what their reader should not miss."""
+    problem.prior.check_continuous(problem.method)
+    settings = problem.settings(particles=limits.particles, moves=limits.moves)
+    kept = {**settings, "observed data": digest_of(problem.data), "epsilon": limits.epsilon}
+    with problem.simulating() as run:
+        particles = Particles(problem, run, limits, Store(folder, kept))
+        stages, taken, stopped = particles.run(progress)
+    tree = _tree(stages, taken, stopped, problem.prior, settings, problem.data)
     for remark in remarks(tree):
         warnings.warn(remark, PosteriorWarning, stacklevel=3)
     return tree
-
-
-class _Particles:
-    """Stages of one run, each kept in its store."""
-
-    def __init__(
-        self,
-        run: Simulate,
-        prior: Prior,
-        distance: Distance,
-        moves: int,
-        seed: int,
-        store: Store,
-    ) -> None:
-        self._simulate, self._prior, self._distance = run, prior, distance
-        self._moves, self._seed, self._store = moves, seed, store
-
-    def run(
-        self,
-        particles: int,
-        wished: float | None,
-        simulations: int,
-        least_acceptance: float,
-        progress: bool,
-    ) -> tuple[list[Stage], int, str]:
-        """All stages, the one whose particles are taken, and why there are no more."""
-        with progress_bar("simulations", simulations, shown=progress) as advance:
-            stages = [self._kept(0) or self._first(particles)]
-            advance(particles)
-            while True:
-                now, number = stages[-1], len(stages)
-                spent = sum(len(stage.causes) for stage in stages)
-                if wished is not None and now.epsilon <= wished:
-                    return stages, number - 1, "epsilon was reached"
-                if number > 2 and now.acceptance < least_acceptance:
-                    reason = f"only {100 * now.acceptance:.2g} % of the moves to epsilon = "
-                    return stages, number - 2, f"{reason}{now.epsilon:.3g} were accepted"
-                if spent + particles * self._moves > simulations:
-                    reason = f"{simulations} simulations do not suffice for another stage"
-                    return stages, number - 1, reason
-                then = next_epsilon(now, wished)
-                if then is None and number == 1:
-                    raise InputError(
-                        "the distances of all draws of the prior are equal: take a distance that "
-                        "tells parameters apart"
-                    )
-                if then is None:
-                    return stages, number - 1, "the particles' distances no longer differ"
-                stages.append(self._kept(number) or self._next(now, then, number))
-                advance(len(stages[-1].causes))
-
-    def _first(self, particles: int) -> Stage:
-        """Draws of the prior."""
-        theta = self._prior.draw(stream(self._seed, PRIOR), particles)
-        found = simulations_at(theta, self._simulate, self._distance, stream(self._seed, DATA, 0))
-        if not found.good.any():
-            raise_hopeless(found)
-        squared = np.where(found.good, found.squared, np.inf)
-        first = _failing(found.theta, found.causes)
-        stage = Stage(self._prior.unconstrain(theta), squared, np.inf, np.nan, found.causes, first)
-        return self._saved(stage, 0)
-
-    def _next(self, now: Stage, epsilon: float, number: int) -> Stage:
-        """Weighted, resampled, moved."""
-        rng = np.random.default_rng(stream(self._seed, MOVES, number))
-        weight = normalised(_log_weight(now, 1.0 / epsilon))
-        width = WIDTH / now.z.shape[1]
-        root = _root(width * np.atleast_2d(np.cov(now.z.T, aweights=weight)))
-        chosen = systematic(weight, len(weight), rng)
-        z, squared = now.z[chosen], now.squared[chosen]
-        log_prior = self._prior.log_density(z)
-        accepted, causes, failing = 0, [], ""
-        for move in range(self._moves):
-            proposed = z + rng.standard_normal(z.shape) @ root.T
-            log_proposed = self._prior.log_density(proposed)
-            inside = np.isfinite(log_proposed)
-            proposed = np.where(inside[:, None], proposed, z)
-            found = simulations_at(
-                self._prior.constrain(proposed),
-                self._simulate,
-                self._distance,
-                stream(self._seed, DATA, number, move),
-            )
-            away = np.where(found.good, found.squared, np.inf)
-            ratio = log_proposed - log_prior - (away - squared) / epsilon
-            taken = inside & (np.log(rng.random(len(z))) < ratio)
-            z = np.where(taken[:, None], proposed, z)
-            squared = np.where(taken, away, squared)
-            log_prior = np.where(taken, log_proposed, log_prior)
-            accepted += int(taken.sum())
-            causes.append(found.causes)
-            failing = failing or _failing(found.theta, found.causes)
-        share = accepted / (self._moves * len(z))
-        return self._saved(
-            Stage(z, squared, epsilon, share, np.concatenate(causes), failing), number
-        )
-
-    def _saved(self, stage: Stage, number: int) -> Stage:
-        self._store.save(
-            f"stage-{number:04d}",
-            {name: np.asarray(value) for name, value in stage._asdict().items() if name != "causes"}
-            | {"causes": stage.causes.astype(str)},
-        )
-        return stage
-
-    def _kept(self, number: int) -> Stage | None:
-        found = self._store.load(f"stage-{number:04d}")
-        if found is None:
-            return None
-        return Stage(
-            found["z"],
-            found["squared"],
-            float(found["epsilon"]),
-            float(found["acceptance"]),
-            found["causes"].astype(object),
-            str(found["failing"]),
-        )
-
-
-def next_epsilon(now: Stage, wished: float | None) -> float | None:
-    """Where the effective share of the particles falls to a half, at least ``wished``.
-
-    ``None`` where all distances are equal.
-    """
-    known = now.squared[np.isfinite(now.squared)]
-    size = SHARE * len(known)
-    if wished is not None and effective_sample_size(_log_weight(now, 1.0 / wished)) >= size:
-        return wished
-    if not tell_apart(known):
-        return None
-    return float(1.0 / (now.inverse + inverse_for(known, size)))
-
-
-def _log_weight(now: Stage, inverse: float) -> np.ndarray:
-    """Log weights (N,) of the particles for a smaller epsilon, given its inverse."""
-    gained = inverse - now.inverse
-    return (
-        log_weights(now.squared, 1.0 / gained, "exponential")
-        if gained > 0.0
-        else np.where(np.isfinite(now.squared), 0.0, -np.inf)
-    )
-
-
-def _root(covariance: np.ndarray) -> np.ndarray:
-    """A matrix whose product with its transpose is ``covariance``, singular ones included."""
-    values, vectors = np.linalg.eigh(covariance)
-    root: np.ndarray = vectors * np.sqrt(np.maximum(values, 0.0))
-    return root
-
-
-def _failing(theta: Any, causes: np.ndarray) -> str:
-    failed = np.flatnonzero(causes != "")
-    return as_words(parameters_at(theta, int(failed[0]))) if len(failed) else ""
 
 
 def _tree(
@@ -404,6 +179,7 @@ def _tree(
     settings: dict[str, Any],
     data: np.ndarray,
 ) -> xr.DataTree:
+    """The run of ``stages`` as a tree, with the particles of the one that is ``taken``."""
     last = stages[taken]
     count = len(last.z)
     distinct = [_distinct(stage.z) for stage in stages[1:]]

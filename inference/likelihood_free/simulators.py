@@ -49,12 +49,12 @@ class JaxSimulator:
     function: Callable[[Any, dict[str, Any]], Any]
 
     def __call__(self, key: Any, theta: dict[str, Any]) -> Any:
-        """One data set."""
+        """Simulate one data set."""
         return self.function(key, theta)
 
     @functools.cached_property
     def batched(self) -> Callable[[Any, dict[str, Any]], Any]:
-        """Of B keys and parameters."""
+        """Simulate data sets for B keys and parameters."""
         import jax
 
         return jax.jit(jax.vmap(self.function))
@@ -67,7 +67,7 @@ class VectorisedSimulator:
     function: Callable[[np.random.Generator, dict[str, np.ndarray]], Any]
 
     def __call__(self, rng: np.random.Generator, theta: dict[str, np.ndarray]) -> Any:
-        """B data sets."""
+        """Simulate B data sets."""
         return self.function(rng, theta)
 
 
@@ -94,13 +94,13 @@ def vectorised(
 
 
 def stream(seed: int, *where: int) -> np.random.SeedSequence:
-    """Random numbers of one place of a computation, whatever was computed before it."""
+    """Seed the random numbers of one place of a computation, whatever was computed before it."""
     return np.random.SeedSequence(seed, spawn_key=where)
 
 
 @contextlib.contextmanager
 def simulating(simulate: Any, shape: tuple[int, int], workers: int | None) -> Iterator[Simulate]:
-    """A function that simulates batches, in ``workers`` processes within the block.
+    """Make a function that simulates batches, in ``workers`` processes within the block.
 
     Args:
         simulate: a :func:`jax_simulator`, a :func:`vectorised` one, or a plain function of a
@@ -139,7 +139,7 @@ def simulating(simulate: Any, shape: tuple[int, int], workers: int | None) -> It
 
 
 def parameters_at(theta: Parameters, index: int) -> dict[str, Any]:
-    """One of B: a number, or an array (k,), by name."""
+    """Take one of B parameters: a number, or an array (k,), by name."""
     return {
         name: float(values[index]) if np.ndim(values) == 1 else np.array(values[index])
         for name, values in theta.items()
@@ -147,7 +147,7 @@ def parameters_at(theta: Parameters, index: int) -> dict[str, Any]:
 
 
 def as_words(parameters: Mapping[str, Any]) -> str:
-    """``a = 1.5, b = [0.1, 0.2]``, to six digits."""
+    """Tell parameters in words to six digits, such as ``a = 1.5, b = [0.1, 0.2]``."""
     return ", ".join(
         f"{name} = {np.array2string(np.asarray(value), precision=6, separator=', ')}"
         for name, value in parameters.items()
@@ -194,7 +194,7 @@ def _by_arrays(
 
 
 def _checked(values: np.ndarray, count: int, shape: tuple[int, int]) -> Simulated:
-    """Of ``count`` data sets at once, of which all have one shape."""
+    """Check ``count`` data sets that were simulated at once, of which all have one shape."""
     if values.shape != (count, *shape) and (shape[1] > 1 or values.shape != (count, shape[0])):
         wanted = f"({count}, {shape[0]}{f', {shape[1]}' if shape[1] > 1 else ''})"
         raise InputError(
@@ -216,7 +216,7 @@ def _one_by_one(
     seed: np.random.SeedSequence,
     part: tuple[int, int] | None = None,
 ) -> Simulated:
-    """Of all parameters, or those from ``part[0]`` to ``part[1]``."""
+    """Simulate for all parameters one by one, or from ``part[0]`` to ``part[1]``."""
     start, stop = part or (0, _count(theta))
     values = np.zeros((stop - start, *shape))
     causes = np.full(stop - start, "", dtype=object)
@@ -300,7 +300,7 @@ def _ignore_interrupt() -> None:
 
 
 def commonest(causes: Sequence[str] | np.ndarray) -> dict[str, int]:
-    """How often there was each cause of failure, the commonest first."""
+    """Count how often there was each cause of failure, the commonest first."""
     found, counts = np.unique([cause for cause in causes if cause], return_counts=True)
     order = np.argsort(-counts, kind="stable")
     return {str(found[i]): int(counts[i]) for i in order}

@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ..data.checks import check_output_folder
 from ..errors import InputError
-from ..runtime.atomic import atomic_path
+from ..runtime.atomic import atomic_path, check_output_folder
 
 SETTINGS = "settings.json"
 
@@ -25,7 +24,7 @@ class Store:
     """Named parts of one run, each written whole or not at all; nowhere without a folder."""
 
     def __init__(self, folder: str | os.PathLike[str] | None, settings: Mapping[str, Any]) -> None:
-        """Of a run with ``settings``, plain data.
+        """Open the folder of a run with ``settings``, plain data.
 
         Raises:
             InputError: the folder cannot be written, or is that of a run with other settings.
@@ -51,7 +50,7 @@ class Store:
             )
 
     def load(self, name: str) -> dict[str, np.ndarray] | None:
-        """A part that was saved, or ``None``.
+        """Load a part that was saved; ``None`` where there is none.
 
         Raises:
             InputError: it is there and broken.
@@ -66,7 +65,7 @@ class Store:
             raise InputError(f"{path} cannot be read ({error}): delete it to begin anew") from error
 
     def save(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
-        """Write a part."""
+        """Write a part, whole or not at all."""
         path = self._path(name)
         if path is None:
             return
@@ -78,7 +77,7 @@ class Store:
 
 
 def code_of(function: Any) -> str:
-    """The name of a function and a digest of what it does, for one version of Python.
+    """Name a function, with a digest of what it does for one version of Python.
 
     Its code, its defaults, what a ``partial`` or an object that can be called holds, and numbers,
     texts and arrays of what it encloses are in it; values of its module are not.
@@ -106,7 +105,7 @@ def _of_function(function: Any) -> str:
 
 
 def _plain(value: Any) -> str:
-    """Values as a text that is the same in another process; of what is none, its type alone."""
+    """Write values as a text that is the same in another process; others by their type alone."""
     if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
         return repr(value)
     if isinstance(value, (list, tuple)):
@@ -133,5 +132,5 @@ def _content(code: CodeType) -> bytes:
 
 
 def digest_of(data: np.ndarray) -> str:
-    """SHA-256 of the numbers."""
+    """The SHA-256 digest of an array's numbers."""
     return hashlib.sha256(np.ascontiguousarray(data, dtype=float).tobytes()).hexdigest()

@@ -23,13 +23,13 @@ from ..diagnosis.convergence import Convergence, convergence
 from ..errors import InputError
 from ..runtime.progress import progress_bar
 from .distances import Summaries
-from .importance import DATA, PRIOR, check_data, check_seed
+from .inverse_problem import InverseProblem
 from .prior import Prior
 from .run import PosteriorWarning, attributes, tree_of
-from .simulators import Simulate, as_words, commonest, parameters_at, simulating, stream
-from .store import code_of
+from .simulations import DATA, PRIOR
+from .simulators import Simulate, as_words, commonest, parameters_at, stream
 
-#: Random numbers of the proposals, beside those of ``importance``.
+#: Random numbers of the proposals, beside those of ``simulations``.
 MOVES = 2
 #: Draws of the prior from which each chain takes its best for a start.
 STARTS = 10
@@ -69,7 +69,7 @@ def synthetic_likelihood(
     seed: int = 0,
     progress: bool = True,
 ) -> xr.DataTree:
-    """Posterior by Wood's synthetic likelihood and pseudo-marginal Metropolis chains.
+    """Draw a posterior by Wood's synthetic likelihood and pseudo-marginal Metropolis chains.
 
     Proposals are a random walk in the free coordinates; its scale and covariance are adapted in the
     warm-up and fixed afterwards. Simulations that fail count as what the observed data are not: the
@@ -107,18 +107,19 @@ def synthetic_likelihood(
     believed.check_continuous("synthetic_likelihood")
     chosen = summaries if isinstance(summaries, Summaries) else Summaries(observed, summaries)
     check_count(simulations_per_point, "simulations_per_point", len(chosen.statistics) + 3)
-    data, shape = check_data(observed, chosen, rows)
-    settings = {
-        "method": "synthetic_likelihood",
-        "simulator": code_of(simulate),
-        "prior": believed.describe(),
-        "distance": chosen.describe(),
-        "rows": shape[0],
-        "simulations_per_point": simulations_per_point,
-        "warmup": warmup,
-        "seed": check_seed(seed),
-    }
-    with simulating(simulate, shape, workers) as run:
+    problem = InverseProblem.checked(
+        "synthetic_likelihood",
+        observed,
+        simulate,
+        prior,
+        chosen,
+        rows=rows,
+        workers=workers,
+        seed=seed,
+    )
+    data = problem.data
+    settings = problem.settings(simulations_per_point=simulations_per_point, warmup=warmup)
+    with problem.simulating() as run:
         walk = _Walk(run, believed, chosen, simulations_per_point, seed)
         z, log_likelihood, accepted = walk.run(count, warmup, draws, progress)
     stats = dict_to_dataset({"log_likelihood": log_likelihood, "accepted": accepted})
@@ -144,7 +145,7 @@ def synthetic_likelihood(
 
 
 def verdict(found: Convergence, acceptance: float) -> str:
-    """Whether chains have mixed, in a sentence or two."""
+    """Tell whether chains have mixed, in a sentence or two."""
     ess = min(found.ess_bulk, found.ess_tail)
     figures = (
         f"R-hat {found.rhat:.3f}, effective sample size {ess:.0f}, {100 * acceptance:.0f} % of "
@@ -172,7 +173,7 @@ class _Walk:
     def run(
         self, chains: int, warmup: int, draws: int, progress: bool
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Free coordinates (chain, draw, p), log likelihoods and acceptance (chain, draw)."""
+        """Run the chains: free coordinates (chain, draw, p), log likelihoods, acceptance."""
         rng = np.random.default_rng(stream(self._seed, MOVES))
         z, log_likelihood = self._starts(chains)
         log_prior = self._prior.log_density(z)
@@ -213,7 +214,7 @@ class _Walk:
         )
 
     def _starts(self, chains: int) -> tuple[np.ndarray, np.ndarray]:
-        """For each chain the best of its own draws of the prior, (C, p), and its likelihood."""
+        """Choose for each chain the best of its own draws of the prior, (C, p)."""
         drawn = self._prior.draw(stream(self._seed, PRIOR, 0), STARTS * chains)
         z = self._prior.unconstrain(drawn).reshape(STARTS, chains, -1)
         found = [self._estimates(one) for one in z]
@@ -234,7 +235,7 @@ class _Walk:
         return chosen, np.where(nowhere, values[highest], likelihood)
 
     def _estimates(self, z: np.ndarray) -> Estimates:
-        """At (C, p) points."""
+        """Estimate the synthetic likelihood at (C, p) points."""
         theta = self._prior.constrain(np.repeat(z, self._simulations, axis=0))
         values, causes = self._simulate(theta, stream(self._seed, DATA, self._batches))
         self._batches += 1
@@ -249,7 +250,7 @@ class _Walk:
 def log_synthetic_likelihood(
     summaries: Summaries, values: np.ndarray, good: np.ndarray
 ) -> tuple[float, str]:
-    """Log N(s(Y); mean, covariance) of N data sets' summaries, and the log share of good ones.
+    """Estimate log N(s(Y); mean, covariance) from N data sets, with the log share of good ones.
 
     Args:
         summaries: s, with s(Y) in it.
@@ -282,7 +283,7 @@ def log_synthetic_likelihood(
 
 
 def _renewed(places: list[np.ndarray], root: np.ndarray) -> np.ndarray:
-    """Root of the covariance of the later half of all chains so far."""
+    """Renew the proposals: a root of the covariance of the later half of all chains so far."""
     later = np.concatenate(places[len(places) // 2 :])
     covariance = np.atleast_2d(np.cov(later.T))
     if not np.all(np.diagonal(covariance) > 0.0):  # no chain has moved
@@ -291,5 +292,5 @@ def _renewed(places: list[np.ndarray], root: np.ndarray) -> np.ndarray:
 
 
 def _regular(covariance: np.ndarray) -> np.ndarray:
-    """A covariance with a little more on its diagonal: no direction is left out."""
+    """Add a little to a covariance's diagonal, so that no direction is left out."""
     return covariance + 1e-6 * np.diag(np.diagonal(covariance))

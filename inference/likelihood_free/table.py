@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from ..data.weighted import weighted_quantiles
 from ..errors import InputError
 from .run import components
 
@@ -13,7 +14,7 @@ QUANTILES = (0.05, 0.5, 0.95)
 
 
 def posterior_table(run: xr.DataTree) -> pd.DataFrame:
-    """Posterior mean, standard deviation and quantiles of every parameter, for every epsilon.
+    """Tabulate mean, standard deviation and quantiles of every parameter, for every epsilon.
 
     Args:
         run: from any function of likelihood-free inference.
@@ -43,7 +44,7 @@ def posterior_table(run: xr.DataTree) -> pd.DataFrame:
 
 
 def weighted_summary(values: np.ndarray, weight: np.ndarray) -> dict[str, float]:
-    """Of values (M,) with weights (M,) that sum to one, or to zero.
+    """Summarise values (M,) with weights (M,) that sum to one, or to zero.
 
     A quantile is the smallest value up to which there is that much weight.
     """
@@ -51,10 +52,7 @@ def weighted_summary(values: np.ndarray, weight: np.ndarray) -> dict[str, float]
     if not weight.any():
         return dict.fromkeys(["mean", "sd", *names], float("nan"))
     mean = float(weight @ values)
-    order = np.argsort(values)
-    below = np.cumsum(weight[order])
-    places = np.searchsorted(below, np.array(QUANTILES) * below[-1])
-    quantiles = values[order][np.minimum(places, len(values) - 1)]
+    quantiles = weighted_quantiles(values, weight, QUANTILES, method="inverted_cdf")
     return {
         "mean": mean,
         "sd": float(np.sqrt(weight @ (values - mean) ** 2)),

@@ -19,7 +19,7 @@ NOTHING = 100.0
 
 
 def check_epsilon(epsilon: Any) -> np.ndarray | None:
-    """Bandwidths (E,), largest first, or ``None`` as it is.
+    """Check bandwidths (E,) and sort them, largest first; ``None`` stays.
 
     Raises:
         InputError: there are none, one is not positive and finite, or two are equal.
@@ -40,7 +40,7 @@ def check_epsilon(epsilon: Any) -> np.ndarray | None:
 
 
 def default_epsilon(squared: np.ndarray, acceptance: str) -> np.ndarray:
-    """Bandwidths from the squared distances (M,) of all simulations, largest first.
+    """Choose bandwidths from the squared distances (M,) of all simulations, largest first.
 
     For ``"exponential"`` those at which the effective sample size is 20, 5 and 1 % of the
     simulations. A constant that is added to all squared distances, such as the part of MMD-4 that
@@ -72,7 +72,7 @@ def tell_apart(squared: np.ndarray) -> bool:
 
 
 def inverse_for(squared: np.ndarray, size: float) -> float:
-    """1 / epsilon at which the effective sample size of exp(-d^2 / epsilon) falls to ``size``.
+    """Find 1 / epsilon at which the effective sample size of exp(-d^2 / epsilon) is ``size``.
 
     By bisection, for it falls with 1 / epsilon. Where so many have the smallest of all distances
     that it never does, 1 / epsilon is so large that only these are left.
@@ -100,35 +100,24 @@ def inverse_for(squared: np.ndarray, size: float) -> float:
 
 
 def distances(squared: np.ndarray) -> np.ndarray:
-    """Distances of squared ones; an unbiased estimate below zero is none."""
+    """Take the root of squared distances; an unbiased estimate below zero is none."""
     return np.sqrt(np.maximum(squared, 0.0))
 
 
 def log_weights(squared: np.ndarray, epsilon: float, acceptance: str) -> np.ndarray:
-    """Log weights (M,), not normalised: -d^2 / epsilon (MMD-31), or 0 where d <= epsilon."""
+    """Log weights (M,) that are not normalised: -d^2 / epsilon (MMD-31), or 0 if d <= epsilon."""
     if acceptance == "exponential":
         return -squared / epsilon
     return np.where(distances(squared) <= epsilon, 0.0, -np.inf)
 
 
 def normalised(log_weight: np.ndarray) -> np.ndarray:
-    """Weights (M,) that sum to one; zeros where all of them are zero."""
+    """Normalise weights (M,) to sum to one; zeros where all of them are zero."""
     total = logsumexp(log_weight)
     return np.zeros(len(log_weight)) if total == -np.inf else np.exp(log_weight - total)
 
 
 def effective_sample_size(log_weight: np.ndarray) -> float:
-    """(sum w)^2 / sum w^2; 0 where all weights are zero."""
+    """The effective sample size (sum w)^2 / sum w^2; 0 where all weights are zero."""
     total = logsumexp(log_weight)
     return 0.0 if total == -np.inf else float(np.exp(2.0 * total - logsumexp(2.0 * log_weight)))
-
-
-def systematic(weight: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Indices (count,) in proportion to weights (M,) that sum to one, by one random number.
-
-    Each index comes up as often as its share says, rounded up or down (Kitagawa 1996).
-    """
-    points = (np.arange(count) + rng.random()) / count
-    edges = np.cumsum(weight)
-    # Rounding may leave the last edge below the last point.
-    return np.minimum(np.searchsorted(edges / edges[-1], points, side="right"), len(weight) - 1)

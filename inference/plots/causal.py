@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Sequence
+from typing import Protocol
 
 import networkx as nx
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from .style import SMALL, panels
-
-if TYPE_CHECKING:
-    from ..testing.causal import CausalGraph, Edge
 
 #: How an edge's marks are drawn.
 ARROWS = {"-->": "-|>", "---": "-", "<->": "<|-|>"}
@@ -23,8 +21,40 @@ NODE_SIZE = 2300
 NAME = 9
 
 
+class Arrow(Protocol):
+    """What is read of an :class:`~bke.inference.Edge`."""
+
+    @property
+    def first(self) -> str:
+        """Name of a column."""
+
+    @property
+    def second(self) -> str:
+        """Name of the other."""
+
+    @property
+    def kind(self) -> str:
+        """Which marks the edge has."""
+
+
+class Graph(Protocol):
+    """What is read of a :class:`~bke.inference.CausalGraph`."""
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """Names."""
+
+    @property
+    def edges(self) -> Sequence[Arrow]:
+        """Between columns."""
+
+    @property
+    def alpha(self) -> float:
+        """The level."""
+
+
 def plot_graph(
-    graph: CausalGraph, *, highlighted: tuple[Edge, ...] = (), ax: Axes | None = None
+    graph: Graph, *, highlighted: Collection[Arrow] = (), ax: Axes | None = None
 ) -> Figure:
     """Draw a graph: an arrow from cause to effect, a line where either may be the cause.
 
@@ -65,6 +95,6 @@ def plot_graph(
 
 
 def _broken(name: str) -> str:
-    """In lines, after an underscore where there is one; a dollar sign begins no formula."""
+    """A name in lines, broken after underscores; a dollar sign begins no formula."""
     lines = textwrap.wrap(name.replace("_", "_ "), NAME, break_long_words=False)
     return "\n".join(line.replace("_ ", "_") for line in lines).replace("$", r"\$")

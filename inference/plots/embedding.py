@@ -18,7 +18,8 @@ from scipy.special import ndtri
 from ..data.checks import as_sample, check_count
 from ..errors import InputError
 from ..runtime.machine import computing
-from ..witness.posterior import LINE_POINTS, MARGIN, gaussian_draw
+from ..witness.draws import gaussian_draw
+from ..witness.places import LINE_POINTS, MARGIN
 from .style import BAND_ALPHA, MODES, P_COLOUR, SMALL, TRUTH, central, panels, plain, rug
 
 WIDTH, HEIGHT = 6.0, 3.4
@@ -30,7 +31,7 @@ def plot_prior_draws(
     draws: int = 3,
     seed: int = 0,
     *,
-    measure: Measure = "unit",
+    measure: Measure | str = "unit",
     ax: Axes | None = None,
 ) -> Figure:
     """Draws of the embedding from its prior GP(0, r), BKE (3) and Figure 1 (A).
@@ -97,7 +98,7 @@ def plot_embedding_posterior(
     noise: str | float = "clt",
     level: float = 0.8,
     *,
-    measure: Measure = "unit",
+    measure: Measure | str = "unit",
     column: str = "x",
     ax: Axes | None = None,
 ) -> Figure:

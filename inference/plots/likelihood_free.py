@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from ..data.weighted import weighted_quantiles
 from ..errors import InputError
 from ..likelihood_free.run import LEAST_ESS, check_run, components
 from ..likelihood_free.weights import effective_sample_size, log_weights
@@ -90,7 +91,7 @@ def _posterior(run: xr.DataTree) -> dict[str, np.ndarray]:
 
 
 def _weights(run: xr.DataTree) -> dict[str, np.ndarray]:
-    """Of all draws, by the name of what they are weights for."""
+    """Weights of all draws, by the name of what they are for."""
     stats = run["sample_stats"].to_dataset()
     if "epsilon" not in stats.coords:
         count = run["posterior"].sizes["chain"] * run["posterior"].sizes["draw"]
@@ -123,13 +124,10 @@ def _window(
     values: np.ndarray, weights: Sequence[np.ndarray], before: np.ndarray
 ) -> tuple[float, float]:
     """Where any of the posteriors is, and a little more, no farther than the prior."""
-    ends = []
+    ends, tails = [], (0.5 * (1 - SHOWN), 0.5 * (1 + SHOWN))
     for draws, weight in [(values, weight) for weight in weights if weight.any()]:
-        order = np.argsort(draws)
-        below = np.cumsum(weight[order])
-        tails = np.array([0.5 * (1 - SHOWN), 0.5 * (1 + SHOWN)]) * below[-1]
-        ends.append(draws[order][np.minimum(np.searchsorted(below, tails), len(draws) - 1)])
-    prior = np.quantile(before, [0.5 * (1 - SHOWN), 0.5 * (1 + SHOWN)])
+        ends.append(weighted_quantiles(draws, weight, tails, method="inverted_cdf"))
+    prior = np.quantile(before, tails)
     low, high = (np.min(ends, axis=0)[0], np.max(ends, axis=0)[1]) if ends else (prior[0], prior[1])
     more = 0.25 * (high - low)
     low, high = max(low - more, min(prior[0], low)), min(high + more, max(prior[1], high))

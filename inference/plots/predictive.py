@@ -2,19 +2,44 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from .style import P_COLOUR, Q_COLOUR, SMALL, panels, plain, rug
-from .testing import plot_test
-
-if TYPE_CHECKING:
-    from ..testing.predictive import PredictiveCheck
+from .testing import TestOutcome, plot_test
 
 
-def plot_predictive_check(check: PredictiveCheck) -> Figure:
+class Check(Protocol):
+    """What is read of a :class:`~bke.inference.PredictiveCheck`."""
+
+    @property
+    def result(self) -> TestOutcome:
+        """The test."""
+
+    @property
+    def variable(self) -> str:
+        """Name of what was checked."""
+
+    @property
+    def points(self) -> np.ndarray:
+        """The observations, (n, D)."""
+
+    @property
+    def score(self) -> np.ndarray:
+        """The witness over its standard error, (n,)."""
+
+    @property
+    def reach(self) -> float:
+        """What the size of a score stays below."""
+
+    @property
+    def predicted(self) -> np.ndarray:
+        """Predictions, (R, D)."""
+
+
+def plot_predictive_check(check: Check) -> Figure:
     """The null with the observed value; the score of every observation, unusual ones marked.
 
     With one column the scores are drawn over it, else in order of size.

@@ -9,10 +9,11 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from ..diagnosis.find_modes import find_modes
 from ..diagnosis.masses import INDEPENDENT
-from ..diagnosis.modes import Modes, find_modes
+from ..diagnosis.modes import Modes
 from ..errors import InputError
-from ..posterior.run import units_of
+from ..posterior.open_run import Run, open_run
 from .names import chain_names, site_components
 from .style import SMALL, log_scale, mode_colour, panels, plain
 
@@ -21,7 +22,7 @@ LEAST_DEPTH = 40.0
 RAW = "0.65"
 
 
-def plot_profile(run: xr.DataTree, *, axes: Sequence[Axes] | None = None) -> Figure:
+def plot_profile(run: Run, *, axes: Sequence[Axes] | None = None) -> Figure:
     """Log posterior density of the one hyperparameter, raw and smoothed, over its prior density.
 
     Densities are those of the unconstrained coordinate (log lengthscale). Dips of the raw density
@@ -29,13 +30,13 @@ def plot_profile(run: xr.DataTree, *, axes: Sequence[Axes] | None = None) -> Fig
     median), in the colour of its mode, grey for stuck chains; other methods have no chains.
 
     Args:
-        run: from :func:`~bke.inference.fit`, of one scalar hyperparameter.
+        run: from :func:`~bke.inference.fit`, open or not, of one scalar hyperparameter.
         axes: two axes, for the profile and for the prior; by default a new figure.
 
     Raises:
         InputError: if the run has several hyperparameters and so no profile.
     """
-    units_of(run)
+    run, modes = open_run(run).tree, find_modes(run)
     if "profile" not in run.children:
         count = len(site_components(run, "posterior", None))
         raise InputError(
@@ -47,7 +48,6 @@ def plot_profile(run: xr.DataTree, *, axes: Sequence[Axes] | None = None) -> Fig
     grid = profile["unconstrained"].values
     values, label = _axis_values(run, profile)
     smoothed = profile["smoothed"].values
-    modes = find_modes(run)
     centres = np.median(run["unconstrained_posterior"].to_dataset()[name].values, axis=1)
     tops = _tops(profile, modes)
     highest = max(smoothed[top] for top in tops)

@@ -108,7 +108,7 @@ def _rows(of: LearnedStudentT | xr.DataTree) -> np.ndarray:
 
 
 def _densities(of: LearnedStudentT | xr.DataTree, at: np.ndarray) -> np.ndarray:
-    """For each draw of the hyperparameters, of which there may be one only, (draws, m)."""
+    """Densities (draws, m) at every draw of the hyperparameters, of which there may be one."""
     if isinstance(of, xr.DataTree):
         return student_t_predictive(of, at)
     return np.exp(of.log_density(at))[None]

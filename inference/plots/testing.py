@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -14,11 +14,48 @@ from .style import SMALL, panels, plain
 #: Characters of a line of the legend's first entry and of the title.
 LABEL, TITLE = 34, 70
 
-if TYPE_CHECKING:
-    from ..testing.result import TestResult
+
+class TestOutcome(Protocol):
+    """What is read of a :class:`~bke.inference.TestResult`."""
+
+    @property
+    def test(self) -> str:
+        """What was tested."""
+
+    @property
+    def statistic(self) -> float:
+        """The observed value."""
+
+    @property
+    def statistic_of(self) -> str:
+        """What the statistic is."""
+
+    @property
+    def pvalue(self) -> float:
+        """The p-value."""
+
+    @property
+    def alpha(self) -> float:
+        """The level."""
+
+    @property
+    def null(self) -> np.ndarray:
+        """Draws under the null hypothesis, (B,); maybe none."""
+
+    @property
+    def how(self) -> str:
+        """Where the null comes from."""
+
+    @property
+    def limit(self) -> Any:
+        """The null in closed form, where there are no draws."""
+
+    @property
+    def critical(self) -> tuple[float, ...]:
+        """Values beyond which the null is rejected."""
 
 
-def plot_test(result: TestResult, *, ax: Axes | None = None) -> Figure:
+def plot_test(result: TestOutcome, *, ax: Axes | None = None) -> Figure:
     """Null draws as a histogram, critical values dashed and the observed one as a line.
 
     Args:

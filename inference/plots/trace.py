@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from scipy.stats import rankdata
 
-from ..diagnosis.modes import Modes, find_modes
+from ..diagnosis.find_modes import find_modes
+from ..diagnosis.modes import Modes
 from ..errors import InputError
-from ..posterior.run import units_of
+from ..posterior.open_run import Run, open_run
 from .names import chain_names, mode_name, site_components
 from .style import SHADE, SMALL, STUCK, figure_of, log_scale, mode_colour, panels, plain
 
@@ -25,14 +25,14 @@ LEGEND_COLUMN = 2.3
 
 
 def plot_trace(
-    run: xr.DataTree, site: str | None = None, *, axes: Axes | Sequence[Axes] | None = None
+    run: Run, site: str | None = None, *, axes: Axes | Sequence[Axes] | None = None
 ) -> Figure:
     """Traceplot, one panel per scalar hyperparameter; chains are coloured by mode, stuck ones grey.
 
     The warmup is shaded. The axis is logarithmic where the draws span more than a factor of 10.
 
     Args:
-        run: from :func:`~bke.inference.fit`.
+        run: from :func:`~bke.inference.fit`, open or not.
         site: one hyperparameter; by default all of them.
         axes: one per panel; by default a new figure, one panel below the other.
 
@@ -40,7 +40,7 @@ def plot_trace(
         InputError: if the run has no chains or no such site, or ``axes`` are not as many as the
             panels.
     """
-    units_of(run)
+    run, modes = open_run(run).tree, find_modes(run)
     if "warmup_posterior" not in run.children:
         raise InputError(
             f"plot_trace is for chains, and the draws of method={run.attrs['method']!r} are in no "
@@ -50,7 +50,6 @@ def plot_trace(
     after = site_components(run, "posterior", site)
     count = len(after)
     figure, places = panels(count, 1, axes, width=9.0, height=1.0 + 2.2 * count, sharex=True)
-    modes = find_modes(run)
     for ax, (label, values) in zip(places, after.items(), strict=True):
         _trace(ax, before[label], values, modes)
         ax.set_ylabel(label)
@@ -116,7 +115,7 @@ def _legend(ax: Axes, modes: Modes) -> None:
 
 
 def plot_rank(
-    run: xr.DataTree, site: str | None = None, *, axes: Axes | Sequence[Axes] | None = None
+    run: Run, site: str | None = None, *, axes: Axes | Sequence[Axes] | None = None
 ) -> Figure:
     """Rank plot: how often each chain's draws have which rank among all draws.
 
@@ -125,16 +124,15 @@ def plot_rank(
     every mode with at least two chains ranks these among themselves.
 
     Args:
-        run: from :func:`~bke.inference.fit`.
+        run: from :func:`~bke.inference.fit`, open or not.
         site: one hyperparameter; by default all of them.
         axes: one per panel, row by row; by default a new figure.
 
     Raises:
         InputError: if the run has no such site, or ``axes`` are not as many as the panels.
     """
-    units_of(run)
+    run, modes = open_run(run).tree, find_modes(run)
     components = site_components(run, "posterior", site)
-    modes = find_modes(run)
     chains = len(modes.of_chains)
     groups = {"all chains": list(range(chains))}
     if len(modes.modes) > 1 or modes.stuck:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
+from ..witness.bands import Band
 from .style import BAND_ALPHA, P_COLOUR, Q_COLOUR, SHADE, SMALL, central, plain, rug
-
-if TYPE_CHECKING:
-    from ..witness.posterior import Band
-    from .witness import Samples, View
+from .views import Samples, View
 
 #: The axis holds this part of every panel's band in the central region: gaps between data spike.
 SHOWN = 0.95

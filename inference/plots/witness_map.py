@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,9 +12,10 @@ from matplotlib.colors import CenteredNorm
 
 from .density import scatter
 from .style import DIVERGING, OUTLINE, P_COLOUR, SMALL, STUCK, central, plain
+from .views import Samples, View
 
-if TYPE_CHECKING:
-    from .witness import Samples, View
+#: Sides of a mesh, and the order of the points on it.
+Mesh: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 #: The colours hold this part of the mean where the data are; the rest is clipped.
 SHOWN = 0.99
@@ -39,29 +40,7 @@ def draw_maps(
     mesh = as_mesh(at)
     image: ScalarMappable | None = None
     for ax, view in zip(axes, views, strict=True):
-        # Positive where zero is outside the band.
-        clearance = np.maximum(view.band.lower, -view.band.upper)
-        if mesh is not None:
-            x, y, order = mesh
-            shape = (len(x), len(y))
-            mean, clear = (values[order].reshape(shape).T for values in (view.band.mean, clearance))
-            image = ax.pcolormesh(x, y, mean, norm=norm, cmap=DIVERGING, shading="nearest")
-            if clear.min() < 0:
-                ax.contourf(x, y, clear, levels=[clear.min(), 0.0], colors="white", alpha=PALE)
-            if clear.max() > 0 > clear.min():
-                ax.contour(x, y, clear, levels=[0.0], colors=OUTLINE, linewidths=1.2)
-        else:
-            image = ax.scatter(
-                at[:, 0],
-                at[:, 1],
-                c=view.band.mean,
-                norm=norm,
-                cmap=DIVERGING,
-                s=60,
-                marker="s",
-                edgecolors=[OUTLINE if value > 0 else STUCK for value in clearance],
-                linewidths=[1.5 if value > 0 else 0.4 for value in clearance],
-            )
+        image = _squares(ax, view, at, norm) if mesh is None else _map(ax, view, mesh, norm)
         if samples.P is not None and samples.Q is not None:
             scatter(ax, samples.P, samples.Q)
         elif samples.P is not None:
@@ -86,7 +65,39 @@ def draw_maps(
     bar.ax.tick_params(labelsize=SMALL)
 
 
-def as_mesh(at: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+def _clearance(view: View) -> np.ndarray:
+    """How far zero is outside of the band, (m,); negative where it is within."""
+    return np.maximum(view.band.lower, -view.band.upper)
+
+
+def _map(ax: Axes, view: View, mesh: Mesh, norm: CenteredNorm) -> ScalarMappable:
+    x, y, order = mesh
+    shape = (len(x), len(y))
+    mean, clear = (values[order].reshape(shape).T for values in (view.band.mean, _clearance(view)))
+    image = ax.pcolormesh(x, y, mean, norm=norm, cmap=DIVERGING, shading="nearest")
+    if clear.min() < 0:
+        ax.contourf(x, y, clear, levels=[clear.min(), 0.0], colors="white", alpha=PALE)
+    if clear.max() > 0 > clear.min():
+        ax.contour(x, y, clear, levels=[0.0], colors=OUTLINE, linewidths=1.2)
+    return image
+
+
+def _squares(ax: Axes, view: View, at: np.ndarray, norm: CenteredNorm) -> ScalarMappable:
+    clear = _clearance(view) > 0
+    return ax.scatter(
+        at[:, 0],
+        at[:, 1],
+        c=view.band.mean,
+        norm=norm,
+        cmap=DIVERGING,
+        s=60,
+        marker="s",
+        edgecolors=[OUTLINE if outside else STUCK for outside in clear],
+        linewidths=[1.5 if outside else 0.4 for outside in clear],
+    )
+
+
+def as_mesh(at: np.ndarray) -> Mesh | None:
     """Sides of the mesh that the (m, 2) points fill, and their order on it; ``None`` if none."""
     x, y = np.unique(at[:, 0]), np.unique(at[:, 1])
     order = np.lexsort((at[:, 1], at[:, 0]))

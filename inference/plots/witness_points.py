@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from ..diagnosis.modes import as_text
 from .style import SMALL, STUCK, plain
+from .views import Samples, View
 from .witness_line import excludes_zero, shared_limit
-
-if TYPE_CHECKING:
-    from .witness import Samples, View
 
 #: Points are named up to this many, by their place where that is no more numbers than this.
 MOST_NAMED, MOST_COLUMNS = 40, 4

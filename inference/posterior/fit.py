@@ -9,6 +9,7 @@ import xarray as xr
 from bke.models import SamplingNoise, SquaredExponential
 from bke.models.bayes.priors import Prior
 from bke.models.kernels.base import Kernel
+from bke.models.likelihood.way import Likelihood
 from bke.models.measures.measure import Measure
 from numpy.typing import ArrayLike
 
@@ -31,8 +32,8 @@ def fit(
     kernel: Kernel | type[Kernel] = SquaredExponential,
     prior: Prior | None = None,
     noise_variance: float | str | SamplingNoise | dist.Distribution = 0.1,
-    measure: Measure = "unit",
-    likelihood: str = "auto",
+    measure: Measure | str = "unit",
+    likelihood: Likelihood | str = "auto",
     method: Method = "auto",
     seed: int = 0,
     **handling: Unpack[Handling],
@@ -60,12 +61,13 @@ def fit(
             distribution as its scale is a prior, over ``scale`` as that of the lengthscale is.
         likelihood: ``"auto"``, ``"dense"`` or ``"spectral"``, see
             :func:`~bke.models.log_marginal_likelihood`; ``"auto"`` is spectral where it can be,
-            from 250 rows on, in two or three columns from 1000. ``"nystrom"``, ``"fourier"``:
-            approximations of a ``rank``, at a cost linear in n in any number of columns; the run
-            records their error over the posterior's draws, and :func:`~bke.inference.diagnose`
-            says it. ``"landmark"``: another model of
-            the same kernel, in which the data are seen through m landmarks, at a cost linear in n
-            in any number of columns; its ``noise_variance`` is that of one k(x, z), see
+            from 250 rows on, in two or three columns from 1000. :class:`~bke.models.Nystrom` and
+            :class:`~bke.models.Fourier` of a rank: approximations, at a cost linear in n in any
+            number of columns; the run records their error over the posterior's draws, and
+            :func:`~bke.inference.diagnose` says it. ``"landmark"`` or
+            :class:`~bke.models.Landmark`: another model of the same kernel, in which the data are
+            seen through m landmarks, at a cost linear in n in any number of columns; its
+            ``noise_variance`` is that of one k(x, z), see
             :func:`~bke.models.landmark_log_likelihood`.
         method: ``"auto"``, quadrature for one or two hyperparameters and SMC beyond; the run says
             which in its attributes ``method`` and ``chosen``. Or ``"nuts"``, ``"quadrature"``,
@@ -91,10 +93,6 @@ def fit(
             when interrupted, and the same call goes on from it; some 20 000 rows are in it as they
             are; it is removed in the end.
         progress: show progress bars.
-        landmarks: of the landmark model: how many, by default 64 or a quarter of the rows, at the
-            centres of clusters; or places, shape (m, D), in the units of the data and off them.
-        rank: of ``"nystrom"`` (how many landmarks of its own) and of ``"fourier"`` (how many
-            waves), from 1 to the number of rows of each sample.
 
     Returns:
         Groups ``posterior`` (lengthscales in the units of the data), ``sample_stats``,
@@ -109,11 +107,10 @@ def fit(
         SamplingError: where no starting point can be found, or the density has no integral.
     """
     options = with_defaults(handling)
-    landmarks, rank = options["landmarks"], options["rank"]
-    model = Model(kernel, prior, noise_variance, measure, likelihood, landmarks, rank)
+    model = Model(kernel, prior, noise_variance, measure, likelihood)
     check_count(seed, "seed", 0, 2**63 - 1)
     with computing(), together():
-        sampler, chosen = sampler_for(method, model.checked(measure))
+        sampler, chosen = sampler_for(method, model.checked())
         data = _checked(X, options)
         run = sampled_run(sampler, data.given(model, sampler, seed), chosen)
         data.finished()

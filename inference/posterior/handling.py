@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 from .samplers.registry import SAMPLERS
 
@@ -24,8 +24,6 @@ class Handling(TypedDict, total=False):
     checkpoint: str | os.PathLike[str] | None
     progress: bool
     # Of two likelihoods, until these have options of their own.
-    landmarks: Any
-    rank: int | None
 
 
 DEFAULTS: Handling = {
@@ -36,8 +34,6 @@ DEFAULTS: Handling = {
     "shard": "auto",
     "checkpoint": None,
     "progress": True,
-    "landmarks": None,
-    "rank": None,
 }
 
 
@@ -50,7 +46,7 @@ def with_defaults(given: Mapping[str, Any]) -> Handling:
     for name in given:
         if name not in DEFAULTS:
             raise TypeError(f"fit() got an unexpected keyword argument {name!r}{_as_option(name)}")
-    return {**DEFAULTS, **given}  # type: ignore[typeddict-item]
+    return cast(Handling, {**DEFAULTS, **given})
 
 
 def _as_option(name: str) -> str:

@@ -6,8 +6,9 @@ import operator
 from typing import Any
 
 import numpy as np
-from bke.models import choose_landmarks
+from bke.models import Landmark, choose_landmarks
 from bke.models.landmarks.choice import looked_at
+from bke.models.likelihood.way import Likelihood
 
 from ..data.checks import as_evaluation_points
 from ..data.units import Units
@@ -17,15 +18,11 @@ from ..errors import InputError
 LANDMARKS, ROWS_EACH = 64, 4
 
 
-def landmarks_for(
-    likelihood: str, landmarks: Any, units: Units, data: np.ndarray, seed: int
-) -> np.ndarray | None:
-    """:func:`places_for` the landmark model; ``None`` for other values of ``likelihood``."""
-    if likelihood == "landmark":
-        return places_for(landmarks, units, data, seed)
-    if landmarks is not None:
-        raise InputError(f"landmarks are for likelihood='landmark', not for {likelihood!r}")
-    return None
+def with_places(likelihood: Likelihood, units: Units, data: np.ndarray, seed: int) -> Likelihood:
+    """The landmark model with :func:`places_for` its landmarks; another likelihood as it is."""
+    if isinstance(likelihood, Landmark):
+        return Landmark(places_for(likelihood.landmarks, units, data, seed))
+    return likelihood
 
 
 def places_for(landmarks: Any, units: Units, data: np.ndarray, seed: int) -> np.ndarray:

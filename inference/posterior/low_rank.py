@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from bke.models.likelihood.low_rank import LOW_RANK, error_of_differences, evidence
+from bke.models.bayes.likelihoods import restored_likelihood
+from bke.models.likelihood.evidence import error_of_differences
 
 from .target import Points, Target, flatten, unflatten
 
@@ -26,7 +27,7 @@ def recorded_error(
 
     Nothing for a likelihood that is no approximation.
     """
-    if target.likelihood not in LOW_RANK:
+    if not target.likelihood.approximate:
         return {}
     flat = flatten(z, leading=2).reshape(lp.size, -1)
     inside = np.flatnonzero(lp.ravel() >= lp.max() - LOWEST)
@@ -40,10 +41,8 @@ def recorded_error(
         values = {name: value[index] for name, value in every.items()}
         noise = values.get("noise_variance", target.noise_variance)
         for view, pieces in zip(views, found, strict=True):
-            pieces.append(
-                evidence(view, target.kernel_at(values), noise, target.measure_at(values))
-            )
-    error = error_of_differences(found, [len(view.points) for view in views])
+            pieces.append(view.evidence(target.kernel_at(values), noise, target.measure_at(values)))
+    error = error_of_differences(found)
     return {
         "low_rank_error": error.size,
         "low_rank_standard_error": error.standard_error,
@@ -68,11 +67,13 @@ def in_words(run: xr.DataTree) -> list[str]:
     if error is None:
         return []
     attrs = run.attrs
-    name = {"nystrom": "Nystrom", "fourier": "Fourier"}[attrs["likelihood"]]
+    likelihood = restored_likelihood(
+        {"likelihood": attrs["likelihood"], "rank": int(attrs["rank"])}
+    )
     few = run["observed_data"].sizes["column"] <= FEW_COLUMNS
     more = ", or by more than twice that where these few columns have heavy tails" if few else ""
     sentences = [
-        f"The likelihood is a {name} approximation of rank {attrs['rank']}: differences of its log "
+        f"The likelihood is {likelihood.words}: differences of its log "
         f"over these draws are estimated to be off by {error:.2g} nats (root mean square at "
         f"{attrs['low_rank_draws']} of them){more}."
     ]

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 import numpyro.distributions as dist
 from bke.models import SamplingNoise, SquaredExponential
 from bke.models.bayes.priors import Prior
 from bke.models.kernels.base import Kernel
+from bke.models.likelihood.way import Likelihood
 from bke.models.measures.measure import Measure
 
 from ..data.units import Units
 from ..errors import InputError
-from .landmarks import landmarks_for
+from .landmarks import with_places
 from .target import Target
 
 
@@ -25,10 +25,8 @@ class Model:
     kernel: Kernel | type[Kernel] = SquaredExponential
     prior: Prior | None = None
     noise_variance: float | str | SamplingNoise | dist.Distribution = 0.1
-    measure: Measure = "unit"
-    likelihood: Any = "auto"
-    landmarks: Any = None
-    rank: int | None = None
+    measure: Measure | str = "unit"
+    likelihood: Likelihood | str = "auto"
 
     def target(self, units: Units, rows: np.ndarray, seed: int) -> Target:
         """What is to be sampled given data.
@@ -41,15 +39,18 @@ class Model:
         Raises:
             InputError: for arguments that make no sense.
         """
-        places = landmarks_for(self.likelihood, self.landmarks, units, rows, seed)
-        return self.checked(units.measure_to_model(self.measure), places)
+        likelihood = with_places(self.checked().likelihood, units, rows, seed)
+        measure = units.measure_to_model(self.measure)
+        return dataclasses.replace(self, measure=measure, likelihood=likelihood).checked()
 
-    def checked(self, measure: Measure, places: np.ndarray | None = None) -> Target:
-        """The target for a measure and places (m, D) in the model's units."""
-        prior, noise_variance = self.prior, self.noise_variance
+    def checked(self) -> Target:
+        """The target if what was said is in the model's units.
+
+        Raises:
+            InputError: for arguments that make no sense.
+        """
+        given = self.kernel, self.prior, self.noise_variance, self.measure, self.likelihood
         try:
-            return Target.checked(
-                self.kernel, prior, noise_variance, measure, self.likelihood, places, self.rank
-            )
+            return Target.checked(*given)
         except ValueError as error:
             raise InputError(str(error)) from None

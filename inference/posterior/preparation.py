@@ -8,11 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from bke.models.arrays.padding import PaddedRows
 from bke.models.kernels.base import SmoothingError
-from bke.models.landmarks import LandmarkView
-from bke.models.likelihood.low_rank import LowRankView
-from bke.models.likelihood.spectral import MOST_DENSE, SpectralIndex
 
 from ..data.checks import check_memory
 from ..data.observed import Observed
@@ -27,7 +23,7 @@ from .target import Points, Target
 #: n x n matrices alive at once on the dense route, and what XLA needs beside them.
 MATRICES = 8
 WITHOUT_MATRICES = (
-    "a random part of them, likelihood='nystrom' (--likelihood nystrom --rank 500), or "
+    "a random part of them, likelihood=Nystrom(500) (--likelihood nystrom --rank 500), or "
     "likelihood='landmark' (--likelihood landmark)"
 )
 
@@ -67,7 +63,7 @@ def prepare(
         InputError: for data or arguments that make no sense.
     """
     units, rows = observed.units, observed.rows
-    points = placed(target.prepared(units.split(units.to_model(rows))), shard)
+    points = _points(target, units, rows, shard)
     _check_matrices(points, rows.shape[1])
     # The samplers of some priors take as long to compile as the density.
     beside = ThreadPoolExecutor(2)
@@ -80,7 +76,7 @@ def prepare(
         cancelled = None if target.landmarks is not None else programs.cancelled(target)
         units = with_dither(units, rows, dither, seed, draws, cancelled)
         if units.dither.any():
-            points = placed(target.prepared(units.points(rows)), shard)
+            points = _points(target, units, rows, shard)
         # Where devices share the rows, two programs would wait for each other.
         if program is not None and not shares_rows(points):
             beside.submit(program.compile, points)
@@ -91,22 +87,17 @@ def prepare(
     return Prepared(units, points, draws)
 
 
+def _points(target: Target, units: Units, rows: np.ndarray, shard: str) -> Points:
+    """The rows in the model's units, where and as the likelihood needs them."""
+    return placed(target.prepared(units.points(rows)), shard)
+
+
 def _check_matrices(points: Points, dimension: int) -> None:
     """That there is memory for those of the largest sample that may need any."""
     each = points if isinstance(points, tuple) else (points,)
-    sizes = [_rows_of_matrices(one) for one in each]
+    sizes = [one.rows_of_matrices for one in each]
     if max(sizes):
         check_memory(max(sizes), dimension, matrices=MATRICES, instead=WITHOUT_MATRICES)
-
-
-def _rows_of_matrices(points: Points) -> int:
-    if isinstance(points, LandmarkView):
-        return len(points.landmarks)
-    if isinstance(points, LowRankView):
-        return max(points.basis.size, len(points.exact))
-    if isinstance(points, SpectralIndex):
-        points = points.rows if len(points.rows) <= MOST_DENSE else ()
-    return int(points.number) if isinstance(points, PaddedRows) else len(points)
 
 
 def _compile(target: Target, evaluate: BatchLogDensity, points: Points) -> None:

@@ -14,9 +14,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from bke.models.landmarks import LandmarkView
-from bke.models.likelihood.low_rank import LowRankView
-from bke.models.likelihood.spectral import SpectralIndex
 from scipy.ndimage import gaussian_filter1d
 
 from ..errors import SamplingError
@@ -93,7 +90,7 @@ def scan(
 
     Args:
         target: with one scalar site.
-        X: (n, D) or a tuple of such, model units.
+        X: the likelihood's view of the data, or a tuple of such.
         z: every draw, flattened, unconstrained.
         prior_z: draws from the prior, unconstrained.
         density: log density of a batch of unconstrained points.
@@ -106,8 +103,7 @@ def scan(
     low = min(np.quantile(prior_z, 0.002), z.min() - 5 * SMOOTHING)
     high = max(np.quantile(prior_z, 0.9995), z.max() + 5 * SMOOTHING)
     samples = X if isinstance(X, tuple) else (X,)
-    known = SpectralIndex, LowRankView, LandmarkView
-    entries = sum(x.entries if isinstance(x, known) else len(x) ** 2 for x in samples)
+    entries = sum(x.entries for x in samples)
     most = most or max(FEWEST_GRID_POINTS, int(PROFILE_BUDGET / entries))
     points = int(min(most, np.ceil((high - low) / GRID_STEP))) + 1
     grid = np.linspace(low, high, points)

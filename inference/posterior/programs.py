@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 import jax
 from bke.models.arrays.padding import PaddedRows
 
-from ..data.units import cancelled_rows
 from ..runtime.jit import jit
 from . import profile
+from .cancellation import cancelled_rows
 from .profile import BatchLogDensity, batch_log_density
 from .record import is_ours
 from .target import Points, Target
@@ -87,5 +87,5 @@ def _objective(target: Target, objective: str) -> Callable[[Any, Points], jax.Ar
 
 @kept
 def cancelled(target: Target) -> Callable[[Any, PaddedRows], jax.Array]:
-    """See :func:`~bke.inference.data.units.cancelled_rows`."""
+    """See :func:`~bke.inference.posterior.cancellation.cancelled_rows`."""
     return cancelled_rows(target)

@@ -11,7 +11,7 @@ import numpyro.distributions as dist
 from bke.models import Gaussian, SamplingNoise
 from bke.models.kernels.base import Covariance, Kernel
 from bke.models.measures.distributions import parts
-from bke.models.measures.measure import Measure, scale_prior
+from bke.models.measures.measure import Measure, as_measure
 
 from ..errors import InputError
 
@@ -147,18 +147,23 @@ def restore_noise(record: float | dict[str, Any]) -> float | SamplingNoise | dis
 
 
 def describe_measure(measure: Measure) -> str | dict[str, Any]:
-    """The name of a measure, or the parameters of the Gaussian one."""
-    if isinstance(measure, str):
-        return measure
-    prior = scale_prior(measure)
-    scale = _plain(measure.scale) if prior is None else describe_prior(prior)
-    return {"scale": scale, "centre": _plain(measure.centre)}
+    """The name of a measure, or its parameters."""
+    record = measure.record()
+    if isinstance(record, str):
+        return record
+    return {
+        name: describe_prior(value) if isinstance(value, dist.Distribution) else _plain(value)
+        for name, value in record.items()
+    }
 
 
 def restore_measure(record: str | dict[str, Any]) -> Measure:
     """The measure that :func:`describe_measure` described."""
     if isinstance(record, str):
-        return record
-    scale = record["scale"]
-    scale = restore_prior(scale) if isinstance(scale, dict) else np.asarray(scale)
-    return Gaussian(scale, np.asarray(record["centre"]))
+        return as_measure(record)
+    return Gaussian(
+        *(
+            restore_prior(value) if isinstance(value, dict) else np.asarray(value)
+            for value in (record["scale"], record["centre"])
+        )
+    )

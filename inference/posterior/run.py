@@ -114,7 +114,7 @@ def in_data_units(target: Target, units: Units, z: Mapping[str, np.ndarray]) -> 
 
 
 def _in_data_units(target: Target, units: Units, values: Mapping[str, Any]) -> xr.Dataset:
-    """Of values in the model's units, (chain, draw, ...)."""
+    """Values of every site in the units of the data, from those in the model's."""
     fields = {site: field for site, (_, field) in sites(target.kernel).items()}
     mixtures = {site for site in fields if has_components(target.kernel, site)}
     converted: dict[Any, Any] = {}
@@ -150,7 +150,7 @@ def kernel_in_data_units(target: Target, units: Units, values: Mapping[str, Any]
 
 @functools.cache
 def package_versions() -> dict[str, str]:
-    """Of Python and the packages; they are read from files."""
+    """Versions of Python and of the packages in use, read from their files once."""
     versions = {"python": platform.python_version()}
     for package in PACKAGES:
         try:

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 import numpy as np
+from bke.models import Landmark
 
 from ..data.units import Units, unit_of
 from ..errors import InputError
@@ -39,8 +40,9 @@ class Streamed:
     def given(self, model: Model, sampler: Sampler, seed: int) -> Given:
         """The task, after a first pass over the rows; each batch of its points is another."""
         rows, options = self.rows, self.options
-        asked = model.checked(model.measure)
-        if asked.likelihood != "landmark" or not isinstance(sampler, Quadrature):
+        asked = model.checked()
+        seen = asked.likelihood
+        if not isinstance(seen, Landmark) or not isinstance(sampler, Quadrature):
             raise InputError(
                 "rows of a file are gone through as a whole for every batch of lengthscales: set "
                 "likelihood='landmark' and method='quadrature'"
@@ -49,7 +51,7 @@ class Streamed:
         job = {
             "file": rows.fingerprint(),
             "model": asked.describe(),
-            "landmarks": _plain(model.landmarks),
+            "landmarks": _plain(seen.landmarks),
             "scale": options["scale"],
             "seed": seed,
         }
@@ -74,10 +76,11 @@ class Streamed:
             self._kept.remove()
 
     def _check_options(self) -> None:
-        share, dither, columns = (self.options[name] for name in ("share", "dither", "columns"))
-        if share != "pooled" or dither not in ("auto", None) or columns is not None:
+        options = self.options
+        check_shard(options["shard"])
+        of_memory = options["share"] != "pooled" or options["dither"] not in ("auto", None)
+        if of_memory or options["columns"] is not None:
             raise InputError("share, dither and columns are for data in memory")
-        check_shard(self.options["shard"])
 
 
 def _plain(landmarks: Any) -> Any:

@@ -13,10 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 from bke.models import SamplingNoise, SquaredExponential, bke_model
+from bke.models.bayes.likelihoods import any_likelihood, restored_likelihood
 from bke.models.bayes.priors import Prior, assign, check_noise_prior, template, with_values
 from bke.models.kernels.base import Kernel
-from bke.models.likelihood.marginal import check_has_rank, check_likelihood, prepared
-from bke.models.measures.measure import Measure, check_measure, scale_prior, with_scale
+from bke.models.landmarks import Landmark
+from bke.models.likelihood.routes import prepared
+from bke.models.likelihood.way import Likelihood
+from bke.models.measures.measure import MEASURE_SCALE, Measure, as_measure
 from numpyro.distributions import biject_to
 from numpyro.infer.util import potential_energy
 
@@ -40,8 +43,6 @@ Points: TypeAlias = Any
 
 #: NumPyro keeps the handlers of a model in one list for all threads.
 _TRACING = threading.RLock()
-#: Site of the scale of a Gaussian measure.
-MEASURE_SCALE = "measure_scale"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,11 +53,7 @@ class Target:
     priors: Mapping[str, dist.Distribution]
     noise_variance: float | SamplingNoise | dist.Distribution
     measure: Measure
-    likelihood: str
-    #: (m, D), of the landmark model; compiled functions get them with the data.
-    landmarks: np.ndarray | None = dataclasses.field(default=None, compare=False)
-    #: Of a low-rank likelihood.
-    rank: int | None = None
+    likelihood: Likelihood
 
     @classmethod
     def checked(
@@ -64,10 +61,8 @@ class Target:
         kernel: Kernel | type[Kernel],
         prior: Prior | None,
         noise_variance: float | str | SamplingNoise | dist.Distribution,
-        measure: Measure,
-        likelihood: str,
-        landmarks: np.ndarray | None = None,
-        rank: int | None = None,
+        measure: Measure | str,
+        likelihood: Likelihood | str,
     ) -> Target:
         """From user input; raises ``ValueError`` naming the argument that makes no sense."""
         family = template(kernel)
@@ -76,16 +71,18 @@ class Target:
             noise: float | SamplingNoise | dist.Distribution = noise_variance
         else:
             noise = check_noise_variance(noise_variance)
-        check_has_rank(check_likelihood(likelihood), rank)
         return cls(
             family,
             assign(prior, family),
             noise,
-            check_measure(measure),
-            likelihood,
-            landmarks,
-            rank.item() if isinstance(rank, np.integer) else rank,  # as JSON has it
+            as_measure(measure),
+            any_likelihood(likelihood),
         )
+
+    @property
+    def landmarks(self) -> np.ndarray | None:
+        """(m, D), of the landmark model; compiled functions get them with the data."""
+        return self.likelihood.places if isinstance(self.likelihood, Landmark) else None
 
     @property
     def sites(self) -> dict[str, dist.Distribution]:
@@ -93,8 +90,8 @@ class Target:
         sites = dict(self.priors)
         if isinstance(self.noise_variance, dist.Distribution):
             sites["noise_variance"] = self.noise_variance
-        if (scale := scale_prior(self.measure)) is not None:
-            sites[MEASURE_SCALE] = scale
+        if self.measure.prior is not None:
+            sites[MEASURE_SCALE] = self.measure.prior
         # jax.tree.map sorts a dict: in any other order flat vectors would mix up two sites.
         return {name: sites[name].to_event(len(sites[name].batch_shape)) for name in sorted(sites)}
 
@@ -112,8 +109,6 @@ class Target:
                 self._some_noise,
                 self.measure,
                 self.likelihood,
-                self.landmarks,
-                rank=self.rank,
             )
         except ValueError as error:
             raise InputError(str(error)) from None
@@ -211,9 +206,9 @@ class Target:
 
     def measure_at(self, values: Mapping[str, Any]) -> Measure:
         """The measure of the smoothed kernel, its scale from ``values`` if that is random."""
-        if scale_prior(self.measure) is None:
+        if self.measure.prior is None:
             return self.measure
-        return with_scale(self.measure, values[MEASURE_SCALE])
+        return self.measure.with_scale(values[MEASURE_SCALE])
 
     def describe(self) -> dict[str, Any]:
         """As plain data, from which :meth:`restore` rebuilds it, but for landmarks."""
@@ -222,8 +217,7 @@ class Target:
             "prior": {name: describe_prior(prior) for name, prior in self.priors.items()},
             "noise_variance": describe_noise(self.noise_variance),
             "measure": describe_measure(self.measure),
-            "likelihood": self.likelihood,
-            **({} if self.rank is None else {"rank": self.rank}),
+            **self.likelihood.record(),
         }
 
     @classmethod
@@ -234,9 +228,7 @@ class Target:
             {name: restore_prior(prior) for name, prior in record["prior"].items()},
             restore_noise(record["noise_variance"]),
             restore_measure(record["measure"]),
-            record["likelihood"],
-            landmarks,
-            record.get("rank"),
+            restored_likelihood({**record, "landmarks": landmarks}),
         )
 
 

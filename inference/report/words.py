@@ -12,13 +12,16 @@ import numpy as np
 import xarray as xr
 
 from ..data.units import Units
-from ..diagnosis.diagnose import Diagnosis
+from ..data.weighted import weighted_quantiles
 from ..diagnosis.masses import COVERED, covered, draw_weights, unconstrained_shapes
 from ..diagnosis.modes import Modes
-from ..posterior.run import in_data_units, rows_of, target_of, units_of
+from ..diagnosis.result import Diagnosis
+from ..posterior.open_run import open_run
+from ..posterior.run import in_data_units, rows_of, units_of
 from ..posterior.target import unflatten
 from ..runtime.machine import computing
-from ..witness.posterior import Band, band, weighted_quantiles
+from ..witness.bands import Band, band
+from ..witness.thinning import ENOUGH, ERROR
 
 QUANTILES = (0.1, 0.5, 0.9)
 WEIGHTING = {
@@ -116,12 +119,12 @@ def posterior_summary(run: xr.DataTree, modes: Modes) -> dict[str, Any]:
 
 
 def _of_nodes(run: xr.DataTree) -> dict[str, dict[str, float]]:
-    """From the quadrature itself, which does not depend on how well chains mixed."""
-    target, units = target_of(run)
+    """Summary of the quadrature's nodes, which do not depend on how well chains mixed."""
+    opened = open_run(run)
     nodes = run["quadrature"].to_dataset()
     with computing():
         z = unflatten(nodes["unconstrained"].values[None], unconstrained_shapes(run))
-        values = in_data_units(target, units, z)
+        values = in_data_units(opened.target, opened.units, z)
     return {
         name: _statistics(entries[0], nodes["weight"].values)
         for variable in values.data_vars.values()
@@ -180,6 +183,7 @@ def witness_summary(witness: xr.DataTree, modes: Modes, level: float) -> dict[st
         "level": level,
         "noise": witness.attrs["noise"],
         "seed": witness.attrs["seed"],
+        "thinning": thinning_note(witness),
         "sizes": witness.attrs["sizes"],
         "points": at.sizes["point"],
         "modes": per_mode,
@@ -189,6 +193,21 @@ def witness_summary(witness: xr.DataTree, modes: Modes, level: float) -> dict[st
             **_excluded(overall, at),
         },
     }
+
+
+def thinning_note(witness: xr.DataTree) -> str | None:
+    """How many posterior draws the witness is conditioned on, in a sentence; ``None`` if on all."""
+    sizes, kept = witness["witness"].sizes, int(witness.attrs["conditioned"])
+    draws = sizes["chain"] * sizes["draw"]
+    if kept == draws:
+        return None
+    note = f"The {draws} draws of the witness are at {kept} of the {draws} posterior draws"
+    if witness.attrs["thin"] != "auto":
+        return f"{note}: one in {witness.attrs['thin']} of each chain."
+    return (
+        f"{note}, {ENOUGH} or more of each mode that has them: fewer than that would move the ends "
+        f"of a band by more than {100 * ERROR:.0f} % of its width. Every draw: thin=1 (--thin 1)."
+    )
 
 
 def _excluded(found: Band, at: xr.DataArray) -> dict[str, Any]:

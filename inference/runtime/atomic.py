@@ -1,10 +1,11 @@
-"""Output files that are written whole or not at all, and not over what is read."""
+"""Output files that are written whole or not at all, and the folders they go to."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import secrets
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,3 +53,33 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def check_output_folder(path: str | os.PathLike[str]) -> Path:
+    """Create the folder if need be and make sure that files can be written to it.
+
+    Returns:
+        The folder.
+
+    Raises:
+        InputError: it cannot; no folder made on the way is left behind.
+    """
+    folder = Path(path)
+    made: list[Path] = []
+    try:
+        for step in [*reversed(folder.parents), folder]:
+            if not step.is_dir():
+                step.mkdir(exist_ok=True)  # another process may have been faster
+                made.append(step)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"test")
+    except (OSError, ValueError) as error:
+        for step in reversed(made):
+            with contextlib.suppress(OSError):
+                step.rmdir()
+        if isinstance(error, FileExistsError):
+            reason = f"{error.filename} exists and is not a folder"
+        else:
+            reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"the output folder {folder} cannot be written: {reason}") from error
+    return folder

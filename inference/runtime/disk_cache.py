@@ -1,4 +1,4 @@
-"""What JAX has compiled: kept on disk where that is asked for, forgotten before it is too much.
+"""Compiled programs: kept on disk where that is asked for, forgotten before they are too many.
 
 On disk only where it is asked for: with JAX 0.10 on a CPU a process that took some of its programs
 from there and compiled others has, rarely, run the wrong one: one kernel's Gram matrix in place of

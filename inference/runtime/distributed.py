@@ -12,20 +12,20 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from threading import Event
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import jax
 import numpy as np
-from bke.models.landmarks import LandmarkView
+from bke.models.likelihood.view import LikelihoodView
 from jax.experimental import multihost_utils
 
 from ..errors import InputError, SamplingError
-from ..posterior.target import Points
 from .machine import side_by_side
+from .names import Shard
 
 T = TypeVar("T")
 
-SHARDS = ("auto", "rows", "chains")
+SHARDS: tuple[str, ...] = get_args(Shard)
 #: Entries of gradients of all rows from which on these are shared: some tenths of a second.
 LARGE = 2**26
 #: Seconds of silence after which a process counts as dead, and that one waits for others to end.
@@ -91,7 +91,7 @@ def check_alike(given: Mapping[str, Any]) -> None:
 
 
 def _digest(given: Any) -> int:
-    """Of 31 bits, which JAX hands on in single precision too."""
+    """Digest what was given to 31 bits, which JAX hands on in single precision too."""
     if isinstance(given, np.ndarray):
         content = f"{given.shape} {given.dtype}".encode() + np.ascontiguousarray(given).tobytes()
     else:
@@ -100,34 +100,34 @@ def _digest(given: Any) -> int:
 
 
 def check_shard(shard: str) -> str:
-    """Return ``shard`` or raise :class:`InputError`."""
+    """Refuse what is no way to share the work."""
     if shard not in SHARDS:
         raise InputError(f"shard must be one of {SHARDS}, got {shard!r}")
     return shard
 
 
-def placed(points: Points, shard: str) -> Points:
-    """``points`` with the rows of landmark models on all devices, where ``shard`` says so."""
+def placed(points: Any, shard: str) -> Any:
+    """Place the rows of landmark models on all devices, where ``shard`` says so."""
     each = points if isinstance(points, tuple) else (points,)
-    views = [one for one in each if isinstance(one, LandmarkView)]
-    if shard == "rows" and len(views) < len(each):
+    entries = [one.shared_entries for one in each]
+    if shard == "rows" and not all(entries):
         raise InputError("shard='rows' is for likelihood='landmark': other likelihoods are no sums")
-    large = views and max(v.entries * v.landmarks.shape[1] for v in views) >= LARGE
+    large = all(entries) and max(entries) >= LARGE
     if shard == "chains" or (shard == "auto" and not large):
         return points
     # On one device too: its program is that of several.
-    shared = tuple(view.sharded(jax.devices()) for view in views)
+    shared = tuple(one.sharded(jax.devices()) for one in each)
     return shared if isinstance(points, tuple) else shared[0]
 
 
-def shares_rows(points: Points) -> bool:
+def shares_rows(points: Any) -> bool:
     """Whether devices share the rows of ``points``."""
     each = points if isinstance(points, tuple) else (points,)
-    return any(isinstance(one, LandmarkView) and one.mesh is not None for one in each)
+    return any(isinstance(one, LikelihoodView) and one.shares_rows for one in each)
 
 
-def on_devices(work: Callable[[int], T], count: int, stop: Event, points: Points) -> list[T]:
-    """``work`` of 0 to ``count - 1`` on all devices of all processes, which must all ask for it.
+def on_devices(work: Callable[[int], T], count: int, stop: Event, points: Any) -> list[T]:
+    """Do ``work`` of 0 to ``count - 1`` on all devices of all processes, which must all ask.
 
     Args:
         work: gives numbers and arrays of the same shapes for all; looks at ``stop``.
@@ -154,7 +154,7 @@ def on_devices(work: Callable[[int], T], count: int, stop: Event, points: Points
 
 
 def _gathered(mine: list[T], count: int) -> list[T]:
-    """The results of all processes, in order."""
+    """Gather the results of all processes, in order."""
     stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *mine)
     every = multihost_utils.process_allgather(stacked)
     places = (divmod(index, jax.process_count()) for index in range(count))
@@ -165,7 +165,7 @@ def _gathered(mine: list[T], count: int) -> list[T]:
 
 @contextlib.contextmanager
 def together() -> Iterator[None]:
-    """Say so where another process of the job has gone."""
+    """Tell where another process of the job has gone."""
     try:
         yield
     except jax.errors.JaxRuntimeError as error:

@@ -15,7 +15,7 @@ OLDER_EMITTER = {"xla_cpu_use_fusion_emitters": False}
 
 
 def jit(function: Callable[..., Any]) -> Any:
-    """``jax.jit`` of what is not called inside another compiled function.
+    """Compile what is not called inside another compiled function.
 
     Not for modules: it starts JAX, before which processes must have joined.
     """

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 def cores() -> int:
-    """Processors this process may use."""
+    """How many processors this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -31,7 +31,7 @@ def cores() -> int:
 
 @contextlib.contextmanager
 def computing() -> Iterator[None]:
-    """64-bit JAX in this thread and one BLAS thread in this process, restored afterwards."""
+    """Compute in 64 bits and with one BLAS thread, as long as the context lasts."""
     keep_compiled()
     forget_if_many()
     with jax.enable_x64(True), threadpool_limits(1, user_api="blas"):
@@ -39,7 +39,7 @@ def computing() -> Iterator[None]:
 
 
 def side_by_side(work: Callable[[int], T], count: int, stop: Event) -> list[T]:
-    """``work`` of 0 to ``count - 1``, as many at once as cores.
+    """Do ``work`` of 0 to ``count - 1``, as many at once as cores.
 
     An error or an interruption sets ``stop``, which ``work`` looks at to end the others too.
     """

@@ -1,4 +1,4 @@
-"""Progress on the terminal, through rich."""
+"""Progress bars on the terminal, through rich."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_BARS = 16
 
 
 class ChainBars:
-    """One bar per chain, told by the sampler's threads."""
+    """Bars of chains, told of by the sampler's threads."""
 
     def __init__(self, bars: Progress, chains: int, iterations: int) -> None:
         self._bars = bars
@@ -36,7 +36,7 @@ class ChainBars:
         self._divergences = [0] * count
 
     def advance(self, chain: int, iterations: int, divergences: int) -> None:
-        """``iterations`` more are done, ``divergences`` of them divergent."""
+        """Tell that ``iterations`` more are done, ``divergences`` of them divergent."""
         slot = 0 if self._shared else chain
         self._divergences[slot] += divergences
         self._bars.update(
@@ -46,7 +46,7 @@ class ChainBars:
 
 @contextlib.contextmanager
 def progress_bar(what: str, total: int | None, *, shown: bool) -> Iterator[Callable[[int], None]]:
-    """One bar on standard error; call what it yields with how many more are done.
+    """Show one bar on standard error; call what it yields with how many more are done.
 
     ``total`` is ``None`` where nobody knows it.
     """
@@ -65,7 +65,7 @@ def progress_bar(what: str, total: int | None, *, shown: bool) -> Iterator[Calla
 
 @contextlib.contextmanager
 def temperature_bars(repeats: int, *, shown: bool) -> Iterator[Callable[[int, float], None]]:
-    """One bar per repeat on standard error; call what it yields with its temperature."""
+    """Show one bar per repeat on standard error; call what it yields with its temperature."""
     with Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -88,7 +88,7 @@ def temperature_bars(repeats: int, *, shown: bool) -> Iterator[Callable[[int, fl
 
 @contextlib.contextmanager
 def chain_progress(chains: int, iterations: int, *, shown: bool) -> Iterator[ChainBars]:
-    """Bars for ``chains`` chains of ``iterations`` each, on standard error."""
+    """Show bars for ``chains`` chains of ``iterations`` each, on standard error."""
     with Progress(
         TextColumn("{task.description}"),
         BarColumn(),

@@ -10,23 +10,25 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import xarray as xr
-from bke.models import Gaussian
 from bke.models.bayes.priors import default_prior
 from bke.models.embeddings.landmarks import posterior_of_sums
 from bke.models.landmarks import landmark_gaussian
-from bke.models.measures.measure import Measure, check_measure, scale_prior
+from bke.models.measures.measure import Measure, as_measure
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from ..data.checks import as_evaluation_points, check_count, check_noise_variance
 from ..data.units import Units
+from ..data.weighted import weighted_quantiles
 from ..diagnosis.modes import as_text
 from ..diagnosis.resolution import in_words, reach
 from ..errors import InputError
 from ..runtime.jit import jit
 from ..runtime.machine import computing
 from ..testing.result import TestResult, check_permutations
-from ..witness.posterior import Band, band, check_noise, default_points, equal_draws, gaussian_draw
+from ..witness.bands import Band, band
+from ..witness.draws import check_noise, equal_draws, gaussian_draw
+from ..witness.places import default_points
 from .sketch import Sketch, SketchPlan, check_sketch
 from .two_sample import NO_TEST, sketch_test
 
@@ -46,7 +48,7 @@ REMEDY = "give lengthscales of a finer grid around it (lengthscales=, --lengthsc
 
 
 class Drawn(NamedTuple):
-    """Draws of the witness."""
+    """Draws of the witness at some points."""
 
     values: np.ndarray  # (k, points), in pairs above and below their mean
     weights: np.ndarray  # (k,)
@@ -73,12 +75,12 @@ class SketchComparison:
     sizes: tuple[int, int]
 
     def band(self, level: float = 0.8) -> Band:
-        """Of the witness, see :func:`~bke.inference.band`."""
+        """Find the band of the witness, see :func:`~bke.inference.band`."""
         return band(self.witness, level)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What could mislead a reader."""
+        """What could mislead a reader of the comparison."""
         mass = self.posterior["mass"].values
         best = int(mass.argmax())
         notes = [] if self.test is None else list(self.test.notes)
@@ -98,8 +100,9 @@ class SketchComparison:
         posterior = self.posterior
         mass = posterior["mass"].values
         best = int(mass.argmax())
-        cumulative = np.cumsum(mass)
-        low, high = (int(np.searchsorted(cumulative, q)) for q in (0.1, 0.9))
+        low, high = weighted_quantiles(
+            np.arange(len(mass)), mass, (0.1, 0.9), method="inverted_cdf"
+        )
         places = posterior["lengthscale"].values
         where = as_text(places[best])
         span = f"80 % of the posterior from {as_text(places[low])} to {as_text(places[high])}"
@@ -121,7 +124,7 @@ class SketchComparison:
         return f"<comparison of sketches: {said}>"
 
     def plot(self, level: float = 0.8) -> Figure:
-        """The witness with its band."""
+        """Draw the witness with its band."""
         from ..plots.witness import plot_witness
 
         return plot_witness(self.witness, level)
@@ -133,7 +136,7 @@ def compare_sketches(
     *,
     noise_variance: float = 0.1,
     prior: dist.Distribution | None = None,
-    measure: Measure = "unit",
+    measure: Measure | str = "unit",
     at: ArrayLike | None = None,
     noise: str | float = "clt",
     draws: int = 400,
@@ -141,7 +144,7 @@ def compare_sketches(
     alpha: float = 0.05,
     seed: int = 0,
 ) -> SketchComparison:
-    """Posterior of the lengthscale, witness and two-sample test from two sketches alone.
+    """Compare two sketches: posterior of the lengthscale, witness and two-sample test.
 
     The posterior is that of the landmark model given both sets of rows, on the grid of the
     sketches. The test is at twelve lengthscales of the grid, an approximation by the central limit
@@ -208,13 +211,13 @@ def compare_sketches(
 
 def _in_units(measure: Any, plan: SketchPlan) -> Measure:
     try:
-        check_measure(measure)
+        found = as_measure(measure)
     except ValueError as error:
         raise InputError(str(error)) from None
-    if isinstance(measure, Gaussian) and scale_prior(measure) is not None:
+    if found.prior is not None:
         raise InputError("the scale of the measure must be a number here, not a prior")
     none = np.zeros(len(plan.columns))
-    return Units(plan.unit, none, 0, plan.columns).measure_to_model(measure)
+    return Units(plan.unit, none, 0, plan.columns).measure_to_model(found)
 
 
 def _checked(prior: Any) -> dist.Distribution:
@@ -226,7 +229,7 @@ def _checked(prior: Any) -> dist.Distribution:
 def _posterior(
     pooled: Sketch, noise_variance: float, prior: dist.Distribution, measure: Measure
 ) -> xr.Dataset:
-    """On the grid, by the trapezoid rule."""
+    """The posterior on the grid of lengthscales, by the trapezoid rule."""
     plan = pooled.plan
     grid = plan.lengthscales
     with computing():
@@ -275,7 +278,7 @@ def _witness(
     draws: int,
     seed: int,
 ) -> Drawn:
-    """Draws at the points ``at`` (k, D): pairs of every lengthscale, weighted by its mass."""
+    """Draw the witness at the points ``at`` (k, D): pairs of every lengthscale, by its mass."""
     plan = P.plan
     landmarks, places = jnp.asarray(plan.landmarks), jnp.asarray(at)
 

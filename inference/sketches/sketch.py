@@ -61,17 +61,17 @@ class SketchPlan:
     columns: tuple[str, ...]
 
     def kernel_at(self, index: int) -> Kernel:
-        """With the lengthscale of that index, over the unit."""
+        """The kernel with the lengthscale of that index, over the unit."""
         return _with(self.kernel, self.lengthscales[index])
 
     def kernel_in_data_units(self, index: int) -> Kernel:
-        """With the lengthscale of that index, one for each column where units differ."""
+        """The kernel with the lengthscale of that index, in the units of the data."""
         lengthscale = self.lengthscales[index] * self.unit
         shared = float(lengthscale[0]) if np.all(self.unit == self.unit[0]) else lengthscale
         return _with(self.kernel, shared)
 
     def difference(self, other: SketchPlan) -> str:
-        """The first thing in which ``other`` differs; empty where there is none."""
+        """Name the first thing in which ``other`` differs; empty where there is none."""
         if describe_kernel(_with(self.kernel, 1.0)) != describe_kernel(_with(other.kernel, 1.0)):
             return "kernels"
         for name in ("columns", "unit", "lengthscales", "landmarks"):
@@ -277,7 +277,7 @@ def _family(kernel: Kernel | type[Kernel] | None) -> Kernel:
 
 
 def _digest(plan: SketchPlan) -> str:
-    """What tells a plan from others."""
+    """The digest that tells a plan from others."""
     arrays = plan.lengthscales, plan.landmarks, plan.unit
     digest = hashlib.sha256(b"".join(np.ascontiguousarray(each).tobytes() for each in arrays))
     digest.update(json.dumps([describe_kernel(plan.kernel), plan.columns]).encode())
@@ -285,7 +285,7 @@ def _digest(plan: SketchPlan) -> str:
 
 
 def _of_many(places: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """The centres of clusters that are no few rows' average."""
+    """Keep the centres of clusters that are no few rows' average."""
     _, nearest = cKDTree(places).query(points)
     many = np.bincount(nearest, minlength=len(places)) >= FEWEST_IN_CLUSTER
     if many.sum() < places.shape[1]:
@@ -309,7 +309,7 @@ def _grid(landmarks: np.ndarray) -> np.ndarray:
 
 
 def _site(kernel: Kernel) -> str:
-    """The name of its lengthscale."""
+    """The name of a kernel's lengthscale."""
     found = [site for site, (_, field) in sites(kernel).items() if field == "lengthscale"]
     if len(found) != 1 or has_components(kernel, found[0]):
         raise InputError(f"a sketch needs a kernel with one lengthscale, got {kernel!r}")

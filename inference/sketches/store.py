@@ -1,4 +1,4 @@
-"""Sketches in NetCDF files."""
+"""Sketches are kept in NetCDF files."""
 
 from __future__ import annotations
 

@@ -11,8 +11,9 @@ from scipy.stats import cauchy
 
 from ..errors import InputError
 from ..testing.combination import combine
+from ..testing.kernel_choice import brief
 from ..testing.permutation import p_value, standardised
-from ..testing.result import Part, TestResult, brief
+from ..testing.result import Part, TestResult
 from ..testing.two_sample import HYPOTHESES
 
 #: Ridges, over the largest eigenvalue of the covariance. With a large one the statistic is the
@@ -41,7 +42,7 @@ AtLengthscale = tuple[LandmarkSums, LandmarkSums, Any]
 def sketch_test(
     sketches: Sequence[AtLengthscale], *, draws: int, alpha: float, rng: np.random.Generator
 ) -> TestResult | None:
-    """P = Q, from the difference d of the embeddings at the landmarks, at several lengthscales.
+    """Test P = Q by the difference d of the embeddings at the landmarks, at several lengthscales.
 
     d has covariance C (1/n + 1/m), C that of the features within the samples, pooled. With its
     eigenvectors e_i and eigenvalues c_i the statistics T_g = sum_i (e_i'd)^2 / (c_i + g c_1) are,
@@ -122,7 +123,7 @@ def _part(
 
 
 def _rows_seen(sums: LandmarkSums) -> np.ndarray:
-    """How many rows make up the mean at each landmark: (sum phi)^2 / sum phi^2."""
+    """Count the rows that make up the mean at each landmark: (sum phi)^2 / sum phi^2."""
     n, mean = float(sums.n), np.asarray(sums.mean)
     squares = np.diagonal(sums.scatter) + n * mean**2
     return np.asarray((n * mean) ** 2 / np.where(squares > 0.0, squares, 1.0))

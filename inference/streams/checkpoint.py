@@ -35,7 +35,7 @@ class Checkpoint:
     """
 
     def __init__(self, path: str | os.PathLike[str] | None, job: Mapping[str, Any]) -> None:
-        """Of a ``job``, which is described by plain data.
+        """Open the checkpoint of a ``job``, which is described by plain data.
 
         Raises:
             InputError: where there is something at ``path`` that is no checkpoint, one that is
@@ -56,7 +56,7 @@ class Checkpoint:
             self.write(now=True)  # that it can be is known at once
 
     def write(self, *, now: bool = False) -> None:
-        """The state as it is, if it is time or ``now``."""
+        """Write the state as it is, if it is time or ``now``."""
         if self._path is None or not (now or time.monotonic() - self._written > EVERY):
             return
         with atomic_path(self._path) as temporary, open(temporary, "wb") as file:
@@ -76,19 +76,19 @@ class Checkpoint:
 
     @contextlib.contextmanager
     def changing(self) -> Iterator[None]:
-        """Arrays of the state do not belong together before the block ends."""
+        """Hold writing back until the block ends: before, arrays do not belong together."""
         self._whole = False
         yield
         self._whole = True
 
     def remove(self) -> None:
-        """The job is done."""
+        """Remove the file of a job that is done."""
         if self._path is not None:
             self._path.unlink(missing_ok=True)
 
 
 def _own(path: Path) -> Path:
-    """Each process of a job has rows of its own."""
+    """Name the file of this process: each process of a job has rows of its own."""
     process = jax.process_index()
     return path.with_name(f"{path.name}.{process}") if process else path
 
@@ -114,7 +114,7 @@ def _read(path: Path, job: Mapping[str, Any]) -> dict[str, np.ndarray]:
 
 
 def _is_checkpoint(path: Path) -> bool:
-    """Whether it begins like one, be the rest there or not."""
+    """Whether a file begins like a checkpoint, be the rest there or not."""
     name = f"{JOB}.npy".encode()
     try:
         with open(path, "rb") as file:

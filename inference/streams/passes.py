@@ -31,12 +31,12 @@ SAMPLE = 20_000
 
 
 def chunk_size(landmarks: int, dimension: int) -> int:
-    """Rows that are read at a time."""
+    """How many rows are read at a time."""
     return int(np.clip(CHUNK_ENTRIES // (landmarks * dimension), FEWEST, MOST))
 
 
 def prefetched(rows: Rows, chunks: Sequence[int], size: int) -> Iterator[tuple[int, np.ndarray]]:
-    """Chunks of ``size`` rows with their numbers; the next is read while one is worked on."""
+    """Read chunks of ``size`` rows with their numbers, the next while one is worked on."""
 
     def read(chunk: int) -> np.ndarray:
         return rows.block(chunk * size, min((chunk + 1) * size, len(rows)))
@@ -61,7 +61,7 @@ def sums_over_rows(
     checkpoint: Checkpoint,
     progress: bool,
 ) -> LandmarkSums:
-    """As :func:`~bke.models.landmarks.landmark_sums`, of rows over ``unit``; leading axis kernels.
+    """Sum what the landmark model needs of rows over ``unit``, for several kernels in one pass.
 
     Several processes each go through some of the chunks, and have the sums of all.
 
@@ -128,7 +128,7 @@ def sums_over_rows(
 def _restored(
     checkpoint: Checkpoint, kernels: int, landmarks: int, covariance: bool
 ) -> LandmarkSums:
-    """The sums of every lane so far, (lane, kernel, ...)."""
+    """Restore the sums of every lane so far, (lane, kernel, ...)."""
     if "chunk" in checkpoint.state:
         return LandmarkSums(*(checkpoint.state[f"sums {i}"] for i in range(4)))  # type: ignore[arg-type]
     first = LANES, kernels
@@ -138,7 +138,7 @@ def _restored(
 
 
 def _gathered(lanes: LandmarkSums) -> LandmarkSums:
-    """Every lane from the process that had it."""
+    """Gather every lane from the process that had it."""
     processes = jax.process_count()
     if processes == 1:
         return lanes
@@ -148,7 +148,7 @@ def _gathered(lanes: LandmarkSums) -> LandmarkSums:
 
 
 class Survey(NamedTuple):
-    """What a first pass finds."""
+    """What a first pass over rows finds."""
 
     mean: np.ndarray  # (D,)
     deviation: np.ndarray  # (D,), standard deviation
@@ -157,7 +157,7 @@ class Survey(NamedTuple):
 
 
 def survey(rows: Rows, seed: int, checkpoint: Checkpoint, *, progress: bool) -> Survey:
-    """Mean, standard deviation, a sample and the digest of all rows, in one pass.
+    """Find mean, deviation, a sample and the digest of all rows, in one pass.
 
     The checkpoint gets them all, the rows of the sample as they are.
 

@@ -1,4 +1,4 @@
-"""Rows of a file that are read when they are asked for."""
+"""Rows of a file, read when they are asked for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..errors import InputError
 
 
 class Rows(abc.ABC):
-    """(n, D) numbers in a file, see :func:`open_rows`.
+    """Rows of numbers (n, D) in a file, see :func:`open_rows`.
 
     Attributes:
         path: the file.
@@ -38,7 +38,7 @@ class Rows(abc.ABC):
         return f"<{len(self)} rows of {', '.join(self.columns)} in {self.path}>"
 
     def block(self, start: int, stop: int) -> np.ndarray:
-        """Rows ``start`` to ``stop - 1``, float64.
+        """Read rows ``start`` to ``stop - 1``, float64.
 
         Raises:
             InputError: for a value that is missing, not finite or beyond 1e150, naming its row; for
@@ -85,7 +85,7 @@ class Rows(abc.ABC):
 
 
 class ArrayRows(Rows):
-    """Of anything that is sliced like an array: in memory, mapped into it, or in chunks."""
+    """Rows of anything that is sliced like an array: in memory, mapped into it, or in chunks."""
 
     def __init__(
         self, array: Any, path: Path, columns: tuple[str, ...], chosen: list[int] | None = None
@@ -100,7 +100,7 @@ class ArrayRows(Rows):
 
 
 class ParquetRows(Rows):
-    """Of a Parquet file, by row groups; the last one read is kept."""
+    """Rows of a Parquet file, by row groups; the last one read is kept."""
 
     def __init__(self, path: Path, columns: Sequence[str | int] | None) -> None:
         parquet = _imported(path, "pyarrow.parquet", "parquet")
@@ -142,7 +142,7 @@ class ParquetRows(Rows):
 
 
 def open_rows(path: str | os.PathLike[str], *, columns: Sequence[str | int] | None = None) -> Rows:
-    """Rows of a file, for data that need not fit into memory.
+    """Open the rows of a file, for data that need not fit into memory.
 
     :func:`~bke.inference.fit` goes through them by quadrature of the landmark model, and
     :func:`~bke.inference.sketch` once. NPY files are mapped into memory, Parquet files read by row

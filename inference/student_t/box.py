@@ -15,7 +15,7 @@ MARGIN = 0.5
 def box_for(
     points: np.ndarray, kernel: Covariance, bounds: Bounds | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Lower and upper corner, each (D,), for points (N, D).
+    """Choose the box for points (N, D): its lower and upper corner, each (D,).
 
     ``None`` is the range of every column and half of it more at each side; all of R^D for kernels
     that are not of x - y, whose densities fall to zero by themselves.

@@ -13,7 +13,8 @@ from bke.models.student_t.normaliser import Bounds
 from ..data.checks import as_sample, check_count
 from ..errors import InputError
 from .learning import NOISE_VARIANCES, learn_student_t
-from .sampling import notes_of, pooled, sample_student_t
+from .run import notes_of
+from .sampling import pooled, sample_student_t
 
 try:
     from sklearn.base import BaseEstimator, DensityMixin
@@ -27,7 +28,7 @@ LEAST_DRAWS = 32
 
 
 class KernelStudentTDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
-    """Density estimation, in the manner of ``sklearn.neighbors.KernelDensity``.
+    """A density estimator in the manner of ``sklearn.neighbors.KernelDensity``.
 
     In one or two columns the density is normalised on a box; in more it is known up to a constant,
     which serves to compare points, as novelty detection does, and not to compare estimators.
@@ -84,12 +85,12 @@ class KernelStudentTDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def score_samples(self, X: Any) -> np.ndarray:
-        """Log density of the rows of ``X``, (n,), up to a constant beyond two columns."""
+        """Evaluate the log density of rows of ``X``, (n,), up to a constant beyond two columns."""
         check_is_fitted(self)
         return self.learned_.log_density(validate_data(self, X, reset=False))
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Larger is better: total log density of ``X``; beyond two columns score matching's.
+        """Score ``X`` by its total log density, beyond two columns by score matching; high is good.
 
         There no normaliser is known, and log densities of different hyperparameters have nothing to
         do with each other; minus the sum of :func:`~bke.models.hyvarinen_scores` compares them.
@@ -101,7 +102,7 @@ class KernelStudentTDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         return -float(np.sum(hyvarinen_scores(self.learned_.density, points)))
 
     def sample(self, n_samples: int = 1, random_state: int | None = None) -> np.ndarray:
-        """Draws by NUTS, (n_samples, D), see :func:`~bke.inference.sample_student_t`.
+        """Draw rows by NUTS, (n_samples, D), see :func:`~bke.inference.sample_student_t`.
 
         They are not independent; what its chains say of themselves is a ``ConvergenceWarning``.
         """

@@ -34,7 +34,7 @@ def fantasy_data(
     seed: int = 0,
     progress: bool = True,
 ) -> np.ndarray:
-    """Rows from the generative model: the first is given, each other from the predictive density.
+    """Draw rows from the generative model, each from the predictive density of those before it.
 
     With a kernel of x - y the first row would be uniform on the box; it is fixed, as there.
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -23,7 +22,8 @@ from bke.models.student_t.quadrature import MOST_DIMENSIONS
 
 from ..data.checks import as_sample, check_positive
 from ..errors import InputError
-from ..learning.named import described, factors_for, kernel_of, widened
+from ..learning.multiples import described, factors_for, widened
+from ..learning.named_kernels import kernel_of
 from ..runtime.machine import computing
 from ..runtime.progress import progress_bar
 from .box import box_for
@@ -70,11 +70,11 @@ class LearnedStudentT:
 
     @property
     def score(self) -> float:
-        """The best one; NaN where nothing was compared."""
+        """The best score; NaN where nothing was compared."""
         return float(self.scores.max())
 
     def log_density(self, at: Any) -> np.ndarray:
-        """Log q at points (m, D) or (m,), normalised where the normaliser is known; -inf outside.
+        """Evaluate log q at points (m, D) or (m,), normalised where that is known; -inf outside.
 
         Without a normaliser it is up to a constant.
         """
@@ -85,7 +85,9 @@ class LearnedStudentT:
         return np.where(self.normaliser.contains(points), values - self.normaliser.value, -np.inf)
 
     def typicality(self, at: Any = None) -> np.ndarray:
-        """Share of rows that are less likely given the others than points are given all, (m,).
+        """Compare points with rows: the share of rows that are less likely than each, (m,).
+
+        The likelihood of a row is that given the others, that of a point given all rows.
 
         Near 0 for what is unlike the rows; of points from the same distribution about uniform, but
         no p-value of an exact test. Rows and points are compared by the same power of s.
@@ -139,16 +141,16 @@ def learn_student_t(
     seed: int = 0,
     progress: bool = True,
 ) -> LearnedStudentT:
-    """The kernel Student-t density whose hyperparameters predict each row best from the others.
+    """Learn the kernel Student-t density that predicts each row best from the others.
 
     Args:
         X: shape (n, D) or (n,).
         kernel: ``"median"``, ``"bkl"`` or a kernel, see
-            :func:`~bke.inference.learning.named.kernel_of`.
+            :func:`~bke.inference.learning.named_kernels.kernel_of`.
         factors: of its lengthscale that are tried, 1/8 to 4 by default; (1,) keeps it.
         noise_variance: sigma_0^2, one or several to try, beside k(x, x).
-        alpha: likewise.
-        beta: likewise.
+        alpha: one or several to try.
+        beta: one or several to try.
         criterion: of 200 random rows at most, each given all others. ``"log"``, their mean log
             density, normalised by quadrature: for 1 or 2 columns, the default there.
             ``"hyvarinen"``, of score matching, for any number of columns; the kernel must be twice
@@ -156,71 +158,104 @@ def learn_student_t(
         bounds: the box the density is restricted to, lower and upper corner, each (D,) or a number;
             by default the range of the rows and half of it more at each side.
         scale: of the columns, for the kernel's choice.
-        seed: likewise, and of the rows that are left out.
+        seed: of the kernel's choice, and of the rows that are left out.
         progress: whether a bar is shown.
 
     Raises:
         InputError: for data or arguments that make no sense; no density could be integrated.
     """
     points = as_sample(X)
-    small = points.shape[1] <= MOST_DIMENSIONS
-    chosen = criterion or ("log" if small else "hyvarinen")
+    chosen = _criterion(criterion, points.shape[1])
+    start = kernel_of(points, kernel, scale=scale, seed=seed)
+    grid = _Grid(
+        points,
+        start,
+        {
+            "factor": factors_for(factors, FACTORS, start),
+            "noise_variance": _values(noise_variance, "noise_variance"),
+            "alpha": _values(alpha, "alpha"),
+            "beta": _values(beta, "beta"),
+        },
+    )
+    box = box_for(points, start, bounds)
+    scored = np.sort(np.random.default_rng(seed).permutation(len(points))[:MOST_SCORED])
+    with computing():
+        scores = grid.scores(lambda density: _score(density, chosen, box, scored), progress)
+        # With nothing to compare there is nothing to score.
+        flat = np.nanargmax(scores) if scores.size > 1 else 0
+        best = tuple(map(int, np.unravel_index(flat, scores.shape)))
+        found = grid.density(best)
+        small = points.shape[1] <= MOST_DIMENSIONS
+        normaliser = _normaliser(found, box) if small else None
+    values = grid.values
+    table = xr.DataArray(
+        scores, dims=list(values), coords={k: list(v) for k, v in values.items()}, name="score"
+    )
+    return LearnedStudentT(found, chosen, table, grid.at_edge(best), normaliser)
+
+
+class _Grid(NamedTuple):
+    """Densities of the same rows with every combination of hyperparameters."""
+
+    points: np.ndarray  # (N, D)
+    kernel: Covariance
+    values: dict[str, tuple[float, ...]]  # of "factor", of the lengthscale, and the others
+
+    def density(self, index: tuple[int, ...]) -> KernelStudentT:
+        """The density of one combination, by the place of each value."""
+        each = zip(self.values.items(), index, strict=True)
+        chosen = {name: values[place] for (name, values), place in each}
+        kernel = widened(self.kernel, chosen.pop("factor"))
+        return kernel_student_t(self.points, kernel, **chosen)
+
+    def scores(self, score: Callable[[KernelStudentT], float], progress: bool) -> np.ndarray:
+        """The score of every combination, NaN where it fails, or where there is but one.
+
+        Raises:
+            InputError: no score is finite.
+        """
+        found = np.full([len(values) for values in self.values.values()], np.nan)
+        if found.size == 1:
+            return found
+        failed = ""
+        with progress_bar("densities", found.size, shown=progress) as advance:
+            for index in np.ndindex(found.shape):
+                try:
+                    found[index] = score(self.density(index))
+                except ValueError as error:
+                    raise InputError(str(error)) from None
+                except ArithmeticError as error:
+                    failed = str(error)
+                advance(1)
+        if not np.any(np.isfinite(found)):
+            raise InputError(f"no density of the grid has a finite score: {failed}")
+        return found
+
+    def at_edge(self, best: tuple[int, ...]) -> tuple[str, ...]:
+        """The hyperparameters that are best at an end of several values."""
+        return tuple(
+            name
+            for (name, values), place in zip(self.values.items(), best, strict=True)
+            if len(values) > 1 and place in (0, len(values) - 1)
+        )
+
+
+def _criterion(given: str | None, dimension: int) -> str:
+    """The criterion for so many columns, the log density where it can be normalised."""
+    small = dimension <= MOST_DIMENSIONS
+    chosen = given or ("log" if small else "hyvarinen")
     if chosen not in CRITERIA:
-        raise InputError(f"criterion must be one of {CRITERIA}, got {criterion!r}")
+        raise InputError(f"criterion must be one of {CRITERIA}, got {given!r}")
     if chosen == "log" and not small:
         raise InputError(
             f"criterion='log' needs a normaliser, which is found in up to {MOST_DIMENSIONS} "
-            f"columns, and there are {points.shape[1]}: take 'hyvarinen'"
+            f"columns, and there are {dimension}: take 'hyvarinen'"
         )
-    start = kernel_of(points, kernel, scale=scale, seed=seed)
-    grid = {
-        "factor": factors_for(factors, FACTORS, start),
-        "noise_variance": _values(noise_variance, "noise_variance"),
-        "alpha": _values(alpha, "alpha"),
-        "beta": _values(beta, "beta"),
-    }
-    box = box_for(points, start, bounds)
-    shape = tuple(len(values) for values in grid.values())
-    scores = np.full(shape, np.nan)
-    scored = np.sort(np.random.default_rng(seed).permutation(len(points))[:MOST_SCORED])
-
-    def density(index: tuple[int, ...]) -> KernelStudentT:
-        factor, *others = (values[i] for values, i in zip(grid.values(), index, strict=True))
-        names = ("noise_variance", "alpha", "beta")
-        return kernel_student_t(
-            points, widened(start, factor), **dict(zip(names, others, strict=True))
-        )
-
-    failed = ""
-    with computing(), progress_bar("densities", scores.size, shown=progress) as advance:
-        # With nothing to compare there is nothing to score.
-        for index in itertools.product(*map(range, shape)) if scores.size > 1 else ():
-            try:
-                scores[index] = _score(density(index), chosen, box, scored)
-            except ValueError as error:
-                raise InputError(str(error)) from None
-            except ArithmeticError as error:
-                failed = str(error)
-            advance(1)
-        if scores.size > 1 and not np.any(np.isfinite(scores)):
-            raise InputError(f"no density of the grid has a finite score: {failed}")
-        flat = np.nanargmax(scores) if scores.size > 1 else 0
-        best = tuple(map(int, np.unravel_index(flat, shape)))
-        found = density(best)
-        normaliser = _normaliser(found, box) if small else None
-    at_edge = tuple(
-        name
-        for (name, values), i in zip(grid.items(), best, strict=True)
-        if len(values) > 1 and i in (0, len(values) - 1)
-    )
-    table = xr.DataArray(
-        scores, dims=list(grid), coords={k: list(v) for k, v in grid.items()}, name="score"
-    )
-    return LearnedStudentT(found, chosen, table, at_edge, normaliser)
+    return chosen
 
 
 def _normaliser(density: KernelStudentT, box: tuple[np.ndarray, np.ndarray]) -> Normaliser:
-    """Less exact where it has to be, for kernels with kinks in two columns."""
+    """Find the normaliser, less exactly where it has to be, as for kinks in two columns."""
     for tolerance in TOLERANCES:
         try:
             return log_normaliser(density, box, tolerance=tolerance)
@@ -235,7 +270,7 @@ def _score(
     box: tuple[np.ndarray, np.ndarray],
     rows: np.ndarray,
 ) -> float:
-    """Larger is better, a mean over some of the rows."""
+    """Score a density by a mean over some of the rows; larger is better."""
     if criterion == "log":
         return float(np.mean(leave_one_out_log_densities(density, box, rows=rows)))
     value = -float(np.mean(np.asarray(hyvarinen_scores(density, rows=rows))))
@@ -245,7 +280,7 @@ def _score(
 
 
 def _values(given: float | Sequence[float], name: str) -> tuple[float, ...]:
-    """One positive number or several, in increasing order."""
+    """Check one positive number or several, and sort them."""
     values = tuple(check_positive(one, name) for one in np.atleast_1d(np.asarray(given, object)))
     if not values:
         raise InputError(f"{name} must hold at least one number")

@@ -20,19 +20,20 @@ from bke.models.student_t.normaliser import Bounds
 from bke.models.student_t.quadrature import MOST_DIMENSIONS, gauss_legendre
 from numpyro.distributions import biject_to
 
-from ..data.checks import as_sample, check_chains, check_count, check_positive
-from ..diagnosis.convergence import convergence
+from ..data.checks import as_sample, check_count, check_positive
+from ..diagnosis.convergence import Convergence
 from ..errors import InputError
-from ..learning.named import kernel_of
+from ..learning.named_kernels import kernel_of
 from ..posterior.algorithms.no_u_turn import NutsProgram, dispersed_start
 from ..posterior.chains import CANDIDATES
 from ..posterior.record import describe_kernel, restore_kernel
 from ..runtime.machine import computing
 from ..runtime.progress import chain_progress
 from .box import box_for
+from .run import Box, agreement, check_iterations, recorded
 
-#: Wide, and each without a unit: of the lengthscale over the one chosen from the data, of the noise
-#: variance over a kernel's value of about 1.
+#: Default priors, wide, and each without a unit: of the lengthscale over the one chosen from the
+#: data, of the noise variance over a kernel's value of about 1.
 PRIORS: dict[str, dist.Distribution] = {
     "factor": dist.LogNormal(0.0, 1.0),
     "noise_variance": dist.LogNormal(0.0, 2.0),
@@ -53,9 +54,16 @@ class Data(NamedTuple):
     nodes: Any  # (G, D)
     log_weights: Any  # (G,)
 
+    @classmethod
+    def on(cls, points: np.ndarray, kernel: Covariance, box: Box, count: int) -> Data:
+        """Rows with ``count`` nodes in each column of a box."""
+        nodes, log_weights = gauss_legendre(*box, count)
+        data: Data = jax.tree.map(jnp.asarray, cls(points, kernel, nodes, log_weights))
+        return data
+
 
 class Hyperposterior:
-    """log posterior density in unconstrained coordinates, as the sampler needs it."""
+    """The log posterior density in unconstrained coordinates, as the sampler needs it."""
 
     def __init__(self, priors: Mapping[str, Any], fixed: Mapping[str, float]) -> None:
         self.priors = dict(priors)
@@ -63,17 +71,17 @@ class Hyperposterior:
         self.shapes: dict[str, tuple[int, ...]] = dict.fromkeys(self.priors, ())
 
     def constrain(self, z: Mapping[str, Any]) -> dict[str, Any]:
-        """Values of the random hyperparameters."""
+        """Transform to the values of the random hyperparameters."""
         return {name: biject_to(p.support)(jnp.asarray(z[name])) for name, p in self.priors.items()}
 
     def likelihood(self, values: Mapping[str, Any], data: Data) -> jax.Array:
-        """Log p(rows | hyperparameters), see :func:`~bke.models.log_sequential_likelihood`."""
+        """Evaluate log p(rows | values), see :func:`~bke.models.log_sequential_likelihood`."""
         given = {**self.fixed, **values}
         kernel = _times(data.kernel, given.pop("factor"))
         return log_sequential_likelihood(data.points, kernel, data.nodes, data.log_weights, **given)
 
     def log_density(self, z: Mapping[str, Any], data: Data) -> jax.Array:
-        """Up to a constant."""
+        """Evaluate the log posterior density at ``z``, up to a constant."""
         values = self.constrain(z)
         total = self.likelihood(values, data)
         for name, prior in self.priors.items():
@@ -96,7 +104,7 @@ def student_t_posterior(
     seed: int = 0,
     progress: bool = True,
 ) -> xr.DataTree:
-    """Draws of lengthscale, noise variance, alpha and beta given the rows, by NUTS.
+    """Draw lengthscale, noise variance, alpha and beta given the rows, by NUTS.
 
     The likelihood is that of the generative process of KST section 4, each row from the normalised
     density given those before, :func:`~bke.models.log_sequential_likelihood`: it hangs a little on
@@ -133,35 +141,16 @@ def student_t_posterior(
             f"the likelihood needs a normaliser, found in up to {MOST_DIMENSIONS} columns, and "
             f"there are {D}: take learn_student_t"
         )
-    check_chains(chains)
-    for count, what, least in ((warmup, "warmup", 1), (draws, "draws", 4)):
-        check_count(count, what, least)
+    check_iterations(chains, warmup, draws)
     each = NODES[D] if nodes is None else check_count(nodes, "nodes", 8)
     start = kernel_of(points, kernel, scale=scale, seed=seed)
     problem = Hyperposterior(*_split(priors, start))
-    low, high = box_for(points, start, bounds)
-    if not np.all(np.isfinite([low, high])):
+    box = box_for(points, start, bounds)
+    if not np.all(np.isfinite(box)):
         raise InputError("the likelihood is by quadrature on a box: give finite bounds")
-
-    def data_with(count: int) -> Data:
-        at, log_weights = gauss_legendre(low, high, count)
-        return jax.tree.map(jnp.asarray, Data(points, start, at, log_weights))
-
     with computing():
-        data = data_with(each)
-        rng = np.random.default_rng(seed)
-        pool = {
-            name: np.asarray(
-                biject_to(prior.support).inv(
-                    prior.sample(jax.random.key(rng.integers(2**31)), (CANDIDATES * chains,))
-                )
-            )
-            for name, prior in problem.priors.items()
-        }
-        evaluate = jax.jit(lambda z: jax.lax.map(lambda one: problem.log_density(one, data), z))
-        initial = dispersed_start(
-            pool, chains, seed, lambda z: np.asarray(evaluate(jax.tree.map(jnp.asarray, z)))
-        )
+        data, finer = (Data.on(points, start, box, count) for count in (each, 2 * each))
+        initial = _dispersed(problem, data, chains, seed)
         sampler = NutsProgram(problem, warmup)  # type: ignore[arg-type]
         with chain_progress(chains, warmup + draws, shown=progress) as bars:
             found = sampler.run(
@@ -171,15 +160,59 @@ def student_t_posterior(
             name: np.asarray(value)[:, warmup:]
             for name, value in problem.constrain(found.z).items()
         }
-        some = np.linspace(0, chains * draws - 1, CHECKED).astype(int)
-        flat = {name: jnp.asarray(value.reshape(-1)[some]) for name, value in values.items()}
-        coarse, fine = (
-            np.asarray(jax.lax.map(lambda one, data=data: problem.likelihood(one, data), flat))
-            for data in (data, data_with(2 * each))
-        )
-    error = float(np.max(np.abs(coarse - fine)))
+        error = _quadrature_error(problem, values, data, finer)
     posterior = dict_to_dataset(values)
-    agreed = convergence(posterior, range(chains)) if chains > 1 else None
+    agreed = agreement(posterior)
+    return recorded(
+        "posterior",
+        posterior,
+        found.stats,
+        points,
+        warmup=warmup,
+        notes=_notes(agreed, error, each),
+        agreed=agreed,
+        box=box,
+        kernel=json.dumps(describe_kernel(start)),  # type: ignore[arg-type]
+        fixed=json.dumps(problem.fixed),
+        nodes=each,
+        quadrature_error=error,
+        seed=seed,
+    )
+
+
+def _dispersed(problem: Hyperposterior, data: Data, chains: int, seed: int) -> Any:
+    """Starts for the chains, from draws of the priors."""
+    rng = np.random.default_rng(seed)
+    pool = {
+        name: np.asarray(
+            biject_to(prior.support).inv(
+                prior.sample(jax.random.key(rng.integers(2**31)), (CANDIDATES * chains,))
+            )
+        )
+        for name, prior in problem.priors.items()
+    }
+    evaluate = jax.jit(lambda z: jax.lax.map(lambda one: problem.log_density(one, data), z))
+    return dispersed_start(
+        pool, chains, seed, lambda z: np.asarray(evaluate(jax.tree.map(jnp.asarray, z)))
+    )
+
+
+def _quadrature_error(
+    problem: Hyperposterior, values: Mapping[str, np.ndarray], data: Data, finer: Data
+) -> float:
+    """By how many nats twice the nodes change the likelihood, at most, of some of the draws."""
+    total = next(iter(values.values())).size
+    some = np.linspace(0, total - 1, CHECKED).astype(int)
+    flat = {name: jnp.asarray(value.reshape(-1)[some]) for name, value in values.items()}
+    coarse, fine = (
+        np.asarray(jax.lax.map(lambda one, of=of: problem.likelihood(one, of), flat))
+        for of in (data, finer)
+    )
+    return float(np.max(np.abs(coarse - fine)))
+
+
+def _notes(agreed: Convergence | None, error: float, nodes: int) -> list[str]:
+    """What could mislead the reader of a run."""
     notes = []
     if agreed is not None and not agreed.mixed:
         notes.append(
@@ -189,34 +222,13 @@ def student_t_posterior(
     if not error <= ALLOWED:
         notes.append(
             f"twice the nodes change the log likelihood by up to {error:.2g} nats: take nodes="
-            f"{2 * each}"
+            f"{2 * nodes}"
         )
-    run = xr.DataTree.from_dict(
-        {
-            "/posterior": posterior,
-            "/sample_stats": dict_to_dataset({k: v[:, warmup:] for k, v in found.stats.items()}),
-            "/observed_data": xr.Dataset({"X": (("row", "column"), points)}),
-        }
-    )
-    run.attrs.update(
-        creation_library="bke",
-        kernel=json.dumps(describe_kernel(start)),  # type: ignore[arg-type]
-        fixed=json.dumps(problem.fixed),
-        low=low.tolist(),
-        high=high.tolist(),
-        nodes=each,
-        quadrature_error=error,
-        seed=seed,
-        warmup=warmup,
-        notes=json.dumps(notes),
-    )
-    if agreed is not None:
-        run.attrs.update(rhat=agreed.rhat, ess_bulk=agreed.ess_bulk, ess_tail=agreed.ess_tail)
-    return run
+    return notes
 
 
 def student_t_predictive(run: xr.DataTree, at: Any, *, draws: int = 100) -> np.ndarray:
-    """Density of the next row for draws of the posterior, normalised on the box: (draws, m).
+    """Evaluate the density of the next row for draws of the posterior, (draws, m), on the box.
 
     Their mean is the predictive density with the hyperparameters integrated out.
 
@@ -265,7 +277,7 @@ def student_t_predictive(run: xr.DataTree, at: Any, *, draws: int = 100) -> np.n
 
 
 def _times(kernel: Any, factor: Any) -> Covariance:
-    """``kernel`` with its lengthscale, if it has one, times a factor that may be traced."""
+    """Multiply the lengthscale of ``kernel``, if it has one, by a factor that may be traced."""
     if not hasattr(kernel, "lengthscale"):
         return cast(Covariance, kernel)
     scaled: Covariance = dataclasses.replace(
@@ -277,7 +289,7 @@ def _times(kernel: Any, factor: Any) -> Covariance:
 def _split(
     priors: Mapping[str, Any] | None, kernel: Covariance
 ) -> tuple[dict[str, dist.Distribution], dict[str, float]]:
-    """Random hyperparameters with their priors, and fixed ones with their values."""
+    """Split hyperparameters into random ones with their priors and fixed ones with their values."""
     given: dict[str, Any] = {**PRIORS, **(priors or {})}
     if unknown := set(given) - set(PRIORS):
         raise InputError(f"priors are of {', '.join(PRIORS)}, not of {', '.join(sorted(unknown))}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 from typing import Any, NamedTuple
 
 import jax
@@ -16,15 +15,15 @@ from bke.models.student_t.normaliser import Bounds
 from scipy.spatial.distance import cdist
 from scipy.special import logit, logsumexp
 
-from ..data.checks import check_chains, check_count
-from ..diagnosis.convergence import RHAT_LIMIT, convergence
+from ..data.weighted import systematic
+from ..diagnosis.convergence import RHAT_LIMIT, Convergence
 from ..errors import InputError, SamplingError
-from ..likelihood_free.weights import systematic
 from ..posterior.algorithms.no_u_turn import NutsProgram, Progress
 from ..runtime.machine import computing
 from ..runtime.progress import chain_progress
 from .box import box_for
 from .learning import LearnedStudentT
+from .run import agreement, check_iterations, recorded
 
 #: Points that starts are chosen from, by their weights.
 CANDIDATES = 4096
@@ -42,7 +41,7 @@ class Target(NamedTuple):
 
 
 def constrain(u: jax.Array, target: Target) -> jax.Array:
-    """The point low + (high - low) / (1 + exp(-u)), or u without a box, of any points (..., D)."""
+    """Map any points (..., D) to low + (high - low) / (1 + exp(-u)), or to u without a box."""
     bounded = jnp.isfinite(target.low)
     width = jnp.where(bounded, target.high - target.low, 1.0)
     inside = jnp.where(bounded, target.low, 0.0) + width * jax.nn.sigmoid(u)
@@ -56,7 +55,7 @@ class InBox:
         self.shapes = {"x": (dimension,)}
 
     def log_density(self, z: dict[str, jax.Array], target: Target) -> jax.Array:
-        """Up to a constant."""
+        """Evaluate the log density at ``z``, up to a constant."""
         u = z["x"]
         bounded = jnp.isfinite(target.low)
         stretch = jax.nn.log_sigmoid(u) + jax.nn.log_sigmoid(-u)
@@ -66,7 +65,7 @@ class InBox:
 
 @functools.lru_cache(maxsize=16)
 def sampler(dimension: int, warmup: int) -> NutsProgram:
-    """NUTS for densities of one dimension; compiled for each kernel and number of rows."""
+    """Keep NUTS for densities of a dimension, compiled for each kernel and number of rows."""
     problem: Any = InBox(dimension)
     return NutsProgram(problem, warmup)
 
@@ -81,7 +80,7 @@ def sample_student_t(
     seed: int = 0,
     progress: bool = True,
 ) -> xr.DataTree:
-    """Draws from the predictive density by NUTS.
+    """Draw from the predictive density by NUTS.
 
     Chains start at an importance sample of the density, from a mixture of a kernel density estimate
     of the rows and the uniform distribution on the box. So they are spread over its modes about as
@@ -107,9 +106,7 @@ def sample_student_t(
         InputError: for arguments that make no sense.
         SamplingError: the density is zero at all points tried.
     """
-    check_chains(chains)
-    for count, name, least in ((draws, "draws", 4), (warmup, "warmup", 1)):
-        check_count(count, name, least)
+    check_iterations(chains, warmup, draws)
     if isinstance(density, LearnedStudentT):
         known = density.normaliser
         if bounds is None and known is not None:
@@ -124,9 +121,25 @@ def sample_student_t(
         with chain_progress(chains, warmup + draws, shown=progress) as bars:
             points, stats = run_nuts(target, start, draws, warmup, seed, bars)
     names: dict[Any, Any] = {"x": ["column"]}
-    values = dict_to_dataset({"x": points[:, warmup:]}, dims=names)
-    # Of one chain alone there is no R-hat.
-    agreed = convergence(values, range(chains)) if chains > 1 else None
+    drawn = dict_to_dataset({"x": points[:, warmup:]}, dims=names)
+    agreed = agreement(drawn)
+    return recorded(
+        "posterior_predictive",
+        drawn,
+        stats,
+        density.rows.data,
+        warmup=warmup,
+        notes=_notes(agreed, draws, chains, effective),
+        agreed=agreed,
+        box=(low, high),
+        density=repr(density),
+        seed=seed,
+        effective_starts=effective,
+    )
+
+
+def _notes(agreed: Convergence | None, draws: int, chains: int, effective: float) -> list[str]:
+    """What could mislead the reader of a run."""
     notes = []
     if agreed is not None and not agreed.rhat <= RHAT_LIMIT:
         notes.append(
@@ -138,40 +151,15 @@ def sample_student_t(
             f"the starts are from an importance sample worth {effective:.1f} draws: modes may be "
             "missing"
         )
-    run = xr.DataTree.from_dict(
-        {
-            "/posterior_predictive": values,
-            "/sample_stats": dict_to_dataset({k: v[:, warmup:] for k, v in stats.items()}),
-            "/observed_data": xr.Dataset({"X": (("row", "column"), density.rows.data)}),
-        }
-    )
-    run.attrs.update(
-        creation_library="bke",
-        density=repr(density),
-        low=low.tolist(),
-        high=high.tolist(),
-        seed=seed,
-        warmup=warmup,
-        effective_starts=effective,
-        notes=json.dumps(notes),
-    )
-    if agreed is not None:
-        run.attrs.update(rhat=agreed.rhat, ess_bulk=agreed.ess_bulk, ess_tail=agreed.ess_tail)
-    return run
+    return notes
 
 
 def pooled(run: xr.DataTree, count: int) -> np.ndarray:
-    """``count`` draws (count, D) of all chains alike, evenly spaced in each."""
+    """Take ``count`` draws (count, D) of all chains alike, evenly spaced in each."""
     drawn = np.asarray(run["posterior_predictive"]["x"])  # (chain, draw, D)
     each = -(-count // len(drawn))
     kept = np.linspace(0, drawn.shape[1] - 1, each).astype(int)
     return np.swapaxes(drawn[:, kept], 0, 1).reshape(-1, drawn.shape[2])[:count]
-
-
-def notes_of(run: xr.DataTree) -> list[str]:
-    """What could mislead the reader of a run."""
-    notes: list[str] = json.loads(run.attrs["notes"])
-    return notes
 
 
 def run_nuts(
@@ -182,7 +170,7 @@ def run_nuts(
     seed: int,
     progress: Progress | None = None,
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Points (chain, warmup + draws, D) and statistics from starts (chain, D) in the box."""
+    """Run chains from starts (chain, D): points (chain, warmup + draws, D) and statistics."""
     nuts = sampler(start.shape[1], warmup)
     bounded = np.isfinite(target.low)
     with np.errstate(invalid="ignore"):  # without a box
@@ -195,7 +183,9 @@ def run_nuts(
 
 
 def starts(target: Target, count: int, rng: np.random.Generator) -> tuple[np.ndarray, float]:
-    """Points (count, D) by their weights among :data:`CANDIDATES`, and the effective sample size.
+    """Choose starts (count, D) by their weights among :data:`CANDIDATES` points.
+
+    The effective sample size of the weights comes with them.
 
     Raises:
         SamplingError: the density is zero at all of them.
@@ -212,7 +202,7 @@ def starts(target: Target, count: int, rng: np.random.Generator) -> tuple[np.nda
 
 
 def _proposed(target: Target, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Points in the open box (m, D), and the log density they were drawn from, (m,).
+    """Propose points in the open box (m, D), with the log density they were drawn from, (m,).
 
     Half of them uniform on the box, where there is one; the others at rows with a normal deviate in
     every column, of Scott's bandwidth.

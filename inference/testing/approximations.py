@@ -5,7 +5,6 @@ Their levels are measured, not exact: ``benchmarks/results/approximations.md``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -17,33 +16,11 @@ from ..errors import InputError
 from . import nulls
 from .gram import TELLS_NOTHING, biased_mmd, centred, check_tells_apart, off_diagonal
 from .notes import kernel_notes
+from .null_choice import NullChoice
 from .permutation import p_value
 from .result import TestResult
 
-#: Which estimators of the squared MMD go with which null distribution, the default first.
-MMD_NULLS = {
-    "permutation": ("unbiased", "biased", "paired"),
-    "gamma": ("biased",),
-    "spectrum": ("unbiased",),
-    "wild bootstrap": ("biased",),
-    "normal": ("linear", "block"),
-}
-#: The same for HSIC.
-HSIC_NULLS = {
-    "permutation": ("unbiased", "biased"),
-    "gamma": ("biased",),
-    "spectrum": ("biased",),
-    "wild bootstrap": ("biased",),
-    "shift": ("biased",),
-}
-#: Kernels whose statistic is one number, not a combination that permutations calibrate.
-SINGLE = ("bkl", "posterior", "median")
-#: Nulls for rows in order of time, and the steps over which a series is taken to forget.
-OF_SERIES = ("wild bootstrap", "shift")
-MEMORY = 20.0
-#: The wild bootstrap needs a series that long, in units of the multipliers' memory.
-MEMORIES = 5
-#: Of the wild bootstrap, and of blocks of more than two rows, whose means are skewed.
+#: What is said of the wild bootstrap, and of blocks of more than two rows, whose means are skewed.
 HIGH = (
     "this null is too narrow for short series: autoregressions of 50 to 200 steps with a "
     "coefficient of 0.8 were rejected 10 to 34 times in 100 at level 0.05"
@@ -63,7 +40,7 @@ class Approximation(NamedTuple):
 
     @property
     def pvalue(self) -> float:
-        """The share of the null at or above the statistic."""
+        """The p-value: the share of the null at or above the statistic."""
         if self.limit is not None:
             return float(self.limit.sf(self.statistic))
         return p_value(np.concatenate([[self.statistic], self.draws]))
@@ -77,7 +54,7 @@ class Approximation(NamedTuple):
         alpha: float,
         statistic_of: str,
     ) -> TestResult:
-        """What a test returns; ``choice`` names how the kernel was chosen."""
+        """Tell what was found as a test does; ``choice`` names how the kernel was chosen."""
         kernels = list(kernel) if isinstance(kernel, tuple) else [kernel]
         return TestResult(
             test=test,
@@ -96,131 +73,73 @@ class Approximation(NamedTuple):
         )
 
 
-def check_null(
-    null: Any, estimator: Any, kernels: tuple[Any, ...], table: Mapping[str, tuple[str, ...]]
-) -> str:
-    """The estimator that goes with ``null``, or an error that says what does not go together."""
-    if null not in table:
-        raise InputError(f"null must be one of {tuple(table)}, got {null!r}")
-    known = sorted({name for names in table.values() for name in names})
-    if estimator is not None and estimator not in known:
-        raise InputError(f"estimator must be one of {known}, got {estimator!r}")
-    if estimator is not None and estimator not in table[null]:
-        fitting = [name for name, estimators in table.items() if estimator in estimators]
-        raise InputError(
-            f"estimator={estimator!r} goes with null={' or '.join(map(repr, fitting))}, not with "
-            f"null={null!r}"
-        )
-    for kernel in kernels:
-        if null != "permutation" and isinstance(kernel, str) and kernel not in SINGLE:
-            raise InputError(
-                f"the kernel {kernel!r} combines many statistics by their permutations; with the "
-                f"null {null!r} choose the kernel {', '.join(SINGLE)} or one of your own"
-            )
-    return str(estimator or table[null][0])
-
-
-def series_memory(memory: Any, null: str, n: int) -> float:
-    """The memory, :data:`MEMORY` by default.
-
-    Raises:
-        InputError: where ``null`` has no use for it, or it is no positive number, or too long for a
-            series of n.
-    """
-    if null not in OF_SERIES:
-        if memory is not None:
-            raise InputError(f"memory is for the nulls {', '.join(OF_SERIES)}, not for {null!r}")
-        return MEMORY
-    memory = MEMORY if memory is None else memory
-    number = isinstance(memory, (int, float, np.number)) and not isinstance(memory, bool)
-    if not number or not np.isfinite(memory) or memory <= 0:
-        raise InputError(f"memory must be a positive number of steps, got {memory!r}")
-    if memory * MEMORIES > n:
-        raise InputError(
-            f"a series of {n} rows is too short for a memory of {memory:g} steps, which needs "
-            f"{MEMORIES * memory:g}: give a shorter memory, if the series has one"
-        )
-    return float(memory)
-
-
 def mmd_approximation(
-    null: str,
-    gram: np.ndarray,
-    sizes: tuple[int, int],
-    draws: int,
-    rng: np.random.Generator,
-    memory: float,
+    null: NullChoice, gram: np.ndarray, sizes: tuple[int, int], rng: np.random.Generator
 ) -> Approximation:
-    """The squared MMD with the null that ``null`` names.
+    """Evaluate the squared MMD with the null that was asked for.
 
     Args:
-        null: ``"gamma"``, ``"spectrum"`` or ``"wild bootstrap"``.
+        null: of name ``"gamma"``, ``"spectrum"`` or ``"wild bootstrap"``.
         gram: (N, N) of P and Q, one below the other; for the wild bootstrap in order of time.
         sizes: of the two samples.
-        draws: of the null.
         rng: of the draws.
-        memory: of the multipliers of the wild bootstrap, in steps.
     """
     check_tells_apart(gram)
     m, n = sizes
-    if null == "spectrum":
+    if null.name == "spectrum":
         within = off_diagonal(gram[:m, :m]) + off_diagonal(gram[m:, m:])
         unbiased = within - 2.0 * float(gram[:m, m:].mean())
-        found = nulls.mmd_spectrum(gram, sizes, draws, rng)
-        return Approximation(unbiased, found, None, f"{draws} draws of the spectrum's limit")
+        found = nulls.mmd_spectrum(gram, sizes, null.draws, rng)
+        return Approximation(unbiased, found, None, f"{null.draws} draws of the spectrum's limit")
     biased = biased_mmd(gram, m)
-    if null == "gamma":
+    if null.name == "gamma":
         return Approximation(biased, np.empty(0), nulls.mmd_gamma(gram, sizes), "gamma limit")
     if m != n:
         raise InputError(f"the wild bootstrap needs samples of one size, and has {m}, {n}")
-    found = nulls.wild_bootstrap(nulls.mmd_core(gram), draws, rng, length=memory)
-    return Approximation(biased, found, None, _wild(draws, memory), "series", HIGH)
+    return _wild_bootstrap(null, biased, nulls.mmd_core(gram), rng)
 
 
-def _wild(draws: int, memory: float) -> str:
-    return f"{draws} wild bootstrap draws with a memory of {memory:g} steps"
+def _wild_bootstrap(
+    null: NullChoice, statistic: float, core: np.ndarray, rng: np.random.Generator
+) -> Approximation:
+    """Draw the null of a mean of ``core`` (n, n), its rows in order of time (TST-7)."""
+    memory = null.steps(len(core))
+    found = nulls.wild_bootstrap(core, null.draws, rng, length=memory)
+    how = f"{null.draws} wild bootstrap draws with a memory of {memory:g} steps"
+    return Approximation(statistic, found, None, how, "series", HIGH)
 
 
 def hsic_approximation(
-    null: str,
-    K: np.ndarray,
-    L: np.ndarray,
-    draws: int,
-    rng: np.random.Generator,
-    memory: float,
-    alpha: float,
+    null: NullChoice, K: np.ndarray, L: np.ndarray, rng: np.random.Generator
 ) -> Approximation:
-    """The biased HSIC with the null that ``null`` names.
+    """Evaluate the biased HSIC with the null that was asked for.
 
     Args:
-        null: ``"gamma"``, ``"spectrum"``, ``"wild bootstrap"`` or ``"shift"``.
+        null: of name ``"gamma"``, ``"spectrum"``, ``"wild bootstrap"`` or ``"shift"``, which has as
+            many draws as there are shifts.
         K: Gram matrix (n, n) of x; for the last two in order of time.
-        L: of y.
-        draws: of the null; a shift has as many as there are shifts.
+        L: Gram matrix (n, n) of y.
         rng: of the draws.
-        memory: of the series, in steps.
-        alpha: level that the shifts must be able to reach.
     """
     for matrix in (K, L):
         check_tells_apart(matrix)
     n = len(K)
     product = centred(K) * centred(L)
     statistic = float(product.mean())
-    if null == "gamma":
+    if null.name == "gamma":
         if n < 6:
             raise InputError(f"the gamma approximation needs at least 6 rows, and has {n}")
         return Approximation(statistic, np.empty(0), nulls.hsic_gamma(K, L), "gamma limit")
-    if null == "spectrum":
-        found = nulls.hsic_spectrum(K, L, draws, rng)
-        return Approximation(statistic, found, None, f"{draws} draws of the spectrum's limit")
-    if null == "wild bootstrap":
-        found = nulls.wild_bootstrap(product, draws, rng, length=memory)
-        return Approximation(statistic, found, None, _wild(draws, memory), "series", HIGH)
-    shortest = int(np.ceil(memory))
-    if (n - 2 * shortest + 2) * alpha < 1.0:
+    if null.name == "spectrum":
+        found = nulls.hsic_spectrum(K, L, null.draws, rng)
+        return Approximation(statistic, found, None, f"{null.draws} draws of the spectrum's limit")
+    if null.name == "wild bootstrap":
+        return _wild_bootstrap(null, statistic, product, rng)
+    shortest = int(np.ceil(null.steps(n)))
+    if (n - 2 * shortest + 2) * null.alpha < 1.0:
         raise InputError(
             f"{n} rows have {n - 2 * shortest + 1} shifts of at least {shortest} steps, too few to "
-            f"reject at level {alpha:g}"
+            f"reject at level {null.alpha:g}"
         )
     found = nulls.shift_null(K, L, shortest)
     how = f"{len(found) - 1} shifts of at least {shortest} steps"
@@ -230,12 +149,12 @@ def hsic_approximation(
 def terms_approximation(
     first: np.ndarray, second: np.ndarray, kernel: Any, block_size: int | None
 ) -> Approximation:
-    """The mean of independent terms over its standard error, Student's t (MMD-13, MMD-14).
+    """Evaluate the mean of independent terms over its standard error, Student's t (MMD-13, MMD-14).
 
     Args:
         first: rows of P (n, D), in random order.
-        second: of Q, as many.
-        kernel: the kernel.
+        second: rows of Q, as many, in random order.
+        kernel: of the squared MMD.
         block_size: rows of each sample in a term.
 
     Raises:

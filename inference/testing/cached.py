@@ -1,4 +1,4 @@
-"""Many tests of conditional independence on one sample, each made once."""
+"""Many tests of conditional independence on one sample, each made once and kept."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from ..data.canonical import canonical_order, generator
 from ..errors import InputError
 from ..runtime.machine import computing
 from .independence import Variable, chosen_kernels, dependence, variable
+from .kernel_choice import KernelChoice
 from .pairing import pairings
 from .permutation import p_value
 from .residuals import regress_out
@@ -49,27 +50,23 @@ class ConditionalTests:
     Args:
         sample: (n, D).
         names: of the columns.
-        kernel: how kernels are chosen.
+        choice: how kernels are chosen; its seed is that of everything.
         permutations: of every test.
-        scale: of the kernels.
-        seed: of everything.
     """
 
     def __init__(
         self,
         sample: np.ndarray,
         names: tuple[str, ...],
-        kernel: Any,
+        choice: KernelChoice,
         permutations: int,
-        scale: str | None,
-        seed: int,
     ) -> None:
         # Sorted, so that nothing depends on the order of rows.
         self._sample = sample[canonical_order(sample)]
         self._names = names
         self.permutations = permutations
-        self._kernel, self._scale, self._seed = kernel, scale, seed
-        rng = generator(seed, *np.hsplit(sample, sample.shape[1]))
+        self.choice = choice
+        rng = generator(choice.seed, *np.hsplit(sample, sample.shape[1]))
         self._rows = pairings(len(sample), permutations, rng)
         self._answers: dict[tuple[str, str, tuple[str, ...]], ConditionalIndependence] = {}
         self._residuals: dict[tuple[str, tuple[str, ...]], np.ndarray] = {}
@@ -77,19 +74,18 @@ class ConditionalTests:
         most = max(2, CACHE_BYTES // (SIDE_MATRICES * 8 * len(sample) ** 2))
         self._variable = functools.lru_cache(most)(self._make_variable)
 
-    def with_kernel(self, kernel: Any) -> ConditionalTests:
-        """The same of another kernel; regressions are shared."""
-        arguments = kernel, self.permutations, self._scale, self._seed
-        other = ConditionalTests(self._sample, self._names, *arguments)
+    def with_choice(self, choice: KernelChoice) -> ConditionalTests:
+        """Tests of the same columns by other kernels; regressions are shared."""
+        other = ConditionalTests(self._sample, self._names, choice, self.permutations)
         other._residuals = self._residuals
         return other
 
     def columns(self, names: Sequence[str]) -> np.ndarray:
-        """Some of the sample's, (n, D)."""
+        """The values of some columns, (n, D)."""
         return self._sample[:, [self._names.index(name) for name in names]]
 
     def test(self, first: str, second: str, given: tuple[str, ...]) -> ConditionalIndependence:
-        """Are two columns independent given others?"""
+        """Test whether two columns are independent given others, once."""
         key = (min(first, second), max(first, second), tuple(sorted(given)))
         if key not in self._answers:
             x, y = (self._variable(name, key[2]) for name in key[:2])
@@ -99,18 +95,18 @@ class ConditionalTests:
         return self._answers[key]
 
     def _make_variable(self, name: str, given: tuple[str, ...]) -> Variable:
-        """A column, or what the others leave of it, with its kernels and their Gram matrices."""
+        """Make a column, or what the others leave of it, with its kernels and Gram matrices."""
         key = name, given
         if key not in self._residuals:
             values = self.columns([name])
             if given:
                 try:
-                    values = regress_out(values, self.columns(given), seed=self._seed)
+                    values = regress_out(values, self.columns(given), seed=self.choice.seed)
                 except InputError as error:
                     raise InputError(f"{name} given {', '.join(given)}: {error}") from None
             self._residuals[key] = values
         values = self._residuals[key]
         with computing():
             if key not in self._kernels:
-                self._kernels[key] = chosen_kernels(values, self._kernel, self._scale, self._seed)
+                self._kernels[key] = chosen_kernels(values, self.choice)
             return variable(values, self._kernels[key])

@@ -17,7 +17,8 @@ from ..errors import InputError
 from ..runtime.progress import progress_bar
 from .cached import ConditionalIndependence, ConditionalTests
 from .independence import CHOICES, MATRICES
-from .result import check_kernel, check_permutations
+from .kernel_choice import KernelChoice
+from .result import check_permutations
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +35,7 @@ MEANINGS = {
 
 @dataclasses.dataclass(frozen=True)
 class Edge:
-    """Between two columns.
+    """An edge of a causal graph, between two columns.
 
     Attributes:
         first: name of a column; of a directed edge the cause.
@@ -80,7 +81,7 @@ class CausalGraph:
         kernel: Any = None,
         progress: bool | None = None,
     ) -> CausalGraph:
-        """The graph with another level, order of columns or kernel.
+        """Find the graph again with another level, order of columns or kernel.
 
         No test is made twice, and no regression. Edges that come and go are not to be relied on.
 
@@ -101,13 +102,15 @@ class CausalGraph:
             raise InputError(f"columns must be {', '.join(self.columns)} in some order")
         source = self.source
         if kernel is not None:
-            check_kernel(kernel, CHOICES)
-            source = source.with_kernel(kernel)
+            before = source.choice
+            source = source.with_choice(
+                KernelChoice.checked(kernel, CHOICES, before.scale, before.seed)
+            )
         shown = self.progress if progress is None else progress
         return _graph(source, names, level, self.most_given, shown)
 
     def between(self, first: str, second: str) -> Edge | None:
-        """The edge between two columns, if there is one.
+        """Find the edge between two columns, if there is one.
 
         Raises:
             InputError: for a name that is none of ``columns``.
@@ -116,7 +119,7 @@ class CausalGraph:
         return next((edge for edge in self.edges if {edge.first, edge.second} == pair), None)
 
     def separations(self, first: str, second: str) -> tuple[ConditionalIndependence, ...]:
-        """The tests of these two columns that found no dependence: why there is no edge.
+        """Find the tests of two columns that found no dependence: why there is no edge.
 
         Raises:
             InputError: for a name that is none of ``columns``.
@@ -151,7 +154,7 @@ class CausalGraph:
         return f"<causal graph: {', '.join(map(str, self.edges))}>"
 
     def plot(self, *, ax: Axes | None = None) -> Figure:
-        """The graph, its columns on a circle."""
+        """Draw the graph, its columns on a circle."""
         from ..plots.causal import plot_graph
 
         return plot_graph(self, ax=ax)
@@ -169,7 +172,9 @@ def causal_graph(
     seed: int = 0,
     progress: bool = True,
 ) -> CausalGraph:
-    """The PC algorithm (CAU-1), its tests of conditional independence HSIC of residuals (CI-3).
+    """Find a causal graph by the PC algorithm (CAU-1).
+
+    Its tests of conditional independence are HSIC of residuals (CI-3).
 
     Sound if causes are all among the columns, the true graph is acyclic and hides no dependence,
     rows are independent, and the tests make no mistake: with many tests some do. Rows in order of
@@ -191,9 +196,8 @@ def causal_graph(
     Raises:
         InputError: for data or arguments that make no sense, or without causal-learn.
     """
-    check_kernel(kernel, CHOICES)
+    choice = KernelChoice.checked(kernel, CHOICES, scale, seed)
     check_permutations(permutations, alpha)
-    check_count(seed, "seed", 0, 2**63 - 1)
     if most_given is not None:
         check_count(most_given, "most_given", 0)
     names = column_names(data)
@@ -212,7 +216,7 @@ def causal_graph(
     if len(names) != dimension or len(set(names)) != dimension:
         raise InputError(f"columns must be {dimension} different names, got {names}")
     check_memory(n, dimension, matrices=MATRICES)
-    source = ConditionalTests(sample, names, kernel, permutations, scale, seed)
+    source = ConditionalTests(sample, names, choice, permutations)
     return _graph(source, names, alpha, most_given, progress)
 
 
@@ -223,7 +227,7 @@ def _graph(
     most_given: int | None,
     progress: bool,
 ) -> CausalGraph:
-    """Of the columns in the order of ``names``."""
+    """Run the algorithm on the columns in the order of ``names``."""
     asked: dict[ConditionalIndependence, None] = {}
     with progress_bar("tests", None, shown=progress) as advance:
 
@@ -246,7 +250,7 @@ def _run_pc(
     most_given: int | None,
     pvalue: Callable[[int, int, tuple[int, ...]], float],
 ) -> np.ndarray:
-    """causal-learn's stable PC; its matrix of edge marks."""
+    """Run causal-learn's stable PC; its matrix of edge marks."""
     try:
         from causallearn.search.ConstraintBased.PC import pc
         from causallearn.utils.cit import CIT_Base, register_ci_test
@@ -271,7 +275,7 @@ def _run_pc(
 
 
 def _edges(marks: np.ndarray, names: tuple[str, ...]) -> tuple[Edge, ...]:
-    """From causal-learn's matrix: [j, i] is the mark at j of the edge to i, -1 tail, 1 head."""
+    """Read the edges: [j, i] of causal-learn's matrix is the mark at j, -1 tail, 1 head."""
     edges = []
     for i in range(len(names)):
         for j in range(i + 1, len(names)):

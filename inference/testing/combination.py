@@ -28,7 +28,7 @@ class Combined(NamedTuple):
 
 
 def combine(rows: np.ndarray, parts: Sequence[tuple[str, Any]]) -> Combined:
-    """One row from several, or the only one as it is.
+    """Combine rows of statistics to one, or return the only one as it is.
 
     Args:
         rows: (k, 1 + B), the observed column first.

@@ -1,14 +1,13 @@
-"""Conditional independence: does y say anything about x that z does not?"""
+"""Conditional independence tests: does y say anything about x that z does not?"""
 
 from __future__ import annotations
 
 import dataclasses
-import inspect
 from typing import Any
 
 from numpy.typing import ArrayLike
 
-from ..data.checks import as_sample, check_same_rows
+from ..data.checks import as_sample, check_options, check_same_rows
 from ..errors import InputError
 from .independence import independence_test
 from .residuals import regress_out
@@ -42,8 +41,7 @@ def conditional_independence_test(
         InputError: for data or arguments that make no sense, without scikit-learn, or where Z
             determines X or Y.
     """
-    if unknown := set(options) - set(inspect.signature(independence_test).parameters):
-        raise TypeError(f"unexpected keyword argument {sorted(unknown)[0]!r}")
+    check_options(options, independence_test)
     check_same_rows(X=X, Y=Y, Z=Z)
     left_over = []
     given = as_sample(Z, "Z")

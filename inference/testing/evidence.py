@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from bke.models.arrays.seeding import spread_seeds
 from scipy.linalg import eigh
 from scipy.spatial.distance import cdist
 
@@ -22,14 +23,15 @@ LANDMARKS = 60
 ROWS_EACH = 8
 #: Variances s^2 of the difference, in units of k(x, x) = 1.
 VARIANCES = (1e-3, 1e-2, 1e-1)
-#: Of C, over its mean diagonal: features of a long lengthscale are nearly collinear.
+#: What is added to the diagonal of C, over its mean: features of a long lengthscale are nearly
+#: collinear.
 NUGGET = 1e-8
 #: By how much more than elsewhere rounding shows in a log Bayes factor.
 ROUNDING = 1e4
 
 
 def landmarks(points: np.ndarray, count: int, seed: int) -> np.ndarray:
-    """Rows chosen as k-means++ chooses its first centres, (m, D).
+    """Choose rows (m, D) as k-means++ chooses its first centres.
 
     Args:
         points: (N, D) in canonical order.
@@ -39,15 +41,7 @@ def landmarks(points: np.ndarray, count: int, seed: int) -> np.ndarray:
     """
     count = max(2, min(count, len(points) // ROWS_EACH))
     rng = np.random.default_rng(seed)
-    chosen = [int(rng.integers(len(points)))]
-    nearest = np.full(len(points), np.inf)
-    for _ in range(count - 1):
-        distance = cdist(points, points[chosen[-1:]], "sqeuclidean")[:, 0]
-        nearest = np.minimum(nearest, distance)
-        if not nearest.any():  # all rows are landmarks already
-            break
-        chosen.append(int(rng.choice(len(points), p=nearest / nearest.sum())))
-    return np.asarray(points[chosen])
+    return np.asarray(points[spread_seeds(points, count, rng)])
 
 
 def evidence_rows(
@@ -59,7 +53,7 @@ def evidence_rows(
     paired: bool = False,
     advance: Callable[[int], None] = lambda count: None,
 ) -> np.ndarray:
-    """Log Bayes factors of "P and Q differ" for every column of ``labels``.
+    """Evaluate log Bayes factors of "P and Q differ" for every column of ``labels``.
 
     One for each lengthscale and variance s^2 of :data:`VARIANCES`, in that order. With
     R U = C U diag(lambda), U' C U = I and u = U'w the ratio of densities is

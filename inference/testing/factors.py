@@ -17,8 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from bke.models.kernels.base import Covariance
 
-from ..data.checks import available_memory
 from ..runtime.machine import cores, side_by_side
+from ..runtime.memory import available_memory
 
 #: Rows from which on a factor is looked for; fewer are done as soon by the matrix itself.
 LEAST_ROWS = 2000
@@ -41,21 +41,21 @@ class Factor(NamedTuple):
     transposed: np.ndarray  # (r, N), F'
 
     def centred(self) -> Factor:
-        """H F with H = I - 11'/N."""
+        """The factor H F of the centred matrix, with H = I - 11'/N."""
         return Factor(self.transposed - self.transposed.mean(axis=1, keepdims=True))
 
     @property
     def diagonal(self) -> np.ndarray:
-        """Of the matrix, (N,)."""
+        """The diagonal of the matrix, (N,)."""
         return np.einsum("rn,rn->n", self.transposed, self.transposed)
 
     def sums(self, labels: np.ndarray) -> np.ndarray:
-        """F' z for every column z of ``labels`` (N, k) of bool: (r, k)."""
+        """Multiply F' by every column z of ``labels`` (N, k) of bool: F' z, (r, k)."""
         return _product(self.transposed, labels)
 
 
 def factor_of(kernel: Covariance, points: np.ndarray) -> Factor | None:
-    """The factor for (N, D) ``points``; ``None`` where they are few or the rank is not small."""
+    """Factorise for (N, D) ``points``; ``None`` where they are few or the rank is not small."""
     N = len(points)
     memory = available_memory()
     room = MOST_RANK if memory is None else int(MEMORY_SHARE * memory / (8 * N))
@@ -83,7 +83,7 @@ def factor_of(kernel: Covariance, points: np.ndarray) -> Factor | None:
 
 
 def mmd_and_variance(factor: Factor, m: int) -> tuple[float, float]:
-    """Unbiased squared MMD of the first m rows and the others, its variance where they differ.
+    """Estimate the squared MMD of the first m rows and the others, and its variance.
 
     MMD-5 and MMD-8, see :func:`~bke.models.squared_mmd_variance`.
     """
@@ -105,7 +105,7 @@ def _diagonal(kernel: Covariance, points: jax.Array) -> jax.Array:
 
 
 def _product(transposed: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """``transposed @ labels``, which as numbers would not fit, by blocks of rows."""
+    """Multiply by labels, which as numbers would not fit, by blocks of rows."""
     edges = [*range(0, len(labels), BLOCK), len(labels)]
     blocks = [slice(a, b) for a, b in itertools.pairwise(edges)]
     parts = np.array_split(np.arange(len(blocks)), cores())

@@ -1,4 +1,4 @@
-"""Gram matrices: made, centred, averaged."""
+"""Gram matrices: how they are made, centred and averaged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TELLS_NOTHING = "the kernel tells no rows apart: its lengthscale does not fit th
 
 
 def gram(kernel: Any, points: np.ndarray) -> np.ndarray:
-    """The Gram matrix (N, N), or an error that names what is wrong with it."""
+    """Make the Gram matrix (N, N), or name what is wrong with it in an error."""
     try:
         matrix = np.asarray(kernel(points, points), dtype=float)
     except ValueError as error:
@@ -25,7 +25,7 @@ def gram(kernel: Any, points: np.ndarray) -> np.ndarray:
 
 
 def centred(gram: np.ndarray) -> np.ndarray:
-    """H K H with H = I - 11'/n."""
+    """Centre a Gram matrix (n, n): H K H with H = I - 11'/n."""
     columns = gram.mean(axis=0)
     inner = gram - columns
     inner -= (columns - columns.mean())[:, None]  # in place: passes over memory are what it costs
@@ -33,13 +33,13 @@ def centred(gram: np.ndarray) -> np.ndarray:
 
 
 def off_diagonal(gram: np.ndarray) -> float:
-    """Mean of a Gram matrix (n, n) over all pairs of different rows."""
+    """Average a Gram matrix (n, n) over all pairs of different rows."""
     n = len(gram)
     return float((gram.sum() - np.trace(gram)) / (n * (n - 1)))
 
 
 def biased_mmd(gram: np.ndarray, m: int) -> float:
-    """Squared MMD (MMD-4) of the first m rows and the others, from the Gram matrix of all."""
+    """Estimate the squared MMD (MMD-4) of the first m rows and the others, with bias."""
     return float(gram[:m, :m].mean() + gram[m:, m:].mean() - 2.0 * gram[:m, m:].mean())
 
 
@@ -54,7 +54,7 @@ def check_tells_apart(gram: np.ndarray) -> None:
 
 
 def without_rounding(row: np.ndarray, magnitude: float) -> np.ndarray:
-    """A row of statistics, made constant where it varies by no more than rounding.
+    """Make a row of statistics constant where it varies by no more than rounding.
 
     Else that rounding would decide which permutations exceed the observed value.
 

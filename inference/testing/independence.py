@@ -4,32 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..data.canonical import canonical_order, generator, pairs_fingerprints
-from ..data.checks import as_sample, check_count, check_memory, check_same_rows
+from ..data.checks import as_sample, check_memory, check_same_rows
 from ..errors import InputError
-from ..learning.choice import kernels_for, some
+from ..learning.named_kernels import some
+from ..learning.names import PairKernel
 from ..runtime.machine import computing
 from ..runtime.progress import progress_bar
-from .approximations import HSIC_NULLS, check_null, hsic_approximation, series_memory
+from .approximations import hsic_approximation
 from .combination import COMBINED, Combined, combine
 from .gram import gram
+from .kernel_choice import KernelChoice, brief
 from .notes import few_rows_note, kernel_notes
+from .null_choice import HSIC_NULLS, NullChoice
 from .pairing import Side, hsic_row, pairings, side
-from .permutation import p_value
-from .result import (
-    TestResult,
-    brief,
-    check_kernel,
-    check_permutations,
-    name_of,
-)
+from .result import TestResult
 
-CHOICES = ("multiscale", "bkl", "posterior", "median")
+TEST = "independence test"
+CHOICES: tuple[str, ...] = get_args(PairKernel)
 HYPOTHESES = ("no evidence that x and y depend on each other", "x and y depend on each other")
 #: Kernels of each variable in a multiscale test, evenly taken from its ladder.
 SCALES = 4
@@ -43,24 +40,24 @@ class Variable(NamedTuple):
     sides: list[Side]
 
 
-def chosen_kernels(sample: np.ndarray, choice: Any, scale: str | None, seed: int) -> list[Any]:
-    """The kernels that ``choice`` names for one variable, (n, D) in any order."""
-    return some(kernels_for(choice, sample[canonical_order(sample)], scale, seed), SCALES)
+def chosen_kernels(sample: np.ndarray, choice: KernelChoice) -> list[Any]:
+    """At most :data:`SCALES` kernels for one variable, (n, D) in any order."""
+    return some(choice.kernels(sample), SCALES)
 
 
 def variable(sample: np.ndarray, kernels: list[Any]) -> Variable:
-    """A sample (n, D) with its kernels' Gram matrices."""
+    """Make the Gram matrices of a variable's sample (n, D), one for each of its kernels."""
     return Variable(kernels, [side(gram(one, sample)) for one in kernels])
 
 
 def dependence(
     first: Variable, second: Variable, rows: np.ndarray, estimator: str, *, progress: bool
 ) -> tuple[Combined, tuple[Any, Any]]:
-    """HSIC for every pairing, of all pairs of kernels, combined; and the loudest pair.
+    """Evaluate HSIC for every pairing and pair of kernels; all combined, and the loudest pair.
 
     Args:
-        first: x.
-        second: y.
+        first: the variable x.
+        second: the variable y, paired with x row by row.
         rows: see :func:`~bke.inference.testing.pairing.pairings`.
         estimator: ``"unbiased"`` or ``"biased"``.
         progress: show a progress bar.
@@ -82,7 +79,7 @@ def dependence(
 
 
 def _ways(n: int, estimator: str) -> int:
-    """How many statistics orders of the pairs can give."""
+    """Count how many statistics the orders of n pairs can give."""
     # Of four rows, the centred Gram matrix of the unbiased estimate has three different entries.
     return 6 if n == 4 and estimator == "unbiased" else math.factorial(n)
 
@@ -130,61 +127,89 @@ def independence_test(
     Raises:
         InputError: for data or arguments that make no sense, in one sentence.
     """
-    choices = kernel if isinstance(kernel, tuple) else (kernel, kernel)
-    if len(choices) != 2:
-        raise InputError(f"kernel must be one for both or a tuple of two, got {len(choices)}")
-    for choice in choices:
-        check_kernel(choice, CHOICES)
-    chosen = check_null(null, estimator, choices, HSIC_NULLS)
+    choices = _choices(kernel, scale, seed)
+    asked = NullChoice.checked(
+        null, estimator, choices, HSIC_NULLS, draws=permutations, alpha=alpha, memory=memory
+    )
+    first, second = samples = _checked(X, Y, asked)
+    check_memory(len(first), first.shape[1] + second.shape[1], matrices=MATRICES)
+    with computing(), progress_bar("variables", 2, shown=progress) as advance:
+        kernels = []
+        for choice, sample in zip(choices, samples, strict=True):
+            kernels.append(chosen_kernels(sample, choice))
+            advance(1)
+    rng = generator(seed, first, second)
+    named = " and ".join(dict.fromkeys(map(str, choices)))
+    with computing():
+        if asked.permutes:
+            result = _permuted(samples, kernels, named, asked, rng, progress=progress)
+        else:
+            result = _approximated(samples, kernels, named, asked, rng)
+    return dataclasses.replace(result, fingerprints=pairs_fingerprints(first, second))
+
+
+def _choices(kernel: Any, scale: str | None, seed: int) -> list[KernelChoice]:
+    """The choice of kernels for each of the two variables."""
+    each = kernel if isinstance(kernel, tuple) else (kernel, kernel)
+    if len(each) != 2:
+        raise InputError(f"kernel must be one for both or a tuple of two, got {len(each)}")
+    return [KernelChoice.checked(one, CHOICES, scale, seed) for one in each]
+
+
+def _checked(X: ArrayLike, Y: ArrayLike, asked: NullChoice) -> tuple[np.ndarray, np.ndarray]:
+    """Samples of pairs that the null and its estimator are for."""
     check_same_rows(X=X, Y=Y)
-    check_permutations(permutations, alpha, null=null)
-    check_count(seed, "seed", 0, 2**63 - 1)
     first, second = as_sample(X, "X"), as_sample(Y, "Y")
     n = len(first)
     if n != len(second):
         raise InputError(f"X has {n} rows but Y has {len(second)}: independence needs pairs")
-    if chosen == "unbiased" and n < 4:
+    if asked.estimator == "unbiased" and n < 4:
         raise InputError(f"unbiased HSIC needs at least 4 rows, and has {n}")
-    tested = pairs_fingerprints(first, second)
-    memory = series_memory(memory, null, n)
-    check_memory(n, first.shape[1] + second.shape[1], matrices=MATRICES)
-    names = [name_of(choice) for choice in choices]
-    named = names[0] if names[0] == names[1] else " and ".join(names)
-    test, rng = "independence test", generator(seed, first, second)
-    with computing(), progress_bar("variables", 2, shown=progress) as advance:
-        kernels = []
-        for choice, sample in zip(choices, (first, second), strict=True):
-            kernels.append(chosen_kernels(sample, choice, scale, seed))
-            advance(1)
-    if null != "permutation":
-        single = [each[0] for each in kernels]
-        with computing():
-            K, L = (gram(one, Z) for one, Z in zip(single, (first, second), strict=True))
-            found = hsic_approximation(null, K, L, permutations, rng, memory, alpha)
-        of = f"HSIC ({chosen})"
-        result = found.result(test, HYPOTHESES, tuple(single), named, alpha, of)
-        return dataclasses.replace(result, fingerprints=tested)
+    asked.steps(n)  # refuses a memory that is not for these rows
+    return first, second
+
+
+def _permuted(
+    samples: tuple[np.ndarray, np.ndarray],
+    kernels: list[list[Any]],
+    named: str,
+    asked: NullChoice,
+    rng: np.random.Generator,
+    *,
+    progress: bool,
+) -> TestResult:
+    """The exact test: HSIC for every pairing."""
     # Sorted by x, so that the p-value is the same for any order of the pairs.
-    order = canonical_order(np.concatenate([first, second], axis=1))
-    first, second = first[order], second[order]
-    rows = pairings(n, permutations, rng)
-    with computing():
-        x, y = (variable(Z, each) for Z, each in zip((first, second), kernels, strict=True))
-        combined, loudest = dependence(x, y, rows, chosen, progress=progress)
-    row = combined.row
-    return TestResult(
-        test=test,
+    order = canonical_order(np.concatenate(samples, axis=1))
+    rows = pairings(len(order), asked.draws, rng)
+    x, y = (variable(Z[order], each) for Z, each in zip(samples, kernels, strict=True))
+    combined, loudest = dependence(x, y, rows, asked.estimator, progress=progress)
+    ways = _ways(len(order), asked.estimator)
+    return TestResult.permuted(
+        combined.row,
+        test=TEST,
         hypotheses=HYPOTHESES,
-        statistic=float(row[0]),
-        pvalue=p_value(row),
-        null=row[1:],
         kernel=loudest,
-        how=f"{permutations} permutations, {named}",
+        how=f"{asked.draws} permutations, {named}",
         exact=True,
-        alpha=alpha,
-        statistic_of=COMBINED if combined.parts else f"HSIC ({chosen})",
+        alpha=asked.alpha,
+        statistic_of=COMBINED if combined.parts else f"HSIC ({asked.estimator})",
         kernel_of="loudest HSIC at" if combined.parts else "kernel",
         parts=combined.parts,
-        fingerprints=tested,
-        notes=(*kernel_notes(list(loudest)), *few_rows_note(_ways(n, chosen), alpha)),
+        notes=(*kernel_notes(list(loudest)), *few_rows_note(ways, asked.alpha)),
     )
+
+
+def _approximated(
+    samples: tuple[np.ndarray, np.ndarray],
+    kernels: list[list[Any]],
+    named: str,
+    asked: NullChoice,
+    rng: np.random.Generator,
+) -> TestResult:
+    """The test of one kernel of each variable by a null that is an approximation."""
+    single = tuple(each[0] for each in kernels)
+    K, L = (gram(one, Z) for one, Z in zip(single, samples, strict=True))
+    found = hsic_approximation(asked, K, L, rng)
+    of = f"HSIC ({asked.estimator})"
+    return found.result(TEST, HYPOTHESES, single, named, asked.alpha, of)

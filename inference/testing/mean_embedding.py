@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 from scipy.stats import f as f_distribution
 
-from ..data.canonical import canonical_order, fingerprint, generator
-from ..data.checks import as_sample, as_tested_pair, check_count, check_memory, check_positive
-from ..data.units import choose_scale
+from ..data.canonical import generator
+from ..data.checks import as_sample, check_count, check_memory, check_positive
 from ..diagnosis.modes import as_text
 from ..errors import InputError
-from ..learning.choice import kernels_for
+from ..learning.names import SingleKernel
 from ..runtime.machine import computing
 from .gram import gram
+from .kernel_choice import SINGLE, KernelChoice
 from .notes import kernel_notes
+from .pair import Pair
 from .permutation import in_batches, p_value, relabellings
-from .result import Part, TestResult, check_kernel, check_permutations, name_of
+from .result import Part, TestResult, check_permutations
 from .two_sample import HYPOTHESES
 
-CHOICES = ("bkl", "posterior", "median")
+CHOICES: tuple[str, ...] = get_args(SingleKernel)
 NULLS = ("permutation", "f")
 MATRICES = 10
-#: Of the F null, as measured in benchmarks/results/approximations.md.
+#: What is said of the F null, as measured in benchmarks/results/approximations.md.
 LOW = "by this null the test may reject too seldom: at level 0.05 a true null 0.5 to 5 times in 100"
 #: Two locations are no nearer than this, in units of the pooled standard deviation per column.
 APART = 0.1
@@ -67,69 +69,92 @@ def mean_embedding_test(
     Raises:
         InputError: for data or arguments that make no sense, in one sentence.
     """
-    check_kernel(kernel, CHOICES)
+    choice = KernelChoice.checked(kernel, SINGLE, scale, seed)
     check_count(locations, "locations", 1)
-    check_count(seed, "seed", 0, 2**63 - 1)
     check_positive(regularisation, "regularisation")
     if null not in NULLS:
         raise InputError(f"null must be one of {NULLS}, got {null!r}")
     check_permutations(permutations, alpha)
-    samples = as_tested_pair(P, Q)
-    if min(map(len, samples)) < 8:
+    pair = Pair.checked(P, Q)
+    train, test = _halves(pair, seed)
+    with computing():
+        chosen, places = _locations(train, choice, locations)
+        features = np.asarray(chosen(test.pooled, places), dtype=float)
+        labels = relabellings(test.sizes, permutations, test.generator(seed))
+        row = hotelling_row(features, labels, regularisation)
+        parts = [
+            _part(place, chosen, hotelling_row(feature[:, None], labels, regularisation))
+            for place, feature in zip(places, features.T, strict=True)
+        ]
+    told = f"{choice}, {len(places)} locations"
+    result = TestResult.permuted(
+        row,
+        test="mean-embedding test",
+        hypotheses=HYPOTHESES,
+        kernel=chosen,
+        how=f"{permutations} permutations, {told}",
+        exact=True,
+        alpha=alpha,
+        statistic_of="T squared",
+        parts=tuple(parts),
+        fingerprints=pair.fingerprints,
+        notes=kernel_notes([chosen]),
+    )
+    return result if null == "permutation" else _by_f(result, len(places), sum(test.sizes), told)
+
+
+def _halves(pair: Pair, seed: int) -> tuple[Pair, Pair]:
+    """A random half of each sample to learn from, and the others to test.
+
+    Raises:
+        InputError: for few rows, or a column that varies in the tested half alone.
+    """
+    if min(pair.sizes) < 8:
         raise InputError("a test at learned locations needs at least 8 rows in each sample")
     # By the data too: halves of sorted rows that were the same for all data would be halves of
     # fixed ranks, which labels could not change places with.
-    rng = generator(seed, *samples, stream=3)
-    first, second = [], []
-    for sample in samples:
-        shuffled = rng.permutation(sample[canonical_order(sample)])
-        first.append(shuffled[: len(sample) // 2])
-        second.append(shuffled[len(sample) // 2 :])
-    train, test = np.concatenate(first), np.concatenate(second)
-    as_sample(train, "the half that gives the locations")  # a column may vary in the other only
-    check_memory(max(len(train), len(test)), train.shape[1], matrices=MATRICES)
-    sizes = len(second[0]), len(second[1])
-    with computing():
-        (chosen,) = kernels_for(kernel, train[canonical_order(train)], scale, seed)
-        matrix = gram(chosen, train)
-        witness = matrix[:, : len(first[0])].mean(axis=1) - matrix[:, len(first[0]) :].mean(axis=1)
-        places = extrema(train, np.abs(witness), locations, choose_scale(train, scale))
-        features = np.asarray(chosen(test, places), dtype=float)
-        labels = relabellings(sizes, permutations, generator(seed, test))
-        row = hotelling_row(features, labels, regularisation)
-        each = [
-            hotelling_row(features[:, index : index + 1], labels, regularisation)
-            for index in range(len(places))
-        ]
-    exact = null == "permutation"
-    degrees, left = len(places), sum(sizes) - len(places) - 1
-    if not exact and left < 1:
-        raise InputError(f"{degrees} locations are too many for {sum(sizes)} held-out rows")
-    limit = None if exact else hotelling_null(degrees, sum(sizes))
-    return TestResult(
-        test="mean-embedding test",
-        hypotheses=HYPOTHESES,
-        statistic=float(row[0]),
-        pvalue=p_value(row) if limit is None else float(limit.sf(row[0])),
-        null=row[1:] if exact else np.empty(0),
-        kernel=chosen,
-        how=(f"{permutations} permutations" if exact else f"F with {degrees} and {left} degrees")
-        + f", {name_of(kernel)}, {degrees} locations",
-        exact=exact,
-        alpha=alpha,
-        statistic_of="T squared",
+    rng = generator(seed, pair.first, pair.second, stream=3)
+    shuffled = pair.shuffled(rng)
+    train = Pair(*(sample[: len(sample) // 2] for sample in shuffled))
+    test = Pair(*(sample[len(sample) // 2 :] for sample in shuffled))
+    as_sample(train.pooled, "the half that gives the locations")
+    check_memory(max(sum(train.sizes), sum(test.sizes)), train.pooled.shape[1], matrices=MATRICES)
+    return train, test
+
+
+def _locations(train: Pair, choice: KernelChoice, count: int) -> tuple[Any, np.ndarray]:
+    """The kernel of the half that is learned from, and where its witness is largest, (J, D)."""
+    (kernel,) = choice.kernels(train.pooled)
+    matrix, m = gram(kernel, train.pooled), len(train.first)
+    witness = matrix[:, :m].mean(axis=1) - matrix[:, m:].mean(axis=1)
+    unit = choice.unit(train.pooled)
+    return kernel, extrema(train.pooled, np.abs(witness), count, unit)
+
+
+def _part(place: np.ndarray, kernel: Any, row: np.ndarray) -> Part:
+    """The statistic at one location, for all permutations (1 + B,)."""
+    return Part(f"at {as_text(place)}", float(row[0]), p_value(row), kernel, float(row[0]))
+
+
+def _by_f(result: TestResult, degrees: int, rows: int, told: str) -> TestResult:
+    """The same statistic with the null of Hotelling's T squared, an approximation."""
+    left = rows - degrees - 1
+    if left < 1:
+        raise InputError(f"{degrees} locations are too many for {rows} held-out rows")
+    limit = hotelling_null(degrees, rows)
+    return dataclasses.replace(
+        result,
+        pvalue=float(limit.sf(result.statistic)),
+        null=np.empty(0),
+        how=f"F with {degrees} and {left} degrees, {told}",
+        exact=False,
         limit=limit,
-        parts=tuple(
-            Part(f"at {as_text(place)}", float(one[0]), p_value(one), chosen, float(one[0]))
-            for place, one in zip(places, each, strict=True)
-        ),
-        fingerprints=tuple(map(fingerprint, samples)),
-        notes=(*kernel_notes([chosen]), *([] if exact else [LOW])),
+        notes=(*result.notes, LOW),
     )
 
 
 def extrema(points: np.ndarray, height: np.ndarray, count: int, unit: np.ndarray) -> np.ndarray:
-    """The highest of ``points`` (N, D), no two nearer than :data:`APART` over ``unit``, (J, D)."""
+    """Choose the highest of ``points`` (N, D), :data:`APART` from each other over ``unit``."""
     left = np.argsort(-height, kind="stable")
     chosen: list[int] = []
     while len(left) and len(chosen) < count:
@@ -140,13 +165,13 @@ def extrema(points: np.ndarray, height: np.ndarray, count: int, unit: np.ndarray
 
 
 def hotelling_null(degrees: int, rows: int) -> Any:
-    """Distribution of T squared for normal features: J (N - 2) / (N - J - 1) F(J, N - J - 1)."""
+    """The null of T squared for normal features: J (N - 2) / (N - J - 1) F(J, N - J - 1)."""
     left = rows - degrees - 1
     return f_distribution(degrees, left, scale=degrees * (rows - 2) / left)
 
 
 def hotelling_row(features: np.ndarray, labels: np.ndarray, regularisation: float) -> np.ndarray:
-    """The statistic for every column of ``labels`` (N, 1 + B), of features (N, J).
+    """Evaluate the statistic of features (N, J) for every column of ``labels`` (N, 1 + B).
 
     The covariance is that of each sample about its own mean, pooled, so that it does not grow with
     the difference; it changes with the labels.

@@ -2,32 +2,48 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import norm
 
-from ..data.canonical import canonical_order, generator
-from ..data.checks import as_sample, check_count, check_memory
+from ..data.canonical import generator
+from ..data.checks import as_sample, check_count, check_memory, check_options
 from ..errors import InputError
-from ..learning.choice import kernels_for
 from ..runtime.machine import computing
 from .gram import TELLS_NOTHING, biased_mmd, check_tells_apart, gram
+from .kernel_choice import SINGLE, KernelChoice
 from .notes import kernel_notes
 from .nulls import mmd_gamma
-from .result import TestResult, check_kernel, name_of
+from .result import TestResult
 from .two_sample import two_sample_test
 
-SINGLE = ("bkl", "posterior", "median")
 SAMPLER = (
     "sampler must be a function of a NumPy generator and a number of rows, such as "
     "lambda rng, n: rng.normal(size=n)"
 )
-ALTERNATIVES = ("two-sided", "first closer", "second closer")
+SAME = (
+    "X can be told from neither sample: then the normal approximation does not hold, and a small "
+    "p-value means little where the sizes are unequal"
+)
+
+
+class Alternative(NamedTuple):
+    """What a test of relative similarity may find."""
+
+    which: str  # of the two samples may be closer
+    tail: str  # of the null that rejects
+    pvalue: Callable[[float], float]  # of a statistic that is standard normal under the null
+
+
+ALTERNATIVES = {
+    "two-sided": Alternative("one", "both", lambda z: 2.0 * norm.sf(abs(z))),
+    "first closer": Alternative("the first", "lower", norm.cdf),
+    "second closer": Alternative("the second", "upper", norm.sf),
+}
 
 
 def goodness_of_fit_test(
@@ -52,8 +68,7 @@ def goodness_of_fit_test(
     Raises:
         InputError: for data, draws or arguments that make no sense.
     """
-    if unknown := set(options) - set(inspect.signature(two_sample_test).parameters):
-        raise TypeError(f"unexpected keyword argument {sorted(unknown)[0]!r}")
+    check_options(options, two_sample_test)
     check_count(seed, "seed", 0, 2**63 - 1)
     data = as_sample(X, may_be_constant=True)
     count = len(data) if draws is None else check_count(draws, "draws", 2)
@@ -87,7 +102,7 @@ def relative_similarity_test(
     scale: str | None = "column",
     seed: int = 0,
 ) -> TestResult:
-    """Which of two samples is closer in distribution to X (MMD-32, Bounliphone et al., 2016).
+    """Test which of two samples is closer in distribution to X (MMD-32, Bounliphone et al., 2016).
 
     The difference of the unbiased squared MMDs, MMD^2(X, first) - MMD^2(X, second), over its
     standard error, is normal in the limit where X differs from both; an approximation. Where X
@@ -98,7 +113,7 @@ def relative_similarity_test(
     Args:
         X: the data, shape (n, D) or (n,).
         first: draws from the one model, shape (k, D) or (k,).
-        second: draws from the other.
+        second: draws from the other model.
         kernel: ``"bkl"``, ``"posterior"``, ``"median"``, of all three together, or a kernel.
         alternative: ``"two-sided"``, ``"first closer"`` or ``"second closer"``.
         alpha: level of the verdict.
@@ -108,48 +123,36 @@ def relative_similarity_test(
     Raises:
         InputError: for data or arguments that make no sense, in one sentence.
     """
-    check_kernel(kernel, SINGLE)
+    choice = KernelChoice.checked(kernel, SINGLE, scale, seed)
     if alternative not in ALTERNATIVES:
-        raise InputError(f"alternative must be one of {ALTERNATIVES}, got {alternative!r}")
+        raise InputError(f"alternative must be one of {tuple(ALTERNATIVES)}, got {alternative!r}")
     if not 0.0 < alpha < 1.0:
         raise InputError(f"alpha must be between 0 and 1, got {alpha!r}")
-    named = {"X": X, "first": first, "second": second}
-    check_count(seed, "seed", 0, 2**63 - 1)
-    samples = [as_sample(values, name, may_be_constant=True) for name, values in named.items()]
-    if len({sample.shape[1] for sample in samples}) > 1:
-        raise InputError("X, first and second must have the same number of columns")
-    if min(map(len, samples)) < 3:
-        raise InputError("X, first and second must have at least 3 rows each")
+    samples = _checked_three(X, first, second)
     pooled = as_sample(np.concatenate(samples), "the union of the three")
     check_memory(len(pooled), pooled.shape[1], matrices=3)
     with computing():
-        (chosen,) = kernels_for(kernel, pooled[canonical_order(pooled)], scale, seed)
+        (chosen,) = choice.kernels(pooled)
         matrix = gram(chosen, pooled)
-    difference, deviation = similarity_difference(matrix, [len(sample) for sample in samples])
+    sizes = [len(sample) for sample in samples]
+    difference, deviation = similarity_difference(matrix, sizes)
     if deviation == 0.0:
         raise InputError(TELLS_NOTHING)
     z = difference / deviation
-    tails = {"two-sided": 2 * norm.sf(abs(z)), "first closer": norm.cdf(z)}
-    which = {"first closer": "the first", "second closer": "the second"}.get(alternative, "one")
-    said = (
-        f"no evidence that {which} is closer",
-        f"the {'first' if z < 0 else 'second'} is closer",
-    )
+    way = ALTERNATIVES[alternative]
     reach = float(norm.isf(0.5 * alpha)) * deviation
-    notes = kernel_notes([chosen])
-    if not any(_differ(matrix, samples, other, alpha) for other in (1, 2)):
-        notes += (
-            "X can be told from neither sample: then the normal approximation does not hold, and a "
-            "small p-value means little where the sizes are unequal",
-        )
+    differs = any(_differ(matrix, sizes, other, alpha) for other in (1, 2))
     return TestResult(
         test="relative similarity test",
-        hypotheses=said,
+        hypotheses=(
+            f"no evidence that {way.which} is closer",
+            f"the {'first' if z < 0 else 'second'} is closer",
+        ),
         statistic=float(z),
-        pvalue=float(tails.get(alternative, norm.sf(z))),
+        pvalue=float(way.pvalue(z)),
         null=np.empty(0),
         kernel=chosen,
-        how=f"normal approximation, {name_of(kernel)}, {alternative}",
+        how=f"normal approximation, {choice}, {alternative}",
         exact=False,
         alpha=alpha,
         interval=(difference - reach, difference + reach),
@@ -157,23 +160,34 @@ def relative_similarity_test(
         estimate=difference,
         statistic_of="z",
         limit=norm(),
-        tail={"two-sided": "both", "first closer": "lower"}.get(alternative, "upper"),
-        notes=notes,
+        tail=way.tail,
+        notes=(*kernel_notes([chosen]), *([] if differs else [SAME])),
     )
 
 
-def _differ(matrix: np.ndarray, samples: list[np.ndarray], other: int, alpha: float) -> bool:
+def _checked_three(*samples: ArrayLike) -> list[np.ndarray]:
+    """The data and two other samples of the same columns, each of at least three rows."""
+    named = zip(samples, ("X", "first", "second"), strict=True)
+    checked = [as_sample(values, name, may_be_constant=True) for values, name in named]
+    if len({sample.shape[1] for sample in checked}) > 1:
+        raise InputError("X, first and second must have the same number of columns")
+    if min(map(len, checked)) < 3:
+        raise InputError("X, first and second must have at least 3 rows each")
+    return checked
+
+
+def _differ(matrix: np.ndarray, sizes: list[int], other: int, alpha: float) -> bool:
     """Whether the first sample differs from another by the gamma approximation."""
-    edges = np.cumsum([0, *map(len, samples)])
+    edges = np.cumsum([0, *sizes])
     rows = np.r_[: edges[1], edges[other] : edges[other + 1]]
-    sizes = len(samples[0]), len(samples[other])
     pair = matrix[np.ix_(rows, rows)]
     check_tells_apart(pair)
-    return bool(mmd_gamma(pair, sizes).sf(biased_mmd(pair, sizes[0])) <= alpha)
+    null = mmd_gamma(pair, (sizes[0], sizes[other]))
+    return bool(null.sf(biased_mmd(pair, sizes[0])) <= alpha)
 
 
 def similarity_difference(matrix: np.ndarray, sizes: list[int]) -> tuple[float, float]:
-    """MMD^2(X, Y) - MMD^2(X, Z), unbiased, and its standard error.
+    """Estimate MMD^2(X, Y) - MMD^2(X, Z) without bias, and its standard error.
 
     The difference is a sum of means over the three samples, up to terms of second order:
     2 [k(x, Z) - k(x, Y)], 2 [k(y, Y') - k(y, X)] and -2 [k(z, Z') - k(z, X)], averaged over the

@@ -11,7 +11,7 @@ from ..data.rounding import rounding_unit
 
 
 def kernel_notes(kernels: list[Any]) -> tuple[str, ...]:
-    """A warning for kernels that cannot tell all distributions apart (KER-10)."""
+    """Warn of kernels that cannot tell all distributions apart (KER-10)."""
     blind = {type(k).__name__ for k in kernels if getattr(k, "characteristic", None) is False}
     unknown = {type(k).__name__ for k in kernels if getattr(k, "characteristic", None) is None}
     notes = []
@@ -29,7 +29,7 @@ def kernel_notes(kernels: list[Any]) -> tuple[str, ...]:
 
 
 def few_rows_note(ways: int, alpha: float) -> tuple[str, ...]:
-    """A warning where the rows can be permuted in so few ``ways`` that nothing can be rejected."""
+    """Warn where rows can be permuted in so few ``ways`` that nothing can be rejected."""
     if ways >= 1.0 / alpha:
         return ()
     return (
@@ -39,7 +39,7 @@ def few_rows_note(ways: int, alpha: float) -> tuple[str, ...]:
 
 
 def rounding_note(first: np.ndarray, second: np.ndarray, kernel: Any) -> tuple[str, ...]:
-    """A warning where two samples are rounded differently and the kernel is as short as that.
+    """Warn where two samples are rounded differently and the kernel is as short as that.
 
     Args:
         first: (n, D).

@@ -16,7 +16,7 @@ NEGLIGIBLE = 1e-9
 
 
 def mmd_gamma(gram: np.ndarray, sizes: tuple[int, int]) -> Any:
-    """Gamma distribution of the biased squared MMD under P = Q, by its first two moments (TST-2).
+    """Fit a gamma distribution to the biased squared MMD under P = Q, by two moments (TST-2).
 
     Mean c (E k(z, z) - E k(z, z')) and variance 2 c^2 E k_c(z, z')^2 with c = 1/m + 1/n and k_c the
     centred kernel, all estimated from the pooled sample, so that sizes may differ.
@@ -32,7 +32,7 @@ def mmd_gamma(gram: np.ndarray, sizes: tuple[int, int]) -> Any:
 
 
 def hsic_gamma(K: np.ndarray, L: np.ndarray) -> Any:
-    """Gamma distribution of the biased HSIC under independence, by its first two moments (TST-5).
+    """Fit a gamma distribution to the biased HSIC under independence, by two moments (TST-5).
 
     Mean (E k(x, x) - E k(x, x')) (E l(y, y) - E l(y, y')) / n, the formula without the assumption
     k(x, x) = 1.
@@ -54,7 +54,7 @@ def hsic_gamma(K: np.ndarray, L: np.ndarray) -> Any:
 def mmd_spectrum(
     gram: np.ndarray, sizes: tuple[int, int], draws: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Draws (draws,) of the unbiased squared MMD in the limit under P = Q (TST-3).
+    """Draw the unbiased squared MMD in the limit under P = Q (TST-3), (draws,).
 
     (1/m + 1/n) sum_l lambda_l (z_l^2 - 1), lambda the eigenvalues of the centred Gram matrix over
     N, z standard normal.
@@ -65,7 +65,7 @@ def mmd_spectrum(
 
 
 def hsic_spectrum(K: np.ndarray, L: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndarray:
-    """Draws (draws,) of the biased HSIC in the limit under independence (TST-6).
+    """Draw the biased HSIC in the limit under independence (TST-6), (draws,).
 
     (1/n) sum_ij lambda_i eta_j z_ij^2, with the eigenvalues of both centred Gram matrices over n.
     """
@@ -89,7 +89,7 @@ def _spectrum(gram: np.ndarray) -> np.ndarray:
 def wild_bootstrap(
     core: np.ndarray, draws: int, rng: np.random.Generator, *, length: float
 ) -> np.ndarray:
-    """Draws (draws,) of a degenerate V-statistic of a stationary series under the null (TST-7).
+    """Draw a degenerate V-statistic of a stationary series under the null (TST-7), (draws,).
 
     (1/n^2) sum_ij W_i W_j h_ij with W_t = exp(-1/l) W_{t-1} + sqrt(1 - exp(-2/l)) e_t, less its
     mean, as in Chwialkowski et al. (2014).
@@ -116,14 +116,14 @@ def wild_bootstrap(
 
 
 def mmd_core(gram: np.ndarray) -> np.ndarray:
-    """H (m, m) of a pooled Gram matrix (2m, 2m) of two samples of one size."""
+    """The core H (m, m) of a pooled Gram matrix (2m, 2m) of two samples of one size."""
     m = len(gram) // 2
     across = gram[:m, m:]
     return np.asarray(gram[:m, :m] + gram[m:, m:] - across - across.T)
 
 
 def shift_null(K: np.ndarray, L: np.ndarray, shortest: int) -> np.ndarray:
-    """Biased HSIC (1 + B,) with y shifted in a circle: by nothing, then by every other step.
+    """Evaluate the biased HSIC (1 + B,) with y shifted in a circle, by nothing at first.
 
     For series that forget within ``shortest`` steps (Chwialkowski and Gretton, 2014); a shift less
     than that, in either direction, is left out.

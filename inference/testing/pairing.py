@@ -19,7 +19,7 @@ PAYS = 64
 
 
 def pairings(size: int, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Which y each x gets, (1 + count, size): as it is first, then random permutations."""
+    """Deal the y out to the x, (1 + count, size): as they are at first, then at random."""
     rows = np.tile(np.arange(size), (1 + count, 1))
     rows[1:] = rng.permuted(rows[1:], axis=1)
     return rows
@@ -35,7 +35,7 @@ class Side(NamedTuple):
 
 
 def side(gram: np.ndarray) -> Side:
-    """Of a Gram matrix (n, n), centred: made once, however many statistics it is part of.
+    """Prepare a Gram matrix (n, n) once, however many statistics it is part of.
 
     Neither estimate of HSIC changes under k(x, y) + f(x) + f(y), and what is large and common to
     all entries would cancel.
@@ -46,7 +46,7 @@ def side(gram: np.ndarray) -> Side:
 
 
 def cholesky_factor(gram: np.ndarray) -> np.ndarray:
-    """A of rank r with gram = A A' but for rounding, (n, r), by pivoted Cholesky."""
+    """Factorise gram = A A' but for rounding, A (n, r), by pivoted Cholesky."""
     largest = max(float(np.max(np.diagonal(gram))), np.finfo(float).tiny)
     root, pivots, rank, _ = dpstrf(gram, tol=NEGLIGIBLE * largest, lower=1)
     factor = np.empty((len(gram), rank))
@@ -62,7 +62,7 @@ def hsic_row(
     estimator: str = "unbiased",
     advance: Callable[[int], None] = lambda count: None,
 ) -> np.ndarray:
-    """HSIC for every pairing; both factors of low rank where that pays.
+    """Evaluate HSIC for every pairing, by factors of low rank where that pays.
 
     Args:
         x: see :func:`side`.

@@ -29,7 +29,7 @@ TIE = 1e-9
 
 
 def relabellings(sizes: tuple[int, int], count: int, rng: np.random.Generator) -> np.ndarray:
-    """Which rows belong to the first sample, (N, 1 + count) of bool, the labels as they are first.
+    """Label rows as of the first sample or not, (N, 1 + count) of bool; at first as they are.
 
     The other columns are drawn uniformly from all ways to choose as many rows.
     """
@@ -42,7 +42,7 @@ def relabellings(sizes: tuple[int, int], count: int, rng: np.random.Generator) -
 
 
 def pair_swaps(size: int, count: int, rng: np.random.Generator) -> np.ndarray:
-    """The same for pairs, rows i and size + i: the two of a pair change places or do not."""
+    """Label pairs, rows i and size + i: the two of a pair change places or do not."""
     swapped = rng.integers(2, size=(size, count), dtype=np.int8).astype(bool)
     observed = np.ones((size, 1), dtype=bool)
     upper = np.concatenate([observed, ~swapped], axis=1)
@@ -56,7 +56,7 @@ def mmd_row(
     estimator: str = "unbiased",
     advance: Callable[[int], None] = lambda count: None,
 ) -> np.ndarray:
-    """Squared MMD for every column of ``labels``.
+    """Evaluate the squared MMD for every column of ``labels``.
 
     With K the Gram matrix (less its diagonal, if unbiased) and z one column, one product K z gives
     all three sums: z'Kz, z'K(1-z) = 1'Kz - z'Kz and (1-z)'K(1-z) = 1'K1 - 2 1'Kz + z'Kz.
@@ -88,7 +88,7 @@ def mmd_row(
 
 
 class _Sums(NamedTuple):
-    """Of the centred Gram matrix K, less what the estimator leaves out, and every z.
+    """Sums over the centred Gram matrix K, less what the estimator leaves out, for every z.
 
     No estimate changes under k(x, y) + f(x) + f(y); what is large and common would cancel.
     """
@@ -123,7 +123,7 @@ def _by_matrix(
 def _by_factor(
     gram: Factor, labels: np.ndarray, estimator: str, advance: Callable[[int], None]
 ) -> _Sums:
-    """With K = F F' less what is left out; the columns of F add up to nothing."""
+    """The sums where K = F F' less what is left out; the columns of F add up to nothing."""
     factor = gram.centred()
     diagonal = factor.diagonal
     left_out = np.zeros_like(diagonal) if estimator == "biased" else diagonal
@@ -149,7 +149,7 @@ def _pairs(rows: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def in_batches(one: Callable[[slice], np.ndarray], count: int, bytes_each: int) -> np.ndarray:
-    """``one`` of slices of ``count`` columns, on all cores, joined; the last axis is the columns.
+    """Work on slices of ``count`` columns on all cores, and join them along the last axis.
 
     Args:
         one: of a slice.
@@ -166,7 +166,7 @@ def in_batches(one: Callable[[slice], np.ndarray], count: int, bytes_each: int) 
 
 
 def standardised(rows: np.ndarray) -> np.ndarray:
-    """Every row (..., 1 + B) less its mean and over its deviation, over all columns alike.
+    """Standardise every row (..., 1 + B) by its mean and deviation over all columns alike.
 
     A row that is constant, of a kernel that tells no two relabellings apart, becomes zero.
     """
@@ -177,12 +177,12 @@ def standardised(rows: np.ndarray) -> np.ndarray:
 
 
 def exceedances(row: np.ndarray) -> np.ndarray:
-    """For every column of (1 + B,), how many columns, itself with them, are as large, ties too."""
+    """Count for every column of (1 + B,) how many, itself and ties with them, are as large."""
     tolerance = TIE * (row.std() or 1.0)
     ordered = np.sort(row)
     return len(row) - np.searchsorted(ordered, row - tolerance, side="left")
 
 
 def p_value(row: np.ndarray) -> float:
-    """(1 + #{permuted >= observed}) / (1 + B) of a row (1 + B,), the observed value first."""
+    """The p-value (1 + #{permuted >= observed}) / (1 + B) of a row (1 + B,), the observed first."""
     return float(exceedances(row)[0] / len(row))

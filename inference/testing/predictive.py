@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import xarray as xr
+from bke.models import SquaredExponential
 from scipy.spatial.distance import cdist
 
 from ..data.canonical import canonical_order
-from ..data.checks import as_sample, check_count
+from ..data.checks import check_count
 from ..data.units import choose_scale
-from ..errors import InputError
-from ..learning.choice import multiscale_kernels, some
+from ..learning.named_kernels import multiscale_kernels, some
 from ..runtime.machine import computing
 from ..runtime.progress import progress_bar
 from .combination import COMBINED, combine
+from .kernel_choice import brief
 from .notes import rounding_note
-from .permutation import in_batches, p_value
-from .result import TestResult, brief, check_permutations
-from .scores import MORE_ROWS, Scorer
+from .permutation import in_batches
+from .predictions import Dealt, Predictions
+from .result import TestResult, check_permutations
+from .scores import Scorer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -67,7 +69,7 @@ class PredictiveCheck:
         return self.result.pvalue
 
     def worst(self, count: int = MOST_PRINTED) -> np.ndarray:
-        """Indices of the observations where model and data disagree most, the worst first."""
+        """Find the observations where model and data disagree most, by index, the worst first."""
         return np.argsort(-np.abs(self.score), kind="stable")[:count]
 
     def __str__(self) -> str:
@@ -101,7 +103,7 @@ class PredictiveCheck:
         return repr(self.result)
 
     def plot(self) -> Figure:
-        """The null with the observed value, and the witness at the observations."""
+        """Draw the null with the observed value, and the witness at the observations."""
         from ..plots.predictive import plot_predictive_check
 
         return plot_predictive_check(self)
@@ -145,45 +147,19 @@ def posterior_predictive_check(
     check_permutations(replicates, alpha, "replicates")
     check_count(rows, "rows", 4)
     check_count(seed, "seed", 0, 2**63 - 1)
-    name, observed, predictive = _arrays(tree, variable)
-    total, n = predictive.shape[:2]
-    if total < replicates + 2:
-        raise InputError(
-            f"there are {total} predictive draws, where {replicates + 2} are needed, "
-            f"replicates={replicates} and at least 2 for reference: make more, or lower replicates"
-        )
-    rng = np.random.default_rng((seed, 4))
-    order = rng.permutation(total)
-    kept = np.sort(rng.choice(n, min(n, rows), replace=False))
-    sets = np.concatenate([observed[None, kept], predictive[order[:replicates]][:, kept]])
-    others = predictive[order[replicates:]].reshape(-1, observed.shape[1])
-    as_sample(others, f"the predictions of {name}")
-    far = others[rng.permutation(len(others))[: max(2 * rows, MORE_ROWS)]]
-    reference = far[: 2 * rows]
+    known = Predictions.of(tree, variable)
+    dealt = known.dealt(replicates, rows, seed)
     with computing():
-        sorted_reference = reference[canonical_order(reference)]
-        kernels = some(multiscale_kernels(sorted_reference, scale, seed), SCALES)
-        unit = choose_scale(sorted_reference, scale)
-        lengths = [float(np.max(np.asarray(one.lengthscale) / unit)) for one in kernels]
-        with progress_bar("data sets", len(sets), shown=progress) as advance:
-
-            def one(columns: slice) -> np.ndarray:
-                found = np.stack(
-                    [_distances(Z / unit, reference / unit, lengths) for Z in sets[columns]], axis=1
-                )
-                advance(found.shape[1])
-                return found
-
-            statistics = in_batches(one, len(sets), 16 * len(kept) * (len(kept) + len(reference)))
+        lengthscales = _Lengthscales.learned(dealt.reference, scale, seed)
+        statistics = _statistics(dealt, lengthscales, progress=progress)
+    kernels, unit = lengthscales.kernels, lengthscales.unit
     row, parts, loudest = combine(
         statistics, [(f"MMD, {brief(kernel)}", kernel) for kernel in kernels]
     )
-    result = TestResult(
-        test=f"posterior predictive check of {name}",
+    result = TestResult.permuted(
+        row,
+        test=f"posterior predictive check of {known.variable}",
         hypotheses=HYPOTHESES,
-        statistic=float(row[0]),
-        pvalue=p_value(row),
-        null=row[1:],
         kernel=kernels[loudest],
         how=f"{replicates} predictive draws",
         exact=False,
@@ -191,19 +167,89 @@ def posterior_predictive_check(
         parts=parts,
         statistic_of=COMBINED,
     )
-    if result.rejected:
-        notes = rounding_note(observed, reference, result.kernel)
-        result = dataclasses.replace(result, notes=notes)
-    scorer = Scorer(far / unit, lengths[loudest])
-    # Of as many rows as were observed; fewer sets where these are many, but enough for the level.
+    scorer = Scorer(dealt.far / unit, lengthscales.scaled[loudest])
+    # Scores of as many rows as were observed; of fewer sets where these are many.
+    compared = dealt.replicates[: _sets_scored(replicates, alpha, len(known.observed) <= rows)]
+    reach = _reach(scorer, known.draws, compared, unit, alpha, progress=progress)
+    told = result.rejected
+    notes = rounding_note(known.observed, dealt.reference, result.kernel) if told else ()
+    notes += scorer.ceiling_note(len(known.observed), reach)
+    witness, error = scorer.witness(known.observed / unit)
+    return PredictiveCheck(
+        dataclasses.replace(result, notes=notes),
+        known.variable,
+        known.observed,
+        witness,
+        witness / error,
+        reach,
+        dealt.reference,
+    )
+
+
+class _Lengthscales(NamedTuple):
+    """Squared exponential kernels, with their lengthscales over the unit of each column."""
+
+    kernels: list[SquaredExponential]
+    unit: np.ndarray  # (D,)
+    scaled: list[float]
+
+    @classmethod
+    def learned(cls, reference: np.ndarray, scale: str | None, seed: int) -> _Lengthscales:
+        """At most :data:`SCALES` of the kernels of a multiscale test of the reference (R, D)."""
+        points = reference[canonical_order(reference)]
+        kernels = some(multiscale_kernels(points, scale, seed), SCALES)
+        unit = choose_scale(points, scale)
+        scaled = [float(np.max(np.asarray(one.lengthscale) / unit)) for one in kernels]
+        return cls(kernels, unit, scaled)
+
+
+def _statistics(dealt: Dealt, lengthscales: _Lengthscales, *, progress: bool) -> np.ndarray:
+    """Squared MMDs of every data set and the reference, (kernels, 1 + B)."""
+    reference = dealt.reference / lengthscales.unit
+    count, rows = dealt.sets.shape[:2]
+    with progress_bar("data sets", count, shown=progress) as advance:
+
+        def one(columns: slice) -> np.ndarray:
+            sets = dealt.sets[columns] / lengthscales.unit
+            found = np.stack([_distances(Z, reference, lengthscales.scaled) for Z in sets], axis=1)
+            advance(found.shape[1])
+            return found
+
+        return in_batches(one, count, 16 * rows * (rows + len(reference)))
+
+
+def _sets_scored(replicates: int, alpha: float, whole: bool) -> int:
+    """Of how many data sets the scores are found: enough for the level, fewer of large ones."""
     enough = int(np.ceil(1.0 / alpha - 1e-9)) - 1
-    count = min(replicates, max(enough, MOST_SETS if n <= rows else FEWEST_SETS))
+    return min(replicates, max(enough, MOST_SETS if whole else FEWEST_SETS))
+
+
+def _reach(
+    scorer: Scorer,
+    draws: np.ndarray,
+    compared: np.ndarray,
+    unit: np.ndarray,
+    alpha: float,
+    *,
+    progress: bool,
+) -> float:
+    """What the highest score stays below in all but a share ``alpha`` of the model's data sets.
+
+    Args:
+        scorer: of the predictions that scores are taken against.
+        draws: predictive data sets (draws, n, D).
+        compared: indices of those that are scored, (k,).
+        unit: of the columns, (D,).
+        alpha: see above.
+        progress: show a bar.
+    """
+    count = len(compared)
     with computing(), progress_bar("scores", count, shown=progress) as advance:
 
         def highest(columns: slice) -> np.ndarray:
             found = []
-            for index in order[:count][columns]:
-                height, error = scorer.witness(predictive[index] / unit)
+            for index in compared[columns]:
+                height, error = scorer.witness(draws[index] / unit)
                 found.append(np.abs(height / error).max())
                 advance(1)
             return np.array(found)
@@ -211,16 +257,7 @@ def posterior_predictive_check(
         heights = in_batches(highest, count, BYTES_OF_A_SET)
     # As a p-value counts: of 59 sets the third largest leaves 0.05.
     rank = int(np.floor(alpha * (count + 1) + 1e-9))
-    reach = float(np.sort(heights)[count - rank])
-    witness, error = scorer.witness(observed / unit)
-    ceiling = scorer.ceiling(n)
-    if ceiling < reach:
-        note = (
-            f"with {len(far)} predicted rows an observation where none is predicted scores no more "
-            f"than {ceiling:.1f}, which is not unusual: more predictive draws would show it"
-        )
-        result = dataclasses.replace(result, notes=(*result.notes, note))
-    return PredictiveCheck(result, name, observed, witness, witness / error, reach, reference)
+    return float(np.sort(heights)[count - rank])
 
 
 def _placed(value: float, unit: float) -> str:
@@ -230,7 +267,7 @@ def _placed(value: float, unit: float) -> str:
 
 
 def _distances(Z: np.ndarray, reference: np.ndarray, lengths: list[float]) -> np.ndarray:
-    """Unbiased squared MMD of Z and the reference for each lengthscale, up to a constant."""
+    """Squared MMD of Z and the reference for each lengthscale, unbiased, up to a constant."""
     within, across = cdist(Z, Z, "sqeuclidean"), cdist(Z, reference, "sqeuclidean")
     n = len(Z)
     values = []
@@ -239,34 +276,3 @@ def _distances(Z: np.ndarray, reference: np.ndarray, lengths: list[float]) -> np
         own = (np.exp(factor * within).sum() - n) / (n * (n - 1))
         values.append(own - 2.0 * np.exp(factor * across).mean())
     return np.array(values)
-
-
-def _arrays(tree: Any, variable: str | None) -> tuple[str, np.ndarray, np.ndarray]:
-    """Name, observed (n, D) and predictive draws (draws, n, D)."""
-    groups = ("posterior_predictive", "observed_data")
-    if not isinstance(tree, xr.DataTree) or not set(groups) <= set(tree.children):
-        raise InputError(f"a DataTree with the groups {groups[0]} and {groups[1]} is needed")
-    predictive, observed = (tree[group].to_dataset() for group in groups)
-    shared = [str(name) for name in observed.data_vars if name in predictive.data_vars]
-    if variable is None:
-        if len(shared) != 1:
-            raise InputError(
-                f"the two groups share {len(shared)} variables ({', '.join(shared)}): name one"
-            )
-        (variable,) = shared
-    elif variable not in shared:
-        raise InputError(f"there is no {variable!r} in both groups, only {', '.join(shared)}")
-    values = observed[variable].values
-    if values.ndim == 0:
-        raise InputError(f"{variable!r} is one number: there is no sample to check")
-    draws = predictive[variable].transpose("chain", "draw", ...).values
-    if draws.shape[2:] != values.shape:
-        raise InputError(
-            f"{variable!r} was observed in shape {values.shape} and predicted in {draws.shape[2:]}"
-        )
-    numbers = values.reshape(len(values), -1)
-    data = as_sample(numbers * 1.0, variable, may_be_constant=True)
-    made = draws.reshape(-1, *data.shape).astype(float)
-    if not np.isfinite(made).all():
-        raise InputError(f"{(~np.isfinite(made)).sum()} predicted values are not finite")
-    return variable, data, made

@@ -13,6 +13,7 @@ from ..data.canonical import canonical_order, generator, random_part
 from ..data.checks import as_sample, check_count, check_memory, check_positive
 from ..errors import InputError
 from ..runtime.machine import computing
+from .names import Whitening
 
 #: Rows from which the hyperparameters are estimated, at most.
 ROWS = 500
@@ -26,6 +27,27 @@ SMOOTHNESS = (0.5, 1.5, 2.5, np.inf)
 MATRICES = 5
 
 
+def whitened(values: ArrayLike, how: Whitening, *, seed: int = 0) -> np.ndarray:
+    """Columns without what makes rows in order of time, at even steps, depend on each other.
+
+    Args:
+        values: shape (n, D) or (n,).
+        how: ``"residuals"``: what a smooth regression of each column on time leaves;
+            ``"innovations"``: each value less its prediction from those before; ``"none"``: as
+            they are.
+        seed: see :func:`regress_out`.
+
+    Raises:
+        InputError: as :func:`regress_out`.
+    """
+    if how == "none":
+        return np.asarray(values)
+    rough = how == "innovations"
+    time = np.arange(len(np.asarray(values)), dtype=float)
+    smoothness = 0.5 if rough else np.inf
+    return regress_out(values, time, smoothness=smoothness, innovations=rough, seed=seed)
+
+
 def regress_out(
     values: ArrayLike,
     on: ArrayLike,
@@ -35,7 +57,7 @@ def regress_out(
     shortest: float | None = None,
     seed: int = 0,
 ) -> np.ndarray:
-    """Residuals of a Gaussian-process regression of each column of ``values`` on ``on``.
+    """Regress each column of ``values`` on ``on`` by a Gaussian process; the residuals.
 
     One lengthscale per column of ``on``, an amplitude and a noise variance, by maximum marginal
     likelihood (scikit-learn). With A = K + s^2 I the residual is what the posterior mean leaves,
@@ -92,7 +114,7 @@ def regress_out(
 def _left_over(
     both: np.ndarray, smoothness: float, innovations: bool, least: np.ndarray | None, seed: int
 ) -> np.ndarray:
-    """Of the last column, regressed on the others; standardised; rows sorted by those."""
+    """Regress the last column on the others, all standardised, rows sorted by those."""
     columns = both.shape[1] - 1
     if columns == 1 and len(both) > ROWS:
         # Neighbours in a row, or a short lengthscale would not be seen.
@@ -119,7 +141,7 @@ def _left_over(
 
 
 def _fitted(both: np.ndarray, smoothness: float, least: np.ndarray | None) -> tuple[Any, float]:
-    """Kernel, its noise with it, at the maximum of the marginal likelihood; noise variance."""
+    """Maximise the marginal likelihood: the kernel, its noise with it, and the noise variance."""
     try:
         from sklearn.gaussian_process import GaussianProcessRegressor
         from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel

@@ -6,18 +6,17 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from bke.models.kernels.base import Covariance
 
 from ..data.checks import check_count
-from ..diagnosis.modes import as_text
 from ..errors import InputError
+from .kernel_choice import describe
+from .permutation import p_value
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 #: Parts that are printed.
 MOST_PRINTED = 5
-MOST_LENGTHSCALES = 8
 #: Nulls that are samples, as many as are asked for.
 DRAWN = ("permutation", "spectrum", "wild bootstrap")
 
@@ -98,6 +97,16 @@ class TestResult:
     fingerprints: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
 
+    @classmethod
+    def permuted(cls, row: np.ndarray, **said: Any) -> TestResult:
+        """Make a result of a statistic for all permutations (1 + B,), the observed value first.
+
+        Args:
+            row: see above; the p-value is the share of its values that are as large as the first.
+            **said: the other attributes.
+        """
+        return cls(statistic=float(row[0]), pvalue=p_value(row), null=row[1:], **said)
+
     @property
     def rejected(self) -> bool:
         """Whether the null hypothesis is rejected at level ``alpha``."""
@@ -105,7 +114,7 @@ class TestResult:
 
     @property
     def critical(self) -> tuple[float, ...]:
-        """Values of the statistic beyond which the null is rejected; none without a null."""
+        """The values of the statistic beyond which the null is rejected; none without a null."""
         levels = {
             "upper": (1.0 - self.alpha,),
             "lower": (self.alpha,),
@@ -118,7 +127,7 @@ class TestResult:
         return tuple(float(self.limit.ppf(level)) for level in levels)
 
     def renamed(self, test: str, hypotheses: tuple[str, str]) -> TestResult:
-        """The same numbers as another test's, in its words."""
+        """Tell the numbers as those of another test, in its words."""
         return dataclasses.replace(self, test=test, hypotheses=hypotheses)
 
     def __str__(self) -> str:
@@ -160,34 +169,10 @@ class TestResult:
         return f"<{self.test}: p = {self.pvalue:.3g}, {self.statistic_of} {self.statistic:.4g}>"
 
     def plot(self) -> Figure:
-        """The null distribution with the observed value."""
+        """Draw the null distribution with the observed value."""
         from ..plots.testing import plot_test
 
         return plot_test(self)
-
-
-def describe(kernel: Any) -> str:
-    """A kernel in a few words."""
-    if isinstance(kernel, tuple):
-        return " and ".join(describe(one) for one in kernel)
-    lengthscale = getattr(kernel, "lengthscale", None)
-    name = type(kernel).__name__
-    if lengthscale is None:
-        return name
-    if np.size(lengthscale) > MOST_LENGTHSCALES:
-        low, high = np.min(lengthscale), np.max(lengthscale)
-        return f"{name}, lengthscales {as_text(low)} to {as_text(high)}"
-    return f"{name}, lengthscale {as_text(np.asarray(lengthscale))}"
-
-
-def brief(kernel: Any) -> str:
-    """Its lengthscale, where that says it all."""
-    return describe(kernel).removeprefix("SquaredExponential, ")
-
-
-def name_of(choice: Any) -> str:
-    """What a choice of kernels is called."""
-    return choice if isinstance(choice, str) else "given kernel"
 
 
 def check_permutations(
@@ -208,10 +193,3 @@ def check_permutations(
             f"{permutations} {what} cannot reject at level {alpha:g}: the smallest p-value is "
             f"1/{permutations + 1}; take at least {needed}"
         )
-
-
-def check_kernel(kernel: Any, choices: tuple[str, ...]) -> None:
-    """Refuse what is neither a kernel nor one of ``choices``."""
-    known = isinstance(kernel, str) and kernel in choices
-    if not known and not isinstance(kernel, Covariance):
-        raise InputError(f"kernel must be a kernel or one of {choices}, got {kernel!r}")

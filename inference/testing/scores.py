@@ -30,7 +30,7 @@ class Scorer:
     lengthscale: float
 
     def witness(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """mu_hat of points (n, D) less mu_hat of the predictions there, and its standard error.
+        """Evaluate mu_hat of points (n, D) less that of the predictions there, and its error.
 
         The error is that of an average of n predicted values. An observation counts itself, so that
         one where nothing is predicted stands out.
@@ -55,14 +55,25 @@ class Scorer:
         return own - mean, self._error(variance, rows, len(points))
 
     def ceiling(self, n: int) -> float:
-        """The score of one of ``n`` observations where nothing is predicted."""
+        """Evaluate the score of one of ``n`` observations where nothing is predicted."""
         rows = np.array(len(self.predicted))
         return float(1.0 / n / self._error(np.array(0.0), rows, n))
+
+    def ceiling_note(self, n: int, reach: float) -> tuple[str, ...]:
+        """Warn where even an observation that nobody predicts would score below ``reach``."""
+        ceiling = self.ceiling(n)
+        if ceiling >= reach:
+            return ()
+        return (
+            f"with {len(self.predicted)} predicted rows an observation where none is predicted "
+            f"scores no more than {ceiling:.1f}, which is not unusual: more predictive draws would "
+            "show it",
+        )
 
     def _kernel(self, points: np.ndarray, others: np.ndarray) -> np.ndarray:
         return np.exp(-0.5 / self.lengthscale**2 * cdist(points, others, "sqeuclidean"))
 
     @staticmethod
     def _error(variance: np.ndarray, rows: np.ndarray, n: int) -> np.ndarray:
-        """A variance is taken for no smaller than 1 in so many rows."""
+        """The error of a witness; a variance is taken for no smaller than 1 in so many rows."""
         return np.sqrt(np.maximum(variance, 1.0 / rows) * (1.0 / n + 1.0 / rows))

@@ -19,14 +19,14 @@ from bke.models.measures.measure import Measure
 Sample: TypeAlias = jax.Array | LineSample | LandmarkView
 
 
-def rows_of_matrices(sample: np.ndarray, kernel: Kernel, measure: Measure) -> int:
-    """Of the n x n matrices that a sample (n, D) may need where there are no landmarks."""
+def rows_of_matrices(sample: np.ndarray, kernel: Kernel, measure: Measure | str) -> int:
+    """Size of the matrices that a sample (n, D) may need where there are no landmarks, n or 0."""
     by_waves_alone = len(sample) > MOST_DENSE and takes_line(sample, kernel, measure)
     return 0 if by_waves_alone else len(sample)
 
 
 def by_waves(
-    samples: tuple[np.ndarray, ...], at: np.ndarray, kernel: Kernel, measure: Measure
+    samples: tuple[np.ndarray, ...], at: np.ndarray, kernel: Kernel, measure: Measure | str
 ) -> tuple[Sample, ...]:
     """Samples (n, D) for questions at the points ``at`` (m, D), prepared where that pays."""
     everything = np.concatenate([*samples, at])
@@ -40,7 +40,7 @@ def by_waves(
 
 
 def posterior_of_sample(
-    X: Sample, kernel: Kernel, at: jax.Array, *, noise: Any, measure: Measure = "unit"
+    X: Sample, kernel: Kernel, at: jax.Array, *, noise: Any, measure: Measure | str = "unit"
 ) -> EmbeddingPosterior:
     """Given the empirical embedding at all rows, by matrices or waves, or at landmarks."""
     if isinstance(X, LineSample):

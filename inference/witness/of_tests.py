@@ -26,7 +26,8 @@ from ..errors import InputError
 from ..runtime.machine import computing
 from ..testing.result import TestResult
 from .conditioning import by_waves, posterior_of_sample, rows_of_matrices
-from .posterior import check_noise, default_points, equal_draws, gaussian_draw
+from .draws import check_noise, equal_draws, gaussian_draw
+from .places import default_points
 
 DRAWS = 400
 

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-import json
-import numbers
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from bke.models.arrays.pivoted_cholesky import pivoted_cholesky
 from bke.models.embeddings.waves import LineSample
-from bke.models.landmarks import LandmarkView, in_parts
+from bke.models.landmarks import in_parts
 from bke.models.likelihood.spectral import MOST_DENSE
 from numpy.typing import ArrayLike
 
@@ -30,60 +24,25 @@ from ..data.checks import (
     column_names,
 )
 from ..data.units import Units
-from ..diagnosis.masses import draw_weights, unconstrained_draws
-from ..diagnosis.modes import Modes, find_modes
+from ..diagnosis.find_modes import find_modes
+from ..diagnosis.masses import draw_weights, unconstrained_draws, unconstrained_shapes
+from ..diagnosis.modes import Modes
 from ..diagnosis.reweight import reweight
 from ..errors import InputError, SamplingError
 from ..posterior.landmarks import places_for
-from ..posterior.run import target_of
+from ..posterior.open_run import OpenRun, Run, open_run
 from ..posterior.samplers.quadrature import MOST_EVALUATIONS
-from ..posterior.target import Target
-from ..runtime.jit import jit
+from ..posterior.target import Target, unflatten
 from ..runtime.machine import computing, cores
 from ..runtime.progress import progress_bar
-from .conditioning import Sample, by_waves, posterior_of_sample, rows_of_matrices
-
-#: Hyperparameter draws per compiled call; fewer where each takes so many kernel values.
-BATCH, BATCH_ENTRIES = 25, 2**28
-LINE_POINTS = 200
-MESH_SIDE = 30
-#: The line or mesh extends beyond the data by this part of their range.
-MARGIN = 0.1
-#: Variance of a draw that its factor may drop, over the total.
-DROPPED_VARIANCE = 1e-9
-
-
-@dataclasses.dataclass(frozen=True)
-class Band:
-    """Mean and equal-tailed band of the witness at every point.
-
-    Attributes:
-        mean, lower, upper: shape (m,).
-        level: posterior probability inside, pointwise.
-        draws: how many draws it rests on.
-    """
-
-    mean: np.ndarray
-    lower: np.ndarray
-    upper: np.ndarray
-    level: float
-    draws: int
-
-
-def default_points(P: np.ndarray, Q: np.ndarray) -> np.ndarray:
-    """Where to evaluate: a line (D = 1), a mesh (D = 2) over the data, else the data points."""
-    pooled = np.concatenate([P, Q])
-    if pooled.shape[1] > 2:
-        return pooled
-    low, high = pooled.min(axis=0), pooled.max(axis=0)
-    margin = MARGIN * (high - low)
-    side = LINE_POINTS if pooled.shape[1] == 1 else MESH_SIDE
-    axes = [np.linspace(a, b, side) for a, b in zip(low - margin, high + margin, strict=True)]
-    return np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
+from .conditioning import Sample, by_waves, rows_of_matrices
+from .draws import check_noise, draws_at
+from .places import default_points
+from .thinning import Thin, Thinning, check_thin, thinning
 
 
 def sample_witness(
-    run: xr.DataTree,
+    run: Run,
     P: ArrayLike,
     Q: ArrayLike,
     at: ArrayLike | None = None,
@@ -91,7 +50,7 @@ def sample_witness(
     noise: str | float = "clt",
     weights: str = "posterior",
     landmarks: int | ArrayLike | None = None,
-    thin: int = 1,
+    thin: Thin = "auto",
     seed: int = 0,
     progress: bool = True,
 ) -> xr.DataTree:
@@ -103,7 +62,7 @@ def sample_witness(
     through ``landmarks`` (:func:`~bke.models.landmark_embedding_posterior`).
 
     Args:
-        run: from :func:`~bke.inference.fit` on the samples, pooled or joint.
+        run: from :func:`~bke.inference.fit` on the samples, pooled or joint; open or not.
         P: first sample, shape (n, D) or (n,), in the units of the data.
         Q: second sample, shape (m, D) or (m,).
         at: points of evaluation, shape (k, D) or (k,); by default a line, a mesh or, in more than
@@ -119,7 +78,8 @@ def sample_witness(
             linear in n, and bands are as wide as the prior where no landmark is near. By default
             those of a run of the landmark model, else none.
         thin: condition on the samples for every ``thin``-th posterior draw only, and draw so many
-            witnesses from each: for large samples, whose posterior is narrow.
+            witnesses from each. ``"auto"``: for as few as keep the ends of a band within 5 % of its
+            width, 200 or more of each mode, see :mod:`~bke.inference.witness.thinning`.
         seed: of the draws.
         progress: show a progress bar.
 
@@ -130,8 +90,55 @@ def sample_witness(
 
     Raises:
         InputError: for samples that make no sense or do not fit the run.
+        SamplingError: where a draw is not finite.
     """
-    target, units = target_of(run)
+    opened = open_run(run)
+    target, units = opened.target, opened.units
+    first, second = _pair(P, Q, units)
+    check_noise(noise)
+    check_count(seed, "seed", 0, 2**63 - 1)
+    check_thin(thin, opened.tree["posterior"].sizes["draw"])
+    places = target.landmarks
+    if landmarks is not None:
+        places = places_for(landmarks, units, np.concatenate([first, second]), seed)
+    points = _points(at, first, second, None if places is None else places * units.scale)
+    _check_memory(target, (first, second), places, points)
+    weighed, modes = _weighed(opened, weights, seed, progress)
+    thinned = thinning(thin, _labels(modes))
+    of_draws = modes.of_draws if thin == "auto" else _of_sources(modes, thinned, thin)
+    modes = dataclasses.replace(modes, of_draws=of_draws)
+    of_weights = draw_weights(weighed, modes, weights)
+    z = unconstrained_draws(weighed)
+    kept = unflatten(z.reshape(-1, z.shape[-1])[thinned.kept], unconstrained_shapes(weighed))
+    with computing(), progress_bar("witness", len(thinned.kept), shown=progress) as advance:
+        where, samples = units.to_model(points), (units.to_model(first), units.to_model(second))
+        seen = _seen(samples, where, places, target.kernel, target.measure)
+        _check_lengthscales(seen, target, kept, units)
+        found = draws_at(target, seen, jnp.asarray(where), kept, thinned.each, noise, seed, advance)
+    witness = _finite(found[thinned.source, thinned.turn])
+    dataset = xr.Dataset(
+        {
+            "witness": (("chain", "draw", "point"), witness),
+            "mode": (("chain", "draw"), _labels(modes)),
+            "weight": (("chain", "draw"), of_weights),
+        },
+        coords={"at": (("point", "column"), points), "column": list(units.columns)},
+        attrs={
+            "method": weighed.attrs["method"],
+            "noise": str(noise),
+            "weights": weights,
+            "landmarks": 0 if places is None else len(places),
+            "thin": thin,
+            "conditioned": len(thinned.kept),
+            "seed": seed,
+            "sizes": [len(first), len(second)],
+        },
+    )
+    return xr.DataTree(dataset, name="witness")
+
+
+def _pair(P: ArrayLike, Q: ArrayLike, units: Units) -> tuple[np.ndarray, np.ndarray]:
+    """Both samples, (n, D) and (m, D), checked to have the columns of the run."""
     first, second = as_pair(P, Q)
     check_same_columns(column_names(P), column_names(Q))
     dimension = len(units.columns)
@@ -140,126 +147,84 @@ def sample_witness(
             check_same_columns(units.columns, names)
     if first.shape[1] != dimension:
         raise InputError(f"P and Q have {first.shape[1]} columns, but the run has {dimension}")
-    check_noise(noise)
-    check_count(seed, "seed", 0, 2**63 - 1)
-    check_count(thin, "thin", 1, run["posterior"].sizes["draw"])
-    places = target.landmarks
-    if landmarks is not None:
-        pooled = np.concatenate([first, second])
-        places = places_for(landmarks, units, pooled, seed)
-    if at is not None:
-        points = as_evaluation_points(at, dimension)
-    elif places is not None and dimension > 2:
-        points = places * units.scale
-    else:
-        points = default_points(first, second)
-    family = target.kernel, target.measure
-    largest = max(rows_of_matrices(sample, *family) for sample in (first, second))
-    rows = largest if places is None else len(places)
+    return first, second
+
+
+def _check_memory(
+    target: Target,
+    samples: tuple[np.ndarray, ...],
+    places: np.ndarray | None,
+    points: np.ndarray,
+) -> None:
+    """Refuse matrices of rows or of points for which there is no memory."""
+    each = (rows_of_matrices(sample, target.kernel, target.measure) for sample in samples)
+    rows = max(each) if places is None else len(places)
     check_memory(
         max(rows, len(points)),
-        dimension,
+        points.shape[1],
         matrices=WITNESS_MATRICES * cores(),
         instead="landmarks (--landmarks)" if rows >= len(points) else "fewer points (--at)",
     )
-    modes = find_modes(run)
+
+
+def _weighed(opened: OpenRun, weights: str, seed: int, progress: bool) -> tuple[xr.DataTree, Modes]:
+    """The run and its modes, with their masses where ``weights`` needs these."""
+    modes = find_modes(opened)
     # With one or two hyperparameters quadrature also sees what no chain visited.
-    seen_by_quadrature = unconstrained_draws(run).shape[-1] in MOST_EVALUATIONS
+    seen_by_quadrature = unconstrained_draws(opened.tree).shape[-1] in MOST_EVALUATIONS
     several = len(modes.modes) > 1
-    if weights == "posterior" and (several or seen_by_quadrature) and not modes.weighed:
-        run = reweight(run, seed=seed, progress=progress)
-        modes = find_modes(run)
-    z = {str(k): v.values for k, v in run["unconstrained_posterior"].data_vars.items()}
-    chains, draws = next(iter(z.values())).shape[:2]
-    modes = _thinned(modes, thin)
-    of_weights = draw_weights(run, modes, weights)
-    with computing(), progress_bar("witness", chains * draws, shown=progress) as advance:
-        kept = {name: values[:, ::thin] for name, values in z.items()}
-        P_seen, Q_seen = _seen(
-            (units.to_model(first), units.to_model(second)), units.to_model(points), places, *family
-        )
-        _check_lengthscales((P_seen, Q_seen), target, kept, units)
-        witness = _draw_all(
-            target,
-            P_seen,
-            Q_seen,
-            jnp.asarray(units.to_model(points)),
-            {name: values.reshape(-1, *values.shape[2:]) for name, values in kept.items()},
-            thin,
-            noise,
-            seed,
-            advance,
-        )
-        # The last of each chain may give fewer.
-        witness = witness.reshape(chains, -1, len(points))[:, :draws]
-    if np.isnan(witness).any():
-        lost = np.isnan(witness).any(axis=2).sum()
+    if weights != "posterior" or modes.weighed or not (several or seen_by_quadrature):
+        return opened.tree, modes
+    weighed = reweight(opened, seed=seed, progress=progress)
+    return weighed, find_modes(weighed)
+
+
+def _labels(modes: Modes) -> np.ndarray:
+    """Mode of every draw, (chain, draw), -1 of stuck chains."""
+    labels = np.array(modes.of_draws)
+    labels[list(modes.stuck)] = -1
+    return labels
+
+
+def _of_sources(modes: Modes, thinned: Thinning, thin: Thin) -> np.ndarray:
+    """Mode (chain, draw) of the draw that gives each its hyperparameters."""
+    of_draws = thinned.of_sources(modes.of_draws)
+    if lost := set(np.unique(modes.of_draws)) - set(np.unique(of_draws)):
+        raise InputError(f"thin={thin} leaves no draw of mode {min(lost) + 1}: take less")
+    return of_draws
+
+
+def _points(
+    at: ArrayLike | None, first: np.ndarray, second: np.ndarray, places: np.ndarray | None
+) -> np.ndarray:
+    """Points of evaluation (k, D) in the units of the data, as are the landmarks' ``places``."""
+    dimension = first.shape[1]
+    if at is not None:
+        return as_evaluation_points(at, dimension)
+    return default_points(first, second) if places is None or dimension <= 2 else places
+
+
+def _finite(witness: np.ndarray) -> np.ndarray:
+    """Draws (chain, draw, point) as they are, refused where one is not a number."""
+    lost = np.isnan(witness).any(axis=2)
+    if lost.any():
         raise SamplingError(
-            f"{lost} of {chains * draws} draws of the witness are not finite: the noise is too "
+            f"{lost.sum()} of {lost.size} draws of the witness are not finite: the noise is too "
             "small beside the prior covariance for double precision; use noise='clt', or "
             "measure='unit'"
         )
-    of_draws = np.array(modes.of_draws)
-    of_draws[list(modes.stuck)] = -1
-    dataset = xr.Dataset(
-        {
-            "witness": (("chain", "draw", "point"), witness),
-            "mode": (("chain", "draw"), of_draws),
-            "weight": (("chain", "draw"), of_weights),
-        },
-        coords={"at": (("point", "column"), points), "column": list(units.columns)},
-        attrs={
-            "method": run.attrs["method"],
-            "noise": str(noise),
-            "weights": weights,
-            "landmarks": 0 if places is None else len(places),
-            "thin": thin,
-            "seed": seed,
-            "sizes": [len(first), len(second)],
-        },
-    )
-    return xr.DataTree(dataset, name="witness")
-
-
-def equal_draws(
-    values: np.ndarray,
-    points: np.ndarray,
-    columns: Sequence[str],
-    attrs: Mapping[str, Any],
-    weights: np.ndarray | None = None,
-) -> xr.DataTree:
-    """The group of :func:`sample_witness` for draws (k, m) of one mode.
-
-    They count alike, or by ``weights`` (k,) with sum one.
-    """
-    shape = 1, len(values)
-    if weights is None:
-        weights = np.full(len(values), 1.0 / len(values))
-    dataset = xr.Dataset(
-        {
-            "witness": (("chain", "draw", "point"), values[None]),
-            "mode": (("chain", "draw"), np.zeros(shape, dtype=int)),
-            "weight": (("chain", "draw"), weights[None]),
-        },
-        coords={"at": (("point", "column"), points), "column": list(columns)},
-        attrs=attrs,
-    )
-    return xr.DataTree(dataset, name="witness")
-
-
-def check_noise(noise: Any) -> None:
-    """Refuse what is neither ``"clt"`` nor a positive number."""
-    number = isinstance(noise, numbers.Real) and not isinstance(noise, bool)
-    if noise != "clt" and not (number and np.isfinite(noise) and noise > 0):
-        raise InputError(f"noise must be 'clt' or a positive number, got {noise!r}")
+    return witness
 
 
 def _seen(
     samples: tuple[np.ndarray, ...], at: np.ndarray, landmarks: np.ndarray | None, *family: Any
-) -> tuple[Sample, ...]:
+) -> tuple[Sample, Sample]:
+    """Both samples as they are conditioned on: all rows, or from landmarks (model units)."""
     if landmarks is None:
-        return by_waves(samples, at, *family)
-    return tuple(in_parts(sample, landmarks) for sample in samples)
+        P, Q = by_waves(samples, at, *family)
+        return P, Q
+    P, Q = (in_parts(sample, landmarks) for sample in samples)
+    return P, Q
 
 
 def _check_lengthscales(
@@ -276,131 +241,3 @@ def _check_lengthscales(
             f"{least * float(units.scale[0]):.3g}, too short for all of {MOST_DENSE + 1} rows or "
             "more: give landmarks (--landmarks)"
         )
-
-
-def _thinned(modes: Modes, thin: int) -> Modes:
-    """Every draw in the mode of the one that gives its hyperparameters."""
-    if thin == 1:
-        return modes
-    before = modes.of_draws
-    of_draws = before[:, np.arange(before.shape[1]) // thin * thin]
-    if lost := set(np.unique(before)) - set(np.unique(of_draws)):
-        raise InputError(f"thin={thin} leaves no draw of mode {min(lost) + 1}: take less")
-    return dataclasses.replace(modes, of_draws=of_draws)
-
-
-def _draw_all(
-    target: Target,
-    P: Sample,
-    Q: Sample,
-    at: jax.Array,
-    z: dict[str, np.ndarray],
-    each: int,
-    noise: Any,
-    seed: int,
-    advance: Callable[[int], None],
-) -> np.ndarray:
-    """``each`` draws for k hyperparameter draws, (k each, m), in threads.
-
-    How many threads only matters to rounding.
-    """
-    total = len(next(iter(z.values())))
-    keys = jax.random.split(jax.random.key(seed), total * each).reshape(total, each)
-    known = LineSample, LandmarkView
-    entries = max(X.entries if isinstance(X, known) else len(X) ** 2 for X in (P, Q))
-    batch = max(1, min(BATCH, BATCH_ENTRIES // entries))
-    compiled = _compiled(json.dumps(target.describe()), noise)
-
-    def work(start: int) -> np.ndarray:
-        with jax.enable_x64(True):
-            # The last batch repeats its last draw: another shape would be compiled again.
-            rows = np.minimum(np.arange(start, start + batch), total - 1)
-            part = {name: jnp.asarray(values[rows]) for name, values in z.items()}
-            found = np.asarray(compiled(keys[rows], part, P, Q, at))
-        advance(min(batch, total - start) * each)
-        return found
-
-    first, *rest = range(0, total, batch)
-    pieces = [work(first)]  # compiles, before the threads would each do it
-    with ThreadPoolExecutor(cores()) as pool:
-        pieces += pool.map(work, rest)
-    return np.concatenate(pieces)[:total].reshape(total * each, -1)
-
-
-@functools.lru_cache(maxsize=16)
-def _compiled(description: str, noise: Any) -> Callable[..., jax.Array]:
-    """Draws of the witness for a batch of hyperparameters, kept for the next call."""
-    target = Target.restore(json.loads(description))
-
-    @jit
-    def draws(keys: jax.Array, z: Any, P: Sample, Q: Sample, at: jax.Array) -> jax.Array:
-        def one(keys_and_z: Any) -> jax.Array:
-            keys, z = keys_and_z
-            values = target.constrain(z)
-            kernel, measure = target.kernel_at(values), target.measure_at(values)
-            posterior_P, posterior_Q = (
-                posterior_of_sample(X, kernel, at, noise=noise, measure=measure) for X in (P, Q)
-            )
-            covariance = posterior_P.covariance + posterior_Q.covariance
-            around = jax.vmap(gaussian_draw, in_axes=(0, None))(keys, covariance)
-            return posterior_P.mean - posterior_Q.mean + around
-
-        return jax.lax.map(one, (keys, z))
-
-    return draws
-
-
-def gaussian_draw(key: jax.Array, covariance: jax.Array) -> jax.Array:
-    """A draw from N(0, covariance), numerically singular for a smooth process; call it in jit."""
-    # Cancellation leaves tiny negative variances; the pivoted factor stops before them.
-    diagonal = jnp.maximum(jnp.diagonal(covariance), 0.0)
-    factor = pivoted_cholesky(
-        lambda i: covariance[i], diagonal, len(covariance), DROPPED_VARIANCE * jnp.sum(diagonal)
-    ).factor
-    return jax.random.normal(key, (len(factor),), covariance.dtype) @ factor
-
-
-def band(witness: xr.DataTree, level: float = 0.8, mode: int | None = None) -> Band:
-    """Mean and equal-tailed band of :func:`sample_witness`'s draws.
-
-    Args:
-        witness: the group that :func:`sample_witness` returned.
-        level: posterior probability of the band at each point.
-        mode: index of a mode; ``None`` for all draws with the weights of the witness: modes by
-            their posterior mass unless :func:`sample_witness` was told otherwise. Stuck chains are
-            left out, unless all are stuck.
-    """
-    if not isinstance(level, numbers.Real) or not 0.0 < level < 1.0:
-        raise InputError(f"level must be between 0 and 1, got {level}")
-    if not isinstance(witness, xr.DataTree) or "witness" not in witness.data_vars:
-        raise InputError("band needs what sample_witness returned")
-    dataset = witness.to_dataset()
-    draws, labels = dataset["witness"].values, dataset["mode"].values
-    used = dataset["weight"].values > 0 if mode is None else labels == mode
-    chosen = draws[used]
-    if not len(chosen):
-        raise InputError(f"no draw is in mode {mode}")
-    weights = dataset["weight"].values[used] if mode is None else np.ones(len(chosen))
-    weights = weights / weights.sum()
-    lower, upper = weighted_quantiles(chosen, weights, ((1 - level) / 2, (1 + level) / 2))
-    return Band(weights @ chosen, lower, upper, level, len(chosen))
-
-
-def weighted_quantiles(
-    values: np.ndarray, weights: np.ndarray, levels: Sequence[float]
-) -> np.ndarray:
-    """Quantiles (levels, ...) of ``values`` (k, ...) with ``weights`` (k,).
-
-    The distribution function is linear between the values, each at the middle of its weight, from 0
-    at the smallest to 1 at the largest: for equal weights NumPy's default.
-    """
-    flat = values.reshape(len(values), -1)
-    order = np.argsort(flat, axis=0)
-    steps = weights[order]
-    middle = np.cumsum(steps, axis=0) - 0.5 * steps
-    middle = (middle - middle[0]) / np.where(len(values) > 1, middle[-1] - middle[0], 1.0)
-    found = [
-        np.interp(levels, middle[:, column], flat[order[:, column], column])
-        for column in range(flat.shape[1])
-    ]
-    return np.stack(found, axis=-1).reshape(len(levels), *values.shape[1:])

@@ -12,16 +12,12 @@ from jax.typing import ArrayLike
 from ..arrays.precision import require_double
 from ..kernels.base import Kernel
 from ..kernels.squared_exponential import SquaredExponential
-from ..likelihood.marginal import (
-    READY,
-    LogLikelihoodTerms,
-    check_likelihood,
-    known_points,
-    log_likelihood_terms,
-    prepared,
-)
+from ..likelihood.marginal import known_points
 from ..likelihood.noise import Noise, check_noise
-from ..measures.measure import Measure, check_measure, scale_prior, with_scale
+from ..likelihood.view import LikelihoodView, LogLikelihoodTerms
+from ..likelihood.way import Likelihood
+from ..measures.measure import MEASURE_SCALE, Measure, as_measure
+from .likelihoods import any_likelihood
 from .priors import Prior, assign, check_noise_prior, template, with_values
 
 
@@ -30,10 +26,8 @@ def bke_model(
     kernel: Kernel | type[Kernel] = SquaredExponential,
     prior: Prior | None = None,
     noise_variance: Noise | dist.Distribution = 0.1,
-    measure: Measure = "unit",
-    likelihood: str = "auto",
-    landmarks: ArrayLike | None = None,
-    rank: int | None = None,
+    measure: Measure | str = "unit",
+    likelihood: Likelihood | str = "auto",
 ) -> None:
     """p(lengthscale) p(X | lengthscale), BKE section 4: hand it to MCMC, SVI or Predictive.
 
@@ -53,11 +47,10 @@ def bke_model(
             ``"clt"``, ``"heteroscedastic"``, see :class:`~bke.models.SamplingNoise`.
         measure: ``"unit"``, ``"lebesgue"`` or :class:`~bke.models.Gaussian`, whose scale may be a
             prior.
-        likelihood: ``"auto"``, ``"dense"``, ``"spectral"``, ``"nystrom"`` or ``"fourier"``, see
-            :func:`~bke.models.log_marginal_likelihood`; or ``"landmark"``, another model of the
-            same kernel, see :func:`~bke.models.landmark_log_likelihood`.
-        landmarks: of that model, shape (m, D), such as :func:`~bke.models.choose_landmarks` gives.
-        rank: of ``"nystrom"`` and ``"fourier"``.
+        likelihood: ``"auto"``, ``"dense"``, ``"spectral"``, :class:`~bke.models.Nystrom` or
+            :class:`~bke.models.Fourier`, see :func:`~bke.models.log_marginal_likelihood`; or
+            :class:`~bke.models.Landmark` with places, another model of the same kernel, see
+            :func:`~bke.models.landmark_log_likelihood`.
 
     Raises:
         RuntimeError: with JAX's 64-bit numbers switched off.
@@ -65,14 +58,12 @@ def bke_model(
     """
     require_double("bke_model")
     samples = [
-        sample if isinstance(sample, READY) else known_points(sample)
+        sample if isinstance(sample, LikelihoodView) else known_points(sample)
         for sample in (X if isinstance(X, tuple) else (X,))
     ]
     family = template(kernel)
-    check_measure(measure)
-    check_likelihood(likelihood)
-    if landmarks is not None and likelihood != "landmark":
-        raise ValueError(f"landmarks are for likelihood='landmark', not for {likelihood!r}")
+    measure = as_measure(measure)
+    way = any_likelihood(likelihood)
     values = {
         site: numpyro.sample(site, _as_event(distribution))
         for site, distribution in assign(prior, family).items()
@@ -82,11 +73,13 @@ def bke_model(
         noise: Any = numpyro.sample("noise_variance", noise_variance)
     else:
         noise = check_noise(noise_variance)
-    if (scale := scale_prior(measure)) is not None:
-        measure = with_scale(measure, numpyro.sample("measure_scale", _as_event(scale)))
+    if measure.prior is not None:
+        measure = measure.with_scale(numpyro.sample(MEASURE_SCALE, _as_event(measure.prior)))
     chosen = with_values(family, values)
-    each = [prepared(x, chosen, noise, measure, likelihood, landmarks, rank=rank) for x in samples]
-    terms = [log_likelihood_terms(x, chosen, noise, measure, likelihood) for x in each]
+    views = [
+        x if isinstance(x, LikelihoodView) else way.view(x, chosen, noise, measure) for x in samples
+    ]
+    terms = [view.likelihood_terms(chosen, noise, measure) for view in views]
     total = LogLikelihoodTerms(*(sum(term) for term in zip(*terms, strict=True)))
     numpyro.factor("gaussian", total.gaussian)
     numpyro.factor("volume", total.volume)

@@ -15,7 +15,7 @@ from ..arrays.precision import concrete, double_precision
 from ..arrays.rows import map_rows
 from ..kernels.base import Covariance, Kernel, as_points, check_columns, check_kernel
 from ..kernels.smoothed_components import twice_smoothed
-from ..measures.measure import Measure
+from ..measures.measure import Measure, as_measure
 
 
 @jax.tree_util.register_dataclass
@@ -44,6 +44,8 @@ class Embedding:
     measure: Measure | None = dataclasses.field(default=None, metadata={"static": True})
 
     def __post_init__(self) -> None:
+        if isinstance(self.measure, str):
+            object.__setattr__(self, "measure", as_measure(self.measure))
         shapes = [getattr(part, "shape", None) for part in (self.points, self.weights)]
         if None in shapes:  # placeholders of a transformation
             return
@@ -139,7 +141,7 @@ class Embedding:
 
     @double_precision
     def normalised(self) -> Embedding:
-        """The same with weights that sum to one.
+        """The embedding with weights that sum to one.
 
         Raises:
             ArithmeticError: they sum to nothing.

@@ -11,7 +11,7 @@ from ..arrays.precision import double_precision
 from ..kernels.base import Kernel, as_points, check_columns
 from ..landmarks.sums import LandmarkSums, summed
 from ..landmarks.view import LandmarkView, in_parts
-from ..measures.measure import Measure, check_fixed, check_measure
+from ..measures.measure import Measure, fixed_measure
 from .posterior import EmbeddingPosterior, condition, noise_covariance
 
 
@@ -23,7 +23,7 @@ def landmark_embedding_posterior(
     at: ArrayLike,
     *,
     noise: Any = "clt",
-    measure: Measure = "unit",
+    measure: Measure | str = "unit",
 ) -> EmbeddingPosterior:
     """Posterior of the embedding mu at the points ``at``, given mu_hat at m landmarks.
 
@@ -44,7 +44,7 @@ def landmark_embedding_posterior(
         ArithmeticError: where the noise is lost to rounding beside R; inside a transformation the
             result is NaN there.
     """
-    check_fixed(check_measure(measure))
+    measure = fixed_measure(measure)
     points, places = as_points(X), as_points(landmarks, "landmarks")
     where = as_points(at, "at")
     check_columns(points, places, "landmarks")
@@ -54,9 +54,9 @@ def landmark_embedding_posterior(
 
 
 def posterior_of_view(
-    view: LandmarkView, kernel: Kernel, at: jax.Array, *, noise: Any, measure: Measure
+    view: LandmarkView, kernel: Kernel, at: jax.Array, *, noise: Any, measure: Measure | str
 ) -> EmbeddingPosterior:
-    """The same of prepared data."""
+    """The posterior of the embedding at the points ``at``, given data prepared with landmarks."""
     covariance = isinstance(noise, str)
     sums = summed(view, kernel, volume=False, covariance=covariance)
     return posterior_of_sums(sums, view.landmarks, kernel, at, noise=noise, measure=measure)
@@ -69,9 +69,12 @@ def posterior_of_sums(
     at: jax.Array,
     *,
     noise: Any,
-    measure: Measure,
+    measure: Measure | str,
 ) -> EmbeddingPosterior:
-    """The same of sums over the data, whose scatter is a matrix unless ``noise`` is a number."""
+    """The posterior of the embedding given sums over the data.
+
+    Their scatter is a matrix unless ``noise`` is a number.
+    """
     smoothed = kernel.smoothed(measure, landmarks.shape[1])
     own = smoothed.matrix(landmarks, landmarks)
     covariance = noise_covariance(

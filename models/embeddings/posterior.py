@@ -14,7 +14,7 @@ from jax.typing import ArrayLike
 from ..arrays.precision import double_precision
 from ..kernels.base import Kernel, as_points, check_columns, check_positive
 from ..likelihood.noise import NUGGET, sampling_covariance
-from ..measures.measure import Measure, check_fixed, check_measure
+from ..measures.measure import Measure, fixed_measure
 from .embedding import Embedding
 
 
@@ -38,7 +38,7 @@ def embedding_posterior(
     at: ArrayLike,
     *,
     noise: Any = "clt",
-    measure: Measure = "unit",
+    measure: Measure | str = "unit",
 ) -> EmbeddingPosterior:
     """Posterior of the embedding mu at the points ``at``, BKE (7) and (8).
 
@@ -59,7 +59,7 @@ def embedding_posterior(
         ArithmeticError: where the noise is lost to rounding beside R; inside a transformation the
             result is NaN there.
     """
-    check_fixed(check_measure(measure))
+    measure = fixed_measure(measure)
     points, at = as_points(X), as_points(at, "at")
     check_columns(points, at, "at")
     smoothed = kernel.smoothed(measure, points.shape[1])
@@ -149,7 +149,7 @@ def posterior_mean_embedding(
     kernel: Kernel,
     *,
     noise: Any = "clt",
-    measure: Measure | None = "unit",
+    measure: Measure | str | None = "unit",
 ) -> Embedding:
     """The posterior mean BKE (7) as an element of the Hilbert space of k, BKE (9).
 
@@ -171,7 +171,7 @@ def posterior_mean_embedding(
     """
     points = as_points(X)
     if measure is not None:
-        check_fixed(check_measure(measure))
+        measure = fixed_measure(measure)
     prior = kernel if measure is None else kernel.smoothed(measure, points.shape[1])
     covariance = noise_covariance(noise, len(points), lambda: sampling_covariance(points, kernel))
     root = jnp.linalg.cholesky(prior.matrix(points, points) + covariance)

@@ -75,7 +75,7 @@ def pre_image(
 
 
 class PreImages(NamedTuple):
-    """As :class:`PreImage`, of S embeddings."""
+    """The highest points of S embeddings, each as in :class:`PreImage`."""
 
     point: np.ndarray  # (S, D)
     value: np.ndarray  # (S,)

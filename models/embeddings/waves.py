@@ -38,7 +38,7 @@ from ..likelihood.spectral.index import (
     WAVES_RATIO,
 )
 from ..likelihood.spectral.prepared import MOST_DENSE
-from ..measures.measure import Measure
+from ..measures.measure import Measure, as_measure
 from .posterior import EmbeddingPosterior, embedding_posterior
 
 #: Extent over the shortest lengthscale where the matrices cannot take over.
@@ -71,13 +71,13 @@ class LineSample:
         return 0.0 if len(self.points) <= MOST_DENSE else float(self.shortest)
 
 
-def takes_line(X: np.ndarray, kernel: Kernel, measure: Measure) -> bool:
+def takes_line(X: np.ndarray, kernel: Kernel, measure: Measure | str) -> bool:
     """Whether (n, D) data and such a kernel, of whatever lengthscale, can go by waves and pay."""
     return (
         X.shape[1] == 1
         and len(X) >= LEAST_ROWS
         and type(kernel) is SquaredExponential
-        and isinstance(measure, str)
+        and as_measure(measure).translation_invariant
     )
 
 
@@ -102,7 +102,7 @@ def line_sample(X: np.ndarray, low: float, high: float) -> LineSample:
 
 
 def posterior_of_line(
-    sample: LineSample, kernel: Kernel, at: Any, *, noise: Any, measure: Measure
+    sample: LineSample, kernel: Kernel, at: Any, *, noise: Any, measure: Measure | str
 ) -> EmbeddingPosterior:
     """Posterior of the embedding at the points ``at`` (m, 1) within the range, BKE (7) and (8).
 
@@ -118,7 +118,7 @@ def posterior_of_line(
     lengthscale = jnp.reshape(jnp.asarray(cast(SquaredExponential, kernel).lengthscale), ())
 
     def by_waves(count: int) -> EmbeddingPosterior:
-        return _by_waves(sample, lengthscale, at, noise, str(measure), count)
+        return _by_waves(sample, lengthscale, at, noise, as_measure(measure), count)
 
     def by_matrices() -> EmbeddingPosterior:
         if len(sample.points) > MOST_DENSE:
@@ -140,7 +140,7 @@ def posterior_of_line(
 
 
 def _by_waves(
-    sample: LineSample, lengthscale: jax.Array, at: jax.Array, noise: Any, measure: str, f: int
+    sample: LineSample, lengthscale: jax.Array, at: jax.Array, noise: Any, measure: Measure, f: int
 ) -> EmbeddingPosterior:
     n = len(sample.points)
     kernel = SquaredExponential(lengthscale)

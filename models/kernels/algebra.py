@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 
 from ..measures.measure import Measure
-from .base import Covariance, Kernel, SmoothingError, Terms, check_positive
+from .base import OPERATIONS, Covariance, Kernel, SmoothingError, Terms, check_positive
 from .components import Components, add, multiply
 from .laplace import Laplace
+from .scaled import ScaledCovariance
 from .smoothed_components import smooth_components
-from .squared_exponential import ScaledCovariance
 
 
 @jax.tree_util.register_dataclass
@@ -31,7 +31,7 @@ class Sum(Kernel):
 
     @property
     def translation_invariant(self) -> bool:  # type: ignore[override]
-        """Where both are."""
+        """True where both kernels are functions of x - y."""
         return self.left.translation_invariant and self.right.translation_invariant
 
     def terms(self, X: jax.Array, Y: jax.Array) -> Terms:
@@ -52,11 +52,11 @@ class Sum(Kernel):
         return None if left is None or right is None else add(left, right)
 
     def smooth(self, measure: Measure, dimension: int) -> Covariance:
-        """In closed form where both kernels are sums of Gaussian components."""
+        """R in closed form, where both kernels are sums of Gaussian components."""
         components = self.components(dimension)
         if components is None:
             raise _no_form(self, "sum")
-        return smooth_components(components, measure)
+        return smooth_components(components, measure, dimension)
 
 
 @jax.tree_util.register_dataclass
@@ -74,7 +74,7 @@ class Product(Kernel):
 
     @property
     def translation_invariant(self) -> bool:  # type: ignore[override]
-        """Where both are."""
+        """True where both kernels are functions of x - y."""
         return self.left.translation_invariant and self.right.translation_invariant
 
     def terms(self, X: jax.Array, Y: jax.Array) -> Terms:
@@ -92,13 +92,13 @@ class Product(Kernel):
         return None if left is None or right is None else multiply(left, right)
 
     def smooth(self, measure: Measure, dimension: int) -> Covariance:
-        """In closed form for sums of Gaussian components and for Laplace kernels.
+        """R in closed form, for sums of Gaussian components and for Laplace kernels.
 
         The product of Laplace kernels is the one with 1 / lengthscale = sum of the parts'.
         """
         components = self.components(dimension)
         if components is not None:
-            return smooth_components(components, measure)
+            return smooth_components(components, measure, dimension)
         variance, factors = _factors(self)
         laplaces = [factor for factor in factors if isinstance(factor, Laplace)]
         if len(laplaces) < len(factors):
@@ -125,12 +125,12 @@ class Scaled(Kernel):
 
     @property
     def characteristic(self) -> bool | None:  # type: ignore[override]
-        """As the kernel is."""
+        """What the kernel itself says: a positive multiple changes nothing."""
         return self.kernel.characteristic
 
     @property
     def translation_invariant(self) -> bool:  # type: ignore[override]
-        """As the kernel is."""
+        """What the kernel itself says: a positive multiple changes nothing."""
         return self.kernel.translation_invariant
 
     def _log_variance(self) -> jax.Array:
@@ -154,7 +154,7 @@ class Scaled(Kernel):
     def smooth(self, measure: Measure, dimension: int) -> Covariance:
         """variance^2 times that of the kernel; the *unit* form does not change."""
         smoothed = self.kernel.smooth(measure, dimension)
-        if measure == "unit":
+        if measure.relative:
             return smoothed
         return ScaledCovariance(jnp.exp(2.0 * self._log_variance()), smoothed)
 
@@ -178,3 +178,6 @@ def _no_form(kernel: Sum | Product, what: str) -> SmoothingError:
         "SquaredExponential, FullSquaredExponential, GaussianMixture and SpectralMixture; with "
         "'unit' and 'lebesgue': products of Laplace kernels, and any single kernel"
     )
+
+
+OPERATIONS.update(sum=Sum, product=Product, multiple=Scaled)

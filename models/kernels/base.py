@@ -5,7 +5,8 @@ from __future__ import annotations
 import abc
 import functools
 import operator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,11 +14,8 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from ..arrays.precision import double_precision
-from ..measures.measure import Measure, check_measure
-
-if TYPE_CHECKING:
-    from .algebra import Product, Scaled, Sum
-    from .components import Components
+from ..measures.measure import Gaussian, Measure, as_measure
+from .components import Components
 
 
 class Terms(NamedTuple):
@@ -181,20 +179,33 @@ class Kernel(Covariance):
     def terms(self, X: jax.Array, Y: jax.Array) -> Terms:
         """Value and derivative in the first argument at all pairs, see :class:`Terms`."""
 
-    @abc.abstractmethod
-    def smooth(self, measure: Measure, dimension: int) -> Covariance:
-        """What :meth:`smoothed` returns, for a measure that is known to be valid."""
-
     @double_precision
-    def smoothed(self, measure: Measure, dimension: int) -> Covariance:
+    def smoothed(self, measure: Measure | str, dimension: int) -> Covariance:
         """r(x, y) = int k(x, u) k(u, y) nu(du), BKE (4), as a covariance on R^``dimension``.
-
-        *unit* is the Lebesgue r over its value at zero, the scale of the published figures.
 
         Raises:
             SmoothingError: where r is not implemented; names the measures that work.
         """
-        return self.smooth(check_measure(measure), dimension)
+        return self.smooth(as_measure(measure), dimension)
+
+    def smooth(self, measure: Measure, dimension: int) -> Covariance:
+        """What :meth:`smoothed` returns: by default, of the measure's own method below."""
+        return measure.smooth(self, dimension)
+
+    def unit_smoothed(self, dimension: int) -> Covariance:
+        """The Lebesgue r over its value at zero, the scale of the published figures."""
+        raise SmoothingError(f"{type(self).__name__} has no smoothed kernel r")
+
+    def lebesgue_smoothed(self, dimension: int) -> Covariance:
+        """r(x, y) = int k(x, u) k(u, y) du."""
+        raise SmoothingError(f"{type(self).__name__} has no smoothed kernel r")
+
+    def gaussian_smoothed(self, measure: Gaussian, dimension: int) -> Covariance:
+        """R for the ``measure`` exp(-|u - centre|^2 / (2 scale^2)) du."""
+        raise SmoothingError(
+            f"{type(self).__name__} has no smoothed kernel r for a Gaussian measure; "
+            "use measure='unit' or measure='lebesgue'"
+        )
 
     def matrix(self, X: jax.Array, Y: jax.Array) -> jax.Array:
         """The Gram matrix k(x_i, y_j)."""
@@ -215,20 +226,18 @@ class Kernel(Covariance):
     # NumPy scalars leave ``2.0 * kernel`` to __rmul__ instead of building an object array.
     __array_ufunc__ = None
 
-    def __add__(self, other: Kernel) -> Sum:
-        from .algebra import Sum
+    def __add__(self, other: Kernel) -> Kernel:
+        return OPERATIONS["sum"](self, other) if isinstance(other, Kernel) else NotImplemented
 
-        return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
+    def __mul__(self, other: Kernel | ArrayLike) -> Kernel:
+        return OPERATIONS["product" if isinstance(other, Kernel) else "multiple"](self, other)
 
-    def __mul__(self, other: Kernel | ArrayLike) -> Product | Scaled:
-        from .algebra import Product, Scaled
+    def __rmul__(self, other: ArrayLike) -> Kernel:
+        return OPERATIONS["multiple"](self, other)
 
-        return Product(self, other) if isinstance(other, Kernel) else Scaled(self, other)
 
-    def __rmul__(self, other: ArrayLike) -> Scaled:
-        from .algebra import Scaled
-
-        return Scaled(self, other)
+#: What ``+`` and ``*`` build, entered by :mod:`.algebra`, whose classes are kernels themselves.
+OPERATIONS: dict[str, Callable[..., Kernel]] = {}
 
 
 class Stationary(Kernel):

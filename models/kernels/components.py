@@ -16,8 +16,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .base import Terms
-
 
 class Components(NamedTuple):
     """sum_q exp(log_weight_q - d' precision_q d / 2) cos(2 pi frequency_q' d)."""
@@ -92,32 +90,3 @@ def accumulate(part: Callable[[Any], Any], parts: Any, start: Any) -> Any:
         return jax.tree.map(jnp.add, total, part(one)), None
 
     return jax.lax.scan(step, start, parts)[0]
-
-
-@jax.jit
-def component_terms(components: Components, delta: jax.Array) -> Terms:
-    """The terms of a sum of components, with the largest envelope factored out."""
-
-    def log_envelope(one: Components) -> jax.Array:
-        return one.log_weight - 0.5 * quadratic_form(one.precision, delta)
-
-    def larger(largest: jax.Array, one: Components) -> tuple[jax.Array, None]:
-        return jnp.maximum(largest, log_envelope(one)), None
-
-    # A common factor that value and gradient make up for: its own derivative is not needed.
-    lowest = jnp.full(delta.shape[1:], -jnp.inf)
-    log_scale = jax.lax.scan(larger, lowest, jax.lax.stop_gradient(components))[0]
-    log_scale = jax.lax.stop_gradient(log_scale)
-
-    def part(one: Components) -> tuple[jax.Array, jax.Array]:
-        envelope = jnp.exp(log_envelope(one) - log_scale)
-        pull = apply(one.precision, delta)
-        if one.frequency is None:
-            return envelope, -envelope * pull
-        phase = phase_of(one.frequency, delta)
-        wave, slope = envelope * jnp.cos(phase), envelope * jnp.sin(phase)
-        return wave, -wave * pull - slope * (2.0 * math.pi * one.frequency[:, None, None])
-
-    start = (jnp.zeros(delta.shape[1:]), jnp.zeros(delta.shape))
-    value, gradient = accumulate(part, components, start)
-    return Terms(log_scale, value, gradient)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import math
 from typing import Any
 
 import jax
@@ -12,7 +13,7 @@ import numpy as np
 
 from ..measures.measure import Measure
 from .base import Covariance, Stationary, Terms, check_positive, concrete_values
-from .components import Components, component_terms
+from .components import Components, accumulate, apply, phase_of, quadratic_form
 from .smoothed_components import smooth_components
 
 
@@ -31,8 +32,37 @@ class GaussianFamily(Stationary):
         return terms
 
     def smooth(self, measure: Measure, dimension: int) -> Covariance:
-        """In closed form for every measure, pair by pair of components."""
-        return smooth_components(self.components(dimension), measure)
+        """R in closed form for every measure, pair by pair of components."""
+        return smooth_components(self.components(dimension), measure, dimension)
+
+
+@jax.jit
+def component_terms(components: Components, delta: jax.Array) -> Terms:
+    """The terms of a sum of components, with the largest envelope factored out."""
+
+    def log_envelope(one: Components) -> jax.Array:
+        return one.log_weight - 0.5 * quadratic_form(one.precision, delta)
+
+    def larger(largest: jax.Array, one: Components) -> tuple[jax.Array, None]:
+        return jnp.maximum(largest, log_envelope(one)), None
+
+    # A common factor that value and gradient make up for: its own derivative is not needed.
+    lowest = jnp.full(delta.shape[1:], -jnp.inf)
+    log_scale = jax.lax.scan(larger, lowest, jax.lax.stop_gradient(components))[0]
+    log_scale = jax.lax.stop_gradient(log_scale)
+
+    def part(one: Components) -> tuple[jax.Array, jax.Array]:
+        envelope = jnp.exp(log_envelope(one) - log_scale)
+        pull = apply(one.precision, delta)
+        if one.frequency is None:
+            return envelope, -envelope * pull
+        phase = phase_of(one.frequency, delta)
+        wave, slope = envelope * jnp.cos(phase), envelope * jnp.sin(phase)
+        return wave, -wave * pull - slope * (2.0 * math.pi * one.frequency[:, None, None])
+
+    start = (jnp.zeros(delta.shape[1:]), jnp.zeros(delta.shape))
+    value, gradient = accumulate(part, components, start)
+    return Terms(log_scale, value, gradient)
 
 
 @jax.tree_util.register_dataclass

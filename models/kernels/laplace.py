@@ -8,17 +8,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ..measures.measure import Gaussian, Measure
 from .base import (
     Covariance,
-    SmoothingError,
     Stationary,
     Terms,
     check_positive,
     differences,
     per_column,
 )
-from .squared_exponential import ScaledCovariance
+from .scaled import ScaledCovariance
 
 
 @jax.tree_util.register_dataclass
@@ -45,18 +43,15 @@ class Laplace(Stationary):
         log_scale = -jnp.sum(jnp.abs(delta) / lengthscale, axis=0)
         return Terms(log_scale, jnp.ones_like(log_scale), -jnp.sign(delta) / lengthscale)
 
-    def smooth(self, measure: Measure, dimension: int) -> Covariance:
-        """Per column (lengthscale + |delta|) exp(-|delta| / lengthscale), in closed form."""
-        if isinstance(measure, Gaussian):
-            raise SmoothingError(
-                "Laplace has no smoothed kernel r for a Gaussian measure; "
-                "use measure='unit' or measure='lebesgue'"
-            )
+    def unit_smoothed(self, dimension: int) -> LaplaceSmoothed:
+        """Per column (1 + |delta| / lengthscale) exp(-|delta| / lengthscale), in closed form."""
         lengthscale = per_column(self.lengthscale, dimension, "lengthscale").reshape(-1)
-        unit = LaplaceSmoothed(lengthscale)
-        if measure == "unit":
-            return unit
-        return ScaledCovariance(jnp.prod(jnp.broadcast_to(lengthscale, (dimension,))), unit)
+        return LaplaceSmoothed(lengthscale)
+
+    def lebesgue_smoothed(self, dimension: int) -> Covariance:
+        """Per column (lengthscale + |delta|) exp(-|delta| / lengthscale)."""
+        unit = self.unit_smoothed(dimension)
+        return ScaledCovariance(jnp.prod(jnp.broadcast_to(unit.lengthscale, (dimension,))), unit)
 
 
 @jax.tree_util.register_dataclass

@@ -9,10 +9,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ..measures.measure import Gaussian, Measure
 from .base import (
     Covariance,
-    SmoothingError,
     check_positive,
     differences,
     per_column,
@@ -20,7 +18,7 @@ from .base import (
 )
 from .bessel import power_bessel
 from .radial import Radial, RadialTerms
-from .squared_exponential import ScaledCovariance
+from .scaled import ScaledCovariance
 
 
 @jax.tree_util.register_dataclass
@@ -59,32 +57,32 @@ class Matern(Radial):
             return RadialTerms(-t, 1.0 + t, jnp.full_like(t, 3.0))
         return RadialTerms(-t, 1.0 + t + t**2 / 3.0, 5.0 / 3.0 * (1.0 + t))
 
-    def smooth(self, measure: Measure, dimension: int) -> Covariance:
+    def unit_smoothed(self, dimension: int) -> MaternSmoothed:
         """Matern of order 2 nu + D/2 in the same t, since the spectral density is squared (KER-6).
 
-        Its value at zero is ``(2 sqrt(pi))^D Gamma(nu + D/2)^2 Gamma(2 nu + D/2) /
-        (Gamma(nu)^2 Gamma(2 nu + D)) prod_d lengthscale_d / sqrt(2 nu)``. Elementary in odd D,
-        numerical to 5e-14 relative in even D.
+        Elementary in odd D, numerical to 5e-14 relative in even D.
         """
-        if isinstance(measure, Gaussian):
-            raise SmoothingError(
-                "Matern has no smoothed kernel r for a Gaussian measure; "
-                "use measure='unit' or measure='lebesgue'"
-            )
-        nu, half = self.nu, dimension / 2.0
-        twice_order = round(4.0 * nu) + dimension
         lengthscale = per_column(self.lengthscale, dimension, "lengthscale").reshape(-1)
-        rate = math.sqrt(2.0 * nu) / lengthscale
-        unit = MaternSmoothed(rate, twice_order, numerical=dimension % 2 == 0)
-        if measure == "unit":
-            return unit
+        return MaternSmoothed(
+            math.sqrt(2.0 * self.nu) / lengthscale,
+            round(4.0 * self.nu) + dimension,
+            numerical=dimension % 2 == 0,
+        )
+
+    def lebesgue_smoothed(self, dimension: int) -> Covariance:
+        """The unit form times its value at zero.
+
+        That is ``(2 sqrt(pi))^D Gamma(nu + D/2)^2 Gamma(2 nu + D/2) / (Gamma(nu)^2 Gamma(2 nu + D))
+        prod_d lengthscale_d / sqrt(2 nu)``.
+        """
+        unit, nu, half = self.unit_smoothed(dimension), self.nu, dimension / 2.0
         log_constant = (
             dimension * math.log(2.0 * math.sqrt(math.pi))
             + 2.0 * (math.lgamma(nu + half) - math.lgamma(nu))
             + math.lgamma(2.0 * nu + half)
             - math.lgamma(2.0 * nu + dimension)
         )
-        volume = jnp.prod(jnp.broadcast_to(1.0 / rate, (dimension,)))
+        volume = jnp.prod(jnp.broadcast_to(1.0 / unit.rate, (dimension,)))
         return ScaledCovariance(math.exp(log_constant) * volume, unit)
 
 

@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import gammaln
 
-from ..measures.measure import Gaussian, Measure
 from .base import (
     Covariance,
     SmoothingError,
@@ -21,7 +20,7 @@ from .base import (
     squared_norm,
 )
 from .radial import Radial, RadialTerms
-from .squared_exponential import ScaledCovariance
+from .scaled import ScaledCovariance
 
 OUTER, INNER = 112, 160  # nodes in log s and in v
 TAIL = 36.0  # a tail below exp(-TAIL) of the peak is left out
@@ -59,34 +58,40 @@ class RationalQuadratic(Radial):
         log_scale = -(alpha + 1.0) * jnp.log1p(excess)
         return RadialTerms(log_scale, 1.0 + excess, jnp.ones_like(excess))
 
-    def smooth(self, measure: Measure, dimension: int) -> Covariance:
-        """Numerical, see :class:`ScaleMixture`; finite for the Lebesgue measure if alpha > D/4.
+    def unit_smoothed(self, dimension: int) -> Covariance:
+        """Numerical, see :class:`ScaleMixture`; a traced alpha that is too small gives NaN.
 
-        Its value at zero is ``(2 pi alpha)^(D/2) Gamma(2 alpha - D/2) / Gamma(2 alpha)
-        prod_d lengthscale_d``. A traced alpha that is too small gives NaN.
+        Raises:
+            SmoothingError: unless alpha > D/4, where the integral is finite.
         """
-        if isinstance(measure, Gaussian):
-            raise SmoothingError(
-                "RationalQuadratic has no smoothed kernel r for a Gaussian measure; "
-                "use measure='unit' or measure='lebesgue' (they need alpha > D/4)"
-            )
-        half = dimension / 2.0
-        alpha = jnp.asarray(self.alpha, dtype=jnp.float64)
-        if not isinstance(alpha, jax.core.Tracer) and not float(alpha) > half / 2.0:
-            raise SmoothingError(
-                f"the integral of RationalQuadratic squared, which measure={measure!r} needs, is "
-                f"finite only if alpha > D/4 = {half / 2.0:g}, got alpha = {float(alpha):g}; for "
-                "these data take a larger alpha or another kernel"
-            )
-        alpha = jnp.where(alpha > half / 2.0, alpha, jnp.nan)
+        alpha = self._integrable(dimension)
         lengthscale = per_column(self.lengthscale, dimension, "lengthscale").reshape(-1)
-        unit = ScaleMixture(*scale_mixture(alpha, dimension), lengthscale)
-        if measure == "unit":
-            return unit
+        return ScaleMixture(*scale_mixture(alpha, dimension), lengthscale)
+
+    def lebesgue_smoothed(self, dimension: int) -> Covariance:
+        """The unit form times its value at zero.
+
+        That is ``(2 pi alpha)^(D/2) Gamma(2 alpha - D/2) / Gamma(2 alpha) prod_d lengthscale_d``.
+        """
+        half = dimension / 2.0
+        alpha = self._integrable(dimension)
+        lengthscale = per_column(self.lengthscale, dimension, "lengthscale").reshape(-1)
         log_ratio = gammaln(2.0 * alpha - half) - gammaln(2.0 * alpha)
         volume = jnp.prod(jnp.broadcast_to(lengthscale, (dimension,)))
         at_zero = (2.0 * math.pi * alpha) ** half * jnp.exp(log_ratio) * volume
-        return ScaledCovariance(at_zero, unit)
+        return ScaledCovariance(at_zero, self.unit_smoothed(dimension))
+
+    def _integrable(self, dimension: int) -> jax.Array:
+        """Alpha, NaN where it is traced and the kernel squared has no finite integral."""
+        least = dimension / 4.0
+        alpha = jnp.asarray(self.alpha, dtype=jnp.float64)
+        if not isinstance(alpha, jax.core.Tracer) and not float(alpha) > least:
+            raise SmoothingError(
+                "the integral of RationalQuadratic squared, which measure='unit' and "
+                f"measure='lebesgue' need, is finite only if alpha > D/4 = {least:g}, got alpha = "
+                f"{float(alpha):g}; for these data take a larger alpha or another kernel"
+            )
+        return jnp.where(alpha > least, alpha, jnp.nan)
 
 
 def scale_mixture(alpha: jax.Array, dimension: int) -> tuple[jax.Array, jax.Array]:

@@ -180,15 +180,30 @@ def _gaussian_matrix(
     return total
 
 
-def smooth_components(components: Components, measure: Measure) -> Covariance:
-    """The smoothed kernel of a sum of components, for every measure there is."""
-    if isinstance(measure, Gaussian):
-        return ComponentSmoothed(components, measure)
-    found = convolve(components)
-    if measure == "unit":
+@dataclasses.dataclass(frozen=True)
+class SmoothableComponents:
+    """A sum of components with its smoothed kernel for every measure there is."""
+
+    components: Components
+
+    def unit_smoothed(self, dimension: int) -> Covariance:
+        """The Lebesgue r over its value at zero."""
+        found = convolve(self.components)
         at_zero = jax.nn.logsumexp(found.log_weight)
-        found = found._replace(log_weight=found.log_weight - at_zero)
-    return ComponentCovariance(found)
+        return ComponentCovariance(found._replace(log_weight=found.log_weight - at_zero))
+
+    def lebesgue_smoothed(self, dimension: int) -> Covariance:
+        """Again a sum of components."""
+        return ComponentCovariance(convolve(self.components))
+
+    def gaussian_smoothed(self, measure: Gaussian, dimension: int) -> Covariance:
+        """Pair by pair of components."""
+        return ComponentSmoothed(self.components, measure)
+
+
+def smooth_components(components: Components, measure: Measure, dimension: int) -> Covariance:
+    """The smoothed kernel of a sum of components, for every measure there is."""
+    return measure.smooth(SmoothableComponents(components), dimension)
 
 
 def twice_smoothed(kernel: Kernel, measure: Measure, dimension: int) -> Covariance:
@@ -202,14 +217,14 @@ def twice_smoothed(kernel: Kernel, measure: Measure, dimension: int) -> Covarian
             components, and for Gaussian measures.
     """
     components = kernel.components(dimension)
-    if components is None or isinstance(measure, Gaussian):
+    if components is None or not measure.translation_invariant:
         raise SmoothingError(
             "inner products of smoothed sections are known for kernels that are sums of Gaussian "
             "components, with the measures 'unit' and 'lebesgue'"
         )
     smoothed = convolve(components)
     found = convolve(smoothed, components)
-    if measure == "unit":
+    if measure.relative:
         at_zero = jax.nn.logsumexp(smoothed.log_weight)
         found = found._replace(log_weight=found.log_weight - 2.0 * at_zero)
     return ComponentCovariance(found)

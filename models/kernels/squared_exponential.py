@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ..measures.measure import Gaussian, Measure
+from ..measures.measure import Gaussian
 from .base import (
     Covariance,
     check_columns,
@@ -19,6 +19,7 @@ from .base import (
 )
 from .components import Components
 from .radial import Radial, RadialTerms
+from .scaled import ScaledCovariance
 
 #: Columns beyond which differences are not taken one by one: a term of the compiled program each.
 MANY_COLUMNS = 32
@@ -75,35 +76,21 @@ class SquaredExponential(Radial):
         precision = jnp.broadcast_to(lengthscale**-2, (dimension,))
         return Components(jnp.zeros(1), precision[None], None)
 
-    def smooth(self, measure: Measure, dimension: int) -> Covariance:
-        """BKE (25) and the display below it; *unit* is exp(-|x - y|^2 / (4 lengthscale^2))."""
+    def unit_smoothed(self, dimension: int) -> SquaredExponential:
+        """exp(-|x - y|^2 / (4 lengthscale^2)), with a lengthscale for every column."""
         lengthscale = per_column(self.lengthscale, dimension, "lengthscale").reshape(-1)
-        wide = SquaredExponential(math.sqrt(2.0) * lengthscale)
-        if isinstance(measure, Gaussian):
-            return GaussianSmoothed(lengthscale, measure)
-        if measure == "unit":
-            return wide
+        return SquaredExponential(math.sqrt(2.0) * lengthscale)
+
+    def lebesgue_smoothed(self, dimension: int) -> Covariance:
+        """BKE (25): pi^(D/2) prod_d lengthscale_d times the unit form."""
+        lengthscale = per_column(self.lengthscale, dimension, "lengthscale").reshape(-1)
         volume = jnp.prod(jnp.broadcast_to(lengthscale, (dimension,)))
-        return ScaledCovariance(math.pi ** (dimension / 2) * volume, wide)
+        return ScaledCovariance(math.pi ** (dimension / 2) * volume, self.unit_smoothed(dimension))
 
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class ScaledCovariance(Covariance):
-    """A constant times another covariance."""
-
-    variance: Any
-    covariance: Covariance
-
-    @property
-    def numerical(self) -> bool:  # type: ignore[override]
-        """Whether the other covariance is."""
-        return self.covariance.numerical
-
-    def matrix(self, X: jax.Array, Y: jax.Array) -> jax.Array:
-        """The matrix r(x_i, y_j)."""
-        matrix: jax.Array = self.variance * self.covariance.matrix(X, Y)
-        return matrix
+    def gaussian_smoothed(self, measure: Gaussian, dimension: int) -> Covariance:
+        """BKE A.3, see :class:`GaussianSmoothed`."""
+        lengthscale = per_column(self.lengthscale, dimension, "lengthscale").reshape(-1)
+        return GaussianSmoothed(lengthscale, measure)
 
 
 @jax.tree_util.register_dataclass
@@ -143,7 +130,7 @@ def _squares_by_product(x: jax.Array, y: jax.Array) -> jax.Array:
 
 
 def _squares_by_column(x: jax.Array, y: jax.Array) -> jax.Array:
-    """The same with differences taken directly, column by column."""
+    """|x_i - y_j|^2 (n, m) with differences taken directly, column by column."""
 
     @jax.checkpoint
     def add(total: jax.Array, column: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:

@@ -1,11 +1,14 @@
 """The landmark model: observations are seen through their kernels with a few fixed points."""
 
 from .choice import choose_landmarks
-from .likelihood import landmark_gaussian, landmark_log_likelihood, landmark_terms
+from .likelihood import landmark_gaussian
+from .model import Landmark, LandmarkLikelihood, landmark_log_likelihood, landmark_view
 from .sums import LandmarkSums, landmark_sums, merged_each, sums_of_view
-from .view import LandmarkView, check_apart, in_parts, landmark_view
+from .view import LandmarkView, check_apart, in_parts
 
 __all__ = [
+    "Landmark",
+    "LandmarkLikelihood",
     "LandmarkSums",
     "LandmarkView",
     "check_apart",
@@ -14,7 +17,6 @@ __all__ = [
     "landmark_gaussian",
     "landmark_log_likelihood",
     "landmark_sums",
-    "landmark_terms",
     "landmark_view",
     "merged_each",
     "sums_of_view",

@@ -10,6 +10,7 @@ from scipy.cluster.vq import kmeans2
 from scipy.spatial import cKDTree
 
 from ..arrays.precision import double_precision
+from ..arrays.seeding import spread_seeds
 from ..kernels.base import as_points
 
 #: Rows, drawn at random, from which centres are found.
@@ -20,7 +21,7 @@ OFF = 0.1
 
 @double_precision
 def choose_landmarks(X: ArrayLike, count: int, *, seed: int = 0) -> np.ndarray:
-    """``count`` centres (count, D) of clusters of (n, D) data, none of several on an observation.
+    """Find ``count`` centres (count, D) of clusters of (n, D) data, none of several on a row.
 
     k-means from k-means++ starts (Arthur and Vassilvitskii, 2007), on up to 20 000 rows with every
     column over its standard deviation. A centre on an observation, as of a cluster of one, has no
@@ -48,7 +49,8 @@ def choose_landmarks(X: ArrayLike, count: int, *, seed: int = 0) -> np.ndarray:
     extent = 2.0 ** np.frexp(np.ptp(points, axis=0))[1]
     scale = extent * (points / extent).std(axis=0)
     scale[scale == 0.0] = 1.0
-    centres, _ = kmeans2(rows / scale, count, minit="++", rng=rng)
+    starts = (rows / scale)[spread_seeds(rows / scale, count, rng)]
+    centres, _ = kmeans2(rows / scale, starts, minit="matrix")
     if count > 1:
         gap, nearest = (np.asarray(each) for each in cKDTree(centres).query(centres, k=[2]))
         off, _ = cKDTree(points / scale).query(centres)
@@ -58,6 +60,6 @@ def choose_landmarks(X: ArrayLike, count: int, *, seed: int = 0) -> np.ndarray:
 
 
 def looked_at(points: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """The rows from which centres are found."""
+    """Draw the rows from which centres are found, all where they are few."""
     n = len(points)
     return points if n <= MOST_ROWS else points[rng.choice(n, MOST_ROWS, replace=False)]

@@ -102,7 +102,7 @@ def log_volume_element(gradient: jax.Array, log_weight: jax.Array) -> jax.Array:
 
 
 def _usual(gradient: jax.Array, log_weight: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """By the sum itself, and where that will do."""
+    """Log volumes by the sum itself, and where that will do."""
     dimension = gradient.shape[1]
     largest = jax.lax.stop_gradient(jnp.max(log_weight, axis=1))
     largest = jnp.where(jnp.isfinite(largest), largest, 0.0)
@@ -125,7 +125,10 @@ def _usual(gradient: jax.Array, log_weight: jax.Array) -> tuple[jax.Array, jax.A
 def _half_log_determinant(
     gram: jax.Array, smallest: jax.Array | float
 ) -> tuple[jax.Array, jax.Array]:
-    """Of every matrix (n, D, D), and where its pivots' product is not below the ``smallest``."""
+    """Half the log determinant of every matrix (n, D, D), and where it may be trusted.
+
+    That is where the product of its pivots is not below the ``smallest``.
+    """
     fixed = jax.lax.stop_gradient(gram)
     diagonal = jnp.diagonal(fixed, axis1=1, axis2=2)
     # Each small pivot takes digits from those after it. (Of NaN, XLA may take the smallest for
@@ -142,7 +145,7 @@ def _pivots(gram: jax.Array) -> jax.Array:
 
 
 def graded(gradient: jax.Array, log_weight: jax.Array) -> jax.Array:
-    """As :func:`log_volume_element`, by coordinates with a scale of each.
+    """Log volume elements by coordinates with a scale of each.
 
     A sum of squares in the usual coordinates would lose the light gradients beside the heavy ones,
     and with them the determinant. These are along the heaviest gradient, the heaviest of what is

@@ -10,33 +10,18 @@ data.
 from __future__ import annotations
 
 import math
-from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jax.custom_derivatives import SymbolicZero
 from jax.flatten_util import ravel_pytree
 from jax.scipy.linalg import cho_solve
-from jax.typing import ArrayLike
 
 from ..arrays.jacobian import value_and_jacobian
-from ..arrays.precision import concrete, double_precision
-from ..kernels.base import Kernel, as_points, check_positive
-from ..likelihood.dense import LogLikelihoodTerms, zero_or_array
-from ..measures.measure import Gaussian, Measure, check_fixed, check_measure
+from ..likelihood.view import LogLikelihoodTerms, Parameters
 from .features import feature_map, log_volume_at
 from .sums import LandmarkSums, over_parts, summed
-from .view import LandmarkView, landmark_view
-
-
-class _Shape(NamedTuple):
-    """What is differentiated in."""
-
-    kernel: Kernel
-    noise_variance: jax.Array
-    finite_measure: Gaussian | None
+from .view import LandmarkView
 
 
 def landmark_gaussian(sums: LandmarkSums, R: jax.Array, noise_variance: jax.Array) -> jax.Array:
@@ -59,114 +44,30 @@ def landmark_gaussian(sums: LandmarkSums, R: jax.Array, noise_variance: jax.Arra
     return jnp.where(seen, value, jnp.nan)
 
 
-@double_precision
-def landmark_log_likelihood(
-    X: ArrayLike,
-    landmarks: ArrayLike,
-    kernel: Kernel,
-    *,
-    noise_variance: Any,
-    measure: Measure = "unit",
-) -> jax.Array:
-    """Log pseudo-likelihood of the data seen through m landmarks: the cost is linear in n.
-
-    ``log N([phi(x_1); ..; phi(x_n)]; 0, 1 1' (x) R_zz + tau^2 I) + sum_i log gamma(x_i)`` with
-    ``phi(x) = [k(x, z_1), .., k(x, z_m)]`` and ``gamma(x) = det[sum_l grad k(x, z_l) grad
-    k(x, z_l)']^(1/2)``, the marginal pseudo-likelihood of the slides on Bayesian learning of kernel
-    embeddings (Flaxman, Sejdinovic, Cunningham and Filippi, 2016). Rows are gone through a block
-    at a time, so memory does not grow with n.
-
-    Args:
-        X: data, shape (n, D) or (n,).
-        landmarks: shape (m, D) or (m,), m at least D and better many more; off the data, where
-            the gradient of k is zero, see :func:`~bke.models.choose_landmarks`. Fixed: there is no
-            derivative in them, nor in ``X``.
-        kernel: a kernel; its parameters may be traced (jit, grad, vmap).
-        noise_variance: tau^2, of one phi(x_i), not of their mean. A positive number that is fixed
-            or bounded below: with m > D the value grows without bound as the lengthscale l goes to
-            infinity and tau like l^-2 to zero, for phi then fills D of its m dimensions only. A
-            small one prefers lengthscales beyond the data, where every k(x, z) is one.
-        measure: ``"unit"``, ``"lebesgue"`` or :class:`~bke.models.Gaussian`.
-
-    Returns:
-        A scalar; ``-inf`` where a gamma(x_i) is exactly zero.
-
-    Raises:
-        ValueError: for an argument that makes no sense, naming it; a landmark that is a row of X.
-        ArithmeticError: where the noise is lost to rounding beside n R; inside a transformation
-            the value is NaN there.
-        RuntimeError: inside a JAX transformation with ``jax_enable_x64`` off.
-    """
-    check_fixed(check_measure(measure))
-    check_positive(noise_variance, "noise_variance")
-    view = landmark_view(as_points(X), as_points(landmarks, "landmarks"))
-    kernel.smoothed(measure, view.landmarks.shape[1])  # refuses what compiled code could not name
-    value = _compiled(view, *_differentiable(kernel, noise_variance, measure))
-    if not isinstance(value, jax.core.Tracer) and np.isnan(concrete(value)):
-        raise ArithmeticError(
-            "n R + noise_variance I is not positive definite in double precision: noise_variance "
-            "is too small beside the diagonal of n R"
-        )
-    return value
+def _gaussian(sums: LandmarkSums, landmarks: jax.Array, parameters: Parameters) -> jax.Array:
+    R = parameters.smoothed(landmarks.shape[1]).matrix(landmarks, landmarks)
+    return landmark_gaussian(sums, R, parameters.noise_variance)
 
 
-def landmark_terms(
-    view: LandmarkView, kernel: Kernel, noise_variance: Any, measure: Measure
-) -> LogLikelihoodTerms:
+def terms(view: LandmarkView, parameters: Parameters) -> LogLikelihoodTerms:
     """The Gaussian term and sum_i log gamma(x_i)."""
-    shape, name = _differentiable(kernel, noise_variance, measure)
-    shape = jax.tree.map(lambda leaf: jnp.asarray(leaf, view.landmarks.dtype), shape)
-    return _terms(view, shape, name)
+    sums = summed(view, parameters.kernel)
+    return LogLikelihoodTerms(_gaussian(sums, view.landmarks, parameters), sums.log_volume)
 
 
-def _differentiable(
-    kernel: Kernel, noise_variance: Any, measure: Measure
-) -> tuple[_Shape, str | None]:
-    """What is differentiated in, and the name of a measure that is not."""
-    if isinstance(measure, str):
-        return _Shape(kernel, noise_variance, None), measure
-    return _Shape(kernel, noise_variance, measure), None
-
-
-@partial(jax.jit, static_argnames=("name",))
-def _compiled(view: LandmarkView, shape: _Shape, name: str | None) -> jax.Array:
-    measure = cast(Measure, shape.finite_measure if name is None else name)
-    terms = landmark_terms(view, shape.kernel, shape.noise_variance, measure)
-    return terms.gaussian + terms.volume
-
-
-def _gaussian(
-    sums: LandmarkSums, landmarks: jax.Array, shape: _Shape, measure: str | None
-) -> jax.Array:
-    chosen = cast(Measure, shape.finite_measure if measure is None else measure)
-    R = shape.kernel.smoothed(chosen, landmarks.shape[1]).matrix(landmarks, landmarks)
-    return landmark_gaussian(sums, R, shape.noise_variance)
-
-
-@partial(jax.custom_jvp, nondiff_argnums=(2,))
-def _terms(view: LandmarkView, shape: _Shape, measure: str | None) -> LogLikelihoodTerms:
-    sums = summed(view, shape.kernel)
-    return LogLikelihoodTerms(_gaussian(sums, view.landmarks, shape, measure), sums.log_volume)
-
-
-@partial(_terms.defjvp, symbolic_zeros=True)
-def _terms_jvp(
-    measure: str | None, primals: tuple[Any, ...], tangents: tuple[Any, ...]
+def terms_and_slopes(
+    view: LandmarkView, parameters: Parameters
 ) -> tuple[LogLikelihoodTerms, LogLikelihoodTerms]:
-    """The sums first, then the slopes of every row against what the sums are worth.
+    """Both terms and their slopes (p,): the sums first, then every row against what they are worth.
 
     No row's slopes are kept, as backward through the sums would, and there is one pass for any
     number of parameters.
     """
-    view, shape = primals
-    of_data = jax.tree.leaves(tangents[0], is_leaf=lambda leaf: isinstance(leaf, SymbolicZero))
-    if not all(isinstance(dot, SymbolicZero) for dot in of_data):
-        raise NotImplementedError("the landmark model has no derivative in the data or landmarks")
-    sums = summed(view, shape.kernel, volume=False)
-    value, (of_sums, of_shape) = jax.value_and_grad(_gaussian, argnums=(0, 2))(
-        sums, view.landmarks, shape, measure
+    sums = summed(view, parameters.kernel, volume=False)
+    value, (of_sums, direct) = jax.value_and_grad(_gaussian, argnums=(0, 2))(
+        sums, view.landmarks, parameters
     )
-    theta, unravel = ravel_pytree(shape.kernel)
+    theta, unravel = ravel_pytree(parameters.kernel)
 
     def add(given: Any, total: Any, rows: jax.Array, known: jax.Array) -> Any:
         theta, landmarks, mean, of_mean, of_scatter = given
@@ -186,8 +87,7 @@ def _terms_jvp(
     start = jnp.zeros(2), jnp.zeros((2, theta.size))
     of_parts = over_parts(add, given, start, view)
     (_, volume), slopes = jax.tree.map(lambda each: jnp.sum(each, axis=0), of_parts)
-    dots = jax.tree.map(zero_or_array, tangents[1])
-    of_kernel = slopes @ ravel_pytree(dots.kernel)[0]
-    direct = ravel_pytree(of_shape)[0] @ ravel_pytree(dots)[0]
-    along = LogLikelihoodTerms(of_kernel[0] + direct, of_kernel[1])
-    return LogLikelihoodTerms(value, volume), along
+    of_direct = ravel_pytree(direct)[0]  # parameters begin with the kernel
+    more = len(of_direct) - theta.size
+    of_gaussian, of_volume = jnp.pad(slopes, ((0, 0), (0, more)))
+    return LogLikelihoodTerms(value, volume), LogLikelihoodTerms(of_gaussian + of_direct, of_volume)

@@ -24,7 +24,7 @@ COVARIANCE_ENTRIES = 2**21
 
 
 class LandmarkSums(NamedTuple):
-    """Of phi(x) over observations; :meth:`merged` gives those of a union, exactly."""
+    """Sums of phi(x) over observations; :meth:`merged` gives those of a union, exactly."""
 
     n: jax.Array  # ()
     mean: jax.Array  # (m,), phi bar
@@ -62,7 +62,7 @@ merged_each = jax.jit(jax.vmap(LandmarkSums.merged))
 def landmark_sums(
     X: ArrayLike, landmarks: ArrayLike, kernel: Kernel, *, covariance: bool = False
 ) -> LandmarkSums:
-    """Of data, (n, D) or (n,), and landmarks, (m, D) or (m,), a block of rows at a time.
+    """Sums over data, (n, D) or (n,), seen from landmarks, (m, D) or (m,), block by block.
 
     With ``covariance`` the scatter is a matrix.
     """
@@ -73,7 +73,7 @@ def landmark_sums(
 def summed(
     view: LandmarkView, kernel: Kernel, *, volume: bool = True, covariance: bool = False
 ) -> LandmarkSums:
-    """As :func:`landmark_sums`, inside compiled code; the ``volume`` is most of it."""
+    """What :func:`landmark_sums` gives, inside compiled code; the ``volume`` is most of it."""
     zero, m = jnp.zeros(()), len(view.landmarks)
     none = jnp.zeros((m, m)) if covariance else zero
     least = 1
@@ -114,7 +114,7 @@ def over_parts(
     view: LandmarkView,
     least: int = 1,
 ) -> T:
-    """For every part of the view, its rows added to ``start`` block by block; leading axis parts.
+    """What the rows of every part of the view add to ``start``, block by block; leading axis parts.
 
     Args:
         add: of what is ``given``, a total, rows (b, D), and 1 for those to add, 0 for repeats.

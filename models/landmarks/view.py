@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,6 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.typing import ArrayLike
 
 from ..arrays.padding import shared_size
-from ..kernels.base import check_columns
 
 #: Entries of the gradients of one block of rows.
 BLOCK_ENTRIES = 2**17
@@ -28,7 +27,7 @@ ROWS = "rows"
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class LandmarkView:
-    """What the landmark model is told: its likelihood takes these for any kernel."""
+    """Rows in parts, and landmarks, that sums over rows are taken of for any kernel."""
 
     parts: jax.Array  # (parts, k, D): the rows in order, then repeats of the last
     count: jax.Array  # (), rows
@@ -42,17 +41,28 @@ class LandmarkView:
         parts, rows, _ = self.parts.shape
         return parts * rows * len(self.landmarks)
 
-    def sharded(self, devices: Any) -> LandmarkView:
-        """The same on several devices, of one process or, each giving all rows, of several."""
+    @property
+    def shared_entries(self) -> int:
+        """Entries of the gradients, of rows that devices may share."""
+        return self.entries * self.landmarks.shape[1]
+
+    @property
+    def shares_rows(self) -> bool:
+        """Whether devices share the rows."""
+        return self.mesh is not None
+
+    def sharded(self, devices: Any) -> Self:
+        """The view on several devices, of one process or, each giving all rows, of several."""
         mesh = Mesh(np.asarray(devices), (ROWS,))
         parts = np.asarray(self.parts)
         more = -len(parts) % len(devices)
         parts = np.concatenate([parts, parts[-1:].repeat(more, axis=0)])
-        return LandmarkView(
-            _placed(parts, mesh, PartitionSpec(ROWS)),
-            _placed(np.asarray(self.count), mesh, PartitionSpec()),
-            _placed(np.asarray(self.landmarks), mesh, PartitionSpec()),
-            mesh,
+        return dataclasses.replace(
+            self,
+            parts=_placed(parts, mesh, PartitionSpec(ROWS)),
+            count=_placed(np.asarray(self.count), mesh, PartitionSpec()),
+            landmarks=_placed(np.asarray(self.landmarks), mesh, PartitionSpec()),
+            mesh=mesh,
         )
 
 
@@ -61,27 +71,8 @@ def _placed(array: np.ndarray, mesh: Mesh, spec: PartitionSpec) -> jax.Array:
     return jax.make_array_from_callback(array.shape, sharding, lambda part: array[part])
 
 
-def landmark_view(points: jax.Array, landmarks: jax.Array) -> LandmarkView:
-    """Of points (n, D) and landmarks (m, D), at least D, apart from each other and the points.
-
-    Raises:
-        ValueError: for landmarks of other columns, fewer than D, two at one place, or one that is
-            an observation.
-    """
-    dimension = points.shape[1]
-    check_columns(points, landmarks, "landmarks")
-    if len(landmarks) < dimension:
-        raise ValueError(
-            f"landmarks has {len(landmarks)} rows, but the volume in {dimension} columns needs at "
-            f"least {dimension}"
-        )
-    if not isinstance(points, jax.core.Tracer) and not isinstance(landmarks, jax.core.Tracer):
-        check_apart(np.asarray(points), np.asarray(landmarks))
-    return in_parts(points, landmarks)
-
-
 def in_parts(points: ArrayLike, landmarks: ArrayLike, room: int = 0) -> LandmarkView:
-    """Of any points (n, D) and landmarks (m, D), of the shape that ``room`` points have."""
+    """Any points (n, D) with landmarks (m, D), in the shape that ``room`` points have."""
     xp: Any = jnp if isinstance(points, jax.core.Tracer) else np
     rows = xp.asarray(points)
     n, dimension = rows.shape

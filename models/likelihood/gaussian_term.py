@@ -73,7 +73,7 @@ def _term(embedding: jax.Array, weights: jax.Array, log_determinant: jax.Array) 
 
 
 def dense(embedding: jax.Array, R: jax.Array, noise_variance: jax.Array) -> GaussianTerm:
-    """From the Cholesky factor of the (n, n) matrix R + sigma^2 I."""
+    """The term from the Cholesky factor of the (n, n) matrix R + sigma^2 I."""
     covariance = R + noise_variance * jnp.eye(R.shape[0], dtype=R.dtype)
     cholesky = jnp.linalg.cholesky(covariance)
     log_determinant = 2.0 * jnp.sum(jnp.log(jnp.diagonal(cholesky)))

@@ -1,50 +1,27 @@
-"""The log marginal likelihood of the Bayesian kernel embedding, BKE (13), by one of several routes.
+"""The log marginal likelihood of the Bayesian kernel embedding, BKE (13), by any of its ways.
 
-``"dense"`` works with the n x n matrices (:mod:`bke.models.likelihood.dense`), ``"spectral"`` with
-sums over one to three columns of data, or a Kalman filter over one, at a cost linear in n
-(:mod:`bke.models.likelihood.spectral`).
-``"nystrom"`` and ``"fourier"`` approximate the first at a cost linear in the rows
-(:mod:`bke.models.likelihood.low_rank`).
-``"landmark"`` is no route but another model of the same kernel (:mod:`bke.models.landmarks`).
+Each way is a :class:`~bke.models.likelihood.way.Likelihood` with its options, which makes of the
+data a :class:`~bke.models.likelihood.view.LikelihoodView`: the n x n matrices
+(:mod:`bke.models.likelihood.dense`), sums over one to three columns of data, or a Kalman filter
+over one, at a cost linear in n (:mod:`bke.models.likelihood.spectral`), and approximations at a
+cost linear in the rows (:mod:`bke.models.likelihood.low_rank`).
 """
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any, TypeAlias, cast
+from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from ..arrays.padding import PaddedRows, dense_size, padded
 from ..arrays.precision import concrete, double_precision, tracing
 from ..kernels.base import Kernel, as_points
-from ..landmarks import LandmarkView, landmark_terms, landmark_view
-from ..measures.measure import Gaussian, Measure, check_fixed, check_measure
-from .dense import LogLikelihoodTerms, dense_terms
-from .low_rank import LOW_RANK, LowRankView, low_rank_terms, low_rank_view
-from .noise import Noise, SamplingNoise, check_noise
-from .spectral import SpectralIndex, has_one, spectral_index, spectral_obstacle, spectral_terms
-
-ROUTES = ("auto", "dense", "spectral")
-LIKELIHOODS = (*ROUTES, *LOW_RANK, "landmark")
-
-#: Points as they are, (n, D), padded, or prepared for another route or the landmark model.
-Prepared: TypeAlias = jax.Array | PaddedRows | SpectralIndex | LowRankView | LandmarkView
-#: What these are, but for points as they are.
-READY = PaddedRows, SpectralIndex, LowRankView, LandmarkView
-#: Rows from which on a single value by the spectral route takes less time than by matrices, with
-#: what it takes to prepare; and in several columns, and for sums, where there is more to compile.
-SMALLEST_PREPARED_ONCE, SMALLEST_BOX_ONCE = 2000, 5001
-
-
-def check_likelihood(likelihood: str, choices: tuple[str, ...] = LIKELIHOODS) -> str:
-    """Return ``likelihood`` or raise ``ValueError`` naming the ``choices``."""
-    if likelihood not in choices:
-        raise ValueError(f"likelihood must be one of {choices}, got {likelihood!r}")
-    return likelihood
+from ..measures.measure import Measure, fixed_measure
+from .noise import Noise, check_noise
+from .routes import ROUTES, Auto
+from .view import LikelihoodView
+from .way import Likelihood, as_likelihood
 
 
 def known_points(X: ArrayLike) -> jax.Array:
@@ -55,104 +32,11 @@ def known_points(X: ArrayLike) -> jax.Array:
         return as_points(X)
 
 
-def prepared(
-    points: Any,
-    kernel: Kernel,
-    noise_variance: Noise,
-    measure: Measure,
-    likelihood: str,
-    landmarks: Any = None,
-    smallest: int = 0,
-    rank: Any = None,
-) -> Prepared:
-    """(n, D) ``points`` as the route needs them that ``likelihood`` asks for.
-
-    ``"auto"`` takes the spectral route where it can, from ``smallest`` rows on; ``"landmark"``
-    needs (m, D) ``landmarks``, ``"nystrom"`` and ``"fourier"`` a ``rank``.
-
-    Raises:
-        ValueError: where what was asked for cannot be used, with the reason.
-    """
-    auto = likelihood == "auto"
-    check_has_rank(likelihood, rank)
-    if isinstance(points, READY):
-        return points
-    if likelihood == "dense":
-        return of_shared_size(points, noise_variance)
-    if likelihood in LOW_RANK:
-        if isinstance(check_noise(noise_variance), SamplingNoise):
-            raise ValueError(f"likelihood={likelihood!r} has one noise variance, sigma^2")
-        return low_rank_view(points, kernel, measure, likelihood, rank)
-    if likelihood == "landmark":
-        return _seen_from(points, landmarks, noise_variance)
-    if isinstance(points, jax.core.Tracer):
-        reason = "the data are traced, and it sorts them: close over them instead"
-    else:
-        dimension, noise = points.shape[1], check_noise(noise_variance)
-        reason = spectral_obstacle(dimension, kernel, measure, noise) or ""
-        if not reason and not (auto and len(points) < smallest):
-            try:
-                index = spectral_index(np.asarray(points), kernel)
-                return cast(SpectralIndex, jax.tree.map(jnp.asarray, index))
-            except ValueError as error:
-                reason = str(error)
-    if not auto:
-        raise ValueError(f"likelihood='spectral' cannot be used here: {reason}")
-    return of_shared_size(points, noise_variance)
-
-
-def of_shared_size(points: Any, noise_variance: Noise) -> jax.Array | PaddedRows:
-    """(n, D) ``points`` for the matrices, padded where that is known to pay."""
-    size = dense_size(len(points))
-    traced = isinstance(points, jax.core.Tracer)
-    sampling = isinstance(check_noise(noise_variance), SamplingNoise)
-    if traced or sampling or size == len(points):
-        return cast(jax.Array, points)
-    return cast(PaddedRows, jax.tree.map(jnp.asarray, padded(points, size)))
-
-
-def check_has_rank(likelihood: str, rank: Any) -> None:
-    """Refuse a ``rank`` that nothing is made of."""
-    if rank is not None and likelihood not in LOW_RANK:
-        raise ValueError(f"rank is for likelihood='nystrom' or 'fourier', not for {likelihood!r}")
-
-
-def _seen_from(points: jax.Array, landmarks: Any, noise_variance: Noise) -> LandmarkView:
-    if isinstance(check_noise(noise_variance), SamplingNoise):
-        raise ValueError("likelihood='landmark' has one noise variance, that of k(x, z)")
-    if landmarks is None:
-        raise ValueError("likelihood='landmark' needs landmarks, see choose_landmarks")
-    return landmark_view(points, as_points(landmarks, "landmarks"))
-
-
-def log_likelihood_terms(
-    points: Prepared,
-    kernel: Kernel,
-    noise_variance: Noise = 0.1,
-    measure: Measure = "unit",
-    likelihood: str = "auto",
-) -> LogLikelihoodTerms:
-    """Log N(mu_hat; 0, R + sigma^2 I) and sum_i log gamma(x_i) for ``points``."""
-    if isinstance(points, SpectralIndex):
-        return spectral_terms(points, kernel, check_noise(noise_variance), measure)
-    if isinstance(points, LowRankView):
-        return low_rank_terms(points, kernel, noise_variance, measure)
-    if isinstance(points, LandmarkView):
-        return landmark_terms(points, kernel, noise_variance, measure)
-    return dense_terms(points, kernel, noise_variance, measure, low_rank=likelihood != "dense")
-
-
-@partial(jax.jit, static_argnames=("measure", "likelihood"))
+@jax.jit
 def _compiled(
-    points: Prepared,
-    kernel: Kernel,
-    noise_variance: Any,
-    finite_measure: Gaussian | None,
-    measure: str | None,
-    likelihood: str,
+    view: LikelihoodView, kernel: Kernel, noise_variance: Any, measure: Measure
 ) -> jax.Array:
-    chosen = cast(Measure, finite_measure if measure is None else measure)
-    terms = log_likelihood_terms(points, kernel, noise_variance, chosen, likelihood)
+    terms = view.likelihood_terms(kernel, noise_variance, measure)
     return terms.gaussian + terms.volume
 
 
@@ -162,9 +46,8 @@ def log_marginal_likelihood(
     kernel: Kernel,
     *,
     noise_variance: Noise = 0.1,
-    measure: Measure = "unit",
-    likelihood: str = "auto",
-    rank: int | None = None,
+    measure: Measure | str = "unit",
+    likelihood: Likelihood | str = "auto",
 ) -> jax.Array:
     """Log p(X | kernel) = log N(mu_hat; 0, R + sigma^2 I) + sum_i log gamma(x_i), BKE (13).
 
@@ -195,11 +78,11 @@ def log_marginal_likelihood(
             of the trace of R. ``"auto"``: spectral where it can be and n is at least 2000, or in
             several columns and for sums 5001, else a low-rank factor of R where that is exact to
             1e-11, else dense.
-            ``"nystrom"``, ``"fourier"``: approximations at a cost linear in n in any number of
-            columns, from landmarks or from random waves, corrected by rows chosen at random;
-            :func:`~bke.models.low_rank_error` tells how far they may be off. Nystrom is the
-            better one by far at the same rank, and takes any kernel.
-        rank: m of these two, the number of landmarks or of waves: the cost is that of n m (m + D).
+            :class:`~bke.models.Nystrom` and :class:`~bke.models.Fourier`, of a rank:
+            approximations at a cost linear in n in any number of columns, from landmarks or from
+            random waves, corrected by rows chosen at random; :func:`~bke.models.low_rank_error`
+            tells how far they may be off. Nystrom is the better one by far at the same rank, and
+            takes any kernel.
 
     Returns:
         A scalar: NumPy float64 when called eagerly. ``-inf`` where a gamma(x_i) is exactly zero.
@@ -213,34 +96,20 @@ def log_marginal_likelihood(
         RuntimeError: inside a JAX transformation with ``jax_enable_x64`` off.
     """
     noise_variance = check_noise(noise_variance)
-    check_fixed(check_measure(measure))
-    check_likelihood(likelihood, (*ROUTES, *LOW_RANK))
+    measure = fixed_measure(measure)
+    way = Auto(once=True) if likelihood == "auto" else as_likelihood(likelihood, ROUTES)
+    if not (way.exact or way.approximate):
+        raise ValueError(f"likelihood={way.name!r} is another model: it has no value of BKE (13)")
     points = known_points(X)
     if not tracing():
         kernel.smoothed(measure, points.shape[1])  # refuses what compiled code could not name
-    named = isinstance(measure, str)
-    one = points.shape[1] == 1 and has_one(kernel)
-    smallest = SMALLEST_PREPARED_ONCE if one else SMALLEST_BOX_ONCE
-    ready = prepared(
-        points, kernel, noise_variance, measure, likelihood, smallest=smallest, rank=rank
-    )
-    value = _compiled(
-        ready,
-        kernel,
-        noise_variance,
-        finite_measure=None if named else measure,
-        measure=measure if named else None,
-        likelihood=likelihood,
-    )
+    view = way.view(points, kernel, noise_variance, measure)
+    value = _compiled(view, kernel, noise_variance, measure)
     if not isinstance(value, jax.core.Tracer) and np.isnan(concrete(value)):
-        if isinstance(ready, SpectralIndex) and not ready.takes(kernel):
-            raise ArithmeticError(
-                f"a lengthscale {ready.refused} is too short beside "
-                f"{len(points)} rows: R has a rank for which no route is fast enough"
-            )
         raise ArithmeticError(
-            "R + noise_variance I is not positive definite in double precision, or too near that "
-            "for the route: noise_variance is too small beside the diagonal of R (measure='unit' "
-            "keeps that at 1), or X has values that are not finite"
+            view.obstacle(kernel)
+            or "R + noise_variance I is not positive definite in double precision, or too near "
+            "that for the route: noise_variance is too small beside the diagonal of R "
+            "(measure='unit' keeps that at 1), or X has values that are not finite"
         )
     return value

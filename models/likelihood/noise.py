@@ -11,6 +11,7 @@ import numpy as np
 
 from ..arrays.precision import concrete
 from ..kernels.base import Kernel, check_positive
+from .names import SamplingName
 
 #: Added to the diagonal of R + C/n, which is numerically singular. Between 1e-10 and 1e-6 it hardly
 #: moves the coverage of the witness's bands; 1e-4 widens the tails.
@@ -52,7 +53,7 @@ class SamplingNoise:
             raise ValueError(f"SamplingNoise: nugget must be one number, got {self.nugget!r}")
 
 
-SAMPLING = {
+SAMPLING: dict[SamplingName, SamplingNoise] = {
     "clt": SamplingNoise(True, NUGGET),
     "heteroscedastic": SamplingNoise(False, DIAGONAL_NUGGET),
 }
@@ -79,6 +80,13 @@ def check_noise(noise_variance: Noise) -> Noise:
             f"SamplingNoise, got {noise_variance!r}"
         )
     check_positive(value, "noise_variance")
+    return noise_variance
+
+
+def variance_of(noise_variance: Noise) -> Any:
+    """What is on the diagonal of the noise's covariance for certain: sigma^2, or the nugget."""
+    if isinstance(noise_variance, SamplingNoise):
+        return noise_variance.nugget
     return noise_variance
 
 

@@ -74,7 +74,7 @@ def log_volume(X: ArrayLike, kernel: Kernel) -> jax.Array:
 
 
 def log_length(vectors: jax.Array) -> jax.Array:
-    """Of (k, D), without overflow: (k,); ``-inf`` for zero."""
+    """Log lengths (k,) of vectors (k, D), without overflow; ``-inf`` for zero."""
     unit = jax.lax.stop_gradient(jnp.max(jnp.abs(vectors), axis=1))
     nonzero = unit > 0.0
     unit = jnp.where(nonzero, unit, 1.0)

@@ -8,6 +8,7 @@ import numpy as np
 import numpyro.distributions as dist
 
 from ..arrays.precision import concrete
+from . import lazy_numpyro  # noqa: F401  whatever needs NumPyro imports this module
 
 
 def check_parameters(distribution: dist.Distribution, name: str) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import jax
 import numpy as np
@@ -11,10 +12,100 @@ import numpyro.distributions as dist
 
 from .distributions import check_parameters, lower_bound
 
+#: Name of the scale of a Gaussian measure where it is a hyperparameter.
+MEASURE_SCALE = "measure_scale"
+Smoothed_co = TypeVar("Smoothed_co", covariant=True)
+
+
+class Smoothable(Protocol, Generic[Smoothed_co]):
+    """What has a smoothed kernel r of its own for each of the measures, on R^``dimension``."""
+
+    def unit_smoothed(self, dimension: int) -> Smoothed_co:
+        """The Lebesgue r over its value at zero."""
+
+    def lebesgue_smoothed(self, dimension: int) -> Smoothed_co:
+        """The integral over all of space."""
+
+    def gaussian_smoothed(self, measure: Gaussian, dimension: int) -> Smoothed_co:
+        """The integral against a Gaussian."""
+
+
+class Measure(abc.ABC):
+    """A measure on R^D. A subclass is a frozen dataclass registered as a pytree."""
+
+    name: ClassVar[str]
+    """What stands for it in a record."""
+
+    translation_invariant: ClassVar[bool]
+    """Whether r is a function of x - y where k is."""
+
+    relative: ClassVar[bool]
+    """Whether r is taken over its value at zero, so that a multiple of k has the same."""
+
+    @property
+    def prior(self) -> dist.Distribution | None:
+        """The prior of its scale, where that is random."""
+        return None
+
+    @abc.abstractmethod
+    def smooth(self, kernel: Smoothable[Smoothed_co], dimension: int) -> Smoothed_co:
+        """The smoothed kernel r of ``kernel`` for this measure, on R^``dimension``."""
+
+    def rescaled(self, scale: np.ndarray) -> Measure:
+        """The measure for data divided by ``scale`` (D,); a prior of its scale stays as it is.
+
+        Raises:
+            ValueError: where the measure is for other columns.
+        """
+        return self
+
+    def with_scale(self, scale: Any) -> Measure:
+        """The measure with another scale.
+
+        Raises:
+            ValueError: where it has none.
+        """
+        raise ValueError(f"measure {self.name!r} has no scale")
+
+    def record(self) -> str | dict[str, Any]:
+        """Its name, or its parameters by theirs."""
+        return self.name
+
+    def __str__(self) -> str:
+        return self.name
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Gaussian:
+class Unit(Measure):
+    """The Lebesgue measure over the value of its r at zero, the scale of BKE's figures."""
+
+    name = "unit"
+    translation_invariant = True
+    relative = True
+
+    def smooth(self, kernel: Smoothable[Smoothed_co], dimension: int) -> Smoothed_co:
+        """The Lebesgue r over its value at zero."""
+        return kernel.unit_smoothed(dimension)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Lebesgue(Measure):
+    """nu(du) = du, in the units of the data as the model has them."""
+
+    name = "lebesgue"
+    translation_invariant = True
+    relative = False
+
+    def smooth(self, kernel: Smoothable[Smoothed_co], dimension: int) -> Smoothed_co:
+        """The integral over all of space."""
+        return kernel.lebesgue_smoothed(dimension)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Gaussian(Measure):
     """nu(du) = exp(-|u - centre|^2 / (2 scale^2)) du, a finite measure (BKE appendix A.3).
 
     It is not normalised: a wide ``scale`` recovers the Lebesgue measure. With a finite measure,
@@ -30,6 +121,10 @@ class Gaussian:
     scale: Any = 1.0
     centre: Any = 0.0
 
+    name = "gaussian"
+    translation_invariant = False
+    relative = False
+
     def __post_init__(self) -> None:
         if isinstance(self.scale, dist.Distribution):
             check_scale_prior(self.scale)
@@ -40,6 +135,40 @@ class Gaussian:
             raise ValueError(f"Gaussian measure: scale must be positive, got {self.scale}")
         if centre is not None and not np.all(np.isfinite(centre)):
             raise ValueError(f"Gaussian measure: centre must be finite, got {self.centre}")
+
+    @property
+    def prior(self) -> dist.Distribution | None:
+        """The prior of its scale, where that is random."""
+        return self.scale if isinstance(self.scale, dist.Distribution) else None
+
+    def smooth(self, kernel: Smoothable[Smoothed_co], dimension: int) -> Smoothed_co:
+        """The integral against this Gaussian."""
+        return kernel.gaussian_smoothed(self, dimension)
+
+    def rescaled(self, scale: np.ndarray) -> Gaussian:
+        """The measure for data divided by ``scale`` (D,); a prior of its scale stays as it is.
+
+        Raises:
+            ValueError: where its scale or centre are for other columns.
+        """
+        for name in ("scale", "centre"):
+            value = getattr(self, name)
+            shape = value.shape() if isinstance(value, dist.Distribution) else np.shape(value)
+            if shape not in ((), (1,), scale.shape):
+                raise ValueError(
+                    f"Gaussian measure: {name} must be a number or one per column "
+                    f"({len(scale)}), got shape {shape}"
+                )
+        own = self.scale if self.prior is not None else np.asarray(self.scale) / scale
+        return Gaussian(own, np.asarray(self.centre) / scale)
+
+    def with_scale(self, scale: Any) -> Gaussian:
+        """The measure with another scale."""
+        return dataclasses.replace(self, scale=scale)
+
+    def record(self) -> dict[str, Any]:
+        """Its parameters by their names."""
+        return {"scale": self.scale, "centre": self.centre}
 
 
 def _numbers(value: Any, name: str) -> np.ndarray | None:
@@ -56,49 +185,48 @@ def _numbers(value: Any, name: str) -> np.ndarray | None:
 
 def check_scale_prior(prior: dist.Distribution) -> None:
     """Refuse a prior on the scale that is not positive, or not over a number or a vector."""
-    check_parameters(prior, "prior of 'measure_scale'")
+    check_parameters(prior, f"prior of {MEASURE_SCALE!r}")
     if len(prior.shape()) > 1:
         raise ValueError(
-            "prior of 'measure_scale' must be over a number or a vector, got "
+            f"prior of {MEASURE_SCALE!r} must be over a number or a vector, got "
             f"{type(prior).__name__} of shape {prior.shape()}"
         )
     bound = lower_bound(prior)
     if bound is None or bound < 0.0:
         raise ValueError(
-            f"prior of 'measure_scale' must have positive support, got {type(prior).__name__}"
+            f"prior of {MEASURE_SCALE!r} must have positive support, got {type(prior).__name__}"
         )
 
 
-def scale_prior(measure: str | Gaussian) -> dist.Distribution | None:
-    """The prior of a Gaussian measure's scale, if it is random."""
-    if isinstance(measure, Gaussian) and isinstance(measure.scale, dist.Distribution):
-        return measure.scale
-    return None
+#: Names that stand for measures.
+NAMED: dict[str, Measure] = {each.name: each for each in (Unit(), Lebesgue())}
 
 
-def check_fixed(measure: str | Gaussian) -> None:
-    """Refuse a measure whose scale is a prior."""
-    if scale_prior(measure) is not None:
+def as_measure(measure: Measure | str) -> Measure:
+    """The measure that a name stands for, or the measure given.
+
+    Raises:
+        ValueError: for anything else, naming the measures there are.
+    """
+    if isinstance(measure, Measure):
+        return measure
+    if isinstance(measure, str) and measure in NAMED:
+        return NAMED[measure]
+    raise ValueError(
+        f"measure must be {', '.join(map(repr, NAMED))} or Gaussian(scale, centre), got {measure!r}"
+    )
+
+
+def fixed_measure(measure: Measure | str) -> Measure:
+    """:func:`as_measure`, with nothing random in it.
+
+    Raises:
+        ValueError: also for a measure whose scale is a prior.
+    """
+    found = as_measure(measure)
+    if found.prior is not None:
         raise ValueError(
             "a measure with a prior on its scale is for bke_model and fit: here its scale must be "
             "a number"
         )
-
-
-def with_scale(measure: str | Gaussian, scale: Any) -> Gaussian:
-    """A Gaussian measure with another scale."""
-    if not isinstance(measure, Gaussian):
-        raise ValueError(f"measure {measure!r} has no scale")
-    return dataclasses.replace(measure, scale=scale)
-
-
-Measure: TypeAlias = str | Gaussian
-
-
-def check_measure(measure: Measure) -> Measure:
-    """Return ``measure`` or raise ``ValueError`` naming the measures there are."""
-    if isinstance(measure, Gaussian) or measure in ("unit", "lebesgue"):
-        return measure
-    raise ValueError(
-        f"measure must be 'unit', 'lebesgue' or Gaussian(scale, centre), got {measure!r}"
-    )
+    return found

@@ -11,7 +11,7 @@ from jax.typing import ArrayLike
 from ..arrays.precision import double_precision
 from ..embeddings.posterior import EmbeddingPosterior, condition, noise_covariance
 from ..kernels.base import Covariance, Kernel, as_points
-from ..measures.measure import Measure, check_fixed, check_measure
+from ..measures.measure import Measure, fixed_measure
 
 ESTIMATORS = ("biased", "unbiased")
 
@@ -55,7 +55,7 @@ def hsic(
 
 
 def _as_pairs(X: ArrayLike, Y: ArrayLike) -> tuple[jax.Array, jax.Array]:
-    """Both as points, row by row."""
+    """Two samples as points, in pairs, row by row."""
     first, second = as_points(X), as_points(Y, "Y")
     if len(first) != len(second):
         raise ValueError(f"X has {len(first)} rows but Y has {len(second)}: they must be pairs")
@@ -177,7 +177,7 @@ def dependence_posterior(
     at: tuple[ArrayLike, ArrayLike],
     *,
     noise: Any = "clt",
-    measure: Measure = "unit",
+    measure: Measure | str = "unit",
 ) -> EmbeddingPosterior:
     """Posterior of the dependence witness, by the model of BKE (7) and (8) for the pairs.
 
@@ -198,7 +198,7 @@ def dependence_posterior(
         ValueError: for an argument that makes no sense, naming it.
         ArithmeticError: where the noise is lost to rounding.
     """
-    check_fixed(check_measure(measure))
+    measure = fixed_measure(measure)
     first, second = as_points(X), as_points(Y, "Y")
     places = _pairs_at(at)
     products = _products(first, second, kernel_x, kernel_y, (first, second))

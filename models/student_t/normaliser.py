@@ -104,7 +104,7 @@ def box_around(
 
 
 def check_bounds(bounds: Bounds, dimension: int) -> tuple[np.ndarray, np.ndarray]:
-    """Both corners as (D,).
+    """The corners of a box as (D,) each.
 
     Raises:
         ValueError: they are none.

@@ -129,7 +129,7 @@ class _Cells(NamedTuple):
     def of_box(
         cls, low: np.ndarray, high: np.ndarray, lengths: ArrayLike, rows: np.ndarray
     ) -> _Cells:
-        """Of level 0."""
+        """The cells of level 0."""
         extent = (high - low) / np.asarray(lengths)
         count = 2 ** np.clip(np.log2(extent / np.min(extent)).astype(int), 0, MOST_MORE)
         first = (high - low) / count
@@ -235,7 +235,7 @@ def _on_finite_box(
     low: np.ndarray,
     high: np.ndarray,
 ) -> tuple[Callable[[np.ndarray], np.ndarray], np.ndarray, np.ndarray, np.ndarray]:
-    """The same integral, rows and corners with axes x = middle + width t / (1 - t^2), |t| < 1.
+    """The integral with axes x = middle + width t / (1 - t^2), |t| < 1, for rows and corners.
 
     Only those without ends are changed.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ...errors import InputError
-from .auto import chosen_for
+from .auto import Auto
 from .base import Sampler
 from .nuts import Nuts
 from .quadrature import Quadrature
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 SAMPLERS: dict[str, type[Sampler]] = {one.name: one for one in (Nuts, Quadrature, Smc)}
 MethodName: TypeAlias = Literal["auto", "nuts", "quadrature", "smc"]
-#: ``"auto"``, the name of a sampler with its default options, or a sampler.
-Method: TypeAlias = MethodName | Sampler
+#: ``"auto"``, the name of a sampler with its default options, a sampler, or the choice of one.
+Method: TypeAlias = MethodName | Sampler | Auto
 
 
 def sampler_for(method: Method, target: Target) -> tuple[Sampler, dict[str, str]]:
@@ -27,7 +27,9 @@ def sampler_for(method: Method, target: Target) -> tuple[Sampler, dict[str, str]
         InputError: for what means no sampler, and for one that is not for such a target.
     """
     if isinstance(method, str) and method == "auto":
-        sampler, sentence = chosen_for(target)
+        method = Auto()
+    if isinstance(method, Auto):
+        sampler, sentence = method.chosen_for(target)
         return sampler, {"method": sampler.name, "chosen": sentence}
     if isinstance(method, str) and method in SAMPLERS:
         method = SAMPLERS[method]()

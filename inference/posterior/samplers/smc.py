@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ...data.checks import check_count
+from ...data.weighted import systematic
 from ...runtime.progress import temperature_bars
 from ..chains import independent_draws
 from .base import Found, Sampler, Task
@@ -70,9 +71,8 @@ class Smc(Sampler):
         lp = found.log_likelihood + np.asarray(log_prior).reshape(repeats, each)
         population = population_of(found, lp)
         # Systematic resampling between repeats: each counts by its own estimate of the normaliser.
-        edges = np.cumsum(np.repeat(population["share"].values / each, each))
-        chosen = np.searchsorted(edges, (np.arange(count) + rng.uniform()) / count * edges[-1])
-        chosen = chosen.clip(max=count - 1).reshape(repeats, each)
+        share = np.repeat(population["share"].values / each, each)
+        chosen = systematic(share, count, rng).reshape(repeats, each)
         chains = independent_draws(unflatten(flat[chosen], target.shapes), lp.ravel()[chosen])
         return chains, {"smc": population, **surroundings(task, *chains.after_warmup())}
 

@@ -58,7 +58,7 @@ class ConditionalEmbedding:
 
     @functools.cached_property
     def _factor(self) -> tuple[np.ndarray, bool]:
-        """Of Z'Z + n lambda I: (Z Z' + n lambda I)^-1 Z is Z times its inverse."""
+        """The factor of Z'Z + n lambda I: (Z Z' + n lambda I)^-1 Z is Z times its inverse."""
         Z = self.features.values
         added = len(self.Y) * self.regularisation
         what = "the Gram matrix of what is conditioned on"

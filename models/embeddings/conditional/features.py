@@ -114,7 +114,7 @@ def _of_matrix(gram: np.ndarray, smallest: float, most: int) -> tuple[np.ndarray
 def _by_rows(
     kernel: Covariance, points: np.ndarray, diagonal: np.ndarray, smallest: float, most: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The same, asking for one row of the Gram matrix per pivot."""
+    """The features of a factor that asks for one row of the Gram matrix per pivot."""
     left = diagonal.copy()
     pivots: list[int] = []
     found = np.empty((most, len(points)))  # of which only what is written to takes memory

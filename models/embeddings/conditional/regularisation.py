@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-CHOICES = ("leave-one-out", "marginal-likelihood")
+from . import names
+
+CHOICES: tuple[str, ...] = get_args(names.Regularisation)
 #: Range of n lambda over the trace of K that is searched, and points of a first look; then the best
 #: of them is refined. Below, the system would be singular to rounding.
 LOWEST, HIGHEST, TRIED = 1e-12, 10.0, 53
@@ -31,7 +33,7 @@ class Spectrum(NamedTuple):
 
 
 def spectrum(features_x: np.ndarray, features_y: np.ndarray) -> Spectrum:
-    """From the features Z_X (n, r) and Z_Y (n, q)."""
+    """The spectrum of K_X with what Y has along it, from features Z_X (n, r) and Z_Y (n, q)."""
     left, singular, _ = np.linalg.svd(features_x, full_matrices=False)
     return Spectrum(singular**2, left, features_y, left.T @ features_y)
 

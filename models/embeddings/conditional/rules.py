@@ -85,11 +85,11 @@ class JointEmbedding:
         return float(self.coefficients.ravel() @ values)
 
     def marginal_x(self) -> Embedding:
-        """Of X: the coefficients summed over y."""
+        """The embedding of X: the coefficients summed over y."""
         return Embedding(self.kernel_x, self.X, self.coefficients.sum(axis=1))
 
     def marginal_y(self) -> Embedding:
-        """Of Y: the coefficients summed over x."""
+        """The embedding of Y: the coefficients summed over x."""
         return Embedding(self.kernel_y, self.Y, self.coefficients.sum(axis=0))
 
 
@@ -146,7 +146,7 @@ class BayesRule:
         )
 
     def weights(self, y: ArrayLike) -> np.ndarray:
-        """Of the posterior at each of the observations y, (m, p) for shape (m, E), (m,) or (E,)."""
+        """Weights of the posterior at each observation y, (m, p) for shape (m, E), (m,) or (E,)."""
         return self.apply(self.features(y, "y"))
 
     def __call__(self, y: ArrayLike) -> Embedding:
@@ -170,7 +170,7 @@ class BayesRule:
 
     @functools.cached_property
     def _factor(self) -> tuple[np.ndarray, bool]:
-        """Of C^2 + delta I."""
+        """The factor of C^2 + delta I."""
         return squared_factor(self.covariance, self.regularisation, "regularisation")
 
 

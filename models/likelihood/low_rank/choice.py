@@ -7,13 +7,15 @@ import warnings
 import numpy as np
 from scipy.cluster.vq import kmeans2
 
+from ...arrays.seeding import spread_seeds
+
 #: Rows, drawn at random, from which centres are found.
 MOST_ROWS = 20_000
 ITERATIONS = 5
 
 
 def spread_rows(points: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    """``count`` places (count, D) spread like (n, D) ``points``, whose order does not matter.
+    """Find ``count`` places (count, D) spread like (n, D) ``points``, whose order does not matter.
 
     A few steps of k-means from k-means++ starts (Arthur and Vassilvitskii, 2007), every column over
     its standard deviation; where there are not more different rows than that, these themselves. On
@@ -30,20 +32,8 @@ def spread_rows(points: np.ndarray, count: int, rng: np.random.Generator) -> np.
     rows = different / scale
     if len(rows) > MOST_ROWS:
         rows = rows[np.sort(rng.choice(len(rows), MOST_ROWS, replace=False))]
+    starts = rows[spread_seeds(rows, count, rng)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a cluster that loses its rows keeps its place
-        centres, _ = kmeans2(rows, _starts(rows, count, rng), iter=ITERATIONS, minit="matrix")
+        centres, _ = kmeans2(rows, starts, iter=ITERATIONS, minit="matrix")
     return np.asarray(centres * scale)
-
-
-def _starts(rows: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Different rows, each drawn by its squared distance to those before."""
-    chosen = [int(rng.integers(len(rows)))]
-    squared = ((rows - rows[chosen[0]]) ** 2).sum(axis=1)
-    for _ in range(count - 1):
-        total = np.cumsum(squared)
-        new = min(int(np.searchsorted(total, rng.uniform() * total[-1], "right")), len(rows) - 1)
-        chosen.append(new)
-        squared = np.minimum(squared, ((rows - rows[new]) ** 2).sum(axis=1))
-        squared[new] = 0.0
-    return rows[chosen]

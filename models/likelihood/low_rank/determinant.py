@@ -31,7 +31,7 @@ class Determinant(NamedTuple):
 
 
 def log_determinant(G: jax.Array, n: int) -> Determinant:
-    """From the (s, s) part of an (n, n) matrix G at rows and columns chosen at random."""
+    """Log |I + G| from the (s, s) part of an (n, n) matrix G at rows chosen at random."""
     s = len(G)
     diagonal = jnp.diagonal(G)
     apart = G - jnp.diag(diagonal)

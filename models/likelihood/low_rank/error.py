@@ -2,38 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 from jax.typing import ArrayLike
 
 from ...arrays.precision import double_precision
 from ...kernels.base import Kernel, as_points, check_positive
-from ...measures.measure import Measure, check_fixed, check_measure
-from .likelihood import (
-    Shape,
-    all_sums,
-    differentiable,
-    exact_rows,
-    feature_mean,
-    smoothed_of,
-)
+from ...measures.measure import Measure, fixed_measure
+from ..evidence import standard_error
 from .nystrom import NystromBasis
-from .terms import common, gaussian, volume_correction
-from .view import LowRankView, low_rank_view
-
-
-class Evidence(NamedTuple):
-    """What the error of one value is told from."""
-
-    #: (s,): the value is corrected by the sum of n / s of them, over rows chosen at random.
-    influence: np.ndarray
-    #: (2,): what the correction stops short of, for the determinant and for mu_hat.
-    truncation: np.ndarray
-    remainder: float  # trace of what the features leave of R
+from .view import LowRank, low_rank_view
 
 
 class LowRankError(NamedTuple):
@@ -64,79 +43,14 @@ class LowRankError(NamedTuple):
         return float(np.hypot(self.standard_error, self.truncation))
 
 
-class ErrorOfDifferences(NamedTuple):
-    """Root mean squares, over kernels, of the error of the value less its mean over the kernels."""
-
-    standard_error: float
-    truncation: float
-
-    @property
-    def size(self) -> float:
-        """Both together."""
-        return float(np.hypot(self.standard_error, self.truncation))
-
-
-@partial(jax.jit, static_argnames=("name",))
-def _evidence(view: LowRankView, shape: Shape, name: str | None) -> tuple[jax.Array, ...]:
-    kernel, noise_variance = shape.kernel, shape.noise_variance
-    smoothed = smoothed_of(shape, view, name)
-    shared = common(feature_mean(view, kernel), view, kernel, smoothed)
-    sums, _ = all_sums(view, shape, name, shared)
-    embedding, log_volume = exact_rows(view, kernel)
-    term = gaussian(sums, shared, embedding, view, kernel, smoothed, noise_variance)
-    of_volume = volume_correction(log_volume, view, kernel, shared.weights)
-    return term.influence + of_volume, term.truncation, sums.remainder
-
-
-def evidence(view: LowRankView, kernel: Kernel, noise_variance: Any, measure: Measure) -> Evidence:
-    """Of one kernel."""
-    shape, name = differentiable(view, kernel, noise_variance, measure)
-    influence, truncation, remainder = _evidence(view, shape, name)
-    return Evidence(np.asarray(influence), np.asarray(truncation), float(remainder))
-
-
-def standard_error(influence: np.ndarray, rows: int) -> np.ndarray:
-    """Of the sum of n / s of every entry of ``influence`` (..., s), over choices of the s rows."""
-    s = influence.shape[-1]
-    left = max(1.0 - s / rows, 0.0)
-    spread = influence.std(axis=-1, ddof=1) if s > 1 else np.full(influence.shape[:-1], np.inf)
-    return np.asarray(rows * np.sqrt(left / s) * np.where(left > 0.0, spread, 0.0))
-
-
-def error_of_differences(
-    samples: Sequence[Sequence[Evidence]], rows: Sequence[int]
-) -> ErrorOfDifferences:
-    """Of the sum over ``samples``, each with the evidence of the same kernels and so many ``rows``.
-
-    A constant error of the log likelihood does not move a posterior: what counts is the error of
-    its differences over the kernels that have mass.
-
-    It is as a standard deviation or wider where the closure of the determinant prevails: of 40 data
-    sets in ten columns the true error was within once the estimate in 29 and 38, and within twice
-    in 39 and 40, for 200 and 100 landmarks. In three columns, where few outlying rows have most of
-    the error and the exact rows may not be among them, it is too small: of 40 within once in 20,
-    within twice in 31 and within three times in 36 (``benchmarks/low_rank_coverage.py``).
-    """
-    variance, truncation = 0.0, 0.0
-    for each, n in zip(samples, rows, strict=True):
-        influence = np.stack([one.influence for one in each])
-        missing = np.stack([one.truncation for one in each])
-        variance += np.mean(standard_error(influence - influence.mean(axis=0), n) ** 2)
-        truncation += np.abs(missing - missing.mean(axis=0)).sum(axis=1)
-    return ErrorOfDifferences(
-        float(np.sqrt(variance)), float(np.sqrt(np.mean(np.square(truncation))))
-    )
-
-
 @double_precision
 def low_rank_error(
     X: ArrayLike,
     kernel: Kernel,
     *,
-    likelihood: str = "nystrom",
-    rank: int,
+    likelihood: LowRank,
     noise_variance: Any = 0.1,
-    measure: Measure = "unit",
+    measure: Measure | str = "unit",
 ) -> LowRankError:
     """How far :func:`~bke.models.log_marginal_likelihood` at this rank may be from the dense value.
 
@@ -151,18 +65,19 @@ def low_rank_error(
     Args:
         X: data, shape (n, D) or (n,).
         kernel: the kernel.
-        likelihood: ``"nystrom"`` or ``"fourier"``.
-        rank: m, from 1 to n.
+        likelihood: :class:`~bke.models.Nystrom` or :class:`~bke.models.Fourier`, of a rank.
         noise_variance: sigma^2, a positive number.
         measure: ``"unit"``, ``"lebesgue"`` or :class:`~bke.models.Gaussian`.
 
     Raises:
         ValueError: for an argument that makes no sense, naming it.
     """
-    check_fixed(check_measure(measure))
+    measure = fixed_measure(measure)
     check_positive(noise_variance, "noise_variance")
-    view = low_rank_view(as_points(X), kernel, measure, likelihood, rank)
-    found = evidence(view, kernel, noise_variance, measure)
+    if not isinstance(likelihood, LowRank):
+        raise ValueError(f"likelihood must be Nystrom(rank) or Fourier(rank), got {likelihood!r}")
+    view = low_rank_view(as_points(X), kernel, measure, likelihood)
+    found = view.evidence(kernel, noise_variance, measure)
     nystrom = isinstance(view.basis, NystromBasis)
     return LowRankError(
         float(standard_error(found.influence, len(view.points))),

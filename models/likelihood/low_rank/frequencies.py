@@ -20,7 +20,7 @@ from ...kernels.base import Kernel, per_column
 from ...kernels.components import Components
 from ...kernels.matern import Matern
 from ...kernels.smoothed_components import convolve
-from ...measures.measure import Gaussian, Measure
+from ...measures.measure import Measure
 
 
 class Draws(NamedTuple):
@@ -32,7 +32,7 @@ class Draws(NamedTuple):
 
 def fourier_obstacle(kernel: Kernel, measure: Measure, dimension: int) -> str | None:
     """Why there are no frequencies to draw, in a few words; ``None`` where there are."""
-    if isinstance(measure, Gaussian):
+    if not measure.translation_invariant:
         return "r is a function of x - y for measure='unit' and 'lebesgue' only"
     if isinstance(kernel, Matern):
         rough = "the gradient of Matern(nu=0.5) has no spectral density of finite variance"
@@ -43,7 +43,7 @@ def fourier_obstacle(kernel: Kernel, measure: Measure, dimension: int) -> str | 
 
 
 def draw(kernel: Kernel, pairs: int, dimension: int, seed: int) -> tuple[Draws, Draws]:
-    """For k and for r, ``pairs`` each or a few more, so that every component has as many."""
+    """Draws for k and for r, ``pairs`` each or a few more: every component has as many."""
     if isinstance(kernel, Matern):
         # A Student t density: nu is half its degrees of freedom, and of r 2 nu + D / 2 is.
         degrees = 2.0 * kernel.nu, 4.0 * kernel.nu + dimension
@@ -86,7 +86,7 @@ def kernel_frequencies(kernel: Kernel, draws: Draws) -> tuple[jax.Array, jax.Arr
 
 
 def smoothed_frequencies(kernel: Kernel, draws: Draws) -> tuple[jax.Array, jax.Array]:
-    """The same of r, up to a constant factor of the weights."""
+    """Frequencies and weights of r, the weights up to a constant factor."""
     dimension = draws.normal.shape[2]
     if isinstance(kernel, Matern):
         return _matern(kernel, draws)

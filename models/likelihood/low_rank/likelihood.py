@@ -7,21 +7,21 @@ cost does not grow with the number of hyperparameters.
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
-from jax.custom_derivatives import SymbolicZero
+import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from ...arrays.blocks import over_blocks
 from ...arrays.jacobian import value_and_jacobian
 from ...arrays.rows import map_rows
-from ...kernels.base import Covariance, Kernel
-from ...measures.measure import Gaussian, Measure
-from ..dense import LogLikelihoodTerms, zero_or_array
+from ...kernels.base import Kernel
+from ..evidence import Evidence
+from ..view import LogLikelihoodTerms, Parameters
 from ..volume import pushforward
+from .approximation import Approximation
 from .terms import (
     Common,
     RowSums,
@@ -34,53 +34,20 @@ from .terms import (
     worth_of_own,
     worth_of_rows,
 )
-from .view import LowRankView
 
 #: Entries of the gradients of one block of rows, and the fewest rows: products of matrices with
 #: fewer take as long for each row.
 BLOCK_ENTRIES, FEWEST_ROWS = 2**19, 64
 
 
-class Shape(NamedTuple):
-    """What is differentiated in."""
-
-    kernel: Kernel
-    noise_variance: jax.Array
-    finite_measure: Gaussian | None
-
-
-def low_rank_terms(
-    view: LowRankView, kernel: Kernel, noise_variance: Any, measure: Measure
-) -> LogLikelihoodTerms:
-    """Log N(mu_hat; 0, R + sigma^2 I) and sum_i log gamma(x_i), both approximate."""
-    shape, name = differentiable(view, kernel, noise_variance, measure)
-    return _terms(view, shape, name)
-
-
-def differentiable(
-    view: LowRankView, kernel: Kernel, noise_variance: Any, measure: Measure
-) -> tuple[Shape, str | None]:
-    """What is differentiated in, and the name of a measure that is not."""
-    named = isinstance(measure, str)
-    shape = Shape(kernel, noise_variance, None if named else cast(Gaussian, measure))
-    shape = jax.tree.map(lambda leaf: jnp.asarray(leaf, view.points.dtype), shape)
-    return shape, cast(str, measure) if named else None
-
-
-def smoothed_of(shape: Shape, view: LowRankView, name: str | None) -> Covariance:
-    """The smoothed kernel r."""
-    measure = cast(Measure, shape.finite_measure if name is None else name)
-    return shape.kernel.smoothed(measure, view.points.shape[1])
-
-
-def exact_rows(view: LowRankView, kernel: Kernel) -> tuple[jax.Array, jax.Array]:
+def exact_rows(view: Approximation, kernel: Kernel) -> tuple[jax.Array, jax.Array]:
     """Mu_hat and log gamma at the exact rows, (s,) each, at a cost of n s D."""
     rows = view.points[view.exact]
     found = map_rows(lambda x: pushforward(x, view.points, kernel)[:2], rows, len(view.points))
     return cast(tuple[jax.Array, jax.Array], found)
 
 
-def feature_mean(view: LowRankView, kernel: Kernel) -> jax.Array:
+def feature_mean(view: Approximation, kernel: Kernel) -> jax.Array:
     """The mean of the features of k over rows."""
     basis = view.basis
 
@@ -92,95 +59,83 @@ def feature_mean(view: LowRankView, kernel: Kernel) -> jax.Array:
 
 
 def all_sums(
-    view: LowRankView, shape: Shape, name: str | None, shared: Common
+    view: Approximation, parameters: Parameters, shared: Common
 ) -> tuple[RowSums, jax.Array]:
     """Sums over all rows, and that of log gamma~."""
-    smoothed = smoothed_of(shape, view, name)
+    smoothed = parameters.smoothed(view.points.shape[1])
 
     def add(total: Any, rows: jax.Array, index: jax.Array, known: jax.Array) -> Any:
         block = row_sums(
-            rows, index, known, view, shape.kernel, smoothed, shape.noise_variance, shared
+            rows, index, known, view, parameters.kernel, smoothed, parameters.noise_variance, shared
         )
         return jax.tree.map(jnp.add, total, block)
 
     return cast(tuple[RowSums, jax.Array], _over(view, add, (no_sums(view), jnp.zeros(()))))
 
 
-def _over(view: LowRankView, add: Any, start: Any) -> Any:
+def _over(view: Approximation, add: Any, start: Any) -> Any:
     columns = max(view.basis.size, len(view.exact)) * view.points.shape[1]
     return over_blocks(add, start, view.points, max(FEWEST_ROWS, BLOCK_ENTRIES // columns))
 
 
-def _common(shape: Shape, mean: jax.Array, view: LowRankView, name: str | None) -> Common:
-    return common(mean, view, shape.kernel, smoothed_of(shape, view, name))
+def _common(parameters: Parameters, mean: jax.Array, view: Approximation) -> Common:
+    return common(mean, view, parameters.kernel, parameters.smoothed(view.points.shape[1]))
 
 
 def _gaussian(
     sums: RowSums,
     shared: Common,
     embedding: jax.Array,
-    shape: Shape,
-    view: LowRankView,
-    name: str | None,
+    parameters: Parameters,
+    view: Approximation,
 ) -> jax.Array:
-    smoothed = smoothed_of(shape, view, name)
+    smoothed = parameters.smoothed(view.points.shape[1])
     return gaussian(
-        sums, shared, embedding, view, shape.kernel, smoothed, shape.noise_variance
+        sums, shared, embedding, view, parameters.kernel, smoothed, parameters.noise_variance
     ).value
 
 
 def _correction(
-    weights: jax.Array, kernel: Kernel, log_volume: jax.Array, view: LowRankView
+    weights: jax.Array, kernel: Kernel, log_volume: jax.Array, view: Approximation
 ) -> jax.Array:
     share = len(view.points) / len(view.exact)
     return share * jnp.sum(volume_correction(log_volume, view, kernel, weights))
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(2,))
-def _terms(view: LowRankView, shape: Shape, name: str | None) -> LogLikelihoodTerms:
-    shared = _common(shape, feature_mean(view, shape.kernel), view, name)
-    sums, volume = all_sums(view, shape, name, shared)
-    embedding, log_volume = exact_rows(view, shape.kernel)
-    value = _gaussian(sums, shared, embedding, shape, view, name)
+def terms(view: Approximation, parameters: Parameters) -> LogLikelihoodTerms:
+    """Log N(mu_hat; 0, R + sigma^2 I) and sum_i log gamma(x_i), both approximate."""
+    shared = _common(parameters, feature_mean(view, parameters.kernel), view)
+    sums, volume = all_sums(view, parameters, shared)
+    embedding, log_volume = exact_rows(view, parameters.kernel)
+    value = _gaussian(sums, shared, embedding, parameters, view)
     return LogLikelihoodTerms(
-        value, volume + _correction(shared.weights, shape.kernel, log_volume, view)
+        value, volume + _correction(shared.weights, parameters.kernel, log_volume, view)
     )
 
 
-@partial(_terms.defjvp, symbolic_zeros=True)
-def _terms_jvp(
-    name: str | None, primals: tuple[Any, ...], tangents: tuple[Any, ...]
-) -> tuple[LogLikelihoodTerms, LogLikelihoodTerms]:
-    view, shape = primals
-    of_view = jax.tree.leaves(tangents[0], is_leaf=lambda dot: isinstance(dot, SymbolicZero))
-    if not all(isinstance(dot, SymbolicZero) for dot in of_view):
-        raise NotImplementedError("a low-rank likelihood has no derivative in the data")
-    terms, slopes = terms_and_slopes(view, shape, name)
-    direction = ravel_pytree(jax.tree.map(zero_or_array, tangents[1]))[0]
-    return terms, LogLikelihoodTerms(slopes.gaussian @ direction, slopes.volume @ direction)
-
-
 def terms_and_slopes(
-    view: LowRankView, shape: Shape, name: str | None
+    view: Approximation, parameters: Parameters
 ) -> tuple[LogLikelihoodTerms, LogLikelihoodTerms]:
-    """Both terms, and their slopes (p,) in the p entries of ``shape``."""
-    kernel = shape.kernel
+    """Both terms, and their slopes (p,) in the p entries of ``parameters``."""
+    kernel = parameters.kernel
     mean = feature_mean(view, kernel)
-    shared, pull_back = jax.vjp(lambda shape, mean: _common(shape, mean, view, name), shape, mean)
-    sums, volume = all_sums(view, shape, name, shared)
+    shared, pull_back = jax.vjp(
+        lambda parameters, mean: _common(parameters, mean, view), parameters, mean
+    )
+    sums, volume = all_sums(view, parameters, shared)
     embedding, log_volume, row_slopes = _exact_slopes(view, kernel)
 
     value, worth = jax.value_and_grad(_gaussian, argnums=(0, 1, 2, 3))(
-        sums, shared, embedding, shape, view, name
+        sums, shared, embedding, parameters, view
     )
     of_sums, of_shared, of_embedding, of_shape = worth
     correction, (of_weights, of_kernel) = jax.value_and_grad(_correction, argnums=(0, 1))(
         shared.weights, kernel, log_volume, view
     )
 
-    def gaussian_worth(rows: Any, known: Any, shape: Shape, shared: Common) -> jax.Array:
-        smoothed = smoothed_of(shape, view, name)
-        told = view, shape.kernel, smoothed, shape.noise_variance, shared, of_sums
+    def gaussian_worth(rows: Any, known: Any, parameters: Parameters, shared: Common) -> jax.Array:
+        smoothed = parameters.smoothed(view.points.shape[1])
+        told = view, parameters.kernel, smoothed, parameters.noise_variance, shared, of_sums
         return worth_of_rows(rows, known, *told) if rows is not None else worth_of_own(*told)
 
     def add(total: Any, rows: jax.Array, _: jax.Array, known: jax.Array) -> Any:
@@ -188,7 +143,7 @@ def terms_and_slopes(
             return known @ view.basis.embedding(rows, kernel, weights)[1]
 
         of_block = (
-            jax.grad(gaussian_worth, argnums=(2, 3))(rows, known, shape, shared),
+            jax.grad(gaussian_worth, argnums=(2, 3))(rows, known, parameters, shared),
             jax.grad(volume_worth, argnums=(0, 1))(kernel, shared.weights),
         )
         return jax.tree.map(jnp.add, total, of_block)
@@ -196,11 +151,11 @@ def terms_and_slopes(
     start = jax.tree.map(
         jnp.add,
         (of_shape, of_shared),
-        jax.grad(gaussian_worth, argnums=(2, 3))(None, None, shape, shared),
+        jax.grad(gaussian_worth, argnums=(2, 3))(None, None, parameters, shared),
     )
     in_gaussian, in_volume = _over(view, add, (start, (of_kernel, of_weights)))
     features = in_gaussian[1].features + worth_of_features(sums, of_sums)
-    nothing = jax.tree.map(jnp.zeros_like, (shape, shared))
+    nothing = jax.tree.map(jnp.zeros_like, (parameters, shared))
     both = [
         (part, pull_back(cotangent))
         for part, cotangent in (
@@ -211,23 +166,28 @@ def terms_and_slopes(
     # The mean is the last of what the rows' slopes are taken against.
     in_mean = jnp.stack([pulled[1] for _, pulled in both]) / len(view.points)
     direct = [ravel_pytree(jax.tree.map(jnp.add, part, pulled[0]))[0] for part, pulled in both]
-    of_rows = _mean_slopes(view, kernel, in_mean)
-    exact = jnp.stack(
-        [of_embedding @ row_slopes[:, 0], _share(view) * jnp.sum(row_slopes[:, 1], axis=0)]
-    )
-    kernel_slopes = exact + of_rows
-    entries = kernel_slopes.shape[1]  # a shape begins with its kernel
+    kernel_slopes = _of_exact_rows(view, of_embedding, row_slopes)
+    kernel_slopes = kernel_slopes + _mean_slopes(view, kernel, in_mean)
+    entries = kernel_slopes.shape[1]  # parameters begin with the kernel
     slopes = [
         whole.at[:entries].add(part) for whole, part in zip(direct, kernel_slopes, strict=True)
     ]
     return LogLikelihoodTerms(value, volume + correction), LogLikelihoodTerms(*slopes)
 
 
-def _share(view: LowRankView) -> float:
+def _of_exact_rows(
+    view: Approximation, of_embedding: jax.Array, row_slopes: jax.Array
+) -> jax.Array:
+    """Slopes (2, p) of both terms through mu_hat and log gamma at the exact rows."""
+    volume = _share(view) * jnp.sum(row_slopes[:, 1], axis=0)
+    return jnp.stack([of_embedding @ row_slopes[:, 0], volume])
+
+
+def _share(view: Approximation) -> float:
     return len(view.points) / len(view.exact)
 
 
-def _exact_slopes(view: LowRankView, kernel: Kernel) -> tuple[jax.Array, jax.Array, jax.Array]:
+def _exact_slopes(view: Approximation, kernel: Kernel) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Mu_hat and log gamma at the exact rows, and the slopes of both (s, 2, p)."""
     theta, unravel = ravel_pytree(kernel)
 
@@ -242,7 +202,7 @@ def _exact_slopes(view: LowRankView, kernel: Kernel) -> tuple[jax.Array, jax.Arr
     return rows[:, 0], rows[:, 1], slopes
 
 
-def _mean_slopes(view: LowRankView, kernel: Kernel, worth: jax.Array) -> jax.Array:
+def _mean_slopes(view: Approximation, kernel: Kernel, worth: jax.Array) -> jax.Array:
     """Slopes (2, p) of the sum of the features of k against what they are ``worth``, (2, k)."""
     theta, unravel = ravel_pytree(kernel)
 
@@ -253,3 +213,22 @@ def _mean_slopes(view: LowRankView, kernel: Kernel, worth: jax.Array) -> jax.Arr
         return total + value_and_jacobian(contracted, theta)[1]
 
     return cast(jax.Array, _over(view, add, jnp.zeros((2, theta.size))))
+
+
+def evidence(view: Approximation, parameters: Parameters) -> Evidence:
+    """What the error of the value at known parameters is told from."""
+    influence, truncation, remainder = _evidence(view, parameters)
+    rows = len(view.points)
+    return Evidence(np.asarray(influence), np.asarray(truncation), float(remainder), rows)
+
+
+@jax.jit
+def _evidence(view: Approximation, parameters: Parameters) -> tuple[jax.Array, ...]:
+    kernel, noise_variance = parameters.kernel, parameters.noise_variance
+    smoothed = parameters.smoothed(view.points.shape[1])
+    shared = common(feature_mean(view, kernel), view, kernel, smoothed)
+    sums, _ = all_sums(view, parameters, shared)
+    embedding, log_volume = exact_rows(view, kernel)
+    term = gaussian(sums, shared, embedding, view, kernel, smoothed, noise_variance)
+    of_volume = volume_correction(log_volume, view, kernel, shared.weights)
+    return term.influence + of_volume, term.truncation, sums.remainder

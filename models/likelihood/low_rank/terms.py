@@ -33,8 +33,8 @@ import jax.numpy as jnp
 from jax.scipy.linalg import cho_solve
 
 from ...kernels.base import Covariance, Kernel
+from .approximation import Approximation
 from .determinant import log_determinant
-from .view import LowRankView
 
 
 class Common(NamedTuple):
@@ -67,8 +67,8 @@ class Gaussian(NamedTuple):
     truncation: jax.Array
 
 
-def common(mean: jax.Array, view: LowRankView, kernel: Kernel, smoothed: Covariance) -> Common:
-    """From the ``mean`` of the features of k over all rows."""
+def common(mean: jax.Array, view: Approximation, kernel: Kernel, smoothed: Covariance) -> Common:
+    """What all rows need, from the ``mean`` of the features of k over them."""
     basis = view.basis
     whitening = basis.whitening(smoothed)
     rows = view.points[view.exact]
@@ -76,8 +76,8 @@ def common(mean: jax.Array, view: LowRankView, kernel: Kernel, smoothed: Covaria
     return Common(whitening, basis.weights(mean, kernel), features)
 
 
-def no_sums(view: LowRankView) -> RowSums:
-    """Where sums begin."""
+def no_sums(view: Approximation) -> RowSums:
+    """Sums over no rows, where all begin."""
     m, s = view.basis.size, len(view.exact)
     zero = jnp.zeros(())
     return RowSums(
@@ -89,13 +89,13 @@ def row_sums(
     rows: jax.Array,
     index: jax.Array,
     known: jax.Array,
-    view: LowRankView,
+    view: Approximation,
     kernel: Kernel,
     smoothed: Covariance,
     noise_variance: jax.Array,
     shared: Common,
 ) -> tuple[RowSums, jax.Array]:
-    """Of a block of rows (b, D), and the sum of log gamma~ there.
+    """Sums over a block of rows (b, D), and the sum of log gamma~ there.
 
     ``index`` (b,) are their numbers; ``known`` (b,) is 0 for rows to leave out.
     """
@@ -121,7 +121,7 @@ def row_sums(
 def worth_of_rows(
     rows: jax.Array,
     known: jax.Array,
-    view: LowRankView,
+    view: Approximation,
     kernel: Kernel,
     smoothed: Covariance,
     noise_variance: jax.Array,
@@ -147,7 +147,7 @@ def worth_of_rows(
 
 
 def worth_of_own(
-    view: LowRankView,
+    view: Approximation,
     kernel: Kernel,
     smoothed: Covariance,
     noise_variance: jax.Array,
@@ -173,7 +173,7 @@ def gaussian(
     sums: RowSums,
     shared: Common,
     embedding: jax.Array,
-    view: LowRankView,
+    view: Approximation,
     kernel: Kernel,
     smoothed: Covariance,
     noise_variance: jax.Array,
@@ -207,7 +207,7 @@ def gaussian(
 
 
 def volume_correction(
-    log_volume: jax.Array, view: LowRankView, kernel: Kernel, weights: jax.Array
+    log_volume: jax.Array, view: Approximation, kernel: Kernel, weights: jax.Array
 ) -> jax.Array:
     """What every exact row adds to the sum of log gamma~, (s,), from its ``log_volume`` (s,)."""
     _, approximate = view.basis.embedding(view.points[view.exact], kernel, weights)

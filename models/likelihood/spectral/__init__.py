@@ -6,8 +6,9 @@ The squared exponential in one column by the trapezoid rule, in frequency for lo
 by Markov processes (:mod:`.markov`).
 """
 
-from .likelihood import has_one, spectral_index, spectral_obstacle, spectral_terms
+from .obstacle import has_one, spectral_obstacle
 from .prepared import MOST_DENSE, SpectralIndex
+from .view import spectral_index
 
 __all__ = [
     "MOST_DENSE",
@@ -15,5 +16,4 @@ __all__ = [
     "has_one",
     "spectral_index",
     "spectral_obstacle",
-    "spectral_terms",
 ]

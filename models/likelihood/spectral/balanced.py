@@ -58,7 +58,7 @@ def with_balanced(
 
 
 def _smallest(values: jax.Array, k: int) -> jax.Array:
-    """Where the ``k`` smallest are; XLA would sort all ``values`` (N,)."""
+    """Places of the ``k`` smallest; XLA would sort all ``values`` (N,)."""
     blocks = -(-len(values) // BLOCK)
     values = jnp.pad(values, (0, blocks * BLOCK - len(values)), constant_values=jnp.inf)
     values = values.reshape(blocks, BLOCK)

@@ -19,6 +19,7 @@ import numpy as np
 
 from ...arrays.padding import PaddedRows
 from ...kernels.squared_exponential import SquaredExponential
+from ...measures.measure import Measure
 from .elimination import eliminate
 from .prepared import RESOLUTION, at_zero
 
@@ -49,7 +50,7 @@ class VeryShortLengthscales:
         rows: PaddedRows,
         kernel: SquaredExponential,
         noise_variance: jax.Array,
-        measure: str,
+        measure: Measure,
         log_amplitude: jax.Array | None = None,
     ) -> Terms:
         """Both terms of BKE (13) for ascending ``rows``."""
@@ -113,5 +114,5 @@ def _pushforward(at: _Places, lengthscale: jax.Array, n: Any) -> Terms:
 
 
 def very_short(x: np.ndarray) -> VeryShortLengthscales:
-    """For the ascending points ``x`` (n,), more than there are in a block."""
+    """The bands that the ascending points ``x`` (n,) allow, more than there are in a block."""
     return VeryShortLengthscales(np.float64(np.min(x[BLOCK:] - x[:-BLOCK]) / REACH))

@@ -15,14 +15,17 @@ import contextlib
 import dataclasses
 import math
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ...arrays.padding import PaddedRows
+from ...kernels.base import Kernel
 from ...kernels.squared_exponential import SquaredExponential
+from ...measures.measure import Measure
+from ..view import LogLikelihoodTerms
 from ..volume import log_length
 from .far_points import (
     Distinct,
@@ -33,13 +36,13 @@ from .far_points import (
     with_far_points,
 )
 from .nodes import axis_over, weights_at_nodes
-from .prepared import MOST_DENSE, SpectralIndex, TooLargeError, at_zero
+from .obstacle import has_one, order_of
+from .prepared import MOST_DENSE, SpectralIndex, SpectralParameters, TooLargeError, at_zero
 from .tensor_basis import TensorBasis, tensor_basis
 from .tensor_cells import Places, TensorCells, multi_indices, tensor_cells
 
 Terms = tuple[jax.Array, jax.Array]
 
-COLUMNS = (2, 3)
 #: Fewer rows than this are as fast by matrices at every lengthscale.
 LEAST_ROWS = 1000
 #: Extent of the data over the shortest of the long lengthscales: far beyond that a basis loses
@@ -88,7 +91,7 @@ class Range:
     alone: Any  # (), how many points are not in the basis
 
     def terms(
-        self, kernel: SquaredExponential, noise_variance: jax.Array, measure: str, n: int
+        self, kernel: SquaredExponential, noise_variance: jax.Array, measure: Measure, n: int
     ) -> Terms:
         """The Gaussian term of BKE (13), a scalar, and the polynomials of mu_hat in the cells."""
         lengthscale = jnp.asarray(kernel.lengthscale)
@@ -125,8 +128,26 @@ class BoxIndex(SpectralIndex):
         """The lengthscale from which on no matrices are needed."""
         return float(self.ranges[-1].shortest)
 
+    def prepared_for(self, kernel: Kernel) -> bool:
+        """Whether it is a squared exponential, times a number or not."""
+        return order_of(kernel) is None and has_one(kernel)
+
+    def evaluated(self, parameters: SpectralParameters) -> LogLikelihoodTerms:
+        """Both terms, by the basis of the range that takes the lengthscale."""
+        kernel = cast(SquaredExponential, parameters.kernel)
+        given = kernel, parameters.noise_variance, parameters.measure
+        which = self.range_of(*given)
+        return cast(
+            LogLikelihoodTerms,
+            jax.lax.cond(
+                which < len(self.ranges),
+                lambda: self.summed(*self.terms(which, *given)),
+                lambda: self.by_matrices(parameters),
+            ),
+        )
+
     def range_of(
-        self, kernel: SquaredExponential, noise_variance: jax.Array, measure: str
+        self, kernel: SquaredExponential, noise_variance: jax.Array, measure: Measure
     ) -> jax.Array:
         """Which range takes the lengthscale and the noise; how many there are if none does."""
         lengthscale = jnp.asarray(kernel.lengthscale)
@@ -140,7 +161,7 @@ class BoxIndex(SpectralIndex):
         which: jax.Array,
         kernel: SquaredExponential,
         noise_variance: jax.Array,
-        measure: str,
+        measure: Measure,
     ) -> Terms:
         """The Gaussian term of BKE (13), a scalar, and log gamma at every point, (n,).
 
@@ -148,7 +169,7 @@ class BoxIndex(SpectralIndex):
             which: the range that takes the lengthscale.
             kernel: its lengthscale is a number.
             noise_variance: sigma^2.
-            measure: ``"unit"`` or ``"lebesgue"``.
+            measure: :class:`~bke.models.Unit` or :class:`~bke.models.Lebesgue`.
         """
         n = len(self.rows)
         most = max(each.cells.slots for each in self.ranges) + 1

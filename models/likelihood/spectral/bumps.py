@@ -28,6 +28,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ...measures.measure import Measure
 from .elimination import eliminate
 
 #: Taylor coefficients of a cell, which is half the shortest lengthscale wide: the next term of a
@@ -57,8 +58,8 @@ class Rules(NamedTuple):
     width: jax.Array  # (), of a cell
 
 
-def rules(lengthscale: jax.Array, width: jax.Array, n: jax.Array, measure: str) -> Rules:
-    """For cells of ``width`` between a quarter and half a ``lengthscale``, and ``n`` points."""
+def rules(lengthscale: jax.Array, width: jax.Array, n: jax.Array, measure: Measure) -> Rules:
+    """Rules for cells of ``width``, a quarter to half a ``lengthscale``, and ``n`` points."""
     bump, kernel = (np.arange(-reach, reach + 1.0) for reach in (BUMP_REACH, KERNEL_REACH))
     halves = 0.5 * np.arange(-2 * BUMP_REACH, 2 * BUMP_REACH + 1)
     ratio = width / lengthscale
@@ -66,7 +67,7 @@ def rules(lengthscale: jax.Array, width: jax.Array, n: jax.Array, measure: str) 
     ratios = [*[ratio] * 3, ratio / math.sqrt(2.0)]
     edge, centre, embedding, of_kernel = _taylor([*of_bumps, kernel + 0.5], ratios)
     embedding = 0.5 * ratio / (n * math.sqrt(0.5 * math.pi)) * embedding
-    of_R = width if measure == "lebesgue" else ratio / math.sqrt(math.pi)
+    of_R = ratio / math.sqrt(math.pi) if measure.relative else width
     return Rules(
         jnp.stack([edge, centre], axis=2),
         embedding.T,
@@ -128,7 +129,7 @@ class _State(NamedTuple):
 def pass_over(
     cells: Cells, first: jax.Array, count: jax.Array, rules: Rules, noise_variance: jax.Array
 ) -> Sums:
-    """Over ``count`` blocks from the ``first`` on and the five empty ones behind them."""
+    """One pass over ``count`` blocks from the ``first`` on and the five empty ones behind them."""
 
     def step(i: jax.Array, state: _State) -> _State:
         powers, slots = (
@@ -237,7 +238,7 @@ def slopes_at(
 def cells_of(
     grids: list[np.ndarray], most_blocks: int, most_rows: int
 ) -> tuple[Cells, np.ndarray, np.ndarray]:
-    """Of the ascending points (n,) of each grid, in units of a cell's width from its first cell.
+    """Cells of the ascending points (n,) of each grid, in cell widths from its first cell.
 
     Also the first block of each grid and how many there are; usually at most ``most_blocks``. There
     is room for ``most_rows`` points.

@@ -58,7 +58,7 @@ class Waves(NamedTuple):
     sines: jax.Array
 
     def first(self, m: int) -> Waves:
-        """Of the frequencies 0, ..., ``m`` only."""
+        """The waves of the frequencies 0, ..., ``m`` only."""
         return Waves(self.cosines[:, : m + 1], self.sines[:, : m + 1])
 
 

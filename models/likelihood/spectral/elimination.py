@@ -37,7 +37,7 @@ def eliminate(
 def _eliminate(
     pivot: jax.Array, remainder: jax.Array, edge: jax.Array, block: jax.Array, z: jax.Array
 ) -> tuple[Eliminated, jax.Array, jax.Array, jax.Array]:
-    """Also L^-1 of the pivot L L', L^-1 edge' and L^-1 remainder."""
+    """One step, with L^-1 of the pivot L L', L^-1 edge' and L^-1 remainder."""
     factor = jnp.linalg.cholesky(pivot, symmetrize_input=False)
     # One inverse and products: several substitutions take longer than these at such sizes.
     inverse = solve_triangular(factor, jnp.eye(len(pivot), dtype=pivot.dtype), lower=True)

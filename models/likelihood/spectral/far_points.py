@@ -53,7 +53,7 @@ class Distinct(NamedTuple):
 
 
 def distinct(x: np.ndarray) -> Distinct:
-    """Of the points (n, D)."""
+    """The different points among (n, D), with their numbers and nearest neighbours."""
     points, which, counts = np.unique(x, axis=0, return_inverse=True, return_counts=True)
     tree = cKDTree(points)
     nearest = np.asarray(tree.query(points, k=2)[0])[:, 1]

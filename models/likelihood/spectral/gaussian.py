@@ -19,6 +19,7 @@ import jax.numpy as jnp
 from jax.scipy.linalg import cho_solve, solve_triangular
 
 from ...kernels.squared_exponential import SquaredExponential
+from ...measures.measure import Measure
 
 
 class Basis(NamedTuple):
@@ -31,7 +32,10 @@ class Basis(NamedTuple):
 
 
 def basis(cosines: jax.Array, sines: jax.Array, spacing: jax.Array, count: Any) -> Basis:
-    """From sums over the points of cos and sin (k spacing x), k = 0, ..., 2 f: (2 f + 1,) each.
+    """The basis from sums of cos and sin (k spacing x) over points, k = 0, ..., 2 f.
+
+    They are (2 f + 1,) each.
+
 
     By cos a cos b = (cos(a - b) + cos(a + b)) / 2 and the like.
     """
@@ -64,14 +68,14 @@ class Spectra(NamedTuple):
     log_smoothed: jax.Array
 
 
-def spectra(kernel: SquaredExponential, measure: str, frequencies: jax.Array) -> Spectra:
-    """At ``frequencies`` (m,): r is k convolved with itself, over its value at 0 if *unit*."""
+def spectra(kernel: SquaredExponential, measure: Measure, frequencies: jax.Array) -> Spectra:
+    """Spectra at ``frequencies`` (m,): r is k convolved with itself, relative or not."""
     log_kernel = kernel.log_spectral_density(frequencies[:, None])
     log_smoothed = 2.0 * log_kernel
-    if measure == "unit":
+    if measure.relative:
         origin = jnp.zeros((1, 1))
         log_smoothed = log_smoothed - jnp.log(
-            kernel.smoothed("lebesgue", 1).matrix(origin, origin)[0, 0]
+            kernel.lebesgue_smoothed(1).matrix(origin, origin)[0, 0]
         )
     return Spectra(log_kernel, log_smoothed)
 
@@ -122,7 +126,7 @@ BLOCK = 128
 
 
 def _inverse_diagonal(cholesky: jax.Array) -> jax.Array:
-    """Of the inverse (m, m), from its Cholesky factor."""
+    """The diagonal of the inverse (m, m), from its Cholesky factor."""
 
     def inverse(factor: jax.Array) -> jax.Array:
         m = len(factor)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -20,13 +20,24 @@ import numpy as np
 from ...arrays.padding import PaddedRows
 from ...kernels.base import Kernel
 from ...kernels.squared_exponential import SquaredExponential
+from ...measures.measure import Measure
+from ..view import LogLikelihoodTerms
 from . import bumps
 from .balanced import with_balanced
 from .banded import VeryShortLengthscales, very_short
 from .cells import TERMS, Cells, cells_over, evaluate, taylor, wave_sums, waves_over
 from .gaussian import Spectra, basis, gaussian_term, on_waves, spectra
 from .isolated import Isolated, isolated_points, stacked, with_isolated
-from .prepared import MOST_DENSE, RESOLUTION, SpectralIndex, at_zero, filled, line_rows
+from .obstacle import has_one, order_of
+from .prepared import (
+    MOST_DENSE,
+    RESOLUTION,
+    SpectralIndex,
+    SpectralParameters,
+    at_zero,
+    filled,
+    line_rows,
+)
 
 #: Frequencies of mu_hat, in units of 1 / lengthscale: beyond, k has less than 1.5e-17 of its mass.
 EMBEDDING_REACH = 8.8
@@ -69,7 +80,7 @@ class LineSums(NamedTuple):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class LongLengthscales:
-    """For the ``shortest`` lengthscale and all above: waves."""
+    """Waves, for the ``shortest`` lengthscale and all above."""
 
     shortest: Any  # ()
     x: Any  # (N,), ascending from 0, the last ones no data
@@ -88,10 +99,10 @@ class LongLengthscales:
         n: jax.Array,
         kernel: SquaredExponential,
         noise_variance: jax.Array,
-        measure: str,
+        measure: Measure,
         log_amplitude: jax.Array | None = None,
     ) -> LineSums:
-        """Over ``n`` points; the others are those of :meth:`LineIndex.terms`."""
+        """Sums over ``n`` points; the other arguments are those of :meth:`LineIndex.terms`."""
         lengthscale = jnp.asarray(kernel.lengthscale)
         # The sums do not depend on the spacing, up to their tolerance.
         spacing = jax.lax.stop_gradient(2.0 * math.pi / (self.extent + GAP * lengthscale))
@@ -134,10 +145,10 @@ class ShortLengthscales:
         n: jax.Array,
         kernel: SquaredExponential,
         noise_variance: jax.Array,
-        measure: str,
+        measure: Measure,
         log_amplitude: jax.Array | None = None,
     ) -> LineSums:
-        """As of the long ones, for a lengthscale in one of the ranges."""
+        """Sums over ``n`` points, for a lengthscale in one of the ranges."""
         lengthscale = jnp.asarray(kernel.lengthscale)
         which, _ = self.range_of(lengthscale)
         width = 0.5 * self.shortest[which]
@@ -180,7 +191,7 @@ class LineIndex(SpectralIndex):
 
     @property
     def refused(self) -> str:
-        """In words, which lengthscales go to the matrices."""
+        """The lengthscales that go to the matrices, in words."""
         longest = float(self.very_short.longest)
         return f"between {longest:.3g} and {self.shortest:.3g}" if longest else super().refused
 
@@ -188,8 +199,31 @@ class LineIndex(SpectralIndex):
         """Whether its lengthscale, a known number, is long or very short, or matrices are taken."""
         return bool(self.shortest_of(kernel) <= self.very_short.longest) or super().takes(kernel)
 
+    def prepared_for(self, kernel: Kernel) -> bool:
+        """Whether it is a squared exponential, times a number or not."""
+        return order_of(kernel) is None and has_one(kernel)
+
+    def evaluated(self, parameters: SpectralParameters) -> LogLikelihoodTerms:
+        """Both terms, by the way that takes the lengthscale."""
+        one, noise_variance, measure, log_amplitude = parameters
+        kernel = cast(SquaredExponential, one)
+        given = kernel, noise_variance, measure, log_amplitude
+
+        def by_sums() -> LogLikelihoodTerms:
+            return self.summed(*self.terms(*given))
+
+        def by_bands() -> LogLikelihoodTerms:
+            return self.summed(*self.very_short.terms(self.rows, *given))
+
+        def by_matrices() -> LogLikelihoodTerms:
+            return self.by_matrices(parameters)
+
+        which = self.route_of(kernel, noise_variance, measure)
+        ways = [by_sums, by_bands, by_matrices]
+        return cast(LogLikelihoodTerms, jax.lax.switch(which, ways))
+
     def route_of(
-        self, kernel: SquaredExponential, noise_variance: jax.Array, measure: str
+        self, kernel: SquaredExponential, noise_variance: jax.Array, measure: Measure
     ) -> jax.Array:
         """Which takes the kernel with this noise, (): 0 waves or grids, 1 bands, 2 neither."""
         lengthscale = jnp.asarray(kernel.lengthscale)
@@ -202,7 +236,7 @@ class LineIndex(SpectralIndex):
         self,
         kernel: SquaredExponential,
         noise_variance: jax.Array,
-        measure: str,
+        measure: Measure,
         log_amplitude: jax.Array | None = None,
     ) -> Terms:
         """The Gaussian term of BKE (13), a scalar, and log gamma at every point, (N,).
@@ -210,7 +244,7 @@ class LineIndex(SpectralIndex):
         Args:
             kernel: its lengthscale is a number.
             noise_variance: sigma^2.
-            measure: ``"unit"`` or ``"lebesgue"``.
+            measure: :class:`~bke.models.Unit` or :class:`~bke.models.Lebesgue`.
             log_amplitude: log of a number that mu_hat in the Gaussian term is multiplied by.
         """
         n, lengthscale = self.rows.number, jnp.asarray(kernel.lengthscale)

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ...arrays.padding import PaddedRows
+from ...kernels.base import Kernel
 from ...kernels.matern import Matern
+from ...measures.measure import Measure
+from ..view import LogLikelihoodTerms
 from . import markov_filter
 from .markov_sums import Side, pushforward
-from .prepared import SpectralIndex, at_zero, filled, line_rows
+from .obstacle import order_of
+from .prepared import SpectralIndex, SpectralParameters, at_zero, filled, line_rows
 
 #: Fewer rows than this take a millisecond by matrices too.
 LEAST_ROWS = 250
@@ -45,19 +50,36 @@ class MarkovIndex(SpectralIndex):
         """The lengthscale from which on no matrices are needed: all."""
         return 0.0
 
-    def resolves(self, kernel: Matern, noise_variance: jax.Array, measure: str) -> jax.Array:
+    def prepared_for(self, kernel: Kernel) -> bool:
+        """Whether it is a Matern kernel."""
+        return order_of(kernel) is not None
+
+    def evaluated(self, parameters: SpectralParameters) -> LogLikelihoodTerms:
+        """Both terms, by the filter where it resolves the noise."""
+        kernel, noise_variance, measure, _ = parameters
+        matern = cast(Matern, kernel)
+        return cast(
+            LogLikelihoodTerms,
+            jax.lax.cond(
+                self.resolves(matern, noise_variance, measure),
+                lambda: self.summed(*self.terms(matern, noise_variance, measure)),
+                lambda: self.by_matrices(parameters),
+            ),
+        )
+
+    def resolves(self, kernel: Matern, noise_variance: jax.Array, measure: Measure) -> jax.Array:
         """Whether the noise is large enough beside R, ()."""
         return noise_variance > LEAST_NOISE * self.rows.number * at_zero(kernel, measure)
 
     def terms(
-        self, kernel: Matern, noise_variance: jax.Array, measure: str
+        self, kernel: Matern, noise_variance: jax.Array, measure: Measure
     ) -> tuple[jax.Array, jax.Array]:
         """The Gaussian term of BKE (13), a scalar, and log gamma at every point, (N,).
 
         Args:
             kernel: its lengthscale is a number.
             noise_variance: sigma^2.
-            measure: ``"unit"`` or ``"lebesgue"``.
+            measure: :class:`~bke.models.Unit` or :class:`~bke.models.Lebesgue`.
         """
         rate = math.sqrt(2.0 * kernel.nu) / jnp.asarray(kernel.lengthscale)
         rows, n = self.rows, self.rows.number

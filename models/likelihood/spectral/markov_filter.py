@@ -26,7 +26,7 @@ LONGEST_GAP = 800.0
 
 
 class State(NamedTuple):
-    """Of the process at a point, given the data up to it."""
+    """The state of the process at a point, given the data up to it."""
 
     explained: jax.Array  # (m, m), S = P_inf - P
     mean: jax.Array  # (m,)
@@ -61,7 +61,7 @@ def predicted(state: State, gap: jax.Array) -> State:
 def _predicted_jvp(
     primals: tuple[State, jax.Array], tangents: tuple[State, jax.Array]
 ) -> tuple[State, State]:
-    """By dA/dh = F A with F z = dz/dt."""
+    """The derivative in closed form: dA/dh = F A with F z = dz/dt."""
     (state, gap), (state_dot, gap_dot) = primals, tangents
     after, moved = predicted(state, gap), predicted(state_dot, gap)
 

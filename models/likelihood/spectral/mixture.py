@@ -24,6 +24,7 @@ from ...arrays.inverse import inverse_and_log_determinant
 from ...kernels.base import Kernel
 from ...kernels.components import Components, accumulate
 from ...kernels.smoothed_components import ComponentCovariance, smooth_components
+from ...measures.measure import Measure
 from .panels import ORDER, Nodes
 
 #: Matrices up to this are inverted directly: smaller ones would take long to compile.
@@ -41,10 +42,10 @@ class Mixture(NamedTuple):
         """The least of the lengthscales."""
         return jax.lax.rsqrt(jnp.max(self.precision))
 
-    def smoothed(self, measure: str) -> Mixture:
+    def smoothed(self, measure: Measure) -> Mixture:
         """R, as the matrices have it."""
         components = Components(self.log_weight, self.precision[:, None], None)
-        covariance = smooth_components(components, measure)
+        covariance = smooth_components(components, measure, 1)
         assert isinstance(covariance, ComponentCovariance)
         found = covariance.components
         return Mixture(found.log_weight, found.precision[:, 0])
@@ -66,7 +67,7 @@ def is_mixture(kernel: Kernel) -> bool:
 
 
 def mixture_of(kernel: Kernel) -> Mixture:
-    """Of a kernel that is a sum of Gaussian components in one column."""
+    """The mixture that a kernel is, a sum of Gaussian components in one column."""
     components = kernel.components(1)
     assert components is not None
     return Mixture(components.log_weight, components.precision.reshape(-1))
@@ -75,7 +76,7 @@ def mixture_of(kernel: Kernel) -> Mixture:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Range:
-    """From a shortest lengthscale up."""
+    """What lengthscales need from a shortest one up."""
 
     shortest: Any  # ()
     gaussian: Nodes
@@ -85,7 +86,7 @@ class Range:
     slope_weights: Any  # (more blocks, ORDER)
 
     def gaussian_term(
-        self, mixture: Mixture, noise_variance: jax.Array, measure: str, n: Any, *, slopes: bool
+        self, mixture: Mixture, noise_variance: jax.Array, measure: Measure, n: Any, *, slopes: bool
     ) -> tuple[jax.Array, Mixture, jax.Array]:
         """Log N(mu_hat; 0, R + noise_variance I) and, if asked for, its slopes in both."""
         apart = self.gaussian.minus(self.gaussian)
@@ -94,7 +95,7 @@ class Range:
         m = len(weights)
 
         def times(blocks: jax.Array, matrix: jax.Array) -> jax.Array:
-            """Of a block diagonal matrix and another one."""
+            """The product of a block diagonal matrix and another one."""
             return (blocks @ matrix.reshape(len(blocks), ORDER, -1)).reshape(matrix.shape)
 
         def covariance_at(mixture: Mixture) -> jax.Array:

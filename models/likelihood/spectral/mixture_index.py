@@ -8,23 +8,33 @@ from __future__ import annotations
 
 import dataclasses
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.custom_derivatives import SymbolicZero
 
 from ...arrays.jacobian import value_and_jacobian
 from ...arrays.one_by_one import one_by_one
 from ...arrays.padding import PaddedRows
 from ...kernels.base import Kernel
 from ...kernels.gaussian import GaussianMixture
-from ..dense import LogLikelihoodTerms, dense_terms, zero_or_array
+from ...measures.measure import Measure
+from ..dense import dense_terms
+from ..derivative import closed_form
+from ..view import LogLikelihoodTerms
 from .mixture import Mixture, Range, Slopes, mixture_of
+from .obstacle import order_of
 from .outliers import Outliers, outliers, stacked, with_outliers
 from .panels import ORDER, Places, at_places, blocks_of, panels_over
-from .prepared import MOST_DENSE, SpectralIndex, TooLargeError, filled, line_rows
+from .prepared import (
+    MOST_DENSE,
+    SpectralIndex,
+    TooLargeError,
+    filled,
+    line_rows,
+    unresolved,
+)
 
 #: Width of the panels, in lengthscales: of the Gaussian term, where k is right to 2e-10 of its
 #: height and r to rounding; and of the slopes, where k' is.
@@ -39,6 +49,14 @@ FINER, LEAST_RATIO = 2.0**0.125, 2.0**-30
 LEAST_ROWS = 250
 #: A slope below this, over the sizes of the terms it is a sum of, is rounding error.
 RESOLUTION = 2.0**-48
+
+
+class MixtureParameters(NamedTuple):
+    """What the sums are differentiated in."""
+
+    mixture: Mixture
+    noise_variance: jax.Array
+    measure: Measure
 
 
 @jax.tree_util.register_dataclass
@@ -69,10 +87,111 @@ class MixtureIndex(SpectralIndex):
         """Which range takes it; how many there are if none does."""
         return sum((mixture.shortest < each.shortest).astype(int) for each in self.ranges)
 
+    def prepared_for(self, kernel: Kernel) -> bool:
+        """Whether it is a sum of squared exponentials."""
+        return order_of(kernel) is None
+
+    def terms_for(
+        self, kernel: Kernel, noise_variance: jax.Array, measure: Measure
+    ) -> LogLikelihoodTerms:
+        """Both terms of BKE (13) for a sum of squared exponentials."""
+        parameters = MixtureParameters(mixture_of(kernel), noise_variance, measure)
+        terms: LogLikelihoodTerms = closed_form(self, parameters)
+        return terms
+
+    def evaluated(self, parameters: Any) -> LogLikelihoodTerms:
+        """Both terms, by the nodes of the range that takes the shortest lengthscale."""
+        mixture, noise_variance, measure = parameters
+        which = self.range_of(mixture)
+
+        def by_nodes() -> LogLikelihoodTerms:
+            gaussian, *_ = self.gaussian_term(which, mixture, noise_variance, measure, False)
+            slopes = self.embedding_slopes(which, mixture)
+            return LogLikelihoodTerms(gaussian, jnp.sum(self.log_volume(which, slopes, mixture)))
+
+        def by_matrices() -> LogLikelihoodTerms:
+            return self.mixture_by_matrices(mixture, noise_variance, measure)
+
+        terms: LogLikelihoodTerms
+        terms = jax.lax.cond(which < len(self.ranges), by_nodes, by_matrices)
+        return terms
+
+    def mixture_by_matrices(
+        self, mixture: Mixture, noise_variance: jax.Array, measure: Measure
+    ) -> LogLikelihoodTerms:
+        """The same by the dense route."""
+        if len(self.rows) > MOST_DENSE:
+            return unresolved(mixture.shortest)
+        kernel = GaussianMixture(jax.lax.rsqrt(mixture.precision), jnp.exp(mixture.log_weight))
+        return dense_terms(self.rows, kernel, noise_variance, measure, low_rank=False)
+
+    def value_and_slopes(
+        self, parameters: Any, moving: tuple[bool, ...]
+    ) -> tuple[LogLikelihoodTerms, LogLikelihoodTerms]:
+        """Backward through the sums, even where forward was asked for: nodes are few, points many.
+
+        The slopes, (2 Q + 1,), are in log weights, precisions and noise.
+        """
+        mixture, noise_variance, measure = parameters
+
+        @one_by_one
+        def both(index: MixtureIndex, mixture: Mixture, noise_variance: jax.Array) -> Any:
+            which = index.range_of(mixture)
+            given = mixture, noise_variance, measure
+            return jax.lax.cond(
+                which < len(index.ranges),
+                lambda: index.slopes_by_nodes(which, *given),
+                lambda: index.slopes_by_matrices(*given),
+            )
+
+        value, slopes = both(self, mixture, noise_variance)
+        return LogLikelihoodTerms(*value), LogLikelihoodTerms(*slopes)
+
+    def slopes_by_nodes(
+        self, which: jax.Array, mixture: Mixture, noise_variance: jax.Array, measure: Measure
+    ) -> tuple[jax.Array, jax.Array]:
+        """Both terms, (2,), and their slopes, (2, 2 Q + 1), by the nodes of a range."""
+        gaussian, of_mixture, of_noise = self.gaussian_term(
+            which, mixture, noise_variance, measure, True
+        )
+        slopes = self.embedding_slopes(which, mixture)
+
+        def summed(slopes: Slopes, mixture: Mixture) -> jax.Array:
+            return jnp.sum(self.log_volume(which, slopes, mixture))
+
+        volume, (of_slopes, of_pairs) = jax.value_and_grad(summed, (0, 1))(slopes, mixture)
+
+        def along(mixture: Mixture) -> jax.Array:
+            found = self.embedding_slopes(which, mixture)
+            by_nodes = jnp.vdot(found.at_nodes, of_slopes.at_nodes)
+            return by_nodes + jnp.vdot(found.alone, of_slopes.alone)
+
+        of_volume = jax.tree.map(jnp.add, of_pairs, jax.grad(along)(mixture))
+        rows = [*of_mixture, of_noise[None], *of_volume, jnp.zeros(1)]
+        return jnp.stack([gaussian, volume]), jnp.concatenate(rows).reshape(2, -1)
+
+    def slopes_by_matrices(
+        self, mixture: Mixture, noise_variance: jax.Array, measure: Measure
+    ) -> tuple[jax.Array, jax.Array]:
+        """The same by the dense route."""
+        q = len(mixture.precision)
+
+        def stacked(theta: jax.Array) -> jax.Array:
+            *each, noise = jnp.split(theta, [q, 2 * q])
+            moved = Mixture(*each)
+            return jnp.stack(self.mixture_by_matrices(moved, noise.reshape(()), measure))
+
+        return value_and_jacobian(stacked, jnp.concatenate([*mixture, noise_variance[None]]))
+
     def gaussian_term(
-        self, which: Any, mixture: Mixture, noise_variance: jax.Array, measure: str, slopes: bool
+        self,
+        which: Any,
+        mixture: Mixture,
+        noise_variance: jax.Array,
+        measure: Measure,
+        slopes: bool,
     ) -> tuple[jax.Array, Mixture, jax.Array]:
-        """Of one of the ranges, see :meth:`Range.gaussian_term`."""
+        """The Gaussian term by one of the ranges, see :meth:`Range.gaussian_term`."""
         n = self.rows.number
 
         def of(each: Range) -> tuple[jax.Array, Mixture, jax.Array]:
@@ -83,7 +202,7 @@ class MixtureIndex(SpectralIndex):
         return found
 
     def embedding_slopes(self, which: Any, mixture: Mixture) -> Slopes:
-        """Of one of the ranges; of as many nodes as any has."""
+        """mu_hat' at the nodes of one of the ranges, filled up to as many as any has."""
         n, most = self.rows.number, max(len(each.slope_weights) for each in self.ranges)
         x = self.outliers.x[which]
 
@@ -174,104 +293,3 @@ def _range(x: np.ndarray, blocks: int, shortest: float) -> tuple[Range, Places, 
         slopes.weights,
     )
     return found, slopes.places, outliers(x, slopes.dense, shortest)
-
-
-def mixture_terms(
-    index: MixtureIndex, kernel: Kernel, noise_variance: jax.Array, measure: str
-) -> LogLikelihoodTerms:
-    """Both terms of BKE (13) for a sum of squared exponentials, as :func:`.spectral_terms`."""
-    terms: LogLikelihoodTerms = _terms(index, mixture_of(kernel), noise_variance, measure)
-    return terms
-
-
-def _by_matrices(
-    index: MixtureIndex, mixture: Mixture, noise_variance: jax.Array, measure: str
-) -> LogLikelihoodTerms:
-    if len(index.rows) > MOST_DENSE:
-        nothing = jnp.nan * mixture.shortest  # whose slope is no number either
-        return LogLikelihoodTerms(nothing, nothing)
-    kernel = GaussianMixture(jax.lax.rsqrt(mixture.precision), jnp.exp(mixture.log_weight))
-    return dense_terms(index.rows, kernel, noise_variance, measure, low_rank=False)
-
-
-@partial(jax.custom_jvp, nondiff_argnums=(3,))
-def _terms(
-    index: MixtureIndex, mixture: Mixture, noise_variance: jax.Array, measure: str
-) -> LogLikelihoodTerms:
-    @one_by_one
-    def terms(
-        index: MixtureIndex, mixture: Mixture, noise_variance: jax.Array
-    ) -> LogLikelihoodTerms:
-        which = index.range_of(mixture)
-
-        def by_nodes() -> LogLikelihoodTerms:
-            gaussian, *_ = index.gaussian_term(which, mixture, noise_variance, measure, False)
-            slopes = index.embedding_slopes(which, mixture)
-            return LogLikelihoodTerms(gaussian, jnp.sum(index.log_volume(which, slopes, mixture)))
-
-        def by_matrices() -> LogLikelihoodTerms:
-            return _by_matrices(index, mixture, noise_variance, measure)
-
-        return jax.lax.cond(which < len(index.ranges), by_nodes, by_matrices)
-
-    return terms(index, mixture, noise_variance)
-
-
-@partial(_terms.defjvp, symbolic_zeros=True)
-def _terms_jvp(
-    measure: str, primals: tuple[Any, ...], tangents: tuple[Any, ...]
-) -> tuple[LogLikelihoodTerms, LogLikelihoodTerms]:
-    """Backward through the sums, even where forward was asked for: nodes are few, points many."""
-    of_points = jax.tree.leaves(tangents[0], is_leaf=lambda leaf: isinstance(leaf, SymbolicZero))
-    if not all(isinstance(leaf, SymbolicZero) for leaf in of_points):
-        raise NotImplementedError("the spectral route has no derivative in the data")
-    index, mixture, noise_variance = primals
-    value, jacobian = _value_and_slopes(index, mixture, noise_variance, measure)
-    dots = [zero_or_array(dot).reshape(-1) for dot in (*tangents[1], tangents[2])]
-    along = jacobian @ jnp.concatenate(dots)
-    return LogLikelihoodTerms(*value), LogLikelihoodTerms(*along)
-
-
-def _value_and_slopes(
-    index: MixtureIndex, mixture: Mixture, noise_variance: jax.Array, measure: str
-) -> tuple[jax.Array, jax.Array]:
-    """Both terms, (2,), and their slopes in log weights, precisions and noise, (2, 2 Q + 1)."""
-
-    @one_by_one
-    def both(index: MixtureIndex, mixture: Mixture, noise_variance: jax.Array) -> Any:
-        which = index.range_of(mixture)
-
-        def by_nodes() -> tuple[jax.Array, jax.Array]:
-            gaussian, of_mixture, of_noise = index.gaussian_term(
-                which, mixture, noise_variance, measure, True
-            )
-            slopes = index.embedding_slopes(which, mixture)
-
-            def summed(slopes: Slopes, mixture: Mixture) -> jax.Array:
-                return jnp.sum(index.log_volume(which, slopes, mixture))
-
-            volume, (of_slopes, of_pairs) = jax.value_and_grad(summed, (0, 1))(slopes, mixture)
-
-            def along(mixture: Mixture) -> jax.Array:
-                found = index.embedding_slopes(which, mixture)
-                by_nodes = jnp.vdot(found.at_nodes, of_slopes.at_nodes)
-                return by_nodes + jnp.vdot(found.alone, of_slopes.alone)
-
-            of_volume = jax.tree.map(jnp.add, of_pairs, jax.grad(along)(mixture))
-            rows = [*of_mixture, of_noise[None], *of_volume, jnp.zeros(1)]
-            return jnp.stack([gaussian, volume]), jnp.concatenate(rows).reshape(2, -1)
-
-        def by_matrices() -> tuple[jax.Array, jax.Array]:
-            def stacked(theta: jax.Array) -> jax.Array:
-                *each, noise = jnp.split(theta, [q, 2 * q])
-                moved = Mixture(*each)
-                return jnp.stack(_by_matrices(index, moved, noise.reshape(()), measure))
-
-            q = len(mixture.precision)
-            theta = jnp.concatenate([*mixture, noise_variance[None]])
-            return value_and_jacobian(stacked, theta)
-
-        return jax.lax.cond(which < len(index.ranges), by_nodes, by_matrices)
-
-    found: tuple[jax.Array, jax.Array] = both(index, mixture, noise_variance)
-    return found

@@ -32,7 +32,7 @@ class Axis(NamedTuple):
 
 
 def axis_over(low: float, high: float, lengthscale: float) -> Axis:
-    """Of the interval from ``low`` to ``high`` for kernels of this ``lengthscale`` or longer."""
+    """Nodes from ``low`` to ``high`` for kernels of this ``lengthscale`` or longer."""
     extent = max(high - low, 1e-3 * lengthscale)
     count = NODES_PER_LENGTHSCALE * extent / lengthscale + LEAST_NODES
     angle = np.linspace(0.0, np.pi, ROUND * math.ceil(count / ROUND))

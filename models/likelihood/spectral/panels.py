@@ -30,7 +30,7 @@ WIDTH_BITS = 12
 
 
 class Nodes(NamedTuple):
-    """Where they are, in blocks; those behind the last one are nowhere in particular."""
+    """Places of the nodes, in blocks; those behind the last one are nowhere in particular."""
 
     centre: Any  # (blocks, ORDER)
     offset: Any  # (blocks, ORDER), from the centre
@@ -44,7 +44,7 @@ class Nodes(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Where every point is."""
+    """Block, node and offset of every point."""
 
     node: Any  # (n,), which node it is itself; -1: none
     block: Any  # (n,), else its panel's block
@@ -141,7 +141,7 @@ def panels_over(x: np.ndarray, width: float, blocks: int) -> Panels:
 
 
 def at_places(values: jax.Array, places: Places) -> jax.Array:
-    """At the points (n,) a function of given ``values`` (blocks, ORDER) at the nodes.
+    """A function at the points (n,), from its ``values`` (blocks, ORDER) at the nodes.
 
     The interpolants by Clenshaw's recurrence.
     """

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import abc
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ...arrays.jacobian import value_and_jacobian
+from ...arrays.one_by_one import one_by_one
 from ...arrays.padding import PaddedRows, padded, shared_size
 from ...kernels.algebra import Scaled
 from ...kernels.base import Kernel
+from ...kernels.matern import Matern
+from ...kernels.squared_exponential import SquaredExponential
+from ...measures.measure import Measure, as_measure
+from ..dense import dense_terms
+from ..derivative import closed_form
+from ..noise import check_noise
+from ..view import LikelihoodView, LogLikelihoodTerms
+from .obstacle import order_of, spectral_obstacle, unscaled
 
 #: Rows up to which a lengthscale too short for the sums goes to the n x n matrices.
 MOST_DENSE = 5000
@@ -23,24 +34,44 @@ class TooLargeError(ValueError):
     """What a lengthscale needs would be more than anybody waits for."""
 
 
-class SpectralIndex(abc.ABC):
+class SpectralParameters(NamedTuple):
+    """What the sums are differentiated in."""
+
+    kernel: SquaredExponential | Matern  # its lengthscale is a number
+    noise_variance: jax.Array
+    measure: Measure
+    #: Log of a number that mu_hat in the Gaussian term is multiplied by.
+    log_amplitude: jax.Array | None = None
+
+
+class SpectralIndex(LikelihoodView):
     """The points and what they need at every lengthscale."""
 
     rows: PaddedRows
 
-    @property
-    @abc.abstractmethod
-    def entries(self) -> int:
-        """Numbers that one value goes through, at a usual lengthscale."""
+    called = "the spectral route"
 
     @property
     @abc.abstractmethod
     def shortest(self) -> float:
         """The lengthscale from which on no matrices are needed."""
 
+    @abc.abstractmethod
+    def prepared_for(self, kernel: Kernel) -> bool:
+        """Whether the points are prepared for kernels like this one."""
+
+    @abc.abstractmethod
+    def evaluated(self, parameters: SpectralParameters) -> LogLikelihoodTerms:
+        """Both terms; the Gaussian one that of exp(log_amplitude) mu_hat, the volume mu_hat's."""
+
+    @property
+    def rows_of_matrices(self) -> int:
+        """All rows, where a short lengthscale may need matrices; 0 if they are too many."""
+        return int(self.rows.number) if len(self.rows) <= MOST_DENSE else 0
+
     @property
     def refused(self) -> str:
-        """In words, which lengthscales go to the matrices."""
+        """The lengthscales that go to the matrices, in words."""
         return f"below {self.shortest:.3g}"
 
     def shortest_of(self, kernel: Kernel) -> Any:
@@ -51,6 +82,112 @@ class SpectralIndex(abc.ABC):
         """Whether its lengthscale, a known number, is long enough, or matrices can be taken."""
         lengthscale = np.asarray(self.shortest_of(kernel))
         return bool(np.all(lengthscale >= self.shortest)) or len(self.rows) <= MOST_DENSE
+
+    def obstacle(self, kernel: Kernel) -> str | None:
+        """Which lengthscales are too short, where that of a known ``kernel`` is."""
+        if self.takes(kernel):
+            return None
+        return (
+            f"a lengthscale {self.refused} is too short beside {int(self.rows.number)} rows: R has "
+            "a rank for which no route is fast enough"
+        )
+
+    def likelihood_terms(
+        self, kernel: Kernel, noise_variance: Any, measure: Measure | str
+    ) -> LogLikelihoodTerms:
+        """Log N(mu_hat; 0, R + sigma^2 I) and sum_i log gamma(x_i).
+
+        At lengthscales (of a sum, where the shortest is) that ``refused`` names, and where the
+        noise variance is too small beside R (on grids less than 1e-9 of its trace; in several
+        columns than 1e-5 of its diagonal, at long lengthscales 1e-7; with Matern than 2e-11 of its
+        trace), the n x n matrices are taken, and beyond :data:`MOST_DENSE` rows both terms are NaN.
+
+        Raises:
+            ValueError: for what the route does not take, with the reason.
+        """
+        measure, noise_variance = as_measure(measure), check_noise(noise_variance)
+        reason = spectral_obstacle(self.rows.points.shape[1], kernel, measure, noise_variance)
+        if reason is not None:
+            raise ValueError(f"likelihood='spectral' cannot be used here: {reason}")
+        if not self.prepared_for(kernel):
+            raise ValueError(f"the data are not prepared for {type(kernel).__name__}")
+        index = jax.tree.map(jnp.asarray, self)
+        noise_variance = jnp.asarray(noise_variance, index.rows.points.dtype)
+        return cast(LogLikelihoodTerms, index.terms_for(kernel, noise_variance, measure))
+
+    def terms_for(
+        self, kernel: Kernel, noise_variance: jax.Array, measure: Measure
+    ) -> LogLikelihoodTerms:
+        """Both terms for a kernel that the points are prepared for, times a number or not.
+
+        With variance v, mu_hat is v times what it is with 1, and R v^2 times or, if relative,
+        unchanged.
+        """
+        dtype = self.rows.points.dtype
+        plain, variance = unscaled(kernel)
+        lengthscale = jnp.asarray(cast(SquaredExponential, plain).lengthscale, dtype).reshape(())
+        order = order_of(kernel)
+        one = SquaredExponential(lengthscale) if order is None else Matern(order, lengthscale)
+        terms: LogLikelihoodTerms
+        if variance is None:
+            terms = closed_form(self, SpectralParameters(one, noise_variance, measure))
+            return terms
+        log_amplitude = jnp.log(jnp.asarray(variance, dtype)).reshape(())
+        of_all = self.rows.number * log_amplitude
+        if measure.relative:
+            parameters = SpectralParameters(one, noise_variance, measure, log_amplitude)
+            terms = closed_form(self, parameters)
+            return terms._replace(volume=terms.volume + of_all)
+        relative = noise_variance * jnp.exp(-2.0 * log_amplitude)
+        terms = closed_form(self, SpectralParameters(one, relative, measure))
+        return LogLikelihoodTerms(terms.gaussian - of_all, terms.volume + of_all)
+
+    def value(self, parameters: Any) -> LogLikelihoodTerms:
+        """Both terms, one after the other where they are batched."""
+        numbers, tree = jax.tree.flatten(parameters)
+
+        @one_by_one
+        def terms(index: SpectralIndex, *numbers: jax.Array) -> LogLikelihoodTerms:
+            return index.evaluated(jax.tree.unflatten(tree, numbers))
+
+        return terms(self, *numbers)
+
+    def value_and_slopes(
+        self, parameters: Any, moving: tuple[bool, ...]
+    ) -> tuple[LogLikelihoodTerms, LogLikelihoodTerms]:
+        """Forward through the sums, even where backward was asked for: there are few numbers."""
+        numbers, tree = jax.tree.flatten(parameters)
+        moved = [place for place, moves in enumerate(moving) if moves]
+
+        @one_by_one
+        def both(index: SpectralIndex, *numbers: jax.Array) -> Any:
+            def stacked(theta: jax.Array) -> jax.Array:
+                values = list(numbers)
+                for entry, place in enumerate(moved):
+                    values[place] = theta[entry]
+                return jnp.stack(index.evaluated(jax.tree.unflatten(tree, values)))
+
+            theta = jnp.stack([numbers[place] for place in moved])
+            return value_and_jacobian(stacked, theta, smallest_reverse=4)
+
+        value, jacobian = both(self, *numbers)
+        slopes = jnp.zeros((2, len(moving))).at[:, np.array(moved)].set(jacobian)
+        return LogLikelihoodTerms(*value), LogLikelihoodTerms(*slopes)
+
+    def summed(self, gaussian: jax.Array, log_volume: jax.Array) -> LogLikelihoodTerms:
+        """The terms from log gamma at every point, (N,)."""
+        return LogLikelihoodTerms(gaussian, jnp.sum(self.rows.of_data(log_volume)))
+
+    def by_matrices(self, parameters: SpectralParameters) -> LogLikelihoodTerms:
+        """What :meth:`evaluated` gives, by the dense route."""
+        kernel, noise_variance, measure, log_amplitude = parameters
+        if len(self.rows) > MOST_DENSE:
+            return unresolved(jnp.asarray(kernel.lengthscale))
+        if log_amplitude is None:
+            return dense_terms(self.rows, kernel, noise_variance, measure, low_rank=False)
+        scaled = Scaled(kernel, jnp.exp(log_amplitude))
+        terms = dense_terms(self.rows, scaled, noise_variance, measure, low_rank=False)
+        return terms._replace(volume=terms.volume - self.rows.number * log_amplitude)
 
 
 def line_rows(x: np.ndarray) -> PaddedRows:
@@ -65,16 +202,13 @@ def filled(values: np.ndarray, size: int) -> np.ndarray:
     return np.pad(values, [(0, size - len(values)), *[(0, 0)] * (values.ndim - 1)], mode="edge")
 
 
-def at_zero(kernel: Kernel, measure: str, dimension: int = 1) -> Any:
+def at_zero(kernel: Kernel, measure: Measure, dimension: int = 1) -> Any:
     """r(x, x)."""
     origin = jnp.zeros((1, dimension))
-    return kernel.smoothed(cast(Any, measure), dimension).matrix(origin, origin)[0, 0]
+    return kernel.smoothed(measure, dimension).matrix(origin, origin)[0, 0]
 
 
-def unscaled(kernel: Kernel) -> tuple[Kernel, Any]:
-    """Without the number it is multiplied by, and this number; ``None`` where there is none."""
-    variance = None
-    while type(kernel) is Scaled:
-        variance = kernel.variance if variance is None else variance * kernel.variance
-        kernel = kernel.kernel
-    return kernel, variance
+def unresolved(like: jax.Array) -> LogLikelihoodTerms:
+    """NaN, whose slope is no number either."""
+    nothing = jnp.nan * like
+    return LogLikelihoodTerms(nothing, nothing)

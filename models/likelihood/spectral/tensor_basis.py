@@ -144,7 +144,7 @@ def _form_and_log_determinant_jvp(primals: Any, tangents: Any) -> Any:
 def tensor_basis(
     axes: tuple[Axis, ...], weights: np.ndarray, shortest: float, most_products: int, most: int
 ) -> TensorBasis:
-    """For lengthscales from the ``shortest`` on.
+    """The basis for lengthscales from the ``shortest`` on.
 
     Raises:
         TooLargeError: where more than ``most_products`` products or more than ``most`` functions

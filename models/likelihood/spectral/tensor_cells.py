@@ -76,7 +76,7 @@ class TensorCells:
 
 
 class Places(NamedTuple):
-    """Where each of n points lies."""
+    """Cell and offset of each of n points."""
 
     slot: Any  # (n,): in the cells; the last of all where it is in none
     offset: Any  # (n, D), from the centre of its cell, in widths
@@ -130,7 +130,7 @@ def _taylor(
 
 
 def tensor_cells(x: np.ndarray, inside: np.ndarray, shortest: float) -> tuple[TensorCells, Places]:
-    """For lengthscales from the ``shortest`` on.
+    """Cells and the places of points in them, for lengthscales from the ``shortest`` on.
 
     Args:
         x: (n, D), where the points lie.

@@ -1,7 +1,5 @@
-import os
 import sys
 from decimal import Decimal
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,15 +7,14 @@ from bke.inference.data import checks
 from bke.inference.data.checks import (
     as_pair,
     as_sample,
-    available_memory,
     check_chains,
     check_count,
     check_memory,
     check_noise_variance,
-    check_output_folder,
     check_positive,
 )
 from bke.inference.errors import InputError
+from bke.inference.runtime.memory import available_memory
 
 
 def refusal(function, *args, **options):
@@ -175,91 +172,3 @@ def test_memory_of_this_machine():
         assert 2**20 < available < 2**50
     refusal(check_memory, 10**9, 1, matrices=1)
     check_memory(10, 1, matrices=4)
-
-
-def plant(root, **files):
-    for name, content in files.items():
-        path = root / name.replace("__", "/")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content)
-
-
-MEMINFO = "MemTotal:       16000000 kB\nMemAvailable:    8000000 kB\n"
-
-
-def test_memory_of_a_free_system(tmp_path):
-    plant(tmp_path, proc__meminfo=MEMINFO)
-    assert available_memory(tmp_path) == 8_000_000 * 1024
-
-
-def test_memory_left_by_control_groups(tmp_path):
-    plant(tmp_path, proc__meminfo=MEMINFO, proc__self__cgroup="0::/job/step\n")
-    group = tmp_path / "sys/fs/cgroup/job"
-    (group / "step").mkdir(parents=True)
-    for folder, limit in ((group, "5000000000\n"), (group / "step", "max\n")):
-        (folder / "memory.max").write_text(limit)
-        (folder / "memory.current").write_text("3000000000\n")
-        (folder / "memory.stat").write_text("anon 2000000000\ninactive_file 1000000000\n")
-    assert available_memory(tmp_path) == 3_000_000_000
-
-
-def test_memory_left_by_control_groups_version_1(tmp_path):
-    plant(tmp_path, proc__meminfo=MEMINFO, proc__self__cgroup="4:cpu:/\n3:memory:/job\n0::/\n")
-    group = tmp_path / "sys/fs/cgroup/memory"  # the path of the job is not visible inside
-    group.mkdir(parents=True)
-    (group / "memory.limit_in_bytes").write_text("2000000000\n")
-    (group / "memory.usage_in_bytes").write_text("500000000\n")
-    (group / "memory.stat").write_text("total_inactive_file 100000000\n")
-    assert available_memory(tmp_path) == 1_600_000_000
-
-
-def test_memory_where_nothing_is_known(tmp_path, monkeypatch):
-    assert available_memory(tmp_path) == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    monkeypatch.delattr(os, "sysconf")
-    assert available_memory(tmp_path) is None
-
-
-def test_output_folder(tmp_path):
-    folder = tmp_path / "a" / "b"
-    assert check_output_folder(str(folder)) == folder
-    assert check_output_folder(folder) == folder
-    assert list(folder.iterdir()) == []
-
-
-def test_output_folder_is_a_file(tmp_path):
-    (tmp_path / "out").write_text("mine")
-    for path in (tmp_path / "out", tmp_path / "out" / "deeper"):
-        message = refusal(check_output_folder, path)
-        assert str(path) in message
-        assert f"{tmp_path / 'out'} exists and is not a folder" in message
-    assert (tmp_path / "out").read_text() == "mine"
-
-
-def test_no_folder_is_left_behind(tmp_path, monkeypatch):
-    (tmp_path / "old").mkdir()
-    refusal(check_output_folder, tmp_path / "old" / "new" / ("x" * 300))
-    assert list((tmp_path / "old").iterdir()) == []
-
-    def refuse(**_):
-        raise OSError(30, "Read-only file system")
-
-    monkeypatch.setattr(checks.tempfile, "TemporaryFile", refuse)
-    message = refusal(check_output_folder, tmp_path / "old" / "new" / "newer")
-    assert "Read-only file system" in message
-    assert list((tmp_path / "old").iterdir()) == []
-    refusal(check_output_folder, tmp_path / "old")
-    assert (tmp_path / "old").is_dir()
-
-
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write")
-def test_read_only_parent(tmp_path):
-    tmp_path.chmod(0o500)
-    try:
-        assert "Permission denied" in refusal(check_output_folder, tmp_path / "out")
-    finally:
-        tmp_path.chmod(0o700)
-
-
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc")
-def test_folder_that_nobody_can_make():
-    assert "/proc/bke" in refusal(check_output_folder, "/proc/bke")

@@ -5,11 +5,18 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
-from bke.inference.data.units import cancelled_rows, choose_scale, choose_units, with_dither
+from bke.inference.data.units import choose_scale, choose_units, with_dither
 from bke.inference.errors import InputError
+from bke.inference.posterior.cancellation import cancelled_rows
 from bke.inference.posterior.run import in_data_units
 from bke.inference.posterior.target import Target
-from bke.models import Gaussian, GaussianMixture, SquaredExponential, log_marginal_likelihood
+from bke.models import (
+    Gaussian,
+    GaussianMixture,
+    SquaredExponential,
+    Unit,
+    log_marginal_likelihood,
+)
 from bke.models.arrays.padding import PaddedRows
 
 
@@ -169,7 +176,7 @@ def test_a_gaussian_measure_is_given_in_the_units_of_the_data():
     here = SquaredExponential(kernel.lengthscale * units.scale).smoothed(measure, 2)(X)
     there = kernel.smoothed(units.measure_to_model(measure), 2)(units.to_model(X))
     np.testing.assert_allclose(there * np.prod(units.scale), here, rtol=1e-11)
-    assert units.measure_to_model("unit") == "unit"
+    assert units.measure_to_model("unit") == Unit()
 
 
 # Rounded data

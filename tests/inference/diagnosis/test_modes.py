@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from bke.inference import Nuts, diagnose, find_modes, fit
-from bke.inference.diagnosis.modes import basins
+from bke.inference.diagnosis.profile_modes import basins
 from bke.inference.posterior.barriers import draw_paths
 from bke.inference.posterior.profile import smooth
 

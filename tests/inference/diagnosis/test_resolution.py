@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from bke.inference import compare_sketches, diagnose, fit, sketch
-from bke.models.landmarks import choose_landmarks
+from bke.models import Landmark, choose_landmarks
 
 RNG = np.random.default_rng(4)
 P, Q = RNG.normal(size=3000), RNG.laplace(scale=np.sqrt(0.5), size=2500)
@@ -23,7 +23,7 @@ PLACES = np.array([[0.5, 10.0], [1.0, 60.0], [2.0, 30.0], [3.0, 80.0], [4.0, 120
     ],
 )
 def test_a_fit(X, landmarks, told):
-    run = fit(X, likelihood="landmark", landmarks=landmarks, method="quadrature", **QUIET)
+    run = fit(X, likelihood=Landmark(landmarks), method="quadrature", **QUIET)
     found = diagnose(run)
     assert found.summary()["resolved"] is (told is None)
     verdict = found.verdict

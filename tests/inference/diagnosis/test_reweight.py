@@ -13,6 +13,7 @@ from bke.inference import (
     diagnose,
     find_modes,
     fit,
+    open_run,
     reweight,
     sample_witness,
 )
@@ -164,11 +165,7 @@ def test_the_diagnosis_shows_both_and_says_how_it_knows(by_nuts, weighed, by_qua
 
 def test_bridges_agree_with_quadrature(by_nuts, by_quadrature):
     """Of two modes, from 60 draws of each chain; within four standard errors."""
-    target, units = target_of(by_nuts)
-    points = units.points(by_nuts["observed_data"]["X"].values)
-    with jax.enable_x64(True):
-        batch = jax.jit(jax.vmap(lambda one: target.log_density(one, points)))
-        found = _bridges(by_nuts, find_modes(by_nuts), lambda z: np.asarray(batch(z)), 0).attrs
+    found = _bridges(open_run(by_nuts), 0).attrs
     exact = by_quadrature["quadrature"].attrs["log_normaliser"]
     assert found["log_normaliser_error"] < 0.3
     assert found["log_normaliser"] == pytest.approx(exact, abs=4 * found["log_normaliser_error"])
@@ -196,9 +193,7 @@ def test_two_hyperparameters_against_a_grid_and_bridge_sampling(seed):
     assert attrs["log_normaliser"] == pytest.approx(exact, abs=5e-3)  # the grid's own error
 
     chains = fit(X, method=Nuts(chains=4, warmup=100, draws=150), **arguments)
-    with jax.enable_x64(True):
-        batch = jax.jit(jax.vmap(lambda one: target.log_density(one, points)))
-        found = _bridges(chains, find_modes(chains), lambda z: np.asarray(batch(z)), seed).attrs
+    found = _bridges(open_run(chains), seed).attrs
     assert found["log_normaliser_error"] < 0.1
     assert found["log_normaliser"] == pytest.approx(exact, abs=4 * found["log_normaliser_error"])
 

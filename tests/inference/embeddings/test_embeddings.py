@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from bke.inference import InputError, learn_conditional, learn_filter
-from bke.inference.learning.choice import median_kernel
-from bke.inference.learning.named import kernel_of, widened
+from bke.inference.learning.multiples import widened
+from bke.inference.learning.named_kernels import kernel_of, median_kernel
 from bke.models import Dirac, Matern, SquaredExponential
 from scipy.spatial.distance import pdist
 

@@ -16,9 +16,9 @@ from bke.inference import (
     load_run,
     posterior_table,
     resample,
-    reweighted,
     save_run,
     vectorised,
+    with_epsilon,
 )
 from bke.inference.likelihood_free import importance
 from bke.inference.likelihood_free.prior import Prior
@@ -177,7 +177,7 @@ def test_default_bandwidths_beside_huge_distances():
 
 def test_other_epsilons_from_the_same_simulations():
     first = k2_abc(Y, normal, PRIOR, kernel=KERNEL, epsilon=[0.5, 0.1], **QUICK)
-    second = reweighted(first, 0.1)
+    second = with_epsilon(first, 0.1)
     np.testing.assert_array_equal(
         second["sample_stats"]["weight"][:, :, 0], first["sample_stats"]["weight"][:, :, 1]
     )
@@ -276,7 +276,7 @@ def test_saved_and_loaded(tmp_path):
     loaded = load_run(tmp_path / "run.nc")
     np.testing.assert_array_equal(loaded["sample_stats"]["weight"], run["sample_stats"]["weight"])
     np.testing.assert_array_equal(loaded["observed_data"]["X"][:, 0], Y)
-    same(reweighted(run, 0.1), reweighted(loaded, 0.1))
+    same(with_epsilon(run, 0.1), with_epsilon(loaded, 0.1))
     with pytest.raises(InputError, match="this is a run of k2_abc"):
         target_of(loaded)
 

@@ -11,14 +11,15 @@ from bke.inference import (
     jax_simulator,
     posterior_table,
     resample,
-    reweighted,
     sequential_abc,
     sequential_k2_abc,
     vectorised,
+    with_epsilon,
 )
-from bke.inference.likelihood_free.importance import DATA, PRIOR
-from bke.inference.likelihood_free.sequential import MOVES, Stage, _log_weight, next_epsilon
-from bke.inference.likelihood_free.weights import effective_sample_size, systematic
+from bke.inference.data.weighted import systematic
+from bke.inference.likelihood_free.particles import MOVES, Stage, _log_weight, next_epsilon
+from bke.inference.likelihood_free.simulations import DATA, PRIOR
+from bke.inference.likelihood_free.weights import effective_sample_size
 from bke.models import Polynomial
 
 Y = np.random.default_rng(0).normal(1.0, 1.0, size=20)
@@ -203,7 +204,7 @@ def test_jax_and_draws_of_equal_weight():
     )
     assert resample(run, draws=50)["posterior"]["mu"].shape == (1, 50)
     with pytest.raises(InputError, match="those of its last epsilon"):
-        reweighted(run, 0.1)
+        with_epsilon(run, 0.1)
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,10 @@ from bke.inference import (
 )
 from bke.inference.cli import app
 from bke.inference.data.units import choose_units
-from bke.inference.posterior.landmarks import landmarks_for
+from bke.inference.posterior.landmarks import with_places
 from bke.inference.posterior.run import target_of
 from bke.inference.runtime.machine import computing
-from bke.models import SquaredExponential, landmark_log_likelihood
+from bke.models import Fourier, Landmark, SquaredExponential, landmark_log_likelihood
 from scipy.optimize import minimize_scalar
 from scipy.stats import gamma
 from typer.testing import CliRunner
@@ -26,7 +26,7 @@ from typer.testing import CliRunner
 RNG = np.random.default_rng(8)
 X = RNG.gamma(2.0, size=(80, 2)) * [1.0, 30.0]
 PLACES = np.array([[0.5, 10.0], [1.0, 60.0], [2.0, 30.0], [3.0, 80.0], [4.0, 120.0], [6.0, 40.0]])
-OPTIONS = {"likelihood": "landmark", "landmarks": PLACES, "progress": False}
+OPTIONS = {"likelihood": Landmark(PLACES), "progress": False}
 
 
 def log_likelihood(lengthscale):
@@ -88,10 +88,10 @@ def test_the_learned_kernel_is_the_maximum():
 def test_how_many_landmarks():
     units = choose_units(X, "column", None)
     for asked, count in ((7, 7), (None, 20), (np.int64(9), 9)):  # by default a quarter of the rows
-        found = landmarks_for("landmark", asked, units, X, 0)
+        found = with_places(Landmark(asked), units, X, 0).places
         assert found.shape == (count, 2)
         assert (found < (X / X.std(axis=0)).max(axis=0)).all()
-    assert landmarks_for("auto", None, units, X, 0) is None
+    assert with_places(Fourier(3), units, X, 0) == Fourier(3)
 
 
 @pytest.mark.slow
@@ -127,13 +127,12 @@ def test_the_witness_of_a_run_is_seen_from_its_landmarks(run):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"landmarks": 5}, "landmarks are for likelihood='landmark'"),
-        ({"likelihood": "landmark", "landmarks": X[:9]}, "landmark 1 is row 1 of X"),
-        ({"likelihood": "landmark", "landmarks": 1}, "^the number of landmarks must be at least 2"),
-        ({"likelihood": "landmark", "landmarks": 81}, "at most 80"),
-        ({"likelihood": "landmark", "landmarks": 2.5}, "how many there are, got 2.5"),
-        ({"likelihood": "landmark", "landmarks": PLACES[:, :1]}, r"must have shape \(k, 2\)"),
-        ({"likelihood": "landmark", "landmarks": PLACES[:1]}, "at least 2"),
+        ({"likelihood": Landmark(X[:9])}, "landmark 1 is row 1 of X"),
+        ({"likelihood": Landmark(1)}, "^the number of landmarks must be at least 2"),
+        ({"likelihood": Landmark(81)}, "at most 80"),
+        ({"likelihood": Landmark(2.5)}, "how many there are, got 2.5"),
+        ({"likelihood": Landmark(PLACES[:, :1])}, r"must have shape \(k, 2\)"),
+        ({"likelihood": Landmark(PLACES[:1])}, "at least 2"),
         ({"likelihood": "landmark", "noise_variance": "clt"}, "one noise variance"),
         ({"likelihood": "quadratic"}, "likelihood must be one of"),
     ],

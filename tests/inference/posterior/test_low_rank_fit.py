@@ -20,12 +20,12 @@ from bke.inference.cli import app
 from bke.inference.posterior.low_rank import in_words, is_small
 from bke.inference.posterior.run import target_of
 from bke.inference.runtime.machine import computing
-from bke.models import SquaredExponential, log_marginal_likelihood
+from bke.models import Nystrom, SquaredExponential, log_marginal_likelihood
 from bke.models.likelihood.low_rank import LowRankView
 from typer.testing import CliRunner
 
 X = np.random.default_rng(4).gamma(2.0, size=(90, 3)) * [1.0, 30.0, 5.0]
-OPTIONS = {"likelihood": "nystrom", "rank": 30, "progress": False}
+OPTIONS = {"likelihood": Nystrom(30), "progress": False}
 QUICK = {"method": Quadrature(draws=800, chains=4)}
 
 
@@ -63,7 +63,7 @@ def test_the_error_is_recorded_and_printed(run, tmp_path):
         assert "NOT ACCURATE" not in str(found)
         assert found.summary()["low_rank_error_small"] is True
     target, units = target_of(loaded)
-    assert target.rank == 30
+    assert target.likelihood == Nystrom(30)
     with computing():
         points = target.prepared(units.points(X))
     assert isinstance(points, LowRankView)
@@ -94,7 +94,7 @@ def test_nuts_takes_the_gradient():
 
 @pytest.mark.slow
 def test_two_samples_have_a_view_each():
-    options = {**OPTIONS, "rank": np.int64(30)}
+    options = {**OPTIONS, "likelihood": Nystrom(np.int64(30))}
     found = fit((X[:50], X[50:]), share="joint", **QUICK, **options)
     assert 0.0 < found.attrs["low_rank_error"] < 0.3
 
@@ -116,10 +116,8 @@ def test_the_learned_kernel_is_nearly_the_same():
     ("options", "said"),
     [
         ({"likelihood": "nystrom"}, "likelihood='nystrom' needs a rank"),
-        ({"likelihood": "fourier", "rank": 0}, "rank must be from 1 to the number of rows, 90"),
-        ({"likelihood": "nystrom", "rank": 91}, "rank must be from 1 to the number of rows, 90"),
-        ({"likelihood": "dense", "rank": 9}, "rank is for likelihood='nystrom' or 'fourier'"),
-        ({"likelihood": "landmark", "rank": 9}, "rank is for likelihood='nystrom'"),
+        ({"likelihood": "fourier"}, "likelihood='fourier' needs a rank"),
+        ({"likelihood": Nystrom(91)}, "rank must be from 1 to the number of rows, 90"),
         ({**OPTIONS, "noise_variance": "clt"}, "has one noise variance"),
     ],
 )

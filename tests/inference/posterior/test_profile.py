@@ -89,7 +89,8 @@ def test_the_profile_is_the_density_of_the_problem():
     target = Target.checked(SquaredExponential, None, 0.1, "unit", "auto")
     with jax.enable_x64(True):
         prior_z = target.prior_draws(np.random.default_rng(0), 500)["lengthscale"]
-        scanned = scan(target, X, np.array([-0.5, 4.0]), prior_z, batch_log_density(target))
+        points = target.prepared(X)
+        scanned = scan(target, points, np.array([-0.5, 4.0]), prior_z, batch_log_density(target))
         found = as_profile(target, *scanned, prior_along(target))
     grid = found["unconstrained"].values
     assert grid[0] <= np.quantile(prior_z, 0.002)

@@ -167,7 +167,7 @@ def test_a_measure_whose_scale_has_a_prior():
     np.testing.assert_array_equal(restored.centre, [0.1, 2.0])
 
 
-@pytest.mark.parametrize("measure", ["unit", "lebesgue"])
+@pytest.mark.parametrize("measure", [bk.Unit(), bk.Lebesgue()], ids=str)
 def test_named_measures(measure):
     assert restore_measure(through_json(describe_measure(measure))) == measure
 

@@ -1,10 +1,12 @@
 import os
 import stat
 import sys
+from pathlib import Path
 
 import pytest
 from bke.inference.errors import InputError
-from bke.inference.runtime.atomic import atomic_path
+from bke.inference.runtime import atomic
+from bke.inference.runtime.atomic import atomic_path, check_output_folder
 
 
 def test_writes_and_leaves_nothing_else(tmp_path):
@@ -86,3 +88,56 @@ def test_refuses_folders(tmp_path):
     target = tmp_path / "absent" / "a.png"
     with pytest.raises(InputError, match=r"a\.png.*no folder.*absent"), atomic_path(target):
         pass
+
+
+def refusal(path):
+    with pytest.raises(InputError) as caught:
+        check_output_folder(path)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_output_folder(tmp_path):
+    folder = tmp_path / "a" / "b"
+    assert check_output_folder(str(folder)) == folder
+    assert check_output_folder(folder) == folder
+    assert list(folder.iterdir()) == []
+
+
+def test_output_folder_is_a_file(tmp_path):
+    (tmp_path / "out").write_text("mine")
+    for path in (tmp_path / "out", tmp_path / "out" / "deeper"):
+        message = refusal(path)
+        assert str(path) in message
+        assert f"{tmp_path / 'out'} exists and is not a folder" in message
+    assert (tmp_path / "out").read_text() == "mine"
+
+
+def test_no_folder_is_left_behind(tmp_path, monkeypatch):
+    (tmp_path / "old").mkdir()
+    refusal(tmp_path / "old" / "new" / ("x" * 300))
+    assert list((tmp_path / "old").iterdir()) == []
+
+    def refuse(**_):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(atomic.tempfile, "TemporaryFile", refuse)
+    message = refusal(tmp_path / "old" / "new" / "newer")
+    assert "Read-only file system" in message
+    assert list((tmp_path / "old").iterdir()) == []
+    refusal(tmp_path / "old")
+    assert (tmp_path / "old").is_dir()
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write")
+def test_read_only_parent(tmp_path):
+    tmp_path.chmod(0o500)
+    try:
+        assert "Permission denied" in refusal(tmp_path / "out")
+    finally:
+        tmp_path.chmod(0o700)
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc")
+def test_folder_that_nobody_can_make():
+    assert "/proc/bke" in refusal("/proc/bke")

@@ -18,12 +18,13 @@ import numpy as np
 from bke.inference import Nuts, Quadrature, Smc, fit, open_rows
 from bke.inference.runtime import distributed
 from bke.inference.streams import passes
+from bke.models import Landmark
 
 port, processes, process, rows, out = sys.argv[1:]
 if processes != "1":
     distributed.start(f"localhost:{port}", int(processes), int(process))
 X = np.random.default_rng(0).gamma(2.0, size=(900, 2))
-options = dict(likelihood="landmark", landmarks=9, progress=False)
+options = dict(likelihood=Landmark(9), progress=False)
 passes.chunk_size = lambda landmarks, dimension: 70
 streamed = fit(open_rows(rows), method=Quadrature(chains=3), **options)
 rows = fit(X, method=Quadrature(chains=3), shard="rows", **options)
@@ -79,11 +80,12 @@ import sys
 import numpy as np
 from bke.inference import fit
 from bke.inference.runtime import distributed
+from bke.models import Landmark
 
 port, processes, process = sys.argv[1:]
 distributed.start(f"localhost:{port}", int(processes), int(process))
 X = np.random.default_rng(0).gamma(2.0, size=(900, 2))
-options = dict(likelihood="landmark", landmarks=9, shard="rows", progress=False)
+options = dict(likelihood=Landmark(9), shard="rows", progress=False)
 fit(X, method="quadrature", **options)
 print("at work")
 while True:

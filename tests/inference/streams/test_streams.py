@@ -22,11 +22,11 @@ from bke.inference import (
 from bke.inference.streams import checkpoint, passes
 from bke.inference.streams.checkpoint import Checkpoint
 from bke.inference.streams.source import ArrayRows
+from bke.models import Landmark
 
 OPTIONS = {
-    "likelihood": "landmark",
+    "likelihood": Landmark(9),
     "method": Quadrature(draws=100, chains=2),
-    "landmarks": 9,
     "progress": False,
 }
 
@@ -186,11 +186,11 @@ def test_refusals(tmp_path, small_chunks):
         fit(X, checkpoint=tmp_path / "kept")
     at_row = X[[2500, 3, 4, 5]] + [[0.0], [0.1], [0.1], [0.1]]
     with pytest.raises(InputError, match=r"landmark 1 is row 2501 of .*rows\.npy"):
-        fit(rows, **{**OPTIONS, "landmarks": at_row})
+        fit(rows, **{**OPTIONS, "likelihood": Landmark(at_row)})
     with pytest.raises(InputError, match=r"landmark 1 is row 2501 of .*rows\.npy"):
         sketch(rows, landmarks=at_row, progress=False)
     with pytest.raises(InputError, match="at least 2"):
-        fit(rows, **{**OPTIONS, "landmarks": 1})
+        fit(rows, **{**OPTIONS, "likelihood": Landmark(1)})
     holes = X.copy()
     for hole, what in (
         (np.nan, "a missing value"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from bke.inference import InputError, two_sample_test
 from bke.inference.runtime.machine import computing
-from bke.inference.testing import factors, two_sample
+from bke.inference.testing import discrepancy, factors
 from bke.inference.testing.gram import gram
 from bke.inference.testing.permutation import mmd_row, pair_swaps, relabellings
 from bke.models import (
@@ -82,7 +82,7 @@ def test_more_rows_than_matrices_have_room_for(monkeypatch):
     def refuse(*arguments, **options):
         raise InputError("no room")
 
-    monkeypatch.setattr(two_sample, "check_memory", refuse)
+    monkeypatch.setattr(discrepancy, "check_memory", refuse)
     options = {"permutations": 99, "progress": False}
     assert two_sample_test(P, Q, kernel=KERNEL, **options).pvalue <= 0.05
     with pytest.raises(InputError, match="no room"):

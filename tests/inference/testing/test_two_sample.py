@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from bke.inference import InputError, learn_kernel, two_sample_test
 from bke.inference.data.canonical import canonical_order, generator, random_part
-from bke.inference.learning.choice import CHOICES, LEARNED_ROWS, kernels_for, median_kernel
+from bke.inference.learning.named_kernels import CHOICES, LEARNED_ROWS, kernels_for, median_kernel
 from bke.inference.runtime.machine import computing
-from bke.inference.testing.permutation import mmd_row, pair_swaps, relabellings
-from bke.inference.testing.two_sample import _statistics, _ways
+from bke.inference.testing.discrepancy import statistic
+from bke.inference.testing.kernel_choice import KernelChoice
+from bke.inference.testing.pair import Labelled, Pair
+from bke.inference.testing.permutation import mmd_row, relabellings
 from bke.models import (
     Distance,
     GaussianMixture,
@@ -35,9 +37,11 @@ def test_a_permutation_of_the_labels_permutes_the_statistics(choice):
     labels = relabellings((25, 20), 40, np.random.default_rng(1))
     moved = np.random.default_rng(2).permutation(41)
     with computing():
-        arguments = "unbiased", "column", 0, False
-        row = _statistics(choice, points, points, labels, *arguments).row
-        other = _statistics(choice, points, points, labels[:, moved], *arguments).row
+        chosen = KernelChoice.checked(choice, CHOICES, "column", 0)
+        row, other = (
+            statistic(chosen, Labelled(points, each, 1), points, "unbiased").row
+            for each in (labels, labels[:, moved])
+        )
     assert len(np.unique(row)) > 20
     np.testing.assert_allclose(other, row[moved], rtol=1e-9, atol=1e-12)
 
@@ -305,8 +309,9 @@ def test_few_rows_and_few_permutations():
 @pytest.mark.parametrize(("sizes", "paired"), [((3, 3), False), ((2, 4), False), ((4, 4), True)])
 def test_the_number_of_ways_is_that_of_different_statistics(sizes, paired):
     rng = np.random.default_rng(9)
-    draw = pair_swaps(sizes[0], 600, rng) if paired else relabellings(sizes, 600, rng)
-    gram = np.asarray(SquaredExponential(1.0)(rng.normal(size=sum(sizes))))
+    pair = Pair(*(rng.normal(size=(size, 1)) for size in sizes))
+    rows, labels, ways, _ = (pair.swapped if paired else pair.relabelled)(600, rng)
+    gram = np.asarray(SquaredExponential(1.0)(rows))
     with jax.enable_x64(True):
-        row = mmd_row(gram, draw, estimator="paired" if paired else "unbiased")
-    assert len(np.unique(row.round(9))) == _ways(sizes, paired)
+        row = mmd_row(gram, labels, estimator="paired" if paired else "unbiased")
+    assert len(np.unique(row.round(9))) == ways

@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 from bke.inference import InputError, Nuts, band, fit, sample_witness
 from bke.inference.posterior.run import target_of
-from bke.inference.witness.posterior import default_points, weighted_quantiles
+from bke.inference.witness.places import default_points
 from bke.models import SquaredExponential, embedding_posterior
 
 SHORT = {"method": Nuts(chains=2, warmup=20, draws=10), "progress": False}
@@ -77,7 +77,7 @@ def test_swapping_the_samples_flips_the_sign_of_the_mean(run, data):
 
 def test_the_draws_do_not_depend_on_the_number_of_threads(run, data, monkeypatch):
     several = sample_witness(run, *data, [0.0, 1.0])
-    monkeypatch.setattr("bke.inference.witness.posterior.cores", lambda: 1)
+    monkeypatch.setattr("bke.inference.witness.draws.cores", lambda: 1)
     single = sample_witness(run, *data, [0.0, 1.0])
     np.testing.assert_allclose(several["witness"], single["witness"], rtol=1e-9)
 
@@ -158,11 +158,3 @@ def test_eighty_percent_bands_cover_the_true_witness(lengthscale):
     if lengthscale == 0.5:
         too_wide, _ = benchmark.coverage(100, lengthscale, data_sets=20, seed=2, noise=0.1)
         assert too_wide.mean() > 0.95
-
-
-def test_weighted_quantiles_by_hand():
-    """Weights 1, 1, 2 have their middles at 0.5, 1.5, 3, so the levels are 0, 0.4, 1."""
-    found = weighted_quantiles(
-        np.array([2.0, 0.0, 1.0]), np.array([2.0, 1.0, 1.0]), (0.2, 0.4, 0.7)
-    )
-    np.testing.assert_allclose(found, [0.5, 1.0, 1.5])

@@ -1,7 +1,5 @@
 """Rows that are no data count for nothing, and similar data share compiled programs."""
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,10 +7,10 @@ import pytest
 from bke.models import Gaussian, Laplace, Matern, SquaredExponential, log_volume
 from bke.models.arrays.padding import PaddedRows, dense_size, padded, shared_size
 from bke.models.bayes.model import bke_model
-from bke.models.likelihood.dense import dense_terms
+from bke.models.likelihood.dense import DenseView, dense_terms
 from bke.models.likelihood.gaussian_term import low_rank_factor
-from bke.models.likelihood.marginal import prepared
-from bke.models.likelihood.spectral import spectral_index, spectral_terms
+from bke.models.likelihood.routes import prepared
+from bke.models.likelihood.spectral import spectral_index
 from bke.models.likelihood.volume import pushforward
 from numpyro.infer.util import log_density
 
@@ -115,7 +113,7 @@ def test_no_derivative_in_padded_data():
 )
 def test_one_column_of_any_size_shares_its_program(kernel):
     """Among 513 to 544 rows there is one program, and as many rows as data change no value."""
-    compiled = jax.jit(partial(spectral_terms, measure="unit"))
+    compiled = jax.jit(lambda index, *at: index.likelihood_terms(*at, "unit"))
     x = np.random.default_rng(1).normal(size=(544, 1))
     for n in (513, 530, 544):
         index = jax.tree.map(jnp.asarray, spectral_index(x[:n], kernel))
@@ -138,14 +136,17 @@ def test_sizes():
 def test_what_is_padded():
     x, kernel = X[:70], SquaredExponential(1.0)
     known = prepared(x, kernel, 0.1, "unit", "auto")
-    assert isinstance(known, PaddedRows)
-    assert len(known) == 80
-    np.testing.assert_array_equal(known.data, x)
+    assert isinstance(known, DenseView)
+    assert len(known.rows) == 80
+    np.testing.assert_array_equal(known.rows.data, x)
     # With a sampling covariance, or where the data are traced, rows are what they are.
-    assert len(prepared(x, kernel, "clt", "unit", "dense")) == 70
-    jax.jit(lambda x: np.testing.assert_equal(len(prepared(x, kernel, 0.1, "unit", "dense")), 70))(
-        x
-    )
+    assert len(prepared(x, kernel, "clt", "unit", "dense").rows) == 70
+
+    @jax.jit
+    def traced(x):
+        assert len(prepared(x, kernel, 0.1, "unit", "dense").rows) == 70
+
+    traced(x)
 
 
 def test_the_model_takes_padded_rows():

@@ -67,8 +67,8 @@ def test_what_does_not_go_together():
         landmark_sums(X, Z, KERNEL, covariance=True).merged(landmark_sums(X, Z, KERNEL))
     with pytest.raises(ValueError, match="X has 2 columns but at has 1"):
         landmark_embedding_posterior(X, Z, KERNEL, AT[:, :1])
-    with jax.enable_x64(True), pytest.raises(ValueError, match="landmarks are for likelihood"):
-        seed(bke_model, 0)(X, landmarks=Z)
+    with jax.enable_x64(True), pytest.raises(ValueError, match="needs landmarks"):
+        seed(bke_model, 0)(X, likelihood="landmark")
 
 
 def test_far_from_all_landmarks_it_is_the_prior():

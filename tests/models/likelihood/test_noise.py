@@ -13,7 +13,7 @@ from bke.models import (
     log_marginal_likelihood,
     log_volume,
 )
-from bke.models.likelihood.marginal import log_likelihood_terms
+from bke.models.likelihood.dense import dense_terms
 from bke.models.likelihood.noise import SAMPLING, check_noise, sampling_covariance
 
 FULL, DIAGONAL = SamplingNoise(True, 1e-6), SamplingNoise(False, 1e-4)
@@ -85,7 +85,7 @@ def test_slopes_agree_with_finite_differences(kernel, noise):
         @jax.jit
         def value(leaves):
             kernel = jax.tree.unflatten(structure, leaves)
-            return sum(log_likelihood_terms(jnp.asarray(X), kernel, noise))
+            return sum(dense_terms(jnp.asarray(X), kernel, noise, "unit", low_rank=True))
 
         slopes = jax.grad(value)(leaves)
         for index, (leaf, slope) in enumerate(zip(leaves, slopes, strict=True)):
@@ -105,7 +105,8 @@ def test_slopes_in_the_nugget_and_the_data(noise):
         points, kernel = jnp.asarray(X), SquaredExponential(0.8)
 
         def at(points, nugget):
-            return sum(log_likelihood_terms(points, kernel, SamplingNoise(noise.full, nugget)))
+            sampling = SamplingNoise(noise.full, nugget)
+            return sum(dense_terms(points, kernel, sampling, "unit", low_rank=True))
 
         nugget = jnp.asarray(1e-3)
         slope = jax.grad(at, argnums=1)(points, nugget)

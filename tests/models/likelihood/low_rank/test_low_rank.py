@@ -7,9 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from bke.models import (
+    Fourier,
     Gaussian,
+    Landmark,
     Laplace,
     Matern,
+    Nystrom,
     RationalQuadratic,
     SpectralMixture,
     SquaredExponential,
@@ -18,12 +21,8 @@ from bke.models import (
     low_rank_error,
 )
 from bke.models.arrays.blocks import over_blocks
-from bke.models.likelihood.low_rank import (
-    error_of_differences,
-    evidence,
-    low_rank_terms,
-    low_rank_view,
-)
+from bke.models.likelihood.evidence import error_of_differences
+from bke.models.likelihood.low_rank import low_rank_view
 from bke.models.likelihood.low_rank.choice import spread_rows
 from bke.models.likelihood.low_rank.determinant import log_determinant
 from bke.models.likelihood.low_rank.frequencies import (
@@ -40,7 +39,7 @@ KERNEL = SquaredExponential(np.array([1.3, 2.5, 0.8, 1.5]))
 @functools.lru_cache
 def view_of(likelihood, rank, exact, seed=0):
     with jax.enable_x64(True):
-        return low_rank_view(X, KERNEL, "unit", likelihood, rank, exact=exact, seed=seed)
+        return low_rank_view(X, KERNEL, "unit", likelihood(rank), exact=exact, seed=seed)
 
 
 @functools.partial(jax.jit, static_argnames=("dense",))
@@ -49,7 +48,7 @@ def _total(kernel, noise_variance, data, dense=False):
         return log_marginal_likelihood(
             data, kernel, noise_variance=noise_variance, likelihood="dense"
         )
-    return sum(low_rank_terms(data, kernel, noise_variance, "unit"))
+    return sum(data.likelihood_terms(kernel, noise_variance, "unit"))
 
 
 def total(kernel, data=X, noise_variance=0.1):
@@ -67,7 +66,7 @@ def at(factor):
 def test_with_all_rows_as_landmarks_it_is_the_dense_value(kernel, measure):
     values = [
         float(log_marginal_likelihood(X[:60], kernel, measure=measure, **options))
-        for options in ({"likelihood": "dense"}, {"likelihood": "nystrom", "rank": 60})
+        for options in ({"likelihood": "dense"}, {"likelihood": Nystrom(60)})
     ]
     assert values[1] == pytest.approx(values[0], rel=1e-9)
 
@@ -75,13 +74,13 @@ def test_with_all_rows_as_landmarks_it_is_the_dense_value(kernel, measure):
 def test_a_finite_measure_too():
     values = [
         float(log_marginal_likelihood(X[:60], KERNEL, measure=Gaussian(2.0), **options))
-        for options in ({"likelihood": "dense"}, {"likelihood": "nystrom", "rank": 60})
+        for options in ({"likelihood": "dense"}, {"likelihood": Nystrom(60)})
     ]
     assert values[1] == pytest.approx(values[0], rel=1e-9)
 
 
 @pytest.mark.one_in(2)
-@pytest.mark.parametrize("likelihood", ["nystrom", "fourier"])
+@pytest.mark.parametrize("likelihood", [Nystrom, Fourier])
 def test_the_derivative_is_that_of_the_value(likelihood):
     """In every lengthscale and the noise variance, by central differences."""
     view = view_of(likelihood, 40, 50)
@@ -101,7 +100,7 @@ def test_the_derivative_is_that_of_the_value(likelihood):
 
 @pytest.mark.slow
 def test_the_derivative_with_all_landmarks_is_the_dense_one():
-    view = view_of("nystrom", N, 50)
+    view = view_of(Nystrom, N, 50)
     with jax.enable_x64(True):
         slopes = jax.jit(jax.grad(_total))(KERNEL, 0.1, view).lengthscale
         exact = jax.jit(jax.grad(functools.partial(_total, dense=True)))(KERNEL, 0.1, X)
@@ -109,11 +108,11 @@ def test_the_derivative_with_all_landmarks_is_the_dense_one():
 
 
 def test_there_is_none_in_the_data():
-    view = view_of("nystrom", 40, 50)
+    view = view_of(Nystrom, 40, 50)
 
     def moved(points):
         return sum(
-            low_rank_terms(view.__class__(points, view.exact, view.basis), KERNEL, 0.1, "unit")
+            view.__class__(points, view.exact, view.basis).likelihood_terms(KERNEL, 0.1, "unit")
         )
 
     with jax.enable_x64(True), pytest.raises(NotImplementedError, match="in the data"):
@@ -121,7 +120,7 @@ def test_there_is_none_in_the_data():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("likelihood", ["nystrom", "fourier"])
+@pytest.mark.parametrize("likelihood", [Nystrom, Fourier])
 def test_the_error_falls_with_the_rank(likelihood):
     """Of differences over lengthscales 4 % apart, for the first 4 seeds of landmarks and rows.
 
@@ -136,7 +135,7 @@ def test_the_error_falls_with_the_rank(likelihood):
         return np.sqrt(np.mean(np.square(found)))
 
     few, many = error(30), error(120)
-    assert many < (0.25 if likelihood == "nystrom" else 0.7) * few
+    assert many < (0.25 if likelihood is Nystrom else 0.7) * few
 
 
 @pytest.mark.slow
@@ -150,10 +149,10 @@ def test_the_estimated_error_covers_the_true_one():
     exact = np.array([total(kernel) for kernel in kernels])
     ratios = []
     for seed in range(6):
-        view = view_of("nystrom", 60, 60, seed)
+        view = view_of(Nystrom, 60, 60, seed)
         error = np.array([total(kernel, view) for kernel in kernels]) - exact
         with jax.enable_x64(True):
-            found = error_of_differences([[evidence(view, k, 0.1, "unit") for k in kernels]], [N])
+            found = error_of_differences([[view.evidence(k, 0.1, "unit") for k in kernels]])
         ratios.append(error.std() / found.size)
     assert np.sum(np.array(ratios) > 2.0) <= 1
     assert np.median(ratios) > 0.1
@@ -161,18 +160,18 @@ def test_the_estimated_error_covers_the_true_one():
 
 def test_with_every_row_exact_nothing_is_left_to_chance():
     """Then the volume is the dense one at any rank."""
-    view = view_of("fourier", 20, N)
+    view = view_of(Fourier, 20, N)
     with jax.enable_x64(True):
-        volume = jax.jit(lambda view: low_rank_terms(view, KERNEL, 0.1, "unit").volume)(view)
-        found = evidence(view, KERNEL, 0.1, "unit")
+        volume = jax.jit(lambda view: view.likelihood_terms(KERNEL, 0.1, "unit").volume)(view)
+        found = view.evidence(KERNEL, 0.1, "unit")
     assert float(volume) == pytest.approx(float(np.sum(log_volume(X, KERNEL))), rel=1e-10)
-    assert error_of_differences([[found, found]], [N]).standard_error == 0.0
+    assert error_of_differences([[found, found]]).standard_error == 0.0
 
 
 def test_the_bound_holds():
     """That of the determinant, for the features without their correction."""
-    found = low_rank_error(X, KERNEL, rank=40)
-    view = view_of("nystrom", 40, 256)
+    found = low_rank_error(X, KERNEL, likelihood=Nystrom(40))
+    view = view_of(Nystrom, 40, 256)
     with jax.enable_x64(True):
         r = KERNEL.smoothed("unit", COLUMNS)
         R = np.asarray(r(X))
@@ -193,7 +192,7 @@ def test_the_bound_holds():
 
 def test_short_lengthscales_do_not_attract():
     """Where every point is alone the value is finite and far below: no mode of its own making."""
-    top, short = (total(at(factor), view_of("nystrom", 60, 60)) for factor in (1.0, 0.1))
+    top, short = (total(at(factor), view_of(Nystrom, 60, 60)) for factor in (1.0, 0.1))
     assert np.isfinite(short)
     assert short < top - 0.5 * (total(KERNEL) - total(at(0.1)))
 
@@ -240,7 +239,7 @@ def test_waves_add_up_to_the_kernel(kernel):
 
 
 def test_the_order_of_rows_does_not_matter():
-    options = {"likelihood": "nystrom", "rank": 20}
+    options = {"likelihood": Nystrom(20)}
     values = [
         float(log_marginal_likelihood(rows, KERNEL, **options)) for rows in (X, X[::-1].copy())
     ]
@@ -275,19 +274,31 @@ def test_blocks_take_every_row_once():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"rank": 0}, "rank must be from 1 to the number of rows, 300, got 0"),
-        ({"rank": 301}, "rank must be from 1 to the number of rows, 300, got 301"),
-        ({"rank": 2.5}, "rank must be a whole number, got 2.5"),
-        ({"rank": True}, "rank must be from 1"),
-        ({}, "likelihood='nystrom' needs a rank"),
-        ({"rank": 5, "noise_variance": "clt"}, "likelihood='nystrom' has one noise variance"),
-        ({"rank": 5, "likelihood": "dense"}, "rank is for likelihood='nystrom' or 'fourier'"),
-        ({"rank": 5, "likelihood": "fourier", "measure": Gaussian(1.0)}, "'unit' and 'lebesgue'"),
+        ({"likelihood": Nystrom(301)}, "rank must be from 1 to the number of rows, 300, got 301"),
+        ({"likelihood": "nystrom"}, r"likelihood='nystrom' needs a rank.*give Nystrom\("),
+        ({"likelihood": "fourier"}, r"likelihood='fourier' needs a rank.*give Fourier\("),
+        ({"noise_variance": "clt"}, "likelihood='nystrom' has one noise variance"),
+        ({"likelihood": Fourier(5), "measure": Gaussian(1.0)}, "'unit' and 'lebesgue'"),
+        ({"likelihood": Landmark(X[:5] + 1.0)}, "likelihood='landmark' is another model"),
     ],
 )
 def test_refusals(options, said):
     with pytest.raises(ValueError, match=said):
-        log_marginal_likelihood(X, KERNEL, **{"likelihood": "nystrom", **options})
+        log_marginal_likelihood(X, KERNEL, **{"likelihood": Nystrom(5), **options})
+
+
+@pytest.mark.parametrize(
+    ("rank", "said"),
+    [
+        (0, "rank must be at least 1, got 0"),
+        (2.5, "rank must be a whole number, got 2.5"),
+        (True, "rank must be at least 1, got True"),
+        (None, "rank must be a whole number, got None"),
+    ],
+)
+def test_ranks_that_make_no_sense(rank, said):
+    with pytest.raises(ValueError, match=said):
+        Nystrom(rank)
 
 
 @pytest.mark.parametrize(
@@ -300,11 +311,11 @@ def test_refusals(options, said):
 )
 def test_kernels_without_waves(kernel, said):
     with pytest.raises(ValueError, match=said):
-        log_marginal_likelihood(X, kernel, likelihood="fourier", rank=10)
+        log_marginal_likelihood(X, kernel, likelihood=Fourier(10))
     with pytest.raises(ValueError, match=said):
-        low_rank_error(X, kernel, likelihood="fourier", rank=10)
+        low_rank_error(X, kernel, likelihood=Fourier(10))
 
 
 def test_an_error_is_for_a_low_rank_likelihood():
-    with pytest.raises(ValueError, match="likelihood must be one of"):
-        low_rank_error(X, KERNEL, likelihood="dense", rank=10)
+    with pytest.raises(ValueError, match=r"likelihood must be Nystrom\(rank\)"):
+        low_rank_error(X, KERNEL, likelihood="dense")

@@ -4,14 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from bke.models import Matern, SquaredExponential, log_marginal_likelihood, log_volume
+from bke.models import Matern, SquaredExponential, Unit, log_marginal_likelihood, log_volume
 from bke.models.likelihood.dense import dense_terms
-from bke.models.likelihood.marginal import prepared
+from bke.models.likelihood.routes import prepared
 from bke.models.likelihood.spectral import (
     box as box_module,
     far_points as far_module,
     spectral_index,
-    spectral_terms,
 )
 from bke.models.likelihood.spectral.far_points import distinct, far_points
 from bke.models.likelihood.spectral.nodes import axis_over, weights_at_nodes
@@ -62,7 +61,7 @@ def dense(X, lengthscale, noise_variance):
 
 @jax.jit
 def spectral(index, lengthscale, noise_variance):
-    return both(lambda *at: spectral_terms(index, *at, "unit"), lengthscale, noise_variance)
+    return both(lambda *at: index.likelihood_terms(*at, "unit"), lengthscale, noise_variance)
 
 
 def both(terms, *at):
@@ -78,7 +77,7 @@ def both(terms, *at):
 
 @jax.jit
 def volumes(index, lengthscale, which):
-    return index.terms(which, SquaredExponential(lengthscale), 0.1, "unit")[1]
+    return index.terms(which, SquaredExponential(lengthscale), 0.1, Unit())[1]
 
 
 def as_arrays(index):
@@ -133,7 +132,7 @@ def test_less_noise_and_the_lebesgue_measure():
     index = as_arrays(spectral_index(DATA["skewed"]))
     kernel = SquaredExponential(1.3 * float(index.ranges[-1].shortest))
     for measure, noise in (("unit", 1e-4), ("lebesgue", 0.3)):
-        found = spectral_terms(index, kernel, noise, measure)
+        found = index.likelihood_terms(kernel, noise, measure)
         exact = dense_terms(index.rows.data, kernel, noise, measure, low_rank=False)
         np.testing.assert_allclose(found, exact, rtol=1e-6)
 
@@ -172,7 +171,7 @@ def test_balanced_neighbours_have_density_zero():
     side = np.arange(33.0)
     X = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
     index = as_arrays(spectral_index(X))
-    place = index.range_of(SquaredExponential(9.0), 0.1, "unit")
+    place = index.range_of(SquaredExponential(9.0), 0.1, Unit())
     log_gamma = np.asarray(volumes(index, 9.0, place))
     middle = np.flatnonzero(np.all(np.asarray(index.rows.data) == 16.0, axis=1))
     assert np.flatnonzero(np.isneginf(log_gamma)) == middle
@@ -202,7 +201,7 @@ def test_auto_takes_it_where_it_can():
         prepared(normal(2)[:500], SquaredExponential(1.0), 0.1, "unit", "auto"),
         prepared(normal(4), SquaredExponential(1.0), 0.1, "unit", "auto"),
     ]
-    assert [len(x) for x in each] == [N, 512, N]
+    assert [len(x.rows) for x in each] == [N, 512, N]
 
 
 @pytest.mark.slow
@@ -216,7 +215,7 @@ def test_a_column_that_hardly_varies_takes_little_memory(width):
     lengthscale = 1.01 * float(index.ranges[-1].shortest)
     kernel = SquaredExponential(lengthscale)
     expected = dense_terms(index.rows.data, kernel, 0.1, "unit", low_rank=False)
-    found = spectral_terms(index, kernel, 0.1, "unit")
+    found = index.likelihood_terms(kernel, 0.1, "unit")
     np.testing.assert_allclose(found.gaussian, expected.gaussian, rtol=1e-8)
 
 

@@ -15,9 +15,10 @@ from bke.models import (
     log_volume,
 )
 from bke.models.likelihood.dense import dense_terms
-from bke.models.likelihood.spectral import spectral_index, spectral_terms
+from bke.models.likelihood.spectral import spectral_index
 from bke.models.likelihood.spectral.markov_filter import State, log_density, predicted, stationary
 from bke.models.likelihood.spectral.markov_sums import Side, pushforward
+from bke.models.measures.measure import as_measure
 
 
 def skewed(n, seed=0):
@@ -63,7 +64,9 @@ def by_matrices(nu, measure="unit"):
 
 def by_filter(nu, measure="unit"):
     def terms(index, lengthscale, noise_variance):
-        gaussian, volumes = index.terms(Matern(nu, lengthscale), noise_variance, measure)
+        gaussian, volumes = index.terms(
+            Matern(nu, lengthscale), noise_variance, as_measure(measure)
+        )
         return jnp.stack([gaussian, jnp.sum(index.rows.of_data(volumes))]), volumes
 
     return terms
@@ -186,7 +189,7 @@ def test_hardly_any_noise_and_many_rows_are_an_error():
     with pytest.raises(ArithmeticError, match="too small beside the diagonal"):
         log_marginal_likelihood(X, Matern(1.5), noise_variance=1e-9)
     index = prepared(X)
-    slope = jax.jacfwd(lambda at: spectral_terms(index, Matern(1.5, at), 1e-9, "unit").volume)(1.0)
+    slope = jax.jacfwd(lambda at: index.likelihood_terms(Matern(1.5, at), 1e-9, "unit").volume)(1.0)
     assert np.isnan(slope)
 
 
@@ -208,10 +211,10 @@ def test_refusals_name_the_reason(X, kernel, options, reason):
 
 def test_data_prepared_for_another_kernel():
     with pytest.raises(ValueError, match="not prepared for SquaredExponential"):
-        spectral_terms(prepared(DATA["skewed"]), SquaredExponential(1.0), 0.1, "unit")
+        prepared(DATA["skewed"]).likelihood_terms(SquaredExponential(1.0), 0.1, "unit")
     index = spectral_index(DATA["skewed"][:, None], SquaredExponential())
     with pytest.raises(ValueError, match="not prepared for Laplace"):
-        spectral_terms(index, Laplace(1.0), 0.1, "unit")
+        index.likelihood_terms(Laplace(1.0), 0.1, "unit")
 
 
 # The parts, beside extended precision

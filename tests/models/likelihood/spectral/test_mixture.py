@@ -15,11 +15,10 @@ from bke.models import (
 )
 from bke.models.likelihood.dense import dense_terms
 from bke.models.likelihood.spectral import (
-    likelihood as likelihood_module,
     mixture_index as mixture_index_module,
     outliers as outliers_module,
+    prepared as prepared_module,
     spectral_index,
-    spectral_terms,
 )
 from bke.models.likelihood.spectral.index import LineIndex
 from bke.models.likelihood.spectral.mixture import mixture_of
@@ -55,7 +54,7 @@ def x64():
 @pytest.fixture
 def no_matrices(monkeypatch):
     """What is compiled takes only nodes: half the time."""
-    for module in (mixture_index_module, likelihood_module):
+    for module in (mixture_index_module, prepared_module):
         monkeypatch.setattr(module, "MOST_DENSE", 0)
 
 
@@ -67,7 +66,7 @@ def dense(X, lengthscales, weights, noise_variance=0.1):
 
 @jax.jit
 def spectral(index, lengthscales, weights, noise_variance=0.1):
-    return spectral_terms(index, GaussianMixture(lengthscales, weights), noise_variance, "unit")
+    return index.likelihood_terms(GaussianMixture(lengthscales, weights), noise_variance, "unit")
 
 
 @jax.jit
@@ -153,7 +152,7 @@ def test_written_out_with_r_by_quadrature():
     volume = np.sum(np.log(np.abs(slopes.mean(axis=1))))
     index = spectral_index(x[:, None], kernel)
     assert isinstance(index, MixtureIndex)
-    found = spectral_terms(index, kernel, 0.2, "unit")
+    found = index.likelihood_terms(kernel, 0.2, "unit")
     np.testing.assert_allclose(found, (gaussian, volume), rtol=1e-10)
 
 
@@ -183,7 +182,7 @@ def test_a_number_times_one_squared_exponential(measure):
     def kernel(t):
         return 2.0 * Scaled(SE(t[0]), t[1])
 
-    value = jax.jit(lambda t: sum(spectral_terms(index, kernel(t), t[2], measure)))
+    value = jax.jit(lambda t: sum(index.likelihood_terms(kernel(t), t[2], measure)))
     slopes = jax.jit(jax.grad(value))
     exact = jax.jit(lambda t: sum(dense_terms(X, kernel(t), t[2], measure, low_rank=False)))
     for lengthscale in float(index.long.shortest) * np.array([4.0, 0.7]):

@@ -8,6 +8,7 @@ from bke.models import (
     Gaussian,
     RationalQuadratic,
     SquaredExponential,
+    Unit,
     log_marginal_likelihood,
     log_volume,
 )
@@ -15,7 +16,6 @@ from bke.models.likelihood.dense import dense_terms
 from bke.models.likelihood.spectral import (
     isolated as isolated_module,
     spectral_index,
-    spectral_terms,
 )
 from bke.models.likelihood.spectral.balanced import _smallest
 from bke.models.likelihood.spectral.bumps import cells_of
@@ -54,7 +54,7 @@ def dense(X, lengthscale, noise_variance=0.1):
 
 @jax.jit
 def spectral(index, lengthscale, noise_variance=0.1):
-    return spectral_terms(index, SquaredExponential(lengthscale), noise_variance, "unit")
+    return index.likelihood_terms(SquaredExponential(lengthscale), noise_variance, "unit")
 
 
 @jax.jit
@@ -63,8 +63,8 @@ def volumes(index, lengthscale):
     kernel = SquaredExponential(lengthscale)
     return jax.lax.cond(
         lengthscale <= index.very_short.longest,
-        lambda: index.very_short.terms(index.rows, kernel, 0.1, "unit")[1],
-        lambda: index.terms(kernel, 0.1, "unit")[1],
+        lambda: index.very_short.terms(index.rows, kernel, 0.1, Unit())[1],
+        lambda: index.terms(kernel, 0.1, Unit())[1],
     )
 
 
@@ -128,7 +128,7 @@ def test_very_short_lengthscales(name):
     longest = float(index.very_short.longest)
     assert 0.0 < longest < index.long.shortest
     for lengthscale in longest * np.array([1.0, 0.3, 1e-2, 1e-7]):
-        assert index.route_of(SquaredExponential(lengthscale), 0.1, "unit") == 1
+        assert index.route_of(SquaredExponential(lengthscale), 0.1, Unit()) == 1
         np.testing.assert_allclose(
             spectral(index, lengthscale), dense(index.rows.data, lengthscale), rtol=1e-12
         )
@@ -153,7 +153,7 @@ def test_very_short_lengthscales_of_a_scaled_kernel_and_with_hardly_any_noise():
         for noise_variance, tolerance in ((0.2, 1e-12), (1e-9, 1e-7)):
             at = kernel, noise_variance, measure
             expected = dense_terms(index.rows.data, *at, low_rank=False)
-            np.testing.assert_allclose(spectral_terms(index, *at), expected, rtol=tolerance)
+            np.testing.assert_allclose(index.likelihood_terms(*at), expected, rtol=tolerance)
 
 
 def test_too_short_lengthscales_go_to_the_matrices():
@@ -173,7 +173,7 @@ def test_lebesgue_measure():
     index, shortest = prepared("skewed")
     for lengthscale in (2.0 * shortest, 3.0):
         kernel = SquaredExponential(lengthscale)
-        found = spectral_terms(index, kernel, 0.1, "lebesgue")
+        found = index.likelihood_terms(kernel, 0.1, "lebesgue")
         expected = dense_terms(index.rows.data, kernel, 0.1, "lebesgue", low_rank=False)
         assert found.gaussian == pytest.approx(float(expected.gaussian), rel=1e-9)
 

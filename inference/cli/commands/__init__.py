@@ -1,0 +1,42 @@
+"""The commands, each in a module of its own; a new one joins the program by its place here."""
+
+from .bayes import bayes
+from .compare import compare
+from .condition import condition
+from .density import density
+from .diagnose import diagnose
+from .filter import filter_states
+from .fit import fit
+from .graph import graph
+from .independence import independence
+from .learn import learn
+from .likelihood_free import approximate
+from .merge import merge
+from .run import run
+from .score import score
+from .shrink import shrink
+from .sketch import sketch
+from .two_sample import two_sample
+from .witness import witness
+
+#: In the order of ``bke --help``.
+COMMANDS = (
+    run,
+    fit,
+    diagnose,
+    witness,
+    two_sample,
+    independence,
+    graph,
+    condition,
+    bayes,
+    filter_states,
+    density,
+    learn,
+    score,
+    approximate,
+    shrink,
+    sketch,
+    merge,
+    compare,
+)

@@ -1,0 +1,139 @@
+"""``bke condition``: what to expect of some columns given others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+
+from ..command import command
+from ..options.data import columns_option, rows_option
+from ..options.embeddings import LearnedOptions, RegularisationOption, TrainingArgument
+from ..options.output import PRINTED, optional_folder
+from ..tables import write_table
+from ..terminal import Terminal
+
+if TYPE_CHECKING:
+    from bke.models import ConditionalEmbedding
+
+    from ...data.read import Sample
+    from ...embeddings.predictions import Moments
+    from ..steps import Pictures
+
+TABLE, PICTURE, SUMMARY = "conditional.csv", "picture.png", "summary.json"
+
+
+@command("Example: `bke condition ozone.csv --given Temp --of Ozone --out result`")
+def condition(
+    terminal: Terminal,
+    training: TrainingArgument,
+    *,
+    given: Annotated[str, columns_option("--given", "Columns that are conditioned on.")],
+    of: Annotated[str, columns_option("--of", "Columns whose mean is asked for.")],
+    at: Annotated[
+        Path | None,
+        rows_option("Where, a file with the columns of --given. Default: the rows of TRAINING."),
+    ] = None,
+    options: LearnedOptions,
+    regularisation: RegularisationOption = "leave-one-out",
+    out: Annotated[
+        Path | None,
+        optional_folder(
+            f"{TABLE}, a picture (of one column given one) and {SUMMARY}",
+            PRINTED,
+        ),
+    ] = None,
+) -> None:
+    """What to expect of some columns given others: the conditional mean embedding.
+
+    Mean and standard deviation at each row, by weights on the rows of TRAINING. Their sum is 1
+    where these say enough, and falls to 0 far from all of them, where the cells stay empty; so do
+    standard deviations where the variance comes out negative, as some weights are.
+    """
+    from .. import inputs, steps
+
+    x, y = inputs.read_apart(training, {"--given": given, "--of": of})
+    places = x if at is None else inputs.read_sample(at, columns=list(x.columns))
+    with inputs.output_folder(out, [TABLE, PICTURE, SUMMARY], read=[training, at]):
+        with terminal.step("learn", "learning the conditional embedding"):
+            from bke.inference import learn_conditional
+
+            from ...embeddings.predictions import moments
+            from ...report.embeddings import far_rows_notes, rows_in_words
+
+            learned = learn_conditional(
+                x.values, y.values, regularisation=regularisation, **options.of_both()
+            )
+        found = moments(learned, places.values)
+        terminal.say(_in_words(learned, x, y))
+        notes = far_rows_notes(found.total, "row")
+        imaginary = np.flatnonzero(found.imaginary) + 1
+        if len(imaginary):
+            row = rows_in_words(imaginary, "row")
+            notes.append(f"{row} without a standard deviation: see --help.")
+        terminal.notes(notes)
+        files = _write(out, x, y, places, found, terminal)
+        drawn, missing = steps.draw_pictures(out, lambda: _pictures(x, y, places, found), terminal)
+        told = {
+            "command": "condition",
+            "training": str(training),
+            **_summary(learned, x, y, found),
+            "kernel": options.kernel,
+            "choice": regularisation,
+        }
+        notes += missing
+        steps.finish(told, {**files, **drawn}, steps.summary_in(out), notes, terminal)
+
+
+def _in_words(learned: ConditionalEmbedding, x: Sample, y: Sample) -> str:
+    from ...learning.multiples import described
+
+    return (
+        f"{', '.join(y.columns)} given {', '.join(x.columns)}: {len(x.values)} pairs, n lambda "
+        f"{len(x.values) * learned.regularisation:.3g}, {learned.features.rank} features; kernels "
+        f"{described(learned.kernel_x)} and {described(learned.kernel_y)}"
+    )
+
+
+def _write(
+    out: Path | None, x: Sample, y: Sample, places: Sample, found: Moments, terminal: Terminal
+) -> dict[str, Path]:
+    header = [
+        *x.columns,
+        *(f"{column}.mean" for column in y.columns),
+        *(f"{column}.sd" for column in y.columns),
+        "sum_of_weights",
+    ]
+    table = np.hstack([places.values, found.mean, found.deviation, found.total[:, None]])
+    return write_table(out, TABLE, header, table, terminal)
+
+
+def _pictures(x: Sample, y: Sample, places: Sample, found: Moments) -> Pictures:
+    """Of one column given one."""
+    if (len(x.columns), len(y.columns)) != (1, 1):
+        return []
+    from ...plots.operators import plot_conditional
+
+    parts = (x.values, y.values, places.values, found.mean, found.deviation)
+    line = [part[:, 0] for part in parts]
+    names = (x.columns[0], y.columns[0])
+    return [("picture", lambda: plot_conditional(*line, names=names))]
+
+
+def _summary(learned: ConditionalEmbedding, x: Sample, y: Sample, found: Moments) -> dict[str, Any]:
+    from ...learning.multiples import described
+    from ...report.embeddings import listed
+
+    return {
+        "rows": len(x.values),
+        "given": list(x.columns),
+        "of": list(y.columns),
+        "kernel_x": described(learned.kernel_x),
+        "kernel_y": described(learned.kernel_y),
+        "regularisation": learned.regularisation,
+        "rank": learned.features.rank,
+        "mean": listed(found.mean),
+        "sd": listed(found.deviation),
+        "sum_of_weights": found.total.tolist(),
+    }

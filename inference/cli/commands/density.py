@@ -1,0 +1,161 @@
+"""``bke density``: how likely are rows, by a kernel Student-t density?"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+import typer
+
+from ..command import command
+from ..options.data import ColumnOptions, RowsArgument, rows_option
+from ..options.embeddings import KernelOption, LearnedOptions
+from ..options.output import PRINTED, optional_folder
+from ..options.panels import LEARNED, SAMPLER
+from ..tables import write_table
+from ..terminal import Terminal
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from bke.inference import LearnedStudentT
+
+    from ..steps import Pictures
+
+TABLE, DRAWS, RUN = "density.csv", "draws.csv", "run.nc"
+PICTURE, SUMMARY = "picture.png", "summary.json"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MedianOptions(LearnedOptions):
+    """With a kernel that is found at once."""
+
+    kernel: KernelOption = "median"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DensityOptions:
+    """What is asked for besides the densities."""
+
+    draws: Annotated[
+        int,
+        typer.Option("--draws", min=0, rich_help_panel=SAMPLER, help="New rows to draw, by NUTS."),
+    ] = 0
+    posterior: Annotated[
+        bool,
+        typer.Option(
+            "--posterior",
+            rich_help_panel=LEARNED,
+            help="The posterior of the hyperparameters by NUTS instead of the best of a grid (one "
+            "or two columns; minutes from some hundred rows on).",
+        ),
+    ] = False
+
+
+@command("Example: `bke density usual.csv --at new.csv --out result`")
+def density(
+    terminal: Terminal,
+    path: RowsArgument,
+    *,
+    columns: ColumnOptions,
+    at: Annotated[
+        Path | None,
+        rows_option("Rows to give a density and a typicality to. Default: the rows of FILE."),
+    ] = None,
+    wanted: DensityOptions,
+    options: MedianOptions,
+    out: Annotated[
+        Path | None,
+        optional_folder(
+            f"{TABLE}, a picture (of one or two columns), {SUMMARY}, {DRAWS} (--draws) and {RUN} "
+            "(--posterior)",
+            PRINTED,
+        ),
+    ] = None,
+) -> None:
+    """How likely are rows, and which are unlike the others? The kernel Student-t density.
+
+    Typicality is the share of rows of FILE that are less likely given the others than a row of --at
+    is: near 0 for what is unlike all of them, at least 1/(n + 1). Without --at it is that of the
+    rows of FILE, each given the others; their log density is given all of them. In one or two
+    columns the density is normalised on a box of twice the range of the rows and 0 outside, in more
+    it is known up to a constant. Thousands of rows in three columns or more take minutes.
+    """
+    names = columns.names
+    from .. import inputs, steps
+
+    table = inputs.checked(inputs.read_sample(path, columns=names))
+    places = table if at is None else inputs.read_sample(at, columns=list(table.columns))
+    files = [TABLE, PICTURE, SUMMARY, *[DRAWS] * (wanted.draws > 0), *[RUN] * wanted.posterior]
+    with inputs.output_folder(out, files, read=[path, at]):
+        learned, run = _learned(table.values, wanted, options, terminal)
+        from ...report.density import densities, density_summary
+
+        found = densities(learned, run, places.values, among=at is None)
+        header = [*table.columns, "log_density", "typicality"]
+        content = np.column_stack([places.values, found.log_density, found.typicality])
+        written = write_table(out, TABLE, header, content, terminal)
+        notes, drawn = found.notes, None
+        if wanted.draws:
+            drawn, remarks = _drawn(learned, wanted.draws, options.seed, terminal)
+            notes += remarks
+            made = write_table(out, DRAWS, list(table.columns), drawn, terminal)
+            if made:
+                written["draws"] = made["table"]
+        if run is not None and out is not None:
+            steps.save_tree(run, out / RUN)
+            written["run"] = out / RUN
+        terminal.notes(notes)
+        shown = learned if run is None else run
+        pictured, missing = steps.draw_pictures(
+            out, lambda: _pictures(shown, drawn, table.columns), terminal
+        )
+        told = {
+            "command": "density",
+            "source": str(path),
+            "rows": len(table.values),
+            "columns": list(table.columns),
+            **density_summary(learned, run, found),
+        }
+        notes = [*notes, *missing]
+        steps.finish(told, {**written, **pictured}, steps.summary_in(out), notes, terminal)
+
+
+def _learned(
+    values: np.ndarray, wanted: DensityOptions, options: MedianOptions, terminal: Terminal
+) -> tuple[LearnedStudentT, xr.DataTree | None]:
+    """The density, and the posterior of its hyperparameters if that was asked for; both printed."""
+    run = None
+    with terminal.step("learn", "learning the density"):
+        from bke.inference import learn_student_t, student_t_posterior
+
+        how = {**options.arguments(), "progress": terminal.progress}
+        learned = learn_student_t(values, **how)
+        if wanted.posterior:
+            run = student_t_posterior(values, **how)
+    terminal.say(str(learned))
+    if run is not None:
+        for name, one in run["posterior"].data_vars.items():
+            terminal.say(f"  {name}: {float(one.mean()):.4g} ± {float(one.std()):.2g}")
+    return learned, run
+
+
+def _drawn(
+    learned: LearnedStudentT, count: int, seed: int, terminal: Terminal
+) -> tuple[np.ndarray, list[str]]:
+    with terminal.step("draws", "drawing rows"):
+        from ...student_t.new_rows import new_rows
+
+        return new_rows(learned, count, seed=seed, progress=terminal.progress)
+
+
+def _pictures(
+    shown: LearnedStudentT | xr.DataTree, drawn: np.ndarray | None, columns: tuple[str, ...]
+) -> Pictures:
+    """Of one or two columns."""
+    if len(columns) > 2:
+        return []
+    from ...plots.student_t import plot_student_t
+
+    return [("picture", lambda: plot_student_t(shown, draws=drawn, names=columns))]

@@ -1,0 +1,105 @@
+"""``bke graph``: causal discovery."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ...learning.names import PairKernel
+from ...testing.names import Whitening
+from ..command import command
+from ..options.data import ColumnOptions, RowsArgument
+from ..options.output import optional_folder
+from ..options.panels import TEST
+from ..options.testing import LevelOptions, PermutationsOption, kernel_option
+from ..terminal import Terminal
+
+PICTURE, SUMMARY = "graph.png", "graph.json"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GraphLevelOptions(LevelOptions):
+    """Of many tests, each with fewer permutations."""
+
+    permutations: PermutationsOption = 499
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GraphOptions:
+    """The tests that the graph hangs on."""
+
+    kernel: Annotated[PairKernel, kernel_option("As for `bke independence`.")] = "bkl"
+    whiten: Annotated[
+        Whitening,
+        typer.Option(
+            "--whiten",
+            rich_help_panel=TEST,
+            help="For rows in order of time, at even steps: go on with what a smooth regression of "
+            "each column on time leaves (residuals), or with each value less its prediction from "
+            "those before (innovations).",
+        ),
+    ] = "none"
+    most_given: Annotated[
+        int | None,
+        typer.Option(
+            "--most-given",
+            min=0,
+            rich_help_panel=TEST,
+            help="Condition on no more columns than that. Default: no limit.",
+        ),
+    ] = None
+    level: GraphLevelOptions
+
+
+@command("Example: `bke graph ozone.csv --whiten innovations --out graph`")
+def graph(
+    terminal: Terminal,
+    path: RowsArgument,
+    *,
+    columns: ColumnOptions,
+    options: GraphOptions,
+    out: Annotated[Path | None, optional_folder(f"{PICTURE} and {SUMMARY}")] = None,
+) -> None:
+    """Which columns cause which? The PC algorithm over kernel tests; needs causal-learn.
+
+    Sound if no cause of two columns is missing, no effect is its own cause, and no test errs: look
+    at the p-values in the JSON before you believe an edge.
+    """
+    names = columns.names
+    from ...data.read import read_sample
+    from .. import inputs, steps
+
+    table = inputs.checked(read_sample(path, columns=names))
+    level = options.level
+    with inputs.output_folder(out, [PICTURE, SUMMARY], read=[path]):
+        with terminal.step("graph", "tests", spinner=False):
+            from bke.inference import causal_graph
+
+            from ...testing.residuals import whitened
+
+            found = causal_graph(
+                whitened(table.values, options.whiten, seed=level.seed),
+                columns=tuple(table.columns),
+                kernel=options.kernel,
+                most_given=options.most_given,
+                progress=terminal.progress,
+                **level.arguments(),
+            )
+        terminal.say(str(found))
+        files, missing = steps.draw_pictures(out, lambda: [("graph", found.plot)], terminal)
+        from ...report.tests import graph_summary
+
+        told = {
+            "command": "graph",
+            "source": str(path),
+            "rows": len(table.values),
+            **dataclasses.asdict(level),
+            "kernel": options.kernel,
+            "whiten": options.whiten,
+            "most_given": options.most_given,
+            **graph_summary(found),
+        }
+        steps.finish(told, files, steps.summary_in(out, SUMMARY), missing, terminal)

@@ -1,0 +1,64 @@
+"""``bke merge``: one sketch of the rows of several."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..command import command
+from ..options.output import OutFile
+from ..terminal import Terminal
+
+if TYPE_CHECKING:
+    from bke.inference import Sketch
+
+
+@command("Example: `bke merge monday.nc tuesday.nc --out week.nc`")
+def merge(
+    terminal: Terminal,
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="SKETCHES...", help="Two or more, made like each other.", show_default=False
+        ),
+    ],
+    *,
+    out: OutFile = Path("merged.nc"),
+) -> None:
+    """One sketch of the rows of several: exactly that of all rows together."""
+    if len(files) < 2:
+        raise typer.BadParameter("give two sketches or more")
+    from ...runtime.atomic import same_file
+    from .. import inputs, steps
+
+    if any(same_file(*two) for two in itertools.combinations(files, 2)):
+        raise typer.BadParameter("a sketch is given twice: its rows would count twice")
+    with inputs.output_folder(out.parent, [out.name], read=files):
+        with terminal.step("merge", "adding"):
+            from bke.inference import save_sketch
+
+            merged = _merged(files)
+            save_sketch(merged, out)
+        terminal.say(str(merged))
+        from ...report.sketches import sketch_summary
+
+        told = {"command": "merge", "sources": list(map(str, files)), **sketch_summary(merged)}
+        steps.finish(told, {"sketch": out}, None, [], terminal)
+
+
+def _merged(files: list[Path]) -> Sketch:
+    from bke.inference import load_sketch
+
+    from ...errors import InputError
+
+    merged = load_sketch(files[0])
+    for file in files[1:]:
+        other = load_sketch(file)  # its errors name the file
+        try:
+            merged = merged.merged(other)
+        except InputError as error:
+            raise InputError(f"{file}: {error}") from None
+    return merged

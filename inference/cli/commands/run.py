@@ -1,0 +1,93 @@
+"""``bke run``: the whole job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+from ..command import command
+from ..options.data import FILE_KINDS, ColumnOptions
+from ..options.model import ModelOptions, ScaleName
+from ..options.output import OutFolder
+from ..options.sampler import SamplerOptions
+from ..options.witness import WitnessOptions
+from ..terminal import Terminal
+
+FirstIfAny: TypeAlias = Annotated[
+    Path | None,
+    typer.Argument(metavar="[P", help=f"First sample: {FILE_KINDS}.", show_default=False),
+]
+SecondIfAny: TypeAlias = Annotated[
+    Path | None, typer.Argument(metavar="Q]", help="Second sample.", show_default=False)
+]
+
+
+@command("Example: `bke run calm.csv windy.csv --columns Temp,InvHt --ard --out ozone`")
+def run(
+    terminal: Terminal,
+    path_p: FirstIfAny = None,
+    path_q: SecondIfAny = None,
+    *,
+    columns: ColumnOptions,
+    model: ModelOptions,
+    sampler: SamplerOptions,
+    witness: WitnessOptions,
+    out: OutFolder = Path("bke-run"),
+) -> None:
+    """The whole job: fit, diagnosis, witness, pictures.
+
+    Writes run.nc, witness.nc, summary.json, samples.png, trace.png and rank.png (NUTS only),
+    profile.png (one hyperparameter only) and witness.png. Without files it uses the data built into
+    the package, a normal and a Laplace mixture (BKE Figure 3), unscaled and sampled by NUTS as in
+    the paper.
+    """
+    if (path_p is None) != (path_q is None):
+        raise typer.BadParameter("give both samples, or none for the built-in data")
+    names = columns.names
+    from .. import inputs, steps
+
+    model.check()
+    notes: list[str] = []
+    scale: ScaleName = "column"
+    if path_p is None or path_q is None:
+        (sampler, notes), scale = sampler.for_built_in_data(), "none"
+        pair = inputs.built_in_pair()
+    else:
+        pair = inputs.read_pair(path_p, path_q, names)
+    points = inputs.read_points(witness.places.at, names, pair.columns)
+    places = inputs.read_landmarks(model.landmarks, names, pair.columns)
+    how = {**model.arguments(len(pair.columns), places, scale), **sampler.arguments()}
+    inputs.check_witness(
+        pair,
+        points,
+        witness.band,
+        seen=model.likelihood.likelihood == "landmark",
+        kernel=how["kernel"],
+        measure=how["measure"],
+    )
+    read = (path_p, path_q, witness.places.at, model.landmarks)
+    with inputs.output_folder(out, steps.RUN_FILES, read=read):
+        notes = [*pair.notes, *notes]
+        terminal.notes(notes)
+        samples = (pair.P, pair.Q) if model.share == "joint" else (pair.pooled,)
+        result = steps.fit_and_save(samples, pair.columns, how, out / steps.RUN, terminal)
+        result, unknown = steps.weigh_and_save(result, out / steps.RUN, terminal)
+        diagnosis, summary, rounded = steps.diagnose_and_print(result, terminal)
+        found, files, missing = steps.witness_and_save(
+            result,
+            diagnosis,
+            pair,
+            points,
+            witness,
+            weighed=not unknown,
+            seed=sampler.seed,
+            folder=out,
+            terminal=terminal,
+            of_run=True,
+        )
+        told = {"command": "run", **summary, **found}
+        notes += [*unknown, *rounded, *missing]
+        files = {"run": out / steps.RUN, **files}
+        steps.finish(told, files, out / steps.SUMMARY, notes, terminal)

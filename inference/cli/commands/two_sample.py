@@ -1,0 +1,122 @@
+"""``bke test``: do two samples come from one distribution?"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, get_args
+
+import typer
+
+from ...learning.names import TwoSampleKernel
+from ...testing.names import LinearEstimator
+from ..command import command
+from ..options.data import ColumnOptions, FirstSample, SecondSample
+from ..options.output import optional_folder
+from ..options.panels import TEST
+from ..options.testing import TestOptions, TwoSampleNull, kernel_option, null_option
+from ..terminal import Terminal
+from ..testing import FILES, PICTURES, finish_test
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TwoSampleOptions:
+    """What only this test has."""
+
+    kernel: Annotated[
+        TwoSampleKernel,
+        kernel_option(
+            "How the kernel is chosen, always from the pooled sample: multiscale hears many "
+            "lengthscales at once, evidence weighs the difference by its sampling error, fused is "
+            "both; bkl is the paper's one learned lengthscale, posterior its average over the "
+            "posterior, median the median distance."
+        ),
+    ] = "fused"
+    paired: Annotated[
+        bool,
+        typer.Option(
+            "--paired",
+            rich_help_panel=TEST,
+            help="Row i of P belongs to row i of Q: permutations swap the two.",
+        ),
+    ] = False
+    null: Annotated[
+        TwoSampleNull,
+        null_option(
+            "gamma and spectrum, wild-bootstrap for series in order of time, linear and block for "
+            "very many rows"
+        ),
+    ] = "permutation"
+
+    def statistic(self, biased: bool) -> tuple[str, str | None]:
+        """The null and the estimator as the library calls them.
+
+        Raises:
+            BadParameter: they do not go together.
+        """
+        if self.paired and biased:
+            raise typer.BadParameter(
+                "--paired has an unbiased estimate of its own: leave --biased out"
+            )
+        estimator = "paired" if self.paired else "biased" if biased else None
+        if self.null not in get_args(LinearEstimator):
+            return self.null.replace("-", " "), estimator
+        if estimator is not None:
+            raise typer.BadParameter(f"--null {self.null} has an estimate of its own")
+        return "normal", self.null
+
+
+@command("Example: `bke test calm.csv windy.csv --columns Ozone`", name="test")
+def two_sample(
+    terminal: Terminal,
+    path_p: FirstSample,
+    path_q: SecondSample,
+    *,
+    columns: ColumnOptions,
+    chosen: TwoSampleOptions,
+    options: TestOptions,
+    out: Annotated[Path | None, optional_folder(PICTURES)] = None,
+) -> None:
+    """Do two samples come from one distribution? MMD with a learned kernel, at an exact level."""
+    null, estimator = chosen.statistic(options.biased)
+    options.check(chosen.null, chosen.kernel)
+    names = columns.names
+    from .. import inputs
+
+    pair = inputs.read_pair(path_p, path_q, names, tested=True)
+    with inputs.output_folder(out, FILES, read=(path_p, path_q)):
+        terminal.notes(pair.notes)
+        with terminal.step("test", "test", spinner=False):
+            from bke.inference import plot_witness, sample_test_witness, two_sample_test
+
+            result = two_sample_test(
+                pair.P,
+                pair.Q,
+                kernel=chosen.kernel,
+                null=null,
+                estimator=estimator,
+                progress=terminal.progress,
+                **options.arguments(),
+            )
+        rows = {"P": len(pair.P), "Q": len(pair.Q)}
+        terminal.say(
+            f"P: {path_p}, {rows['P']} rows; Q: {path_q}, {rows['Q']} rows; "
+            f"{', '.join(pair.columns)}"
+        )
+
+        def witness() -> Figure:
+            seed = options.level.seed
+            drawn = sample_test_witness(result, pair.P, pair.Q, seed=seed, columns=pair.columns)
+            return plot_witness(drawn, P=pair.P, Q=pair.Q)
+
+        told = {
+            "command": "test",
+            "sources": pair.sources,
+            "rows": rows,
+            "columns": list(pair.columns),
+            "settings": options.settings(chosen.kernel, chosen.null, estimator),
+        }
+        finish_test(result, witness, told, list(pair.notes), out, terminal)

@@ -1,0 +1,69 @@
+"""``bke witness``: the witness between two samples, from a run made earlier."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..command import command
+from ..options.data import ColumnOptions, FirstSample, RunArgument, SecondSample
+from ..options.output import OutFolder
+from ..options.sampler import SeedOptions
+from ..options.witness import LandmarkWitnessOptions
+from ..terminal import Terminal
+
+
+@command("Example: `bke witness run.nc calm.csv windy.csv --columns Ozone --out ozone`")
+def witness(
+    terminal: Terminal,
+    run_file: RunArgument,
+    path_p: FirstSample,
+    path_q: SecondSample,
+    *,
+    columns: ColumnOptions,
+    witness: LandmarkWitnessOptions,
+    seeds: SeedOptions,
+    out: OutFolder = Path("bke-run"),
+) -> None:
+    """The posterior witness between two samples, for a run that was fitted to both.
+
+    Writes witness.nc, samples.png, witness.png and summary.json.
+    """
+    names = columns.names
+    from ...posterior.run import target_of
+    from .. import inputs, steps
+
+    pair = inputs.read_pair(path_p, path_q, names)
+    points = inputs.read_points(witness.places.at, names, pair.columns)
+    places = inputs.read_landmarks(witness.landmarks, names, pair.columns)
+    read = (run_file, path_p, path_q, witness.places.at, witness.landmarks)
+    with inputs.output_folder(out, steps.WITNESS_FILES, read=read):
+        result = steps.load(run_file, terminal)
+        target, _ = target_of(result)
+        inputs.check_witness(
+            pair,
+            points,
+            witness.band,
+            seen=places is not None or target.landmarks is not None,
+            kernel=target.kernel,
+            measure=target.measure,
+        )
+        inputs.check_columns(result, pair, run_file)
+        notes = [*pair.notes, *inputs.notes_on(result, pair)]
+        result, unknown = steps.weigh_and_save(result, None, terminal)
+        terminal.notes(notes)
+        diagnosis, summary, rounded = steps.diagnose_and_print(result, terminal)
+        found, files, missing = steps.witness_and_save(
+            result,
+            diagnosis,
+            pair,
+            points,
+            witness,
+            weighed=not unknown,
+            landmarks=places,
+            seed=seeds.seed,
+            folder=out,
+            terminal=terminal,
+        )
+        told = {"command": "witness", **summary, **found}
+        notes += [*unknown, *rounded, *missing]
+        steps.finish(told, files, out / steps.SUMMARY, notes, terminal)

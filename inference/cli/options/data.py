@@ -1,0 +1,66 @@
+"""The samples: files, and columns of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+from ..words import parse_columns
+from .panels import DATA
+
+FILE_KINDS = "CSV, TSV or TXT with or without a header, Parquet, or NPY"
+
+RunArgument: TypeAlias = Annotated[
+    Path, typer.Argument(metavar="RUN", help="A file that bke fit or bke run wrote.")
+]
+FirstSample: TypeAlias = Annotated[
+    Path, typer.Argument(metavar="P", help=f"First sample: {FILE_KINDS}.", show_default=False)
+]
+SecondSample: TypeAlias = Annotated[
+    Path, typer.Argument(metavar="Q", help="Second sample.", show_default=False)
+]
+SamplesArgument: TypeAlias = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="FILES...", help=f"One or more samples: {FILE_KINDS}.", show_default=False
+    ),
+]
+RowsArgument: TypeAlias = Annotated[
+    Path, typer.Argument(metavar="FILE", help=f"One row each: {FILE_KINDS}.", show_default=False)
+]
+
+
+def columns_option(name: str, text: str) -> Any:
+    """Columns that play one part, such as ``--given``."""
+    return typer.Option(
+        name, metavar="A,B,...", rich_help_panel=DATA, help=text, show_default=False
+    )
+
+
+def rows_option(text: str) -> Any:
+    """``--at``, a file of further rows."""
+    return typer.Option("--at", metavar="FILE", rich_help_panel=DATA, help=text)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ColumnOptions:
+    """Which columns of the files are used."""
+
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            "--columns",
+            metavar="A,B,...",
+            rich_help_panel=DATA,
+            help="Columns to use, by name (in double quotes where it has a comma) or by number "
+            "counted from 0. Default: all.",
+        ),
+    ] = None
+
+    @property
+    def names(self) -> list[str] | None:
+        """One by one; ``None`` for all."""
+        return parse_columns(self.columns)

@@ -1,0 +1,278 @@
+"""The model: kernel, prior, noise, likelihood, and the units in which they are meant."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args
+
+import typer
+from bke.models.likelihood.names import LikelihoodName, LowRank
+from bke.models.measures.names import MeasureName
+
+from ...data.checks import Scale, Share, check_positive
+from ...errors import InputError
+from ..words import parse_dither, parse_noise_variance
+from .kernel import KERNELS, KernelOption, build_kernel, check_kernel
+from .panels import MODEL
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpyro.distributions as dist
+    from bke.models.likelihood.way import Likelihood
+
+ScaleName: TypeAlias = Literal[Scale, "none"]
+
+ScaleOption: TypeAlias = Annotated[
+    ScaleName | None,
+    typer.Option(
+        "--scale",
+        rich_help_panel=MODEL,
+        show_default="column; none for the built-in data",
+        help="Unit of the prior: the standard deviation of each column, one for all columns, or "
+        "none (the units of the data).",
+    ),
+]
+MeasureOption: TypeAlias = Annotated[
+    MeasureName,
+    typer.Option("--measure", rich_help_panel=MODEL, help="Measure of the smoothed kernel."),
+]
+
+
+def distance_scale(panel: str) -> Any:
+    """``--scale`` where it is the unit of distances, not of a prior."""
+    return typer.Option(
+        "--scale",
+        rich_help_panel=panel,
+        help="Divide each column by its standard deviation before distances are taken.",
+    )
+
+
+def scale_argument(name: ScaleName | None) -> Scale | None:
+    """What the functions take: none is ``None``, and what is not given the columns' own."""
+    return None if name == "none" else name or "column"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GammaOptions:
+    """The prior of a lengthscale."""
+
+    prior_shape: Annotated[
+        float,
+        typer.Option(
+            "--prior-shape",
+            rich_help_panel=MODEL,
+            help="Shape of the Gamma prior of a lengthscale.",
+        ),
+    ] = 1.0
+    prior_rate: Annotated[
+        float,
+        typer.Option(
+            "--prior-rate", rich_help_panel=MODEL, help="Rate of the Gamma prior of a lengthscale."
+        ),
+    ] = 1.0
+
+    def build(self) -> dist.Gamma:
+        """Gamma(shape, rate).
+
+        Raises:
+            InputError: a number that makes no sense.
+        """
+        self.check()
+        import numpyro.distributions as dist
+
+        return dist.Gamma(self.prior_shape, self.prior_rate)
+
+    def check(self) -> None:
+        """Raise ``InputError`` for numbers that make no sense, before anything is read."""
+        check_positive(self.prior_shape, "--prior-shape")
+        check_positive(self.prior_rate, "--prior-rate")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PriorOptions:
+    """What is believed of the lengthscales, the noise and the measure."""
+
+    ard: Annotated[
+        bool, typer.Option("--ard", rich_help_panel=MODEL, help="One lengthscale per column.")
+    ] = False
+    gamma: GammaOptions
+    noise_variance: Annotated[
+        str,
+        typer.Option(
+            "--noise-variance",
+            metavar="VARIANCE|clt|heteroscedastic",
+            rich_help_panel=MODEL,
+            help="Noise variance sigma^2 of the embedding while the lengthscale is learned, or its "
+            "sampling covariance: in full, or the diagonal.",
+        ),
+    ] = "0.1"
+    measure: MeasureOption = "unit"
+
+    def __post_init__(self) -> None:
+        parse_noise_variance(self.noise_variance, "--noise-variance")
+
+    @property
+    def noise(self) -> str | float:
+        """A variance, or the name of a sampling covariance."""
+        return parse_noise_variance(self.noise_variance, "--noise-variance")
+
+    @property
+    def asked(self) -> bool:
+        """Whether a prior other than the default was asked for."""
+        return self.ard or self.gamma != GammaOptions()
+
+    def check(self) -> None:
+        """Raise ``InputError`` for numbers that make no sense."""
+        self.gamma.check()
+        if not isinstance(self.noise, str):
+            check_positive(self.noise, "--noise-variance")
+
+    def arguments(self, dimension: int) -> dict[str, Any]:
+        """Keyword arguments of ``bke.inference.fit``."""
+        prior = self.gamma.build()
+        each = self.ard and dimension > 1
+        return {
+            "prior": prior.expand([dimension]) if each else prior,
+            "noise_variance": self.noise,
+            "measure": self.measure,
+        }
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LikelihoodOptions:
+    """The likelihood, and what samples share."""
+
+    likelihood: Annotated[
+        LikelihoodName,
+        typer.Option(
+            "--likelihood",
+            rich_help_panel=MODEL,
+            help="auto takes the fastest exact way to the likelihood, dense the n x n matrices, "
+            "spectral sums over one to three columns at a cost linear in the rows. nystrom and "
+            "fourier approximate dense by a rank that --rank gives, linear in the rows for any "
+            "number of columns, and the diagnosis says how far off they are; nystrom is the more "
+            "accurate. landmark is another model of the same kernel, linear in the rows for any "
+            "number of columns, whose lengthscale depends on the landmarks; --noise-variance is "
+            "then that of one k(x, z).",
+        ),
+    ] = "auto"
+    rank: Annotated[
+        int | None,
+        typer.Option(
+            "--rank",
+            metavar="M",
+            rich_help_panel=MODEL,
+            help="For --likelihood nystrom: how many landmarks; for fourier: how many waves.",
+        ),
+    ] = None
+    landmarks: Annotated[
+        str | None,
+        typer.Option(
+            "--landmarks",
+            metavar="COUNT|FILE",
+            rich_help_panel=MODEL,
+            help="For --likelihood landmark: how many, at centres of clusters, or a file of "
+            "places, like the samples. Default: 64, or a quarter of the rows.",
+        ),
+    ] = None
+    share: Annotated[
+        Share,
+        typer.Option(
+            "--share",
+            rich_help_panel=MODEL,
+            help="Learn the lengthscale from the pooled samples, or from the product of their "
+            "likelihoods.",
+        ),
+    ] = "pooled"
+
+    def arguments(self, places: int | np.ndarray | None) -> dict[str, Any]:
+        """Keyword arguments of ``bke.inference.fit``; ``places``: what --landmarks gave."""
+        return {"likelihood": self._chosen(places), "share": self.share}
+
+    def _chosen(self, places: int | np.ndarray | None) -> Likelihood | str:
+        """The likelihood with its option; where it has none, its name."""
+        name, ranked = self.likelihood, get_args(LowRank)
+        if self.rank is not None and name not in ranked:
+            raise InputError(f"rank is for likelihood='nystrom' or 'fourier', not for {name!r}")
+        if places is not None and name != "landmark":
+            raise InputError(f"landmarks are for likelihood='landmark', not for {name!r}")
+        option = self.rank if name in ranked else places
+        if option is None:
+            return name
+        from bke.models import Fourier, Landmark, Nystrom
+
+        try:
+            return {"nystrom": Nystrom, "fourier": Fourier, "landmark": Landmark}[name](option)
+        except ValueError as error:
+            raise InputError(str(error)) from None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class UnitOptions:
+    """The unit of the prior, and what is done about rounded data."""
+
+    scale: ScaleOption = None
+    dither: Annotated[
+        str,
+        typer.Option(
+            "--dither",
+            metavar="auto|none|UNIT",
+            rich_help_panel=MODEL,
+            help="Rounded data: add noise within the rounding unit where it is needed, refuse such "
+            "data, or give the unit.",
+        ),
+    ] = "auto"
+
+    def __post_init__(self) -> None:
+        parse_dither(self.dither, "--dither")
+
+    def arguments(self, default: ScaleName = "column") -> dict[str, Any]:
+        """Keyword arguments of ``bke.inference.fit``; ``default``: the scale if none is given."""
+        return {
+            "scale": scale_argument(self.scale or default),
+            "dither": parse_dither(self.dither, "--dither"),
+        }
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ModelOptions:
+    """All of the model."""
+
+    kernel: KernelOption = "se"
+    prior: PriorOptions
+    likelihood: LikelihoodOptions
+    units: UnitOptions
+
+    def __post_init__(self) -> None:
+        check_kernel(self.kernel, "--kernel")
+
+    @property
+    def share(self) -> Share:
+        """What samples share."""
+        return self.likelihood.share
+
+    @property
+    def landmarks(self) -> str | None:
+        """Their number, or a file of places."""
+        return self.likelihood.landmarks
+
+    def check(self) -> None:
+        """Refuse numbers that make no sense; ``fit`` checks the others before it computes."""
+        self.prior.check()
+
+    def arguments(
+        self, dimension: int, places: int | np.ndarray | None, default_scale: ScaleName = "column"
+    ) -> dict[str, Any]:
+        """Keyword arguments of ``bke.inference.fit`` and ``learn_kernel``.
+
+        A kernel of the user's own keeps its own prior, unless another is asked for.
+        """
+        prior = self.prior.arguments(dimension)
+        if self.kernel not in KERNELS and not self.prior.asked:
+            prior["prior"] = None
+        return {
+            "kernel": build_kernel(self.kernel),
+            **prior,
+            **self.likelihood.arguments(places),
+            **self.units.arguments(default_scale),
+        }

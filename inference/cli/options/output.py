@@ -1,0 +1,73 @@
+"""Where a command writes and prints."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+from .panels import OUTPUT
+
+OutFolder: TypeAlias = Annotated[
+    Path,
+    typer.Option(
+        "--out",
+        metavar="DIR",
+        rich_help_panel=OUTPUT,
+        help="Folder of the files; created if need be, files of an earlier run are replaced.",
+    ),
+]
+OutFile: TypeAlias = Annotated[
+    Path,
+    typer.Option(
+        "--out",
+        metavar="FILE",
+        rich_help_panel=OUTPUT,
+        help="The NetCDF file; its folder is created if need be.",
+    ),
+]
+
+
+#: What a command does that shows a table where it need not write one.
+PRINTED = "no files, the first rows are printed"
+
+
+def optional_folder(files: str, without: str = "no files") -> Any:
+    """``--out`` of a command that need not write: which files, and what happens without it."""
+    return typer.Option(
+        "--out",
+        metavar="DIR",
+        rich_help_panel=OUTPUT,
+        help=f"Folder for {files}. Default: {without}.",
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ScreenOptions:
+    """What is printed, the same for every command."""
+
+    json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            rich_help_panel=OUTPUT,
+            help="Print the summary as JSON on standard output, everything else on standard error.",
+        ),
+    ] = False
+    quiet: Annotated[
+        bool,
+        typer.Option(
+            "--quiet",
+            rich_help_panel=OUTPUT,
+            help="Show no progress (with --json: print nothing but JSON and a warning of several "
+            "modes).",
+        ),
+    ] = False
+    debug: Annotated[
+        bool,
+        typer.Option(
+            "--debug", rich_help_panel=OUTPUT, help="Show the Python traceback of an error."
+        ),
+    ] = False

@@ -1,0 +1,13 @@
+"""The headings under which ``--help`` lists options."""
+
+DATA = "The samples"
+MODEL = "Model"
+SAMPLER = "Sampler"
+WITNESS = "Witness"
+TEST = "Test"
+LEARNED = "Kernels"
+SIMULATIONS = "Simulations"
+SKETCH = "Sketch"
+PROCESSES = "Several processes"
+DISK = "Data on disk"
+OUTPUT = "Output"

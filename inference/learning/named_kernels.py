@@ -1,0 +1,256 @@
+"""The kernels that names such as ``"bkl"`` and ``"median"`` stand for, chosen from a sample.
+
+For a test the sample is that of both labels pooled. Whatever is random or depends on the order of
+rows on the way (a subsample, a dither, landmarks) must not see the order in which the rows came,
+which tells the labels: rows are sorted first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, get_args
+
+import jax.numpy as jnp
+import numpy as np
+from bke.models import GaussianMixture, SquaredExponential
+from bke.models.kernels.base import Covariance, Kernel
+from scipy.spatial.distance import pdist
+
+from ..data.canonical import canonical_order, random_part
+from ..data.checks import as_sample
+from ..data.observed import observe
+from ..data.units import Units, choose_scale
+from ..diagnosis.profile_modes import basins
+from ..errors import InputError, SamplingError
+from ..posterior import programs
+from ..posterior.fit import fit
+from ..posterior.model import Model
+from ..posterior.preparation import prepare
+from ..posterior.profile import smooth
+from ..posterior.run import kernel_in_data_units
+from ..posterior.samplers.quadrature import Quadrature
+from ..posterior.target import unflatten
+from ..runtime.machine import computing
+from .names import TwoSampleKernel
+from .peaks import PeakSearch
+
+CHOICES: tuple[str, ...] = get_args(TwoSampleKernel)
+#: Those that serve a sample of its own, which has no labels to test.
+OF_ONE_SAMPLE = ("bkl", "median")
+#: Rows from which a kernel is learned, at most: a random part of the pooled sample.
+LEARNED_ROWS = 500
+#: Rows that say which of its modes is the highest: few do not tell those of a mixture apart.
+RANKED_ROWS = 2000
+#: Rows whose distances give the median and the ladder.
+DISTANCE_ROWS = 1000
+#: Optimisations in each basin: fewer than where the learned kernel itself is wanted.
+STARTS = 4
+#: Draws of the posterior over which a kernel is averaged.
+POSTERIOR_DRAWS = 64
+#: Lengthscales of the ladder, from half a small quantile of the distances to a large one.
+RUNGS = 12
+LADDER = (0.05, 0.95)
+#: Grid points of the profile whose modes join the ladder.
+PROFILE_POINTS = 200
+
+#: Dither of rows that have no rounding unit, over the standard deviation of a column.
+DITHER = 1e-3
+
+T = TypeVar("T")
+
+
+def median_kernel(points: np.ndarray, scale: str | None, seed: int) -> SquaredExponential:
+    """A squared exponential with the median distance between two rows as its lengthscale (MMD-20).
+
+    Distances between equal rows are left out (E16).
+
+    Args:
+        points: (N, D) in canonical order.
+        scale: see :func:`~bke.inference.fit`.
+        seed: of the rows taken, where there are many.
+    """
+    unit = choose_scale(points, scale)
+    return scaled_kernel(float(np.median(_distances(points / unit, seed))), unit)
+
+
+def _distances(points: np.ndarray, seed: int) -> np.ndarray:
+    """Distances between some rows, zeros left out; between different rows where all are zero."""
+    distances = pdist(random_part(points, DISTANCE_ROWS, seed))
+    if not distances.any():
+        distances = pdist(random_part(np.unique(points, axis=0), DISTANCE_ROWS, seed))
+    return np.asarray(distances[distances > 0.0])
+
+
+def scaled_kernel(lengthscale: float, unit: np.ndarray) -> SquaredExponential:
+    """A kernel of ``lengthscale`` times ``unit`` (D,): one number where all columns agree."""
+    per_column = lengthscale * unit
+    alike = bool(np.all(unit == unit[0]))
+    return SquaredExponential(float(per_column[0]) if alike else per_column)
+
+
+def ladder(points: np.ndarray, seed: int) -> np.ndarray:
+    """Lengthscales for scaled points (N, D), short to long."""
+    low, high = np.quantile(_distances(points, seed), LADDER)
+    return np.geomspace(0.5 * low, high, RUNGS)
+
+
+def learned_scales(points: np.ndarray, seed: int) -> np.ndarray:
+    """Lengthscales at the modes of the smoothed marginal likelihood of scaled points (N, D)."""
+    with computing():
+        search, *_ = _search(points, None, seed, LEARNED_ROWS)
+        low, high = np.quantile(search.prior, [0.002, 0.9995])
+        grid = np.linspace(low, high, PROFILE_POINTS)
+        tops, _, _ = basins(smooth(search.values(grid[:, None]), grid[1] - grid[0]))
+    return np.exp(grid[tops])
+
+
+def learned_kernel(points: np.ndarray, scale: str | None, seed: int) -> Kernel:
+    """The lengthscale with the highest marginal likelihood, as ``learn_kernel`` finds it.
+
+    Where there are more rows than its modes are looked for with, these say which is the highest.
+    """
+    with computing():
+        search, units, more = _search(points, scale, seed, RANKED_ROWS)
+        tops = search.by_profile(STARTS)
+        heights = np.array([top.value for top in tops])
+        if len(more) > LEARNED_ROWS and len(tops) > 1:
+            places = np.array([top.z for top in tops])
+            # Prepared, for it is on these that `prepare` has compiled the objective meanwhile.
+            ranked = search.values(places, search.target.prepared(more))
+            ranked[~np.isfinite(ranked)] = -np.inf
+            heights = ranked if np.isfinite(ranked).any() else heights
+        best = tops[int(np.argmax(heights))]
+        values = search.target.constrain(unflatten(jnp.asarray(best.z), search.target.shapes))
+        return kernel_in_data_units(search.target, units, values)
+
+
+def _search(
+    points: np.ndarray, scale: str | None, seed: int, most: int
+) -> tuple[PeakSearch, Units, np.ndarray]:
+    """Prepare the search for the best lengthscale of (N, D) points in canonical order.
+
+    At most ``most`` of them, in the model's units the last of what is returned, say what the units
+    are and whether there is a dither; the search is over some of those.
+    """
+    part = random_part(points, most, seed)
+    observed = observe(part, scale=scale)
+    target = Model().target(observed.units, observed.rows, seed)
+    evaluate = programs.objectives(target, "ml")
+    units, _, prior_draws = _despite_ties(
+        lambda dither: prepare(target, observed, evaluate, dither=dither, seed=seed), part
+    )
+    scaled = np.asarray(units.points(observed.rows))
+    some_rows = random_part(scaled, LEARNED_ROWS, seed)
+    points = target.prepared(some_rows)
+    return PeakSearch(target, points, prior_draws, evaluate, "ml", False), units, scaled
+
+
+def multiscale_kernels(
+    points: np.ndarray, scale: str | None, seed: int
+) -> list[SquaredExponential]:
+    """The ladder and the modes of the learned profile, if there is one, short to long."""
+    unit = choose_scale(points, scale)
+    scaled = points / unit
+    try:
+        learned = learned_scales(scaled, seed)
+    except (InputError, SamplingError):  # rounding without a unit: the density is zero
+        learned = np.empty(0)
+    lengths = np.sort(np.concatenate([ladder(scaled, seed), learned]))
+    return [scaled_kernel(float(length), unit) for length in lengths]
+
+
+def some(kernels: list[Any], most: int) -> list[Any]:
+    """Thin kernels evenly to at most ``most``, the first and the last among them."""
+    if len(kernels) <= most:
+        return kernels
+    chosen = np.unique(np.linspace(0, len(kernels) - 1, most).round().astype(int))
+    return [kernels[index] for index in chosen]
+
+
+def kernel_of(
+    X: Any,
+    choice: str | Covariance,
+    *,
+    scale: str | None = "column",
+    seed: int = 0,
+    name: str = "X",
+) -> Covariance:
+    """Choose the kernel of one sample by name, in the units of the data.
+
+    Args:
+        X: the sample, shape (n, D) or (n,).
+        choice: ``"bkl"``, a squared exponential with the lengthscale of highest marginal likelihood
+            (:func:`~bke.inference.learn_kernel`, of 500 rows at most, where several modes compete
+            ranked by 2000); ``"median"``, the median distance between two rows (MMD-20); or a
+            kernel.
+        scale: ``"column"``: distances are taken with every column over its standard deviation;
+            ``"pooled"`` or ``None``: of the columns as they are.
+        seed: of the rows taken, where there are many.
+        name: of the sample, for messages.
+
+    Raises:
+        InputError: for a choice that there is not, or a sample that has no kernel.
+    """
+    if isinstance(choice, Covariance):
+        return choice
+    if choice not in OF_ONE_SAMPLE:
+        raise InputError(f"a kernel must be a kernel or one of {OF_ONE_SAMPLE}, got {choice!r}")
+    points = as_sample(X, name)
+    if np.all(points == points[0]):
+        raise InputError(f"all rows of {name} are equal: no kernel can be chosen from them")
+    with computing():
+        return kernels_for(choice, points, scale, seed)[0]
+
+
+def kernels_for(choice: Any, points: np.ndarray, scale: str | None, seed: int) -> list[Covariance]:
+    """Choose the kernels that a name stands for, in the units of the data.
+
+    Args:
+        choice: ``"median"``, ``"bkl"``, ``"posterior"``, ``"multiscale"`` or a kernel.
+        points: the sample (N, D), of a test the pooled one, its rows in any order.
+        scale: see :func:`~bke.inference.fit`.
+        seed: of everything random.
+
+    Raises:
+        InputError: for another choice.
+    """
+    if isinstance(choice, Covariance):
+        return [choice]
+    points = points[canonical_order(points)]
+    if choice == "median":
+        return [median_kernel(points, scale, seed)]
+    if choice == "multiscale":
+        return list(multiscale_kernels(points, scale, seed))
+    if choice == "bkl":
+        return [_learned(lambda: learned_kernel(points, scale, seed))]
+    if choice == "posterior":
+        part = random_part(points, LEARNED_ROWS, seed)
+        options: dict[str, Any] = {"scale": scale, "seed": seed, "progress": False}
+        options |= {"method": Quadrature(tolerance=1e-2, draws=POSTERIOR_DRAWS, chains=1)}
+        run = _learned(
+            lambda: _despite_ties(lambda dither: fit(part, dither=dither, **options), part)
+        )
+        draws = run["posterior"].to_dataset()["lengthscale"].values
+        return [GaussianMixture(draws.reshape(POSTERIOR_DRAWS, *draws.shape[2:]))]
+    raise InputError(f"kernel must be a kernel or one of {CHOICES}, got {choice!r}")
+
+
+def _despite_ties(learn: Callable[[Any], T], part: np.ndarray) -> T:
+    """Call ``learn`` with a dither: a small one where rows cancel but have no rounding unit.
+
+    So do residuals of rounded columns. A kernel for a test need not be that of their density.
+    """
+    try:
+        return learn("auto")
+    except InputError:
+        return learn(list(DITHER * part.std(axis=0)))
+
+
+def _learned(learn: Callable[[], Any]) -> Any:
+    try:
+        return learn()
+    except (InputError, SamplingError) as error:
+        raise InputError(
+            f"no kernel can be learned from these data ({error}); the kernels 'multiscale', "
+            "'evidence' and 'median' do without"
+        ) from None

@@ -1,0 +1,80 @@
+"""The panels of a witness: one for every mode, one for all of them, and the samples behind."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from ..diagnosis.find_modes import find_modes
+from ..diagnosis.masses import INDEPENDENT
+from ..diagnosis.modes import Mode
+from ..posterior.open_run import Run
+from ..witness.bands import Band, band
+from .names import chain_names, short_place
+from .style import OVERALL, mode_colour
+
+
+class View(NamedTuple):
+    """What one panel shows."""
+
+    title: str
+    detail: str  # which chains, if there are any
+    colour: str
+    band: Band
+    quantity: str = "witness P - Q"
+
+    def heading(self, between: str) -> str:
+        """Title and detail, ``between`` them what separates the two."""
+        return f"{self.title}{between}({self.detail})" if self.detail else self.title
+
+
+class Samples(NamedTuple):
+    """The two samples, where they are given: each (n, D)."""
+
+    P: np.ndarray | None
+    Q: np.ndarray | None
+
+    @property
+    def given(self) -> list[np.ndarray]:
+        """The samples that are given."""
+        return [sample for sample in self if sample is not None]
+
+
+def views(witness: xr.DataTree, level: float, run: Run | None = None) -> list[View]:
+    """The panels: every mode that has draws, then all unless there is only one; of a test one."""
+    labels = witness.to_dataset()["mode"].values
+    modes = [int(index) for index in np.unique(labels) if index >= 0]
+    chains = np.arange(len(labels))
+    stuck = chains[(labels < 0).all(axis=1)]
+    every = band(witness, level)
+    quantity = str(witness.attrs.get("label", View._field_defaults["quantity"]))
+    if "title" in witness.attrs:  # of a test, which has no chains
+        return [View(str(witness.attrs["title"]), "", mode_colour(0), every, quantity)]
+    left_out = f"{len(stuck)} of {len(chains)} stuck and left out"
+    has_chains = witness.attrs.get("method", "nuts") not in INDEPENDENT
+    if len(modes) == 1:
+        detail = f"one mode, {left_out}" if len(stuck) else "one mode"
+        whose = "all chains" if has_chains else "all draws"
+        return [View(whose, detail, mode_colour(modes[0]), every)]
+    locations = find_modes(run).modes if run is not None else ()
+    shown = []
+    for index in modes:
+        where = short_place(locations[index]) if index < len(locations) else ""
+        members = chain_names(chains[(labels == index).any(axis=1)]) if has_chains else ""
+        title = f"mode {index + 1}{f': {where}' if where else ''}"
+        if index < len(locations):
+            title += _standing(locations[index])
+        shown.append(View(title, members, mode_colour(index), band(witness, level, index)))
+    detail = left_out if 0 < len(stuck) < len(chains) else f"{len(chains)} chains"
+    by_mass = witness.attrs.get("weights") == "posterior"
+    title = f"all modes, weighted by {'posterior mass' if by_mass else 'chain count'}"
+    return [*shown, View(title, detail if has_chains else "", OVERALL, every)]
+
+
+def _standing(mode: Mode) -> str:
+    """What to say of a mode's mass: itself where it is known, else its height."""
+    if mode.mass is not None:
+        return f", mass {mode.mass:.2g}"
+    return f", {-mode.height:.0f} nats lower" if mode.height < 0 else ""

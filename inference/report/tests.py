@@ -1,0 +1,64 @@
+"""Hypothesis tests and causal graphs as plain data, for the JSON summary."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..posterior.record import describe_kernel
+from ..testing.causal import CausalGraph
+from ..testing.result import TestResult
+
+#: Of the null draws, which are left out themselves.
+QUANTILES = (0.5, 0.9, 0.95, 0.99)
+
+
+def result_summary(result: TestResult) -> dict[str, Any]:
+    """A result without its null draws, of which some quantiles are told."""
+    quantiles = (
+        {f"{level:g}": float(np.quantile(result.null, level)) for level in QUANTILES}
+        if (len(result.null))
+        else None
+    )
+    return {
+        "test": result.test,
+        "statistic": result.statistic,
+        "pvalue": result.pvalue,
+        "rejected": result.rejected,
+        "alpha": result.alpha,
+        "null": result.how,
+        "exact": result.exact,
+        "kernel": _kernel(result.kernel),
+        "squared_mmd": result.estimate,
+        "interval_of_squared_mmd": result.interval,
+        "e_value": result.e_value,
+        "parts": [
+            {"name": part.name, "statistic": part.statistic, "pvalue": part.pvalue}
+            for part in result.parts
+        ],
+        "quantiles_of_null": quantiles,
+    }
+
+
+def _kernel(kernel: Any) -> Any:
+    if isinstance(kernel, tuple):
+        return [_kernel(one) for one in kernel]
+    return None if kernel is None else describe_kernel(kernel)
+
+
+def graph_summary(graph: CausalGraph) -> dict[str, Any]:
+    """Edges, and the tests that they hang on."""
+    return {
+        "columns": list(graph.columns),
+        "edges": [str(edge) for edge in graph.edges],
+        "tests": [
+            {
+                "first": test.first,
+                "second": test.second,
+                "given": list(test.given),
+                "pvalue": test.pvalue,
+            }
+            for test in graph.tests
+        ],
+    }

@@ -1,0 +1,108 @@
+"""Two samples under test: checked, pooled, and labelled anew in ways that the null deems alike.
+
+Nothing here depends on the order in which rows came, for that may tell their labels.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..data.canonical import canonical_order, fingerprint, generator
+from ..data.checks import as_tested_pair
+from ..errors import InputError
+from .permutation import pair_swaps, relabellings
+
+
+class Labelled(NamedTuple):
+    """The rows of two samples with every labelling that a permutation test compares."""
+
+    rows: np.ndarray  # (N, D)
+    labels: np.ndarray  # (N, 1 + B) of bool: which rows are in the first sample; as they are first
+    ways: int  # in which the rows can be labelled, up to the names of the samples
+    paired: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    """Two samples of the same columns.
+
+    Attributes:
+        first: rows of P, (m, D).
+        second: rows of Q, (n, D).
+    """
+
+    first: np.ndarray
+    second: np.ndarray
+
+    @classmethod
+    def checked(cls, P: ArrayLike, Q: ArrayLike) -> Pair:
+        """Check two samples; a column may be constant in one of them, not in both alike.
+
+        Raises:
+            InputError: one sentence that names the sample, the row and the column.
+        """
+        return cls(*as_tested_pair(P, Q))
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """How many rows each sample has, m and n."""
+        return len(self.first), len(self.second)
+
+    @functools.cached_property
+    def fingerprints(self) -> tuple[int, int]:
+        """What the rows of each sample are known by, in whatever order."""
+        return fingerprint(self.first), fingerprint(self.second)
+
+    @functools.cached_property
+    def pooled(self) -> np.ndarray:
+        """Both samples, one below the other as they came, (m + n, D)."""
+        return np.concatenate([self.first, self.second])
+
+    @functools.cached_property
+    def order(self) -> np.ndarray:
+        """Indices (m + n,) that sort the pooled rows."""
+        return canonical_order(self.pooled)
+
+    @functools.cached_property
+    def points(self) -> np.ndarray:
+        """The pooled rows sorted, (m + n, D), which do not tell their labels."""
+        return self.pooled[self.order]
+
+    def check_one_size(self, estimator: str) -> None:
+        """Refuse samples of different sizes for an estimator that goes by pairs of rows."""
+        m, n = self.sizes
+        if m != n:
+            raise InputError(
+                f"the {estimator} estimate needs samples of one size: P has {m} rows, Q {n}"
+            )
+
+    def generator(self, seed: int) -> np.random.Generator:
+        """Random numbers of the permutations, by the seed and the rows."""
+        return generator(seed, self.pooled)
+
+    def shuffled(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Each sample in a random order, so that neither order nor blocks of like rows matter."""
+        first, second = (
+            rng.permutation(sample[canonical_order(sample)]) for sample in (self.first, self.second)
+        )
+        return first, second
+
+    def relabelled(self, count: int, rng: np.random.Generator) -> Labelled:
+        """Labels dealt out anew ``count`` times, for independent rows, which are sorted."""
+        m, n = self.sizes
+        labels = relabellings(self.sizes, count, rng)
+        labels[:, 0] = (np.arange(m + n) < m)[self.order]
+        return Labelled(self.points, labels, math.comb(m + n, m) // (2 if m == n else 1))
+
+    def swapped(self, count: int, rng: np.random.Generator) -> Labelled:
+        """The two rows of each pair swapped or not, ``count`` times; pairs are sorted, as pairs."""
+        order = canonical_order(np.concatenate([self.first, self.second], axis=1))
+        rows = np.concatenate([self.first[order], self.second[order]])
+        size = len(order)
+        return Labelled(rows, pair_swaps(size, count, rng), int(2 ** (size - 1)), paired=True)

@@ -1,0 +1,154 @@
+"""Groups of options: what they refuse, what the library is told, and what names there are."""
+
+import dataclasses
+import textwrap
+from typing import get_args
+
+import pytest
+import typer
+from bke.inference import InputError, Nuts, Quadrature, Smc
+from bke.inference.cli import app
+from bke.inference.cli.commands import COMMANDS
+from bke.inference.cli.options.kernel import KERNELS, build_kernel, parse_kernels
+from bke.inference.cli.options.model import (
+    GammaOptions,
+    LikelihoodOptions,
+    ModelOptions,
+    PriorOptions,
+    UnitOptions,
+    scale_argument,
+)
+from bke.inference.cli.options.sampler import SamplerOptions
+from bke.inference.cli.options.testing import PairNull, TestOptions, TwoSampleNull
+from bke.inference.posterior.samplers.auto import Auto
+from bke.inference.testing.approximations import HSIC_NULLS, MMD_NULLS
+from bke.models import Nystrom
+from bke.models.likelihood.names import SamplingName
+from bke.models.likelihood.noise import SAMPLING
+
+
+def model(**options):
+    prior = PriorOptions(gamma=GammaOptions(), **options)
+    return ModelOptions(prior=prior, likelihood=LikelihoodOptions(), units=UnitOptions())
+
+
+@pytest.mark.parametrize(
+    ("method", "expected"),
+    [
+        (None, Auto()),
+        ("auto", Auto()),
+        ("nuts", Nuts()),
+        ("smc", Smc()),
+        ("quadrature", Quadrature()),
+    ],
+)
+def test_the_way_to_the_posterior(method, expected):
+    """The defaults of the command line are those of the library."""
+    assert SamplerOptions(method=method).arguments() == {"method": expected, "seed": 0}
+
+
+def test_the_built_in_data_are_sampled_by_nuts():
+    options, (note,) = SamplerOptions().for_built_in_data()
+    assert options.sampler() == Nuts()
+    assert "NUTS" in note
+    asked = SamplerOptions(method="smc")
+    assert asked.for_built_in_data() == (asked, [])
+
+
+def test_numbers_reach_the_sampler():
+    numbers = {"chains": 3, "warmup": 30, "draws": 40, "particles": 50, "tolerance": 0.1}
+    quadrature, smc = Quadrature(tolerance=0.1, draws=50, chains=3), Smc(particles=50, repeats=3)
+    assert SamplerOptions(**numbers).sampler() == Auto(quadrature, smc)
+    assert SamplerOptions(method="quadrature", **numbers).sampler() == quadrature
+    assert SamplerOptions(method="nuts", **numbers).sampler() == Nuts(3, 30, 40)
+
+
+@pytest.mark.parametrize("method", ["auto", "quadrature", "smc"])
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"warmup": 5}, "warmup must be at least 20"),  # though there is none
+        ({"chains": 1001}, "chains must be from 1 to 1000"),
+        ({"particles": 63}, "particles must be at least 64"),
+    ],
+)
+def test_samplers_check_what_they_are_told(method, options, said):
+    with pytest.raises(InputError, match=said):
+        SamplerOptions(method=method, **options).sampler()
+
+
+def test_one_lengthscale_or_one_for_each_column():
+    told = model().arguments(3, None)
+    assert told["prior"].shape() == ()
+    assert (told["scale"], told["dither"], told["share"]) == ("column", "auto", "pooled")
+    assert told["likelihood"] == "auto"
+    ranked = LikelihoodOptions(likelihood="nystrom", rank=7).arguments(None)
+    assert ranked["likelihood"] == Nystrom(7)
+    assert model(ard=True).arguments(3, None)["prior"].shape() == (3,)
+    assert model(ard=True).arguments(1, None)["prior"].shape() == ()
+    assert model().arguments(1, None, "none")["scale"] is None
+
+
+def test_scale():
+    assert [scale_argument(name) for name in (None, "none", "pooled")] == ["column", None, "pooled"]
+
+
+def test_words_are_refused_as_wrong_usage():
+    for refused in (
+        lambda: model(noise_variance="lots"),
+        lambda: UnitOptions(dither="maybe"),
+        lambda: parse_kernels("se,gauss", "--kernels"),
+        lambda: TestOptions(memory=3.0, level=None).check("gamma", "bkl"),
+        lambda: TestOptions(level=None).check("gamma", "fused"),
+    ):
+        with pytest.raises(typer.BadParameter):
+            refused()
+
+
+def test_the_command_line_has_the_nulls_of_the_library():
+    spelt = {null.replace(" ", "-") for null in MMD_NULLS} - {"normal"}
+    assert set(get_args(TwoSampleNull)) == spelt | set(MMD_NULLS["normal"])
+    assert set(get_args(PairNull)) == {null.replace(" ", "-") for null in HSIC_NULLS}
+    assert set(get_args(SamplingName)) == set(SAMPLING)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernels_by_name(name):
+    kernel = build_kernel(name)
+    assert type(kernel).__name__ == KERNELS[name][0]
+    for parameter, value in KERNELS[name][1].items():
+        assert getattr(kernel, parameter) == value
+
+
+def test_a_kernel_of_the_user(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "kernels_of_mine.py").write_text(
+        textwrap.dedent(
+            """
+            from bke.models import Laplace
+
+            class Mine(Laplace):
+                pass
+
+            not_a_kernel = 3
+            """
+        )
+    )
+    assert type(build_kernel("kernels_of_mine:Mine")).__name__ == "Mine"
+    own = dataclasses.replace(model(), kernel="kernels_of_mine:Mine")
+    assert own.arguments(2, None)["prior"] is None  # its own
+    told = dataclasses.replace(model(ard=True), kernel="kernels_of_mine:Mine").arguments(2, None)
+    assert told["prior"].shape() == (2,)
+    for path, said in {
+        "kernels_of_mine:Other": "the module kernels_of_mine has no Other",
+        "kernels_of_mine:not_a_kernel": "is no kernel",
+        "no_such_module:Mine": "No module named 'no_such_module'",
+    }.items():
+        with pytest.raises(InputError, match=said):
+            build_kernel(path)
+
+
+def test_every_command_is_listed_once():
+    names = [command.name for command in COMMANDS]
+    assert len(set(names)) == len(names)
+    assert list(typer.main.get_command(app).commands) == names
