@@ -1,6 +1,8 @@
-"""How the suite's programs are compiled; what JAX has compiled is forgotten before it grows."""
+"""Which cases are slow; how programs are compiled, and forgotten before they are too many."""
 
+import collections
 import importlib.metadata
+import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,12 +21,34 @@ if importlib.metadata.version("jax").startswith("0.10."):
 #: some. A worker that compiles what a whole suite needs would be killed in the middle of a test.
 MOST_REGIONS = 25_000
 REGIONS = Path("/proc/self/maps")
+#: To count them takes milliseconds, and no three tests in a row take all of the rest.
+EVERY = 3
+_tests = itertools.count(1)
 
 
 @pytest.fixture(autouse=True)
 def _room_for_compiled_programs() -> Iterator[None]:
     yield
-    if REGIONS.exists() and REGIONS.read_bytes().count(b"\n") > MOST_REGIONS:
+    if next(_tests) % EVERY or not REGIONS.exists():
+        return
+    if REGIONS.read_bytes().count(b"\n") > MOST_REGIONS:
         import jax  # reads the settings above when it is first imported
 
         jax.clear_caches()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of a test marked ``one_in(n)`` every n-th case stays; the others are slow.
+
+    Before pytest leaves out what ``-m`` does not ask for.
+    """
+    seen: collections.Counter[str] = collections.Counter()
+    for item in items:
+        marker = item.get_closest_marker("one_in")
+        if marker is None:
+            continue
+        test = item.nodeid.partition("[")[0]
+        if seen[test] % marker.args[0]:
+            item.add_marker(pytest.mark.slow)
+        seen[test] += 1

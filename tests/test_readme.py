@@ -3,32 +3,39 @@
 import re
 from pathlib import Path
 
+import jax
 import matplotlib
 import pytest
 from matplotlib import pyplot as plt
 
 TEXT = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", TEXT, flags=re.MULTILINE | re.DOTALL)
-#: Whole runs of NUTS: minutes, and what they call has tests of its own.
-LONG = ("run = fit(", "MCMC(")
+
+
+@pytest.fixture
+def _settings_are_put_back():
+    before = jax.config.jax_enable_x64
+    yield
+    jax.config.update("jax_enable_x64", before)
+    plt.close("all")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "block", [block for block in BLOCKS if not any(call in block for call in LONG)]
-)
-def test_every_block_runs(block, tmp_path, monkeypatch):
-    pytest.importorskip("causallearn")
+@pytest.mark.usefixtures("_settings_are_put_back")
+@pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
+def test_every_block_runs_as_written(block, tmp_path, monkeypatch):
+    if "causal" in block:
+        pytest.importorskip("causallearn")
     matplotlib.use("Agg")
     monkeypatch.chdir(tmp_path)
     exec(compile(block, "README.md", "exec"), {})
     for picture in re.findall(r'savefig\("(.*?)"\)', block):
         assert (tmp_path / picture).stat().st_size > 5000
-    plt.close("all")
 
 
 def test_there_are_blocks():
     assert len(BLOCKS) >= 7
+    assert sum("run = fit(" in block for block in BLOCKS) == 1  # the main example
 
 
 def test_every_id_in_a_docstring_is_explained():

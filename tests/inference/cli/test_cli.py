@@ -600,6 +600,7 @@ def test_terminal_and_json_agree(finished):
             assert f" {mode['draws']} " in row
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["npy", "parquet"])
 def test_other_files_and_the_same_seed(suffix, finished, tmp_path, no_pictures):
     files = [tmp_path / f"{name}.{suffix}" for name in "PQ"]
@@ -615,6 +616,7 @@ def test_other_files_and_the_same_seed(suffix, finished, tmp_path, no_pictures):
         assert same_numbers(finished[0] / name, tmp_path / "out" / name)
 
 
+@pytest.mark.slow
 def test_parts_give_the_same_as_run(finished, samples, tmp_path, no_pictures):
     run = tmp_path / "new" / "run.nc"
     fitted = succeeded("fit", *samples, *TINY, "--out", run, "--json", "--quiet")

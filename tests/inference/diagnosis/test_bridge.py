@@ -6,6 +6,7 @@ from bke.inference.diagnosis.bridge import bridge
 from scipy.stats import multivariate_t
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dimension", [1, 5])
 def test_the_integral_of_a_student_t(dimension):
     """Eight chains of 200 draws, 40 repeats from seed 0.

@@ -50,8 +50,11 @@ def grid(data):
     """Log density of log lengthscale on a fine grid, by the model's functions alone."""
     z = np.arange(-6.0, 3.5, 5e-4)
     with jax.enable_x64(True):
-        one = jax.jit(lambda z: log_marginal_likelihood(data, SquaredExponential(jax.numpy.exp(z))))
-        likelihood = np.array([one(value) for value in z])
+
+        def one(z):
+            return log_marginal_likelihood(data, SquaredExponential(jax.numpy.exp(z)))
+
+        likelihood = np.asarray(jax.jit(lambda z: jax.lax.map(one, z))(z))
     return z, likelihood + z - np.exp(z)
 
 
@@ -65,10 +68,16 @@ def by_nuts(data):
     return fit(data, scale=None, method=Nuts(chains=8, warmup=60, draws=60), progress=False)
 
 
+@pytest.fixture(scope="module")
+def weighed(by_nuts):
+    return reweight(by_nuts, progress=False)
+
+
 def grid_log_integral(z, log_density):
     return float(logsumexp(log_density) + np.log(z[1] - z[0]))
 
 
+@pytest.mark.slow
 def test_quadrature_agrees_with_a_fine_grid(by_quadrature, grid):
     z, log_density = grid
     attrs = by_quadrature["quadrature"].attrs
@@ -85,6 +94,7 @@ def test_quadrature_agrees_with_a_fine_grid(by_quadrature, grid):
     assert masses[-2] > 0.05  # otherwise a wrong weight would not show
 
 
+@pytest.mark.slow
 def test_quadrature_draws_follow_the_grid(by_quadrature, grid):
     """4000 draws, seed 0: a test of level 1e-4 against the grid's distribution function."""
     z, log_density = grid
@@ -94,43 +104,41 @@ def test_quadrature_draws_follow_the_grid(by_quadrature, grid):
     assert kstest(draws.ravel(), lambda x: np.interp(x, z, cumulative)).pvalue > 1e-4
 
 
-def test_nuts_reweighted_has_the_masses_that_chains_cannot_know(by_nuts, by_quadrature):
+def test_nuts_reweighted_has_the_masses_that_chains_cannot_know(by_nuts, weighed, by_quadrature):
     plain = find_modes(by_nuts)
     assert not plain.weighed
-    run = reweight(by_nuts, progress=False)
     assert "quadrature" not in by_nuts.children  # the run given is left alone
-    modes = find_modes(run).modes
+    modes = find_modes(weighed).modes
     nodes = by_quadrature["quadrature"].to_dataset()
     z = nodes["unconstrained"].values[:, 0]
     for mode in modes:
         inside = (z >= mode.interval[0]) & (z < mode.interval[1])
         assert mode.mass == pytest.approx(nodes["weight"].values[inside].sum(), abs=2e-3)
-    shares = np.array(find_modes(run).chain_shares)
+    shares = np.array(find_modes(weighed).chain_shares)
     assert np.abs(shares - [mode.mass for mode in modes]).max() > 0.02
 
 
-def test_draws_weigh_as_much_as_their_mode(by_nuts):
-    run = reweight(by_nuts, progress=False)
-    modes = find_modes(run)
-    weights = draw_weights(run, modes)
+def test_draws_weigh_as_much_as_their_mode(weighed):
+    modes = find_modes(weighed)
+    weights = draw_weights(weighed, modes)
     assert weights.sum() == pytest.approx(1.0)
     assert not weights[list(modes.stuck)].any()
     visited = np.array([mode.mass if mode.draws else 0.0 for mode in modes.modes])
     for index in range(len(modes.modes)):
         share = weights[modes.of_draws == index].sum()
         assert share == pytest.approx(visited[index] / visited.sum(), abs=1e-9)
-    alike = draw_weights(run, modes, "chains")
+    alike = draw_weights(weighed, modes, "chains")
     assert np.unique(alike[alike > 0]).size == 1
     with pytest.raises(InputError, match="weights must be one of"):
-        draw_weights(run, modes, "equal")
+        draw_weights(weighed, modes, "equal")
 
 
-def test_the_witness_weights_modes_by_mass_unless_told_otherwise(by_nuts, pair):
+def test_the_witness_weights_modes_by_mass_unless_told_otherwise(by_nuts, weighed, pair):
     at = np.linspace(-4.0, 4.0, 9)
     by_mass = sample_witness(by_nuts, *pair, at, progress=False)
     by_chain = sample_witness(by_nuts, *pair, at, weights="chains", progress=False)
     np.testing.assert_array_equal(by_mass["witness"], by_chain["witness"])
-    modes = find_modes(reweight(by_nuts, progress=False))
+    modes = find_modes(weighed)
     means = {
         index: band(by_mass, mode=index).mean
         for index, mode in enumerate(modes.modes)
@@ -142,11 +150,11 @@ def test_the_witness_weights_modes_by_mass_unless_told_otherwise(by_nuts, pair):
     assert np.abs(band(by_chain).mean - expected).max() > 1e-4
 
 
-def test_the_diagnosis_shows_both_and_says_how_it_knows(by_nuts, by_quadrature):
+def test_the_diagnosis_shows_both_and_says_how_it_knows(by_nuts, weighed, by_quadrature):
     before = diagnose(by_nuts)
     assert before.integral is None
     assert "do not pool" in before.verdict
-    after = diagnose(reweight(by_nuts, progress=False))
+    after = diagnose(weighed)
     assert "Posterior mass: mode 1" in after.verdict
     assert "% of the chains" in after.verdict
     assert after.integral.reached
@@ -155,6 +163,15 @@ def test_the_diagnosis_shows_both_and_says_how_it_knows(by_nuts, by_quadrature):
     assert "independent draws" in diagnose(by_quadrature).verdict
 
 
+def test_bridges_agree_with_quadrature(by_nuts, by_quadrature):
+    """Of two modes, from 60 draws of each chain; within four standard errors."""
+    found = _bridges(open_run(by_nuts), 0).attrs
+    exact = by_quadrature["quadrature"].attrs["log_normaliser"]
+    assert found["log_normaliser_error"] < 0.3
+    assert found["log_normaliser"] == pytest.approx(exact, abs=4 * found["log_normaliser_error"])
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 def test_two_hyperparameters_against_a_grid_and_bridge_sampling(seed):
     """The noise variance beside the lengthscale; bridge sampling within four standard errors."""

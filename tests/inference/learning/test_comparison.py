@@ -55,6 +55,16 @@ def test_scores_are_log_normalisers_and_come_with_their_caveat():
     assert values == sorted(values, reverse=True)
 
 
+def test_one_kernel_is_scored_and_held_out():
+    found = compare_kernels(X[:24], {"se": SquaredExponential}, folds=2, progress=False)
+    (score,) = found.scores.values()
+    assert np.isfinite(score.score)
+    assert 0.3 < score.held_out < 1.5
+    assert score.held_out_error > 0.0
+    assert CAVEAT in str(found)
+    assert f"{score.score:.2f}" in str(found)
+
+
 @pytest.mark.slow
 def test_many_hyperparameters_are_scored_by_smc():
     Y = np.column_stack([X, RNG.normal(size=(40, 2))])

@@ -184,7 +184,7 @@ def test_a_hyperparameter_of_the_noise_and_the_measure():
     assert set(learned.peaks[0].values) == {"lengthscale", "noise_variance", "measure_scale"}
 
 
-@pytest.mark.slow
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("kernel", "site"),
     [

@@ -82,6 +82,7 @@ def test_posterior_in_closed_form():
     assert run.attrs["rhat"] < 1.05
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The chains have NOT mixed")
 def test_an_informative_prior_by_quadrature():
     """A log-normal prior and the expectation of the estimates, both in closed form, on a grid.

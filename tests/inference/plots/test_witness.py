@@ -136,12 +136,15 @@ def test_points_are_sorted_and_coloured_where_the_interval_excludes_zero(point_w
 
 def test_real_witness_end_to_end(run, data, ard_run, plane):
     witness = sample_witness(run, data[:15], data[15:], at=np.linspace(-2, 2, 12))
-    plot_witness(witness, P=data[:15], Q=data[15:], run=run).savefig("/dev/null", format="png")
+    figure = plot_witness(witness, P=data[:15], Q=data[15:], run=run)
+    figure.savefig("/dev/null", format="png")
+    mean = band(witness, 0.8).mean
+    assert any(np.array_equal(line.get_ydata(), mean) for line in figure.axes[-1].lines)
     # Twenty draws are too few to stand for the posterior.
     witness = sample_witness(ard_run, plane[:15], plane[15:], at=plane[:9], weights="chains")
-    plot_witness(witness, P=plane[:15], Q=plane[15:], run=ard_run).savefig(
-        "/dev/null", format="png"
-    )
+    figure = plot_witness(witness, P=plane[:15], Q=plane[15:], run=ard_run)
+    figure.savefig("/dev/null", format="png")
+    assert [ax.get_xlabel() for ax in figure.axes] == ["wind", ""]  # the second is the colours'
 
 
 def test_bad_input_is_named(line_witness, plane, run):

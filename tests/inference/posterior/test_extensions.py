@@ -86,7 +86,7 @@ def test_all_methods_find_one_posterior(name, tmp_path):
     save_run(smc, tmp_path / "run.nc")
     again = load_run(tmp_path / "run.nc")
     assert target_of(again)[0].describe() == target_of(smc)[0].describe()
-    assert str(diagnose(again))
+    assert str(diagnose(again)) == str(diagnose(smc))
     witness = sample_witness(again, P, Q, np.array([-1.0, 0.5]), progress=False)
     assert np.isfinite(witness["witness"].values).all()
 

@@ -64,6 +64,7 @@ def test_a_saved_run_knows_its_landmarks(run, tmp_path):
     assert points.entries == 80 * 6
 
 
+@pytest.mark.slow
 def test_nuts_samples_the_same(run):
     chains = fit(X, method=Nuts(chains=4, warmup=60, draws=100), seed=1, **OPTIONS)
     both = [np.log(tree["posterior"]["lengthscale"].values[..., 0]) for tree in (run, chains)]
@@ -93,6 +94,7 @@ def test_how_many_landmarks():
     assert with_places(Fourier(3), units, X, 0) == Fourier(3)
 
 
+@pytest.mark.slow
 def test_the_witness_at_all_rows_is_the_usual_one():
     """Draws have the mean and the spread of the posteriors given all rows."""
     P, Q = X[:40], X[40:] + np.array([0.4, 0.0])

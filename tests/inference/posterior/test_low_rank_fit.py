@@ -3,6 +3,7 @@
 import json
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from bke.inference import (
@@ -33,6 +34,7 @@ def run():
     return fit(X, **QUICK, **OPTIONS)
 
 
+@pytest.mark.slow
 def test_the_posterior_is_the_dense_one(run):
     """Within the error that is printed, here small; 800 independent draws each."""
     dense = fit(X, **QUICK, likelihood="dense", progress=False)
@@ -83,18 +85,21 @@ def test_a_large_error_is_a_warning(run):
     assert found.summary()["low_rank_error_small"] is False
 
 
+@pytest.mark.slow
 def test_nuts_takes_the_gradient():
     found = fit(X, method=Nuts(chains=2, warmup=40, draws=30), seed=1, **OPTIONS)
     assert found["sample_stats"]["nonfinite_evaluations"].values.sum() == 0
     assert found.attrs["low_rank_error"] < 0.3
 
 
+@pytest.mark.slow
 def test_two_samples_have_a_view_each():
     options = {**OPTIONS, "likelihood": Nystrom(np.int64(30))}
     found = fit((X[:50], X[50:]), share="joint", **QUICK, **options)
     assert 0.0 < found.attrs["low_rank_error"] < 0.3
 
 
+@pytest.mark.slow
 def test_the_learned_kernel_is_nearly_the_same():
     low, exact = (
         learn_kernel(X, **options)
@@ -138,6 +143,9 @@ def test_on_the_command_line(tmp_path):
     assert "rank is for likelihood='nystrom' or 'fourier'" in refused.stderr
 
 
-def test_the_setting_of_jax_is_left_alone(run):
-    assert run is not None
-    assert not jax.config.jax_enable_x64
+def test_the_precision_of_jax_is_left_alone():
+    for asked in (False, True):
+        with jax.enable_x64(asked):
+            log_marginal_likelihood(X, SquaredExponential(9.0), likelihood="nystrom", rank=30)
+            assert jax.config.jax_enable_x64 is asked
+            assert jnp.asarray(1.0).dtype == (np.float64 if asked else np.float32)

@@ -46,6 +46,7 @@ def sample(dimension, repeats, particles, seed):
         )
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("dimension", "particles"), [(1, 500), (2, 1000), (5, 4000)])
 def test_unequal_masses_and_the_normaliser_within_their_standard_errors(dimension, particles):
     """Twelve repeats, seed 0: four standard errors, exceeded in 1 of 500 (t with 11 degrees)."""
@@ -84,6 +85,7 @@ def test_a_likelihood_of_zero_is_left_behind_and_everywhere_refused():
         TemperedSmc(target).run(np.zeros((2, 1)), start, jax.random.key(0))
 
 
+@pytest.mark.slow
 def test_the_posterior_of_two_comparable_modes_agrees_with_quadrature():
     """Eight repeats of 250, seed 0: within four standard errors, or the floor of 0.01 and 0.2."""
     rng = np.random.default_rng(3)

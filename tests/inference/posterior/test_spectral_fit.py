@@ -16,6 +16,7 @@ def integrated(X, likelihood, **options):
     return run["quadrature"].attrs["log_normaliser"], run
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("X", [X, (X[:40] + 0.5, X)], ids=["one", "two"])
 def test_the_posterior_is_that_of_the_matrices(X):
     share = "joint" if isinstance(X, tuple) else "pooled"
@@ -27,6 +28,7 @@ def test_the_posterior_is_that_of_the_matrices(X):
     np.testing.assert_allclose(*draws, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_posterior_of_a_matern_kernel():
     found, exact = (
         integrated(X, likelihood, kernel=Matern(1.5))[0] for likelihood in ("spectral", "dense")
@@ -34,6 +36,7 @@ def test_the_posterior_of_a_matern_kernel():
     assert found == pytest.approx(exact, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_the_learned_kernel_is_that_of_the_matrices():
     found = [
         learn_kernel(X, likelihood=likelihood, progress=False).peaks[0]
@@ -43,6 +46,7 @@ def test_the_learned_kernel_is_that_of_the_matrices():
     assert values[0] == pytest.approx(values[1], rel=1e-9)
 
 
+@pytest.mark.slow
 def test_more_rows_than_matrices_could_hold():
     """10^5 rows: an n x n matrix would take 75 GiB."""
     many = np.random.default_rng(1).gamma(2.0, size=100_000)
@@ -52,6 +56,7 @@ def test_more_rows_than_matrices_could_hold():
     assert draws.std() < 0.05 * draws.mean()
 
 
+@pytest.mark.slow
 def test_two_columns_of_more_rows_than_matrices_are_taken_for():
     many = np.random.default_rng(1).gamma(2.0, size=(6000, 2))
     _, run = integrated(many, "auto", tolerance=0.1)

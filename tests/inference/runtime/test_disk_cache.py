@@ -21,7 +21,9 @@ with computing():
 def run(folder, **more):
     kept = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")}
     environment = {**kept, "BKE_COMPILATION_CACHE": str(folder), **more}
-    subprocess.run([sys.executable, "-c", SCRIPT], env=environment, check=True)
+    program = [sys.executable, "-c", SCRIPT]
+    done = subprocess.run(program, env=environment, check=True, capture_output=True, text=True)
+    assert done.stdout == "[1. 3. 5.]\n"
 
 
 def test_the_next_process_finds_what_was_compiled(tmp_path):
@@ -33,6 +35,7 @@ def test_the_next_process_finds_what_was_compiled(tmp_path):
     assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == first
 
 
+@pytest.mark.slow
 def test_nothing_is_written_where_it_is_not_wanted(tmp_path):
     home, own = tmp_path / "home", tmp_path / "own"
     for unwanted in ("off", ""):  # nothing is kept unless it is asked for
@@ -42,6 +45,7 @@ def test_nothing_is_written_where_it_is_not_wanted(tmp_path):
     assert not (tmp_path / "ours").exists()
 
 
+@pytest.mark.slow
 def test_a_home_that_cannot_be_written_is_no_error(tmp_path):
     (tmp_path / "file").write_text("no folder")
     run(tmp_path / "file" / "below")

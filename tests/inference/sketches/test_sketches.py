@@ -137,6 +137,7 @@ def both_at(X, Y, Z):
     ]
 
 
+@pytest.mark.slow
 def test_the_level_and_the_power():
     """500 + 500 skewed rows, 12 landmarks: at level 0.05 at most 24 of 200 null data sets, which
     a level of 0.05 exceeds once in 50 000; and at least 150 of 200 where one is shifted."""
@@ -190,6 +191,7 @@ def test_landmarks_that_few_rows_of_a_sample_are_near_to_are_left_out(few):
     assert one.parts[0].statistic == other.parts[0].statistic
 
 
+@pytest.mark.slow
 def test_the_covariance_is_known_from_few_rows():
     """60 + 60 rows of 15 normal features: at most 75 of 1000, which a level of 0.05 exceeds three
     times in 10 000; with N - 2 for N - 3 less the features some 98 are rejected."""
@@ -207,6 +209,7 @@ def test_the_covariance_is_known_from_few_rows():
     assert rejected <= 75
 
 
+@pytest.mark.slow
 def test_samples_of_very_different_size():
     """200 + 20 000 skewed rows: at most 24 of 200, which a level of 0.05 exceeds once in 50 000."""
     rejected = 0

@@ -106,6 +106,7 @@ def test_typicality_of_the_rows_themselves(two_modes, learned):
     np.testing.assert_allclose(learned.typicality(), (1.0 + ranks) / len(rows))
 
 
+@pytest.mark.slow
 def test_a_row_far_away_does_not_hide_the_others():
     rows = np.random.default_rng(0).normal(size=(200, 2))
     rows[0] = [1000.0, 0.0]
@@ -130,6 +131,7 @@ def test_candidates_have_the_proposals_density(two_modes):
     assert volume == pytest.approx(high[0] - low[0], rel=0.07)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kernel", [SquaredExponential(0.8), Polynomial(3, 1.0)])
 def test_draws_have_the_density(two_modes, kernel):
     """Kolmogorov distance below 0.12, seed 0; seeds 1 to 40 gave at most 0.09 (both kernels)."""
@@ -220,6 +222,7 @@ def test_pictures_of_one_and_two_columns(learned):
         plot_student_t(three)
 
 
+@pytest.mark.slow
 def test_scikit_learn_accepts_the_estimator():
     check_estimator(KernelStudentTDensity(factor=1.0, noise_variance=1.0), on_skip=None)
 

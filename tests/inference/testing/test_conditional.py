@@ -64,6 +64,7 @@ def test_innovations_where_rows_share_a_time():
     np.testing.assert_allclose(again, found[order], atol=1e-6)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("coefficient", [0.3, 0.8])
 def test_innovations_of_a_long_series_are_white(coefficient):
     """2000 steps, more than the hyperparameters see: 0.1 is four standard errors and more."""
@@ -110,6 +111,7 @@ def test_nothing_is_left_of_a_smooth_curve():
         regress_out(np.sin(np.arange(300.0) / 30.0), np.arange(300.0))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kernel", ["bkl", "median"])
 def test_what_z_explains_is_not_found_and_the_rest_is(kernel):
     result = conditional_independence_test(X, Y, Z, kernel=kernel, **QUIET)

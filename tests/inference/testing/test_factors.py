@@ -66,6 +66,7 @@ def test_where_the_matrix_is_taken():
     assert found(Matern(0.5, 0.01), POOLED) is None  # no small rank
 
 
+@pytest.mark.slow
 def test_tests_say_the_same_either_way(monkeypatch):
     options = {"permutations": 99, "progress": False, "kernel": "multiscale"}
     by_factor = two_sample_test(P, Q, **options)

@@ -20,6 +20,7 @@ def test_goodness_of_fit():
     assert wrong.test == "goodness-of-fit test with 200 draws"
 
 
+@pytest.mark.slow
 def test_the_level_of_goodness_of_fit_at_one_seed():
     """300 data sets, at most 28 rejected but for 1 in 1300; the same draws for all reject 118."""
     rng = np.random.default_rng(4)
@@ -55,6 +56,7 @@ def test_the_difference_is_that_of_two_discrepancies():
     assert difference == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_its_standard_error_is_the_spread_over_samples():
     """1000 triples of samples, seed 1: the ratio has a standard error of 2 %."""
     rng, kernel = np.random.default_rng(1), SquaredExponential(1.0)

@@ -155,6 +155,7 @@ def test_the_level(choice):
     assert pvalues.min() >= 1 / 40
 
 
+@pytest.mark.slow
 def test_e_values_average_one_under_the_null():
     """All 20 ways to label six rows, 20 seeds: 4.5 standard errors fail once in 150 000."""
     rows = np.random.default_rng(7).normal(size=6)

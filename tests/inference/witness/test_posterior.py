@@ -143,6 +143,7 @@ def coverage_benchmark():
     return module
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lengthscale", [0.3, 0.5, 3.0])
 def test_eighty_percent_bands_cover_the_true_witness(lengthscale):
     """Shortened benchmarks/witness_coverage.py: 100 data sets of 100 iid points, seed 2.

@@ -345,6 +345,7 @@ def test_arguments():
         leave_one_out_scores(X, kernel, [0.1, -0.1])
 
 
+@pytest.mark.slow
 def test_shrinkage_lowers_the_risk():
     """A short version of ``benchmarks/shrinkage.py``: a Gaussian, 10 rows of 10 columns.
 

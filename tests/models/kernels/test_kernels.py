@@ -21,6 +21,7 @@ def test_value(case, dimension, points):
     np.testing.assert_allclose(gram, case.formula(pairs(X, Y)), rtol=1e-12, atol=1e-15)
 
 
+@pytest.mark.one_in(4)
 def test_gram_is_symmetric_and_positive(case, dimension):
     X = np.random.default_rng(11).normal(size=(30, dimension))
     gram = case.kernel(dimension)(X)
@@ -28,6 +29,7 @@ def test_gram_is_symmetric_and_positive(case, dimension):
     assert np.linalg.eigvalsh(gram)[0] > -1e-12 * np.trace(gram)
 
 
+@pytest.mark.one_in(4)
 def test_gradient_against_autodiff(case, dimension, points):
     X, Y = points
     kernel = case.kernel(dimension)
@@ -37,6 +39,7 @@ def test_gradient_against_autodiff(case, dimension, points):
     np.testing.assert_allclose(kernel.gradient(X, Y), expected, rtol=1e-11, atol=1e-14)
 
 
+@pytest.mark.one_in(2)
 def test_gradient_against_finite_differences(case, dimension, points):
     X, Y = points
     step = 1e-5
@@ -75,6 +78,7 @@ def scaled_by(kernel, factor):
     return kernel
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("dimension", [2])
 def test_parameter_gradients_are_finite(case, dimension, points):
     X = np.concatenate([points[0], points[0][:2]])  # with coincident points
@@ -146,6 +150,7 @@ def test_spectral_mixture_keeps_the_sign_where_exp_underflows():
     assert gradient[0, 0, 0] == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("dimension", [2])
 def test_jit_vmap_and_pytree_round_trip(case, dimension, points):
     X, Y = points

@@ -13,9 +13,6 @@ from bke.models.kernels.bessel import power_bessel
 from bke.models.measures.measure import Gaussian
 from scipy import integrate, special
 
-#: Mathematics that no other Python changes: left out of the fast tests.
-pytestmark = pytest.mark.slow
-
 NU = Gaussian(np.array([0.9, 1.7, 1.2]), np.array([0.3, -0.5, 0.1]))
 
 
@@ -85,6 +82,7 @@ def test_gaussian_measure_in_one_dimension(gaussian_case):
     compare_in_one_dimension(gaussian_case, measure_on(1))
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("measure", MEASURES)
 @pytest.mark.parametrize(("D", "step"), [(2, 0.05), (3, 0.2)])
 def test_gaussian_family_in_more_dimensions(gaussian_case, measure, D, step):
@@ -122,6 +120,7 @@ RADIAL = {
 }
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("nu", RADIAL)
 @pytest.mark.parametrize("D", range(2, 11))
 def test_matern(nu, D):
@@ -147,6 +146,7 @@ def test_matern(nu, D):
     assert r.numerical == (D % 2 == 0)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("twice_order", [2, 3, 4, 5, 8, 15, 20])
 def test_bessel(twice_order):
     order = twice_order / 2
@@ -180,6 +180,7 @@ def rational_quadratic_by_integration(alpha, distance, D):
     return (radial(u - distance / 2) * radial(u + distance / 2) * jacobian).sum() * step
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("alpha", "D"),
     [
@@ -199,6 +200,7 @@ def test_rational_quadratic(alpha, D):
         np.testing.assert_allclose(found, expected, rtol=1e-8)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("alpha", "D"), [(0.6, 1), (1.0, 2), (2.5, 2), (1.3, 3)])
 def test_rational_quadratic_derivative_in_alpha(alpha, D):
     Y = np.full((1, D), 0.7)
@@ -234,6 +236,7 @@ def test_rational_quadratic_with_too_heavy_tails(measure):
         assert np.isfinite(value(1.1)).all()
 
 
+@pytest.mark.one_in(4)
 def test_symmetric_positive_and_unit(smoothable, dimension, points):
     X, Y = points
     kernel = smoothable.kernel(dimension)
@@ -252,6 +255,7 @@ def test_symmetric_positive_and_unit(smoothable, dimension, points):
     assert unit.numerical == lebesgue.numerical
 
 
+@pytest.mark.one_in(4)
 def test_wide_gaussian_is_lebesgue(gaussian_case, dimension, points):
     X, Y = points
     kernel = gaussian_case.kernel(dimension)
@@ -286,6 +290,7 @@ def test_no_cancellation_far_from_the_origin(ell):
         np.testing.assert_allclose(ratio, unit, rtol=1e-8)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("dimension", [2])
 def test_parameter_gradients_are_finite(smoothable, dimension, points):
     """With coincident points, and lengthscales of 1e-3 to 1e3 times the spread of the data."""
@@ -304,6 +309,7 @@ def test_parameter_gradients_are_finite(smoothable, dimension, points):
             assert any(np.any(np.asarray(leaf) != 0.0) for leaf in leaves)
 
 
+@pytest.mark.one_in(4)
 def test_derivative_in_the_parameters(smoothable):
     """Reverse and forward mode against finite differences of the eager values, D = 2."""
     X = np.random.default_rng(8).normal(size=(4, 2))
@@ -333,6 +339,7 @@ def test_derivative_in_the_parameters(smoothable):
         assert reverse == pytest.approx(difference, rel=1e-5)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("dimension", [2])
 def test_jit_and_vmap(smoothable, dimension, points):
     X, Y = points

@@ -8,9 +8,6 @@ from bke.models import Gaussian, Matern, SquaredExponential, log_marginal_likeli
 from bke.models.likelihood.dense import dense_terms
 from bke.models.likelihood.gaussian_term import SMALLEST_LOW_RANK_SIZE
 
-#: Mathematics that no other Python changes: left out of the fast tests.
-pytestmark = pytest.mark.slow
-
 LENGTHSCALES = [1e-3, 1e-2, 0.3, 1.0, 30.0, 1e3]
 RATIOS = np.array([1.0, 0.4, 2.5, 1.3, 0.7])  # of the lengthscales, ARD
 FINITE = (1.3, 0.4)  # eta and centre of the Gaussian measure
@@ -58,6 +55,7 @@ CASES = [
 ]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("n", "D", "measure", "shape"), CASES)
 def test_both_terms_agree_with_the_twin(twin, x64, n, D, measure, shape):
     ratios = RATIOS[:D] if shape == "ARD" else 1.0
@@ -81,6 +79,7 @@ def test_both_terms_agree_with_the_twin(twin, x64, n, D, measure, shape):
                 assert agrees(float(found.volume), log_gamma.sum()), ell
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("route", ["auto", "dense"])
 @pytest.mark.parametrize("n", [SMALL, LARGE])
 def test_the_longest_lengthscale_under_the_lebesgue_measure(twin, n, route):
@@ -101,6 +100,7 @@ def test_noise_that_rounding_hides_is_an_error(n, route):
         log_marginal_likelihood(X, SquaredExponential(1e3), measure="lebesgue", likelihood=route)
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("noise_variance", [1e-3, 0.1, 2.0])
 @pytest.mark.parametrize("ell", [0.3, 3.0])
 def test_the_public_function_agrees_with_the_twin(twin, ell, noise_variance):
@@ -111,6 +111,7 @@ def test_the_public_function_agrees_with_the_twin(twin, ell, noise_variance):
     assert agrees(value, gaussian + log_gamma.sum())
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("ell", LENGTHSCALES)
 @pytest.mark.parametrize("D", [1, 2, 5])
 def test_log_volume_agrees_with_the_twin_row_by_row(twin, D, ell):
@@ -136,6 +137,7 @@ def test_an_isolated_point_by_hand(ell):
 # Identities
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("factor", [1e-3, 0.3048, 7.0])
 @pytest.mark.parametrize("D", [1, 3])
 def test_change_of_units(D, factor):
@@ -181,6 +183,7 @@ def test_a_wide_finite_measure_is_the_lebesgue_measure():
     assert abs(log_marginal_likelihood(X, kernel, measure=Gaussian(3.0, 0.0)) - lebesgue) > 0.1
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("ell", [0.3, 0.5, 1.0, 3.0])
 def test_it_grows_by_thousands_as_the_noise_vanishes(twin, ell):
     """Design, reference facts: mu_hat is smooth, so small noise is favoured at any lengthscale."""
@@ -264,6 +267,7 @@ def finite_differences(function, at, step=1e-5):
     return np.stack(slopes, axis=-1).reshape(*np.shape(slopes[0]), *at.shape)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("n", "D", "ell", "measure"),
     [
@@ -290,6 +294,7 @@ def test_gradients_agree_with_automatic_differentiation(x64, n, D, ell, measure)
         np.testing.assert_allclose(found, wanted, rtol=1e-7, atol=1e-7 * np.abs(wanted).max())
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("measure", ["unit", "gaussian"])
 def test_gradients_agree_with_finite_differences(x64, measure):
     X = untied(30, 2, seed=7)
@@ -348,6 +353,7 @@ def test_matern_value_and_gradients(x64):
         np.testing.assert_allclose(found, wanted, rtol=1e-7, atol=1e-7 * np.abs(wanted).max())
 
 
+@pytest.mark.slow
 def test_gradient_of_a_sum_of_kernels_by_finite_differences(x64):
     X = untied(25, 2, seed=10)
 
@@ -361,6 +367,7 @@ def test_gradient_of_a_sum_of_kernels_by_finite_differences(x64):
     np.testing.assert_allclose(found, finite_differences(ours, at), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_second_derivatives(x64):
     X = untied(30, 2, seed=11)
 
@@ -432,6 +439,7 @@ def test_vmap_agrees_with_single_calls(x64):
     np.testing.assert_allclose(slopes, [slope for _, slope in expected], rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_vmap_over_both_routes(x64):
     """At the first lengthscale the rank is full, at the others low."""
     X = untied(LARGE, 1, seed=14)

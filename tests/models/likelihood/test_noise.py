@@ -16,9 +16,6 @@ from bke.models import (
 from bke.models.likelihood.dense import dense_terms
 from bke.models.likelihood.noise import SAMPLING, check_noise, sampling_covariance
 
-#: Mathematics that no other Python changes: left out of the fast tests.
-pytestmark = pytest.mark.slow
-
 FULL, DIAGONAL = SamplingNoise(True, 1e-6), SamplingNoise(False, 1e-4)
 NOISES = [FULL, DIAGONAL, "clt", "heteroscedastic"]
 
@@ -46,6 +43,7 @@ def gaussian_term(log_normal, X, ell, full, nugget):
     return log_normal(mu_hat, R + noise)
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("ell", [0.05, 0.6, 4.0])
 @pytest.mark.parametrize("D", [1, 2])
 @pytest.mark.parametrize("noise", [FULL, DIAGONAL], ids=["full", "diagonal"])
@@ -65,6 +63,7 @@ def test_one_point_far_from_the_rest_by_hand():
     np.testing.assert_allclose(found, np.array([[0.25, -0.25], [-0.25, 0.25]]), atol=1e-15)
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("noise", NOISES, ids=str)
 @pytest.mark.parametrize(
     "kernel",

@@ -69,6 +69,7 @@ def by_panels(found, low, high, every):
     return values.max() + np.log(weights @ np.exp(values - values.max()))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("rows", "lengthscale", "bounds"),
     [
@@ -86,6 +87,7 @@ def test_no_mode_is_missed(rows, lengthscale, bounds):
     np.testing.assert_allclose(log_normaliser(found, bounds).value, expected, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("D", [1, 2])
 def test_integrals_are_as_exact_as_they_say(D):
     """Samples of clusters of any width in boxes of any size; seeds are fixed."""
@@ -106,6 +108,7 @@ def test_integrals_are_as_exact_as_they_say(D):
             assert result.error <= tolerance
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("lengthscale", "noise_variance", "alpha", "high"),
     [

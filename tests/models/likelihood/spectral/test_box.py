@@ -7,15 +7,16 @@ import pytest
 from bke.models import Matern, SquaredExponential, Unit, log_marginal_likelihood, log_volume
 from bke.models.likelihood.dense import dense_terms
 from bke.models.likelihood.routes import prepared
-from bke.models.likelihood.spectral import far_points as far_module, spectral_index
+from bke.models.likelihood.spectral import (
+    box as box_module,
+    far_points as far_module,
+    spectral_index,
+)
 from bke.models.likelihood.spectral.far_points import distinct, far_points
 from bke.models.likelihood.spectral.nodes import axis_over, weights_at_nodes
 from bke.models.likelihood.spectral.tensor_basis import tensor_basis
 from bke.models.likelihood.spectral.tensor_cells import tensor_cells
 from bke.models.likelihood.volume import log_length
-
-#: Mathematics that no other Python changes: left out of the fast tests.
-pytestmark = pytest.mark.slow
 
 N = 1000
 
@@ -96,7 +97,20 @@ def lengthscales(index):
             yield place, ratio * float(each.shortest)
 
 
+@pytest.mark.slow
 def test_both_terms_every_point_and_the_slopes_agree_with_the_matrices(index):
+    agrees_with_the_matrices(index)
+
+
+def test_few_rows_and_two_ranges_agree_with_the_matrices(monkeypatch):
+    monkeypatch.setattr(box_module, "LEAST_ROWS", 100)
+    monkeypatch.setattr(box_module, "MOST_RANGES", 2)
+    index = as_arrays(spectral_index(DATA["skewed"][:240]))
+    assert len(index.ranges) == 2
+    agrees_with_the_matrices(index)
+
+
+def agrees_with_the_matrices(index):
     for place, lengthscale in lengthscales(index):
         value, slopes = spectral(index, lengthscale, 0.1)
         exact, exact_slopes = dense(index.rows.data, lengthscale, 0.1)
@@ -113,6 +127,7 @@ def test_both_terms_every_point_and_the_slopes_agree_with_the_matrices(index):
         assert np.all(error <= 1e-6 * np.maximum(1.0, np.abs(expected[~zero]))), lengthscale
 
 
+@pytest.mark.slow
 def test_less_noise_and_the_lebesgue_measure():
     index = as_arrays(spectral_index(DATA["skewed"]))
     kernel = SquaredExponential(1.3 * float(index.ranges[-1].shortest))
@@ -122,6 +137,7 @@ def test_less_noise_and_the_lebesgue_measure():
         np.testing.assert_allclose(found, exact, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_what_the_basis_is_not_exact_enough_for_takes_the_matrices():
     index = as_arrays(spectral_index(DATA["skewed"]))
     for lengthscale, noise in ((0.9 * float(index.shortest), 0.1), (float(index.shortest), 1e-8)):
@@ -131,12 +147,14 @@ def test_what_the_basis_is_not_exact_enough_for_takes_the_matrices():
         np.testing.assert_allclose(slopes, exact_slopes, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_lengthscale_that_no_route_takes_is_an_error():
     X = normal(2, n=5100)
     with pytest.raises(ArithmeticError, match="too short beside 5100 rows"):
         log_marginal_likelihood(X, SquaredExponential(1e-3))
 
 
+@pytest.mark.slow
 def test_isolated_points_need_their_pairs(monkeypatch):
     """Without them rounding error would stand for gamma."""
     monkeypatch.setattr(far_module, "SLOPE", 0.0)
@@ -148,6 +166,7 @@ def test_isolated_points_need_their_pairs(monkeypatch):
     assert not np.all(error <= 1e-2 * np.abs(expected))
 
 
+@pytest.mark.slow
 def test_balanced_neighbours_have_density_zero():
     side = np.arange(33.0)
     X = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
@@ -173,6 +192,7 @@ def test_refusals_name_the_reason(X, kernel, reason):
         log_marginal_likelihood(X, kernel, likelihood="spectral")
 
 
+@pytest.mark.slow
 def test_auto_takes_it_where_it_can():
     ready = prepared(normal(2), SquaredExponential(1.0), 0.1, "unit", "auto")
     assert len(ready.ranges) >= 2
@@ -184,6 +204,7 @@ def test_auto_takes_it_where_it_can():
     assert [len(x.rows) for x in each] == [N, 512, N]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [0.0, 1e-7, 1e-2])
 def test_a_column_that_hardly_varies_takes_little_memory(width):
     """As long as one column, the box has as many functions along it: their pairs once filled it."""
@@ -217,6 +238,7 @@ def test_weights_at_nodes_stand_for_the_points(columns):
     np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("columns", [2, 3])
 def test_basis_and_cells_against_matrices_of_numpy(columns):
     n, shortest, lengthscale, noise = 300, 1.0, 1.3, 0.2

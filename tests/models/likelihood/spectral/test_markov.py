@@ -20,9 +20,6 @@ from bke.models.likelihood.spectral.markov_filter import State, log_density, pre
 from bke.models.likelihood.spectral.markov_sums import Side, pushforward
 from bke.models.measures.measure import as_measure
 
-#: Mathematics that no other Python changes: left out of the fast tests.
-pytestmark = pytest.mark.slow
-
 
 def skewed(n, seed=0):
     return np.random.default_rng(seed).gamma(2.0, size=n)
@@ -75,6 +72,7 @@ def by_filter(nu, measure="unit"):
     return terms
 
 
+@pytest.mark.one_in(3)
 def test_both_terms_and_every_point_agree_with_the_matrices(nu):
     found, exact = jax.jit(by_filter(nu)), jax.jit(by_matrices(nu))
     points = jax.jit(lambda X, lengthscale: log_volume(X, Matern(nu, lengthscale)))
@@ -93,6 +91,7 @@ def test_both_terms_and_every_point_agree_with_the_matrices(nu):
             assert np.max(error) < 1e-10, where
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("nu", [0.5, 2.5])
 def test_gradient_agrees_with_that_of_the_matrices(nu):
     jacobian = jax.jit(jax.jacfwd(lambda *given: by_filter(nu)(*given)[0], argnums=(1, 2)))
@@ -107,6 +106,7 @@ def test_gradient_agrees_with_that_of_the_matrices(nu):
                 np.testing.assert_allclose(slope, exact, rtol=1e-8, err_msg=f"{name}, {ratio}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("measure", ["unit", "lebesgue"])
 def test_a_laplace_kernel_is_a_matern_one(measure):
     X = DATA["skewed"]
@@ -129,6 +129,7 @@ def test_lebesgue_measure():
     np.testing.assert_allclose(found, expected, rtol=1e-11)
 
 
+@pytest.mark.slow
 def test_rows_in_any_order_and_transformations():
     X = skewed(5001)  # of which no matrices are compiled
     shuffled = np.random.default_rng(0).permutation(X)
@@ -149,6 +150,7 @@ def test_rows_in_any_order_and_transformations():
     np.testing.assert_allclose(slopes, differences, rtol=1e-5)
 
 
+@pytest.mark.one_in(3)
 def test_balanced_neighbours_have_density_zero(nu):
     X = np.repeat([1.0, 1.0, 2.0, 3.0, 3.0], 60)
     volumes = jax.jit(by_filter(nu))
@@ -236,6 +238,7 @@ HARD = np.sort(
 )
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("noise_variance", [0.1, 1e-5])
 @pytest.mark.parametrize("spread", [1e-9, 1e-2, 1.0])
 def test_the_filter_is_the_density(nu, spread, noise_variance, log_normal):

@@ -25,9 +25,6 @@ from bke.models.likelihood.spectral.mixture import mixture_of
 from bke.models.likelihood.spectral.mixture_index import GAUSSIAN_WIDTH, MixtureIndex, mixture_index
 from bke.models.likelihood.spectral.panels import ORDER, at_places, blocks_of, panels_over
 
-#: Mathematics that no other Python changes: left out of the fast tests.
-pytestmark = pytest.mark.slow
-
 SE = SquaredExponential
 
 
@@ -89,6 +86,7 @@ def shortest_lengthscales(index):
     return sorted(float(each.shortest) * f for each in index.ranges for f in (1.001, 2.3))
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.usefixtures("no_matrices")
 @pytest.mark.parametrize("name", DATA)
 def test_both_terms_and_every_point_agree_with_the_matrices(name):
@@ -116,6 +114,7 @@ def dense_slopes(X, *at):
     return jax.jacrev(lambda *at: jnp.stack(dense(X, *at)), argnums=(0, 1, 2))(*at)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_matrices")
 @pytest.mark.parametrize("name", ["outliers", "heavy"])
 def test_gradient_agrees_with_that_of_the_matrices(name):
@@ -171,6 +170,7 @@ def test_kinds_of_sums():
         assert isinstance(spectral_index(DATA["skewed"][:, None], kernel), MixtureIndex)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_matrices")
 @pytest.mark.parametrize("measure", ["unit", "lebesgue"])
 def test_a_number_times_one_squared_exponential(measure):
@@ -194,6 +194,7 @@ def test_a_number_times_one_squared_exponential(measure):
             assert slopes(t)[1:].sum() == pytest.approx(float(difference), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_transformations_and_lengthscales_that_are_too_short():
     X = skewed(300)
     shortest = mixture_index(X[:, None]).shortest

@@ -23,9 +23,6 @@ from bke.models.likelihood.spectral.cells import cells_over, evaluate, taylor, w
 from bke.models.likelihood.spectral.elimination import eliminate
 from bke.models.likelihood.spectral.isolated import _least_slope, isolated_points
 
-#: Mathematics that no other Python changes: left out of the fast tests.
-pytestmark = pytest.mark.slow
-
 
 def skewed(n=600, seed=0):
     return np.random.default_rng(seed).gamma(2.0, size=n)
@@ -89,6 +86,7 @@ def lengthscales(index):
     return [*long, *short]
 
 
+@pytest.mark.one_in(5)
 def test_both_terms_and_every_point_agree_with_the_matrices(name):
     index, _ = prepared(name)
     assert np.sum(np.asarray(index.short.shortest) > 0.0) >= 2
@@ -102,6 +100,7 @@ def test_both_terms_and_every_point_agree_with_the_matrices(name):
         assert np.all(error <= 1e-6 * np.maximum(1.0, np.abs(expected))), lengthscale
 
 
+@pytest.mark.one_in(5)
 def test_gradient_agrees_with_that_of_the_matrices(name):
     index, shortest = prepared(name)
     by_waves = jax.jit(jax.grad(lambda *at: sum(spectral(index, *at)), argnums=(0, 1)))
@@ -111,6 +110,7 @@ def test_gradient_agrees_with_that_of_the_matrices(name):
         np.testing.assert_allclose(by_waves(*at), by_matrices(*at), rtol=1e-6, err_msg=str(ratio))
 
 
+@pytest.mark.slow
 def test_more_rows_at_short_lengthscales():
     X = np.concatenate([skewed(1500), 3.0 + 0.01 * skewed(500, seed=1)])
     index = jax.tree.map(jnp.asarray, spectral_index(X[:, None]))
@@ -121,6 +121,7 @@ def test_more_rows_at_short_lengthscales():
         np.testing.assert_allclose(found, exact, rtol=1e-10)
 
 
+@pytest.mark.one_in(5)
 def test_very_short_lengthscales(name):
     """Down to where log gamma is -1e14 and no point sees another."""
     index, _ = prepared(name)
@@ -198,6 +199,7 @@ def test_balanced_neighbours_have_density_zero():
     assert values[0] == pytest.approx(values[1], rel=1e-9)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("lengthscale", "centre"), [(10.0, 300.0), (3.0, 100.0), (0.5, 30.0)])
 def test_far_neighbours_that_nearly_balance(lengthscale, centre):
     """Five lengthscales off they leave to each other what is lost beside the bulk's terms."""
@@ -212,6 +214,7 @@ def test_far_neighbours_that_nearly_balance(lengthscale, centre):
         assert expected[-2] < np.log(unbalance) - 12.0
 
 
+@pytest.mark.slow
 def test_rows_in_any_order_and_transformations():
     X = DATA["skewed"]
     expected = log_marginal_likelihood(X, SquaredExponential(0.7), likelihood="dense")
@@ -281,6 +284,7 @@ def test_hardly_any_noise_takes_the_matrices():
     assert values == pytest.approx([1564.118, 1564.118], rel=1e-4)
 
 
+@pytest.mark.slow
 def test_where_there_is_no_value_there_is_no_slope():
     index = jax.tree.map(jnp.asarray, spectral_index(skewed(6000)[:, None]))
     slope = jax.jacfwd(lambda at: sum(spectral(index, at)))(0.5 * index.shortest)
