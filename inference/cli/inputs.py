@@ -94,7 +94,7 @@ def read_pair(
 def open_sample(
     paths: Sequence[Path], columns: Sequence[str] | None
 ) -> tuple[tuple[Rows], tuple[str, ...], list[str]]:
-    """As :func:`read_samples`, of one file whose rows stay where they are.
+    """Open one sample whose rows stay in their files, see :func:`read_samples`.
 
     Raises:
         InputError: one sentence that names the file.

@@ -73,6 +73,17 @@ def as_sample(
         raise InputError(f"{name} has no columns")
     if n < 2:
         raise InputError(f"{name} needs at least two rows, and has {n}")
+    _check_numbers(values, name, column)
+    if may_be_constant:
+        return values
+    if (values == values[0]).all():
+        raise InputError(f"{name} has {n} rows and all are equal, so there is nothing to learn")
+    check_spread(values.min(axis=0), values.max(axis=0), name, column)
+    return values
+
+
+def _check_numbers(values: np.ndarray, name: str, column: Callable[[int], str]) -> None:
+    """Refuse values (n, D) that are missing, infinite or too large to be squared."""
     for bad in (np.isnan(values), np.isinf(values), np.abs(values) > LARGEST):
         if bad.any():
             row, at = map(int, np.argwhere(bad)[0])
@@ -81,12 +92,6 @@ def as_sample(
                 f"{name} has {fault_of(values[row, at])} in row {row + 1}, {column(at)} "
                 f"({bad.sum()} in all): fill in or leave out {rows}"
             )
-    if may_be_constant:
-        return values
-    if (values == values[0]).all():
-        raise InputError(f"{name} has {n} rows and all are equal, so there is nothing to learn")
-    check_spread(values.min(axis=0), values.max(axis=0), name, column)
-    return values
 
 
 def fault_of(value: float) -> str:

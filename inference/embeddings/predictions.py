@@ -14,7 +14,7 @@ USUAL_SUMS, LEAST_SUM = (0.8, 1.2), 0.1
 
 
 class Moments(NamedTuple):
-    """Of each row that is asked for, NaN where nothing can be told.
+    """Mean and deviation at each row that is asked for, NaN where nothing can be told.
 
     Attributes:
         mean: (m, E).
@@ -30,7 +30,7 @@ class Moments(NamedTuple):
 
 
 class PosteriorPoints(NamedTuple):
-    """Of each observation, NaN where nothing can be told: mean and mode (m, D), weights' sum (m,).
+    """Mean and mode (m, D) of each posterior, and sums of weights (m,); NaN where unknown.
 
     The mode is the point whose own embedding is nearest to that of the posterior.
     """

@@ -95,7 +95,7 @@ class LearnedKernel:
         return scikit_learn.gamma(self.kernel)
 
     def to_sklearn(self) -> Any:
-        """The same kernel as a kernel of scikit-learn, see :func:`~bke.inference.to_sklearn`."""
+        """Turn it into a kernel of scikit-learn, see :func:`~bke.inference.to_sklearn`."""
         return scikit_learn.to_sklearn(self.kernel)
 
     def heights(self) -> np.ndarray:

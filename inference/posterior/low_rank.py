@@ -23,7 +23,7 @@ FEW_COLUMNS = 3
 def recorded_error(
     target: Target, points: Points, z: Mapping[str, np.ndarray], lp: np.ndarray
 ) -> dict[str, Any]:
-    """Of draws (chain, draw, ...), unconstrained, with log densities ``lp``; for attributes.
+    """Error of a low-rank likelihood over unconstrained draws (chain, draw, ...), for attributes.
 
     Nothing for a likelihood that is no approximation.
     """
@@ -62,7 +62,7 @@ def is_small(error: float) -> bool:
 
 
 def in_words(run: xr.DataTree) -> list[str]:
-    """The same in a sentence, with a warning where it is not small beside one nat."""
+    """Tell the error in a sentence, with a warning where it is not small beside one nat."""
     error = error_of_run(run)
     if error is None:
         return []

@@ -46,13 +46,13 @@ def kept(build: Callable[..., T]) -> Callable[..., T]:
 
 @kept
 def log_densities(target: Target) -> BatchLogDensity:
-    """See :func:`~bke.inference.posterior.profile.batch_log_density`."""
+    """Log density of a batch of unconstrained points, by one compiled program."""
     return batch_log_density(target)
 
 
 @kept
 def prior_along(target: Target) -> Callable[[jax.Array], tuple[jax.Array, jax.Array]]:
-    """See :func:`bke.inference.posterior.profile.prior_along`."""
+    """Log prior along the one hyperparameter, by one compiled program."""
     return profile.prior_along(target)
 
 
@@ -88,5 +88,5 @@ def _objective(target: Target, objective: str) -> Callable[[Any, Points], jax.Ar
 
 @kept
 def cancelled(target: Target) -> Callable[[Any, PaddedRows], jax.Array]:
-    """See :func:`~bke.inference.posterior.cancellation.cancelled_rows`."""
+    """Search for rows whose volume factor is zero, by one compiled program."""
     return cancelled_rows(target)

@@ -211,7 +211,7 @@ class Target:
         return self.measure.with_scale(values[MEASURE_SCALE])
 
     def describe(self) -> dict[str, Any]:
-        """As plain data, from which :meth:`restore` rebuilds it, but for landmarks."""
+        """Describe it as plain data, from which :meth:`restore` rebuilds all but landmarks."""
         return {
             "kernel": describe_kernel(self.kernel),
             "prior": {name: describe_prior(prior) for name, prior in self.priors.items()},

@@ -14,7 +14,7 @@ from ..student_t.run import notes_of
 
 
 class Densities(NamedTuple):
-    """Of each row: log density and typicality, (m,); and notes on them."""
+    """Log density and typicality of each row, (m,), and notes on them."""
 
     log_density: np.ndarray
     typicality: np.ndarray

@@ -55,7 +55,7 @@ def estimates_summary(found: Mapping[str, Embedding]) -> list[dict[str, Any]]:
 
 
 def estimates_text(estimates: list[dict[str, Any]]) -> str:
-    """The same as a table."""
+    """Estimates of a mean embedding as a table."""
     lines = ["estimator      sum of weights     norm    from empirical"]
     lines += [
         f"{line['estimator']:14} {line['sum_of_weights']:14.4f} {line['norm']:8.4f} "

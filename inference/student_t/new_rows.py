@@ -1,4 +1,4 @@
-"""As many new rows as are asked for, from a kernel Student-t density."""
+"""New rows drawn from a kernel Student-t density, as many as are asked for."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Site:
 
     @property
     def name(self) -> str:
-        """Of the field."""
+        """Name of the field that the site is for."""
         return self.field.name
 
     @property

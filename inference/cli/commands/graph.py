@@ -22,7 +22,7 @@ PICTURE, SUMMARY = "graph.png", "graph.json"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GraphLevelOptions(LevelOptions):
-    """Of many tests, each with fewer permutations."""
+    """Level and permutations of many tests, each with fewer of them."""
 
     permutations: PermutationsOption = 499
 

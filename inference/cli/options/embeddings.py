@@ -57,7 +57,7 @@ class LearnedOptions:
         return {"kernel": self.kernel, "scale": scale_argument(self.scale), "seed": self.seed}
 
     def of_both(self) -> dict[str, Any]:
-        """The same where both of two variables have a kernel."""
+        """Options of a kernel for each of two variables."""
         told = self.arguments()
         kernel = told.pop("kernel")
         return {"kernel_x": kernel, "kernel_y": kernel, **told}

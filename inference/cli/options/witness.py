@@ -89,7 +89,7 @@ class WitnessOptions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LandmarkWitnessOptions(WitnessOptions):
-    """The same for a run made earlier, which may be seen from other landmarks."""
+    """Options of the witness of an earlier run, which may be seen from other landmarks."""
 
     landmarks: Annotated[
         str | None,

@@ -60,7 +60,7 @@ class KernelBayesFilter:
         posterior_regularisation: float | None = None,
         smoothing_regularisation: float | None = None,
     ) -> KernelBayesFilter:
-        """The same filter with other regularisations, see :func:`kernel_bayes_filter`.
+        """Change the regularisations of the filter, see :func:`kernel_bayes_filter`.
 
         Factorisations are kept: they are as accurate as what they were made for asked.
         """

@@ -119,7 +119,7 @@ class MixtureIndex(SpectralIndex):
     def mixture_by_matrices(
         self, mixture: Mixture, noise_variance: jax.Array, measure: Measure
     ) -> LogLikelihoodTerms:
-        """The same by the dense route."""
+        """Both terms by the dense route."""
         if len(self.rows) > MOST_DENSE:
             return unresolved(mixture.shortest)
         kernel = GaussianMixture(jax.lax.rsqrt(mixture.precision), jnp.exp(mixture.log_weight))
@@ -173,7 +173,7 @@ class MixtureIndex(SpectralIndex):
     def slopes_by_matrices(
         self, mixture: Mixture, noise_variance: jax.Array, measure: Measure
     ) -> tuple[jax.Array, jax.Array]:
-        """The same by the dense route."""
+        """Both terms and their slopes by the dense route."""
         q = len(mixture.precision)
 
         def stacked(theta: jax.Array) -> jax.Array:
