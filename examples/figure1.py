@@ -13,8 +13,8 @@ import argparse
 from functools import partial
 from pathlib import Path
 
-import bke.inference as plots
 import numpy as np
+from bke.inference import plot_embedding_posterior, plot_empirical_embedding, plot_prior_draws
 from bke.models import SquaredExponential, gaussian_mixture_embedding
 
 parser = argparse.ArgumentParser(description="BKE Figure 1.")
@@ -56,7 +56,7 @@ print(f"{count} points, lengthscale {LENGTHSCALE}")
 # They are smoother than draws from a Gaussian process with the kernel itself: with a finite measure
 # in place of the uniform one here, they lie in the space of the kernel.
 
-saved(plots.plot_prior_draws(kernel, at, draws=3, seed=options.seed), "figure1a")
+saved(plot_prior_draws(kernel, at, draws=3, seed=options.seed), "figure1a")
 
 # %%
 # B: the empirical embedding
@@ -64,7 +64,7 @@ saved(plots.plot_prior_draws(kernel, at, draws=3, seed=options.seed), "figure1a"
 # The average of kernels centred at the data, the ticks on the axis. It is what the likelihood
 # links to the embedding.
 
-saved(plots.plot_empirical_embedding(X, kernel, at), "figure1b")
+saved(plot_empirical_embedding(X, kernel, at), "figure1b")
 
 # %%
 # C: the posterior
@@ -75,10 +75,10 @@ saved(plots.plot_empirical_embedding(X, kernel, at), "figure1b")
 # the data the prior takes over.
 
 truth = partial(gaussian_mixture_embedding, WEIGHTS, MEANS, DEVIATIONS, LENGTHSCALE)
-saved(plots.plot_embedding_posterior(X, kernel, at, truth=truth), "figure1c")
+saved(plot_embedding_posterior(X, kernel, at, truth=truth), "figure1c")
 
 # %%
 # With the noise variance of the paper, 0.1, the band is several times wider: that is far more noise
 # than the empirical embedding has.
 
-saved(plots.plot_embedding_posterior(X, kernel, at, truth=truth, noise=0.1), "figure1c-noise0.1")
+saved(plot_embedding_posterior(X, kernel, at, truth=truth, noise=0.1), "figure1c-noise0.1")

@@ -22,7 +22,12 @@ from bke.inference import (
     fit,
     normal_laplace,
     normal_laplace_density,
-    plots,
+    plot_densities,
+    plot_profile,
+    plot_rank,
+    plot_samples,
+    plot_trace,
+    plot_witness,
     reweight,
     sample_witness,
     save_run,
@@ -48,13 +53,13 @@ def saved(figure, name):
 # Means and standard deviations agree, so a test has to see the shape of the components.
 
 line = np.linspace(-7, 7, 600)
-saved(plots.plot_densities(line, *normal_laplace_density(line)), "figure3")
+saved(plot_densities(line, *normal_laplace_density(line)), "figure3")
 
 # %%
 # A hundred points from every component of each, 600 in all. Drawn as histograms they tell less.
 
 P, Q = normal_laplace(seed=options.seed, per_component=20 if options.quick else 100)
-saved(plots.plot_samples(P, Q), "samples")
+saved(plot_samples(P, Q), "samples")
 
 # %%
 # Figure 4: the posterior of the lengthscale
@@ -72,19 +77,19 @@ print(diagnose(run))
 # The chains are coloured by the mode they are in. Chains in grey are stuck between two zeros of the
 # density, far below any mode.
 
-saved(plots.plot_trace(run), "figure4")
+saved(plot_trace(run), "figure4")
 
 # %%
 # The rank plot says the same: all together the chains disagree, within a mode they agree better.
 
-saved(plots.plot_rank(run), "rank")
+saved(plot_rank(run), "rank")
 
 # %%
 # With one hyperparameter the density itself can be looked at. The valley between the modes is
 # deep: no chain crosses it. How many chains are in each mode follows from where they started, not
 # from how probable the mode is.
 
-saved(plots.plot_profile(run), "profile")
+saved(plot_profile(run), "profile")
 
 # %%
 # Figure 5: the witness
@@ -97,18 +102,18 @@ saved(plots.plot_profile(run), "profile")
 # A few short chains may miss the mode that holds the mass, and then are no posterior average.
 weights = "chains" if options.quick else "posterior"
 witness = sample_witness(run, P, Q, weights=weights, seed=options.seed, progress=False)
-saved(plots.plot_witness(witness, 0.8, P, Q, run=run), "figure5")
+saved(plot_witness(witness, 0.8, P, Q, run=run), "figure5")
 
 # %%
 # The paper averages over chains instead, so that a mode counts by how many chains happened to start
 # near it. That is no posterior average: believe the picture above.
 
 naive = sample_witness(run, P, Q, weights="chains", seed=options.seed, progress=False)
-saved(plots.plot_witness(naive, 0.8, P, Q, run=run), "figure5-by-chains")
+saved(plot_witness(naive, 0.8, P, Q, run=run), "figure5-by-chains")
 
 # %%
 # With the paper's noise variance of 0.1, which is far larger than the sampling error, the bands are
 # so wide that they exclude zero nowhere. (The axis is not the one above.)
 
 paper = sample_witness(run, P, Q, noise=0.1, weights="chains", seed=options.seed, progress=False)
-saved(plots.plot_witness(paper, 0.8, P, Q, run=run), "figure5-noise0.1")
+saved(plot_witness(paper, 0.8, P, Q, run=run), "figure5-noise0.1")

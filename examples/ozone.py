@@ -27,7 +27,11 @@ from bke.inference import (
     Nuts,
     diagnose,
     fit,
-    plots,
+    plot_profile,
+    plot_rank,
+    plot_samples,
+    plot_trace,
+    plot_witness,
     read_sample,
     reweight,
     sample_witness,
@@ -148,15 +152,15 @@ save_run(run, options.out / "ozone.nc")
 # Where the chains have been, coloured by mode, and the profile of the posterior density, which also
 # shows modes that no chain visited.
 
-save(plots.plot_samples(P, Q, columns=["Ozone"]), "ozone-samples")
-save(plots.plot_trace(run), "ozone-trace")
-save(plots.plot_rank(run), "ozone-rank")
-save(plots.plot_profile(run), "ozone-profile")
+save(plot_samples(P, Q, columns=["Ozone"]), "ozone-samples")
+save(plot_trace(run), "ozone-trace")
+save(plot_rank(run), "ozone-rank")
+save(plot_profile(run), "ozone-profile")
 
 # %%
 # The witness with its bands: above zero where calm days have the larger share.
 
-save(plots.plot_witness(witness, level=LEVEL, P=P, Q=Q, run=run), "ozone-witness")
+save(plot_witness(witness, level=LEVEL, P=P, Q=Q, run=run), "ozone-witness")
 
 # %%
 # Two dimensions: temperature and humidity
@@ -185,12 +189,12 @@ save_run(run, options.out / "temp-hum.nc")
 # %%
 # With several lengthscales there is no profile: modes are judged from paths between the chains.
 
-save(plots.plot_samples(P, Q, columns=["Temp", "Hum"]), "temp-hum-samples")
-save(plots.plot_trace(run), "temp-hum-trace")
-save(plots.plot_rank(run), "temp-hum-rank")
+save(plot_samples(P, Q, columns=["Temp", "Hum"]), "temp-hum-samples")
+save(plot_trace(run), "temp-hum-trace")
+save(plot_rank(run), "temp-hum-rank")
 
 # %%
 # The witness as a map: where calm days have the larger share and where windy ones do.
 
-save(plots.plot_witness(witness, level=LEVEL, P=P, Q=Q, run=run), "temp-hum-witness")
+save(plot_witness(witness, level=LEVEL, P=P, Q=Q, run=run), "temp-hum-witness")
 print(f"\nPictures and runs are in {options.out}.")

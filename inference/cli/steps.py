@@ -225,26 +225,26 @@ def draw_pictures(
 
 def run_pictures(run: xr.DataTree) -> Pictures:
     """Pictures of the run itself."""
-    import bke.inference as plots
+    from bke.inference import plot_profile, plot_rank, plot_trace
 
     pictures: Pictures = []
     if run.attrs["method"] == "nuts":  # draws of the other methods are in no order
         pictures = [
-            ("trace", lambda: plots.plot_trace(run)),
-            ("rank", lambda: plots.plot_rank(run)),
+            ("trace", lambda: plot_trace(run)),
+            ("rank", lambda: plot_rank(run)),
         ]
     if "profile" in run.children:  # with several hyperparameters there is none
-        pictures.append(("profile", lambda: plots.plot_profile(run)))
+        pictures.append(("profile", lambda: plot_profile(run)))
     return pictures
 
 
 def pair_pictures(run: xr.DataTree, witness: xr.DataTree, pair: Pair, level: float) -> Pictures:
     """Pictures of the samples and of the witness between them."""
-    import bke.inference as plots
+    from bke.inference import plot_samples, plot_witness
 
     return [
-        ("samples", lambda: plots.plot_samples(pair.P, pair.Q, columns=pair.columns)),
-        ("witness", lambda: plots.plot_witness(witness, level, P=pair.P, Q=pair.Q, run=run)),
+        ("samples", lambda: plot_samples(pair.P, pair.Q, columns=pair.columns)),
+        ("witness", lambda: plot_witness(witness, level, P=pair.P, Q=pair.Q, run=run)),
     ]
 
 

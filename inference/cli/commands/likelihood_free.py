@@ -143,7 +143,7 @@ def _simulated(
 
 
 def _pictures(run: xr.DataTree, sequential: bool) -> Pictures:
-    import bke.inference as plots
+    from bke.inference import plot_abc, plot_ess, plot_stages
 
-    name, draw = ("stages", plots.plot_stages) if sequential else ("ess", plots.plot_ess)
-    return [("posterior", lambda: plots.plot_abc(run)), (name, lambda: draw(run))]
+    name, draw = ("stages", plot_stages) if sequential else ("ess", plot_ess)
+    return [("posterior", lambda: plot_abc(run)), (name, lambda: draw(run))]
