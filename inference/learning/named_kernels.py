@@ -192,6 +192,10 @@ def kernel_of(
     Raises:
         InputError: for a choice that there is not, or a sample that has no kernel.
     """
+    try:
+        choice = given_kernel(choice)
+    except ValueError as error:
+        raise InputError(str(error)) from None
     if isinstance(choice, Covariance):
         return choice
     if choice not in OF_ONE_SAMPLE:
@@ -215,10 +219,6 @@ def kernels_for(choice: Any, points: np.ndarray, scale: str | None, seed: int) -
     Raises:
         InputError: for another choice.
     """
-    try:
-        choice = given_kernel(choice)
-    except ValueError as error:
-        raise InputError(str(error)) from None
     if isinstance(choice, Covariance):
         return [choice]
     points = points[canonical_order(points)]

@@ -125,8 +125,13 @@ def test_a_kernel_of_the_user(tmp_path, monkeypatch):
     (tmp_path / "kernels_of_mine.py").write_text(
         textwrap.dedent(
             """
+            import dataclasses
+
+            import jax
             from bke.models import Laplace
 
+            @jax.tree_util.register_dataclass
+            @dataclasses.dataclass(frozen=True)
             class Mine(Laplace):
                 pass
 
@@ -140,7 +145,7 @@ def test_a_kernel_of_the_user(tmp_path, monkeypatch):
     told = dataclasses.replace(model(ard=True), kernel="kernels_of_mine:Mine").arguments(2, None)
     assert told["prior"].shape() == (2,)
     for path, said in {
-        "kernels_of_mine:Other": "the module kernels_of_mine has no Other",
+        "kernels_of_mine:Other": "the module 'kernels_of_mine' has no 'Other'",
         "kernels_of_mine:not_a_kernel": "is no kernel",
         "no_such_module:Mine": "No module named 'no_such_module'",
     }.items():

@@ -1,5 +1,6 @@
 """Modes are found once for all who ask, and anew where the numbers have changed."""
 
+import itertools
 from collections import Counter
 
 import matplotlib
@@ -9,6 +10,7 @@ matplotlib.use("Agg")
 import numpy as np
 import pytest
 from bke.inference import (
+    Nuts,
     diagnose,
     find_modes,
     fit,
@@ -22,23 +24,25 @@ from bke.inference import (
 )
 from bke.inference.report.words import run_summary, witness_summary
 
+#: Of data that no earlier test had, whose results would be known already.
+SEEDS = itertools.count()
 WORK = {
     "modes": "bke.inference.diagnosis.find_modes._unweighed",
     "masses": "bke.inference.diagnosis.find_modes.mode_masses",
     "target": "bke.inference.posterior.open_run.target_of",
-    "quadrature": "bke.inference.diagnosis.reweight.quadrature",
+    "quadrature": "bke.inference.diagnosis.reweight.integral",
 }
 
 
 @pytest.fixture
 def pair():
-    rng = np.random.default_rng(np.random.SeedSequence().entropy % 2**32)  # of no earlier test
+    rng = np.random.default_rng(next(SEEDS))
     return rng.normal(size=(12, 1)), rng.normal(1.0, 1.0, size=(12, 1))
 
 
 @pytest.fixture
 def run(pair):
-    return fit(np.concatenate(pair), chains=2, warmup=20, draws=10, progress=False)
+    return fit(np.concatenate(pair), method=Nuts(2, 20, 10), progress=False)
 
 
 @pytest.fixture

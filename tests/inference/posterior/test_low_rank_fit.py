@@ -146,6 +146,6 @@ def test_on_the_command_line(tmp_path):
 def test_the_precision_of_jax_is_left_alone():
     for asked in (False, True):
         with jax.enable_x64(asked):
-            log_marginal_likelihood(X, SquaredExponential(9.0), likelihood="nystrom", rank=30)
+            log_marginal_likelihood(X, SquaredExponential(9.0), likelihood=Nystrom(30))
             assert jax.config.jax_enable_x64 is asked
             assert jnp.asarray(1.0).dtype == (np.float64 if asked else np.float32)

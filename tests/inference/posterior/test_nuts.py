@@ -42,9 +42,9 @@ def test_its_programs_can_be_kept_on_disk(sampled):
     """JAX's compilation cache takes no program that calls back."""
     sampler, _ = sampled
     with jax.enable_x64(True):
-        start = jax.random.key(0), {"a": jnp.zeros(())}, jnp.float64(1.5)
+        start = jax.random.key(0), {"a": jnp.zeros(())}
         lowered = sampler._start.lower(*start)
         state = jax.eval_shape(sampler._start, *start)
-        further = sampler._advance.lower(state, start[2], 1)
+        further = sampler._advance.lower(state, jnp.float64(1.5), 1)
     for program in (lowered, further):
         assert "callback" not in program.as_text()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import xarray as xr
-from bke.inference import InputError, OpenRun, fit, open_run
+from bke.inference import InputError, Nuts, OpenRun, fit, open_run
 from bke.inference.diagnosis.masses import unconstrained_draws
 from bke.inference.posterior.open_run import Memory
 from bke.inference.posterior.run import target_of
@@ -12,7 +12,7 @@ from bke.inference.posterior.run import target_of
 @pytest.fixture(scope="module")
 def run():
     X = np.random.default_rng(11).normal(size=(21, 1))
-    return fit(X, chains=2, warmup=20, draws=6, progress=False)
+    return fit(X, method=Nuts(2, 20, 6), progress=False)
 
 
 def test_the_density_is_that_of_the_draws(run):
@@ -40,7 +40,7 @@ def test_data_that_were_written_into_are_prepared_anew(run):
     changed["observed_data"]["X"].values[0] += 1.0
     after = opened.points
     assert after is not before
-    assert not np.array_equal(np.asarray(before.points), np.asarray(after.points))
+    assert not np.array_equal(before.rows.points, after.rows.points)
 
 
 def test_another_prior_is_another_target(run):

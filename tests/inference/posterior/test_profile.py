@@ -1,5 +1,7 @@
 """The profile smoothed over its dips, on densities known exactly."""
 
+import functools
+
 import jax
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from bke.inference.posterior.profile import (
     SMOOTHING,
     as_profile,
     batch_log_density,
+    log_densities,
     prior_along,
     scan,
     smooth,
@@ -90,7 +93,8 @@ def test_the_profile_is_the_density_of_the_problem():
     with jax.enable_x64(True):
         prior_z = target.prior_draws(np.random.default_rng(0), 500)["lengthscale"]
         points = target.prepared(X)
-        scanned = scan(target, points, np.array([-0.5, 4.0]), prior_z, batch_log_density(target))
+        density = functools.partial(log_densities, batch_log_density(target), X=points)
+        scanned = scan(target, points, np.array([-0.5, 4.0]), prior_z, density)
         found = as_profile(target, *scanned, prior_along(target))
     grid = found["unconstrained"].values
     assert grid[0] <= np.quantile(prior_z, 0.002)

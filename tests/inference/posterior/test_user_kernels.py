@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from bke.inference import InputError, diagnose, fit, load_run, sample_witness, save_run
+from bke.inference import InputError, Quadrature, diagnose, fit, load_run, sample_witness, save_run
 from bke.inference.posterior.programs import log_densities
 from bke.inference.posterior.record import describe_kernel, identity_of, restore_kernel
 from bke.inference.posterior.run import target_of
@@ -50,7 +50,7 @@ def product(x, y, *, lengthscale=1.0):
     return jnp.exp(-0.5 * jnp.sum(((x - y) / lengthscale) ** 2))
 """
 NAME = "kernels_of_a_user"
-QUICK = {"method": "quadrature", "particles": 100, "chains": 1, "progress": False}
+QUICK = {"method": Quadrature(draws=100, chains=1), "progress": False}
 
 
 @pytest.fixture
