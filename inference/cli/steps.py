@@ -161,7 +161,7 @@ def witness_and_save(
             noise=options.band.noise_argument,
             weights=options.weights if weighed else "chains",
             landmarks=landmarks,
-            thin=options.thin,
+            thin=options.thin_argument,
             seed=seed,
             progress=terminal.progress,
         )

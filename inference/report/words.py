@@ -108,7 +108,7 @@ def posterior_summary(run: xr.DataTree, modes: Modes) -> dict[str, Any]:
             }
         )
     weights = None
-    if (modes.weighed and covered(modes) >= COVERED) or len(modes.modes) == 1:
+    if covered(modes) >= COVERED if modes.weighed else len(modes.modes) == 1:
         weights = draw_weights(run, modes, "posterior" if modes.weighed else "chains")
     overall = None
     if "quadrature" in run.children:

@@ -96,14 +96,15 @@ class SamplerOptions:
         Raises:
             InputError: a number that makes no sense, of chains also where there are none.
         """
-        nuts = Nuts(self.chains, self.warmup, self.draws)
-        if self.method == "nuts":
-            return nuts
         smc = Smc(self.particles, self.chains)
-        if self.method == "smc":
-            return smc
         quadrature = Quadrature(self.tolerance, self.particles, self.chains)
-        return quadrature if self.method == "quadrature" else Auto(quadrature, smc)
+        ways: dict[str, Sampler | Auto] = {
+            "auto": Auto(quadrature, smc),
+            "nuts": Nuts(self.chains, self.warmup, self.draws),
+            "quadrature": quadrature,
+            "smc": smc,
+        }
+        return ways[self.method or "auto"]
 
     def for_built_in_data(self) -> tuple[SamplerOptions, list[str]]:
         """NUTS unless another way is asked for, and a note: what the paper shows is to be seen."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -76,15 +76,22 @@ class WitnessOptions:
         ),
     ] = "posterior"
     thin: Annotated[
-        int,
+        int | None,
         typer.Option(
             "--thin",
+            min=1,
             rich_help_panel=WITNESS,
             help="Condition on the samples for every so many-th posterior draw only, and draw so "
-            "many witnesses from each: for large samples.",
+            "many witnesses from each. Default: for as few as keep the ends of the band within "
+            "5 % of its width.",
         ),
-    ] = 1
+    ] = None
     places: PlaceOptions
+
+    @property
+    def thin_argument(self) -> int | Literal["auto"]:
+        """What ``sample_witness`` takes."""
+        return self.thin or "auto"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

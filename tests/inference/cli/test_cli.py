@@ -16,6 +16,7 @@ import pytest
 import typer
 from bke.inference import InputError, SamplingError, load_run
 from bke.inference.cli import app, interrupt, steps
+from bke.inference.cli.commands import COMMANDS
 from bke.inference.cli.options.kernel import KERNELS
 from bke.inference.cli.terminal import Terminal, number
 from bke.inference.cli.words import parse_columns
@@ -24,21 +25,7 @@ from bke.inference.posterior.samplers.auto import Auto
 from bke.inference.report.words import plain, to_json
 from typer.testing import CliRunner
 
-COMMANDS = (
-    "run",
-    "fit",
-    "diagnose",
-    "witness",
-    "learn",
-    "score",
-    "test",
-    "independence",
-    "graph",
-    "shrink",
-    "condition",
-    "bayes",
-    "filter",
-)
+NAMES = tuple(command.name for command in COMMANDS)
 TINY = ("--method", "nuts", "--chains", "2", "--warmup", "20", "--draws", "10", "--seed", "3")
 WIDE = {"COLUMNS": "200", "TERMINAL_WIDTH": "200", "NO_COLOR": "1"}
 FILES = {"run.nc", "witness.nc", "summary.json", "samples.png", "trace.png", "rank.png",
@@ -108,7 +95,7 @@ def no_fit(monkeypatch):
 # -- usage ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", NAMES)
 def test_help_mentions_every_option(command):
     text = succeeded(command, "--help").stdout
     for parameter in typer.main.get_command(app).commands[command].params:
@@ -120,7 +107,7 @@ def test_help_mentions_every_option(command):
 
 def test_help_of_the_program():
     text = succeeded("--help").stdout
-    assert all(f" {command} " in text for command in COMMANDS)
+    assert all(f" {command} " in text for command in NAMES)
     assert "Example: bke run" in text
     assert "Exit status" in text
 
