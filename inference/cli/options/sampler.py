@@ -96,14 +96,13 @@ class SamplerOptions:
         Raises:
             InputError: a number that makes no sense, of chains also where there are none.
         """
+        nuts = Nuts(self.chains, self.warmup, self.draws)
+        if self.method == "nuts":
+            return nuts
         smc = Smc(self.particles, self.chains)
         quadrature = Quadrature(self.tolerance, self.particles, self.chains)
-        ways: dict[str, Sampler | Auto] = {
-            "auto": Auto(quadrature, smc),
-            "nuts": Nuts(self.chains, self.warmup, self.draws),
-            "quadrature": quadrature,
-            "smc": smc,
-        }
+        auto = Auto(quadrature, smc)
+        ways: dict[str, Sampler | Auto] = {"smc": smc, "quadrature": quadrature, "auto": auto}
         return ways[self.method or "auto"]
 
     def for_built_in_data(self) -> tuple[SamplerOptions, list[str]]:
