@@ -109,8 +109,8 @@ class Terminal:
         priors = ", ".join(_prior(name, prior) for name, prior in settings["prior"].items())
         kernel = settings["kernel"]
         seen = f"seen from {settings['landmarks']} landmarks; " if "landmarks" in settings else ""
-        if "rank" in settings:
-            seen = f"{settings['likelihood']} approximation of rank {settings['rank']}; "
+        if "likelihood_options" in settings:
+            seen += f"{_likelihood(settings)}; "
         joint = "samples with a likelihood each; " if settings.get("share") == "joint" else ""
         fixed = "".join(f", {name} {value}" for name, value in kernel.items() if name != "type")
         self.say(
@@ -150,7 +150,9 @@ class Terminal:
             style = "green" if good else "bold yellow"
             title = f"one mode, {words[0] if good else words[1]}"
             if summary["low_rank_error_small"] is False:
-                style, title = "bold yellow", f"{title}, LIKELIHOOD NOT ACCURATE"
+                known = not math.isnan(summary["low_rank_error_nats"])
+                said = "NOT ACCURATE" if known else "OF UNKNOWN ACCURACY"
+                style, title = "bold yellow", f"{title}, LIKELIHOOD {said}"
             if summary["resolved"] is False:
                 style, title = "bold yellow", f"{title}, NOT RESOLVED"
             self._findings.print(Panel(Text(verdict), title=Text(title), border_style=style))
@@ -243,6 +245,14 @@ def excluded(found: Mapping[str, Any], points: int) -> str:
         if ranges:
             parts.append(f"{side} on {', '.join(ranges)}")
     return "; ".join(parts)
+
+
+def _likelihood(settings: Mapping[str, Any]) -> str:
+    """Which likelihood, with its options."""
+    from bke.models.bayes.likelihoods import restored_likelihood
+
+    likelihood = {"likelihood": settings["likelihood"], **settings["likelihood_options"]}
+    return restored_likelihood(likelihood).brief
 
 
 def _columns(columns: list[str]) -> str:

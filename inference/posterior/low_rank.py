@@ -1,15 +1,17 @@
-"""What a low-rank likelihood is worth over a posterior: the error of its differences there."""
+"""What an approximate likelihood is worth over a posterior: the error of its differences there."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from bke.models.bayes.likelihoods import restored_likelihood
-from bke.models.likelihood.evidence import error_of_differences
+from bke.models.likelihood.evidence import ErrorOfDifferences, error_of_differences
 
+from .record import likelihood_record
 from .target import Points, Target, flatten, unflatten
 
 #: Draws at which the error is looked at, and how far below the highest, in nats, they may be.
@@ -23,9 +25,10 @@ FEW_COLUMNS = 3
 def recorded_error(
     target: Target, points: Points, z: Mapping[str, np.ndarray], lp: np.ndarray
 ) -> dict[str, Any]:
-    """Error of a low-rank likelihood over unconstrained draws (chain, draw, ...), for attributes.
+    """Error of an approximate likelihood over unconstrained draws (chain, draw, ...).
 
-    Nothing for a likelihood that is no approximation.
+    For attributes: NaN where a view has no evidence of it, and nothing for a likelihood that is no
+    approximation.
     """
     if not target.likelihood.approximate:
         return {}
@@ -42,7 +45,10 @@ def recorded_error(
         noise = values.get("noise_variance", target.noise_variance)
         for view, pieces in zip(views, found, strict=True):
             pieces.append(view.evidence(target.kernel_at(values), noise, target.measure_at(values)))
-    error = error_of_differences(found)
+    if any(piece is None for pieces in found for piece in pieces):
+        error = ErrorOfDifferences(float("nan"), float("nan"))
+    else:
+        error = error_of_differences(found)
     return {
         "low_rank_error": error.size,
         "low_rank_standard_error": error.standard_error,
@@ -67,9 +73,12 @@ def in_words(run: xr.DataTree) -> list[str]:
     if error is None:
         return []
     attrs = run.attrs
-    likelihood = restored_likelihood(
-        {"likelihood": attrs["likelihood"], "rank": int(attrs["rank"])}
-    )
+    likelihood = restored_likelihood(likelihood_record(attrs))
+    if math.isnan(error):
+        return [
+            f"The likelihood is {likelihood.words}: how far differences of its log over these "
+            "draws are off is NOT KNOWN."
+        ]
     few = run["observed_data"].sizes["column"] <= FEW_COLUMNS
     more = ", or by more than twice that where these few columns have heavy tails" if few else ""
     sentences = [
@@ -80,6 +89,6 @@ def in_words(run: xr.DataTree) -> list[str]:
     if not is_small(error):
         sentences.append(
             "NOT ACCURATE: that is not small beside 1 nat, so the posterior may be shifted by as "
-            "much as it is wide: ask for a higher rank."
+            f"much as it is wide: {likelihood.advice}."
         )
     return sentences

@@ -27,7 +27,15 @@ from .target import Points, Target
 T = TypeVar("T")
 
 #: Attributes that say what was inferred, and in which units.
-TARGET = ("kernel", "prior", "noise_variance", "measure", "likelihood", "rank")
+TARGET = (
+    "kernel",
+    "prior",
+    "noise_variance",
+    "measure",
+    "likelihood",
+    "likelihood_options",
+    "rank",
+)
 UNITS = ("scale", "dither", "dither_seed")
 #: Results that are kept of all runs together, small ones; of each open run, prepared points.
 KEPT, KEPT_POINTS = 64, 1

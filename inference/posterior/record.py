@@ -7,9 +7,11 @@ import inspect
 import itertools
 import json
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
 import bke.models as models
+import jax
 import numpy as np
 import numpyro.distributions as dist
 from bke.models import Gaussian, SamplingNoise
@@ -17,6 +19,7 @@ from bke.models.kernels.base import Covariance, Kernel
 from bke.models.kernels.function import FunctionKernel, kernel_from_function
 from bke.models.kernels.importable import import_path, path_of
 from bke.models.kernels.parameters import is_static
+from bke.models.likelihood.way import Likelihood
 from bke.models.measures.distributions import parts
 from bke.models.measures.measure import Measure, as_measure
 
@@ -271,6 +274,29 @@ def restore_noise(record: float | dict[str, Any]) -> float | SamplingNoise | dis
     if "sampling" in record:
         return SamplingNoise(record["sampling"] == "full", record["nugget"])
     return restore_prior(record)
+
+
+def likelihood_attributes(likelihood: Likelihood) -> dict[str, Any]:
+    """The name and the options of a likelihood as attributes of a run; arrays are data."""
+    name = likelihood.name
+    options = {
+        option: value.item() if isinstance(value, np.generic) else value
+        for option, value in likelihood.record().items()
+        if option != "likelihood" and not isinstance(value, np.ndarray | jax.Array)
+    }
+    # Those that read runs of earlier versions look for the rank.
+    rank = {"rank": options["rank"]} if "rank" in options else {}
+    return {"likelihood": name, "likelihood_options": json.dumps(options), **rank}
+
+
+def likelihood_record(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """What :meth:`~bke.models.likelihood.way.Likelihood.record` said, from attributes of a run."""
+    if "likelihood_options" in attributes:
+        options = json.loads(attributes["likelihood_options"])
+    else:  # a run of an earlier version, which knew of no other option
+        options = {"rank": int(attributes["rank"])} if "rank" in attributes else {}
+    found = {name: tuple(v) if isinstance(v, list) else v for name, v in options.items()}
+    return {"likelihood": attributes["likelihood"], **found}
 
 
 def describe_measure(measure: Measure) -> str | dict[str, Any]:

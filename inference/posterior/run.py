@@ -26,7 +26,7 @@ from ..data.units import Units
 from ..errors import InputError
 from ..runtime.atomic import atomic_path
 from .chains import Chains
-from .record import check_restorable, only_here
+from .record import check_restorable, likelihood_attributes, likelihood_record, only_here
 from .target import Target
 
 PACKAGES = ("bke", "jax", "jaxlib", "numpyro", "numpy", "scipy", "arviz-base", "arviz-stats")
@@ -175,7 +175,7 @@ def attributes(
         "prior": json.dumps(record["prior"]),
         "noise_variance": json.dumps(record["noise_variance"]),
         "measure": json.dumps(record["measure"]),
-        **{name: record[name] for name in ("likelihood", "rank") if name in record},
+        **likelihood_attributes(target.likelihood),
         "scale": units.scale.tolist(),
         "dither": units.dither.tolist(),
         "dither_seed": units.dither_seed,
@@ -202,8 +202,7 @@ def target_of(run: xr.DataTree) -> tuple[Target, Units]:
         landmarks = units.to_model(run["constant_data"].to_dataset()["landmarks"].values)
     target = Target.restore(
         {
-            "likelihood": attrs["likelihood"],
-            **({"rank": int(attrs["rank"])} if "rank" in attrs else {}),
+            **likelihood_record(attrs),
             **{k: json.loads(attrs[k]) for k in ("kernel", "prior", "noise_variance", "measure")},
         },
         landmarks,

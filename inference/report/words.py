@@ -17,6 +17,7 @@ from ..diagnosis.masses import COVERED, covered, draw_weights, unconstrained_sha
 from ..diagnosis.modes import Modes
 from ..diagnosis.result import Diagnosis
 from ..posterior.open_run import open_run
+from ..posterior.record import likelihood_record
 from ..posterior.run import in_data_units, rows_of, units_of
 from ..posterior.target import unflatten
 from ..runtime.machine import computing
@@ -46,6 +47,7 @@ def settings(run: xr.DataTree) -> dict[str, Any]:
     attrs = run.attrs
     kernel, prior = json.loads(attrs["kernel"]), json.loads(attrs["prior"])
     seen = "constant_data" in run.children
+    options = {k: v for k, v in likelihood_record(attrs).items() if k != "likelihood"}
     return {
         # The template's value of a parameter that was learned says nothing.
         "kernel": {name: value for name, value in kernel.items() if name not in prior},
@@ -58,6 +60,7 @@ def settings(run: xr.DataTree) -> dict[str, Any]:
             if name in attrs
         },
         **({"rank": int(attrs["rank"])} if "rank" in attrs else {}),
+        **({"likelihood_options": options} if options else {}),
         **({"landmarks": run["constant_data"].sizes["landmark"]} if seen else {}),
         "rows": rows_of(run),
         "columns": list(units.columns),

@@ -43,8 +43,20 @@ class Likelihood(abc.ABC):
         """What it is, in a sentence about a run."""
         return f"the {self.name} likelihood"
 
+    @property
+    def brief(self) -> str:
+        """What it is, among the settings of a run; empty where it has no options to tell."""
+        record = self.record()
+        options = [f"{name} {value}" for name, value in record.items() if name != "likelihood"]
+        return f"{self.name} likelihood, {', '.join(options)}" if options else ""
+
+    @property
+    def advice(self) -> str:
+        """What to do where its error is large, if it is approximate."""
+        return "take another likelihood"
+
     def record(self) -> dict[str, Any]:
-        """Its name and options, as plain data."""
+        """Its name and options, as plain data: numbers, words and tuples of these, no arrays."""
         return {"likelihood": self.name, **dataclasses.asdict(self)}
 
     @classmethod

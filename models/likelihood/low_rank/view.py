@@ -94,6 +94,16 @@ class LowRank(Likelihood):
         """Which approximation it is."""
         return f"a {self.title} approximation of rank {self.rank}"
 
+    @property
+    def brief(self) -> str:
+        """Which approximation it is, by its name."""
+        return f"{self.name} approximation of rank {self.rank}"
+
+    @property
+    def advice(self) -> str:
+        """More features."""
+        return "ask for a higher rank"
+
     @abc.abstractmethod
     def basis(
         self,

@@ -1,5 +1,6 @@
 """Low-rank likelihoods through fit, the diagnosis, a saved run and the command line."""
 
+import dataclasses
 import json
 
 import jax
@@ -14,14 +15,20 @@ from bke.inference import (
     fit,
     learn_kernel,
     load_run,
+    open_run,
     save_run,
 )
 from bke.inference.cli import app
-from bke.inference.posterior.low_rank import in_words, is_small
+from bke.inference.posterior.low_rank import in_words, is_small, recorded_error
+from bke.inference.posterior.record import likelihood_attributes
 from bke.inference.posterior.run import target_of
+from bke.inference.report.words import settings
 from bke.inference.runtime.machine import computing
 from bke.models import Nystrom, SquaredExponential, log_marginal_likelihood
+from bke.models.bayes import likelihoods
 from bke.models.likelihood.low_rank import LowRankView
+from bke.models.likelihood.routes import Dense
+from bke.models.likelihood.way import Likelihood
 from typer.testing import CliRunner
 
 X = np.random.default_rng(4).gamma(2.0, size=(90, 3)) * [1.0, 30.0, 5.0]
@@ -83,6 +90,66 @@ def test_a_large_error_is_a_warning(run):
     found = diagnose(poor)
     assert warning in found.verdict
     assert found.summary()["low_rank_error_small"] is False
+
+
+def test_an_unknown_error_is_said_to_be_unknown(run, monkeypatch):
+    """A view need not have evidence: that must not cost the draws, nor pass for accuracy."""
+    target, units = target_of(run)
+    z = {n: v.values for n, v in run["unconstrained_posterior"].data_vars.items()}
+    with computing():
+        points = target.prepared(units.points(X))
+        monkeypatch.setattr(LowRankView, "evidence", lambda *_: None)
+        found = recorded_error(target, points, z, run["sample_stats"]["lp"].values)
+    assert np.isnan(found["low_rank_error"])
+    unknown = run.copy()
+    unknown.attrs.update(found)
+    (sentence,) = in_words(unknown)
+    assert "off is NOT KNOWN" in sentence
+    assert diagnose(unknown).summary()["low_rank_error_small"] is False
+
+
+def test_a_run_of_an_earlier_version_has_only_the_rank(run):
+    old = run.copy()
+    del old.attrs["likelihood_options"]
+    assert target_of(old)[0].likelihood == Nystrom(30)
+    assert in_words(old) == in_words(run)
+
+
+@dataclasses.dataclass(frozen=True)
+class Blurred(Likelihood):
+    """The dense likelihood times a power, as some new one with options of its own."""
+
+    share: float = 1.0
+    powers: tuple[int, ...] = (1,)
+
+    name = "blurred"
+    approximate = True
+
+    @property
+    def advice(self):
+        return "blur less"
+
+    def view(self, points, kernel, noise_variance, measure):
+        return Dense().view(points, kernel, noise_variance, measure)
+
+
+def test_options_of_any_likelihood_are_recorded_and_restored(run, monkeypatch):
+    """Also those of one that is no rank: they tell two runs apart, and advice is its own."""
+    monkeypatch.setattr(likelihoods, "LIKELIHOODS", (*likelihoods.LIKELIHOODS, Blurred))
+    trees = []
+    for share in (0.25, 0.5):
+        tree = run.copy()
+        del tree.attrs["rank"]
+        tree.attrs.update(likelihood_attributes(Blurred(np.float64(share), (1, 2))))
+        assert "rank" not in tree.attrs
+        assert target_of(tree)[0].likelihood == Blurred(share, (1, 2))
+        trees.append(open_run(tree))
+    assert [one.target.likelihood.share for one in trees] == [0.25, 0.5]
+    poor = trees[0].tree
+    poor.attrs["low_rank_error"] = 1.4
+    assert in_words(poor)[1].endswith("as it is wide: blur less.")
+    assert settings(poor)["likelihood_options"] == {"share": 0.25, "powers": (1, 2)}
+    assert Blurred(0.25, (1, 2)).brief == "blurred likelihood, share 0.25, powers (1, 2)"
 
 
 @pytest.mark.slow
