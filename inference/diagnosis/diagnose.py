@@ -6,12 +6,12 @@ import numpy as np
 import xarray as xr
 
 from ..posterior import low_rank
+from ..posterior.method import is_independent, method_in_words
 from ..posterior.open_run import Run, open_run
 from . import resolution, verdict
 from .convergence import ChainFigures, convergence
 from .find_modes import find_modes
 from .integral import integral_of
-from .masses import INDEPENDENT
 from .modes import Modes
 from .result import Diagnosis
 
@@ -34,9 +34,10 @@ def diagnose(run: Run) -> Diagnosis:
     modes, integral = find_modes(opened), integral_of(tree)
     chains = _chains(tree, modes)
     method, columns = str(tree.attrs["method"]), units.columns
+    independent = is_independent(tree.attrs)
     sentences = (
-        verdict.of_integral(method, modes, integral)
-        if method in INDEPENDENT and integral is not None
+        verdict.of_integral(method_in_words(tree.attrs), modes, integral)
+        if independent and integral is not None
         else verdict.of_chains(modes, chains, one_column=len(columns) == 1)
     )
     unresolved = resolution.notes_on_run(opened, modes)
@@ -55,6 +56,7 @@ def diagnose(run: Run) -> Diagnosis:
         low_rank.error_of_run(tree),
         not unresolved if tree.attrs["likelihood"] == "landmark" else None,
         tree.attrs.get("chosen"),
+        independent,
     )
 
 

@@ -6,16 +6,19 @@ import dataclasses
 
 import xarray as xr
 
+from ..posterior.method import is_independent
 from ..posterior.open_run import Run, open_run
 from ..posterior.run import units_of
-from .masses import INDEPENDENT, Masses, mode_masses
+from .integral import weighing_group
+from .masses import Masses, mode_masses
 from .modes import Modes
 from .path_modes import modes_of_paths
 from .profile_modes import modes_of_profile
 
-#: What modes are told apart by, and what tells their masses.
+#: What modes are told apart by.
 LABELLING = ("profile", "paths", "posterior", "unconstrained_posterior", "sample_stats")
-WEIGHING = ("quadrature", "smc", "bridge")
+#: Attributes that say whether draws are in any order.
+ORDER = ("method", "independent")
 
 
 def find_modes(run: Run) -> Modes:
@@ -30,12 +33,14 @@ def find_modes(run: Run) -> Modes:
     opened = open_run(run)
     tree = opened.tree
     units_of(tree)  # refuses other trees
-    modes = opened.kept("modes", lambda: _unweighed(tree), groups=LABELLING, attributes=["method"])
+    modes = opened.kept("modes", lambda: _unweighed(tree), groups=LABELLING, attributes=ORDER)
 
     def masses() -> Masses | None:
         return mode_masses(tree, [mode.interval for mode in modes.modes], modes.of_draws)
 
-    found = opened.kept("masses", masses, groups=(*LABELLING, *WEIGHING), attributes=["method"])
+    weighing = weighing_group(tree)
+    reads = LABELLING if weighing is None else (*LABELLING, weighing)
+    found = opened.kept("masses", masses, groups=reads, attributes=ORDER)
     if found is None:
         return modes
     known = (
@@ -47,7 +52,7 @@ def find_modes(run: Run) -> Modes:
 
 def _unweighed(run: xr.DataTree) -> Modes:
     modes = modes_of_profile(run) if "profile" in run.children else modes_of_paths(run)
-    if run.attrs["method"] in INDEPENDENT:
+    if is_independent(run.attrs):
         modes = dataclasses.replace(modes, crossings=None)
     # They are shared: who would write into them must copy.
     for shared in (modes.of_draws, modes.of_chains):

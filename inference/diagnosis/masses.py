@@ -15,12 +15,12 @@ from scipy.spatial import cKDTree
 
 from ..errors import InputError
 from ..posterior.barriers import standard_deviations
+from ..posterior.method import is_independent
 from ..posterior.target import flatten
+from .integral import weighing_group
 from .modes import Modes
 from .names import Weighting
 
-#: Methods whose draws are from the posterior itself, all modes in proportion.
-INDEPENDENT = ("quadrature", "smc")
 WEIGHTINGS: tuple[str, ...] = get_args(Weighting)
 #: How far a place may be from the nearest draw of its mode, in standard deviations of a chain.
 REACH = 10.0
@@ -52,24 +52,23 @@ def mode_masses(
             return nearest_mode(run, of_draws, places)
         return _interval(places[:, 0], intervals)
 
-    if "quadrature" in run.children:
-        nodes = run["quadrature"].to_dataset()
-        places, weight = nodes["unconstrained"].values, nodes["weight"].values
+    name = weighing_group(run)
+    group = xr.Dataset() if name is None else run[name].to_dataset()
+    if "weight" in group:
+        places, weight = group["unconstrained"].values, group["weight"].values
         label = modes_at(places)
         mass = np.bincount(label[label >= 0], weight[label >= 0], minlength=len(intervals))
         # An error of the integral changes a share most where all of it is in one mode.
-        error = nodes.attrs["log_normaliser_error"] * np.maximum(mass, 1 - mass)
+        error = group.attrs["log_normaliser_error"] * np.maximum(mass, 1 - mass)
         return Masses(mass, error)
-    if "smc" in run.children:
-        population = run["smc"].to_dataset()
-        places = population["unconstrained"].values
+    if "share" in group:
+        places = group["unconstrained"].values
         flat = places.reshape(-1, places.shape[-1])
         label = modes_at(flat)
         inside = label.reshape(places.shape[:2])[..., None] == np.arange(len(intervals))
-        return _of_repeats(inside.mean(axis=1), population["share"].values, places.shape[1])
-    if "bridge" in run.children:
-        found = run["bridge"].to_dataset()
-        return Masses(found["mass"].values, found["mass_error"].values)
+        return _of_repeats(inside.mean(axis=1), group["share"].values, places.shape[1])
+    if "mass" in group:
+        return Masses(group["mass"].values, group["mass_error"].values)
     return None
 
 
@@ -116,7 +115,7 @@ def draw_weights(run: xr.DataTree, modes: Modes, weighting: str = "posterior") -
     weights = np.ones(modes.of_draws.shape)
     if len(modes.stuck) < len(weights):
         weights[list(modes.stuck)] = 0.0
-    if weighting == "posterior" and run.attrs["method"] not in INDEPENDENT and modes.weighed:
+    if weighting == "posterior" and not is_independent(run.attrs) and modes.weighed:
         if covered(modes) < COVERED:
             raise InputError(
                 f"the modes that chains visited hold {covered(modes):.2g} of the posterior mass: "

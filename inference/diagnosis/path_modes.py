@@ -7,7 +7,8 @@ import xarray as xr
 from scipy.spatial import cKDTree
 
 from ..posterior.barriers import groups, standard_deviations
-from .masses import INDEPENDENT, unconstrained_draws
+from ..posterior.method import is_independent
+from .masses import unconstrained_draws
 from .modes import SHELF, Mode, Modes
 
 
@@ -19,7 +20,7 @@ def modes_of_paths(run: xr.DataTree) -> Modes:
     z = unconstrained_draws(run)
     z = z / standard_deviations(z)
     label = found.label.reshape(node_draw.shape)
-    if run.attrs["method"] in INDEPENDENT:
+    if is_independent(run.attrs):
         nodes = np.take_along_axis(z, node_draw[:, :, None], axis=1).reshape(-1, z.shape[-1])
         of_draws = found.label[cKDTree(nodes).query(z)[1]]
     else:

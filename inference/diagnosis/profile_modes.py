@@ -15,7 +15,7 @@ from scipy.signal import find_peaks
 from scipy.special import logsumexp
 
 from ..posterior.barriers import BARRIER
-from .masses import INDEPENDENT
+from ..posterior.method import is_independent
 from .modes import SHELF, Mode, Modes
 
 #: A basin that no chain visited counts as a mode within this distance of the highest one: further
@@ -112,7 +112,7 @@ def _on_shelf(
         highest: the density itself, the highest on the profile's grid in each basin (k,).
         of_chains: basin of each chain (chain,).
     """
-    if run.attrs["method"] in INDEPENDENT:
+    if is_independent(run.attrs):
         return np.zeros(len(of_draws), dtype=bool)
     below = tops[of_chains] - np.median(of_draws, axis=1) > SHELF
     if "sample_stats" in run.children:

@@ -37,6 +37,7 @@ class Diagnosis:
             none.
         chosen: in a sentence, that ``method="auto"`` chose the method, and why; ``None`` where it
             was asked for.
+        independent: whether draws are from the posterior itself, in no order, and not of chains.
     """
 
     convergence: Convergence
@@ -52,6 +53,7 @@ class Diagnosis:
     low_rank_error: float | None = None
     resolved: bool | None = None
     chosen: str | None = None
+    independent: bool = False
 
     @property
     def multimodal(self) -> bool:
@@ -83,6 +85,7 @@ class Diagnosis:
             "verdict": self.verdict,
             "method": self.method,
             "chosen": self.chosen,
+            "independent": self.independent,
             "multimodal": self.multimodal,
             "heaviest_mixed": self.heaviest_mixed,
             "log_normaliser": None if self.integral is None else self.integral.log,
@@ -142,7 +145,7 @@ def report(diagnosis: Diagnosis) -> str:
 
 def _head(diagnosis: Diagnosis) -> list[str]:
     overall = diagnosis.convergence
-    if diagnosis.method != "nuts":
+    if diagnosis.independent:
         way = diagnosis.chosen or diagnosis.method
         return [f"{diagnosis.iterations} draws of the posterior by {way}"]
     return [
@@ -156,7 +159,7 @@ def _head(diagnosis: Diagnosis) -> list[str]:
 
 def _of_mode(diagnosis: Diagnosis, index: int) -> list[str]:
     """Where a mode is, how high, who is in it, and whether chains mixed there."""
-    modes, chains = diagnosis.modes, diagnosis.method == "nuts"
+    modes, chains = diagnosis.modes, not diagnosis.independent
     mode, inside = modes.modes[index], diagnosis.per_mode[index]
     alone = np.isinf(mode.barrier) or len(modes.modes) == 1
     barrier = "" if alone else f", behind a valley {mode.barrier:.0f} nats deep"

@@ -9,6 +9,7 @@ from scipy.special import logsumexp
 from ..data.checks import check_count, check_positive
 from ..errors import InputError, SamplingError
 from ..posterior.chains import CANDIDATES
+from ..posterior.method import is_independent
 from ..posterior.open_run import TARGET, UNITS, OpenRun, Run, open_run
 from ..posterior.record import is_ours
 from ..posterior.samplers.base import Task
@@ -16,8 +17,9 @@ from ..posterior.samplers.quadrature import MOST_EVALUATIONS, integral, nodes_of
 from ..posterior.target import unflatten
 from ..runtime.machine import computing
 from .bridge import bridge
-from .find_modes import LABELLING, find_modes
-from .masses import INDEPENDENT, nearest_mode, unconstrained_draws, unconstrained_shapes
+from .find_modes import LABELLING, ORDER, find_modes
+from .integral import weighing_group
+from .masses import nearest_mode, unconstrained_draws, unconstrained_shapes
 
 #: Of each chain, for bridge sampling.
 FEWEST_DRAWS = 8
@@ -54,14 +56,14 @@ def reweight(
     tree, target = opened.tree, opened.target
     check_positive(tolerance, "tolerance")
     check_count(seed, "seed", 0, 2**63 - 1)
-    if tree.attrs["method"] in INDEPENDENT or {"quadrature", "bridge"} & set(tree.children):
+    if is_independent(tree.attrs) or weighing_group(tree) is not None:
         return tree
     bridged = unconstrained_draws(tree).shape[-1] not in MOST_EVALUATIONS
     group = opened.kept(
         f"masses {tolerance} {seed}",
         lambda: _bridges(opened, seed) if bridged else _nodes(opened, tolerance, seed, progress),
         groups=(*LABELLING, "observed_data", "constant_data"),
-        attributes=("method", *TARGET, *UNITS),
+        attributes=(*ORDER, *TARGET, *UNITS),
         lasts=lambda _: is_ours(target.kernel),
     )
     result = tree.copy()

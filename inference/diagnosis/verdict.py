@@ -17,28 +17,27 @@ EXCUSED_RHAT = 1.1
 DECISIVE = 7.0
 
 
-def of_integral(method: str, modes: Modes, integral: Integral) -> list[str]:
-    """Sentences on draws from the posterior itself: how well it was integrated."""
-    if method == "smc":
-        how = "draws of tempered SMC"
-        error = "a standard error over repeats"
-    else:
-        how, error = "independent draws by quadrature", "an error"
+def of_integral(how: str, modes: Modes, integral: Integral) -> list[str]:
+    """Sentences on draws from the posterior itself: how well it was integrated.
+
+    ``how``: what the draws are, in words.
+    """
+    error = "a standard error over repeats" if integral.repeats else "an error"
     if np.isnan(integral.error):
         error = "no standard error, since there is one repeat, for"
     else:
         error = f"{error} of {integral.error:.2g} in"
     sentences = [f"Every mode by its posterior mass, {how}, with {error} the log normaliser."]
-    if method == "quadrature" and not integral.reached:
+    if integral.tolerance is not None and not (integral.repeats or integral.reached):
         sentences.append(
             f"NOT ACCURATE: the tolerance was {integral.tolerance:g}, and the evaluations ran out "
             "first: ask for a larger one, or take SMC."
         )
-    if method == "smc" and integral.error > ROUGH:  # NaN of a single repeat says nothing
+    if integral.repeats and integral.error > ROUGH:  # NaN of a single repeat says nothing
         sentences.append(
             "NOT ACCURATE: the repeats do not agree on the normaliser; give more particles."
         )
-    if method == "smc":
+    if integral.repeats:
         sentences.append(
             "A mode far narrower than the prior may be missed by all repeats alike, which no "
             "standard error shows; quadrature (one or two hyperparameters) would see it."

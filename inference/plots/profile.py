@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..diagnosis.find_modes import find_modes
-from ..diagnosis.masses import INDEPENDENT
 from ..diagnosis.modes import Modes
 from ..errors import InputError
+from ..posterior.method import is_independent
 from ..posterior.open_run import Run, open_run
 from .names import chain_names, site_components
 from .style import SMALL, log_scale, mode_colour, panels, plain
@@ -60,7 +60,7 @@ def plot_profile(run: Run, *, axes: Sequence[Axes] | None = None) -> Figure:
     raw = np.where(np.isfinite(profile["log_density"]), profile["log_density"], np.nan) - highest
     ax.plot(values, raw, color=RAW, linewidth=0.6, label="raw")
     ax.plot(values, smoothed - highest, color="0.1", linewidth=1.8, label="smoothed")
-    if run.attrs["method"] not in INDEPENDENT:
+    if not is_independent(run.attrs):
         _mark_chains(ax, np.interp(centres, grid, values), values[shown], modes)
     for index, top in enumerate(tops):
         colour = mode_colour(index)

@@ -8,8 +8,8 @@ import numpy as np
 import xarray as xr
 
 from ..diagnosis.find_modes import find_modes
-from ..diagnosis.masses import INDEPENDENT
 from ..diagnosis.modes import Mode
+from ..posterior.method import is_independent
 from ..posterior.open_run import Run
 from ..witness.bands import Band, band
 from .names import chain_names, short_place
@@ -53,7 +53,7 @@ def views(witness: xr.DataTree, level: float, run: Run | None = None) -> list[Vi
     if "title" in witness.attrs:  # of a test, which has no chains
         return [View(str(witness.attrs["title"]), "", mode_colour(0), every, quantity)]
     left_out = f"{len(stuck)} of {len(chains)} stuck and left out"
-    has_chains = witness.attrs.get("method", "nuts") not in INDEPENDENT
+    has_chains = not is_independent(witness.attrs)
     if len(modes) == 1:
         detail = f"one mode, {left_out}" if len(stuck) else "one mode"
         whose = "all chains" if has_chains else "all draws"

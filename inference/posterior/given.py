@@ -52,7 +52,7 @@ def sampled_run(sampler: Sampler, given: Given, chosen: Mapping[str, str]) -> xr
         **chosen,
         **settings,
         "seed": task.seed,
-        **sampler.settings(),
+        **sampler.record(),
         **recorded_error(task.target, task.points, *chains.after_warmup()),
     }
     return make_run(task.target, units, rows, chains, task.prior_draws, groups, recorded)

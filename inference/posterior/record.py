@@ -289,7 +289,7 @@ def likelihood_attributes(likelihood: Likelihood) -> dict[str, Any]:
     return {"likelihood": name, "likelihood_options": json.dumps(options), **rank}
 
 
-def likelihood_record(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def likelihood_record(attributes: Mapping[Any, Any]) -> dict[str, Any]:
     """What :meth:`~bke.models.likelihood.way.Likelihood.record` said, from attributes of a run."""
     if "likelihood_options" in attributes:
         options = json.loads(attributes["likelihood_options"])

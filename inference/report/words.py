@@ -13,6 +13,7 @@ import xarray as xr
 
 from ..data.units import Units
 from ..data.weighted import weighted_quantiles
+from ..diagnosis.integral import weighing_group
 from ..diagnosis.masses import COVERED, covered, draw_weights, unconstrained_shapes
 from ..diagnosis.modes import Modes
 from ..diagnosis.result import Diagnosis
@@ -114,17 +115,18 @@ def posterior_summary(run: xr.DataTree, modes: Modes) -> dict[str, Any]:
     if covered(modes) >= COVERED if modes.weighed else len(modes.modes) == 1:
         weights = draw_weights(run, modes, "posterior" if modes.weighed else "chains")
     overall = None
-    if "quadrature" in run.children:
-        overall = _of_nodes(run)
+    weighing = weighing_group(run)
+    if weighing is not None and "weight" in run[weighing]:
+        overall = _of_nodes(run, weighing)
     elif weights is not None:
         overall = _parameters(run, weights)
     return {"modes": summaries, "overall": overall}
 
 
-def _of_nodes(run: xr.DataTree) -> dict[str, dict[str, float]]:
-    """Summary of the quadrature's nodes, which do not depend on how well chains mixed."""
+def _of_nodes(run: xr.DataTree, group: str) -> dict[str, dict[str, float]]:
+    """Summary of the nodes in a group, which do not depend on how well chains mixed."""
     opened = open_run(run)
-    nodes = run["quadrature"].to_dataset()
+    nodes = run[group].to_dataset()
     with computing():
         z = unflatten(nodes["unconstrained"].values[None], unconstrained_shapes(run))
         values = in_data_units(opened.target, opened.units, z)

@@ -30,6 +30,7 @@ from ..diagnosis.modes import Modes
 from ..diagnosis.reweight import reweight
 from ..errors import InputError, SamplingError
 from ..posterior.landmarks import places_for
+from ..posterior.method import is_independent
 from ..posterior.open_run import OpenRun, Run, open_run
 from ..posterior.samplers.quadrature import MOST_EVALUATIONS
 from ..posterior.target import Target, unflatten
@@ -125,6 +126,7 @@ def sample_witness(
         coords={"at": (("point", "column"), points), "column": list(units.columns)},
         attrs={
             "method": weighed.attrs["method"],
+            "independent": int(is_independent(weighed.attrs)),
             "noise": str(noise),
             "weights": weights,
             "landmarks": 0 if places is None else len(places),

@@ -64,15 +64,36 @@ class Task:
 class Sampler(abc.ABC):
     """A way to a posterior. Fields are its options, checked when it is made.
 
-    A new one is a subclass in a file of its own and a line in ``registry``.
+    A new one is a subclass in a file of its own and a line in ``registry``. All others learn about
+    it from its run: from what :meth:`record` says, and from the form of the groups it leaves.
+
+    The groups of :meth:`sample` are ``profile`` or ``paths``, as
+    :func:`~bke.inference.posterior.surroundings.surroundings` makes them, and, of a sampler that
+    knows the normaliser of the density, one more of any name. This has the attributes
+    ``log_normaliser`` and ``log_normaliser_error`` (NaN where that is not known), and ``tolerance``
+    if the error is to be at most that. From its variables follow the masses of the modes:
+
+    - ``unconstrained`` (node, parameter) and ``weight`` (node,), with sum one: nodes that hold the
+      whole posterior, as quadrature leaves them;
+    - ``unconstrained`` (repeat, particle, parameter) and ``share`` (repeat,), with sum one:
+      independent repeats of particles of equal weight, as SMC leaves them.
     """
 
     #: How ``fit`` and the command line call it, and what a run records as its ``method``.
     name: ClassVar[str]
+    #: Whether its draws are from the posterior itself, all modes in proportion and in no order.
+    #: Then the verdict is on the normaliser, of which it leaves a group; else on chains.
+    independent: ClassVar[bool] = False
+    #: What its draws are, in a sentence: "draws by" its name where nothing is said.
+    words: ClassVar[str] = ""
 
     @abc.abstractmethod
     def settings(self) -> dict[str, Any]:
-        """What the run records of it: ``chains``, ``warmup``, ``draws`` (of each chain), ..."""
+        """Plain numbers and words for the run's attributes.
+
+        ``chains``, ``warmup`` and ``draws`` (of each chain) must be among them; ``particles``
+        (draws in all) and ``tolerance`` are printed as well.
+        """
 
     @abc.abstractmethod
     def sample(self, task: Task) -> Found:
@@ -84,6 +105,12 @@ class Sampler(abc.ABC):
     def program(self, target: Target) -> Program | None:
         """What can be compiled while data are prepared, if anything; comes back with the task."""
         return None
+
+    def record(self) -> dict[str, Any]:
+        """All that the run records of it, but for its name: what others need to know."""
+        words = self.words or f"draws by {self.name}"
+        about = {"independent": int(self.independent), "method_in_words": words}
+        return {**about, **self.settings()}
 
     def prior_draws(self) -> int:
         """How many draws from the prior a task has."""

@@ -27,6 +27,7 @@ class Nuts(Sampler):
     """
 
     name: ClassVar[str] = "nuts"
+    words: ClassVar[str] = "chains of NUTS"
 
     chains: int = 8
     warmup: int = 200

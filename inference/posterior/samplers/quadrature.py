@@ -36,6 +36,8 @@ class Quadrature(Sampler):
     """
 
     name: ClassVar[str] = "quadrature"
+    independent: ClassVar[bool] = True
+    words: ClassVar[str] = "independent draws by quadrature"
 
     tolerance: float = 1e-3
     draws: int = 4000

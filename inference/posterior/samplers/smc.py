@@ -32,6 +32,8 @@ class Smc(Sampler):
     """
 
     name: ClassVar[str] = "smc"
+    independent: ClassVar[bool] = True
+    words: ClassVar[str] = "draws of tempered SMC"
 
     particles: int = 4000
     repeats: int = 8

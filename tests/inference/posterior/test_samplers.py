@@ -7,10 +7,21 @@ import sys
 import numpy as np
 import numpyro.distributions as dist
 import pytest
-from bke.inference import InputError, Nuts, Quadrature, Smc, diagnose, fit, load_run, save_run
+from bke.inference import (
+    InputError,
+    Nuts,
+    Quadrature,
+    Smc,
+    diagnose,
+    fit,
+    load_run,
+    reweight,
+    save_run,
+)
 from bke.inference.posterior.handling import DEFAULTS, Handling
 from bke.inference.posterior.model import Model
 from bke.inference.posterior.samplers.registry import SAMPLERS, MethodName, sampler_for
+from bke.inference.report.words import posterior_summary
 
 X = np.random.default_rng(0).gamma(2.0, size=(30, 1))
 
@@ -85,6 +96,43 @@ def test_a_run_says_what_was_chosen_for_it(tmp_path):
     assert (asked.attrs["particles"], asked.attrs["draws"]) == (64, 16)
     assert "chosen" not in asked.attrs
     assert "64 draws of the posterior by quadrature\n" in str(diagnose(asked))
+
+
+@pytest.mark.parametrize("kind", [Quadrature, Smc])
+def test_others_learn_about_a_sampler_from_its_run(kind, tmp_path):
+    """One that nobody knows by name, and an old run, are told about like ours."""
+
+    class New(kind):
+        name, words = "new", "draws of something new"
+
+        def sample(self, task):
+            chains, groups = super().sample(task)
+            groups["at"] = groups.pop(kind.name)
+            return chains, groups
+
+    size = (64, 4) if kind is Smc else (1e-3, 64, 4)
+    known, new = (fit(X, method=one(*size), progress=False) for one in (kind, New))
+    assert "at" in new.children
+    assert new.attrs["independent"] == 1
+    assert reweight(new) is new
+    save_run(new, tmp_path / "run.nc")
+    old = known.copy()
+    for name in ("independent", "method_in_words"):
+        del old.attrs[name]
+    (expected, *others) = (diagnose(tree) for tree in (known, load_run(tmp_path / "run.nc"), old))
+    texts = []
+    for found in others:
+        assert found.independent
+        assert found.modes.modes[0].mass == expected.modes.modes[0].mass
+        assert found.integral == expected.integral
+        texts.append(str(found))
+    ours = f"draws of the posterior by {kind.name}\n", kind.words
+    theirs = "draws of the posterior by new\n", New.words
+    assert texts[1] == str(expected)
+    assert texts[0] == str(expected).replace(ours[0], theirs[0]).replace(ours[1], theirs[1])
+    assert texts[0] != texts[1]
+    first, second = (posterior_summary(t, expected.modes)["overall"] for t in (known, new))
+    assert first == second
 
 
 def test_handling_has_a_default_for_each_of_its_names():
