@@ -112,7 +112,8 @@ def diagnose_and_print(
     terminal.settings(summary["settings"])
     terminal.notes(notes)
     terminal.diagnosis(str(diagnosis), summary["diagnosis"])
-    terminal.posterior(summary["posterior"])
+    by_mass = diagnosis.modes.weighed and not diagnosis.independent
+    terminal.posterior(summary["posterior"], by_mass=by_mass)
     return diagnosis, summary, notes
 
 
@@ -227,8 +228,10 @@ def run_pictures(run: xr.DataTree) -> Pictures:
     """Pictures of the run itself."""
     from bke.inference import plot_profile, plot_rank, plot_trace
 
+    from ..posterior.method import is_independent
+
     pictures: Pictures = []
-    if run.attrs["method"] == "nuts":  # draws of the other methods are in no order
+    if not is_independent(run.attrs):  # such draws are in no order
         pictures = [
             ("trace", lambda: plot_trace(run)),
             ("rank", lambda: plot_rank(run)),

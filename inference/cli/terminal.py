@@ -132,7 +132,7 @@ class Terminal:
         if summary["multimodal"]:
             known = summary["log_normaliser"] is not None
             advice = "WEIGHTED BY POSTERIOR MASS" if known else "DO NOT AVERAGE OVER THEM"
-            if known and summary["method"] == "nuts" and not summary["heaviest_mixed"]:
+            if known and not summary["independent"] and not summary["heaviest_mixed"]:
                 advice += ", BUT NOT MIXED WITHIN"
             if summary["resolved"] is False:
                 advice += ", NOT RESOLVED"
@@ -141,12 +141,10 @@ class Terminal:
             console = self._errors if self.json else self._findings
             console.print(Panel(Text(verdict), title=Text(title), border_style="bold red"))
         else:
-            good = (
-                summary["mixed"]
-                if summary["method"] == "nuts"
-                else summary["integral_within_tolerance"]
-            )
-            words = ("mixed", "NOT MIXED") if summary["method"] == "nuts" else ("accurate", "ROUGH")
+            if summary["independent"]:
+                good, words = summary["integral_within_tolerance"], ("accurate", "ROUGH")
+            else:
+                good, words = summary["mixed"], ("mixed", "NOT MIXED")
             style = "green" if good else "bold yellow"
             title = f"one mode, {words[0] if good else words[1]}"
             if summary["low_rank_error_small"] is False:
@@ -157,8 +155,11 @@ class Terminal:
                 style, title = "bold yellow", f"{title}, NOT RESOLVED"
             self._findings.print(Panel(Text(verdict), title=Text(title), border_style=style))
 
-    def posterior(self, posterior: Mapping[str, Any]) -> None:
-        """The hyperparameters in each mode, and over several modes of known mass."""
+    def posterior(self, posterior: Mapping[str, Any], *, by_mass: bool) -> None:
+        """The hyperparameters in each mode, and over several modes of known mass.
+
+        ``by_mass``: also over a single one, which chains may have gone through unevenly.
+        """
         table = Table(
             title="Posterior in each mode, in the units of the data", title_justify="left"
         )
@@ -172,7 +173,8 @@ class Terminal:
                 table.add_row(str(mode["mode"]), Text(name), *_row(found), str(mode["draws"]))
             if not mode["draws"]:
                 table.add_row(str(mode["mode"]), "no draws", *[""] * 5, "0")
-        if len(posterior["modes"]) > 1 and posterior["overall"] is not None:
+        several = len(posterior["modes"]) > 1
+        if (several or by_mass) and posterior["overall"] is not None:
             for name, found in posterior["overall"].items():
                 table.add_row("by mass", Text(name), *_row(found), "")
         self._findings.print(table)

@@ -644,7 +644,7 @@ def same_numbers(first, second):
 # -- what is printed ------------------------------------------------------------------------------
 
 MULTIMODAL = {"verdict": "Multimodal: 2 modes.", "multimodal": True, "mixed": False,
-              "method": "nuts", "log_normaliser": None, "modes": [{}, {}],
+              "independent": False, "log_normaliser": None, "modes": [{}, {}],
               "resolved": None}  # fmt: skip
 
 
