@@ -11,7 +11,7 @@ from ...posterior.samplers.auto import Auto
 from ...posterior.samplers.base import Sampler
 from ...posterior.samplers.nuts import Nuts
 from ...posterior.samplers.quadrature import Quadrature
-from ...posterior.samplers.registry import MethodName
+from ...posterior.samplers.registry import SAMPLERS, MethodName
 from ...posterior.samplers.smc import Smc
 from .panels import SAMPLER
 
@@ -103,7 +103,14 @@ class SamplerOptions:
         quadrature = Quadrature(self.tolerance, self.particles, self.chains)
         auto = Auto(quadrature, smc)
         ways: dict[str, Sampler | Auto] = {"smc": smc, "quadrature": quadrature, "auto": auto}
-        return ways[self.method or "auto"]
+        name = self.method or "auto"
+        return ways[name] if name in ways else self._other(SAMPLERS[name])
+
+    def _other(self, kind: type[Sampler]) -> Sampler:
+        """Of a kind whose fields, where they are options here, go by the same names."""
+        given = {field.name for field in dataclasses.fields(self)}
+        names = [field.name for field in dataclasses.fields(kind) if field.name in given]
+        return kind(**{name: getattr(self, name) for name in names})
 
     def for_built_in_data(self) -> tuple[SamplerOptions, list[str]]:
         """NUTS unless another way is asked for, and a note: what the paper shows is to be seen."""

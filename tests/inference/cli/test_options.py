@@ -21,6 +21,7 @@ from bke.inference.cli.options.model import (
 from bke.inference.cli.options.sampler import SamplerOptions
 from bke.inference.cli.options.testing import PairNull, TestOptions, TwoSampleNull
 from bke.inference.posterior.samplers.auto import Auto
+from bke.inference.posterior.samplers.registry import SAMPLERS
 from bke.inference.testing.null_choice import HSIC_NULLS, MMD_NULLS
 from bke.models import Nystrom
 from bke.models.likelihood.names import SamplingName
@@ -61,6 +62,18 @@ def test_numbers_reach_the_sampler():
     assert SamplerOptions(**numbers).sampler() == Auto(quadrature, smc)
     assert SamplerOptions(method="quadrature", **numbers).sampler() == quadrature
     assert SamplerOptions(method="nuts", **numbers).sampler() == Nuts(3, 30, 40)
+
+
+def test_a_sampler_of_the_registry_gets_the_numbers_it_has_fields_for(monkeypatch):
+    @dataclasses.dataclass(frozen=True)
+    class New(Quadrature):
+        name = "new"
+        patience: int = 5
+
+    monkeypatch.setitem(SAMPLERS, "new", New)
+    numbers = {"chains": 3, "warmup": 30, "draws": 40, "tolerance": 0.1}
+    asked = SamplerOptions(method="new", **numbers).sampler()
+    assert asked == New(tolerance=0.1, draws=40, chains=3, patience=5)
 
 
 @pytest.mark.parametrize("method", ["auto", "quadrature", "smc"])
