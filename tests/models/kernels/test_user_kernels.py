@@ -290,3 +290,41 @@ def test_a_long_tail_that_has_an_integral_is_a_number(dimension):
     ours = RationalQuadratic(power).smoothed("unit", dimension)
     X = np.random.default_rng(0).normal(size=(5, dimension))
     np.testing.assert_allclose(mine(X), ours(X), rtol=1e-5)
+
+
+@pytest.mark.parametrize("dimension", [1, 2])
+def test_sums_and_products_are_smoothed_as_any_kernel(dimension):
+    """For a Gaussian measure always; in one column for the others as well."""
+    X = np.random.default_rng(0).normal(size=(8, dimension))
+    for mine, ours in (
+        (OnLine(0.9) + 2.0 * OnLine(1.4), SquaredExponential(0.9) + 2.0 * SquaredExponential(1.4)),
+        (OnLine(0.9) * SquaredExponential(2.0), SquaredExponential(0.9) * SquaredExponential(2.0)),
+    ):
+        for measure in (Gaussian(1.0, 0.2), "unit", "lebesgue"):
+            if dimension == 2 and isinstance(measure, str):
+                with pytest.raises(SmoothingError, match="take measure=Gaussian"):
+                    mine.smoothed(measure, 2)
+                continue
+            r, exact = mine.smoothed(measure, dimension), ours.smoothed(measure, dimension)(X)
+            assert r.numerical
+            np.testing.assert_allclose(r(X), exact, rtol=0, atol=1e-9 * np.max(exact))
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Rough(Kinked):
+    summable = False
+
+
+@pytest.mark.parametrize("measure", ["unit", "lebesgue", Gaussian(1.0)], ids=str)
+def test_no_refusal_names_a_measure_that_is_refused_too(measure):
+    """In one column a kernel with a kink has r, in two it says how to get one."""
+    with pytest.raises(SmoothingError, match=r"no smoothed kernel.*nor for any other") as refused:
+        Rough().smoothed(measure, 2)
+    assert "take measure" not in str(refused.value)
+    assert "use measure" not in str(refused.value)
+    if isinstance(measure, str):
+        Rough().smoothed(measure, 1)
+    else:
+        with pytest.raises(SmoothingError, match="use measure='unit'"):
+            Rough().smoothed(measure, 1)
