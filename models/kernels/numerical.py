@@ -21,6 +21,9 @@ from .covariance import (
 )
 from .quadrature import RadialTable, autocorrelation, integrable, interpolated, places
 
+#: What r may be at the end of a table over its value at zero: it is constant from there on.
+FALLEN = 0.02
+
 
 class Differentiable(Protocol):
     """A kernel that knows its terms."""
@@ -40,7 +43,8 @@ def tabulated(
 ) -> RadialTable:
     """The Lebesgue r of ``kernel``, which is ``of_distance``, as a function of the distance.
 
-    NaN where that has no integral but the kernel's parameters are traced.
+    NaN where that has no integral but the kernel's parameters are traced, and where r is not small
+    at the table's end, as of a sum of kernels whose lengths differ by a factor of thousands.
 
     Raises:
         SmoothingError: where it has none and they are known.
@@ -53,7 +57,9 @@ def tabulated(
     if not isinstance(finite, jax.core.Tracer) and not finite:
         raise _no_integral(kernel, dimension)
     table = autocorrelation(of_distance, dimension, relative=relative)
-    return table._replace(values=jnp.where(finite, table.values, jnp.nan))
+    # A sum of kernels of lengths far apart may still be large where the table ends.
+    fallen = jnp.abs(table.values[-1]) < FALLEN * jnp.abs(table.values[0])
+    return table._replace(values=jnp.where(finite & fallen, table.values, jnp.nan))
 
 
 def _no_integral(kernel: Differentiable, dimension: int) -> SmoothingError:

@@ -113,8 +113,10 @@ def from_sklearn(kernel: Any) -> Covariance:
     RBF, Matern (nu 0.5, 1.5, 2.5, inf), RationalQuadratic, the Laplacian PairwiseKernel, constants
     times these, their sums and products become ours, which ``fit`` takes too: single ones, times
     constants, in any number of columns, sums and products where RBF, or Laplacian kernels in
-    products, are all there is, others in one column only, by quadrature. Any other is kept as it is
-    and evaluated in NumPy, for tests and embeddings.
+    products, are all there is, others in one column only, by quadrature, where their lengths do not
+    differ by a factor of thousands: beyond, the density is no number, so a prior must keep them
+    nearer to each other than the default does. Any other is kept as it is and evaluated in NumPy,
+    for tests and embeddings.
 
     Raises:
         ValueError: for what is no such kernel, and for a WhiteKernel.

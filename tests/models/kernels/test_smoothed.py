@@ -419,3 +419,8 @@ def test_every_plain_kernel_has_a_form_at_default_settings():
         assert dataclasses.is_dataclass(kernel)
         for D in (1, 2, 3):
             assert np.isfinite(kernel.smoothed("unit", D)(np.zeros((2, D)))).all()
+
+
+def test_lengths_too_far_apart_for_the_table_are_no_number():
+    kernel = 2.0 * bk.SquaredExponential(1e-5) + bk.RationalQuadratic()
+    assert np.isnan(kernel.smoothed("unit", 1)(np.array([0.0, 0.5]))).all()
