@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -17,23 +17,63 @@ from .scaled import ScaledCovariance
 from .smoothed_components import smooth_components
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Sum(Kernel):
-    """k(x, y) = left(x, y) + right(x, y); nest for more terms."""
+class Pair(Kernel):
+    """A kernel made of two; a subclass has the fields ``left`` and ``right``.
+
+    Where it has no closed form, r is numerical as that of any kernel, see :class:`Kernel`.
+    """
 
     left: Kernel
     right: Kernel
-
-    @property
-    def characteristic(self) -> bool | None:  # type: ignore[override]
-        """True where one of the two is; a sum of kernels that are not may still be."""
-        return True if self.left.characteristic or self.right.characteristic else None
+    word: ClassVar[str]
 
     @property
     def translation_invariant(self) -> bool:  # type: ignore[override]
         """True where both kernels are functions of x - y."""
         return self.left.translation_invariant and self.right.translation_invariant
+
+    @property
+    def summable(self) -> bool:  # type: ignore[override]
+        """True where both kernels are: the other's kink stays."""
+        return self.left.summable and self.right.summable
+
+    def refusal(self, dimension: int, *, gaussian: bool) -> SmoothingError:
+        """What says that there is no r, and which sums and products have one."""
+        names = [type(part).__name__ for part in (self.left, self.right)]
+        what = f"smoothed kernel r for the {self.word} of {names[0]} and {names[1]}"
+        if gaussian and self._on_line(dimension):
+            return SmoothingError(
+                f"a Gaussian measure has no implemented {what}: take measure='unit' or "
+                "measure='lebesgue', for which it is found numerically in one column"
+            )
+        if self.summable:
+            return SmoothingError(
+                f"'unit' and 'lebesgue' have no implemented {what} in {dimension} columns: take "
+                "measure=Gaussian(scale, centre), for which it is found numerically"
+            )
+        return SmoothingError(
+            f"no measure ('unit', 'lebesgue' or Gaussian) has an implemented {what} in "
+            f"{dimension} columns. What works with every measure: sums and products of "
+            "SquaredExponential, FullSquaredExponential, GaussianMixture and SpectralMixture; with "
+            "'unit' and 'lebesgue': products of Laplace kernels and any single kernel of this "
+            "package, and in one column all sums and products of functions of x - y"
+        )
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Sum(Pair):
+    """k(x, y) = left(x, y) + right(x, y); nest for more terms."""
+
+    left: Kernel
+    right: Kernel
+
+    word = "sum"
+
+    @property
+    def characteristic(self) -> bool | None:  # type: ignore[override]
+        """True where one of the two is; a sum of kernels that are not may still be."""
+        return True if self.left.characteristic or self.right.characteristic else None
 
     def terms(self, X: jax.Array, Y: jax.Array) -> Terms:
         """Value and derivative in the first argument, see :class:`Terms`."""
@@ -53,30 +93,27 @@ class Sum(Kernel):
         return None if left is None or right is None else add(left, right)
 
     def smooth(self, measure: Measure, dimension: int) -> Covariance:
-        """R in closed form, where both kernels are sums of Gaussian components."""
+        """R in closed form where both kernels are sums of Gaussian components, else numerical."""
         components = self.components(dimension)
         if components is None:
-            raise _no_form(self, "sum")
+            return super().smooth(measure, dimension)
         return smooth_components(components, measure, dimension)
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Product(Kernel):
+class Product(Pair):
     """k(x, y) = left(x, y) right(x, y); nest for more factors."""
 
     left: Kernel
     right: Kernel
 
+    word = "product"
+
     @property
     def characteristic(self) -> bool | None:  # type: ignore[override]
         """True where both are: a convolution of positive spectral densities is positive."""
         return True if self.left.characteristic and self.right.characteristic else None
-
-    @property
-    def translation_invariant(self) -> bool:  # type: ignore[override]
-        """True where both kernels are functions of x - y."""
-        return self.left.translation_invariant and self.right.translation_invariant
 
     def terms(self, X: jax.Array, Y: jax.Array) -> Terms:
         """Value and derivative in the first argument, see :class:`Terms`."""
@@ -93,7 +130,7 @@ class Product(Kernel):
         return None if left is None or right is None else multiply(left, right)
 
     def smooth(self, measure: Measure, dimension: int) -> Covariance:
-        """R in closed form, for sums of Gaussian components and for Laplace kernels.
+        """R in closed form for sums of Gaussian components and for Laplace kernels, else numerical.
 
         The product of Laplace kernels is the one with 1 / lengthscale = sum of the parts'.
         """
@@ -103,7 +140,7 @@ class Product(Kernel):
         variance, factors = _factors(self)
         laplaces = [factor for factor in factors if isinstance(factor, Laplace)]
         if len(laplaces) < len(factors):
-            raise _no_form(self, "product")
+            return super().smooth(measure, dimension)
         rate = sum(1.0 / jnp.asarray(part.lengthscale, dtype=jnp.float64) for part in laplaces)
         return Scaled(Laplace(1.0 / rate), variance).smooth(measure, dimension)
 
@@ -133,6 +170,11 @@ class Scaled(Kernel):
     def translation_invariant(self) -> bool:  # type: ignore[override]
         """What the kernel itself says: a positive multiple changes nothing."""
         return self.kernel.translation_invariant
+
+    @property
+    def summable(self) -> bool:  # type: ignore[override]
+        """What the kernel itself says: a positive multiple changes nothing."""
+        return self.kernel.summable
 
     def _log_variance(self) -> jax.Array:
         variance = jnp.asarray(self.variance, dtype=jnp.float64)
@@ -169,16 +211,6 @@ def _factors(kernel: Kernel) -> tuple[Any, list[Kernel]]:
         (left, a), (right, b) = _factors(kernel.left), _factors(kernel.right)
         return left * right, a + b
     return 1.0, [kernel]
-
-
-def _no_form(kernel: Sum | Product, what: str) -> SmoothingError:
-    names = [type(part).__name__ for part in (kernel.left, kernel.right)]
-    return SmoothingError(
-        f"no measure ('unit', 'lebesgue' or Gaussian) has an implemented smoothed kernel r for the "
-        f"{what} of {names[0]} and {names[1]}. What works with every measure: sums and products of "
-        "SquaredExponential, FullSquaredExponential, GaussianMixture and SpectralMixture; with "
-        "'unit' and 'lebesgue': products of Laplace kernels, and any single kernel"
-    )
 
 
 OPERATIONS.update(sum=Sum, product=Product, multiple=Scaled)

@@ -28,6 +28,12 @@ from .covariance import (
 from .numerical import at_places, of_distance_on_line
 from .pairwise import pairwise_terms, stationary_terms
 
+#: Where 'unit' and 'lebesgue' are found numerically.
+FOUND = (
+    "for 'unit' and 'lebesgue' it is found with one column for a subclass of Stationary, with "
+    "several for one of Radial"
+)
+
 
 class Kernel(Covariance):
     """A positive definite kernel on R^D.
@@ -52,7 +58,11 @@ class Kernel(Covariance):
 
     Where it does not write :meth:`smooth`, r is numerical, see
     :mod:`bke.models.kernels.quadrature` for its errors: for a Gaussian measure always, for the
-    other measures where the kernel is stationary and D = 1, or radial.
+    other measures where the kernel is stationary and D = 1, or radial. For a Gaussian measure it
+    is a sum over places, which is rough for a kernel with a kink (as exp(-|x - y|)) or a long tail:
+    a class that would rather be refused than rough says so by ``summable = False``, a class
+    attribute without annotation. It then has r for "unit" and "lebesgue" only: in one column where
+    it is stationary, in several where it is radial.
     """
 
     summable: bool = True
@@ -92,12 +102,16 @@ class Kernel(Covariance):
         return measure.smooth(self, dimension)
 
     def unit_smoothed(self, dimension: int) -> Covariance:
-        """The Lebesgue r over its value at zero, the scale of the published figures."""
-        raise _no_form(self, dimension)
+        """The Lebesgue r over its value at zero, by quadrature for a function of x - y in D = 1."""
+        if self._on_line(dimension):
+            return of_distance_on_line(self, relative=True)
+        raise self.refusal(dimension, gaussian=False)
 
     def lebesgue_smoothed(self, dimension: int) -> Covariance:
-        """The integral of k(x, u) k(u, y) du over all of space."""
-        raise _no_form(self, dimension)
+        """The integral of k(x, u) k(u, y) du over all of space, as :meth:`unit_smoothed`."""
+        if self._on_line(dimension):
+            return of_distance_on_line(self, relative=False)
+        raise self.refusal(dimension, gaussian=False)
 
     def gaussian_smoothed(self, measure: Gaussian, dimension: int) -> Covariance:
         """The integral against exp(-|u - centre|^2 / (2 scale^2)) du, a sum over fixed places.
@@ -107,9 +121,30 @@ class Kernel(Covariance):
         """
         if self.summable:
             return at_places(self, measure)
-        raise SmoothingError(
-            f"{type(self).__name__} has no smoothed kernel r for a Gaussian measure; "
-            "use measure='unit' or measure='lebesgue'"
+        raise self.refusal(dimension, gaussian=True)
+
+    def _on_line(self, dimension: int) -> bool:
+        return dimension == 1 and self.translation_invariant
+
+    def refusal(self, dimension: int, *, gaussian: bool) -> SmoothingError:
+        """What says that there is no r for a Gaussian measure or the others, and what to do."""
+        asked = (
+            "a Gaussian measure" if gaussian else f"'unit' and 'lebesgue' in {dimension} columns"
+        )
+        start = f"{type(self).__name__} has no smoothed kernel r for {asked}"
+        own = type(self).unit_smoothed is not Kernel.unit_smoothed
+        if gaussian and (own or self._on_line(dimension)):
+            return SmoothingError(f"{start}; use measure='unit' or measure='lebesgue'")
+        if self.summable:
+            return SmoothingError(
+                f"{start}: take measure=Gaussian(scale, centre), for which it is found "
+                f"numerically, or write its method smooth(measure, dimension); {FOUND}"
+            )
+        return SmoothingError(
+            f"{start}, nor for any other measure in {dimension} columns: write its method "
+            "smooth(measure, dimension), or, where the kernel has neither a kink nor a long tail, "
+            "leave summable at True, for which r of a Gaussian measure is a sum over places; "
+            f"{FOUND}"
         )
 
     def matrix(self, X: jax.Array, Y: jax.Array) -> jax.Array:
@@ -155,18 +190,6 @@ class Stationary(Kernel):
         log = self.by_logarithm
         return stationary_terms(self.log_evaluate if log else self.evaluate, delta, log=log)
 
-    def unit_smoothed(self, dimension: int) -> Covariance:
-        """The Lebesgue r over its value at zero, by quadrature where D = 1."""
-        if dimension > 1:
-            return super().unit_smoothed(dimension)
-        return of_distance_on_line(self, relative=True)
-
-    def lebesgue_smoothed(self, dimension: int) -> Covariance:
-        """The integral over all of space, by quadrature where D = 1."""
-        if dimension > 1:
-            return super().lebesgue_smoothed(dimension)
-        return of_distance_on_line(self, relative=False)
-
     def terms(self, X: jax.Array, Y: jax.Array) -> Terms:
         """Value and derivative in the first argument, see :class:`Terms`."""
         return self.at(differences(X, Y))
@@ -175,12 +198,3 @@ class Stationary(Kernel):
         """k(x_i, x_i), the same for every point."""
         origin = jnp.zeros((1, X.shape[1]))
         return jnp.broadcast_to(self.matrix(origin, origin)[0], (len(X),))
-
-
-def _no_form(kernel: Kernel, dimension: int) -> SmoothingError:
-    return SmoothingError(
-        f"{type(kernel).__name__} has no smoothed kernel r for 'unit' and 'lebesgue' in "
-        f"{dimension} columns: take measure=Gaussian(scale, centre), for which it is found "
-        "numerically, or write its method smooth(measure, dimension); with one column it is found "
-        "for a subclass of Stationary, with several for one of Radial"
-    )

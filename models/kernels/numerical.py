@@ -2,32 +2,85 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
 
 import jax
 import jax.numpy as jnp
 
 from ..measures.measure import Gaussian
-from .covariance import Covariance, Terms, differences, per_column, squared_norm
-from .quadrature import RadialTable, autocorrelation, interpolated, places
+from .covariance import (
+    Covariance,
+    SmoothingError,
+    Terms,
+    differences,
+    per_column,
+    squared_norm,
+)
+from .quadrature import RadialTable, autocorrelation, integrable, interpolated, places
+
+#: What r may be at the end of a table over its value at zero: it is constant from there on.
+FALLEN = 0.02
 
 
-class OfDifference(Protocol):
-    """A kernel of x - y."""
+class Differentiable(Protocol):
+    """A kernel that knows its terms."""
 
-    def at(self, delta: jax.Array) -> Terms:
-        """The terms as a function of the differences (D, n, m)."""
+    summable: bool
+
+    def terms(self, X: jax.Array, Y: jax.Array) -> Terms:
+        """Value and derivative in the first argument at all pairs."""
 
 
-def of_distance_on_line(kernel: OfDifference, *, relative: bool) -> TabulatedCovariance:
+def tabulated(
+    kernel: Any,
+    of_distance: Callable[[jax.Array], jax.Array],
+    dimension: int,
+    *,
+    relative: bool,
+) -> RadialTable:
+    """The Lebesgue r of ``kernel``, which is ``of_distance``, as a function of the distance.
+
+    NaN where that has no integral but the kernel's parameters are traced, and where r is not small
+    at the table's end, as of a sum of kernels whose lengths differ by a factor of thousands.
+
+    Raises:
+        SmoothingError: where it has none and they are known.
+    """
+    traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(kernel))
+    # Known parameters are looked at even while a program is being compiled.
+    now = contextlib.nullcontext() if traced else jax.ensure_compile_time_eval()
+    with now:
+        finite = integrable(of_distance, dimension)
+    if not isinstance(finite, jax.core.Tracer) and not finite:
+        raise _no_integral(kernel, dimension)
+    table = autocorrelation(of_distance, dimension, relative=relative)
+    # A sum of kernels of lengths far apart may still be large where the table ends.
+    fallen = jnp.abs(table.values[-1]) < FALLEN * jnp.abs(table.values[0])
+    return table._replace(values=jnp.where(finite & fallen, table.values, jnp.nan))
+
+
+def _no_integral(kernel: Differentiable, dimension: int) -> SmoothingError:
+    instead = "measure=Gaussian(scale, centre) or another kernel"
+    return SmoothingError(
+        "the integral of k(x, u) k(u, y) du over all of space, which measure='unit' and "
+        f"measure='lebesgue' need, does not exist for this {type(kernel).__name__} in {dimension} "
+        "column(s), or its tail is too long to be summed up: k must fall faster than "
+        f"|x - u|^(-{dimension}/2), so it can neither repeat itself nor tend to a constant; take "
+        + (instead if kernel.summable else "another kernel or parameters for which it falls faster")
+    )
+
+
+def of_distance_on_line(kernel: Differentiable, *, relative: bool) -> TabulatedCovariance:
     """The Lebesgue r of a kernel of x - y in one column, ``relative`` to its value at zero."""
 
     def of_distance(distance: jax.Array) -> jax.Array:
-        terms = kernel.at(distance.reshape(1, -1, 1))
+        terms = kernel.terms(distance.reshape(-1, 1), jnp.zeros((1, 1)))
         return (jnp.exp(terms.log_scale) * terms.value).reshape(distance.shape)
 
-    table = autocorrelation(of_distance, 1, relative=relative)
+    table = tabulated(kernel, of_distance, 1, relative=relative)
     return TabulatedCovariance(table, jnp.ones(1))
 
 

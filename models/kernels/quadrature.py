@@ -33,6 +33,10 @@ FARTHEST = 1e4
 ENDS = (3.8, 3.4)
 #: Distances at which the half-width is looked for.
 DISTANCES = np.geomspace(1e-10, 1e10, 161)
+#: Half-widths among which the tail is looked at, to the end of the rule; and those it is held to.
+FAR, NEAR = np.geomspace(1e13, 1e15, 512), np.geomspace(1e-2, 1e2, 64)
+#: What k^2 distance^D, the share of the integral per unit of log distance, may be at FAR over NEAR.
+TAIL = 1e-6
 #: Entries of the table that a value is interpolated from.
 STENCIL = 10
 #: Places of a Gaussian measure, in its standard deviations: in one column and in two, a grid.
@@ -79,6 +83,24 @@ def half_width(of_distance: Callable[[jax.Array], jax.Array]) -> jax.Array:
     values = jnp.abs(of_distance(jnp.asarray(DISTANCES)))
     high = values >= 0.5 * values[0]
     return jax.lax.stop_gradient(jnp.max(jnp.where(high, DISTANCES, DISTANCES[0])))
+
+
+def integrable(of_distance: Callable[[jax.Array], jax.Array], dimension: int) -> jax.Array:
+    """Whether the square of k has an integral over R^``dimension`` that the rule can find.
+
+    k^2 distance^(D - 1) must have fallen where the rule ends: it has not for a kernel that tends to
+    a constant or repeats itself, nor where k falls no faster than distance^(-D/2), and for
+    distance^(-D/2 - e) only from about e = 1/4 on.
+    """
+    unit = half_width(of_distance)
+
+    def share(multiples: np.ndarray) -> jax.Array:
+        distance = unit * multiples
+        logs = jnp.log(jnp.abs(of_distance(distance)))
+        return jax.lax.stop_gradient(jnp.max(2.0 * logs + dimension * jnp.log(distance)))
+
+    found: jax.Array = share(FAR) < share(NEAR) + math.log(TAIL)
+    return found
 
 
 def autocorrelation(

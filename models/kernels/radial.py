@@ -10,9 +10,9 @@ import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 
 from .base import Covariance, Stationary, Terms, per_column, squared_norm
-from .numerical import TabulatedCovariance
+from .numerical import TabulatedCovariance, tabulated
 from .pairwise import APART, as_number
-from .quadrature import RadialTable, autocorrelation
+from .quadrature import RadialTable
 
 
 class RadialTerms(NamedTuple):
@@ -64,7 +64,7 @@ class Radial(Stationary):
             return jnp.exp(terms.log_scale) * terms.value
 
         lengthscale = per_column(self.lengthscale, dimension, "lengthscale").reshape(-1)
-        return autocorrelation(of_distance, dimension, relative=relative), lengthscale
+        return tabulated(self, of_distance, dimension, relative=relative), lengthscale
 
     def at(self, delta: jax.Array) -> Terms:
         """The terms as a function of the differences (D, n, m)."""

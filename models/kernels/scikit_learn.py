@@ -111,8 +111,12 @@ def from_sklearn(kernel: Any) -> Covariance:
     """A kernel of ``sklearn.gaussian_process.kernels`` as one of this package.
 
     RBF, Matern (nu 0.5, 1.5, 2.5, inf), RationalQuadratic, the Laplacian PairwiseKernel, constants
-    times these, their sums and products become ours, which ``fit`` takes too. Any other is kept as
-    it is and evaluated in NumPy, for tests and embeddings.
+    times these, their sums and products become ours, which ``fit`` takes too: single ones, times
+    constants, in any number of columns, sums and products where RBF, or Laplacian kernels in
+    products, are all there is, others in one column only, by quadrature, where their lengths do not
+    differ by a factor of thousands: beyond, the density is no number, so a prior must keep them
+    nearer to each other than the default does. Any other is kept as it is and evaluated in NumPy,
+    for tests and embeddings.
 
     Raises:
         ValueError: for what is no such kernel, and for a WhiteKernel.
@@ -145,7 +149,7 @@ def learnable(kernel: Any) -> Any:
     if isinstance(found, SklearnKernel):
         raise ValueError(
             f"{_no_jax(found.kernel)}, which learning needs: it can be used for tests and "
-            "embeddings, and RBF, Matern (nu 0.5, 1.5, 2.5), RationalQuadratic, their sums and "
-            "products everywhere"
+            "embeddings, and RBF, Matern (nu 0.5, 1.5, 2.5) and RationalQuadratic everywhere, as "
+            "their sums and products in one column; with more columns, those of RBF only"
         )
     return found

@@ -109,3 +109,10 @@ def test_noise_is_no_kernel_of_an_embedding():
         two_sample_test(X, Y, kernel=kernels.RBF(1.0) + kernels.WhiteKernel(0.1))
     with pytest.raises(ValueError, match="is needed"):
         from_sklearn("rbf")
+
+
+def test_a_sum_with_constants_has_its_smoothed_kernel_in_one_column():
+    theirs = 2.0 * kernels.RBF(0.7) * kernels.ConstantKernel(1.5) + kernels.RationalQuadratic()
+    mine = from_sklearn(theirs)
+    assert isinstance(mine, Kernel)
+    assert np.isfinite(mine.smoothed("unit", 1)(Y[:, :1])).all()

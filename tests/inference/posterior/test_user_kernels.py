@@ -165,3 +165,11 @@ def test_a_kernel_that_changed_since_is_refused(module):
         restore_kernel({**record, "width": 1.0})
     with pytest.raises(InputError, match="is none now"):
         restore_kernel({"type": "pathlib:Path"})
+
+
+def test_a_kernel_whose_integral_does_not_exist_is_refused_before_sampling():
+    kernel = kernel_from_function(
+        lambda x, y, *, lengthscale=1.0: jnp.cos(jnp.sum((x - y) / lengthscale)), stationary=True
+    )
+    with pytest.raises(InputError, match="does not exist"):
+        fit(np.random.default_rng(0).normal(size=12), kernel=kernel, **QUICK)

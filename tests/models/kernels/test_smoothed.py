@@ -369,19 +369,40 @@ def test_missing_form_names_the_measures(kernel):
         kernel.smoothed(Gaussian(1.0), 1)
 
 
+COMBINATIONS = [
+    bk.Matern(1.5, 0.7) + bk.SquaredExponential(1.3),
+    2.0 * bk.Matern(1.5) * bk.Laplace(0.4),
+    bk.RationalQuadratic(1.0) + 0.5 * bk.SquaredExponential(),
+]
+
+
 @pytest.mark.parametrize("measure", ["unit", "lebesgue", Gaussian(1.0)], ids=str)
-@pytest.mark.parametrize(
-    "kernel",
-    [
-        bk.Matern(1.5) + bk.SquaredExponential(),
-        bk.Matern(1.5) * bk.Laplace(),
-        bk.RationalQuadratic() + bk.SquaredExponential(),
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize("kernel", COMBINATIONS, ids=repr)
 def test_combination_without_a_form(kernel, measure):
     with pytest.raises(bk.SmoothingError, match=r"no measure .*What works with every measure"):
-        kernel.smoothed(measure, 1)
+        kernel.smoothed(measure, 2)
+
+
+@pytest.mark.parametrize("kernel", COMBINATIONS, ids=repr)
+def test_combination_in_one_column_is_the_integral(kernel):
+    lebesgue, unit = kernel.smoothed("lebesgue", 1), kernel.smoothed("unit", 1)
+    X, origin = np.array([[0.0], [0.3], [1.7]]), np.zeros((1, 1))
+    assert lebesgue.numerical
+    assert unit.numerical
+    with jax.enable_x64(True):
+        places, step = np.linspace(-400.0, 400.0, 400001, retstep=True)
+        products = kernel(X, places[:, None]) * kernel(origin, places[:, None])
+    expected = integrate.simpson(products, dx=step)[:, None]  # whose even nodes hold the kinks
+    np.testing.assert_allclose(lebesgue(X, origin), expected, rtol=1e-6)
+    np.testing.assert_allclose(unit(X, origin), expected / expected[0], rtol=1e-6)
+    with pytest.raises(bk.SmoothingError, match=r"take measure='unit'"):
+        kernel.smoothed(Gaussian(1.0), 1)
+
+
+def test_combination_whose_integral_does_not_exist():
+    kernel = bk.SquaredExponential() + bk.RationalQuadratic(0.2)
+    with pytest.raises(bk.SmoothingError, match="does not exist"):
+        kernel.smoothed("unit", 1)
 
 
 def test_every_plain_kernel_has_a_form_at_default_settings():
@@ -398,3 +419,8 @@ def test_every_plain_kernel_has_a_form_at_default_settings():
         assert dataclasses.is_dataclass(kernel)
         for D in (1, 2, 3):
             assert np.isfinite(kernel.smoothed("unit", D)(np.zeros((2, D)))).all()
+
+
+def test_lengths_too_far_apart_for_the_table_are_no_number():
+    kernel = 2.0 * bk.SquaredExponential(1e-5) + bk.RationalQuadratic()
+    assert np.isnan(kernel.smoothed("unit", 1)(np.array([0.0, 0.5]))).all()

@@ -235,3 +235,96 @@ def test_a_class_that_is_no_pytree_is_refused():
 
     with pytest.raises(ValueError, match="register_dataclass"):
         template(Forgotten)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Tailed(Radial):
+    """(1 + rho^2)^(-power): its square has an integral where power > D/4."""
+
+    power: Any = 1.0
+    lengthscale: Any = 1.0
+
+    def of_distance(self, rho):
+        return (1.0 + rho**2) ** -self.power
+
+
+def slow(x, y, *, lengthscale=1.0):
+    return (1.0 + jnp.sum(((x - y) / lengthscale) ** 2)) ** -0.2
+
+
+def periodic(x, y, *, lengthscale=1.0):
+    return jnp.exp(-2.0 * jnp.sum(jnp.sin((x - y) / lengthscale) ** 2) / lengthscale**2)
+
+
+def wave(x, y, *, lengthscale=1.0):
+    return jnp.cos(jnp.sum((x - y) / lengthscale))
+
+
+WITHOUT_INTEGRAL = [
+    (Tailed(1.0), 4),
+    (Tailed(0.5), 2),
+    *((kernel_from_function(each, stationary=True), 1) for each in (slow, periodic, wave)),
+]
+
+
+@pytest.mark.parametrize("measure", ["unit", "lebesgue"])
+@pytest.mark.parametrize(("kernel", "dimension"), WITHOUT_INTEGRAL, ids=lambda v: type(v).__name__)
+def test_an_integral_that_does_not_exist_is_no_number(kernel, dimension, measure):
+    """Refused by name where the parameters are known, also inside a program, and else NaN."""
+    X = np.random.default_rng(0).normal(size=(3, dimension))
+    with pytest.raises(SmoothingError, match=r"does not exist .*measure=Gaussian"):
+        kernel.smoothed(measure, dimension)
+    with pytest.raises(SmoothingError, match="does not exist"):
+        jax.eval_shape(lambda: kernel.smoothed(measure, dimension))
+    traced = jax.jit(lambda kernel: kernel.smoothed(measure, dimension)(X))(kernel)
+    assert np.isnan(traced).all()
+    assert np.isfinite(kernel.smoothed(Gaussian(1.0), dimension)(X)).all()
+
+
+@pytest.mark.parametrize("dimension", [1, 3])
+def test_a_long_tail_that_has_an_integral_is_a_number(dimension):
+    """The rational quadratic with alpha = power has the same tail."""
+    power = 0.25 * dimension + 0.3
+    mine = Tailed(power, np.sqrt(2.0 * power)).smoothed("unit", dimension)
+    ours = RationalQuadratic(power).smoothed("unit", dimension)
+    X = np.random.default_rng(0).normal(size=(5, dimension))
+    np.testing.assert_allclose(mine(X), ours(X), rtol=1e-5)
+
+
+@pytest.mark.parametrize("dimension", [1, 2])
+def test_sums_and_products_are_smoothed_as_any_kernel(dimension):
+    """For a Gaussian measure always; in one column for the others as well."""
+    X = np.random.default_rng(0).normal(size=(8, dimension))
+    for mine, ours in (
+        (OnLine(0.9) + 2.0 * OnLine(1.4), SquaredExponential(0.9) + 2.0 * SquaredExponential(1.4)),
+        (OnLine(0.9) * SquaredExponential(2.0), SquaredExponential(0.9) * SquaredExponential(2.0)),
+    ):
+        for measure in (Gaussian(1.0, 0.2), "unit", "lebesgue"):
+            if dimension == 2 and isinstance(measure, str):
+                with pytest.raises(SmoothingError, match="take measure=Gaussian"):
+                    mine.smoothed(measure, 2)
+                continue
+            r, exact = mine.smoothed(measure, dimension), ours.smoothed(measure, dimension)(X)
+            assert r.numerical
+            np.testing.assert_allclose(r(X), exact, rtol=0, atol=1e-9 * np.max(exact))
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Rough(Kinked):
+    summable = False
+
+
+@pytest.mark.parametrize("measure", ["unit", "lebesgue", Gaussian(1.0)], ids=str)
+def test_no_refusal_names_a_measure_that_is_refused_too(measure):
+    """In one column a kernel with a kink has r, in two it says how to get one."""
+    with pytest.raises(SmoothingError, match=r"no smoothed kernel.*nor for any other") as refused:
+        Rough().smoothed(measure, 2)
+    assert "take measure" not in str(refused.value)
+    assert "use measure" not in str(refused.value)
+    if isinstance(measure, str):
+        Rough().smoothed(measure, 1)
+    else:
+        with pytest.raises(SmoothingError, match="use measure='unit'"):
+            Rough().smoothed(measure, 1)
