@@ -31,12 +31,16 @@ def test_agrees_with_lapack(n):
 
 @pytest.mark.parametrize("n", [129, 300])
 def test_an_ill_conditioned_matrix(n):
-    """Condition 1e8: the error allowed is condition times rounding."""
+    """Condition 1e8: the errors allowed are condition times rounding, for n terms of each sum.
+
+    So much is lost when the matrix is put together, by more or less with the threads of the BLAS.
+    """
     matrix, _, eigenvalues = positive_definite(n, seed=1, smallest=1e-7)
     with jax.enable_x64(True):
         inverse, log_determinant = compiled(jnp.asarray(matrix))
     assert np.abs(np.asarray(inverse) @ matrix - np.eye(n)).max() < 1e-5
-    assert float(log_determinant) == pytest.approx(np.sum(np.log(eigenvalues)), rel=1e-9)
+    allowed = n * 1e8 * np.finfo(float).eps
+    assert float(log_determinant) == pytest.approx(np.sum(np.log(eigenvalues)), abs=allowed)
 
 
 @pytest.mark.parametrize("n", [5, 300])
