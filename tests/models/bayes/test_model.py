@@ -56,8 +56,10 @@ def test_the_default_model(x64):
 
 def test_lengthscales_of_a_sum_are_numbered(x64):
     kernel = SquaredExponential(1.0) + Matern(1.5, 2.0) * SquaredExponential(3.0)
-    with pytest.raises(ValueError, match="no measure"):  # r has no closed form here
-        sites(X1, kernel)
+    _, latent = sites(X1, kernel)
+    assert latent == ["lengthscale_0", "lengthscale_1", "lengthscale_2"]
+    with pytest.raises(ValueError, match="smoothed kernel r"):  # none in two columns
+        sites(X2, kernel)
     _, latent = sites(X1, SquaredExponential(1.0) + SquaredExponential(2.0))
     assert latent == ["lengthscale_0", "lengthscale_1"]
 
