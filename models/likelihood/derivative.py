@@ -32,7 +32,8 @@ def _closed_form_jvp(
     if any(_moving(tangents[0])):
         of_data = view.along_data(jax.tree.map(_zero_or_array, tangents[0]), parameters)
     terms, slopes = view.value_and_slopes(parameters, _moving(tangents[1]))
-    direction = ravel_pytree(jax.tree.map(_zero_or_array, tangents[1]))[0]
+    # The leaves alone: a tangent is no parameter, whose checks would refuse a zero.
+    direction = ravel_pytree([_zero_or_array(leaf) for leaf in jax.tree.leaves(tangents[1])])[0]
     return terms, LogLikelihoodTerms(
         slopes.gaussian @ direction + of_data.gaussian, slopes.volume @ direction + of_data.volume
     )

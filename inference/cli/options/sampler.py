@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 import typer
 
+from ...errors import InputError
 from ...posterior.samplers.auto import Auto
 from ...posterior.samplers.base import Sampler
 from ...posterior.samplers.nuts import Nuts
@@ -31,6 +32,10 @@ ParticlesOption: TypeAlias = Annotated[
         help="Draws in all (quadrature, SMC), at least the square of --chains.",
     ),
 ]
+
+S = TypeVar("S", bound=Sampler)
+#: Options whose sampler calls them something else: its field, by the sampler's name.
+CALLED = {"quadrature": {"particles": "draws"}, "smc": {"chains": "repeats"}}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -94,23 +99,33 @@ class SamplerOptions:
         """What was asked for.
 
         Raises:
-            InputError: a number that makes no sense, of chains also where there are none.
+            InputError: a number that makes no sense, and one that this way has no use for.
         """
-        nuts = Nuts(self.chains, self.warmup, self.draws)
-        if self.method == "nuts":
-            return nuts
-        smc = Smc(self.particles, self.chains)
-        quadrature = Quadrature(self.tolerance, self.particles, self.chains)
-        auto = Auto(quadrature, smc)
-        ways: dict[str, Sampler | Auto] = {"smc": smc, "quadrature": quadrature, "auto": auto}
         name = self.method or "auto"
-        return ways[name] if name in ways else self._other(SAMPLERS[name])
+        self._check_used(name)
+        if name == "auto":
+            return Auto(self._made(Quadrature), self._made(Smc))
+        return self._made(SAMPLERS[name])
 
-    def _other(self, kind: type[Sampler]) -> Sampler:
-        """Of a kind whose fields, where they are options here, go by the same names."""
-        given = {field.name for field in dataclasses.fields(self)}
-        names = [field.name for field in dataclasses.fields(kind) if field.name in given]
-        return kind(**{name: getattr(self, name) for name in names})
+    def _made(self, kind: type[S]) -> S:
+        fields = _fields(kind)
+        try:
+            return kind(**{field: getattr(self, option) for option, field in fields.items()})
+        except InputError as error:
+            first, _, rest = str(error).partition(" ")
+            said = {field: f"--{option}" for option, field in fields.items()}
+            raise InputError(f"{said.get(first, first)} {rest}") from None
+
+    def _check_used(self, name: str) -> None:
+        """Refuse numbers for another way than the one of that name."""
+        kinds = (Quadrature, Smc) if name == "auto" else (SAMPLERS[name],)
+        used = set().union(*(_fields(kind) for kind in kinds))
+        for option in sorted(OPTIONS - used):
+            if getattr(self, option) != getattr(SamplerOptions, option):
+                ways = [other for other, kind in SAMPLERS.items() if option in _fields(kind)]
+                raise InputError(
+                    f"--{option} is for --method {' or '.join(ways)}, and the method is {name} here"
+                )
 
     def for_built_in_data(self) -> tuple[SamplerOptions, list[str]]:
         """NUTS unless another way is asked for, and a note: what the paper shows is to be seen."""
@@ -122,3 +137,14 @@ class SamplerOptions:
     def arguments(self) -> dict[str, Any]:
         """Keyword arguments of ``bke.inference.fit``."""
         return {"method": self.sampler(), "seed": self.seed}
+
+
+OPTIONS = frozenset(SamplerOptions.__dataclass_fields__) - {"method", "seed"}
+
+
+def _fields(kind: type[Sampler]) -> dict[str, str]:
+    """The options that a sampler has, each with the name of its field."""
+    own = {field.name for field in dataclasses.fields(kind)}
+    called = CALLED.get(kind.name, {})
+    same = (OPTIONS & own) - set(called.values())
+    return {**{name: name for name in same}, **called}

@@ -57,11 +57,13 @@ def test_the_built_in_data_are_sampled_by_nuts():
 
 
 def test_numbers_reach_the_sampler():
-    numbers = {"chains": 3, "warmup": 30, "draws": 40, "particles": 50, "tolerance": 0.1}
     quadrature, smc = Quadrature(tolerance=0.1, draws=50, chains=3), Smc(particles=50, repeats=3)
-    assert SamplerOptions(**numbers).sampler() == Auto(quadrature, smc)
-    assert SamplerOptions(method="quadrature", **numbers).sampler() == quadrature
-    assert SamplerOptions(method="nuts", **numbers).sampler() == Nuts(3, 30, 40)
+    numbers = {"chains": 3, "particles": 50}
+    assert SamplerOptions(**numbers, tolerance=0.1).sampler() == Auto(quadrature, smc)
+    asked = SamplerOptions(method="quadrature", tolerance=0.1, **numbers)
+    assert asked.sampler() == quadrature
+    assert SamplerOptions(method="smc", **numbers).sampler() == smc
+    assert SamplerOptions(method="nuts", chains=3, warmup=30, draws=40).sampler() == Nuts(3, 30, 40)
 
 
 def test_a_sampler_of_the_registry_gets_the_numbers_it_has_fields_for(monkeypatch):
@@ -71,18 +73,38 @@ def test_a_sampler_of_the_registry_gets_the_numbers_it_has_fields_for(monkeypatc
         patience: int = 5
 
     monkeypatch.setitem(SAMPLERS, "new", New)
-    numbers = {"chains": 3, "warmup": 30, "draws": 40, "tolerance": 0.1}
-    asked = SamplerOptions(method="new", **numbers).sampler()
+    asked = SamplerOptions(method="new", chains=3, draws=40, tolerance=0.1).sampler()
     assert asked == New(tolerance=0.1, draws=40, chains=3, patience=5)
+
+
+@pytest.mark.parametrize("method", [None, "auto", "quadrature", "smc", "nuts"])
+@pytest.mark.parametrize(
+    ("option", "value", "ways"),
+    [
+        ("chains", 3, ("nuts", "quadrature", "smc")),
+        ("warmup", 300, ("nuts",)),
+        ("draws", 300, ("nuts",)),
+        ("particles", 640, ("quadrature", "smc")),
+        ("tolerance", 0.1, ("quadrature",)),
+    ],
+)
+def test_no_number_is_ignored(method, option, value, ways):
+    options = SamplerOptions(method=method, **{option: value})
+    name = method or "auto"
+    if name in ways or (name == "auto" and "quadrature" in ways):
+        assert options.sampler() != SamplerOptions(method=method).sampler()
+    else:
+        named = f"--{option} is for --method {' or '.join(ways)}, and the method is {name} here"
+        with pytest.raises(InputError, match=named):
+            options.sampler()
 
 
 @pytest.mark.parametrize("method", ["auto", "quadrature", "smc"])
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"warmup": 5}, "warmup must be at least 20"),  # though there is none
-        ({"chains": 1001}, "chains must be from 1 to 1000"),
-        ({"particles": 63}, "particles must be at least 64"),
+        ({"chains": 1001}, "--chains must be from 1 to 1000"),
+        ({"particles": 63}, "--particles must be at least 64"),
     ],
 )
 def test_samplers_check_what_they_are_told(method, options, said):
