@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -17,6 +18,9 @@ from rich.text import Text
 
 from ..errors import InputError, SamplingError
 from .interrupt import INTERRUPTED, TERMINATED, Terminated
+
+#: How the library's messages name a word that it takes: ``likelihood='nystrom'``.
+KEYWORD = re.compile(r"\b([a-z_]+)='([\w-]+)'")
 
 
 @contextlib.contextmanager
@@ -50,8 +54,14 @@ def exit_codes(debug: bool) -> Iterator[None]:
 
 
 def _sentence(error: BaseException) -> str:
+    """The first line of a message, a keyword argument in it as the option of that name."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+    return KEYWORD.sub(_option, lines[0]) if lines else type(error).__name__
+
+
+def _option(keyword: re.Match[str]) -> str:
+    name, value = keyword.groups()
+    return f"--{name.replace('_', '-')} {value}"
 
 
 class Terminal:

@@ -193,9 +193,16 @@ class LikelihoodOptions:
         """The likelihood with its option; where it has none, its name."""
         name, ranked = self.likelihood, get_args(LowRank)
         if self.rank is not None and name not in ranked:
-            raise InputError(f"rank is for likelihood='nystrom' or 'fourier', not for {name!r}")
+            ways = " or ".join(ranked)
+            raise InputError(
+                f"--rank is for --likelihood {ways}, and the likelihood is {name} here"
+            )
         if places is not None and name != "landmark":
-            raise InputError(f"landmarks are for likelihood='landmark', not for {name!r}")
+            raise InputError(
+                f"--landmarks is for --likelihood landmark, and the likelihood is {name} here"
+            )
+        if self.rank is None and name in ranked:
+            raise InputError(f"--likelihood {name} needs --rank, the number of its features")
         option = self.rank if name in ranked else places
         if option is None:
             return name

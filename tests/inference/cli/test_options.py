@@ -112,6 +112,19 @@ def test_samplers_check_what_they_are_told(method, options, said):
         SamplerOptions(method=method, **options).sampler()
 
 
+@pytest.mark.parametrize(
+    ("options", "places", "said"),
+    [
+        ({"likelihood": "fourier"}, None, "--likelihood fourier needs --rank"),
+        ({"rank": 5}, None, "--rank is for --likelihood nystrom or fourier, .* is auto here"),
+        ({"likelihood": "dense"}, 9, "--landmarks is for --likelihood landmark, .* is dense"),
+    ],
+)
+def test_options_of_another_likelihood(options, places, said):
+    with pytest.raises(InputError, match=said):
+        LikelihoodOptions(**options).arguments(places)
+
+
 def test_one_lengthscale_or_one_for_each_column():
     told = model().arguments(3, None)
     assert told["prior"].shape() == ()

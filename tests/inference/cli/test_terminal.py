@@ -1,9 +1,11 @@
 """What the terminal shows of a posterior is what the summary says."""
 
 import numpy as np
-from bke.inference import Nuts, fit, reweight
+import pytest
+import typer
+from bke.inference import InputError, Nuts, fit, reweight
 from bke.inference.cli.steps import diagnose_and_print
-from bke.inference.cli.terminal import Terminal, number
+from bke.inference.cli.terminal import Terminal, exit_codes, number
 
 
 def test_the_mass_of_a_single_mode_counts_too(capsys):
@@ -21,3 +23,19 @@ def test_the_mass_of_a_single_mode_counts_too(capsys):
     (row,) = (line for line in printed.splitlines() if "by mass" in line)
     assert number(found["mean"], found["sd"]) in row
     assert found != posterior["modes"][0]["hyperparameters"]["lengthscale"]
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("too many: use method='smc'\nand more", "too many: use --method smc"),
+        ("noise_variance='clt' with it", "--noise-variance clt with it"),
+        ("got 'smc', x=3 and name=None", "got 'smc', x=3 and name=None"),
+        ("", "InputError"),
+    ],
+)
+def test_an_error_is_one_sentence_in_the_words_of_the_command_line(message, said, capsys):
+    with pytest.raises(typer.Exit) as ended, exit_codes(False):
+        raise InputError(message)
+    assert ended.value.exit_code == 1
+    assert capsys.readouterr().err == f"bke: {said}\n"

@@ -132,15 +132,10 @@ def test_one_lengthscale_per_column():
     [
         (GaussianMixture(np.array([0.5, 3.0])), dist.Gamma(np.array([2.0, 6.0]), 2.0)),
         (SpectralMixture(np.array([0.5, 3.0]), np.array([0.05, 0.1])), dist.Gamma(2.0, 1.0)),
-        (Matern(1.5) * Matern(1.5, 2.0), None),
     ],
-    ids=["mixture", "spectral mixture", "no form"],
+    ids=["mixture", "spectral mixture"],
 )
 def test_other_kernels(kernel, prior):
-    if prior is None:
-        with pytest.raises(ValueError, match="no measure"):
-            learn_kernel(X, kernel=kernel, **QUIET)
-        return
     learned = learn_kernel(X, kernel=kernel, prior=prior, objective="map", starts=8, **QUIET)
     value = log_marginal_likelihood(X, learned.kernel)
     assert value == pytest.approx(learned.log_marginal_likelihood, rel=1e-9)
@@ -154,6 +149,11 @@ def test_other_kernels(kernel, prior):
         log_prior = float(np.sum(prior.log_prob(np.asarray(moved.lengthscale))))
         nearby = log_marginal_likelihood(X, moved) + log_prior
         assert nearby <= learned.log_marginal_likelihood + learned.peaks[0].log_prior + 0.01
+
+
+def test_a_kernel_without_a_smoothed_one():
+    with pytest.raises(ValueError, match="smoothed kernel r"):
+        learn_kernel(np.column_stack([X, X]), kernel=Matern(1.5) * Matern(1.5, 2.0), **QUIET)
 
 
 def test_a_maximum_outside_of_the_range_is_said():

@@ -207,7 +207,7 @@ def test_on_the_command_line(tmp_path):
     assert "nystrom approximation of rank 30" in printed.stdout
     refused = CliRunner().invoke(app, ["fit", str(tmp_path / "p.csv"), "--rank", "3"])
     assert refused.exit_code == 1
-    assert "rank is for likelihood='nystrom' or 'fourier'" in refused.stderr
+    assert "--rank is for --likelihood nystrom or fourier" in refused.stderr
 
 
 def test_the_precision_of_jax_is_left_alone():

@@ -11,8 +11,9 @@ from bke.models.likelihood.spectral import SpectralIndex
 X = np.random.default_rng(0).gamma(2.0, size=320)
 
 
-def integrated(X, likelihood, **options):
-    run = fit(X, method=Quadrature(draws=64), likelihood=likelihood, progress=False, **options)
+def integrated(X, likelihood, *, tolerance=1e-3, **options):
+    method = Quadrature(tolerance, draws=64)
+    run = fit(X, method=method, likelihood=likelihood, progress=False, **options)
     return run["quadrature"].attrs["log_normaliser"], run
 
 
@@ -72,6 +73,7 @@ def test_a_lengthscale_for_each_column_goes_to_the_matrices():
         assert isinstance(target.prepared(points), SpectralIndex) == index
 
 
+@pytest.mark.slow
 def test_a_mode_narrower_than_the_grid_of_its_profile():
     """0.1 % wide, on a grid of steps of 4 %, whose smoothed top is 20 widths off."""
     many = np.random.default_rng(0).gamma(3.0, size=20_000)

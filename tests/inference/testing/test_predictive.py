@@ -96,6 +96,7 @@ def test_observations_where_nothing_is_predicted_are_the_worst():
     assert len(repr(check)) < 200
 
 
+@pytest.mark.slow
 def test_how_large_a_score_is_usual():
     """Of 20 true models at most 5 have a row beyond the reach, level 0.05: 1 in 30 000."""
     rng = np.random.default_rng(8)

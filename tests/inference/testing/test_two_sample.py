@@ -57,6 +57,7 @@ def test_bkl_is_the_kernel_that_is_learned():
     assert kernel.lengthscale == pytest.approx(learned.kernel.lengthscale, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_all_rows_say_which_mode_is_the_highest():
     """As in BKE Figure 2, half of the rows stretched: 500 of 1800 prefer the scale of the grid."""
     rng = np.random.default_rng(30)
@@ -75,6 +76,7 @@ def test_all_rows_say_which_mode_is_the_highest():
     assert short > long + 10.0
 
 
+@pytest.mark.slow
 def test_rounding_that_few_rows_do_not_show():
     """Neighbours that balance in all rows only: the kernel is the one learned from all of them."""
     values = np.repeat(np.add.outer([0.0, 5.0, 10.0], [0.0, 0.1, 0.2]).ravel(), 60)[:, None]

@@ -126,6 +126,7 @@ def test_a_filter_of_pairs_is_that_of_the_series_they_come_from():
     np.testing.assert_allclose(pairs.filter(new).mean(), series.filter(new).mean(), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_it_filters_predicts_and_smooths_better_than_it_sees():
     # Seed 1, 300 training and 150 test rows of a noisy rotation; observations have a mean squared
     # error of 0.08. Of 20 other seeds the largest ratios were 0.76 (filter) and 0.95 (smoother).
