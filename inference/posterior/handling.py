@@ -10,6 +10,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict, cast
 
+from bke.models.bayes.likelihoods import LIKELIHOODS
+
 from .samplers.registry import SAMPLERS
 
 
@@ -23,7 +25,6 @@ class Handling(TypedDict, total=False):
     shard: str
     checkpoint: str | os.PathLike[str] | None
     progress: bool
-    # Of two likelihoods, until these have options of their own.
 
 
 DEFAULTS: Handling = {
@@ -41,7 +42,8 @@ def with_defaults(given: Mapping[str, Any]) -> Handling:
     """What was given, and the defaults of the rest.
 
     Raises:
-        TypeError: for a name that is none of them; says so where it is an option of a sampler.
+        TypeError: for a name that is none of them; says so where it is an option of a sampler or
+            of a likelihood.
     """
     for name in given:
         if name not in DEFAULTS:
@@ -50,10 +52,11 @@ def with_defaults(given: Mapping[str, Any]) -> Handling:
 
 
 def _as_option(name: str) -> str:
-    """Where a name is an option of samplers: which, and how it is given."""
+    """Where a name is an option of samplers or likelihoods: which, and how it is given."""
     calls = [
-        f"method={kind.__name__}({name}=...)"
-        for kind in SAMPLERS.values()
+        f"{argument}={kind.__name__}({name}=...)"
+        for argument, kinds in (("method", SAMPLERS.values()), ("likelihood", LIKELIHOODS))
+        for kind in kinds
         if name in {field.name for field in dataclasses.fields(kind)}
     ]
     return f": give {' or '.join(calls)}" if calls else ""

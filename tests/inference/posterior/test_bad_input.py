@@ -241,6 +241,7 @@ def test_options_of_nuts(argument, value, said):
         ("particles", "'particles': give method=Smc(particles=...)"),
         ("warmup", "'warmup': give method=Nuts(warmup=...)"),
         ("chains", "method=Nuts(chains=...) or method=Quadrature(chains=...)"),
+        ("rank", "give likelihood=Nystrom(rank=...) or likelihood=Fourier(rank=...)"),
         ("chians", "unexpected keyword argument 'chians'"),
     ],
 )
