@@ -8,6 +8,7 @@ from bke.inference.cli.steps import diagnose_and_print
 from bke.inference.cli.terminal import Terminal, exit_codes, number
 
 
+@pytest.mark.slow
 def test_the_mass_of_a_single_mode_counts_too(capsys):
     """Two short chains are off, quadrature is not: both are in the table once it is known."""
     X = np.random.default_rng(11).normal(size=(21, 1))

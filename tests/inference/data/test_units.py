@@ -269,6 +269,7 @@ def test_a_dither_per_column_must_fit_the_data():
 # Feet and metres
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("scale", ["column", "pooled"])
 @pytest.mark.parametrize("prior", [None, dist.Gamma(1.0, 1.0).expand([2])], ids=["shared", "ARD"])
 def test_feet_and_metres_give_the_same_answer(prior, scale):

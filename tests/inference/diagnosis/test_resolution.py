@@ -14,6 +14,7 @@ FEW = np.random.default_rng(8).gamma(2.0, size=(80, 2)) * [1.0, 30.0]
 PLACES = np.array([[0.5, 10.0], [1.0, 60.0], [2.0, 30.0], [3.0, 80.0], [4.0, 120.0], [6.0, 40.0]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("X", "landmarks", "told"),
     [
@@ -31,6 +32,7 @@ def test_a_fit(X, landmarks, told):
     assert ("NOT RESOLVED" in verdict) == (told is not None)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("grid", "told"),
     [([0.1, 0.2, 0.5, 0.9], SHORT), ([1.1, 1.3, 1.6], None), ([4.1, 5.0, 6.0], LONG)],

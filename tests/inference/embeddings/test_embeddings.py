@@ -18,6 +18,7 @@ def pairs():
     return x, np.sin(2.0 * x) + 0.2 * rng.normal(size=150)
 
 
+@pytest.mark.slow
 def test_kernels_by_name(pairs):
     x, _ = pairs
     median = kernel_of(x, "median")
@@ -61,6 +62,7 @@ def test_bad_input_of_conditionals(pairs):
         learn_conditional(np.r_[x[:2], np.nan, x[3:]], y)
 
 
+@pytest.mark.slow
 def test_a_filter_is_learned():
     rng = np.random.default_rng(3)
     state = 0.0

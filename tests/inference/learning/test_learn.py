@@ -32,6 +32,7 @@ def brute():
         return grid, np.array([float(one(z)) for z in grid])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("objective", ["ml", "map"])
 def test_the_best_of_every_basin(brute, objective):
     grid, height = brute
@@ -65,6 +66,7 @@ def test_the_curvature_is_that_of_the_smoothed_profile(brute):
         assert peak.curvature[0, 0] == pytest.approx(-2 * quadratic, rel=0.2)
 
 
+@pytest.mark.slow
 def test_the_kernel_has_the_value_that_is_reported():
     """In the model's units: the data over their deviation, the kernel over it as well."""
     Y = np.column_stack([X[:, 0], 100.0 * np.random.default_rng(1).gamma(2.0, size=len(X))])

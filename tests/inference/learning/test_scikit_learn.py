@@ -111,6 +111,7 @@ def test_noise_is_no_kernel_of_an_embedding():
         from_sklearn("rbf")
 
 
+@pytest.mark.slow
 def test_a_sum_with_constants_has_its_smoothed_kernel_in_one_column():
     theirs = 2.0 * kernels.RBF(0.7) * kernels.ConstantKernel(1.5) + kernels.RationalQuadratic()
     mine = from_sklearn(theirs)

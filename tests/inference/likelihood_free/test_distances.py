@@ -37,6 +37,7 @@ def test_blocks_change_nothing(monkeypatch):
         np.testing.assert_allclose(other[:-1], one, rtol=1e-10)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "kernel",
     [

@@ -181,7 +181,7 @@ def test_gaussian_measures(measure):
     np.testing.assert_array_equal(restored.centre, measure.centre)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kernel", "prior", "noise", "measure"),
     [

@@ -58,6 +58,7 @@ def test_an_improper_prior_is_named():
         draws_of(dist.ImproperUniform(dist.constraints.positive, (), ()))
 
 
+@pytest.mark.slow
 def test_threads_may_trace_the_density_at_once():
     """NumPyro has one list of handlers: without a lock most of these failed."""
     target = Target.checked(SquaredExponential, None, 0.1, "unit", "dense")

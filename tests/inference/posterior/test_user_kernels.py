@@ -82,6 +82,7 @@ def test_a_copy_of_ours_has_its_posterior_in_the_units_of_the_data(module):
     np.testing.assert_allclose(mine, ours, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_from_fit_to_another_process(module, tmp_path):
     rng = np.random.default_rng(0)
     P, Q = 50.0 * rng.normal(size=(10, 1)), 90.0 * rng.normal(size=(8, 1))

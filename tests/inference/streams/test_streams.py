@@ -82,6 +82,7 @@ def test_the_posterior_is_that_of_rows_in_memory(tmp_path, small_chunks):
     assert str(diagnose(by_rows)) == str(diagnose(in_memory))
 
 
+@pytest.mark.slow
 def test_a_random_noise_variance(tmp_path, small_chunks):
     import numpyro.distributions as dist
 

@@ -111,7 +111,7 @@ def test_nothing_is_left_of_a_smooth_curve():
         regress_out(np.sin(np.arange(300.0) / 30.0), np.arange(300.0))
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", ["bkl", "median"])
 def test_what_z_explains_is_not_found_and_the_rest_is(kernel):
     result = conditional_independence_test(X, Y, Z, kernel=kernel, **QUIET)

@@ -55,6 +55,7 @@ def test_the_statistics_are_those_of_the_matrix(estimator):
     np.testing.assert_allclose(row, expected, rtol=0, atol=1e-9 * np.ptp(expected))
 
 
+@pytest.mark.slow
 def test_the_interval_is_that_of_the_definition():
     value, variance = factors.mmd_and_variance(found(KERNEL, POOLED), len(P))
     assert value == pytest.approx(float(squared_mmd(P, Q, KERNEL)), rel=1e-9)

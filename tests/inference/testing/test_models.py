@@ -109,6 +109,7 @@ def test_bad_input():
         relative_similarity_test(X, RNG.normal(size=(20, 2)), X + 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alternative", ["two-sided", "first closer", "second closer"])
 def test_critical_values_are_where_the_p_value_is_the_level(alternative):
     result = relative_similarity_test(X, X + 0.3, X[::-1] - 0.9, alternative=alternative)

@@ -29,6 +29,7 @@ P, Q = RNG.normal(size=(25, 2)), RNG.normal(size=(20, 2)) * [1.0, 2.5]
 QUIET = {"progress": False}
 
 
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize("choice", [*CHOICES, Matern(1.5, 0.7)], ids=str)
 def test_a_permutation_of_the_labels_permutes_the_statistics(choice):
     """What makes the level exact: nothing else depends on which column is the observed one."""
@@ -96,6 +97,7 @@ def test_samples_that_are_rounded_differently():
     assert "rounded to 0.1 in column 2 and" in str(two_sample_test(*both, **options))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("choice", CHOICES)
 def test_neither_labels_nor_the_order_of_rows_reach_the_kernel(choice):
     """Any other split of the pooled sample: the same kernels. Any other order: the same p-value."""

@@ -144,6 +144,7 @@ def test_the_draws_have_the_posterior_s_moments():
     assert mean[:80].mean() - mean[80:].mean() == pytest.approx(expected, rel=0.1)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("choice", ["fused", "bkl", "posterior", "multiscale"])
 def test_the_sign_says_which_sample_has_more(choice):
     result = two_sample_test(P, Q, kernel=choice, **QUIET)

@@ -48,6 +48,7 @@ def slopes(rows, kernel, noise_variance, **options):
     return terms(kernel, noise_variance), *jax.tree.leaves(leaves)
 
 
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("measure", ["unit", "lebesgue"])
 def test_further_rows_change_neither_terms_nor_slopes(name, measure):
@@ -70,6 +71,7 @@ def test_further_rows_change_nothing_with_a_gaussian_measure():
     np.testing.assert_allclose(among, alone, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_further_rows_change_nothing_by_a_factor_of_low_rank(monkeypatch):
     monkeypatch.setattr("bke.models.likelihood.gaussian_term.SMALLEST_LOW_RANK_SIZE", 50)
     kernel = SquaredExponential(40.0)
@@ -82,6 +84,7 @@ def test_further_rows_change_nothing_by_a_factor_of_low_rank(monkeypatch):
         np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_every_point_sees_the_data_alone():
     kernel, rows = SquaredExponential(0.3), with_rows(97)
     each = jax.vmap(lambda x: jnp.stack(pushforward(x, rows, kernel)[:2]))(jnp.asarray(X))
@@ -102,6 +105,7 @@ def test_no_derivative_in_padded_data():
         jax.grad(moved)(rows.points)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kernel",
     [
@@ -149,6 +153,7 @@ def test_what_is_padded():
     traced(x)
 
 
+@pytest.mark.slow
 def test_the_model_takes_a_view_of_padded_rows():
     values = {"lengthscale": jnp.asarray(0.7)}
     rows = DenseView(jax.tree.map(jnp.asarray, padded(X, 97)), False)

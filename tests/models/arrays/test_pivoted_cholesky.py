@@ -26,6 +26,7 @@ def low_rank(n, rank, seed=0):
     return B @ B.T
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("n", [1, 5, 127, 129, 300, 515])
 def test_factor_reproduces_the_matrix_to_the_tolerance(n):
     matrix = squared_exponential(n, 0.8)
@@ -68,6 +69,7 @@ def test_each_pivot_is_the_largest_remaining_variance():
         left = left - np.outer(row, row)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tolerance", [1.0, 1e-3, 1e-6])
 def test_it_stops_at_the_tolerance_and_not_before(tolerance):
     matrix = squared_exponential(200, 0.5)
@@ -92,6 +94,7 @@ def test_it_does_not_give_up_while_there_is_hope():
     assert remainder <= 1e-11
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lengthscale", [30.0, 1e3])
 def test_a_factor_is_accepted_only_where_it_is_accurate(lengthscale):
     """What is left of a large matrix is rounding error, which the trace must not hide."""
@@ -118,6 +121,7 @@ def test_a_factor_is_accepted_where_the_rank_is_low():
         assert not low_rank_factor(PaddedRows(jnp.asarray(X)), covariance, 0.1)[1]
 
 
+@pytest.mark.slow
 def test_it_works_under_jit_and_vmap():
     matrices = np.stack([squared_exponential(50, ell) for ell in (0.3, 1.0, 4.0)])
 

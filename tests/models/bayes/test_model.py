@@ -54,6 +54,7 @@ def test_the_default_model(x64):
     assert (prior.concentration, prior.rate) == (1.0, 1.0)
 
 
+@pytest.mark.slow
 def test_lengthscales_of_a_sum_are_numbered(x64):
     kernel = SquaredExponential(1.0) + Matern(1.5, 2.0) * SquaredExponential(3.0)
     _, latent = sites(X1, kernel)
@@ -64,6 +65,7 @@ def test_lengthscales_of_a_sum_are_numbered(x64):
     assert latent == ["lengthscale_0", "lengthscale_1"]
 
 
+@pytest.mark.slow
 def test_numbered_lengthscales_reach_their_own_kernels(x64):
     kernel = SquaredExponential(1.0) + 0.3 * SquaredExponential(2.0)
     prior = {"lengthscale_0": dist.Gamma(2.0, 3.0), "lengthscale_1": dist.LogNormal(0.0, 0.5)}
@@ -76,6 +78,7 @@ def test_numbered_lengthscales_reach_their_own_kernels(x64):
     assert found == pytest.approx(expected, rel=1e-10)
 
 
+@pytest.mark.slow
 def test_one_lengthscale_per_column_is_one_site(x64):
     prior = dist.Gamma(1.0, 1.0).expand([2])
     found, latent = sites(X2, prior=prior)
@@ -88,6 +91,7 @@ def test_one_lengthscale_per_column_is_one_site(x64):
     assert value == pytest.approx(-3.2 + likelihood, rel=1e-10)
 
 
+@pytest.mark.slow
 def test_a_noise_prior_is_a_site(x64):
     noise = dist.Uniform(0.01, 0.6)
     _, latent = sites(X1, noise_variance=noise)
@@ -122,12 +126,14 @@ def test_a_random_measure_is_for_the_model():
         Gaussian(1.0, dist.Normal(0.0, 1.0))
 
 
+@pytest.mark.slow
 def test_samples_that_share_their_hyperparameters_multiply(x64):
     value = density({"lengthscale": 0.7}, (X1, 2.0 * X1[:10]))
     parts = [log_marginal_likelihood(x, SquaredExponential(0.7)) for x in (X1, 2.0 * X1[:10])]
     assert value == pytest.approx(-0.7 + sum(parts), rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "prior",
     [
@@ -149,6 +155,7 @@ def test_a_mixture_as_the_prior(x64, prior):
     assert value == pytest.approx(np.log(0.3 * parts[0] + 0.7 * parts[1]) + likelihood, rel=1e-10)
 
 
+@pytest.mark.slow
 def test_a_dict_leaves_the_other_parameters_alone(x64):
     kernel = GaussianMixture([0.5, 2.0], [0.3, 0.7])
     prior = {"weights": dist.Dirichlet(jnp.ones(2))}
@@ -160,6 +167,7 @@ def test_a_dict_leaves_the_other_parameters_alone(x64):
     )
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("measure", ["unit", "lebesgue", Gaussian(2.0, 0.5)], ids=str)
 @pytest.mark.parametrize("kernel", [SquaredExponential, SquaredExponential(5.0)])
 def test_density_is_prior_plus_marginal_likelihood(x64, kernel, measure):
@@ -193,6 +201,7 @@ def test_the_two_terms_are_recorded_separately(twin, x64):
 # NumPyro's inference
 
 
+@pytest.mark.slow
 def test_mcmc(x64):
     mcmc = MCMC(NUTS(bke_model), num_warmup=30, num_samples=30, progress_bar=False)
     mcmc.run(jax.random.key(1), X1)

@@ -66,6 +66,7 @@ def test_the_empirical_embedding_is_unbiased_about_elements_and_functions(sample
     np.testing.assert_allclose(function.mean(), function.weights @ Y / 2.5)
 
 
+@pytest.mark.slow
 def test_the_distance_is_the_biased_mmd(samples):
     X, Y = samples
     distance = mean_embedding(X, KERNEL).squared_distance(mean_embedding(Y, KERNEL))
@@ -90,6 +91,7 @@ def test_the_posterior_mean_with_covariance_k_is_spectral_shrinkage(samples):
     assert posterior.distance(other) > 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("measure", ["unit", "lebesgue"])
 @pytest.mark.parametrize(
     "kernel",

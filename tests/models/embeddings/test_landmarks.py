@@ -40,6 +40,7 @@ def test_by_numpy(noise):
     np.testing.assert_allclose(found.covariance, expected, rtol=1e-7, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_landmarks_at_all_rows_give_the_posterior_given_the_data():
     measure = Gaussian(3.0, np.array([1.0, 2.0]))
     every = landmark_embedding_posterior(X, X, KERNEL, AT, measure=measure)

@@ -59,6 +59,7 @@ def plain_posterior(X, at, noise, measure):
     return gain @ mu_hat, r(at, at, measure) - gain @ r(X, at, measure)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("measure", ["unit", "lebesgue", Gaussian(2.5, 0.3)], ids=str)
 @pytest.mark.parametrize("noise", ["clt", 0.1, 1e-3])
 @pytest.mark.parametrize("D", [1, 2])
@@ -93,6 +94,7 @@ def test_clt_noise_is_the_full_matrix_over_n_with_n_minus_one():
     assert np.abs(found - diagonal).max() > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", ["clt", 0.1])
 def test_posterior_covariance_is_a_covariance(noise):
     at = np.linspace(-5, 5, 60)
@@ -119,6 +121,7 @@ def test_small_noise_interpolates_the_empirical_embedding():
     np.testing.assert_allclose(np.diagonal(found.covariance), 0.0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_posterior_mean_tends_to_the_truth():
     """Root mean squared error falls as 1 / sqrt(n); 8 data sets each."""
     at = np.linspace(-3.5, 3.5, 40)
@@ -188,6 +191,7 @@ def test_mixture_embedding_by_monte_carlo(D):
 # JAX and refusals
 
 
+@pytest.mark.slow
 def test_eager_calls_are_double_and_traced_ones_need_double():
     X, at = data(10, 1), np.array([0.1, 0.7])
     with jax.enable_x64(False):

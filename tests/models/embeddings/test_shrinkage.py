@@ -271,6 +271,7 @@ def formula(kernel, delta):
     return np.sum(weights * np.exp(-0.5 * (delta / ell) ** 2) * np.cos(waves * delta), axis=0)
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("measure", ["unit", "lebesgue"])
 @pytest.mark.parametrize("kernel", ONE_COLUMN, ids=lambda kernel: type(kernel).__name__)
 def test_norms_of_smoothed_sections_are_double_integrals(kernel, measure):

@@ -75,15 +75,17 @@ def compare_in_one_dimension(case, measure):
         np.testing.assert_allclose(r(x, y)[0, 0], expected, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.one_in(13)
 def test_lebesgue_in_one_dimension(smoothable):
     compare_in_one_dimension(smoothable, "lebesgue")
 
 
+@pytest.mark.one_in(6)
 def test_gaussian_measure_in_one_dimension(gaussian_case):
     compare_in_one_dimension(gaussian_case, measure_on(1))
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(25)
 @pytest.mark.parametrize("measure", MEASURES)
 @pytest.mark.parametrize(("D", "step"), [(2, 0.05), (3, 0.2)])
 def test_gaussian_family_in_more_dimensions(gaussian_case, measure, D, step):
@@ -147,7 +149,7 @@ def test_matern(nu, D):
     assert r.numerical == (D % 2 == 0)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(9)
 @pytest.mark.parametrize("twice_order", [2, 3, 4, 5, 8, 15, 20])
 def test_bessel(twice_order):
     order = twice_order / 2
@@ -237,7 +239,7 @@ def test_rational_quadratic_with_too_heavy_tails(measure):
         assert np.isfinite(value(1.1)).all()
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(40)
 def test_symmetric_positive_and_unit(smoothable, dimension, points):
     X, Y = points
     kernel = smoothable.kernel(dimension)
@@ -291,7 +293,7 @@ def test_no_cancellation_far_from_the_origin(ell):
         np.testing.assert_allclose(ratio, unit, rtol=1e-8)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("dimension", [2])
 def test_parameter_gradients_are_finite(smoothable, dimension, points):
     """With coincident points, and lengthscales of 1e-3 to 1e3 times the spread of the data."""
@@ -310,7 +312,7 @@ def test_parameter_gradients_are_finite(smoothable, dimension, points):
             assert any(np.any(np.asarray(leaf) != 0.0) for leaf in leaves)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(16)
 def test_derivative_in_the_parameters(smoothable):
     """Reverse and forward mode against finite differences of the eager values, D = 2."""
     X = np.random.default_rng(8).normal(size=(4, 2))
@@ -340,7 +342,7 @@ def test_derivative_in_the_parameters(smoothable):
         assert reverse == pytest.approx(difference, rel=1e-5)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("dimension", [2])
 def test_jit_and_vmap(smoothable, dimension, points):
     X, Y = points
@@ -384,6 +386,7 @@ def test_combination_without_a_form(kernel, measure):
         kernel.smoothed(measure, 2)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kernel", COMBINATIONS, ids=repr)
 def test_combination_in_one_column_is_the_integral(kernel):
     lebesgue, unit = kernel.smoothed("lebesgue", 1), kernel.smoothed("unit", 1)
@@ -406,6 +409,7 @@ def test_combination_whose_integral_does_not_exist():
         kernel.smoothed("unit", 1)
 
 
+@pytest.mark.slow
 def test_every_plain_kernel_has_a_form_at_default_settings():
     for name in bk.__all__:
         kernel = getattr(bk, name)

@@ -75,6 +75,7 @@ def rows(distances, dimension):
     return np.asarray(distances)[:, None] * np.eye(dimension)[:1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kernel", "dimension", "tolerance"),
     [
@@ -114,6 +115,7 @@ def test_places_are_the_closed_form(lengthscale, dimension, tolerance):
     np.testing.assert_allclose(found, exact, rtol=0, atol=tolerance * exact.max())
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("mine", "X", "tolerance"), [(OnLine, X1, 1e-9), (Ball, X1, 1e-9), (Ball, X2, 1e-6)]
 )
@@ -131,6 +133,7 @@ def test_a_logarithm_does_not_underflow():
     np.testing.assert_allclose(log_volume(far, OnLine(1.0)), log_volume(far, SquaredExponential()))
 
 
+@pytest.mark.slow
 def test_a_kink_at_equal_rows_has_no_slope():
     X = np.array([[0.0, 1.0], [0.0, 1.0], [2.0, -1.0]])
 
@@ -142,6 +145,7 @@ def test_a_kink_at_equal_rows_has_no_slope():
     np.testing.assert_allclose(found, ours, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_slope_at_x_itself_counts_where_a_kernel_is_not_stationary():
     kernel = kernel_from_function(tilted)
 

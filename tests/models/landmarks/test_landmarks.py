@@ -50,6 +50,7 @@ def slow(X, Z, lengthscale, noise_variance):
     return gaussian + volume
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("dimension", [1, 2, 3])
 def test_value_and_slopes_are_those_of_the_matrices(dimension):
     X, Z = data(dimension=dimension)
@@ -70,6 +71,7 @@ def test_value_and_slopes_are_those_of_the_matrices(dimension):
     assert noise_slope == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_one_lengthscale_and_forward_mode():
     X, Z = data()
 
@@ -83,6 +85,7 @@ def test_one_lengthscale_and_forward_mode():
     np.testing.assert_allclose(several, [value(0.5), value(2.0)], rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_second_derivatives_are_slopes_of_the_first():
     X, Z = data()
 
@@ -95,6 +98,7 @@ def test_second_derivatives_are_slopes_of_the_first():
     np.testing.assert_allclose(jax.hessian(value)(at), slopes, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_size_of_blocks_changes_nothing(monkeypatch):
     X, Z = data(n=101)
     kernel = Matern(2.5, 1.3)
@@ -162,6 +166,7 @@ def test_with_the_noise_free_there_is_no_maximum():
 # The volume element
 
 
+@pytest.mark.slow
 def test_weights_that_differ_by_more_than_numbers_can():
     """By Cauchy and Binet, det = sum over pairs of (w_k w_l g_k x g_l)^2, in log space."""
     rng = np.random.default_rng(1)
@@ -183,6 +188,7 @@ def test_both_ways_to_the_volume_element_agree():
     np.testing.assert_allclose(log_volume_element(*arguments), graded(*arguments), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_slopes_of_the_volume_element_where_one_weight_is_far_the_heaviest():
     rng = np.random.default_rng(2)
     start, move = rng.normal(size=(2, 1, 3, 5))

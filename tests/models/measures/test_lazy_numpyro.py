@@ -23,6 +23,7 @@ print(log_density(bke_model, ([0.0, 1.0],), {}, {"lengthscale": 1.0})[0])
 """
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "first",
     ["", "import numpyro.distributions", "from numpyro.infer import MCMC", "import numpyro"],

@@ -60,7 +60,7 @@ def at(factor):
     return SquaredExponential(factor * KERNEL.lengthscale)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", [KERNEL, Matern(1.5, 2.0), RationalQuadratic(3.0, 2.0)])
 @pytest.mark.parametrize("measure", ["unit", "lebesgue"])
 def test_with_all_rows_as_landmarks_it_is_the_dense_value(kernel, measure):

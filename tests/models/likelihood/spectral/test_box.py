@@ -238,7 +238,7 @@ def test_weights_at_nodes_stand_for_the_points(columns):
     np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [2, 3])
 def test_basis_and_cells_against_matrices_of_numpy(columns):
     n, shortest, lengthscale, noise = 300, 1.0, 1.3, 0.2

@@ -262,6 +262,7 @@ def test_refusals_name_the_reason(X, kernel, reason):
 # The parts
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", ["skewed", "ties", "close"])
 def test_nodes_stand_for_the_points(name):
     x = np.sort(DATA[name])

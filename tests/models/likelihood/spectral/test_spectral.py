@@ -121,7 +121,7 @@ def test_more_rows_at_short_lengthscales():
         np.testing.assert_allclose(found, exact, rtol=1e-10)
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.slow
 def test_very_short_lengthscales(name):
     """Down to where log gamma is -1e14 and no point sees another."""
     index, _ = prepared(name)
