@@ -36,7 +36,10 @@ class Command:
 def command(example: str, *, name: str | None = None) -> Callable[[Callable[..., None]], Command]:
     """Make a command of a function whose first parameter is the terminal it prints on.
 
-    The options of the terminal come last in its help. What it raises becomes one sentence on
+    The function imports what is slow when it runs, reads its files by ``inputs``, tells its steps
+    and findings to the terminal, and ends with ``steps.finish``, or ``terminal.finish`` where no
+    file is written: the summary that ``--json`` prints. The options of the terminal come last in
+    its help. What it raises becomes one sentence on
     standard error and an exit status.
     """
 

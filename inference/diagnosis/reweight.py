@@ -1,4 +1,4 @@
-"""The posterior mass of modes that chains cannot cross, for a run of NUTS."""
+"""The posterior mass of modes that chains cannot cross, for a run of chains."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from bke.models.measures.measure import Measure
 from numpy.typing import ArrayLike
 
 from ..data.checks import as_samples, check_count
+from ..diagnosis.integral import integral_of
 from ..errors import InputError
 from ..posterior.fit import fit
 from ..posterior.open_run import open_run
@@ -149,11 +150,9 @@ def compare_kernels(
             learned = learn_kernel(data, objective="map", progress=False, **model, **units)
             advance(1)
             held_out = _held_out(run, data, model, dither, folds, seed, advance)
-            (group,) = {"quadrature", "smc"} & set(run.children)
-            attrs = run[group].attrs
-            found[name] = KernelScore(
-                attrs["log_normaliser"], attrs["log_normaliser_error"], *held_out, learned.kernel
-            )
+            weighed = integral_of(run)
+            assert weighed is not None  # both ways to it know the integral
+            found[name] = KernelScore(weighed.log, weighed.error, *held_out, learned.kernel)
     order = sorted(found, key=lambda name: -found[name].score)
     return KernelComparison({name: found[name] for name in order})
 

@@ -120,12 +120,10 @@ def restore_kernel(record: dict[str, Any]) -> Kernel:
     if record["type"] == FUNCTION:
         settings = {name: record[name] for name in ("units", "stationary", "log")}
         values = {name: _numbers(value) for name, value in record["parameters"].items()}
-        return kernel_from_function(_restored(record["function"]), values, **settings)
-    found = _restored(record)
-    if isinstance(found, Kernel):  # remembered whole
+        return kernel_from_function(_function_of(record["function"]), values, **settings)
+    found = _class_of(record)
+    if isinstance(found, Kernel):
         return found
-    if not (inspect.isclass(found) and issubclass(found, Covariance)):
-        raise InputError(f"this run was made with the kernel {record['type']}, which is none now")
     static = {field.name for field in dataclasses.fields(found) if is_static(field)}  # type: ignore[arg-type]
     fields: dict[str, Any] = {}
     for name, value in record.items():
@@ -147,6 +145,22 @@ def restore_kernel(record: dict[str, Any]) -> Kernel:
 
 def _numbers(value: Any) -> Any:
     return np.asarray(value) if isinstance(value, list) else value
+
+
+def _class_of(record: dict[str, Any]) -> type[Covariance] | Kernel:
+    """The class that a record names; or a kernel that this process remembers whole."""
+    found = _restored(record)
+    if isinstance(found, Kernel) or (inspect.isclass(found) and issubclass(found, Covariance)):
+        return found
+    raise InputError(f"this run was made with the kernel {record['type']}, which is none now")
+
+
+def _function_of(record: dict[str, Any]) -> Any:
+    """The function that a record names: one that is written in Python, whatever a file says."""
+    found = _restored(record)
+    if SESSION in record or inspect.isfunction(inspect.unwrap(found) if callable(found) else None):
+        return found
+    raise InputError(f"this run was made with the function {record['type']}, which is none now")
 
 
 def _restored(record: dict[str, Any]) -> Any:
@@ -171,17 +185,24 @@ def _restored(record: dict[str, Any]) -> Any:
 
 
 def check_restorable(record: Any) -> None:
-    """Refuse the record of a kernel of which a part cannot be found.
+    """Refuse the record of a kernel of which a part cannot be found, or is no kernel.
+
+    What only another process remembers is left to whoever needs it: its draws can be read.
 
     Raises:
-        InputError: naming the module.
+        InputError: naming the module or the part.
     """
-    if not isinstance(record, dict):
+    if not (isinstance(record, dict) and isinstance(record.get("type"), str)):
+        raise InputError(f"this run has no record of its kernel that bke can read: {record}")
+    if record["type"] == FUNCTION:
+        if SESSION not in record["function"]:
+            _function_of(record["function"])
         return
-    if ":" in record.get("type", ""):
-        _restored(record)
+    if SESSION not in record:
+        _class_of(record)
     for part in record.values():
-        check_restorable(part)
+        if isinstance(part, dict):
+            check_restorable(part)
 
 
 def only_here(record: Any) -> str | None:

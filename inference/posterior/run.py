@@ -53,10 +53,11 @@ def make_run(
     warmup = chains.warmup
     z = {name: np.asarray(values) for name, values in chains.z.items()}
     later = {name: values[:, warmup:] for name, values in z.items()}
+    stats = chains.all_stats()
     prior_values = {name: values[None] for name, values in prior_draws.items()}
     groups = {
         "posterior": in_data_units(target, units, later),
-        "sample_stats": dict_to_dataset({k: v[:, warmup:] for k, v in chains.stats.items()}),
+        "sample_stats": dict_to_dataset({k: v[:, warmup:] for k, v in stats.items()}),
         "unconstrained_posterior": dict_to_dataset(later),
         "prior": in_data_units(target, units, prior_values),
         "observed_data": _observed(units, data),
@@ -78,8 +79,9 @@ def make_run(
     if warmup:
         earlier = {name: values[:, :warmup] for name, values in z.items()}
         groups["warmup_posterior"] = in_data_units(target, units, earlier)
-        stats = {name: values[:, :warmup] for name, values in chains.stats.items()}
-        groups["warmup_sample_stats"] = dict_to_dataset(stats)
+        groups["warmup_sample_stats"] = dict_to_dataset(
+            {k: v[:, :warmup] for k, v in stats.items()}
+        )
     run = xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in groups.items()})
     run.attrs.update(attributes(target, units, data, settings))
     return run
@@ -258,8 +260,11 @@ def save_run(run: xr.DataTree, path: str | os.PathLike[str]) -> None:
 def load_run(path: str | os.PathLike[str]) -> xr.DataTree:
     """Read a run that :func:`save_run` wrote.
 
+    A kernel of the user's own is imported from the module that the file names, as Python would
+    import it: open no file from strangers while modules of theirs can be imported.
+
     Raises:
-        InputError: it is none, or its kernel is of a module that cannot be imported.
+        InputError: it is none, or its kernel is of a module that cannot be imported, or is none.
     """
     if os.path.isdir(path):
         raise InputError(f"{path} is a folder: give the run file in it, such as run.nc")

@@ -79,8 +79,9 @@ def sample_witness(
             linear in n, and bands are as wide as the prior where no landmark is near. By default
             those of a run of the landmark model, else none.
         thin: condition on the samples for every ``thin``-th posterior draw only, and draw so many
-            witnesses from each. ``"auto"``: for as few as keep the ends of a band within 5 % of its
-            width, 200 or more of each mode, see :mod:`~bke.inference.witness.thinning`.
+            witnesses from each. ``"auto"``: for 200 or more of each mode, with which the ends of a
+            band of at most 95 % have a standard error of about 5 % of its width, see
+            :mod:`~bke.inference.witness.thinning`.
         seed: of the draws.
         progress: show a progress bar.
 

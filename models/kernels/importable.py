@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 import sys
 from typing import Any
 
 from .base import Kernel
 from .covariance import Covariance
 from .function import kernel_from_function
+
+#: Names with dots between them; none is one of Python's own, such as ``__globals__``.
+NAMES = r"(?!__)[^\W\d]\w*(\.(?!__)[^\W\d]\w*)*"
+PATH = re.compile(f"{NAMES}:{NAMES}")
 
 
 def path_of(thing: Any) -> str | None:
@@ -33,9 +38,9 @@ def import_path(path: str) -> Any:
     Raises:
         ValueError: where it cannot be imported, naming the module.
     """
-    module, _, name = path.partition(":")
-    if not module or not name:
+    if not PATH.fullmatch(path):
         raise ValueError(f"{path!r} is not of the form module:name")
+    module, _, name = path.partition(":")
     try:
         found = importlib.import_module(module)
         for step in name.split("."):
@@ -47,6 +52,10 @@ def import_path(path: str) -> Any:
         ) from None
     except AttributeError:
         raise ValueError(f"the module {module!r} has no {name!r}") from None
+    except Exception as error:  # of the module's own code
+        raise ValueError(
+            f"the module {module!r} cannot be imported ({type(error).__name__}: {error})"
+        ) from error
     return found
 
 

@@ -24,14 +24,13 @@ SeedOption: TypeAlias = Annotated[
         help="Seed of every random number (the built-in data stay the same).",
     ),
 ]
-ParticlesOption: TypeAlias = Annotated[
-    int,
-    typer.Option(
-        "--particles",
-        rich_help_panel=SAMPLER,
-        help="Draws in all (quadrature, SMC), at least the square of --chains.",
-    ),
-]
+PARTICLES: Any = typer.Option(
+    "--particles",
+    rich_help_panel=SAMPLER,
+    show_default=str(Smc.particles),
+    help="Draws in all (quadrature, SMC), at least the square of --chains.",
+)
+ParticlesOption: TypeAlias = Annotated[int, PARTICLES]
 
 S = TypeVar("S", bound=Sampler)
 #: Options whose sampler calls them something else: its field, by the sampler's name.
@@ -47,7 +46,7 @@ class SeedOptions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SamplerOptions:
-    """Which way to the posterior, and how far."""
+    """Which way to the posterior, and how far: what is not given has the sampler's own default."""
 
     method: Annotated[
         MethodName | None,
@@ -61,38 +60,42 @@ class SamplerOptions:
         ),
     ] = None
     chains: Annotated[
-        int,
+        int | None,
         typer.Option(
             "--chains",
             rich_help_panel=SAMPLER,
+            show_default=str(Nuts.chains),
             help="Number of chains, 1 to 1000; of repeats with SMC.",
         ),
-    ] = Nuts.chains
+    ] = None
     warmup: Annotated[
-        int,
+        int | None,
         typer.Option(
             "--warmup",
             rich_help_panel=SAMPLER,
+            show_default=str(Nuts.warmup),
             help="Warmup iterations of a chain, at least 20 (NUTS).",
         ),
-    ] = Nuts.warmup
+    ] = None
     draws: Annotated[
-        int,
+        int | None,
         typer.Option(
             "--draws",
             rich_help_panel=SAMPLER,
+            show_default=str(Nuts.draws),
             help="Draws of a chain after warmup, at least 4 (NUTS).",
         ),
-    ] = Nuts.draws
-    particles: ParticlesOption = Smc.particles
+    ] = None
+    particles: Annotated[int | None, PARTICLES] = None
     tolerance: Annotated[
-        float,
+        float | None,
         typer.Option(
             "--tolerance",
             rich_help_panel=SAMPLER,
+            show_default=str(Quadrature.tolerance),
             help="Largest error of the log normaliser (quadrature).",
         ),
-    ] = Quadrature.tolerance
+    ] = None
     seed: SeedOption = 0
 
     def sampler(self) -> Sampler | Auto:
@@ -110,7 +113,7 @@ class SamplerOptions:
     def _made(self, kind: type[S]) -> S:
         fields = _fields(kind)
         try:
-            return kind(**{field: getattr(self, option) for option, field in fields.items()})
+            return kind(**{fields[name]: x for name, x in self._given().items() if name in fields})
         except InputError as error:
             first, _, rest = str(error).partition(" ")
             said = {field: f"--{option}" for option, field in fields.items()}
@@ -119,13 +122,17 @@ class SamplerOptions:
     def _check_used(self, name: str) -> None:
         """Refuse numbers for another way than the one of that name."""
         kinds = (Quadrature, Smc) if name == "auto" else (SAMPLERS[name],)
-        used = set().union(*(_fields(kind) for kind in kinds))
-        for option in sorted(OPTIONS - used):
-            if getattr(self, option) != getattr(SamplerOptions, option):
+        for option in self._given():
+            if not any(option in _fields(kind) for kind in kinds):
                 ways = [other for other, kind in SAMPLERS.items() if option in _fields(kind)]
                 raise InputError(
                     f"--{option} is for --method {' or '.join(ways)}, and the method is {name} here"
                 )
+
+    def _given(self) -> dict[str, Any]:
+        """The numbers that were given, by option."""
+        values = {option: getattr(self, option) for option in sorted(OPTIONS)}
+        return {option: value for option, value in values.items() if value is not None}
 
     def for_built_in_data(self) -> tuple[SamplerOptions, list[str]]:
         """NUTS unless another way is asked for, and a note: what the paper shows is to be seen."""

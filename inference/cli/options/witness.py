@@ -82,8 +82,8 @@ class WitnessOptions:
             min=1,
             rich_help_panel=WITNESS,
             help="Condition on the samples for every so many-th posterior draw only, and draw so "
-            "many witnesses from each. Default: for as few as keep the ends of the band within "
-            "5 % of its width.",
+            "many witnesses from each. Default: for as few as give the ends of the band a "
+            "standard error of 5 % of its width.",
         ),
     ] = None
     places: PlaceOptions

@@ -64,10 +64,15 @@ class Task:
 class Sampler(abc.ABC):
     """A way to a posterior. Fields are its options, checked when it is made.
 
-    A new one is a subclass in a file of its own and a line in ``registry``. All others learn about
-    it from its run: from what :meth:`record` says, and from the form of the groups it leaves.
+    A new one is a subclass in a file of its own, and its class and its name in ``registry``. All
+    others learn about it from its run: from what :meth:`record` says, and from the form of the
+    groups it leaves.
 
-    The groups of :meth:`sample` are ``profile`` or ``paths``, as
+    :meth:`sample` gives :class:`~bke.inference.posterior.chains.Chains` and groups. Chains may
+    start from ``task.prior_draws``; ``task.density`` takes a dict of arrays (batch, ...) by site,
+    which ``unflatten`` of ``posterior.target`` makes of points (batch, p).
+
+    The groups are ``profile`` or ``paths``, as
     :func:`~bke.inference.posterior.surroundings.surroundings` makes them, and, of a sampler that
     knows the normaliser of the density, one more of any name. This has the attributes
     ``log_normaliser`` and ``log_normaliser_error`` (NaN where that is not known), and ``tolerance``

@@ -3,6 +3,7 @@
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -12,7 +13,12 @@ import numpy as np
 import pytest
 from bke.inference import InputError, Quadrature, diagnose, fit, load_run, sample_witness, save_run
 from bke.inference.posterior.programs import log_densities
-from bke.inference.posterior.record import describe_kernel, identity_of, restore_kernel
+from bke.inference.posterior.record import (
+    check_restorable,
+    describe_kernel,
+    identity_of,
+    restore_kernel,
+)
 from bke.inference.posterior.run import target_of
 from bke.inference.posterior.target import Target
 from bke.models import SquaredExponential, kernel_from_function
@@ -139,6 +145,29 @@ def test_only_this_process_knows_a_lambda(tmp_path):
     run.attrs["kernel"] = run.attrs["kernel"].replace('"session": "', '"session": "another')
     with pytest.raises(InputError, match="only the process that made the run"):
         target_of(run)
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        ({"type": "os:system"}, "kernel os:system, which is none now"),
+        ({"type": "function", "function": {"type": "os:system"}}, "function os:system, which is"),
+        ({"type": "os:path.join.__globals__"}, "not of the form module:name"),
+        ({"type": ".os:system"}, "not of the form module:name"),
+        ({"type": "os\0:system"}, "not of the form module:name"),
+        ({"type": "NoSuchKernel"}, "a kernel bke does not have: NoSuchKernel"),
+        ({"type": "Sum", "left": {"type": "os:system"}}, "kernel os:system, which is none now"),
+        ({"type": "breaking_module:Mine"}, "cannot be imported (ZeroDivisionError: "),
+        ({"type": 5}, "no record of its kernel"),
+        ([1, 2], "no record of its kernel"),
+    ],
+    ids=str,
+)
+def test_a_record_of_no_kernel_is_refused(record, said, tmp_path, monkeypatch):
+    (tmp_path / "breaking_module.py").write_text("1 / 0")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(InputError, match=re.escape(said)):
+        check_restorable(record)
 
 
 def test_a_class_defined_anew_has_no_program_of_the_old_one(module, tmp_path):
