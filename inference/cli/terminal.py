@@ -115,6 +115,8 @@ class Terminal:
 
     def settings(self, settings: Mapping[str, Any]) -> None:
         """The model and what was done to the data."""
+        from ..posterior.record import FUNCTION
+
         columns = settings["columns"]
         priors = ", ".join(_prior(name, prior) for name, prior in settings["prior"].items())
         kernel = settings["kernel"]
@@ -122,9 +124,12 @@ class Terminal:
         if "likelihood_options" in settings:
             seen += f"{_likelihood(settings)}; "
         joint = "samples with a likelihood each; " if settings.get("share") == "joint" else ""
-        fixed = "".join(f", {name} {value}" for name, value in kernel.items() if name != "type")
+        of_function = kernel["type"] == FUNCTION
+        named = kernel["function"]["type"] if of_function else kernel["type"]
+        parameters = kernel["parameters"] if of_function else {**kernel, "type": None}
+        fixed = "".join(f", {k} {v}" for k, v in parameters.items() if v is not None)
         self.say(
-            f"{settings['rows']} rows, {_columns(columns)}; kernel {kernel['type']}{fixed}; "
+            f"{settings['rows']} rows, {_columns(columns)}; kernel {named}{fixed}; "
             f"{priors}; noise variance of the fit {_plain(settings['noise_variance'])}; "
             f"measure {_plain(settings['measure'])}; {seen}{joint}seed {settings['seed']}"
         )

@@ -18,7 +18,7 @@ from ..diagnosis.masses import COVERED, covered, draw_weights, unconstrained_sha
 from ..diagnosis.modes import Modes
 from ..diagnosis.result import Diagnosis
 from ..posterior.open_run import open_run
-from ..posterior.record import likelihood_record
+from ..posterior.record import FUNCTION, likelihood_record
 from ..posterior.run import in_data_units, rows_of, units_of
 from ..posterior.target import unflatten
 from ..runtime.machine import computing
@@ -42,6 +42,14 @@ def run_summary(run: xr.DataTree, diagnosis: Diagnosis) -> dict[str, Any]:
     }
 
 
+def _not_learned(kernel: Mapping[str, Any], prior: Mapping[str, Any]) -> dict[str, Any]:
+    """A kernel's record without what was learned, of which the template's value says nothing."""
+    left = {name: value for name, value in kernel.items() if name not in prior}
+    if left["type"] == FUNCTION:
+        left["parameters"] = {k: v for k, v in left["parameters"].items() if k not in prior}
+    return left
+
+
 def settings(run: xr.DataTree) -> dict[str, Any]:
     """What the run was made with, from its attributes; scale and dither by column."""
     units = units_of(run)
@@ -50,8 +58,7 @@ def settings(run: xr.DataTree) -> dict[str, Any]:
     seen = "constant_data" in run.children
     options = {k: v for k, v in likelihood_record(attrs).items() if k != "likelihood"}
     return {
-        # The template's value of a parameter that was learned says nothing.
-        "kernel": {name: value for name, value in kernel.items() if name not in prior},
+        "kernel": _not_learned(kernel, prior),
         "prior": prior,
         **{name: json.loads(attrs[name]) for name in ("noise_variance", "measure")},
         **{name: attrs[name] for name in ("likelihood", "method", "seed")},

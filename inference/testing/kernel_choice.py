@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any, get_args
 
 import numpy as np
-from bke.models.kernels.base import Covariance
+from bke.models.kernels.base import Covariance, no_kernel
 from bke.models.kernels.parameters import lengths_of
 from bke.models.kernels.scikit_learn import given_kernel
 
@@ -50,7 +50,7 @@ class KernelChoice:
             except ValueError as error:
                 raise InputError(str(error)) from None
             if not isinstance(kernel, Covariance):
-                raise InputError(f"kernel must be a kernel or one of {choices}, got {kernel!r}")
+                raise InputError(no_kernel(kernel, f"a kernel or one of {choices}"))
         return cls(kernel, scale, check_count(seed, "seed", 0, 2**63 - 1))
 
     def kernels(self, sample: np.ndarray) -> list[Any]:

@@ -17,7 +17,13 @@ def any_likelihood(likelihood: Likelihood | str) -> Likelihood:
     Raises:
         ValueError: for anything else, naming what there is.
     """
-    return as_likelihood(likelihood, LIKELIHOODS)
+    found = as_likelihood(likelihood, LIKELIHOODS)
+    if type(found) not in LIKELIHOODS:
+        raise ValueError(
+            f"likelihood={found!r} is none that bke knows, and could not be restored from a run: "
+            "models/likelihood/routes.py lists them"
+        )
+    return found
 
 
 def restored_likelihood(record: dict[str, Any]) -> Likelihood:

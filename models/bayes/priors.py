@@ -12,7 +12,7 @@ import jax
 import numpy as np
 import numpyro.distributions as dist
 
-from ..kernels.base import Kernel
+from ..kernels.base import Kernel, no_kernel
 from ..kernels.gaussian import mixture_size
 from ..kernels.parameters import FieldUnit, is_static, own_prior, runs_over_components, unit_of
 from ..kernels.scikit_learn import learnable
@@ -39,7 +39,7 @@ def template(kernel: Kernel | type[Kernel]) -> Kernel:
             raise ValueError(
                 f"kernel {kernel.__name__} needs parameters: give an instance ({error})"
             ) from None
-    raise ValueError(f"kernel must be a kernel or a kernel class, got {kernel!r}")
+    raise ValueError(no_kernel(kernel, "a kernel or a kernel class"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,8 +157,9 @@ def _by_default(
     lengths = [site for site, one in available.items() if one.unit == "length"]
     if not lengths and (not own or prior is not None):
         raise ValueError(
-            f"{type(kernel).__name__} has no lengthscale: give prior={{site: distribution}} "
-            f"with a site of {sorted(available)}"
+            f"{type(kernel).__name__} has no lengthscale: say which of {sorted(available)} is a "
+            "length (units of kernel_from_function, or of a field by parameter), or give a prior "
+            "by name, prior={site: distribution}"
         )
     if prior is None:
         return dict.fromkeys(lengths, default_prior()) | own

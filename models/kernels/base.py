@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -128,20 +129,21 @@ class Kernel(Covariance):
 
     def refusal(self, dimension: int, *, gaussian: bool) -> SmoothingError:
         """What says that there is no r for a Gaussian measure or the others, and what to do."""
-        asked = (
-            "a Gaussian measure" if gaussian else f"'unit' and 'lebesgue' in {dimension} columns"
-        )
+        columns = f"{dimension} column{'s' * (dimension > 1)}"
+        asked = "a Gaussian measure" if gaussian else f"'unit' and 'lebesgue' in {columns}"
         start = f"{type(self).__name__} has no smoothed kernel r for {asked}"
         own = type(self).unit_smoothed is not Kernel.unit_smoothed
         if gaussian and (own or self._on_line(dimension)):
             return SmoothingError(f"{start}; use measure='unit' or measure='lebesgue'")
+        if dimension == 1 and not gaussian:
+            start += " unless it says that it hangs on x - y alone (Stationary, stationary=True)"
         if self.summable:
             return SmoothingError(
                 f"{start}: take measure=Gaussian(scale, centre), for which it is found "
                 f"numerically, or write its method smooth(measure, dimension); {FOUND}"
             )
         return SmoothingError(
-            f"{start}, nor for any other measure in {dimension} columns: write its method "
+            f"{start}, nor for any other measure in {columns}: write its method "
             "smooth(measure, dimension), or, where the kernel has neither a kink nor a long tail, "
             "leave summable at True, for which r of a Gaussian measure is a sum over places; "
             f"{FOUND}"
@@ -198,3 +200,16 @@ class Stationary(Kernel):
         """k(x_i, x_i), the same for every point."""
         origin = jnp.zeros((1, X.shape[1]))
         return jnp.broadcast_to(self.matrix(origin, origin)[0], (len(X),))
+
+
+def no_kernel(given: Any, wanted: str) -> str:
+    """A sentence that ``given`` is not the kernel that is ``wanted``, and what makes one of it."""
+    said = f"kernel must be {wanted}, got {given!r}"
+    if inspect.isclass(given) and issubclass(given, Kernel):
+        name = given.__name__
+        return (
+            f"{said}: give an instance, such as {name}() or learn_kernel(X, kernel={name}).kernel"
+        )
+    if inspect.isfunction(given):
+        return f"{said}: kernel_from_function makes a kernel of a function of two points"
+    return said

@@ -96,7 +96,13 @@ def _family(
     """The class of all kernels that differ in the values of their parameters only."""
 
     def of_pair(self: FunctionKernel, x: jax.Array, y: jax.Array) -> Any:
-        return function(x, y, **self.parameters())
+        try:
+            return function(x, y, **self.parameters())
+        except jax.errors.TracerArrayConversionError as error:
+            raise TypeError(
+                "NumPy's functions cannot be differentiated: write the kernel "
+                f"{type(self).__name__} with those of jax.numpy"
+            ) from error
 
     chosen: dict[str, FieldUnit] = {"lengthscale": "length", **dict(units)}
     fields = [(name, Any, parameter(unit=chosen.get(name, "none"))) for name in names]

@@ -1,11 +1,14 @@
 """What the terminal shows of a posterior is what the summary says."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import typer
-from bke.inference import InputError, Nuts, fit, reweight
+from bke.inference import InputError, Nuts, Quadrature, fit, reweight
 from bke.inference.cli.steps import diagnose_and_print
 from bke.inference.cli.terminal import Terminal, exit_codes, number
+from bke.inference.report.words import settings
+from bke.models import Matern, kernel_from_function
 
 
 @pytest.mark.slow
@@ -40,3 +43,23 @@ def test_an_error_is_one_sentence_in_the_words_of_the_command_line(message, said
         raise InputError(message)
     assert ended.value.exit_code == 1
     assert capsys.readouterr().err == f"bke: {said}\n"
+
+
+def stretched(x, y, *, width=1.0, power=2.0):
+    return jnp.exp(-jnp.sum(jnp.abs((x - y) / width) ** power))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "said"),
+    [
+        (kernel_from_function(stretched, units={"width": "length"}, stationary=True),
+         f"kernel {stretched.__module__}:stretched, power 2.0; "),
+        (Matern(1.5), "kernel Matern, nu 1.5; "),
+    ],
+    ids=["function", "class"],
+)  # fmt: skip
+def test_the_kernel_is_told_without_what_was_learned(kernel, said, capsys):
+    X = np.random.default_rng(0).normal(size=9)
+    run = fit(X, kernel=kernel, method=Quadrature(1.0, 16, 2), likelihood="dense", progress=False)
+    Terminal(json=False, quiet=True).settings(settings(run))
+    assert said in capsys.readouterr().out

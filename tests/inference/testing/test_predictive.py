@@ -75,6 +75,7 @@ def test_one_impossible_value_among_many_rows():
     assert ("which is not unusual" in str(check)) == (check.score.max() < check.reach)
 
 
+@pytest.mark.slow
 def test_rounded_data_and_smooth_predictions():
     rng = np.random.default_rng(10)
     tree = tree_of(rng.normal(10.0, 2.0, size=300).round(), rng.normal(10.0, 2.0, (2, 150, 300)))

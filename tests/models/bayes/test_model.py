@@ -9,6 +9,7 @@ from bke.models import (
     Gaussian,
     GaussianMixture,
     Matern,
+    Nystrom,
     SquaredExponential,
     bke_model,
     log_marginal_likelihood,
@@ -282,3 +283,11 @@ def test_arguments_that_make_no_sense_are_named(x64, arguments, message):
 def test_single_precision_is_refused():
     with jax.enable_x64(False), pytest.raises(RuntimeError, match="jax_enable_x64"):
         sites(X1)
+
+
+def test_a_likelihood_that_no_run_could_be_restored_with(x64):
+    class Mine(Nystrom):
+        name = "mine"
+
+    with pytest.raises(ValueError, match="none that bke knows"):
+        sites(X1, likelihood=Mine(5))

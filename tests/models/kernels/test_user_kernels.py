@@ -2,6 +2,7 @@
 
 import dataclasses
 import pickle
+import re
 import sys
 from typing import Any
 
@@ -26,6 +27,7 @@ from bke.models import (
     parameter,
 )
 from bke.models.bayes.priors import assign, sites, template
+from bke.models.kernels.base import no_kernel
 from bke.models.kernels.numerical import PlacesCovariance, TabulatedCovariance
 from bke.models.kernels.quadrature import autocorrelation
 
@@ -332,3 +334,22 @@ def test_no_refusal_names_a_measure_that_is_refused_too(measure):
     else:
         with pytest.raises(SmoothingError, match="use measure='unit'"):
             Rough().smoothed(measure, 1)
+
+
+def test_a_function_of_numpy_says_so():
+    kernel = kernel_from_function(lambda x, y: np.exp(-np.sum((x - y) ** 2)), stationary=True)
+    with pytest.raises(TypeError, match="with those of jax"):
+        kernel(np.ones((2, 1)))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (SquaredExponential, "give an instance, such as SquaredExponential()"),
+        (lambda x, y: 1.0, "kernel_from_function makes"),
+        ("rbf", "got 'rbf'$"),
+    ],
+    ids=["class", "function", "name"],
+)
+def test_what_is_no_kernel_is_told_how_to_become_one(given, said):
+    assert re.search(said, no_kernel(given, "a kernel"))
