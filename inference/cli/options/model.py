@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
-from bke.models.likelihood.names import LikelihoodName, LowRank
+from bke.models.likelihood.names import LikelihoodName
 from bke.models.measures.names import MeasureName
 
 from ...data.checks import Scale, Share, check_positive
@@ -190,26 +190,24 @@ class LikelihoodOptions:
         return {"likelihood": self._chosen(places), "share": self.share}
 
     def _chosen(self, places: int | np.ndarray | None) -> Likelihood | str:
-        """The likelihood with its option; where it has none, its name."""
-        name, ranked = self.likelihood, get_args(LowRank)
-        if self.rank is not None and name not in ranked:
-            ways = " or ".join(ranked)
-            raise InputError(
-                f"--rank is for --likelihood {ways}, and the likelihood is {name} here"
-            )
-        if places is not None and name != "landmark":
-            raise InputError(
-                f"--landmarks is for --likelihood landmark, and the likelihood is {name} here"
-            )
-        if self.rank is None and name in ranked:
-            raise InputError(f"--likelihood {name} needs --rank, the number of its features")
-        option = self.rank if name in ranked else places
-        if option is None:
-            return name
-        from bke.models import Fourier, Landmark, Nystrom
+        """The likelihood with its options, which are its fields of the same names."""
+        from bke.models.bayes.likelihoods import LIKELIHOODS
 
+        fields = {kind.name: [one.name for one in dataclasses.fields(kind)] for kind in LIKELIHOODS}
+        given = {"rank": self.rank, "landmarks": places}
+        given = {option: value for option, value in given.items() if value is not None}
+        name = self.likelihood
+        for option in given:
+            if option not in fields[name]:
+                ways = " or ".join(way for way, known in fields.items() if option in known)
+                raise InputError(
+                    f"--{option} is for --likelihood {ways}, and the likelihood is {name} here"
+                )
+        (kind,) = (kind for kind in LIKELIHOODS if kind.name == name)
+        if kind.needs is not None and not given:
+            raise InputError(f"--likelihood {name} needs --{fields[name][0]}: {kind.needs}")
         try:
-            return {"nystrom": Nystrom, "fourier": Fourier, "landmark": Landmark}[name](option)
+            return kind(**given) if given else name
         except ValueError as error:
             raise InputError(str(error)) from None
 
