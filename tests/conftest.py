@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pytest
 
+# Threads of OpenBLAS spin while they wait: those of two workers on two cores make a Cholesky factor
+# take 10 to 300 times longer. Read when NumPy is first imported.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 #: Most of the suite's time is compilation. Without optimisation, with the older emitter of loops,
 #: it takes a third; what is computed is the same. Read when JAX starts, here and in processes that
 #: tests start. Later releases of JAX do not know the second flag; `.ci/run` tests one of them as
