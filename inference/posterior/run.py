@@ -277,7 +277,8 @@ def load_run(path: str | os.PathLike[str]) -> xr.DataTree:
         raise InputError(f"{path} is not a run saved by bke: {error}") from None
     try:
         _check_ours(run)
-        check_restorable(_kernel_record(run))
+        if "kernel" in run.attrs:  # likelihood-free runs have none
+            check_restorable(_kernel_record(run))
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     return run
