@@ -39,8 +39,7 @@ def command(example: str, *, name: str | None = None) -> Callable[[Callable[...,
     The function imports what is slow when it runs, reads its files by ``inputs``, tells its steps
     and findings to the terminal, and ends with ``steps.finish``, or ``terminal.finish`` where no
     file is written: the summary that ``--json`` prints. The options of the terminal come last in
-    its help. What it raises becomes one sentence on
-    standard error and an exit status.
+    its help. What it raises becomes one sentence on standard error and an exit status.
     """
 
     def decorated(function: Callable[..., None]) -> Command:

@@ -126,8 +126,8 @@ class Terminal:
         joint = "samples with a likelihood each; " if settings.get("share") == "joint" else ""
         of_function = kernel["type"] == FUNCTION
         named = kernel["function"]["type"] if of_function else kernel["type"]
-        parameters = kernel["parameters"] if of_function else {**kernel, "type": None}
-        fixed = "".join(f", {k} {v}" for k, v in parameters.items() if v is not None)
+        parameters = kernel["parameters"] if of_function else kernel
+        fixed = "".join(f", {name} {value}" for name, value in parameters.items() if name != "type")
         self.say(
             f"{settings['rows']} rows, {_columns(columns)}; kernel {named}{fixed}; "
             f"{priors}; noise variance of the fit {_plain(settings['noise_variance'])}; "

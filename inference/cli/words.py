@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterable
 from typing import Any, get_args
 
 import typer
@@ -46,3 +47,8 @@ def parse_columns(text: str | None) -> list[str] | None:
     if text is None:
         return None
     return [part.strip() for part in next(csv.reader([text], skipinitialspace=True), []) or [""]]
+
+
+def misplaced(option: str, of: str, ways: Iterable[str], chosen: str) -> str:
+    """A sentence: ``--option`` belongs to other ``ways`` of ``--of`` than the one ``chosen``."""
+    return f"--{option} is for --{of} {' or '.join(ways)}, and the {of} is {chosen} here"

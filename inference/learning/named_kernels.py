@@ -13,7 +13,7 @@ from typing import Any, TypeVar, get_args
 import jax.numpy as jnp
 import numpy as np
 from bke.models import GaussianMixture, SquaredExponential
-from bke.models.kernels.base import Covariance, Kernel
+from bke.models.kernels.base import Covariance, Kernel, no_kernel
 from bke.models.kernels.scikit_learn import given_kernel
 from scipy.spatial.distance import pdist
 
@@ -199,7 +199,7 @@ def kernel_of(
     if isinstance(choice, Covariance):
         return choice
     if choice not in OF_ONE_SAMPLE:
-        raise InputError(f"a kernel must be a kernel or one of {OF_ONE_SAMPLE}, got {choice!r}")
+        raise InputError(no_kernel(choice, f"a kernel or one of {OF_ONE_SAMPLE}"))
     points = as_sample(X, name)
     if np.all(points == points[0]):
         raise InputError(f"all rows of {name} are equal: no kernel can be chosen from them")
@@ -237,7 +237,7 @@ def kernels_for(choice: Any, points: np.ndarray, scale: str | None, seed: int) -
         )
         draws = run["posterior"].to_dataset()["lengthscale"].values
         return [GaussianMixture(draws.reshape(POSTERIOR_DRAWS, *draws.shape[2:]))]
-    raise InputError(f"kernel must be a kernel or one of {CHOICES}, got {choice!r}")
+    raise InputError(no_kernel(choice, f"a kernel or one of {CHOICES}"))
 
 
 def _despite_ties(learn: Callable[[Any], T], part: np.ndarray) -> T:

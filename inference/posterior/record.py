@@ -192,17 +192,23 @@ def check_restorable(record: Any) -> None:
     Raises:
         InputError: naming the module or the part.
     """
-    if not (isinstance(record, dict) and isinstance(record.get("type"), str)):
-        raise InputError(f"this run has no record of its kernel that bke can read: {record}")
+    _check_named(record)
     if record["type"] == FUNCTION:
-        if SESSION not in record["function"]:
-            _function_of(record["function"])
+        function = record.get("function")
+        _check_named(function)
+        if SESSION not in function:
+            _function_of(function)
         return
     if SESSION not in record:
         _class_of(record)
     for part in record.values():
         if isinstance(part, dict):
             check_restorable(part)
+
+
+def _check_named(record: Any) -> None:
+    if not (isinstance(record, dict) and isinstance(record.get("type"), str)):
+        raise InputError(f"this run has no record of its kernel that bke can read: {record}")
 
 
 def only_here(record: Any) -> str | None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from bke.models import kernel_student_t
 from bke.models.arrays.padding import padded
-from bke.models.kernels.base import Covariance
+from bke.models.kernels.base import Covariance, no_kernel
 from bke.models.student_t.normaliser import Bounds
 
 from ..data.checks import check_count, check_positive
@@ -60,9 +60,7 @@ def fantasy_data(
     if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
         raise InputError(f"bounds must be a lower and an upper corner, got {bounds!r}")
     if not isinstance(kernel, Covariance):
-        raise InputError(
-            f"kernel must be a kernel, such as SquaredExponential(1.0), got {kernel!r}"
-        )
+        raise InputError(no_kernel(kernel, "a kernel, such as SquaredExponential(1.0)"))
     prior = {
         name: check_positive(value, name)
         for name, value in (("noise_variance", noise_variance), ("alpha", alpha), ("beta", beta))

@@ -9,7 +9,15 @@ import jax
 import jax.numpy as jnp
 
 from ..measures.measure import Measure
-from .base import OPERATIONS, Covariance, Kernel, SmoothingError, Terms, check_positive
+from .base import (
+    OPERATIONS,
+    Covariance,
+    Kernel,
+    SmoothingError,
+    Terms,
+    check_positive,
+    columns,
+)
 from .components import Components, add, multiply
 from .laplace import Laplace
 from .parameters import parameter
@@ -48,12 +56,12 @@ class Pair(Kernel):
             )
         if self.summable:
             return SmoothingError(
-                f"'unit' and 'lebesgue' have no implemented {what} in {dimension} columns: take "
+                f"'unit' and 'lebesgue' have no implemented {what} in {columns(dimension)}: take "
                 "measure=Gaussian(scale, centre), for which it is found numerically"
             )
         return SmoothingError(
             f"no measure ('unit', 'lebesgue' or Gaussian) has an implemented {what} in "
-            f"{dimension} columns. What works with every measure: sums and products of "
+            f"{columns(dimension)}. What works with every measure: sums and products of "
             "SquaredExponential, FullSquaredExponential, GaussianMixture and SpectralMixture; with "
             "'unit' and 'lebesgue': products of Laplace kernels and any single kernel of this "
             "package, and in one column all sums and products of functions of x - y"

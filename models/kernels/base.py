@@ -129,8 +129,8 @@ class Kernel(Covariance):
 
     def refusal(self, dimension: int, *, gaussian: bool) -> SmoothingError:
         """What says that there is no r for a Gaussian measure or the others, and what to do."""
-        columns = f"{dimension} column{'s' * (dimension > 1)}"
-        asked = "a Gaussian measure" if gaussian else f"'unit' and 'lebesgue' in {columns}"
+        where = columns(dimension)
+        asked = "a Gaussian measure" if gaussian else f"'unit' and 'lebesgue' in {where}"
         start = f"{type(self).__name__} has no smoothed kernel r for {asked}"
         own = type(self).unit_smoothed is not Kernel.unit_smoothed
         if gaussian and (own or self._on_line(dimension)):
@@ -143,7 +143,7 @@ class Kernel(Covariance):
                 f"numerically, or write its method smooth(measure, dimension); {FOUND}"
             )
         return SmoothingError(
-            f"{start}, nor for any other measure in {columns}: write its method "
+            f"{start}, nor for any other measure in {where}: write its method "
             "smooth(measure, dimension), or, where the kernel has neither a kink nor a long tail, "
             "leave summable at True, for which r of a Gaussian measure is a sum over places; "
             f"{FOUND}"
@@ -200,6 +200,11 @@ class Stationary(Kernel):
         """k(x_i, x_i), the same for every point."""
         origin = jnp.zeros((1, X.shape[1]))
         return jnp.broadcast_to(self.matrix(origin, origin)[0], (len(X),))
+
+
+def columns(dimension: int) -> str:
+    """So many columns, in words."""
+    return f"{dimension} column{'s' * (dimension > 1)}"
 
 
 def no_kernel(given: Any, wanted: str) -> str:

@@ -11,7 +11,7 @@ from bke.models.measures.names import MeasureName
 
 from ...data.checks import Scale, Share, check_positive
 from ...errors import InputError
-from ..words import parse_dither, parse_noise_variance
+from ..words import misplaced, parse_dither, parse_noise_variance
 from .kernel import KERNELS, KernelOption, build_kernel, check_kernel
 from .panels import MODEL
 
@@ -194,16 +194,14 @@ class LikelihoodOptions:
         from bke.models.bayes.likelihoods import LIKELIHOODS
 
         fields = {kind.name: [one.name for one in dataclasses.fields(kind)] for kind in LIKELIHOODS}
-        given = {"rank": self.rank, "landmarks": places}
-        given = {option: value for option, value in given.items() if value is not None}
+        options = {"rank": self.rank, "landmarks": places}
+        given = {option: value for option, value in options.items() if value is not None}
         name = self.likelihood
         for option in given:
             if option not in fields[name]:
-                ways = " or ".join(way for way, known in fields.items() if option in known)
-                raise InputError(
-                    f"--{option} is for --likelihood {ways}, and the likelihood is {name} here"
-                )
-        (kind,) = (kind for kind in LIKELIHOODS if kind.name == name)
+                ways = (way for way, known in fields.items() if option in known)
+                raise InputError(misplaced(option, "likelihood", ways, name))
+        kind = {one.name: one for one in LIKELIHOODS}[name]
         if kind.needs is not None and not given:
             raise InputError(f"--likelihood {name} needs --{fields[name][0]}: {kind.needs}")
         try:

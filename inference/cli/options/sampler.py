@@ -14,6 +14,7 @@ from ...posterior.samplers.nuts import Nuts
 from ...posterior.samplers.quadrature import Quadrature
 from ...posterior.samplers.registry import SAMPLERS, MethodName
 from ...posterior.samplers.smc import Smc
+from ..words import misplaced
 from .panels import SAMPLER
 
 SeedOption: TypeAlias = Annotated[
@@ -124,10 +125,8 @@ class SamplerOptions:
         kinds = (Quadrature, Smc) if name == "auto" else (SAMPLERS[name],)
         for option in self._given():
             if not any(option in _fields(kind) for kind in kinds):
-                ways = [other for other, kind in SAMPLERS.items() if option in _fields(kind)]
-                raise InputError(
-                    f"--{option} is for --method {' or '.join(ways)}, and the method is {name} here"
-                )
+                ways = (other for other, kind in SAMPLERS.items() if option in _fields(kind))
+                raise InputError(misplaced(option, "method", ways, name))
 
     def _given(self) -> dict[str, Any]:
         """The numbers that were given, by option."""

@@ -18,6 +18,7 @@ from bke.inference import (
     reweight,
     save_run,
 )
+from bke.inference.posterior.chains import Chains
 from bke.inference.posterior.handling import DEFAULTS, Handling
 from bke.inference.posterior.model import Model
 from bke.inference.posterior.samplers.registry import SAMPLERS, MethodName, sampler_for
@@ -148,3 +149,15 @@ def test_options_can_be_made_before_jax_is_imported():
         check=True,
     )
     assert found.stdout.strip() == "False"
+
+
+def test_chains_that_tell_no_more_than_their_density():
+    """Nothing went wrong where nothing is said, and what is said stays."""
+    lp = np.arange(6.0).reshape(2, 3)
+    found = Chains({}, {"lp": lp}, {}, 0).all_stats()
+    assert {name: (values.shape, values.sum()) for name, values in found.items()} == {
+        "lp": ((2, 3), 15.0),
+        "diverging": ((2, 3), 0),
+        "nonfinite_evaluations": ((2, 3), 0),
+    }
+    assert Chains({}, {"lp": lp, "diverging": lp > 3.0}, {}, 0).all_stats()["diverging"].sum() == 2

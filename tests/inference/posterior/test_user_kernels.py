@@ -159,6 +159,8 @@ def test_only_this_process_knows_a_lambda(tmp_path):
         ({"type": "Sum", "left": {"type": "os:system"}}, "kernel os:system, which is none now"),
         ({"type": "breaking_module:Mine"}, "cannot be imported (ZeroDivisionError: "),
         ({"type": 5}, "no record of its kernel"),
+        ({"type": "function"}, "no record of its kernel"),
+        ({"type": "function", "function": {"type": 5}}, "no record of its kernel"),
         ([1, 2], "no record of its kernel"),
     ],
     ids=str,
