@@ -12,6 +12,9 @@ from .diagnosis.integral import Integral as Integral
 from .diagnosis.modes import Mode as Mode, Modes as Modes
 from .diagnosis.result import Diagnosis as Diagnosis
 from .diagnosis.reweight import reweight as reweight
+from .difference.compare import compare as compare
+from .difference.comparison import Comparison as Comparison
+from .difference.named import Place as Place
 from .embeddings.conditional import learn_conditional as learn_conditional
 from .embeddings.filtering import LearnedFilter as LearnedFilter, learn_filter as learn_filter
 from .errors import InputError as InputError, SamplingError as SamplingError
@@ -41,6 +44,7 @@ from .likelihood_free.sequential import (
 from .likelihood_free.simulators import jax_simulator as jax_simulator, vectorised as vectorised
 from .likelihood_free.synthetic_likelihood import synthetic_likelihood as synthetic_likelihood
 from .likelihood_free.table import posterior_table as posterior_table
+from .plots.comparison import plot_comparison as plot_comparison
 from .plots.density import plot_densities as plot_densities, plot_samples as plot_samples
 from .plots.embedding import (
     plot_embedding_posterior as plot_embedding_posterior,

@@ -38,6 +38,7 @@ ROOMS = {
         "learning",
         "testing",
         "witness",
+        "difference",
         "likelihood_free",
         "embeddings",
         "student_t",

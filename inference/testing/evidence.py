@@ -50,6 +50,7 @@ def evidence_rows(
     lengthscales: np.ndarray,
     places: np.ndarray,
     *,
+    counts: np.ndarray | None = None,
     paired: bool = False,
     advance: Callable[[int], None] = lambda count: None,
 ) -> np.ndarray:
@@ -61,9 +62,11 @@ def evidence_rows(
 
     Args:
         points: the pooled sample (N, D), scaled.
-        labels: (N, 1 + B) of bool, the observed labels first.
+        labels: (N, 1 + B) of bool, the observed labels first; with ``counts`` how many rows of a
+            point are in the first sample.
         lengthscales: (L,), in the units of ``points``.
         places: landmarks (k, D), see :func:`landmarks`.
+        counts: (N,), how many rows each point stands for; by default one.
         paired: rows i and N/2 + i depend on each other: C is that of the mean of their differences,
             which does not change when the two of a pair are swapped.
         advance: called with the columns that are done.
@@ -71,8 +74,9 @@ def evidence_rows(
     Returns:
         (3 L, 1 + B), nats.
     """
+    each = np.ones(len(points), dtype=int) if counts is None else counts
     m = int(labels[:, 0].sum())
-    n = len(labels) - m
+    n = int(each.sum()) - m
     squared, between = cdist(points, places, "sqeuclidean"), cdist(places, places, "sqeuclidean")
     bases = []
     for length in lengthscales:
@@ -81,7 +85,7 @@ def evidence_rows(
             differences = features[:m] - features[m:]
             covariance = differences.T @ differences / m**2
         else:
-            covariance = np.atleast_2d(np.cov(features.T)) * (1.0 / m + 1.0 / n)
+            covariance = np.atleast_2d(np.cov(features.T, fweights=each)) * (1.0 / m + 1.0 / n)
         if not covariance.any():  # pairs without a difference: nothing to weigh
             bases.append((np.zeros_like(features), np.zeros(len(places))))
             continue
@@ -92,7 +96,7 @@ def evidence_rows(
 
     def one(columns: slice) -> np.ndarray:
         z = labels[:, columns]
-        signed = np.where(z, 1.0 / m, -1.0 / n)
+        signed = z / m - (each[:, None] - z) / n
         logs = []
         for projected, eigenvalues in bases:
             squares = (projected.T @ signed) ** 2

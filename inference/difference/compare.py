@@ -1,0 +1,76 @@
+"""Compare two samples: do they differ, where, at what scale, by how much, and how sure is that?"""
+
+from __future__ import annotations
+
+from numpy.typing import ArrayLike
+
+from ..data.checks import check_count, column_names
+from ..data.read import default_names
+from ..runtime.machine import computing
+from ..runtime.progress import progress_bar
+from ..testing.pair import Pair
+from ..testing.permutation import p_value
+from ..testing.result import check_permutations
+from .belief import belief
+from .comparison import Comparison
+from .effect import effect
+from .ladder import LENGTHSCALES
+from .named import named
+from .places import cells
+from .relabelled import relabelled
+from .statistic import statistic
+
+
+def compare(
+    P: ArrayLike,
+    Q: ArrayLike,
+    *,
+    alpha: float = 0.05,
+    permutations: int = 999,
+    seed: int = 0,
+    progress: bool = True,
+) -> Comparison:
+    """Compare two samples: one answer whose parts cannot disagree.
+
+    - Do they differ? One permutation test at an exact level, of evidence at all scales and the most
+      conspicuous place together.
+    - Where? Places and scales named simultaneously, only if that test rejects.
+    - At what scale, and how sure is that? The posterior of a difference, a Gaussian process over
+      the labels of the pooled rows, with its probability.
+    - How much? The probability that a row of P is told from one of Q (AUC), by a rule learned from
+      other rows.
+
+    Args:
+        P: first sample, shape (m, D) or (m,).
+        Q: second sample, shape (n, D) or (n,), of the same columns.
+        alpha: level of the test and of the places together, and of intervals.
+        permutations: B; the smallest p-value is 1 / (1 + B).
+        seed: of the permutations.
+        progress: show a progress bar.
+
+    Raises:
+        InputError: for data or arguments that make no sense, in one sentence.
+    """
+    check_permutations(permutations, alpha)
+    check_count(seed, "seed", 0, 2**63 - 1)
+    pair = Pair.checked(P, Q)
+    names = column_names(P) or default_names(pair.first.shape[1])
+    with computing(), progress_bar("scales", LENGTHSCALES, shown=progress) as advance:
+        rows = relabelled(pair, permutations, pair.generator(seed))
+        found = cells(rows)
+        row = statistic(rows, found, advance)
+        pvalue = p_value(row)
+        believed = belief(rows)
+        told = effect(believed, rows, alpha)
+    return Comparison(
+        pvalue=pvalue,
+        alpha=alpha,
+        permutations=permutations,
+        named=named(found, rows.unit, alpha, differ=pvalue <= alpha),
+        belief=believed,
+        effect=told.auc,
+        effect_interval=told.interval,
+        rows=rows.observed(),
+        columns=tuple(names),
+        seed=seed,
+    )

@@ -1,0 +1,130 @@
+"""What a comparison of two samples found, in numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..data.checks import as_evaluation_points, check_positive
+from .belief import Belief
+from .discrepancy import discrepancies
+from .named import Named, Place
+from .relabelled import Relabelled
+from .witness import WitnessBands, witness_bands, witness_draws
+
+#: Draws from which probabilities are told, to within 0.02.
+DRAWS = 2000
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Findings:
+    """Whether two samples differ, where, at what scale, by how much, and how sure that is.
+
+    Attributes:
+        pvalue: of "P = Q", by permutations, at an exact level.
+        alpha: level of the test, and of the places together.
+        permutations: how many there were.
+        named: the places, with everything that is named.
+        belief: the posterior of the difference.
+        effect: the chance that of one row of each sample the one of P is told, 1/2 to 1: see
+            :mod:`bke.inference.difference.effect`.
+        effect_interval: of ``effect``, with confidence 1 - alpha.
+        rows: the pooled rows, in standard deviations of the columns.
+        columns: their names.
+        seed: of the permutations.
+    """
+
+    pvalue: float
+    alpha: float
+    permutations: int
+    named: Named
+    belief: Belief
+    effect: float
+    effect_interval: tuple[float, float]
+    rows: Relabelled
+    columns: tuple[str, ...]
+    seed: int
+
+    @property
+    def differ(self) -> bool:
+        """Whether the test rejects P = Q at level ``alpha``."""
+        return self.pvalue <= self.alpha
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """Where they differ, the most significant place first; none unless they ``differ``."""
+        return self.named.places
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """How many rows P and Q have."""
+        return self.rows.sizes
+
+    @property
+    def log_bayes_factor(self) -> float:
+        """The evidence for a difference against none, nats."""
+        return self.belief.log_bayes_factor
+
+    @property
+    def probability(self) -> float:
+        """The posterior probability of a difference, with prior probability 1/2."""
+        return self.belief.probability
+
+    @property
+    def lengthscale(self) -> np.ndarray:
+        """The posterior median (D,) of the difference's lengthscale, in the units of the data."""
+        return self._lengthscales(0.5)[0]
+
+    @property
+    def lengthscale_interval(self) -> tuple[np.ndarray, np.ndarray]:
+        """Posterior quantiles of the lengthscale, with probability 1 - alpha between them."""
+        low, high = self._lengthscales(0.5 * self.alpha, 1.0 - 0.5 * self.alpha)
+        return low, high
+
+    def _lengthscales(self, *probabilities: float) -> np.ndarray:
+        return self.belief.lengthscale(*probabilities)[:, None] * self.rows.unit
+
+    def sign(self, points: ArrayLike) -> np.ndarray:
+        """Tell where a difference is named: 1 where P has more, -1 where Q has, 0 elsewhere.
+
+        Args:
+            points: (m, D) or (m,), in the units of the data.
+
+        Returns:
+            (m,) of int.
+        """
+        return self.named.sign(as_evaluation_points(points, len(self.columns), "points"))
+
+    def matters(self, delta: float) -> float:
+        """Tell the posterior probability that the squared MMD exceeds ``delta``.
+
+        That of the squared exponential with the difference's ``lengthscale``, between 0 and 2.
+        """
+        least = check_positive(delta, "delta")
+        scale = float(self.belief.lengthscale(0.5)[0])
+        draws = discrepancies(self.belief, self.rows, scale, DRAWS)
+        return float(np.mean(draws > least)) * self.probability
+
+    def witness(
+        self,
+        points: ArrayLike,
+        *,
+        scale: ArrayLike | None = None,
+        level: float = 0.8,
+        seed: int = 0,
+    ) -> WitnessBands:
+        """Summarise the posterior of the witness mu_P - mu_Q, given that there is a difference.
+
+        Args:
+            points: (m, D) or (m,), in the units of the data.
+            scale: of the squared exponential whose witness it is, (D,) or a number, in the units of
+                the data; by default the difference's ``lengthscale``.
+            level: of the pointwise band; the simultaneous one has 1 - alpha.
+            seed: of the draws.
+        """
+        at = as_evaluation_points(points, len(self.columns), "points") / self.rows.unit
+        length = np.asarray(self.lengthscale if scale is None else scale) / self.rows.unit
+        draws = witness_draws(self.belief, self.rows, at, length, DRAWS, seed)
+        return witness_bands(draws, level, 1.0 - self.alpha)

@@ -1,0 +1,29 @@
+"""Scales at which a difference is looked for, in standard deviations of the columns."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.spatial.distance import pdist
+
+from ..data.canonical import random_part
+from ..learning.named_kernels import ladder
+from .relabelled import Relabelled
+
+#: Rows whose distances tell which scales there are.
+ROWS = 1000
+#: Of the test: lengthscales from this part of the short distances to so many medians, and s^2.
+SHORT, SHORTEST, LONGEST = 0.05, 1.0 / 16.0, 4.0
+LENGTHSCALES = 9
+VARIANCES = np.geomspace(1e-4, 1e4, 5)
+
+
+def test_lengthscales(rows: Relabelled) -> np.ndarray:
+    """Lengthscales (L,) at which a test looks, from well below the shortest distances."""
+    distances = pdist(random_part(rows.points, ROWS, 0))
+    short, median = np.quantile(distances[distances > 0.0], [SHORT, 0.5])
+    return np.geomspace(SHORTEST * short, LONGEST * median, LENGTHSCALES)
+
+
+def landmark_lengthscales(rows: Relabelled) -> np.ndarray:
+    """Lengthscales (L,) of the evidence at landmarks."""
+    return ladder(rows.points, 0)

@@ -1,0 +1,140 @@
+"""Places that are named: significant cells, merged where they are neighbours of one sign."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from .places import Cells
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where one sample has more weight than the other: rows around ``at``, at ``scale``.
+
+    A row z weighs ``exp(-1/2 sum_d ((z_d - at_d) / scale_d)^2)``.
+
+    Attributes:
+        at: (D,), in the units of the data.
+        scale: (D,), likewise; infinite in a column that the place does not hang on.
+        sign: 1 where P has more, -1 where Q has.
+        ratio: the mean weight of P's rows over that of Q's.
+        interval: of ``ratio``, simultaneous over all places and scales; its end may be infinite.
+        pvalue: step-down, adjusted for all places and scales.
+    """
+
+    at: np.ndarray
+    scale: np.ndarray
+    sign: int
+    ratio: float
+    interval: tuple[float, float]
+    pvalue: float
+
+    @property
+    def columns(self) -> np.ndarray:
+        """The indices of the columns that the place hangs on."""
+        return np.flatnonzero(np.isfinite(self.scale))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The attributes by name, as JSON has them."""
+        return {
+            "at": self.at.tolist(),
+            "scale": [float(one) if np.isfinite(one) else None for one in self.scale],
+            "sign": self.sign,
+            "ratio": self.ratio,
+            "interval": [one if np.isfinite(one) else None for one in self.interval],
+            "pvalue": self.pvalue,
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class Named:
+    """Every named cell, the most significant first, and the places that they make.
+
+    Attributes:
+        at: (k, D), in the units of the data.
+        scale: (k, D), likewise.
+        signs: (k,).
+        places: neighbours of one sign are one place, told at its most significant cell.
+    """
+
+    at: np.ndarray
+    scale: np.ndarray
+    signs: np.ndarray
+    places: tuple[Place, ...]
+
+    def sign(self, points: np.ndarray) -> np.ndarray:
+        """The sign (m,) of the most significant named cell within whose scale a point is, or 0."""
+        signs = np.zeros(len(points), dtype=int)
+        for at, scale, sign in zip(self.at[::-1], self.scale[::-1], self.signs[::-1], strict=True):
+            signs[np.sum(((points - at) / scale) ** 2, axis=1) <= 1.0] = sign
+        return signs
+
+
+def named(found: Cells, unit: np.ndarray, alpha: float, *, differ: bool) -> Named:
+    """Name the cells whose step-down p-value is at most ``alpha``, none unless samples ``differ``.
+
+    Args:
+        found: places and scales with their t.
+        unit: (D,), the columns' standard deviations.
+        alpha: level.
+        differ: whether the overall test rejects.
+    """
+    pvalues = found.pvalues()
+    chosen = np.flatnonzero(pvalues <= alpha) if differ else np.empty(0, dtype=int)
+    size = np.abs(found.t[chosen, 0]) if len(chosen) else np.empty(0)
+    order = chosen[np.argsort(-size, kind="stable")]
+    signs = np.sign(found.t[order, 0]).astype(int)
+    critical = found.critical(alpha) if len(order) else 0.0
+    places = tuple(
+        Place(
+            found.at[cell] * unit,
+            found.scale[cell] * unit,
+            int(np.sign(found.t[cell, 0])),
+            *_ratio(found, cell, critical),
+            float(pvalues[cell]),
+        )
+        for cell in _heads(found, order, signs)
+    )
+    return Named(found.at[order] * unit, found.scale[order] * unit, signs, places)
+
+
+def _heads(found: Cells, order: np.ndarray, signs: np.ndarray) -> list[int]:
+    """The most significant cell of every group of neighbours of one sign."""
+    heads: list[int] = []
+    group = np.full(len(order), -1)
+    for i, cell in enumerate(order):
+        # In the columns that both hang on; windows of different columns are different places.
+        scale = np.maximum(found.scale[order[:i]], found.scale[cell])
+        near = np.sum(((found.at[order[:i]] - found.at[cell]) / scale) ** 2, axis=1) <= 1.0
+        near &= signs[:i] == signs[i]
+        near &= np.isfinite(found.scale[order[:i]]) @ np.isfinite(found.scale[cell])
+        if near.any():
+            group[i] = group[np.flatnonzero(near)[0]]
+        else:
+            group[i] = len(heads)
+            heads.append(int(cell))
+    return heads
+
+
+def _ratio(found: Cells, cell: int, critical: float) -> tuple[float, tuple[float, float]]:
+    """The ratio of the mean weights, and its simultaneous interval.
+
+    Those values rho at which mean_P - rho mean_Q is within ``critical`` of its standard errors of 0
+    (Fieller 1954), on the side of 1 on which the test puts the place.
+    """
+    (p, q), (error_p, error_q) = found.means[cell], found.errors[cell]
+    a = q**2 - (critical * error_q) ** 2
+    b = p * q
+    c = p**2 - (critical * error_p) ** 2
+    root = np.sqrt(max(b**2 - a * c, 0.0))
+    lower = (b - root) / a if a > 0.0 else c / (b + root) if b + root > 0.0 else 0.0
+    upper = (b + root) / a if a > 0.0 else np.inf
+    lower = max(float(lower), 0.0)
+    if found.t[cell, 0] > 0.0:
+        lower = max(lower, 1.0)
+    else:
+        upper = min(upper, 1.0)
+    return float(p / q) if q > 0.0 else np.inf, (lower, float(upper))

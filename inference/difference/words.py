@@ -1,0 +1,108 @@
+"""A comparison in words: what was found first, then where, at what scale and by how much."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .findings import Findings
+from .named import Place
+
+#: Places that are told one by one.
+MOST_TOLD = 8
+#: Odds from which a Bayes factor is called strong (Kass and Raftery 1995).
+STRONG, MODERATE = 20.0, 3.0
+
+
+def told(found: Findings) -> str:
+    """Tell a comparison in a few lines."""
+    return "\n".join([verdict(found), *(f"  {line}" for line in _details(found))])
+
+
+def p_in_words(pvalue: float, permutations: int) -> str:
+    """A p-value, with ``<=`` at the least that so many permutations can show."""
+    if pvalue <= 1.0 / (1 + permutations):
+        return f"p <= {pvalue:.2g}"
+    return f"p = {pvalue:.2g}"
+
+
+def odds_in_words(log_bayes_factor: float) -> str:
+    """The odds of a difference, the larger number first said to be for or against it."""
+    odds = np.exp(abs(log_bayes_factor))
+    number = f"{odds:.0e}".replace("e+0", "e").replace("e+", "e") if odds >= 1e4 else f"{odds:.3g}"
+    return f"{number} : 1 {'for' if log_bayes_factor >= 0.0 else 'against'} a difference"
+
+
+def verdict(found: Findings) -> str:
+    """The first sentence: it goes by the test, and says where the odds point another way."""
+    p = p_in_words(found.pvalue, found.permutations)
+    odds = odds_in_words(found.log_bayes_factor)
+    size = float(np.exp(found.log_bayes_factor))
+    if found.differ:
+        start = f"P and Q differ ({p}; odds {odds})"
+        if size >= MODERATE:
+            return f"{start}."
+        if size > 1.0 / MODERATE:
+            return f"{start}: the test decides, and the odds are hardly more than even."
+        return (
+            f"{start}: the test decides; the odds go by a difference of unknown scale and size, "
+            "and this one is not what they expect."
+        )
+    start = f"No difference between P and Q was found ({p}; odds {odds})"
+    if size >= MODERATE:
+        return f"{start}: the test decides, the odds alone would speak of one."
+    return f"{start}."
+
+
+def _details(found: Findings) -> list[str]:
+    lines = []
+    if found.differ:
+        lines += _where(found)
+        lines.append(f"Scale of the difference: {_scale(found)}.")
+    least, most = found.effect_interval
+    lines.append(
+        f"A row of P is told from one of Q with probability {found.effect:.3f} "
+        f"({_percent(found)}: {least:.3f} to {most:.3f}; 0.5 is chance)."
+    )
+    m, n = found.sizes
+    lines.append(f"{m} and {n} rows, {found.permutations} permutations, level {found.alpha:g}.")
+    return lines
+
+
+def _scale(found: Findings) -> str:
+    """The lengthscale with its interval: of one column in its units, of several in deviations."""
+    ends = (found.lengthscale, *found.lengthscale_interval)
+    middle, low, high = (float(end[0] / found.rows.unit[0]) for end in ends)
+    unit = " standard deviations of each column"
+    if len(found.columns) == 1:
+        middle, low, high = (float(end[0]) for end in ends)
+        unit = f" in {found.columns[0]}"
+    return f"{middle:.2g} ({_percent(found)}: {low:.2g} to {high:.2g}){unit}"
+
+
+def _where(found: Findings) -> list[str]:
+    if not found.places:
+        return ["They differ, but no single place can be named."]
+    more = len(found.places) - MOST_TOLD
+    lines = [_place(found, place) for place in found.places[:MOST_TOLD]]
+    return [*lines, *([f"And {more} more places."] if more > 0 else [])]
+
+
+def _place(found: Findings, place: Place) -> str:
+    low, high = place.interval
+    more = "P" if place.sign > 0 else "Q"
+    at, scale = (_vector(found, one, place.columns) for one in (place.at, place.scale))
+    p = p_in_words(place.pvalue, found.permutations)
+    return (
+        f"{more} has more around {at} (scale {scale}): P has {place.ratio:.2f} times the weight of "
+        f"Q ({low:.2f} to {high:.2f}, {p})."
+    )
+
+
+def _vector(found: Findings, values: np.ndarray, columns: np.ndarray | None = None) -> str:
+    """A number for every column, or for ``columns``, with the column's name."""
+    chosen = range(len(values)) if columns is None else columns
+    return ", ".join(f"{found.columns[column]} {float(values[column]):.3g}" for column in chosen)
+
+
+def _percent(found: Findings) -> str:
+    return f"{100 * (1 - found.alpha):g} %"

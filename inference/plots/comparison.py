@@ -1,0 +1,198 @@
+"""A comparison of two samples: what they are, where they differ, and the witness of it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import CenteredNorm, ListedColormap
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from ..difference.findings import Findings
+from .density import scatter
+from .style import (
+    BAND_ALPHA,
+    DIVERGING,
+    OVERALL,
+    P_COLOUR,
+    Q_COLOUR,
+    SMALL,
+    STUCK,
+    log_scale,
+    panels,
+    plain,
+    rug,
+)
+
+LINE_POINTS, MESH_SIDE = 300, 60
+#: Rows of a scatter plot; characters of a line of the title.
+MOST_ROWS, TITLE = 4000, 90
+#: The line or mesh extends beyond the data by this part of their range.
+MARGIN = 0.05
+#: Of the background where one sample is named to have more.
+NAMED_ALPHA = 0.22
+P_MORE, Q_MORE = "#0072B2", Q_COLOUR
+#: Places whose scale and ratio are written.
+MOST_MARKED = 8
+
+
+def plot_comparison(found: Findings, *, axes: Axes | Sequence[Axes] | None = None) -> Figure:
+    """Both samples with what is named, and the witness with its bands; nothing else is shaded.
+
+    One column: histograms over the posterior of the witness. Two: the rows beside a map of the
+    witness. More: every place with the columns that it hangs on and its ratio.
+
+    Args:
+        found: from :func:`~bke.inference.compare`.
+        axes: one per panel, two of one or two columns and one of more; by default a new figure.
+
+    Raises:
+        InputError: for a wrong number of ``axes``.
+    """
+    draw = {1: _line, 2: _plane}.get(len(found.columns), _list)
+    figure, first = draw(found, axes)
+    title = textwrap.fill(str(found).splitlines()[0], TITLE)
+    first.set_title(title, fontsize=SMALL + 1, loc="left", pad=22)
+    return figure
+
+
+def _line(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure, Axes]:
+    points = found.rows.points[:, 0] * found.rows.unit[0]
+    reach = MARGIN * np.ptp(points)
+    at = np.linspace(points.min() - reach, points.max() + reach, LINE_POINTS)
+    figure, (above, below) = panels(2, 1, axes, width=7.5, height=5.2, sharex=True)
+    _histograms(found, above, points)
+    for ax in (above, below):
+        _shade(found, ax, at)
+        plain(ax)
+    _witness(found, below, at)
+    below.set_xlabel(found.columns[0])
+    return figure, above
+
+
+def _histograms(found: Findings, ax: Axes, points: np.ndarray) -> None:
+    first, rows = found.rows.first[:, 0], found.rows.counts
+    edges = np.histogram_bin_edges(np.repeat(points, rows), min(60, int(np.sqrt(rows.sum()))))
+    for name, weights, colour, dashes in (
+        ("P", first, P_COLOUR, "-"),
+        ("Q", rows - first, Q_COLOUR, "--"),
+    ):
+        heights = np.histogram(points, edges, weights=weights, density=True)[0]
+        label = f"{name} ({int(weights.sum())} rows)"
+        ax.stairs(heights, edges, color=colour, linestyle=dashes, linewidth=1.4, label=label)
+    ax.set_ylim(bottom=0.0)
+    ax.set_ylabel("density")
+    ax.legend(
+        fontsize=SMALL, frameon=False, loc="lower left",
+        bbox_to_anchor=(0, 1), ncols=2,
+    )  # fmt: skip
+
+
+def _witness(found: Findings, ax: Axes, at: np.ndarray) -> None:
+    bands = found.witness(at)
+    ax.fill_between(
+        at, bands.wide_lower, bands.wide_upper, color=OVERALL, alpha=0.4 * BAND_ALPHA, linewidth=0,
+        label=f"all points together, {bands.wide_level:.0%}",
+    )  # fmt: skip
+    ax.fill_between(
+        at, bands.lower, bands.upper, color=OVERALL, alpha=BAND_ALPHA, linewidth=0,
+        label=f"each point, {bands.level:.0%}",
+    )  # fmt: skip
+    ax.plot(at, bands.mean, color=OVERALL, linewidth=1.5)
+    ax.axhline(0.0, color="0.4", linewidth=0.8)
+    first = found.rows.first[:, 0] > 0
+    points = found.rows.points[:, 0] * found.rows.unit[0]
+    rug(ax, points[first], P_COLOUR)
+    rug(ax, points[found.rows.counts > found.rows.first[:, 0]], Q_COLOUR, top=True)
+    scale = float(found.lengthscale[0])
+    ax.set_ylabel(f"witness at scale {scale:.2g}")
+    for place in found.places[:MOST_MARKED]:
+        ax.annotate(
+            f"{place.ratio:.2f}",
+            (float(place.at[0]), 0.0),
+            fontsize=SMALL,
+            ha="center",
+            va="center",
+            bbox={"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": "0.6"},
+        )
+    ax.legend(fontsize=SMALL, frameon=False, loc="upper left", bbox_to_anchor=(0, -0.2), ncols=4)
+
+
+def _shade(found: Findings, ax: Axes, at: np.ndarray) -> None:
+    """The background where a difference is named, and nowhere else."""
+    signs = found.sign(at)
+    for sign, colour, name in ((1, P_MORE, "P has more"), (-1, Q_MORE, "Q has more")):
+        if not (signs == sign).any():
+            continue
+        ax.fill_between(
+            at, 0, 1, where=(signs == sign).tolist(), transform=ax.get_xaxis_transform(),
+            color=colour, alpha=NAMED_ALPHA, linewidth=0, zorder=0, label=f"named: {name}",
+        )  # fmt: skip
+
+
+def _plane(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure, Axes]:
+    points = found.rows.points * found.rows.unit
+    low, high = points.min(axis=0), points.max(axis=0)
+    reach = MARGIN * (high - low)
+    x, y = (np.linspace(a, b, MESH_SIDE) for a, b in zip(low - reach, high + reach, strict=True))
+    at = np.stack([one.ravel() for one in np.meshgrid(x, y)], axis=1)
+    figure, (left, right) = panels(1, 2, axes, width=10.0, height=5.0, sharex=True, sharey=True)
+    signs = found.sign(at).reshape(MESH_SIDE, MESH_SIDE)
+    shades = ListedColormap([Q_MORE, "white", P_MORE])
+    left.pcolormesh(x, y, signs, cmap=shades, vmin=-1, vmax=1, alpha=NAMED_ALPHA, zorder=0)
+    scatter(left, *_some_rows(found, points))
+    left.legend(fontsize=SMALL, frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+    mean = found.witness(at).mean.reshape(MESH_SIDE, MESH_SIDE)
+    norm = CenteredNorm(0.0, float(np.abs(mean).max()) or 1.0)
+    image = right.pcolormesh(x, y, mean, norm=norm, cmap=DIVERGING, shading="nearest")
+    if signs.any():
+        right.contour(x, y, signs, levels=[-0.5, 0.5], colors=P_COLOUR, linewidths=1.0)
+    bar = figure.colorbar(image, ax=right)
+    bar.set_label("witness (posterior mean); within lines a difference is named", size=SMALL)
+    bar.ax.tick_params(labelsize=SMALL)
+    left.set_ylabel(found.columns[1])
+    for ax in (left, right):
+        ax.set_xlabel(found.columns[0])
+        plain(ax)
+    return figure, left
+
+
+def _some_rows(found: Findings, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of both samples, (m, D) and (n, D), of many a part."""
+    first = found.rows.first[:, 0].astype(int)
+    step = max(1, -(-found.rows.rows // MOST_ROWS))
+    P = np.repeat(points, first, axis=0)[::step]
+    return P, np.repeat(points, found.rows.counts - first, axis=0)[::step]
+
+
+def _list(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure, Axes]:
+    places = found.places[: 3 * MOST_MARKED]
+    figure, (ax,) = panels(1, 1, axes, width=8.0, height=1.6 + 0.32 * max(len(places), 2))
+    ax.axvline(1.0, color="0.4", linewidth=0.8)
+    finite = [end for place in places for end in (*place.interval, place.ratio)]
+    finite = [end for end in finite if 0.0 < end < np.inf]
+    low, high = (min(finite, default=0.5) / 1.3, max(finite, default=2.0) * 1.3)
+    for row, place in enumerate(places):
+        colour = P_MORE if place.sign > 0 else Q_MORE
+        ends = np.clip(place.interval, low, high)
+        ax.hlines(row, *ends, color=colour, linewidth=2.0)
+        ax.plot(np.clip(place.ratio, low, high), row, "o", color=colour, markersize=5)
+    names = [", ".join(f"{found.columns[c]} {place.at[c]:.3g}" for c in place.columns[:3])
+             + (", ..." if len(place.columns) > 3 else "") for place in places]  # fmt: skip
+    ax.set_yticks(range(len(places)), names)
+    ax.set_ylim(max(len(places), 1) - 0.5, -0.5)
+    log_scale(ax, "x", np.array([low, high]), wider_than=1.0)
+    ax.set_xlim(low, high)
+    ax.set_xlabel("times as much weight of P as of Q around there, interval for all together")
+    if not places:
+        ax.text(0.5, 0.5, "nothing is named", transform=ax.transAxes, ha="center", color=STUCK)
+    handles = [Patch(color=P_MORE, label="P has more"), Patch(color=Q_MORE, label="Q has more")]
+    ax.legend(
+        handles=handles, fontsize=SMALL, frameon=False, loc="lower left", bbox_to_anchor=(0, 1),
+        ncols=2,
+    )  # fmt: skip
+    plain(ax)
+    return figure, ax

@@ -1,0 +1,216 @@
+"""One answer of several parts: its level, what it finds, and that no two parts contradict."""
+
+import json
+
+import numpy as np
+import pytest
+import scipy.stats
+from bke.inference import InputError, compare
+from bke.inference.difference.named import named
+from bke.inference.difference.places import Cells
+
+QUIET = {"progress": False}
+
+
+def mixture(rng, n, kind):
+    """BKE Figure 3: three components of variance 1, normal or Laplace."""
+    centre = rng.choice([-3.0, 0.0, 3.0], size=n)
+    spread = rng.normal(size=n) if kind == "normal" else rng.laplace(scale=0.5**0.5, size=n)
+    return centre + spread
+
+
+@pytest.fixture(scope="module")
+def built_in():
+    rng = np.random.default_rng(0)
+    return mixture(rng, 3000, "normal"), mixture(rng, 3000, "laplace")
+
+
+@pytest.fixture(scope="module")
+def found(built_in):
+    return compare(*built_in, **QUIET)
+
+
+def true_ratio(at, scale):
+    """E_P k / E_Q k of the mixtures, by integration."""
+    x = np.linspace(-12.0, 12.0, 20_001)
+    p, q = np.zeros_like(x), np.zeros_like(x)
+    for centre in (-3.0, 0.0, 3.0):
+        p += scipy.stats.norm.pdf(x, centre)
+        q += scipy.stats.laplace.pdf(x, centre, 0.5**0.5)
+    k = np.exp(-0.5 * ((x - at) / scale) ** 2)
+    return (p @ k) / (q @ k)
+
+
+def test_built_in_pair_differs_where_its_densities_do(found):
+    """Seed 0; 3000 rows each. The prototype found all seven places from 4000 rows."""
+    assert found.differ
+    assert found.pvalue == 0.001
+    assert found.probability > 0.99
+    assert len(found.places) >= 3
+    for place in found.places:
+        truth = true_ratio(place.at[0], place.scale[0])
+        assert np.sign(truth - 1.0) == place.sign
+        assert place.interval[0] <= truth <= place.interval[1]
+    # The scale of the difference, not of the shape, whose likeliest lengthscale is about 3.
+    assert 0.2 < found.lengthscale[0] < 1.2
+    low, high = found.lengthscale_interval
+    assert low < found.lengthscale < high
+
+
+def test_what_is_shaded_is_what_is_named(found):
+    at = np.linspace(-6.0, 6.0, 200)
+    signs = found.sign(at)
+    assert {-1, 1} <= set(signs)
+    for place in found.places:
+        # The most significant cell that holds the point decides; a place's own is among them.
+        assert found.sign(place.at)[0] == place.sign
+    assert (found.sign([40.0, -40.0]) == 0).all()
+
+
+def test_words_and_json_tell_the_same(found):
+    told = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert told["differ"] is True
+    assert told["pvalue"] == found.pvalue
+    assert [one["at"] for one in told["places"]] == [one.at.tolist() for one in found.places]
+    first = str(found).splitlines()[0]
+    assert first == told["sentence"]
+    assert "differ (p <= 0.001" in first
+    assert str(found).count(" has more around ") == len(found.places)
+    assert repr(found).startswith("<Comparison: differ, p = 0.001")
+
+
+def test_where_no_difference_is_found_nothing_is_named():
+    """60 pairs of 2 x 60 normal rows, 99 permutations, level 0.1, seeds 0 to 59.
+
+    Of 60 exact tests 13 or more reject by chance with probability 0.007.
+    """
+    rejected = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        found = compare(
+            rng.normal(size=60), rng.normal(size=60), permutations=99, alpha=0.1, **QUIET
+        )
+        rejected += found.differ
+        if not found.differ:
+            assert found.places == ()
+            assert not found.sign(np.linspace(-3, 3, 50)).any()
+            assert "No difference between P and Q was found" in str(found)
+            assert "has more around" not in str(found)
+    assert 0 < rejected <= 12
+
+
+def test_order_of_rows_does_not_matter_and_names_of_samples_change_signs_alone(built_in):
+    P, Q = (sample[:400] for sample in built_in)
+    one = compare(P, Q, permutations=199, **QUIET)
+    assert compare(P[::-1], Q[::-1], permutations=199, **QUIET).to_dict() == one.to_dict()
+    other = compare(Q, P, permutations=199, **QUIET)
+    assert other.log_bayes_factor == pytest.approx(one.log_bayes_factor)
+    assert other.effect == pytest.approx(one.effect, abs=0.03)
+    assert [-place.sign for place in other.places] == [place.sign for place in one.places]
+
+
+def test_units_of_columns_do_not_matter(built_in):
+    P, Q = (sample[:400] for sample in built_in)
+    one = compare(P, Q, permutations=99, **QUIET)
+    other = compare(1e6 * P + 3e7, 1e6 * Q + 3e7, permutations=99, **QUIET)
+    assert other.log_bayes_factor == pytest.approx(one.log_bayes_factor, rel=1e-5)
+    np.testing.assert_allclose(other.lengthscale, 1e6 * one.lengthscale, rtol=1e-5)
+
+
+def test_one_column_of_six_is_the_one_that_is_named():
+    rng = np.random.default_rng(0)
+    P, Q = rng.normal(size=(500, 6)), rng.normal(size=(500, 6))
+    Q[:, 2] += 0.5
+    found = compare(P, Q, permutations=199, **QUIET)
+    assert found.differ
+    place = found.places[0]
+    np.testing.assert_array_equal(place.columns, [2])
+    assert np.isinf(np.delete(place.scale, 2)).all()
+    assert place.sign == (1 if place.at[2] < 0.25 else -1)
+    assert all(2 in one.columns for one in found.places)
+    assert "x2" in str(found)
+    assert found.to_dict()["places"][0]["scale"][0] is None
+
+
+def test_matters_goes_from_surely_to_hardly(found):
+    chances = [found.matters(delta) for delta in (1e-5, 1e-3, 3e-3, 1e-1)]
+    assert chances == sorted(chances, reverse=True)
+    assert chances[0] > 0.99
+    assert chances[-1] < 0.01
+    with pytest.raises(InputError, match="delta"):
+        found.matters(0.0)
+
+
+def test_witness_has_bands_that_hold_the_truth_here(found):
+    at = np.linspace(-6.0, 6.0, 25)
+    scale = 0.5
+    bands = found.witness(at, scale=scale)
+    x = np.linspace(-14.0, 14.0, 20_001)
+    p, q = np.zeros_like(x), np.zeros_like(x)
+    for centre in (-3.0, 0.0, 3.0):
+        p += scipy.stats.norm.pdf(x, centre) / 3
+        q += scipy.stats.laplace.pdf(x, centre, 0.5**0.5) / 3
+    truth = np.exp(-0.5 * ((at[:, None] - x) / scale) ** 2) @ (p - q) * (x[1] - x[0])
+    assert ((bands.wide_lower <= truth) & (truth <= bands.wide_upper)).all()
+    assert np.mean((bands.lower <= truth) & (truth <= bands.upper)) > 0.5
+    assert np.corrcoef(bands.mean, truth)[0, 1] > 0.9
+
+
+def cells_at(at, scale, t):
+    """Cells of one column with given t, all else alike; one labelling."""
+    at, t = np.array(at, dtype=float), np.array(t, dtype=float)
+    half = np.full((len(t), 2), 0.5)
+    scale = np.broadcast_to(np.asarray(scale, float), at.shape)
+    nulls = np.tile([0.1, -0.1], (len(t), 30))
+    return Cells(at[:, None], scale[:, None], np.concatenate([t[:, None], nulls], axis=1),
+                 half, 0.01 * half)  # fmt: skip
+
+
+def test_neighbours_of_one_sign_are_one_place_and_the_stronger_sign_wins():
+    found = cells_at([0.0, 0.5, 0.9, 1.2, 5.0], 0.6, [9.0, 5.0, 4.0, -6.0, 7.0])
+    one = named(found, np.ones(1), 0.05, differ=True)
+    assert [(place.at[0], place.sign) for place in one.places] == [(0, 1), (5, 1), (1.2, -1)]
+    # 0.5 is in the windows of 9, of 5 and of 4; 1.0 in those of 5, 4 and, stronger, of -6.
+    np.testing.assert_array_equal(one.sign(np.array([[0.5], [1.0], [5.5], [3.0]])), [1, -1, 1, 0])
+    assert named(found, np.ones(1), 0.05, differ=False).places == ()
+
+
+def test_ratio_whose_denominator_may_be_nothing_has_no_end():
+    found = cells_at([0.0], 1.0, [9.0])
+    means, errors = np.array([[0.5, 0.001]]), np.array([[0.01, 0.001]])
+    sparse = Cells(found.at, found.scale, found.t, means, errors)
+    (place,) = named(sparse, np.ones(1), 0.05, differ=True).places
+    low, high = place.interval
+    assert place.ratio == 500.0
+    assert 1.0 < low < 500.0
+    assert high == np.inf or high > 500.0
+    assert place.to_dict()["interval"][1] in (None, high)
+
+
+@pytest.mark.parametrize(
+    ("P", "Q", "said"),
+    [
+        (np.ones(5), np.ones(6), "all are equal"),
+        ([], [1.0, 2.0], "P"),
+        ([1.0, np.nan], [1.0, 2.0], "P"),
+        (np.zeros((4, 2)), np.zeros((4, 3)), "2 columns"),
+    ],
+)
+def test_bad_input_is_one_sentence(P, Q, said):
+    with pytest.raises(InputError, match=said):
+        compare(P, Q, **QUIET)
+
+
+def test_a_column_that_is_constant_in_one_sample_is_a_difference():
+    rng = np.random.default_rng(0)
+    found = compare(np.zeros(50), rng.normal(size=50), permutations=99, **QUIET)
+    assert found.differ
+    assert found.effect > 0.9
+
+
+def test_the_same_rows_do_not_differ():
+    rows = np.random.default_rng(0).normal(size=40)
+    found = compare(rows, rows, permutations=99, **QUIET)
+    assert not found.differ
+    assert found.pvalue > 0.5
+    assert found.log_bayes_factor < 0.0
