@@ -1,6 +1,8 @@
 """The public names of ``bke.models``, each written here alone."""
 
 from .bayes.model import bke_model as bke_model
+from .bayes.two_scale import two_scale_model as two_scale_model
+from .difference.evidence import log_difference_evidence as log_difference_evidence
 from .embeddings.conditional.embedding import (
     ConditionalEmbedding as ConditionalEmbedding,
     conditional_embedding as conditional_embedding,

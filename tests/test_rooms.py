@@ -23,6 +23,7 @@ ROOMS = {
         "kernels",
         "likelihood",
         "landmarks",
+        "difference",
         "bayes",
         "embeddings",
         "statistics",
