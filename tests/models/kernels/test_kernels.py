@@ -260,3 +260,14 @@ def test_mixture_defaults():
     np.testing.assert_allclose(
         bk.FullSquaredExponential(4.0)(X), bk.SquaredExponential(2.0)(X), rtol=1e-15
     )
+
+
+@pytest.mark.parametrize("far", [0.0, 1e9], ids=["near", "a row far away"])
+def test_squared_exponential_of_many_columns_by_products_or_by_differences(far):
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(6, 150)), rng.normal(size=(5, 150))
+    Y[0] = X[0] + 1e-3  # where |x|^2 + |y|^2 - 2 x'y cancels
+    Y[1] += far
+    lengthscale = np.linspace(3.0, 20.0, 150)
+    expected = np.exp(-0.5 * np.sum(((X[:, None] - Y) / lengthscale) ** 2, axis=2))
+    np.testing.assert_allclose(bk.SquaredExponential(lengthscale)(X, Y), expected, rtol=1e-9)
