@@ -54,9 +54,12 @@ class SquaredExponential(Radial):
         centre = jax.lax.stop_gradient(jnp.mean(Y, axis=0))
         x, y = (X - centre) / lengthscale, (Y - centre) / lengthscale
         longest = jnp.max(jnp.sum(x**2, axis=1)) + jnp.max(jnp.sum(y**2, axis=1))
-        # |x|^2 + |y|^2 - 2xy cancels, to within rounding of the longest: not with a row far away.
+        # |x|^2 + |y|^2 - 2xy cancels, to within rounding of the longest: not with a row far away,
+        # which is far from the centre too.
         squares: jax.Array = jax.lax.cond(
-            longest < LONGEST, _squares_by_product, _squares_by_column, x, y
+            longest < LONGEST,
+            lambda: _squares_by_product(x, y),
+            lambda: _squares_by_column(X, Y, lengthscale),
         )
         return jnp.exp(-0.5 * squares)
 
@@ -130,12 +133,17 @@ def _squares_by_product(x: jax.Array, y: jax.Array) -> jax.Array:
     return squares - jax.lax.stop_gradient(jnp.minimum(squares, 0.0))
 
 
-def _squares_by_column(x: jax.Array, y: jax.Array) -> jax.Array:
-    """|x_i - y_j|^2 (n, m) with differences taken directly, column by column."""
+def _squares_by_column(X: jax.Array, Y: jax.Array, lengthscale: jax.Array) -> jax.Array:
+    """Scaled squared distances (n, m) with differences taken directly, column by column."""
 
     @jax.checkpoint
-    def add(total: jax.Array, column: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
-        return total + (column[0][:, None] - column[1][None, :]) ** 2, None
+    def add(
+        total: jax.Array, column: tuple[jax.Array, jax.Array, jax.Array]
+    ) -> tuple[jax.Array, None]:
+        x, y, scale = column
+        return total + ((x[:, None] - y[None, :]) / scale) ** 2, None
 
-    total: jax.Array = jax.lax.scan(add, jnp.zeros((len(x), len(y))), (x.T, y.T))[0]
+    scales = jnp.broadcast_to(lengthscale, X.shape[1:])
+    columns = (X.T, Y.T, scales)
+    total: jax.Array = jax.lax.scan(add, jnp.zeros((len(X), len(Y))), columns)[0]
     return total
