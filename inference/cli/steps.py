@@ -24,10 +24,10 @@ RUN, WITNESS, SUMMARY = "run.nc", "witness.nc", "summary.json"
 #: What each command writes.
 DIAGNOSE_FILES = ("trace.png", "rank.png", "profile.png", SUMMARY)
 WITNESS_FILES = (WITNESS, "samples.png", "witness.png", SUMMARY)
-RUN_FILES = (RUN, *DIAGNOSE_FILES, *WITNESS_FILES)
+RUN_FILES = (RUN, "comparison.png", *DIAGNOSE_FILES, *WITNESS_FILES)
 
 Summary: TypeAlias = dict[str, Any]
-Pictures: TypeAlias = "list[tuple[str, Callable[[], Figure]]]"
+Pictures: TypeAlias = "Sequence[tuple[str, Callable[[], Figure]]]"
 
 
 def fit_and_save(
@@ -129,7 +129,7 @@ def witness_and_save(
     seed: int,
     folder: Path,
     terminal: Terminal,
-    of_run: bool = False,
+    more: Pictures = (),
 ) -> tuple[Summary, dict[str, Path], list[str]]:
     """Draw the witness, save it, say where its bands exclude zero; then the pictures.
 
@@ -144,7 +144,7 @@ def witness_and_save(
         seed: of the draws.
         folder: of the files.
         terminal: where it is said.
-        of_run: draw the pictures of the run too.
+        more: pictures beside those of the samples and the witness.
 
     Returns:
         What was found, the files, and a note for each picture that could not be drawn.
@@ -171,10 +171,7 @@ def witness_and_save(
     terminal.witness(summary)
     files, missing = draw_pictures(
         folder,
-        lambda: (
-            pair_pictures(run, witness, pair, options.band.level)
-            + (run_pictures(run) if of_run else [])
-        ),
+        lambda: [*more, *pair_pictures(run, witness, pair, options.band.level)],
         terminal,
     )
     found = {"witness": {"sources": pair.sources, **summary}}
@@ -237,7 +234,7 @@ def run_pictures(run: xr.DataTree) -> Pictures:
             ("rank", lambda: plot_rank(run)),
         ]
     if "profile" in run.children:  # with several hyperparameters there is none
-        pictures.append(("profile", lambda: plot_profile(run)))
+        pictures = [*pictures, ("profile", lambda: plot_profile(run))]
     return pictures
 
 

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from bke.inference import TestResult
     from matplotlib.figure import Figure
 
-FILES = ("test.png", "witness.png", "test.json")
+FILES = ("comparison.png", "test.png", "witness.png", "test.json")
 #: In words.
-PICTURES = "test.png, witness.png and test.json"
+PICTURES = "comparison.png, or of one test test.png and witness.png, and test.json"
 
 
 def finish_test(

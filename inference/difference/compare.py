@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from numpy.typing import ArrayLike
 
-from ..data.checks import check_count, column_names
+from ..data.checks import check_count, column_names, counted
 from ..data.read import default_names
+from ..errors import InputError
 from ..runtime.machine import computing
 from ..runtime.progress import progress_bar
 from ..testing.pair import Pair
@@ -27,6 +30,7 @@ def compare(
     *,
     alpha: float = 0.05,
     permutations: int = 999,
+    columns: Sequence[str] | None = None,
     seed: int = 0,
     progress: bool = True,
 ) -> Comparison:
@@ -45,6 +49,7 @@ def compare(
         Q: second sample, shape (n, D) or (n,), of the same columns.
         alpha: level of the test and of the places together, and of intervals.
         permutations: B; the smallest p-value is 1 / (1 + B).
+        columns: names of the columns; by default those of a data frame, or x, or x0, x1, ...
         seed: of the permutations.
         progress: show a progress bar.
 
@@ -54,7 +59,7 @@ def compare(
     check_permutations(permutations, alpha)
     check_count(seed, "seed", 0, 2**63 - 1)
     pair = Pair.checked(P, Q)
-    names = column_names(P) or default_names(pair.first.shape[1])
+    names = _names(columns or column_names(P), pair.first.shape[1])
     with computing(), progress_bar("scales", LENGTHSCALES, shown=progress) as advance:
         rows = relabelled(pair, permutations, pair.generator(seed))
         found = cells(rows)
@@ -71,6 +76,14 @@ def compare(
         effect=told.auc,
         effect_interval=told.interval,
         rows=rows.observed(),
-        columns=tuple(names),
+        columns=names,
         seed=seed,
     )
+
+
+def _names(columns: Sequence[str] | None, dimension: int) -> tuple[str, ...]:
+    """The names of the columns, refused where they are not as many."""
+    names = default_names(dimension) if columns is None else [str(name) for name in columns]
+    if len(names) != dimension:
+        raise InputError(f"columns has {counted(len(names), 'name')} for {dimension} columns")
+    return tuple(names)

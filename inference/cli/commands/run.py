@@ -8,6 +8,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from ..command import command
+from ..comparison import compared
 from ..options.data import FILE_KINDS, ColumnOptions
 from ..options.model import ModelOptions, ScaleName
 from ..options.output import OutFolder
@@ -36,12 +37,12 @@ def run(
     witness: WitnessOptions,
     out: OutFolder = Path("bke-run"),
 ) -> None:
-    """The whole job: fit, diagnosis, witness, pictures.
+    """The whole job: whether and where two samples differ; fit, diagnosis, witness, pictures.
 
-    Writes run.nc, witness.nc, summary.json, samples.png, trace.png and rank.png (NUTS only),
-    profile.png (one hyperparameter only) and witness.png. Without files it uses the data built into
-    the package, a normal and a Laplace mixture (BKE Figure 3), unscaled and sampled by NUTS as in
-    the paper.
+    Writes comparison.png, run.nc, witness.nc, summary.json, samples.png, trace.png and rank.png
+    (NUTS only), profile.png (one hyperparameter only) and witness.png. Without files it uses the
+    data built into the package, a normal and a Laplace mixture (BKE Figure 3), unscaled and sampled
+    by NUTS as in the paper.
     """
     if (path_p is None) != (path_q is None):
         raise typer.BadParameter("give both samples, or none for the built-in data")
@@ -71,6 +72,8 @@ def run(
     with inputs.output_folder(out, steps.RUN_FILES, read=read):
         notes = [*pair.notes, *notes]
         terminal.notes(notes)
+        answer = compared(pair, terminal, seed=sampler.seed)
+        terminal.say("\nThe pooled sample: posterior of its lengthscale, and the witness under it")
         samples = (pair.P, pair.Q) if model.share == "joint" else (pair.pooled,)
         result = steps.fit_and_save(samples, pair.columns, how, out / steps.RUN, terminal)
         result, unknown = steps.weigh_and_save(result, out / steps.RUN, terminal)
@@ -85,9 +88,8 @@ def run(
             seed=sampler.seed,
             folder=out,
             terminal=terminal,
-            of_run=True,
+            more=[("comparison", answer.plot), *steps.run_pictures(result)],
         )
-        told = {"command": "run", **summary, **found}
+        told = {"command": "run", "answer": answer.to_dict(), **summary, **found}
         notes += [*unknown, *rounded, *missing]
-        files = {"run": out / steps.RUN, **files}
-        steps.finish(told, files, out / steps.SUMMARY, notes, terminal)
+        steps.finish(told, {"run": out / steps.RUN, **files}, out / steps.SUMMARY, notes, terminal)

@@ -11,6 +11,7 @@ import typer
 from ...learning.names import TwoSampleKernel
 from ...testing.names import LinearEstimator
 from ..command import command
+from ..comparison import compared
 from ..options.data import ColumnOptions, FirstSample, SecondSample
 from ..options.output import optional_folder
 from ..options.panels import TEST
@@ -27,14 +28,15 @@ class TwoSampleOptions:
     """What only this test has."""
 
     kernel: Annotated[
-        TwoSampleKernel,
+        TwoSampleKernel | None,
         kernel_option(
-            "How the kernel is chosen, always from the pooled sample: multiscale hears many "
-            "lengthscales at once, evidence weighs the difference by its sampling error, fused is "
+            "A test of MMD alone instead of the whole comparison, its kernel always chosen from "
+            "the pooled sample: multiscale hears many lengthscales at once, evidence weighs the "
+            "difference by its sampling error, fused, the default of --paired and --biased, is "
             "both; bkl is the paper's one learned lengthscale, posterior its average over the "
             "posterior, median the median distance."
         ),
-    ] = "fused"
+    ] = None
     paired: Annotated[
         bool,
         typer.Option(
@@ -50,6 +52,19 @@ class TwoSampleOptions:
             "very many rows"
         ),
     ] = "permutation"
+
+    def compares(self, options: TestOptions) -> bool:
+        """Whether the whole comparison is asked for, and nothing that a test of MMD alone has.
+
+        Raises:
+            BadParameter: for a scale that it has no use for.
+        """
+        alone = self.paired or options.biased or options.memory is not None
+        if self.kernel is not None or self.null != "permutation" or alone:
+            return False
+        if options.level.scale != "column":
+            raise typer.BadParameter("--scale is for --kernel: a comparison scales every column")
+        return True
 
     def statistic(self, biased: bool) -> tuple[str, str | None]:
         """The null and the estimator as the library calls them.
@@ -80,43 +95,57 @@ def two_sample(
     options: TestOptions,
     out: Annotated[Path | None, optional_folder(PICTURES)] = None,
 ) -> None:
-    """Do two samples come from one distribution? MMD with a learned kernel, at an exact level."""
+    """Do two samples differ, where, at what scale and by how much? One answer, at an exact level.
+
+    With --kernel, --null, --paired or --biased only the first is asked, by MMD with that kernel.
+    """
+    whole = chosen.compares(options)
     null, estimator = chosen.statistic(options.biased)
-    options.check(chosen.null, chosen.kernel)
+    kernel = chosen.kernel or "fused"
+    options.check(chosen.null, kernel)
     names = columns.names
-    from .. import inputs
+    from .. import inputs, steps
 
     pair = inputs.read_pair(path_p, path_q, names, tested=True)
+    rows = {"P": len(pair.P), "Q": len(pair.Q)}
+    told = {
+        "command": "test",
+        "sources": pair.sources,
+        "rows": rows,
+        "columns": list(pair.columns),
+    }
     with inputs.output_folder(out, FILES, read=(path_p, path_q)):
         terminal.notes(pair.notes)
+        terminal.say(
+            f"P: {path_p}, {rows['P']} rows; Q: {path_q}, {rows['Q']} rows; "
+            f"{', '.join(pair.columns)}"
+        )
+        if whole:
+            found = compared(pair, terminal, **options.level.of_comparison())
+            files, missing = steps.draw_pictures(
+                out, lambda: [("comparison", found.plot)], terminal
+            )
+            told["answer"] = found.to_dict()
+            path, notes = steps.summary_in(out, FILES[-1]), [*pair.notes, *missing]
+            steps.finish(told, files, path, notes, terminal)
+            return
         with terminal.step("test", "test", spinner=False):
             from bke.inference import plot_witness, sample_test_witness, two_sample_test
 
             result = two_sample_test(
                 pair.P,
                 pair.Q,
-                kernel=chosen.kernel,
+                kernel=kernel,
                 null=null,
                 estimator=estimator,
                 progress=terminal.progress,
                 **options.arguments(),
             )
-        rows = {"P": len(pair.P), "Q": len(pair.Q)}
-        terminal.say(
-            f"P: {path_p}, {rows['P']} rows; Q: {path_q}, {rows['Q']} rows; "
-            f"{', '.join(pair.columns)}"
-        )
 
         def witness() -> Figure:
             seed = options.level.seed
             drawn = sample_test_witness(result, pair.P, pair.Q, seed=seed, columns=pair.columns)
             return plot_witness(drawn, P=pair.P, Q=pair.Q)
 
-        told = {
-            "command": "test",
-            "sources": pair.sources,
-            "rows": rows,
-            "columns": list(pair.columns),
-            "settings": options.settings(chosen.kernel, chosen.null, estimator),
-        }
+        told["settings"] = options.settings(kernel, chosen.null, estimator)
         finish_test(result, witness, told, list(pair.notes), out, terminal)

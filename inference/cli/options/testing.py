@@ -67,14 +67,13 @@ class LevelOptions:
     scale: Annotated[ScaleName, distance_scale(TEST)] = "column"
     seed: SeedOption = 0
 
+    def of_comparison(self) -> dict[str, Any]:
+        """Keyword arguments of a comparison, which scales every column."""
+        return {"permutations": self.permutations, "alpha": self.alpha, "seed": self.seed}
+
     def arguments(self) -> dict[str, Any]:
         """Keyword arguments of a test."""
-        return {
-            "permutations": self.permutations,
-            "alpha": self.alpha,
-            "scale": scale_argument(self.scale),
-            "seed": self.seed,
-        }
+        return {**self.of_comparison(), "scale": scale_argument(self.scale)}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

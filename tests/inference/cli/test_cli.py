@@ -28,8 +28,8 @@ from typer.testing import CliRunner
 NAMES = tuple(command.name for command in COMMANDS)
 TINY = ("--method", "nuts", "--chains", "2", "--warmup", "20", "--draws", "10", "--seed", "3")
 WIDE = {"COLUMNS": "200", "TERMINAL_WIDTH": "200", "NO_COLOR": "1"}
-FILES = {"run.nc", "witness.nc", "summary.json", "samples.png", "trace.png", "rank.png",
-         "profile.png", "witness.png"}  # fmt: skip
+FILES = {"run.nc", "comparison.png", "witness.nc", "summary.json", "samples.png", "trace.png",
+         "rank.png", "profile.png", "witness.png"}  # fmt: skip
 RNG = np.random.default_rng(5)
 P, Q = RNG.normal(size=(20, 1)), RNG.laplace(size=(24, 1))
 
@@ -558,7 +558,10 @@ def test_json_is_the_summary(finished):
     summary = json.loads(result.stdout)
     assert summary == json.loads((out / "summary.json").read_text())
     assert {Path(path).name for path in summary["files"].values()} == FILES
-    assert set(summary["timings"]) == {"fit", "weigh", "diagnose", "witness", "pictures", "total"}
+    steps_of_run = {"compare", "fit", "weigh", "diagnose", "witness", "pictures", "total"}
+    assert set(summary["timings"]) == steps_of_run
+    assert summary["answer"]["pvalue"] <= 1.0
+    assert summary["answer"]["columns"] == ["height"]
     assert summary["settings"]["chains"] == 2
     assert summary["settings"]["columns"] == ["height"]
     assert summary["versions"]["jax"]
@@ -737,6 +740,24 @@ def test_two_samples_are_tested(samples, tmp_path):
     assert json.loads((out / "test.json").read_text())["pvalue"] == expected.pvalue
     text = succeeded("test", *samples, *arguments).stdout
     assert str(expected) in text
+
+
+def test_two_samples_are_compared(samples, tmp_path):
+    """One answer on the terminal, in JSON and in the picture: that of the function."""
+    out = tmp_path / "out"
+    arguments = ("--permutations", "99", "--seed", "3", "--alpha", "0.1", "--quiet")
+    printed = succeeded("test", *samples, *arguments, "--json", "--out", out).stdout
+    expected = bke.inference.compare(
+        P, Q, permutations=99, seed=3, alpha=0.1, columns=["height"], progress=False
+    )
+    assert json.loads(printed)["answer"] == expected.to_dict()
+    assert json.loads((out / "test.json").read_text())["answer"] == expected.to_dict()
+    assert {path.name for path in out.iterdir()} == {"comparison.png", "test.json"}
+    assert (out / "comparison.png").stat().st_size > 5000
+    assert str(expected) in succeeded("test", *samples, *arguments).stdout
+    refused = bke_command("test", *samples, "--scale", "none")
+    assert refused.exit_code == 2
+    assert "--scale is for --kernel" in refused.output
 
 
 def test_pairs_are_tested_for_independence(tmp_path):

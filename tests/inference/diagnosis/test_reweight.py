@@ -192,7 +192,7 @@ def test_two_hyperparameters_against_a_grid_and_bridge_sampling(seed):
     assert attrs["log_normaliser_error"] <= 1e-3
     assert attrs["log_normaliser"] == pytest.approx(exact, abs=5e-3)  # the grid's own error
 
-    chains = fit(X, method=Nuts(chains=4, warmup=100, draws=150), **arguments)
+    chains = fit(X, method=Nuts(chains=4, warmup=100, draws=400), **arguments)
     found = _bridges(open_run(chains), seed).attrs
     assert found["log_normaliser_error"] < 0.1
     assert found["log_normaliser"] == pytest.approx(exact, abs=4 * found["log_normaliser_error"])

@@ -113,8 +113,9 @@ def test_four_parameters_of_a_spectral_mixture_under_nuts_and_smc():
         "prior": {"lengthscale": APART, "frequency": FREQUENCIES},
         **SETTINGS,
     }
-    smc = fit(X, method=Smc(particles=1000, repeats=4), **arguments)
-    nuts = reweight(fit(X, method=CHAINS, **arguments), progress=False)
+    smc = fit(X, method=Smc(particles=500, repeats=4), **arguments)
+    chains = Nuts(chains=4, warmup=150, draws=100)
+    nuts = reweight(fit(X, method=chains, **arguments), progress=False)
     logs = [smc["smc"].attrs, nuts["bridge"].attrs]
     error = np.hypot(*(attrs["log_normaliser_error"] for attrs in logs))
     difference = logs[0]["log_normaliser"] - logs[1]["log_normaliser"]
