@@ -11,12 +11,14 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterator, Sequence
+from threading import Event
 
 import numpy as np
 from scipy.special import expit, logsumexp
 from scipy.stats import gamma
 
 from ..data.weighted import weighted_quantiles
+from ..runtime.machine import side_by_side
 from .evidence import log_bayes_factors
 from .relabelled import Relabelled
 from .spectrum import Spectrum, kernel, nodes, spectrum
@@ -106,7 +108,9 @@ def belief(rows: Relabelled) -> Belief:
     dimension = rows.points.shape[1]
     at = nodes(observed, LINE_NODES if dimension == 1 else NODES)
     lengthscales = LENGTHSCALES * math.sqrt(dimension)
-    spectra = [spectrum(observed, at, lengthscale) for lengthscale in lengthscales]
+    spectra = side_by_side(
+        lambda index: spectrum(observed, at, lengthscales[index]), len(lengthscales), Event()
+    )
     prior = gamma(1.0).logpdf(LENGTHSCALES) + np.log(LENGTHSCALES)  # of the logarithm
     log_prior = (prior - logsumexp(prior) - math.log(len(VARIANCES)))[:, None]
     logs = log_prior + [log_bayes_factors(one, VARIANCES)[:, 0] for one in spectra]

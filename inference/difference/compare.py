@@ -20,7 +20,7 @@ from .effect import effect
 from .ladder import LENGTHSCALES
 from .named import named
 from .places import cells
-from .relabelled import relabelled
+from .relabelled import relabelled, swapped
 from .statistic import statistic
 
 
@@ -30,6 +30,7 @@ def compare(
     *,
     alpha: float = 0.05,
     permutations: int = 999,
+    paired: bool = False,
     columns: Sequence[str] | None = None,
     seed: int = 0,
     progress: bool = True,
@@ -49,6 +50,8 @@ def compare(
         Q: second sample, shape (n, D) or (n,), of the same columns.
         alpha: level of the test and of the places together, and of intervals.
         permutations: B; the smallest p-value is 1 / (1 + B).
+        paired: row i of P belongs to row i of Q, and they may depend on each other: relabellings
+            swap the two, and the posterior goes by which of a pair is of P.
         columns: names of the columns; by default those of a data frame, or x, or x0, x1, ...
         seed: of the permutations.
         progress: show a progress bar.
@@ -61,7 +64,8 @@ def compare(
     pair = Pair.checked(P, Q)
     names = _names(columns or column_names(P), pair.first.shape[1])
     with computing(), progress_bar("scales", LENGTHSCALES, shown=progress) as advance:
-        rows = relabelled(pair, permutations, pair.generator(seed))
+        pooled = swapped if paired else relabelled
+        rows = pooled(pair, permutations, pair.generator(seed))
         found = cells(rows)
         row = statistic(rows, found, advance)
         pvalue = p_value(row)

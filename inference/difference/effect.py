@@ -43,10 +43,26 @@ def effect(believed: Belief, rows: Relabelled, alpha: float) -> Effect:
             the scale of log odds).
     """
     rng = np.random.default_rng(0)
+    if rows.partners is not None:
+        return _of_pairs(believed, rows, rows.partners, alpha, rng)
     point, of_first = _single_rows(rows, rng)
     fold = _folds(of_first, rng)
     scores = _held_out(believed, rows.points[point], of_first, fold)
     return _area(scores[of_first], scores[~of_first], alpha)
+
+
+def _of_pairs(
+    believed: Belief, rows: Relabelled, partners: np.ndarray, alpha: float, rng: np.random.Generator
+) -> Effect:
+    """The chance that of a pair the row of P has the higher score, pairs held out together."""
+    chosen = partners if len(partners) <= MOST_ROWS // 2 else rng.permutation(partners)
+    chosen = chosen[: MOST_ROWS // 2]
+    of_first = np.repeat([True, False], len(chosen))
+    fold = np.tile(rng.permutation(np.arange(len(chosen)) % FOLDS), 2)
+    scores = _held_out(believed, rows.points[chosen.T.ravel()], of_first, fold)
+    first, second = scores.reshape(2, -1)
+    wins = 0.5 * (1.0 + np.sign(first - second))
+    return _with_interval(wins.mean(), wins.std() / len(wins) ** 0.5, len(wins), alpha)
 
 
 def _single_rows(rows: Relabelled, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -113,11 +129,16 @@ def _area(first: np.ndarray, second: np.ndarray, alpha: float) -> Effect:
     ranks = rankdata(np.concatenate([first, second]))
     above = (ranks[:m] - rankdata(first)) / n  # how many of the others each is above
     below = 1.0 - (ranks[m:] - rankdata(second)) / m
-    auc = float(above.mean())
     error = math.sqrt(above.var(ddof=1) / m + below.var(ddof=1) / n)
+    return _with_interval(above.mean(), error, min(m, n), alpha)
+
+
+def _with_interval(share: float, error: float, rows: int, alpha: float) -> Effect:
+    """The interval of a share by its standard error, on the scale of log odds."""
+    auc = float(share)
     if error == 0.0 or not 0.0 < auc < 1.0:
         # All rows told apart, or none: no deviation to go by, but so many rows agree.
-        reach = 1.0 - (0.5 * alpha) ** (1.0 / min(m, n))
+        reach = 1.0 - (0.5 * alpha) ** (1.0 / rows)
         return Effect(auc, (max(auc - reach, 0.0), min(auc + reach, 1.0)))
     reach = norm.isf(0.5 * alpha) * error / (auc * (1.0 - auc))
     low, high = expit(logit(auc) + np.array([-reach, reach]))

@@ -7,10 +7,13 @@ import dataclasses
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..data.checks import as_evaluation_points, check_positive
+from ..data.checks import as_evaluation_points, check_count, check_positive
+from ..errors import InputError
+from ..runtime.machine import computing
 from .belief import Belief
 from .discrepancy import discrepancies
 from .named import Named, Place
+from .planning import RowsNeeded, rows_needed
 from .relabelled import Relabelled
 from .witness import WitnessBands, witness_bands, witness_draws
 
@@ -128,3 +131,23 @@ class Findings:
         length = np.asarray(self.lengthscale if scale is None else scale) / self.rows.unit
         draws = witness_draws(self.belief, self.rows, at, length, DRAWS, seed)
         return witness_bands(draws, level, 1.0 - self.alpha)
+
+    def rows_needed(self, power: float = 0.8, *, seed: int = 0) -> RowsNeeded:
+        """Tell with how many rows the test would find this difference, by simulation.
+
+        Takes about a minute; see :mod:`bke.inference.difference.planning`.
+
+        Args:
+            power: the probability with which the test is to reject, between ``alpha`` and 1.
+            seed: of the simulation.
+
+        Raises:
+            InputError: for a power that makes no sense, and for rows that belong together.
+        """
+        if not self.alpha < power < 1.0:
+            raise InputError(f"power must be between alpha = {self.alpha:g} and 1, got {power!r}")
+        check_count(seed, "seed", 0, 2**63 - 1)
+        if self.rows.partners is not None:
+            raise InputError("rows_needed is for independent rows, and these belong together")
+        with computing():
+            return rows_needed(self.belief, self.rows, self.alpha, power, seed)

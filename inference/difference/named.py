@@ -87,13 +87,19 @@ def named(found: Cells, unit: np.ndarray, alpha: float, *, differ: bool) -> Name
     size = np.abs(found.t[chosen, 0]) if len(chosen) else np.empty(0)
     order = chosen[np.argsort(-size, kind="stable")]
     signs = np.sign(found.t[order, 0]).astype(int)
-    critical = found.critical(alpha) if len(order) else 0.0
+    lower, upper = intervals(found, alpha)
+    # On the side of 1 on which the test puts the place.
+    lower = np.where(found.t[:, 0] > 0.0, np.maximum(lower, 1.0), lower)
+    upper = np.where(found.t[:, 0] < 0.0, np.minimum(upper, 1.0), upper)
+    of_p, of_q = found.means.T
+    ratios = np.divide(of_p, of_q, out=np.full(len(of_p), np.inf), where=of_q > 0.0)
     places = tuple(
         Place(
             found.at[cell] * unit,
             found.scale[cell] * unit,
             int(np.sign(found.t[cell, 0])),
-            *_ratio(found, cell, critical),
+            float(ratios[cell]),
+            (float(lower[cell]), float(upper[cell])),
             float(pvalues[cell]),
         )
         for cell in _heads(found, order, signs)
@@ -119,22 +125,19 @@ def _heads(found: Cells, order: np.ndarray, signs: np.ndarray) -> list[int]:
     return heads
 
 
-def _ratio(found: Cells, cell: int, critical: float) -> tuple[float, tuple[float, float]]:
-    """The ratio of the mean weights, and its simultaneous interval.
+def intervals(found: Cells, alpha: float) -> tuple[np.ndarray, np.ndarray]:
+    """Ends (J,) of the simultaneous intervals of every cell's ratio.
 
-    Those values rho at which mean_P - rho mean_Q is within ``critical`` of its standard errors of 0
-    (Fieller 1954), on the side of 1 on which the test puts the place.
+    Those values rho at which mean_P - rho mean_Q is within the critical value of |t| of its
+    standard errors of 0 (Fieller 1954). The upper end may be infinite.
     """
-    (p, q), (error_p, error_q) = found.means[cell], found.errors[cell]
-    a = q**2 - (critical * error_q) ** 2
-    b = p * q
-    c = p**2 - (critical * error_p) ** 2
-    root = np.sqrt(max(b**2 - a * c, 0.0))
-    lower = (b - root) / a if a > 0.0 else c / (b + root) if b + root > 0.0 else 0.0
-    upper = (b + root) / a if a > 0.0 else np.inf
-    lower = max(float(lower), 0.0)
-    if found.t[cell, 0] > 0.0:
-        lower = max(lower, 1.0)
-    else:
-        upper = min(upper, 1.0)
-    return float(p / q) if q > 0.0 else np.inf, (lower, float(upper))
+    critical = found.critical(alpha)
+    (p, q), (error_p, error_q) = found.means.T, found.errors.T
+    a, c = q**2 - (critical * error_q) ** 2, p**2 - (critical * error_p) ** 2
+    b = p * q - critical**2 * found.covariance
+    root = np.sqrt(np.maximum(b**2 - a * c, 0.0))
+    bounded = a > 0.0
+    safe = np.where(bounded, a, 1.0)
+    lower = np.where(bounded, (b - root) / safe, c / np.maximum(b + root, np.finfo(float).tiny))
+    upper = np.where(bounded, (b + root) / safe, np.inf)
+    return np.maximum(lower, 0.0), upper

@@ -16,12 +16,14 @@ the accuracy of the central limit theorem.
 from __future__ import annotations
 
 import dataclasses
+from threading import Event
 
 import numpy as np
 
 from ..data.weighted import weighted_quantiles
+from ..runtime.machine import side_by_side
 from ..testing.permutation import TIE
-from .relabelled import Relabelled
+from .relabelled import BLOCK, Relabelled
 from .spectrum import kernel
 
 #: Places of one column, quantiles, and of more, rows; scales.
@@ -49,6 +51,7 @@ class Cells:
         t: (J, 1 + B).
         means: (J, 2), of the weights over P and over Q.
         errors: (J, 2), standard errors of ``means``.
+        covariance: (J,), of the two means: 0 unless rows belong together.
     """
 
     at: np.ndarray
@@ -56,6 +59,7 @@ class Cells:
     t: np.ndarray
     means: np.ndarray
     errors: np.ndarray
+    covariance: np.ndarray
 
     @property
     def largest(self) -> np.ndarray:
@@ -101,7 +105,7 @@ def _cells(
     line = len(columns) == 1
     where = _quantiles(own, min(places, LINE_PLACES)) if line else _spread(own, places)
     scales = np.geomspace(SHORTEST, LONGEST, count) * np.sqrt(len(columns))
-    parts = [_at_scale(own, where, scale) for scale in scales]
+    parts = side_by_side(lambda index: _at_scale(own, where, scales[index]), len(scales), Event())
     of_cells, *others = (np.concatenate(part) for part in zip(*parts, strict=True))
     at = np.tile(_median(rows), (len(of_cells), 1))
     at[:, columns] = where[of_cells[:, 0].astype(int)]
@@ -146,10 +150,13 @@ def _at_scale(rows: Relabelled, at: np.ndarray, scale: float) -> tuple[np.ndarra
         of_first += weights @ first.astype(float)
         squares_of_first += np.square(weights) @ first[:, 0]
     mean = sums / rows.rows
+    apart, together = _of_partners(rows, at, scale)
     variance = np.maximum(squares / rows.rows - mean**2, 0.0)
     enough = sums**2 >= LEAST_ROWS * squares
     kept = enough & (variance > 1e-12 * mean**2)  # beyond, all rows weigh the same
     deviation = np.sqrt(variance[kept] * (1.0 / m + 1.0 / n) * rows.rows / (rows.rows - 1.0))
+    if rows.partners is not None:
+        deviation = np.sqrt(np.maximum(apart[kept], 1e-12 * mean[kept] ** 2 / m) / m)
     means = np.stack([of_first / m, (sums[:, None] - of_first) / n], axis=-1)[kept]
     second = np.stack([squares_of_first / m, (squares - squares_of_first) / n], axis=-1)[kept]
     spread = np.maximum(second - means[:, 0] ** 2, 0.0)
@@ -158,4 +165,19 @@ def _at_scale(rows: Relabelled, at: np.ndarray, scale: float) -> tuple[np.ndarra
         (means[..., 0] - means[..., 1]) / deviation[:, None],
         means[:, 0],
         np.sqrt(spread / np.array([m, n])),
+        together[kept] / m,
     )
+
+
+def _of_partners(rows: Relabelled, at: np.ndarray, scale: float) -> tuple[np.ndarray, np.ndarray]:
+    """The mean square difference of partners' weights, and their covariance, (k,) each; or none."""
+    apart, together = np.zeros(len(at)), np.zeros(len(at))
+    if rows.partners is None:
+        return apart, together
+    for pairs in np.array_split(rows.partners, -(-len(rows.partners) // BLOCK)):
+        a, b = (kernel(at, rows.points[one], scale) for one in pairs.T)
+        apart += np.square(a - b).sum(axis=1)
+        together += (a * b).sum(axis=1)
+    m = len(rows.partners)
+    ends = (kernel(at, rows.points[one], scale).mean(axis=1) for one in rows.partners.T)
+    return apart / m, together / m - np.prod(list(ends), axis=0)

@@ -22,8 +22,8 @@ MOST_POINTS = 2**13
 CELL_COLUMNS = 2
 #: Labels of single rows that are drawn at once; beyond, those of cells are drawn themselves.
 MOST_LABELS = 2**28
-#: Points that are worked on at once.
-BLOCK = 2**13
+#: Points that are worked on at once, and labellings.
+BLOCK, LABELS = 2**13, 64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,12 +35,15 @@ class Relabelled:
         counts: (C,), rows at each.
         first: (C, 1 + B), those of the first sample: as they are, then for every relabelling.
         unit: (D,), what the columns were divided by.
+        partners: (m, 2), the points of rows that belong together, of which relabellings swap the
+            labels; ``None`` where rows are independent.
     """
 
     points: np.ndarray
     counts: np.ndarray
     first: np.ndarray  # of integers
     unit: np.ndarray
+    partners: np.ndarray | None = None
 
     @property
     def rows(self) -> int:
@@ -75,8 +78,14 @@ class Relabelled:
         gather = scipy.sparse.csr_array(
             (np.ones(len(order), dtype=np.int32), (cells, order)), (len(counts), len(order))
         )
-        first = np.asarray(gather @ self.first)
-        return Relabelled(sums / counts[:, None], counts, first, self.unit[list(columns)])
+        labels = self.first.shape[1]
+        parts = [gather @ self.first[:, a : a + LABELS] for a in range(0, labels, LABELS)]
+        first = np.concatenate(parts, axis=1)
+        partners = None
+        if self.partners is not None:
+            partners = cells[np.argsort(order)][self.partners]
+        own = self.unit[list(columns)]
+        return Relabelled(sums / counts[:, None], counts, first, own, partners)
 
     def blocks(self) -> Iterator[slice]:
         """Slices of the points, of so many rows that a block of numbers fits in a cache or two."""
@@ -96,9 +105,7 @@ def relabelled(pair: Pair, permutations: int, rng: np.random.Generator) -> Relab
         permutations: B.
         rng: of the relabellings.
     """
-    rows = pair.points  # sorted
-    unit = rows.std(axis=0)
-    unit = np.where(unit > 0.0, unit, 1.0)
+    rows, unit = pair.points, _unit(pair)  # sorted
     of_first = (np.arange(len(rows)) < len(pair.first))[pair.order]
     cells = _equal_rows(rows)
     if cells[-1] >= MOST_POINTS and rows.shape[1] <= CELL_COLUMNS:
@@ -110,6 +117,28 @@ def relabelled(pair: Pair, permutations: int, rng: np.random.Generator) -> Relab
     dealt = _dealt(counts, len(pair.first), permutations, rng)
     first = np.concatenate([observed[:, None].astype(dealt.dtype), dealt], axis=1)
     return Relabelled(np.stack(sums, axis=1) / counts[:, None], counts, first, unit)
+
+
+def swapped(pair: Pair, permutations: int, rng: np.random.Generator) -> Relabelled:
+    """Pool two samples whose rows belong together in pairs, and swap the labels of pairs.
+
+    Args:
+        pair: the samples, of one size.
+        permutations: B.
+        rng: of the swaps.
+    """
+    pair.check_one_size("paired")
+    labelled, unit = pair.swapped(permutations, rng), _unit(pair)
+    order = canonical_order(labelled.rows)
+    partners = np.argsort(order).reshape(2, -1).T  # rows i and m + i
+    points, ones = labelled.rows[order] / unit, np.ones(len(order), dtype=int)
+    return Relabelled(points, ones, labelled.labels[order].astype(np.int8), unit, partners)
+
+
+def _unit(pair: Pair) -> np.ndarray:
+    """The standard deviation (D,) of every column of the pooled rows, 1 of one that is constant."""
+    deviation = pair.points.std(axis=0)
+    return np.where(deviation > 0.0, deviation, 1.0)
 
 
 def _equal_rows(rows: np.ndarray) -> np.ndarray:

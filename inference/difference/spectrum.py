@@ -67,6 +67,8 @@ def spectrum(rows: Relabelled, at: np.ndarray, lengthscale: float) -> Spectrum:
     own, vectors = scipy.linalg.eigh(kernel(at, at, lengthscale), driver="evd")
     kept = own > own[-1] * RESOLUTION
     root = vectors[:, kept] / np.sqrt(own[kept])
+    if rows.partners is not None:
+        return _of_pairs(rows, rows.partners, at, lengthscale, root)
     rank, labellings = root.shape[1], rows.first.shape[1]
     total, within = np.zeros(rank), np.zeros((rank, rank))
     first = np.zeros((rank, labellings))
@@ -77,6 +79,23 @@ def spectrum(rows: Relabelled, at: np.ndarray, lengthscale: float) -> Spectrum:
         within += features.T @ weighted
         first += features.T @ rows.first[block].astype(float)
     return decomposed(root, within, total, first, rows.rows, rows.share)
+
+
+def _of_pairs(
+    rows: Relabelled, partners: np.ndarray, at: np.ndarray, lengthscale: float, root: np.ndarray
+) -> Spectrum:
+    """Decompose what pairs tell: which of two rows z and z' is of P has the mean g(z) - g(z').
+
+    So features are differences of the rows', and labels +1 and -1, with noise of variance 1 as
+    before (to first order; the chance that z is of P is p(z) q(z') / (p(z) q(z') + p(z') q(z))).
+    """
+    features = kernel(rows.points, at, lengthscale) @ root
+    apart = features[partners[:, 0]] - features[partners[:, 1]]
+    labels = 2.0 * rows.first[partners[:, 0]] - 1.0
+    values, turn = scipy.linalg.eigh(apart.T @ apart, driver="evd")
+    kept = values > values[-1] * RESOLUTION
+    values, turn = values[kept], turn[:, kept]
+    return Spectrum(values, turn.T @ (apart.T @ labels), root, turn, turn.T @ features.mean(axis=0))
 
 
 def decomposed(

@@ -10,10 +10,12 @@ their combination's permutation test is exact.
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Event
 
 import numpy as np
 from scipy.special import logsumexp
 
+from ..runtime.machine import side_by_side
 from ..testing.evidence import LANDMARKS, evidence_rows, landmarks
 from ..testing.permutation import standardised
 from .calibration import combined
@@ -47,12 +49,14 @@ def tilt(rows: Relabelled, advance: Callable[[int], None]) -> np.ndarray:
     """The largest of the tilt's standardised evidences over lengthscales and sizes, (1 + B,)."""
     line = rows.points.shape[1] == 1
     at = nodes(rows, LINE_NODES if line else max(NODES, _exact(rows)))
-    largest = np.full(rows.first.shape[1], -np.inf)
-    for lengthscale in test_lengthscales(rows):
-        evidences = fits(spectrum(rows, at, lengthscale), VARIANCES)
-        largest = np.maximum(largest, standardised(evidences).max(axis=0))
+    lengthscales = test_lengthscales(rows)
+
+    def one(index: int) -> np.ndarray:
+        evidences = fits(spectrum(rows, at, lengthscales[index]), VARIANCES)
         advance(1)
-    return largest
+        return np.asarray(standardised(evidences).max(axis=0))
+
+    return np.max(side_by_side(one, len(lengthscales), Event()), axis=0)
 
 
 def _exact(rows: Relabelled) -> int:

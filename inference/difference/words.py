@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..testing.permutation import p_in_words
 from .findings import Findings
 from .named import Place
 
@@ -16,13 +17,6 @@ STRONG, MODERATE = 20.0, 3.0
 def told(found: Findings) -> str:
     """Tell a comparison in a few lines."""
     return "\n".join([verdict(found), *(f"  {line}" for line in _details(found))])
-
-
-def p_in_words(pvalue: float, permutations: int) -> str:
-    """A p-value, with ``<=`` at the least that so many permutations can show."""
-    if pvalue <= 1.0 / (1 + permutations):
-        return f"p <= {pvalue:.2g}"
-    return f"p = {pvalue:.2g}"
 
 
 def odds_in_words(log_bayes_factor: float) -> str:
@@ -59,12 +53,14 @@ def _details(found: Findings) -> list[str]:
         lines += _where(found)
         lines.append(f"Scale of the difference: {_scale(found)}.")
     least, most = found.effect_interval
+    whose = "Of a pair the row of P" if found.rows.partners is not None else "A row of P"
     lines.append(
-        f"A row of P is told from one of Q with probability {found.effect:.3f} "
+        f"{whose} is told from one of Q with probability {found.effect:.3f} "
         f"({_percent(found)}: {least:.3f} to {most:.3f}; 0.5 is chance)."
     )
     m, n = found.sizes
-    lines.append(f"{m} and {n} rows, {found.permutations} permutations, level {found.alpha:g}.")
+    rows = f"{m} pairs" if found.rows.partners is not None else f"{m} and {n} rows"
+    lines.append(f"{rows}, {found.permutations} permutations, level {found.alpha:g}.")
     return lines
 
 

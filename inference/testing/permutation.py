@@ -183,6 +183,12 @@ def exceedances(row: np.ndarray) -> np.ndarray:
     return len(row) - np.searchsorted(ordered, row - tolerance, side="left")
 
 
+def p_in_words(pvalue: float, permutations: int) -> str:
+    """Tell a p-value, or that it is at most the least that so many permutations can show."""
+    least = permutations > 0 and pvalue <= (1.0 + TIE) / (1 + permutations)
+    return f"p {'≤' if least else '='} {pvalue:.3g}"
+
+
 def p_value(row: np.ndarray) -> float:
     """The p-value (1 + #{permuted >= observed}) / (1 + B) of a row (1 + B,), the observed first."""
     return float(exceedances(row)[0] / len(row))

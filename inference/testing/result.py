@@ -10,7 +10,7 @@ import numpy as np
 from ..data.checks import check_count
 from ..errors import InputError
 from .kernel_choice import describe
-from .permutation import p_value
+from .permutation import p_in_words, p_value
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -108,6 +108,11 @@ class TestResult:
         return cls(statistic=float(row[0]), pvalue=p_value(row), null=row[1:], **said)
 
     @property
+    def _permutations(self) -> int:
+        """How many draws the p-value is a share of; none of a null in closed form."""
+        return len(self.null) if self.exact else 0
+
+    @property
     def rejected(self) -> bool:
         """Whether the null hypothesis is rejected at level ``alpha``."""
         return self.pvalue <= self.alpha
@@ -135,7 +140,7 @@ class TestResult:
         kernel = "" if self.kernel is None else f", {self.kernel_of} {describe(self.kernel)}"
         lines = [
             f"{self.test[0].upper()}{self.test[1:]}: {verdict} at level {self.alpha:g} "
-            f"(p = {self.pvalue:.3g}, {self.how}).",
+            f"({p_in_words(self.pvalue, self._permutations)}, {self.how}).",
             f"  {self.statistic_of}: {self.statistic:.4g}{kernel}",
         ]
         if self.interval is not None:

@@ -74,7 +74,7 @@ def test_words_and_json_tell_the_same(found):
     assert [one["at"] for one in told["places"]] == [one.at.tolist() for one in found.places]
     first = str(found).splitlines()[0]
     assert first == told["sentence"]
-    assert "differ (p <= 0.001" in first
+    assert "differ (p ≤ 0.001" in first
     assert str(found).count(" has more around ") == len(found.places)
     assert repr(found).startswith("<Comparison: differ, p = 0.001")
 
@@ -163,7 +163,7 @@ def cells_at(at, scale, t):
     scale = np.broadcast_to(np.asarray(scale, float), at.shape)
     nulls = np.tile([0.1, -0.1], (len(t), 30))
     return Cells(at[:, None], scale[:, None], np.concatenate([t[:, None], nulls], axis=1),
-                 half, 0.01 * half)  # fmt: skip
+                 half, 0.01 * half, np.zeros(len(at)))  # fmt: skip
 
 
 def test_neighbours_of_one_sign_are_one_place_and_the_stronger_sign_wins():
@@ -178,7 +178,7 @@ def test_neighbours_of_one_sign_are_one_place_and_the_stronger_sign_wins():
 def test_ratio_whose_denominator_may_be_nothing_has_no_end():
     found = cells_at([0.0], 1.0, [9.0])
     means, errors = np.array([[0.5, 0.001]]), np.array([[0.01, 0.001]])
-    sparse = Cells(found.at, found.scale, found.t, means, errors)
+    sparse = Cells(found.at, found.scale, found.t, means, errors, np.zeros(1))
     (place,) = named(sparse, np.ones(1), 0.05, differ=True).places
     low, high = place.interval
     assert place.ratio == 500.0

@@ -1,0 +1,134 @@
+"""How many rows a test of this difference would need, by testing fresh rows of the posterior.
+
+Rows are drawn from the pooled sample with probabilities in proportion to ``1 + (1 - share) h`` for
+P and ``1 - share h`` for Q, a new draw of h from its posterior each time; so the size of the
+difference is as uncertain as it is, and not exaggerated by what chance has added, as it would be if
+both samples were resampled. Whether the test rejects is observed at several sizes; its probability
+is taken for normal in the root of the number of rows, and a line is fitted (probit regression).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.stats import norm
+
+from ..testing.pair import Pair
+from ..testing.permutation import p_value
+from .belief import Belief
+from .places import cells
+from .relabelled import Relabelled, relabelled
+from .statistic import statistic
+
+#: Tests at one number of rows, and how many numbers are tried one after the other.
+TRIALS, ROUNDS = 16, 8
+PERMUTATIONS = 199
+#: Numbers of rows that are tried, over those of the samples; and the fewest.
+FEWEST, MOST_TIMES = 24, 50.0
+
+
+@dataclasses.dataclass(frozen=True)
+class RowsNeeded:
+    """How many rows the test needs to find this difference.
+
+    Attributes:
+        sizes: of P and Q, in the shares of the samples; ``None`` where 50 times as many rows would
+            not do.
+        interval: of the rows of both together, two standard errors of the estimate.
+        power: with which probability the test then rejects.
+    """
+
+    sizes: tuple[int, int] | None
+    interval: tuple[float, float]
+    power: float
+
+    def __str__(self) -> str:
+        chance = f"with probability {self.power:g}"
+        if self.sizes is None:
+            return f"More than {MOST_TIMES:g} times as many rows are needed to find it {chance}."
+        low, high = (f"{end:.0f}" if math.isfinite(end) else "any number" for end in self.interval)
+        return (
+            f"{self.sizes[0]} + {self.sizes[1]} rows find it {chance} ({low} to {high} in all, "
+            "by simulation)."
+        )
+
+
+def rows_needed(
+    believed: Belief, rows: Relabelled, alpha: float, power: float, seed: int
+) -> RowsNeeded:
+    """Find the number of rows with which the test rejects with probability ``power``."""
+    rng = np.random.default_rng(seed)
+    drawn = believed.draws(rows.points, TRIALS * ROUNDS, rng)
+    share = rows.share
+    chances = [np.clip(1.0 + factor * drawn, 0.0, None) * rows.counts
+               for factor in (1.0 - share, -share)]  # fmt: skip
+    trial = iter(range(len(drawn)))
+
+    def rejects(total: float) -> bool:
+        index, sizes = next(trial), _sizes(total, share)
+        P, Q = (
+            rows.points[rng.choice(len(one[index]), size, p=one[index] / one[index].sum())]
+            for one, size in zip(chances, sizes, strict=True)
+        )
+        return _pvalue(P, Q, rng) <= alpha
+
+    most = MOST_TIMES * rows.rows
+    needed, error = _solve(rejects, power, alpha, start=float(rows.rows), most=most)
+    if needed >= most:
+        return RowsNeeded(None, (most, math.inf), power)
+    ends = (needed * math.exp(-2.0 * error), needed * math.exp(2.0 * error))
+    return RowsNeeded(_sizes(needed, share), ends, power)
+
+
+def _sizes(total: float, share: float) -> tuple[int, int]:
+    return max(2, math.ceil(share * total)), max(2, math.ceil((1.0 - share) * total))
+
+
+def _pvalue(P: np.ndarray, Q: np.ndarray, rng: np.random.Generator) -> float:
+    if np.all(np.concatenate([P, Q]) == P[0]):
+        return 1.0
+    rows = relabelled(Pair(P, Q), PERMUTATIONS, rng)
+    return p_value(statistic(rows, cells(rows), lambda count: None))
+
+
+def _solve(
+    rejects: Callable[[float], bool], power: float, alpha: float, *, start: float, most: float
+) -> tuple[float, float]:
+    """The number at which ``rejects`` has probability ``power``, and its relative error."""
+    tried: list[float] = []
+    seen: list[bool] = []
+    total = start
+    for _ in range(ROUNDS):
+        tried += [total] * TRIALS
+        seen += [rejects(total) for _ in range(TRIALS)]
+        total, error = _fitted(np.array(tried), np.array(seen), power, alpha)
+        # No further than a factor of four beyond what was tried.
+        total = float(np.clip(total, min(tried) / 4.0, max(tried) * 4.0))
+        total = float(np.clip(total, FEWEST, most))
+    return total, error
+
+
+def _fitted(tried: np.ndarray, seen: np.ndarray, power: float, alpha: float) -> tuple[float, float]:
+    """Fit ``P(reject) = Phi(a + b sqrt(rows))``; the rows for ``power``, and their relative error.
+
+    ``a`` is near the level's quantile: with no rows there is nothing to find.
+    """
+    root = np.sqrt(tried / tried.mean())
+    level = norm.ppf(alpha)
+
+    def loss(parameters: np.ndarray) -> float:
+        a, log_b = parameters
+        z = a + np.exp(log_b) * root
+        fit = np.where(seen, norm.logcdf(z), norm.logcdf(-z)).sum()
+        return float(-fit + 0.5 * ((a - level) / 0.5) ** 2 + 0.5 * (log_b / 3.0) ** 2)
+
+    best = minimize(loss, np.array([level, 0.5]), method="BFGS")
+    a, log_b = best.x
+    needed = (norm.ppf(power) - a) / math.exp(log_b)
+    slope = np.array([-1.0 / (norm.ppf(power) - a), -1.0])  # of log root
+    error = 2.0 * math.sqrt(max(float(slope @ best.hess_inv @ slope), 0.0))
+    return float(needed**2 * tried.mean()), error
