@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -16,12 +16,24 @@ from ..options.sampler import SamplerOptions
 from ..options.witness import WitnessOptions
 from ..terminal import Terminal
 
+if TYPE_CHECKING:
+    from ..inputs import Pair
+
 FirstIfAny: TypeAlias = Annotated[
     Path | None,
     typer.Argument(metavar="[P", help=f"First sample: {FILE_KINDS}.", show_default=False),
 ]
 SecondIfAny: TypeAlias = Annotated[
     Path | None, typer.Argument(metavar="Q]", help="Second sample.", show_default=False)
+]
+
+Paper: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--paper",
+        help="The 300 + 300 rows of the paper's Figure 3 instead, unscaled and sampled by NUTS as "
+        "in its Figures 4 and 5.",
+    ),
 ]
 
 
@@ -35,28 +47,22 @@ def run(
     model: ModelOptions,
     sampler: SamplerOptions,
     witness: WitnessOptions,
+    paper: Paper = False,
     out: OutFolder = Path("bke-run"),
 ) -> None:
     """The whole job: whether and where two samples differ; fit, diagnosis, witness, pictures.
 
     Writes comparison.png, run.nc, witness.nc, summary.json, samples.png, trace.png and rank.png
-    (NUTS only), profile.png (one hyperparameter only) and witness.png. Without files it uses the
-    data built into the package, a normal and a Laplace mixture (BKE Figure 3), unscaled and sampled
-    by NUTS as in the paper.
+    (NUTS only), profile.png (one hyperparameter only) and witness.png. Without files it draws
+    3000 + 3000 rows of the two mixtures of the paper's Figure 3, one normal and one Laplace.
     """
-    if (path_p is None) != (path_q is None):
-        raise typer.BadParameter("give both samples, or none for the built-in data")
     names = columns.names
     from .. import inputs, steps
 
     model.check()
-    notes: list[str] = []
-    scale: ScaleName = "column"
-    if path_p is None or path_q is None:
-        (sampler, notes), scale = sampler.for_built_in_data(), "none"
-        pair = inputs.built_in_pair()
-    else:
-        pair = inputs.read_pair(path_p, path_q, names)
+    pair = _pair(path_p, path_q, names, paper=paper)
+    scale: ScaleName = "none" if paper else "column"
+    sampler, notes = sampler.as_in_the_paper() if paper else (sampler, [])
     points = inputs.read_points(witness.places.at, names, pair.columns)
     places = inputs.read_landmarks(model.landmarks, names, pair.columns)
     how = {**model.arguments(len(pair.columns), places, scale), **sampler.arguments()}
@@ -93,3 +99,20 @@ def run(
         told = {"command": "run", "answer": answer.to_dict(), **summary, **found}
         notes += [*unknown, *rounded, *missing]
         steps.finish(told, {"run": out / steps.RUN, **files}, out / steps.SUMMARY, notes, terminal)
+
+
+def _pair(first: Path | None, second: Path | None, names: list[str] | None, *, paper: bool) -> Pair:
+    """The samples of two files, or built-in ones.
+
+    Raises:
+        BadParameter: for one file alone, or files beside ``--paper``.
+    """
+    if (first is None) != (second is None):
+        raise typer.BadParameter("give both samples, or none for the built-in data")
+    if paper and first is not None:
+        raise typer.BadParameter("--paper has data of its own: give it no files")
+    from .. import inputs
+
+    if first is None or second is None:
+        return inputs.built_in_pair(paper=paper)
+    return inputs.read_pair(first, second, names)

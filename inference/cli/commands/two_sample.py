@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -20,6 +20,7 @@ from ..terminal import Terminal
 from ..testing import FILES, PICTURES, finish_test
 
 if TYPE_CHECKING:
+    from bke.inference import Comparison
     from matplotlib.figure import Figure
 
 
@@ -32,7 +33,7 @@ class TwoSampleOptions:
         kernel_option(
             "A test of MMD alone instead of the whole comparison, its kernel always chosen from "
             "the pooled sample: multiscale hears many lengthscales at once, evidence weighs the "
-            "difference by its sampling error, fused, the default of --paired and --biased, is "
+            "difference by its sampling error, fused, the default of --biased, is "
             "both; bkl is the paper's one learned lengthscale, posterior its average over the "
             "posterior, median the median distance."
         ),
@@ -59,7 +60,7 @@ class TwoSampleOptions:
         Raises:
             BadParameter: for a scale that it has no use for.
         """
-        alone = self.paired or options.biased or options.memory is not None
+        alone = options.biased or options.memory is not None
         if self.kernel is not None or self.null != "permutation" or alone:
             return False
         if options.level.scale != "column":
@@ -97,14 +98,14 @@ def two_sample(
 ) -> None:
     """Do two samples differ, where, at what scale and by how much? One answer, at an exact level.
 
-    With --kernel, --null, --paired or --biased only the first is asked, by MMD with that kernel.
+    With --kernel, --null or --biased only the first is asked, by MMD with that kernel.
     """
     whole = chosen.compares(options)
     null, estimator = chosen.statistic(options.biased)
     kernel = chosen.kernel or "fused"
     options.check(chosen.null, kernel)
     names = columns.names
-    from .. import inputs, steps
+    from .. import inputs
 
     pair = inputs.read_pair(path_p, path_q, names, tested=True)
     rows = {"P": len(pair.P), "Q": len(pair.Q)}
@@ -121,13 +122,9 @@ def two_sample(
             f"{', '.join(pair.columns)}"
         )
         if whole:
-            found = compared(pair, terminal, **options.level.of_comparison())
-            files, missing = steps.draw_pictures(
-                out, lambda: [("comparison", found.plot)], terminal
-            )
-            told["answer"] = found.to_dict()
-            path, notes = steps.summary_in(out, FILES[-1]), [*pair.notes, *missing]
-            steps.finish(told, files, path, notes, terminal)
+            level = options.level.of_comparison()
+            answer = compared(pair, terminal, paired=chosen.paired, **level)
+            _finish(answer, told, list(pair.notes), out, terminal)
             return
         with terminal.step("test", "test", spinner=False):
             from bke.inference import plot_witness, sample_test_witness, two_sample_test
@@ -149,3 +146,18 @@ def two_sample(
 
         told["settings"] = options.settings(kernel, chosen.null, estimator)
         finish_test(result, witness, told, list(pair.notes), out, terminal)
+
+
+def _finish(
+    answer: Comparison,
+    told: dict[str, Any],
+    notes: list[str],
+    out: Path | None,
+    terminal: Terminal,
+) -> None:
+    """Draw a comparison and write its summary."""
+    from .. import steps
+
+    files, missing = steps.draw_pictures(out, lambda: [("comparison", answer.plot)], terminal)
+    told["answer"] = answer.to_dict()
+    steps.finish(told, files, steps.summary_in(out, FILES[-1]), [*notes, *missing], terminal)

@@ -133,11 +133,11 @@ class SamplerOptions:
         values = {option: getattr(self, option) for option in sorted(OPTIONS)}
         return {option: value for option, value in values.items() if value is not None}
 
-    def for_built_in_data(self) -> tuple[SamplerOptions, list[str]]:
+    def as_in_the_paper(self) -> tuple[SamplerOptions, list[str]]:
         """NUTS unless another way is asked for, and a note: what the paper shows is to be seen."""
         if self.method:
             return self, []
-        note = "Sampled by NUTS as in the paper; of files of your own the default is --method auto."
+        note = "Sampled by NUTS as in the paper; without --paper the default is --method auto."
         return dataclasses.replace(self, method="nuts"), [note]
 
     def arguments(self) -> dict[str, Any]:

@@ -453,15 +453,30 @@ def test_ctrl_c_on_a_real_run(tmp_path):
 # -- options reach the computation ----------------------------------------------------------------
 
 
-def test_built_in_data(tmp_path, no_fit):
-    result = bke_command("run", "--out", tmp_path / "out")
-    assert "built-in data of BKE Figure 3" in result.stdout
+def test_data_of_the_paper(tmp_path, no_fit):
+    result = bke_command("run", "--paper", "--out", tmp_path / "out")
+    assert "as in BKE Figure 3: 300 rows" in result.stdout
     assert no_fit[0]["data"].shape == (600, 1)
     assert no_fit[0]["scale"] is None
     assert no_fit[0]["method"] == bke.inference.Nuts(chains=8, warmup=200, draws=200)
     assert "Sampled by NUTS as in the paper" in result.stdout
-    bke_command("run", "--scale", "pooled", "--out", tmp_path / "out")
+    bke_command("run", "--paper", "--scale", "pooled", "--out", tmp_path / "out")
     assert no_fit[1]["scale"] == "pooled"
+
+
+def test_built_in_data_show_their_difference(tmp_path, no_fit):
+    result = bke_command("run", "--out", tmp_path / "out")
+    assert "as in BKE Figure 3: 3000 rows" in result.stdout
+    assert "P and Q differ (p ≤ 0.001" in result.stdout
+    assert result.stdout.count(" has more around x ") >= 4
+    assert no_fit[0]["data"].shape == (6000, 1)
+    assert (no_fit[0]["scale"], no_fit[0]["method"]) == ("column", Auto())
+
+
+def test_the_paper_has_its_own_data(samples):
+    refused = bke_command("run", *samples, "--paper")
+    assert refused.exit_code == 2
+    assert "--paper has data of its own" in refused.output
 
 
 def test_defaults(samples, tmp_path, no_fit):

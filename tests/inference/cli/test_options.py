@@ -48,12 +48,12 @@ def test_the_way_to_the_posterior(method, expected):
     assert SamplerOptions(method=method).arguments() == {"method": expected, "seed": 0}
 
 
-def test_the_built_in_data_are_sampled_by_nuts():
-    options, (note,) = SamplerOptions().for_built_in_data()
+def test_the_data_of_the_paper_are_sampled_by_nuts():
+    options, (note,) = SamplerOptions().as_in_the_paper()
     assert options.sampler() == Nuts()
     assert "NUTS" in note
     asked = SamplerOptions(method="smc")
-    assert asked.for_built_in_data() == (asked, [])
+    assert asked.as_in_the_paper() == (asked, [])
 
 
 def test_numbers_reach_the_sampler():
