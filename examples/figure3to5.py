@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 from bke.inference import (
     Nuts,
+    compare,
     diagnose,
     fit,
     normal_laplace,
@@ -97,7 +98,10 @@ saved(plot_profile(run), "profile")
 # One draw of the witness function per draw of the lengthscale, with 80 % bands. There is one panel
 # per mode (A, B in the paper); the last one, over all modes (C), weights them by their posterior
 # mass. The noise of the embedding is its sampling covariance: the bands are about as wide as the
-# sampling error, and with the short lengthscale they can exclude zero.
+# sampling error. They are pointwise: whether the samples differ is for ``compare`` to say.
+
+answer = compare(P, Q, progress=False)
+print(answer)
 
 # A few short chains may miss the mode that holds the mass, and then are no posterior average.
 weights = "chains" if options.quick else "posterior"

@@ -131,7 +131,7 @@ def witness_and_save(
     terminal: Terminal,
     more: Pictures = (),
 ) -> tuple[Summary, dict[str, Path], list[str]]:
-    """Draw the witness, save it, say where its bands exclude zero; then the pictures.
+    """Draw the witness, save it, say its extremes; then the pictures.
 
     Args:
         run: what was fitted.

@@ -195,21 +195,21 @@ class Terminal:
         self._findings.print(table)
 
     def witness(self, witness: Mapping[str, Any]) -> None:
-        """Where the band of each mode excludes zero."""
+        """The extremes of the witness in each mode."""
         noise = witness["noise"]
         noise = "the sampling covariance" if noise == "clt" else f"variance {noise}"
         self.say(
-            f"Witness P - Q, noise {noise}: where the pointwise {100 * witness['level']:g} % band "
-            "excludes zero"
+            f"Witness P - Q with these kernels, noise {noise}: largest and smallest mean "
+            f"(pointwise {100 * witness['level']:g} % band)"
         )
         for mode in witness["modes"]:
             if mode["draws"]:
-                self.say(f"  mode {mode['mode']}: {excluded(mode, witness['points'])}")
+                self.say(f"  mode {mode['mode']}: {extremes(mode)}")
             else:
                 self.say(f"  mode {mode['mode']}: no draws")
         if len(witness["modes"]) > 1:
             overall = witness["overall"]
-            self.say(f"  overall, {overall['weighting']}: {excluded(overall, witness['points'])}")
+            self.say(f"  overall, {overall['weighting']}: {extremes(overall)}")
         if witness["thinning"]:
             self.notes([witness["thinning"]])
 
@@ -239,29 +239,14 @@ def number(value: float, sd: float | None = None) -> str:
     return f"{value:.{digits}g}"
 
 
-def excluded(found: Mapping[str, Any], points: int) -> str:
-    """In words, where a band excludes zero."""
-    sides = {side: found[side.replace(" ", "_")] for side in ("above zero", "below zero")}
-    if not any(side["points"] for side in sides.values()):
-        return f"nowhere (at none of {points} points)"
-    parts = []
-    if "intervals" not in found:
-        for side, there in sides.items():
-            if there["points"]:
-                most = ", ".join(
-                    f"{name} {number(value)}" for name, value in there["largest_at"].items()
-                )
-                parts.append(f"{side} at {there['points']} of {points} points, most at {most}")
-        return "; ".join(parts)
-    for side in sides:
-        ranges = [
-            f"{number(part['from'])} to {number(part['to'])}"
-            for part in found["intervals"]
-            if part["witness"] == side
-        ]
-        if ranges:
-            parts.append(f"{side} on {', '.join(ranges)}")
-    return "; ".join(parts)
+def extremes(found: Mapping[str, Any]) -> str:
+    """In words, the largest and the smallest mean of a witness."""
+    return "; ".join(_extreme(found[name]) for name in ("largest", "smallest"))
+
+
+def _extreme(found: Mapping[str, Any]) -> str:
+    place = ", ".join(f"{name} {number(value)}" for name, value in found["at"].items())
+    return f"{found['mean']:.3g} at {place} ({found['lower']:.3g} to {found['upper']:.3g})"
 
 
 def _likelihood(settings: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ from matplotlib.patches import Patch
 
 from ..difference.findings import Findings
 from .density import scatter
+from .named import NAMED_ALPHA, P_MORE, Q_MORE, outline, shade
 from .style import (
     BAND_ALPHA,
     DIVERGING,
@@ -32,9 +33,6 @@ LINE_POINTS, MESH_SIDE = 300, 60
 MOST_ROWS, TITLE = 4000, 90
 #: The line or mesh extends beyond the data by this part of their range.
 MARGIN = 0.05
-#: Of the background where one sample is named to have more.
-NAMED_ALPHA = 0.22
-P_MORE, Q_MORE = "#0072B2", Q_COLOUR
 #: Places whose scale and ratio are written.
 MOST_MARKED = 8
 
@@ -65,10 +63,11 @@ def _line(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure, 
     at = np.linspace(points.min() - reach, points.max() + reach, LINE_POINTS)
     figure, (above, below) = panels(2, 1, axes, width=7.5, height=5.2, sharex=True)
     _histograms(found, above, points)
+    signs = found.sign(at)
     for ax in (above, below):
-        _shade(found, ax, at)
+        named = shade(ax, signs, at)
         plain(ax)
-    _witness(found, below, at)
+    _witness(found, below, at, named)
     below.set_xlabel(found.columns[0])
     return figure, above
 
@@ -91,7 +90,7 @@ def _histograms(found: Findings, ax: Axes, points: np.ndarray) -> None:
     )  # fmt: skip
 
 
-def _witness(found: Findings, ax: Axes, at: np.ndarray) -> None:
+def _witness(found: Findings, ax: Axes, at: np.ndarray, named: Sequence[Patch]) -> None:
     bands = found.witness(at)
     ax.fill_between(
         at, bands.wide_lower, bands.wide_upper, color=OVERALL, alpha=0.4 * BAND_ALPHA, linewidth=0,
@@ -118,19 +117,11 @@ def _witness(found: Findings, ax: Axes, at: np.ndarray) -> None:
             va="center",
             bbox={"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": "0.6"},
         )
-    ax.legend(fontsize=SMALL, frameon=False, loc="upper left", bbox_to_anchor=(0, -0.2), ncols=4)
-
-
-def _shade(found: Findings, ax: Axes, at: np.ndarray) -> None:
-    """The background where a difference is named, and nowhere else."""
-    signs = found.sign(at)
-    for sign, colour, name in ((1, P_MORE, "P has more"), (-1, Q_MORE, "Q has more")):
-        if not (signs == sign).any():
-            continue
-        ax.fill_between(
-            at, 0, 1, where=(signs == sign).tolist(), transform=ax.get_xaxis_transform(),
-            color=colour, alpha=NAMED_ALPHA, linewidth=0, zorder=0, label=f"named: {name}",
-        )  # fmt: skip
+    handles = [*named, *ax.get_legend_handles_labels()[0]]
+    ax.legend(
+        handles=handles, fontsize=SMALL, frameon=False, loc="upper left",
+        bbox_to_anchor=(0, -0.2), ncols=4,
+    )  # fmt: skip
 
 
 def _plane(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure, Axes]:
@@ -148,8 +139,7 @@ def _plane(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure,
     mean = found.witness(at).mean.reshape(MESH_SIDE, MESH_SIDE)
     norm = CenteredNorm(0.0, float(np.abs(mean).max()) or 1.0)
     image = right.pcolormesh(x, y, mean, norm=norm, cmap=DIVERGING, shading="nearest")
-    if signs.any():
-        right.contour(x, y, signs, levels=[-0.5, 0.5], colors=P_COLOUR, linewidths=1.0)
+    outline(right, signs, x, y)
     bar = figure.colorbar(image, ax=right)
     bar.set_label("witness (posterior mean); within lines a difference is named", size=SMALL)
     bar.ax.tick_params(labelsize=SMALL)

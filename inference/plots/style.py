@@ -26,7 +26,6 @@ Q_COLOUR = "#E69F00"
 TRUTH = "#0072B2"
 #: Of a map: centred on zero, told apart by the colour-blind.
 DIVERGING = "RdBu_r"
-OUTLINE = "#1A1A1A"
 #: Shading of a band, of the warmup, of where a band excludes zero.
 BAND_ALPHA = 0.25
 SHADE = "#EDEDED"

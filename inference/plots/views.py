@@ -15,6 +15,9 @@ from ..witness.bands import Band, band
 from .names import chain_names, short_place
 from .style import OVERALL, mode_colour
 
+#: Less posterior mass than this is negligible.
+NEGLIGIBLE = 1e-3
+
 
 class View(NamedTuple):
     """What one panel shows."""
@@ -24,6 +27,7 @@ class View(NamedTuple):
     colour: str
     band: Band
     quantity: str = "witness P - Q"
+    negligible: bool = False  # so little posterior mass that it sets no axis
 
     def heading(self, between: str) -> str:
         """Title and detail, ``between`` them what separates the two."""
@@ -64,9 +68,13 @@ def views(witness: xr.DataTree, level: float, run: Run | None = None) -> list[Vi
         where = short_place(locations[index]) if index < len(locations) else ""
         members = chain_names(chains[(labels == index).any(axis=1)]) if has_chains else ""
         title = f"mode {index + 1}{f': {where}' if where else ''}"
+        colour, found = mode_colour(index), band(witness, level, index)
+        little = False
         if index < len(locations):
+            mass = locations[index].mass
             title += _standing(locations[index])
-        shown.append(View(title, members, mode_colour(index), band(witness, level, index)))
+            little = mass is not None and mass < NEGLIGIBLE
+        shown.append(View(title, members, colour, found, negligible=little))
     detail = left_out if 0 < len(stuck) < len(chains) else f"{len(chains)} chains"
     by_mass = witness.attrs.get("weights") == "posterior"
     title = f"all modes, weighted by {'posterior mass' if by_mass else 'chain count'}"

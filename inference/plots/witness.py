@@ -32,10 +32,11 @@ def plot_witness(
     """The witness: mean and band in one panel per mode, and over all modes in the last one.
 
     The last panel weights modes as the witness does, by posterior mass or by how many chains are in
-    them (BKE Figure 5 C); its title says which. Stuck chains are left out. One column: lines,
-    shaded in the background where the band excludes zero. Two: maps of the mean, pale where the
-    band holds zero. More: the points, sorted by mean, with their intervals. Axes are shared and
-    chosen from where the data are.
+    them (BKE Figure 5 C); its title says which. Stuck chains are left out. One column: lines. Two:
+    maps of the mean. More: the points, sorted by mean, with their intervals. Bands are pointwise:
+    somewhere they exclude zero by chance, so nothing is marked there; where samples differ is for
+    :func:`~bke.inference.compare` to say. Axes are shared, and chosen from where the data are and
+    from modes that have any mass.
 
     Args:
         witness: from :func:`~bke.inference.sample_witness`, or that of a test.

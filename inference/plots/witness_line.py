@@ -8,8 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
-from ..witness.bands import Band
-from .style import BAND_ALPHA, P_COLOUR, Q_COLOUR, SHADE, SMALL, central, plain, rug
+from .style import BAND_ALPHA, P_COLOUR, Q_COLOUR, SMALL, central, plain, rug
 from .views import Samples, View
 
 #: The axis holds this part of every panel's band in the central region: gaps between data spike.
@@ -27,16 +26,11 @@ def draw_lines(
     """One panel per view, one below the other."""
     order = np.argsort(at[:, 0], kind="stable")
     points = at[order, 0]
-    limit = shared_limit([view.band for view in views], central(at[:, 0], samples.given))
+    limit = shared_limit(views, central(at[:, 0], samples.given))
     for ax, view in zip(axes, views, strict=True):
         mean, lower, upper = (
             values[order] for values in (view.band.mean, view.band.lower, view.band.upper)
         )
-        excluded = excludes_zero(view.band)[order]
-        ax.fill_between(
-            points, 0, 1, where=excluded.tolist(), transform=ax.get_xaxis_transform(), color=SHADE,
-            linewidth=0, zorder=0,
-        )  # fmt: skip
         ax.axhline(0.0, color="0.4", linewidth=0.8)
         ax.fill_between(points, lower, upper, color=view.colour, alpha=BAND_ALPHA, linewidth=0)
         ax.plot(points, mean, color=view.colour, linewidth=1.5)
@@ -53,13 +47,12 @@ def draw_lines(
     _legend(axes[-1], views, samples)
 
 
-def excludes_zero(band: Band) -> np.ndarray:
-    """Points where zero is outside the band."""
-    return np.asarray((band.lower > 0) | (band.upper < 0))
+def shared_limit(views: Sequence[View], inside: np.ndarray) -> float:
+    """Half the height of a symmetric axis that fits the bands in the central region.
 
-
-def shared_limit(bands: Sequence[Band], inside: np.ndarray) -> float:
-    """Half the height of a symmetric axis that fits all bands in the central region."""
+    Those of modes with hardly any mass are cut off where they are larger.
+    """
+    bands = [view.band for view in views if not view.negligible]
     extents = [np.maximum(np.abs(band.lower), np.abs(band.upper))[inside] for band in bands]
     return HEADROOM * max(float(np.quantile(extent, SHOWN)) for extent in extents) or 1.0
 
@@ -67,10 +60,8 @@ def shared_limit(bands: Sequence[Band], inside: np.ndarray) -> float:
 def _legend(ax: Axes, views: Sequence[View], samples: Samples) -> None:
     # Grey stands for the colours of several panels.
     colour, alpha = (views[0].colour, BAND_ALPHA) if len(views) == 1 else ("0.4", 2 * BAND_ALPHA)
-    handles: list[Patch] = [
-        Patch(color=colour, alpha=alpha, label=f"pointwise {views[-1].band.level:.0%} band"),
-        Patch(color=SHADE, label="band excludes 0"),
-    ]
+    label = f"pointwise {views[-1].band.level:.0%} band"
+    handles = [Patch(color=colour, alpha=alpha, label=label)]
     if samples.P is not None:
         handles.append(Patch(color=P_COLOUR, label="P (below)"))
     if samples.Q is not None:

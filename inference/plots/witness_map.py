@@ -1,4 +1,4 @@
-"""The witness over a plane: its mean as a heat map, pale where the band holds zero."""
+"""The witness over a plane: its mean as a heat map."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import CenteredNorm
 
 from .density import scatter
-from .style import DIVERGING, OUTLINE, P_COLOUR, SMALL, STUCK, central, plain
+from .style import DIVERGING, P_COLOUR, SMALL, STUCK, central, plain
 from .views import Samples, View
 
 #: Sides of a mesh, and the order of the points on it.
@@ -19,8 +19,6 @@ Mesh: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 #: The colours hold this part of the mean where the data are; the rest is clipped.
 SHOWN = 0.99
-#: Of the white over the part where the band holds zero.
-PALE = 0.55
 
 
 def draw_maps(
@@ -35,7 +33,8 @@ def draw_maps(
         [central(at[:, d], [sample[:, d] for sample in samples.given]) for d in range(2)]
     )
     inside = inside if inside.any() else np.ones(len(at), dtype=bool)
-    largest = max(float(np.quantile(np.abs(view.band.mean[inside]), SHOWN)) for view in views)
+    setting = [view for view in views if not view.negligible]
+    largest = max(float(np.quantile(np.abs(view.band.mean[inside]), SHOWN)) for view in setting)
     norm = CenteredNorm(0.0, largest or 1.0)
     mesh = as_mesh(at)
     image: ScalarMappable | None = None
@@ -58,32 +57,26 @@ def draw_maps(
         )
     assert image is not None
     bar = axes[-1].figure.colorbar(image, ax=list(axes), extend="both", shrink=0.9)
-    bar.set_label(
-        f"{views[0].quantity} (mean); pale: 0 inside the pointwise {views[0].band.level:.0%} band",
-        size=SMALL,
-    )
+    bar.set_label(_told(setting[-1], inside), size=SMALL)
     bar.ax.tick_params(labelsize=SMALL)
 
 
-def _clearance(view: View) -> np.ndarray:
-    """How far zero is outside of the band, (m,); negative where it is within."""
-    return np.maximum(view.band.lower, -view.band.upper)
+def _told(view: View, inside: np.ndarray) -> str:
+    """What the colours are, and how wide the band about them is where the data are."""
+    half = 0.5 * (view.band.upper - view.band.lower)[inside]
+    return (
+        f"{view.quantity} (mean; half the pointwise {view.band.level:.0%} band: "
+        f"{half.min():.2g} to {half.max():.2g})"
+    )
 
 
 def _map(ax: Axes, view: View, mesh: Mesh, norm: CenteredNorm) -> ScalarMappable:
     x, y, order = mesh
-    shape = (len(x), len(y))
-    mean, clear = (values[order].reshape(shape).T for values in (view.band.mean, _clearance(view)))
-    image = ax.pcolormesh(x, y, mean, norm=norm, cmap=DIVERGING, shading="nearest")
-    if clear.min() < 0:
-        ax.contourf(x, y, clear, levels=[clear.min(), 0.0], colors="white", alpha=PALE)
-    if clear.max() > 0 > clear.min():
-        ax.contour(x, y, clear, levels=[0.0], colors=OUTLINE, linewidths=1.2)
-    return image
+    mean = view.band.mean[order].reshape(len(x), len(y)).T
+    return ax.pcolormesh(x, y, mean, norm=norm, cmap=DIVERGING, shading="nearest")
 
 
 def _squares(ax: Axes, view: View, at: np.ndarray, norm: CenteredNorm) -> ScalarMappable:
-    clear = _clearance(view) > 0
     return ax.scatter(
         at[:, 0],
         at[:, 1],
@@ -92,8 +85,8 @@ def _squares(ax: Axes, view: View, at: np.ndarray, norm: CenteredNorm) -> Scalar
         cmap=DIVERGING,
         s=60,
         marker="s",
-        edgecolors=[OUTLINE if outside else STUCK for outside in clear],
-        linewidths=[1.5 if outside else 0.4 for outside in clear],
+        edgecolors=STUCK,
+        linewidths=0.4,
     )
 
 

@@ -8,9 +8,9 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from ..diagnosis.modes import as_text
-from .style import SMALL, STUCK, plain
+from .style import SMALL, plain
 from .views import Samples, View
-from .witness_line import excludes_zero, shared_limit
+from .witness_line import shared_limit
 
 #: Points are named up to this many, by their place where that is no more numbers than this.
 MOST_NAMED, MOST_COLUMNS = 40, 4
@@ -23,28 +23,22 @@ def draw_points(
     samples: Samples,
     columns: Sequence[str],
 ) -> None:
-    """One panel per view, side by side; points whose interval excludes zero in colour."""
+    """One panel per view, side by side."""
     every = np.ones(len(at), dtype=bool)
-    limit = shared_limit([view.band for view in views], every)
+    limit = shared_limit(views, every)
     position = np.arange(len(at))
     for ax, view in zip(axes, views, strict=True):
         order = np.argsort(view.band.mean, kind="stable")
-        clear = excludes_zero(view.band)[order]
-        for chosen, colour in ((~clear, STUCK), (clear, view.colour)):
-            rows = order[chosen]
-            ax.hlines(
-                position[chosen], view.band.lower[rows], view.band.upper[rows], colors=colour,
-                linewidths=0.8, alpha=0.6,
-            )  # fmt: skip
-            ax.plot(view.band.mean[rows], position[chosen], ".", color=colour, markersize=4)
+        ax.hlines(
+            position, view.band.lower[order], view.band.upper[order], colors=view.colour,
+            linewidths=0.8, alpha=0.6,
+        )  # fmt: skip
+        ax.plot(view.band.mean[order], position, ".", color=view.colour, markersize=4)
         ax.axvline(0.0, color="0.4", linewidth=0.8)
         ax.set_xlim(-limit, limit)
         ax.set_ylim(-0.7, len(at) - 0.3)
-        ax.set_title(
-            view.heading("\n") + f":\n{view.band.level:.0%} interval excludes 0 at "
-            f"{clear.sum()} of {len(at)} points",
-            fontsize=SMALL + 1,
-        )
+        title = f"{view.heading(chr(10))}:\npointwise {view.band.level:.0%} intervals"
+        ax.set_title(title, fontsize=SMALL + 1)
         ax.set_xlabel(view.quantity)
         plain(ax)
         if len(at) <= MOST_NAMED:

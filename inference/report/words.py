@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 from collections.abc import Iterator, Mapping
@@ -178,8 +177,9 @@ def _statistics(draws: np.ndarray, weights: np.ndarray) -> dict[str, float]:
 
 
 def witness_summary(witness: xr.DataTree, modes: Modes, level: float) -> dict[str, Any]:
-    """Where the band of the witness excludes zero: overall and in each mode.
+    """The extremes of the witness with their pointwise bands: overall and in each mode.
 
+    They are no claim: somewhere such bands exclude zero by chance. ``compare`` names places.
     ``overall`` weights modes as the witness does, and leaves stuck chains out.
     """
     dataset = witness.to_dataset()
@@ -188,7 +188,7 @@ def witness_summary(witness: xr.DataTree, modes: Modes, level: float) -> dict[st
     for mode in range(len(modes.modes)):
         found: dict[str, Any] = {"mode": mode + 1, "draws": int(np.sum(labels == mode))}
         if found["draws"]:
-            found |= _excluded(band(witness, level, mode), at)
+            found |= _extremes(band(witness, level, mode), at)
         per_mode.append(found)
     overall = band(witness, level)
     return {
@@ -202,7 +202,7 @@ def witness_summary(witness: xr.DataTree, modes: Modes, level: float) -> dict[st
         "overall": {
             "weighting": WEIGHTING[witness.attrs["weights"]],
             "draws": overall.draws,
-            **_excluded(overall, at),
+            **_extremes(overall, at),
         },
     }
 
@@ -222,41 +222,22 @@ def thinning_note(witness: xr.DataTree) -> str | None:
     )
 
 
-def _excluded(found: Band, at: xr.DataArray) -> dict[str, Any]:
-    """Points where the band lies above or below zero: how many, where most; D = 1 also intervals.
-
-    "Where most" is the point with the largest mean among them.
-    """
+def _extremes(found: Band, at: xr.DataArray) -> dict[str, Any]:
+    """The largest and the smallest mean, where they are, and the pointwise band there."""
     places = at.transpose("point", "column").values
-    sign = np.where(found.lower > 0, 1, np.where(found.upper < 0, -1, 0))
-    result: dict[str, Any] = {}
-    for name, side in (("above_zero", 1), ("below_zero", -1)):
-        size = np.where(sign == side, np.abs(found.mean), -np.inf)
-        result[name] = {"points": int((sign == side).sum())}
-        if result[name]["points"]:
-            most = int(size.argmax())
-            result[name] |= {
-                "largest_mean": float(found.mean[most]),
-                "largest_at": dict(
-                    zip(map(str, at["column"].values), places[most].tolist(), strict=True)
-                ),
-            }
-    if places.shape[1] == 1:
-        result["intervals"] = list(_intervals(places[:, 0], sign))
-    return result
-
-
-def _intervals(at: np.ndarray, sign: np.ndarray) -> Iterator[dict[str, Any]]:
-    """Runs of neighbouring points where the band excludes zero on the same side."""
-    order = np.argsort(at, kind="stable")
-    for side, run in itertools.groupby(order, key=lambda index: sign[index]):
-        if side:
-            points = at[list(run)]
-            yield {
-                "from": float(points[0]),
-                "to": float(points[-1]),
-                "witness": "above zero" if side > 0 else "below zero",
-            }
+    names = [str(name) for name in at["column"].values]
+    return {
+        name: {
+            "mean": float(found.mean[there]),
+            "lower": float(found.lower[there]),
+            "upper": float(found.upper[there]),
+            "at": dict(zip(names, places[there].tolist(), strict=True)),
+        }
+        for name, there in (
+            ("largest", int(found.mean.argmax())),
+            ("smallest", int(found.mean.argmin())),
+        )
+    }
 
 
 def plain(value: Any) -> Any:

@@ -1,9 +1,15 @@
 import numpy as np
 import pytest
-from bke.inference import InputError, band, plot_witness, sample_witness
+from bke.inference import (
+    InputError,
+    band,
+    plot_witness,
+    sample_witness,
+)
 from bke.inference.diagnosis.modes import as_text
-from bke.inference.plots.style import OVERALL, P_COLOUR, Q_COLOUR, STUCK, mode_colour
-from bke.inference.plots.witness_map import PALE
+from bke.inference.plots.style import OVERALL, P_COLOUR, Q_COLOUR, mode_colour
+from bke.inference.plots.views import views
+from bke.inference.plots.witness_line import shared_limit
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
@@ -38,13 +44,27 @@ def test_every_mode_has_a_panel_and_all_chains_the_last(line_witness, level):
     assert figure.axes[-1].get_xlabel() == "speed"
 
 
-def test_background_is_shaded_where_the_band_excludes_zero(line_witness):
+def test_nothing_is_shaded_or_marked_where_a_band_excludes_zero(line_witness):
+    found = band(line_witness, 0.8, 0)
+    assert ((found.lower > 0) | (found.upper < 0)).any()
     ax = plot_witness(line_witness).axes[0]
-    shaded = ax.collections[0].get_paths()
-    assert len(shaded) == 1
-    # Mode 0 is about 1 where x > 0, and 0.1 N(0, 1) elsewhere.
-    np.testing.assert_allclose(shaded[0].get_extents().x0, 0.1)
-    np.testing.assert_allclose(shaded[0].get_extents().x1, 2.0)
+    assert len(ax.collections) == 1  # the band
+    labels = [text.get_text() for text in plot_witness(line_witness).axes[-1].get_legend().texts]
+    assert labels == ["pointwise 80% band"]
+
+
+def test_a_mode_without_mass_sets_no_axis(line_witness, bimodal):
+    whole = plot_witness(line_witness, run=bimodal).axes[0].get_ylim()
+    wild = line_witness.copy()
+    values = wild["witness"].values.copy()
+    values[:2] *= 100.0
+    wild["witness"] = wild["witness"].copy(data=values)
+    shown = [
+        view._replace(negligible=index == 0) for index, view in enumerate(views(wild, 0.8)[:2])
+    ]
+    every = np.ones(wild.sizes["point"], dtype=bool)
+    assert shared_limit(shown, every) < 3.0 < shared_limit(views(wild, 0.8)[:2], every)
+    assert whole[1] < 5.0
 
 
 def test_run_names_the_modes(line_witness, bimodal):
@@ -99,15 +119,9 @@ def test_map_has_the_mean_on_the_mesh(map_witness):
         assert mesh.norm(0.0) == 0.5
         assert ax.get_xlabel() == "wind"
     assert panels[0].get_ylabel() == "height"
-    assert "pale: 0 inside the pointwise 80% band" in bar.get_ylabel()
+    assert "half the pointwise 80% band: " in bar.get_ylabel()
     np.testing.assert_allclose(panels[0].collections[-2].get_offsets(), P)
     np.testing.assert_allclose(panels[0].collections[-1].get_offsets(), Q)
-    # Outlined: mode 0 (half of the plane is 1), not mode 1, which is pale everywhere.
-    assert len(panels[0].collections) == len(panels[1].collections) + 1
-    (pale,) = (one for one in panels[1].collections if one.get_alpha() == PALE)
-    at = map_witness["at"].values
-    extents = pale.get_paths()[0].get_extents().get_points()
-    np.testing.assert_allclose(extents, [at.min(axis=0), at.max(axis=0)])
 
 
 def test_map_of_scattered_points(map_witness):
@@ -117,7 +131,7 @@ def test_map_of_scattered_points(map_witness):
     np.testing.assert_allclose(first.get_offsets(), some["at"].values)
 
 
-def test_points_are_sorted_and_coloured_where_the_interval_excludes_zero(point_witness):
+def test_points_are_sorted_with_their_intervals(point_witness):
     figure = plot_witness(point_witness)
     ax = figure.axes[0]
     expected = band(point_witness, 0.8, 0)
@@ -125,11 +139,8 @@ def test_points_are_sorted_and_coloured_where_the_interval_excludes_zero(point_w
     names = [as_text(place) for place in point_witness["at"].values]
     assert [label.get_text() for label in ax.get_yticklabels()] == [names[row] for row in order]
     assert all(str(name) in ax.get_ylabel() for name in point_witness["column"].values)
-    clear = (expected.lower > 0) | (expected.upper < 0)
-    grey, coloured = ax.lines[:2]
-    assert (grey.get_color(), coloured.get_color()) == (STUCK, mode_colour(0))
-    np.testing.assert_allclose(coloured.get_xdata(), expected.mean[order][clear[order]])
-    assert f"{clear.sum()} of 12 points" in ax.get_title()
+    np.testing.assert_allclose(ax.lines[0].get_xdata(), expected.mean[order])
+    assert "pointwise 80% intervals" in ax.get_title()
     second = [label.get_text() for label in figure.axes[1].get_yticklabels()]
     assert second == [names[row] for row in np.argsort(band(point_witness, 0.8, 1).mean)]
 

@@ -1,0 +1,48 @@
+"""What a comparison names, drawn: nothing else in a picture of two samples is shaded."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patches import Patch
+
+from .style import P_COLOUR, Q_COLOUR
+
+#: Of the background where one sample is named to have more.
+NAMED_ALPHA = 0.22
+P_MORE, Q_MORE = "#0072B2", Q_COLOUR
+SIDES = ((1, P_MORE, "named: P has more"), (-1, Q_MORE, "named: Q has more"))
+
+
+def shade(ax: Axes, signs: np.ndarray, at: np.ndarray) -> list[Patch]:
+    """Shade the background of a line where a difference is named, and return what a legend needs.
+
+    Args:
+        ax: axes whose abscissa is the column.
+        signs: (m,), which sample is named to have more; 0 where none is.
+        at: (m,), in ascending order.
+    """
+    handles = []
+    for sign, colour, name in SIDES:
+        there = signs == sign
+        if not there.any():
+            continue
+        ax.fill_between(
+            at, 0, 1, where=there.tolist(), transform=ax.get_xaxis_transform(), color=colour,
+            alpha=NAMED_ALPHA, linewidth=0, zorder=0,
+        )  # fmt: skip
+        handles.append(Patch(color=colour, alpha=NAMED_ALPHA, label=name))
+    return handles
+
+
+def outline(ax: Axes, signs: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
+    """Draw a line around the parts of a map where a difference is named.
+
+    Args:
+        ax: axes of the map.
+        signs: (k, m), as in :func:`shade`, over y and x.
+        x: (m,).
+        y: (k,).
+    """
+    if signs.any():
+        ax.contour(x, y, signs, levels=[-0.5, 0.5], colors=P_COLOUR, linewidths=1.0)
