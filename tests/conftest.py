@@ -4,6 +4,7 @@ import collections
 import importlib.metadata
 import itertools
 import os
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,8 +42,13 @@ def _room_for_compiled_programs() -> Iterator[None]:
         jax.clear_caches()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--turn 2/5``: of what is chosen, the tests whose turn it is."""
+    parser.addoption("--turn", metavar="K/N", help="run the K-th of N parts of the tests, K from 0")
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of a test marked ``one_in(n)`` every n-th case stays; the others are slow.
 
     Before pytest leaves out what ``-m`` does not ask for.
@@ -56,3 +62,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if seen[test] % marker.args[0]:
             item.add_marker(pytest.mark.slow)
         seen[test] += 1
+    _in_turn(config, items)
+
+
+def _in_turn(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is not in the part that ``--turn`` asks for: by name, so that parts stay."""
+    turn = config.getoption("--turn")
+    if not turn:
+        return
+    part, parts = (int(number) for number in turn.split("/"))
+    mine = [zlib.crc32(item.nodeid.encode()) % parts == part for item in items]
+    config.hook.pytest_deselected(
+        items=[item for item, kept in zip(items, mine, strict=True) if not kept]
+    )
+    items[:] = [item for item, kept in zip(items, mine, strict=True) if kept]

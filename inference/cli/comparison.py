@@ -21,6 +21,7 @@ def compared(pair: Pair, terminal: Terminal, **options: Any) -> Comparison:
         from bke.inference import compare
 
         bar = terminal.progress and many
-        found = compare(pair.P, pair.Q, columns=pair.columns, progress=bar, **options)
+        shown: dict[str, Any] = {"columns": pair.columns, "names": pair.names, "progress": bar}
+        found = compare(pair.P, pair.Q, **shown, **options)
     terminal.say(str(found))
     return found

@@ -24,6 +24,7 @@ from ..data.checks import (
 from ..data.read import Sample, read_sample
 from ..errors import InputError
 from ..runtime.atomic import check_output_folder, same_file
+from .options.data import NameOptions
 from .options.witness import BandOptions
 from .words import parse_columns
 
@@ -44,6 +45,7 @@ class Pair:
     columns: tuple[str, ...]
     sources: dict[str, str]  # for the summary
     notes: tuple[str, ...] = ()
+    names: tuple[str, str] = ("P", "Q")  # in words and pictures
 
     @property
     def pooled(self) -> np.ndarray:
@@ -65,13 +67,17 @@ def built_in_pair(*, paper: bool) -> Pair:
         f"BKE Figure 3: {len(P)} rows of normal distributions (P), {len(Q)} of Laplace "
         "distributions (Q)."
     )
-    return Pair(
-        P, Q, ("x",), {"P": "built-in normal mixture", "Q": "built-in Laplace mixture"}, (note,)
-    )
+    sources = {"P": "built-in normal mixture", "Q": "built-in Laplace mixture"}
+    return Pair(P, Q, ("x",), sources, (note,), ("normal", "Laplace"))
 
 
 def read_pair(
-    path_P: Path, path_Q: Path, columns: Sequence[str] | None, *, tested: bool = False
+    path_P: Path,
+    path_Q: Path,
+    columns: Sequence[str] | None,
+    names: NameOptions,
+    *,
+    tested: bool = False,
 ) -> Pair:
     """The samples of two files; in one that is only tested a column may be constant.
 
@@ -93,7 +99,7 @@ def read_pair(
             f"{', '.join(first.columns)} in P, {', '.join(second.columns)} in Q."
         )
     sources = {"P": str(path_P), "Q": str(path_Q)}
-    return Pair(P, Q, first.columns, sources, tuple(notes))
+    return Pair(P, Q, first.columns, sources, tuple(notes), names.of(path_P, path_Q))
 
 
 def open_sample(

@@ -168,7 +168,7 @@ def witness_and_save(
         )
         save_tree(witness, folder / WITNESS)
         summary = witness_summary(witness, diagnosis.modes, options.band.level)
-    terminal.witness(summary)
+    terminal.witness(summary, pair.names)
     files, missing = draw_pictures(
         folder,
         lambda: [*more, *pair_pictures(run, witness, pair, options.band.level)],
@@ -242,9 +242,10 @@ def pair_pictures(run: xr.DataTree, witness: xr.DataTree, pair: Pair, level: flo
     """Pictures of the samples and of the witness between them."""
     from bke.inference import plot_samples, plot_witness
 
+    shown: dict[str, Any] = {"P": pair.P, "Q": pair.Q, "names": pair.names, "run": run}
     return [
-        ("samples", lambda: plot_samples(pair.P, pair.Q, columns=pair.columns)),
-        ("witness", lambda: plot_witness(witness, level, P=pair.P, Q=pair.Q, run=run)),
+        ("samples", lambda: plot_samples(pair.P, pair.Q, columns=pair.columns, names=pair.names)),
+        ("witness", lambda: plot_witness(witness, level, **shown)),
     ]
 
 

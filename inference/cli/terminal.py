@@ -194,13 +194,13 @@ class Terminal:
                 table.add_row("by mass", Text(name), *_row(found), "")
         self._findings.print(table)
 
-    def witness(self, witness: Mapping[str, Any]) -> None:
+    def witness(self, witness: Mapping[str, Any], names: tuple[str, str]) -> None:
         """The extremes of the witness in each mode."""
         noise = witness["noise"]
         noise = "the sampling covariance" if noise == "clt" else f"variance {noise}"
         self.say(
-            f"Witness P - Q with these kernels, noise {noise}: largest and smallest mean "
-            f"(pointwise {100 * witness['level']:g} % band)"
+            f"Witness {' - '.join(names)} with these kernels, noise {noise}: largest and smallest "
+            f"mean (pointwise {100 * witness['level']:g} % band)"
         )
         for mode in witness["modes"]:
             if mode["draws"]:

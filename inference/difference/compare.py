@@ -16,12 +16,13 @@ from ..testing.permutation import p_value
 from ..testing.result import check_permutations
 from .belief import belief
 from .comparison import Comparison
+from .detectable import detectable_shift
 from .effect import effect
 from .ladder import LENGTHSCALES
 from .named import named
 from .places import cells
 from .relabelled import relabelled, swapped
-from .statistic import statistic
+from .statistic import evidences
 
 
 def compare(
@@ -32,6 +33,7 @@ def compare(
     permutations: int = 999,
     paired: bool = False,
     columns: Sequence[str] | None = None,
+    names: tuple[str, str] = ("P", "Q"),
     seed: int = 0,
     progress: bool = True,
 ) -> Comparison:
@@ -53,6 +55,7 @@ def compare(
         paired: row i of P belongs to row i of Q, and they may depend on each other: relabellings
             swap the two, and the posterior goes by which of a pair is of P.
         columns: names of the columns; by default those of a data frame, or x, or x0, x1, ...
+        names: what the samples are called in words and pictures.
         seed: of the permutations.
         progress: show a progress bar.
 
@@ -62,15 +65,15 @@ def compare(
     check_permutations(permutations, alpha)
     check_count(seed, "seed", 0, 2**63 - 1)
     pair = Pair.checked(P, Q)
-    names = _names(columns or column_names(P), pair.first.shape[1])
+    columns = _columns(columns or column_names(P), pair.first.shape[1])
     with computing(), progress_bar("scales", LENGTHSCALES, shown=progress) as advance:
         pooled = swapped if paired else relabelled
         rows = pooled(pair, permutations, pair.generator(seed))
         found = cells(rows)
-        row = statistic(rows, found, advance)
-        pvalue = p_value(row)
+        pvalue = p_value(evidences(rows, found, advance).statistic())
         believed = belief(rows)
         told = effect(believed, rows, alpha)
+        shift = None if pvalue <= alpha else detectable_shift(rows, alpha)
     return Comparison(
         pvalue=pvalue,
         alpha=alpha,
@@ -79,15 +82,27 @@ def compare(
         belief=believed,
         effect=told.auc,
         effect_interval=told.interval,
+        detectable_shift=shift,
         rows=rows.observed(),
-        columns=names,
+        columns=columns,
+        names=_names(names),
         seed=seed,
     )
 
 
-def _names(columns: Sequence[str] | None, dimension: int) -> tuple[str, ...]:
+def _columns(columns: Sequence[str] | None, dimension: int) -> tuple[str, ...]:
     """The names of the columns, refused where they are not as many."""
-    names = default_names(dimension) if columns is None else [str(name) for name in columns]
-    if len(names) != dimension:
-        raise InputError(f"columns has {counted(len(names), 'name')} for {dimension} columns")
-    return tuple(names)
+    given = default_names(dimension) if columns is None else [str(name) for name in columns]
+    if len(given) != dimension:
+        raise InputError(f"columns has {counted(len(given), 'name')} for {dimension} columns")
+    return tuple(given)
+
+
+def _names(names: tuple[str, str]) -> tuple[str, str]:
+    """The names of the samples, refused where they do not tell them apart."""
+    if isinstance(names, str) or len(names) != 2 or not all(isinstance(one, str) for one in names):
+        raise InputError(f"names must be two, of P and of Q, got {names!r}")
+    first, second = names
+    if not first.strip() or not second.strip() or first == second:
+        raise InputError(f"names must tell the samples apart, got {names!r}")
+    return first, second

@@ -39,8 +39,10 @@ class Comparison(Findings):
             "places": [place.to_dict() for place in self.places],
             "effect": self.effect,
             "effect_interval": list(self.effect_interval),
+            "detectable_shift": self.detectable_shift,
             "sizes": list(self.sizes),
             "columns": list(self.columns),
+            "names": list(self.names),
             "seed": self.seed,
             "sentence": str(self).splitlines()[0],
         }

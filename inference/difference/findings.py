@@ -34,8 +34,12 @@ class Findings:
         effect: the chance that of one row of each sample the one of P is told, 1/2 to 1: see
             :mod:`bke.inference.difference.effect`.
         effect_interval: of ``effect``, with confidence 1 - alpha.
+        detectable_shift: where they do not differ, the shift of a column, in its standard
+            deviations, that the test would have found with probability 0.9; ``None`` where they do,
+            and where no such shift was found.
         rows: the pooled rows, in standard deviations of the columns.
         columns: their names.
+        names: what the samples are called.
         seed: of the permutations.
     """
 
@@ -46,8 +50,10 @@ class Findings:
     belief: Belief
     effect: float
     effect_interval: tuple[float, float]
+    detectable_shift: float | None
     rows: Relabelled
     columns: tuple[str, ...]
+    names: tuple[str, str]
     seed: int
 
     @property

@@ -14,15 +14,14 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import minimize
-from scipy.stats import norm
 
 from ..testing.pair import Pair
 from ..testing.permutation import p_value
 from .belief import Belief
 from .places import cells
+from .probit import reached
 from .relabelled import Relabelled, relabelled
-from .statistic import statistic
+from .statistic import evidences
 
 #: Tests at one number of rows, and how many numbers are tried one after the other.
 TRIALS, ROUNDS = 16, 8
@@ -92,7 +91,7 @@ def _pvalue(P: np.ndarray, Q: np.ndarray, rng: np.random.Generator) -> float:
     if np.all(np.concatenate([P, Q]) == P[0]):
         return 1.0
     rows = relabelled(Pair(P, Q), PERMUTATIONS, rng)
-    return p_value(statistic(rows, cells(rows), lambda count: None))
+    return p_value(evidences(rows, cells(rows), lambda count: None).statistic())
 
 
 def _solve(
@@ -105,30 +104,9 @@ def _solve(
     for _ in range(ROUNDS):
         tried += [total] * TRIALS
         seen += [rejects(total) for _ in range(TRIALS)]
-        total, error = _fitted(np.array(tried), np.array(seen), power, alpha)
+        root, of_root = reached(np.sqrt(tried), np.array(seen), power, alpha)
+        total, error = root**2, 2.0 * of_root
         # No further than a factor of four beyond what was tried.
         total = float(np.clip(total, min(tried) / 4.0, max(tried) * 4.0))
         total = float(np.clip(total, FEWEST, most))
     return total, error
-
-
-def _fitted(tried: np.ndarray, seen: np.ndarray, power: float, alpha: float) -> tuple[float, float]:
-    """Fit ``P(reject) = Phi(a + b sqrt(rows))``; the rows for ``power``, and their relative error.
-
-    ``a`` is near the level's quantile: with no rows there is nothing to find.
-    """
-    root = np.sqrt(tried / tried.mean())
-    level = norm.ppf(alpha)
-
-    def loss(parameters: np.ndarray) -> float:
-        a, log_b = parameters
-        z = a + np.exp(log_b) * root
-        fit = np.where(seen, norm.logcdf(z), norm.logcdf(-z)).sum()
-        return float(-fit + 0.5 * ((a - level) / 0.5) ** 2 + 0.5 * (log_b / 3.0) ** 2)
-
-    best = minimize(loss, np.array([level, 0.5]), method="BFGS")
-    a, log_b = best.x
-    needed = (norm.ppf(power) - a) / math.exp(log_b)
-    slope = np.array([-1.0 / (norm.ppf(power) - a), -1.0])  # of log root
-    error = 2.0 * math.sqrt(max(float(slope @ best.hess_inv @ slope), 0.0))
-    return float(needed**2 * tried.mean()), error

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import Event
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
@@ -31,41 +32,59 @@ LINE_NODES, NODES = 400, 512
 MOST_EXACT = 1200
 
 
-def statistic(rows: Relabelled, cells: Cells, advance: Callable[[int], None]) -> np.ndarray:
-    """Evaluate the combined statistic for every labelling, (1 + B,).
+class Evidences(NamedTuple):
+    """What is evaluated of every labelling, before labellings are held against each other.
+
+    Attributes:
+        tilt: (K, 1 + B), log Bayes factors at lengthscales and sizes.
+        landmarks: (L, 1 + B), evidences at lengthscales.
+        place: (1 + B,), the largest |t| over places.
+    """
+
+    tilt: np.ndarray
+    landmarks: np.ndarray
+    place: np.ndarray
+
+    def of(self, labellings: np.ndarray) -> Evidences:
+        """Those of some labellings."""
+        return Evidences(*(part[..., labellings] for part in self))
+
+    def statistic(self) -> np.ndarray:
+        """The statistic (1 + B,), which treats all labellings alike."""
+        loudest = standardised(self.tilt).max(axis=0)
+        together = np.asarray(logsumexp(standardised(self.landmarks), axis=0))
+        return combined([loudest, together, self.place])
+
+
+def evidences(rows: Relabelled, cells: Cells, advance: Callable[[int], None]) -> Evidences:
+    """Evaluate the evidence of every kind for every labelling.
 
     Args:
         rows: the pooled rows with their relabellings.
         cells: their places.
         advance: called with the number of lengthscales that are done.
     """
-    groups = [tilt(rows, advance), at_landmarks(rows)]
-    if len(cells.t):
-        groups.append(cells.largest)
-    return combined(groups)
+    places, lengthscales = landmarks(rows.points, LANDMARKS, 0), landmark_lengthscales(rows)
+    return Evidences(
+        _tilt(rows, advance),
+        evidence_rows(rows.points, rows.first, lengthscales, places, counts=rows.counts),
+        cells.largest,
+    )
 
 
-def tilt(rows: Relabelled, advance: Callable[[int], None]) -> np.ndarray:
-    """The largest of the tilt's standardised evidences over lengthscales and sizes, (1 + B,)."""
+def _tilt(rows: Relabelled, advance: Callable[[int], None]) -> np.ndarray:
+    """Log Bayes factors of a difference at lengthscales and sizes, (K, 1 + B)."""
     line = rows.points.shape[1] == 1
     at = nodes(rows, LINE_NODES if line else max(NODES, _exact(rows)))
     lengthscales = test_lengthscales(rows)
 
     def one(index: int) -> np.ndarray:
-        evidences = fits(spectrum(rows, at, lengthscales[index]), VARIANCES)
+        found = fits(spectrum(rows, at, lengthscales[index]), VARIANCES)
         advance(1)
-        return np.asarray(standardised(evidences).max(axis=0))
+        return found
 
-    return np.max(side_by_side(one, len(lengthscales), Event()), axis=0)
+    return np.concatenate(side_by_side(one, len(lengthscales), Event()))
 
 
 def _exact(rows: Relabelled) -> int:
     return len(rows.points) if len(rows.points) <= MOST_EXACT else 0
-
-
-def at_landmarks(rows: Relabelled) -> np.ndarray:
-    """The log-sum-exp of standardised evidences at landmarks, (1 + B,)."""
-    places = landmarks(rows.points, LANDMARKS, 0)
-    lengthscales = landmark_lengthscales(rows)
-    evidences = evidence_rows(rows.points, rows.first, lengthscales, places, counts=rows.counts)
-    return np.asarray(logsumexp(standardised(evidences), axis=0))

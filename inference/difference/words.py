@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..testing.permutation import p_in_words
+from .detectable import POWER
 from .findings import Findings
 from .named import Place
 
@@ -31,8 +32,9 @@ def verdict(found: Findings) -> str:
     p = p_in_words(found.pvalue, found.permutations)
     odds = odds_in_words(found.log_bayes_factor)
     size = float(np.exp(found.log_bayes_factor))
+    first, second = found.names
     if found.differ:
-        start = f"P and Q differ ({p}; odds {odds})"
+        start = f"{first} and {second} differ ({p}; odds {odds})"
         if size >= MODERATE:
             return f"{start}."
         if size > 1.0 / MODERATE:
@@ -41,7 +43,7 @@ def verdict(found: Findings) -> str:
             f"{start}: the test decides; the odds go by a difference of unknown scale and size, "
             "and this one is not what they expect."
         )
-    start = f"No difference between P and Q was found ({p}; odds {odds})"
+    start = f"No difference between {first} and {second} was found ({p}; odds {odds})"
     if size >= MODERATE:
         return f"{start}: the test decides, the odds alone would speak of one."
     return f"{start}."
@@ -52,16 +54,33 @@ def _details(found: Findings) -> list[str]:
     if found.differ:
         lines += _where(found)
         lines.append(f"Scale of the difference: {_scale(found)}.")
+    else:
+        lines.append(_missed(found))
     least, most = found.effect_interval
-    whose = "Of a pair the row of P" if found.rows.partners is not None else "A row of P"
+    first, second = found.names
+    paired = found.rows.partners is not None
+    whose = f"Of a pair the row of {first}" if paired else f"A row of {first}"
     lines.append(
-        f"{whose} is told from one of Q with probability {found.effect:.3f} "
+        f"{whose} is told from one of {second} with probability {found.effect:.3f} "
         f"({_percent(found)}: {least:.3f} to {most:.3f}; 0.5 is chance)."
     )
     m, n = found.sizes
-    rows = f"{m} pairs" if found.rows.partners is not None else f"{m} and {n} rows"
+    rows = f"{m} pairs" if paired else f"{m} and {n} rows"
     lines.append(f"{rows}, {found.permutations} permutations, level {found.alpha:g}.")
     return lines
+
+
+def _missed(found: Findings) -> str:
+    """What the test would have found."""
+    shift = found.detectable_shift
+    if shift is None:
+        return "So few rows, or permutations, would hardly show any shift of a column."
+    whose, size = "one column", f"{shift:.2g} of its standard deviations"
+    if len(found.columns) == 1:
+        whose = found.columns[0]
+        size = f"{shift * found.rows.unit[0]:.2g} ({shift:.2g} standard deviations)"
+    chance = f"would have been found with probability {POWER:g}"
+    return f"A shift of the mean of {whose} by {size} {chance}."
 
 
 def _scale(found: Findings) -> str:
@@ -85,12 +104,13 @@ def _where(found: Findings) -> list[str]:
 
 def _place(found: Findings, place: Place) -> str:
     low, high = place.interval
-    more = "P" if place.sign > 0 else "Q"
+    first, second = found.names
+    more = first if place.sign > 0 else second
     at, scale = (_vector(found, one, place.columns) for one in (place.at, place.scale))
     p = p_in_words(place.pvalue, found.permutations)
     return (
-        f"{more} has more around {at} (scale {scale}): P has {place.ratio:.2f} times the weight of "
-        f"Q ({low:.2f} to {high:.2f}, {p})."
+        f"{more} has more around {at} (scale {scale}): {first} has {place.ratio:.2f} times the "
+        f"weight of {second} ({low:.2f} to {high:.2f}, {p})."
     )
 
 

@@ -65,7 +65,7 @@ def _line(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure, 
     _histograms(found, above, points)
     signs = found.sign(at)
     for ax in (above, below):
-        named = shade(ax, signs, at)
+        named = shade(ax, signs, at, found.names)
         plain(ax)
     _witness(found, below, at, named)
     below.set_xlabel(found.columns[0])
@@ -76,8 +76,8 @@ def _histograms(found: Findings, ax: Axes, points: np.ndarray) -> None:
     first, rows = found.rows.first[:, 0], found.rows.counts
     edges = np.histogram_bin_edges(np.repeat(points, rows), min(60, int(np.sqrt(rows.sum()))))
     for name, weights, colour, dashes in (
-        ("P", first, P_COLOUR, "-"),
-        ("Q", rows - first, Q_COLOUR, "--"),
+        (found.names[0], first, P_COLOUR, "-"),
+        (found.names[1], rows - first, Q_COLOUR, "--"),
     ):
         heights = np.histogram(points, edges, weights=weights, density=True)[0]
         label = f"{name} ({int(weights.sum())} rows)"
@@ -134,7 +134,7 @@ def _plane(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure,
     signs = found.sign(at).reshape(MESH_SIDE, MESH_SIDE)
     shades = ListedColormap([Q_MORE, "white", P_MORE])
     left.pcolormesh(x, y, signs, cmap=shades, vmin=-1, vmax=1, alpha=NAMED_ALPHA, zorder=0)
-    scatter(left, *_some_rows(found, points))
+    scatter(left, *_some_rows(found, points), found.names)
     left.legend(fontsize=SMALL, frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
     mean = found.witness(at).mean.reshape(MESH_SIDE, MESH_SIDE)
     norm = CenteredNorm(0.0, float(np.abs(mean).max()) or 1.0)
@@ -176,10 +176,14 @@ def _list(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure, 
     ax.set_ylim(max(len(places), 1) - 0.5, -0.5)
     log_scale(ax, "x", np.array([low, high]), wider_than=1.0)
     ax.set_xlim(low, high)
-    ax.set_xlabel("times as much weight of P as of Q around there, interval for all together")
+    P, Q = found.names
+    ax.set_xlabel(f"times as much weight of {P} as of {Q} around there, interval for all together")
     if not places:
         ax.text(0.5, 0.5, "nothing is named", transform=ax.transAxes, ha="center", color=STUCK)
-    handles = [Patch(color=P_MORE, label="P has more"), Patch(color=Q_MORE, label="Q has more")]
+    handles = [
+        Patch(color=colour, label=f"{name} has more")
+        for colour, name in zip((P_MORE, Q_MORE), found.names, strict=True)
+    ]
     ax.legend(
         handles=handles, fontsize=SMALL, frameon=False, loc="lower left", bbox_to_anchor=(0, 1),
         ncols=2,

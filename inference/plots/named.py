@@ -11,19 +11,19 @@ from .style import P_COLOUR, Q_COLOUR
 #: Of the background where one sample is named to have more.
 NAMED_ALPHA = 0.22
 P_MORE, Q_MORE = "#0072B2", Q_COLOUR
-SIDES = ((1, P_MORE, "named: P has more"), (-1, Q_MORE, "named: Q has more"))
 
 
-def shade(ax: Axes, signs: np.ndarray, at: np.ndarray) -> list[Patch]:
+def shade(ax: Axes, signs: np.ndarray, at: np.ndarray, names: tuple[str, str]) -> list[Patch]:
     """Shade the background of a line where a difference is named, and return what a legend needs.
 
     Args:
         ax: axes whose abscissa is the column.
         signs: (m,), which sample is named to have more; 0 where none is.
         at: (m,), in ascending order.
+        names: of the samples.
     """
     handles = []
-    for sign, colour, name in SIDES:
+    for sign, colour, name in zip((1, -1), (P_MORE, Q_MORE), names, strict=True):
         there = signs == sign
         if not there.any():
             continue
@@ -31,7 +31,7 @@ def shade(ax: Axes, signs: np.ndarray, at: np.ndarray) -> list[Patch]:
             at, 0, 1, where=there.tolist(), transform=ax.get_xaxis_transform(), color=colour,
             alpha=NAMED_ALPHA, linewidth=0, zorder=0,
         )  # fmt: skip
-        handles.append(Patch(color=colour, alpha=NAMED_ALPHA, label=name))
+        handles.append(Patch(color=colour, alpha=NAMED_ALPHA, label=f"named: {name} has more"))
     return handles
 
 

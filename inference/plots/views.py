@@ -26,7 +26,7 @@ class View(NamedTuple):
     detail: str  # which chains, if there are any
     colour: str
     band: Band
-    quantity: str = "witness P - Q"
+    quantity: str
     negligible: bool = False  # so little posterior mass that it sets no axis
 
     def heading(self, between: str) -> str:
@@ -39,21 +39,27 @@ class Samples(NamedTuple):
 
     P: np.ndarray | None
     Q: np.ndarray | None
+    names: tuple[str, str]
 
     @property
     def given(self) -> list[np.ndarray]:
         """The samples that are given."""
-        return [sample for sample in self if sample is not None]
+        return [sample for sample in (self.P, self.Q) if sample is not None]
 
 
-def views(witness: xr.DataTree, level: float, run: Run | None = None) -> list[View]:
+def views(
+    witness: xr.DataTree,
+    level: float,
+    run: Run | None = None,
+    names: tuple[str, str] = ("P", "Q"),
+) -> list[View]:
     """The panels: every mode that has draws, then all unless there is only one; of a test one."""
     labels = witness.to_dataset()["mode"].values
     modes = [int(index) for index in np.unique(labels) if index >= 0]
     chains = np.arange(len(labels))
     stuck = chains[(labels < 0).all(axis=1)]
     every = band(witness, level)
-    quantity = str(witness.attrs.get("label", View._field_defaults["quantity"]))
+    quantity = str(witness.attrs.get("label", f"witness {names[0]} - {names[1]}"))
     if "title" in witness.attrs:  # of a test, which has no chains
         return [View(str(witness.attrs["title"]), "", mode_colour(0), every, quantity)]
     left_out = f"{len(stuck)} of {len(chains)} stuck and left out"
@@ -61,7 +67,7 @@ def views(witness: xr.DataTree, level: float, run: Run | None = None) -> list[Vi
     if len(modes) == 1:
         detail = f"one mode, {left_out}" if len(stuck) else "one mode"
         whose = "all chains" if has_chains else "all draws"
-        return [View(whose, detail, mode_colour(modes[0]), every)]
+        return [View(whose, detail, mode_colour(modes[0]), every, quantity)]
     locations = find_modes(run).modes if run is not None else ()
     shown = []
     for index in modes:
@@ -74,11 +80,11 @@ def views(witness: xr.DataTree, level: float, run: Run | None = None) -> list[Vi
             mass = locations[index].mass
             title += _standing(locations[index])
             little = mass is not None and mass < NEGLIGIBLE
-        shown.append(View(title, members, colour, found, negligible=little))
+        shown.append(View(title, members, colour, found, quantity, negligible=little))
     detail = left_out if 0 < len(stuck) < len(chains) else f"{len(chains)} chains"
     by_mass = witness.attrs.get("weights") == "posterior"
     title = f"all modes, weighted by {'posterior mass' if by_mass else 'chain count'}"
-    return [*shown, View(title, detail if has_chains else "", OVERALL, every)]
+    return [*shown, View(title, detail if has_chains else "", OVERALL, every, quantity)]
 
 
 def _standing(mode: Mode) -> str:

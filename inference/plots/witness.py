@@ -27,6 +27,7 @@ def plot_witness(
     Q: ArrayLike | None = None,
     *,
     run: Run | None = None,
+    names: tuple[str, str] = ("P", "Q"),
     axes: Axes | Sequence[Axes] | None = None,
 ) -> Figure:
     """The witness: mean and band in one panel per mode, and over all modes in the last one.
@@ -45,6 +46,7 @@ def plot_witness(
             pairs, alone.
         Q: second sample.
         run: from :func:`~bke.inference.fit`, open or not; names the modes by their location.
+        names: what the samples are called.
         axes: one per panel; by default a new figure.
 
     Raises:
@@ -56,11 +58,11 @@ def plot_witness(
     group = witness.to_dataset()
     columns = [str(name) for name in group["column"].values]
     at = group["at"].values
-    samples = Samples(_sample(P, "P", columns), _sample(Q, "Q", columns))
+    samples = Samples(_sample(P, "P", columns), _sample(Q, "Q", columns), names)
     sizes, given = list(witness.attrs.get("sizes", ())), [len(one) for one in samples.given]
     if len(given) == 2 and given != sizes and given[::-1] == sizes:
         raise InputError("P and Q have changed places since the witness was drawn")
-    shown = views(witness, level, run)
+    shown = views(witness, level, run, names)
     count, dimension = len(shown), len(columns)
     rows, across = (count, 1) if dimension == 1 else (1, count)
     size = {1: (7.5, 0.6 + 2.1 * count), 2: (1.0 + 3.7 * count, 4.0)}

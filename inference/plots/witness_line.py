@@ -63,9 +63,9 @@ def _legend(ax: Axes, views: Sequence[View], samples: Samples) -> None:
     label = f"pointwise {views[-1].band.level:.0%} band"
     handles = [Patch(color=colour, alpha=alpha, label=label)]
     if samples.P is not None:
-        handles.append(Patch(color=P_COLOUR, label="P (below)"))
+        handles.append(Patch(color=P_COLOUR, label=f"{samples.names[0]} (below)"))
     if samples.Q is not None:
-        handles.append(Patch(color=Q_COLOUR, label="Q (above)"))
+        handles.append(Patch(color=Q_COLOUR, label=f"{samples.names[1]} (above)"))
     ax.legend(
         handles=handles,
         loc="upper center",

@@ -41,7 +41,7 @@ def draw_maps(
     for ax, view in zip(axes, views, strict=True):
         image = _squares(ax, view, at, norm) if mesh is None else _map(ax, view, mesh, norm)
         if samples.P is not None and samples.Q is not None:
-            scatter(ax, samples.P, samples.Q)
+            scatter(ax, samples.P, samples.Q, samples.names)
         elif samples.P is not None:
             ax.plot(*samples.P.T, ".", color=P_COLOUR, markersize=3, alpha=0.6)
         ax.set_title(view.heading("\n"), fontsize=SMALL + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
@@ -9,7 +10,7 @@ import typer
 
 from ..command import command
 from ..comparison import compared
-from ..options.data import FILE_KINDS, ColumnOptions
+from ..options.data import FILE_KINDS, ColumnOptions, NameOptions
 from ..options.model import ModelOptions, ScaleName
 from ..options.output import OutFolder
 from ..options.sampler import SamplerOptions
@@ -44,6 +45,7 @@ def run(
     path_q: SecondIfAny = None,
     *,
     columns: ColumnOptions,
+    called: NameOptions,
     model: ModelOptions,
     sampler: SamplerOptions,
     witness: WitnessOptions,
@@ -60,7 +62,7 @@ def run(
     from .. import inputs, steps
 
     model.check()
-    pair = _pair(path_p, path_q, names, paper=paper)
+    pair = _pair(path_p, path_q, names, called, paper=paper)
     scale: ScaleName = "none" if paper else "column"
     sampler, notes = sampler.as_in_the_paper() if paper else (sampler, [])
     points = inputs.read_points(witness.places.at, names, pair.columns)
@@ -101,7 +103,14 @@ def run(
         steps.finish(told, {"run": out / steps.RUN, **files}, out / steps.SUMMARY, notes, terminal)
 
 
-def _pair(first: Path | None, second: Path | None, names: list[str] | None, *, paper: bool) -> Pair:
+def _pair(
+    first: Path | None,
+    second: Path | None,
+    names: list[str] | None,
+    called: NameOptions,
+    *,
+    paper: bool,
+) -> Pair:
     """The samples of two files, or built-in ones.
 
     Raises:
@@ -114,5 +123,6 @@ def _pair(first: Path | None, second: Path | None, names: list[str] | None, *, p
     from .. import inputs
 
     if first is None or second is None:
-        return inputs.built_in_pair(paper=paper)
-    return inputs.read_pair(first, second, names)
+        pair = inputs.built_in_pair(paper=paper)
+        return pair if called.called is None else dataclasses.replace(pair, names=called.called)
+    return inputs.read_pair(first, second, names, called)

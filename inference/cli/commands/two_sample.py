@@ -12,7 +12,7 @@ from ...learning.names import TwoSampleKernel
 from ...testing.names import LinearEstimator
 from ..command import command
 from ..comparison import compared
-from ..options.data import ColumnOptions, FirstSample, SecondSample
+from ..options.data import ColumnOptions, FirstSample, NameOptions, SecondSample
 from ..options.output import optional_folder
 from ..options.panels import TEST
 from ..options.testing import TestOptions, TwoSampleNull, kernel_option, null_option
@@ -20,7 +20,7 @@ from ..terminal import Terminal
 from ..testing import FILES, PICTURES, finish_test
 
 if TYPE_CHECKING:
-    from bke.inference import Comparison
+    from bke.inference import Comparison, TestResult
     from matplotlib.figure import Figure
 
 
@@ -92,6 +92,7 @@ def two_sample(
     path_q: SecondSample,
     *,
     columns: ColumnOptions,
+    called: NameOptions,
     chosen: TwoSampleOptions,
     options: TestOptions,
     out: Annotated[Path | None, optional_folder(PICTURES)] = None,
@@ -107,7 +108,7 @@ def two_sample(
     names = columns.names
     from .. import inputs
 
-    pair = inputs.read_pair(path_p, path_q, names, tested=True)
+    pair = inputs.read_pair(path_p, path_q, names, called, tested=True)
     rows = {"P": len(pair.P), "Q": len(pair.Q)}
     told = {
         "command": "test",
@@ -117,8 +118,9 @@ def two_sample(
     }
     with inputs.output_folder(out, FILES, read=(path_p, path_q)):
         terminal.notes(pair.notes)
+        first, second = pair.names
         terminal.say(
-            f"P: {path_p}, {rows['P']} rows; Q: {path_q}, {rows['Q']} rows; "
+            f"{first}: {path_p}, {rows['P']} rows; {second}: {path_q}, {rows['Q']} rows; "
             f"{', '.join(pair.columns)}"
         )
         if whole:
@@ -138,14 +140,21 @@ def two_sample(
                 progress=terminal.progress,
                 **options.arguments(),
             )
+            result = _of_samples(result, pair.names)
 
         def witness() -> Figure:
             seed = options.level.seed
             drawn = sample_test_witness(result, pair.P, pair.Q, seed=seed, columns=pair.columns)
-            return plot_witness(drawn, P=pair.P, Q=pair.Q)
+            return plot_witness(drawn, P=pair.P, Q=pair.Q, names=pair.names)
 
         told["settings"] = options.settings(kernel, chosen.null, estimator)
         finish_test(result, witness, told, list(pair.notes), out, terminal)
+
+
+def _of_samples(result: TestResult, names: tuple[str, str]) -> TestResult:
+    """The result in words of the samples, not of P and Q."""
+    null, other = (text.replace("P and Q", " and ".join(names)) for text in result.hypotheses)
+    return result.renamed(result.test, (null, other))
 
 
 def _finish(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..command import command
-from ..options.data import ColumnOptions, FirstSample, RunArgument, SecondSample
+from ..options.data import ColumnOptions, FirstSample, NameOptions, RunArgument, SecondSample
 from ..options.output import OutFolder
 from ..options.sampler import SeedOptions
 from ..options.witness import LandmarkWitnessOptions
@@ -20,6 +20,7 @@ def witness(
     path_q: SecondSample,
     *,
     columns: ColumnOptions,
+    called: NameOptions,
     witness: LandmarkWitnessOptions,
     seeds: SeedOptions,
     out: OutFolder = Path("bke-run"),
@@ -32,7 +33,7 @@ def witness(
     from ...posterior.run import target_of
     from .. import inputs, steps
 
-    pair = inputs.read_pair(path_p, path_q, names)
+    pair = inputs.read_pair(path_p, path_q, names, called)
     points = inputs.read_points(witness.places.at, names, pair.columns)
     places = inputs.read_landmarks(witness.landmarks, names, pair.columns)
     read = (run_file, path_p, path_q, witness.places.at, witness.landmarks)

@@ -46,6 +46,36 @@ def rows_option(text: str) -> Any:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class NameOptions:
+    """What two samples are called wherever they are told of."""
+
+    called: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            "--names",
+            metavar="P Q",
+            rich_help_panel=DATA,
+            help="What the samples are called in words and pictures. Default: their files' names "
+            "without the ending, or P and Q where these are the same.",
+            show_default=False,
+        ),
+    ] = None
+
+    def of(self, first: Path, second: Path) -> tuple[str, str]:
+        """The names of the samples in two files.
+
+        Raises:
+            BadParameter: for two equal or empty names.
+        """
+        if self.called is not None:
+            if len({name.strip() for name in self.called} - {""}) < 2:
+                raise typer.BadParameter("--names are to tell the samples apart")
+            return self.called
+        stems = (first.name.split(".")[0], second.name.split(".")[0])
+        return ("P", "Q") if stems[0] == stems[1] or "" in stems else stems
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class ColumnOptions:
     """Which columns of the files are used."""
 

@@ -432,7 +432,7 @@ def test_ctrl_c_on_a_real_run(tmp_path):
     heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
     program = [sys.executable, "-c", heard + "from bke.inference.cli import main; main()", "run"]
     process = subprocess.Popen(
-        [*program, "--draws", "100000", "--out", str(tmp_path / "out")],
+        [*program, "--paper", "--draws", "100000", "--out", str(tmp_path / "out")],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -467,10 +467,27 @@ def test_data_of_the_paper(tmp_path, no_fit):
 def test_built_in_data_show_their_difference(tmp_path, no_fit):
     result = bke_command("run", "--out", tmp_path / "out")
     assert "as in BKE Figure 3: 3000 rows" in result.stdout
-    assert "P and Q differ (p ≤ 0.001" in result.stdout
+    assert "normal and Laplace differ (p ≤ 0.001" in result.stdout
     assert result.stdout.count(" has more around x ") >= 4
     assert no_fit[0]["data"].shape == (6000, 1)
     assert (no_fit[0]["scale"], no_fit[0]["method"]) == ("column", Auto())
+
+
+def test_samples_are_called_as_their_files_or_as_asked(tmp_path, samples, no_fit):
+    calm, windy = (write_csv(tmp_path / f"{name}.csv", X, "height")
+                   for name, X in (("calm", P), ("windy", Q)))  # fmt: skip
+    for command in (("test",), ("test", "--kernel", "median"), ("run", "--out", tmp_path / "out")):
+        told = bke_command(*command[:1], calm, windy, *command[1:]).stdout
+        assert "calm and windy" in told
+        assert "P and Q" not in told
+    told = bke_command("test", calm, windy, "--names", "June", "dry July").stdout
+    assert "June and dry July" in told
+    assert "row of June is told from one of dry July" in told
+    other = write_csv(tmp_path / "calm.txt", Q, "height")
+    assert "P and Q" in bke_command("test", calm, other).stdout
+    refused = bke_command("test", calm, windy, "--names", "a", "a")
+    assert refused.exit_code == 2
+    assert "tell the samples apart" in " ".join(refused.output.replace("│", " ").split())
 
 
 def test_the_paper_has_its_own_data(samples):

@@ -79,6 +79,24 @@ def test_words_and_json_tell_the_same(found):
     assert repr(found).startswith("<Comparison: differ, p = 0.001")
 
 
+def test_samples_are_called_by_their_names(built_in):
+    P, Q = (sample[:300] for sample in built_in)
+    apart = compare(P, Q + 2.0, permutations=99, names=("June", "July"), **QUIET)
+    alike = compare(P, P[::-1] + 0.01, permutations=99, names=("June", "July"), **QUIET)
+    for found in (apart, alike):
+        text = str(found).replace("Scale of the", "")
+        assert "June" in text
+        assert " P " not in text
+        assert " Q " not in text
+        assert found.to_dict()["names"] == ["June", "July"]
+        for wanted in ("June (300 rows)", "July (300 rows)"):
+            assert wanted in [text.get_text() for text in found.plot().axes[0].get_legend().texts]
+    assert "June and July differ" in str(apart)
+    for wrong in (("a", "a"), ("", "b"), "PQ", ("a", "b", "c")):
+        with pytest.raises(InputError, match="names must"):
+            compare(P, Q, names=wrong, **QUIET)
+
+
 def test_where_no_difference_is_found_nothing_is_named():
     """60 pairs of 2 x 60 normal rows, 99 permutations, level 0.1, seeds 0 to 59.
 

@@ -1,0 +1,79 @@
+"""Which shift of a column the test would have found: what "no difference was found" leaves open.
+
+Labels are dealt out anew, a row z going to P the sooner the larger ``tilt z_c`` is of a column c,
+which moves the mean of c and, where it is normal, nothing else; whether the test of these labels
+among relabellings rejects is seen, at several tilts. All at the points that the samples have.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..testing.permutation import p_value
+from .places import cells
+from .probit import reached
+from .relabelled import Relabelled
+from .statistic import evidences
+
+POWER = 0.9
+#: Shifts that are tried, in standard errors of a mean difference, and how often each.
+SHIFTS, TRIALS = np.geomspace(1.0, 10.0, 9), 20
+#: Relabellings that each is tested by.
+RELABELLINGS = 199
+
+
+def detectable_shift(rows: Relabelled, alpha: float) -> float | None:
+    """The shift of one column, in standard deviations, found with probability ``POWER``.
+
+    Args:
+        rows: the pooled rows with their relabellings.
+        alpha: level of the test.
+
+    Returns:
+        The shift of the column's mean, all columns alike; ``None`` where the largest that could be
+        dealt out is not found so often.
+    """
+    rng = np.random.default_rng(0)
+    m, n = rows.sizes
+    varying = np.flatnonzero(np.ptp(rows.points, axis=0) > 0.0)
+    of_row = np.repeat(np.arange(len(rows.counts)), rows.counts)
+    dealt, shifts = [], []
+    for tilt in SHIFTS * math.sqrt(1.0 / m + 1.0 / n):
+        for trial in range(TRIALS):
+            column = rows.points[:, varying[trial % len(varying)]]
+            first = _dealt(rows, of_row, tilt * column, rng)
+            dealt.append(first)
+            shifts.append(column @ first / m - column @ (rows.counts - first) / n)
+    nulls = rows.first[:, 1 : 1 + RELABELLINGS]
+    every = Relabelled(
+        rows.points,
+        rows.counts,
+        np.concatenate([np.stack(dealt, axis=1).astype(nulls.dtype), nulls], axis=1),
+        rows.unit,
+        rows.partners,
+    )
+    found = evidences(every, cells(every), lambda count: None)
+    among = np.arange(len(dealt), every.first.shape[1])
+    seen = np.array([
+        p_value(found.of(np.concatenate([[one], among])).statistic()) <= alpha
+        for one in range(len(dealt))
+    ])  # fmt: skip
+    size = np.array(shifts).reshape(len(SHIFTS), TRIALS).mean(axis=1)
+    if not (size > 0.0).all() or seen[-TRIALS:].mean() < POWER:
+        return None
+    return reached(np.repeat(size, TRIALS), seen, POWER, alpha)[0]
+
+
+def _dealt(
+    rows: Relabelled, of_row: np.ndarray, tilts: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """How many rows at each point (C,) are in the first sample, the sooner the larger its tilt."""
+    if rows.partners is not None:
+        a, b = rows.partners.T
+        first = rng.logistic(size=len(a)) < tilts[a] - tilts[b]
+        return np.bincount(np.where(first, a, b), minlength=len(tilts))
+    # The largest of Gumbel variables that are moved: sampling without replacement by exp(tilt).
+    order = np.argpartition(-(tilts[of_row] + rng.gumbel(size=len(of_row))), rows.sizes[0] - 1)
+    return np.bincount(of_row[order[: rows.sizes[0]]], minlength=len(tilts))

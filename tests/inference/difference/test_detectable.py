@@ -1,0 +1,55 @@
+"""The shift that a test would have found, beside tests of data that are shifted by it."""
+
+import numpy as np
+import pytest
+from bke.inference import compare
+from bke.inference.difference.detectable import detectable_shift
+from bke.inference.difference.places import cells
+from bke.inference.difference.relabelled import relabelled, swapped
+from bke.inference.difference.statistic import evidences
+from bke.inference.testing.pair import Pair
+from bke.inference.testing.permutation import p_value
+
+
+def rows_of(P, Q, permutations=199, *, pooled=relabelled):
+    return pooled(Pair.checked(P, Q), permutations, np.random.default_rng(1))
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_normal_rows_that_are_shifted_by_it_are_told_apart_nine_times_of_ten(paired):
+    """40 pairs of samples, seeds 0 to 39; below 30 or above 39 of 40 with probability 0.02."""
+    pooled, n = (swapped if paired else relabelled), 60
+    rng = np.random.default_rng(0)
+    shift = detectable_shift(rows_of(*rng.normal(size=(2, n)), pooled=pooled), 0.05)
+    error = (2.0 / n) ** 0.5
+    assert 3.0 * error < shift < 6.0 * error  # of a t test 3.24
+    rejected = 0
+    for seed in range(40):
+        P, Q = np.random.default_rng(seed).normal(size=(2, n))
+        rows = rows_of(P + shift, Q, 99, pooled=pooled)
+        found = evidences(rows, cells(rows), lambda count: None)
+        rejected += p_value(found.statistic()) <= 0.05
+    assert 30 <= rejected <= 39 + paired  # a tilt of pairs moves more than their means
+
+
+def test_it_does_not_hang_on_labels_order_or_unit():
+    rng = np.random.default_rng(2)
+    P, Q = rng.normal(size=(50, 2)), rng.normal(size=(70, 2))
+    one, other = (rows_of(*pair) for pair in ((P, Q), (7.0 * P[::-1], 7.0 * Q[::-1])))
+    assert detectable_shift(one, 0.05) == pytest.approx(detectable_shift(other, 0.05))
+
+
+def test_few_rows_show_no_shift():
+    P, Q = np.random.default_rng(0).normal(size=(2, 4))
+    assert detectable_shift(rows_of(P, Q), 0.01) is None
+    told = compare(P, Q, permutations=199, alpha=0.01, progress=False)
+    assert told.detectable_shift is None
+    assert "would hardly show any shift" in str(told)
+
+
+def test_where_samples_differ_nothing_was_missed():
+    rng = np.random.default_rng(0)
+    found = compare(rng.normal(size=60), rng.normal(2.0, size=60), permutations=99, progress=False)
+    assert found.differ
+    assert found.detectable_shift is None
+    assert "would" not in str(found)
