@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from threading import Event
 
 import numpy as np
@@ -59,6 +59,12 @@ class Belief:
         """The posterior probability of a difference, with prior probability 1/2."""
         return float(expit(self.log_bayes_factor))
 
+    def functions(self, index: int, points: np.ndarray) -> np.ndarray:
+        """Evaluate the eigenfunctions of a lengthscale at ``points`` (m, D): (m, r)."""
+        one = self.spectra[index]
+        between = kernel(points, self.nodes, self.lengthscales[index])
+        return np.asarray(between @ one.root @ one.turn - one.mean)
+
     def lengthscale(self, *probabilities: float) -> np.ndarray:
         """Posterior quantiles of the difference's lengthscale, in standard deviations."""
         marginal = self.weights.sum(axis=1)
@@ -66,44 +72,61 @@ class Belief:
             np.exp(weighted_quantiles(np.log(self.lengthscales)[:, None], marginal, probabilities))
         )[:, 0]
 
-    def draws(self, points: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-        """Draw h jointly at ``points`` (m, D), in standard deviations of the columns.
+    def drawn(self, count: int, rng: np.random.Generator) -> Drawn:
+        """Draw the difference h as a function, ``count`` times.
 
         p = f (1 + (1 - share) h) and q = f (1 - share h), with f the density of the pooled rows.
-
-        Returns:
-            (count, m).
-        """
-        found = np.empty((count, len(points)))
-        for index, mine, coefficients in self.coefficients(count, rng):
-            one = self.spectra[index]
-            between = kernel(points, self.nodes, self.lengthscales[index])
-            found[mine] = coefficients @ (between @ one.root @ one.turn - one.mean).T
-        return found
-
-    def coefficients(
-        self, count: int, rng: np.random.Generator
-    ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Draw h as a sum of eigenfunctions.
-
-        Yields:
-            The index of a lengthscale, which of the ``count`` draws have it (k,), and the
-            coefficients (k, r) of its eigenfunctions.
         """
         flat = rng.choice(self.weights.size, count, p=self.weights.ravel())
         lengthscale, variance = np.unravel_index(flat, self.weights.shape)
-        deviation = math.sqrt(self.share * (1.0 - self.share))
+        parts = []
         for index in np.unique(lengthscale):
-            one = self.spectra[index]
             mine = np.flatnonzero(lengthscale == index)
-            prior = self.variances[variance[mine]][:, None]
-            left = prior / (1.0 + prior * one.values)
-            noise = np.sqrt(left) * rng.normal(size=left.shape)
-            yield int(index), mine, (left * one.loadings[:, 0] + noise) / deviation
+            parts.append((int(index), mine, self.coefficients(int(index), variance[mine], rng)))
+        return Drawn(self, count, tuple(parts))
+
+    def coefficients(
+        self, index: int, variances: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Draw the coefficients of eigenfunctions, (k, r), at a lengthscale and (k,) variances.
+
+        Both by their indices.
+        """
+        one, prior = self.spectra[index], self.variances[variances][:, None]
+        left = prior / (1.0 + prior * one.values)
+        noise = np.sqrt(left) * rng.normal(size=left.shape)
+        return np.asarray(left * one.loadings[:, 0] + noise)
+
+    def difference(self, values: np.ndarray) -> np.ndarray:
+        """Turn sums of eigenfunctions into h."""
+        return values / math.sqrt(self.share * (1.0 - self.share))
+
+
+@dataclasses.dataclass(frozen=True)
+class Drawn:
+    """Draws of the difference h, each a function of a place.
+
+    Attributes:
+        believed: whose draws they are.
+        count: how many.
+        parts: indices of lengthscales, which draws have each (k,), and their coefficients (k, r).
+    """
+
+    believed: Belief
+    count: int
+    parts: tuple[tuple[int, np.ndarray, np.ndarray], ...]
+
+    def at(self, points: np.ndarray) -> np.ndarray:
+        """Evaluate all draws at ``points`` (m, D), in standard deviations: (count, m)."""
+        found = np.empty((self.count, len(points)))
+        for index, mine, coefficients in self.parts:
+            functions = self.believed.functions(index, points)
+            found[mine] = self.believed.difference(coefficients @ functions.T)
+        return found
 
 
 def belief(rows: Relabelled) -> Belief:
-    """The posterior of a difference given the labels as they are."""
+    """The posterior of a difference given the labels as they are, by Gaussian labels."""
     observed = rows.observed()
     dimension = rows.points.shape[1]
     at = nodes(observed, LINE_NODES if dimension == 1 else NODES)
@@ -113,15 +136,14 @@ def belief(rows: Relabelled) -> Belief:
     )
     prior = gamma(1.0).logpdf(LENGTHSCALES) + np.log(LENGTHSCALES)  # of the logarithm
     log_prior = (prior - logsumexp(prior) - math.log(len(VARIANCES)))[:, None]
-    logs = log_prior + [log_bayes_factors(one, VARIANCES)[:, 0] for one in spectra]
-    total = float(logsumexp(logs))
+    logs = np.array([log_bayes_factors(one, VARIANCES)[:, 0] for one in spectra])
+    weights, total = weighed(log_prior + logs)
     return Belief(
-        lengthscales,
-        VARIANCES,
-        np.exp(logs - total),
-        log_prior,
-        total,
-        spectra,
-        at,
-        observed.share,
-    )
+        lengthscales, VARIANCES, weights, log_prior, total, spectra, at, observed.share
+    )  # fmt: skip
+
+
+def weighed(logs: np.ndarray) -> tuple[np.ndarray, float]:
+    """Posterior probabilities (L, S), and the log of what they sum to before."""
+    total = float(logsumexp(logs))
+    return np.exp(logs - total), total

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal, TypeAlias, get_args
 
 from numpy.typing import ArrayLike
 
@@ -19,10 +20,13 @@ from .comparison import Comparison
 from .detectable import detectable_shift
 from .effect import effect
 from .ladder import LENGTHSCALES
+from .logit import with_logit
 from .named import named
 from .places import cells
 from .relabelled import relabelled, swapped
 from .statistic import evidences
+
+Labels: TypeAlias = Literal["gaussian", "logit"]
 
 
 def compare(
@@ -32,6 +36,7 @@ def compare(
     alpha: float = 0.05,
     permutations: int = 999,
     paired: bool = False,
+    labels: Labels = "gaussian",
     columns: Sequence[str] | None = None,
     names: tuple[str, str] = ("P", "Q"),
     seed: int = 0,
@@ -54,6 +59,9 @@ def compare(
         permutations: B; the smallest p-value is 1 / (1 + B).
         paired: row i of P belongs to row i of Q, and they may depend on each other: relabellings
             swap the two, and the posterior goes by which of a pair is of P.
+        labels: what the posterior takes labels for: ``"gaussian"``, in closed form, or ``"logit"``,
+            yes or no, whose ratio of densities is positive; ten times slower, for up to 20 000
+            different rows. The test and the places are the same.
         columns: names of the columns; by default those of a data frame, or x, or x0, x1, ...
         names: what the samples are called in words and pictures.
         seed: of the permutations.
@@ -63,6 +71,8 @@ def compare(
         InputError: for data or arguments that make no sense, in one sentence.
     """
     check_permutations(permutations, alpha)
+    if labels not in get_args(Labels):
+        raise InputError(f"labels must be 'gaussian' or 'logit', got {labels!r}")
     check_count(seed, "seed", 0, 2**63 - 1)
     pair = Pair.checked(P, Q)
     columns = _columns(columns or column_names(P), pair.first.shape[1])
@@ -72,6 +82,8 @@ def compare(
         found = cells(rows)
         pvalue = p_value(evidences(rows, found, advance).statistic())
         believed = belief(rows)
+        if labels == "logit":
+            believed = with_logit(believed, rows)
         told = effect(believed, rows, alpha)
         shift = None if pvalue <= alpha else detectable_shift(rows, alpha)
     return Comparison(

@@ -15,7 +15,7 @@ from .discrepancy import discrepancies
 from .named import Named, Place
 from .planning import RowsNeeded, rows_needed
 from .relabelled import Relabelled
-from .witness import WitnessBands, witness_bands, witness_draws
+from .witness import Bands, bands_of, log_ratio_draws, witness_draws
 
 #: Draws from which probabilities are told, to within 0.02.
 DRAWS = 2000
@@ -113,8 +113,9 @@ class Findings:
         """
         least = check_positive(delta, "delta")
         scale = float(self.belief.lengthscale(0.5)[0])
-        draws = discrepancies(self.belief, self.rows, scale, DRAWS)
-        return float(np.mean(draws > least)) * self.probability
+        drawn = self.belief.drawn(DRAWS, np.random.default_rng(0))
+        found = discrepancies(drawn, self.rows, scale)
+        return float(np.mean(found > least)) * self.probability
 
     def witness(
         self,
@@ -123,7 +124,7 @@ class Findings:
         scale: ArrayLike | None = None,
         level: float = 0.8,
         seed: int = 0,
-    ) -> WitnessBands:
+    ) -> Bands:
         """Summarise the posterior of the witness mu_P - mu_Q, given that there is a difference.
 
         Args:
@@ -135,8 +136,26 @@ class Findings:
         """
         at = as_evaluation_points(points, len(self.columns), "points") / self.rows.unit
         length = np.asarray(self.lengthscale if scale is None else scale) / self.rows.unit
-        draws = witness_draws(self.belief, self.rows, at, length, DRAWS, seed)
-        return witness_bands(draws, level, 1.0 - self.alpha)
+        drawn = self.belief.drawn(DRAWS, np.random.default_rng(seed))
+        found = witness_draws(drawn, self.rows, at, length)
+        return bands_of(found, level, 1.0 - self.alpha)
+
+    def ratio(self, points: ArrayLike, *, level: float = 0.8, seed: int = 0) -> Bands:
+        """Summarise the posterior of the ratio p/q of densities, given that there is a difference.
+
+        ``mean`` is the geometric mean. Ratios are told from 0.001 to 1000; with Gaussian labels a
+        density may come out negative, and the ratio is then at such an end.
+
+        Args:
+            points: (m, D) or (m,), in the units of the data.
+            level: of the pointwise band; the simultaneous one has 1 - alpha.
+            seed: of the draws.
+        """
+        at = as_evaluation_points(points, len(self.columns), "points") / self.rows.unit
+        drawn = self.belief.drawn(DRAWS, np.random.default_rng(seed))
+        logs = bands_of(log_ratio_draws(drawn, at), level, 1.0 - self.alpha)
+        ends = ("mean", "lower", "upper", "wide_lower", "wide_upper")
+        return dataclasses.replace(logs, **{end: np.exp(getattr(logs, end)) for end in ends})
 
     def rows_needed(self, power: float = 0.8, *, seed: int = 0) -> RowsNeeded:
         """Tell with how many rows the test would find this difference, by simulation.

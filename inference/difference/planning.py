@@ -61,7 +61,7 @@ def rows_needed(
 ) -> RowsNeeded:
     """Find the number of rows with which the test rejects with probability ``power``."""
     rng = np.random.default_rng(seed)
-    drawn = believed.draws(rows.points, TRIALS * ROUNDS, rng)
+    drawn = believed.drawn(TRIALS * ROUNDS, rng).at(rows.points)
     share = rows.share
     chances = [np.clip(1.0 + factor * drawn, 0.0, None) * rows.counts
                for factor in (1.0 - share, -share)]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The posterior of the witness of a difference, with pointwise and simultaneous bands."""
+"""The witness of a difference and its ratio, with pointwise and simultaneous bands."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import dataclasses
 
 import numpy as np
 
-from .belief import Belief
+from .belief import Drawn
 from .relabelled import Relabelled
 from .spectrum import kernel
 
+#: The largest ratio of densities that is told.
+LARGEST, TINY = 1e3, np.finfo(float).tiny
+
 
 @dataclasses.dataclass(frozen=True)
-class WitnessBands:
-    """The posterior mean of a witness with two bands, given that there is a difference.
+class Bands:
+    """The posterior mean of a function with two bands, given that there is a difference.
 
     Attributes:
         mean, lower, upper: (m,); the band holds each point with probability ``level``.
@@ -33,38 +36,40 @@ class WitnessBands:
 
 
 def witness_draws(
-    believed: Belief, rows: Relabelled, points: np.ndarray, scale: np.ndarray, count: int, seed: int
+    drawn: Drawn, rows: Relabelled, points: np.ndarray, scale: np.ndarray
 ) -> np.ndarray:
-    """Draw the witness ``w(x) = 1/n sum_i k(x, z_i) h(z_i)`` jointly at points.
+    """Evaluate the witness ``w(x) = 1/n sum_i k(x, z_i) h(z_i)`` of draws of h jointly at points.
 
     Args:
-        believed: the posterior of the difference h.
+        drawn: draws of the difference h.
         rows: the pooled rows.
         points: (m, D), in standard deviations of the columns.
         scale: the lengthscale of the squared exponential k, (D,) or a number, likewise.
-        count: of draws.
-        seed: of the draws.
 
     Returns:
         (count, m).
     """
-    found = np.empty((count, len(points)))
-    for index, mine, coefficients in believed.coefficients(count, np.random.default_rng(seed)):
-        one = believed.spectra[index]
-        across = np.zeros((len(points), len(one.values)))
-        for block in rows.blocks():
-            here, counts = rows.points[block], rows.counts[block]
-            functions = kernel(here, believed.nodes, believed.lengthscales[index]) @ one.root
-            functions = functions @ one.turn - one.mean
-            across += (kernel(points / scale, here / scale, 1.0) * counts) @ functions
-        found[mine] = coefficients @ across.T / rows.rows
-    return found
+    found = np.zeros((drawn.count, len(points)))
+    for block in rows.blocks():
+        here, counts = rows.points[block], rows.counts[block]
+        found += drawn.at(here) @ (kernel(here / scale, points / scale, 1.0) * counts[:, None])
+    return found / rows.rows
 
 
-def witness_bands(draws: np.ndarray, level: float, wide_level: float) -> WitnessBands:
+def log_ratio_draws(drawn: Drawn, points: np.ndarray) -> np.ndarray:
+    """Evaluate log p/q of draws of h at points (m, D), (count, m), cut off at ``LARGEST``.
+
+    Beyond, or below its inverse, and where Gaussian labels let a density be negative, it is that.
+    """
+    h, share = drawn.at(points), drawn.believed.share
+    ratio = np.maximum(1.0 + (1.0 - share) * h, 0.0) / np.maximum(1.0 - share * h, TINY)
+    return np.log(np.clip(ratio, 1.0 / LARGEST, LARGEST))
+
+
+def bands_of(draws: np.ndarray, level: float, wide_level: float) -> Bands:
     """Summarise draws (count, m): equal-tailed pointwise, and wide enough for all points."""
     mean, deviation = draws.mean(axis=0), draws.std(axis=0)
     lower, upper = np.quantile(draws, [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=0)
     unit = np.where(deviation > 0.0, deviation, 1.0)
     reach = np.quantile(np.abs((draws - mean) / unit).max(axis=1), wide_level) * deviation
-    return WitnessBands(mean, lower, upper, mean - reach, mean + reach, level, wide_level)
+    return Bands(mean, lower, upper, mean - reach, mean + reach, level, wide_level)

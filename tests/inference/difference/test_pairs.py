@@ -74,6 +74,7 @@ def test_t_goes_by_the_differences_of_partners():
             assert abs(t) == pytest.approx(found.critical(0.05), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_the_level_where_rows_depend_on_each_other():
     """60 sets of 50 pairs with correlation 0.9, 99 swaps, level 0.1; 13 or more: chance 0.007."""
     rejected = 0

@@ -153,7 +153,7 @@ def test_posterior_of_the_difference_is_that_of_regression():
     own_c = own - across.mean(axis=1)[:, None] - across.mean(axis=1) + K.mean()
     gain = variance * across_c @ np.linalg.inv(np.eye(n) + variance * H @ K @ H)
     mean, covariance = gain @ y, variance * (own_c - gain @ across_c.T)
-    draws = one.draws(at, 40_000, np.random.default_rng(0)) * np.sqrt(share * (1 - share))
+    draws = one.drawn(40_000, np.random.default_rng(0)).at(at) * np.sqrt(share * (1 - share))
     error = np.sqrt(np.diag(covariance) / 40_000)
     assert (np.abs(draws.mean(axis=0) - mean) < 5 * error).all()
     np.testing.assert_allclose(np.cov(draws.T), covariance, atol=0.03 * covariance.max())
