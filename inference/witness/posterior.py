@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, TypeAlias, get_args
 
 import jax.numpy as jnp
 import numpy as np
@@ -38,8 +38,12 @@ from ..runtime.machine import computing, cores
 from ..runtime.progress import progress_bar
 from .conditioning import Sample, by_waves, rows_of_matrices
 from .draws import check_noise, draws_at
+from .of_difference import difference_draws
 from .places import default_points
 from .thinning import Thin, Thinning, check_thin, thinning
+
+#: Whose posterior a witness has: two embeddings', or their difference's.
+Of: TypeAlias = Literal["embeddings", "difference"]
 
 
 def sample_witness(
@@ -48,6 +52,7 @@ def sample_witness(
     Q: ArrayLike,
     at: ArrayLike | None = None,
     *,
+    of: Of = "embeddings",
     noise: str | float = "clt",
     weights: str = "posterior",
     landmarks: int | ArrayLike | None = None,
@@ -68,6 +73,11 @@ def sample_witness(
         Q: second sample, shape (m, D) or (m,).
         at: points of evaluation, shape (k, D) or (k,); by default a line, a mesh or, in more than
             two columns, the landmarks or the data points.
+        of: ``"embeddings"``, the difference of two posteriors, each given its sample; or
+            ``"difference"``, the posterior of the difference itself with a scale of its own
+            (:mod:`~bke.inference.witness.of_difference`), given that there is one: narrower by far,
+            and nearer to the truth where the evidence for a difference is strong, see
+            :func:`~bke.inference.compare`. It takes neither ``noise`` nor ``landmarks``.
         noise: ``"clt"``, the sampling covariance of the empirical embedding, so that bands mean
             what they say; or a number, the sigma^2 of the paper (0.1 there: its bands never
             exclude 0).
@@ -97,14 +107,14 @@ def sample_witness(
     opened = open_run(run)
     target, units = opened.target, opened.units
     first, second = _pair(P, Q, units)
-    check_noise(noise)
+    _check_posterior(of, noise, landmarks)
     check_count(seed, "seed", 0, 2**63 - 1)
     check_thin(thin, opened.tree["posterior"].sizes["draw"])
-    places = target.landmarks
-    if landmarks is not None:
-        places = places_for(landmarks, units, np.concatenate([first, second]), seed)
+    both = np.concatenate([first, second])
+    places = target.landmarks if landmarks is None else places_for(landmarks, units, both, seed)
     points = _points(at, first, second, None if places is None else places * units.scale)
-    _check_memory(target, (first, second), places, points)
+    if of == "embeddings":
+        _check_memory(target, (first, second), places, points)
     weighed, modes = _weighed(opened, weights, seed, progress)
     thinned = thinning(thin, _labels(modes))
     of_draws = modes.of_draws if thin == "auto" else _of_sources(modes, thinned, thin)
@@ -113,10 +123,11 @@ def sample_witness(
     z = unconstrained_draws(weighed)
     kept = unflatten(z.reshape(-1, z.shape[-1])[thinned.kept], unconstrained_shapes(weighed))
     with computing(), progress_bar("witness", len(thinned.kept), shown=progress) as advance:
-        where, samples = units.to_model(points), (units.to_model(first), units.to_model(second))
-        seen = _seen(samples, where, places, target.kernel, target.measure)
-        _check_lengthscales(seen, target, kept, units)
-        found = draws_at(target, seen, jnp.asarray(where), kept, thinned.each, noise, seed, advance)
+        asked = (points, kept, thinned.each, seed, advance)
+        if of == "difference":
+            found = difference_draws(target, units, (first, second), *asked)
+        else:
+            found = _embedding_draws(target, units, (first, second), places, noise, *asked)
     witness = _finite(found[thinned.source, thinned.turn])
     dataset = xr.Dataset(
         {
@@ -129,6 +140,7 @@ def sample_witness(
             "method": weighed.attrs["method"],
             "independent": int(is_independent(weighed.attrs)),
             "noise": str(noise),
+            "of": of,
             "weights": weights,
             "landmarks": 0 if places is None else len(places),
             "thin": thin,
@@ -138,6 +150,34 @@ def sample_witness(
         },
     )
     return xr.DataTree(dataset, name="witness")
+
+
+def _embedding_draws(
+    target: Target,
+    units: Units,
+    samples: tuple[np.ndarray, np.ndarray],
+    places: np.ndarray | None,
+    noise: str | float,
+    at: np.ndarray,
+    z: dict[str, np.ndarray],
+    each: int,
+    seed: int,
+    advance: Callable[[int], None],
+) -> np.ndarray:
+    """Draws given each sample, ``each`` for every one of k hyperparameter draws, (k, each, m)."""
+    where, (first, second) = units.to_model(at), (units.to_model(one) for one in samples)
+    seen = _seen((first, second), where, places, target.kernel, target.measure)
+    _check_lengthscales(seen, target, z, units)
+    return draws_at(target, seen, jnp.asarray(where), z, each, noise, seed, advance)
+
+
+def _check_posterior(of: Of, noise: str | float, landmarks: int | ArrayLike | None) -> None:
+    """Refuse what is no posterior, and what that of the difference has no use for."""
+    check_noise(noise)
+    if of not in get_args(Of):
+        raise InputError(f"of must be 'embeddings' or 'difference', got {of!r}")
+    if of == "difference" and (noise != "clt" or landmarks is not None):
+        raise InputError("of='difference' takes neither noise nor landmarks")
 
 
 def _pair(P: ArrayLike, Q: ArrayLike, units: Units) -> tuple[np.ndarray, np.ndarray]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
-from bke.inference import InputError, Nuts, band, fit, sample_witness
+from bke.inference import InputError, Nuts, band, compare, fit, sample_witness
 from bke.inference.posterior.run import target_of
 from bke.inference.witness.places import default_points
 from bke.models import SquaredExponential, embedding_posterior
@@ -158,3 +158,36 @@ def test_eighty_percent_bands_cover_the_true_witness(lengthscale):
     if lengthscale == 0.5:
         too_wide, _ = benchmark.coverage(100, lengthscale, data_sets=20, seed=2, noise=0.1)
         assert too_wide.mean() > 0.95
+
+
+def test_of_the_difference_it_is_the_witness_of_the_comparison(run, data):
+    """2 x 2000 draws and 2000 of the comparison, seed 2: means and deviations within 6 errors."""
+    at = np.array([-1.5, 0.0, 1.0])
+    constant = with_constant_lengthscale(run, 2, 2000)
+    witness = sample_witness(
+        constant, *data, at, of="difference", weights="chains", seed=2, progress=False
+    )
+    draws = witness["witness"].values.reshape(-1, 3)
+    lengthscale = np.exp(run["unconstrained_posterior"]["lengthscale"].values[0, 0])
+    _, units = target_of(run)
+    found = compare(*data, permutations=99, progress=False)
+    bands = found.witness(at, scale=lengthscale * units.scale[0])
+    deviation = draws.std(axis=0)
+    error = deviation * (1 / 4000 + 1 / 2000) ** 0.5
+    assert (np.abs(draws.mean(axis=0) - bands.mean) < 6.0 * error).all()
+    np.testing.assert_allclose(
+        np.quantile(draws, [0.1, 0.9], axis=0), [bands.lower, bands.upper],
+        atol=0.15 * (bands.upper - bands.lower).max(),
+    )  # fmt: skip
+    assert witness.attrs["of"] == "difference"
+    embeddings = sample_witness(constant, *data, at, weights="chains", seed=2, progress=False)
+    assert embeddings.attrs["of"] == "embeddings"
+    assert (deviation < embeddings["witness"].values.reshape(-1, 3).std(axis=0)).all()
+
+
+def test_of_the_difference_takes_neither_noise_nor_landmarks(run, data):
+    for wrong in ({"noise": 0.1}, {"landmarks": 5}):
+        with pytest.raises(InputError, match="takes neither noise nor landmarks"):
+            sample_witness(run, *data, of="difference", **wrong)
+    with pytest.raises(InputError, match="of must be 'embeddings' or 'difference', got 'both'"):
+        sample_witness(run, *data, of="both")
