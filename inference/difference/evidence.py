@@ -15,8 +15,10 @@ MMD drowns in large ones that are only noise.
 from __future__ import annotations
 
 import numpy as np
+from scipy.linalg import cholesky, solve_triangular
 
-from .spectrum import Spectrum
+from .relabelled import Relabelled
+from .spectrum import Spectrum, kernel
 
 
 def log_bayes_factors(found: Spectrum, variances: np.ndarray) -> np.ndarray:
@@ -30,3 +32,31 @@ def fits(found: Spectrum, variances: np.ndarray) -> np.ndarray:
     """Evaluate the part of log BF that depends on the labels, (S, 1 + B)."""
     weights = 0.5 * variances[:, None] / (1.0 + np.outer(variances, found.values))
     return np.asarray(weights @ np.square(found.loadings))
+
+
+def exact_fits(rows: Relabelled, lengthscale: float, variances: np.ndarray) -> np.ndarray:
+    """Evaluate :func:`fits` with every point as a node, by Cholesky factors.
+
+    For some variances that is several times faster than eigenvalues, which serve any.
+    """
+    gram = kernel(rows.points, rows.points, lengthscale)
+    if rows.partners is None:
+        mean = gram @ rows.counts / rows.rows
+        root = np.sqrt(rows.counts)[:, None]
+        centred = gram - mean - mean[:, None] + rows.counts @ mean / rows.rows
+        matrix = root * centred * root.T
+        deviation = np.sqrt(rows.share * (1.0 - rows.share))
+        labels = (rows.first - rows.share * rows.counts[:, None]) / (root * deviation)
+    else:
+        a, b = rows.partners.T
+        matrix = gram[np.ix_(a, a)] + gram[np.ix_(b, b)] - gram[np.ix_(a, b)] - gram[np.ix_(b, a)]
+        labels = 2.0 * rows.first[a] - 1.0
+    whole, diagonal = np.square(labels).sum(axis=0), np.diag_indices(len(matrix))
+    found = np.empty((len(variances), labels.shape[1]))
+    for index, variance in enumerate(variances):
+        covariance = variance * matrix
+        covariance[diagonal] += 1.0
+        factor = cholesky(covariance, lower=True, overwrite_a=True, check_finite=False)
+        left = solve_triangular(factor, labels, lower=True, check_finite=False)
+        found[index] = 0.5 * (whole - np.square(left).sum(axis=0))
+    return found

@@ -16,12 +16,10 @@ from collections.abc import Callable
 import numpy as np
 
 from ..testing.pair import Pair
-from ..testing.permutation import p_value
 from .belief import Belief
-from .places import cells
 from .probit import reached
 from .relabelled import Relabelled, relabelled
-from .statistic import evidences
+from .statistic import overall_pvalue
 
 #: Tests at one number of rows, and how many numbers are tried one after the other.
 TRIALS, ROUNDS = 16, 8
@@ -91,7 +89,7 @@ def _pvalue(P: np.ndarray, Q: np.ndarray, rng: np.random.Generator) -> float:
     if np.all(np.concatenate([P, Q]) == P[0]):
         return 1.0
     rows = relabelled(Pair(P, Q), PERMUTATIONS, rng)
-    return p_value(evidences(rows, cells(rows), lambda count: None).statistic())
+    return overall_pvalue(rows)
 
 
 def _solve(

@@ -18,11 +18,11 @@ from scipy.special import logsumexp
 
 from ..runtime.machine import side_by_side
 from ..testing.evidence import LANDMARKS, evidence_rows, landmarks
-from ..testing.permutation import standardised
+from ..testing.permutation import p_value, standardised
 from .calibration import combined
-from .evidence import fits
+from .evidence import exact_fits, fits
 from .ladder import VARIANCES, landmark_lengthscales, test_lengthscales
-from .places import Cells
+from .places import Cells, cells
 from .relabelled import Relabelled
 from .spectrum import nodes, spectrum
 
@@ -56,35 +56,40 @@ class Evidences(NamedTuple):
         return combined([loudest, together, self.place])
 
 
-def evidences(rows: Relabelled, cells: Cells, advance: Callable[[int], None]) -> Evidences:
+def evidences(rows: Relabelled, places: Cells, advance: Callable[[int], None]) -> Evidences:
     """Evaluate the evidence of every kind for every labelling.
 
     Args:
         rows: the pooled rows with their relabellings.
-        cells: their places.
+        places: where the samples are compared.
         advance: called with the number of lengthscales that are done.
     """
-    places, lengthscales = landmarks(rows.points, LANDMARKS, 0), landmark_lengthscales(rows)
+    seen, lengthscales = landmarks(rows.points, LANDMARKS, 0), landmark_lengthscales(rows)
     return Evidences(
         _tilt(rows, advance),
-        evidence_rows(rows.points, rows.first, lengthscales, places, counts=rows.counts),
-        cells.largest,
+        evidence_rows(rows.points, rows.first, lengthscales, seen, counts=rows.counts),
+        places.largest,
     )
 
 
 def _tilt(rows: Relabelled, advance: Callable[[int], None]) -> np.ndarray:
     """Log Bayes factors of a difference at lengthscales and sizes, (K, 1 + B)."""
     line = rows.points.shape[1] == 1
-    at = nodes(rows, LINE_NODES if line else max(NODES, _exact(rows)))
+    exact = not line and len(rows.points) <= MOST_EXACT
+    at = nodes(rows, LINE_NODES if line else NODES)
     lengthscales = test_lengthscales(rows)
 
     def one(index: int) -> np.ndarray:
-        found = fits(spectrum(rows, at, lengthscales[index]), VARIANCES)
+        if exact:
+            found = exact_fits(rows, lengthscales[index], VARIANCES)
+        else:
+            found = fits(spectrum(rows, at, lengthscales[index]), VARIANCES)
         advance(1)
         return found
 
     return np.concatenate(side_by_side(one, len(lengthscales), Event()))
 
 
-def _exact(rows: Relabelled) -> int:
-    return len(rows.points) if len(rows.points) <= MOST_EXACT else 0
+def overall_pvalue(rows: Relabelled) -> float:
+    """The p-value of "P = Q" alone."""
+    return p_value(evidences(rows, cells(rows), lambda count: None).statistic())

@@ -8,9 +8,9 @@ import scipy.stats
 from bke.inference.difference.belief import belief
 from bke.inference.difference.calibration import combined, surprise
 from bke.inference.difference.effect import effect
-from bke.inference.difference.evidence import log_bayes_factors
+from bke.inference.difference.evidence import exact_fits, fits, log_bayes_factors
 from bke.inference.difference.places import cells
-from bke.inference.difference.relabelled import Relabelled, relabelled
+from bke.inference.difference.relabelled import Relabelled, relabelled, swapped
 from bke.inference.difference.spectrum import spectrum
 from bke.inference.testing.pair import Pair
 from scipy.spatial.distance import cdist
@@ -222,3 +222,14 @@ def test_the_relabelled_hold_what_they_say():
     assert rows.share == pytest.approx(0.4)
     assert isinstance(rows.observed(), Relabelled)
     assert rows.observed().first.shape[1] == 1
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_cholesky_factors_and_eigenvalues_tell_the_same(paired):
+    rows = rows_of(P, Q)
+    if paired:
+        rows = swapped(Pair.checked(P, Q[:30]), 9, np.random.default_rng(1))
+    variances = np.array([1e-4, 0.3, 1e4])
+    by_values = fits(spectrum(rows, rows.points, 0.7), variances)
+    by_factors = exact_fits(rows, 0.7, variances)
+    np.testing.assert_allclose(by_factors, by_values, rtol=1e-6)

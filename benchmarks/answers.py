@@ -1,0 +1,225 @@
+"""What `compare` answers over many data sets: how often it rejects, whether what it names is so.
+
+Thirteen settings, five of them with P = Q. Of every data set: the p-value and that of the fused
+test, the places with the sign that they truly have, the simultaneous intervals of all cells, and
+whether any two parts of the answer contradict each other. True differences of mean weights are
+those of a million fresh rows of each sample, with their standard errors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import power
+import repeats
+import report
+from bke.inference import Comparison, compare, two_sample_test
+from bke.inference.difference.named import intervals
+from bke.inference.difference.places import Cells, cells
+from bke.inference.difference.relabelled import relabelled
+from bke.inference.testing.pair import Pair
+
+ALPHA = 0.05
+FRESH = 1_000_000
+Draw = Callable[[int, np.random.Generator], tuple[np.ndarray, np.ndarray]]
+
+
+def normal(n: int, rng: np.random.Generator, columns: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Twice the standard normal distribution."""
+    return rng.normal(size=(n, columns)), rng.normal(size=(n, columns))
+
+
+def mixture(n: int, rng: np.random.Generator, *, same: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The mixtures of BKE Figure 3, components at random; or twice the normal one."""
+    centre = rng.choice([-3.0, 0.0, 3.0], size=(2, n, 1))
+    P = centre[0] + rng.normal(size=(n, 1))
+    noise = rng.normal(size=(n, 1)) if same else rng.laplace(scale=0.5**0.5, size=(n, 1))
+    return P, centre[1] + noise
+
+
+def changed(
+    n: int, rng: np.random.Generator, change: Callable[[np.ndarray], np.ndarray], columns: int = 1
+) -> tuple[np.ndarray, np.ndarray]:
+    """Standard normal rows, and such rows that are changed."""
+    P, Q = normal(n, rng, columns)
+    return P, change(Q)
+
+
+def bump(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Four percent of Q's rows are near 1, within 0.1."""
+    P, Q = normal(n, rng)
+    moved = rng.uniform(size=n) < 0.04
+    Q[moved] = 1.0 + 0.1 * rng.normal(size=(moved.sum(), 1))
+    return P, Q
+
+
+def first_shifted(Q: np.ndarray) -> np.ndarray:
+    """The first column moved by 0.3."""
+    return Q + 0.3 * (np.arange(Q.shape[1]) == 0)
+
+
+SETTINGS: dict[str, tuple[Draw, bool]] = {
+    "normal, P = Q": (normal, False),
+    "mixture, P = Q": (functools.partial(mixture, same=True), False),
+    "Poisson, P = Q": (lambda n, r: tuple(r.poisson(3.0, (2, n, 1)).astype(float)), False),
+    "t with 2 degrees, P = Q": (lambda n, r: tuple(r.standard_t(2, (2, n, 1))), False),
+    "ten columns, P = Q": (functools.partial(normal, columns=10), False),
+    "normal and Laplace mixture": (functools.partial(mixture, same=False), True),
+    "shift 0.25": (functools.partial(changed, change=lambda Q: Q + 0.25), True),
+    "scale 1.25": (functools.partial(changed, change=lambda Q: 1.25 * Q), True),
+    "4 % bump of width 0.1": (bump, True),
+    "t with 3 degrees, equal variance": (
+        lambda n, r: (r.normal(size=(n, 1)), r.standard_t(3, (n, 1)) / 3**0.5),
+        True,
+    ),
+    "lognormal times 1.1": (
+        lambda n, r: (np.exp(r.normal(size=(n, 1))), 1.1 * np.exp(r.normal(size=(n, 1)))),
+        True,
+    ),
+    "one of ten columns by 0.3": (
+        functools.partial(changed, change=first_shifted, columns=10),
+        True,
+    ),
+    "four Gaussians, one 1.6 times as wide": (functools.partial(power.mixture, 1.6), True),
+}
+NAMES = list(SETTINGS)
+
+
+@functools.cache
+def fresh(setting: str) -> tuple[np.ndarray, np.ndarray]:
+    """Very many rows of both."""
+    return SETTINGS[setting][0](FRESH, np.random.default_rng(7))
+
+
+def truth(setting: str, at: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The mean weight of each sample at a place, (2,), and its standard errors, (2,)."""
+    used = np.isfinite(scale)
+    means, errors = [], []
+    for rows in fresh(setting):
+        k = np.exp(-0.5 * np.sum(((rows[:, used] - at[used]) / scale[used]) ** 2, axis=1))
+        means.append(k.mean())
+        errors.append(k.std() / FRESH**0.5)
+    return np.array(means), np.array(errors)
+
+
+def wrong_signs(setting: str, found: Comparison) -> int:
+    """How many named places have the other sign in truth, by more than three standard errors."""
+    wrong = 0
+    for place in found.places:
+        means, errors = truth(setting, place.at, place.scale)
+        wrong += place.sign * (means[0] - means[1]) < -3.0 * np.hypot(*errors)
+        wrong += not SETTINGS[setting][1]  # there is no true place
+    return wrong
+
+
+def uncovered(setting: str, found: Cells, unit: np.ndarray, rng: np.random.Generator) -> bool:
+    """Whether the simultaneous intervals miss the ratio in any of forty cells chosen at random."""
+    low, high = intervals(found, ALPHA)
+    for cell in rng.choice(len(low), min(40, len(low)), replace=False):
+        means, errors = truth(setting, found.at[cell] * unit, found.scale[cell] * unit)
+        ratio, slack = means[0] / means[1], 3.0 * np.hypot(*(errors / means)) * means[0] / means[1]
+        if not low[cell] - slack <= ratio <= high[cell] + slack:
+            return True
+    return False
+
+
+def contradictions(found: Comparison) -> int:
+    """How many parts of an answer say something else than its p-value."""
+    told, sentence = found.to_dict(), str(found).splitlines()[0]
+    differ = found.pvalue <= found.alpha
+    points = found.rows.points * found.rows.unit
+    return sum(
+        [
+            found.differ != differ,
+            sentence.startswith("P and Q differ") != differ,
+            told["differ"] != differ,
+            bool(found.places) and not differ,
+            bool(found.sign(points).any()) and not differ,
+            len(told["places"]) != len(found.places),
+            any(found.sign(place.at)[0] != place.sign for place in found.places),
+            any(
+                not place.interval[0] <= place.ratio <= place.interval[1] for place in found.places
+            ),
+            any(place.sign * (place.ratio - 1.0) <= 0.0 for place in found.places),
+        ]
+    )
+
+
+def answers(
+    setting: str, permutations: int, seeds: range, *, n: int, fused: bool
+) -> list[list[float]]:
+    """For each seed one data set and what is measured of it."""
+    rows = []
+    for seed in seeds:
+        rng = np.random.default_rng([NAMES.index(setting), seed])
+        P, Q = SETTINGS[setting][0](n, rng)
+        options: dict[str, Any] = {"permutations": permutations, "seed": seed, "progress": False}
+        found = compare(P, Q, **options)
+        pair = Pair.checked(P, Q)
+        drawn = relabelled(pair, permutations, pair.generator(seed))
+        rows.append(
+            [
+                found.pvalue <= ALPHA + 1e-9,
+                fused and two_sample_test(P, Q, **options).pvalue <= ALPHA + 1e-9,
+                len(found.places),
+                wrong_signs(setting, found),
+                uncovered(setting, cells(drawn), drawn.unit, rng),
+                contradictions(found),
+            ]
+        )
+    return np.array(rows, dtype=float).tolist()
+
+
+def main() -> None:
+    """Draw, compare, count, write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--settings", nargs="+", choices=NAMES, default=NAMES)
+    parser.add_argument("--n", type=int, default=500)
+    parser.add_argument("--fused", action="store_true", help="today's fused test beside it")
+    repeats.add_options(parser, repeats=100, permutations=499)
+    options = parser.parse_args()
+    if options.quick:
+        options.repeats, options.n, options.permutations = 4, 60, 99
+
+    def summary(values: np.ndarray) -> repeats.Row:
+        shares = {
+            "rejected": values[:, 0].mean(),
+            "fused": values[:, 1].mean(),
+            "named": np.mean(values[:, 2] > 0),
+            "places each": values[:, 2].mean(),
+            "with a wrong place": np.mean(values[:, 3] > 0),
+            "intervals that miss": values[:, 4].mean(),
+            "contradictions": values[:, 5].sum(),
+        }
+        return {
+            name: float(value) for name, value in shares.items() if options.fused or name != "fused"
+        }
+
+    def text(rows: list[repeats.Row]) -> str:
+        return (
+            f"m = n = {options.n}, {options.repeats} data sets each, {options.permutations} "
+            "permutations, level 0.05. Shares of data sets: rejected; named, with any place; with "
+            "a place whose sign is wrong, or where P = Q any; with a simultaneous interval that "
+            "misses the true ratio in any of forty cells. Contradictions are counted in all.\n\n"
+            + report.table(rows)
+        )
+
+    how = {"n": options.n, "fused": options.fused}
+    repeats.fill(
+        f"answers-{options.n}",
+        "Answers of compare",
+        [{"setting": name} for name in options.settings],
+        functools.partial(answers, **how),
+        summary,
+        text,
+        options,
+        how,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,227 @@
+"""The posterior of a difference: do its bands hold the truth, and do its odds mean what they say?
+
+*Bands.* Of every data set the witness of two squared exponentials at nine places, with the 80 %
+pointwise and the 95 % simultaneous band of `compare`; the truth is that of a million fresh rows of
+each sample. Coverage is told apart by whether log BF is above 3, and so is the risk: the mean
+square error of the posterior mean over that of the empirical difference.
+
+*Odds.* Data sets of which half have a difference that is drawn from the prior of the model, over a
+common shape, and half none: among those with a posterior probability in a bin, how many have one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import itertools
+
+import answers
+import numpy as np
+import repeats
+import report
+from bke.inference.difference.belief import belief
+from bke.inference.difference.relabelled import relabelled
+from bke.inference.difference.witness import bands_of, witness_draws
+from bke.inference.testing.pair import Pair
+from scipy.stats import beta, gamma
+
+STRONG, LEVEL, WIDE, DRAWS = 3.0, 0.8, 0.95, 1000
+#: Kernels' lengthscales, in standard deviations of the pooled rows.
+SCALES = (0.3, 1.0)
+SETTINGS = [
+    "normal, P = Q",
+    "normal and Laplace mixture",
+    "shift 0.25",
+    "scale 1.25",
+    "4 % bump of width 0.1",
+    "four Gaussians, one 1.6 times as wide",
+]
+BINS = np.array([0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
+
+
+def places(setting: str) -> np.ndarray:
+    """Nine places (9, D) of the setting, quantiles or rows of fresh data."""
+    P, Q = answers.fresh(setting)
+    both = np.concatenate([P[:5000], Q[:5000]])
+    if both.shape[1] == 1:
+        return np.quantile(both, np.linspace(0.04, 0.96, 9), axis=0)
+    return both[np.random.default_rng(0).choice(len(both), 9, replace=False)]
+
+
+def true_witness(setting: str, at: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """The witness (9,) of a million rows of each sample."""
+    return np.subtract(*(weights(one, at, scale).mean(axis=0) for one in answers.fresh(setting)))
+
+
+def weights(rows: np.ndarray, at: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """The kernel between rows (n, D) and places (k, D), (n, k)."""
+    parts = [((rows[:, None, d] - at[:, d]) / scale[d]) ** 2 for d in range(rows.shape[1])]
+    return np.exp(-0.5 * np.sum(parts, axis=0))
+
+
+@functools.cache
+def _units(setting: str) -> tuple[np.ndarray, dict[float, np.ndarray], dict[float, np.ndarray]]:
+    """Places, and of every kernel its scale in the units of the data and the true witness."""
+    unit = np.concatenate(answers.fresh(setting)).std(axis=0)
+    at, scales = places(setting), {one: one * unit for one in SCALES}
+    return at, scales, {one: true_witness(setting, at, scales[one]) for one in SCALES}
+
+
+def bands(setting: str, permutations: int, seeds: range, *, n: int) -> list[list[float]]:
+    """Of one data set a seed: log BF; at each scale both coverages and both squared errors."""
+    at, scales, truths = _units(setting)
+    found = []
+    for seed in seeds:
+        rng = np.random.default_rng([answers.NAMES.index(setting), seed, n])
+        P, Q = answers.SETTINGS[setting][0](n, rng)
+        rows = relabelled(Pair.checked(P, Q), permutations, rng)
+        believed = belief(rows)
+        drawn, row = believed.drawn(DRAWS, rng), [believed.log_bayes_factor]
+        for one in SCALES:
+            values = witness_draws(drawn, rows, at / rows.unit, scales[one] / rows.unit)
+            both, truth = bands_of(values, LEVEL, WIDE), truths[one]
+            empirical = np.subtract(*(weights(X, at, scales[one]).mean(axis=0) for X in (P, Q)))
+            row += [
+                np.mean((both.lower <= truth) & (truth <= both.upper)),
+                np.all((both.wide_lower <= truth) & (truth <= both.wide_upper)),
+                np.sum((both.mean - truth) ** 2),
+                np.sum((empirical - truth) ** 2),
+            ]
+        found.append([float(value) for value in row])
+    return found
+
+
+def covered(values: np.ndarray) -> repeats.Row:
+    """Coverages and risk of the data sets whose evidence is strong, and of the others."""
+    strong = values[:, 0] > STRONG
+    row: repeats.Row = {
+        "median log BF": float(np.median(values[:, 0])),
+        "BF > 1": float(np.mean(values[:, 0] > 0.0)),
+        "strong": float(np.mean(strong)),
+    }
+    for name, chosen in (("strong", strong), ("weak", ~strong)):
+        for index, scale in enumerate(SCALES):
+            part = values[chosen, 1 + 4 * index : 5 + 4 * index]
+            some = len(part) > 0
+            key = f"{name}, {scale:g}"
+            row[f"each, {key}"] = float(part[:, 0].mean()) if some else None
+            row[f"all, {key}"] = float(part[:, 1].mean()) if some else None
+            row[f"risk, {key}"] = float(part[:, 2].sum() / part[:, 3].sum()) if some else None
+    return row
+
+
+def odds(half: str, permutations: int, seeds: range, *, n: int) -> list[list[float]]:
+    """Of one data set a seed: whether there is a difference, and its posterior probability."""
+    found = []
+    for seed in seeds:
+        rng = np.random.default_rng([7, seed])
+        shape = rng.choice([-2.0, 0.0, 2.0], size=(2 * n, 1)) + rng.normal(size=(2 * n, 1))
+        chances = np.full(2 * n, 0.5)
+        if half == "with":
+            chances += 0.5 * _difference(shape / shape.std(), rng)
+        of_first = rng.uniform(size=2 * n) < chances
+        rows = relabelled(Pair.checked(shape[of_first], shape[~of_first]), permutations, rng)
+        found.append([float(half == "with"), belief(rows).probability])
+    return found
+
+
+def _difference(points: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """A draw of g = h / 2 at rows of one column, from the prior of the model."""
+    lengthscale = np.inf
+    while not 0.05 <= lengthscale <= 5.0:  # the grid's
+        lengthscale = gamma(1.0).rvs(random_state=rng)
+    size = 10.0 ** rng.uniform(-2.0, 0.0)
+    at = np.linspace(points.min(), points.max(), 400)
+    gram = np.exp(-0.5 * ((at[:, None] - at) / lengthscale) ** 2)
+    values, vectors = np.linalg.eigh(gram)
+    curve = vectors @ (np.sqrt(np.maximum(values, 0.0)) * rng.normal(size=len(at)))
+    g = np.interp(points[:, 0], at, curve)
+    return np.clip(size * (g - g.mean()), -1.0, 1.0)
+
+
+def calibrated(values: np.ndarray) -> list[repeats.Row]:
+    """Of every bin of probabilities how many there are, and how many have a difference."""
+    rows = []
+    for low, high in itertools.pairwise(BINS):
+        inside = (values[:, 1] >= low) & ((values[:, 1] < high) | (high == 1.0))
+        count, true = int(inside.sum()), int(values[inside, 0].sum())
+        expected = float(values[inside, 1].mean()) if count else np.nan
+        ends = beta([true + 0.5, true + 0.5], count - true + 0.5).ppf([0.005, 0.995])
+        rows.append(
+            {
+                "probability": f"{low:.1f} to {high:.1f}",
+                "data sets": count,
+                "mean probability": expected,
+                "with a difference": true / max(count, 1),
+                "99 % from": float(ends[0]),
+                "to": float(ends[1]),
+            }
+        )
+    return rows
+
+
+def main() -> None:
+    """Draw, compare, count, write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--n", type=int, nargs="+", default=[300, 1500])
+    parser.add_argument("--settings", nargs="+", choices=SETTINGS, default=SETTINGS)
+    parser.add_argument("--odds", action="store_true", help="the odds alone")
+    repeats.add_options(parser, repeats=200, permutations=1)
+    options = parser.parse_args()
+    if options.quick:
+        options.repeats, options.n = 4, [60]
+    if options.odds:
+        _odds(options)
+        return
+    for n in options.n:
+        repeats.fill(
+            f"difference-{n}",
+            f"Bands of the posterior of a difference, m = n = {n}",
+            [{"setting": name} for name in options.settings],
+            functools.partial(bands, n=n),
+            covered,
+            functools.partial(_text, n, options.repeats),
+            options,
+            {"n": n},
+        )
+
+
+def _text(n: int, count: int, rows: list[repeats.Row]) -> str:
+    return (
+        f"m = n = {n}, {count} data sets each. Coverage of the 80 % band at each of nine places, "
+        "of the 95 % band at all together, and the risk of the posterior mean over that of the "
+        "empirical difference, of kernels with 0.3 and 1 standard deviations, in data sets whose "
+        "evidence is strong (log BF > 3) and weak.\n\n" + report.table(rows)
+    )
+
+
+def _odds(options: argparse.Namespace) -> None:
+    n = options.n[0]
+    every: list[np.ndarray] = []
+
+    def summary(values: np.ndarray) -> repeats.Row:
+        every.append(values)
+        return {"median probability": float(np.median(values[:, 1]))}
+
+    def text(rows: list[repeats.Row]) -> str:
+        table = report.table(calibrated(np.concatenate(every)))
+        return (
+            f"{n} + {n} rows or so, {options.repeats} data sets with a difference from the prior "
+            f"and as many without.\n\n{report.table(rows)}\n\n{table}"
+        )
+
+    options.resume = False
+    repeats.fill(
+        "odds",
+        "Posterior probabilities of a difference, and how often there is one",
+        [{"half": "without"}, {"half": "with"}],
+        functools.partial(odds, n=n),
+        summary,
+        text,
+        options,
+        {"n": n},
+    )
+
+
+if __name__ == "__main__":
+    main()
