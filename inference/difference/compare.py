@@ -20,13 +20,15 @@ from .comparison import Comparison
 from .detectable import detectable_shift
 from .effect import effect
 from .ladder import LENGTHSCALES
-from .logit import with_logit
+from .logit import MOST_POINTS, with_logit
 from .named import named
 from .places import cells
-from .relabelled import relabelled, swapped
+from .relabelled import Relabelled, relabelled, swapped
 from .statistic import evidences
 
-Labels: TypeAlias = Literal["gaussian", "logit"]
+Labels: TypeAlias = Literal["auto", "gaussian", "logit"]
+#: Of fewer rows, and a smaller share, labels are anything but normal.
+FEW_ROWS, SMALL_SHARE = 30, 0.05
 
 
 def compare(
@@ -36,7 +38,7 @@ def compare(
     alpha: float = 0.05,
     permutations: int = 999,
     paired: bool = False,
-    labels: Labels = "gaussian",
+    labels: Labels = "auto",
     columns: Sequence[str] | None = None,
     names: tuple[str, str] = ("P", "Q"),
     seed: int = 0,
@@ -61,7 +63,8 @@ def compare(
             swap the two, and the posterior goes by which of a pair is of P.
         labels: what the posterior takes labels for: ``"gaussian"``, in closed form, or ``"logit"``,
             yes or no, whose ratio of densities is positive; ten times slower, for up to 20 000
-            different rows. The test and the places are the same.
+            different rows. ``"auto"`` takes yes or no only where one sample is very small beside
+            the other. The test and the places are the same.
         columns: names of the columns; by default those of a data frame, or x, or x0, x1, ...
         names: what the samples are called in words and pictures.
         seed: of the permutations.
@@ -72,7 +75,7 @@ def compare(
     """
     check_permutations(permutations, alpha)
     if labels not in get_args(Labels):
-        raise InputError(f"labels must be 'gaussian' or 'logit', got {labels!r}")
+        raise InputError(f"labels must be 'auto', 'gaussian' or 'logit', got {labels!r}")
     check_count(seed, "seed", 0, 2**63 - 1)
     pair = Pair.checked(P, Q)
     columns = _columns(columns or column_names(P), pair.first.shape[1])
@@ -82,7 +85,7 @@ def compare(
         found = cells(rows)
         pvalue = p_value(evidences(rows, found, advance).statistic())
         believed = belief(rows)
-        if labels == "logit":
+        if labels == "logit" or (labels == "auto" and _lopsided(rows)):
             believed = with_logit(believed, rows)
         told = effect(believed, rows, alpha)
         shift = None if pvalue <= alpha else detectable_shift(rows, alpha)
@@ -102,11 +105,21 @@ def compare(
     )
 
 
+def _lopsided(rows: Relabelled) -> bool:
+    """Whether so few rows face so many that only yes-or-no labels have the right evidence."""
+    least = min(rows.sizes)
+    small = least < FEW_ROWS and least < SMALL_SHARE * rows.rows
+    return small and len(rows.points) <= MOST_POINTS
+
+
 def _columns(columns: Sequence[str] | None, dimension: int) -> tuple[str, ...]:
     """The names of the columns, refused where they are not as many."""
     given = default_names(dimension) if columns is None else [str(name) for name in columns]
     if len(given) != dimension:
         raise InputError(f"columns has {counted(len(given), 'name')} for {dimension} columns")
+    for name in given:
+        if given.count(name) > 1:
+            raise InputError(f"columns has the name {name!r} twice")
     return tuple(given)
 
 

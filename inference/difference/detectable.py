@@ -1,8 +1,9 @@
 """Which shift of a column the test would have found: what "no difference was found" leaves open.
 
-Labels are dealt out anew, a row z going to P the sooner the larger ``tilt z_c`` is of a column c,
-which moves the mean of c and, where it is normal, nothing else; whether the test of these labels
-among relabellings rejects is seen, at several tilts. All at the points that the samples have.
+Labels are dealt out anew, a row going to P the sooner the larger its normal score in a column is
+(the normal quantile of its rank), which moves the mean score and leaves it normal; whether the test
+of these labels among relabellings rejects is seen, at several tilts. All at the points that the
+samples have. A column that is normal moves as its scores do, by so many standard deviations.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from scipy.stats import norm
 
 from ..testing.permutation import p_value
 from .places import cells
@@ -25,27 +27,28 @@ RELABELLINGS = 199
 
 
 def detectable_shift(rows: Relabelled, alpha: float) -> float | None:
-    """The shift of one column, in standard deviations, found with probability ``POWER``.
+    """The shift of one column's normal scores found with probability ``POWER``.
 
     Args:
         rows: the pooled rows with their relabellings.
         alpha: level of the test.
 
     Returns:
-        The shift of the column's mean, all columns alike; ``None`` where the largest that could be
-        dealt out is not found so often.
+        The shift, in standard deviations, all columns alike; ``None`` where the largest that could
+        be dealt out is not found so often.
     """
     rng = np.random.default_rng(0)
     m, n = rows.sizes
     varying = np.flatnonzero(np.ptp(rows.points, axis=0) > 0.0)
+    scores = [_normal_scores(rows.points[:, column], rows.counts) for column in varying]
     of_row = np.repeat(np.arange(len(rows.counts)), rows.counts)
     dealt, shifts = [], []
     for tilt in SHIFTS * math.sqrt(1.0 / m + 1.0 / n):
         for trial in range(TRIALS):
-            column = rows.points[:, varying[trial % len(varying)]]
-            first = _dealt(rows, of_row, tilt * column, rng)
+            score = scores[trial % len(scores)]
+            first = _dealt(rows, of_row, tilt * score, rng)
             dealt.append(first)
-            shifts.append(column @ first / m - column @ (rows.counts - first) / n)
+            shifts.append(score @ first / m - score @ (rows.counts - first) / n)
     nulls = rows.first[:, 1 : 1 + RELABELLINGS]
     every = Relabelled(
         rows.points,
@@ -64,6 +67,14 @@ def detectable_shift(rows: Relabelled, alpha: float) -> float | None:
     if not (size > 0.0).all() or seen[-TRIALS:].mean() < POWER:
         return None
     return reached(np.repeat(size, TRIALS), seen, POWER, alpha)[0]
+
+
+def _normal_scores(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """The normal quantile (C,) of the middle rank of every value's rows."""
+    distinct, which = np.unique(values, return_inverse=True)
+    weight = np.bincount(which, weights=counts, minlength=len(distinct))
+    middle = (np.cumsum(weight) - 0.5 * weight) / counts.sum()
+    return np.asarray(norm.ppf(middle)[which])
 
 
 def _dealt(

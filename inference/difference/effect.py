@@ -48,7 +48,7 @@ def effect(believed: Belief, rows: Relabelled, alpha: float) -> Effect:
     point, of_first = _single_rows(rows, rng)
     fold = _folds(of_first, rng)
     scores = _held_out(believed, rows.points[point], of_first, fold)
-    return _area(scores[of_first], scores[~of_first], alpha)
+    return _area(scores, of_first, fold, alpha)
 
 
 def _of_pairs(
@@ -123,14 +123,26 @@ def _held_out(
     return np.einsum("lsn,nls->n", means, weights[fold])
 
 
-def _area(first: np.ndarray, second: np.ndarray, alpha: float) -> Effect:
-    """The area under the curve of scores (m,) and (n,), with DeLong's interval."""
-    m, n = len(first), len(second)
-    ranks = rankdata(np.concatenate([first, second]))
-    above = (ranks[:m] - rankdata(first)) / n  # how many of the others each is above
-    below = 1.0 - (ranks[m:] - rankdata(second)) / m
-    error = math.sqrt(above.var(ddof=1) / m + below.var(ddof=1) / n)
-    return _with_interval(above.mean(), error, min(m, n), alpha)
+def _area(scores: np.ndarray, of_first: np.ndarray, fold: np.ndarray, alpha: float) -> Effect:
+    """The area under the curve of scores (n,), with DeLong's interval.
+
+    Rows are held against those of their own fold, which the same rows taught: against others they
+    would come off too badly, what they themselves taught being left out of their score alone.
+    """
+    above, below = [], []
+    for one in np.unique(fold):
+        first, second = (scores[(fold == one) & (of_first == label)] for label in (True, False))
+        m, n = len(first), len(second)
+        if min(m, n) == 0:
+            continue
+        ranks = rankdata(np.concatenate([first, second]))
+        above.append((ranks[:m] - rankdata(first)) / n)  # how many of the others each is above
+        below.append(1.0 - (ranks[m:] - rankdata(second)) / m)
+    sides = np.concatenate(above), np.concatenate(below)
+    least = min(len(side) for side in sides)
+    error = math.sqrt(sum(side.var(ddof=1) / len(side) for side in sides)) if least > 1 else 0.0
+    share = 0.5 * (sides[0].mean() + sides[1].mean())
+    return _with_interval(share, error, least, alpha)
 
 
 def _with_interval(share: float, error: float, rows: int, alpha: float) -> Effect:

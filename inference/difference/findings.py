@@ -35,8 +35,9 @@ class Findings:
             :mod:`bke.inference.difference.effect`.
         effect_interval: of ``effect``, with confidence 1 - alpha.
         detectable_shift: where they do not differ, the shift of a column, in its standard
-            deviations, that the test would have found with probability 0.9; ``None`` where they do,
-            and where no such shift was found.
+            deviations, that the test would have found with probability 0.9 (of one that is not
+            normal, of its normal scores: see :mod:`bke.inference.difference.detectable`); ``None``
+            where they do, and where no such shift was found.
         rows: the pooled rows, in standard deviations of the columns.
         columns: their names.
         names: what the samples are called.

@@ -85,7 +85,8 @@ def named(found: Cells, unit: np.ndarray, alpha: float, *, differ: bool) -> Name
     pvalues = found.pvalues()
     chosen = np.flatnonzero(pvalues <= alpha) if differ else np.empty(0, dtype=int)
     size = np.abs(found.t[chosen, 0]) if len(chosen) else np.empty(0)
-    order = chosen[np.argsort(-size, kind="stable")]
+    # Of cells that say the same, as those of a column with two values do, the narrowest.
+    order = chosen[np.argsort(-np.round(size, 9), kind="stable")]
     signs = np.sign(found.t[order, 0]).astype(int)
     lower, upper = intervals(found, alpha)
     # On the side of 1 on which the test puts the place.

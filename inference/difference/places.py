@@ -50,7 +50,7 @@ class Cells:
         scale: (J, D), likewise; infinite in those not looked at.
         t: (J, 1 + B).
         means: (J, 2), of the weights over P and over Q.
-        errors: (J, 2), standard errors of ``means``.
+        errors: (J, 2), standard errors of ``means``, at least those of one row.
         covariance: (J,), of the two means: 0 unless rows belong together.
     """
 
@@ -164,7 +164,8 @@ def _at_scale(rows: Relabelled, at: np.ndarray, scale: float) -> tuple[np.ndarra
         np.stack([np.flatnonzero(kept), np.full(kept.sum(), scale)], axis=1),
         (means[..., 0] - means[..., 1]) / deviation[:, None],
         means[:, 0],
-        np.sqrt(spread / np.array([m, n])),
+        # Of a sample without any row there, as if one more row could have been.
+        np.sqrt(spread / np.array([m, n]) + 1.0 / np.square([m, n])),
         together[kept] / m,
     )
 

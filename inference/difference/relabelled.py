@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import scipy.sparse
+from scipy.stats import norm
 
 from ..data.canonical import canonical_order
 from ..testing.pair import Pair
@@ -22,6 +23,8 @@ MOST_POINTS = 2**13
 CELL_COLUMNS = 2
 #: Labels of single rows that are drawn at once; beyond, those of cells are drawn themselves.
 MOST_LABELS = 2**28
+#: Quantiles that tell how wide a column is.
+TAILS = np.array([0.01, 0.1, 0.25])
 #: Points that are worked on at once, and labellings.
 BLOCK, LABELS = 2**13, 64
 
@@ -136,9 +139,16 @@ def swapped(pair: Pair, permutations: int, rng: np.random.Generator) -> Relabell
 
 
 def _unit(pair: Pair) -> np.ndarray:
-    """The standard deviation (D,) of every column of the pooled rows, 1 of one that is constant."""
+    """The standard deviation (D,) of every column of the pooled rows, 1 of one that is constant.
+
+    Of one with outliers or heavy tails that of the normal distribution whose quantiles are as far
+    apart, the farthest of three pairs.
+    """
     deviation = pair.points.std(axis=0)
-    return np.where(deviation > 0.0, deviation, 1.0)
+    low, high = np.quantile(pair.points, [TAILS, 1.0 - TAILS], axis=0)
+    normal = np.max((high - low) / (2.0 * norm.isf(TAILS))[:, None], axis=0)
+    unit = np.where(normal > 0.0, np.minimum(deviation, normal), deviation)
+    return np.where(unit > 0.0, unit, 1.0)
 
 
 def _equal_rows(rows: np.ndarray) -> np.ndarray:

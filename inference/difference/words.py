@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ..testing.permutation import p_in_words
@@ -11,8 +13,10 @@ from .named import Place
 
 #: Places that are told one by one.
 MOST_TOLD = 8
-#: Odds from which a Bayes factor is called strong (Kass and Raftery 1995).
-STRONG, MODERATE = 20.0, 3.0
+#: Odds from which a Bayes factor is called positive (Kass and Raftery 1995).
+MODERATE = 3.0
+#: Log odds beyond which their power of ten is told.
+LARGE = math.log(1e4)
 
 
 def told(found: Findings) -> str:
@@ -22,8 +26,8 @@ def told(found: Findings) -> str:
 
 def odds_in_words(log_bayes_factor: float) -> str:
     """The odds of a difference, the larger number first said to be for or against it."""
-    odds = np.exp(abs(log_bayes_factor))
-    number = f"{odds:.0e}".replace("e+0", "e").replace("e+", "e") if odds >= 1e4 else f"{odds:.3g}"
+    size = abs(log_bayes_factor)
+    number = f"{math.exp(size):.3g}" if size < LARGE else f"1e{size / math.log(10.0):.0f}"
     return f"{number} : 1 {'for' if log_bayes_factor >= 0.0 else 'against'} a difference"
 
 
@@ -31,20 +35,20 @@ def verdict(found: Findings) -> str:
     """The first sentence: it goes by the test, and says where the odds point another way."""
     p = p_in_words(found.pvalue, found.permutations)
     odds = odds_in_words(found.log_bayes_factor)
-    size = float(np.exp(found.log_bayes_factor))
+    size = found.log_bayes_factor
     first, second = found.names
     if found.differ:
         start = f"{first} and {second} differ ({p}; odds {odds})"
-        if size >= MODERATE:
+        if size >= math.log(MODERATE):
             return f"{start}."
-        if size > 1.0 / MODERATE:
+        if size > -math.log(MODERATE):
             return f"{start}: the test decides, and the odds are hardly more than even."
         return (
             f"{start}: the test decides; the odds go by a difference of unknown scale and size, "
             "and this one is not what they expect."
         )
     start = f"No difference between {first} and {second} was found ({p}; odds {odds})"
-    if size >= MODERATE:
+    if size >= math.log(MODERATE):
         return f"{start}: the test decides, the odds alone would speak of one."
     return f"{start}."
 
@@ -60,9 +64,12 @@ def _details(found: Findings) -> list[str]:
     first, second = found.names
     paired = found.rows.partners is not None
     whose = f"Of a pair the row of {first}" if paired else f"A row of {first}"
+    chance = "0.5 is chance"
+    if most < 0.5:
+        chance += ": they are more alike than draws of one distribution would be"
     lines.append(
         f"{whose} is told from one of {second} with probability {found.effect:.3f} "
-        f"({_percent(found)}: {least:.3f} to {most:.3f}; 0.5 is chance)."
+        f"({_percent(found)}: {least:.3f} to {most:.3f}; {chance})."
     )
     m, n = found.sizes
     rows = f"{m} pairs" if paired else f"{m} and {n} rows"
@@ -79,8 +86,7 @@ def _missed(found: Findings) -> str:
     if len(found.columns) == 1:
         whose = found.columns[0]
         size = f"{shift * found.rows.unit[0]:.2g} ({shift:.2g} standard deviations)"
-    chance = f"would have been found with probability {POWER:g}"
-    return f"A shift of the mean of {whose} by {size} {chance}."
+    return f"A shift of {whose} by {size} would have been found with probability {POWER:g}."
 
 
 def _scale(found: Findings) -> str:
@@ -106,18 +112,40 @@ def _place(found: Findings, place: Place) -> str:
     low, high = place.interval
     first, second = found.names
     more = first if place.sign > 0 else second
-    at, scale = (_vector(found, one, place.columns) for one in (place.at, place.scale))
+    at = _vector(found, place.at, place.columns, place.scale)
+    scale = _vector(found, place.scale, place.columns, place.scale)
+    ends = f"{_ratio(low)} to {_ratio(high)}" if math.isfinite(high) else f"at least {_ratio(low)}"
     p = p_in_words(place.pvalue, found.permutations)
+    if math.isinf(place.ratio):
+        return (
+            f"{first} has more around {at} (scale {scale}): {second} has none there ({first} at "
+            f"least {_ratio(low)} times its weight, {p})."
+        )
     return (
-        f"{more} has more around {at} (scale {scale}): {first} has {place.ratio:.2f} times the "
-        f"weight of {second} ({low:.2f} to {high:.2f}, {p})."
+        f"{more} has more around {at} (scale {scale}): {first} has {_ratio(place.ratio)} times the "
+        f"weight of {second} ({ends}, {p})."
     )
 
 
-def _vector(found: Findings, values: np.ndarray, columns: np.ndarray | None = None) -> str:
-    """A number for every column, or for ``columns``, with the column's name."""
-    chosen = range(len(values)) if columns is None else columns
-    return ", ".join(f"{found.columns[column]} {float(values[column]):.3g}" for column in chosen)
+def _ratio(value: float) -> str:
+    """A ratio with two digits of its distance from 1."""
+    apart = abs(value - 1.0)
+    if not math.isfinite(value) or value >= 10.0:
+        return f"{value:.3g}"
+    return f"{value:.{min(max(2, 1 - math.floor(math.log10(apart))), 6) if apart else 2}f}"
+
+
+def _vector(found: Findings, values: np.ndarray, columns: np.ndarray, scales: np.ndarray) -> str:
+    """The column and a number for each of ``columns``, with digits that its scale needs."""
+    return ", ".join(f"{found.columns[c]} {_number(values[c], scales[c])}" for c in columns)
+
+
+def _number(value: float, scale: float) -> str:
+    """Three digits, or as many as show a tenth of ``scale``."""
+    if not value or not math.isfinite(value):
+        return f"{value:g}"
+    apart = math.floor(math.log10(abs(value))) - math.floor(math.log10(scale))
+    return f"{value:.{min(max(3, apart + 2), 15)}g}"
 
 
 def _percent(found: Findings) -> str:

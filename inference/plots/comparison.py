@@ -141,7 +141,8 @@ def _plane(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure,
     image = right.pcolormesh(x, y, mean, norm=norm, cmap=DIVERGING, shading="nearest")
     outline(right, signs, x, y)
     bar = figure.colorbar(image, ax=right)
-    bar.set_label("witness (posterior mean); within lines a difference is named", size=SMALL)
+    lines = "; within lines a difference is named" if signs.any() else ""
+    bar.set_label(f"witness (posterior mean){lines}", size=SMALL)
     bar.ax.tick_params(labelsize=SMALL)
     left.set_ylabel(found.columns[1])
     for ax in (left, right):

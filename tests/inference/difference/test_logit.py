@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 from bke.inference import InputError, compare
 from bke.inference.difference import logit
-from bke.inference.difference.logit import Labels, _laplace
+from bke.inference.difference.belief import belief
+from bke.inference.difference.logit import Labels, LogitBelief, _laplace, with_logit
+from bke.inference.difference.relabelled import relabelled
+from bke.inference.testing.pair import Pair
 from scipy.integrate import dblquad
 from scipy.special import expit
 from scipy.stats import norm
@@ -82,8 +85,34 @@ def test_pairs_have_differences_of_log_ratios():
 
 def test_bad_input_is_named(monkeypatch):
     P, Q = np.random.default_rng(0).normal(size=(2, 30))
-    with pytest.raises(InputError, match="labels must be 'gaussian' or 'logit', got 'yes'"):
+    with pytest.raises(InputError, match="labels must be 'auto', 'gaussian' or 'logit', got 'yes'"):
         compare(P, Q, labels="yes", **QUIET)
     monkeypatch.setattr(logit, "MOST_POINTS", 50)
     with pytest.raises(InputError, match="at most 50 different rows, and there are 60"):
         compare(P, Q, labels="logit", **QUIET)
+
+
+def test_few_rows_among_many_have_yes_or_no_labels():
+    """Of 5 of 2005 rows, seeds 0 to 11, Gaussian labels once find odds of 8 by chance."""
+    rough, fair = [], []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        rows = relabelled(Pair.checked(rng.normal(size=5), rng.normal(size=2000)), 1, rng)
+        rough.append(belief(rows).log_bayes_factor)
+        fair.append(with_logit(belief(rows), rows).log_bayes_factor)
+    assert max(rough) > 2.0
+    assert max(fair) < 1.0
+    rng = np.random.default_rng(0)
+    found = compare(rng.normal(5.0, size=8), rng.normal(size=9000), **QUIET)
+    assert isinstance(found.belief, LogitBelief)
+    assert found.differ
+    assert 5.0 < found.log_bayes_factor < 100.0
+
+
+def test_a_sample_without_rows_somewhere_has_a_ratio_without_end():
+    found = compare(np.zeros(40), np.ones(60), **QUIET)
+    place = next(one for one in found.places if one.sign == 1)
+    assert place.ratio == np.inf
+    assert 3.0 < place.interval[0] < 60.0
+    assert "Q has none there (P at least" in str(found)
+    assert "inf" not in str(found)

@@ -70,7 +70,7 @@ def test_t_goes_by_the_differences_of_partners():
         end = low[cell]
         if end > 0.0:
             rest = k[0] - end * k[1]
-            t = rest.mean() / (rest.std() / 40**0.5)
+            t = rest.mean() / (rest.var() / 40 + (1 + end**2) / 40**2) ** 0.5
             assert abs(t) == pytest.approx(found.critical(0.05), rel=1e-6)
 
 

@@ -173,7 +173,10 @@ def test_t_and_its_step_down_pvalues_beside_loops():
             assert found.t[cell, column] == pytest.approx(expected)
             if column == 0:
                 np.testing.assert_allclose(found.means[cell], [k[first].mean(), k[~first].mean()])
-                errors = [k[first].std() / 30**0.5, k[~first].std() / 45**0.5]
+                errors = [
+                    (k[mine].var() / size + 1 / size**2) ** 0.5
+                    for mine, size in ((first, 30), (~first, 45))
+                ]
                 np.testing.assert_allclose(found.errors[cell], errors)
     size, left, before = np.abs(found.t), set(range(len(found.t))), 0.0
     while left:

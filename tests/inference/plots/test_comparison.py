@@ -1,0 +1,86 @@
+"""The picture of a comparison: what is named, and nothing else, is shaded, outlined or listed."""
+
+import functools
+
+import numpy as np
+import pytest
+from bke.inference import InputError, compare
+from bke.inference.plots.comparison import plot_comparison
+from bke.inference.plots.named import NAMED_ALPHA, P_MORE, Q_MORE
+from matplotlib.collections import QuadMesh
+from matplotlib.colors import to_hex
+from matplotlib.contour import ContourSet
+from matplotlib.figure import Figure
+
+QUIET = {"permutations": 99, "progress": False}
+
+
+@functools.cache
+def compared(columns, shift):
+    rng = np.random.default_rng(0)
+    P, Q = rng.normal(size=(2, 150, columns))
+    Q[:, 0] += shift
+    return compare(P, Q, names=("before", "after"), **QUIET)
+
+
+def shaded(ax):
+    return [one for one in ax.collections if one.get_alpha() == NAMED_ALPHA]
+
+
+def test_a_line_is_shaded_where_the_sign_says():
+    apart, alike = compared(1, 1.5), compared(1, 0.0)
+    for ax in apart.plot().axes:
+        left, right = sorted(shaded(ax), key=lambda one: one.get_paths()[0].vertices[:, 0].min())
+        for one, colour, sign in ((left, P_MORE, 1), (right, Q_MORE, -1)):
+            assert to_hex(one.get_facecolor()[0]).upper() == colour
+            x = one.get_paths()[0].vertices[:, 0]
+            inside = np.linspace(x.min(), x.max(), 20)[1:-1]
+            assert (apart.sign(inside) == sign).all()
+    above, below = apart.plot().axes
+    assert above.get_title(loc="left") == str(apart).splitlines()[0]
+    labels = [text.get_text() for text in below.get_legend().get_texts()]
+    assert labels[:2] == ["named: before has more", "named: after has more"]
+    assert not any(shaded(ax) for ax in alike.plot().axes)
+    assert len(alike.plot().axes[1].get_legend().get_texts()) == 2  # the bands
+
+
+def test_a_map_has_lines_around_what_is_named():
+    apart, alike = compared(2, 1.5), compared(2, 0.0)
+    left, right, bar = apart.plot().axes
+    assert any(isinstance(one, ContourSet) for one in right.collections)
+    (mesh,) = (one for one in left.collections if isinstance(one, QuadMesh))
+    assert {-1, 1} <= set(np.unique(np.asarray(mesh.get_array())))
+    assert "within lines" in bar.get_ylabel()
+    labels = [text.get_text() for text in left.get_legend().get_texts()]
+    assert labels == ["before (n = 150)", "after (n = 150)"]
+    left, right, bar = alike.plot().axes
+    assert "within" not in bar.get_ylabel()
+    assert not any(isinstance(one, ContourSet) for one in right.collections)
+    (mesh,) = (one for one in left.collections if isinstance(one, QuadMesh))
+    assert not np.asarray(mesh.get_array()).any()
+
+
+def test_of_more_columns_every_place_is_a_line_with_its_columns():
+    apart, alike = compared(3, 1.5), compared(3, 0.0)
+    (ax,) = apart.plot().axes
+    labels = [label.get_text() for label in ax.get_yticklabels()]
+    assert len(labels) == len(apart.places)
+    assert labels[0].startswith("x0 ")
+    intervals = [one.get_segments()[0][:, 0] for one in ax.collections[: len(labels)]]
+    for (low, high), place in zip(intervals, apart.places, strict=True):
+        assert low == pytest.approx(place.interval[0])
+        assert high == pytest.approx(min(place.interval[1], ax.get_xlim()[1]))
+    legend = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert legend == ["before has more", "after has more"]
+    (ax,) = alike.plot().axes
+    assert [text.get_text() for text in ax.texts] == ["nothing is named"]
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3])
+def test_it_is_drawn_on_axes_that_are_given(dimension):
+    apart = compared(dimension, 1.5)
+    wanted = 1 if dimension > 2 else 2
+    axes = np.atleast_1d(Figure().subplots(wanted))
+    assert plot_comparison(apart, axes=list(axes)) is axes[0].figure
+    with pytest.raises(InputError, match="matplotlib Axes"):
+        plot_comparison(apart, axes=list(Figure().subplots(3)))
