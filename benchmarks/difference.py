@@ -1,7 +1,7 @@
 """The posterior of a difference: do its bands hold the truth, and do its odds mean what they say?
 
 *Bands.* Of every data set the witness of two squared exponentials at nine places, with the 80 %
-pointwise and the 95 % simultaneous band of `compare`; the truth is that of a million fresh rows of
+pointwise and the 95 % simultaneous band of `compare`; the truth is that of 200 000 fresh rows of
 each sample. Coverage is told apart by whether log BF is above 3, and so is the risk: the mean
 square error of the posterior mean over that of the empirical difference.
 
@@ -49,7 +49,7 @@ def places(setting: str) -> np.ndarray:
 
 
 def true_witness(setting: str, at: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """The witness (9,) of a million rows of each sample."""
+    """The witness (9,) of very many rows of each sample."""
     return np.subtract(*(weights(one, at, scale).mean(axis=0) for one in answers.fresh(setting)))
 
 
