@@ -1,8 +1,8 @@
 """What `compare` answers on 24 pairs of samples from data sets that packages ship, to be read.
 
-From scikit-learn, statsmodels (`pip install "bke[benchmarks]"`) and NannyML, of which only the data
-in its wheel are needed (`pip install --no-deps nannyml`); a pair of a package that is not here is
-left out and said so. The table has a line for each pair, and below it every answer as it is printed.
+From scikit-learn, statsmodels (`pip install "bke[benchmarks]"`) and NannyML, of which only the
+data in its wheel are needed (`pip install --no-deps nannyml`); a pair of a package that is not here
+is left out and said so. The table has a line for each pair; below it is every answer as printed.
 """
 
 from __future__ import annotations
@@ -163,15 +163,15 @@ PAIRS: dict[str, tuple[tuple[str, str], Callable[[], Frames]]] = {
         lambda: split(VOTES, ["age", "educ"], lambda t: t["vote"] > 0),
     ),
     "the Nile's volume": (
-        ("to 1898", "after"),
+        ("1871-1898", "1899-1970"),
         lambda: split(NILE, ["volume"], lambda t: t["year"] <= 1898),
     ),
     "sunspots": (
-        ("to 1854", "after"),
+        ("1700-1854", "1855-2008"),
         lambda: split(SPOTS, ["SUNACTIVITY"], lambda t: t["YEAR"] <= 1854),
     ),
     "inflation": (
-        ("to 1984", "after"),
+        ("1959-1984", "1985-2009"),
         lambda: split(MACRO, ["infl"], lambda t: t["year"] <= 1984),
     ),
     "doctor's visits": (

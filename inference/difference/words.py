@@ -13,6 +13,8 @@ from .named import Place
 
 #: Places that are told one by one.
 MOST_TOLD = 8
+#: Columns whose scales are told one by one.
+MOST_SCALES = 3
 #: Odds from which a Bayes factor is called positive (Kass and Raftery 1995).
 MODERATE = 3.0
 #: Log odds beyond which their power of ten is told.
@@ -97,7 +99,8 @@ def _scale(found: Findings) -> str:
     if len(found.columns) == 1:
         middle, low, high = (float(end[0]) for end in ends)
         unit = f" in {found.columns[0]}"
-    return f"{middle:.2g} ({_percent(found)}: {low:.2g} to {high:.2g}){unit}"
+    told, least, most = (_short(value, 2) for value in (middle, low, high))
+    return f"{told} ({_percent(found)}: {least} to {most}){unit}"
 
 
 def _where(found: Findings) -> list[str]:
@@ -114,6 +117,9 @@ def _place(found: Findings, place: Place) -> str:
     more = first if place.sign > 0 else second
     at = _vector(found, place.at, place.columns, place.scale)
     scale = _vector(found, place.scale, place.columns, place.scale)
+    if len(place.columns) > MOST_SCALES:  # which are alike but for the units
+        deviations = float(place.scale[0] / found.rows.unit[0])
+        scale = f"{_short(deviations, 3)} standard deviations of each"
     ends = f"{_ratio(low)} to {_ratio(high)}" if math.isfinite(high) else f"at least {_ratio(low)}"
     p = p_in_words(place.pvalue, found.permutations)
     if math.isinf(place.ratio):
@@ -145,7 +151,13 @@ def _number(value: float, scale: float) -> str:
     if not value or not math.isfinite(value):
         return f"{value:g}"
     apart = math.floor(math.log10(abs(value))) - math.floor(math.log10(scale))
-    return f"{value:.{min(max(3, apart + 2), 15)}g}"
+    return _short(value, min(max(3, apart + 2), 15))
+
+
+def _short(value: float, digits: int) -> str:
+    """So many digits, without a power of ten where zeros do."""
+    rounded = f"{value:.{digits}g}"
+    return f"{float(rounded):.15g}" if 1e-4 <= abs(value) < 1e6 else rounded
 
 
 def _percent(found: Findings) -> str:
