@@ -1,0 +1,101 @@
+"""How many rows `Comparison.rows_needed` says a test needs, beside how many it needs in truth.
+
+In truth: data sets of six sizes are drawn and tested, and a probit curve is fitted through all.
+What is said of it: a data set of the size given each time, and its answer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+
+import answers
+import numpy as np
+import repeats
+import report
+from bke.inference import compare
+from bke.inference.difference.planning import PERMUTATIONS
+from bke.inference.difference.probit import reached
+from bke.inference.difference.relabelled import relabelled
+from bke.inference.difference.statistic import overall_pvalue
+from bke.inference.testing.pair import Pair
+
+ALPHA, POWER = 0.05, 0.8
+#: About how many rows of both samples are needed, from which the sizes tried are a factor away.
+SETTINGS = {
+    "normal and Laplace mixture": 700,
+    "shift 0.25": 650,
+    "scale 1.25": 500,
+    "four Gaussians, one 1.6 times as wide": 800,
+}
+FACTORS = np.geomspace(0.4, 2.5, 6)
+TRIALS = 8
+
+
+def numbers(setting: str, permutations: int, seeds: range, *, n: int) -> list[list[float]]:
+    """Of every seed what is said of one data set, then six sizes and how many tests reject."""
+    draw, rows = answers.SETTINGS[setting][0], []
+    for seed in seeds:
+        rng = np.random.default_rng([answers.NAMES.index(setting), seed])
+        found = compare(*draw(n, rng), permutations=permutations, seed=seed, progress=False)
+        said = found.rows_needed(POWER, seed=seed).sizes
+        sizes = np.round(0.5 * FACTORS * SETTINGS[setting]).astype(int)
+        rejected = []
+        for size in sizes:
+            tests = (Pair.checked(*draw(size, rng)) for _ in range(TRIALS))
+            drawn = (relabelled(pair, PERMUTATIONS, rng) for pair in tests)
+            rejected.append(sum(overall_pvalue(one) <= ALPHA for one in drawn))
+        rows.append([float(sum(said)) if said else np.inf, *(2.0 * sizes), *map(float, rejected)])
+    return rows
+
+
+def against_truth(values: np.ndarray) -> repeats.Row:
+    """The true number with its error, and the quartiles of what is said over it."""
+    tried, seen = [], []
+    for total, count in zip(values[0, 1:7], values[:, 7:].sum(axis=0), strict=True):
+        tests = TRIALS * len(values)
+        tried += [total**0.5] * tests
+        seen += [True] * int(count) + [False] * (tests - int(count))
+    root, error = reached(np.array(tried), np.array(seen), POWER, ALPHA)
+    low, middle, high = np.quantile(values[:, 0] / root**2, [0.25, 0.5, 0.75])
+    return {
+        "true number": root**2,
+        "its relative error": 2.0 * error,
+        "said over true, median": float(middle),
+        "lower quartile": float(low),
+        "upper quartile": float(high),
+    }
+
+
+def main() -> None:
+    """Draw, test, ask, write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--settings", nargs="+", choices=list(SETTINGS), default=list(SETTINGS))
+    parser.add_argument("--n", type=int, default=500)
+    repeats.add_options(parser, repeats=20, permutations=199)
+    options = parser.parse_args()
+    if options.quick:
+        options.repeats, options.n, options.settings = 1, 60, ["shift 0.25"]
+    repeats.CHUNK = 2
+
+    def text(rows: list[repeats.Row]) -> str:
+        return (
+            f"Rows of both samples for power {POWER:g} at level {ALPHA:g}, as said of "
+            f"{options.repeats} data sets of {options.n} + {options.n} rows, and in truth by "
+            f"{options.repeats * TRIALS * len(FACTORS)} tests.\n\n" + report.table(rows)
+        )
+
+    repeats.fill(
+        "rows_needed",
+        "Rows needed, said and true",
+        [{"setting": name} for name in options.settings],
+        functools.partial(numbers, n=options.n),
+        against_truth,
+        text,
+        options,
+        {"n": options.n},
+    )
+
+
+if __name__ == "__main__":
+    main()
