@@ -140,7 +140,7 @@ def contradictions(found: Comparison) -> int:
             bool(found.places) and not differ,
             bool(found.sign(points).any()) and not differ,
             len(told["places"]) != len(found.places),
-            any(found.sign(place.at)[0] != place.sign for place in found.places),
+            any(found.sign(place.at[None])[0] != place.sign for place in found.places),
             any(
                 not place.interval[0] <= place.ratio <= place.interval[1] for place in found.places
             ),

@@ -1,14 +1,14 @@
-"""Methods that name where two samples differ: how often something false is named, and something true.
+"""Methods that name where two samples differ: how often anything false is named, or anything true.
 
 Beside the places of `compare`: Goldman and Kaplan's (2018) familywise comparison of distribution
-functions at every value, by beta intervals whose level is calibrated by simulation; global envelopes
-of extreme rank length under permutations (Konstantinou, Mrkvička and Myllymäki, 2024), of
+functions at every value, by beta intervals whose level is calibrated by simulation; global
+envelopes of extreme rank length under permutations (Konstantinou, Mrkvička and Myllymäki, 2024), of
 distribution functions and of densities; the weighted difference of distribution functions that
 B-plots show (Ćmiel and Ledwina, 2025), by permutations; and multi-resolution scanning (Soriano and
-Ma, 2017). All but the first are R packages, written here anew from their papers. Each is judged by
-its own claim: which sample has more up to a value, around it, or in the lower half of a window; the
-truth is that of 200 000 fresh rows of each sample, and a claim is false where it is the other way
-round by more than three standard errors, and where P = Q.
+Ma, 2017). All are written here anew from their papers. Each is judged by its own claim: which
+sample has more up to a value, around it, or in the lower half of a window; the truth is that of
+200 000 fresh rows of each sample, and a claim is false where it is the other way round by more than
+three standard errors, and where P = Q.
 """
 
 from __future__ import annotations
@@ -134,9 +134,7 @@ def envelope(
     signs = outside(curves_of(permuted(P, Q, permutations, seed), weights_at(rows, at, width)))
     if not density:
         return judged(setting, *true_functions(setting, at), signs)
-    found = [
-        weights_at(one, at, width) for one in (sample[:50_000] for sample in answers.fresh(setting))
-    ]
+    found = [weights_at(one[:50_000], at, width) for one in answers.fresh(setting)]
     errors = np.hypot(*(one.std(axis=0) / len(one) ** 0.5 for one in found))
     return judged(setting, found[0].mean(axis=0) - found[1].mean(axis=0), errors, signs)
 

@@ -60,7 +60,7 @@ def compare(
         alpha: level of the test and of the places together, and of intervals.
         permutations: B; the smallest p-value is 1 / (1 + B).
         paired: row i of P belongs to row i of Q, and they may depend on each other: relabellings
-            swap the two, and the posterior goes by which of a pair is of P.
+            swap the two, and the errors that the posterior reckons with are those of pairs.
         labels: what the posterior takes labels for: ``"gaussian"``, in closed form, or ``"logit"``,
             yes or no, whose ratio of densities is positive; ten times slower, for up to 20 000
             different rows. ``"auto"`` takes yes or no only where one sample is very small beside
@@ -109,7 +109,7 @@ def _lopsided(rows: Relabelled) -> bool:
     """Whether so few rows face so many that only yes-or-no labels have the right evidence."""
     least = min(rows.sizes)
     small = least < FEW_ROWS and least < SMALL_SHARE * rows.rows
-    return small and len(rows.points) <= MOST_POINTS
+    return small and len(rows.points) <= MOST_POINTS and rows.partners is None
 
 
 def _columns(columns: Sequence[str] | None, dimension: int) -> tuple[str, ...]:

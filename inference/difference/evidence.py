@@ -35,22 +35,16 @@ def fits(found: Spectrum, variances: np.ndarray) -> np.ndarray:
 
 
 def exact_fits(rows: Relabelled, lengthscale: float, variances: np.ndarray) -> np.ndarray:
-    """Evaluate :func:`fits` with every point as a node, by Cholesky factors.
+    """Evaluate :func:`fits` of independent rows with every point as a node, by Cholesky factors.
 
     For some variances that is several times faster than eigenvalues, which serve any.
     """
     gram = kernel(rows.points, rows.points, lengthscale)
-    if rows.partners is None:
-        mean = gram @ rows.counts / rows.rows
-        root = np.sqrt(rows.counts)[:, None]
-        centred = gram - mean - mean[:, None] + rows.counts @ mean / rows.rows
-        matrix = root * centred * root.T
-        deviation = np.sqrt(rows.share * (1.0 - rows.share))
-        labels = (rows.first - rows.share * rows.counts[:, None]) / (root * deviation)
-    else:
-        a, b = rows.partners.T
-        matrix = gram[np.ix_(a, a)] + gram[np.ix_(b, b)] - gram[np.ix_(a, b)] - gram[np.ix_(b, a)]
-        labels = 2.0 * rows.first[a] - 1.0
+    mean = gram @ rows.counts / rows.rows
+    root = np.sqrt(rows.counts)[:, None]
+    matrix = root * (gram - mean - mean[:, None] + rows.counts @ mean / rows.rows) * root.T
+    deviation = np.sqrt(rows.share * (1.0 - rows.share))
+    labels = (rows.first - rows.share * rows.counts[:, None]) / (root * deviation)
     whole, diagonal = np.square(labels).sum(axis=0), np.diag_indices(len(matrix))
     found = np.empty((len(variances), labels.shape[1]))
     for index, variance in enumerate(variances):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,10 +16,13 @@ from .discrepancy import discrepancies
 from .named import Named, Place
 from .planning import RowsNeeded, rows_needed
 from .relabelled import Relabelled
-from .witness import Bands, bands_of, log_ratio_draws, witness_draws
+from .witness import Bands, bands_of, log_ratio_draws, sampling_draws, witness_draws
 
 #: Draws from which probabilities are told, to within 0.02.
 DRAWS = 2000
+#: Log Bayes factors from which posterior bands hold what they say.
+STRONG = 3.0
+BandsOf: TypeAlias = Literal["auto", "posterior", "sampling"]
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -124,22 +128,35 @@ class Findings:
         *,
         scale: ArrayLike | None = None,
         level: float = 0.8,
+        of: BandsOf = "auto",
         seed: int = 0,
     ) -> Bands:
-        """Summarise the posterior of the witness mu_P - mu_Q, given that there is a difference.
+        """Summarise the witness mu_P - mu_Q by its posterior where the evidence is strong.
+
+        Where it is weak the posterior leans to no difference and its bands are too narrow
+        (``benchmarks/results/difference-300.md``), so they are those of sampling errors.
 
         Args:
             points: (m, D) or (m,), in the units of the data.
             scale: of the squared exponential whose witness it is, (D,) or a number, in the units of
                 the data; by default the difference's ``lengthscale``.
             level: of the pointwise band; the simultaneous one has 1 - alpha.
+            of: ``"posterior"``, given that there is a difference; ``"sampling"``, the empirical
+                witness with its sampling errors; or ``"auto"``, by whether the log Bayes factor is
+                above 3.
             seed: of the draws.
         """
+        if of not in get_args(BandsOf):
+            raise InputError(f"of must be 'auto', 'posterior' or 'sampling', got {of!r}")
         at = as_evaluation_points(points, len(self.columns), "points") / self.rows.unit
         length = np.asarray(self.lengthscale if scale is None else scale) / self.rows.unit
-        drawn = self.belief.drawn(DRAWS, np.random.default_rng(seed))
-        found = witness_draws(drawn, self.rows, at, length)
-        return bands_of(found, level, 1.0 - self.alpha)
+        rng = np.random.default_rng(seed)
+        posterior = of == "posterior" or (of == "auto" and self.log_bayes_factor > STRONG)
+        if posterior:
+            found = witness_draws(self.belief.drawn(DRAWS, rng), self.rows, at, length)
+        else:
+            found = sampling_draws(self.rows, at, length, DRAWS, rng)
+        return bands_of(found, level, 1.0 - self.alpha, posterior=posterior)
 
     def ratio(self, points: ArrayLike, *, level: float = 0.8, seed: int = 0) -> Bands:
         """Summarise the posterior of the ratio p/q of densities, given that there is a difference.

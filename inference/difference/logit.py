@@ -93,8 +93,10 @@ def with_logit(gaussian: Belief, rows: Relabelled) -> LogitBelief:
     """The posterior by yes-or-no labels on the grid of that by Gaussian ones.
 
     Raises:
-        InputError: for more points than it is fast for.
+        InputError: for more points than it is fast for, and for rows that belong together.
     """
+    if rows.partners is not None:
+        raise InputError("labels='logit' is for independent rows, and these belong together")
     observed = rows.observed()
     if len(observed.points) > MOST_POINTS:
         raise InputError(
@@ -120,12 +122,9 @@ def with_logit(gaussian: Belief, rows: Relabelled) -> LogitBelief:
 
 
 def _labels(believed: Belief, rows: Relabelled, index: int) -> Labels:
-    """The labels with the eigenfunctions of a lengthscale; of pairs, with their differences."""
-    functions, first = believed.functions(index, rows.points), rows.first[:, 0]
-    if rows.partners is None:
-        return Labels(functions, first, rows.counts, float(logit(rows.share)))
-    a, b = rows.partners.T
-    return Labels(functions[a] - functions[b], first[a], np.ones(len(a)), 0.0)
+    """The labels with the eigenfunctions of a lengthscale."""
+    functions = believed.functions(index, rows.points)
+    return Labels(functions, rows.first[:, 0], rows.counts, float(logit(rows.share)))
 
 
 def _laplace(labels: Labels, variance: float, start: np.ndarray) -> tuple[np.ndarray, float]:

@@ -50,7 +50,7 @@ class Cells:
         scale: (J, D), likewise; infinite in those not looked at.
         t: (J, 1 + B).
         means: (J, 2), of the weights over P and over Q.
-        errors: (J, 2), standard errors of ``means``, at least those of one row.
+        errors: (J, 2), standard errors of ``means``; of less than one row those of one.
         covariance: (J,), of the two means: 0 unless rows belong together.
     """
 
@@ -160,12 +160,14 @@ def _at_scale(rows: Relabelled, at: np.ndarray, scale: float) -> tuple[np.ndarra
     means = np.stack([of_first / m, (sums[:, None] - of_first) / n], axis=-1)[kept]
     second = np.stack([squares_of_first / m, (squares - squares_of_first) / n], axis=-1)[kept]
     spread = np.maximum(second - means[:, 0] ** 2, 0.0)
+    sizes = np.array([m, n])
+    # Of a sample with less than a row's weight there, as if one more row could have been.
+    least = np.where(means[:, 0] * sizes < 1.0, 1.0 / np.square(sizes), 0.0)
     return (
         np.stack([np.flatnonzero(kept), np.full(kept.sum(), scale)], axis=1),
         (means[..., 0] - means[..., 1]) / deviation[:, None],
         means[:, 0],
-        # Of a sample without any row there, as if one more row could have been.
-        np.sqrt(spread / np.array([m, n]) + 1.0 / np.square([m, n])),
+        np.sqrt(np.maximum(spread / sizes, least)),
         together[kept] / m,
     )
 

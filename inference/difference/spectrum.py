@@ -19,6 +19,8 @@ from .relabelled import Relabelled
 
 #: Eigenvalues of the kernel at its nodes below this, over the largest, are rounding.
 RESOLUTION = 1e-10
+#: Pairs to each eigenfunction whose covariance they tell.
+PAIRS_EACH = 5
 
 
 class Spectrum(NamedTuple):
@@ -84,18 +86,30 @@ def spectrum(rows: Relabelled, at: np.ndarray, lengthscale: float) -> Spectrum:
 def _of_pairs(
     rows: Relabelled, partners: np.ndarray, at: np.ndarray, lengthscale: float, root: np.ndarray
 ) -> Spectrum:
-    """Decompose what pairs tell: which of two rows z and z' is of P has the mean g(z) - g(z').
+    """Decompose what pairs tell of the same difference, whose errors are those of pairs.
 
-    So features are differences of the rows', and labels +1 and -1, with noise of variance 1 as
-    before (to first order; the chance that z is of P is p(z) q(z') / (p(z) q(z') + p(z') q(z))).
+    Along eigenfunctions e the sum of ``e(z) - e(z')`` over pairs has the mean ``lambda c`` as for
+    independent rows, c being the coefficient of the difference there, but the covariance ``T =
+    sum (e(z) - e(z')) (e(z) - e(z'))'``, which swaps do not change; that of independent rows is
+    lambda. So eigenvalues are those of ``lambda T^-1 lambda``. Few enough eigenfunctions are kept
+    for T to be well determined.
     """
     features = kernel(rows.points, at, lengthscale) @ root
-    apart = features[partners[:, 0]] - features[partners[:, 1]]
-    labels = 2.0 * rows.first[partners[:, 0]] - 1.0
-    values, turn = scipy.linalg.eigh(apart.T @ apart, driver="evd")
-    kept = values > values[-1] * RESOLUTION
-    values, turn = values[kept], turn[:, kept]
-    return Spectrum(values, turn.T @ (apart.T @ labels), root, turn, turn.T @ features.mean(axis=0))
+    mean = features.mean(axis=0)
+    products = features.T @ features - len(features) * np.outer(mean, mean)
+    within, vectors = scipy.linalg.eigh(products, driver="evd")
+    kept = np.flatnonzero(within > within[-1] * RESOLUTION)[-max(1, len(partners) // PAIRS_EACH) :]
+    within, vectors = within[kept], vectors[:, kept]
+    apart = (features[partners[:, 0]] - features[partners[:, 1]]) @ vectors
+    spread = apart.T @ apart
+    spread[np.diag_indices(len(spread))] += RESOLUTION * max(np.trace(spread), within[-1])
+    signs = 2.0 * rows.first[partners[:, 0]] - 1.0
+    whitened = within[:, None] * scipy.linalg.inv(spread)
+    values, turn = scipy.linalg.eigh(whitened * within, driver="evd")
+    loadings = turn.T @ (whitened @ (apart.T @ signs))
+    turn = vectors @ turn
+    kept = np.flatnonzero(values > values[-1] * RESOLUTION)
+    return Spectrum(values[kept], loadings[kept], root, turn[:, kept], turn[:, kept].T @ mean)
 
 
 def decomposed(

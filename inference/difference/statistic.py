@@ -75,7 +75,7 @@ def evidences(rows: Relabelled, places: Cells, advance: Callable[[int], None]) -
 def _tilt(rows: Relabelled, advance: Callable[[int], None]) -> np.ndarray:
     """Log Bayes factors of a difference at lengthscales and sizes, (K, 1 + B)."""
     line = rows.points.shape[1] == 1
-    exact = not line and len(rows.points) <= MOST_EXACT
+    exact = not line and len(rows.points) <= MOST_EXACT and rows.partners is None
     at = nodes(rows, LINE_NODES if line else NODES)
     lengthscales = test_lengthscales(rows)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 
 from .belief import Drawn
-from .relabelled import Relabelled
+from .relabelled import BLOCK, Relabelled
 from .spectrum import kernel
 
 #: The largest ratio of densities that is told.
@@ -16,12 +17,14 @@ LARGEST, TINY = 1e3, np.finfo(float).tiny
 
 @dataclasses.dataclass(frozen=True)
 class Bands:
-    """The posterior mean of a function with two bands, given that there is a difference.
+    """The mean of a function with two bands.
 
     Attributes:
         mean, lower, upper: (m,); the band holds each point with probability ``level``.
         wide_lower, wide_upper: (m,); the band holds all points together with probability
             ``wide_level``.
+        posterior: whether they are of the posterior, given that there is a difference; else of the
+            empirical function with its sampling errors.
         level: pointwise.
         wide_level: simultaneous.
     """
@@ -33,6 +36,7 @@ class Bands:
     wide_upper: np.ndarray
     level: float
     wide_level: float
+    posterior: bool
 
 
 def witness_draws(
@@ -56,6 +60,54 @@ def witness_draws(
     return found / rows.rows
 
 
+def sampling_draws(
+    rows: Relabelled, points: np.ndarray, scale: np.ndarray, count: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Draw the empirical witness with its sampling errors alone, (count, m).
+
+    The errors of a mean are its rows' deviations with normal factors: the multiplier bootstrap.
+
+    Args:
+        rows: the pooled rows.
+        points: (m, D), in standard deviations of the columns.
+        scale: of the kernel, (D,) or a number, likewise.
+        count: of draws.
+        rng: of the draws.
+    """
+
+    def weights(of: np.ndarray) -> np.ndarray:
+        return kernel(of / scale, points / scale, 1.0)
+
+    if rows.partners is not None:
+        a, b = (rows.points[one] for one in rows.partners.T)
+        mean, errors = _mean_with_errors(
+            lambda block: weights(a[block]) - weights(b[block]), np.ones(len(a)), count, rng
+        )
+        return mean + errors
+    first = rows.first[:, 0]
+    (of_p, errors_p), (of_q, errors_q) = (
+        _mean_with_errors(lambda block: weights(rows.points[block]), labels, count, rng)
+        for labels in (first, rows.counts - first)
+    )
+    return of_p - of_q + errors_p - errors_q
+
+
+def _mean_with_errors(
+    values: Callable[[slice], np.ndarray], counts: np.ndarray, count: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """The mean (m,) of values (C, m) with their counts (C,), and draws (count, m) of its error."""
+    total, spread, factors = 0.0, 0.0, np.zeros(count)
+    for start in range(0, len(counts), BLOCK):
+        block = slice(start, start + BLOCK)
+        here, some = values(block), counts[block]
+        drawn = rng.normal(size=(count, len(some))) * np.sqrt(some)
+        total, spread = total + some @ here, spread + drawn @ here
+        factors += drawn.sum(axis=1)
+    rows = counts.sum()
+    mean = np.asarray(total / rows)
+    return mean, np.asarray(spread - np.outer(factors, mean)) / rows
+
+
 def log_ratio_draws(drawn: Drawn, points: np.ndarray) -> np.ndarray:
     """Evaluate log p/q of draws of h at points (m, D), (count, m), cut off at ``LARGEST``.
 
@@ -66,10 +118,12 @@ def log_ratio_draws(drawn: Drawn, points: np.ndarray) -> np.ndarray:
     return np.log(np.clip(ratio, 1.0 / LARGEST, LARGEST))
 
 
-def bands_of(draws: np.ndarray, level: float, wide_level: float) -> Bands:
+def bands_of(
+    draws: np.ndarray, level: float, wide_level: float, *, posterior: bool = True
+) -> Bands:
     """Summarise draws (count, m): equal-tailed pointwise, and wide enough for all points."""
     mean, deviation = draws.mean(axis=0), draws.std(axis=0)
     lower, upper = np.quantile(draws, [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=0)
     unit = np.where(deviation > 0.0, deviation, 1.0)
     reach = np.quantile(np.abs((draws - mean) / unit).max(axis=1), wide_level) * deviation
-    return Bands(mean, lower, upper, mean - reach, mean + reach, level, wide_level)
+    return Bands(mean, lower, upper, mean - reach, mean + reach, level, wide_level, posterior)

@@ -29,7 +29,7 @@ def told(found: Findings) -> str:
 def odds_in_words(log_bayes_factor: float) -> str:
     """The odds of a difference, the larger number first said to be for or against it."""
     size = abs(log_bayes_factor)
-    number = f"{math.exp(size):.3g}" if size < LARGE else f"1e{size / math.log(10.0):.0f}"
+    number = _short(math.exp(size), 3) if size < LARGE else f"1e{size / math.log(10.0):.0f}"
     return f"{number} : 1 {'for' if log_bayes_factor >= 0.0 else 'against'} a difference"
 
 

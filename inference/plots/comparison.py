@@ -92,13 +92,14 @@ def _histograms(found: Findings, ax: Axes, points: np.ndarray) -> None:
 
 def _witness(found: Findings, ax: Axes, at: np.ndarray, named: Sequence[Patch]) -> None:
     bands = found.witness(at)
+    whose = "" if bands.posterior else ", sampling errors"
     ax.fill_between(
         at, bands.wide_lower, bands.wide_upper, color=OVERALL, alpha=0.4 * BAND_ALPHA, linewidth=0,
-        label=f"all points together, {bands.wide_level:.0%}",
+        label=f"all points together, {bands.wide_level:.0%}{whose}",
     )  # fmt: skip
     ax.fill_between(
         at, bands.lower, bands.upper, color=OVERALL, alpha=BAND_ALPHA, linewidth=0,
-        label=f"each point, {bands.level:.0%}",
+        label=f"each point, {bands.level:.0%}{whose}",
     )  # fmt: skip
     ax.plot(at, bands.mean, color=OVERALL, linewidth=1.5)
     ax.axhline(0.0, color="0.4", linewidth=0.8)
@@ -136,13 +137,15 @@ def _plane(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure,
     left.pcolormesh(x, y, signs, cmap=shades, vmin=-1, vmax=1, alpha=NAMED_ALPHA, zorder=0)
     scatter(left, *_some_rows(found, points), found.names)
     left.legend(fontsize=SMALL, frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
-    mean = found.witness(at).mean.reshape(MESH_SIDE, MESH_SIDE)
+    bands = found.witness(at)
+    mean = bands.mean.reshape(MESH_SIDE, MESH_SIDE)
     norm = CenteredNorm(0.0, float(np.abs(mean).max()) or 1.0)
     image = right.pcolormesh(x, y, mean, norm=norm, cmap=DIVERGING, shading="nearest")
     outline(right, signs, x, y)
     bar = figure.colorbar(image, ax=right)
     lines = "; within lines a difference is named" if signs.any() else ""
-    bar.set_label(f"witness (posterior mean){lines}", size=SMALL)
+    whose = "posterior mean" if bands.posterior else "as it is in the samples"
+    bar.set_label(f"witness ({whose}){lines}", size=SMALL)
     bar.ax.tick_params(labelsize=SMALL)
     left.set_ylabel(found.columns[1])
     for ax in (left, right):

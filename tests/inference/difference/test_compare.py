@@ -232,3 +232,30 @@ def test_the_same_rows_do_not_differ():
     assert not found.differ
     assert found.pvalue > 0.5
     assert found.log_bayes_factor < 0.0
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_where_the_evidence_is_weak_bands_are_those_of_sampling_errors(paired):
+    """2000 draws: deviations within 12 % (5 standard errors) of those of two means."""
+    rng = np.random.default_rng(5)
+    P, Q = rng.normal(size=(2, 50))
+    at = np.array([-1.0, 0.5])
+    found = compare(P, Q, paired=paired, permutations=99, **QUIET)
+    assert found.log_bayes_factor < 3.0
+    bands = found.witness(at, scale=0.8)
+    assert not bands.posterior
+    k = [np.exp(-0.5 * ((sample[:, None] - at) / 0.8) ** 2) for sample in (P, Q)]
+    np.testing.assert_allclose(bands.mean, k[0].mean(axis=0) - k[1].mean(axis=0), atol=0.01)
+    variance = (k[0] - k[1]).var(axis=0) if paired else k[0].var(axis=0) + k[1].var(axis=0)
+    deviation = (bands.upper - bands.lower) / (2 * scipy.stats.norm.isf(0.1))
+    np.testing.assert_allclose(deviation, (variance / 50) ** 0.5, rtol=0.12)
+    assert found.witness(at, scale=0.8, of="posterior").posterior
+    labels = [text.get_text() for text in found.plot().axes[1].get_legend().get_texts()]
+    assert labels == [
+        "all points together, 95%, sampling errors",
+        "each point, 80%, sampling errors",
+    ]
+    with pytest.raises(
+        InputError, match="of must be 'auto', 'posterior' or 'sampling', got 'both'"
+    ):
+        found.witness(at, of="both")

@@ -33,18 +33,34 @@ def test_partners_are_the_rows_that_belong_together():
 
 
 @pytest.mark.parametrize("column", [0, 4])
-def test_evidence_is_the_ratio_of_two_normal_densities_of_the_signs(column):
+def test_evidence_is_the_ratio_of_two_normal_densities_of_sums_over_pairs(column):
     rows = rows_of(P, Q)
     found = spectrum(rows, rows.points, 0.9)
     K = np.exp(-0.5 * cdist(rows.points, rows.points, "sqeuclidean") / 0.9**2)
+    centre = np.eye(80) - 1.0 / 80
+    values, vectors = np.linalg.eigh(centre @ K @ centre)
+    values, vectors = values[-8:], vectors[:, -8:]  # 40 pairs: eight eigenfunctions
+    functions = vectors * np.sqrt(values)
     a, b = rows.partners.T
-    differences = K[np.ix_(a, a)] - K[np.ix_(a, b)] - K[np.ix_(b, a)] + K[np.ix_(b, b)]
-    signs = 2.0 * rows.first[a, column] - 1.0
-    null = scipy.stats.multivariate_normal(np.zeros(40))
+    apart = functions[a] - functions[b]
+    total = (2.0 * rows.first[a, column] - 1.0) @ apart
+    null = scipy.stats.multivariate_normal(np.zeros(8), apart.T @ apart)
     variances = np.array([0.02, 2.0])
     for variance, log in zip(variances, log_bayes_factors(found, variances), strict=True):
-        other = scipy.stats.multivariate_normal(np.zeros(40), np.eye(40) + variance * differences)
-        assert log[column] == pytest.approx(other.logpdf(signs) - null.logpdf(signs), rel=1e-6)
+        signal = apart.T @ apart + variance * np.diag(values**2)
+        other = scipy.stats.multivariate_normal(np.zeros(8), signal)
+        assert log[column] == pytest.approx(other.logpdf(total) - null.logpdf(total), rel=1e-5)
+
+
+def test_independent_pairs_have_nearly_the_evidence_of_independent_rows():
+    rng = np.random.default_rng(3)
+    both = rng.normal(size=300), rng.normal(0.3, size=300)
+    one, other = (compare(*both, paired=paired, permutations=99, **QUIET) for paired in (0, 1))
+    assert one.log_bayes_factor > 3.0
+    assert other.log_bayes_factor == pytest.approx(one.log_bayes_factor, rel=0.3)
+    at = np.linspace(-2.0, 2.0, 5)
+    first, second = (found.witness(at, scale=1.0) for found in (one, other))
+    np.testing.assert_allclose(first.mean, second.mean, atol=(first.upper - first.lower).max() / 2)
 
 
 def test_t_goes_by_the_differences_of_partners():
@@ -70,7 +86,7 @@ def test_t_goes_by_the_differences_of_partners():
         end = low[cell]
         if end > 0.0:
             rest = k[0] - end * k[1]
-            t = rest.mean() / (rest.var() / 40 + (1 + end**2) / 40**2) ** 0.5
+            t = rest.mean() / (rest.std() / 40**0.5)
             assert abs(t) == pytest.approx(found.critical(0.05), rel=1e-6)
 
 
@@ -94,7 +110,13 @@ def test_a_small_shift_of_pairs_is_seen_that_rows_alone_do_not_show():
     )
     assert not apart.differ
     assert together.differ
-    assert together.log_bayes_factor > apart.log_bayes_factor + 3.0
+    assert together.log_bayes_factor > apart.log_bayes_factor + 10.0
+    truth = np.exp(-0.25 * 1.0**2) - np.exp(-0.25 * 1.15**2)  # of N(0, 1) and N(0.15, 1), doubled
+    bands = together.witness([-1.0], scale=1.0)
+    assert bands.wide_lower[0] < truth / 2**0.5 < bands.wide_upper[0]
+    assert (bands.upper - bands.lower)[0] < 0.5 * (
+        apart.witness([-1.0], scale=1.0).upper - apart.witness([-1.0], scale=1.0).lower
+    )[0]
     assert together.effect > 0.6
     assert "Of a pair the row of P is told" in str(together)
     assert "200 pairs" in str(together)
