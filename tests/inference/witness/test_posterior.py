@@ -171,7 +171,7 @@ def test_of_the_difference_it_is_the_witness_of_the_comparison(run, data):
     lengthscale = np.exp(run["unconstrained_posterior"]["lengthscale"].values[0, 0])
     _, units = target_of(run)
     found = compare(*data, permutations=99, progress=False)
-    bands = found.witness(at, scale=lengthscale * units.scale[0])
+    bands = found.witness(at, scale=lengthscale * units.scale[0], of="posterior")
     deviation = draws.std(axis=0)
     error = deviation * (1 / 4000 + 1 / 2000) ** 0.5
     assert (np.abs(draws.mean(axis=0) - bands.mean) < 6.0 * error).all()
