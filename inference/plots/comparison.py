@@ -121,7 +121,7 @@ def _witness(found: Findings, ax: Axes, at: np.ndarray, named: Sequence[Patch]) 
     handles = [*named, *ax.get_legend_handles_labels()[0]]
     ax.legend(
         handles=handles, fontsize=SMALL, frameon=False, loc="upper left",
-        bbox_to_anchor=(0, -0.2), ncols=4,
+        bbox_to_anchor=(0, -0.2), ncols=2,
     )  # fmt: skip
 
 
@@ -141,7 +141,8 @@ def _plane(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure,
     mean = bands.mean.reshape(MESH_SIDE, MESH_SIDE)
     norm = CenteredNorm(0.0, float(np.abs(mean).max()) or 1.0)
     image = right.pcolormesh(x, y, mean, norm=norm, cmap=DIVERGING, shading="nearest")
-    outline(right, signs, x, y)
+    for ax in (left, right):
+        outline(ax, signs, x, y)
     bar = figure.colorbar(image, ax=right)
     lines = "; within lines a difference is named" if signs.any() else ""
     whose = "posterior mean" if bands.posterior else "as it is in the samples"
