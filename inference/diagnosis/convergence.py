@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,6 +24,13 @@ class Convergence:
     rhat: float  # rank-normalised split R-hat, largest; NaN for a single chain
     ess_bulk: float  # smallest
     ess_tail: float  # smallest
+
+    @property
+    def told(self) -> str:
+        """R-hat in words, rounded up: one above its limit never looks like the limit."""
+        if math.isnan(self.rhat):
+            return "R-hat needs two chains"
+        return f"R-hat {np.ceil(1000.0 * self.rhat - 1e-6) / 1000.0:.3f}"
 
     @property
     def mixed(self) -> bool:

@@ -150,7 +150,7 @@ def _head(diagnosis: Diagnosis) -> list[str]:
         return [f"{diagnosis.iterations} draws of the posterior by {way}"]
     return [
         f"{len(overall.chains)} chains, {diagnosis.iterations} draws after warmup",
-        f"  R-hat {overall.rhat:.3f}   ESS bulk {overall.ess_bulk:.0f}, "
+        f"  {overall.told}   ESS bulk {overall.ess_bulk:.0f}, "
         f"tail {overall.ess_tail:.0f}   divergences after warmup {diagnosis.divergences}   "
         f"non-finite evaluations {diagnosis.nonfinite[0]} in warmup, "
         f"{diagnosis.nonfinite[1]} after",
@@ -172,9 +172,9 @@ def _of_mode(diagnosis: Diagnosis, index: int) -> list[str]:
         by_count = f", by chain count {modes.chain_shares[index]:.2f}" if chains else ""
         lines.append(f"  posterior mass {mass_in_words(mode)}{by_count}")
     if chains and inside is not None:
-        rhat = "R-hat needs two chains" if np.isnan(inside.rhat) else f"R-hat {inside.rhat:.3f}"
         lines.append(
-            f"  within the mode: {rhat}, ESS bulk {inside.ess_bulk:.0f}, tail {inside.ess_tail:.0f}"
+            f"  within the mode: {inside.told}, ESS bulk {inside.ess_bulk:.0f}, "
+            f"tail {inside.ess_tail:.0f}"
         )
     return lines
 

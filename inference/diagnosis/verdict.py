@@ -102,12 +102,15 @@ def _one(overall: Convergence) -> list[str]:
     if overall.mixed:
         return ["Mixed: one mode, R-hat and effective sample sizes are good."]
     smallest = min(overall.ess_bulk, overall.ess_tail)
-    return [
-        f"Not mixed: one mode, but R-hat is {overall.rhat:.3g} (should be at most "
-        f"{RHAT_LIMIT}) and the smallest effective sample size {smallest:.0f} "
-        f"(should be at least {ESS_PER_CHAIN * len(overall.chains)}): run longer warmup and "
-        "more draws."
-    ]
+    wanted, failures = ESS_PER_CHAIN * len(overall.chains), []
+    if not overall.rhat <= RHAT_LIMIT:
+        failures.append(f"{overall.told} (should be at most {RHAT_LIMIT:.3f})")
+    if not smallest >= wanted:
+        failures.append(
+            f"the smallest effective sample size is {np.floor(smallest):.0f} (should be at least "
+            f"{wanted})"
+        )
+    return [f"Not mixed: one mode, but {' and '.join(failures)}: run longer warmup and more draws."]
 
 
 def _uncovered(modes: Modes) -> list[str]:
@@ -146,7 +149,7 @@ def _within_modes(modes: Modes, chains: ChainFigures, has_zeros: bool) -> list[s
         if inside is not None and inside.rhat > limit:
             smallest = min(inside.ess_bulk, inside.ess_tail)
             sentences.append(
-                f"Mode {number} is not mixed within itself (R-hat {inside.rhat:.3g}, effective "
+                f"Mode {number} is not mixed within itself ({inside.told}, effective "
                 f"sample size {smallest:.0f}): its summaries are rough; quadrature (one or two "
                 "hyperparameters) or SMC does without chains."
             )

@@ -217,7 +217,7 @@ def _notes(agreed: Convergence | None, error: float, nodes: int) -> list[str]:
     notes = []
     if agreed is not None and not agreed.mixed:
         notes.append(
-            f"the chains have not mixed (R-hat {agreed.rhat:.3g}, effective sample size "
+            f"the chains have not mixed ({agreed.told}, effective sample size "
             f"{min(agreed.ess_bulk, agreed.ess_tail):.0f}): take more warmup and draws"
         )
     if not error <= ALLOWED:

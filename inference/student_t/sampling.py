@@ -143,7 +143,7 @@ def _notes(agreed: Convergence | None, draws: int, chains: int, effective: float
     notes = []
     if agreed is not None and not agreed.rhat <= RHAT_LIMIT:
         notes.append(
-            f"the chains do not agree (R-hat {agreed.rhat:.3g}): {draws} draws each are few, or "
+            f"the chains do not agree ({agreed.told}): {draws} draws each are few, or "
             f"they do not cross between modes, whose shares are those of {chains} starts"
         )
     if effective < FEW_STARTS:

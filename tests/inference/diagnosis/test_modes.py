@@ -1,10 +1,13 @@
 """Modes are wide basins, not the narrow peaks between zeros of the density."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import xarray as xr
 from bke.inference import Nuts, diagnose, find_modes, fit
 from bke.inference.diagnosis.profile_modes import basins
+from bke.inference.diagnosis.verdict import _one
 from bke.inference.posterior.barriers import draw_paths
 from bke.inference.posterior.profile import smooth
 
@@ -132,6 +135,21 @@ def test_a_mixed_run_is_called_mixed_and_a_short_one_is_not(template):
     slow = 0.3 * np.cumsum(np.random.default_rng(1).normal(size=(4, 200)), axis=1) / 14
     bad = diagnose(synthetic_run(slow, density, template))
     assert bad.verdict.startswith("Not mixed")
+
+
+def test_only_what_is_amiss_is_said_and_never_looks_as_if_it_were_not(template):
+    density = -0.5 * (GRID / 0.3) ** 2
+    good = diagnose(synthetic_run(0.3 * draws_at(0, 0, 0, 0, width=1.0), density, template))
+    chains = dataclasses.replace(good.convergence, rhat=1.0101, ess_bulk=199.9, ess_tail=900.0)
+    assert chains.told == "R-hat 1.011"
+    (said,) = _one(chains)
+    assert "R-hat 1.011 (should be at most 1.010) and the smallest effective" in said
+    assert "size is 199 (should be at least 200)" in said
+    (said,) = _one(dataclasses.replace(chains, rhat=1.01))
+    assert "R-hat" not in said
+    assert dataclasses.replace(chains, rhat=1.01).told == "R-hat 1.010"
+    (said,) = _one(dataclasses.replace(chains, ess_bulk=500.0))
+    assert "effective" not in said
 
 
 def test_crossings_are_counted(template):
