@@ -57,19 +57,27 @@ class Named:
         at: (k, D), in the units of the data.
         scale: (k, D), likewise.
         signs: (k,).
-        places: neighbours of one sign are one place, told at its most significant cell.
+        widest_first: (k,), their indices, the least significant first where they are as wide.
+        places: neighbours of one sign are one place, told at its most significant cell around which
+            :meth:`sign` is its own.
     """
 
     at: np.ndarray
     scale: np.ndarray
     signs: np.ndarray
+    widest_first: np.ndarray
     places: tuple[Place, ...]
 
     def sign(self, points: np.ndarray) -> np.ndarray:
-        """The sign (m,) of the most significant named cell within whose scale a point is, or 0."""
+        """The sign (m,) of the narrowest named cell within whose scale a point is, or 0.
+
+        Of equally narrow ones, that of the most significant. So a narrow place within a wide one of
+        the other sign keeps its own.
+        """
         signs = np.zeros(len(points), dtype=int)
-        for at, scale, sign in zip(self.at[::-1], self.scale[::-1], self.signs[::-1], strict=True):
-            signs[np.sum(((points - at) / scale) ** 2, axis=1) <= 1.0] = sign
+        for cell in self.widest_first:
+            apart = (points - self.at[cell]) / self.scale[cell]
+            signs[np.sum(apart**2, axis=1) <= 1.0] = self.signs[cell]
         return signs
 
 
@@ -94,6 +102,11 @@ def named(found: Cells, unit: np.ndarray, alpha: float, *, differ: bool) -> Name
     upper = np.where(found.t[:, 0] < 0.0, np.minimum(upper, 1.0), upper)
     of_p, of_q = found.means.T
     ratios = np.divide(of_p, of_q, out=np.full(len(of_p), np.inf), where=of_q > 0.0)
+    width = np.round(found.scale[order].min(axis=1, initial=np.inf), 9)
+    widest_first = np.lexsort((-np.arange(len(order)), -width))
+    at, scale = found.at[order] * unit, found.scale[order] * unit
+    shown = Named(at, scale, signs, widest_first, ())
+    agree = shown.sign(shown.at) == signs
     places = tuple(
         Place(
             found.at[cell] * unit,
@@ -103,15 +116,18 @@ def named(found: Cells, unit: np.ndarray, alpha: float, *, differ: bool) -> Name
             (float(lower[cell]), float(upper[cell])),
             float(pvalues[cell]),
         )
-        for cell in _heads(found, order, signs)
+        for cell in _heads(found, order, signs, agree)
     )
-    return Named(found.at[order] * unit, found.scale[order] * unit, signs, places)
+    return dataclasses.replace(shown, places=places)
 
 
-def _heads(found: Cells, order: np.ndarray, signs: np.ndarray) -> list[int]:
-    """The most significant cell of every group of neighbours of one sign."""
-    heads: list[int] = []
+def _heads(found: Cells, order: np.ndarray, signs: np.ndarray, agree: np.ndarray) -> list[int]:
+    """The most significant cell that has its own sign of every group of neighbours of one sign.
+
+    A group without any is the middle of another one at another scale, and no place of its own.
+    """
     group = np.full(len(order), -1)
+    count = 0
     for i, cell in enumerate(order):
         # In the columns that both hang on; windows of different columns are different places.
         scale = np.maximum(found.scale[order[:i]], found.scale[cell])
@@ -121,9 +137,9 @@ def _heads(found: Cells, order: np.ndarray, signs: np.ndarray) -> list[int]:
         if near.any():
             group[i] = group[np.flatnonzero(near)[0]]
         else:
-            group[i] = len(heads)
-            heads.append(int(cell))
-    return heads
+            group[i], count = count, count + 1
+    own = (np.flatnonzero((group == one) & agree) for one in range(count))
+    return [int(order[mine[0]]) for mine in own if len(mine)]
 
 
 def intervals(found: Cells, alpha: float) -> tuple[np.ndarray, np.ndarray]:

@@ -62,7 +62,6 @@ def test_what_is_shaded_is_what_is_named(found):
     signs = found.sign(at)
     assert {-1, 1} <= set(signs)
     for place in found.places:
-        # The most significant cell that holds the point decides; a place's own is among them.
         assert found.sign(place.at)[0] == place.sign
     assert (found.sign([40.0, -40.0]) == 0).all()
 
@@ -191,6 +190,23 @@ def test_neighbours_of_one_sign_are_one_place_and_the_stronger_sign_wins():
     # 0.5 is in the windows of 9, of 5 and of 4; 1.0 in those of 5, 4 and, stronger, of -6.
     np.testing.assert_array_equal(one.sign(np.array([[0.5], [1.0], [5.5], [3.0]])), [1, -1, 1, 0])
     assert named(found, np.ones(1), 0.05, differ=False).places == ()
+
+
+def test_a_narrow_place_within_a_wide_one_of_the_other_sign_keeps_its_own():
+    found = cells_at([0.0, -1.5, -0.3, 0.2], [2.2, 0.4, 2.2, 2.0], [9.0, -5.0, 8.0, 7.0])
+    one = named(found, np.ones(1), 0.05, differ=True)
+    assert [(place.at[0], place.sign) for place in one.places] == [(0, 1), (-1.5, -1)]
+    at = np.array([[-1.5], [-1.2], [-1.0], [0.0], [2.0], [2.3]])
+    np.testing.assert_array_equal(one.sign(at), [-1, -1, 1, 1, 1, 0])
+
+
+def test_two_signs_around_one_point_at_two_scales_are_told_where_each_shows():
+    found = cells_at([0.0, 0.0, 0.5], [2.0, 0.1, 2.0], [-9.0, 6.0, -5.0])
+    one = named(found, np.ones(1), 0.05, differ=True)
+    assert [(place.at[0], place.sign) for place in one.places] == [(0.5, -1), (0, 1)]
+    np.testing.assert_array_equal(one.sign(np.array([[0.0], [0.05], [0.5]])), [1, 1, -1])
+    alone = named(cells_at([0.0, 0.0], [2.0, 0.1], [-9.0, 6.0]), np.ones(1), 0.05, differ=True)
+    assert [(place.at[0], place.sign) for place in alone.places] == [(0, 1)]
 
 
 def test_ratio_whose_denominator_may_be_nothing_has_no_end():
