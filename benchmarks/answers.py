@@ -20,7 +20,7 @@ import report
 from bke.inference import Comparison, compare, two_sample_test
 from bke.inference.difference.named import intervals
 from bke.inference.difference.places import Cells, cells
-from bke.inference.difference.relabelled import relabelled
+from bke.inference.difference.pooling import relabelled
 from bke.inference.testing.pair import Pair
 
 ALPHA = 0.05

@@ -20,7 +20,7 @@ import numpy as np
 import repeats
 import report
 from bke.inference.difference.belief import belief
-from bke.inference.difference.relabelled import relabelled
+from bke.inference.difference.pooling import relabelled
 from bke.inference.difference.witness import bands_of, sampling_draws, witness_draws
 from bke.inference.testing.pair import Pair
 from scipy.stats import beta, gamma

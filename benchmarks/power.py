@@ -17,7 +17,7 @@ import numpy as np
 import repeats
 import report
 from bke.inference import two_sample_test
-from bke.inference.difference.relabelled import relabelled
+from bke.inference.difference.pooling import relabelled
 from bke.inference.difference.statistic import overall_pvalue
 from bke.inference.testing.pair import Pair
 

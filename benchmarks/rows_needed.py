@@ -15,8 +15,8 @@ import repeats
 import report
 from bke.inference import compare
 from bke.inference.difference.planning import PERMUTATIONS
+from bke.inference.difference.pooling import relabelled
 from bke.inference.difference.probit import reached
-from bke.inference.difference.relabelled import relabelled
 from bke.inference.difference.statistic import overall_pvalue
 from bke.inference.testing.pair import Pair
 

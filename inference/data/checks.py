@@ -217,6 +217,27 @@ def as_evaluation_points(at: ArrayLike, dimension: int, name: str = "at") -> NDA
     return points
 
 
+def as_weights(weights: ArrayLike, rows: int, name: str = "weights") -> NDArray[np.float64]:
+    """Check weights (rows,) that are positive or 0, and finite; not all 0.
+
+    Raises:
+        InputError: for anything else, in one sentence.
+    """
+    given = np.asarray(weights)
+    if given.dtype.kind not in "fiu" or given.shape != (rows,):
+        what = f"{given.dtype} of shape {given.shape}"
+        raise InputError(f"{name} must be {rows} numbers, one for each row, got {what}")
+    found = given.astype(float)
+    if not (found >= 0.0).all() or not np.isfinite(found).all():
+        row = int(np.flatnonzero(~((found >= 0.0) & np.isfinite(found)))[0])
+        raise InputError(
+            f"{name} must be positive or 0 and finite, and row {row + 1} has {found[row]}"
+        )
+    if not found.any():
+        raise InputError(f"{name} are all 0")
+    return found / found.max()
+
+
 def as_samples(X: ArrayLike | tuple[ArrayLike, ...], share: str) -> list[NDArray[np.float64]]:
     """Check samples, and pool those that have no likelihood of their own.
 

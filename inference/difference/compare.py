@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, TypeAlias, get_args
 
+import numpy as np
 from numpy.typing import ArrayLike
 
-from ..data.checks import check_count, column_names, counted
+from ..data.checks import as_weights, check_count, column_names, counted
 from ..data.read import default_names
 from ..errors import InputError
 from ..runtime.machine import computing
@@ -23,8 +24,10 @@ from .ladder import LENGTHSCALES
 from .logit import MOST_POINTS, with_logit
 from .named import named
 from .places import cells
-from .relabelled import Relabelled, relabelled, swapped
+from .pooling import relabelled, swapped
+from .relabelled import Relabelled
 from .statistic import evidences
+from .weighted import weighted
 
 Labels: TypeAlias = Literal["auto", "gaussian", "logit"]
 #: Of fewer rows, and a smaller share, labels are anything but normal.
@@ -38,6 +41,7 @@ def compare(
     alpha: float = 0.05,
     permutations: int = 999,
     paired: bool = False,
+    weights: tuple[ArrayLike | None, ArrayLike | None] | None = None,
     labels: Labels = "auto",
     columns: Sequence[str] | None = None,
     names: tuple[str, str] = ("P", "Q"),
@@ -61,6 +65,11 @@ def compare(
         permutations: B; the smallest p-value is 1 / (1 + B).
         paired: row i of P belongs to row i of Q, and they may depend on each other: relabellings
             swap the two, and the errors that the posterior reckons with are those of pairs.
+        weights: of the rows of P and of Q, (m,) and (n,), positive or 0, in any unit; ``None`` in
+            place of one counts its rows alike. Those of a survey or of importance sampling: a row
+            that was seen k times is to be given k times. The test turns the signs of errors
+            instead of relabelling, at a level that is approximate
+            (``benchmarks/results/weights.md``).
         labels: what the posterior takes labels for: ``"gaussian"``, in closed form, or ``"logit"``,
             yes or no, whose ratio of densities is positive; ten times slower, for up to 20 000
             different rows. ``"auto"`` takes yes or no only where one sample is very small beside
@@ -77,11 +86,10 @@ def compare(
     if labels not in get_args(Labels):
         raise InputError(f"labels must be 'auto', 'gaussian' or 'logit', got {labels!r}")
     check_count(seed, "seed", 0, 2**63 - 1)
-    pair = Pair.checked(P, Q)
+    pair, given = _weighted(Pair.checked(P, Q), weights)
     columns = _columns(columns or column_names(P), pair.first.shape[1])
     with computing(), progress_bar("scales", LENGTHSCALES, shown=progress) as advance:
-        pooled = swapped if paired else relabelled
-        rows = pooled(pair, permutations, pair.generator(seed))
+        rows = _pooled(pair, permutations, paired, given, pair.generator(seed))
         found = cells(rows)
         pvalue = p_value(evidences(rows, found, advance).statistic())
         believed = belief(rows)
@@ -105,11 +113,46 @@ def compare(
     )
 
 
+def _weighted(
+    pair: Pair, weights: tuple[ArrayLike | None, ArrayLike | None] | None
+) -> tuple[Pair, tuple[np.ndarray, np.ndarray] | None]:
+    """The rows that have any weight, and the weights; none where all rows count for one."""
+    if weights is None:
+        return pair, None
+    if not isinstance(weights, (tuple, list)) or len(weights) != 2:
+        raise InputError("weights must be two, of the rows of P and of Q, as (w, None)")
+    if all(one is None for one in weights):
+        return pair, None
+    both = (pair.first, pair.second)
+    given = [
+        np.ones(len(rows)) if one is None else as_weights(one, len(rows), f"weights of {name}")
+        for one, rows, name in zip(weights, both, "PQ", strict=True)
+    ]
+    rows = [rows[one > 0.0] for one, rows in zip(given, both, strict=True)]
+    first, second = (one[one > 0.0] for one in given)
+    return Pair(*rows), (first, second)
+
+
+def _pooled(
+    pair: Pair,
+    permutations: int,
+    paired: bool,
+    weights: tuple[np.ndarray, np.ndarray] | None,
+    rng: np.random.Generator,
+) -> Relabelled:
+    """The pooled rows, relabelled as their dependence and weights ask for."""
+    if weights is not None:
+        if paired:
+            raise InputError("paired rows with weights are not supported: give one or the other")
+        return weighted(pair, weights, permutations, rng)
+    return (swapped if paired else relabelled)(pair, permutations, rng)
+
+
 def _lopsided(rows: Relabelled) -> bool:
     """Whether so few rows face so many that only yes-or-no labels have the right evidence."""
     least = min(rows.sizes)
     small = least < FEW_ROWS and least < SMALL_SHARE * rows.rows
-    return small and len(rows.points) <= MOST_POINTS and rows.partners is None
+    return small and len(rows.points) <= MOST_POINTS and rows.independent
 
 
 def _columns(columns: Sequence[str] | None, dimension: int) -> tuple[str, ...]:

@@ -41,6 +41,7 @@ class Comparison(Findings):
             "effect_interval": list(self.effect_interval),
             "detectable_shift": self.detectable_shift,
             "sizes": list(self.sizes),
+            "worth": self.rows.worth.tolist(),
             "columns": list(self.columns),
             "names": list(self.names),
             "seed": self.seed,

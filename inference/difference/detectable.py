@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from scipy.special import expit, logit
 from scipy.stats import norm
 
 from ..testing.permutation import p_value
@@ -38,27 +39,20 @@ def detectable_shift(rows: Relabelled, alpha: float) -> float | None:
         be dealt out is not found so often.
     """
     rng = np.random.default_rng(0)
-    m, n = rows.sizes
     varying = np.flatnonzero(np.ptp(rows.points, axis=0) > 0.0)
     scores = [_normal_scores(rows.points[:, column], rows.counts) for column in varying]
-    of_row = np.repeat(np.arange(len(rows.counts)), rows.counts)
     dealt, shifts = [], []
-    for tilt in SHIFTS * math.sqrt(1.0 / m + 1.0 / n):
+    for tilt in SHIFTS * math.sqrt(np.sum(1.0 / rows.worth)):
         for trial in range(TRIALS):
             score = scores[trial % len(scores)]
-            first = _dealt(rows, of_row, tilt * score, rng)
+            first = _dealt(rows, tilt * score, rng)
             dealt.append(first)
-            shifts.append(score @ first / m - score @ (rows.counts - first) / n)
-    nulls = rows.first[:, 1 : 1 + RELABELLINGS]
-    every = Relabelled(
-        rows.points,
-        rows.counts,
-        np.concatenate([np.stack(dealt, axis=1).astype(nulls.dtype), nulls], axis=1),
-        rows.unit,
-        rows.partners,
-    )
+            shifts.append(rows.apart((score @ first)[None, None], (score @ rows.counts)[None]))
+    nulls = rows.labels[:, 1 : 1 + RELABELLINGS]
+    labels = np.concatenate([np.stack(dealt, axis=1).astype(nulls.dtype), nulls], axis=1)
+    every = rows.relabelled(labels)
     found = evidences(every, cells(every), lambda count: None)
-    among = np.arange(len(dealt), every.first.shape[1])
+    among = np.arange(len(dealt), labels.shape[1])
     seen = np.array([
         p_value(found.of(np.concatenate([[one], among])).statistic()) <= alpha
         for one in range(len(dealt))
@@ -77,14 +71,18 @@ def _normal_scores(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return np.asarray(norm.ppf(middle)[which])
 
 
-def _dealt(
-    rows: Relabelled, of_row: np.ndarray, tilts: np.ndarray, rng: np.random.Generator
-) -> np.ndarray:
-    """How many rows at each point (C,) are in the first sample, the sooner the larger its tilt."""
+def _dealt(rows: Relabelled, tilts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Labels (C,) by which a row goes to the first sample the sooner, the larger its tilt."""
+    if rows.weighted:
+        # What weights in proportion to exp(tilt) make of all rows, with errors of some relabelling.
+        chance = rows.counts * expit(logit(rows.share) + tilts)
+        moved, others = chance / chance.sum(), (rows.counts - chance) / (rows.counts - chance).sum()
+        return moved - others + rows.labels[:, rng.integers(1, rows.labels.shape[1])]
     if rows.partners is not None:
         a, b = rows.partners.T
         first = rng.logistic(size=len(a)) < tilts[a] - tilts[b]
         return np.bincount(np.where(first, a, b), minlength=len(tilts))
     # The largest of Gumbel variables that are moved: sampling without replacement by exp(tilt).
+    of_row = np.repeat(np.arange(len(rows.counts)), rows.counts)
     order = np.argpartition(-(tilts[of_row] + rng.gumbel(size=len(of_row))), rows.sizes[0] - 1)
     return np.bincount(of_row[order[: rows.sizes[0]]], minlength=len(tilts))

@@ -8,29 +8,22 @@ tells them apart, and below 1/2 by chance alone.
 
 from __future__ import annotations
 
-import math
-from typing import NamedTuple
+from collections.abc import Iterator
 
 import numpy as np
-from scipy.special import expit, logit, softmax
-from scipy.stats import norm, rankdata
+from scipy.special import softmax
 
 from ..data.weighted import systematic
+from .area import Effect, Single, area, with_interval
 from .belief import Belief
+from .decomposition import Noise, Spectrum, decomposed, of_weights
 from .evidence import log_bayes_factors
 from .relabelled import Relabelled
-from .spectrum import decomposed, kernel
+from .spectrum import kernel
 
 FOLDS = 5
 #: Rows that are looked at; with so many of each sample the standard error is below 0.005.
 MOST_ROWS = 20_000
-
-
-class Effect(NamedTuple):
-    """The area under the curve, cross-fitted, with its interval."""
-
-    auc: float
-    interval: tuple[float, float]
 
 
 def effect(believed: Belief, rows: Relabelled, alpha: float) -> Effect:
@@ -45,10 +38,10 @@ def effect(believed: Belief, rows: Relabelled, alpha: float) -> Effect:
     rng = np.random.default_rng(0)
     if rows.partners is not None:
         return _of_pairs(believed, rows, rows.partners, alpha, rng)
-    point, of_first = _single_rows(rows, rng)
-    fold = _folds(of_first, rng)
-    scores = _held_out(believed, rows.points[point], of_first, fold)
-    return _area(scores, of_first, fold, alpha)
+    single = _weighted_rows(rows, rng) if rows.weighted else _single_rows(rows, rng)
+    fold = _folds(single.of_first, rng)
+    scores = _held_out(believed, single, fold)
+    return area(scores, single, fold, alpha)
 
 
 def _of_pairs(
@@ -59,15 +52,15 @@ def _of_pairs(
     chosen = chosen[: MOST_ROWS // 2]
     of_first = np.repeat([True, False], len(chosen))
     fold = np.tile(rng.permutation(np.arange(len(chosen)) % FOLDS), 2)
-    scores = _held_out(believed, rows.points[chosen.T.ravel()], of_first, fold)
+    scores = _held_out(believed, Single(rows.points[chosen.T.ravel()], of_first), fold)
     first, second = scores.reshape(2, -1)
     wins = 0.5 * (1.0 + np.sign(first - second))
-    return _with_interval(wins.mean(), wins.std() / len(wins) ** 0.5, len(wins), alpha)
+    return with_interval(wins.mean(), wins.std() / len(wins) ** 0.5, len(wins), alpha)
 
 
-def _single_rows(rows: Relabelled, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """The point of every row and whether it is in the first sample, of at most MOST_ROWS rows."""
-    first = rows.first[:, 0].astype(int)
+def _single_rows(rows: Relabelled, rng: np.random.Generator) -> Single:
+    """At most MOST_ROWS of the rows."""
+    first = rows.first.astype(int)
     points = [np.repeat(np.arange(len(first)), count) for count in (first, rows.counts - first)]
     most = MOST_ROWS / rows.rows
     if most < 1.0:
@@ -76,7 +69,17 @@ def _single_rows(rows: Relabelled, rng: np.random.Generator) -> tuple[np.ndarray
             for one in points
         ]
     labels = np.concatenate([np.full(len(one), index == 0) for index, one in enumerate(points)])
-    return np.concatenate(points), labels
+    return Single(rows.points[np.concatenate(points)], labels)
+
+
+def _weighted_rows(rows: Relabelled, rng: np.random.Generator) -> Single:
+    """At most MOST_ROWS of the weighted rows, or of what cells have of a sample."""
+    point, sample = np.nonzero(rows.weights)
+    if len(point) > MOST_ROWS:
+        chosen = rng.choice(len(point), MOST_ROWS, replace=False)
+        point, sample = point[chosen], sample[chosen]
+    weights, squares = rows.weights[point, sample], rows.squares[point, sample]
+    return Single(rows.points[point], sample == 0, weights, squares)
 
 
 def _folds(of_first: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -88,70 +91,50 @@ def _folds(of_first: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return fold
 
 
-def _held_out(
-    believed: Belief, points: np.ndarray, of_first: np.ndarray, fold: np.ndarray
-) -> np.ndarray:
+def _held_out(believed: Belief, single: Single, fold: np.ndarray) -> np.ndarray:
     """The score (n,) of every row, by the rows of other folds."""
     grid = believed.weights.shape
-    logs, means = np.empty((FOLDS, *grid)), np.empty((grid[0], grid[1], len(points)))
+    logs, means = np.empty((FOLDS, *grid)), np.empty((grid[0], grid[1], len(fold)))
     inside = fold == np.arange(FOLDS)[:, None]
+    teach = _by_rows if single.weights is None else _by_weights
     for index, lengthscale in enumerate(believed.lengthscales):
         root = believed.spectra[index].root
-        features = kernel(points, believed.nodes, lengthscale) @ root
-        # Sums over each fold; those over the others are what it leaves of all.
-        within = np.array([features[one].T @ features[one] for one in inside])
-        total = np.array([features[one].sum(axis=0) for one in inside])
-        first = np.array([features[one & of_first].sum(axis=0) for one in inside])
-        for f, one in enumerate(inside):
-            kept = ~one
-            share = of_first[kept].mean()
-            found = decomposed(
-                root,
-                within.sum(axis=0) - within[f],
-                total.sum(axis=0) - total[f],
-                (first.sum(axis=0) - first[f])[:, None],
-                int(kept.sum()),
-                float(share),
-            )
+        features = kernel(single.points, believed.nodes, lengthscale) @ root
+        for f, found in enumerate(teach(features, root, single, inside)):
             logs[f, index] = (
                 log_bayes_factors(found, believed.variances)[:, 0] + believed.log_prior[index]
             )
-            turned = features[one] @ found.turn - found.mean
+            turned = features[inside[f]] @ found.turn - found.mean
             left = believed.variances[:, None] / (1.0 + np.outer(believed.variances, found.values))
-            means[index][:, one] = (left * found.loadings[:, 0]) @ turned.T
+            means[index][:, inside[f]] = (left * found.loadings[:, 0]) @ turned.T
     weights = softmax(logs.reshape(FOLDS, -1), axis=1).reshape(logs.shape)
     return np.einsum("lsn,nls->n", means, weights[fold])
 
 
-def _area(scores: np.ndarray, of_first: np.ndarray, fold: np.ndarray, alpha: float) -> Effect:
-    """The area under the curve of scores (n,), with DeLong's interval.
-
-    Rows are held against those of their own fold, which the same rows taught: against others they
-    would come off too badly, what they themselves taught being left out of their score alone.
-    """
-    above, below = [], []
-    for one in np.unique(fold):
-        first, second = (scores[(fold == one) & (of_first == label)] for label in (True, False))
-        m, n = len(first), len(second)
-        if min(m, n) == 0:
-            continue
-        ranks = rankdata(np.concatenate([first, second]))
-        above.append((ranks[:m] - rankdata(first)) / n)  # how many of the others each is above
-        below.append(1.0 - (ranks[m:] - rankdata(second)) / m)
-    sides = np.concatenate(above), np.concatenate(below)
-    least = min(len(side) for side in sides)
-    error = math.sqrt(sum(side.var(ddof=1) / len(side) for side in sides)) if least > 1 else 0.0
-    share = 0.5 * (sides[0].mean() + sides[1].mean())
-    return _with_interval(share, error, least, alpha)
+def _by_rows(
+    features: np.ndarray, root: np.ndarray, single: Single, inside: np.ndarray
+) -> Iterator[Spectrum]:
+    """What the rows outside of each fold teach: sums over all less those over the fold."""
+    within = np.array([features[one].T @ features[one] for one in inside])
+    total = np.array([features[one].sum(axis=0) for one in inside])
+    first = np.array([features[one & single.of_first].sum(axis=0) for one in inside])
+    for f, one in enumerate(inside):
+        rows, share = int((~one).sum()), float(single.of_first[~one].mean())
+        every, mine = total.sum(axis=0) - total[f], first.sum(axis=0) - first[f]
+        apart = (mine - share * every) / (rows * share * (1.0 - share))
+        yield decomposed(root, within.sum(axis=0) - within[f], every, apart[:, None], rows, share)
 
 
-def _with_interval(share: float, error: float, rows: int, alpha: float) -> Effect:
-    """The interval of a share by its standard error, on the scale of log odds."""
-    auc = float(share)
-    if error == 0.0 or not 0.0 < auc < 1.0:
-        # All rows told apart, or none: no deviation to go by, but so many rows agree.
-        reach = 1.0 - (0.5 * alpha) ** (1.0 / rows)
-        return Effect(auc, (max(auc - reach, 0.0), min(auc + reach, 1.0)))
-    reach = norm.isf(0.5 * alpha) * error / (auc * (1.0 - auc))
-    low, high = expit(logit(auc) + np.array([-reach, reach]))
-    return Effect(auc, (float(low), float(high)))
+def _by_weights(
+    features: np.ndarray, root: np.ndarray, single: Single, inside: np.ndarray
+) -> Iterator[Spectrum]:
+    """What the weighted rows outside of each fold teach."""
+    sides = np.stack([single.of_first, ~single.of_first], axis=1)
+    weights, squares = (one[:, None] * sides for one in single.each())
+    for one in inside:
+        here, sums = features[~one], weights[~one].sum(axis=0)
+        own, of_squares = weights[~one] / sums, squares[~one] / sums**2
+        noise = Noise.none(features.shape[1]).plus(here, own, of_squares)
+        each = (own @ noise.worth)[:, None] * here
+        apart = (noise.means[0] - noise.means[1])[:, None]
+        yield of_weights(root, here.T @ each, each.sum(axis=0), apart, noise, noise)

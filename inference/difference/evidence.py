@@ -31,7 +31,10 @@ def log_bayes_factors(found: Spectrum, variances: np.ndarray) -> np.ndarray:
 def fits(found: Spectrum, variances: np.ndarray) -> np.ndarray:
     """Evaluate the part of log BF that depends on the labels, (S, 1 + B)."""
     weights = 0.5 * variances[:, None] / (1.0 + np.outer(variances, found.values))
-    return np.asarray(weights @ np.square(found.loadings))
+    squares = np.square(found.loadings)
+    if found.excess is not None:
+        squares[:, 0] -= found.excess
+    return np.asarray(weights @ squares)
 
 
 def exact_fits(rows: Relabelled, lengthscale: float, variances: np.ndarray) -> np.ndarray:
@@ -44,7 +47,7 @@ def exact_fits(rows: Relabelled, lengthscale: float, variances: np.ndarray) -> n
     root = np.sqrt(rows.counts)[:, None]
     matrix = root * (gram - mean - mean[:, None] + rows.counts @ mean / rows.rows) * root.T
     deviation = np.sqrt(rows.share * (1.0 - rows.share))
-    labels = (rows.first - rows.share * rows.counts[:, None]) / (root * deviation)
+    labels = (rows.labels - rows.share * rows.counts[:, None]) / (root * deviation)
     whole, diagonal = np.square(labels).sum(axis=0), np.diag_indices(len(matrix))
     found = np.empty((len(variances), labels.shape[1]))
     for index, variance in enumerate(variances):

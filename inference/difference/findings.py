@@ -185,12 +185,14 @@ class Findings:
             seed: of the simulation.
 
         Raises:
-            InputError: for a power that makes no sense, and for rows that belong together.
+            InputError: for a power that makes no sense, and for rows that belong together or
+                have weights.
         """
         if not self.alpha < power < 1.0:
             raise InputError(f"power must be between alpha = {self.alpha:g} and 1, got {power!r}")
         check_count(seed, "seed", 0, 2**63 - 1)
-        if self.rows.partners is not None:
-            raise InputError("rows_needed is for independent rows, and these belong together")
+        if not self.rows.independent:
+            why = "have weights" if self.rows.weighted else "belong together"
+            raise InputError(f"rows_needed is for independent rows of one weight, and these {why}")
         with computing():
             return rows_needed(self.belief, self.rows, self.alpha, power, seed)

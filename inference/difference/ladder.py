@@ -19,11 +19,23 @@ VARIANCES = np.geomspace(1e-4, 1e4, 5)
 
 def test_lengthscales(rows: Relabelled) -> np.ndarray:
     """Lengthscales (L,) at which a test looks, from well below the shortest distances."""
-    distances = pdist(random_part(rows.points, ROWS, 0))
-    short, median = np.quantile(distances[distances > 0.0], [SHORT, 0.5])
-    return np.geomspace(SHORTEST * short, LONGEST * median, LENGTHSCALES)
+    short, median = _distances(rows)
+    shortest = short if rows.weighted else SHORTEST * short
+    return np.geomspace(shortest, LONGEST * median, LENGTHSCALES)
 
 
 def landmark_lengthscales(rows: Relabelled) -> np.ndarray:
     """Lengthscales (L,) of the evidence at landmarks."""
-    return ladder(rows.points, 0)
+    found = ladder(rows.points, 0)
+    return found[found >= _distances(rows)[0]] if rows.weighted else found
+
+
+def _distances(rows: Relabelled) -> tuple[float, float]:
+    """A short distance between rows and the median one.
+
+    Below the short one, where hardly any row is near another, evidence is a row's own weight; of
+    weighted rows, whose signs are turned, it says nothing of a difference.
+    """
+    distances = pdist(random_part(rows.points, ROWS, 0))
+    short, median = np.quantile(distances[distances > 0.0], [SHORT, 0.5])
+    return float(short), float(median)

@@ -95,8 +95,9 @@ def with_logit(gaussian: Belief, rows: Relabelled) -> LogitBelief:
     Raises:
         InputError: for more points than it is fast for, and for rows that belong together.
     """
-    if rows.partners is not None:
-        raise InputError("labels='logit' is for independent rows, and these belong together")
+    if not rows.independent:
+        why = "have weights" if rows.weighted else "belong together"
+        raise InputError(f"labels='logit' is for independent rows of one weight, and these {why}")
     observed = rows.observed()
     if len(observed.points) > MOST_POINTS:
         raise InputError(
@@ -124,7 +125,7 @@ def with_logit(gaussian: Belief, rows: Relabelled) -> LogitBelief:
 def _labels(believed: Belief, rows: Relabelled, index: int) -> Labels:
     """The labels with the eigenfunctions of a lengthscale."""
     functions = believed.functions(index, rows.points)
-    return Labels(functions, rows.first[:, 0], rows.counts, float(logit(rows.share)))
+    return Labels(functions, rows.first, rows.counts, float(logit(rows.share)))
 
 
 def _laplace(labels: Labels, variance: float, start: np.ndarray) -> tuple[np.ndarray, float]:

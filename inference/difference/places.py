@@ -137,43 +137,50 @@ def _spread(rows: Relabelled, count: int) -> np.ndarray:
 
 def _at_scale(rows: Relabelled, at: np.ndarray, scale: float) -> tuple[np.ndarray, ...]:
     """The place of every cell at one scale with that scale (k, 2), and the cells' fields."""
-    m, n = rows.sizes
-    labellings = rows.first.shape[1]
-    sums, squares = np.zeros(len(at)), np.zeros(len(at))
-    of_first = np.zeros((len(at), labellings))
-    squares_of_first = np.zeros(len(at))
+    each = np.column_stack([rows.counts / rows.rows, rows.weights, rows.squares, rows.expected])
+    sums, squares = np.zeros((2, len(at), each.shape[1]))
+    of_labels = np.zeros((len(at), rows.labels.shape[1]))
     for block in rows.blocks():
-        weights = kernel(at, rows.points[block], scale)
-        counts, first = rows.counts[block], rows.first[block]
-        sums += weights @ counts
-        squares += np.square(weights) @ counts
-        of_first += weights @ first.astype(float)
-        squares_of_first += np.square(weights) @ first[:, 0]
-    mean = sums / rows.rows
-    apart, together = _of_partners(rows, at, scale)
-    variance = np.maximum(squares / rows.rows - mean**2, 0.0)
-    enough = sums**2 >= LEAST_ROWS * squares
+        near = kernel(at, rows.points[block], scale)
+        sums += near @ each[block]
+        squares += np.square(near) @ each[block]
+        of_labels += near @ rows.labels[block].astype(float)
+    mean, means = sums[:, 0], sums[:, 1:3]
+    variance = np.maximum(squares[:, 0] - mean**2, 0.0)
+    # Of each sample's mean: the sum of squares of weighted deviations from it.
+    total = each.sum(axis=0)
+    spread = squares[:, 3:5] - 2.0 * means * sums[:, 3:5] + means**2 * total[3:5]
+    enough = mean**2 * (1.0 + TIE) >= LEAST_ROWS * squares[:, 3:5] @ _shares(rows) ** 2
     kept = enough & (variance > 1e-12 * mean**2)  # beyond, all rows weigh the same
-    deviation = np.sqrt(variance[kept] * (1.0 / m + 1.0 / n) * rows.rows / (rows.rows - 1.0))
+    apart, together = _of_partners(rows, at[kept], scale)
+    least = 1e-12 * mean[kept] ** 2 / rows.rows
     if rows.partners is not None:
-        deviation = np.sqrt(np.maximum(apart[kept], 1e-12 * mean[kept] ** 2 / m) / m)
-    means = np.stack([of_first / m, (sums[:, None] - of_first) / n], axis=-1)[kept]
-    second = np.stack([squares_of_first / m, (squares - squares_of_first) / n], axis=-1)[kept]
-    spread = np.maximum(second - means[:, 0] ** 2, 0.0)
-    sizes = np.array([m, n])
+        noise = np.maximum(apart, least) / len(rows.partners)
+    elif rows.weighted:
+        about = squares[:, 5:] - 2.0 * mean[:, None] * sums[:, 5:] + mean[:, None] ** 2 * total[5:]
+        noise = np.maximum(about[kept].sum(axis=1), least)
+    else:
+        noise = variance[kept] * np.sum(1.0 / rows.worth) * rows.rows / (rows.rows - 1.0)
     # Of a sample with less than a row's weight there, as if one more row could have been.
-    least = np.where(means[:, 0] * sizes < 1.0, 1.0 / np.square(sizes), 0.0)
+    floor = np.where(means[kept] * rows.worth < 1.0, rows.worth**-2.0, 0.0)
     return (
         np.stack([np.flatnonzero(kept), np.full(kept.sum(), scale)], axis=1),
-        (means[..., 0] - means[..., 1]) / deviation[:, None],
-        means[:, 0],
-        np.sqrt(np.maximum(spread / sizes, least)),
-        together[kept] / m,
+        rows.apart(of_labels, mean * rows.rows)[kept] / np.sqrt(noise)[:, None],
+        means[kept],
+        np.sqrt(np.maximum(spread[kept], floor)),
+        together,
     )
 
 
+def _shares(rows: Relabelled) -> np.ndarray:
+    return np.array([rows.share, 1.0 - rows.share])
+
+
 def _of_partners(rows: Relabelled, at: np.ndarray, scale: float) -> tuple[np.ndarray, np.ndarray]:
-    """The mean square difference of partners' weights, and their covariance, (k,) each; or none."""
+    """The mean square of differences of partners' weights, and the covariance of the two means.
+
+    Each (k,), 0 where rows are independent.
+    """
     apart, together = np.zeros(len(at)), np.zeros(len(at))
     if rows.partners is None:
         return apart, together
@@ -183,4 +190,4 @@ def _of_partners(rows: Relabelled, at: np.ndarray, scale: float) -> tuple[np.nda
         together += (a * b).sum(axis=1)
     m = len(rows.partners)
     ends = (kernel(at, rows.points[one], scale).mean(axis=1) for one in rows.partners.T)
-    return apart / m, together / m - np.prod(list(ends), axis=0)
+    return apart / m, (together / m - np.prod(list(ends), axis=0)) / m

@@ -17,8 +17,9 @@ import numpy as np
 
 from ..testing.pair import Pair
 from .belief import Belief
+from .pooling import relabelled
 from .probit import reached
-from .relabelled import Relabelled, relabelled
+from .relabelled import Relabelled
 from .statistic import overall_pvalue
 
 #: Tests at one number of rows, and how many numbers are tried one after the other.

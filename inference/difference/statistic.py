@@ -10,6 +10,7 @@ their combination's permutation test is exact.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from threading import Event
 from typing import NamedTuple
 
@@ -17,9 +18,17 @@ import numpy as np
 from scipy.special import logsumexp
 
 from ..runtime.machine import side_by_side
-from ..testing.evidence import LANDMARKS, evidence_rows, landmarks
+from ..testing.evidence import (
+    LANDMARKS,
+    ROWS_EACH,
+    Signed,
+    evidence_rows,
+    landmarks,
+    signed_evidence_rows,
+)
 from ..testing.permutation import p_value, standardised
 from .calibration import combined
+from .decomposition import Noise
 from .evidence import exact_fits, fits
 from .ladder import VARIANCES, landmark_lengthscales, test_lengthscales
 from .places import Cells, cells
@@ -64,18 +73,43 @@ def evidences(rows: Relabelled, places: Cells, advance: Callable[[int], None]) -
         places: where the samples are compared.
         advance: called with the number of lengthscales that are done.
     """
-    seen, lengthscales = landmarks(rows.points, LANDMARKS, 0), landmark_lengthscales(rows)
-    return Evidences(
-        _tilt(rows, advance),
-        evidence_rows(rows.points, rows.first, lengthscales, seen, counts=rows.counts),
-        places.largest,
-    )
+    # Of weighted rows so many as those of one weight would have that they are worth.
+    most = int(rows.worth.min()) // ROWS_EACH if rows.weighted else LANDMARKS
+    seen = landmarks(rows.points, min(LANDMARKS, most), 0)
+    lengthscales = landmark_lengthscales(rows)
+    if rows.weighted:
+        signed = Signed(
+            rows.points,
+            rows.labels.shape[1],
+            lambda b: rows.labels[:, b],
+            partial(_noise, rows),
+            partial(_excess, rows),
+        )
+        at_landmarks = signed_evidence_rows(signed, lengthscales, seen)
+    else:
+        at_landmarks = evidence_rows(
+            rows.points, rows.labels, lengthscales, seen, counts=rows.counts
+        )
+    return Evidences(_tilt(rows, advance), at_landmarks, places.largest)
+
+
+def _noise(rows: Relabelled, features: np.ndarray) -> np.ndarray:
+    """The covariance (k, k) of the mean of features (C, k) of one sample less that of the other."""
+    none = Noise.none(features.shape[1])
+    return none.plus(features, rows.weights, rows.expected).covariance()
+
+
+def _excess(rows: Relabelled, features: np.ndarray) -> np.ndarray:
+    """By how much the covariance by each sample's own rows is larger."""
+    none = Noise.none(features.shape[1])
+    own = none.plus(features, rows.weights, rows.squares).covariance()
+    return np.asarray(own - _noise(rows, features))
 
 
 def _tilt(rows: Relabelled, advance: Callable[[int], None]) -> np.ndarray:
     """Log Bayes factors of a difference at lengthscales and sizes, (K, 1 + B)."""
     line = rows.points.shape[1] == 1
-    exact = not line and len(rows.points) <= MOST_EXACT and rows.partners is None
+    exact = not line and len(rows.points) <= MOST_EXACT and rows.independent
     at = nodes(rows, LINE_NODES if line else NODES)
     lengthscales = test_lengthscales(rows)
 

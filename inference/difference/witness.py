@@ -80,32 +80,38 @@ def sampling_draws(
 
     if rows.partners is not None:
         a, b = (rows.points[one] for one in rows.partners.T)
+        equal = np.full(len(a), 1.0 / len(a))
         mean, errors = _mean_with_errors(
-            lambda block: weights(a[block]) - weights(b[block]), np.ones(len(a)), count, rng
+            lambda block: weights(a[block]) - weights(b[block]), equal, equal**2, count, rng
         )
         return mean + errors
-    first = rows.first[:, 0]
     (of_p, errors_p), (of_q, errors_q) = (
-        _mean_with_errors(lambda block: weights(rows.points[block]), labels, count, rng)
-        for labels in (first, rows.counts - first)
+        _mean_with_errors(lambda block: weights(rows.points[block]), own, squares, count, rng)
+        for own, squares in zip(rows.weights.T, rows.squares.T, strict=True)
     )
     return of_p - of_q + errors_p - errors_q
 
 
 def _mean_with_errors(
-    values: Callable[[slice], np.ndarray], counts: np.ndarray, count: int, rng: np.random.Generator
+    values: Callable[[slice], np.ndarray],
+    weights: np.ndarray,
+    squares: np.ndarray,
+    count: int,
+    rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The mean (m,) of values (C, m) with their counts (C,), and draws (count, m) of its error."""
+    """The mean (m,) of values (C, m), and draws (count, m) of its error.
+
+    Weights (C,) are 1 in all; ``squares`` (C,) are the sums of those of single rows.
+    """
     total, spread, factors = 0.0, 0.0, np.zeros(count)
-    for start in range(0, len(counts), BLOCK):
+    for start in range(0, len(weights), BLOCK):
         block = slice(start, start + BLOCK)
-        here, some = values(block), counts[block]
-        drawn = rng.normal(size=(count, len(some))) * np.sqrt(some)
-        total, spread = total + some @ here, spread + drawn @ here
+        here = values(block)
+        drawn = rng.normal(size=(count, len(here))) * np.sqrt(squares[block])
+        total, spread = total + weights[block] @ here, spread + drawn @ here
         factors += drawn.sum(axis=1)
-    rows = counts.sum()
-    mean = np.asarray(total / rows)
-    return mean, np.asarray(spread - np.outer(factors, mean)) / rows
+    mean = np.asarray(total)
+    return mean, np.asarray(spread - np.outer(factors, mean))
 
 
 def log_ratio_draws(drawn: Drawn, points: np.ndarray) -> np.ndarray:

@@ -74,8 +74,11 @@ def _details(found: Findings) -> list[str]:
         f"({_percent(found)}: {least:.3f} to {most:.3f}; {chance})."
     )
     m, n = found.sizes
-    rows = f"{m} pairs" if paired else f"{m} and {n} rows"
-    lines.append(f"{rows}, {found.permutations} permutations, level {found.alpha:g}.")
+    rows, how = f"{m} pairs" if paired else f"{m} and {n} rows", "permutations"
+    if found.rows.weighted:
+        worth = " and ".join(_short(one, 3) for one in found.rows.worth)
+        rows, how = f"{rows}, by their weights worth {worth} of one weight", "changes of signs"
+    lines.append(f"{rows}, {found.permutations} {how}, level {found.alpha:g}.")
     return lines
 
 

@@ -73,14 +73,13 @@ def _line(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure, 
 
 
 def _histograms(found: Findings, ax: Axes, points: np.ndarray) -> None:
-    first, rows = found.rows.first[:, 0], found.rows.counts
-    edges = np.histogram_bin_edges(np.repeat(points, rows), min(60, int(np.sqrt(rows.sum()))))
-    for name, weights, colour, dashes in (
-        (found.names[0], first, P_COLOUR, "-"),
-        (found.names[1], rows - first, Q_COLOUR, "--"),
-    ):
+    edges = np.histogram_bin_edges(points, min(60, int(np.sqrt(found.rows.rows))))
+    for name, size, weights, colour, dashes in zip(
+        found.names, found.sizes, found.rows.weights.T, (P_COLOUR, Q_COLOUR), ("-", "--"),
+        strict=True,
+    ):  # fmt: skip
         heights = np.histogram(points, edges, weights=weights, density=True)[0]
-        label = f"{name} ({int(weights.sum())} rows)"
+        label = f"{name} ({size} rows)"
         ax.stairs(heights, edges, color=colour, linestyle=dashes, linewidth=1.4, label=label)
     ax.set_ylim(bottom=0.0)
     ax.set_ylabel("density")
@@ -103,10 +102,10 @@ def _witness(found: Findings, ax: Axes, at: np.ndarray, named: Sequence[Patch]) 
     )  # fmt: skip
     ax.plot(at, bands.mean, color=OVERALL, linewidth=1.5)
     ax.axhline(0.0, color="0.4", linewidth=0.8)
-    first = found.rows.first[:, 0] > 0
+    of_p, of_q = found.rows.weights.T > 0.0
     points = found.rows.points[:, 0] * found.rows.unit[0]
-    rug(ax, points[first], P_COLOUR)
-    rug(ax, points[found.rows.counts > found.rows.first[:, 0]], Q_COLOUR, top=True)
+    rug(ax, points[of_p], P_COLOUR)
+    rug(ax, points[of_q], Q_COLOUR, top=True)
     scale = float(found.lengthscale[0])
     ax.set_ylabel(f"witness at scale {scale:.2g}")
     for place in found.places[:MOST_MARKED]:
@@ -157,8 +156,11 @@ def _plane(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure,
 
 def _some_rows(found: Findings, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rows of both samples, (m, D) and (n, D), of many a part."""
-    first = found.rows.first[:, 0].astype(int)
-    step = max(1, -(-found.rows.rows // MOST_ROWS))
+    step = max(1, -(-int(found.rows.rows) // MOST_ROWS))
+    if found.rows.weighted:
+        P, Q = (points[one > 0.0] for one in found.rows.weights.T)
+        return P[::step], Q[::step]
+    first = found.rows.first
     P = np.repeat(points, first, axis=0)[::step]
     return P, np.repeat(points, found.rows.counts - first, axis=0)[::step]
 

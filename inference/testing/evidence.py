@@ -10,6 +10,7 @@ theorem and to C, which is estimated. Its permutation test needs neither to hold
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from bke.models.arrays.seeding import spread_seeds
@@ -77,35 +78,80 @@ def evidence_rows(
     each = np.ones(len(points), dtype=int) if counts is None else counts
     m = int(labels[:, 0].sum())
     n = int(each.sum()) - m
-    squared, between = cdist(points, places, "sqeuclidean"), cdist(places, places, "sqeuclidean")
+
+    def covariance(features: np.ndarray) -> np.ndarray:
+        if paired:
+            differences = features[:m] - features[m:]
+            return np.asarray(differences.T @ differences / m**2)
+        return np.atleast_2d(np.cov(features.T, fweights=each)) * (1.0 / m + 1.0 / n)
+
+    def apart(columns: slice) -> np.ndarray:
+        z = labels[:, columns]
+        return np.asarray(z / m - (each[:, None] - z) / n)
+
+    signed = Signed(points, labels.shape[1], apart, covariance)
+    return signed_evidence_rows(signed, lengthscales, places, advance=advance)
+
+
+class Signed(NamedTuple):
+    """Points that are counted with signs, as any two samples are held against each other.
+
+    Attributes:
+        points: (N, D), scaled.
+        labellings: 1 + B.
+        apart: for a slice of labellings (N, b), by how much the first sample has more of each
+            point, both samples being 1 in all.
+        covariance: of the mean of features (N, k) of the first sample less that of the second,
+            (k, k), under P = Q.
+        excess: of features likewise, by how much the observed labelling's own is larger than
+            ``covariance``, which is taken off the squares of its means; by default not at all.
+    """
+
+    points: np.ndarray
+    labellings: int
+    apart: Callable[[slice], np.ndarray]
+    covariance: Callable[[np.ndarray], np.ndarray]
+    excess: Callable[[np.ndarray], np.ndarray] | None = None
+
+
+def signed_evidence_rows(
+    signed: Signed,
+    lengthscales: np.ndarray,
+    places: np.ndarray,
+    *,
+    advance: Callable[[int], None] = lambda count: None,
+) -> np.ndarray:
+    """Evaluate log Bayes factors as :func:`evidence_rows` does, of points with signs."""
+    squared = cdist(signed.points, places, "sqeuclidean")
+    between = cdist(places, places, "sqeuclidean")
     bases = []
     for length in lengthscales:
         features = np.exp(-0.5 * squared / length**2)
-        if paired:
-            differences = features[:m] - features[m:]
-            covariance = differences.T @ differences / m**2
-        else:
-            covariance = np.atleast_2d(np.cov(features.T, fweights=each)) * (1.0 / m + 1.0 / n)
+        covariance = signed.covariance(features)
         if not covariance.any():  # pairs without a difference: nothing to weigh
-            bases.append((np.zeros_like(features), np.zeros(len(places))))
+            bases.append((np.zeros_like(features), np.zeros(len(places)), np.zeros(len(places))))
             continue
         covariance += NUGGET * np.trace(covariance) / len(places) * np.eye(len(places))
         smoothed = np.exp(-0.25 * between / length**2)  # r of the unit measure
         eigenvalues, basis = eigh(smoothed, covariance)
-        bases.append((features @ basis, np.clip(eigenvalues, 0.0, None)))
+        excess = np.zeros(len(places))
+        if signed.excess is not None:
+            excess = np.sum(basis * (signed.excess(features) @ basis), axis=0)
+        bases.append((features @ basis, np.clip(eigenvalues, 0.0, None), excess))
 
     def one(columns: slice) -> np.ndarray:
-        z = labels[:, columns]
-        signed = z / m - (each[:, None] - z) / n
+        apart = signed.apart(columns)
         logs = []
-        for projected, eigenvalues in bases:
-            squares = (projected.T @ signed) ** 2
+        for projected, eigenvalues, excess in bases:
+            squares = (projected.T @ apart) ** 2
+            if columns.start == 0:
+                squares[:, 0] -= excess
             for variance in VARIANCES:
                 x = variance * eigenvalues
                 logs.append(0.5 * ((x / (1.0 + x)) @ squares - np.log1p(x).sum()))
-        advance(z.shape[1])
+        advance(apart.shape[1])
         return np.array(logs)
 
-    rows = in_batches(one, labels.shape[1], 24 * len(labels))
+    rows = in_batches(one, signed.labellings, 24 * len(signed.points))
     # The nugget lets rounding grow to about its root.
     return np.array([without_rounding(row, ROUNDING * np.abs(row).max()) for row in rows])

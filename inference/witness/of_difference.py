@@ -17,7 +17,7 @@ import numpy as np
 
 from ..data.units import Units
 from ..difference.belief import belief
-from ..difference.relabelled import relabelled
+from ..difference.pooling import relabelled
 from ..posterior.target import Target
 from ..runtime.jit import jit
 from ..testing.pair import Pair

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from bke.inference import compare
 from bke.inference.difference.detectable import detectable_shift
-from bke.inference.difference.relabelled import relabelled, swapped
+from bke.inference.difference.pooling import relabelled, swapped
 from bke.inference.difference.statistic import overall_pvalue
 from bke.inference.testing.pair import Pair
 

@@ -7,7 +7,7 @@ from bke.inference import InputError, compare
 from bke.inference.difference.evidence import log_bayes_factors
 from bke.inference.difference.named import intervals
 from bke.inference.difference.places import cells
-from bke.inference.difference.relabelled import swapped
+from bke.inference.difference.pooling import swapped
 from bke.inference.difference.spectrum import spectrum
 from bke.inference.testing.pair import Pair
 from scipy.spatial.distance import cdist
@@ -28,8 +28,8 @@ def test_partners_are_the_rows_that_belong_together():
     pairs, expected = (np.concatenate(two, axis=1) for two in ((a, b), (P, Q)))
     np.testing.assert_allclose(np.sort(pairs, axis=0), np.sort(expected, axis=0))
     np.testing.assert_allclose(np.unique(pairs, axis=0), np.unique(expected, axis=0))
-    assert (rows.first[rows.partners[:, 0], 0] == 1).all()
-    np.testing.assert_array_equal(rows.first[rows.partners].sum(axis=1), 1)  # one of each is of P
+    assert (rows.labels[rows.partners[:, 0], 0] == 1).all()
+    np.testing.assert_array_equal(rows.labels[rows.partners].sum(axis=1), 1)  # one of each is of P
 
 
 @pytest.mark.parametrize("column", [0, 4])
@@ -43,7 +43,7 @@ def test_evidence_is_the_ratio_of_two_normal_densities_of_sums_over_pairs(column
     functions = vectors * np.sqrt(values)
     a, b = rows.partners.T
     apart = functions[a] - functions[b]
-    total = (2.0 * rows.first[a, column] - 1.0) @ apart
+    total = (2.0 * rows.labels[a, column] - 1.0) @ apart
     null = scipy.stats.multivariate_normal(np.zeros(8), apart.T @ apart)
     variances = np.array([0.02, 2.0])
     for variance, log in zip(variances, log_bayes_factors(found, variances), strict=True):

@@ -10,7 +10,8 @@ from bke.inference.difference.calibration import combined, surprise
 from bke.inference.difference.effect import effect
 from bke.inference.difference.evidence import exact_fits, fits, log_bayes_factors
 from bke.inference.difference.places import cells
-from bke.inference.difference.relabelled import Relabelled, relabelled
+from bke.inference.difference.pooling import relabelled
+from bke.inference.difference.relabelled import Relabelled
 from bke.inference.difference.spectrum import spectrum
 from bke.inference.testing.pair import Pair
 from scipy.spatial.distance import cdist
@@ -27,7 +28,7 @@ def rows_of(first, second, permutations=9):
 
 def single(rows, column=0):
     """Every row (n, D) of points with counts, and which are of the first sample."""
-    first = rows.first[:, column].astype(int)
+    first = rows.labels[:, column].astype(int)
     points = np.concatenate([np.repeat(rows.points, first, axis=0),
                              np.repeat(rows.points, rows.counts - first, axis=0)])  # fmt: skip
     return points, np.arange(len(points)) < first.sum()
@@ -39,17 +40,17 @@ def test_equal_rows_are_one_point_and_labels_add_up():
     np.testing.assert_allclose(rows.points * rows.unit, distinct)
     np.testing.assert_array_equal(rows.counts, counts)
     assert rows.sizes == (30, 45)
-    np.testing.assert_array_equal(rows.first.sum(axis=0), 30)
-    assert (rows.first >= 0).all()
-    assert (rows.first <= counts[:, None]).all()
+    np.testing.assert_array_equal(rows.labels.sum(axis=0), 30)
+    assert (rows.labels >= 0).all()
+    assert (rows.labels <= counts[:, None]).all()
     of_first = [(point == P).all(axis=1).sum() for point in distinct]
-    np.testing.assert_array_equal(rows.first[:, 0], of_first)
+    np.testing.assert_array_equal(rows.labels[:, 0], of_first)
 
 
 def test_columns_alone_keep_the_relabellings():
     rows = rows_of(P, Q)
     alone = rows.of_columns((1,), 100)
-    for column in range(rows.first.shape[1]):
+    for column in range(rows.labels.shape[1]):
         points, first = single(rows, column)
         own, of_first = single(alone, column)
         np.testing.assert_allclose(np.sort(own[of_first, 0]), np.sort(points[first, 1]))
@@ -62,7 +63,7 @@ def test_values_of_one_column_are_merged_to_cells_that_keep_ties_together():
     assert len(merged.points) == 20
     assert set(merged.counts) == {25}
     assert (np.diff(merged.points[:, 0]) > 0).all()
-    np.testing.assert_array_equal(merged.first.sum(axis=0), 300)
+    np.testing.assert_array_equal(merged.labels.sum(axis=0), 300)
     np.testing.assert_allclose(
         merged.counts @ merged.points[:, 0], rows.counts @ rows.points[:, 0], atol=1e-10
     )
@@ -72,7 +73,7 @@ def test_values_of_one_column_are_merged_to_cells_that_keep_ties_together():
 
 def test_labels_of_cells_are_distributed_as_those_of_rows(monkeypatch):
     """Chi-square of 3000 relabellings of three points; seeds 1 and 2 fail by chance 1 in 1000."""
-    from bke.inference.difference import relabelled as module
+    from bke.inference.difference import pooling as module
 
     first, second = np.repeat([0.0, 1.0], [3, 2]), np.repeat([1.0, 2.0], [2, 2])
     for most in (2**28, 0):
@@ -81,21 +82,21 @@ def test_labels_of_cells_are_distributed_as_those_of_rows(monkeypatch):
         rows = relabelled(Pair.checked(first, second), 3000, rng)
         chances = scipy.stats.multivariate_hypergeom([3, 4, 2], 5)
         states = [s for s in itertools.product(range(4), range(5), range(3)) if sum(s) == 5]
-        seen = [np.all(s == rows.first[:, 1:].T, axis=1).sum() for s in states]
+        seen = [np.all(s == rows.labels[:, 1:].T, axis=1).sum() for s in states]
         expected = 3000 * np.array([chances.pmf(s) for s in states])
         statistic = np.sum((seen - expected) ** 2 / expected)
         assert statistic < scipy.stats.chi2(len(states) - 1).isf(1e-3)
 
 
 def test_many_rows_of_two_columns_become_cells(monkeypatch):
-    from bke.inference.difference import relabelled as module
+    from bke.inference.difference import pooling as module
 
     monkeypatch.setattr(module, "MOST_POINTS", 16)
     first, second = RNG.normal(size=(100, 2)), RNG.normal(size=(60, 2))
     rows = rows_of(first, second)
     assert len(rows.points) == 16
     assert set(rows.counts) == {10}
-    np.testing.assert_array_equal(rows.first.sum(axis=0), 100)
+    np.testing.assert_array_equal(rows.labels.sum(axis=0), 100)
     pooled = np.concatenate([first, second])
     np.testing.assert_allclose(rows.counts @ rows.points / 160, pooled.mean(axis=0) / rows.unit)
 
@@ -219,7 +220,7 @@ def test_the_relabelled_hold_what_they_say():
     assert rows.rows == 75
     assert rows.share == pytest.approx(0.4)
     assert isinstance(rows.observed(), Relabelled)
-    assert rows.observed().first.shape[1] == 1
+    assert rows.observed().labels.shape[1] == 1
 
 
 def test_cholesky_factors_and_eigenvalues_tell_the_same():

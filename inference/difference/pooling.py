@@ -1,0 +1,130 @@
+"""Two samples as pooled rows with relabellings: dealt out anew, or swapped within pairs.
+
+What the points are hangs on the pooled rows alone, so that permutation tests on them are exact,
+whatever a cell leaves out.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.stats import norm
+
+from ..data.canonical import canonical_order
+from ..testing.pair import Pair
+from .relabelled import Relabelled, equal_rows
+
+#: Points beyond which rows of one or two columns become cells, and how many these are.
+MOST_POINTS = 2**13
+#: Columns in which so many cells are small beside what so many rows can tell.
+CELL_COLUMNS = 2
+#: Labels of single rows that are drawn at once; beyond, those of cells are drawn themselves.
+MOST_LABELS = 2**28
+#: Quantiles that tell how wide a column is.
+TAILS = np.array([0.01, 0.1, 0.25])
+
+
+def relabelled(pair: Pair, permutations: int, rng: np.random.Generator) -> Relabelled:
+    """Pool two samples, their columns in standard deviations, and relabel them.
+
+    Args:
+        pair: the samples.
+        permutations: B.
+        rng: of the relabellings.
+    """
+    rows, unit = pair.points, _unit(pair)  # sorted
+    of_first = (np.arange(len(rows)) < len(pair.first))[pair.order]
+    cells = cells_of(rows, unit)
+    count = int(cells.max()) + 1
+    counts = np.bincount(cells, minlength=count)
+    sums = [np.bincount(cells, weights=column, minlength=count) for column in (rows / unit).T]
+    observed = np.bincount(cells, weights=of_first, minlength=count)
+    dealt = _dealt(counts, len(pair.first), permutations, rng)
+    labels = np.concatenate([observed[:, None].astype(dealt.dtype), dealt], axis=1)
+    return Relabelled(np.stack(sums, axis=1) / counts[:, None], counts, labels, unit)
+
+
+def swapped(pair: Pair, permutations: int, rng: np.random.Generator) -> Relabelled:
+    """Pool two samples whose rows belong together in pairs, and swap the labels of pairs.
+
+    Args:
+        pair: the samples, of one size.
+        permutations: B.
+        rng: of the swaps.
+    """
+    pair.check_one_size("paired")
+    labelled, unit = pair.swapped(permutations, rng), _unit(pair)
+    order = canonical_order(labelled.rows)
+    partners = np.argsort(order).reshape(2, -1).T  # rows i and m + i
+    points, ones = labelled.rows[order] / unit, np.ones(len(order), dtype=int)
+    return Relabelled(points, ones, labelled.labels[order].astype(np.int8), unit, partners)
+
+
+def width(deviation: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
+    """How wide every column (D,) is: its standard deviation, 1 of one that is constant.
+
+    Of one with outliers or heavy tails that of the normal distribution whose quantiles are as far
+    apart, the farthest of three pairs.
+
+    Args:
+        deviation: (D,), the standard deviations.
+        quantiles: (2, 3, D), at :data:`TAILS` and as far from 1.
+    """
+    low, high = quantiles
+    normal = np.max((high - low) / (2.0 * norm.isf(TAILS))[:, None], axis=0)
+    unit = np.where(normal > 0.0, np.minimum(deviation, normal), deviation)
+    return np.where(unit > 0.0, unit, 1.0)
+
+
+def _unit(pair: Pair) -> np.ndarray:
+    """The width (D,) of every column of the pooled rows."""
+    points = pair.points
+    return width(points.std(axis=0), np.quantile(points, [TAILS, 1.0 - TAILS], axis=0))
+
+
+def cells_of(rows: np.ndarray, unit: np.ndarray) -> np.ndarray:
+    """The point (N,) that every sorted row (N, D) is counted at: equal ones, or those of a cell."""
+    cells = equal_rows(rows)
+    if cells[-1] >= MOST_POINTS and rows.shape[1] <= CELL_COLUMNS:
+        return _halved(rows / unit)
+    return cells
+
+
+def _halved(points: np.ndarray) -> np.ndarray:
+    """The cell (N,) of every row: halves at the median of the widest column, and their halves."""
+    cells = np.zeros(len(points), dtype=int)
+    parts, count = [np.arange(len(points))], 1
+    while count < MOST_POINTS:
+        halves = []
+        for part in parts:
+            values = points[part]
+            column = int(np.argmax(np.ptp(values, axis=0)))
+            # By value, so that equal rows stay together whatever their order.
+            upper = values[:, column] > np.median(values[:, column])
+            if not upper.any():
+                upper = values[:, column] >= np.median(values[:, column])
+            halves += [part[~upper], part[upper]] if upper.any() and not upper.all() else [part]
+        if len(halves) == count:
+            break
+        parts, count = halves, len(halves)
+    for index, part in enumerate(parts):
+        cells[part] = index
+    return cells
+
+
+def _dealt(
+    counts: np.ndarray, size: int, permutations: int, rng: np.random.Generator
+) -> np.ndarray:
+    """How many rows at each point are in the first sample, for every relabelling, (C, B).
+
+    Exactly so distributed, whether single labels are dealt out or their numbers at each point.
+    """
+    if counts.sum() * permutations > MOST_LABELS and len(counts) < counts.sum():
+        drawn = rng.multivariate_hypergeometric(counts, size, permutations, method="marginals")
+        return np.asarray(drawn.T)
+    labels = np.zeros((permutations, counts.sum()), dtype=np.int8)
+    labels[:, :size] = 1
+    rng.permuted(labels, axis=1, out=labels)
+    if len(counts) == counts.sum():
+        return labels.T
+    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    return np.add.reduceat(labels, starts, axis=1, dtype=np.int32).T
