@@ -159,7 +159,7 @@ def of_weights(
     total: np.ndarray,
     apart: np.ndarray,
     noise: Noise,
-    own: Noise,
+    own: Noise | None = None,
 ) -> Spectrum:
     """Decompose what weighted rows tell, as many as they are worth.
 
@@ -168,12 +168,13 @@ def of_weights(
         within: (q, q), the sum of products of features, each row as often as it is worth.
         total: (q,), their sum likewise.
         apart: (q, 1 + B), the first sample's mean less the second's, for every labelling.
-        noise: of the two means, by the rows of both.
-        own: by each sample's own.
+        noise: of the two means.
+        own: by each sample's own, where ``noise`` is not.
     """
     m, n = noise.worth
     rows = m + n
     unit = np.sqrt(m * n)  # rows sqrt(share (1 - share))
     products, mean = within - np.outer(total, total) / rows, total / rows
-    known, alone = (unit**2 * one.covariance() for one in (noise, own))
+    known = unit**2 * noise.covariance()
+    alone = None if own is None else unit**2 * own.covariance()
     return whitened(root, products, mean, unit * apart, known, min(m, n), alone)

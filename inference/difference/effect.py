@@ -137,4 +137,4 @@ def _by_weights(
         noise = Noise.none(features.shape[1]).plus(here, own, of_squares)
         each = (own @ noise.worth)[:, None] * here
         apart = (noise.means[0] - noise.means[1])[:, None]
-        yield of_weights(root, here.T @ each, each.sum(axis=0), apart, noise, noise)
+        yield of_weights(root, here.T @ each, each.sum(axis=0), apart, noise)

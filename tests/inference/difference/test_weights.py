@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import scipy.linalg
+import scipy.special
+import scipy.stats
 from bke.inference import InputError, compare
 from bke.inference.difference.area import Single, area
 from bke.inference.difference.belief import belief
@@ -100,6 +102,33 @@ def test_area_is_the_weighted_share_of_pairs():
         total.append(whole)
     np.testing.assert_allclose(found.auc, np.mean(np.divide(wins, total)))
     assert found.interval[0] < found.auc < found.interval[1]
+
+
+def test_expected_squares_are_those_of_the_nearest_rows():
+    rows = rows_of()
+    v, w = own_weights()
+    for sample, (points, own) in enumerate(((P, v), (Q, w))):
+        due = np.empty(100)
+        for i, point in enumerate(rows.points):
+            near = np.argsort(np.sum((points / rows.unit - point) ** 2, axis=1))[:10]
+            due[i] = rows.counts[i] * np.sum(own[near] ** 2) / np.sum(own[near])
+        due *= np.sum(own**2) / due.sum()
+        np.testing.assert_allclose(rows.expected[:, sample], due, rtol=1e-8)
+
+
+def test_area_has_delongs_error():
+    """Of rows of one weight: variances with n - 1, of the shares that each row is above."""
+    rng = np.random.default_rng(5)
+    x, y = rng.normal(0.3, 1.0, size=30), rng.normal(size=20)
+    single = Single(np.zeros((50, 1)), np.arange(50) < 30)
+    found = area(np.concatenate([x, y]), single, np.zeros(50), 0.05)
+    above = x[:, None] > y
+    variance = above.mean(axis=1).var(ddof=1) / 30 + above.mean(axis=0).var(ddof=1) / 20
+    low, high = scipy.special.logit(found.interval)
+    auc = above.mean()
+    np.testing.assert_allclose(found.auc, auc)
+    reach = 2.0 * scipy.stats.norm.isf(0.025) * np.sqrt(variance) / (auc * (1.0 - auc))
+    np.testing.assert_allclose(high - low, reach)
 
 
 def test_weights_alike_are_as_none():
