@@ -21,7 +21,7 @@ from ..data.weighted import weighted_quantiles
 from ..runtime.machine import side_by_side
 from .evidence import log_bayes_factors
 from .relabelled import Relabelled
-from .spectrum import Spectrum, kernel, nodes, spectrum
+from .spectrum import Spectrum, Values, kernel, nodes, spectrum
 
 #: The grid: lengthscales in standard deviations of a column, and variances s^2.
 LENGTHSCALES = np.geomspace(0.05, 5.0, 16)
@@ -43,6 +43,7 @@ class Belief:
         spectra: one per lengthscale.
         nodes: (k, D), of the spectra.
         share: of the first sample in all rows.
+        values: those of the kernel.
     """
 
     lengthscales: np.ndarray
@@ -53,6 +54,7 @@ class Belief:
     spectra: Sequence[Spectrum]
     nodes: np.ndarray
     share: float
+    values: Values
 
     @property
     def probability(self) -> float:
@@ -62,7 +64,7 @@ class Belief:
     def functions(self, index: int, points: np.ndarray) -> np.ndarray:
         """Evaluate the eigenfunctions of a lengthscale at ``points`` (m, D): (m, r)."""
         one = self.spectra[index]
-        between = kernel(points, self.nodes, self.lengthscales[index])
+        between = self.values(points, self.nodes, self.lengthscales[index])
         return np.asarray(between @ one.root @ one.turn - one.mean)
 
     def lengthscale(self, *probabilities: float) -> np.ndarray:
@@ -125,22 +127,29 @@ class Drawn:
         return found
 
 
-def belief(rows: Relabelled) -> Belief:
-    """The posterior of a difference given the labels as they are, by Gaussian labels."""
+def belief(rows: Relabelled, values: Values = kernel) -> Belief:
+    """The posterior of a difference given the labels as they are, by Gaussian labels.
+
+    Args:
+        rows: the pooled rows.
+        values: of the difference's kernel; by default the squared exponential.
+    """
     observed = rows.observed()
     dimension = rows.points.shape[1]
     at = nodes(observed, LINE_NODES if dimension == 1 else NODES)
     lengthscales = LENGTHSCALES * math.sqrt(dimension)
     spectra = side_by_side(
-        lambda index: spectrum(observed, at, lengthscales[index]), len(lengthscales), Event()
+        lambda index: spectrum(observed, at, lengthscales[index], values),
+        len(lengthscales),
+        Event(),
     )
     prior = gamma(1.0).logpdf(LENGTHSCALES) + np.log(LENGTHSCALES)  # of the logarithm
     log_prior = (prior - logsumexp(prior) - math.log(len(VARIANCES)))[:, None]
     logs = np.array([log_bayes_factors(one, VARIANCES)[:, 0] for one in spectra])
     weights, total = weighed(log_prior + logs)
     return Belief(
-        lengthscales, VARIANCES, weights, log_prior, total, spectra, at, observed.share
-    )  # fmt: skip
+        lengthscales, VARIANCES, weights, log_prior, total, spectra, at, observed.share, values
+    )
 
 
 def weighed(logs: np.ndarray) -> tuple[np.ndarray, float]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
+from bke.models.kernels.base import Covariance, Kernel
 from numpy.typing import ArrayLike
 
 from ..data.checks import as_weights, check_count, column_names, counted
@@ -27,6 +28,7 @@ from .places import cells
 from .pooling import relabelled, swapped
 from .relabelled import Relabelled
 from .statistic import evidences
+from .values import kernel_values
 from .weighted import weighted
 
 Labels: TypeAlias = Literal["auto", "gaussian", "logit"]
@@ -43,6 +45,7 @@ def compare(
     paired: bool = False,
     weights: tuple[ArrayLike | None, ArrayLike | None] | None = None,
     labels: Labels = "auto",
+    kernel: Covariance | type[Kernel] | None = None,
     columns: Sequence[str] | None = None,
     names: tuple[str, str] = ("P", "Q"),
     seed: int = 0,
@@ -74,6 +77,11 @@ def compare(
             yes or no, whose ratio of densities is positive; ten times slower, for up to 20 000
             different rows. ``"auto"`` takes yes or no only where one sample is very small beside
             the other. The test and the places are the same.
+        kernel: of the Gaussian process over labels, a kernel or a kernel class; by default the
+            squared exponential. The lengths in it are multiples of the difference's
+            ``lengthscale``, in standard deviations of the columns, and its k(x, x) multiplies the
+            variance that is learned; one with a length per column weighs columns against each
+            other. The test, the places and the kernel of a witness are the same.
         columns: names of the columns; by default those of a data frame, or x, or x0, x1, ...
         names: what the samples are called in words and pictures.
         seed: of the permutations.
@@ -88,11 +96,12 @@ def compare(
     check_count(seed, "seed", 0, 2**63 - 1)
     pair, given = _weighted(Pair.checked(P, Q), weights)
     columns = _columns(columns or column_names(P), pair.first.shape[1])
+    values = kernel_values(kernel, pair.first.shape[1])
     with computing(), progress_bar("scales", LENGTHSCALES, shown=progress) as advance:
         rows = _pooled(pair, permutations, paired, given, pair.generator(seed))
         found = cells(rows)
         pvalue = p_value(evidences(rows, found, advance).statistic())
-        believed = belief(rows)
+        believed = belief(rows, values)
         if labels == "logit" or (labels == "auto" and _lopsided(rows)):
             believed = with_logit(believed, rows)
         told = effect(believed, rows, alpha)

@@ -19,7 +19,6 @@ from .belief import Belief
 from .decomposition import Noise, Spectrum, decomposed, of_weights
 from .evidence import log_bayes_factors
 from .relabelled import Relabelled
-from .spectrum import kernel
 
 FOLDS = 5
 #: Rows that are looked at; with so many of each sample the standard error is below 0.005.
@@ -99,7 +98,7 @@ def _held_out(believed: Belief, single: Single, fold: np.ndarray) -> np.ndarray:
     teach = _by_rows if single.weights is None else _by_weights
     for index, lengthscale in enumerate(believed.lengthscales):
         root = believed.spectra[index].root
-        features = kernel(single.points, believed.nodes, lengthscale) @ root
+        features = believed.values(single.points, believed.nodes, lengthscale) @ root
         for f, found in enumerate(teach(features, root, single, inside)):
             logs[f, index] = (
                 log_bayes_factors(found, believed.variances)[:, 0] + believed.log_prior[index]

@@ -101,7 +101,8 @@ def named(found: Cells, unit: np.ndarray, alpha: float, *, differ: bool) -> Name
     lower = np.where(found.t[:, 0] > 0.0, np.maximum(lower, 1.0), lower)
     upper = np.where(found.t[:, 0] < 0.0, np.minimum(upper, 1.0), upper)
     of_p, of_q = found.means.T
-    ratios = np.divide(of_p, of_q, out=np.full(len(of_p), np.inf), where=of_q > 0.0)
+    with np.errstate(over="ignore"):  # of hardly any weight of Q it is infinite
+        ratios = np.divide(of_p, of_q, out=np.full(len(of_p), np.inf), where=of_q > 0.0)
     width = np.round(found.scale[order].min(axis=1, initial=np.inf), 9)
     widest_first = np.lexsort((-np.arange(len(order)), -width))
     at, scale = found.at[order] * unit, found.scale[order] * unit

@@ -8,6 +8,9 @@ chosen without looking at labels, and rows are gone through in blocks.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 import numpy as np
 import scipy.linalg
 from bke.models.arrays.seeding import spread_seeds
@@ -15,6 +18,9 @@ from scipy.spatial.distance import cdist
 
 from .decomposition import RESOLUTION, Noise, Spectrum, decomposed, of_weights, whitened
 from .relabelled import Relabelled
+
+#: A kernel between points (k, D) and (l, D) at a lengthscale: (k, l).
+Values: TypeAlias = Callable[[np.ndarray, np.ndarray, float], np.ndarray]
 
 
 def nodes(rows: Relabelled, most: int) -> np.ndarray:
@@ -37,19 +43,21 @@ def kernel(first: np.ndarray, second: np.ndarray, lengthscale: float) -> np.ndar
     return np.asarray(np.exp(-0.5 / lengthscale**2 * cdist(first, second, "sqeuclidean")))
 
 
-def spectrum(rows: Relabelled, at: np.ndarray, lengthscale: float) -> Spectrum:
-    """Decompose the centred kernel matrix at a lengthscale, by ``at``, the nodes."""
-    own, vectors = scipy.linalg.eigh(kernel(at, at, lengthscale), driver="evd")
+def spectrum(
+    rows: Relabelled, at: np.ndarray, lengthscale: float, values: Values = kernel
+) -> Spectrum:
+    """Decompose the centred matrix of a kernel at a lengthscale, by ``at``, the nodes."""
+    own, vectors = scipy.linalg.eigh(values(at, at, lengthscale), driver="evd")
     kept = own > own[-1] * RESOLUTION
     root = vectors[:, kept] / np.sqrt(own[kept])
     if rows.partners is not None:
-        return _of_pairs(rows, rows.partners, kernel(rows.points, at, lengthscale) @ root, root)
+        return _of_pairs(rows, rows.partners, values(rows.points, at, lengthscale) @ root, root)
     rank, labellings = root.shape[1], rows.labels.shape[1]
     total, within = np.zeros(rank), np.zeros((rank, rank))
     of_labels = np.zeros((rank, labellings))
     noise = own_noise = Noise.none(rank)
     for block in rows.blocks():
-        features = kernel(rows.points[block], at, lengthscale) @ root
+        features = values(rows.points[block], at, lengthscale) @ root
         each = features * rows.counts[block, None]
         total += each.sum(axis=0)
         within += features.T @ each
