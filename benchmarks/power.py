@@ -119,8 +119,9 @@ def main() -> None:
         )
 
     of_tests = {"kernels": options.kernels, "n": options.n}
+    some = [] if tuple(options.kernels) == CHOICES else options.kernels
     repeats.fill(
-        "power",
+        "-".join(["power", *some]),
         "Power of the two-sample tests",
         [{"setting": name} for name in options.settings],
         functools.partial(pvalues, **of_tests),
