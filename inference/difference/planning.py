@@ -1,10 +1,11 @@
 """How many rows a test of this difference would need, by testing fresh rows of the posterior.
 
-Rows are drawn from the pooled sample with probabilities in proportion to ``1 + (1 - share) h`` for
-P and ``1 - share h`` for Q, a new draw of h from its posterior each time; so the size of the
-difference is as uncertain as it is, and not exaggerated by what chance has added, as it would be if
-both samples were resampled. Whether the test rejects is observed at several sizes; its probability
-is taken for normal in the root of the number of rows, and a line is fitted (probit regression).
+Differences h are drawn from their posterior, so that the size of the difference is as uncertain as
+it is, and not exaggerated by what chance has added, as it would be if both samples were resampled.
+For each h rows are drawn from the pooled sample with probabilities in proportion to ``1 + (1 -
+share) h`` for P and ``1 - share h`` for Q, and tested, at a number of rows that goes to where that
+h is found with the power that is asked for. What each h needs is seen through few tests only, so
+its distribution over all h is that of largest likelihood (Laird 1978); told are its quantiles.
 """
 
 from __future__ import annotations
@@ -14,19 +15,26 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+from scipy.stats import norm
 
+from ..data.weighted import weighted_quantiles
 from ..testing.pair import Pair
 from .belief import Belief
 from .pooling import relabelled
-from .probit import reached
 from .relabelled import Relabelled
 from .statistic import overall_pvalue
 
-#: Tests at one number of rows, and how many numbers are tried one after the other.
-TRIALS, ROUNDS = 16, 8
+#: Differences that are drawn, and tests of each.
+DRAWS, TESTS = 32, 6
 PERMUTATIONS = 199
-#: Numbers of rows that are tried, over those of the samples; and the fewest.
-FEWEST, MOST_TIMES = 24, 50.0
+#: Numbers of rows that are thought of: the fewest, over those of the samples the most; how many.
+FEWEST, MOST_TIMES, GRID = 24.0, 50.0, 80
+#: Numbers that are tried: no further than so many times from one to the next.
+STEP = 3.0
+#: Steps of the expectation-maximisation, which starts from all numbers alike.
+STEPS = 60
+#: What is told of the distribution.
+LOW, MIDDLE, HIGH = 0.1, 0.5, 0.9
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,9 +42,10 @@ class RowsNeeded:
     """How many rows the test needs to find this difference.
 
     Attributes:
-        sizes: of P and Q, in the shares of the samples; ``None`` where 50 times as many rows would
-            not do.
-        interval: of the rows of both together, two standard errors of the estimate.
+        sizes: of P and Q, in the shares of the samples, the posterior median; ``None`` where it is
+            beyond 50 times as many rows.
+        interval: of the rows of both together, with posterior probability 0.8; the difference being
+            uncertain, and by simulation. Its end may be infinite.
         power: with which probability the test then rejects.
     """
 
@@ -50,8 +59,8 @@ class RowsNeeded:
             return f"More than {MOST_TIMES:g} times as many rows are needed to find it {chance}."
         low, high = (f"{end:.0f}" if math.isfinite(end) else "any number" for end in self.interval)
         return (
-            f"{self.sizes[0]} + {self.sizes[1]} rows find it {chance} ({low} to {high} in all, "
-            "by simulation)."
+            f"{self.sizes[0]} + {self.sizes[1]} rows find it {chance} (80 %: {low} to {high} in "
+            "all, as far as the difference is known)."
         )
 
 
@@ -60,26 +69,91 @@ def rows_needed(
 ) -> RowsNeeded:
     """Find the number of rows with which the test rejects with probability ``power``."""
     rng = np.random.default_rng(seed)
-    drawn = believed.drawn(TRIALS * ROUNDS, rng).at(rows.points)
-    share = rows.share
+    drawn = believed.drawn(DRAWS, rng).at(rows.points)
+    share, most = rows.share, MOST_TIMES * rows.rows
     chances = [np.clip(1.0 + factor * drawn, 0.0, None) * rows.counts
                for factor in (1.0 - share, -share)]  # fmt: skip
-    trial = iter(range(len(drawn)))
 
-    def rejects(total: float) -> bool:
-        index, sizes = next(trial), _sizes(total, share)
+    def rejects(index: int, total: float) -> bool:
         P, Q = (
             rows.points[rng.choice(len(one[index]), size, p=one[index] / one[index].sum())]
-            for one, size in zip(chances, sizes, strict=True)
+            for one, size in zip(chances, _sizes(total, share), strict=True)
         )
         return _pvalue(P, Q, rng) <= alpha
 
-    most = MOST_TIMES * rows.rows
-    needed, error = _solve(rejects, power, alpha, start=float(rows.rows), most=most)
-    if needed >= most:
-        return RowsNeeded(None, (most, math.inf), power)
-    ends = (needed * math.exp(-2.0 * error), needed * math.exp(2.0 * error))
-    return RowsNeeded(_sizes(needed, share), ends, power)
+    needs = searched(rejects, power, alpha, start=float(rows.rows), most=most)
+    low, middle, high = needs.quantiles(LOW, MIDDLE, HIGH)
+    beyond = needs.grid[-2]  # the last of the grid stands for all that are more
+    interval = (float(low), float(high) if high < beyond else math.inf)
+    return RowsNeeded(_sizes(middle, share) if middle < beyond else None, interval, power)
+
+
+def searched(
+    rejects: Callable[[int, float], bool], power: float, alpha: float, *, start: float, most: float
+) -> Needs:
+    """Test every difference at numbers of rows ever nearer to what it needs.
+
+    Args:
+        rejects: whether a test of a difference, by its index, and of so many rows rejects.
+        power: that is asked for.
+        alpha: level of the test.
+        start: the first number of rows.
+        most: the largest number that is thought of.
+    """
+    grid = np.geomspace(FEWEST, most, GRID)
+    needs = Needs(grid, np.zeros((DRAWS, GRID)), float(norm.ppf(alpha)), float(norm.ppf(power)))
+    totals = np.full(DRAWS, start)
+    for _ in range(TESTS):
+        seen = np.array([rejects(index, total) for index, total in enumerate(totals)])
+        needs = needs.after(totals, seen)
+        totals = np.clip(needs.of_each(), totals / STEP, totals * STEP)
+    return needs
+
+
+@dataclasses.dataclass(frozen=True)
+class Needs:
+    """What is known of the rows that differences need, from tests that rejected or did not.
+
+    A test of n rows rejects with probability ``Phi(a + (z - a) sqrt(n / needed))``: the level where
+    there are none, the power that is asked for at as many as are needed.
+
+    Attributes:
+        grid: (G,), numbers of rows.
+        logs: (K, G), log likelihoods of each difference's own number.
+        level: a, the normal quantile of the level.
+        wanted: z, that of the power.
+    """
+
+    grid: np.ndarray
+    logs: np.ndarray
+    level: float
+    wanted: float
+
+    def after(self, totals: np.ndarray, seen: np.ndarray) -> Needs:
+        """Learn from one more test (K,) of each difference, of ``totals`` rows."""
+        z = self.level + (self.wanted - self.level) * np.sqrt(totals[:, None] / self.grid)
+        logs = self.logs + np.where(seen[:, None], norm.logcdf(z), norm.logcdf(-z))
+        return dataclasses.replace(self, logs=logs)
+
+    def _each(self) -> np.ndarray:
+        """Of each difference the probabilities (K, G) of its number, given what all need."""
+        likelihoods = np.exp(self.logs - self.logs.max(axis=1, keepdims=True))
+        weights = np.full(len(self.grid), 1.0 / len(self.grid))
+        for _ in range(STEPS):
+            each = weights * likelihoods
+            each /= each.sum(axis=1, keepdims=True)
+            weights = each.mean(axis=0)
+        return np.asarray(each)
+
+    def of_each(self) -> np.ndarray:
+        """The number (K,) that each difference needs, on average of its logarithm."""
+        return np.asarray(np.exp(self._each() @ np.log(self.grid)))
+
+    def quantiles(self, *probabilities: float) -> np.ndarray:
+        """Quantiles of the numbers that differences need."""
+        weights = self._each().mean(axis=0)
+        found = weighted_quantiles(np.log(self.grid)[:, None], weights, probabilities)
+        return np.asarray(np.exp(found))[:, 0]
 
 
 def _sizes(total: float, share: float) -> tuple[int, int]:
@@ -91,21 +165,3 @@ def _pvalue(P: np.ndarray, Q: np.ndarray, rng: np.random.Generator) -> float:
         return 1.0
     rows = relabelled(Pair(P, Q), PERMUTATIONS, rng)
     return overall_pvalue(rows)
-
-
-def _solve(
-    rejects: Callable[[float], bool], power: float, alpha: float, *, start: float, most: float
-) -> tuple[float, float]:
-    """The number at which ``rejects`` has probability ``power``, and its relative error."""
-    tried: list[float] = []
-    seen: list[bool] = []
-    total = start
-    for _ in range(ROUNDS):
-        tried += [total] * TRIALS
-        seen += [rejects(total) for _ in range(TRIALS)]
-        root, of_root = reached(np.sqrt(tried), np.array(seen), power, alpha)
-        total, error = root**2, 2.0 * of_root
-        # No further than a factor of four beyond what was tried.
-        total = float(np.clip(total, min(tried) / 4.0, max(tried) * 4.0))
-        total = float(np.clip(total, FEWEST, most))
-    return total, error
