@@ -178,7 +178,8 @@ class Findings:
     def rows_needed(self, power: float = 0.8, *, seed: int = 0) -> RowsNeeded:
         """Tell with how many rows the test would find this difference, by simulation.
 
-        The median of its posterior, with an interval; takes about a minute: see :mod:`bke.inference.difference.planning`.
+        The median of its posterior and an interval, in about a minute; see
+        :mod:`bke.inference.difference.planning`.
 
         Args:
             power: the probability with which the test is to reject, between ``alpha`` and 1.
