@@ -1,7 +1,8 @@
 """How many rows `Comparison.rows_needed` says a test needs, beside how many it needs in truth.
 
 In truth: data sets of six sizes are drawn and tested, and a probit curve is fitted through all.
-What is said of it: a data set of the size given each time, and its answer.
+What is said of it: a data set of the size given each time, its
+answer and that answer's interval.
 """
 
 from __future__ import annotations
@@ -38,32 +39,36 @@ def numbers(setting: str, permutations: int, seeds: range, *, n: int) -> list[li
     for seed in seeds:
         rng = np.random.default_rng([answers.NAMES.index(setting), seed])
         found = compare(*draw(n, rng), permutations=permutations, seed=seed, progress=False)
-        said = found.rows_needed(POWER, seed=seed).sizes
+        said = found.rows_needed(POWER, seed=seed)
         sizes = np.round(0.5 * FACTORS * SETTINGS[setting]).astype(int)
         rejected = []
         for size in sizes:
             tests = (Pair.checked(*draw(size, rng)) for _ in range(TRIALS))
             drawn = (relabelled(pair, PERMUTATIONS, rng) for pair in tests)
             rejected.append(sum(overall_pvalue(one) <= ALPHA for one in drawn))
-        rows.append([float(sum(said)) if said else np.inf, *(2.0 * sizes), *map(float, rejected)])
+        total = float(sum(said.sizes)) if said.sizes else np.inf
+        rows.append([total, *said.interval, *(2.0 * sizes), *map(float, rejected)])
     return rows
 
 
 def against_truth(values: np.ndarray) -> repeats.Row:
     """The true number with its error, and the quartiles of what is said over it."""
     tried, seen = [], []
-    for total, count in zip(values[0, 1:7], values[:, 7:].sum(axis=0), strict=True):
+    said, intervals, sizes, rejected = np.split(values, [1, 3, 3 + len(FACTORS)], axis=1)
+    for total, count in zip(sizes[0], rejected.sum(axis=0), strict=True):
         tests = TRIALS * len(values)
         tried += [total**0.5] * tests
         seen += [True] * int(count) + [False] * (tests - int(count))
     root, error = reached(np.array(tried), np.array(seen), POWER, ALPHA)
-    low, middle, high = np.quantile(values[:, 0] / root**2, [0.25, 0.5, 0.75])
+    low, middle, high = np.quantile(said / root**2, [0.25, 0.5, 0.75])
+    holds = (intervals[:, 0] <= root**2) & (root**2 <= intervals[:, 1])
     return {
         "true number": root**2,
         "its relative error": 2.0 * error,
         "said over true, median": float(middle),
         "lower quartile": float(low),
         "upper quartile": float(high),
+        "80 % interval holds it": float(np.mean(holds)),
     }
 
 
@@ -71,7 +76,7 @@ def main() -> None:
     """Draw, test, ask, write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--settings", nargs="+", choices=list(SETTINGS), default=list(SETTINGS))
-    parser.add_argument("--n", type=int, default=500)
+    parser.add_argument("--n", type=int, default=2000)
     repeats.add_options(parser, repeats=20, permutations=199)
     options = parser.parse_args()
     if options.quick:
