@@ -1,8 +1,8 @@
 """How many rows `Comparison.rows_needed` says a test needs, beside how many it needs in truth.
 
 In truth: data sets of six sizes are drawn and tested, and a probit curve is fitted through all.
-What is said of it: a data set of the size given each time, its
-answer and that answer's interval.
+What is said of it: a data set of the size given each time,
+its answer and the answer's interval.
 """
 
 from __future__ import annotations

@@ -19,6 +19,8 @@ from ..testing.permutation import standardised
 
 #: Below this skewness Pearson III is the normal distribution, to what rounding lets see.
 LEAST_SKEWNESS = 1e-3
+#: How much the loudest statistic counts: at infinity it is alone, at zero all count alike.
+AGREEMENT = 0.5
 
 
 def surprise(row: np.ndarray) -> np.ndarray:
@@ -36,5 +38,10 @@ def surprise(row: np.ndarray) -> np.ndarray:
 
 
 def combined(statistics: Sequence[np.ndarray]) -> np.ndarray:
-    """The log-sum-exp of surprises, (1 + B,): near the loudest, a little more if others agree."""
-    return np.asarray(logsumexp([surprise(row) for row in statistics], axis=0))
+    """Combine statistics, (1 + B,): near the loudest surprise, more if others agree.
+
+    The mean of tail probabilities of order -:data:`AGREEMENT` (Vovk and Wang 2020), as minus its
+    logarithm and up to constants; its null distribution is that over relabellings.
+    """
+    surprises = [AGREEMENT * surprise(row) for row in statistics]
+    return np.asarray(logsumexp(surprises, axis=0) / AGREEMENT)

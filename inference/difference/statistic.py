@@ -1,10 +1,11 @@
 """The one statistic of a comparison: evidence of the tilt, evidence at landmarks, and places.
 
-Three groups see what the others miss, on the same relabellings: the largest of the tilt's evidences
-over lengthscales and sizes (:mod:`.evidence`), the sum of evidences at landmarks, which weigh a
-difference by its sampling covariance (:mod:`bke.inference.testing.evidence`), and the largest |t|
-over places (:mod:`.places`). All that is chosen is chosen from the pooled rows, so the level of
-their combination's permutation test is exact.
+Four statistics see what the others miss, on the same relabellings: the largest of the tilt's
+evidences over lengthscales and sizes (:mod:`.evidence`), and all of them together, for differences
+of several scales; those at landmarks together, which weigh a difference by its sampling covariance
+(:mod:`bke.inference.testing.evidence`); and the largest |t| over places (:mod:`.places`). All that
+is chosen is chosen from the pooled rows, so the level of their combination's permutation test is
+exact.
 """
 
 from __future__ import annotations
@@ -60,9 +61,9 @@ class Evidences(NamedTuple):
 
     def statistic(self) -> np.ndarray:
         """The statistic (1 + B,), which treats all labellings alike."""
-        loudest = standardised(self.tilt).max(axis=0)
-        together = np.asarray(logsumexp(standardised(self.landmarks), axis=0))
-        return combined([loudest, together, self.place])
+        tilt, at_landmarks = standardised(self.tilt), standardised(self.landmarks)
+        together = [logsumexp(part, axis=0) for part in (tilt, at_landmarks)]
+        return combined([tilt.max(axis=0), *together, self.place])
 
 
 def evidences(rows: Relabelled, places: Cells, advance: Callable[[int], None]) -> Evidences:
