@@ -127,6 +127,13 @@ def uncovered(setting: str, found: Cells, unit: np.ndarray, rng: np.random.Gener
     return False
 
 
+def shaded_wrongly(found: Comparison, points: np.ndarray) -> bool:
+    """Whether one sample is said to have more where the line that a picture draws says less."""
+    if points.shape[1] > 2:  # a witness of all columns, and places of some
+        return False
+    return bool((found.sign(points) * found.witness(points).mean < 0.0).any())
+
+
 def contradictions(found: Comparison) -> int:
     """How many parts of an answer say something else than its p-value."""
     told, sentence = found.to_dict(), str(found).splitlines()[0]
@@ -145,6 +152,7 @@ def contradictions(found: Comparison) -> int:
                 not place.interval[0] <= place.ratio <= place.interval[1] for place in found.places
             ),
             any(place.sign * (place.ratio - 1.0) <= 0.0 for place in found.places),
+            shaded_wrongly(found, points[:: max(len(points) // 200, 1)]),
         ]
     )
 

@@ -21,10 +21,11 @@ from .belief import belief
 from .comparison import Comparison
 from .detectable import detectable_shift
 from .effect import effect
+from .findings import mean_witness
 from .ladder import LENGTHSCALES
 from .logit import MOST_POINTS, with_logit
 from .named import named
-from .places import cells
+from .places import PLANE, cells
 from .pooling import relabelled, swapped
 from .relabelled import Relabelled
 from .statistic import evidences
@@ -82,7 +83,8 @@ def compare(
             ``lengthscale``, in standard deviations of the columns, and its k(x, x) multiplies the
             variance that is learned; one with a length per column weighs columns against each
             other. The test, the places and the kernel of a witness are the same.
-        columns: names of the columns; by default those of a data frame, or x, or x0, x1, ...
+        columns: names of the columns; by default those of data frames, or x, or x0, x1, ...; of one
+            column whose name is not the same in both x.
         names: what the samples are called in words and pictures.
         seed: of the permutations.
         progress: show a progress bar.
@@ -95,7 +97,7 @@ def compare(
         raise InputError(f"labels must be 'auto', 'gaussian' or 'logit', got {labels!r}")
     check_count(seed, "seed", 0, 2**63 - 1)
     pair, given = _weighted(Pair.checked(P, Q), weights)
-    columns = _columns(columns or column_names(P), pair.first.shape[1])
+    columns = _columns(columns or _common_names(P, Q), pair.first.shape[1])
     values = kernel_values(kernel, pair.first.shape[1])
     with computing(), progress_bar("scales", LENGTHSCALES, shown=progress) as advance:
         rows = _pooled(pair, permutations, paired, given, pair.generator(seed))
@@ -105,12 +107,15 @@ def compare(
         if labels == "logit" or (labels == "auto" and _lopsided(rows)):
             believed = with_logit(believed, rows)
         told = effect(believed, rows, alpha)
-        shift = None if pvalue <= alpha else detectable_shift(rows, alpha)
+        differ = pvalue <= alpha
+        shift = None if differ else detectable_shift(rows, alpha)
+        # Of one and two columns places hang on all, as the witness does.
+        witness = mean_witness(believed, rows.observed()) if len(columns) <= PLANE else None
     return Comparison(
         pvalue=pvalue,
         alpha=alpha,
         permutations=permutations,
-        named=named(found, rows.unit, alpha, differ=pvalue <= alpha),
+        named=named(found, rows.unit, alpha, differ=differ, witness=witness),
         belief=believed,
         effect=told.auc,
         effect_interval=told.interval,
@@ -162,6 +167,12 @@ def _lopsided(rows: Relabelled) -> bool:
     least = min(rows.sizes)
     small = least < FEW_ROWS and least < SMALL_SHARE * rows.rows
     return small and len(rows.points) <= MOST_POINTS and rows.independent
+
+
+def _common_names(P: ArrayLike, Q: ArrayLike) -> tuple[str, ...] | None:
+    """The names of the columns of data frames, if both have the same where both have any."""
+    first, second = column_names(P), column_names(Q)
+    return (first or second) if None in (first, second) or first == second else None
 
 
 def _columns(columns: Sequence[str] | None, dimension: int) -> tuple[str, ...]:

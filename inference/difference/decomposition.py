@@ -104,6 +104,26 @@ def whitened(
     return Spectrum(values[kept], along @ sums, root, turn, turn.T @ mean, excess)
 
 
+def of_pairs(
+    root: np.ndarray, first: np.ndarray, second: np.ndarray, signs: np.ndarray
+) -> Spectrum:
+    """Decompose what pairs tell of a difference, whose errors are those of pairs.
+
+    The sum over pairs of the difference of their features has the covariance ``T = sum (e(z) -
+    e(z')) (e(z) - e(z'))'``, which swaps do not change.
+
+    Args:
+        root: (nodes, q).
+        first: features (m, q) of the rows of the first sample.
+        second: those of their partners.
+        signs: (m, 1 + B), 1 for every pair, and -1 where it is swapped.
+    """
+    features, apart = np.concatenate([first, second]), first - second
+    mean = features.mean(axis=0)
+    products = features.T @ features - len(features) * np.outer(mean, mean)
+    return whitened(root, products, mean, apart.T @ signs, apart.T @ apart, len(apart))
+
+
 class Noise(NamedTuple):
     """What the errors of both samples' mean features are known by.
 

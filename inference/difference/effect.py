@@ -8,19 +8,21 @@ tells them apart, and below 1/2 by chance alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 import numpy as np
 from scipy.special import softmax
 
 from ..data.weighted import systematic
-from .area import Effect, Single, area, with_interval
+from .area import FOLDS, Effect, Single, area, with_interval
 from .belief import Belief
-from .decomposition import Noise, Spectrum, decomposed, of_weights
+from .decomposition import Noise, Spectrum, decomposed, of_pairs, of_weights
 from .evidence import log_bayes_factors
 from .relabelled import Relabelled
 
-FOLDS = 5
+#: What rows outside of each fold teach, by their features, their root, themselves and the folds.
+Teach: TypeAlias = Callable[[np.ndarray, np.ndarray, Single, np.ndarray], Iterator[Spectrum]]
 #: Rows that are looked at; with so many of each sample the standard error is below 0.005.
 MOST_ROWS = 20_000
 
@@ -39,7 +41,7 @@ def effect(believed: Belief, rows: Relabelled, alpha: float) -> Effect:
         return _of_pairs(believed, rows, rows.partners, alpha, rng)
     single = _weighted_rows(rows, rng) if rows.weighted else _single_rows(rows, rng)
     fold = _folds(single.of_first, rng)
-    scores = _held_out(believed, single, fold)
+    scores = _held_out(believed, single, fold, _by_weights if rows.weighted else _by_rows)
     return area(scores, single, fold, alpha)
 
 
@@ -51,7 +53,8 @@ def _of_pairs(
     chosen = chosen[: MOST_ROWS // 2]
     of_first = np.repeat([True, False], len(chosen))
     fold = np.tile(rng.permutation(np.arange(len(chosen)) % FOLDS), 2)
-    scores = _held_out(believed, Single(rows.points[chosen.T.ravel()], of_first), fold)
+    single = Single(rows.points[chosen.T.ravel()], of_first)
+    scores = _held_out(believed, single, fold, _by_pairs)
     first, second = scores.reshape(2, -1)
     wins = 0.5 * (1.0 + np.sign(first - second))
     return with_interval(wins.mean(), wins.std() / len(wins) ** 0.5, len(wins), alpha)
@@ -90,12 +93,11 @@ def _folds(of_first: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return fold
 
 
-def _held_out(believed: Belief, single: Single, fold: np.ndarray) -> np.ndarray:
+def _held_out(believed: Belief, single: Single, fold: np.ndarray, teach: Teach) -> np.ndarray:
     """The score (n,) of every row, by the rows of other folds."""
     grid = believed.weights.shape
     logs, means = np.empty((FOLDS, *grid)), np.empty((grid[0], grid[1], len(fold)))
     inside = fold == np.arange(FOLDS)[:, None]
-    teach = _by_rows if single.weights is None else _by_weights
     for index, lengthscale in enumerate(believed.lengthscales):
         root = believed.spectra[index].root
         features = believed.values(single.points, believed.nodes, lengthscale) @ root
@@ -122,6 +124,15 @@ def _by_rows(
         every, mine = total.sum(axis=0) - total[f], first.sum(axis=0) - first[f]
         apart = (mine - share * every) / (rows * share * (1.0 - share))
         yield decomposed(root, within.sum(axis=0) - within[f], every, apart[:, None], rows, share)
+
+
+def _by_pairs(
+    features: np.ndarray, root: np.ndarray, single: Single, inside: np.ndarray
+) -> Iterator[Spectrum]:
+    """What the pairs outside of each fold teach: rows of the first sample, then their partners."""
+    first, second = np.split(features, 2)
+    for one in inside[:, : len(first)]:
+        yield of_pairs(root, first[~one], second[~one], np.ones((int((~one).sum()), 1)))
 
 
 def _by_weights(

@@ -16,13 +16,37 @@ from .discrepancy import discrepancies
 from .named import Named, Place
 from .planning import RowsNeeded, rows_needed
 from .relabelled import Relabelled
-from .witness import Bands, bands_of, log_ratio_draws, sampling_draws, witness_draws
+from .witness import (
+    Bands,
+    MeanWitness,
+    bands_of,
+    empirical,
+    expected,
+    log_ratio_draws,
+    sampling_draws,
+    witness_draws,
+)
 
 #: Draws from which probabilities are told, to within 0.02.
 DRAWS = 2000
 #: Log Bayes factors from which posterior bands hold what they say.
 STRONG = 3.0
 BandsOf: TypeAlias = Literal["auto", "posterior", "sampling"]
+
+
+def strong(believed: Belief) -> bool:
+    """Whether the evidence is such that posterior bands hold what they say."""
+    return believed.log_bayes_factor > STRONG
+
+
+def mean_witness(believed: Belief, rows: Relabelled) -> MeanWitness:
+    """The mean of what :meth:`Findings.witness` tells by default."""
+    if strong(believed):
+        weights = expected(believed.drawn(DRAWS, np.random.default_rng(0)), rows)
+    else:
+        weights = empirical(rows)
+    scale = believed.lengthscale(0.5)[0] * rows.unit
+    return MeanWitness(rows.points * rows.unit, weights, scale)
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -103,6 +127,9 @@ class Findings:
     def sign(self, points: ArrayLike) -> np.ndarray:
         """Tell where a difference is named: 1 where P has more, -1 where Q has, 0 elsewhere.
 
+        Within the scale of a place; of one and two columns also 0 where the mean of ``witness`` has
+        another sign than the place, which is a mean over its surroundings.
+
         Args:
             points: (m, D) or (m,), in the units of the data.
 
@@ -151,7 +178,7 @@ class Findings:
         at = as_evaluation_points(points, len(self.columns), "points") / self.rows.unit
         length = np.asarray(self.lengthscale if scale is None else scale) / self.rows.unit
         rng = np.random.default_rng(seed)
-        posterior = of == "posterior" or (of == "auto" and self.log_bayes_factor > STRONG)
+        posterior = of == "posterior" or (of == "auto" and strong(self.belief))
         if posterior:
             found = witness_draws(self.belief.drawn(DRAWS, rng), self.rows, at, length)
         else:
@@ -161,6 +188,7 @@ class Findings:
     def ratio(self, points: ArrayLike, *, level: float = 0.8, seed: int = 0) -> Bands:
         """Summarise the posterior of the ratio p/q of densities, given that there is a difference.
 
+        At a point, where the ratio of a :class:`Place` is of mean weights around one.
         ``mean`` is the geometric mean. Ratios are told from 0.001 to 1000; with Gaussian labels a
         density may come out negative, and the ratio is then at such an end.
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .places import Cells
+from .witness import MeanWitness
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +61,7 @@ class Named:
         widest_first: (k,), their indices, the least significant first where they are as wide.
         places: neighbours of one sign are one place, told at its most significant cell around which
             :meth:`sign` is its own.
+        witness: the mean witness of all columns; ``None`` where cells hang on some of them.
     """
 
     at: np.ndarray
@@ -67,21 +69,34 @@ class Named:
     signs: np.ndarray
     widest_first: np.ndarray
     places: tuple[Place, ...]
+    witness: MeanWitness | None = None
 
     def sign(self, points: np.ndarray) -> np.ndarray:
         """The sign (m,) of the narrowest named cell within whose scale a point is, or 0.
 
         Of equally narrow ones, that of the most significant. So a narrow place within a wide one of
-        the other sign keeps its own.
+        the other sign keeps its own; and 0 within a place is where the witness has another sign
+        than it, or where no rows are.
         """
         signs = np.zeros(len(points), dtype=int)
         for cell in self.widest_first:
             apart = (points - self.at[cell]) / self.scale[cell]
             signs[np.sum(apart**2, axis=1) <= 1.0] = self.signs[cell]
+        if self.witness is not None:
+            signs *= self.witness.surrounds(points)
+            told = np.flatnonzero(signs)
+            signs[told] *= self.witness.at(points[told]) * signs[told] > 0.0
         return signs
 
 
-def named(found: Cells, unit: np.ndarray, alpha: float, *, differ: bool) -> Named:
+def named(
+    found: Cells,
+    unit: np.ndarray,
+    alpha: float,
+    *,
+    differ: bool,
+    witness: MeanWitness | None = None,
+) -> Named:
     """Name the cells whose step-down p-value is at most ``alpha``, none unless samples ``differ``.
 
     Args:
@@ -89,6 +104,7 @@ def named(found: Cells, unit: np.ndarray, alpha: float, *, differ: bool) -> Name
         unit: (D,), the columns' standard deviations.
         alpha: level.
         differ: whether the overall test rejects.
+        witness: of :class:`Named`.
     """
     pvalues = found.pvalues()
     chosen = np.flatnonzero(pvalues <= alpha) if differ else np.empty(0, dtype=int)
@@ -106,7 +122,7 @@ def named(found: Cells, unit: np.ndarray, alpha: float, *, differ: bool) -> Name
     width = np.round(found.scale[order].min(axis=1, initial=np.inf), 9)
     widest_first = np.lexsort((-np.arange(len(order)), -width))
     at, scale = found.at[order] * unit, found.scale[order] * unit
-    shown = Named(at, scale, signs, widest_first, ())
+    shown = Named(at, scale, signs, widest_first, (), witness)
     agree = shown.sign(shown.at) == signs
     places = tuple(
         Place(

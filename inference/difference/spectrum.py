@@ -16,7 +16,7 @@ import scipy.linalg
 from bke.models.arrays.seeding import spread_seeds
 from scipy.spatial.distance import cdist
 
-from .decomposition import RESOLUTION, Noise, Spectrum, decomposed, of_weights, whitened
+from .decomposition import RESOLUTION, Noise, Spectrum, decomposed, of_pairs, of_weights
 from .relabelled import Relabelled
 
 #: A kernel between points (k, D) and (l, D) at a lengthscale: (k, l).
@@ -51,7 +51,9 @@ def spectrum(
     kept = own > own[-1] * RESOLUTION
     root = vectors[:, kept] / np.sqrt(own[kept])
     if rows.partners is not None:
-        return _of_pairs(rows, rows.partners, values(rows.points, at, lengthscale) @ root, root)
+        features = values(rows.points, at, lengthscale) @ root
+        first, second = (features[one] for one in rows.partners.T)
+        return of_pairs(root, first, second, 2.0 * rows.labels[rows.partners[:, 0]] - 1.0)
     rank, labellings = root.shape[1], rows.labels.shape[1]
     total, within = np.zeros(rank), np.zeros((rank, rank))
     of_labels = np.zeros((rank, labellings))
@@ -69,18 +71,3 @@ def spectrum(
     if rows.weighted:
         return of_weights(root, within, total, apart, noise, own_noise)
     return decomposed(root, within, total, apart, rows.rows, rows.share)
-
-
-def _of_pairs(
-    rows: Relabelled, partners: np.ndarray, features: np.ndarray, root: np.ndarray
-) -> Spectrum:
-    """Decompose what pairs tell of the same difference, whose errors are those of pairs.
-
-    The sum over pairs of the difference of their features has the covariance ``T = sum (e(z) -
-    e(z')) (e(z) - e(z'))'``, which swaps do not change.
-    """
-    mean = features.mean(axis=0)
-    products = features.T @ features - len(features) * np.outer(mean, mean)
-    apart = features[partners[:, 0]] - features[partners[:, 1]]
-    signs = 2.0 * rows.labels[partners[:, 0]] - 1.0
-    return whitened(root, products, mean, apart.T @ signs, apart.T @ apart, len(partners))

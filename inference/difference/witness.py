@@ -39,6 +39,35 @@ class Bands:
     posterior: bool
 
 
+@dataclasses.dataclass(frozen=True)
+class MeanWitness:
+    """The mean of a witness, ``sum_i weights_i k(x, z_i)``: what a picture draws as its line.
+
+    Attributes:
+        points: (C, D), in the units of the data.
+        weights: (C,), see :func:`expected` and :func:`empirical`.
+        scale: (D,), of the squared exponential k, in the units of the data.
+    """
+
+    points: np.ndarray
+    weights: np.ndarray
+    scale: np.ndarray
+
+    def at(self, points: np.ndarray) -> np.ndarray:
+        """Evaluate it at ``points`` (m, D), (m,)."""
+        found = np.zeros(len(points))
+        for start in range(0, len(self.points), BLOCK):
+            here = slice(start, start + BLOCK)
+            between = kernel(self.points[here] / self.scale, points / self.scale, 1.0)
+            found += self.weights[here] @ between
+        return found
+
+    def surrounds(self, points: np.ndarray) -> np.ndarray:
+        """Tell which of ``points`` (m, D) are within the range of the rows in every column."""
+        inside = (points >= self.points.min(axis=0)) & (points <= self.points.max(axis=0))
+        return np.asarray(inside.all(axis=1))
+
+
 def witness_draws(
     drawn: Drawn, rows: Relabelled, points: np.ndarray, scale: np.ndarray
 ) -> np.ndarray:
@@ -92,6 +121,17 @@ def sampling_draws(
     return of_p - of_q + errors_p - errors_q
 
 
+def empirical(rows: Relabelled) -> np.ndarray:
+    """What every point has in the empirical witness, (C,): the first sample's less the second's."""
+    return np.asarray(rows.weights @ [1.0, -1.0])
+
+
+def expected(drawn: Drawn, rows: Relabelled) -> np.ndarray:
+    """What every point has on average in the witness of draws, (C,)."""
+    means = [drawn.at(rows.points[block]).mean(axis=0) for block in rows.blocks()]
+    return np.concatenate(means) * rows.counts / rows.rows
+
+
 def _mean_with_errors(
     values: Callable[[slice], np.ndarray],
     weights: np.ndarray,
@@ -111,7 +151,8 @@ def _mean_with_errors(
         total, spread = total + weights[block] @ here, spread + drawn @ here
         factors += drawn.sum(axis=1)
     mean = np.asarray(total)
-    return mean, np.asarray(spread - np.outer(factors, mean))
+    errors = np.asarray(spread - np.outer(factors, mean))
+    return mean, errors - errors.mean(axis=0)
 
 
 def log_ratio_draws(drawn: Drawn, points: np.ndarray) -> np.ndarray:

@@ -67,7 +67,8 @@ def _details(found: Findings) -> list[str]:
     paired = found.rows.partners is not None
     whose = f"Of a pair the row of {first}" if paired else f"A row of {first}"
     chance = "0.5 is chance"
-    if most < 0.5:
+    # Its interval alone would say so too often; a p-value near 1 is of few relabellings.
+    if most < 0.5 and found.pvalue > 1.0 - found.alpha:
         chance += ": they are more alike than draws of one distribution would be"
     lines.append(
         f"{whose} is told from one of {second} with probability {found.effect:.3f} "

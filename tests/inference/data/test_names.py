@@ -3,7 +3,15 @@
 import numpy as np
 import pandas as pd
 import pytest
-from bke.inference import InputError, Quadrature, band, fit, learn_kernel, sample_witness
+from bke.inference import (
+    InputError,
+    Quadrature,
+    band,
+    compare,
+    fit,
+    learn_kernel,
+    sample_witness,
+)
 
 RNG = np.random.default_rng(0)
 P = pd.DataFrame({"height": RNG.normal(180, 10, 20), "dose": RNG.normal(2e-3, 5e-4, 20)})
@@ -24,6 +32,17 @@ def test_other_names_are_refused(other):
     for share in ("pooled", "joint"):
         with pytest.raises(InputError, match="same names in the same order"):
             learn_kernel((P, other), share=share, progress=False)
+
+
+def test_a_comparison_has_names_that_both_frames_have():
+    settings = {"permutations": 99, "progress": False}
+    assert compare(P, Q, **settings).columns == ("height", "dose")
+    assert compare(P, Q.to_numpy(), **settings).columns == ("height", "dose")
+    before, after = P["height"].rename("before"), Q["height"].rename("after")
+    assert compare(before.to_frame(), after.to_frame(), **settings).columns == ("x",)
+    for other in (Q[["dose", "height"]], Q.rename(columns={"dose": "pay"})):
+        with pytest.raises(InputError, match="same names in the same order"):
+            compare(P, other, **settings)
 
 
 def test_a_list_of_samples_is_not_taken_for_rows():

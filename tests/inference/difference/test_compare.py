@@ -66,6 +66,26 @@ def test_what_is_shaded_is_what_is_named(found):
     assert (found.sign([40.0, -40.0]) == 0).all()
 
 
+@pytest.mark.parametrize("strong", [True, False])
+def test_nothing_is_shaded_against_the_line_that_is_drawn(strong):
+    """Densities that fall steeply: the mean weight about a place is not that at its edges."""
+    rng = np.random.default_rng(0)
+    columns = 1 if strong else 2
+    P = np.abs(rng.normal(size=(300, columns)))
+    Q = np.abs(rng.normal(size=(300, columns))) * (2.0 if strong else 1.25)
+    found = compare(P, Q, permutations=199, **QUIET)
+    assert (found.log_bayes_factor > 3.0) == strong
+    at = rng.uniform(-3.0, 9.0, size=(2000, columns))
+    signs = found.sign(at)
+    assert signs.any()
+    assert (signs * found.witness(at).mean >= 0.0).all()
+    outside = (at < found.rows.points.min(axis=0) * found.rows.unit).any(axis=1)
+    assert outside.any()
+    assert not signs[outside].any()
+    for place in found.places:
+        assert found.sign(place.at[None])[0] == place.sign
+
+
 def test_words_and_json_tell_the_same(found):
     told = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert told["differ"] is True
