@@ -53,7 +53,7 @@ saved(found, "comparison")
 # all together; so does the probability that the difference matters.
 
 at = np.array([0.0, 1.5])
-bands = found.ratio(at)
+bands = found.density_ratio(at)
 for place, middle, low, high in zip(
     at, bands.mean, bands.wide_lower, bands.wide_upper, strict=True
 ):

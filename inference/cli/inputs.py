@@ -21,7 +21,7 @@ from ..data.checks import (
     check_memory,
     check_positive,
 )
-from ..data.read import Sample, read_sample
+from ..data.read import Sample, default_names, read_sample
 from ..errors import InputError
 from ..runtime.atomic import check_output_folder, same_file
 from .options.data import NameOptions
@@ -255,12 +255,18 @@ def check_level(level: float) -> None:
 
 
 def check_columns(run: xr.DataTree, pair: Pair, path: Path) -> None:
-    """Refuse samples with another number of columns than the run that was made from them."""
-    fitted = run["observed_data"].sizes["column"]
-    if len(pair.columns) != fitted:
+    """Refuse samples with other columns than the run that was made from them."""
+    given, fitted = list(pair.columns), np.asarray(run["observed_data"]["column"]).tolist()
+    if len(given) != len(fitted):
         raise InputError(
-            f"P and Q have {len(pair.columns)} columns, but {path} was fitted to {fitted}: choose "
+            f"P and Q have {len(given)} columns, but {path} was fitted to {len(fitted)}: choose "
             "them with --columns"
+        )
+    # An array has no names of its own.
+    if given != fitted and default_names(len(given)) not in (given, fitted):
+        raise InputError(
+            f"P and Q have {', '.join(given)}, but {path} was fitted to {', '.join(fitted)}: "
+            "choose the same with --columns"
         )
 
 

@@ -185,7 +185,7 @@ class Findings:
             found = sampling_draws(self.rows, at, length, DRAWS, rng)
         return bands_of(found, level, 1.0 - self.alpha, posterior=posterior)
 
-    def ratio(self, points: ArrayLike, *, level: float = 0.8, seed: int = 0) -> Bands:
+    def density_ratio(self, points: ArrayLike, *, level: float = 0.8, seed: int = 0) -> Bands:
         """Summarise the posterior of the ratio p/q of densities, given that there is a difference.
 
         At a point, where the ratio of a :class:`Place` is of mean weights around one.

@@ -59,8 +59,8 @@ class RowsNeeded:
             return f"More than {MOST_TIMES:g} times as many rows are needed to find it {chance}."
         low, high = (f"{end:.0f}" if math.isfinite(end) else "any number" for end in self.interval)
         return (
-            f"{self.sizes[0]} + {self.sizes[1]} rows find it {chance} (80 %: {low} to {high} in "
-            "all, as far as the difference is known)."
+            f"{sum(self.sizes)} rows in all, {self.sizes[0]} + {self.sizes[1]}, find it {chance} "
+            f"(80 %: {low} to {high} in all, as far as the difference is known)."
         )
 
 

@@ -9,17 +9,20 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import CenteredNorm, ListedColormap
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from ..difference.findings import Findings
-from .density import scatter
-from .named import NAMED_ALPHA, P_MORE, Q_MORE, outline, shade
+from .density import bin_edges, scatter
+from .named import MOST_MARKED, NAMED_ALPHA, mark, outline, shade
 from .style import (
     BAND_ALPHA,
     DIVERGING,
     OVERALL,
     P_COLOUR,
+    P_MORE,
     Q_COLOUR,
+    Q_MORE,
     SMALL,
     STUCK,
     log_scale,
@@ -33,8 +36,6 @@ LINE_POINTS, MESH_SIDE = 300, 60
 MOST_ROWS, TITLE = 4000, 90
 #: The line or mesh extends beyond the data by this part of their range.
 MARGIN = 0.05
-#: Places whose scale and ratio are written.
-MOST_MARKED = 8
 
 
 def plot_comparison(found: Findings, *, axes: Axes | Sequence[Axes] | None = None) -> Figure:
@@ -73,7 +74,7 @@ def _line(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure, 
 
 
 def _histograms(found: Findings, ax: Axes, points: np.ndarray) -> None:
-    edges = np.histogram_bin_edges(points, min(60, int(np.sqrt(found.rows.rows))))
+    edges = bin_edges(points, int(found.rows.rows))
     for name, size, weights, colour, dashes in zip(
         found.names, found.sizes, found.rows.weights.T, (P_COLOUR, Q_COLOUR), ("-", "--"),
         strict=True,
@@ -108,16 +109,8 @@ def _witness(found: Findings, ax: Axes, at: np.ndarray, named: Sequence[Patch]) 
     rug(ax, points[of_q], Q_COLOUR, top=True)
     scale = float(found.lengthscale[0])
     ax.set_ylabel(f"witness at scale {scale:.2g}")
-    for place in found.places[:MOST_MARKED]:
-        ax.annotate(
-            f"{place.ratio:.2f}",
-            (float(place.at[0]), 0.0),
-            fontsize=SMALL,
-            ha="center",
-            va="center",
-            bbox={"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": "0.6"},
-        )
-    handles = [*named, *ax.get_legend_handles_labels()[0]]
+    marked = mark(ax, found.places, found.names)
+    handles = [*named, *marked, *ax.get_legend_handles_labels()[0]]
     ax.legend(
         handles=handles, fontsize=SMALL, frameon=False, loc="upper left",
         bbox_to_anchor=(0, -0.2), ncols=2,
@@ -142,10 +135,17 @@ def _plane(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure,
     image = right.pcolormesh(x, y, mean, norm=norm, cmap=DIVERGING, shading="nearest")
     for ax in (left, right):
         outline(ax, signs, x, y)
+    marked = mark(right, found.places, found.names)
+    if marked:
+        lines = Line2D([], [], color=P_COLOUR, linewidth=1.0, label="a difference is named")
+        right.legend(
+            handles=[lines, *marked], fontsize=SMALL, frameon=False, loc="lower left",
+            bbox_to_anchor=(0, 1),
+        )  # fmt: skip
     bar = figure.colorbar(image, ax=right)
-    lines = "; within lines a difference is named" if signs.any() else ""
     whose = "posterior mean" if bands.posterior else "as it is in the samples"
-    bar.set_label(f"witness ({whose}){lines}", size=SMALL)
+    first, second = found.names
+    bar.set_label(f"witness ({whose}): above 0 {first} has more, below {second}", size=SMALL)
     bar.ax.tick_params(labelsize=SMALL)
     left.set_ylabel(found.columns[1])
     for ax in (left, right):

@@ -101,7 +101,7 @@ def plot_samples(
 
 def _histograms(ax: Axes, p: np.ndarray, q: np.ndarray, names: tuple[str, str]) -> None:
     pooled = np.concatenate([p, q])
-    edges = _bin_edges(pooled)
+    edges = bin_edges(pooled, len(pooled))
     for values, colour, name, dashes in (
         (p, P_COLOUR, names[0], "-"),
         (q, Q_COLOUR, names[1], "--"),
@@ -117,9 +117,14 @@ def _histograms(ax: Axes, p: np.ndarray, q: np.ndarray, names: tuple[str, str]) 
     ax.set_ylim(bottom=0.0)
 
 
-def _bin_edges(pooled: np.ndarray) -> np.ndarray:
-    """Equal bins; for rounded data each holds the same number of lattice points."""
-    bins = min(MOST_BINS, math.ceil(math.sqrt(len(pooled))))  # finer than usual: mixtures show
+def bin_edges(pooled: np.ndarray, rows: int) -> np.ndarray:
+    """Equal bins; for rounded data each holds the same number of lattice points.
+
+    Args:
+        pooled: (m,), the different values at least.
+        rows: of both samples.
+    """
+    bins = min(MOST_BINS, math.ceil(math.sqrt(rows)))  # finer than usual: mixtures show
     low, high = pooled.min(), pooled.max()
     width = (high - low) / bins
     unit = rounding_unit(pooled)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
-from .style import P_COLOUR, Q_COLOUR
+from ..difference.named import Place
+from .style import P_COLOUR, P_MORE, Q_MORE, SMALL
 
 #: Of the background where one sample is named to have more.
 NAMED_ALPHA = 0.22
-P_MORE, Q_MORE = "#0072B2", Q_COLOUR
+#: Places whose ratio is written.
+MOST_MARKED = 8
+#: Line around the number at a place.
+BOX = "0.6"
 
 
 def shade(ax: Axes, signs: np.ndarray, at: np.ndarray, names: tuple[str, str]) -> list[Patch]:
@@ -33,6 +39,24 @@ def shade(ax: Axes, signs: np.ndarray, at: np.ndarray, names: tuple[str, str]) -
         )  # fmt: skip
         handles.append(Patch(color=colour, alpha=NAMED_ALPHA, label=f"named: {name} has more"))
     return handles
+
+
+def mark(ax: Axes, places: Sequence[Place], names: tuple[str, str]) -> list[Patch]:
+    """Write the ratios of places where they are, and return what a legend needs.
+
+    Args:
+        ax: axes of one column, whose ratios are written at zero, or of two.
+        places: the most significant ones are marked.
+        names: of the samples.
+    """
+    for place in places[:MOST_MARKED]:
+        x, y = (*place.at, 0.0)[:2]
+        ax.annotate(
+            f"{place.ratio:.2f}", (float(x), float(y)), fontsize=SMALL, ha="center", va="center",
+            bbox={"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": BOX},
+        )  # fmt: skip
+    label = f"weight there of {names[0]} over that of {names[1]}"
+    return [Patch(facecolor="white", edgecolor=BOX, label=label)] if places else []
 
 
 def outline(ax: Axes, signs: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:

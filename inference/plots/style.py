@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
@@ -24,8 +25,10 @@ OVERALL = "#5A4A78"
 P_COLOUR = "#1A1A1A"
 Q_COLOUR = "#E69F00"
 TRUTH = "#0072B2"
+#: Where one of two samples has more.
+P_MORE, Q_MORE = "#0072B2", Q_COLOUR
 #: Of a map: centred on zero, told apart by the colour-blind.
-DIVERGING = "RdBu_r"
+DIVERGING = LinearSegmentedColormap.from_list("more", [Q_MORE, "white", P_MORE])
 #: Shading of a band, of the warmup, of where a band excludes zero.
 BAND_ALPHA = 0.25
 SHADE = "#EDEDED"

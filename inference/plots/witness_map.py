@@ -65,7 +65,7 @@ def _told(view: View, inside: np.ndarray) -> str:
     """What the colours are, and how wide the band about them is where the data are."""
     half = 0.5 * (view.band.upper - view.band.lower)[inside]
     return (
-        f"{view.quantity} (mean; half the pointwise {view.band.level:.0%} band: "
+        f"{view.quantity}\n(mean; half the pointwise {view.band.level:.0%} band: "
         f"{half.min():.2g} to {half.max():.2g})"
     )
 

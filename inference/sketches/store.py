@@ -40,6 +40,10 @@ def save_sketch(sketch: Sketch, path: str | os.PathLike[str]) -> None:
         dataset.to_netcdf(temporary, engine="h5netcdf")
 
 
+#: What to do with a table in place of a sketch.
+ROWS = "rows are compared by compare() or `bke test`"
+
+
 def load_sketch(path: str | os.PathLike[str]) -> Sketch:
     """Read what :func:`save_sketch` wrote.
 
@@ -52,9 +56,9 @@ def load_sketch(path: str | os.PathLike[str]) -> Sketch:
         with xr.open_dataset(path, engine="h5netcdf") as opened:
             dataset = opened.load()
     except (OSError, ValueError) as error:
-        raise InputError(f"{path} is not a sketch saved by bke: {error}") from None
+        raise InputError(f"{path} is not a sketch saved by bke ({error}); {ROWS}") from None
     if dataset.attrs.get("creation_library") != KIND:
-        raise InputError(f"{path} is not a sketch saved by bke")
+        raise InputError(f"{path} is not a sketch saved by bke; {ROWS}")
     read: dict[str, Any] = {
         str(name): np.asarray(values.values) for name, values in dataset.variables.items()
     }

@@ -72,7 +72,7 @@ def sketch_test(
     each = np.array([part.pvalue for part in parts])
     # A p-value of one, as of a sketch and itself, would be minus infinity.
     statistic = float(np.mean(np.tan(np.pi * (0.5 - np.minimum(each, 1.0 - 1.0 / draws)))))
-    loudest = parts[int(each.argmin())]
+    most_extreme = parts[int(each.argmin())]
     few = min(sizes) < ENOUGH_ROWS * len(sketches[0][0].mean)
     return TestResult(
         test="two-sample test from sketches",
@@ -80,8 +80,8 @@ def sketch_test(
         statistic=statistic,
         pvalue=float(cauchy.sf(statistic)),
         null=np.empty(0),
-        kernel=loudest.kernel,
-        kernel_of="loudest at",
+        kernel=most_extreme.kernel,
+        kernel_of="most extreme at",
         how=f"normal limit, {draws} draws at each of {len(parts)} lengthscales",
         exact=False,
         alpha=alpha,

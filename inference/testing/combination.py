@@ -24,7 +24,7 @@ class Combined(NamedTuple):
 
     row: np.ndarray  # (1 + B,)
     parts: tuple[Part, ...]  # none where there was one statistic
-    loudest: int  # index of the part that speaks loudest
+    most_extreme: int  # index of the part
 
 
 def combine(rows: np.ndarray, parts: Sequence[tuple[str, Any]]) -> Combined:

@@ -34,7 +34,7 @@ class Statistic(NamedTuple):
 
     row: np.ndarray  # (1 + B,), the observed value first
     parts: tuple[Part, ...]  # none where there was one
-    kernel: Any  # of the loudest MMD; none of the evidence
+    kernel: Any  # of the most extreme MMD; none of the evidence
     name: str
 
 
@@ -97,8 +97,8 @@ def statistic(
     combined = combine(np.array(rows), named)
     if not combined.parts:
         return Statistic(combined.row, (), kernels[0], f"squared MMD ({estimator})")
-    loudest = max(combined.parts[: len(kernels)], key=lambda part: part.deviation).kernel
-    return Statistic(combined.row, combined.parts, loudest, COMBINED)
+    most_extreme = max(combined.parts[: len(kernels)], key=lambda part: part.deviation).kernel
+    return Statistic(combined.row, combined.parts, most_extreme, COMBINED)
 
 
 def _of_mmd(choice: KernelChoice) -> KernelChoice:

@@ -53,7 +53,7 @@ def variable(sample: np.ndarray, kernels: list[Any]) -> Variable:
 def dependence(
     first: Variable, second: Variable, rows: np.ndarray, estimator: str, *, progress: bool
 ) -> tuple[Combined, tuple[Any, Any]]:
-    """Evaluate HSIC for every pairing and pair of kernels; all combined, and the loudest pair.
+    """Evaluate HSIC for every pairing and pair of kernels; all combined, and the most extreme pair.
 
     Args:
         first: the variable x.
@@ -75,7 +75,7 @@ def dependence(
     kernels = [(first.kernels[i], second.kernels[j]) for i, j in pairs]
     named = [(" and ".join(map(brief, both)), both) for both in kernels]
     combined = combine(statistics, named)
-    return combined, kernels[combined.loudest]
+    return combined, kernels[combined.most_extreme]
 
 
 def _ways(n: int, estimator: str) -> int:
@@ -183,20 +183,20 @@ def _permuted(
     order = canonical_order(np.concatenate(samples, axis=1))
     rows = pairings(len(order), asked.draws, rng)
     x, y = (variable(Z[order], each) for Z, each in zip(samples, kernels, strict=True))
-    combined, loudest = dependence(x, y, rows, asked.estimator, progress=progress)
+    combined, most_extreme = dependence(x, y, rows, asked.estimator, progress=progress)
     ways = _ways(len(order), asked.estimator)
     return TestResult.permuted(
         combined.row,
         test=TEST,
         hypotheses=HYPOTHESES,
-        kernel=loudest,
+        kernel=most_extreme,
         how=f"{asked.draws} permutations, {named}",
         exact=True,
         alpha=asked.alpha,
         statistic_of=COMBINED if combined.parts else f"HSIC ({asked.estimator})",
-        kernel_of="loudest HSIC at" if combined.parts else "kernel",
+        kernel_of="most extreme HSIC at" if combined.parts else "kernel",
         parts=combined.parts,
-        notes=(*kernel_notes(list(loudest)), *few_rows_note(ways, asked.alpha)),
+        notes=(*kernel_notes(list(most_extreme)), *few_rows_note(ways, asked.alpha)),
     )
 
 

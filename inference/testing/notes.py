@@ -45,7 +45,7 @@ def rounding_note(first: np.ndarray, second: np.ndarray, kernel: Any) -> tuple[s
     Args:
         first: (n, D).
         second: (m, D).
-        kernel: that of the loudest statistic; without one length there is nothing to say.
+        kernel: that of the most extreme statistic; without one length there is nothing to say.
     """
     known = lengths_of(kernel)
     if len(known) != 1:
@@ -60,7 +60,7 @@ def rounding_note(first: np.ndarray, second: np.ndarray, kernel: Any) -> tuple[s
             other = f"to {min(units):.3g}" if min(units) else "not at all"
             return (
                 f"one sample is rounded to {max(units):.3g}{of} and the other {other}, and the "
-                "statistic is loudest at a lengthscale below that: rounding alone makes a "
+                "statistic is most extreme at a lengthscale below that: rounding alone makes a "
                 "difference. Round both alike to leave it out",
             )
     return ()

@@ -153,21 +153,21 @@ def posterior_predictive_check(
         lengthscales = _Lengthscales.learned(dealt.reference, scale, seed)
         statistics = _statistics(dealt, lengthscales, progress=progress)
     kernels, unit = lengthscales.kernels, lengthscales.unit
-    row, parts, loudest = combine(
+    row, parts, most_extreme = combine(
         statistics, [(f"MMD, {brief(kernel)}", kernel) for kernel in kernels]
     )
     result = TestResult.permuted(
         row,
         test=f"posterior predictive check of {known.variable}",
         hypotheses=HYPOTHESES,
-        kernel=kernels[loudest],
+        kernel=kernels[most_extreme],
         how=f"{replicates} predictive draws",
         exact=False,
         alpha=alpha,
         parts=parts,
         statistic_of=COMBINED,
     )
-    scorer = Scorer(dealt.far / unit, lengthscales.scaled[loudest])
+    scorer = Scorer(dealt.far / unit, lengthscales.scaled[most_extreme])
     # Scores of as many rows as were observed; of fewer sets where these are many.
     compared = dealt.replicates[: _sets_scored(replicates, alpha, len(known.observed) <= rows)]
     reach = _reach(scorer, known.draws, compared, unit, alpha, progress=progress)

@@ -52,8 +52,8 @@ class TestResult:
         pvalue: the p-value.
         null: draws of the statistic under the null hypothesis, (B,); empty for a distribution in
             closed form.
-        kernel: the kernel of the statistic; of a combined test, that of the loudest MMD or HSIC;
-            for independence that of x and that of y.
+        kernel: the kernel of the statistic; of a combined test, that of the MMD or HSIC that
+            is most extreme among its permutations; for independence that of x and that of y.
         kernel_of: whose kernel it is, in the sentence.
         how: where the null comes from, such as ``"999 permutations"``.
         exact: whether the level is exact by construction, not by approximation.
@@ -156,19 +156,21 @@ class TestResult:
                 "difference has become this; its mean is 1 if there is none. The Bayes factor "
                 "means something beside those of permutations only"
             )
-        shown = sorted(self.parts, key=lambda part: -part.deviation)[:MOST_PRINTED]
-        shown += [part for part in self.parts if part is self._loudest() and part not in shown]
+        ordered = sorted(self.parts, key=lambda part: (-part.deviation, part.pvalue))
+        shown = ordered[:MOST_PRINTED]
+        shown += [part for part in self.parts if part is self._spoken_of() and part not in shown]
         if shown:
             lines.append(
-                f"  the loudest of {len(self.parts)} parts, p-values one by one and not adjusted:"
+                f"  the most extreme of {len(self.parts)} parts first, p-values one by one and not "
+                "adjusted:"
             )
         lines += [f"    {part.name}: {part.pvalue:.3g}" for part in shown]
         return "\n".join([*lines, *(f"  Note: {note}" for note in self.notes)])
 
-    def _loudest(self) -> Part | None:
+    def _spoken_of(self) -> Part | None:
         """The part whose kernel is ``kernel``."""
         mine = [part for part in self.parts if part.kernel is self.kernel]
-        return max(mine, key=lambda part: part.deviation, default=None)
+        return max(mine, key=lambda part: (part.deviation, -part.pvalue), default=None)
 
     def __repr__(self) -> str:
         return f"<{self.test}: p = {self.pvalue:.3g}, {self.statistic_of} {self.statistic:.4g}>"

@@ -122,7 +122,7 @@ def _permuted(pair: Pair, choice: KernelChoice, asked: NullChoice, *, progress: 
         alpha=asked.alpha,
         statistic_of=found.name,
         parts=found.parts,
-        kernel_of="loudest MMD at" if found.parts else "kernel",
+        kernel_of="most extreme MMD at" if found.parts else "kernel",
         interval_of="squared MMD at that kernel",
         e_value=_e_value(found.row) if choice.named == "evidence" else None,
         rows="pairs" if paired else "independent",

@@ -43,7 +43,7 @@ def sample_test_witness(
     seed: int = 0,
     columns: Sequence[str] | None = None,
 ) -> xr.DataTree:
-    """Draws of mu_P - mu_Q at the kernel of a two-sample test, of a combined one the loudest.
+    """Draws of mu_P - mu_Q at the kernel of a two-sample test, of a combined one the most extreme.
 
     The bands are those of the embeddings at that one kernel. With the uncertainty of the
     lengthscale: :func:`~bke.inference.fit` and :func:`~bke.inference.sample_witness`.
@@ -84,7 +84,7 @@ def sample_test_witness(
         values = _draws(EmbeddingPosterior(mean, covariance), draws, seed)
     names = columns or _names(P, first, "c1" if first.shape[1] == 1 else "c")
     sizes = [len(first), len(second)]
-    return _group(result, values, points, list(names), sizes, noise, seed, "witness P - Q")
+    return _group(result, values, points, list(names), sizes, noise, seed)
 
 
 def sample_dependence_witness(
@@ -216,7 +216,7 @@ def _group(
     sizes: list[int],
     noise: Any,
     seed: int,
-    label: str,
+    label: str | None = None,
 ) -> xr.DataTree:
     if len(columns) != points.shape[1]:
         raise InputError(f"columns must be {points.shape[1]} names, got {columns}")
@@ -225,7 +225,8 @@ def _group(
         "noise": str(noise),
         "seed": seed,
         "sizes": sizes,
-        "label": label,
         "title": f"at the kernel of the test, whose p = {result.pvalue:.3g}",
     }
+    if label is not None:  # what is told of no two samples
+        attrs["label"] = label
     return equal_draws(values, points, columns, attrs)

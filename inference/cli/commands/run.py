@@ -81,7 +81,10 @@ def run(
         notes = [*pair.notes, *notes]
         terminal.notes(notes)
         answer = compared(pair, terminal, seed=sampler.seed)
-        terminal.say("\nThe pooled sample: posterior of its lengthscale, and the witness under it")
+        terminal.say(
+            "\nThe pooled sample: posterior of the lengthscale of its shape, and the witness under "
+            "it. That is smooth at this scale; a finer difference shows in comparison.png."
+        )
         samples = (pair.P, pair.Q) if model.share == "joint" else (pair.pooled,)
         result = steps.fit_and_save(samples, pair.columns, how, out / steps.RUN, terminal)
         result, unknown = steps.weigh_and_save(result, out / steps.RUN, terminal)

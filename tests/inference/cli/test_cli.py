@@ -662,6 +662,10 @@ def test_another_seed_and_other_samples(finished, samples, tmp_path, no_pictures
     result = succeeded("witness", tmp_path / "run.nc", samples[0], samples[0], *options)
     summary = json.loads(result.stdout)
     assert "not the rows that this run was fitted to" in summary["notes"][0]
+    weights = write_csv(tmp_path / "weights.csv", [[1.0], [0.5], [-1.0]], "weight")
+    told = refusal("witness", tmp_path / "run.nc", weights, weights, "--out", tmp_path)
+    assert "P and Q have weight" in told
+    assert "was fitted to height" in told
     assert (summary["witness"]["points"], summary["witness"]["level"]) == (3, 0.5)
     assert summary["witness"]["noise"] == "0.1"
 

@@ -56,7 +56,9 @@ def test_the_default_is_the_squared_exponential():
     assert second.log_bayes_factor == pytest.approx(first.log_bayes_factor, abs=1e-6)
     assert second.effect == pytest.approx(first.effect, abs=1e-9)
     at = [-1.0, 0.5]
-    np.testing.assert_allclose(second.ratio(at).mean, first.ratio(at).mean, rtol=1e-6)
+    np.testing.assert_allclose(
+        second.density_ratio(at).mean, first.density_ratio(at).mean, rtol=1e-6
+    )
 
 
 def test_lengths_of_the_columns_say_where_a_difference_may_be():
@@ -78,7 +80,7 @@ def test_every_part_of_the_answer_serves_another_kernel(labels):
     found = quickly(P, Q, kernel=models.Laplace, labels=labels)
     assert found.log_bayes_factor > 3.0
     assert found.matters(1e-4) > 0.9
-    assert found.ratio([2.0]).mean[0] < 1.0 < found.ratio([-1.5]).mean[0]
+    assert found.density_ratio([2.0]).mean[0] < 1.0 < found.density_ratio([-1.5]).mean[0]
     assert found.witness([2.0]).mean[0] < 0.0 < found.witness([-1.5]).mean[0]
 
 

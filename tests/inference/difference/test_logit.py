@@ -62,13 +62,13 @@ def test_the_ratio_is_positive_and_that_of_the_densities(swapped):
     samples = rng.normal(size=600), rng.normal(1.0, size=300)
     found = compare(*samples[:: -1 if swapped else 1], labels="logit", **QUIET)
     at = np.linspace(-1.5, 2.5, 9)
-    bands = found.ratio(at)
+    bands = found.density_ratio(at)
     log = (0.5 - at) * (-1 if swapped else 1)
     assert (bands.wide_lower > 0.0).all()
     assert (np.abs(np.log(bands.mean) - log) < 0.5).all()
     assert np.mean((np.log(bands.wide_lower) < log) & (log < np.log(bands.wide_upper))) > 0.8
     # A density of Gaussian labels may be negative: these are cut off.
-    rough = compare(*samples, **QUIET).ratio([-3.0, 4.0])
+    rough = compare(*samples, **QUIET).density_ratio([-3.0, 4.0])
     assert (rough.upper <= 1000.0 * (1 + 1e-9)).all()
     assert (rough.lower >= 0.001 * (1 - 1e-9)).all()
 

@@ -53,7 +53,9 @@ def test_a_large_difference_needs_fewer_rows_than_there_are(monkeypatch):
     assert abs(first - 2 * second) <= 2
     low, high = needed.interval
     assert low < first + second < high + 2
-    assert str(needed).startswith(f"{first} + {second} rows find it with probability 0.8")
+    assert str(needed).startswith(
+        f"{first + second} rows in all, {first} + {second}, find it with probability 0.8"
+    )
     for wrong in (0.05, 1.0, 2.0):
         with pytest.raises(InputError, match="power must be between"):
             found.rows_needed(wrong)

@@ -201,7 +201,7 @@ def test_pictures_and_shifts_of_weighted_rows():
         assert found.plot().axes[0].get_legend_handles_labels()[1][0].startswith("P")
         assert len(found.witness(X[:4]).mean) == 4
         assert 0.0 <= found.matters(0.01) <= 1.0
-        assert (found.ratio(X[:4]).lower > 0.0).all()
+        assert (found.density_ratio(X[:4]).lower > 0.0).all()
 
 
 @pytest.mark.parametrize(

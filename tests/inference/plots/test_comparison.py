@@ -39,7 +39,11 @@ def test_a_line_is_shaded_where_the_sign_says():
     above, below = apart.plot().axes
     assert above.get_title(loc="left") == str(apart).splitlines()[0]
     labels = [text.get_text() for text in below.get_legend().get_texts()]
-    assert labels[:2] == ["named: before has more", "named: after has more"]
+    assert labels[:3] == [
+        "named: before has more",
+        "named: after has more",
+        "weight there of before over that of after",
+    ]
     assert not any(shaded(ax) for ax in alike.plot().axes)
     assert len(alike.plot().axes[1].get_legend().get_texts()) == 2  # the bands
 
@@ -50,11 +54,20 @@ def test_a_map_has_lines_around_what_is_named():
     assert any(isinstance(one, ContourSet) for one in right.collections)
     (mesh,) = (one for one in left.collections if isinstance(one, QuadMesh))
     assert {-1, 1} <= set(np.unique(np.asarray(mesh.get_array())))
-    assert "within lines" in bar.get_ylabel()
+    assert "above 0 before has more, below after" in bar.get_ylabel()
+    marked = [text.get_text() for text in right.texts]
+    assert marked == [f"{place.ratio:.2f}" for place in apart.places[:8]]
+    outline, box = right.get_legend().get_texts()
+    assert outline.get_text() == "a difference is named"
+    assert box.get_text() == "weight there of before over that of after"
+    # Blue is above zero, as it is where the first sample is named to have more.
+    (image,) = (one for one in right.collections if isinstance(one, QuadMesh))
+    assert [to_hex(colour).upper() for colour in image.cmap([0.0, 1.0])] == [Q_MORE, P_MORE]
     labels = [text.get_text() for text in left.get_legend().get_texts()]
     assert labels == ["before (n = 150)", "after (n = 150)"]
     left, right, bar = alike.plot().axes
-    assert "within" not in bar.get_ylabel()
+    assert right.get_legend() is None
+    assert not right.texts
     assert not any(isinstance(one, ContourSet) for one in right.collections)
     (mesh,) = (one for one in left.collections if isinstance(one, QuadMesh))
     assert not np.asarray(mesh.get_array()).any()
@@ -84,3 +97,12 @@ def test_it_is_drawn_on_axes_that_are_given(dimension):
     assert plot_comparison(apart, axes=list(axes)) is axes[0].figure
     with pytest.raises(InputError, match="matplotlib Axes"):
         plot_comparison(apart, axes=list(Figure().subplots(3)))
+
+
+def test_bars_of_counts_stand_on_the_counts():
+    rng = np.random.default_rng(0)
+    found = compare(rng.poisson(2.0, 80), rng.poisson(3.0, 90), **QUIET)
+    above, _ = found.plot().axes
+    edges = above.patches[0].get_data().edges
+    np.testing.assert_allclose(edges - np.floor(edges), 0.5, atol=1e-6)
+    np.testing.assert_allclose(np.diff(edges), 1.0)
