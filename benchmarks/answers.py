@@ -21,6 +21,7 @@ from bke.inference import Comparison, compare, two_sample_test
 from bke.inference.difference.named import intervals
 from bke.inference.difference.places import Cells, cells
 from bke.inference.difference.pooling import relabelled
+from bke.inference.plots.named import NAMED_ALPHA
 from bke.inference.testing.pair import Pair
 
 ALPHA = 0.05
@@ -127,11 +128,20 @@ def uncovered(setting: str, found: Cells, unit: np.ndarray, rng: np.random.Gener
     return False
 
 
-def shaded_wrongly(found: Comparison, points: np.ndarray) -> bool:
-    """Whether one sample is said to have more where the line that a picture draws says less."""
-    if points.shape[1] > 2:  # a witness of all columns, and places of some
+def shaded_wrongly(found: Comparison) -> bool:
+    """Whether a picture shades what is not named, or against the line that it draws."""
+    if found.rows.points.shape[1] > 1:
         return False
-    return bool((found.sign(points) * found.witness(points).mean < 0.0).any())
+    figure = found.plot()
+    wrong = False
+    for ax in figure.axes:
+        for one in ax.collections:
+            if one.get_alpha() == NAMED_ALPHA:
+                x = np.unique(one.get_paths()[0].vertices[:, 0])[1:-1]
+                signs = found.sign(x)
+                wrong |= bool((signs == 0).any()) or len(np.unique(signs)) > 1
+                wrong |= bool((signs * found.witness(x).mean < 0.0).any())
+    return wrong
 
 
 def contradictions(found: Comparison) -> int:
@@ -152,7 +162,7 @@ def contradictions(found: Comparison) -> int:
                 not place.interval[0] <= place.ratio <= place.interval[1] for place in found.places
             ),
             any(place.sign * (place.ratio - 1.0) <= 0.0 for place in found.places),
-            shaded_wrongly(found, points[:: max(len(points) // 200, 1)]),
+            shaded_wrongly(found),
         ]
     )
 

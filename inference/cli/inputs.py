@@ -216,12 +216,14 @@ def checked(sample: Sample, name: str | None = None) -> Sample:
 
 
 def _check_names(first: Sample, second: Sample) -> None:
-    """Refuse columns that seem to be in different orders."""
-    both = zip(first.columns, second.columns, strict=True)
-    if any(a != b and a in second.columns for a, b in both):
+    """Refuse columns that seem to be in different orders, or others; one is what it is."""
+    unnamed = tuple(default_names(len(first.columns)))
+    if len(unnamed) == 1 or first.columns == second.columns:
+        return
+    if unnamed not in (first.columns, second.columns):
         raise InputError(
             f"{first.path} has the columns {', '.join(first.columns)} and {second.path} has "
-            f"{', '.join(second.columns)}: give them in one order with --columns"
+            f"{', '.join(second.columns)}: choose columns of both, in one order, with --columns"
         )
 
 

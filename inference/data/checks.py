@@ -342,6 +342,14 @@ def check_positive(value: Any, name: str) -> float:
     return number
 
 
+def check_share(value: Any, name: str) -> float:
+    """Check that ``value`` is a number between 0 and 1, neither of them, and make it a float."""
+    share = check_positive(value, name)
+    if share >= 1.0:
+        raise InputError(f"{name} must be between 0 and 1, and is {value!r}")
+    return share
+
+
 def check_noise_variance(noise_variance: Any) -> float | SamplingNoise:
     """Check that the noise variance sigma^2 of BKE (5) is positive and finite.
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.special import expit, logit
-from scipy.stats import norm
+from scipy.stats import t
 
 FOLDS = 5
 #: By how much rules that share rows widen an interval: the square root of 1 + rows held out, times
@@ -99,10 +99,13 @@ def with_interval(share: float, error: float, rows: float, alpha: float) -> Effe
         alpha: one less the confidence.
     """
     auc = float(share)
+    # Where all rows are told apart, or all alike, there is no deviation to go by, but so many rows
+    # that agree; and few rows may agree by chance.
+    least = 1.0 - (0.5 * alpha) ** (1.0 / rows)
+    inner, outer = max(auc - least, 0.0), min(auc + least, 1.0)
     if error == 0.0 or not 0.0 < auc < 1.0:
-        # All rows told apart, or none: no deviation to go by, but so many rows agree.
-        reach = 1.0 - (0.5 * alpha) ** (1.0 / rows)
-        return Effect(auc, (max(auc - reach, 0.0), min(auc + reach, 1.0)))
-    reach = norm.isf(0.5 * alpha) * SHARED * error / (auc * (1.0 - auc))
+        return Effect(auc, (inner, outer))
+    quantile = t.isf(0.5 * alpha, max(rows - 1.0, 1.0))
+    reach = quantile * SHARED * error / (auc * (1.0 - auc))
     low, high = expit(logit(auc) + np.array([-reach, reach]))
-    return Effect(auc, (float(low), float(high)))
+    return Effect(auc, (min(float(low), inner), max(float(high), outer)))

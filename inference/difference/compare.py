@@ -9,7 +9,7 @@ import numpy as np
 from bke.models.kernels.base import Covariance, Kernel
 from numpy.typing import ArrayLike
 
-from ..data.checks import as_weights, check_count, column_names, counted
+from ..data.checks import as_sample, as_weights, check_count, column_names, counted
 from ..data.read import default_names
 from ..errors import InputError
 from ..runtime.machine import computing
@@ -21,7 +21,6 @@ from .belief import belief
 from .comparison import Comparison
 from .detectable import detectable_shift
 from .effect import effect
-from .findings import mean_witness
 from .ladder import LENGTHSCALES
 from .logit import MOST_POINTS, with_logit
 from .named import named
@@ -30,6 +29,7 @@ from .pooling import relabelled, swapped
 from .relabelled import Relabelled
 from .statistic import evidences
 from .values import kernel_values
+from .weighing import Weighing
 from .weighted import weighted
 
 Labels: TypeAlias = Literal["auto", "gaussian", "logit"]
@@ -109,13 +109,18 @@ def compare(
         told = effect(believed, rows, alpha)
         differ = pvalue <= alpha
         shift = None if differ else detectable_shift(rows, alpha)
-        # Of one and two columns places hang on all, as the witness does.
-        witness = mean_witness(believed, rows.observed()) if len(columns) <= PLANE else None
     return Comparison(
         pvalue=pvalue,
         alpha=alpha,
         permutations=permutations,
-        named=named(found, rows.unit, alpha, differ=differ, witness=witness),
+        named=named(
+            found,
+            rows.unit,
+            alpha,
+            differ=differ,
+            # Of one and two columns places hang on all of them.
+            weighing=Weighing.of(rows) if len(columns) <= PLANE else None,
+        ),
         belief=believed,
         effect=told.auc,
         effect_interval=told.interval,
@@ -144,6 +149,7 @@ def _weighted(
     ]
     rows = [rows[one > 0.0] for one, rows in zip(given, both, strict=True)]
     first, second = (one[one > 0.0] for one in given)
+    as_sample(np.concatenate(rows), "the union of P and Q, as far as rows have weights,")
     return Pair(*rows), (first, second)
 
 

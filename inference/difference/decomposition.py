@@ -50,7 +50,7 @@ def decomposed(
     total: np.ndarray,
     apart: np.ndarray,
     rows: float,
-    share: float,
+    share: float | np.ndarray,
 ) -> Spectrum:
     """Decompose what sums over rows tell of features ``k(., nodes) @ root``.
 
@@ -60,7 +60,7 @@ def decomposed(
         total: (q,), their sum.
         apart: (q, 1 + B), the first sample's mean less the second's, for every labelling.
         rows: how many there are.
-        share: of the first sample.
+        share: of the first sample; one for every labelling, (1 + B,), where they differ.
     """
     values, turn = scipy.linalg.eigh(within - np.outer(total, total) / rows, driver="evd")
     kept = values > values[-1] * RESOLUTION

@@ -25,6 +25,8 @@ POWER = 0.9
 SHIFTS, TRIALS = np.geomspace(1.0, 10.0, 9), 20
 #: Relabellings that each is tested by.
 RELABELLINGS = 199
+#: The least part of a column's variance that is within the samples.
+LEAST_WITHIN = 1e-3
 
 
 def detectable_shift(rows: Relabelled, alpha: float) -> float | None:
@@ -35,8 +37,8 @@ def detectable_shift(rows: Relabelled, alpha: float) -> float | None:
         alpha: level of the test.
 
     Returns:
-        The shift, in standard deviations, all columns alike; ``None`` where the largest that could
-        be dealt out is not found so often.
+        The shift, in standard deviations within a sample, all columns alike; ``None`` where the
+        largest that could be dealt out is not found so often.
     """
     rng = np.random.default_rng(0)
     varying = np.flatnonzero(np.ptp(rows.points, axis=0) > 0.0)
@@ -47,7 +49,8 @@ def detectable_shift(rows: Relabelled, alpha: float) -> float | None:
             score = scores[trial % len(scores)]
             first = _dealt(rows, tilt * score, rng)
             dealt.append(first)
-            shifts.append(rows.apart((score @ first)[None, None], (score @ rows.counts)[None]))
+            alone = rows.relabelled(first[:, None])
+            shifts.append(alone.apart((score @ first)[None, None], (score @ rows.counts)[None]))
     nulls = rows.labels[:, 1 : 1 + RELABELLINGS]
     labels = np.concatenate([np.stack(dealt, axis=1).astype(nulls.dtype), nulls], axis=1)
     every = rows.relabelled(labels)
@@ -58,6 +61,9 @@ def detectable_shift(rows: Relabelled, alpha: float) -> float | None:
         for one in range(len(dealt))
     ])  # fmt: skip
     size = np.array(shifts).reshape(len(SHIFTS), TRIALS).mean(axis=1)
+    # Over the deviation of either sample, which is less than that of both together.
+    within = 1.0 - rows.share * (1.0 - rows.share) * size**2
+    size = size / np.sqrt(np.maximum(within, LEAST_WITHIN))
     if not (size > 0.0).all() or seen[-TRIALS:].mean() < POWER:
         return None
     return reached(np.repeat(size, TRIALS), seen, POWER, alpha)[0]

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import softmax
 
 from ..data.weighted import systematic
+from ..testing.permutation import TIE
 from .area import FOLDS, Effect, Single, area, with_interval
 from .belief import Belief
 from .decomposition import Noise, Spectrum, decomposed, of_pairs, of_weights
@@ -22,7 +23,7 @@ from .evidence import log_bayes_factors
 from .relabelled import Relabelled
 
 #: What rows outside of each fold teach, by their features, their root, themselves and the folds.
-Teach: TypeAlias = Callable[[np.ndarray, np.ndarray, Single, np.ndarray], Iterator[Spectrum]]
+Teach: TypeAlias = Callable[[np.ndarray, np.ndarray, Single, np.ndarray], Iterator[Spectrum | None]]
 #: Rows that are looked at; with so many of each sample the standard error is below 0.005.
 MOST_ROWS = 20_000
 
@@ -81,7 +82,13 @@ def _weighted_rows(rows: Relabelled, rng: np.random.Generator) -> Single:
         chosen = rng.choice(len(point), MOST_ROWS, replace=False)
         point, sample = point[chosen], sample[chosen]
     weights, squares = rows.weights[point, sample], rows.squares[point, sample]
-    return Single(rows.points[point], sample == 0, weights, squares)
+    # A cell of several rows is held out in parts, as if each row were.
+    parts = np.clip((weights**2 / squares * (1.0 + TIE)).astype(int), 1, FOLDS)
+    part = np.repeat(np.arange(len(point)), parts)
+    of_first = sample[part] == 0
+    return Single(
+        rows.points[point[part]], of_first, (weights / parts)[part], (squares / parts)[part]
+    )
 
 
 def _folds(of_first: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -102,6 +109,9 @@ def _held_out(believed: Belief, single: Single, fold: np.ndarray, teach: Teach) 
         root = believed.spectra[index].root
         features = believed.values(single.points, believed.nodes, lengthscale) @ root
         for f, found in enumerate(teach(features, root, single, inside)):
+            if found is None:  # nothing was taught: all scores are equal
+                logs[f, index], means[index][:, inside[f]] = believed.log_prior[index], 0.0
+                continue
             logs[f, index] = (
                 log_bayes_factors(found, believed.variances)[:, 0] + believed.log_prior[index]
             )
@@ -137,12 +147,15 @@ def _by_pairs(
 
 def _by_weights(
     features: np.ndarray, root: np.ndarray, single: Single, inside: np.ndarray
-) -> Iterator[Spectrum]:
+) -> Iterator[Spectrum | None]:
     """What the weighted rows outside of each fold teach."""
     sides = np.stack([single.of_first, ~single.of_first], axis=1)
     weights, squares = (one[:, None] * sides for one in single.each())
     for one in inside:
         here, sums = features[~one], weights[~one].sum(axis=0)
+        if not sums.all() or not np.ptp(here, axis=0).any():
+            yield None  # one sample alone, or equal rows alone
+            continue
         own, of_squares = weights[~one] / sums, squares[~one] / sums**2
         noise = Noise.none(features.shape[1]).plus(here, own, of_squares)
         each = (own @ noise.worth)[:, None] * here

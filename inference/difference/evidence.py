@@ -46,8 +46,9 @@ def exact_fits(rows: Relabelled, lengthscale: float, variances: np.ndarray) -> n
     mean = gram @ rows.counts / rows.rows
     root = np.sqrt(rows.counts)[:, None]
     matrix = root * (gram - mean - mean[:, None] + rows.counts @ mean / rows.rows) * root.T
-    deviation = np.sqrt(rows.share * (1.0 - rows.share))
-    labels = (rows.labels - rows.share * rows.counts[:, None]) / (root * deviation)
+    share = rows.shares
+    deviation = np.sqrt(share * (1.0 - share))
+    labels = (rows.labels - share * rows.counts[:, None]) / (root * deviation)
     whole, diagonal = np.square(labels).sum(axis=0), np.diag_indices(len(matrix))
     found = np.empty((len(variances), labels.shape[1]))
     for index, variance in enumerate(variances):

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .places import Cells
-from .witness import MeanWitness
+from .weighing import Weighing
+
+#: How near a row must be, in scales of a cell, to where a difference is said to be.
+NEAR = 0.3
+#: Points by which the ends of a place are found.
+GRID = 1000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,6 +31,8 @@ class Place:
         ratio: the mean weight of P's rows over that of Q's.
         interval: of ``ratio``, simultaneous over all places and scales; its end may be infinite.
         pvalue: step-down, adjusted for all places and scales.
+        extent: of one column, from where to where around ``at`` :meth:`Named.sign` is ``sign``, in
+            the unit of the data; ``None`` of several.
     """
 
     at: np.ndarray
@@ -32,6 +41,7 @@ class Place:
     ratio: float
     interval: tuple[float, float]
     pvalue: float
+    extent: tuple[float, float] | None = None
 
     @property
     def columns(self) -> np.ndarray:
@@ -39,14 +49,15 @@ class Place:
         return np.flatnonzero(np.isfinite(self.scale))
 
     def to_dict(self) -> dict[str, Any]:
-        """The attributes by name, as JSON has them."""
+        """The attributes by name, as JSON has them: what is infinite is ``None``."""
         return {
             "at": self.at.tolist(),
             "scale": [float(one) if np.isfinite(one) else None for one in self.scale],
             "sign": self.sign,
-            "ratio": self.ratio,
+            "ratio": self.ratio if np.isfinite(self.ratio) else None,
             "interval": [one if np.isfinite(one) else None for one in self.interval],
             "pvalue": self.pvalue,
+            "extent": None if self.extent is None else list(self.extent),
         }
 
 
@@ -61,7 +72,7 @@ class Named:
         widest_first: (k,), their indices, the least significant first where they are as wide.
         places: neighbours of one sign are one place, told at its most significant cell around which
             :meth:`sign` is its own.
-        witness: the mean witness of all columns; ``None`` where cells hang on some of them.
+        weighing: of the samples' rows in all columns; ``None`` where cells hang on some of them.
     """
 
     at: np.ndarray
@@ -69,24 +80,51 @@ class Named:
     signs: np.ndarray
     widest_first: np.ndarray
     places: tuple[Place, ...]
-    witness: MeanWitness | None = None
+    weighing: Weighing | None = None
 
     def sign(self, points: np.ndarray) -> np.ndarray:
-        """The sign (m,) of the narrowest named cell within whose scale a point is, or 0.
+        """The sign (m,) of the narrowest named cell that a point shows, or 0.
 
-        Of equally narrow ones, that of the most significant. So a narrow place within a wide one of
-        the other sign keeps its own; and 0 within a place is where the witness has another sign
-        than it, or where no rows are.
+        A point shows a cell within whose scale it is, if by that scale the samples differ around
+        the point as in the cell's middle, and rows are near. Of equally narrow cells the most
+        significant decides. So a narrow place within a wide one of the other sign keeps its own.
         """
         signs = np.zeros(len(points), dtype=int)
+        if not len(points):
+            return signs
+        shows = functools.cache(self._shown_by(points))
         for cell in self.widest_first:
-            apart = (points - self.at[cell]) / self.scale[cell]
-            signs[np.sum(apart**2, axis=1) <= 1.0] = self.signs[cell]
-        if self.witness is not None:
-            signs *= self.witness.surrounds(points)
-            told = np.flatnonzero(signs)
-            signs[told] *= self.witness.at(points[told]) * signs[told] > 0.0
+            scale, sign = self.scale[cell], self.signs[cell]
+            inside = np.sum(((points - self.at[cell]) / scale) ** 2, axis=1) <= 1.0
+            if self.weighing is not None and inside.any():
+                inside &= shows(tuple(scale)) == sign
+            signs[inside] = sign
         return signs
+
+    def _shown_by(self, points: np.ndarray) -> Callable[[tuple[float, ...]], np.ndarray]:
+        """By a scale, which sample has more around each of ``points``, 0 where no rows are near."""
+
+        def shows(scale: tuple[float, ...]) -> np.ndarray:
+            assert self.weighing is not None
+            of_p, of_q = self.weighing.at(points, np.array(scale)).T
+            near = self.weighing.nearest(points, np.array(scale)) <= NEAR
+            return np.where(near, np.sign(of_p - of_q), 0.0)
+
+        return shows
+
+    def extent(self, at: np.ndarray) -> tuple[float, float] | None:
+        """From where to where around ``at``, of one column, the sign is what it is there."""
+        if len(at) > 1:
+            return None
+        ends = (self.at - self.scale, self.at + self.scale)
+        between = np.linspace(ends[0].min(), ends[1].max(), GRID)
+        grid = np.unique(np.concatenate([*(end[:, 0] for end in ends), at, between]))
+        signs = self.sign(grid[:, None])
+        middle = int(np.searchsorted(grid, at[0]))
+        other = np.flatnonzero(signs != signs[middle])
+        first = other[other < middle].max(initial=-1) + 1
+        last = other[other > middle].min(initial=len(grid)) - 1
+        return float(grid[first]), float(grid[last])
 
 
 def named(
@@ -95,7 +133,7 @@ def named(
     alpha: float,
     *,
     differ: bool,
-    witness: MeanWitness | None = None,
+    weighing: Weighing | None = None,
 ) -> Named:
     """Name the cells whose step-down p-value is at most ``alpha``, none unless samples ``differ``.
 
@@ -104,7 +142,7 @@ def named(
         unit: (D,), the columns' standard deviations.
         alpha: level.
         differ: whether the overall test rejects.
-        witness: of :class:`Named`.
+        weighing: of :class:`Named`.
     """
     pvalues = found.pvalues()
     chosen = np.flatnonzero(pvalues <= alpha) if differ else np.empty(0, dtype=int)
@@ -122,7 +160,7 @@ def named(
     width = np.round(found.scale[order].min(axis=1, initial=np.inf), 9)
     widest_first = np.lexsort((-np.arange(len(order)), -width))
     at, scale = found.at[order] * unit, found.scale[order] * unit
-    shown = Named(at, scale, signs, widest_first, (), witness)
+    shown = Named(at, scale, signs, widest_first, (), weighing)
     agree = shown.sign(shown.at) == signs
     places = tuple(
         Place(
@@ -132,6 +170,7 @@ def named(
             float(ratios[cell]),
             (float(lower[cell]), float(upper[cell])),
             float(pvalues[cell]),
+            shown.extent(found.at[cell] * unit),
         )
         for cell in _heads(found, order, signs, agree)
     )
@@ -143,14 +182,15 @@ def _heads(found: Cells, order: np.ndarray, signs: np.ndarray, agree: np.ndarray
 
     A group without any is the middle of another one at another scale, and no place of its own.
     """
+    used = np.isfinite(found.scale)
     group = np.full(len(order), -1)
     count = 0
     for i, cell in enumerate(order):
-        # In the columns that both hang on; windows of different columns are different places.
+        # Windows of different columns are different places.
         scale = np.maximum(found.scale[order[:i]], found.scale[cell])
         near = np.sum(((found.at[order[:i]] - found.at[cell]) / scale) ** 2, axis=1) <= 1.0
         near &= signs[:i] == signs[i]
-        near &= np.isfinite(found.scale[order[:i]]) @ np.isfinite(found.scale[cell])
+        near &= (used[order[:i]] == used[cell]).all(axis=1)
         if near.any():
             group[i] = group[np.flatnonzero(near)[0]]
         else:

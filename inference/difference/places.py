@@ -155,17 +155,19 @@ def _at_scale(rows: Relabelled, at: np.ndarray, scale: float) -> tuple[np.ndarra
     apart, together = _of_partners(rows, at[kept], scale)
     least = 1e-12 * mean[kept] ** 2 / rows.rows
     if rows.partners is not None:
-        noise = np.maximum(apart, least) / len(rows.partners)
+        noise = np.maximum(apart, least)[:, None] / len(rows.partners)
     elif rows.weighted:
         about = squares[:, 5:] - 2.0 * mean[:, None] * sums[:, 5:] + mean[:, None] ** 2 * total[5:]
-        noise = np.maximum(about[kept].sum(axis=1), least)
+        noise = np.maximum(about[kept].sum(axis=1), least)[:, None]
     else:
-        noise = variance[kept] * np.sum(1.0 / rows.worth) * rows.rows / (rows.rows - 1.0)
+        share = rows.shares
+        lost = np.maximum(share * (1.0 - share), 1.0 / rows.rows**2) * (rows.rows - 1.0)
+        noise = variance[kept, None] / lost
     # Of a sample with less than a row's weight there, as if one more row could have been.
     floor = np.where(means[kept] * rows.worth < 1.0, rows.worth**-2.0, 0.0)
     return (
         np.stack([np.flatnonzero(kept), np.full(kept.sum(), scale)], axis=1),
-        rows.apart(of_labels, mean * rows.rows)[kept] / np.sqrt(noise)[:, None],
+        rows.apart(of_labels, mean * rows.rows)[kept] / np.sqrt(noise),
         means[kept],
         np.sqrt(np.maximum(spread[kept], floor)),
         together,

@@ -65,6 +65,15 @@ class Relabelled:
         return float(self.worth[0] / self.worth.sum())
 
     @property
+    def shares(self) -> np.ndarray:
+        """The share of the first sample in all rows, by every labelling (1 + B,).
+
+        The same in all where rows are dealt out anew; not that of rows of some kind, such as those
+        that have a value.
+        """
+        return np.asarray(self.labels.sum(axis=0, dtype=np.int64) / self.rows)
+
+    @property
     def weights(self) -> np.ndarray:
         """How much of each sample is at every point, (C, 2), 1 in all."""
         each = np.stack([self.first, self.counts - self.first], axis=1)
@@ -93,12 +102,16 @@ class Relabelled:
     def apart(self, of_labels: np.ndarray, of_counts: np.ndarray) -> np.ndarray:
         """Turn sums over points into the first sample's mean less the second's, (k, 1 + B).
 
+        By a labelling that leaves a sample without rows they do not differ.
+
         Args:
             of_labels: (k, 1 + B), with ``labels``.
             of_counts: (k,), with ``counts``.
         """
-        share = self.share
-        return (of_labels - share * of_counts[:, None]) / (self.rows * share * (1.0 - share))
+        share = self.shares
+        between = self.rows * share * (1.0 - share)
+        apart = of_labels - share * of_counts[:, None]
+        return np.divide(apart, between, out=np.zeros_like(apart), where=between > 0.0)
 
     def of_columns(self, columns: Sequence[int], most: int) -> Relabelled:
         """Take some columns alone, relabelled alike; one is merged to ``most`` cells at most."""

@@ -70,4 +70,4 @@ def spectrum(
     apart = rows.apart(of_labels, total)
     if rows.weighted:
         return of_weights(root, within, total, apart, noise, own_noise)
-    return decomposed(root, within, total, apart, rows.rows, rows.share)
+    return decomposed(root, within, total, apart, rows.rows, rows.shares)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -37,35 +38,6 @@ class Bands:
     level: float
     wide_level: float
     posterior: bool
-
-
-@dataclasses.dataclass(frozen=True)
-class MeanWitness:
-    """The mean of a witness, ``sum_i weights_i k(x, z_i)``: what a picture draws as its line.
-
-    Attributes:
-        points: (C, D), in the units of the data.
-        weights: (C,), see :func:`expected` and :func:`empirical`.
-        scale: (D,), of the squared exponential k, in the units of the data.
-    """
-
-    points: np.ndarray
-    weights: np.ndarray
-    scale: np.ndarray
-
-    def at(self, points: np.ndarray) -> np.ndarray:
-        """Evaluate it at ``points`` (m, D), (m,)."""
-        found = np.zeros(len(points))
-        for start in range(0, len(self.points), BLOCK):
-            here = slice(start, start + BLOCK)
-            between = kernel(self.points[here] / self.scale, points / self.scale, 1.0)
-            found += self.weights[here] @ between
-        return found
-
-    def surrounds(self, points: np.ndarray) -> np.ndarray:
-        """Tell which of ``points`` (m, D) are within the range of the rows in every column."""
-        inside = (points >= self.points.min(axis=0)) & (points <= self.points.max(axis=0))
-        return np.asarray(inside.all(axis=1))
 
 
 def witness_draws(
@@ -121,17 +93,6 @@ def sampling_draws(
     return of_p - of_q + errors_p - errors_q
 
 
-def empirical(rows: Relabelled) -> np.ndarray:
-    """What every point has in the empirical witness, (C,): the first sample's less the second's."""
-    return np.asarray(rows.weights @ [1.0, -1.0])
-
-
-def expected(drawn: Drawn, rows: Relabelled) -> np.ndarray:
-    """What every point has on average in the witness of draws, (C,)."""
-    means = [drawn.at(rows.points[block]).mean(axis=0) for block in rows.blocks()]
-    return np.concatenate(means) * rows.counts / rows.rows
-
-
 def _mean_with_errors(
     values: Callable[[slice], np.ndarray],
     weights: np.ndarray,
@@ -161,8 +122,8 @@ def log_ratio_draws(drawn: Drawn, points: np.ndarray) -> np.ndarray:
     Beyond, or below its inverse, and where Gaussian labels let a density be negative, it is that.
     """
     h, share = drawn.at(points), drawn.believed.share
-    ratio = np.maximum(1.0 + (1.0 - share) * h, 0.0) / np.maximum(1.0 - share * h, TINY)
-    return np.log(np.clip(ratio, 1.0 / LARGEST, LARGEST))
+    of_p, of_q = (np.maximum(one, TINY) for one in (1.0 + (1.0 - share) * h, 1.0 - share * h))
+    return np.clip(np.log(of_p) - np.log(of_q), -math.log(LARGEST), math.log(LARGEST))
 
 
 def bands_of(

@@ -19,6 +19,8 @@ MOST_SCALES = 3
 MODERATE = 3.0
 #: Log odds beyond which their power of ten is told.
 LARGE = math.log(1e4)
+#: Ratios below this are next to nothing.
+NOTHING = 0.005
 
 
 def told(found: Findings) -> str:
@@ -67,6 +69,8 @@ def _details(found: Findings) -> list[str]:
     paired = found.rows.partners is not None
     whose = f"Of a pair the row of {first}" if paired else f"A row of {first}"
     chance = "0.5 is chance"
+    if found.differ and least <= 0.5 <= most:
+        chance += ": the samples differ, but by one row alone it hardly shows"
     # Its interval alone would say so too often; a p-value near 1 is of few relabellings.
     if most < 0.5 and found.pvalue > 1.0 - found.alpha:
         chance += ": they are more alike than draws of one distribution would be"
@@ -120,20 +124,29 @@ def _place(found: Findings, place: Place) -> str:
     first, second = found.names
     more = first if place.sign > 0 else second
     at = _vector(found, place.at, place.columns, place.scale)
+    where = f"around {at}"
+    if place.extent is not None:
+        start, end = (_number(end, float(place.scale[0])) for end in place.extent)
+        where = f"from {found.columns[0]} {start} to {end}, most clearly {where}"
     scale = _vector(found, place.scale, place.columns, place.scale)
     if len(place.columns) > MOST_SCALES:  # which are alike but for the units
         deviations = float(place.scale[0] / found.rows.unit[0])
         scale = f"{_short(deviations, 3)} standard deviations of each"
-    ends = f"{_ratio(low)} to {_ratio(high)}" if math.isfinite(high) else f"at least {_ratio(low)}"
+    ends = " to ".join(_ratios(low, high)) if math.isfinite(high) else f"at least {_ratio(low)}"
     p = p_in_words(place.pvalue, found.permutations)
     if math.isinf(place.ratio):
         return (
-            f"{first} has more around {at} (scale {scale}): {second} has none there ({first} at "
+            f"{first} has more {where} (scale {scale}): {second} has none there ({first} at "
             f"least {_ratio(low)} times its weight, {p})."
         )
+    if place.ratio < NOTHING:
+        return (
+            f"{second} has more {where} (scale {scale}): {first} has next to nothing there (at "
+            f"most {_ratio(high)} times the weight of {second}, {p})."
+        )
     return (
-        f"{more} has more around {at} (scale {scale}): {first} has {_ratio(place.ratio)} times the "
-        f"weight of {second} ({ends}, {p})."
+        f"{more} has more {where} (scale {scale}): {first} has {_ratio(place.ratio)} times the "
+        f"weight of {second} there ({ends}, {p})."
     )
 
 
@@ -143,6 +156,15 @@ def _ratio(value: float) -> str:
     if not math.isfinite(value) or value >= 10.0:
         return f"{value:.3g}"
     return f"{value:.{min(max(2, 1 - math.floor(math.log10(apart))), 6) if apart else 2}f}"
+
+
+def _ratios(low: float, high: float) -> tuple[str, str]:
+    """Two ratios with as many digits after the point."""
+    first, second = _ratio(low), _ratio(high)
+    if max(low, high) >= 10.0:
+        return first, second
+    digits = max(len(one.partition(".")[2]) for one in (first, second))
+    return f"{low:.{digits}f}", f"{high:.{digits}f}"
 
 
 def _vector(found: Findings, values: np.ndarray, columns: np.ndarray, scales: np.ndarray) -> str:

@@ -13,8 +13,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from ..difference.findings import Findings
+from ..difference.witness import Bands
 from .density import bin_edges, scatter
-from .named import MOST_MARKED, NAMED_ALPHA, mark, outline, shade
+from .named import MOST_MARKED, NAMED_ALPHA, mark, outline, shade, shown
 from .style import (
     BAND_ALPHA,
     DIVERGING,
@@ -34,6 +35,8 @@ from .style import (
 LINE_POINTS, MESH_SIDE = 300, 60
 #: Rows of a scatter plot; characters of a line of the title.
 MOST_ROWS, TITLE = 4000, 90
+#: Characters of a line of a label.
+LABEL = 60
 #: The line or mesh extends beyond the data by this part of their range.
 MARGIN = 0.05
 
@@ -64,11 +67,12 @@ def _line(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure, 
     at = np.linspace(points.min() - reach, points.max() + reach, LINE_POINTS)
     figure, (above, below) = panels(2, 1, axes, width=7.5, height=5.2, sharex=True)
     _histograms(found, above, points)
-    signs = found.sign(at)
+    bands = found.witness(at)
+    signs = shown(found.sign(at), bands.mean)
     for ax in (above, below):
         named = shade(ax, signs, at, found.names)
         plain(ax)
-    _witness(found, below, at, named)
+    _witness(found, below, at, bands, named)
     below.set_xlabel(found.columns[0])
     return figure, above
 
@@ -90,12 +94,13 @@ def _histograms(found: Findings, ax: Axes, points: np.ndarray) -> None:
     )  # fmt: skip
 
 
-def _witness(found: Findings, ax: Axes, at: np.ndarray, named: Sequence[Patch]) -> None:
-    bands = found.witness(at)
+def _witness(
+    found: Findings, ax: Axes, at: np.ndarray, bands: Bands, named: Sequence[Patch]
+) -> None:
     whose = "" if bands.posterior else ", sampling errors"
     ax.fill_between(
         at, bands.wide_lower, bands.wide_upper, color=OVERALL, alpha=0.4 * BAND_ALPHA, linewidth=0,
-        label=f"all points together, {bands.wide_level:.0%}{whose}",
+        label=f"all points together at this scale, {bands.wide_level:.0%}{whose}",
     )  # fmt: skip
     ax.fill_between(
         at, bands.lower, bands.upper, color=OVERALL, alpha=BAND_ALPHA, linewidth=0,
@@ -124,18 +129,20 @@ def _plane(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure,
     x, y = (np.linspace(a, b, MESH_SIDE) for a, b in zip(low - reach, high + reach, strict=True))
     at = np.stack([one.ravel() for one in np.meshgrid(x, y)], axis=1)
     figure, (left, right) = panels(1, 2, axes, width=10.0, height=5.0, sharex=True, sharey=True)
-    signs = found.sign(at).reshape(MESH_SIDE, MESH_SIDE)
+    bands = found.witness(at)
+    signs = shown(found.sign(at), bands.mean).reshape(MESH_SIDE, MESH_SIDE)
     shades = ListedColormap([Q_MORE, "white", P_MORE])
     left.pcolormesh(x, y, signs, cmap=shades, vmin=-1, vmax=1, alpha=NAMED_ALPHA, zorder=0)
     scatter(left, *_some_rows(found, points), found.names)
     left.legend(fontsize=SMALL, frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
-    bands = found.witness(at)
     mean = bands.mean.reshape(MESH_SIDE, MESH_SIDE)
     norm = CenteredNorm(0.0, float(np.abs(mean).max()) or 1.0)
     image = right.pcolormesh(x, y, mean, norm=norm, cmap=DIVERGING, shading="nearest")
     for ax in (left, right):
         outline(ax, signs, x, y)
     marked = mark(right, found.places, found.names)
+    right.set_xlim(x[0], x[-1])
+    right.set_ylim(y[0], y[-1])
     if marked:
         lines = Line2D([], [], color=P_COLOUR, linewidth=1.0, label="a difference is named")
         right.legend(
@@ -145,7 +152,8 @@ def _plane(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure,
     bar = figure.colorbar(image, ax=right)
     whose = "posterior mean" if bands.posterior else "as it is in the samples"
     first, second = found.names
-    bar.set_label(f"witness ({whose}): above 0 {first} has more, below {second}", size=SMALL)
+    label = f"witness ({whose}): above 0 {first} has more, below {second}"
+    bar.set_label(textwrap.fill(label, LABEL), size=SMALL)
     bar.ax.tick_params(labelsize=SMALL)
     left.set_ylabel(found.columns[1])
     for ax in (left, right):
@@ -184,7 +192,8 @@ def _list(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure, 
     log_scale(ax, "x", np.array([low, high]), wider_than=1.0)
     ax.set_xlim(low, high)
     P, Q = found.names
-    ax.set_xlabel(f"times as much weight of {P} as of {Q} around there, interval for all together")
+    label = f"times as much weight of {P} as of {Q} around there, interval for all together"
+    ax.set_xlabel(textwrap.fill(label, LABEL))
     if not places:
         ax.text(0.5, 0.5, "nothing is named", transform=ax.transAxes, ha="center", color=STUCK)
     handles = [

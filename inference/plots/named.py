@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.patches import Patch
+from matplotlib.patches import Ellipse, Patch
 
 from ..difference.named import Place
 from .style import P_COLOUR, P_MORE, Q_MORE, SMALL
@@ -41,8 +41,16 @@ def shade(ax: Axes, signs: np.ndarray, at: np.ndarray, names: tuple[str, str]) -
     return handles
 
 
+def shown(signs: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Leave out of ``signs`` (m,) where the line that is drawn, (m,), has the other sign.
+
+    That is the witness at the scale of the difference, and a place has a scale of its own.
+    """
+    return np.where(signs * mean > 0.0, signs, 0)
+
+
 def mark(ax: Axes, places: Sequence[Place], names: tuple[str, str]) -> list[Patch]:
-    """Write the ratios of places where they are, and return what a legend needs.
+    """Write the ratios of places where they are, and draw their scales; return what a legend needs.
 
     Args:
         ax: axes of one column, whose ratios are written at zero, or of two.
@@ -51,11 +59,17 @@ def mark(ax: Axes, places: Sequence[Place], names: tuple[str, str]) -> list[Patc
     """
     for place in places[:MOST_MARKED]:
         x, y = (*place.at, 0.0)[:2]
+        width, height = (2.0 * float(one) for one in (*place.scale, 0.0)[:2])
+        edge = {"edgecolor": BOX, "linewidth": 0.8, "fill": False}
+        if len(place.at) == 1:
+            ax.hlines(y, x - 0.5 * width, x + 0.5 * width, color=BOX, linewidth=3.0, zorder=2.5)
+        else:
+            ax.add_patch(Ellipse((float(x), float(y)), width, height, **edge))
         ax.annotate(
             f"{place.ratio:.2f}", (float(x), float(y)), fontsize=SMALL, ha="center", va="center",
             bbox={"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": BOX},
         )  # fmt: skip
-    label = f"weight there of {names[0]} over that of {names[1]}"
+    label = f"weight of {names[0]} over that of {names[1]} at that scale"
     return [Patch(facecolor="white", edgecolor=BOX, label=label)] if places else []
 
 

@@ -76,7 +76,8 @@ def evidence_rows(
         (3 L, 1 + B), nats.
     """
     each = np.ones(len(points), dtype=int) if counts is None else counts
-    m = int(labels[:, 0].sum())
+    sizes = labels.sum(axis=0, dtype=np.int64)
+    m = int(sizes[0])
     n = int(each.sum()) - m
 
     def covariance(features: np.ndarray) -> np.ndarray:
@@ -86,8 +87,13 @@ def evidence_rows(
         return np.atleast_2d(np.cov(features.T, fweights=each)) * (1.0 / m + 1.0 / n)
 
     def apart(columns: slice) -> np.ndarray:
-        z = labels[:, columns]
-        return np.asarray(z / m - (each[:, None] - z) / n)
+        z, first = labels[:, columns], sizes[columns]
+        if (first == m).all():
+            return np.asarray(z / m - (each[:, None] - z) / n)
+        # Of rows of some kind, of which every labelling has another number in the first sample.
+        share = np.clip(first, 1, m + n - 1) / (m + n)
+        unit = np.sqrt(m * n * share * (1.0 - share))
+        return np.asarray((z - share * each[:, None]) / unit)
 
     signed = Signed(points, labels.shape[1], apart, covariance)
     return signed_evidence_rows(signed, lengthscales, places, advance=advance)

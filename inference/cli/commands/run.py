@@ -83,7 +83,8 @@ def run(
         answer = compared(pair, terminal, seed=sampler.seed)
         terminal.say(
             "\nThe pooled sample: posterior of the lengthscale of its shape, and the witness under "
-            "it. That is smooth at this scale; a finer difference shows in comparison.png."
+            "it, which is smooth at this scale."
+            + (" A finer difference shows in comparison.png." if answer.differ else "")
         )
         samples = (pair.P, pair.Q) if model.share == "joint" else (pair.pooled,)
         result = steps.fit_and_save(samples, pair.columns, how, out / steps.RUN, terminal)

@@ -68,6 +68,8 @@ class NameOptions:
             BadParameter: for two equal or empty names.
         """
         if self.called is not None:
+            if option := next((name for name in self.called if name.startswith("-")), None):
+                raise typer.BadParameter(f"--names takes two names, and {option} is an option")
             if len({name.strip() for name in self.called} - {""}) < 2:
                 raise typer.BadParameter("--names are to tell the samples apart")
             return self.called

@@ -27,7 +27,7 @@ ScaleOption: TypeAlias = Annotated[
     typer.Option(
         "--scale",
         rich_help_panel=MODEL,
-        show_default="column; none for the built-in data",
+        show_default="column; none with --paper",
         help="Unit of the prior: the standard deviation of each column, one for all columns, or "
         "none (the units of the data).",
     ),

@@ -54,7 +54,7 @@ class SamplerOptions:
         typer.Option(
             "--method",
             rich_help_panel=SAMPLER,
-            show_default="auto; nuts for the built-in data",
+            show_default="auto; nuts with --paper",
             help="NUTS, several chains; or every mode by its posterior mass: quadrature of one or "
             "two hyperparameters, tempered SMC of any number. auto takes quadrature where it can, "
             "SMC beyond.",

@@ -293,7 +293,11 @@ def test_columns_in_another_order(tmp_path, no_fit):
     first = write_csv(tmp_path / "P.csv", X, "a,b")
     second = write_csv(tmp_path / "Q.csv", X[:, ::-1], "b,a")
     out = ("--out", tmp_path / "out")
-    assert "give them in one order with --columns" in refusal("run", first, second, *out)
+    assert "choose columns of both, in one order, with --columns" in refusal(
+        "run", first, second, *out
+    )
+    third = write_csv(tmp_path / "R.csv", X, "a,c")
+    assert "choose columns of both" in refusal("run", first, third, *out)
     assert "stopped" in refusal("run", first, second, "--columns", "a,b", *out)
     np.testing.assert_array_equal(no_fit[0]["data"], np.concatenate([X, X]))
 
@@ -468,7 +472,7 @@ def test_built_in_data_show_their_difference(tmp_path, no_fit):
     result = bke_command("run", "--out", tmp_path / "out")
     assert "as in BKE Figure 3: 3000 rows" in result.stdout
     assert "normal and Laplace differ (p ≤ 0.001" in result.stdout
-    assert result.stdout.count(" has more around x ") >= 4
+    assert result.stdout.count(" has more from x ") >= 4
     assert no_fit[0]["data"].shape == (6000, 1)
     assert (no_fit[0]["scale"], no_fit[0]["method"]) == ("column", Auto())
 

@@ -66,24 +66,50 @@ def test_what_is_shaded_is_what_is_named(found):
     assert (found.sign([40.0, -40.0]) == 0).all()
 
 
-@pytest.mark.parametrize("strong", [True, False])
-def test_nothing_is_shaded_against_the_line_that_is_drawn(strong):
+@pytest.mark.parametrize("columns", [1, 2])
+def test_a_sign_is_that_of_the_samples_around_a_point_and_none_is_far_from_rows(columns):
     """Densities that fall steeply: the mean weight about a place is not that at its edges."""
     rng = np.random.default_rng(0)
-    columns = 1 if strong else 2
     P = np.abs(rng.normal(size=(300, columns)))
-    Q = np.abs(rng.normal(size=(300, columns))) * (2.0 if strong else 1.25)
+    Q = np.abs(rng.normal(size=(300, columns))) * 1.5
     found = compare(P, Q, permutations=199, **QUIET)
-    assert (found.log_bayes_factor > 3.0) == strong
     at = rng.uniform(-3.0, 9.0, size=(2000, columns))
     signs = found.sign(at)
-    assert signs.any()
-    assert (signs * found.witness(at).mean >= 0.0).all()
-    outside = (at < found.rows.points.min(axis=0) * found.rows.unit).any(axis=1)
+    assert {-1, 1} <= set(signs)
+    rows = np.concatenate([P, Q])
+    for point, sign in zip(at[signs != 0], signs[signs != 0], strict=True):
+        # By the scale of some named cell that has the point within it.
+        mine = np.sum(((point - found.named.at) / found.named.scale) ** 2, axis=1) <= 1.0
+        mine &= found.named.signs == sign
+        agree = []
+        for scale in found.named.scale[mine]:
+            p, q = (
+                np.exp(-0.5 * np.sum(((one - point) / scale) ** 2, axis=1)).mean() for one in (P, Q)
+            )
+            near = np.min(np.sum(((rows - point) / scale) ** 2, axis=1)) ** 0.5
+            agree.append(sign * (p - q) > 0.0 and near <= 0.3)
+        assert any(agree)
+    outside = (at < rows.min(axis=0) - 0.4 * found.named.scale.max()).any(axis=1)
     assert outside.any()
     assert not signs[outside].any()
     for place in found.places:
         assert found.sign(place.at[None])[0] == place.sign
+
+
+def test_a_place_of_one_column_goes_as_far_as_its_sign(found):
+    for place in found.places:
+        low, high = place.extent
+        assert low <= place.at[0] <= high
+        assert (found.sign(np.linspace(low, high, 50)) == place.sign).all()
+        reach = 0.02 * found.named.scale.max()
+        assert (found.sign([low - reach, high + reach]) != place.sign).all()
+        assert f"from x {low:.3g}"[:9] in str(found)
+
+
+def test_no_difference_is_told_between_rows_that_are_far_apart():
+    rng = np.random.default_rng(0)
+    found = compare(rng.normal(size=200), 1000.0 + rng.normal(size=200), permutations=199, **QUIET)
+    np.testing.assert_array_equal(found.sign([0.0, 400.0, 1000.0]), [1, 0, -1])
 
 
 def test_words_and_json_tell_the_same(found):
@@ -94,7 +120,7 @@ def test_words_and_json_tell_the_same(found):
     first = str(found).splitlines()[0]
     assert first == told["sentence"]
     assert "differ (p ≤ 0.001" in first
-    assert str(found).count(" has more around ") == len(found.places)
+    assert str(found).count(", most clearly around ") == len(found.places)
     assert repr(found).startswith("<Comparison: differ, p = 0.001")
 
 

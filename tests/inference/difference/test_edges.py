@@ -1,5 +1,7 @@
 """Samples at the edge of what can be compared: the right answer, in words that say it."""
 
+import json
+
 import numpy as np
 import pytest
 from bke.inference import InputError, compare
@@ -37,7 +39,7 @@ def test_one_outlier_hides_nothing():
 
 def test_far_from_zero_as_many_digits_are_told_as_the_scale_needs():
     found = compare(1e6 + X, 1e6 + X + 2.0, **QUIET)
-    told = [line for line in str(found).splitlines() if " has more around " in line]
+    told = [line for line in str(found).splitlines() if ", most clearly around " in line]
     assert len({line.split(" (scale")[0].split(" around ")[1] for line in told}) == len(told) > 1
     assert "e+06" not in str(found)
 
@@ -80,3 +82,34 @@ def test_two_rows_each_are_an_answer():
 def test_what_makes_no_sense_is_one_sentence(P, Q, options, said):
     with pytest.raises(InputError, match=said):
         compare(P, Q, **{**QUIET, **options})
+
+
+def test_two_rows_do_not_tell_how_often_a_row_is_told():
+    Q = np.random.default_rng(0).normal(size=5000)
+    found = compare([0.0, 1.0], Q, **QUIET)
+    low, high = found.effect_interval
+    assert not found.differ
+    assert low < 0.5 < high
+
+
+def test_what_is_infinite_is_none_in_json():
+    found = compare(np.zeros(30), np.ones(40), **QUIET)
+    told = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert [place["ratio"] for place in told["places"]] == [None, 0.0]
+    assert "has next to nothing there" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"level": 1.5}, "level must be between 0 and 1"),
+        ({"level": -1}, "level must be a positive number"),
+        ({"seed": -1}, "seed must be from 0"),
+        ({"scale": 0.0}, "scale must be a positive number or 1 of them"),
+        ({"scale": [1.0, 2.0]}, "scale must be a positive number or 1 of them"),
+    ],
+)
+def test_bands_that_make_no_sense(options, message):
+    found = compare(X, X + 1.0, **QUIET)
+    with pytest.raises(InputError, match=message):
+        found.witness([0.0], **options)

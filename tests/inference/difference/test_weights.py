@@ -119,6 +119,8 @@ def test_expected_squares_are_those_of_the_nearest_rows():
 def test_area_has_delongs_error_and_that_of_rules_that_share_rows():
     """Of rows of one weight: variances with n - 1, of the shares that each row is above; times 1.5.
 
+    Quantiles are those of t with as many degrees of freedom as the smaller sample has, less one.
+
     Nadeau and Bengio (2003): 1 + 5/4 times the variance, where a fifth is held out in turn.
     """
     rng = np.random.default_rng(5)
@@ -130,7 +132,7 @@ def test_area_has_delongs_error_and_that_of_rules_that_share_rows():
     low, high = scipy.special.logit(found.interval)
     auc = above.mean()
     np.testing.assert_allclose(found.auc, auc)
-    reach = 1.5 * 2.0 * scipy.stats.norm.isf(0.025) * np.sqrt(variance) / (auc * (1.0 - auc))
+    reach = 1.5 * 2.0 * scipy.stats.t.isf(0.025, 19) * np.sqrt(variance) / (auc * (1.0 - auc))
     np.testing.assert_allclose(high - low, reach)
 
 
@@ -228,3 +230,25 @@ def test_what_weighted_rows_have_not():
         compare(P, Q, weights=(v, w), labels="logit", **QUIET)
     with pytest.raises(InputError, match="of one weight, and these have weights"):
         compare(P, Q, weights=(v, w), **QUIET).rows_needed()
+
+
+@pytest.mark.parametrize("P", [np.r_[np.zeros(20), np.ones(10)], np.zeros(30)])
+def test_two_values_with_weights_are_an_answer(P):
+    """Hardly any points, of which a fold may leave one, or one sample."""
+    Q = np.r_[np.zeros(20), np.ones(20)]
+    weights = np.random.default_rng(0).uniform(1.0, 2.0, 30)
+    found = compare(P, Q, weights=(weights, None), **QUIET)
+    assert found.differ == (not P.any())
+    low, high = found.effect_interval
+    assert low <= found.effect <= high
+    assert (low > 0.5) == found.differ
+
+
+def test_weights_that_leave_equal_rows_are_refused():
+    with pytest.raises(InputError, match="all are equal"):
+        compare(
+            np.r_[np.zeros(10), 1.0],
+            np.zeros(20),
+            weights=(1.0 * (np.arange(11) < 10), None),
+            **QUIET,
+        )

@@ -1,0 +1,42 @@
+"""How much weight each sample has around a point, at any scale."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Self
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from .relabelled import BLOCK, Relabelled
+from .spectrum import kernel
+
+
+@dataclasses.dataclass(frozen=True)
+class Weighing:
+    """Rows of two samples that weigh by how near they are.
+
+    Attributes:
+        points: (C, D), in the units of the data.
+        each: (C, 2), how much of each sample is at every point, 1 in all.
+    """
+
+    points: np.ndarray
+    each: np.ndarray
+
+    @classmethod
+    def of(cls, rows: Relabelled) -> Self:
+        """That of pooled rows, with the labels as they are."""
+        return cls(rows.points * rows.unit, rows.weights)
+
+    def nearest(self, points: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """How far from ``points`` (m, D) the nearest row is, (m,), in scales (D,)."""
+        return np.asarray(cKDTree(self.points / scale).query(points / scale)[0])
+
+    def at(self, points: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """Mean weights (m, 2) of both samples' rows around points (m, D), at a scale (D,)."""
+        found = np.zeros((len(points), 2))
+        for start in range(0, len(self.points), BLOCK):
+            here = slice(start, start + BLOCK)
+            found += kernel(points / scale, self.points[here] / scale, 1.0) @ self.each[here]
+        return found
