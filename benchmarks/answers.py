@@ -138,6 +138,8 @@ def shaded_wrongly(found: Comparison) -> bool:
         for one in ax.collections:
             if one.get_alpha() == NAMED_ALPHA:
                 x = np.unique(one.get_paths()[0].vertices[:, 0])[1:-1]
+                if not len(x):  # of a single point of the line
+                    continue
                 signs = found.sign(x)
                 wrong |= bool((signs == 0).any()) or len(np.unique(signs)) > 1
                 wrong |= bool((signs * found.witness(x).mean < 0.0).any())

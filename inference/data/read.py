@@ -193,7 +193,7 @@ def _number(cell: str, decimal_comma: bool) -> float:
     return float(text.replace(",", ".") if decimal_comma else text)
 
 
-def _separator(text: str) -> str:
+def separator_of(text: str) -> str:
     """Find the separator that the first lines have equally often, else that of most of them.
 
     The order matters: a semicolon or tab comes before the comma, which may be a decimal comma.
@@ -220,7 +220,7 @@ def _read_text(path: Path) -> _Table:
         raise InputError(f"{path} is not a text file")
     if not text.strip():
         raise InputError(f"{path} is empty")
-    separator = _separator(text)
+    separator = separator_of(text)
     source: Iterable[str] = io.StringIO(text, newline=None)
     if separator == " ":
         source = (re.sub(r"[ \t]+", " ", line.strip()) for line in source)

@@ -43,5 +43,9 @@ def combined(statistics: Sequence[np.ndarray]) -> np.ndarray:
     The mean of tail probabilities of order -:data:`AGREEMENT` (Vovk and Wang 2020), as minus its
     logarithm and up to constants; its null distribution is that over relabellings.
     """
-    surprises = [AGREEMENT * surprise(row) for row in statistics]
-    return np.asarray(logsumexp(surprises, axis=0) / AGREEMENT)
+    return agreed(np.array([surprise(row) for row in statistics]))
+
+
+def agreed(surprises: np.ndarray) -> np.ndarray:
+    """Combine surprises (k, 1 + B) as :func:`combined` does, (1 + B,)."""
+    return np.asarray(logsumexp(AGREEMENT * surprises, axis=0) / AGREEMENT)

@@ -127,7 +127,7 @@ def compare(
         detectable_shift=shift,
         rows=rows.observed(),
         columns=columns,
-        names=_names(names),
+        names=sample_names(names),
         seed=seed,
     )
 
@@ -192,7 +192,7 @@ def _columns(columns: Sequence[str] | None, dimension: int) -> tuple[str, ...]:
     return tuple(given)
 
 
-def _names(names: tuple[str, str]) -> tuple[str, str]:
+def sample_names(names: tuple[str, str]) -> tuple[str, str]:
     """The names of the samples, refused where they do not tell them apart."""
     if isinstance(names, str) or len(names) != 2 or not all(isinstance(one, str) for one in names):
         raise InputError(f"names must be two, of P and of Q, got {names!r}")

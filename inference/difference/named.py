@@ -14,6 +14,8 @@ from .weighing import Weighing
 
 #: How near a row must be, in scales of a cell, to where a difference is said to be.
 NEAR = 0.3
+#: Products of weights that are as good as none.
+TINY = 1e-200
 #: Points by which the ends of a place are found.
 GRID = 1000
 
@@ -196,7 +198,24 @@ def _heads(found: Cells, order: np.ndarray, signs: np.ndarray, agree: np.ndarray
         else:
             group[i], count = count, count + 1
     own = (np.flatnonzero((group == one) & agree) for one in range(count))
-    return [int(order[mine[0]]) for mine in own if len(mine)]
+    heads = [mine[0] for mine in own if len(mine)]
+    return [int(order[i]) for i in heads if not _explained(found, order, signs, i, heads)]
+
+
+def _explained(
+    found: Cells, order: np.ndarray, signs: np.ndarray, one: int, heads: list[int]
+) -> bool:
+    """Whether a place of one column, of the same sign and near, says what a place of all does."""
+    columns = np.isfinite(found.scale[order[one]])
+    for other in heads:
+        fewer = np.isfinite(found.scale[order[other]])
+        if signs[other] != signs[one] or fewer.sum() >= columns.sum():
+            continue
+        cells = order[[one, other]]
+        apart = np.ptp(found.at[cells][:, fewer], axis=0)
+        if (apart <= found.scale[cells][:, fewer].max(axis=0)).all():
+            return True
+    return False
 
 
 def intervals(found: Cells, alpha: float) -> tuple[np.ndarray, np.ndarray]:
@@ -212,6 +231,8 @@ def intervals(found: Cells, alpha: float) -> tuple[np.ndarray, np.ndarray]:
     root = np.sqrt(np.maximum(b**2 - a * c, 0.0))
     bounded = a > 0.0
     safe = np.where(bounded, a, 1.0)
-    lower = np.where(bounded, (b - root) / safe, c / np.maximum(b + root, np.finfo(float).tiny))
+    sum_of_both = b + root
+    few = np.divide(c, sum_of_both, out=np.zeros_like(c), where=sum_of_both > TINY)
+    lower = np.where(bounded, (b - root) / safe, few)
     upper = np.where(bounded, (b + root) / safe, np.inf)
     return np.maximum(lower, 0.0), upper

@@ -23,6 +23,7 @@ import numpy as np
 from ..data.weighted import weighted_quantiles
 from ..runtime.machine import side_by_side
 from ..testing.permutation import TIE
+from ..testing.step_down import step_down
 from .relabelled import BLOCK, Relabelled
 from .spectrum import kernel
 
@@ -52,6 +53,8 @@ class Cells:
         means: (J, 2), of the weights over P and over Q.
         errors: (J, 2), standard errors of ``means``; of less than one row those of one.
         covariance: (J,), of the two means: 0 unless rows belong together.
+        others: (1 + B,), the largest |t| elsewhere that cells compete with, as of other columns of a
+            table; ``None`` where there is nothing else.
     """
 
     at: np.ndarray
@@ -60,11 +63,16 @@ class Cells:
     means: np.ndarray
     errors: np.ndarray
     covariance: np.ndarray
+    others: np.ndarray | None = None
 
     @property
     def largest(self) -> np.ndarray:
         """The largest |t| of every labelling, (1 + B,)."""
-        return np.abs(self.t).max(axis=0, initial=0.0)
+        return self._competing().max(axis=0, initial=0.0)
+
+    def _competing(self) -> np.ndarray:
+        size = np.abs(self.t)
+        return size if self.others is None else np.concatenate([size, self.others[None]])
 
     def critical(self, alpha: float) -> float:
         """The value that the largest |t| exceeds in at most ``alpha`` of the labellings."""
@@ -73,17 +81,7 @@ class Cells:
 
     def pvalues(self) -> np.ndarray:
         """Step-down p-values (J,) of the maximum of |t|, adjusted for all cells."""
-        if not len(self.t):
-            return np.empty(0)
-        size = np.abs(self.t)
-        order = np.argsort(-size[:, 0], kind="stable")
-        # The largest of each cell and of those less significant than it.
-        rivals = np.maximum.accumulate(size[order[::-1]], axis=0)[::-1]
-        least = size[order, 0] * (1.0 - TIE)
-        raw = np.mean(rivals >= least[:, None], axis=1)
-        adjusted = np.empty(len(order))
-        adjusted[order] = np.maximum.accumulate(raw)
-        return adjusted
+        return step_down(self._competing())[: len(self.t)]
 
 
 def cells(rows: Relabelled) -> Cells:

@@ -59,11 +59,15 @@ class Evidences(NamedTuple):
         """Those of some labellings."""
         return Evidences(*(part[..., labellings] for part in self))
 
-    def statistic(self) -> np.ndarray:
-        """The statistic (1 + B,), which treats all labellings alike."""
+    def each(self) -> list[np.ndarray]:
+        """The four statistics, (1 + B,) each, which treat all labellings alike."""
         tilt, at_landmarks = standardised(self.tilt), standardised(self.landmarks)
         together = [logsumexp(part, axis=0) for part in (tilt, at_landmarks)]
-        return combined([tilt.max(axis=0), *together, self.place])
+        return [tilt.max(axis=0), *together, self.place]
+
+    def statistic(self) -> np.ndarray:
+        """The statistic (1 + B,), which treats all labellings alike."""
+        return combined(self.each())
 
 
 def evidences(rows: Relabelled, places: Cells, advance: Callable[[int], None]) -> Evidences:

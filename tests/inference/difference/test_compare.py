@@ -316,3 +316,19 @@ def test_where_the_evidence_is_weak_bands_are_those_of_sampling_errors(paired):
     assert [label.endswith(", sampling errors") for label in labels] == [True, True]
     with pytest.raises(InputError, match="'posterior' or 'sampling', got 'both'"):
         found.witness(at, of="both")
+
+
+def test_of_many_columns_that_which_differs_alone_is_told():
+    """A window of all columns around it would say the same, more faintly."""
+    rng = np.random.default_rng(0)
+    P, Q = rng.normal(size=(2, 400, 6))
+    Q[:, 3] += 0.8
+    found = compare(P, Q, permutations=199, **QUIET)
+    assert {tuple(place.columns) for place in found.places} == {(3,)}
+    assert {place.sign for place in found.places} == {-1, 1}
+    Q = rng.normal(size=(400, 6))
+    P[:, 0] = 0.9 * P[:, 1] + 0.4 * P[:, 0]  # the columns alone are normal in both
+    P[:, 0] /= P[:, 0].std()
+    found = compare(P, Q, permutations=199, **QUIET)
+    assert found.differ
+    assert all(len(place.columns) == 6 for place in found.places)
