@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import gammaln, logsumexp
 from scipy.stats import gamma
 
 from ..testing.permutation import standardised
@@ -23,18 +23,32 @@ LEAST_SKEWNESS = 1e-3
 AGREEMENT = 0.5
 
 
-def surprise(row: np.ndarray) -> np.ndarray:
+def surprise(row: np.ndarray, *, without: int = 0) -> np.ndarray:
     """Minus the log tail probability of every column of a statistic (1 + B,), nats.
 
     A constant statistic surprises nowhere: zero.
+
+    Args:
+        row: the statistic.
+        without: so many of its largest values, whichever they are, do not count for its mean,
+            variance and skewness. With 1 an observed value far beyond all others is as surprising
+            as it is, where it otherwise is hardly more than one of 1 + B: that tells among many
+            statistics, of which some are always the largest of 1 + B.
     """
-    deviations = standardised(row)
-    if not deviations.any():
-        return deviations
-    skewness = max(float(np.mean(deviations**3)), LEAST_SKEWNESS)
+    if not standardised(row).any():
+        return np.zeros_like(row)
+    kept = np.sort(row)[: len(row) - without]
+    deviation = kept.std() or 1.0
+    deviations = (row - kept.mean()) / deviation
+    skewness = max(float(np.mean(((kept - kept.mean()) / deviation) ** 3)), LEAST_SKEWNESS)
     shape = 4.0 / skewness**2
     values = np.maximum(shape + deviations * np.sqrt(shape), 0.0)
-    return np.asarray(-gamma.logsf(values, shape))
+    logs = gamma.logsf(values, shape)
+    # Beyond what the library tells: the leading terms of the incomplete gamma function.
+    far = np.isneginf(logs)
+    x = values[far]
+    logs[far] = (shape - 1.0) * np.log(x) - x - gammaln(shape)
+    return np.asarray(-logs)
 
 
 def combined(statistics: Sequence[np.ndarray]) -> np.ndarray:

@@ -53,8 +53,8 @@ class Cells:
         means: (J, 2), of the weights over P and over Q.
         errors: (J, 2), standard errors of ``means``; of less than one row those of one.
         covariance: (J,), of the two means: 0 unless rows belong together.
-        others: (1 + B,), the largest |t| elsewhere that cells compete with, as of other columns of a
-            table; ``None`` where there is nothing else.
+        others: (1 + B,), the largest |t| elsewhere that cells compete with, as of other columns of
+            a table; ``None`` where there is nothing else.
     """
 
     at: np.ndarray

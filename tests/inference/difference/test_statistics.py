@@ -243,3 +243,19 @@ def test_cholesky_factors_and_eigenvalues_tell_the_same():
     by_values = fits(spectrum(rows, rows.points, 0.7), variances)
     by_factors = exact_fits(rows, 0.7, variances)
     np.testing.assert_allclose(by_factors, by_values, rtol=1e-6)
+
+
+def test_a_value_far_beyond_all_others_is_as_surprising_as_it_is_without_itself():
+    """Of chi^2 with one degree of freedom, 999 draws (seed 0) and one value of 200."""
+    null = np.random.default_rng(0).chisquare(1.0, size=999)
+    row = np.append(200.0, null)
+    exact = -scipy.stats.chi2.logsf(200.0, 1)
+    assert surprise(row, without=1)[0] == pytest.approx(exact, rel=0.15)
+    assert surprise(row)[0] < 15.0  # it is most of its own deviation
+    order = np.random.default_rng(1).permutation(1000)
+    np.testing.assert_allclose(surprise(row, without=1)[order], surprise(row[order], without=1))
+    # Beyond what the incomplete gamma function tells, without a jump.
+    far = [surprise(np.append(x, null), without=1)[0] for x in np.geomspace(200.0, 1e5, 200)]
+    assert np.isfinite(far).all()
+    steps = np.diff(np.log(far)) / np.diff(np.log(np.geomspace(200.0, 1e5, 200)))
+    np.testing.assert_allclose(steps, 1.0, atol=0.05)
