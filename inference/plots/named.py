@@ -60,11 +60,13 @@ def mark(ax: Axes, places: Sequence[Place], names: tuple[str, str]) -> list[Patc
     for place in places[:MOST_MARKED]:
         x, y = (*place.at, 0.0)[:2]
         width, height = (2.0 * float(one) for one in (*place.scale, 0.0)[:2])
-        edge = {"edgecolor": BOX, "linewidth": 0.8, "fill": False}
         if len(place.at) == 1:
             ax.hlines(y, x - 0.5 * width, x + 0.5 * width, color=BOX, linewidth=3.0, zorder=2.5)
         else:
-            ax.add_patch(Ellipse((float(x), float(y)), width, height, **edge))
+            window = Ellipse(
+                (float(x), float(y)), width, height, edgecolor=BOX, linewidth=0.8, fill=False
+            )
+            ax.add_patch(window)
         ax.annotate(
             f"{place.ratio:.2f}", (float(x), float(y)), fontsize=SMALL, ha="center", va="center",
             bbox={"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": BOX},
