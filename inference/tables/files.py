@@ -1,0 +1,207 @@
+"""Tables are read from files of text, Parquet, Arrow, JSON lines and Excel, by Arrow.
+
+Cells of a text file stay text: what kind a column is, and how its numbers are written, is decided
+from all of its cells in both tables (:mod:`.kinds`).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.dataset
+import pyarrow.json
+import pyarrow.parquet
+
+from ..data.checks import counted
+from ..data.read import separator_of
+from ..errors import InputError
+
+#: Compressions that Arrow tells by a last suffix.
+COMPRESSED = (".gz", ".zst", ".bz2")
+#: Bytes from which separator and header are told.
+HEAD = 2**16
+Read = tuple[pa.Table, int]
+
+
+def read_table(path: Path, encoding: str | None = None) -> Read:
+    """Read a table, and the number that a reader of the file gives its first row.
+
+    Args:
+        path: of .csv, .tsv, .txt, .jsonl, .ndjson (each also .gz, .zst or .bz2), .parquet, .pq,
+            .arrow, .feather, .ipc, .xlsx; a folder or a glob of Parquet files is one table.
+        encoding: of text; by default UTF-8, or UTF-16 with a byte-order mark.
+
+    Raises:
+        InputError: the file cannot be read; names it, and the row where one is to blame.
+    """
+    if any(mark in path.name for mark in "*?["):
+        return _parquet(sorted(path.parent.glob(path.name)), path), 1
+    if path.is_dir():
+        return _parquet(sorted(path.glob("**/*.parquet")), path), 1
+    if not path.exists():
+        raise InputError(f"{path} does not exist")
+    if not path.stat().st_size:
+        raise InputError(f"{path} is empty")
+    suffixes = [one.lower() for one in path.suffixes]
+    packed = bool(suffixes) and suffixes[-1] in COMPRESSED
+    kind = suffixes[-2] if packed and len(suffixes) > 1 else "".join(suffixes[-1:])
+    reader = READERS.get(kind)
+    if reader is None or (packed and kind not in TEXT):
+        ending = f"the suffix {path.suffix!r}" if path.suffix else "no suffix"
+        raise InputError(f"{path} has {ending}; tables that can be read: {', '.join(READERS)}")
+    try:
+        return reader(path, encoding)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {_first(error)}") from error
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError) as error:
+        raise InputError(f"{path} is not a readable {kind} file: {_first(error)}") from error
+
+
+def _first(error: BaseException) -> str:
+    """The first line of a message, with the start of long ones."""
+    return (str(error).splitlines() or [type(error).__name__])[0][:200].rstrip(". ")
+
+
+def _text(path: Path, encoding: str | None) -> Read:
+    with pa.input_stream(str(path), compression="detect") as stream:
+        head = stream.read(HEAD)
+    if not head.strip():
+        raise InputError(f"{path} is empty")
+    marked = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}.get(head[:2], "utf-8")
+    encoding = encoding or marked
+    try:
+        start = head.decode(encoding, errors="ignore" if len(head) == HEAD else "strict")
+    except UnicodeDecodeError as error:
+        line = head[: error.start].count(b"\n") + 1
+        raise InputError(
+            f"{path} is not {encoding} in line {line}: name another with --encoding, such as cp1252"
+        ) from error
+    except LookupError as error:
+        raise InputError(f"{encoding!r} is no encoding that Python knows") from error
+    if "\0" in start:
+        raise InputError(f"{path} is not a text file")
+    start = start.removeprefix("\ufeff")
+    separator = separator_of(start).replace(" ", ",")  # of tables blanks are text
+    header = [name.strip() for name in next(csv.reader(io.StringIO(start), delimiter=separator))]
+    _check_header(path, header)
+    return _rows(path, encoding, separator, header), 2
+
+
+def _check_header(path: Path, header: list[str]) -> None:
+    """Refuse a first line that does not name columns, which no table of several kinds lacks."""
+    numbers = [name for name in header if _is_number(name)]
+    if numbers:
+        raise InputError(
+            f"{path} has the number {numbers[0]!r} in line 1, where the names of columns are needed"
+        )
+    for name in header:
+        if header.count(name) > 1:
+            what = f"columns named {name!r}" if name else "columns without a name"
+            raise InputError(f"{path} has {header.count(name)} {what} in line 1")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text.replace(",", "."))
+    except ValueError:
+        return False
+    return text.lower() not in ("nan", "inf", "infinity")
+
+
+def _rows(path: Path, encoding: str, separator: str, header: list[str]) -> pa.Table:
+    """All rows after the header, as text."""
+    uneven: list[pyarrow.csv.InvalidRow] = []
+
+    def skip(row: pyarrow.csv.InvalidRow) -> str:
+        uneven.append(row)
+        return "skip"
+
+    with pa.input_stream(str(path), compression="detect") as stream:
+        found = pyarrow.csv.read_csv(
+            stream,
+            pyarrow.csv.ReadOptions(
+                column_names=header, skip_rows=1, encoding=encoding, use_threads=False
+            ),
+            pyarrow.csv.ParseOptions(
+                delimiter=separator, newlines_in_values=True, invalid_row_handler=skip
+            ),
+            pyarrow.csv.ConvertOptions(
+                column_types=dict.fromkeys(header, pa.string()), strings_can_be_null=False
+            ),
+        )
+    if uneven:
+        row = uneven[0]
+        number = "" if row.number is None else f" in line {row.number}"
+        more = f" ({counted(len(uneven), 'such line')})" if len(uneven) > 1 else ""
+        raise InputError(
+            f"{path} has {counted(row.actual_columns, 'cell')}{number} but {row.expected_columns} "
+            f"columns{more}"
+        )
+    return found
+
+
+def _json(path: Path, encoding: str | None) -> Read:
+    with pa.input_stream(str(path), compression="detect") as stream:
+        return pyarrow.json.read_json(stream), 1
+
+
+def _parquet(paths: list[Path], named: Path) -> pa.Table:
+    """All rows of several files."""
+    if not paths:
+        raise InputError(f"{named} has no Parquet files")
+    try:
+        return pyarrow.dataset.dataset([str(path) for path in paths], format="parquet").to_table()
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OSError) as error:
+        raise InputError(f"{named} is not readable as Parquet: {_first(error)}") from error
+
+
+def _feather(path: Path, encoding: str | None) -> Read:
+    with pa.memory_map(str(path)) as source:
+        try:
+            return pa.ipc.open_file(source).read_all(), 1
+        except pa.ArrowInvalid:
+            source.seek(0)
+            return pa.ipc.open_stream(source).read_all(), 1
+
+
+def _excel(path: Path, encoding: str | None) -> Read:
+    import pandas as pd
+
+    try:
+        frame = pd.read_excel(path, dtype=object)
+    except ImportError as error:
+        raise InputError(
+            f'{path} is an Excel file, and reading it needs pip install "bke[excel]"'
+        ) from error
+    except Exception as error:  # openpyxl has many kinds of error for a broken file
+        raise InputError(f"{path} is not a readable Excel file: {_first(error)}") from error
+    unnamed = [name for name in frame.columns if str(name).startswith("Unnamed: ")]
+    if unnamed:
+        raise InputError(f"{path} has {counted(len(unnamed), 'column')} without a name in row 1")
+    return pa.table({str(name): _cells(frame[name].tolist()) for name in frame.columns}), 2
+
+
+def _cells(cells: list[object]) -> pa.Array:
+    """Cells of one kind as they are, others as text."""
+    known = [None if cell != cell else cell for cell in cells]  # noqa: PLR0124: NaN alone
+    try:
+        return pa.array(known)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return pa.array([None if cell is None else str(cell) for cell in known])
+
+
+TEXT = {".csv": _text, ".tsv": _text, ".txt": _text, ".jsonl": _json, ".ndjson": _json}
+READERS: dict[str, Callable[[Path, str | None], Read]] = {
+    **TEXT,
+    ".parquet": lambda path, _: (_parquet([path], path), 1),
+    ".pq": lambda path, _: (_parquet([path], path), 1),
+    ".arrow": _feather,
+    ".feather": _feather,
+    ".ipc": _feather,
+    ".xlsx": _excel,
+}

@@ -1,0 +1,92 @@
+"""Tables in memory: data frames of any library, and files, as one kind of table."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import narwhals.stable.v1 as nw
+import pyarrow as pa
+
+from ..errors import InputError
+from .files import read_table
+
+
+class Table(NamedTuple):
+    """A table whose columns have names that tell them apart.
+
+    Attributes:
+        data: the columns.
+        source: what messages call it: the file, or the argument.
+        first: the number that a reader gives the first row.
+    """
+
+    data: pa.Table
+    source: str
+    first: int = 1
+
+    def place(self, column: str, row: int) -> str:
+        """Tell where a cell is, by the row's index."""
+        return f"{self.source}, column {column!r}, row {self.first + row}"
+
+
+def as_table(given: Any, name: str, encoding: str | None = None) -> Table:
+    """Take a data frame, or read a file, for a table.
+
+    Args:
+        given: a path; a pandas, polars or Arrow table, or anything else that narwhals reads or that
+            exports the Arrow C stream; a dictionary of columns.
+        name: what messages call a frame.
+        encoding: of a text file.
+
+    Raises:
+        InputError: one sentence that names the file or argument, and the column.
+    """
+    if isinstance(given, (str, os.PathLike)):
+        path = Path(given)
+        data, first = read_table(path, encoding)
+        return _checked(data, str(path), first)
+    if isinstance(given, dict):
+        data = _arrow(lambda: pa.table(given), name)
+    elif hasattr(given, "__dataframe__") or hasattr(given, "__arrow_c_stream__"):
+        data = _arrow(lambda: _of_frame(given), name)
+    else:
+        raise InputError(
+            f"{name} must be a data frame or the path of a file, got {type(given).__name__}"
+        )
+    return _checked(data, name, 1)
+
+
+def _of_frame(frame: Any) -> pa.Table:
+    if isinstance(frame, pa.Table):
+        return frame
+    try:
+        return nw.from_native(frame, eager_only=True).to_arrow()
+    except TypeError:
+        return pa.table(frame)
+
+
+def _arrow(make: Any, name: str) -> pa.Table:
+    """An Arrow table, or one sentence why there is none."""
+    try:
+        return make()
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, ValueError) as error:
+        reason = " ".join(str(part) for part in error.args[:2]) or str(error)
+        raise InputError(f"{name} cannot be taken for a table: {reason.splitlines()[0]}") from error
+
+
+def _checked(data: pa.Table, source: str, first: int) -> Table:
+    """Refuse tables without rows, and columns without a name of their own."""
+    names = [str(name) for name in data.column_names]
+    if not names:
+        raise InputError(f"{source} has no columns")
+    if not data.num_rows:
+        raise InputError(f"{source} has columns and no rows")
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"{source} has {names.count(name)} columns named {name!r}")
+    if any(name.startswith("__index_level_") for name in names):
+        data = data.select([name for name in names if not name.startswith("__index_level_")])
+        names = [name for name in names if not name.startswith("__index_level_")]
+    return Table(data.rename_columns(names).combine_chunks(), source, first)

@@ -1,0 +1,232 @@
+"""What kind every column is, told from its cells in both tables together."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, NamedTuple, TypeAlias, get_args
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .numerals import AmbiguousError, dates, matching, numbers
+
+Kind: TypeAlias = Literal[
+    "number", "integer", "boolean", "category", "datetime", "text", "identifier"
+]
+KINDS: tuple[str, ...] = get_args(Kind)
+#: Words of a yes and of a no.
+YES, NO = ("true", "yes", "y", "t"), ("false", "no", "n", "f")
+#: Distinct words up to which, or up to this share of the rows, text is a category.
+FEW_WORDS, SHARE_OF_WORDS = 30, 0.05
+#: Of so many rows nearly all different: an identifier, or of so many words free text.
+ALL_DIFFERENT, WORDS_OF_TEXT, LEAST_ROWS = 0.9, 3.0, 20
+#: A share of cells up to which texts among numbers are taken for mistakes.
+MISTAKES = 0.05
+#: Names of identifiers.
+IDENTIFIER = re.compile(r"(^|[_\W])(id|uuid|guid|key|index|nr|no)$|Id$|ID$|^Unnamed", re.ASCII)
+#: Numbers that often stand for a missing value.
+CODES = tuple(sign * (10.0**k - 1.0) for k in range(2, 8) for sign in (-1, 1))
+#: How often a code must be there, in rows and in share.
+CODED_ROWS, CODED_SHARE = 3, 0.002
+
+
+class Column(NamedTuple):
+    """A column of both tables, first all rows of the one and then of the other.
+
+    Attributes:
+        name: of the column.
+        kind: how it is compared.
+        values: (N,) of float: the numbers, or seconds since 1970, or indices of ``levels``; NaN
+            where there is none.
+        levels: distinct cells of columns that are not numbers.
+    """
+
+    name: str
+    kind: Kind
+    values: np.ndarray
+    levels: tuple[str, ...] = ()
+
+
+class ProblemError(Exception):
+    """Why a column cannot be compared, in words that follow its name."""
+
+
+class Typed(NamedTuple):
+    """A column of some kind, and what a reader should know of how it was read."""
+
+    column: Column
+    notes: tuple[str, ...] = ()
+
+
+def typed(name: str, cells: pa.Array, rows: int, kind: str | None) -> Typed:
+    """Tell what kind a column is, and read its cells.
+
+    Args:
+        name: of the column.
+        cells: (N,), of both tables, of one Arrow type; text is trimmed.
+        rows: of the first table.
+        kind: asked for, or ``None``.
+
+    Raises:
+        ProblemError: the cells are of no kind, or not of the one that is asked for.
+    """
+    if pa.types.is_dictionary(cells.type):
+        cells = pc.cast(cells, cells.type.value_type)
+    if pa.types.is_boolean(cells.type):
+        return Typed(_levels(name, "boolean", pc.cast(cells, pa.string())))
+    if pa.types.is_temporal(cells.type) and not pa.types.is_duration(cells.type):
+        return _moments(name, cells, kind)
+    if pa.types.is_null(cells.type):
+        return Typed(_levels(name, "category", pc.cast(cells, pa.string())))
+    if _is_number(cells.type):
+        values = _floats(cells)
+        return _numbers(name, values, rows, kind, "")
+    if not (pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)):
+        raise ProblemError(f"holds {cells.type}, which is no number, word or date")
+    return _text(name, cells, rows, kind)
+
+
+def _is_number(of: pa.DataType) -> bool:
+    return (
+        pa.types.is_integer(of)
+        or pa.types.is_floating(of)
+        or pa.types.is_decimal(of)
+        or pa.types.is_duration(of)
+    )
+
+
+def _floats(cells: pa.Array) -> np.ndarray:
+    if pa.types.is_duration(cells.type):
+        cells = pc.cast(cells, pa.int64())
+    found = pc.cast(cells, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    return np.asarray(found, dtype=float)
+
+
+def _moments(name: str, cells: pa.Array, kind: str | None) -> Typed:
+    if kind not in (None, "datetime"):
+        raise ProblemError(f"holds dates, not {kind}")
+    if pa.types.is_time(cells.type):
+        of_day = pc.cast(pc.cast(cells, pa.time64("us")), pa.int64())
+        return Typed(Column(name, "datetime", _floats(of_day) / 1e6))
+    micro = pc.cast(pc.cast(cells, pa.timestamp("us")), pa.int64())
+    return Typed(Column(name, "datetime", _floats(micro) / 1e6))
+
+
+def _numbers(name: str, values: np.ndarray, rows: int, kind: str | None, words: str) -> Typed:
+    if np.isinf(values).any():
+        raise ProblemError(
+            f"has an infinite value in row {int(np.flatnonzero(np.isinf(values))[0]) + 1}"
+        )
+    notes = (f"{name!r} is read with {words}.",) if words else ()
+    if kind in ("category", "boolean", "identifier"):
+        cells = pa.array([None if v != v else f"{v:.15g}" for v in values], pa.string())
+        return Typed(_levels(name, kind, cells), notes)  # type: ignore[arg-type]
+    if kind in ("datetime", "text"):
+        raise ProblemError(f"holds numbers, not {kind}")
+    known = values[~np.isnan(values)]
+    integral = bool(len(known)) and bool((known == np.round(known)).all())
+    if kind is None and integral and _identifies(name, values, rows):
+        cells = pa.array([None if v != v else f"{v:.0f}" for v in values], pa.string())
+        return Typed(_levels(name, "identifier", cells), notes)
+    if kind == "integer" and not integral:
+        raise ProblemError("holds numbers that are not whole, not integer")
+    told: Kind = "integer" if integral and kind != "number" else "number"
+    return Typed(Column(name, told, values), (*notes, *_codes(name, known)))
+
+
+def _identifies(name: str, values: np.ndarray, rows: int) -> bool:
+    """Whether whole numbers only tell rows apart: all different, and named so or in a row."""
+    for part in (values[:rows], values[rows:]):
+        known = part[~np.isnan(part)]
+        if len(known) < LEAST_ROWS or len(np.unique(known)) < len(known):
+            return False
+    called = IDENTIFIER.search(name) is not None
+    return called or all(np.ptp(part) < 1.05 * len(part) for part in (values[:rows], values[rows:]))
+
+
+def _codes(name: str, known: np.ndarray) -> list[str]:
+    """Numbers that may stand for a missing value: repeated, and far from all others."""
+    notes = []
+    for code in CODES:
+        coded = known == code
+        if coded.sum() < max(CODED_ROWS, CODED_SHARE * len(known)) or coded.all():
+            continue
+        others = known[~coded & ~np.isin(known, CODES)]
+        if len(others) and min(abs(code - others.min()), abs(code - others.max())) > np.ptp(others):
+            if others.min() <= code <= others.max():
+                continue
+            notes.append(
+                f"{name!r} has {code:g} in {coded.mean():.1%} of the rows, far from all others: if "
+                f"it stands for a missing value, say so with --missing={code:g}."
+            )
+    return notes
+
+
+def _text(name: str, cells: pa.Array, rows: int, kind: str | None) -> Typed:
+    distinct = pc.unique(cells).drop_null()
+    known = len(cells) - cells.null_count
+    if kind in ("category", "boolean", "identifier", "text") or not len(distinct):
+        return Typed(_levels(name, kind or "category", cells))  # type: ignore[arg-type]
+    try:
+        as_numbers = numbers(distinct) if kind in (None, "number", "integer") else None
+        as_dates = dates(distinct) if kind in (None, "datetime") else None
+    except AmbiguousError as ways:
+        raise ProblemError(
+            f"has cells such as {distinct[0].as_py()!r} that may be written with "
+            f"{' or with '.join(ways.args)}: write them plainly, or take them for words with "
+            f"--kind {name}=category"
+        ) from None
+    if as_numbers is not None:
+        values = _looked_up(cells, distinct, as_numbers.values)
+        return _numbers(name, values, rows, kind, as_numbers.words)
+    if as_dates is not None:
+        words = (f"{name!r} is read as {as_dates.words}.",) if as_dates.words else ()
+        return Typed(Column(name, "datetime", _looked_up(cells, distinct, as_dates.values)), words)
+    if kind is not None:
+        raise ProblemError(f"has cells such as {distinct[0].as_py()!r}, not {kind}")
+    _check_mistakes(name, cells)
+    return Typed(_levels(name, _kind_of_words(distinct, known), cells))
+
+
+def _kind_of_words(distinct: pa.Array, known: int) -> Kind:
+    words = {one.lower() for one in distinct[:3].to_pylist()}
+    if len(distinct) == 2 and any(words == {YES[i], NO[i]} for i in range(len(YES))):
+        return "boolean"
+    if len(distinct) <= FEW_WORDS or len(distinct) <= SHARE_OF_WORDS * known:
+        return "category"
+    some = distinct[:1000]
+    if pc.mean(pc.list_value_length(pc.utf8_split_whitespace(some))).as_py() >= WORDS_OF_TEXT:
+        return "text"
+    return "identifier" if len(distinct) >= ALL_DIFFERENT * known >= LEAST_ROWS else "category"
+
+
+def _check_mistakes(name: str, cells: pa.Array) -> None:
+    """Refuse a column of numbers with a few texts among them."""
+    known = cells.drop_null()
+    numeric = matching(known, r"^[+-]?[\d.,]*\d[\d.,]*([eE][+-]?\d+)?$")
+    if 1.0 - MISTAKES <= numeric.mean() < 1.0:
+        first = known[int(np.flatnonzero(~numeric)[0])]
+        row = pc.index(cells, first).as_py() + 1
+        raise ProblemError(
+            f"has numbers but {first.as_py()!r} in row {row} of both tables together "
+            f"({int((~numeric).sum())} such cells): mend them, or say that they are missing with "
+            f"--missing, or take all for words with --kind {name}=category"
+        )
+
+
+def _looked_up(cells: pa.Array, distinct: pa.Array, values: np.ndarray) -> np.ndarray:
+    """What every cell (N,) is, by what the distinct ones are; NaN where null."""
+    index = pc.index_in(cells, distinct).to_numpy(zero_copy_only=False)
+    found = np.full(len(cells), np.nan)
+    there = ~np.isnan(index) if index.dtype.kind == "f" else np.ones(len(index), dtype=bool)
+    found[there] = values[index[there].astype(int)]
+    return found
+
+
+def _levels(name: str, kind: Kind, cells: pa.Array) -> Column:
+    """A column of words: indices of its distinct cells in alphabetical order."""
+    distinct = pc.unique(cells).drop_null()
+    distinct = distinct.take(pc.array_sort_indices(distinct))
+    values = _looked_up(cells, distinct, np.arange(len(distinct), dtype=float))
+    return Column(name, kind, values, tuple(distinct.to_pylist()))

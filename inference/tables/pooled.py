@@ -1,0 +1,240 @@
+"""Two tables as one: columns of one name together, each of some kind, and all problems at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..data.checks import counted
+from ..errors import InputError
+from .frames import Table
+from .kinds import KINDS, Column, Kind, ProblemError, Typed, typed
+from .numerals import trimmed
+
+#: Problems that are told one by one.
+MOST_TOLD = 8
+
+
+class Pooled(NamedTuple):
+    """Columns of both tables.
+
+    Attributes:
+        columns: those that are compared.
+        rows: of the first table, which come first in every column.
+        left_out: other columns, and why.
+        notes: how columns were read, and what looks odd.
+        apart: columns that are not compared, by their names.
+        names: of the tables, where one column tells them.
+    """
+
+    columns: tuple[Column, ...]
+    rows: int
+    left_out: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...]
+    apart: dict[str, Column]
+    names: tuple[str, str] | None
+
+
+def pooled(
+    tables: Sequence[Table],
+    by: str | None,
+    exclude: Sequence[str],
+    kinds: Mapping[str, str],
+    missing: Sequence[str | float],
+    apart: Sequence[str],
+) -> Pooled:
+    """Put the columns of two tables together, or of one that a column divides.
+
+    Args:
+        tables: two, or one with ``by``.
+        by: the column that divides one table.
+        exclude: columns that are left out.
+        kinds: of columns that are not to be told from their cells.
+        missing: cells that stand for a missing value.
+        apart: columns that say how rows go together, and are not compared.
+
+    Raises:
+        InputError: one sentence with the problems of all columns.
+    """
+    if (len(tables) == 1) != (by is not None):
+        raise InputError("give two tables, or one and by, the column that divides it")
+    named = {*exclude, *kinds, *apart, *([by] if by else [])}
+    _check_names(tables, named, set(exclude), kinds)
+    names = None
+    if by is not None:
+        tables, names = _divided(tables[0], by, missing)
+    asked = {**kinds, **dict.fromkeys(apart, "category")}
+    taken = [one for one in tables[0].data.column_names if one not in (*exclude, by)]
+    found = _typed(tables, taken, asked, missing)
+    left_out = [(name, "excluded") for name in exclude]
+    columns = []
+    for name in taken:
+        if name in apart:
+            continue
+        why = _useless(found[name].column, asked=name in kinds)
+        if why:
+            left_out.append((name, why))
+        else:
+            columns.append(found[name].column)
+    if not columns:
+        raise InputError(f"no column can be compared: {_why(left_out)}")
+    notes = [note for name in taken for note in found[name].notes]
+    notes += [f"{name!r} is left out: {why}." for name, why in left_out if why != "excluded"]
+    kept = {name: found[name].column for name in apart}
+    rows = tables[0].data.num_rows
+    return Pooled(tuple(columns), rows, tuple(left_out), tuple(notes), kept, names)
+
+
+def _typed(
+    tables: Sequence[Table],
+    names: Sequence[str],
+    kinds: Mapping[str, str],
+    missing: Sequence[str | float],
+) -> dict[str, Typed]:
+    """Read all columns, or tell the problems of all."""
+    found, problems = {}, []
+    for name in names:
+        try:
+            cells, mixed = _cells(tables, name, missing)
+            found[name] = typed(name, cells, tables[0].data.num_rows, kinds.get(name))
+            if mixed and name not in kinds and found[name].column.kind not in ("number", "integer"):
+                raise ProblemError(f"holds {mixed}: say what it is with --kind {name}=category")
+        except ProblemError as problem:
+            problems.append(f"column {name!r} {problem}")
+    if problems:
+        more = len(problems) - MOST_TOLD
+        told = "; ".join(problems[:MOST_TOLD]) + (f"; and {more} more" if more > 0 else "")
+        raise InputError(told if len(problems) == 1 else f"{len(problems)} columns: {told}")
+    return found
+
+
+def _why(left_out: Sequence[tuple[str, str]]) -> str:
+    return ", ".join(f"{name!r} ({why})" for name, why in left_out) or "there is none"
+
+
+def _check_names(
+    tables: Sequence[Table], named: set[str], exclude: set[str], kinds: Mapping[str, str]
+) -> None:
+    """Refuse columns that only one table has, and options about columns that there are not."""
+    each = [set(table.data.column_names) for table in tables]
+    if unknown := sorted(named - set.union(*each)):
+        have = ", ".join(map(repr, tables[0].data.column_names[:12]))
+        raise InputError(f"there is no column {unknown[0]!r}: there are {have}")
+    for name, kind in kinds.items():
+        if kind not in KINDS:
+            raise InputError(f"{name!r} cannot be {kind!r}: a kind is one of {', '.join(KINDS)}")
+    if len(tables) == 2 and (odd := sorted((each[0] ^ each[1]) - exclude)):
+        lacks = [f"{name!r} is only in {tables[name in each[1]].source}" for name in odd]
+        raise InputError(
+            f"the tables have different columns: {', '.join(lacks[:MOST_TOLD])}; exclude "
+            f"{'it' if len(odd) == 1 else 'them'} to compare the others"
+        )
+
+
+def _divided(
+    table: Table, by: str, missing: Sequence[str | float]
+) -> tuple[list[Table], tuple[str, str]]:
+    """The rows of the two values of a column as two tables, and the values."""
+    cells, _ = _cells([table], by, missing)
+    words = pc.cast(pc.unique(cells), pa.string()).drop_null().to_pylist()
+    if len(words) != 2:
+        raise InputError(
+            f"column {by!r} has {counted(len(words), 'value')}, and two are needed to compare the "
+            "rows of the one with those of the other"
+        )
+    whole = pc.cast(cells, pa.string())
+    first, second = sorted(words)
+    parts = [table.data.filter(pc.equal(whole, word)) for word in (first, second)]
+    return [Table(part, table.source) for part in parts], (f"{by} {first}", f"{by} {second}")
+
+
+def _cells(
+    tables: Sequence[Table], name: str, missing: Sequence[str | float]
+) -> tuple[pa.Array, str]:
+    """The cells of a column of all tables, of one type; and what it is in each, if not one thing.
+
+    Raises:
+        ProblemError: they are of kinds that do not go together.
+    """
+    parts = []
+    for table in tables:
+        part = table.data.column(name).combine_chunks()
+        if pa.types.is_dictionary(part.type):
+            part = pc.cast(part, part.type.value_type)
+        if pa.types.is_large_string(part.type) or pa.types.is_string_view(part.type):
+            part = pc.cast(part, pa.string())
+        parts.append(trimmed(part) if pa.types.is_string(part.type) else part)
+    kinds = {_family(part.type) for part in parts} - {"nothing"}
+    mixed = ""
+    if len(kinds) > 1:
+        one, other = (
+            f"{_family(part.type)} in {t.source}" for part, t in zip(parts, tables, strict=True)
+        )
+        mixed = f"{one} and {other}"
+        if "text" not in kinds:
+            raise ProblemError(f"holds {mixed}")
+        parts = [pc.cast(part, pa.string()) for part in parts]
+    elif kinds == {"numbers"} and len({part.type for part in parts}) > 1:
+        parts = [pc.cast(part, pa.float64(), safe=False) for part in parts]
+    elif len({part.type for part in parts}) > 1:
+        of = next(part.type for part in parts if not pa.types.is_null(part.type))
+        parts = [pc.cast(part, of, safe=False) for part in parts]
+    return _without(pa.concat_arrays(parts), missing), mixed
+
+
+def _family(of: pa.DataType) -> str:
+    if pa.types.is_null(of):
+        return "nothing"
+    if pa.types.is_boolean(of):
+        return "yes and no"
+    if pa.types.is_integer(of) or pa.types.is_floating(of) or pa.types.is_decimal(of):
+        return "numbers"
+    if pa.types.is_string(of):
+        return "text"
+    return str(of)
+
+
+def _without(cells: pa.Array, missing: Sequence[str | float]) -> pa.Array:
+    """The cells with those that stand for a missing value as nulls, NaN always."""
+    if pa.types.is_floating(cells.type):
+        cells = pc.if_else(pc.is_nan(cells), pa.scalar(None, cells.type), cells)
+    if not missing:
+        return cells
+    if pa.types.is_string(cells.type):
+        codes = {str(one) for one in missing} | {f"{one:g}" for one in _numbers(missing)}
+        gone = pc.is_in(cells, pa.array(sorted(codes)))
+    elif _family(cells.type) == "numbers":
+        gone = pc.is_in(
+            pc.cast(cells, pa.float64(), safe=False), pa.array(_numbers(missing), pa.float64())
+        )
+    else:
+        return cells
+    return pc.if_else(gone, pa.scalar(None, cells.type), cells)
+
+
+def _numbers(missing: Sequence[str | float]) -> list[float]:
+    """Those of the cells that are numbers."""
+    found = []
+    for one in missing:
+        try:
+            found.append(float(one))
+        except ValueError:
+            continue
+    return found
+
+
+def _useless(column: Column, *, asked: bool) -> str:
+    """Why a column tells nothing of how tables differ, or nothing."""
+    known = column.values[~np.isnan(column.values)]
+    if not len(known):
+        return "it has no values"
+    if len(known) == len(column.values) and (known == known[0]).all():
+        return "it has one value in all rows"
+    identifier: Kind = "identifier"
+    if column.kind == identifier and not asked:
+        return "it tells rows apart, an identifier"
+    return ""

@@ -1,0 +1,115 @@
+"""Tables are read from files of all kinds, or refused in one sentence."""
+
+import gzip
+import json
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+from bke.inference import InputError
+from bke.inference.tables.frames import as_table
+
+FRAME = pd.DataFrame({"x": [1.5, 2.5, None], "word": ["a", "b,c", "d"], "n": [1, 2, 3]})
+LINES = 'x,word,n\n1.5,a,1\n2.5,"b,c",2\n,d,3\n'
+
+
+def written(folder, kind):
+    path = folder / f"table.{kind}"
+    arrow = pa.Table.from_pandas(FRAME)
+    if kind == "csv":
+        path.write_text("\ufeff" + LINES, encoding="utf-8")
+    elif kind == "csv.gz":
+        path.write_bytes(gzip.compress(LINES.encode()))
+    elif kind == "csv.zst":
+        with pa.output_stream(str(path), compression="zstd") as stream:
+            stream.write(LINES.encode())
+    elif kind == "tsv":
+        path.write_text(FRAME.to_csv(sep="\t", index=False), encoding="utf-16")
+    elif kind == "jsonl":
+        path.write_text(FRAME.to_json(orient="records", lines=True))
+    elif kind == "parquet":
+        pa.parquet.write_table(arrow, path)
+    elif kind == "feather":
+        pa.feather.write_feather(arrow, path)
+    else:
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, arrow.schema) as stream:
+            stream.write_table(arrow)
+    return path
+
+
+@pytest.mark.parametrize(
+    "kind", ["csv", "csv.gz", "csv.zst", "tsv", "jsonl", "parquet", "feather", "arrow"]
+)
+def test_all_kinds_of_files_hold_the_same(tmp_path, kind):
+    found = as_table(written(tmp_path, kind), "before").data.to_pydict()
+    assert list(found) == ["x", "word", "n"]
+    assert found["word"] == ["a", "b,c", "d"]
+    assert [float(one) for one in found["n"]] == [1, 2, 3]
+    assert [float(one) for one in found["x"][:2]] == [1.5, 2.5]
+    assert found["x"][2] in (None, "")
+
+
+def test_a_folder_and_a_glob_of_parquet_files_are_one_table(tmp_path):
+    for part in range(3):
+        pa.parquet.write_table(pa.table({"x": [part, part + 10]}), tmp_path / f"{part}.parquet")
+    for path in (tmp_path, tmp_path / "*.parquet"):
+        assert sorted(as_table(path, "before").data["x"].to_pylist()) == [0, 1, 2, 10, 11, 12]
+    assert as_table(tmp_path / "[01].parquet", "before").data.num_rows == 4
+    with pytest.raises(InputError, match="has no Parquet files"):
+        as_table(tmp_path / "no*.parquet", "before")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", b"", "is empty"),
+        ("a.csv", b" \n\n", "is empty"),
+        ("a.csv", b"x,y\n", "columns and no rows"),
+        ("a.csv", b"1,2\n3,4\n", "has the number '1' in line 1"),
+        ("a.csv", b"x,x\n3,4\n", "has 2 columns named 'x' in line 1"),
+        ("a.csv", b"x,,\n3,4,5\n", "has 2 columns without a name"),
+        ("a.csv", b"x,y\n1,2\n3\n4,5,6\n", r"has 1 cell in line 3 but 2 columns \(2 such lines\)"),
+        ("a.csv", b"x,y\n1,\xff\n", "is not utf-8 in line 2"),
+        ("a.csv", b"x\0y\n1,2\n", "is not a text file"),
+        ("a.csv.gz", b"x,y\n1,2\n", "cannot be read|is not a readable"),
+        ("a.csv.gz", gzip.compress(b"x,y\n1,2\n" * 99)[:-30], "cannot be read|is not a readable"),
+        ("a.jsonl", b'{"x": 1}\n{"x": ', "is not a readable .jsonl file"),
+        ("a.jsonl", b'{"x": 1}\n{"x": {"y": 2}}\n', "is not a readable .jsonl file"),
+        ("a.parquet", b"PAR1 not really", "is not readable as Parquet"),
+        ("a.arrow", b"ARROW1 not really", "is not a readable .arrow file"),
+        ("a.xlsx", b"PK not really", "Excel file, and reading it needs|is not a readable Excel"),
+        ("a.doc", b"x", "has the suffix '.doc'"),
+        ("a", b"x", "has no suffix"),
+    ],
+)
+def test_broken_files_are_refused_in_one_sentence(tmp_path, name, content, message):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=message) as refused:
+        as_table(path, "before")
+    assert str(path) in str(refused.value)
+    assert "\n" not in str(refused.value)
+    with pytest.raises(InputError, match="does not exist"):
+        as_table(tmp_path / "none.csv", "before")
+
+
+def test_another_encoding_is_asked_for(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes("x,wort\n1,grün\n".encode("cp1252"))
+    assert as_table(path, "before", "cp1252").data["wort"].to_pylist() == ["grün"]
+    with pytest.raises(InputError, match="no encoding that Python knows"):
+        as_table(path, "before", "nonsense")
+
+
+def test_frames_and_dictionaries_are_tables():
+    for frame in (FRAME, FRAME.set_index("n").reset_index(), pa.Table.from_pandas(FRAME)):
+        found = as_table(frame, "before").data.to_pydict()
+        assert set(found) == {"x", "word", "n"}
+    assert as_table({"x": [1, 2]}, "before").data["x"].to_pylist() == [1, 2]
+    with pytest.raises(InputError, match="2 columns named 'x'"):
+        as_table(pa.table([pa.array([1]), pa.array([2])], names=["x", "x"]), "before")
+    with pytest.raises(InputError, match="cannot be taken for a table"):
+        as_table({"x": [1, "a", {}]}, "before")
+    assert json.dumps(found["n"]) == "[1, 2, 3]"
