@@ -84,6 +84,12 @@ from .student_t.posterior import (
     student_t_predictive as student_t_predictive,
 )
 from .student_t.sampling import sample_student_t as sample_student_t
+from .tables.compare_tables import compare_tables as compare_tables
+from .tables.findings import PairComparison as PairComparison
+from .tables.result import (
+    ColumnComparison as ColumnComparison,
+    TableComparison as TableComparison,
+)
 from .testing.causal import CausalGraph as CausalGraph, Edge as Edge, causal_graph as causal_graph
 from .testing.conditional import conditional_independence_test as conditional_independence_test
 from .testing.independence import independence_test as independence_test

@@ -39,6 +39,7 @@ ROOMS = {
         "learning",
         "testing",
         "difference",
+        "tables",
         "witness",
         "likelihood_free",
         "embeddings",

@@ -1,0 +1,136 @@
+"""What of a column is compared: its values, that it has none, a date's weekday and hour, words.
+
+Each aspect gives every row one of a few hundred codes, so that all that a statistic needs of a
+million rows is how many of each code are in the first table, for every relabelling.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..difference.pooling import TAILS, width
+from .kinds import Column
+
+#: Codes of numbers, quantiles of more.
+CODES = 512
+#: Levels of a category that are told apart; rarer ones are one more.
+LEVELS = 200
+DAY, HOUR = 86_400.0, 3600.0
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+#: 1 January 1970 was a Thursday.
+THURSDAY = 3
+#: What rarer levels are called together.
+OTHERS = "(others)"
+
+
+class Aspect(NamedTuple):
+    """Codes of rows, which are points on a line or in a plane, or only different.
+
+    Attributes:
+        what: of the column it is, such as weekday; nothing for its values.
+        codes: (N,), -1 where the row has none.
+        points: (C, D), of every code in standard deviations; ``None`` where codes are only
+            different.
+        unit: of ``points``, in that of the column.
+        levels: what the codes are called, where they have no points on a line.
+    """
+
+    what: str
+    codes: np.ndarray
+    points: np.ndarray | None
+    unit: float = 1.0
+    levels: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """How many codes there are."""
+        return len(self.levels) if self.points is None else len(self.points)
+
+
+def aspects(column: Column) -> list[Aspect]:
+    """Take a column apart into what of it is compared; none of one with a single value."""
+    found: list[Aspect] = []
+    if column.kind in ("number", "integer"):
+        found += numeric("", column.values)
+    elif column.kind == "datetime":
+        found += _moments(column.values)
+    elif column.kind == "text":
+        lengths = np.array([len(level) for level in column.levels] or [0], dtype=float)
+        there = ~np.isnan(column.values)
+        values = np.full(len(column.values), np.nan)
+        values[there] = lengths[column.values[there].astype(int)]
+        found += numeric("length", values)
+    else:
+        found += levelled("", column.values, column.levels)
+    missing = np.isnan(column.values)
+    if missing.any() and not missing.all():
+        found.append(Aspect("missing", missing.astype(np.int64), None, levels=("there", "missing")))
+    return found
+
+
+def numeric(what: str, values: np.ndarray) -> list[Aspect]:
+    """Numbers (N,) as points on a line: distinct ones, or the means of as many quantiles."""
+    there = ~np.isnan(values)
+    distinct, which, counts = np.unique(values[there], return_inverse=True, return_counts=True)
+    if len(distinct) < 2:
+        return []
+    if len(distinct) == 2:
+        return levelled(what, values, tuple(f"{one:g}" for one in distinct), distinct)
+    if len(distinct) > CODES:
+        up_to = np.ceil(np.cumsum(counts) * (CODES / counts.sum())).astype(int)
+        cell = np.unique(up_to, return_inverse=True)[1]
+        weight = np.bincount(cell, weights=counts)
+        distinct = np.bincount(cell, weights=counts * distinct) / weight
+        which = cell[which]
+    codes = np.full(len(values), -1, dtype=np.int64)
+    codes[there] = which
+    known = values[there, None]
+    unit = width(known.std(axis=0), np.quantile(known, [TAILS, 1.0 - TAILS], axis=0))
+    return [Aspect(what, codes, distinct[:, None] / unit, float(unit[0]))]
+
+
+def levelled(
+    what: str, values: np.ndarray, levels: tuple[str, ...], of: np.ndarray | None = None
+) -> list[Aspect]:
+    """Indices (N,) of levels as codes, those of the rarest levels being one.
+
+    Args:
+        what: of the column it is.
+        values: indices of ``levels``, or values that are ``of``; NaN where there is none.
+        levels: their names.
+        of: (k,), the values of the levels in place of their indices.
+    """
+    there = ~np.isnan(values)
+    index = np.full(len(values), -1, dtype=np.int64)
+    known = values[there]
+    index[there] = np.searchsorted(of, known) if of is not None else known.astype(int)
+    counts = np.bincount(index[there], minlength=len(levels))
+    if np.count_nonzero(counts) < 2:
+        return []
+    kept = np.flatnonzero(counts)
+    rare = len(kept) > LEVELS
+    if rare:
+        kept = np.sort(np.lexsort((np.arange(len(counts)), -counts))[: LEVELS - 1])
+    code = np.full(len(levels) + 1, len(kept), dtype=np.int64)
+    code[kept] = np.arange(len(kept))
+    code[-1] = -1
+    names = tuple(levels[one] for one in kept) + ((OTHERS,) if rare else ())
+    return [Aspect(what, code[index], None, levels=names)]
+
+
+def _moments(seconds: np.ndarray) -> list[Aspect]:
+    """The weekday and the hour of dates (N,), which go round; not when they are."""
+    found: list[Aspect] = []
+    days = np.floor(seconds / DAY)
+    if np.nanmax(seconds, initial=0.0) > DAY:
+        found += levelled("weekday", np.mod(days + THURSDAY, 7.0), WEEKDAYS)
+    hours = np.floor((seconds - days * DAY) / HOUR)
+    if len(np.unique(hours[~np.isnan(hours)])) > 1:
+        codes = np.where(np.isnan(hours), -1, hours).astype(np.int64)
+        angle = 2.0 * np.pi * (np.arange(24) + 0.5) / 24.0
+        names = tuple(f"{hour}:00" for hour in range(24))
+        circle = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+        found.append(Aspect("hour", codes, circle, levels=names))
+    return found

@@ -1,0 +1,224 @@
+"""Compare two tables: one answer for both as wholes, and for every column and pair of columns."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..data.checks import check_count
+from ..difference.calibration import agreed, surprise
+from ..difference.compare import sample_names
+from ..difference.named import Named, named
+from ..runtime.machine import computing
+from ..runtime.progress import progress_bar
+from ..testing.permutation import p_value
+from ..testing.result import check_permutations
+from ..testing.step_down import step_down
+from .aspects import aspects
+from .changes import change
+from .findings import PairComparison
+from .frames import as_table
+from .labelling import labelling, row_marks
+from .marginal import Marginal, marginal
+from .pooled import Pooled, pooled
+from .result import ColumnComparison, TableComparison
+from .wholes import Dependence, dependence, features, joint
+
+
+def compare_tables(
+    before: Any,
+    after: Any = None,
+    *,
+    by: str | None = None,
+    exclude: Sequence[str] = (),
+    kinds: Mapping[str, str] | None = None,
+    missing: Sequence[str | float] = (),
+    units: str | None = None,
+    blocks: str | None = None,
+    alpha: float = 0.05,
+    permutations: int = 999,
+    names: tuple[str, str] = ("before", "after"),
+    encoding: str | None = None,
+    seed: int = 0,
+    progress: bool = True,
+) -> TableComparison:
+    """Compare two tables whose columns are numbers, categories, dates and text, with holes.
+
+    One set of relabellings of whole rows is evaluated for every column, every pair of columns and
+    rows as wholes. Their combination gives one p-value for the tables, at an exact level; if it is
+    at most ``alpha``, columns and pairs are named whose p-values, adjusted for all columns or pairs
+    by stepping down (Westfall and Young 1993), are at most ``alpha`` too. Where the tables have one
+    distribution the chance of naming anything is at most ``alpha``; that a pair is named whose
+    columns have changed, but not how they go together, holds to the accuracy of large samples.
+
+    A hole is a state: that values are missing more often is a difference.
+
+    Args:
+        before: a data frame (pandas, polars, Arrow, ...), a dictionary of columns, or the path of a
+            file; see :func:`bke.inference.tables.files.read_table`.
+        after: likewise, with the same columns in any order; none with ``by``.
+        by: a column of ``before`` with two values, whose rows are compared.
+        exclude: columns that are left out.
+        kinds: of columns, in place of those that are told from their cells: number, integer,
+            boolean, category, datetime, text or identifier.
+        missing: cells that stand for a missing value, such as -999.
+        units: a column whose equal values are rows that go together, such as a user or a day.
+        blocks: a column within whose values alone rows are exchangeable.
+        alpha: level of all that is said together, and of intervals.
+        permutations: B; the smallest p-value is 1 / (1 + B).
+        names: what the tables are called in words.
+        encoding: of text files, by default UTF-8.
+        seed: of the permutations.
+        progress: show a progress bar.
+
+    Raises:
+        InputError: for tables or arguments that make no sense; every column's problem is told.
+    """
+    check_permutations(permutations, alpha)
+    check_count(seed, "seed", 0, 2**63 - 1)
+    tables = [as_table(before, "before", encoding)]
+    tables += [] if after is None else [as_table(after, "after", encoding)]
+    apart = [name for name in (units, blocks) if name is not None]
+    data = pooled(tables, by, exclude, dict(kinds or {}), missing, apart)
+    called = sample_names(data.names or names)
+    with computing():
+        seen = _evaluated(data, permutations, seed, units, blocks, progress=progress)
+    return _found(data, seen, alpha, called, seed)
+
+
+class Evaluated(NamedTuple):
+    """Statistics of everything, for every relabelling.
+
+    Attributes:
+        marginals: of every column's aspects.
+        together: how pairs of columns go together, by ranks in both tables: exactly what a
+            relabelling would make of it.
+        pairs: the same by ranks in each table, which hang on the labels as they are, and not on
+            what became of each column alone.
+        wholes: (k, 1 + B), of rows as wholes.
+    """
+
+    marginals: list[list[Marginal]]
+    together: Dependence
+    pairs: Dependence
+    wholes: list[np.ndarray]
+
+
+def _evaluated(
+    data: Pooled,
+    permutations: int,
+    seed: int,
+    units: str | None,
+    blocks: str | None,
+    *,
+    progress: bool,
+) -> Evaluated:
+    columns = data.columns
+    with progress_bar("columns", len(columns) + 2, shown=progress) as advance:
+        dealt = labelling(
+            columns,
+            data.rows,
+            permutations,
+            seed,
+            units=data.apart.get(units or ""),
+            blocks=data.apart.get(blocks or ""),
+        )
+        parts, marginals = [aspects(column) for column in columns], []
+        for part in parts:
+            marginals.append([marginal(aspect, dealt) for aspect in part])
+            advance(1)
+        seen = [features(part) for part in parts]
+        together = dependence(seen, dealt)
+        pairs = dependence([features(part, data.rows) for part in parts], dealt)
+        advance(1)
+        wholes = joint(seen, dealt, row_marks(columns))
+        advance(1)
+    return Evaluated(marginals, together, pairs, wholes)
+
+
+def _found(
+    data: Pooled, seen: Evaluated, alpha: float, names: tuple[str, str], seed: int
+) -> TableComparison:
+    """Hold relabellings against each other."""
+    labellings = seen.pairs.statistics.shape[1]
+    evidence = np.array([_evidence(one, labellings) for one in seen.marginals])
+    of_pairs = np.array([surprise(row, without=1) for row in seen.pairs.statistics])
+    together = [evidence.max(axis=0), evidence.sum(axis=0), *seen.wholes]
+    if len(of_pairs):
+        exact = np.array([surprise(row, without=1) for row in seen.together.statistics])
+        together.append(exact.max(axis=0))
+    pvalue = p_value(agreed(np.array([surprise(row, without=1) for row in together])))
+    differ = pvalue <= alpha
+    places = _places(seen.marginals, alpha, differ=differ)
+    found = []
+    for column, own, p, where in zip(
+        data.columns, seen.marginals, step_down(evidence), places, strict=True
+    ):
+        changed = bool(differ and p <= alpha)
+        at = where.places if where is not None and changed else ()
+        effect = change(column, own, data.rows, alpha)
+        found.append(
+            ColumnComparison(
+                column.name, column.kind, float(p), changed, effect, at, tuple(own), names
+            )
+        )
+    pairs = tuple(
+        PairComparison(
+            (data.columns[i].name, data.columns[j].name),
+            float(p),
+            bool(differ and p <= alpha),
+            (float(was), float(now)),
+        )
+        for (i, j), p, (was, now) in zip(
+            seen.pairs.pairs, step_down(of_pairs), seen.pairs.correlations, strict=True
+        )
+    )
+    return TableComparison(
+        pvalue=pvalue,
+        alpha=alpha,
+        permutations=labellings - 1,
+        columns=tuple(found),
+        pairs=pairs,
+        sizes=(data.rows, len(data.columns[0].values) - data.rows),
+        names=names,
+        left_out=data.left_out,
+        notes=data.notes,
+        seed=seed,
+    )
+
+
+def _evidence(marginals: list[Marginal], labellings: int) -> np.ndarray:
+    """How surprising all aspects of a column together are, (1 + B,); 0 of one that is constant."""
+    if not marginals:
+        return np.zeros(labellings)
+    return surprise(agreed(np.concatenate([one.surprises for one in marginals])), without=1)
+
+
+def _places(marginals: list[list[Marginal]], alpha: float, *, differ: bool) -> list[Named | None]:
+    """What is named on every column's line, all columns' places competing with each other."""
+    lines = [
+        next((one for one in own if one.cells is not None and not one.aspect.levels), None)
+        for own in marginals
+    ]
+    largest = [None if one is None or one.cells is None else one.cells.largest for one in lines]
+    found: list[Named | None] = []
+    for index, one in enumerate(lines):
+        others = [row for at, row in enumerate(largest) if row is not None and at != index]
+        if one is None or one.cells is None or one.aspect.what:
+            found.append(None)
+            continue
+        rivals = np.max(others, axis=0) if others else None
+        unit = np.array([one.aspect.unit])
+        found.append(
+            named(
+                dataclasses.replace(one.cells, others=rivals),
+                unit,
+                alpha,
+                differ=differ,
+                weighing=one.weighing(),
+            )
+        )
+    return found

@@ -1,0 +1,108 @@
+"""What a comparison of two tables found, in numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from ..difference.named import Place
+from .changes import Change
+from .kinds import Kind
+from .marginal import Marginal
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class ColumnFindings:
+    """Whether and how one column has changed.
+
+    Attributes:
+        name: of the column.
+        kind: how it was compared.
+        pvalue: adjusted for all columns, by stepping down.
+        differ: whether the column is named: its p-value and that of the tables are at most alpha.
+        effect: by how much it has changed.
+        places: where on the line of a number, as of :func:`~bke.inference.compare`; all columns'
+            places compete with each other. None unless ``differ``.
+        marginals: what was evaluated of it.
+        names: what the tables are called.
+    """
+
+    name: str
+    kind: Kind
+    pvalue: float
+    differ: bool
+    effect: Change
+    places: tuple[Place, ...]
+    marginals: tuple[Marginal, ...]
+    names: tuple[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain data, keys named as the attributes."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "pvalue": self.pvalue,
+            "differ": self.differ,
+            "effect": self.effect.to_dict(),
+            "places": [place.to_dict() for place in self.places],
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class PairComparison:
+    """Whether two columns go together otherwise.
+
+    Attributes:
+        columns: their names.
+        pvalue: adjusted for all pairs, by stepping down.
+        differ: whether the pair is named.
+        correlations: of those features of the two, such as normal scores or a level's indicator,
+            whose correlation has changed most, in the first table and in the second.
+    """
+
+    columns: tuple[str, str]
+    pvalue: float
+    differ: bool
+    correlations: tuple[float, float]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain data, keys named as the attributes."""
+        return {
+            **dataclasses.asdict(self),
+            "columns": list(self.columns),
+            "correlations": list(self.correlations),
+        }
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class TableFindings:
+    """Whether two tables differ, and in which columns and pairs of columns.
+
+    Attributes:
+        pvalue: of "both tables have one distribution", by permutations, at an exact level.
+        alpha: level of all that is said together.
+        permutations: how many there were.
+        columns: in the order of the first table.
+        pairs: of columns.
+        sizes: rows of both tables.
+        names: what the tables are called.
+        left_out: columns that were not compared, and why.
+        notes: how columns were read, and what looks odd.
+        seed: of the permutations.
+    """
+
+    pvalue: float
+    alpha: float
+    permutations: int
+    columns: tuple[ColumnFindings, ...]
+    pairs: tuple[PairComparison, ...]
+    sizes: tuple[int, int]
+    names: tuple[str, str]
+    left_out: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...]
+    seed: int
+
+    @property
+    def differ(self) -> bool:
+        """Whether the test rejects at level ``alpha``."""
+        return self.pvalue <= self.alpha

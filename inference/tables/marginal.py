@@ -1,0 +1,105 @@
+"""The evidence that a column has changed: of every aspect, for every relabelling.
+
+Of numbers it is that of :func:`~bke.inference.compare`: one column without holes has the statistic
+that ``compare`` has for it. Codes that are only different have the tilt with a kernel that is 1 for
+equal codes (log BF = 1/2 sum_a b_a^2 s^2 n_a / (1 + s^2 n_a) up to what labels do not change, b_a
+being the residual of code a in its standard errors), at sizes s^2 from where frequent codes count
+to where all count alike, as in chi^2; and the most conspicuous code.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp
+
+from ..difference.calibration import surprise
+from ..difference.places import Cells, cells
+from ..difference.relabelled import Relabelled
+from ..difference.statistic import evidences
+from ..difference.weighing import Weighing
+from ..testing.permutation import standardised
+from .aspects import Aspect
+from .labelling import Labelling
+
+#: Sizes of a difference between codes, over the number of rows.
+SIZES = np.geomspace(0.1, 1e3, 7)
+
+
+class Marginal(NamedTuple):
+    """What every relabelling has of one aspect.
+
+    Attributes:
+        aspect: the codes.
+        counts: (C,), rows of each.
+        labels: (C, 1 + B), of the first table.
+        surprises: (k, 1 + B), of each statistic, nats.
+        cells: of points on a line, where the tables are held against each other.
+    """
+
+    aspect: Aspect
+    counts: np.ndarray
+    labels: np.ndarray
+    surprises: np.ndarray
+    cells: Cells | None = None
+
+    @property
+    def permutations(self) -> int:
+        """How many relabellings there are."""
+        return self.labels.shape[1] - 1
+
+    def weighing(self) -> Weighing:
+        """The rows of both tables as they are, at the points."""
+        assert self.aspect.points is not None
+        first = self.labels[:, 0].astype(float)
+        each = np.stack([first, self.counts - first], axis=1)
+        return Weighing(self.aspect.points * self.aspect.unit, each / each.sum(axis=0))
+
+
+def marginal(aspect: Aspect, labelling: Labelling) -> Marginal:
+    """Evaluate the statistics of an aspect for every relabelling."""
+    counts = np.bincount(aspect.codes[aspect.codes >= 0], minlength=aspect.size)
+    labels = labelling.counts(aspect.codes, aspect.size)
+    if aspect.points is None:
+        found = _of_codes(counts, labels)
+        return Marginal(
+            aspect, counts, labels, np.array([surprise(row, without=1) for row in found])
+        )
+    there = counts > 0
+    rows = Relabelled(
+        aspect.points[there],
+        counts[there],
+        labels[there],
+        np.full(aspect.points.shape[1], aspect.unit),
+    )
+    at = cells(rows)
+    statistics = evidences(rows, at, lambda count: None).each()
+    return Marginal(
+        aspect, counts, labels, np.array([surprise(row, without=1) for row in statistics]), at
+    )
+
+
+def residuals(counts: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Every code's rows of the first table less what is expected, in standard errors, (C, 1 + B).
+
+    As in a table of two columns: (O - E) / sqrt(n_a share (1 - share) (1 - n_a / n) n / (n - 1)).
+    """
+    total = counts.sum()
+    share = labels.sum(axis=0) / total
+    spread = share * (1.0 - share) * total / max(total - 1.0, 1.0)
+    error = np.sqrt(np.outer(counts * (1.0 - counts / total), spread))
+    apart = labels - np.outer(counts, share)
+    return np.divide(apart, error, out=np.zeros_like(apart), where=error > 0.0)
+
+
+def _of_codes(counts: np.ndarray, labels: np.ndarray) -> list[np.ndarray]:
+    """The tilt at its most and at all sizes together, and the most conspicuous code, (1 + B,)."""
+    found = residuals(counts, labels)
+    if np.count_nonzero(counts) == 2:  # which all say the same
+        return [np.square(found).max(axis=0)]
+    total = counts.sum()
+    variance = SIZES[:, None] / total
+    weights = 0.5 * variance * counts / (1.0 + variance * counts)
+    tilt = standardised(weights @ np.square(found))
+    return [tilt.max(axis=0), logsumexp(tilt, axis=0), np.abs(found).max(axis=0)]

@@ -1,0 +1,47 @@
+"""A comparison of two tables as a table of GitHub-flavoured Markdown."""
+
+from __future__ import annotations
+
+from ..testing.permutation import p_in_words
+from .findings import ColumnFindings, TableFindings
+from .words import effects_told, pair_told, verdict
+
+#: Characters that would end a cell or begin something else.
+SPECIAL = "\\|`*_[]<>"
+
+
+def as_markdown(found: TableFindings) -> str:
+    """Write the answer, then a table of all columns, the most significant first, then pairs."""
+    lines = [f"**{_escaped(verdict(found))}**", ""]
+    lines += ["| column | kind | changed | p, adjusted | how |", "| --- | --- | --- | ---: | --- |"]
+    for column in sorted(found.columns, key=lambda one: one.pvalue):
+        lines.append(_row(column, found.permutations))
+    pairs = [pair for pair in found.pairs if pair.differ]
+    if pairs:
+        lines += ["", *(f"- {_escaped(pair_told(pair, found.names))}" for pair in pairs)]
+    if found.notes:
+        lines += ["", *(f"- {_escaped(note)}" for note in found.notes)]
+    m, n = found.sizes
+    lines += [
+        "",
+        f"{m} and {n} rows, {found.permutations} permutations, level {found.alpha:g} for all "
+        "together.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _row(column: ColumnFindings, permutations: int) -> str:
+    p = p_in_words(column.pvalue, permutations).removeprefix("p ").removeprefix("= ")
+    cells = (
+        column.name,
+        column.kind,
+        "yes" if column.differ else "no",
+        p,
+        "; ".join(effects_told(column)),
+    )
+    return f"| {' | '.join(map(_escaped, cells))} |"
+
+
+def _escaped(text: str) -> str:
+    """Text that Markdown shows as it is, in one line."""
+    return "".join(f"\\{one}" if one in SPECIAL else one for one in " ".join(text.split()))

@@ -1,0 +1,68 @@
+"""A comparison of two tables: one object, from which every word and page comes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .findings import ColumnFindings, TableFindings
+from .markdown import as_markdown
+from .words import column_told, told
+
+#: The version of ``TableComparison.to_dict``, raised where a key goes or changes its meaning.
+SCHEMA = 1
+
+
+class ColumnComparison(ColumnFindings):
+    """Whether and how one column has changed; printed it is a sentence.
+
+    Its attributes are those of :class:`~bke.inference.tables.findings.ColumnFindings`.
+    """
+
+    def __str__(self) -> str:
+        return column_told(self)
+
+    def __repr__(self) -> str:
+        return f"<ColumnComparison {self.name!r}: p = {self.pvalue:.3g}>"
+
+
+class TableComparison(TableFindings):
+    """Whether two tables differ, and in which columns and pairs of columns.
+
+    Printed it is the report, and ``comparison["name"]`` is one column's. Its attributes are those
+    of :class:`~bke.inference.tables.findings.TableFindings`.
+    """
+
+    def __getitem__(self, name: str) -> ColumnFindings:
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise KeyError(name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Tell everything as plain data, keys named as the attributes."""
+        return {
+            "schema": SCHEMA,
+            "differ": self.differ,
+            "pvalue": self.pvalue,
+            "alpha": self.alpha,
+            "permutations": self.permutations,
+            "sizes": list(self.sizes),
+            "names": list(self.names),
+            "columns": [column.to_dict() for column in self.columns],
+            "pairs": [pair.to_dict() for pair in self.pairs],
+            "left_out": [{"name": name, "reason": why} for name, why in self.left_out],
+            "notes": list(self.notes),
+            "seed": self.seed,
+            "sentence": str(self).splitlines()[0],
+        }
+
+    def to_markdown(self) -> str:
+        """Tell the answer and every column as GitHub-flavoured Markdown."""
+        return as_markdown(self)
+
+    def __str__(self) -> str:
+        return told(self)
+
+    def __repr__(self) -> str:
+        verdict = "differ" if self.differ else "no difference found"
+        return f"<TableComparison: {verdict}, p = {self.pvalue:.3g}>"

@@ -1,0 +1,101 @@
+"""A comparison of two tables in words: the answer, then columns, then pairs."""
+
+from __future__ import annotations
+
+import datetime
+
+from ..data.checks import counted
+from ..testing.permutation import p_in_words
+from .findings import ColumnFindings, PairComparison, TableFindings
+
+#: Pairs, and levels of a column, that are told one by one.
+MOST_PAIRS, MOST_LEVELS = 8, 3
+#: Changes of the share of missing values that are told.
+LEAST_SHARE = 0.005
+
+
+def told(found: TableFindings) -> str:
+    """Tell a comparison of tables in a few lines."""
+    columns = sorted((one for one in found.columns if one.differ), key=lambda one: one.pvalue)
+    pairs = sorted((one for one in found.pairs if one.differ), key=lambda one: one.pvalue)
+    lines = [verdict(found), *map(column_told, columns)]
+    lines += [pair_told(pair, found.names) for pair in pairs[:MOST_PAIRS]]
+    if len(pairs) > MOST_PAIRS:
+        lines.append(f"And {len(pairs) - MOST_PAIRS} more pairs of columns.")
+    m, n = found.sizes
+    lines.append(
+        f"{m} and {n} rows, {counted(len(found.columns), 'column')}, {found.permutations} "
+        f"permutations, level {found.alpha:g} for all together."
+    )
+    return "\n  ".join(lines)
+
+
+def verdict(found: TableFindings) -> str:
+    """The first sentence."""
+    first, second = found.names
+    p = p_in_words(found.pvalue, found.permutations)
+    if not found.differ:
+        return f"No difference between {first} and {second} was found ({p})."
+    columns = sum(column.differ for column in found.columns)
+    pairs = sum(pair.differ for pair in found.pairs)
+    named = [counted(columns, "column")] if columns else []
+    if pairs:
+        named.append(f"{counted(pairs, 'pair')} of columns that go together otherwise")
+    if not named:
+        return f"{first} and {second} differ ({p}), but no single column or pair can be named."
+    return f"{first} and {second} differ ({p}): {' and '.join(named)}."
+
+
+def column_told(column: ColumnFindings) -> str:
+    """Tell what became of a column."""
+    p = p_in_words(column.pvalue, column.marginals[0].permutations) if column.marginals else "p = 1"
+    verb = "has changed" if column.differ else "shows no change"
+    parts = effects_told(column)
+    return f"{column.name} ({column.kind}) {verb} ({p}){': ' if parts else ''}{'; '.join(parts)}."
+
+
+def effects_told(column: ColumnFindings) -> list[str]:
+    """Tell by how much a column has changed, one part after the other."""
+    found = column.effect
+    parts = []
+    was, now = found.missing
+    if abs(now - was) >= LEAST_SHARE:
+        parts.append(f"missing {was:.1%} → {now:.1%}")
+    if found.medians is not None:
+        write = _moment if column.kind == "datetime" else "{:.4g}".format
+        parts.append(f"median {write(found.medians[0])} → {write(found.medians[1])}")
+    if found.deviations is not None:
+        parts.append(f"width {found.deviations[0]:.3g} → {found.deviations[1]:.3g}")
+    if found.auc is not None and found.auc_interval is not None:
+        low, high = found.auc_interval
+        second = column.names[1]
+        parts.append(
+            f"a value of {second} is the larger with probability {found.auc:.3f} "
+            f"({low:.3f} to {high:.3f})"
+        )
+    parts += [
+        f"{share.level} {share.before:.1%} → {share.after:.1%}"
+        for share in found.shares[:MOST_LEVELS]
+    ]
+    if column.places:
+        place = column.places[0]
+        more = column.names[0] if place.sign > 0 else column.names[1]
+        assert place.extent is not None
+        start, end = place.extent
+        parts.append(f"{more} has more from {start:.4g} to {end:.4g}")
+    return parts
+
+
+def _moment(seconds: float) -> str:
+    when = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    return when.strftime("%Y-%m-%d %H:%M")
+
+
+def pair_told(pair: PairComparison, names: tuple[str, str]) -> str:
+    """Tell how a pair of columns goes together otherwise."""
+    one, other = pair.columns
+    was, now = pair.correlations
+    return (
+        f"{one} and {other} go together otherwise (p {pair.pvalue:.3g}): a correlation of "
+        f"{was:.2f} in {names[0]}, {now:.2f} in {names[1]}."
+    )

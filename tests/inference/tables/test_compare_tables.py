@@ -1,0 +1,215 @@
+"""Two tables compared: what has changed is named, and what two draws have in common is not."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from bke.inference import InputError, compare, compare_tables
+from bke.inference.tables.aspects import aspects
+from bke.inference.tables.kinds import Column
+from bke.inference.tables.labelling import labelling
+from bke.inference.tables.marginal import residuals
+from bke.inference.tables.wholes import dependence, features
+from bke.inference.testing.step_down import step_down
+
+QUIET = {"permutations": 199, "progress": False}
+
+
+def table(rng, n=300, **changed):
+    x = rng.normal(size=n)
+    hours = pd.to_timedelta(rng.integers(0, 28 * 24, n), unit="h")
+    made = {
+        "x": x,
+        "y": 0.6 * x + 0.8 * rng.normal(size=n),
+        "k": rng.poisson(3.0, n),
+        "c": rng.choice(["a", "b", "c"], p=[0.6, 0.3, 0.1], size=n).astype(object),
+        "when": pd.Timestamp("2024-01-01") + hours,
+    }
+    return pd.DataFrame(
+        {**made, **{name: change(rng, n, made) for name, change in changed.items()}}
+    )
+
+
+CHANGES = {
+    "shift": ("x", lambda rng, n, made: rng.normal(0.5, 1.0, size=n)),
+    "share": ("c", lambda rng, n, made: rng.choice(["a", "b", "c"], p=[0.4, 0.3, 0.3], size=n)),
+    "new level": ("c", lambda rng, n, made: np.where(rng.uniform(size=n) < 0.05, "new", made["c"])),
+    "missing": ("k", lambda rng, n, made: np.where(rng.uniform(size=n) < 0.1, np.nan, made["k"])),
+    "weekday": (
+        "when",
+        lambda rng, n, made: made["when"] - pd.to_timedelta(
+            (made["when"].day_of_week == 6) * 1, unit="D"
+        ),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_column_that_has_changed_is_named_alone(what):
+    name, change = CHANGES[what]
+    rng = np.random.default_rng(11)
+    found = compare_tables(table(rng, 500), table(rng, 500, **{name: change}), **QUIET)
+    assert found.differ
+    assert [column.name for column in found.columns if column.differ] == [name]
+    assert str(found).splitlines()[1].strip().startswith(f"{name} (")
+
+
+def test_a_correlation_that_flips_is_a_pair_and_no_column():
+    rng = np.random.default_rng(2)
+    flipped = table(rng, y=lambda rng, n, made: -0.6 * made["x"] + 0.8 * rng.normal(size=n))
+    found = compare_tables(table(rng), flipped, **QUIET)
+    assert not any(column.differ for column in found.columns)
+    (pair,) = (pair for pair in found.pairs if pair.differ)
+    assert pair.columns == ("x", "y")
+    was, now = pair.correlations
+    assert was > 0.4
+    assert now < -0.4
+
+
+def test_columns_that_change_alone_go_together_as_before():
+    """Seeds 0 to 19: x is moved and stretched, its correlation with y is not."""
+    named = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        after = table(rng)
+        after["x"] = 3.0 * after["x"] + 1.0
+        found = compare_tables(table(rng), after, **(QUIET | {"permutations": 99}))
+        assert found["x"].differ
+        named += any(pair.differ for pair in found.pairs)
+    assert named <= 4  # at a chance of 0.05 more with probability 0.003
+
+
+def test_tables_of_one_distribution_are_told_apart_as_often_as_is_said():
+    """120 pairs of tables with ties, holes and heavy tails; above 13 with probability 0.005."""
+    rejected = named = 0
+    for seed in range(120):
+        rng = np.random.default_rng(seed)
+        tables = []
+        for n in (30, 45):
+            z = rng.standard_t(2, size=n)
+            z[rng.uniform(size=n) < 0.2] = np.nan
+            words = rng.choice(["a", "b", "c", "d"], size=n, p=[0.7, 0.2, 0.08, 0.02])
+            tables.append(pd.DataFrame({"z": z, "k": rng.poisson(1.0, n), "c": words}))
+        found = compare_tables(*tables, permutations=59, progress=False)
+        rejected += found.differ
+        named += any(one.differ for one in (*found.columns, *found.pairs))
+        assert found.differ or not any(one.differ for one in (*found.columns, *found.pairs))
+    assert rejected <= 13
+    assert named <= rejected
+
+
+def test_one_column_of_numbers_is_compared_as_compare_does():
+    """The same statistic by other permutations: p-values differ by their Monte Carlo error."""
+    rng = np.random.default_rng(3)
+    P, Q = rng.normal(size=120), rng.normal(0.2, 1.0, size=150)
+    options = {"permutations": 999, "progress": False}
+    one, other = compare_tables({"x": P}, {"x": Q}, **options), compare(P, Q, **options)
+    error = (2.0 * other.pvalue * (1.0 - other.pvalue) / 999) ** 0.5
+    assert abs(one.pvalue - other.pvalue) < 4.0 * error
+    assert one["x"].pvalue == one.pvalue
+
+
+def test_neither_the_order_of_rows_nor_that_of_columns_matters_nor_whose_frame_it_is():
+    rng = np.random.default_rng(4)
+    before, after = table(rng, 80), table(rng, 90)
+    one = compare_tables(before, after, **QUIET)
+    shuffled = before.sample(frac=1.0, random_state=0)[["c", "y", "when", "x", "k"]]
+    other = compare_tables(shuffled, pa.Table.from_pandas(after), **QUIET)
+    assert one.pvalue == other.pvalue
+    for column in one.columns:
+        assert column.pvalue == pytest.approx(other[column.name].pvalue)
+
+
+def test_dependence_is_the_difference_of_fisher_transforms():
+    rng = np.random.default_rng(5)
+    x, y = rng.normal(size=(2, 60))
+    columns = [Column("x", "number", x), Column("y", "number", y)]
+    dealt = labelling(columns, 25, 9, 0)
+    seen = [features(aspects(column)) for column in columns]
+    found = dependence(seen, dealt)
+    labels = dealt.labels[dealt.unit] == 1
+    for b in range(10):
+        changes = []
+        for f in range(2):
+            for g in range(2):
+                r, s = (
+                    np.corrcoef(seen[0].values[rows, f], seen[1].values[rows, g])[0, 1]
+                    for rows in (labels[:, b], ~labels[:, b])
+                )
+                changes.append((np.arctanh(r) - np.arctanh(s)) / np.sqrt(1 / 22 + 1 / 32))
+        np.testing.assert_allclose(found.statistics[0, b], np.abs(changes).max())
+
+
+def test_residuals_are_those_of_a_table_of_counts():
+    """With chi^2 of the table times (n - 1) / n as the sum of squares times 1 - n_a / n."""
+    labels = np.array([[10, 12], [5, 3], [5, 5]])
+    counts = np.array([16, 14, 10])
+    found = residuals(counts, labels)
+    for b in range(2):
+        observed = np.stack([labels[:, b], counts - labels[:, b]])
+        expected = observed.sum(axis=1, keepdims=True) * observed.sum(axis=0) / observed.sum()
+        chi = np.sum((observed - expected) ** 2 / expected)
+        np.testing.assert_allclose(np.sum(found[:, b] ** 2 * (1 - counts / 40)), chi * 39 / 40)
+    assert found[0, 0] > 0.0
+
+
+def test_step_down_is_that_of_a_loop():
+    statistics = np.random.default_rng(6).exponential(size=(4, 50))
+    statistics[2, 0] = 6.0
+    adjusted = step_down(statistics)
+    order, largest = np.argsort(-statistics[:, 0]), 0.0
+    for rank, one in enumerate(order):
+        rivals = statistics[order[rank:]].max(axis=0)
+        largest = max(largest, np.mean(rivals >= statistics[one, 0]))
+        assert adjusted[one] == largest
+
+
+def test_json_and_words_tell_the_same():
+    rng = np.random.default_rng(1)
+    found = compare_tables(table(rng), table(rng, x=CHANGES["shift"][1]), **QUIET)
+    told = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert told["schema"] == 1
+    assert told["differ"] == found.differ == (told["pvalue"] <= 0.05)
+    assert [one["name"] for one in told["columns"]] == ["x", "y", "k", "c", "when"]
+    (named,) = (one for one in told["columns"] if one["differ"])
+    assert named["effect"]["shift"] == pytest.approx(0.5, abs=0.3)
+    assert named["effect"]["auc"] > 0.55
+    assert all(place["sign"] in (-1, 1) for place in named["places"])
+    assert told["sentence"] == str(found).splitlines()[0]
+
+
+def test_a_column_divides_one_table():
+    rng = np.random.default_rng(7)
+    whole = pd.concat([table(rng, 100).assign(month="may"), table(rng, 120).assign(month="june")])
+    found = compare_tables(whole, by="month", **QUIET)
+    assert found.names == ("month june", "month may")
+    assert found.sizes == (120, 100)
+    assert "month" not in [column.name for column in found.columns]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "options", "message"),
+    [
+        ({"x": [1, 2]}, {"y": [1, 2]}, {}, "'x' is only in before, 'y' is only in after"),
+        ({"x": [1, 2]}, {"x": ["a", "b"]}, {}, "holds numbers in before and text in after"),
+        ({"x": [1, 1]}, {"x": [1, 1]}, {}, "it has one value in all rows"),
+        ({"x": [None, None]}, {"x": [None, None]}, {}, "it has no values"),
+        ({"x": [1, 2]}, {"x": [1, 2]}, {"exclude": ["z"]}, "there is no column 'z'"),
+        ({"x": [1, 2]}, {"x": [1, 2]}, {"kinds": {"x": "float"}}, "cannot be 'float'"),
+        ({"x": [1, 2]}, None, {}, "give two tables"),
+        ({"x": [1, 2]}, None, {"by": "x", "exclude": ["x"]}, "no column can be compared"),
+        (3.0, {"x": [1, 2]}, {}, "a data frame or the path of a file"),
+        ({"x": []}, {"x": [1, 2]}, {}, "no rows"),
+        (
+            {"x": [float("inf"), 1.0], "y": [[1], [2]]},
+            {"x": [1.0, 2.0], "y": [[1], [2]]},
+            {},
+            "2 columns: column 'x' has an infinite value .*; column 'y' holds list",
+        ),
+    ],
+)
+def test_tables_that_make_no_sense(before, after, options, message):
+    with pytest.raises(InputError, match=message):
+        compare_tables(before, after, progress=False, **options)

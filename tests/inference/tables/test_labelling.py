@@ -1,0 +1,98 @@
+"""Relabellings of rows, of bins, of units and within blocks."""
+
+import numpy as np
+import pytest
+from bke.inference import InputError
+from bke.inference.tables import labelling as module
+from bke.inference.tables.kinds import Column
+from bke.inference.tables.labelling import labelling
+
+
+def column(values, name="x"):
+    return Column(name, "number", np.asarray(values, dtype=float))
+
+
+def row_labels(dealt):
+    return dealt.labels[dealt.unit]
+
+
+def test_rows_keep_their_table_at_first_and_its_size_always():
+    X = column(np.random.default_rng(0).normal(size=70))
+    labels = row_labels(labelling([X], 30, 99, 0))
+    np.testing.assert_array_equal(labels[:, 0], np.arange(70) < 30)
+    assert (labels.sum(axis=0) == 30).all()
+    # Every row is as often of the first table; 99 draws, 5 standard errors.
+    assert np.abs(labels[:, 1:].mean(axis=1) - 3 / 7).max() < 5 * (3 / 7 * 4 / 7 / 99) ** 0.5
+
+
+def test_counts_and_sums_are_those_of_a_loop():
+    rng = np.random.default_rng(1)
+    X, codes = column(rng.normal(size=50)), rng.integers(-1, 4, size=50)
+    dealt = labelling([X], 20, 19, 0)
+    labels, features = row_labels(dealt), rng.normal(size=(50, 3))
+    counted, summed = dealt.counts(codes, 5), dealt.sums(dealt.totals(lambda rows: features[rows]))
+    for b in range(20):
+        mine = labels[:, b] == 1
+        np.testing.assert_array_equal(counted[:, b], [(codes[mine] == c).sum() for c in range(5)])
+        np.testing.assert_allclose(summed[:, b], features[mine].sum(axis=0))
+
+
+def test_the_order_of_rows_and_columns_does_not_matter():
+    rng = np.random.default_rng(2)
+    X, Y = rng.normal(size=60), rng.integers(3, size=60)
+    order = np.concatenate([rng.permutation(25), 25 + rng.permutation(35)])
+    one = labelling([column(X), column(Y, "y")], 25, 19, 3)
+    other = labelling([column(Y[order], "y"), column(X[order])], 25, 19, 3)
+    np.testing.assert_array_equal(row_labels(one)[order], row_labels(other))
+    again = labelling([column(X), column(Y, "y")], 25, 19, 4)
+    assert (row_labels(one) != row_labels(again)).any()
+
+
+def test_within_blocks_every_table_keeps_its_rows():
+    rng = np.random.default_rng(3)
+    block = rng.integers(4, size=80)
+    dealt = labelling([column(rng.normal(size=80))], 30, 49, 0, blocks=column(block, "site"))
+    labels = row_labels(dealt)
+    for one in range(4):
+        assert len(set(labels[block == one].sum(axis=0))) == 1
+    assert (labels != labels[:, :1]).any(axis=0)[1:].all()
+
+
+def test_rows_of_a_unit_go_together_and_units_of_both_tables_are_swapped():
+    rng = np.random.default_rng(4)
+    units = np.concatenate([np.repeat(np.arange(10), 3), np.repeat(np.arange(5, 15), 4)])
+    labels = row_labels(labelling([column(rng.normal(size=70))], 30, 49, 0, units=column(units)))
+    of_table = np.arange(70) < 30
+    for unit in range(15):
+        for table in (True, False):
+            mine = labels[(units == unit) & (of_table == table)]
+            assert (mine == mine[:1]).all()
+    for unit in range(5, 10):  # in both tables: one of the two is of the first
+        first, second = (labels[(units == unit) & (of_table == table)][0] for table in (1, 0))
+        assert (first + second == 1).all()
+    alone = [labels[units == unit][0] for unit in (*range(5), *range(10, 15))]
+    assert (np.sum(alone, axis=0) == 5).all()
+
+
+def test_bins_of_one_size_change_places_and_what_is_left_over_stays(monkeypatch):
+    monkeypatch.setattr(module, "MOST_ROWS", 100)
+    monkeypatch.setattr(module, "BINS", 60)
+    monkeypatch.setattr(module, "LEAST_BINS", 10)
+    rng = np.random.default_rng(5)
+    dealt = labelling([column(rng.normal(size=610))], 203, 49, 0)
+    labels, sizes = row_labels(dealt), np.bincount(dealt.unit)
+    np.testing.assert_array_equal(labels[:, 0], np.arange(610) < 203)
+    assert (labels.sum(axis=0) == 203).all()
+    size = sizes.max()
+    assert size == 11  # 610 rows in 60 bins
+    left = np.flatnonzero(sizes < size)
+    assert list(sizes[left]) == [203 % 11]  # and 407 is 37 bins
+    assert (dealt.labels[left] == dealt.labels[left][:, :1]).all()
+    # Whoever is in a bin is drawn, and does not go by the order of rows.
+    assert np.ptp(np.flatnonzero(dealt.unit == dealt.unit[0])) > size
+
+
+def test_labels_that_cannot_change_are_refused():
+    X = column(np.arange(6.0))
+    with pytest.raises(InputError, match="no row can change its label"):
+        labelling([X], 3, 9, 0, blocks=column([0, 0, 0, 1, 1, 1], "table"))
