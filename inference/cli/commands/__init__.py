@@ -5,6 +5,7 @@ from .compare import compare
 from .condition import condition
 from .density import density
 from .diagnose import diagnose
+from .drift import drift
 from .filter import filter_states
 from .fit import fit
 from .graph import graph
@@ -26,6 +27,7 @@ COMMANDS = (
     diagnose,
     witness,
     two_sample,
+    drift,
     independence,
     graph,
     condition,

@@ -1,0 +1,93 @@
+"""Tables: how their columns are read, and which rows go together."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated
+
+import typer
+
+from .panels import DATA, TEST
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TableOptions:
+    """What is compared of two tables, and how it is read."""
+
+    by: Annotated[
+        str | None,
+        typer.Option(
+            "--by",
+            metavar="COL",
+            rich_help_panel=DATA,
+            help="Of one table: the column of two values whose rows are compared.",
+        ),
+    ] = None
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--exclude", metavar="COL", rich_help_panel=DATA, help="A column that is left out."
+        ),
+    ] = None
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--kind",
+            metavar="COL=KIND",
+            rich_help_panel=DATA,
+            help="What a column is, where its cells do not tell: number, integer, boolean, "
+            "category, datetime, text or identifier.",
+        ),
+    ] = None
+    missing: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--missing",
+            metavar="CELL",
+            rich_help_panel=DATA,
+            help="A cell that stands for a missing value, as --missing=-999. Empty cells, NA, NaN "
+            "and null do anyway.",
+        ),
+    ] = None
+    encoding: Annotated[
+        str | None,
+        typer.Option(
+            "--encoding",
+            rich_help_panel=DATA,
+            help="Of text files.",
+            show_default="UTF-8",
+        ),
+    ] = None
+    units: Annotated[
+        str | None,
+        typer.Option(
+            "--units",
+            metavar="COL",
+            rich_help_panel=TEST,
+            help="Rows of equal values go together, such as those of a user or a day.",
+        ),
+    ] = None
+    blocks: Annotated[
+        str | None,
+        typer.Option(
+            "--blocks",
+            metavar="COL",
+            rich_help_panel=TEST,
+            help="Rows are exchangeable within equal values alone, such as those of a site.",
+        ),
+    ] = None
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """The kinds that are asked for, by column.
+
+        Raises:
+            BadParameter: for what is not a column and a kind.
+        """
+        found = {}
+        for one in self.kind or ():
+            column, equals, kind = one.rpartition("=")
+            if not equals:
+                raise typer.BadParameter(f"--kind {one} names no kind: write --kind {one}=category")
+            found[column] = kind
+        return found

@@ -1,0 +1,96 @@
+"""``bke drift``: two tables on the command line."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from bke.inference.cli import app
+from typer.testing import CliRunner
+
+WIDE = {"COLUMNS": "200", "TERMINAL_WIDTH": "200", "NO_COLOR": "1"}
+FAST = ("--permutations", "99", "--quiet")
+
+
+def drift(*arguments):
+    return CliRunner().invoke(app, ["drift", *map(str, arguments)], env=WIDE)
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tables")
+    rng = np.random.default_rng(0)
+    paths = []
+    for name, shift, n in (("may", 0.0, 90), ("june", 1.0, 110), ("july", 0.0, 100)):
+        frame = pd.DataFrame(
+            {
+                "x": (rng.normal(size=n) + shift).round(3),
+                "word": rng.choice(["a", "b"], n),
+                "code": np.where(rng.uniform(size=n) < 0.1, -999, rng.integers(5, 20, n)),
+                "month": name,
+            }
+        )
+        paths.append(folder / f"{name}.csv")
+        frame.to_csv(paths[-1], index=False)
+    return paths
+
+
+def test_a_difference_is_told_and_is_a_failure_only_if_asked_for(tables):
+    may, june, july = tables
+    found = drift(may, june, "--exclude", "month", *FAST)
+    assert found.exit_code == 0
+    assert "may and june differ (p ≤ 0.01): 1 column." in found.stdout
+    assert "x (number) has changed" in found.stdout
+    assert "'code' has -999 in" in found.stdout
+    assert drift(may, june, "--exclude", "month", "--fail", *FAST).exit_code == 3
+    same = drift(may, july, "--exclude", "month", "--fail", *FAST)
+    assert same.exit_code == 0
+    assert "No difference between may and july was found" in same.stdout
+
+
+def test_json_is_what_python_gives(tables):
+    may, june, _ = tables
+    found = drift(
+        may, june, "--exclude", "month", "--missing=-999", "--kind", "word=category", "--json",
+        "--names", "old", "new", *FAST,
+    )  # fmt: skip
+    told = json.loads(found.stdout)
+    assert told["command"] == "drift"
+    assert told["names"] == ["old", "new"]
+    assert [column["kind"] for column in told["columns"]] == ["number", "category", "integer"]
+    assert told["left_out"] == [{"name": "month", "reason": "excluded"}]
+    assert told["columns"][2]["effect"]["missing"][0] == pytest.approx(0.1, abs=0.1)
+    assert min(told["columns"][2]["effect"]["medians"]) >= 5
+
+
+def test_markdown_has_every_column_and_no_stray_marks(tables, tmp_path):
+    may, june, _ = tables
+    path = tmp_path / "drift.md"
+    found = drift(may, june, "--exclude", "month", "--markdown", path, *FAST)
+    assert found.exit_code == 0
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith("**may and june differ (p ≤ 0.01): 1 column.**")
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert [row.split(" | ")[0].strip("| ") for row in rows[:3]] == ["column", "---", "x"]
+    assert len(rows) == 5
+    assert all(row.replace("\\|", "").count("|") == 6 for row in rows)
+    assert drift(may, june, "--markdown", tmp_path / "no" / "a.md", *FAST).exit_code == 1
+
+
+def test_one_table_is_divided_by_a_column(tables, tmp_path):
+    whole = pd.concat([pd.read_csv(path) for path in tables[:2]])
+    path = tmp_path / "whole.csv"
+    whole.to_csv(path, index=False)
+    found = drift(path, "--by", "month", *FAST)
+    assert "month june and month may differ" in found.stdout
+    assert drift(path, *FAST).exit_code == 2
+    assert drift(path, path, "--by", "month", *FAST).exit_code == 2
+    assert drift(path, path, "--kind", "month", *FAST).exit_code == 2
+
+
+def test_bad_tables_are_one_sentence(tables, tmp_path):
+    (tmp_path / "a.csv").write_text("x,word\n1,2,3\n")
+    found = drift(tables[0], tmp_path / "a.csv", *FAST)
+    assert found.exit_code == 1
+    assert found.stderr.startswith("bke: ")
+    assert "3 cells in line 2 but 2 columns" in found.stderr
