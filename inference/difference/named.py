@@ -110,6 +110,7 @@ class Named:
             assert self.weighing is not None
             of_p, of_q = self.weighing.at(points, np.array(scale)).T
             near = self.weighing.nearest(points, np.array(scale)) <= NEAR
+            near &= self.weighing.spans(points)
             return np.where(near, np.sign(of_p - of_q), 0.0)
 
         return shows
@@ -120,7 +121,8 @@ class Named:
             return None
         ends = (self.at - self.scale, self.at + self.scale)
         between = np.linspace(ends[0].min(), ends[1].max(), GRID)
-        grid = np.unique(np.concatenate([*(end[:, 0] for end in ends), at, between]))
+        rows = np.empty(0) if self.weighing is None else self.weighing.range.ravel()
+        grid = np.unique(np.concatenate([*(end[:, 0] for end in ends), at, between, rows]))
         signs = self.sign(grid[:, None])
         middle = int(np.searchsorted(grid, at[0]))
         other = np.flatnonzero(signs != signs[middle])

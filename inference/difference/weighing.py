@@ -29,6 +29,16 @@ class Weighing:
         """That of pooled rows, with the labels as they are."""
         return cls(rows.points * rows.unit, rows.weights)
 
+    @property
+    def range(self) -> np.ndarray:
+        """The smallest and the largest value of every column, (2, D)."""
+        return np.stack([self.points.min(axis=0), self.points.max(axis=0)])
+
+    def spans(self, points: np.ndarray) -> np.ndarray:
+        """Which of ``points`` (m, D) are within the range of the rows in every column."""
+        low, high = self.range
+        return np.asarray(((points >= low) & (points <= high)).all(axis=1))
+
     def nearest(self, points: np.ndarray, scale: np.ndarray) -> np.ndarray:
         """How far from ``points`` (m, D) the nearest row is, (m,), in scales (D,)."""
         return np.asarray(cKDTree(self.points / scale).query(points / scale)[0])

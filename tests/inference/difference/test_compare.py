@@ -332,3 +332,12 @@ def test_of_many_columns_that_which_differs_alone_is_told():
     found = compare(P, Q, permutations=199, **QUIET)
     assert found.differ
     assert all(len(place.columns) == 6 for place in found.places)
+
+
+def test_a_place_ends_where_rows_do():
+    rng = np.random.default_rng(0)
+    P, Q = rng.exponential(size=400), rng.exponential(1.6, size=400)
+    found = compare(P, Q, permutations=199, **QUIET)
+    rows = np.concatenate([P, Q])
+    assert min(place.extent[0] for place in found.places) == pytest.approx(rows.min())
+    assert all(place.extent[1] <= rows.max() for place in found.places)
