@@ -25,11 +25,10 @@ from ..errors import InputError
 COMPRESSED = (".gz", ".zst", ".bz2")
 #: Bytes from which separator and header are told.
 HEAD = 2**16
-Read = tuple[pa.Table, int]
 
 
-def read_table(path: Path, encoding: str | None = None) -> Read:
-    """Read a table, and the number that a reader of the file gives its first row.
+def read_table(path: Path, encoding: str | None = None) -> pa.Table:
+    """Read a table from a file, or from a folder or a glob of them.
 
     Args:
         path: of .csv, .tsv, .txt, .jsonl, .ndjson (each also .gz, .zst or .bz2), .parquet, .pq,
@@ -40,9 +39,9 @@ def read_table(path: Path, encoding: str | None = None) -> Read:
         InputError: the file cannot be read; names it, and the row where one is to blame.
     """
     if any(mark in path.name for mark in "*?["):
-        return _parquet(sorted(path.parent.glob(path.name)), path), 1
+        return _parquet(sorted(path.parent.glob(path.name)), path)
     if path.is_dir():
-        return _parquet(sorted(path.glob("**/*.parquet")), path), 1
+        return _parquet(sorted(path.glob("**/*.parquet")), path)
     if not path.exists():
         raise InputError(f"{path} does not exist")
     if not path.stat().st_size:
@@ -67,7 +66,7 @@ def _first(error: BaseException) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:200].rstrip(". ")
 
 
-def _text(path: Path, encoding: str | None) -> Read:
+def _text(path: Path, encoding: str | None) -> pa.Table:
     with pa.input_stream(str(path), compression="detect") as stream:
         head = stream.read(HEAD)
     if not head.strip():
@@ -89,7 +88,7 @@ def _text(path: Path, encoding: str | None) -> Read:
     separator = separator_of(start).replace(" ", ",")  # of tables blanks are text
     header = [name.strip() for name in next(csv.reader(io.StringIO(start), delimiter=separator))]
     _check_header(path, header)
-    return _rows(path, encoding, separator, header), 2
+    return _rows(path, encoding, separator, header)
 
 
 def _check_header(path: Path, header: list[str]) -> None:
@@ -145,9 +144,9 @@ def _rows(path: Path, encoding: str, separator: str, header: list[str]) -> pa.Ta
     return found
 
 
-def _json(path: Path, encoding: str | None) -> Read:
+def _json(path: Path, encoding: str | None) -> pa.Table:
     with pa.input_stream(str(path), compression="detect") as stream:
-        return pyarrow.json.read_json(stream), 1
+        return pyarrow.json.read_json(stream)
 
 
 def _parquet(paths: list[Path], named: Path) -> pa.Table:
@@ -160,16 +159,16 @@ def _parquet(paths: list[Path], named: Path) -> pa.Table:
         raise InputError(f"{named} is not readable as Parquet: {_first(error)}") from error
 
 
-def _feather(path: Path, encoding: str | None) -> Read:
+def _feather(path: Path, encoding: str | None) -> pa.Table:
     with pa.memory_map(str(path)) as source:
         try:
-            return pa.ipc.open_file(source).read_all(), 1
+            return pa.ipc.open_file(source).read_all()
         except pa.ArrowInvalid:
             source.seek(0)
-            return pa.ipc.open_stream(source).read_all(), 1
+            return pa.ipc.open_stream(source).read_all()
 
 
-def _excel(path: Path, encoding: str | None) -> Read:
+def _excel(path: Path, encoding: str | None) -> pa.Table:
     import pandas as pd
 
     try:
@@ -183,12 +182,12 @@ def _excel(path: Path, encoding: str | None) -> Read:
     unnamed = [name for name in frame.columns if str(name).startswith("Unnamed: ")]
     if unnamed:
         raise InputError(f"{path} has {counted(len(unnamed), 'column')} without a name in row 1")
-    return pa.table({str(name): _cells(frame[name].tolist()) for name in frame.columns}), 2
+    return pa.table({str(name): _cells(frame[name].tolist()) for name in frame.columns})
 
 
 def _cells(cells: list[object]) -> pa.Array:
     """Cells of one kind as they are, others as text."""
-    known = [None if cell != cell else cell for cell in cells]  # noqa: PLR0124: NaN alone
+    known = [None if cell != cell else cell for cell in cells]  # NaN is not itself
     try:
         return pa.array(known)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
@@ -196,10 +195,10 @@ def _cells(cells: list[object]) -> pa.Array:
 
 
 TEXT = {".csv": _text, ".tsv": _text, ".txt": _text, ".jsonl": _json, ".ndjson": _json}
-READERS: dict[str, Callable[[Path, str | None], Read]] = {
+READERS: dict[str, Callable[[Path, str | None], pa.Table]] = {
     **TEXT,
-    ".parquet": lambda path, _: (_parquet([path], path), 1),
-    ".pq": lambda path, _: (_parquet([path], path), 1),
+    ".parquet": lambda path, _: _parquet([path], path),
+    ".pq": lambda path, _: _parquet([path], path),
     ".arrow": _feather,
     ".feather": _feather,
     ".ipc": _feather,

@@ -19,16 +19,10 @@ class Table(NamedTuple):
     Attributes:
         data: the columns.
         source: what messages call it: the file, or the argument.
-        first: the number that a reader gives the first row.
     """
 
     data: pa.Table
     source: str
-    first: int = 1
-
-    def place(self, column: str, row: int) -> str:
-        """Tell where a cell is, by the row's index."""
-        return f"{self.source}, column {column!r}, row {self.first + row}"
 
 
 def as_table(given: Any, name: str, encoding: str | None = None) -> Table:
@@ -45,8 +39,7 @@ def as_table(given: Any, name: str, encoding: str | None = None) -> Table:
     """
     if isinstance(given, (str, os.PathLike)):
         path = Path(given)
-        data, first = read_table(path, encoding)
-        return _checked(data, str(path), first)
+        return _checked(read_table(path, encoding), str(path))
     if isinstance(given, dict):
         data = _arrow(lambda: pa.table(given), name)
     elif hasattr(given, "__dataframe__") or hasattr(given, "__arrow_c_stream__"):
@@ -55,7 +48,7 @@ def as_table(given: Any, name: str, encoding: str | None = None) -> Table:
         raise InputError(
             f"{name} must be a data frame or the path of a file, got {type(given).__name__}"
         )
-    return _checked(data, name, 1)
+    return _checked(data, name)
 
 
 def _of_frame(frame: Any) -> pa.Table:
@@ -76,7 +69,7 @@ def _arrow(make: Any, name: str) -> pa.Table:
         raise InputError(f"{name} cannot be taken for a table: {reason.splitlines()[0]}") from error
 
 
-def _checked(data: pa.Table, source: str, first: int) -> Table:
+def _checked(data: pa.Table, source: str) -> Table:
     """Refuse tables without rows, and columns without a name of their own."""
     names = [str(name) for name in data.column_names]
     if not names:
@@ -89,4 +82,4 @@ def _checked(data: pa.Table, source: str, first: int) -> Table:
     if any(name.startswith("__index_level_") for name in names):
         data = data.select([name for name in names if not name.startswith("__index_level_")])
         names = [name for name in names if not name.startswith("__index_level_")]
-    return Table(data.rename_columns(names).combine_chunks(), source, first)
+    return Table(data.rename_columns(names).combine_chunks(), source)

@@ -18,7 +18,7 @@ def as_markdown(found: TableFindings) -> str:
         lines.append(_row(column, found.permutations))
     pairs = [pair for pair in found.pairs if pair.differ]
     if pairs:
-        lines += ["", *(f"- {_escaped(pair_told(pair, found.names))}" for pair in pairs)]
+        lines += ["", *(f"- {_escaped(pair_told(pair, found))}" for pair in pairs)]
     if found.notes:
         lines += ["", *(f"- {_escaped(note)}" for note in found.notes)]
     m, n = found.sizes

@@ -19,7 +19,7 @@ def told(found: TableFindings) -> str:
     columns = sorted((one for one in found.columns if one.differ), key=lambda one: one.pvalue)
     pairs = sorted((one for one in found.pairs if one.differ), key=lambda one: one.pvalue)
     lines = [verdict(found), *map(column_told, columns)]
-    lines += [pair_told(pair, found.names) for pair in pairs[:MOST_PAIRS]]
+    lines += [pair_told(pair, found) for pair in pairs[:MOST_PAIRS]]
     if len(pairs) > MOST_PAIRS:
         lines.append(f"And {len(pairs) - MOST_PAIRS} more pairs of columns.")
     m, n = found.sizes
@@ -91,11 +91,13 @@ def _moment(seconds: float) -> str:
     return when.strftime("%Y-%m-%d %H:%M")
 
 
-def pair_told(pair: PairComparison, names: tuple[str, str]) -> str:
+def pair_told(pair: PairComparison, found: TableFindings) -> str:
     """Tell how a pair of columns goes together otherwise."""
     one, other = pair.columns
     was, now = pair.correlations
+    first, second = found.names
+    p = p_in_words(pair.pvalue, found.permutations)
     return (
-        f"{one} and {other} go together otherwise (p {pair.pvalue:.3g}): a correlation of "
-        f"{was:.2f} in {names[0]}, {now:.2f} in {names[1]}."
+        f"{one} and {other} go together otherwise ({p}): a correlation of "
+        f"{was:.2f} in {first}, {now:.2f} in {second}."
     )

@@ -1,0 +1,48 @@
+"""By how much a column has changed, beside loops over its rows."""
+
+import numpy as np
+import scipy.stats
+from bke.inference.tables.aspects import aspects
+from bke.inference.tables.changes import change
+from bke.inference.tables.kinds import Column
+from bke.inference.tables.labelling import labelling
+from bke.inference.tables.marginal import marginal
+
+
+def changed(column, rows):
+    dealt = labelling([column], rows, 9, 0)
+    return change(column, [marginal(one, dealt) for one in aspects(column)], rows, 0.05)
+
+
+def test_numbers_change_by_medians_and_by_how_often_one_is_larger():
+    """With DeLong's variance: that of each row's share of wins, with n - 1, in both tables."""
+    rng = np.random.default_rng(0)
+    before, after = rng.poisson(3.0, 40).astype(float), rng.poisson(4.0, 25).astype(float)
+    found = changed(Column("x", "integer", np.concatenate([before, [np.nan], after])), 41)
+    wins = 0.5 * (1.0 + np.sign(after[:, None] - before))
+    np.testing.assert_allclose(found.auc, wins.mean())
+    variance = wins.mean(axis=1).var(ddof=1) / 25 + wins.mean(axis=0).var(ddof=1) / 40
+    low, high = found.auc_interval
+    reach = 2.0 * scipy.stats.norm.isf(0.025) * variance**0.5
+    np.testing.assert_allclose(high - low, reach)
+    assert found.auc > 0.5
+    assert found.shift == np.median(after) - np.median(before)
+    np.testing.assert_allclose(found.missing, [1 / 41, 0.0])
+
+
+def test_levels_change_by_their_shares_among_those_that_are_there():
+    values = np.array([0.0, 0, 0, 1, np.nan, 0, 1, 1, 1, 1])
+    found = changed(Column("c", "category", values, ("a", "b")), 5)
+    told = {share.level: (share.before, share.after) for share in found.shares}
+    assert told == {"a": (0.75, 0.2), "b": (0.25, 0.8)}
+    np.testing.assert_allclose(found.missing, [0.2, 0.0])
+
+
+def test_weekdays_and_hours_are_those_of_the_calendar():
+    """1 January 1970 was a Thursday, and 29 February 2024 too."""
+    moments = np.array(
+        ["1970-01-01T00:30", "2024-02-29T23:59", "2024-03-03T07:00"], "datetime64[s]"
+    )
+    weekday, hour = aspects(Column("when", "datetime", moments.astype(float)))
+    assert [weekday.levels[code] for code in weekday.codes] == ["Thursday", "Thursday", "Sunday"]
+    assert [hour.levels[code] for code in hour.codes] == ["0:00", "23:00", "7:00"]
