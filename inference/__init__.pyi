@@ -86,6 +86,7 @@ from .student_t.posterior import (
 from .student_t.sampling import sample_student_t as sample_student_t
 from .tables.compare_tables import compare_tables as compare_tables
 from .tables.findings import PairComparison as PairComparison
+from .tables.groups import GroupsComparison as GroupsComparison, compare_groups as compare_groups
 from .tables.result import (
     ColumnComparison as ColumnComparison,
     TableComparison as TableComparison,

@@ -31,6 +31,7 @@ ROOMS = {
     ),
     "inference": (
         "errors",
+        "pages",
         "runtime",
         "data",
         "streams",

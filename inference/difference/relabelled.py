@@ -34,7 +34,7 @@ class Relabelled:
 
     points: np.ndarray
     counts: np.ndarray
-    labels: np.ndarray  # of integers
+    labels: np.ndarray
     unit: np.ndarray
     partners: np.ndarray | None = None
 
@@ -71,7 +71,7 @@ class Relabelled:
         The same in all where rows are dealt out anew; not that of rows of some kind, such as those
         that have a value.
         """
-        return np.asarray(self.labels.sum(axis=0, dtype=np.int64) / self.rows)
+        return np.asarray(self.labels.sum(axis=0) / self.rows)
 
     @property
     def weights(self) -> np.ndarray:

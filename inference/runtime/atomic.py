@@ -55,6 +55,20 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write text in UTF-8, whole or not at all.
+
+    Args:
+        path: as of :func:`atomic_path`.
+        text: all of it.
+
+    Raises:
+        InputError: as of :func:`atomic_path`.
+    """
+    with atomic_path(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
 def check_output_folder(path: str | os.PathLike[str]) -> Path:
     """Create the folder if need be and make sure that files can be written to it.
 

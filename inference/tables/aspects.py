@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse
 
 from ..difference.pooling import TAILS, width
+from . import grams
 from .kinds import Column
 
 #: Codes of numbers, quantiles of more.
@@ -35,6 +37,8 @@ class Aspect(NamedTuple):
             different.
         unit: of ``points``, in that of the column.
         levels: what the codes are called, where they have no points on a line.
+        holds: (K, C) of 0 and 1, where rows are compared by which of K parts, which ``levels``
+            names, the text of each code holds.
     """
 
     what: str
@@ -42,10 +46,13 @@ class Aspect(NamedTuple):
     points: np.ndarray | None
     unit: float = 1.0
     levels: tuple[str, ...] = ()
+    holds: scipy.sparse.csr_array | None = None
 
     @property
     def size(self) -> int:
         """How many codes there are."""
+        if self.holds is not None:
+            return int(self.holds.shape[1])
         return len(self.levels) if self.points is None else len(self.points)
 
 
@@ -57,11 +64,7 @@ def aspects(column: Column) -> list[Aspect]:
     elif column.kind == "datetime":
         found += _moments(column.values)
     elif column.kind == "text":
-        lengths = np.array([len(level) for level in column.levels] or [0], dtype=float)
-        there = ~np.isnan(column.values)
-        values = np.full(len(column.values), np.nan)
-        values[there] = lengths[column.values[there].astype(int)]
-        found += numeric("length", values)
+        found += _texts(column)
     else:
         found += levelled("", column.values, column.levels)
     missing = np.isnan(column.values)
@@ -118,6 +121,24 @@ def levelled(
     code[-1] = -1
     names = tuple(levels[one] for one in kept) + ((OTHERS,) if rare else ())
     return [Aspect(what, code[index], None, levels=names)]
+
+
+def _texts(column: Column) -> list[Aspect]:
+    """How long texts are, and which words and groups of characters they hold."""
+    there = ~np.isnan(column.values)
+    lengths = np.array([len(level) for level in column.levels] or [0], dtype=float)
+    values = np.full(len(there), np.nan)
+    values[there] = lengths[column.values[there].astype(int)]
+    found = numeric("length", values)
+    codes = np.where(there, column.values, -1.0).astype(np.int64)
+    seen = grams.looked_into(column.levels)
+    codes[there] = np.where(seen[codes[there]], codes[there], -1)
+    times = np.bincount(codes[codes >= 0], minlength=len(column.levels))
+    for what, parts in (("words", grams.words), ("characters", grams.characters)):
+        names, holds = grams.held(column.levels, times, parts)
+        if names:
+            found.append(Aspect(what, codes, None, levels=names, holds=holds))
+    return found
 
 
 def _moments(seconds: np.ndarray) -> list[Aspect]:

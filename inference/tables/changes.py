@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +11,9 @@ from scipy.stats import norm
 
 from .kinds import Column
 from .marginal import Marginal
+
+#: Words, and groups of characters, whose shares are told.
+WORDS = 10
 
 
 class Share(NamedTuple):
@@ -26,15 +30,19 @@ class Change(NamedTuple):
     Attributes:
         missing: shares of rows without a value.
         medians: of numbers, and of dates in seconds since 1970; ``None`` of others.
+        shift_interval: of the second median less the first, with confidence 1 - alpha (Price and
+            Bonett 2002).
         deviations: the widths of numbers: half the distance between their quantiles at 16 and 84 %.
         auc: how often a value of the second table is larger than one of the first, ties counting
             half; ``None`` of others than numbers.
         auc_interval: with confidence 1 - alpha (DeLong, DeLong and Clarke-Pearson 1988).
-        shares: of levels, weekdays or hours, the most conspicuous change first.
+        shares: of levels, weekdays, hours, words or groups of characters, the most conspicuous
+            change first.
     """
 
     missing: tuple[float, float]
     medians: tuple[float, float] | None = None
+    shift_interval: tuple[float, float] | None = None
     deviations: tuple[float, float] | None = None
     auc: float | None = None
     auc_interval: tuple[float, float] | None = None
@@ -55,7 +63,45 @@ class Change(NamedTuple):
         }
 
 
-def change(column: Column, marginals: list[Marginal], rows: int, alpha: float) -> Change:
+class Sorted(NamedTuple):
+    """The values of a column in one table, ascending, (n,), and how many rows each counts for."""
+
+    values: np.ndarray
+    weights: np.ndarray
+
+    @classmethod
+    def of(cls, values: np.ndarray, weights: np.ndarray) -> Sorted:
+        """Leave out what is missing."""
+        kept = ~np.isnan(values) & (weights > 0.0)
+        order = np.argsort(values[kept], kind="stable")
+        return cls(values[kept][order], weights[kept][order])
+
+    @property
+    def rows(self) -> float:
+        """How many rows there are."""
+        return float(self.weights.sum())
+
+    def quantiles(self, levels: Sequence[float]) -> np.ndarray:
+        """Quantiles (levels,): the mean of both values where a level is between two."""
+        below = np.cumsum(self.weights) / self.rows
+        near = 1e-9 / len(self.values)
+        last = len(self.values) - 1
+        ends = [
+            np.searchsorted(below, np.asarray(levels) + sign * near).clip(max=last)
+            for sign in (-1, 1)
+        ]
+        return np.asarray(0.5 * (self.values[ends[0]] + self.values[ends[1]]))
+
+    def share_below(self, at: np.ndarray) -> np.ndarray:
+        """The share of values below each of ``at`` (n,), ties counting half."""
+        total = np.append(0.0, np.cumsum(self.weights))
+        left, right = (np.searchsorted(self.values, at, side) for side in ("left", "right"))
+        return np.asarray(0.5 * (total[left] + total[right]) / self.rows)
+
+
+def change(
+    column: Column, marginals: list[Marginal], rows: int, alpha: float, weights: np.ndarray
+) -> Change:
     """Tell how a column has changed.
 
     Args:
@@ -63,58 +109,77 @@ def change(column: Column, marginals: list[Marginal], rows: int, alpha: float) -
         marginals: of its aspects.
         rows: of the first table.
         alpha: one less the confidence of intervals.
+        weights: (N,), how many rows each row counts for.
     """
-    parts = column.values[:rows], column.values[rows:]
-    missing = tuple(float(np.isnan(part).mean()) for part in parts)
-    known = [part[~np.isnan(part)] for part in parts]
+    tables = (slice(None, rows), slice(rows, None))
+    gone = [np.average(np.isnan(column.values[one]), weights=weights[one]) for one in tables]
+    missing = (float(gone[0]), float(gone[1]))
+    first, second = (Sorted.of(column.values[one], weights[one]) for one in tables)
+    shares = _shares(marginals)
     if column.kind not in ("number", "integer", "datetime"):
-        return Change(missing, shares=_shares(marginals))  # type: ignore[arg-type]
-    if not all(map(len, known)):
-        return Change(missing, shares=_shares(marginals))  # type: ignore[arg-type]
-    medians = tuple(float(np.median(part)) for part in known)
+        return Change(missing, shares=shares)
+    if not len(first.values) or not len(second.values):
+        return Change(missing, shares=shares)
+    each = [float(one.quantiles([0.5])[0]) for one in (first, second)]
+    medians = (each[0], each[1])
+    shift = _shift_interval(first, second, alpha)
     if column.kind == "datetime":
-        return Change(missing, medians, shares=_shares(marginals))  # type: ignore[arg-type]
-    ends = [np.quantile(part, norm.cdf([-1.0, 1.0])) for part in known]
-    widths = tuple(float(high - low) / 2.0 for low, high in ends)
-    auc, interval = _larger(known[0], known[1], alpha)
-    return Change(missing, medians, widths, auc, interval, _shares(marginals))  # type: ignore[arg-type]
+        return Change(missing, medians, shift, shares=shares)
+    ends = [
+        one.quantiles([float(norm.cdf(side)) for side in (-1.0, 1.0)]) for one in (first, second)
+    ]
+    widths = (float(np.ptp(ends[0])) / 2.0, float(np.ptp(ends[1])) / 2.0)
+    auc, interval = _larger(first, second, alpha)
+    return Change(missing, medians, shift, widths, auc, interval, shares)
 
 
 def _shares(marginals: list[Marginal]) -> tuple[Share, ...]:
-    """Shares of codes that have names, but for missing values."""
+    """Shares of codes that have names, but for missing values; of words those that changed."""
     found = []
     for one in marginals:
         if not one.aspect.levels or one.aspect.what == "missing":
             continue
         first = one.labels[:, 0].astype(float)
-        second = one.counts - first
-        before, after = (part / max(part.sum(), 1.0) for part in (first, second))
+        second = np.maximum(one.counts - first, 0.0)  # weights leave rounding errors
+        before, after = first / max(one.sizes[0], 1.0), second / max(one.sizes[1], 1.0)
         error = np.sqrt(np.maximum(one.counts / one.counts.sum(), 1e-300))
-        for index in np.argsort(-np.abs(after - before) / error, kind="stable"):
+        order = np.argsort(-np.abs(after - before) / error, kind="stable")
+        of_text = one.aspect.holds is not None
+        for index in order[:WORDS] if of_text else order:
             if one.counts[index]:
-                found.append(
-                    Share(one.aspect.levels[index], float(before[index]), float(after[index]))
-                )
+                name = one.aspect.levels[index]
+                name = f"with {name!r}" if of_text else name
+                found.append(Share(name, float(before[index]), float(after[index])))
     return tuple(found)
 
 
-def _larger(
-    before: np.ndarray, after: np.ndarray, alpha: float
-) -> tuple[float, tuple[float, float]]:
+def _larger(before: Sorted, after: Sorted, alpha: float) -> tuple[float, tuple[float, float]]:
     """How often a value of ``after`` is larger than one of ``before``, and its interval."""
-    wins = _share_below(before, after)
-    losses = 1.0 - _share_below(after, before)
-    auc = float(wins.mean())
-    variances = [
-        float(part.var(ddof=1)) / len(part) if len(part) > 1 else 0.25 for part in (wins, losses)
-    ]
-    variance = sum(variances)
+    wins = before.share_below(after.values)
+    losses = 1.0 - after.share_below(before.values)
+    auc = float(np.average(wins, weights=after.weights))
+    variance = sum(
+        float(np.average((shares - auc) ** 2, weights=one.weights)) / (one.rows - 1.0)
+        if one.rows > 1.0
+        else 0.25
+        for shares, one in ((wins, after), (losses, before))
+    )
     reach = norm.isf(0.5 * alpha) * math.sqrt(variance)
     return auc, (max(auc - reach, 0.0), min(auc + reach, 1.0))
 
 
-def _share_below(values: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """The share of ``values`` (m,) below each of ``at`` (n,), ties counting half."""
-    ordered = np.sort(values)
-    left, right = (np.searchsorted(ordered, at, side="left"), np.searchsorted(ordered, at, "right"))
-    return np.asarray(0.5 * (left + right) / len(values))
+def _shift_interval(before: Sorted, after: Sorted, alpha: float) -> tuple[float, float]:
+    """An interval of the second median less the first, whatever the distributions.
+
+    The error of a median is that of which its own interval, between two order statistics, is twice
+    the normal quantile (Price and Bonett 2002).
+    """
+    z = norm.isf(0.5 * alpha)
+    medians, variance = [], 0.0
+    for one in (before, after):
+        reach = z * 0.5 / math.sqrt(one.rows)
+        low, median, high = one.quantiles([max(0.5 - reach, 0.0), 0.5, min(0.5 + reach, 1.0)])
+        medians.append(median)
+        variance += ((high - low) / (2.0 * z)) ** 2
+    shift, error = medians[1] - medians[0], z * math.sqrt(variance)
+    return float(shift - error), float(shift + error)

@@ -21,9 +21,10 @@ from .aspects import aspects
 from .changes import change
 from .findings import PairComparison
 from .frames import as_table
+from .histograms import histogram
 from .labelling import labelling, row_marks
 from .marginal import Marginal, marginal
-from .pooled import Pooled, pooled
+from .pooled import Pooled, Roles, pooled
 from .result import ColumnComparison, TableComparison
 from .wholes import Dependence, dependence, features, joint
 
@@ -38,6 +39,8 @@ def compare_tables(
     missing: Sequence[str | float] = (),
     units: str | None = None,
     blocks: str | None = None,
+    counts: str | None = None,
+    weights: str | None = None,
     alpha: float = 0.05,
     permutations: int = 999,
     names: tuple[str, str] = ("before", "after"),
@@ -60,13 +63,18 @@ def compare_tables(
         before: a data frame (pandas, polars, Arrow, ...), a dictionary of columns, or the path of a
             file; see :func:`bke.inference.tables.files.read_table`.
         after: likewise, with the same columns in any order; none with ``by``.
-        by: a column of ``before`` with two values, whose rows are compared.
+        by: a column of ``before`` with two values, whose rows are compared; see
+            :func:`~bke.inference.compare_groups` for more.
         exclude: columns that are left out.
         kinds: of columns, in place of those that are told from their cells: number, integer,
             boolean, category, datetime, text or identifier.
         missing: cells that stand for a missing value, such as -999.
         units: a column whose equal values are rows that go together, such as a user or a day.
         blocks: a column within whose values alone rows are exchangeable.
+        counts: a column that says how many equal rows each row is.
+        weights: a column that says what each row counts for, as in a survey: weighted distributions
+            are compared. Rows are relabelled with their weights, so that the level is exact where
+            weights came about alike in both tables, up to their scale.
         alpha: level of all that is said together, and of intervals.
         permutations: B; the smallest p-value is 1 / (1 + B).
         names: what the tables are called in words.
@@ -81,11 +89,11 @@ def compare_tables(
     check_count(seed, "seed", 0, 2**63 - 1)
     tables = [as_table(before, "before", encoding)]
     tables += [] if after is None else [as_table(after, "after", encoding)]
-    apart = [name for name in (units, blocks) if name is not None]
-    data = pooled(tables, by, exclude, dict(kinds or {}), missing, apart)
+    roles = Roles(units, blocks, counts, weights)
+    data = pooled(tables, by, exclude, dict(kinds or {}), missing, roles)
     called = sample_names(data.names or names)
     with computing():
-        seen = _evaluated(data, permutations, seed, units, blocks, progress=progress)
+        seen = _evaluated(data, permutations, seed, roles, progress=progress)
     return _found(data, seen, alpha, called, seed)
 
 
@@ -111,28 +119,28 @@ def _evaluated(
     data: Pooled,
     permutations: int,
     seed: int,
-    units: str | None,
-    blocks: str | None,
+    roles: Roles,
     *,
     progress: bool,
 ) -> Evaluated:
-    columns = data.columns
+    columns, weights = data.columns, data.weights
     with progress_bar("columns", len(columns) + 2, shown=progress) as advance:
         dealt = labelling(
             columns,
             data.rows,
             permutations,
             seed,
-            units=data.apart.get(units or ""),
-            blocks=data.apart.get(blocks or ""),
+            units=data.apart.get(roles.units or ""),
+            blocks=data.apart.get(roles.blocks or ""),
+            counted=data.counted,
         )
         parts, marginals = [aspects(column) for column in columns], []
         for part in parts:
             marginals.append([marginal(aspect, dealt) for aspect in part])
             advance(1)
-        seen = [features(part) for part in parts]
+        seen = [features(part, weights) for part in parts]
         together = dependence(seen, dealt)
-        pairs = dependence([features(part, data.rows) for part in parts], dealt)
+        pairs = dependence([features(part, weights, data.rows) for part in parts], dealt)
         advance(1)
         wholes = joint(seen, dealt, row_marks(columns))
         advance(1)
@@ -153,16 +161,22 @@ def _found(
     pvalue = p_value(agreed(np.array([surprise(row, without=1) for row in together])))
     differ = pvalue <= alpha
     places = _places(seen.marginals, alpha, differ=differ)
-    found = []
+    found, weights = [], data.weights
     for column, own, p, where in zip(
         data.columns, seen.marginals, step_down(evidence), places, strict=True
     ):
         changed = bool(differ and p <= alpha)
-        at = where.places if where is not None and changed else ()
-        effect = change(column, own, data.rows, alpha)
         found.append(
             ColumnComparison(
-                column.name, column.kind, float(p), changed, effect, at, tuple(own), names
+                name=column.name,
+                kind=column.kind,
+                pvalue=float(p),
+                differ=changed,
+                effect=change(column, own, data.rows, alpha, weights),
+                places=where.places if where is not None and changed else (),
+                marginals=tuple(own),
+                histogram=histogram(column, data.rows, weights),
+                names=names,
             )
         )
     pairs = tuple(
@@ -182,7 +196,7 @@ def _found(
         permutations=labellings - 1,
         columns=tuple(found),
         pairs=pairs,
-        sizes=(data.rows, len(data.columns[0].values) - data.rows),
+        sizes=data.sizes,
         names=names,
         left_out=data.left_out,
         notes=data.notes,

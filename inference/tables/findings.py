@@ -7,6 +7,7 @@ from typing import Any
 
 from ..difference.named import Place
 from .changes import Change
+from .histograms import Histogram
 from .kinds import Kind
 from .marginal import Marginal
 
@@ -24,6 +25,7 @@ class ColumnFindings:
         places: where on the line of a number, as of :func:`~bke.inference.compare`; all columns'
             places compete with each other. None unless ``differ``.
         marginals: what was evaluated of it.
+        histogram: of numbers and dates, and of the lengths of texts.
         names: what the tables are called.
     """
 
@@ -34,6 +36,7 @@ class ColumnFindings:
     effect: Change
     places: tuple[Place, ...]
     marginals: tuple[Marginal, ...]
+    histogram: Histogram | None
     names: tuple[str, str]
 
     def to_dict(self) -> dict[str, Any]:

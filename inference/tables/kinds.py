@@ -165,7 +165,6 @@ def _codes(name: str, known: np.ndarray) -> list[str]:
 
 def _text(name: str, cells: pa.Array, rows: int, kind: str | None) -> Typed:
     distinct = pc.unique(cells).drop_null()
-    known = len(cells) - cells.null_count
     if kind in ("category", "boolean", "identifier", "text") or not len(distinct):
         return Typed(_levels(name, kind or "category", cells))  # type: ignore[arg-type]
     try:
@@ -186,10 +185,11 @@ def _text(name: str, cells: pa.Array, rows: int, kind: str | None) -> Typed:
     if kind is not None:
         raise ProblemError(f"has cells such as {distinct[0].as_py()!r}, not {kind}")
     _check_mistakes(name, cells)
-    return Typed(_levels(name, _kind_of_words(distinct, known), cells))
+    return Typed(_levels(name, _kind_of_words(cells, distinct, rows), cells))
 
 
-def _kind_of_words(distinct: pa.Array, known: int) -> Kind:
+def _kind_of_words(cells: pa.Array, distinct: pa.Array, rows: int) -> Kind:
+    known = len(cells) - cells.null_count
     words = {one.lower() for one in distinct[:3].to_pylist()}
     if len(distinct) == 2 and any(words == {YES[i], NO[i]} for i in range(len(YES))):
         return "boolean"
@@ -198,7 +198,16 @@ def _kind_of_words(distinct: pa.Array, known: int) -> Kind:
     some = distinct[:1000]
     if pc.mean(pc.list_value_length(pc.utf8_split_whitespace(some))).as_py() >= WORDS_OF_TEXT:
         return "text"
-    return "identifier" if len(distinct) >= ALL_DIFFERENT * known >= LEAST_ROWS else "category"
+    return "identifier" if known >= LEAST_ROWS and _all_different(cells, rows) else "category"
+
+
+def _all_different(cells: pa.Array, rows: int) -> bool:
+    """Whether nearly all cells of each table are different."""
+    for part in (cells[:rows], cells[rows:]):
+        known = part.drop_null()
+        if len(pc.unique(known)) < ALL_DIFFERENT * len(known):
+            return False
+    return True
 
 
 def _check_mistakes(name: str, cells: pa.Array) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse
 
 from ..errors import InputError
+from .counted import NOT_COUNTED, Counted
 from .kinds import Column
 
 #: Rows up to which each is a unit of its own, bins of more, and bins of the smaller table at least.
@@ -31,30 +32,50 @@ BLOCK = 2**15
 class Labelling:
     """Which rows are of the first table: as they are, and in every relabelling.
 
+    A unit is made of entries, each of which is a row, so many times.
+
     Attributes:
-        unit: (N,), the unit of every row.
         labels: (M, 1 + B) of int8, whether each unit is of the first table.
+        unit: (E,), the unit of every entry.
+        row: (E,), the row that it is, ascending: a row that counts twice has two entries.
+        times: (E,), how much it counts; ``None`` where every entry is one row.
+        rows: N.
     """
 
-    unit: np.ndarray
     labels: np.ndarray
+    unit: np.ndarray
+    row: np.ndarray
+    times: np.ndarray | None
+    rows: int
 
     @property
     def sizes(self) -> np.ndarray:
         """How many rows the first table has, (1 + B,)."""
-        return np.asarray(np.bincount(self.unit, minlength=len(self.labels)) @ self.labels)
+        each = np.bincount(self.unit, weights=self.times, minlength=len(self.labels))
+        return np.asarray(each @ self.labels)
 
-    def counts(self, codes: np.ndarray, size: int) -> np.ndarray:
-        """Count the first table's rows of each code, (size, 1 + B), of int.
+    @property
+    def weights(self) -> np.ndarray:
+        """How many rows each row counts for, (N,)."""
+        return np.bincount(self.row, weights=self.times, minlength=self.rows)
+
+    def each(self, codes: np.ndarray, size: int) -> scipy.sparse.csr_array:
+        """Count the rows of each code in every unit, (size, M).
 
         Args:
             codes: (N,), below ``size``; negative of rows that are not counted.
             size: how many codes there are.
         """
-        there = np.flatnonzero(codes >= 0)
-        shape = (size, len(self.labels))
-        places = (codes[there], self.unit[there])
-        each = scipy.sparse.coo_array((np.ones(len(there)), places), shape).tocsr()
+        of_entry = codes[self.row]
+        there = np.flatnonzero(of_entry >= 0)
+        times = np.ones(len(there)) if self.times is None else self.times[there]
+        places = (of_entry[there], self.unit[there])
+        return scipy.sparse.coo_array((times, places), (size, len(self.labels))).tocsr()
+
+    def labelled(self, each: scipy.sparse.csr_array) -> np.ndarray:
+        """Count those of the first table, (size, 1 + B), by how many there are in every unit."""
+        if self.times is not None:
+            return np.asarray(each @ self.labels.astype(float))
         if each.nnz <= SPARSE:
             return np.asarray(each.astype(np.int64) @ self.labels)
         found = each.toarray() @ self.labels.astype(float)
@@ -63,13 +84,13 @@ class Labelling:
     def totals(self, made: Callable[[slice], np.ndarray]) -> np.ndarray:
         """Sums over units (M, F) of features (rows, F) that are made for slices of the rows."""
         parts = []
-        for start in range(0, len(self.unit), BLOCK):
-            here = slice(start, start + BLOCK)
-            part = self.unit[here]
-            shape = (len(self.labels), len(part))
-            places = (part, np.arange(len(part)))
-            gather = scipy.sparse.coo_array((np.ones(len(part)), places), shape).tocsr()
-            parts.append(gather @ made(here))
+        for start in range(0, self.rows, BLOCK):
+            size = min(BLOCK, self.rows - start)
+            here = slice(*np.searchsorted(self.row, [start, start + size]))
+            unit, row = self.unit[here], self.row[here] - start
+            times = np.ones(len(unit)) if self.times is None else self.times[here]
+            gather = scipy.sparse.coo_array((times, (unit, row)), (len(self.labels), size))
+            parts.append(gather.tocsr() @ made(slice(start, start + size)))
         return np.asarray(sum(parts))
 
     def sums(self, totals: np.ndarray) -> np.ndarray:
@@ -85,6 +106,7 @@ def labelling(
     *,
     units: Column | None = None,
     blocks: Column | None = None,
+    counted: Counted = NOT_COUNTED,
 ) -> Labelling:
     """Deal the rows of two tables out anew.
 
@@ -96,22 +118,27 @@ def labelling(
         units: a column whose equal values in a table are one unit; one that is in both tables is
             two that are swapped.
         blocks: a column within whose equal values labels are exchanged.
+        counted: how often each row is there, or what it weighs.
 
     Raises:
         InputError: labels cannot be exchanged.
     """
-    marks = row_marks(columns)
-    rng = np.random.default_rng((seed, 3, *_fingerprint(marks, rows)))
-    first = np.arange(len(marks)) < rows
-    block = _grouped(blocks, marks)
+    weighed = [] if counted.weights is None else [Column("", "number", counted.weights)]
+    of_row = row_marks([*columns, *weighed])
+    row = np.arange(len(of_row))
+    if counted.counts is not None:
+        row = np.repeat(row, counted.counts)
+    marks, first = of_row[row], row < rows
+    rng = np.random.default_rng((seed, 3, *_fingerprint(marks, first)))
+    block = _grouped(blocks, len(of_row))[row]
     if units is None:
         unit, of_first, stratum = _bins(marks, first, block, rng)
     else:
-        unit, of_first, stratum = _of_units(units, first, block)
+        unit, of_first, stratum = _of_units(units, first, block, row)
     labels = _dealt(of_first, stratum, permutations, rng)
     if (labels == labels[:, :1]).all():
         raise InputError("no row can change its label: every block is of one table alone")
-    return Labelling(unit, labels)
+    return Labelling(labels, unit, row, counted.weights, len(of_row))
 
 
 def row_marks(columns: Sequence[Column]) -> np.ndarray:
@@ -136,17 +163,17 @@ def _mixed(bits: np.ndarray) -> np.ndarray:
         return np.asarray(bits ^ (bits >> np.uint64(31)))
 
 
-def _fingerprint(marks: np.ndarray, rows: int) -> tuple[int, int]:
-    """What the rows of each table are known by, in whatever order, and of whichever table first."""
+def _fingerprint(marks: np.ndarray, first: np.ndarray) -> tuple[int, int]:
+    """What the rows of each table are known by, in whatever order."""
     with np.errstate(over="ignore"):
-        first, second = (int(part.sum(dtype=np.uint64)) for part in (marks[:rows], marks[rows:]))
-    return first, second
+        one, other = (int(part.sum(dtype=np.uint64)) for part in (marks[first], marks[~first]))
+    return one, other
 
 
-def _grouped(column: Column | None, marks: np.ndarray) -> np.ndarray:
+def _grouped(column: Column | None, rows: int) -> np.ndarray:
     """The index (N,) of every row's value, missing ones being one more; 0 without a column."""
     if column is None:
-        return np.zeros(len(marks), dtype=np.int64)
+        return np.zeros(rows, dtype=np.int64)
     return np.unique(column.values, return_inverse=True, equal_nan=True)[1]
 
 
@@ -183,10 +210,10 @@ def _bins(
 
 
 def _of_units(
-    units: Column, first: np.ndarray, block: np.ndarray
+    units: Column, first: np.ndarray, block: np.ndarray, row: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Rows of equal values in a table and block; those of a value in both tables are swapped."""
-    value = np.unique(units.values, return_inverse=True, equal_nan=True)[1]
+    value = np.unique(units.values, return_inverse=True, equal_nan=True)[1][row]
     keys, start, unit = np.unique(
         np.stack([block, value, ~first]), axis=1, return_index=True, return_inverse=True
     )

@@ -36,6 +36,7 @@ class Marginal(NamedTuple):
         labels: (C, 1 + B), of the first table.
         surprises: (k, 1 + B), of each statistic, nats.
         cells: of points on a line, where the tables are held against each other.
+        sizes: rows that have a code, in both tables as they are.
     """
 
     aspect: Aspect
@@ -43,6 +44,7 @@ class Marginal(NamedTuple):
     labels: np.ndarray
     surprises: np.ndarray
     cells: Cells | None = None
+    sizes: tuple[float, float] = (0.0, 0.0)
 
     @property
     def permutations(self) -> int:
@@ -59,13 +61,17 @@ class Marginal(NamedTuple):
 
 def marginal(aspect: Aspect, labelling: Labelling) -> Marginal:
     """Evaluate the statistics of an aspect for every relabelling."""
-    counts = np.bincount(aspect.codes[aspect.codes >= 0], minlength=aspect.size)
-    labels = labelling.counts(aspect.codes, aspect.size)
+    each = labelling.each(aspect.codes, aspect.size)
+    counts, labels = np.asarray(each.sum(axis=1)), labelling.labelled(each)
+    total, of_first = counts.sum(), labels.sum(axis=0)
+    sizes = (float(of_first[0]), float(total - of_first[0]))
+    if aspect.holds is not None:
+        each = aspect.holds @ each
+        counts, labels = np.asarray(each.sum(axis=1)), labelling.labelled(each)
     if aspect.points is None:
-        found = _of_codes(counts, labels)
-        return Marginal(
-            aspect, counts, labels, np.array([surprise(row, without=1) for row in found])
-        )
+        found = _of_codes(counts, labels, total, of_first)
+        surprises = np.array([surprise(row, without=1) for row in found])
+        return Marginal(aspect, counts, labels, surprises, sizes=sizes)
     there = counts > 0
     rows = Relabelled(
         aspect.points[there],
@@ -75,30 +81,37 @@ def marginal(aspect: Aspect, labelling: Labelling) -> Marginal:
     )
     at = cells(rows)
     statistics = evidences(rows, at, lambda count: None).each()
-    return Marginal(
-        aspect, counts, labels, np.array([surprise(row, without=1) for row in statistics]), at
-    )
+    surprises = np.array([surprise(row, without=1) for row in statistics])
+    return Marginal(aspect, counts, labels, surprises, at, sizes)
 
 
-def residuals(counts: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def residuals(
+    counts: np.ndarray, labels: np.ndarray, total: float, of_first: np.ndarray
+) -> np.ndarray:
     """Every code's rows of the first table less what is expected, in standard errors, (C, 1 + B).
 
     As in a table of two columns: (O - E) / sqrt(n_a share (1 - share) (1 - n_a / n) n / (n - 1)).
+
+    Args:
+        counts: (C,), rows of each code.
+        labels: (C, 1 + B), of the first table.
+        total: rows in all, which may have several codes.
+        of_first: (1 + B,), of the first table.
     """
-    total = counts.sum()
-    share = labels.sum(axis=0) / total
+    share = of_first / total
     spread = share * (1.0 - share) * total / max(total - 1.0, 1.0)
     error = np.sqrt(np.outer(counts * (1.0 - counts / total), spread))
     apart = labels - np.outer(counts, share)
     return np.divide(apart, error, out=np.zeros_like(apart), where=error > 0.0)
 
 
-def _of_codes(counts: np.ndarray, labels: np.ndarray) -> list[np.ndarray]:
+def _of_codes(
+    counts: np.ndarray, labels: np.ndarray, total: float, of_first: np.ndarray
+) -> list[np.ndarray]:
     """The tilt at its most and at all sizes together, and the most conspicuous code, (1 + B,)."""
-    found = residuals(counts, labels)
+    found = residuals(counts, labels, total, of_first)
     if np.count_nonzero(counts) == 2:  # which all say the same
         return [np.square(found).max(axis=0)]
-    total = counts.sum()
     variance = SIZES[:, None] / total
     weights = 0.5 * variance * counts / (1.0 + variance * counts)
     tilt = standardised(weights @ np.square(found))

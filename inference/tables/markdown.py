@@ -24,7 +24,7 @@ def as_markdown(found: TableFindings) -> str:
     m, n = found.sizes
     lines += [
         "",
-        f"{m} and {n} rows, {found.permutations} permutations, level {found.alpha:g} for all "
+        f"{m} and {n} rows, {found.permutations} permutations, level {found.alpha:.3g} for all "
         "together.",
     ]
     return "\n".join(lines) + "\n"

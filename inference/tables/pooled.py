@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from ..data.checks import counted
 from ..errors import InputError
+from .counted import NOT_COUNTED, Counted, counted_rows
 from .frames import Table
 from .kinds import KINDS, Column, Kind, ProblemError, Typed, typed
 from .numerals import trimmed
@@ -29,6 +30,7 @@ class Pooled(NamedTuple):
         notes: how columns were read, and what looks odd.
         apart: columns that are not compared, by their names.
         names: of the tables, where one column tells them.
+        counted: how much each row counts.
     """
 
     columns: tuple[Column, ...]
@@ -37,6 +39,42 @@ class Pooled(NamedTuple):
     notes: tuple[str, ...]
     apart: dict[str, Column]
     names: tuple[str, str] | None
+    counted: Counted = NOT_COUNTED
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """How many rows each table has, repeated ones as often as they are counted."""
+        each = self.counted.counts
+        if each is None:
+            return self.rows, len(self.columns[0].values) - self.rows
+        return int(each[: self.rows].sum()), int(each[self.rows :].sum())
+
+    @property
+    def weights(self) -> np.ndarray:
+        """How many rows each row counts for, (N,)."""
+        return self.counted.of(len(self.columns[0].values))
+
+
+class Roles(NamedTuple):
+    """Columns that are not compared, by what they are for.
+
+    Attributes:
+        units: rows of equal values go together.
+        blocks: rows are exchangeable within equal values alone.
+        counts: how often each row is there.
+        weights: what each row counts for.
+    """
+
+    units: str | None = None
+    blocks: str | None = None
+    counts: str | None = None
+    weights: str | None = None
+
+    def kinds(self) -> dict[str, str]:
+        """The kind of each column that has a role."""
+        groups = dict.fromkeys((self.units, self.blocks), "category")
+        numbers = dict.fromkeys((self.counts, self.weights), "number")
+        return {name: kind for name, kind in {**groups, **numbers}.items() if name is not None}
 
 
 def pooled(
@@ -45,7 +83,7 @@ def pooled(
     exclude: Sequence[str],
     kinds: Mapping[str, str],
     missing: Sequence[str | float],
-    apart: Sequence[str],
+    roles: Roles,
 ) -> Pooled:
     """Put the columns of two tables together, or of one that a column divides.
 
@@ -55,19 +93,22 @@ def pooled(
         exclude: columns that are left out.
         kinds: of columns that are not to be told from their cells.
         missing: cells that stand for a missing value.
-        apart: columns that say how rows go together, and are not compared.
+        roles: columns that say how rows go together or count, and are not compared.
 
     Raises:
         InputError: one sentence with the problems of all columns.
     """
     if (len(tables) == 1) != (by is not None):
         raise InputError("give two tables, or one and by, the column that divides it")
+    if roles.counts is not None and roles.weights is not None:
+        raise InputError("rows have counts or weights, not both")
+    apart = roles.kinds()
     named = {*exclude, *kinds, *apart, *([by] if by else [])}
     _check_names(tables, named, set(exclude), kinds)
     names = None
     if by is not None:
-        tables, names = _divided(tables[0], by, missing)
-    asked = {**kinds, **dict.fromkeys(apart, "category")}
+        tables, names = _in_two(tables[0], by, missing)
+    asked = {**kinds, **apart}
     taken = [one for one in tables[0].data.column_names if one not in (*exclude, by)]
     found = _typed(tables, taken, asked, missing)
     left_out = [(name, "excluded") for name in exclude]
@@ -86,7 +127,8 @@ def pooled(
     notes += [f"{name!r} is left out: {why}." for name, why in left_out if why != "excluded"]
     kept = {name: found[name].column for name in apart}
     rows = tables[0].data.num_rows
-    return Pooled(tuple(columns), rows, tuple(left_out), tuple(notes), kept, names)
+    how_often = counted_rows(kept.get(roles.counts or ""), kept.get(roles.weights or ""), rows)
+    return Pooled(tuple(columns), rows, tuple(left_out), tuple(notes), kept, names, how_often)
 
 
 def _typed(
@@ -135,21 +177,31 @@ def _check_names(
         )
 
 
-def _divided(
+def divided(table: Table, by: str, missing: Sequence[str | float]) -> dict[str, Table]:
+    """The rows of every value of a column as a table, numbers ascending, else words."""
+    if by not in table.data.column_names:
+        have = ", ".join(map(repr, table.data.column_names[:12]))
+        raise InputError(f"there is no column {by!r}: there are {have}")
+    cells, _ = _cells([table], by, missing)
+    values = pc.unique(cells).drop_null()
+    values = values.take(pc.sort_indices(values))
+    whole = pc.cast(cells, pa.string())
+    words = pc.cast(values, pa.string()).to_pylist()
+    return {word: Table(table.data.filter(pc.equal(whole, word)), f"{by} {word}") for word in words}
+
+
+def _in_two(
     table: Table, by: str, missing: Sequence[str | float]
 ) -> tuple[list[Table], tuple[str, str]]:
     """The rows of the two values of a column as two tables, and the values."""
-    cells, _ = _cells([table], by, missing)
-    words = pc.cast(pc.unique(cells), pa.string()).drop_null().to_pylist()
-    if len(words) != 2:
+    parts = divided(table, by, missing)
+    if len(parts) != 2:
         raise InputError(
-            f"column {by!r} has {counted(len(words), 'value')}, and two are needed to compare the "
+            f"column {by!r} has {counted(len(parts), 'value')}, and two are needed to compare the "
             "rows of the one with those of the other"
         )
-    whole = pc.cast(cells, pa.string())
-    first, second = sorted(words)
-    parts = [table.data.filter(pc.equal(whole, word)) for word in (first, second)]
-    return [Table(part, table.source) for part in parts], (f"{by} {first}", f"{by} {second}")
+    first, second = parts
+    return list(parts.values()), (f"{by} {first}", f"{by} {second}")
 
 
 def _cells(

@@ -6,6 +6,7 @@ from typing import Any
 
 from .findings import ColumnFindings, TableFindings
 from .markdown import as_markdown
+from .page import tables_page
 from .words import column_told, told
 
 #: The version of ``TableComparison.to_dict``, raised where a key goes or changes its meaning.
@@ -59,6 +60,10 @@ class TableComparison(TableFindings):
     def to_markdown(self) -> str:
         """Tell the answer and every column as GitHub-flavoured Markdown."""
         return as_markdown(self)
+
+    def to_html(self) -> str:
+        """Tell everything as one page that needs no network, with a picture of every column."""
+        return tables_page(self)
 
     def __str__(self) -> str:
         return told(self)

@@ -61,48 +61,55 @@ class Features(NamedTuple):
         return np.asarray(self.values[:, kept] * np.sqrt(self.weights[kept]))
 
 
-def features(parts: list[Aspect], rows: int | None = None) -> Features | None:
+def features(parts: list[Aspect], weights: np.ndarray, rows: int | None = None) -> Features | None:
     """Make the features of a column by its aspects, ``None`` of one that hardly varies.
 
     Args:
         parts: the aspects.
+        weights: (N,), how many rows each row counts for.
         rows: of the first table, for scores by the ranks in each table, which say how columns go
             together whatever became of each alone; by default ranks are those in both.
     """
-    made, weights = [], []
+    made, counts_for = [], []
     for aspect in parts:
-        new = _indicators(aspect) if aspect.points is None else _scores(aspect, rows)
+        if aspect.holds is not None:
+            continue
+        if aspect.points is None:
+            new = _indicators(aspect, weights)
+        else:
+            new = _scores(aspect, weights, rows)
         made += new
         # Squares of scores count as a feature, and not in distances.
         if aspect.points is not None and aspect.points.shape[1] == 1:
-            weights += [1.0, 0.0]
+            counts_for += [1.0, 0.0]
         else:
-            weights += [1.0 / len(new)] * len(new)
+            counts_for += [1.0 / len(new)] * len(new)
     if not made:
         return None
-    return Features(np.stack(made, axis=1), np.array(weights) / sum(weights))
+    return Features(np.stack(made, axis=1), np.array(counts_for) / sum(counts_for))
 
 
-def _scores(aspect: Aspect, rows: int | None) -> list[np.ndarray]:
+def _scores(aspect: Aspect, weights: np.ndarray, rows: int | None) -> list[np.ndarray]:
     """Normal scores of points on a line and their squares, or both coordinates of a circle."""
     assert aspect.points is not None
     if rows is not None:
-        tables = (aspect.codes[:rows], aspect.codes[rows:])
-        each = [_scores(aspect._replace(codes=codes), None) for codes in tables]
+        each = [
+            _scores(aspect._replace(codes=aspect.codes[part]), weights[part], None)
+            for part in (slice(None, rows), slice(rows, None))
+        ]
         return [np.concatenate(both) for both in zip(*each, strict=True)]
-    counts = np.bincount(aspect.codes[aspect.codes >= 0], minlength=aspect.size)
+    counts = _counts(aspect, weights)
     if aspect.points.shape[1] == 2:
         columns = list(aspect.points.T)
     else:
-        rank = (np.cumsum(counts) - 0.5 * counts) / max(counts.sum(), 1)
+        rank = (np.cumsum(counts) - 0.5 * counts) / max(counts.sum(), 1.0)
         scores = norm.ppf(np.where(counts > 0, rank, 0.5))
         columns = [scores, scores**2]
     return [_standard(column, aspect.codes, counts) for column in columns]
 
 
-def _indicators(aspect: Aspect) -> list[np.ndarray]:
-    there = aspect.codes >= 0
-    counts = np.bincount(aspect.codes[there], minlength=aspect.size)
+def _indicators(aspect: Aspect, weights: np.ndarray) -> list[np.ndarray]:
+    counts = _counts(aspect, weights)
     least = LEAST_SHARE * counts.sum()
     order = np.argsort(-counts, kind="stable")
     most = min(INDICATORS, np.count_nonzero(counts) - 1)
@@ -110,9 +117,15 @@ def _indicators(aspect: Aspect) -> list[np.ndarray]:
     return [_standard(np.arange(aspect.size) == one, aspect.codes, counts) for one in chosen]
 
 
+def _counts(aspect: Aspect, weights: np.ndarray) -> np.ndarray:
+    """How many rows have each code, (C,)."""
+    there = aspect.codes >= 0
+    return np.bincount(aspect.codes[there], weights=weights[there], minlength=aspect.size)
+
+
 def _standard(values: np.ndarray, codes: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Values (C,) of codes as a feature (N,): mean 0 and variance 1, 0 where there is no code."""
-    total = max(counts.sum(), 1)
+    total = max(counts.sum(), 1.0)
     apart = values - counts @ values / total
     deviation = np.sqrt(counts @ apart**2 / total)
     return np.append(apart / (deviation or 1.0), 0.0)[codes]
@@ -175,7 +188,8 @@ class Sums(NamedTuple):
         totals = labelling.totals(made)
         first = labelling.sums(totals)
         sizes = labelling.sizes
-        return cls(first, totals.sum(axis=0)[:, None] - first, (sizes, len(labelling.unit) - sizes))
+        every = labelling.weights.sum()
+        return cls(first, totals.sum(axis=0)[:, None] - first, (sizes, every - sizes))
 
     def reshaped(self, features: int) -> Sums:
         """Sums of products with so many features, one after the other: (features, ..., 1 + B)."""
@@ -225,32 +239,35 @@ def joint(
         return []
     points = np.concatenate([column.positions() for column in used], axis=1)
     rng = np.random.default_rng(0)
-    part = random_part(points[np.argsort(marks, kind="stable")], SOME, 0)
+    chosen = random_part(np.argsort(marks, kind="stable"), SOME, 0)
+    part = points[chosen]
     at = np.unique(part[spread_seeds(part, min(NODES, len(part)), rng)], axis=0)
     some = part[:: max(1, len(part) // ROWS)]
     distances = pdist(some)
     median = float(np.median(distances[distances > 0.0]))
 
     def at_scale(index: int) -> np.ndarray:
-        return _joint(points, part, at, LENGTHSCALES[index] * median, labelling)
+        return _joint(points, chosen, at, LENGTHSCALES[index] * median, labelling)
 
     found = standardised(np.concatenate(side_by_side(at_scale, len(LENGTHSCALES), Event())))
     return [found.max(axis=0), logsumexp(found, axis=0)]
 
 
 def _joint(
-    points: np.ndarray, part: np.ndarray, at: np.ndarray, lengthscale: float, labelling: Labelling
+    points: np.ndarray, chosen: np.ndarray, at: np.ndarray, lengthscale: float, labelling: Labelling
 ) -> np.ndarray:
     """What of log BF the labels change, at one lengthscale and all sizes, (S, 1 + B)."""
     own, vectors = scipy.linalg.eigh(kernel(at, at, lengthscale), driver="evd")
     kept = own > own[-1] * RESOLUTION
     root = vectors[:, kept] / np.sqrt(own[kept])
-    known = kernel(part, at, lengthscale) @ root
-    times = len(points) / len(part)
+    known = kernel(points[chosen], at, lengthscale) @ root
+    weights = labelling.weights
+    total = weights.sum()
+    weight = weights[chosen] * (total / weights[chosen].sum())
     totals = labelling.totals(lambda rows: kernel(points[rows], at, lengthscale) @ root)
     first, every = labelling.sums(totals), totals.sum(axis=0)
-    share = labelling.sizes / len(points)
-    apart = (first - share * every[:, None]) / (len(points) * share * (1.0 - share))
-    mean = known.sum(axis=0) * times
-    found = decomposed(root, times * known.T @ known, mean, apart, len(points), share)
+    share = labelling.sizes / total
+    apart = (first - share * every[:, None]) / (total * share * (1.0 - share))
+    second = (known * weight[:, None]).T @ known
+    found = decomposed(root, second, weight @ known, apart, total, share)
     return fits(found, SIZES)

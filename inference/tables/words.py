@@ -5,11 +5,12 @@ from __future__ import annotations
 import datetime
 
 from ..data.checks import counted
+from ..difference.named import Place
 from ..testing.permutation import p_in_words
 from .findings import ColumnFindings, PairComparison, TableFindings
 
-#: Pairs, and levels of a column, that are told one by one.
-MOST_PAIRS, MOST_LEVELS = 8, 3
+#: Pairs, levels of a column and places in it that are told one by one.
+MOST_PAIRS, MOST_LEVELS, MOST_PLACES = 8, 3, 3
 #: Changes of the share of missing values that are told.
 LEAST_SHARE = 0.005
 
@@ -25,7 +26,7 @@ def told(found: TableFindings) -> str:
     m, n = found.sizes
     lines.append(
         f"{m} and {n} rows, {counted(len(found.columns), 'column')}, {found.permutations} "
-        f"permutations, level {found.alpha:g} for all together."
+        f"permutations, level {found.alpha:.3g} for all together."
     )
     return "\n  ".join(lines)
 
@@ -62,10 +63,13 @@ def effects_told(column: ColumnFindings) -> list[str]:
     if abs(now - was) >= LEAST_SHARE:
         parts.append(f"missing {was:.1%} → {now:.1%}")
     if found.medians is not None:
-        write = _moment if column.kind == "datetime" else "{:.4g}".format
+        write = moment if column.kind == "datetime" else "{:.4g}".format
         parts.append(f"median {write(found.medians[0])} → {write(found.medians[1])}")
+        if column.kind != "datetime" and found.shift_interval is not None:
+            low, high = found.shift_interval
+            parts[-1] += f" (shift {found.shift:.3g}, {low:.3g} to {high:.3g})"
     if found.deviations is not None:
-        parts.append(f"width {found.deviations[0]:.3g} → {found.deviations[1]:.3g}")
+        parts.append(f"width {found.deviations[0]:.4g} → {found.deviations[1]:.4g}")
     if found.auc is not None and found.auc_interval is not None:
         low, high = found.auc_interval
         second = column.names[1]
@@ -77,16 +81,19 @@ def effects_told(column: ColumnFindings) -> list[str]:
         f"{share.level} {share.before:.1%} → {share.after:.1%}"
         for share in found.shares[:MOST_LEVELS]
     ]
-    if column.places:
-        place = column.places[0]
-        more = column.names[0] if place.sign > 0 else column.names[1]
-        assert place.extent is not None
-        start, end = place.extent
-        parts.append(f"{more} has more from {start:.4g} to {end:.4g}")
+    parts += [place_told(place, column.names) for place in column.places[:MOST_PLACES]]
     return parts
 
 
-def _moment(seconds: float) -> str:
+def place_told(place: Place, names: tuple[str, str]) -> str:
+    """Tell which table has more where."""
+    assert place.extent is not None
+    start, end = place.extent
+    return f"{names[place.sign < 0]} has more from {start:.4g} to {end:.4g}"
+
+
+def moment(seconds: float) -> str:
+    """Tell seconds since 1970 as a date and a time, UTC."""
     when = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
     return when.strftime("%Y-%m-%d %H:%M")
 

@@ -76,15 +76,18 @@ def evidence_rows(
         (3 L, 1 + B), nats.
     """
     each = np.ones(len(points), dtype=int) if counts is None else counts
-    sizes = labels.sum(axis=0, dtype=np.int64)
-    m = int(sizes[0])
-    n = int(each.sum()) - m
+    sizes = labels.sum(axis=0)
+    m = sizes[0]
+    n = each.sum() - m
 
     def covariance(features: np.ndarray) -> np.ndarray:
         if paired:
             differences = features[:m] - features[m:]
             return np.asarray(differences.T @ differences / m**2)
-        return np.atleast_2d(np.cov(features.T, fweights=each)) * (1.0 / m + 1.0 / n)
+        rows = each.sum()
+        centred = features - each @ features / rows
+        within = (centred * each[:, None]).T @ centred / (rows - 1.0)
+        return np.asarray(within * (1.0 / m + 1.0 / n))
 
     def apart(columns: slice) -> np.ndarray:
         z, first = labels[:, columns], sizes[columns]

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...runtime.atomic import atomic_path
+from ...runtime.atomic import write_text
 from ..command import command
 from ..options.data import NameOptions
+from ..options.output import HtmlOption, check_html
 from ..options.panels import OUTPUT, TEST
 from ..options.sampler import SeedOption
 from ..options.tables import TableOptions
 from ..options.testing import AlphaOption, PermutationsOption
 from ..terminal import Terminal
+
+if TYPE_CHECKING:
+    from bke.inference import GroupsComparison, TableComparison
 
 #: Exit status where a difference was found and ``--fail`` asked to be told.
 DIFFERENT = 3
@@ -40,6 +44,7 @@ class DriftOptions:
             help="Write the answer and a table of all columns as GitHub-flavoured Markdown.",
         ),
     ] = None
+    html: HtmlOption = None
     fail: Annotated[
         bool,
         typer.Option(
@@ -75,41 +80,49 @@ def drift(
     """
     if (after is None) != (tables.by is not None):
         raise typer.BadParameter("give two tables, or one and --by, the column that divides it")
-    kinds = tables.kinds
+    check_html(options.html)
+    if tables.by is None and (tables.rest or tables.against is not None):
+        raise typer.BadParameter("--against and --rest are about the groups of --by")
     with terminal.step("compare", "comparing the tables", spinner=False):
-        from bke.inference import compare_tables
-
-        found = compare_tables(
-            before,
-            after,
-            by=tables.by,
-            exclude=tables.exclude or (),
-            kinds=kinds,
-            missing=tables.missing or (),
-            units=tables.units,
-            blocks=tables.blocks,
-            alpha=options.alpha,
-            permutations=options.permutations,
-            names=_names(before, after, called),
-            encoding=tables.encoding,
-            seed=options.seed,
-            progress=terminal.progress,
-        )
+        found = _compared(terminal, before, after, tables, called, options)
     terminal.notes(found.notes)
     terminal.say(str(found))
-    if options.markdown is not None:
-        with atomic_path(options.markdown) as path:
-            path.write_text(found.to_markdown(), encoding="utf-8")
-        terminal.say(f"Written: {options.markdown}")
+    for path, made in ((options.markdown, found.to_markdown), (options.html, found.to_html)):
+        if path is not None:
+            write_text(path, made())
+            terminal.say(f"Written: {path}")
     sources = [str(path) for path in (before, after) if path is not None]
     terminal.finish({"command": "drift", "sources": sources, **found.to_dict()})
     if options.fail and found.differ:
         raise typer.Exit(DIFFERENT)
 
 
-def _names(before: Path, after: Path | None, called: NameOptions) -> tuple[str, str]:
+def _compared(
+    terminal: Terminal,
+    before: Path,
+    after: Path | None,
+    tables: TableOptions,
+    called: NameOptions,
+    options: DriftOptions,
+) -> TableComparison | GroupsComparison:
+    """Two tables, or the groups of one."""
+    from bke.inference import compare_groups, compare_tables
+
+    how: dict[str, Any] = {
+        **tables.arguments(),
+        "alpha": options.alpha,
+        "permutations": options.permutations,
+        "seed": options.seed,
+        "progress": terminal.progress,
+    }
+    if after is not None:
+        return compare_tables(before, after, names=_names(before, after, called), **how)
+    assert tables.by is not None
+    found = compare_groups(before, tables.by, against=tables.against, rest=tables.rest, **how)
+    return found if len(found.comparisons) > 1 else found.comparisons[0]
+
+
+def _names(before: Path, after: Path, called: NameOptions) -> tuple[str, str]:
     """What the tables are called: as is asked for, as their files, or before and after."""
-    if after is None:
-        return ("before", "after")
     names = called.of(before, after)
     return ("before", "after") if names == ("P", "Q") and called.called is None else names

@@ -30,6 +30,27 @@ OutFile: TypeAlias = Annotated[
 ]
 
 
+HtmlOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--html",
+        metavar="FILE",
+        rich_help_panel=OUTPUT,
+        help="Write the report as one page that needs no network.",
+    ),
+]
+
+
+def check_html(path: Path | None) -> None:
+    """Refuse a name that a browser would not open as a page, before anything is computed.
+
+    Raises:
+        BadParameter: it does not end in .html or .htm.
+    """
+    if path is not None and path.suffix.lower() not in (".html", ".htm"):
+        raise typer.BadParameter(f"--html {path} must end in .html to be opened as a page")
+
+
 #: What a command does that shows a table where it need not write one.
 PRINTED = "no files, the first rows are printed"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,9 +20,28 @@ class TableOptions:
             "--by",
             metavar="COL",
             rich_help_panel=DATA,
-            help="Of one table: the column of two values whose rows are compared.",
+            help="Of one table: the column whose values make the groups that are compared, each "
+            "with the first.",
         ),
     ] = None
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="VALUE",
+            rich_help_panel=DATA,
+            help="Of --by: the group that others are compared with.",
+            show_default="the first",
+        ),
+    ] = None
+    rest: Annotated[
+        bool,
+        typer.Option(
+            "--rest",
+            rich_help_panel=DATA,
+            help="Compare each group of --by with all others together.",
+        ),
+    ] = False
     exclude: Annotated[
         list[str] | None,
         typer.Option(
@@ -76,6 +95,38 @@ class TableOptions:
             help="Rows are exchangeable within equal values alone, such as those of a site.",
         ),
     ] = None
+
+    counts: Annotated[
+        str | None,
+        typer.Option(
+            "--counts",
+            metavar="COL",
+            rich_help_panel=DATA,
+            help="How many equal rows each row stands for.",
+        ),
+    ] = None
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            "--weights",
+            metavar="COL",
+            rich_help_panel=DATA,
+            help="What each row counts for, as survey weights.",
+        ),
+    ] = None
+
+    def arguments(self) -> dict[str, Any]:
+        """What of this :func:`~bke.inference.compare_tables` takes."""
+        return {
+            "exclude": self.exclude or (),
+            "kinds": self.kinds,
+            "missing": self.missing or (),
+            "units": self.units,
+            "blocks": self.blocks,
+            "counts": self.counts,
+            "weights": self.weights,
+            "encoding": self.encoding,
+        }
 
     @property
     def kinds(self) -> dict[str, str]:

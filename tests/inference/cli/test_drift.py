@@ -94,3 +94,30 @@ def test_bad_tables_are_one_sentence(tables, tmp_path):
     assert found.exit_code == 1
     assert found.stderr.startswith("bke: ")
     assert "3 cells in line 2 but 2 columns" in found.stderr
+
+
+def test_a_page_and_groups(tables, tmp_path):
+    whole = tmp_path / "all.csv"
+    pd.concat([pd.read_csv(path) for path in tables]).to_csv(whole, index=False)
+    page = tmp_path / "report.html"
+    found = drift(whole, "--by", "month", "--against", "may", "--html", page, *FAST)
+    assert found.exit_code == 0, found.output
+    assert "1 of 2 comparisons of groups of month find a difference" in found.stdout
+    assert f"Written: {page}" in found.stdout
+    assert page.read_text(encoding="utf-8").count("<table") == 3
+    rest = drift(whole, "--by", "month", "--rest", "--json", "--exclude", "code", *FAST)
+    assert len(json.loads(rest.stdout)["comparisons"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--html", "report.txt"), "must end in .html"),
+        (("--rest",), "about the groups of --by"),
+        (("--counts", "x", "--weights", "x"), "counts or weights, not both"),
+    ],
+)
+def test_options_that_make_no_sense(tables, arguments, message):
+    found = drift(*tables[:2], *arguments, *FAST)
+    assert found.exit_code != 0
+    assert message in " ".join(found.output.split())

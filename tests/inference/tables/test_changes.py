@@ -11,7 +11,9 @@ from bke.inference.tables.marginal import marginal
 
 def changed(column, rows):
     dealt = labelling([column], rows, 9, 0)
-    return change(column, [marginal(one, dealt) for one in aspects(column)], rows, 0.05)
+    return change(
+        column, [marginal(one, dealt) for one in aspects(column)], rows, 0.05, dealt.weights
+    )
 
 
 def test_numbers_change_by_medians_and_by_how_often_one_is_larger():

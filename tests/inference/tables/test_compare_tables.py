@@ -127,7 +127,7 @@ def test_dependence_is_the_difference_of_fisher_transforms():
     x, y = rng.normal(size=(2, 60))
     columns = [Column("x", "number", x), Column("y", "number", y)]
     dealt = labelling(columns, 25, 9, 0)
-    seen = [features(aspects(column)) for column in columns]
+    seen = [features(aspects(column), np.ones(len(column.values))) for column in columns]
     found = dependence(seen, dealt)
     labels = dealt.labels[dealt.unit] == 1
     for b in range(10):
@@ -146,7 +146,7 @@ def test_residuals_are_those_of_a_table_of_counts():
     """With chi^2 of the table times (n - 1) / n as the sum of squares times 1 - n_a / n."""
     labels = np.array([[10, 12], [5, 3], [5, 5]])
     counts = np.array([16, 14, 10])
-    found = residuals(counts, labels)
+    found = residuals(counts, labels, 40, labels.sum(axis=0))
     for b in range(2):
         observed = np.stack([labels[:, b], counts - labels[:, b]])
         expected = observed.sum(axis=1, keepdims=True) * observed.sum(axis=0) / observed.sum()

@@ -30,7 +30,8 @@ def test_counts_and_sums_are_those_of_a_loop():
     X, codes = column(rng.normal(size=50)), rng.integers(-1, 4, size=50)
     dealt = labelling([X], 20, 19, 0)
     labels, features = row_labels(dealt), rng.normal(size=(50, 3))
-    counted, summed = dealt.counts(codes, 5), dealt.sums(dealt.totals(lambda rows: features[rows]))
+    counted = dealt.labelled(dealt.each(codes, 5))
+    summed = dealt.sums(dealt.totals(lambda rows: features[rows]))
     for b in range(20):
         mine = labels[:, b] == 1
         np.testing.assert_array_equal(counted[:, b], [(codes[mine] == c).sum() for c in range(5)])

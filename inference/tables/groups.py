@@ -1,0 +1,158 @@
+"""Several groups of one table, each compared with one of them or with all others together."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from ..data.checks import counted
+from ..errors import InputError
+from .compare_tables import compare_tables
+from .frames import Table, as_table
+from .page import groups_page
+from .pooled import divided
+from .result import SCHEMA, TableComparison
+from .words import verdict
+
+#: Groups of a column beyond which it is no column of groups.
+MOST = 50
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class GroupsComparison:
+    """Which groups of a table differ, and how; printed it is the report.
+
+    Attributes:
+        by: the column that tells the groups.
+        comparisons: each at level ``alpha`` over their number, so that the chance of naming
+            anything that does not differ is at most ``alpha`` in all of them together.
+        alpha: of all comparisons together.
+    """
+
+    by: str
+    comparisons: tuple[TableComparison, ...]
+    alpha: float
+
+    @property
+    def differ(self) -> bool:
+        """Whether any two differ."""
+        return any(one.differ for one in self.comparisons)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is odd about columns, told once."""
+        return tuple(dict.fromkeys(note for one in self.comparisons for note in one.notes))
+
+    @property
+    def sentence(self) -> str:
+        """The answer."""
+        many = sum(one.differ for one in self.comparisons)
+        total = len(self.comparisons)
+        return (
+            f"{many} of {total} comparisons of groups of {self.by} find a difference, at level "
+            f"{self.alpha:.3g} for all together."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Tell everything as plain data, keys named as the attributes."""
+        return {
+            "schema": SCHEMA,
+            "by": self.by,
+            "differ": self.differ,
+            "alpha": self.alpha,
+            "comparisons": [one.to_dict() for one in self.comparisons],
+            "sentence": self.sentence,
+        }
+
+    def to_markdown(self) -> str:
+        """Tell all comparisons as GitHub-flavoured Markdown."""
+        parts = [one.to_markdown() for one in self.comparisons]
+        return "\n".join([f"**{self.sentence}**\n", *parts])
+
+    def to_html(self) -> str:
+        """Tell all comparisons as one page that needs no network."""
+        return groups_page(self.sentence, self.comparisons)
+
+    def __str__(self) -> str:
+        shown = [str(one) if one.differ else verdict(one) for one in self.comparisons]
+        return "\n".join([self.sentence, *shown])
+
+    def __repr__(self) -> str:
+        many = sum(one.differ for one in self.comparisons)
+        return f"<GroupsComparison by {self.by!r}: {many} of {len(self.comparisons)} differ>"
+
+
+def compare_groups(
+    table: Any,
+    by: str,
+    *,
+    against: str | None = None,
+    rest: bool = False,
+    alpha: float = 0.05,
+    encoding: str | None = None,
+    exclude: Sequence[str] = (),
+    missing: Sequence[str | float] = (),
+    **options: Any,
+) -> GroupsComparison:
+    """Compare the groups of a table, which a column tells: each with one of them, or with the rest.
+
+    Args:
+        table: a data frame or the path of a file, as of :func:`~bke.inference.compare_tables`.
+        by: the column.
+        against: the value of the group that every other is compared with; by default the first,
+            numbers and dates ascending, else words.
+        rest: compare each group with all others together instead.
+        alpha: level of all that is said together; each comparison has its share of it (Bonferroni).
+        encoding: of a text file.
+        exclude: columns that are left out.
+        missing: cells that stand for a missing value.
+        **options: of :func:`~bke.inference.compare_tables`.
+
+    Raises:
+        InputError: there are fewer than two groups or too many, or no such group; or as of
+            :func:`~bke.inference.compare_tables`.
+    """
+    whole = as_table(table, "the table", encoding)
+    groups = divided(whole, by, missing)
+    if not 2 <= len(groups) <= MOST:
+        raise InputError(
+            f"column {by!r} has {counted(len(groups), 'value')}, and 2 to {MOST} are needed to "
+            "compare groups"
+        )
+    if rest and against is not None:
+        raise InputError("groups are compared against one of them, or each with the rest")
+    pairs = _with_rest(groups, by) if rest else _with_one(groups, by, against)
+    found = tuple(
+        compare_tables(
+            first.data,
+            second.data,
+            names=(first.source, second.source),
+            exclude=(*exclude, by),
+            missing=missing,
+            alpha=alpha / len(pairs),
+            **options,
+        )
+        for first, second in pairs
+    )
+    return GroupsComparison(by, found, alpha)
+
+
+def _with_one(groups: dict[str, Table], by: str, against: str | None) -> list[tuple[Table, Table]]:
+    chosen = next(iter(groups)) if against is None else against
+    if chosen not in groups:
+        have = ", ".join(map(repr, list(groups)[:12]))
+        raise InputError(f"column {by!r} has no value {chosen!r}: it has {have}")
+    return [(groups[chosen], group) for value, group in groups.items() if value != chosen]
+
+
+def _with_rest(groups: dict[str, Table], by: str) -> list[tuple[Table, Table]]:
+    if len(groups) == 2:
+        return [(*groups.values(),)]  # type: ignore[list-item]
+    pairs = []
+    for value, group in groups.items():
+        others = pa.concat_tables([one.data for name, one in groups.items() if name != value])
+        pairs.append((Table(others, f"the rest of {by}"), group))
+    return pairs

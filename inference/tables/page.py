@@ -1,0 +1,127 @@
+"""A comparison of tables as one page: the answer, columns by their evidence, pairs, notes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from markupsafe import Markup
+
+from ..difference.named import Place
+from ..pages.drawing import Mark, bars, outlines
+from ..pages.render import render
+from ..testing.permutation import p_in_words
+from .findings import ColumnFindings, PairComparison, TableFindings
+from .histograms import Histogram
+from .words import effects_told, moment, pair_told, place_told, verdict
+
+#: Levels of a category whose bars are drawn, and steps on an axis.
+BARS, STEPS = 6, 4
+
+
+class Row(NamedTuple):
+    """What the page shows of a column."""
+
+    name: str
+    kind: str
+    differ: bool
+    pvalue: float
+    p: str
+    effects: list[str]
+    pictures: list[Markup]
+
+    @property
+    def text(self) -> str:
+        """What a search looks into."""
+        changed = "changed" if self.differ else "no change found"
+        return " ".join([self.name, self.kind, changed, *self.effects])
+
+
+class Told(NamedTuple):
+    """What the page shows of a comparison."""
+
+    found: TableFindings
+    verdict: str
+    p: str
+    rows: list[Row]
+    pairs: list[tuple[PairComparison, str]]
+
+
+def tables_page(found: TableFindings) -> str:
+    """Write the page of one comparison."""
+    return render("tables.html", told=[_told(found)], sentence=verdict(found))
+
+
+def groups_page(sentence: str, comparisons: Sequence[TableFindings]) -> str:
+    """Write the page of several comparisons of groups."""
+    return render("tables.html", told=[_told(one) for one in comparisons], sentence=sentence)
+
+
+def _told(found: TableFindings) -> Told:
+    columns = sorted(found.columns, key=lambda one: (one.pvalue, not one.differ))
+    pairs = sorted((one for one in found.pairs if one.differ), key=lambda one: one.pvalue)
+    return Told(
+        found,
+        verdict(found),
+        _p(found.pvalue, found.permutations),
+        [_row(column, found.permutations) for column in columns],
+        [(pair, pair_told(pair, found)) for pair in pairs],
+    )
+
+
+def _p(pvalue: float, permutations: int) -> str:
+    return p_in_words(pvalue, permutations).removeprefix("p ").removeprefix("= ")
+
+
+def _row(column: ColumnFindings, permutations: int) -> Row:
+    return Row(
+        column.name,
+        column.kind,
+        column.differ,
+        column.pvalue,
+        _p(column.pvalue, permutations),
+        effects_told(column),
+        _pictures(column),
+    )
+
+
+def _pictures(column: ColumnFindings) -> list[Markup]:
+    """A histogram of numbers, dates and lengths; bars of levels, weekdays and words."""
+    first, second = column.names
+    drawn = []
+    if column.histogram is not None:
+        of = "lengths of texts in " if column.kind == "text" else ""
+        marks = [_mark(place, column.names) for place in column.places]
+        title = f"Histograms of {of}{column.name}: {first} filled, {second} outlined"
+        if marks:
+            title += f"; {'; '.join(mark.words for mark in marks)}"
+        shape = column.histogram
+        drawn.append(outlines(shape.edges, shape.shares, _ticks(column, shape), marks, title))
+    if column.effect.shares and column.kind not in ("number", "integer"):
+        shown = column.effect.shares[:BARS]
+        drawn.append(bars(shown, f"Shares in {column.name}: {first} above, {second} below"))
+    return drawn
+
+
+def _mark(place: Place, names: tuple[str, str]) -> Mark:
+    assert place.extent is not None
+    return Mark(*place.extent, place.sign > 0, place_told(place, names))
+
+
+def _ticks(column: ColumnFindings, shape: Histogram) -> list[tuple[float, str]]:
+    """Positions and labels; of dates the first and the last."""
+    low, high = float(shape.edges[0]), float(shape.edges[-1])
+    if column.kind == "datetime":
+        return [(one, moment(one)[:10]) for one in (low, high)]
+    from matplotlib.ticker import MaxNLocator
+
+    found = MaxNLocator(STEPS, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
+    inside = [float(one) for one in found if low <= one <= high]
+    return [(one, f"{one:.12g}" if abs(one) < 1e6 else f"{one:.3g}") for one in _few(inside)]
+
+
+def _few(values: list[float]) -> list[float]:
+    """At most so many that their labels have room."""
+    every = int(np.ceil(len(values) / (STEPS + 1)))
+    return values[::every]

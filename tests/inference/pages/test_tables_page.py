@@ -1,0 +1,92 @@
+"""The page of a comparison of tables: complete, closed in itself, and of words that are escaped."""
+
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+from bke.inference import compare_tables
+
+VOID = {"meta", "link", "input", "line", "rect", "path", "img", "br"}
+#: What the page may weigh: so much, and so much more for each column.
+BYTES, BYTES_A_COLUMN = 300_000, 10_000
+
+
+class Structure(HTMLParser):
+    """Tags that are opened and not closed, ids, headings, addresses and what a row shows."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.open, self.ids, self.headings, self.addresses, self.rows = [], [], [], [], 0
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        found = dict(attrs)
+        self.rows += "data-text" in found
+        self.ids += [found["id"]] if "id" in found else []
+        self.addresses += [found[name] for name in ("src", "href") if name in found]
+        self.headings += [int(tag[1])] if re.fullmatch("h[1-6]", tag) else []
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "svg":
+            assert found["role"] == "img"
+            assert found["aria-label"]
+
+    def handle_endtag(self, tag):
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def found():
+    rng = np.random.default_rng(5)
+
+    def table(n, shift):
+        return pd.DataFrame(
+            {
+                "size <m>": rng.normal(size=n) + shift,
+                "kind": rng.choice(["a & b", "</td><script>x()</script>"], size=n),
+                "when": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 999, n), "h"),
+                "note": [" ".join(rng.choice(list("abcdefgh"), 6)) for _ in range(n)],
+                **{f"x{index}": rng.poisson(2.0, n) for index in range(8)},
+                "one": 1,
+            }
+        )
+
+    return compare_tables(
+        table(200, 0.0), table(220, 1.0), permutations=99, names=("<old>", "new"), progress=False
+    )
+
+
+def test_the_page_is_whole_and_closed_in_itself(found):
+    page = found.to_html()
+    seen = Structure(page)
+    assert not seen.open
+    assert len(seen.ids) == len(set(seen.ids))
+    assert seen.rows == len(found.columns) == 12
+    assert seen.headings[0] == 1
+    assert seen.headings.count(1) == 1
+    assert all(
+        after <= before + 1 for before, after in zip(seen.headings, seen.headings[1:], strict=False)
+    )
+    assert all(address.startswith(("#", "data:")) for address in seen.addresses)
+    assert "http" not in page.replace("http-equiv", "")
+    assert len(page.encode()) <= BYTES + BYTES_A_COLUMN * len(found.columns)
+
+
+def test_words_of_the_data_are_no_tags(found):
+    page = found.to_html()
+    assert "<script>x()" not in page
+    assert "&lt;script&gt;x()" in page
+    assert "&lt;old&gt; and new differ" in page
+
+
+def test_the_page_says_what_the_report_says(found):
+    page = re.sub(r"<[^>]*>", " ", found.to_html())
+    text = " ".join(page.replace("&lt;", "<").replace("&gt;", ">").replace("&#39;", "'").split())
+    for line in str(found).splitlines()[1:-1]:
+        for part in line.strip().rstrip(".").split(": ", 1)[1].split("; "):
+            assert part in text
+    assert "one: it has one value in all rows" in text

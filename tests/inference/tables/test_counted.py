@@ -1,0 +1,121 @@
+"""Rows that stand for several or weigh more, beside rows that are repeated."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from bke.inference import InputError, compare_tables
+from bke.inference.tables.aspects import aspects
+from bke.inference.tables.changes import change
+from bke.inference.tables.counted import Counted
+from bke.inference.tables.kinds import Column
+from bke.inference.tables.labelling import labelling
+from bke.inference.tables.marginal import marginal
+
+QUIET = {"permutations": 99, "progress": False}
+
+
+def counted_table(rng, n, shift=0.0):
+    return pd.DataFrame(
+        {
+            "x": np.round(rng.normal(size=n) + shift, 1),
+            "c": rng.choice(["a", "b"], size=n),
+            "times": rng.integers(0, 4, size=n),
+        }
+    )
+
+
+def repeated(table):
+    return table.loc[table.index.repeat(table["times"])].drop(columns="times")
+
+
+def test_counts_are_rows_that_are_repeated():
+    rng = np.random.default_rng(0)
+    before, after = counted_table(rng, 60), counted_table(rng, 50, 0.5)
+    found = compare_tables(before, after, counts="times", **QUIET)
+    twin = compare_tables(repeated(before), repeated(after), **QUIET)
+    # Rows as wholes are held against each other at other nodes.
+    assert abs(found.pvalue - twin.pvalue) < 0.03
+    assert found.sizes == twin.sizes
+    for one, other in zip(found.columns, twin.columns, strict=True):
+        assert one.pvalue == other.pvalue
+        assert str(one) == str(other)
+        if one.histogram is not None:
+            np.testing.assert_allclose(one.histogram.shares, other.histogram.shares)
+    assert [pair.pvalue for pair in found.pairs] == [pair.pvalue for pair in twin.pairs]
+    for one, other in zip(found.pairs, twin.pairs, strict=True):
+        np.testing.assert_allclose(one.correlations, other.correlations)
+
+
+def test_weights_count_rows_for_more():
+    """Weights of 1 and 2 have the shares, medians and AUC of repeated rows, on fewer of them."""
+    rng = np.random.default_rng(1)
+    x, c = np.round(rng.normal(size=90), 1), rng.integers(0, 3, size=90).astype(float)
+    times = rng.integers(1, 3, size=90)
+    of, rows = np.repeat(np.arange(90), times), int(times[:40].sum())
+    weights = times / times.sum() * 80.0
+    for column in (Column("x", "number", x), Column("c", "category", c, ("a", "b", "c"))):
+        weighed = labelling([column], 40, 9, 0, counted=Counted(weights=weights))
+        own = [marginal(one, weighed) for one in aspects(column)]
+        found = change(column, own, 40, 0.05, weights)
+        long = column._replace(values=column.values[of])
+        dealt = labelling([long], rows, 9, 0)
+        twin = change(
+            long, [marginal(one, dealt) for one in aspects(long)], rows, 0.05, dealt.weights
+        )
+        assert found.medians == twin.medians
+        assert [share.level for share in found.shares] == [share.level for share in twin.shares]
+        for one, other in zip(found.shares, twin.shares, strict=True):
+            np.testing.assert_allclose(one[1:], other[1:])
+        if twin.auc is not None:
+            np.testing.assert_allclose(found.auc, twin.auc)
+            assert np.ptp(found.auc_interval) > np.ptp(twin.auc_interval)
+
+
+def test_weighted_tables_of_one_distribution_are_told_apart_as_often_as_is_said():
+    """100 pairs, weights by a column's value; above 12 with probability 0.005."""
+    rejected = 0
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        tables = []
+        for n in (40, 60):
+            x = rng.normal(size=n)
+            tables.append(pd.DataFrame({"x": x, "w": np.exp(0.5 * x), "k": rng.poisson(2.0, n)}))
+        tables[1]["w"] *= 1000.0  # a scale of its own
+        rejected += compare_tables(*tables, weights="w", permutations=59, progress=False).differ
+    assert rejected <= 12
+
+
+def test_weights_can_undo_a_difference_and_make_one():
+    """Rows of one table with x > 0 are twice as many, and weigh half as much, or not."""
+    rng = np.random.default_rng(2)
+    before, after = rng.normal(size=600), rng.normal(size=900)
+    after = after[(after > 0) | (rng.uniform(size=900) < 0.5)]
+    tables = [
+        pd.DataFrame({"x": before, "w": 1.0}),
+        pd.DataFrame({"x": after, "w": np.where(after > 0, 0.5, 1.0)}),
+    ]
+    assert not compare_tables(*tables, weights="w", **QUIET).differ
+    assert compare_tables(*[table[["x"]] for table in tables], **QUIET).differ
+
+
+@pytest.mark.parametrize(
+    ("column", "role", "message"),
+    [
+        ([1.0, -1.0, 2.0], "weights", "'w' has a negative number in row 2 of the first"),
+        ([1.0, np.nan, 2.0], "weights", "'w' has no number in row 2 of the first"),
+        ([0.0, 0.0, 0.0], "weights", "'w' is 0 in all rows of the first"),
+        ([1.0, 1.5, 2.0], "counts", "'w' holds 1.5, and counts are whole numbers"),
+        ([1.0, 1e9, 2.0], "counts", "counts 1e.09 rows"),
+    ],
+)
+def test_what_is_no_count_and_no_weight_is_refused(column, role, message):
+    table = pd.DataFrame({"x": [1.0, 2.0, 4.0], "w": column})
+    other = pd.DataFrame({"x": [1.0, 3.0, 4.0], "w": [1.0, 1.0, 1.0]})
+    with pytest.raises(InputError, match=message):
+        compare_tables(table, other, **{role: "w"}, **QUIET)
+
+
+def test_counts_and_weights_are_not_both():
+    table = {"x": [1.0, 2.0], "w": [1, 1], "v": [1, 1]}
+    with pytest.raises(InputError, match="not both"):
+        compare_tables(table, table, counts="w", weights="v", **QUIET)

@@ -1,0 +1,66 @@
+"""Groups of a table, each compared with one of them or with the rest."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from bke.inference import InputError, compare_groups, compare_tables
+
+QUIET = {"permutations": 199, "progress": False}
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(3)
+    month = np.repeat([2, 10, 1], [80, 90, 100])
+    x = rng.normal(size=270) + 1.5 * (month == 10)
+    return pd.DataFrame({"month": month, "x": x, "c": rng.choice(["a", "b"], size=270)})
+
+
+def test_each_group_is_compared_with_the_first(table):
+    found = compare_groups(table, "month", **QUIET)
+    assert [one.names for one in found.comparisons] == [
+        ("month 1", "month 2"),
+        ("month 1", "month 10"),
+    ]
+    assert [one.differ for one in found.comparisons] == [False, True]
+    assert all(one.alpha == 0.025 for one in found.comparisons)
+    twin = compare_tables(
+        *(table[table["month"] == value].drop(columns="month") for value in (1, 10)),
+        alpha=0.025,
+        **QUIET,
+    )
+    assert found.comparisons[1].pvalue == twin.pvalue
+    assert [one.pvalue for one in found.comparisons[1].columns] == [
+        one.pvalue for one in twin.columns
+    ]
+    assert str(found).startswith("1 of 2 comparisons of groups of month find a difference")
+    json.dumps(found.to_dict(), allow_nan=False)
+
+
+def test_each_group_is_compared_with_the_rest(table):
+    found = compare_groups(table, "month", rest=True, **QUIET)
+    assert [one.sizes for one in found.comparisons] == [(170, 100), (190, 80), (180, 90)]
+    assert found.comparisons[2].differ
+    assert "month 10 has more" in found.to_html()
+
+
+def test_each_group_is_compared_with_one_that_is_named(table):
+    found = compare_groups(table, "month", against="10", **QUIET)
+    assert [one.names[1] for one in found.comparisons] == ["month 1", "month 2"]
+    assert all(one.differ for one in found.comparisons)
+
+
+@pytest.mark.parametrize(
+    ("by", "options", "message"),
+    [
+        ("week", {}, "no column 'week'"),
+        ("month", {"against": "3"}, "'month' has no value '3': it has '1', '2', '10'"),
+        ("month", {"against": "1", "rest": True}, "or each with the rest"),
+        ("x", {}, "'x' has 270 values"),
+    ],
+)
+def test_groups_that_are_not_there_are_refused(table, by, options, message):
+    with pytest.raises(InputError, match=message):
+        compare_groups(table, by, **options, **QUIET)

@@ -1,0 +1,82 @@
+"""Texts are compared by the words and the groups of characters that they hold."""
+
+import numpy as np
+import pandas as pd
+from bke.inference import compare_tables
+from bke.inference.tables import grams
+from bke.inference.tables.aspects import aspects
+from bke.inference.tables.kinds import Column
+from bke.inference.tables.labelling import labelling
+from bke.inference.tables.marginal import marginal
+
+WORDS = [
+    "the",
+    "order",
+    "came",
+    "late",
+    "and",
+    "was",
+    "broken",
+    "but",
+    "service",
+    "helped",
+    "quickly",
+    "with",
+    "all",
+    "of",
+    "it",
+]
+QUIET = {"permutations": 99, "progress": False}
+
+
+def texts(rng, n, words=WORDS):
+    return pd.DataFrame({"note": [" ".join(rng.choice(words, 8)) for _ in range(n)]})
+
+
+def test_parts_of_a_text():
+    assert grams.words("To be, or not to be") == {"to", "be", "or", "not"}
+    assert grams.characters("AbC  d") == {"abc", "bc ", "c d"}
+
+
+def test_what_texts_hold_is_that_of_a_loop():
+    rng = np.random.default_rng(0)
+    column = Column("note", "text", np.arange(40.0) % 30, tuple(texts(rng, 30)["note"]))
+    dealt = labelling([column], 18, 9, 0)
+    aspect = next(one for one in aspects(column) if one.what == "words")
+    found = marginal(aspect, dealt)
+    labels = dealt.labels[dealt.unit]
+    for index, word in enumerate(aspect.levels):
+        holds = np.array([word in column.levels[int(at)].split() for at in column.values])
+        assert found.counts[index] == holds.sum()
+        np.testing.assert_array_equal(found.labels[index], holds @ labels)
+    assert found.sizes == (18.0, 22.0)
+
+
+def test_a_word_that_is_new_is_told():
+    rng = np.random.default_rng(1)
+    after = texts(rng, 200)
+    after["note"] = [
+        text.replace("late", "gone", 1) if rng.uniform() < 0.5 else text for text in after["note"]
+    ]
+    found = compare_tables(texts(rng, 200), after, **QUIET)
+    assert found["note"].differ
+    assert "with 'gone' 0.0%" in str(found)
+
+
+def test_texts_of_the_same_words_are_of_one_distribution():
+    """60 pairs; above 9 rejected with probability 0.003."""
+    rejected = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        rejected += compare_tables(
+            texts(rng, 30), texts(rng, 40), permutations=59, progress=False
+        ).differ
+    assert rejected <= 9
+
+
+def test_of_very_many_texts_some_are_looked_into(monkeypatch):
+    monkeypatch.setattr(grams, "TEXTS", 25)
+    some = [f"text {index}" for index in range(60)]
+    seen = grams.looked_into(some)
+    assert seen.sum() == 25
+    assert (grams.looked_into(some[::-1])[::-1] == seen).all()
