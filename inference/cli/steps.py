@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 DPI = 150
 RUN, WITNESS, SUMMARY = "run.nc", "witness.nc", "summary.json"
+#: How the files of pictures are called among all.
+PICTURE = "_picture"
 #: What each command writes.
 DIAGNOSE_FILES = ("trace.png", "rank.png", "profile.png", SUMMARY)
 WITNESS_FILES = (WITNESS, "samples.png", "witness.png", SUMMARY)
@@ -216,7 +218,7 @@ def draw_pictures(
                     figure.savefig(temporary, dpi=DPI)
             finally:
                 plt.close(figure)
-            files[f"{name}_picture"] = path
+            files[f"{name}{PICTURE}"] = path
     terminal.notes(notes)
     return files, notes
 
@@ -247,6 +249,42 @@ def pair_pictures(run: xr.DataTree, witness: xr.DataTree, pair: Pair, level: flo
         ("samples", lambda: plot_samples(pair.P, pair.Q, columns=pair.columns, names=pair.names)),
         ("witness", lambda: plot_witness(witness, level, **shown)),
     ]
+
+
+def write_page(
+    path: Path | None,
+    summary: Summary,
+    diagnosis: Diagnosis,
+    files: Mapping[str, Path],
+    terminal: Terminal,
+    **told: Any,
+) -> dict[str, Path]:
+    """Write the report as a page, if there is a path for it.
+
+    Args:
+        path: of the page.
+        summary: of the run.
+        diagnosis: of the run.
+        files: among which are the pictures.
+        terminal: where progress is shown.
+        **told: of :func:`~bke.inference.report.page.run_page`.
+
+    Returns:
+        the page's file, or none.
+    """
+    if path is None:
+        return {}
+    with terminal.step("page", "writing the page"):
+        from ..report.page import run_page
+        from ..runtime.atomic import write_text
+
+        drawn = {
+            name.removesuffix(PICTURE): file
+            for name, file in files.items()
+            if name.endswith(PICTURE)
+        }
+        write_text(path, run_page(summary, str(diagnosis), drawn, **told))
+    return {"page": path}
 
 
 def summary_in(folder: Path | None, name: str = SUMMARY) -> Path | None:

@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from scipy.interpolate import CubicSpline
 
 from ..diagnosis.find_modes import find_modes
 from ..diagnosis.modes import Modes
@@ -20,6 +21,8 @@ from .style import SMALL, log_scale, mode_colour, panels, plain
 #: Nats below the top that are shown at least.
 LEAST_DEPTH = 40.0
 RAW = "0.65"
+#: Points of the drawn curve to a step of the grid.
+FINER = 8
 
 
 def plot_profile(run: Run, *, axes: Sequence[Axes] | None = None) -> Figure:
@@ -49,7 +52,8 @@ def plot_profile(run: Run, *, axes: Sequence[Axes] | None = None) -> Figure:
     values, label = _axis_values(run, profile)
     smoothed = profile["smoothed"].values
     centres = np.median(run["unconstrained_posterior"].to_dataset()[name].values, axis=1)
-    tops = _tops(profile, modes)
+    places = _places(profile, modes)
+    tops = [int(np.argmin(np.abs(grid - place))) for place in places]
     highest = max(smoothed[top] for top in tops)
     low = _bottom(grid, smoothed - highest, tops, centres, modes)
     shown = _range(grid, smoothed - highest, low, centres, modes)
@@ -57,24 +61,20 @@ def plot_profile(run: Run, *, axes: Sequence[Axes] | None = None) -> Figure:
     figure, (ax, below) = panels(
         2, 1, axes, width=7.5, height=5.0, sharex=True, height_ratios=[3.5, 1]
     )
-    raw = np.where(np.isfinite(profile["log_density"]), profile["log_density"], np.nan) - highest
-    ax.plot(values, raw, color=RAW, linewidth=0.6, label="raw")
-    ax.plot(values, smoothed - highest, color="0.1", linewidth=1.8, label="smoothed")
+    # Each from its own top: of many rows the smoothed one is many nats below.
+    at, raw = _raw(run, grid, profile["log_density"].values)
+    raw -= np.nanmax(raw)
+    ax.plot(np.interp(at, grid, values), raw, color=RAW, linewidth=0.6, label="raw")
+    # Of many rows a peak may be as narrow as a few steps of the grid.
+    steps = np.arange(len(grid))
+    fine = np.interp(np.linspace(0, steps[-1], FINER * steps[-1] + 1), steps, grid)
+    curve = CubicSpline(grid, smoothed - highest)
+    ax.plot(
+        np.interp(fine, grid, values), curve(fine), color="0.1", linewidth=1.8, label="smoothed"
+    )
     if not is_independent(run.attrs):
         _mark_chains(ax, np.interp(centres, grid, values), values[shown], modes)
-    for index, top in enumerate(tops):
-        colour = mode_colour(index)
-        height = smoothed[top] - highest
-        ax.plot(values[top], height, "o", color=colour, markersize=6, zorder=4)
-        ax.annotate(
-            f"mode {index + 1}\n{values[top]:.3g}",
-            (values[top], height),
-            xytext=(0, 7),
-            textcoords="offset points",
-            ha="center",
-            color=colour,
-            fontsize=SMALL,
-        )
+    _mark_modes(ax, np.interp(places, grid, values), curve(places))
     ax.set_ylim(low - 0.12 * abs(low), 0.2 * abs(low))
     ax.set_ylabel("log posterior density of\nthe log (nats, top = 0)")
     ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=3, fontsize=SMALL, frameon=False)
@@ -92,6 +92,32 @@ def plot_profile(run: Run, *, axes: Sequence[Axes] | None = None) -> Figure:
     return figure
 
 
+def _mark_modes(ax: Axes, at: np.ndarray, heights: np.ndarray) -> None:
+    for index, (x, height) in enumerate(zip(at, heights, strict=True)):
+        ax.plot(x, height, "o", color=mode_colour(index), markersize=6, zorder=4)
+        ax.annotate(
+            f"mode {index + 1}\n{x:.3g}",
+            (x, height),
+            xytext=(0, 7),
+            textcoords="offset points",
+            ha="center",
+            color=mode_colour(index),
+            fontsize=SMALL,
+        )
+
+
+def _raw(run: xr.DataTree, grid: np.ndarray, density: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The log density on the grid, and at the nodes of quadrature, which are finer at peaks."""
+    at, raw = grid, density
+    if "quadrature" in run.children:
+        nodes = run["quadrature"].to_dataset()
+        at, first = np.unique(
+            np.concatenate([grid, nodes["unconstrained"].values.ravel()]), return_index=True
+        )
+        raw = np.concatenate([density, nodes["log_density"].values])[first]
+    return at, np.where(np.isfinite(raw), raw, np.nan)
+
+
 def _axis_values(run: xr.DataTree, profile: xr.Dataset) -> tuple[np.ndarray, str]:
     """The hyperparameter on the grid, in the units of the data where it is one number there."""
     in_data_units = profile["value_in_data_units"].values
@@ -100,11 +126,11 @@ def _axis_values(run: xr.DataTree, profile: xr.Dataset) -> tuple[np.ndarray, str
     return profile["value"].values, f"{profile.attrs['site']}, over the scale of each column"
 
 
-def _tops(profile: xr.Dataset, modes: Modes) -> list[int]:
-    """Index on the grid of every mode's location."""
+def _places(profile: xr.Dataset, modes: Modes) -> np.ndarray:
+    """Where every mode is, (k,), in the coordinate of the grid."""
     values = profile["value_in_data_units"].values.reshape(profile.sizes["grid"], -1)[:, 0]
     locations = [np.ravel(mode.location[profile.attrs["site"]])[0] for mode in modes.modes]
-    return [int(np.argmin(np.abs(values - location))) for location in locations]
+    return np.interp(locations, values, profile["unconstrained"].values)
 
 
 def _bottom(

@@ -14,6 +14,8 @@ from .marginal import Marginal
 
 #: Words, and groups of characters, whose shares are told.
 WORDS = 10
+#: Levels of the quantiles that are a standard deviation below and above a normal mean.
+ONE_DEVIATION = [float(norm.cdf(side)) for side in (-1.0, 1.0)]
 
 
 class Share(NamedTuple):

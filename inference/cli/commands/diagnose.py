@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Annotated
 
 from ..command import command
 from ..options.data import RunArgument
-from ..options.output import optional_folder
+from ..options.output import HtmlOption, check_html, optional_folder
 from ..terminal import Terminal
 
 
@@ -18,18 +19,27 @@ def diagnose(
     out: Annotated[
         Path | None, optional_folder("trace.png, rank.png, profile.png and summary.json")
     ] = None,
+    html: HtmlOption = None,
 ) -> None:
     """What a run is worth: R-hat, effective sample sizes, modes and a verdict in words."""
     from .. import inputs, steps
 
+    check_html(html)
     with inputs.output_folder(out, steps.DIAGNOSE_FILES, read=[run_file]):
         result = steps.load(run_file, terminal)
-        _, summary, rounded = steps.diagnose_and_print(result, terminal)
-        files, missing = steps.draw_pictures(out, lambda: steps.run_pictures(result), terminal)
+        diagnosis, summary, rounded = steps.diagnose_and_print(result, terminal)
+        with tempfile.TemporaryDirectory() as elsewhere:
+            # The page needs pictures where no folder asks for them.
+            folder = Path(elsewhere) if out is None and html is not None else out
+            files, missing = steps.draw_pictures(
+                folder, lambda: steps.run_pictures(result), terminal
+            )
+            notes = [*rounded, *missing]
+            title = f"Diagnosis of {run_file.name}"
+            page = steps.write_page(
+                html, summary, diagnosis, files, terminal, title=title, notes=notes
+            )
+        files = page if out is None else {**files, **page}
         steps.finish(
-            {"command": "diagnose", **summary},
-            files,
-            steps.summary_in(out),
-            [*rounded, *missing],
-            terminal,
+            {"command": "diagnose", **summary}, files, steps.summary_in(out), notes, terminal
         )

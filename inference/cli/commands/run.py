@@ -12,12 +12,14 @@ from ..command import command
 from ..comparison import compared
 from ..options.data import FILE_KINDS, ColumnOptions, NameOptions
 from ..options.model import ModelOptions, ScaleName
-from ..options.output import OutFolder
+from ..options.output import HtmlOption, OutFolder, check_html
 from ..options.sampler import SamplerOptions
 from ..options.witness import WitnessOptions
 from ..terminal import Terminal
 
 if TYPE_CHECKING:
+    from bke.inference import Comparison
+
     from ..inputs import Pair
 
 FirstIfAny: TypeAlias = Annotated[
@@ -51,6 +53,7 @@ def run(
     witness: WitnessOptions,
     paper: Paper = False,
     out: OutFolder = Path("bke-run"),
+    html: HtmlOption = None,
 ) -> None:
     """The whole job: whether and where two samples differ; fit, diagnosis, witness, pictures.
 
@@ -62,30 +65,22 @@ def run(
     from .. import inputs, steps
 
     model.check()
+    check_html(html)
     pair = _pair(path_p, path_q, names, called, paper=paper)
     scale: ScaleName = "none" if paper else "column"
     sampler, notes = sampler.as_in_the_paper() if paper else (sampler, [])
     points = inputs.read_points(witness.places.at, names, pair.columns)
     places = inputs.read_landmarks(model.landmarks, names, pair.columns)
     how = {**model.arguments(len(pair.columns), places, scale), **sampler.arguments()}
-    inputs.check_witness(
-        pair,
-        points,
-        witness.band,
-        seen=model.likelihood.likelihood == "landmark",
-        kernel=how["kernel"],
-        measure=how["measure"],
-    )
+    seen = model.likelihood.likelihood == "landmark"
+    fixed = {"kernel": how["kernel"], "measure": how["measure"]}
+    inputs.check_witness(pair, points, witness.band, seen=seen, **fixed)
     read = (path_p, path_q, witness.places.at, model.landmarks)
     with inputs.output_folder(out, steps.RUN_FILES, read=read):
         notes = [*pair.notes, *notes]
         terminal.notes(notes)
         answer = compared(pair, terminal, seed=sampler.seed)
-        terminal.say(
-            "\nThe pooled sample: posterior of the lengthscale of its shape, and the witness under "
-            "it, which is smooth at this scale."
-            + (" A finer difference shows in comparison.png." if answer.differ else "")
-        )
+        terminal.say(_of_pooled(answer))
         samples = (pair.P, pair.Q) if model.share == "joint" else (pair.pooled,)
         result = steps.fit_and_save(samples, pair.columns, how, out / steps.RUN, terminal)
         result, unknown = steps.weigh_and_save(result, out / steps.RUN, terminal)
@@ -104,7 +99,21 @@ def run(
         )
         told = {"command": "run", "answer": answer.to_dict(), **summary, **found}
         notes += [*unknown, *rounded, *missing]
-        steps.finish(told, {"run": out / steps.RUN, **files}, out / steps.SUMMARY, notes, terminal)
+        title = f"{pair.names[0]} and {pair.names[1]}"
+        page = steps.write_page(
+            html, told, diagnosis, files, terminal, title=title, answer=str(answer), notes=notes
+        )
+        files = {"run": out / steps.RUN, **files, **page}
+        steps.finish(told, files, out / steps.SUMMARY, notes, terminal)
+
+
+def _of_pooled(answer: Comparison) -> str:
+    """What comes after the answer."""
+    told = (
+        "\nThe pooled sample: posterior of the lengthscale of its shape, and the witness under it, "
+        "which is smooth at this scale."
+    )
+    return f"{told} A finer difference shows in comparison.png." if answer.differ else told
 
 
 def _pair(

@@ -1,6 +1,7 @@
 """The command line: exit codes, one sentence per error, files whole or absent, parts and whole."""
 
 import hashlib
+import html
 import json
 import os
 import re
@@ -71,7 +72,8 @@ def samples(tmp_path_factory):
 def finished(samples, tmp_path_factory):
     """One run with everything, shared: its folder and what was on standard output."""
     out = tmp_path_factory.mktemp("finished") / "new" / "folder"
-    return out, succeeded("run", *samples, *TINY, "--out", out, "--json", "--quiet")
+    page = out.parent.parent / "report.html"
+    return out, succeeded("run", *samples, *TINY, "--out", out, "--html", page, "--json", "--quiet")
 
 
 @pytest.fixture
@@ -593,8 +595,8 @@ def test_json_is_the_summary(finished):
     out, result = finished
     summary = json.loads(result.stdout)
     assert summary == json.loads((out / "summary.json").read_text())
-    assert {Path(path).name for path in summary["files"].values()} == FILES
-    steps_of_run = {"compare", "fit", "weigh", "diagnose", "witness", "pictures", "total"}
+    assert {Path(path).name for path in summary["files"].values()} == FILES | {"report.html"}
+    steps_of_run = {"compare", "fit", "weigh", "diagnose", "witness", "pictures", "page", "total"}
     assert set(summary["timings"]) == steps_of_run
     assert summary["answer"]["pvalue"] <= 1.0
     assert summary["answer"]["columns"] == ["height"]
@@ -612,6 +614,25 @@ def test_json_is_the_summary(finished):
         for part in mode.get("intervals", []):
             assert part["from"] <= part["to"]
             assert part["witness"] in ("above zero", "below zero")
+
+
+def test_pages_say_what_the_summary_says(finished, tmp_path):
+    out, result = finished
+    summary = json.loads(result.stdout)
+    diagnosed = tmp_path / "diagnosis.html"
+    succeeded("diagnose", out / "run.nc", "--html", diagnosed, "--quiet")
+    for path, pictures in ((out.parent.parent / "report.html", 6), (diagnosed, 3)):
+        page = path.read_text(encoding="utf-8")
+        assert page.count('<img src="data:image/webp;base64,') == pictures
+        assert len(page) < 500_000
+        for words in summary["diagnosis"]["verdict"].splitlines():
+            assert html.escape(words) in page
+        for mode in summary["posterior"]["modes"]:
+            for found in mode["hyperparameters"].values():
+                assert all(f">{found[key]:.4g}</td>" in page for key in ("mean", "sd", "q10"))
+    refused = bke_command("diagnose", out / "run.nc", "--html", "a.txt")
+    assert refused.exit_code == 2
+    assert "must end in .html" in " ".join(refused.output.split())
 
 
 def test_terminal_and_json_agree(finished):

@@ -9,7 +9,7 @@ from bke.inference.tables.kinds import Column
 from bke.inference.tables.labelling import labelling
 from bke.inference.tables.marginal import marginal
 
-WORDS = [
+WORDS = ["order", "came", "late", "and", "was", "broken", "but", "service", "helped", "quickly"]
     "the",
     "order",
     "came",
