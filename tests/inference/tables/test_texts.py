@@ -10,22 +10,6 @@ from bke.inference.tables.labelling import labelling
 from bke.inference.tables.marginal import marginal
 
 WORDS = ["order", "came", "late", "and", "was", "broken", "but", "service", "helped", "quickly"]
-    "the",
-    "order",
-    "came",
-    "late",
-    "and",
-    "was",
-    "broken",
-    "but",
-    "service",
-    "helped",
-    "quickly",
-    "with",
-    "all",
-    "of",
-    "it",
-]
 QUIET = {"permutations": 99, "progress": False}
 
 
