@@ -19,14 +19,16 @@ from ..testing.result import check_permutations
 from ..testing.step_down import step_down
 from .aspects import aspects
 from .changes import change
+from .dealing import labelling
+from .dependence import Dependence, dependence
+from .features import features
 from .findings import PairComparison
 from .frames import as_table
 from .histograms import histogram
-from .labelling import labelling, row_marks
+from .joint import joint
 from .marginal import Marginal, marginal
 from .pooled import Pooled, Roles, pooled
 from .result import ColumnComparison, TableComparison
-from .wholes import Dependence, dependence, features, joint
 
 
 def compare_tables(
@@ -138,11 +140,13 @@ def _evaluated(
         for part in parts:
             marginals.append([marginal(aspect, dealt) for aspect in part])
             advance(1)
-        seen = [features(part, weights) for part in parts]
+        seen = [features(part, weights, data.rows) for part in parts]
         together = dependence(seen, dealt)
-        pairs = dependence([features(part, weights, data.rows) for part in parts], dealt)
+        pairs = dependence(
+            [features(part, weights, data.rows, apart=True) for part in parts], dealt
+        )
         advance(1)
-        wholes = joint(seen, dealt, row_marks(columns))
+        wholes = joint(seen, dealt)
         advance(1)
     return Evaluated(marginals, together, pairs, wholes)
 

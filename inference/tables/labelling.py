@@ -1,31 +1,20 @@
-"""Rows of two tables dealt out anew: one set of relabellings, which every column shares.
+"""Which rows are of the first table, by every relabelling, and sums over them.
 
-Rows that go together, of a user or a day, are a unit and keep one label; within blocks alone labels
-are exchanged. Of very many rows units are bins: each table's rows, in a random order, are cut into
-bins of one size, and these are dealt out anew. Permutations of bins are some of those of rows, and
-any group of them makes an exact test (Hemerik and Goeman 2018, theorem 2; for samples in bins
-Domingo-Enrich, Dwivedi and Mackey 2023). What a statistic needs is then a sum over each bin.
+What a statistic needs of very many rows is a sum over each unit that is dealt out as one.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import scipy.sparse
 
-from ..errors import InputError
-from .counted import NOT_COUNTED, Counted
-from .kinds import Column
-
-#: Rows up to which each is a unit of its own, bins of more, and bins of the smaller table at least.
-MOST_ROWS, BINS, LEAST_BINS = 20_000, 4096, 100
 #: Cells of a table of units beyond which it is no longer sparse.
 SPARSE = 500_000
 #: Rows of which sums are made at a time.
-BLOCK = 2**15
+BLOCK = 2**13
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,16 +26,21 @@ class Labelling:
     Attributes:
         labels: (M, 1 + B) of int8, whether each unit is of the first table.
         unit: (E,), the unit of every entry.
-        row: (E,), the row that it is, ascending: a row that counts twice has two entries.
+        row: (E,), the row that it is: a row that counts twice has two entries.
         times: (E,), how much it counts; ``None`` where every entry is one row.
-        rows: N.
+        marks: (N,), by which rows have an order of their own.
     """
 
     labels: np.ndarray
     unit: np.ndarray
     row: np.ndarray
     times: np.ndarray | None
-    rows: int
+    marks: np.ndarray
+
+    @property
+    def rows(self) -> int:
+        """How many rows both tables have."""
+        return len(self.marks)
 
     @property
     def sizes(self) -> np.ndarray:
@@ -81,160 +75,59 @@ class Labelling:
         found = each.toarray() @ self.labels.astype(float)
         return np.asarray(np.rint(found).astype(np.int64))
 
-    def totals(self, made: Callable[[slice], np.ndarray]) -> np.ndarray:
-        """Sums over units (M, F) of features (rows, F) that are made for slices of the rows."""
-        parts = []
-        for start in range(0, self.rows, BLOCK):
-            size = min(BLOCK, self.rows - start)
-            here = slice(*np.searchsorted(self.row, [start, start + size]))
-            unit, row = self.unit[here], self.row[here] - start
-            times = np.ones(len(unit)) if self.times is None else self.times[here]
-            gather = scipy.sparse.coo_array((times, (unit, row)), (len(self.labels), size))
-            parts.append(gather.tocsr() @ made(slice(start, start + size)))
-        return np.asarray(sum(parts))
+    def totals(self, made: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """Sums over units (M, F) of features (r, F) that are made for rows (r,)."""
+        order = np.argsort(self.unit, kind="stable")
+        found: np.ndarray | None = None
+        for start in range(0, len(order), BLOCK):
+            entries = order[start : start + BLOCK]
+            units, features = self.unit[entries], made(self.row[entries])
+            if self.times is not None:
+                features = features * self.times[entries, None]
+            firsts = np.flatnonzero(np.diff(units, prepend=-1))
+            if found is None:
+                found = np.zeros((len(self.labels), features.shape[1]))
+            found[units[firsts]] += np.add.reduceat(features, firsts, axis=0)
+        assert found is not None
+        return found
+
+    def products(self, made: Callable[[np.ndarray], np.ndarray], some: slice) -> np.ndarray:
+        """Sums over units (M, s, F) of products of some features with all.
+
+        Args:
+            made: features (r, F) of rows (r,).
+            some: which of the features are on the left.
+        """
+        order = np.argsort(self.unit, kind="stable")
+        sizes = np.bincount(self.unit, minlength=len(self.labels))
+        starts = np.cumsum(sizes) - sizes
+        found: np.ndarray | None = None
+        for units in _alike(sizes):
+            place = np.arange(sizes[units].max())
+            there = place < sizes[units, None]
+            entries = order[np.where(there, starts[units, None] + place, 0)]
+            features = made(self.row[entries.ravel()])
+            features = features.reshape(*entries.shape, -1)
+            times = there if self.times is None else there * self.times[entries]
+            left = (features[..., some] * times[..., None]).transpose(0, 2, 1)
+            if found is None:
+                found = np.zeros((len(sizes), left.shape[1], features.shape[2]))
+            found[units] = left @ features
+        assert found is not None
+        return found
 
     def sums(self, totals: np.ndarray) -> np.ndarray:
         """Sums (F, 1 + B) over the first table's rows, by sums over units (M, F)."""
         return np.asarray(totals.T @ self.labels.astype(float))
 
 
-def labelling(
-    columns: Sequence[Column],
-    rows: int,
-    permutations: int,
-    seed: int,
-    *,
-    units: Column | None = None,
-    blocks: Column | None = None,
-    counted: Counted = NOT_COUNTED,
-) -> Labelling:
-    """Deal the rows of two tables out anew.
-
-    Args:
-        columns: of both tables, the first table's rows before the other's.
-        rows: of the first table.
-        permutations: B.
-        seed: of the relabellings; the rows count too, not their order.
-        units: a column whose equal values in a table are one unit; one that is in both tables is
-            two that are swapped.
-        blocks: a column within whose equal values labels are exchanged.
-        counted: how often each row is there, or what it weighs.
-
-    Raises:
-        InputError: labels cannot be exchanged.
-    """
-    weighed = [] if counted.weights is None else [Column("", "number", counted.weights)]
-    of_row = row_marks([*columns, *weighed])
-    row = np.arange(len(of_row))
-    if counted.counts is not None:
-        row = np.repeat(row, counted.counts)
-    marks, first = of_row[row], row < rows
-    rng = np.random.default_rng((seed, 3, *_fingerprint(marks, first)))
-    block = _grouped(blocks, len(of_row))[row]
-    if units is None:
-        unit, of_first, stratum = _bins(marks, first, block, rng)
-    else:
-        unit, of_first, stratum = _of_units(units, first, block, row)
-    labels = _dealt(of_first, stratum, permutations, rng)
-    if (labels == labels[:, :1]).all():
-        raise InputError("no row can change its label: every block is of one table alone")
-    return Labelling(labels, unit, row, counted.weights, len(of_row))
-
-
-def row_marks(columns: Sequence[Column]) -> np.ndarray:
-    """A mark (N,) of every row by its cells, whatever the order of the columns."""
-    total: np.ndarray | None = None
-    for column in columns:
-        salt = int.from_bytes(
-            hashlib.blake2b(column.name.encode(), digest_size=8).digest(), "little"
-        )
-        values = np.where(np.isnan(column.values), np.nan, column.values + 0.0)  # one NaN, one 0
-        mark = _mixed(np.ascontiguousarray(values).view(np.uint64) ^ np.uint64(salt))
-        total = mark if total is None else total + mark
-    assert total is not None
-    return _mixed(total)
-
-
-def _mixed(bits: np.ndarray) -> np.ndarray:
-    """Bits (N,) mixed as splitmix64 does (Steele, Lea and Flood 2014)."""
-    with np.errstate(over="ignore"):
-        bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return np.asarray(bits ^ (bits >> np.uint64(31)))
-
-
-def _fingerprint(marks: np.ndarray, first: np.ndarray) -> tuple[int, int]:
-    """What the rows of each table are known by, in whatever order."""
-    with np.errstate(over="ignore"):
-        one, other = (int(part.sum(dtype=np.uint64)) for part in (marks[first], marks[~first]))
-    return one, other
-
-
-def _grouped(column: Column | None, rows: int) -> np.ndarray:
-    """The index (N,) of every row's value, missing ones being one more; 0 without a column."""
-    if column is None:
-        return np.zeros(rows, dtype=np.int64)
-    return np.unique(column.values, return_inverse=True, equal_nan=True)[1]
-
-
-def _bins(
-    marks: np.ndarray, first: np.ndarray, block: np.ndarray, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Single rows or bins: the unit of every row, the label and the stratum of every unit."""
-    total = len(marks)
-    size = 1
-    if total > MOST_ROWS:
-        fewest = min(first.sum(), total - first.sum())
-        size = int(max(1, min(-(-total // BINS), fewest // LEAST_BINS)))
-    if size == 1:
-        unit = np.empty(total, dtype=np.int64)
-        order = np.argsort(marks, kind="stable")
-        unit[order] = np.arange(total)
-        return unit, first[order], block[order]
-    shuffled = np.argsort(marks, kind="stable")[rng.permutation(total)]
-    order = shuffled[np.lexsort((block[shuffled], ~first[shuffled]))]
-    group = 2 * block[order] + ~first[order]
-    starts = np.flatnonzero(np.diff(group, prepend=-1))
-    within = np.arange(total) - np.repeat(starts, np.diff(np.append(starts, total)))
-    # What is left over of a group keeps its label: a stratum of its own.
-    whole = np.repeat(np.diff(np.append(starts, total)) // size, np.diff(np.append(starts, total)))
-    bins = np.minimum(within // size, whole)
-    _, start, which = np.unique(
-        np.stack([group, bins]), axis=1, return_index=True, return_inverse=True
-    )
-    unit = np.empty(total, dtype=np.int64)
-    unit[order] = which.ravel()
-    rest = bins[start] == whole[start]
-    stratum = np.where(rest, block.max() + 1 + np.arange(len(start)), block[order][start])
-    return unit, first[order][start], stratum
-
-
-def _of_units(
-    units: Column, first: np.ndarray, block: np.ndarray, row: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows of equal values in a table and block; those of a value in both tables are swapped."""
-    value = np.unique(units.values, return_inverse=True, equal_nan=True)[1][row]
-    keys, start, unit = np.unique(
-        np.stack([block, value, ~first]), axis=1, return_index=True, return_inverse=True
-    )
-    _, which, times = np.unique(keys[:2], axis=1, return_inverse=True, return_counts=True)
-    both = times[which.ravel()] == 2
-    stratum = np.where(both, block.max() + 1 + which.ravel(), keys[0])
-    return unit.ravel(), first[start], stratum
-
-
-def _dealt(
-    of_first: np.ndarray, stratum: np.ndarray, permutations: int, rng: np.random.Generator
-) -> np.ndarray:
-    """Labels (M, 1 + B) exchanged within strata."""
-    labels = np.empty((1 + permutations, len(of_first)), dtype=np.int8)
-    labels[0] = of_first
-    if (stratum == stratum[0]).all():
-        labels[1:] = of_first
-        rng.permuted(labels[1:], axis=1, out=labels[1:])
-    else:
-        order = np.argsort(stratum, kind="stable")
-        for index in range(1, 1 + permutations):
-            mixed = np.lexsort((rng.random(len(stratum)), stratum))
-            labels[index, order] = of_first[mixed]
-    return np.ascontiguousarray(labels.T)
+def _alike(sizes: np.ndarray) -> list[np.ndarray]:
+    """Units in groups of a block of rows, the largest of each at most twice the smallest."""
+    order = np.argsort(sizes, kind="stable")
+    ordered, found, start = sizes[order], [], int(np.count_nonzero(sizes == 0))
+    while start < len(order):
+        last = np.searchsorted(ordered, 2 * ordered[start], side="right")
+        stop = min(int(last), start + max(1, BLOCK // int(ordered[start])))
+        found.append(order[start:stop])
+        start = stop
+    return found

@@ -4,8 +4,8 @@ import numpy as np
 import scipy.stats
 from bke.inference.tables.aspects import aspects
 from bke.inference.tables.changes import change
+from bke.inference.tables.dealing import labelling
 from bke.inference.tables.kinds import Column
-from bke.inference.tables.labelling import labelling
 from bke.inference.tables.marginal import marginal
 
 

@@ -8,10 +8,11 @@ import pyarrow as pa
 import pytest
 from bke.inference import InputError, compare, compare_tables
 from bke.inference.tables.aspects import aspects
+from bke.inference.tables.dealing import labelling
+from bke.inference.tables.dependence import dependence
+from bke.inference.tables.features import features
 from bke.inference.tables.kinds import Column
-from bke.inference.tables.labelling import labelling
 from bke.inference.tables.marginal import residuals
-from bke.inference.tables.wholes import dependence, features
 from bke.inference.testing.step_down import step_down
 
 QUIET = {"permutations": 199, "progress": False}
@@ -127,15 +128,16 @@ def test_dependence_is_the_difference_of_fisher_transforms():
     x, y = rng.normal(size=(2, 60))
     columns = [Column("x", "number", x), Column("y", "number", y)]
     dealt = labelling(columns, 25, 9, 0)
-    seen = [features(aspects(column), np.ones(len(column.values))) for column in columns]
+    seen = [features(aspects(column), np.ones(len(column.values)), 25) for column in columns]
     found = dependence(seen, dealt)
+    values = [one.at(np.arange(60)) for one in seen]
     labels = dealt.labels[dealt.unit] == 1
     for b in range(10):
         changes = []
         for f in range(2):
             for g in range(2):
                 r, s = (
-                    np.corrcoef(seen[0].values[rows, f], seen[1].values[rows, g])[0, 1]
+                    np.corrcoef(values[0][rows, f], values[1][rows, g])[0, 1]
                     for rows in (labels[:, b], ~labels[:, b])
                 )
                 changes.append((np.arctanh(r) - np.arctanh(s)) / np.sqrt(1 / 22 + 1 / 32))

@@ -7,8 +7,8 @@ from bke.inference import InputError, compare_tables
 from bke.inference.tables.aspects import aspects
 from bke.inference.tables.changes import change
 from bke.inference.tables.counted import Counted
+from bke.inference.tables.dealing import labelling
 from bke.inference.tables.kinds import Column
-from bke.inference.tables.labelling import labelling
 from bke.inference.tables.marginal import marginal
 
 QUIET = {"permutations": 99, "progress": False}

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 from bke.inference import InputError
-from bke.inference.tables import labelling as module
+from bke.inference.tables import dealing as module
+from bke.inference.tables.counted import NOT_COUNTED, Counted
+from bke.inference.tables.dealing import labelling
 from bke.inference.tables.kinds import Column
-from bke.inference.tables.labelling import labelling
 
 
 def column(values, name="x"):
@@ -97,3 +98,21 @@ def test_labels_that_cannot_change_are_refused():
     X = column(np.arange(6.0))
     with pytest.raises(InputError, match="no row can change its label"):
         labelling([X], 3, 9, 0, blocks=column([0, 0, 0, 1, 1, 1], "table"))
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_products_are_those_of_a_loop(grouped, monkeypatch):
+    """Of single rows, and of units of very different sizes with weights, in several groups."""
+    monkeypatch.setattr("bke.inference.tables.labelling.BLOCK", 16)
+    rng = np.random.default_rng(3)
+    features = rng.normal(size=(60, 4))
+    units = column(np.minimum(rng.geometric(0.2, size=60), 9)) if grouped else None
+    weights = Counted(weights=rng.uniform(0.5, 2.0, size=60)) if grouped else NOT_COUNTED
+    dealt = labelling([column(rng.normal(size=60))], 25, 9, 0, units=units, counted=weights)
+    found = dealt.products(lambda rows: features[rows], slice(1, 3))
+    assert found.shape == (len(dealt.labels), 2, 4)
+    for unit in range(len(dealt.labels)):
+        rows = np.flatnonzero(dealt.unit == unit)
+        each = np.ones(60) if weights.weights is None else weights.weights
+        twin = (features[rows, 1:3] * each[rows, None]).T @ features[rows]
+        np.testing.assert_allclose(found[unit], twin, atol=1e-12)

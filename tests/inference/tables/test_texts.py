@@ -5,8 +5,8 @@ import pandas as pd
 from bke.inference import compare_tables
 from bke.inference.tables import grams
 from bke.inference.tables.aspects import aspects
+from bke.inference.tables.dealing import labelling
 from bke.inference.tables.kinds import Column
-from bke.inference.tables.labelling import labelling
 from bke.inference.tables.marginal import marginal
 
 WORDS = ["order", "came", "late", "and", "was", "broken", "but", "service", "helped", "quickly"]

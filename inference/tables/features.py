@@ -1,0 +1,123 @@
+"""What rows are in how columns go together: a few numbers of mean 0 and variance 1 a column.
+
+They are normal scores and their squares of numbers, points on a circle of hours, and indicators of
+frequent levels. A row's are looked up by its codes, so that a million rows take no more memory.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import norm
+
+from .aspects import Aspect
+
+#: Levels of a column that have an indicator.
+INDICATORS = 3
+#: Shares of rows below which an indicator tells next to nothing.
+LEAST_SHARE = 0.005
+
+
+class Features(NamedTuple):
+    """Features of one column's rows, of mean 0 and variance 1, by the codes of its aspects.
+
+    Attributes:
+        codes: of every row, (N,) each.
+        values: of every code in the first table and in the second, (2, C + 1, f) each; the last is
+            that of rows without a code.
+        weights: (f,), by which each feature counts in distances between rows: 1 in all.
+        rows: of the first table.
+    """
+
+    codes: list[np.ndarray]
+    values: list[np.ndarray]
+    weights: np.ndarray
+    rows: int
+
+    def at(self, rows: np.ndarray) -> np.ndarray:
+        """The features (r, f) of rows (r,)."""
+        table = (rows >= self.rows).astype(np.intp)
+        return np.concatenate(
+            [of[table, codes[rows]] for codes, of in zip(self.codes, self.values, strict=True)],
+            axis=1,
+        )
+
+    def positions(self, rows: np.ndarray) -> np.ndarray:
+        """Where rows (r,) are as far as this column goes, (r, d), of variance 1 in all."""
+        kept = self.weights > 0.0
+        return np.asarray(self.at(rows)[:, kept] * np.sqrt(self.weights[kept]))
+
+
+def all_features(columns: list[Features], rows: np.ndarray) -> np.ndarray:
+    """The features (r, F) of rows (r,) in several columns, side by side."""
+    return np.concatenate([column.at(rows) for column in columns], axis=1)
+
+
+def features(
+    parts: list[Aspect], weights: np.ndarray, rows: int, *, apart: bool = False
+) -> Features | None:
+    """Make the features of a column by its aspects, ``None`` of one that hardly varies.
+
+    Args:
+        parts: the aspects.
+        weights: (N,), how many rows each row counts for.
+        rows: of the first table.
+        apart: scores by the ranks in each table, which say how columns go together whatever became
+            of each alone; by default ranks are those in both.
+    """
+    codes, values, counts_for = [], [], []
+    tables = (slice(None, rows), slice(rows, None)) if apart else (slice(None), slice(None))
+    for aspect in parts:
+        if aspect.holds is not None:
+            continue
+        if aspect.points is None:
+            counts = _counts(aspect, weights, slice(None))
+            new = [_indicators(aspect, counts)] * 2
+        else:
+            new = [_scores(aspect.points, _counts(aspect, weights, table)) for table in tables]
+        if not new[0].shape[1]:
+            continue
+        codes.append(aspect.codes)
+        values.append(np.stack([np.append(one, np.zeros_like(one[:1]), axis=0) for one in new]))
+        # Squares of scores count as a feature, and not in distances.
+        if aspect.points is not None and aspect.points.shape[1] == 1:
+            counts_for += [1.0, 0.0]
+        else:
+            counts_for += [1.0 / new[0].shape[1]] * new[0].shape[1]
+    if not codes:
+        return None
+    return Features(codes, values, np.array(counts_for) / sum(counts_for), rows)
+
+
+def _counts(aspect: Aspect, weights: np.ndarray, table: slice) -> np.ndarray:
+    """How many rows of a table have each code, (C,)."""
+    codes = aspect.codes[table]
+    there = codes >= 0
+    return np.bincount(codes[there], weights=weights[table][there], minlength=aspect.size)
+
+
+def _scores(points: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Normal scores of points on a line and their squares, or both coordinates of a circle."""
+    if points.shape[1] == 2:
+        return _standard(points, counts)
+    rank = (np.cumsum(counts) - 0.5 * counts) / max(counts.sum(), 1.0)
+    scores = norm.ppf(np.where(counts > 0, rank, 0.5))
+    return _standard(np.stack([scores, scores**2], axis=1), counts)
+
+
+def _indicators(aspect: Aspect, counts: np.ndarray) -> np.ndarray:
+    """Whether a row has a level, for the most frequent ones but one."""
+    least = LEAST_SHARE * counts.sum()
+    order = np.argsort(-counts, kind="stable")
+    most = min(INDICATORS, np.count_nonzero(counts) - 1)
+    chosen = [one for one in order[:most] if least <= counts[one] <= counts.sum() - least]
+    return _standard(np.arange(aspect.size)[:, None] == np.array(chosen, dtype=int), counts)
+
+
+def _standard(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Values (C, f) of codes with mean 0 and variance 1 over the rows."""
+    total = max(counts.sum(), 1.0)
+    apart = values - counts @ values / total
+    deviation = np.sqrt(counts @ apart**2 / total)
+    return np.asarray(apart / np.where(deviation > 0.0, deviation, 1.0))
