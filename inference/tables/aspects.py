@@ -23,6 +23,11 @@ DAY, HOUR = 86_400.0, 3600.0
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 #: 1 January 1970 was a Thursday.
 THURSDAY = 3
+#: Widths from the median beyond which a value is far out, and the shares of rows whose number
+#: beyond is compared, at both ends.
+FAR = 10.0
+BEYOND = np.array([0.001, 0.0025, 0.005, 0.01, 0.02, 0.05])
+TOPS = 1.0 - BEYOND
 #: What rarer levels are called together.
 OTHERS = "(others)"
 
@@ -61,6 +66,7 @@ def aspects(column: Column) -> list[Aspect]:
     found: list[Aspect] = []
     if column.kind in ("number", "integer"):
         found += numeric("", column.values)
+        found += _tails(found, column.values)
     elif column.kind == "datetime":
         found += _moments(column.values)
     elif column.kind == "text":
@@ -92,6 +98,33 @@ def numeric(what: str, values: np.ndarray) -> list[Aspect]:
     known = values[there, None]
     unit = width(known.std(axis=0), np.quantile(known, [TAILS, 1.0 - TAILS], axis=0))
     return [Aspect(what, codes, distinct[:, None] / unit, float(unit[0]))]
+
+
+def _tails(line: list[Aspect], values: np.ndarray) -> list[Aspect]:
+    """How many values (N,) are far out, where some are so far that each is alone on the line.
+
+    By the shares of rows that are beyond each of some quantiles of both tables together.
+    """
+    if not line or line[0].points is None:
+        return []
+    there = ~np.isnan(values)
+    known = np.sort(values[there])
+    middle = known[len(known) // 2]
+    if max(known[-1] - middle, middle - known[0]) <= FAR * line[0].unit:
+        return []
+    ends = [np.unique(np.quantile(known, levels, method="lower")) for levels in (BEYOND, TOPS)]
+    low, high = ends[0][ends[0] > known[0]], ends[1][ends[1] < known[-1]]
+    codes = np.full(len(values), -1, dtype=np.int64)
+    codes[there] = np.searchsorted(low, values[there], side="right")
+    codes[there] += np.searchsorted(high, values[there], side="left")
+    band = np.arange(len(low) + len(high) + 1)
+    holds = [band <= index for index in range(len(low))]
+    holds += [band > len(low) + index for index in range(len(high))]
+    names = [f"below {one:.4g}" for one in low] + [f"above {one:.4g}" for one in high]
+    if not holds:
+        return []
+    matrix = scipy.sparse.csr_array(np.array(holds, dtype=float))
+    return [Aspect("tails", codes, None, levels=tuple(names), holds=matrix)]
 
 
 def levelled(
@@ -137,7 +170,8 @@ def _texts(column: Column) -> list[Aspect]:
     for what, parts in (("words", grams.words), ("characters", grams.characters)):
         names, holds = grams.held(column.levels, times, parts)
         if names:
-            found.append(Aspect(what, codes, None, levels=names, holds=holds))
+            told = tuple(f"with {name!r}" for name in names)
+            found.append(Aspect(what, codes, None, levels=told, holds=holds))
     return found
 
 

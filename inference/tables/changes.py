@@ -12,8 +12,8 @@ from scipy.stats import norm
 from .kinds import Column
 from .marginal import Marginal
 
-#: Words, and groups of characters, whose shares are told.
-WORDS = 10
+#: Of words, groups of characters and tails, those whose shares are told.
+PARTS = 10
 #: Levels of the quantiles that are a standard deviation below and above a normal mean.
 ONE_DEVIATION = [float(norm.cdf(side)) for side in (-1.0, 1.0)]
 
@@ -38,8 +38,8 @@ class Change(NamedTuple):
         auc: how often a value of the second table is larger than one of the first, ties counting
             half; ``None`` of others than numbers.
         auc_interval: with confidence 1 - alpha (DeLong, DeLong and Clarke-Pearson 1988).
-        shares: of levels, weekdays, hours, words or groups of characters, the most conspicuous
-            change first.
+        shares: of levels, weekdays, hours, words or groups of characters, or beyond ends of a long
+            tail, the most conspicuous change of each first.
     """
 
     missing: tuple[float, float]
@@ -146,12 +146,11 @@ def _shares(marginals: list[Marginal]) -> tuple[Share, ...]:
         before, after = first / max(one.sizes[0], 1.0), second / max(one.sizes[1], 1.0)
         error = np.sqrt(np.maximum(one.counts / one.counts.sum(), 1e-300))
         order = np.argsort(-np.abs(after - before) / error, kind="stable")
-        of_text = one.aspect.holds is not None
-        for index in order[:WORDS] if of_text else order:
+        many = one.aspect.holds is not None
+        for index in order[:PARTS] if many else order:
             if one.counts[index]:
-                name = one.aspect.levels[index]
-                name = f"with {name!r}" if of_text else name
-                found.append(Share(name, float(before[index]), float(after[index])))
+                level = one.aspect.levels[index]
+                found.append(Share(level, float(before[index]), float(after[index])))
     return tuple(found)
 
 

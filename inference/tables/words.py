@@ -79,7 +79,7 @@ def effects_told(column: ColumnFindings) -> list[str]:
         )
     parts += [
         f"{share.level} {share.before:.1%} → {share.after:.1%}"
-        for share in found.shares[:MOST_LEVELS]
+        for share in found.shares[: 1 if found.auc is not None else MOST_LEVELS]
     ]
     parts += [place_told(place, column.names) for place in column.places[:MOST_PLACES]]
     return parts

@@ -48,3 +48,23 @@ def test_weekdays_and_hours_are_those_of_the_calendar():
     weekday, hour = aspects(Column("when", "datetime", moments.astype(float)))
     assert [weekday.levels[code] for code in weekday.codes] == ["Thursday", "Thursday", "Sunday"]
     assert [hour.levels[code] for code in hour.codes] == ["0:00", "23:00", "7:00"]
+
+
+def test_values_far_out_are_counted_beyond_ends():
+    rng = np.random.default_rng(2)
+    values = rng.normal(size=400)
+    values[300:306] *= 1000.0
+    found = aspects(Column("x", "number", values))
+    assert [one.what for one in found] == ["", "tails"]
+    assert [one.what for one in aspects(Column("x", "number", values[:300]))] == [""]
+    dealt = labelling([Column("x", "number", values)], 200, 9, 0)
+    tails = marginal(found[1], dealt)
+    for index, name in enumerate(found[1].levels):
+        side, end = name.split()
+        beyond = values < float(end) if side == "below" else values > float(end)
+        # Names are rounded.
+        assert abs(tails.counts[index] - beyond.sum()) <= 1
+        assert abs(tails.labels[index, 0] - beyond[:200].sum()) <= 1
+    shares = changed(Column("x", "number", values), 200).shares
+    assert shares[0].level.split()[0] in ("above", "below")
+    assert shares[0].after > shares[0].before + 0.01

@@ -30,6 +30,7 @@ def test_what_texts_hold_is_that_of_a_loop():
     found = marginal(aspect, dealt)
     labels = dealt.labels[dealt.unit]
     for index, word in enumerate(aspect.levels):
+        word = word.removeprefix("with '").removesuffix("'")
         holds = np.array([word in column.levels[int(at)].split() for at in column.values])
         assert found.counts[index] == holds.sum()
         np.testing.assert_array_equal(found.labels[index], holds @ labels)

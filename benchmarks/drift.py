@@ -1,0 +1,337 @@
+"""How often drift tools flag anything: in halves of one table, and where something has changed.
+
+``compare_tables`` beside the defaults of evidently, NannyML and alibi-detect, each in a virtual
+environment of its own that is made in ``--environments`` (a few gigabytes, some minutes), on the
+same CSV files. ``--level`` takes halves of tables: a simulated one with ties, holes and heavy
+tails, and three that NannyML ships (census, passengers, car loans). Without it, twelve kinds of
+change of one simulated table of ten columns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import repeats
+import report
+from bke.inference import compare_tables
+
+Frame = pd.DataFrame
+Change = Callable[[Frame, np.random.Generator], None]
+#: What is installed for each, at the versions whose answers are recorded.
+PEERS = {
+    "evidently": ["evidently==0.7.23", "pandas<3"],
+    "nannyml": ["nannyml==0.13.1", "pandas<3", "statsmodels"],
+    "alibi-detect": ["alibi-detect==0.13.0"],
+}
+ENVIRONMENTS = Path(tempfile.gettempdir()) / "bke-drift-peers"
+KINDS = {
+    "size": "number", "length": "number", "weight": "number", "income": "number",
+    "error": "number", "visits": "integer", "grade": "integer", "city": "category",
+    "member": "boolean", "when": "datetime",
+}  # fmt: skip
+CITIES = ["Paris", "Lyon", "Nice", "Lille", "Metz", "Brest"]
+SHARES = [0.4, 0.25, 0.15, 0.1, 0.07, 0.03]
+
+
+def simulated(n: int, rng: np.random.Generator, correlation: float = 0.15) -> Frame:
+    """Ten columns: correlated, skewed with holes, of heavy tails, with ties, levels and dates."""
+    covariance = np.full((3, 3), correlation) + (1.0 - correlation) * np.eye(3)
+    size, length, weight = rng.multivariate_normal(np.zeros(3), covariance, n).T
+    income = np.exp(8.0 + 0.6 * rng.normal(size=n))
+    income[rng.uniform(size=n) < 0.1] = np.nan
+    minutes = rng.integers(0, 28 * 24 * 60, size=n)
+    return pd.DataFrame(
+        {
+            "size": size,
+            "length": length,
+            "weight": weight,
+            "income": income.round(2),
+            "error": rng.standard_t(2, size=n),
+            "visits": rng.poisson(3.0, size=n),
+            "grade": rng.integers(1, 6, size=n),
+            "city": rng.choice(CITIES, p=SHARES, size=n).astype(object),
+            "member": rng.uniform(size=n) < 0.3,
+            "when": pd.Timestamp("2024-01-01") + pd.to_timedelta(minutes, unit="min"),
+        }
+    )
+
+
+def some(table: Frame, share: float, rng: np.random.Generator) -> np.ndarray:
+    """Which rows are changed, each with a probability."""
+    return rng.uniform(size=len(table)) < share
+
+
+def shape(table: Frame, rng: np.random.Generator) -> None:
+    """Two humps of the same mean and variance."""
+    humps = rng.choice([-0.8, 0.8], size=len(table)) + 0.6 * rng.normal(size=len(table))
+    table["error"] = np.where(some(table, 0.5, rng), humps, table["error"])
+
+
+def share_of_a_category(table: Frame, rng: np.random.Generator) -> None:
+    """Some of the first city's rows become the second's: 0.4 to 0.32."""
+    moved = (table["city"] == "Paris") & some(table, 0.2, rng)
+    table.loc[moved, "city"] = "Lyon"
+
+
+def weekdays(table: Frame, rng: np.random.Generator) -> None:
+    """A third of the rows of a weekend are of the Monday after it."""
+    moved = (table["when"].dt.dayofweek >= 5) & some(table, 1 / 3, rng)
+    days = np.where(moved, 7 - table["when"].dt.dayofweek, 0)
+    table["when"] = table["when"] + pd.to_timedelta(days, unit="D")
+
+
+def flip(table: Frame, rng: np.random.Generator) -> None:
+    """The correlation of two columns from 0.15 to -0.15."""
+    table["size"], table["length"] = simulated(len(table), rng, -0.15)[["size", "length"]].T.values
+
+
+def a_little(table: Frame, rng: np.random.Generator) -> None:
+    """Every number by a tenth of its standard deviation or so."""
+    for name in ("size", "length", "weight", "error"):
+        table[name] += 0.1
+    table["income"] *= 1.06
+    table["visits"] += some(table, 0.17, rng)
+
+
+def subgroup(table: Frame, rng: np.random.Generator) -> None:
+    """Three rows of a hundred are large, long and heavy."""
+    rows = some(table, 0.03, rng)
+    table.loc[rows, ["size", "length", "weight"]] += 2.0
+
+
+def assign(**columns: Callable[[Frame, np.random.Generator], Any]) -> Change:
+    """A change of single columns."""
+
+    def change(table: Frame, rng: np.random.Generator) -> None:
+        for name, made in columns.items():
+            table[name] = made(table, rng)
+
+    return change
+
+
+#: The change of the second table, and the columns in which it is.
+CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
+    "mean by 0.2 sd": (assign(size=lambda t, rng: t["size"] + 0.2), ("size",)),
+    "spread by 1.25": (assign(size=lambda t, rng: 1.25 * t["size"]), ("size",)),
+    "shape": (shape, ("error",)),
+    "share of a category, 0.4 to 0.32": (share_of_a_category, ("city",)),
+    "a new category, 1.5 %": (
+        assign(city=lambda t, rng: t["city"].where(~some(t, 0.015, rng), "Nancy")),
+        ("city",),
+    ),
+    "missing, 10 to 16 %": (
+        assign(income=lambda t, rng: t["income"].where(~some(t, 0.067, rng))),
+        ("income",),
+    ),
+    "correlation, 0.15 to -0.15": (flip, ("size", "length")),
+    "one of ten, counts by 0.3": (
+        assign(visits=lambda t, rng: t["visits"] + some(t, 0.3, rng)),
+        ("visits",),
+    ),
+    "all by a little": (a_little, ("size", "length", "weight", "error", "income", "visits")),
+    "weekends thinned by a third": (weekdays, ("when",)),
+    "a subgroup of 3 %": (subgroup, ("size", "length", "weight")),
+    "units in 2 %, times 1000": (
+        assign(income=lambda t, rng: t["income"].where(~some(t, 0.02, rng), 1000 * t["income"])),
+        ("income",),
+    ),
+}
+#: Halves of tables: the file in NannyML's wheel, rows of each half, and kinds of the columns.
+REAL: dict[str, tuple[str, int, dict[str, str]]] = {
+    "census": (
+        "employment_MA_reference.pq",
+        500,
+        {
+            "AGEP": "number", "SCHL": "category", "MAR": "category", "RELP": "category",
+            "DIS": "category", "ESP": "category", "CIT": "category", "MIG": "category",
+            "MIL": "category", "ANC": "category", "SEX": "category", "RAC1P": "category",
+        },
+    ),
+    "passengers": (
+        "titanic_reference.csv",
+        440,
+        {
+            "Pclass": "category", "Sex": "category", "Age": "number", "SibSp": "integer",
+            "Parch": "integer", "Fare": "number", "Embarked": "category", "boat": "category",
+            "Survived": "category",
+        },
+    ),
+    "car loans": (
+        "synthetic_car_loan_dq_reference.csv",
+        500,
+        {
+            "car_value": "number", "salary_range": "category", "debt_to_income_ratio": "number",
+            "loan_length": "integer", "repaid_loan_on_prev_car": "boolean",
+            "size_of_downpayment": "category", "driver_tenure": "number", "repaid": "category",
+        },
+    ),
+}  # fmt: skip
+HALVES = ["simulated", *REAL]
+#: Rows of each simulated table whose power is looked at, and whose level is.
+ROWS, ROWS_OF_HALVES = 1000, 300
+
+
+@functools.cache
+def whole(name: str, environments: Path) -> Frame:
+    """A table in NannyML's wheel."""
+    file, _, kinds = REAL[name]
+    (path,) = (environments / "nannyml").glob(f"lib/*/site-packages/nannyml/datasets/data/{file}")
+    read = pd.read_parquet(path) if path.suffix == ".pq" else pd.read_csv(path)
+    return read[list(kinds)]
+
+
+def pair(setting: str, seed: int, environments: Path) -> tuple[Frame, Frame, dict[str, str]]:
+    """Two tables, and what their columns are."""
+    rng = np.random.default_rng([sum(setting.encode()), seed])
+    if setting in REAL:
+        _, rows, kinds = REAL[setting]
+        table = whole(setting, environments)
+        drawn = table.iloc[rng.permutation(len(table))[: 2 * rows]]
+        return drawn[:rows], drawn[rows:], kinds
+    n = ROWS if setting in CHANGES else ROWS_OF_HALVES
+    before, after = simulated(n, rng), simulated(n, rng)
+    if setting in CHANGES:
+        CHANGES[setting][0](after, rng)
+    return before, after, KINDS
+
+
+def environment(name: str, folder: Path) -> None:
+    """Make a virtual environment with a package, unless it is there."""
+    home = folder / name
+    if (home / "made").exists():
+        return
+    print(f"installing {' '.join(PEERS[name])} into {home}", file=sys.stderr)
+    venv.create(home, with_pip=True, clear=True)
+    subprocess.run([home / "bin" / "pip", "install", "-q", *PEERS[name]], check=True)
+    (home / "made").touch()
+
+
+def flagged_by(name: str, folder: Path, environments: Path) -> list[dict[str, Any]]:
+    """What another package flags in the pairs of a folder."""
+    python, script = (
+        environments / name / "bin" / "python",
+        Path(__file__).with_name("drift_peers.py"),
+    )
+    done = subprocess.run(
+        [python, script, name, folder], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(f"{name}: {done.stderr[-800:]}")
+    return list(json.loads(done.stdout.splitlines()[-1]))
+
+
+def flagged_here(folder: Path, seed: int, index: int, permutations: int) -> dict[str, Any]:
+    """What bke names in a pair of a folder: columns, pairs as their columns, and the table."""
+    kinds = json.loads((folder / "kinds.json").read_text())
+    words = {name: "category" for name, kind in kinds.items() if kind in ("category", "boolean")}
+    started = time.perf_counter()
+    found = compare_tables(
+        folder / f"{index:04d}_before.csv",
+        folder / f"{index:04d}_after.csv",
+        kinds=words,
+        permutations=permutations,
+        seed=seed,
+        progress=False,
+    )
+    seconds = time.perf_counter() - started
+    names = [column.name for column in found.columns if column.differ]
+    names += [name for one in found.pairs if one.differ for name in one.columns]
+    return {"flagged": names + ["(table)"] * found.differ, "seconds": seconds}
+
+
+def answers(
+    setting: str, permutations: int, seeds: range, *, environments: Path, peers: tuple[str, ...]
+) -> list[list[float]]:
+    """For each pair and each package: anything flagged, anything rightly, failed, and seconds."""
+    truth = set(CHANGES[setting][1]) if setting in CHANGES else set()
+    with tempfile.TemporaryDirectory() as home:
+        folder = Path(home)
+        for index, seed in enumerate(seeds):
+            before, after, kinds = pair(setting, seed, environments)
+            before.to_csv(folder / f"{index:04d}_before.csv", index=False)
+            after.to_csv(folder / f"{index:04d}_after.csv", index=False)
+        (folder / "kinds.json").write_text(json.dumps(kinds))
+        told = [
+            [flagged_here(folder, seed, index, permutations) for index, seed in enumerate(seeds)]
+        ]
+        told += [flagged_by(name, folder, environments) for name in peers]
+    rows = []
+    for each in zip(*told, strict=True):
+        row: list[float] = []
+        for one in each:
+            failed = any(name.startswith("failed") for name in one["flagged"])
+            right = bool(truth & set(one["flagged"]))
+            row += [bool(one["flagged"]) and not failed, right, failed, one["seconds"]]
+        rows.append(row)
+    return rows
+
+
+def main() -> None:
+    """Draw, ask everyone, count, write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--level", action="store_true", help="halves of one table")
+    parser.add_argument("--settings", nargs="+", choices=[*CHANGES, *HALVES])
+    parser.add_argument("--peers", nargs="*", choices=list(PEERS), default=list(PEERS))
+    parser.add_argument("--environments", type=Path, default=ENVIRONMENTS)
+    repeats.add_options(parser, repeats=50, permutations=199)
+    options = parser.parse_args()
+    if options.quick:
+        options.repeats, options.permutations = 3, 99
+    settings = options.settings or (HALVES if options.level else list(CHANGES))
+    for name in dict.fromkeys([*options.peers, "nannyml"]):
+        environment(name, options.environments)
+    names = ["bke", *options.peers]
+
+    def summary(values: np.ndarray) -> repeats.Row:
+        row: repeats.Row = {}
+        for index, name in enumerate(names):
+            any_, right, failed, seconds = values[:, 4 * index : 4 * index + 4].T
+            row[name] = any_.mean()
+            if not options.level:
+                row[f"{name}, rightly"] = right.mean()
+            if failed.any():
+                row[f"{name}, failed"] = failed.mean()
+            row[f"{name}, seconds"] = float(np.median(seconds))
+        return row
+
+    def text(rows: list[repeats.Row]) -> str:
+        keys = list(dict.fromkeys(key for row in rows for key in row if "seconds" not in key))
+        shown = [{key: row.get(key, 0.0) for key in keys} for row in rows]
+        what = "halves of one table" if options.level else f"{ROWS} + {ROWS} rows of ten columns"
+        return (
+            f"{options.repeats} pairs each, {what}, {options.permutations} permutations of bke, "
+            "each package by its defaults, from the same files. Shares of pairs in which a package "
+            "flags anything, a column or the table"
+            + (".\n\n" if options.level else ", and a column in which the change is.\n\n")
+            + report.table(shown)
+        )
+
+    experiment = functools.partial(
+        answers, environments=options.environments, peers=tuple(options.peers)
+    )
+    repeats.fill(
+        "drift-level" if options.level else "drift-power",
+        "What drift tools flag",
+        [{"setting": name} for name in settings],
+        experiment,
+        summary,
+        text,
+        options,
+        {"peers": options.peers, "level": options.level},
+    )
+
+
+if __name__ == "__main__":
+    main()
