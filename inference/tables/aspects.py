@@ -23,6 +23,8 @@ DAY, HOUR = 86_400.0, 3600.0
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 #: 1 January 1970 was a Thursday.
 THURSDAY = 3
+#: The chance that all values are of one table beyond which they are not compared on a line.
+ALONE = 1e-3
 #: Widths from the median beyond which a value is far out, and the shares of rows whose number
 #: beyond is compared, at both ends.
 FAR = 10.0
@@ -77,6 +79,21 @@ def aspects(column: Column) -> list[Aspect]:
     if missing.any() and not missing.all():
         found.append(Aspect("missing", missing.astype(np.int64), None, levels=("there", "missing")))
     return found
+
+
+def in_both(aspect: Aspect, rows: int) -> bool:
+    """Whether both tables have values on a line, and relabellings would have them too.
+
+    Where they have not it is told by what is missing. Rows are left out that are so few that all of
+    them may be of one table by chance, as often as :data:`ALONE`, so that this choice, which looks
+    at labels, hardly changes the level.
+    """
+    if aspect.points is None:
+        return True
+    there = aspect.codes >= 0
+    first, total = np.count_nonzero(there[:rows]), np.count_nonzero(there)
+    larger = max(rows, len(there) - rows) / len(there)
+    return 0 < first < total and larger**total <= ALONE
 
 
 def numeric(what: str, values: np.ndarray) -> list[Aspect]:

@@ -17,7 +17,7 @@ from ..runtime.progress import progress_bar
 from ..testing.permutation import p_value
 from ..testing.result import check_permutations
 from ..testing.step_down import step_down
-from .aspects import aspects
+from .aspects import aspects, in_both
 from .changes import change
 from .dealing import labelling
 from .dependence import Dependence, dependence
@@ -136,8 +136,10 @@ def _evaluated(
             blocks=data.apart.get(roles.blocks or ""),
             counted=data.counted,
         )
-        parts, marginals = [aspects(column) for column in columns], []
-        for part in parts:
+        parts, marginals = [], []
+        for column in columns:
+            part = [one for one in aspects(column) if in_both(one, data.rows)]
+            parts.append(part)
             marginals.append([marginal(aspect, dealt) for aspect in part])
             advance(1)
         seen = [features(part, weights, data.rows) for part in parts]

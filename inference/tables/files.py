@@ -6,9 +6,11 @@ from all of its cells in both tables (:mod:`.kinds`).
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,6 +27,8 @@ from ..errors import InputError
 COMPRESSED = (".gz", ".zst", ".bz2")
 #: Bytes from which separator and header are told.
 HEAD = 2**16
+#: How Arrow tells where a cell cannot be decoded.
+UNDECODED = re.compile(r"column #(\d+): Row #(\d+): .*UTF8")
 
 
 def read_table(path: Path, encoding: str | None = None) -> pa.Table:
@@ -62,8 +66,11 @@ def read_table(path: Path, encoding: str | None = None) -> pa.Table:
 
 
 def _first(error: BaseException) -> str:
-    """The first line of a message, with the start of long ones."""
-    return (str(error).splitlines() or [type(error).__name__])[0][:200].rstrip(". ")
+    """The first line of a message, of Parquet's the cause alone."""
+    line = (str(error).splitlines() or [type(error).__name__])[0]
+    if "Is this a 'parquet' file?" in line:
+        line = line.rsplit("': ", 1)[-1].split(". ", 1)[0]
+    return line[:200].rstrip(". ")
 
 
 def _text(path: Path, encoding: str | None) -> pa.Table:
@@ -73,6 +80,10 @@ def _text(path: Path, encoding: str | None) -> pa.Table:
         raise InputError(f"{path} is empty")
     marked = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}.get(head[:2], "utf-8")
     encoding = encoding or marked
+    if head.startswith(b"PAR1"):
+        raise InputError(f"{path} is a Parquet file: name it .parquet")
+    if b"\0" in head and not encoding.lower().startswith(("utf-16", "utf-32", "utf_16", "utf_32")):
+        raise InputError(f"{path} is not a text file")
     try:
         start = head.decode(encoding, errors="ignore" if len(head) == HEAD else "strict")
     except UnicodeDecodeError as error:
@@ -82,11 +93,10 @@ def _text(path: Path, encoding: str | None) -> pa.Table:
         ) from error
     except LookupError as error:
         raise InputError(f"{encoding!r} is no encoding that Python knows") from error
-    if "\0" in start:
-        raise InputError(f"{path} is not a text file")
     start = start.removeprefix("\ufeff")
-    separator = separator_of(start).replace(" ", ",")  # of tables blanks are text
-    header = [name.strip() for name in next(csv.reader(io.StringIO(start), delimiter=separator))]
+    lines = io.StringIO(start, newline=None)  # a carriage return ends a line too
+    separator = separator_of(lines.getvalue()).replace(" ", ",")  # of tables blanks are text
+    header = [name.strip() for name in next(csv.reader(lines, delimiter=separator))]
     _check_header(path, header)
     return _rows(path, encoding, separator, header)
 
@@ -120,7 +130,10 @@ def _rows(path: Path, encoding: str, separator: str, header: list[str]) -> pa.Ta
         uneven.append(row)
         return "skip"
 
-    with pa.input_stream(str(path), compression="detect") as stream:
+    with (
+        _text_errors(path, encoding, header),
+        pa.input_stream(str(path), compression="detect") as stream,
+    ):
         found = pyarrow.csv.read_csv(
             stream,
             pyarrow.csv.ReadOptions(
@@ -141,12 +154,50 @@ def _rows(path: Path, encoding: str, separator: str, header: list[str]) -> pa.Ta
             f"{path} has {counted(row.actual_columns, 'cell')}{number} but {row.expected_columns} "
             f"columns{more}"
         )
+    _check_quotes(path, found)
     return found
+
+
+@contextlib.contextmanager
+def _text_errors(path: Path, encoding: str, header: list[str]) -> Iterator[None]:
+    """Name the line and the column of a cell that cannot be decoded."""
+    try:
+        yield
+    except pa.ArrowInvalid as error:
+        place = UNDECODED.search(str(error))
+        if place is None:
+            raise
+        column, line = int(place[1]), int(place[2])
+        raise InputError(
+            f"{path} is not {encoding} in line {line}, column {header[column]!r}: name another "
+            "with --encoding, such as cp1252"
+        ) from error
+
+
+def _check_quotes(path: Path, found: pa.Table) -> None:
+    """Refuse a file whose last cell is all that follows a quote that is not closed."""
+    last = [found.column(name)[-1].as_py() or "" for name in found.column_names if len(found)]
+    if not any("\n" in cell for cell in last):
+        return
+    quotes = 0
+    with pa.input_stream(str(path), compression="detect") as stream:
+        while block := stream.read(HEAD):
+            quotes += block.count(b'"')
+    if quotes % 2:
+        raise InputError(
+            f"{path} has a quote that is not closed, in row {len(found)} or before: "
+            f"{quotes} quotation marks in all"
+        )
 
 
 def _json(path: Path, encoding: str | None) -> pa.Table:
     with pa.input_stream(str(path), compression="detect") as stream:
-        return pyarrow.json.read_json(stream)
+        try:
+            return pyarrow.json.read_json(stream)
+        except pa.ArrowInvalid as error:
+            raise InputError(
+                f"{path} is not a readable file of JSON lines, one object each: {_first(error)}"
+            ) from error
 
 
 def _parquet(paths: list[Path], named: Path) -> pa.Table:
@@ -154,7 +205,15 @@ def _parquet(paths: list[Path], named: Path) -> pa.Table:
     if not paths:
         raise InputError(f"{named} has no Parquet files")
     try:
-        return pyarrow.dataset.dataset([str(path) for path in paths], format="parquet").to_table()
+        found = pyarrow.dataset.dataset([str(path) for path in paths], format="parquet")
+        for part in found.get_fragments():
+            odd = set(part.physical_schema.names) ^ set(found.schema.names)
+            if odd:
+                raise InputError(
+                    f"{part.path} has other columns than {paths[0]}: {sorted(odd)[0]!r} is not in "
+                    "both"
+                )
+        return found.to_table()
     except (pa.ArrowInvalid, pa.ArrowTypeError, OSError) as error:
         raise InputError(f"{named} is not readable as Parquet: {_first(error)}") from error
 

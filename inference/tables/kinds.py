@@ -59,7 +59,9 @@ class Typed(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def typed(name: str, cells: pa.Array, rows: int, kind: str | None) -> Typed:
+def typed(
+    name: str, cells: pa.Array, rows: int, kind: str | None, sources: tuple[str, str]
+) -> Typed:
     """Tell what kind a column is, and read its cells.
 
     Args:
@@ -67,6 +69,7 @@ def typed(name: str, cells: pa.Array, rows: int, kind: str | None) -> Typed:
         cells: (N,), of both tables, of one Arrow type; text is trimmed.
         rows: of the first table.
         kind: asked for, or ``None``.
+        sources: what messages call the tables.
 
     Raises:
         ProblemError: the cells are of no kind, or not of the one that is asked for.
@@ -81,10 +84,24 @@ def typed(name: str, cells: pa.Array, rows: int, kind: str | None) -> Typed:
         return Typed(_levels(name, "category", pc.cast(cells, pa.string())))
     if _is_number(cells.type):
         values = _floats(cells)
+        _check_finite(values, rows, sources)
         return _numbers(name, values, rows, kind, "")
     if not (pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)):
         raise ProblemError(f"holds {cells.type}, which is no number, word or date")
-    return _text(name, cells, rows, kind)
+    return _text(name, cells, rows, kind, sources)
+
+
+def _place(index: int, rows: int, sources: tuple[str, str]) -> str:
+    """Which row of which table a row of both together is, in words."""
+    if index < rows:
+        return f"row {index + 1} of {sources[0]}"
+    return f"row {index - rows + 1} of {sources[1]}"
+
+
+def _check_finite(values: np.ndarray, rows: int, sources: tuple[str, str]) -> None:
+    if np.isinf(values).any():
+        index = int(np.flatnonzero(np.isinf(values))[0])
+        raise ProblemError(f"has an infinite value in {_place(index, rows, sources)}")
 
 
 def _is_number(of: pa.DataType) -> bool:
@@ -114,10 +131,6 @@ def _moments(name: str, cells: pa.Array, kind: str | None) -> Typed:
 
 
 def _numbers(name: str, values: np.ndarray, rows: int, kind: str | None, words: str) -> Typed:
-    if np.isinf(values).any():
-        raise ProblemError(
-            f"has an infinite value in row {int(np.flatnonzero(np.isinf(values))[0]) + 1}"
-        )
     notes = (f"{name!r} is read with {words}.",) if words else ()
     if kind in ("category", "boolean", "identifier"):
         cells = pa.array([None if v != v else f"{v:.15g}" for v in values], pa.string())
@@ -163,7 +176,9 @@ def _codes(name: str, known: np.ndarray) -> list[str]:
     return notes
 
 
-def _text(name: str, cells: pa.Array, rows: int, kind: str | None) -> Typed:
+def _text(
+    name: str, cells: pa.Array, rows: int, kind: str | None, sources: tuple[str, str]
+) -> Typed:
     distinct = pc.unique(cells).drop_null()
     if kind in ("category", "boolean", "identifier", "text") or not len(distinct):
         return Typed(_levels(name, kind or "category", cells))  # type: ignore[arg-type]
@@ -178,13 +193,14 @@ def _text(name: str, cells: pa.Array, rows: int, kind: str | None) -> Typed:
         ) from None
     if as_numbers is not None:
         values = _looked_up(cells, distinct, as_numbers.values)
+        _check_finite(values, rows, sources)
         return _numbers(name, values, rows, kind, as_numbers.words)
     if as_dates is not None:
         words = (f"{name!r} is read as {as_dates.words}.",) if as_dates.words else ()
         return Typed(Column(name, "datetime", _looked_up(cells, distinct, as_dates.values)), words)
     if kind is not None:
         raise ProblemError(f"has cells such as {distinct[0].as_py()!r}, not {kind}")
-    _check_mistakes(name, cells)
+    _check_mistakes(name, cells, rows, sources)
     return Typed(_levels(name, _kind_of_words(cells, distinct, rows), cells))
 
 
@@ -210,15 +226,24 @@ def _all_different(cells: pa.Array, rows: int) -> bool:
     return True
 
 
-def _check_mistakes(name: str, cells: pa.Array) -> None:
-    """Refuse a column of numbers with a few texts among them."""
+def _check_mistakes(name: str, cells: pa.Array, rows: int, sources: tuple[str, str]) -> None:
+    """Refuse a column of numbers with a few texts among them, or with texts in one table alone."""
     known = cells.drop_null()
     numeric = matching(known, r"^[+-]?[\d.,]*\d[\d.,]*([eE][+-]?\d+)?$")
+    of_first = len(cells[:rows].drop_null())
+    shares = [part.mean() if len(part) else 0.5 for part in np.split(numeric, [of_first])]
+    if max(shares) == 1.0 and min(shares) < 0.5:
+        words = int(np.argmin(shares))
+        such = known[int(np.flatnonzero(~numeric)[0])].as_py()
+        raise ProblemError(
+            f"holds numbers in {sources[1 - words]} and words such as {such!r} in "
+            f"{sources[words]}: write them alike, or take all for words with --kind {name}=category"
+        )
     if 1.0 - MISTAKES <= numeric.mean() < 1.0:
         first = known[int(np.flatnonzero(~numeric)[0])]
-        row = pc.index(cells, first).as_py() + 1
+        place = _place(pc.index(cells, first).as_py(), rows, sources)
         raise ProblemError(
-            f"has numbers but {first.as_py()!r} in row {row} of both tables together "
+            f"has numbers but {first.as_py()!r} in {place} "
             f"({int((~numeric).sum())} such cells): mend them, or say that they are missing with "
             f"--missing, or take all for words with --kind {name}=category"
         )

@@ -49,6 +49,22 @@ NOTATIONS = (
         "blanks between thousands", rf"^[+-]?(\d{{1,3}}({_BLANK}\d{{3}})+|\d+)(\.\d+)?$", _BLANK
     ),
 )
+_CURRENCY = "[$\u20ac\u00a3\u00a5]"
+SIGNED = (
+    Notation("per cent signs", r"^[+-]?(\d+\.?\d*|\.\d+) ?%$", " ?%"),
+    Notation("signs of a currency", rf"^[+-]?{_CURRENCY} ?\d+(\.\d+)?$", f"{_CURRENCY} ?"),
+    Notation(
+        "signs of a currency and commas between thousands",
+        rf"^[+-]?{_CURRENCY} ?(\d{{1,3}}(,\d{{3}})+|\d+)(\.\d+)?$",
+        rf"{_CURRENCY} ?|,",
+    ),
+    Notation(
+        "signs of a currency and decimal commas",
+        rf"^[+-]?{_CURRENCY} ?\d+(,\d+)?$",
+        f"{_CURRENCY} ?",
+        ",",
+    ),
+)
 #: Ways to write dates that are no standard, by their words.
 DATES = {
     "day/month/year": ("%d/%m/%Y", r"^\d{1,2}/\d{1,2}/\d{4}$"),
@@ -92,7 +108,7 @@ def numbers(cells: pa.Array) -> Parsed | None:
     """
     if matching(cells, PLAIN.pattern).all():
         return Parsed(_read(cells, PLAIN))
-    ways = [way for way in NOTATIONS if matching(cells, way.pattern).all()]
+    ways = [way for way in (*NOTATIONS, *SIGNED) if matching(cells, way.pattern).all()]
     read = [_read(cells, way) for way in ways]
     if any(not np.array_equal(one, read[0]) for one in read[1:]):
         raise AmbiguousError(*(way.words for way in ways))

@@ -142,7 +142,9 @@ def _typed(
     for name in names:
         try:
             cells, mixed = _cells(tables, name, missing)
-            found[name] = typed(name, cells, tables[0].data.num_rows, kinds.get(name))
+            sources = (tables[0].source, tables[-1].source)
+            rows = tables[0].data.num_rows
+            found[name] = typed(name, cells, rows, kinds.get(name), sources)
             if mixed and name not in kinds and found[name].column.kind not in ("number", "integer"):
                 raise ProblemError(f"holds {mixed}: say what it is with --kind {name}=category")
         except ProblemError as problem:
@@ -229,7 +231,10 @@ def _cells(
         mixed = f"{one} and {other}"
         if "text" not in kinds:
             raise ProblemError(f"holds {mixed}")
-        parts = [pc.cast(part, pa.string()) for part in parts]
+        try:
+            parts = [pc.cast(part, pa.string()) for part in parts]
+        except pa.ArrowNotImplementedError:
+            raise ProblemError(f"holds {mixed}") from None
     elif kinds == {"numbers"} and len({part.type for part in parts}) > 1:
         parts = [pc.cast(part, pa.float64(), safe=False) for part in parts]
     elif len({part.type for part in parts}) > 1:

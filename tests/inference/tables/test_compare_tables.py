@@ -195,7 +195,12 @@ def test_a_column_divides_one_table():
     ("before", "after", "options", "message"),
     [
         ({"x": [1, 2]}, {"y": [1, 2]}, {}, "'x' is only in before, 'y' is only in after"),
-        ({"x": [1, 2]}, {"x": ["a", "b"]}, {}, "holds numbers in before and text in after"),
+        (
+            {"x": [1, 2]},
+            {"x": ["a", "b"]},
+            {},
+            "holds numbers in before and words such as 'a' in after",
+        ),
         ({"x": [1, 1]}, {"x": [1, 1]}, {}, "it has one value in all rows"),
         ({"x": [None, None]}, {"x": [None, None]}, {}, "it has no values"),
         ({"x": [1, 2]}, {"x": [1, 2]}, {"exclude": ["z"]}, "there is no column 'z'"),

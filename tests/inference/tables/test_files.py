@@ -1,14 +1,17 @@
 """Tables are read from files of all kinds, or refused in one sentence."""
 
+import bz2
 import gzip
+import io
 import json
+from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet
 import pytest
-from bke.inference import InputError
+from bke.inference import InputError, compare_tables
 from bke.inference.tables.frames import as_table
 
 FRAME = pd.DataFrame({"x": [1.5, 2.5, None], "word": ["a", "b,c", "d"], "n": [1, 2, 3]})
@@ -61,6 +64,15 @@ def test_a_folder_and_a_glob_of_parquet_files_are_one_table(tmp_path):
         as_table(tmp_path / "no*.parquet", "before")
 
 
+def parquet(columns):
+    packed = io.BytesIO()
+    pa.parquet.write_table(pa.table(columns), packed)
+    return packed.getvalue()
+
+
+LONG = b"x,c\n" + b"1.0,a\n" * 20_000
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -79,10 +91,28 @@ def test_a_folder_and_a_glob_of_parquet_files_are_one_table(tmp_path):
             gzip.compress(b"x,y\n1,2\n" * 99, mtime=0)[:-30],
             "cannot be read|is not a readable",
         ),
-        ("a.jsonl", b'{"x": 1}\n{"x": ', "is not a readable .jsonl file"),
-        ("a.jsonl", b'{"x": 1}\n{"x": {"y": 2}}\n', "is not a readable .jsonl file"),
+        ("a.jsonl", b'{"x": 1}\n{"x": ', "is not a readable file of JSON lines"),
+        ("a.jsonl", b'{"x": 1}\n{"x": {"y": 2}}\n', "is not a readable file of JSON lines"),
         ("a.parquet", b"PAR1 not really", "is not readable as Parquet"),
         ("a.arrow", b"ARROW1 not really", "is not a readable .arrow file"),
+        ("a.csv", LONG + b"1.0,\xff\n", "is not utf-8 in line 20002, column 'c'"),
+        ("a.csv", LONG + b"1.0,a,b\n", "has 3 cells in line 20002 but 2 columns"),
+        ("a.csv", b'x,c\n1,"a\n2,b\n3,c\n', "has a quote that is not closed"),
+        ("a.csv", "x,c\n1,a\n".encode("utf-16-le"), "is not a text file"),
+        ("a.csv", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "is not a text file"),
+        ("a.csv", b"PAR1 not really", "is a Parquet file: name it .parquet"),
+        ("a.csv", b"<!doctype html>\n<p>Sign in, please</p>\n", "has 2 cells in line 2 but 1 col"),
+        ("a.csv", b"# made by me\nx,c\n1,a\n", "has 2 cells in line 2 but 1 col"),
+        ("a.csv.bz2", bz2.compress(b"x,y\n1,2\n" * 99)[:-20], "cannot be read: Truncated"),
+        ("a.tsv", b"x\ty\n1\t2\t3\n", "has 3 cells in line 2 but 2 columns"),
+        ("a.csv.gz", gzip.compress(b"x,y\n", mtime=0), "has columns and no rows"),
+        ("a.jsonl", b'[{"x": 1}]', "JSON lines, one object each"),
+        ("a.jsonl", b"1\n2\n", "JSON lines, one object each"),
+        ("a.jsonl", b'{"x": 1, "x": 2}\n', "was specified twice in row 0"),
+        ("a.jsonl", b'{"x": 1}\n{"x": "b"}\n', "changed from number to string in row 1"),
+        ("a.parquet", b"x,c\n1,a\n", "Parquet: Parquet magic bytes not found in footer$"),
+        ("a.parquet", parquet({"x": [1.0] * 99})[:-40], "is not readable as Parquet"),
+        ("a.parquet", parquet({"x": pa.array([], pa.float64())}), "columns and no rows"),
         ("a.xlsx", b"PK not really", "Excel file, and reading it needs|is not a readable Excel"),
         ("a.doc", b"x", "has the suffix '.doc'"),
         ("a", b"x", "has no suffix"),
@@ -117,3 +147,43 @@ def test_frames_and_dictionaries_are_tables():
     with pytest.raises(InputError, match="cannot be taken for a table"):
         as_table({"x": [1, "a", {}]}, "before")
     assert json.dumps(found["n"]) == "[1, 2, 3]"
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        (["1.5", "oops"] + ["2"] * 40, "has numbers but 'oops' in row 2 of b.csv"),
+        (["1.5", "inf"] + ["2"] * 40, "'inf' in row 2 of b.csv"),
+        (["a", "b"] * 20, "holds numbers in a.csv and words such as 'a' in b.csv"),
+        (["1/2/2024", "3/4/2024"] * 20, "holds numbers in a.csv and words such as '1/2/2024'"),
+    ],
+)
+def test_a_cell_that_is_wrong_is_named_with_its_row_and_file(tmp_path, monkeypatch, cells, message):
+    monkeypatch.chdir(tmp_path)
+    Path("a.csv").write_text("x\n" + "\n".join(map(str, range(40))) + "\n")
+    Path("b.csv").write_text("x\n" + "\n".join(cells) + "\n")
+    with pytest.raises(InputError, match=message):
+        compare_tables("a.csv", "b.csv", permutations=19, progress=False)
+
+
+def test_files_of_one_folder_have_the_same_columns(tmp_path):
+    (tmp_path / "a.parquet").write_bytes(parquet({"x": [1.0], "y": [1.0]}))
+    (tmp_path / "b.parquet").write_bytes(parquet({"x": [1.0]}))
+    with pytest.raises(
+        InputError, match=r"b.parquet has other columns than .*: 'y' is not in both"
+    ):
+        as_table(tmp_path, "before")
+
+
+@pytest.mark.parametrize("of", [{"x": [[1, 2]] * 3}, {"x": [{"a": 1}] * 3}, {"x": [b"ab"] * 3}])
+def test_cells_that_are_tables_are_refused(of):
+    with pytest.raises(InputError, match=r"column 'x' holds .*no number, word or date"):
+        compare_tables(of, of, permutations=19, progress=False)
+    with pytest.raises(InputError, match="column 'x' holds text in before and"):
+        compare_tables({"x": ["a", "b", "c"]}, of, permutations=19, progress=False)
+
+
+def test_a_carriage_return_ends_a_line(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"x,c\r1,a\r2,b\r")
+    assert as_table(path, "before").data.to_pydict() == {"x": ["1", "2"], "c": ["a", "b"]}

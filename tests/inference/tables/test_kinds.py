@@ -13,7 +13,7 @@ DAY = 86_400.0
 def told(cells, rows=None, kind=None):
     array = pa.array(cells)
     array = trimmed(array) if pa.types.is_string(array.type) else array
-    return typed("x", array, len(cells) // 2 if rows is None else rows, kind)
+    return typed("x", array, len(cells) // 2 if rows is None else rows, kind, ("one", "other"))
 
 
 @pytest.mark.parametrize(
@@ -55,6 +55,14 @@ def test_values_are_those_of_the_cells():
     ("cells", "values", "words"),
     [
         (["1,5", "2,25", "3"], [1.5, 2.25, 3.0], "decimal commas"),
+        (["12.5%", "3 %"], [12.5, 3.0], "per cent signs"),
+        (["$12.50", "$3"], [12.5, 3.0], "signs of a currency"),
+        (
+            ["$1,234,567", "$3"],
+            [1234567.0, 3.0],
+            "signs of a currency and commas between thousands",
+        ),
+        (["€ 12,5", "€3"], [12.5, 3.0], "signs of a currency and decimal commas"),
         (["1,234.5", "12"], [1234.5, 12.0], "commas between thousands"),
         (["1,234,567", "12"], [1234567.0, 12.0], "commas between thousands"),
         (["1.234,5", "12"], [1234.5, 12.0], "points between thousands and decimal commas"),
@@ -84,8 +92,8 @@ def test_what_can_be_read_in_two_ways_is_refused():
 @pytest.mark.parametrize(
     ("cells", "kind", "message"),
     [
-        ([*map(str, range(60)), "error"], None, "has numbers but 'error' in row 61"),
-        ([1.0, float("inf")], None, "an infinite value in row 2"),
+        ([*map(str, range(60)), "error"], None, "has numbers but 'error' in row 31 of other"),
+        ([1.0, float("inf")], None, "an infinite value in row 1 of other"),
         ([[1], [2]], None, "holds list"),
         (["a", "b"], "number", "has cells such as 'a', not number"),
         ([1.5, 2.5], "integer", "not whole"),
