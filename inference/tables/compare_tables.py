@@ -39,6 +39,8 @@ def compare_tables(
     exclude: Sequence[str] = (),
     kinds: Mapping[str, str] | None = None,
     missing: Sequence[str | float] = (),
+    coded: bool = False,
+    identifiers: bool = False,
     units: str | None = None,
     blocks: str | None = None,
     counts: str | None = None,
@@ -71,6 +73,10 @@ def compare_tables(
         kinds: of columns, in place of those that are told from their cells: number, integer,
             boolean, category, datetime, text or identifier.
         missing: cells that stand for a missing value, such as -999.
+        coded: take numbers that look like codes of a missing value for such: -999, 9999 and the
+            like, repeated and far from all others. Otherwise a note tells of them.
+        identifiers: compare columns that tell rows apart too, by how long they are and what they
+            hold. Otherwise they are left out, and a note tells so.
         units: a column whose equal values are rows that go together, such as a user or a day.
         blocks: a column within whose values alone rows are exchangeable.
         counts: a column that says how many equal rows each row is.
@@ -92,7 +98,9 @@ def compare_tables(
     tables = [as_table(before, "before", encoding)]
     tables += [] if after is None else [as_table(after, "after", encoding)]
     roles = Roles(units, blocks, counts, weights)
-    data = pooled(tables, by, exclude, dict(kinds or {}), missing, roles)
+    data = pooled(
+        tables, by, exclude, dict(kinds or {}), missing, roles, coded=coded, identifiers=identifiers
+    )
     called = sample_names(data.names or names)
     with computing():
         seen = _evaluated(data, permutations, seed, roles, progress=progress)

@@ -53,10 +53,17 @@ class ProblemError(Exception):
 
 
 class Typed(NamedTuple):
-    """A column of some kind, and what a reader should know of how it was read."""
+    """A column of some kind, and what a reader should know of how it was read.
+
+    Attributes:
+        column: the column.
+        notes: how its cells were written.
+        codes: numbers that may stand for a missing value.
+    """
 
     column: Column
     notes: tuple[str, ...] = ()
+    codes: tuple[float, ...] = ()
 
 
 def typed(
@@ -145,7 +152,7 @@ def _numbers(name: str, values: np.ndarray, rows: int, kind: str | None, words: 
     if kind == "integer" and not integral:
         raise ProblemError("holds numbers that are not whole, not integer")
     told: Kind = "integer" if integral and kind != "number" else "number"
-    return Typed(Column(name, told, values), (*notes, *_codes(name, known)))
+    return Typed(Column(name, told, values), notes, _codes(known))
 
 
 def _identifies(name: str, values: np.ndarray, rows: int) -> bool:
@@ -158,22 +165,19 @@ def _identifies(name: str, values: np.ndarray, rows: int) -> bool:
     return called or all(np.ptp(part) < 1.05 * len(part) for part in (values[:rows], values[rows:]))
 
 
-def _codes(name: str, known: np.ndarray) -> list[str]:
+def _codes(known: np.ndarray) -> tuple[float, ...]:
     """Numbers that may stand for a missing value: repeated, and far from all others."""
-    notes = []
+    found = []
     for code in CODES:
         coded = known == code
         if coded.sum() < max(CODED_ROWS, CODED_SHARE * len(known)) or coded.all():
             continue
         others = known[~coded & ~np.isin(known, CODES)]
-        if len(others) and min(abs(code - others.min()), abs(code - others.max())) > np.ptp(others):
-            if others.min() <= code <= others.max():
-                continue
-            notes.append(
-                f"{name!r} has {code:g} in {coded.mean():.1%} of the rows, far from all others: if "
-                f"it stands for a missing value, say so with --missing={code:g}."
-            )
-    return notes
+        if not len(others) or others.min() <= code <= others.max():
+            continue
+        if min(abs(code - others.min()), abs(code - others.max())) > np.ptp(others):
+            found.append(code)
+    return tuple(found)
 
 
 def _text(

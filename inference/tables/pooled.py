@@ -84,6 +84,9 @@ def pooled(
     kinds: Mapping[str, str],
     missing: Sequence[str | float],
     roles: Roles,
+    *,
+    coded: bool = False,
+    identifiers: bool = False,
 ) -> Pooled:
     """Put the columns of two tables together, or of one that a column divides.
 
@@ -94,6 +97,8 @@ def pooled(
         kinds: of columns that are not to be told from their cells.
         missing: cells that stand for a missing value.
         roles: columns that say how rows go together or count, and are not compared.
+        coded: take numbers that look like codes of a missing value for such.
+        identifiers: compare columns that tell rows apart, as texts.
 
     Raises:
         InputError: one sentence with the problems of all columns.
@@ -111,19 +116,22 @@ def pooled(
     asked = {**kinds, **apart}
     taken = [one for one in tables[0].data.column_names if one not in (*exclude, by)]
     found = _typed(tables, taken, asked, missing)
-    left_out = [(name, "excluded") for name in exclude]
-    columns = []
+    left_out, columns = [(name, "excluded") for name in exclude], []
+    notes = [note for name in taken for note in found[name].notes]
     for name in taken:
         if name in apart:
             continue
-        why = _useless(found[name].column, asked=name in kinds)
+        column, told = _decoded(found[name], coded=coded)
+        notes += told
+        if identifiers and column.kind == "identifier":
+            column = column._replace(kind="text")
+        why = _useless(column, asked=name in kinds)
         if why:
             left_out.append((name, why))
         else:
-            columns.append(found[name].column)
+            columns.append(column)
     if not columns:
         raise InputError(f"no column can be compared: {_why(left_out)}")
-    notes = [note for name in taken for note in found[name].notes]
     notes += [f"{name!r} is left out: {why}." for name, why in left_out if why != "excluded"]
     kept = {name: found[name].column for name in apart}
     rows = tables[0].data.num_rows
@@ -154,6 +162,23 @@ def _typed(
         told = "; ".join(problems[:MOST_TOLD]) + (f"; and {more} more" if more > 0 else "")
         raise InputError(told if len(problems) == 1 else f"{len(problems)} columns: {told}")
     return found
+
+
+def _decoded(found: Typed, *, coded: bool) -> tuple[Column, list[str]]:
+    """A column without numbers that stand for a missing value, if asked for, and what is told."""
+    column, notes = found.column, []
+    for code in found.codes:
+        at = column.values == code
+        if coded:
+            column = column._replace(values=np.where(at, np.nan, column.values))
+            advice = "taken for missing."
+        else:
+            advice = f"if it stands for a missing value, say so with --missing={code:g} or --coded."
+        notes.append(
+            f"{column.name!r} has {code:g} in {at.mean():.1%} of the rows, far from all others: "
+            + advice
+        )
+    return column, notes
 
 
 def _why(left_out: Sequence[tuple[str, str]]) -> str:

@@ -68,6 +68,23 @@ class TableOptions:
             "and null do anyway.",
         ),
     ] = None
+    coded: Annotated[
+        bool,
+        typer.Option(
+            "--coded",
+            rich_help_panel=DATA,
+            help="Take numbers that look like codes, as -999 or 9999 far from all others, for "
+            "missing values. Otherwise a note tells of them.",
+        ),
+    ] = False
+    identifiers: Annotated[
+        bool,
+        typer.Option(
+            "--identifiers",
+            rich_help_panel=DATA,
+            help="Compare columns that tell rows apart too. Otherwise they are left out.",
+        ),
+    ] = False
     encoding: Annotated[
         str | None,
         typer.Option(
@@ -121,6 +138,8 @@ class TableOptions:
             "exclude": self.exclude or (),
             "kinds": self.kinds,
             "missing": self.missing or (),
+            "coded": self.coded,
+            "identifiers": self.identifiers,
             "units": self.units,
             "blocks": self.blocks,
             "counts": self.counts,

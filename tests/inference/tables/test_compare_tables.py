@@ -220,3 +220,26 @@ def test_a_column_divides_one_table():
 def test_tables_that_make_no_sense(before, after, options, message):
     with pytest.raises(InputError, match=message):
         compare_tables(before, after, progress=False, **options)
+
+
+def test_codes_and_identifiers_are_left_in_or_out_as_asked():
+    rng = np.random.default_rng(8)
+
+    def made(n, start):
+        x = np.round(rng.normal(50.0, 10.0, size=n), 1)
+        x[::20] = -999.0
+        return pd.DataFrame({"x": x, "id": [f"{start}{index:05d}" for index in range(n)]})
+
+    tables = made(100, "A"), made(120, "B")
+    found = compare_tables(*tables, **QUIET)
+    assert "'x' has -999 in 5.0% of the rows" in found.notes[0]
+    assert "--missing=-999 or --coded" in found.notes[0]
+    assert found["x"].effect.missing == (0.0, 0.0)
+    assert [name for name, _ in found.left_out] == ["id"]
+    found = compare_tables(*tables, coded=True, identifiers=True, **QUIET)
+    assert "taken for missing" in found.notes[0]
+    assert found["x"].effect.missing == (0.05, 0.05)
+    assert found["id"].differ
+    assert "with 'a00" in str(found["id"]) or "with 'b00" in str(found["id"])
+    twin = compare_tables(*tables, missing=["-999"], identifiers=True, **QUIET)
+    assert twin.pvalue == found.pvalue
