@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.dataset
@@ -27,6 +28,9 @@ from ..errors import InputError
 COMPRESSED = (".gz", ".zst", ".bz2")
 #: Bytes from which separator and header are told.
 HEAD = 2**16
+#: Rows of a Parquet table beyond which so many of them are read, at random, and the key of the
+#: schema's metadata that then tells how many there are.
+MOST_ROWS, OF = 4_000_000, "rows"
 #: How Arrow tells where a cell cannot be decoded.
 UNDECODED = re.compile(r"column #(\d+): Row #(\d+): .*UTF8")
 
@@ -213,9 +217,23 @@ def _parquet(paths: list[Path], named: Path) -> pa.Table:
                     f"{part.path} has other columns than {paths[0]}: {sorted(odd)[0]!r} is not in "
                     "both"
                 )
-        return found.to_table()
+        return _some_rows(found)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OSError) as error:
         raise InputError(f"{named} is not readable as Parquet: {_first(error)}") from error
+
+
+def _some_rows(found: pyarrow.dataset.Dataset) -> pa.Table:
+    """All rows, or of very many some at random, read a batch at a time."""
+    total = found.count_rows()
+    if total <= MOST_ROWS:
+        return found.to_table()
+    chosen = np.sort(np.random.default_rng(total).choice(total, MOST_ROWS, replace=False))
+    parts, start, done = [], 0, 0
+    for batch in found.to_batches():
+        end = int(np.searchsorted(chosen, start + len(batch)))
+        parts.append(batch.take(pa.array(chosen[done:end] - start)))
+        start, done = start + len(batch), end
+    return pa.Table.from_batches(parts, found.schema).replace_schema_metadata({OF: str(total)})
 
 
 def _feather(path: Path, encoding: str | None) -> pa.Table:

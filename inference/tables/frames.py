@@ -10,7 +10,7 @@ import narwhals.stable.v1 as nw
 import pyarrow as pa
 
 from ..errors import InputError
-from .files import read_table
+from .files import OF, read_table
 
 
 class Table(NamedTuple):
@@ -19,10 +19,12 @@ class Table(NamedTuple):
     Attributes:
         data: the columns.
         source: what messages call it: the file, or the argument.
+        of: how many rows there are, where not all of them were read.
     """
 
     data: pa.Table
     source: str
+    of: int | None = None
 
 
 def as_table(given: Any, name: str, encoding: str | None = None) -> Table:
@@ -82,4 +84,6 @@ def _checked(data: pa.Table, source: str) -> Table:
     if any(name.startswith("__index_level_") for name in names):
         data = data.select([name for name in names if not name.startswith("__index_level_")])
         names = [name for name in names if not name.startswith("__index_level_")]
-    return Table(data.rename_columns(names).combine_chunks(), source)
+    of = (data.schema.metadata or {}).get(OF.encode())
+    bare = data.rename_columns(names).replace_schema_metadata(None).combine_chunks()
+    return Table(bare, source, None if of is None else int(of))

@@ -13,7 +13,7 @@ from ..errors import InputError
 from .compare_tables import compare_tables
 from .frames import Table, as_table
 from .page import groups_page
-from .pooled import divided
+from .pooled import divided, read_notes
 from .result import SCHEMA, TableComparison
 from .words import verdict
 
@@ -30,11 +30,13 @@ class GroupsComparison:
         comparisons: each at level ``alpha`` over their number, so that the chance of naming
             anything that does not differ is at most ``alpha`` in all of them together.
         alpha: of all comparisons together.
+        read: what is odd about how the table was read.
     """
 
     by: str
     comparisons: tuple[TableComparison, ...]
     alpha: float
+    read: tuple[str, ...] = ()
 
     @property
     def differ(self) -> bool:
@@ -44,7 +46,8 @@ class GroupsComparison:
     @property
     def notes(self) -> tuple[str, ...]:
         """What is odd about columns, told once."""
-        return tuple(dict.fromkeys(note for one in self.comparisons for note in one.notes))
+        notes = [*self.read, *(note for one in self.comparisons for note in one.notes)]
+        return tuple(dict.fromkeys(notes))
 
     @property
     def sentence(self) -> str:
@@ -137,7 +140,7 @@ def compare_groups(
         )
         for first, second in pairs
     )
-    return GroupsComparison(by, found, alpha)
+    return GroupsComparison(by, found, alpha, tuple(read_notes([whole])))
 
 
 def _with_one(groups: dict[str, Table], by: str, against: str | None) -> list[tuple[Table, Table]]:

@@ -110,14 +110,15 @@ def pooled(
     apart = roles.kinds()
     named = {*exclude, *kinds, *apart, *([by] if by else [])}
     _check_names(tables, named, set(exclude), kinds)
-    names = None
+    names, how_many = None, read_notes(tables)
     if by is not None:
         tables, names = _in_two(tables[0], by, missing)
     asked = {**kinds, **apart}
     taken = [one for one in tables[0].data.column_names if one not in (*exclude, by)]
     found = _typed(tables, taken, asked, missing)
     left_out, columns = [(name, "excluded") for name in exclude], []
-    notes = [note for name in taken for note in found[name].notes]
+    notes = how_many
+    notes += [note for name in taken for note in found[name].notes]
     for name in taken:
         if name in apart:
             continue
@@ -137,6 +138,16 @@ def pooled(
     rows = tables[0].data.num_rows
     how_often = counted_rows(kept.get(roles.counts or ""), kept.get(roles.weights or ""), rows)
     return Pooled(tuple(columns), rows, tuple(left_out), tuple(notes), kept, names, how_often)
+
+
+def read_notes(tables: Sequence[Table]) -> list[str]:
+    """Tell of tables of which some rows were read."""
+    return [
+        f"{one.data.num_rows:,} of the {one.of:,} rows of {one.source}, drawn at random, are "
+        "compared."
+        for one in tables
+        if one.of is not None
+    ]
 
 
 def _typed(

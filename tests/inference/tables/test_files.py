@@ -187,3 +187,23 @@ def test_a_carriage_return_ends_a_line(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes(b"x,c\r1,a\r2,b\r")
     assert as_table(path, "before").data.to_pydict() == {"x": ["1", "2"], "c": ["a", "b"]}
+
+
+def test_of_very_many_rows_some_are_compared_and_said_to_be(tmp_path, monkeypatch):
+    monkeypatch.setattr("bke.inference.tables.files.MOST_ROWS", 100)
+    for index in range(3):
+        (tmp_path / f"{index}.parquet").write_bytes(
+            parquet({"x": list(range(70 * index, 70 * index + 70))})
+        )
+    found = as_table(tmp_path, "before")
+    rows = found.data["x"].to_pylist()
+    assert found.of == 210
+    assert len(set(rows)) == len(rows) == 100
+    assert rows == sorted(rows)
+    assert max(rows) > 180
+    assert as_table(tmp_path, "before").data["x"].to_pylist() == rows
+    answer = compare_tables(
+        tmp_path, tmp_path, kinds={"x": "number"}, permutations=19, progress=False
+    )
+    assert answer.sizes == (100, 100)
+    assert f"100 of the 210 rows of {tmp_path}, drawn at random" in answer.notes[0]
