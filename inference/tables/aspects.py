@@ -30,6 +30,8 @@ ALONE = 1e-3
 FAR = 10.0
 BEYOND = np.array([0.001, 0.0025, 0.005, 0.01, 0.02, 0.05])
 TOPS = 1.0 - BEYOND
+#: What the aspect of holes is called, and the level of rows that have one.
+MISSING = "missing"
 #: What rarer levels are called together.
 OTHERS = "(others)"
 
@@ -77,7 +79,7 @@ def aspects(column: Column) -> list[Aspect]:
         found += levelled("", column.values, column.levels)
     missing = np.isnan(column.values)
     if missing.any() and not missing.all():
-        found.append(Aspect("missing", missing.astype(np.int64), None, levels=("there", "missing")))
+        found.append(Aspect(MISSING, missing.astype(np.int64), None, levels=("there", MISSING)))
     return found
 
 

@@ -21,7 +21,7 @@ from .aspects import aspects, in_both
 from .changes import change
 from .dealing import labelling
 from .dependence import Dependence, dependence
-from .features import features
+from .features import Features, features
 from .findings import PairComparison
 from .frames import as_table
 from .histograms import histogram
@@ -150,13 +150,17 @@ def _evaluated(
             parts.append(part)
             marginals.append([marginal(aspect, dealt) for aspect in part])
             advance(1)
-        seen = [features(part, weights, data.rows) for part in parts]
-        together = dependence(seen, dealt)
-        pairs = dependence(
-            [features(part, weights, data.rows, apart=True) for part in parts], dealt
-        )
+
+        def seen(*, apart: bool) -> list[Features | None]:
+            return [
+                features(column.name, part, weights, data.rows, apart=apart)
+                for column, part in zip(columns, parts, strict=True)
+            ]
+
+        together = dependence(seen(apart=False), dealt)
+        pairs = dependence(seen(apart=True), dealt)
         advance(1)
-        wholes = joint(seen, dealt)
+        wholes = joint(seen(apart=False), dealt)
         advance(1)
     return Evaluated(marginals, together, pairs, wholes)
 
@@ -198,10 +202,15 @@ def _found(
             (data.columns[i].name, data.columns[j].name),
             float(p),
             bool(differ and p <= alpha),
+            which,
             (float(was), float(now)),
         )
-        for (i, j), p, (was, now) in zip(
-            seen.pairs.pairs, step_down(of_pairs), seen.pairs.correlations, strict=True
+        for (i, j), p, which, (was, now) in zip(
+            seen.pairs.pairs,
+            step_down(of_pairs),
+            seen.pairs.features,
+            seen.pairs.correlations,
+            strict=True,
         )
     )
     return TableComparison(

@@ -28,11 +28,13 @@ class Dependence(NamedTuple):
         pairs: (p,), of the indices of two columns.
         statistics: (p, 1 + B), the largest change of a correlation of their features.
         correlations: (p, 2), in the tables as they are, of the features where it is.
+        features: (p,), what these are in words.
     """
 
     pairs: list[tuple[int, int]]
     statistics: np.ndarray
     correlations: np.ndarray
+    features: list[tuple[str, str]]
 
 
 def dependence(columns: list[Features | None], labelling: Labelling) -> Dependence:
@@ -41,7 +43,7 @@ def dependence(columns: list[Features | None], labelling: Labelling) -> Dependen
     made = [column for _, column in used]
     ends = np.cumsum([0, *(len(column.weights) for column in made)])
     labellings = labelling.labels.shape[1]
-    pairs, statistics, correlations = [], [], []
+    pairs, statistics, correlations, names = [], [], [], []
     moments = Moments.of(made, labelling) if len(made) > 1 else None
     for some in _some(ends, len(labelling.labels)):
         assert moments is not None
@@ -54,11 +56,15 @@ def dependence(columns: list[Features | None], labelling: Labelling) -> Dependen
                 changes, observed = moments.changes(own, other, [p[here, other] for p in products])
                 pairs.append((used[a][0], used[b][0]))
                 statistics.append(np.abs(changes).max(axis=0))
-                correlations.append(observed[int(np.abs(changes[:, 0]).argmax())])
+                most = int(np.abs(changes[:, 0]).argmax())
+                correlations.append(observed[most])
+                f, g = divmod(most, len(made[b].names))
+                names.append((made[a].names[f], made[b].names[g]))
     return Dependence(
         pairs,
         np.array(statistics).reshape(-1, labellings),
         np.array(correlations).reshape(-1, 2),
+        names,
     )
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import norm
 
-from .aspects import Aspect
+from .aspects import MISSING, Aspect
 
 #: Levels of a column that have an indicator.
 INDICATORS = 3
@@ -27,12 +27,14 @@ class Features(NamedTuple):
         values: of every code in the first table and in the second, (2, C + 1, f) each; the last is
             that of rows without a code.
         weights: (f,), by which each feature counts in distances between rows: 1 in all.
+        names: (f,), what each is in words.
         rows: of the first table.
     """
 
     codes: list[np.ndarray]
     values: list[np.ndarray]
     weights: np.ndarray
+    names: list[str]
     rows: int
 
     def at(self, rows: np.ndarray) -> np.ndarray:
@@ -55,39 +57,46 @@ def all_features(columns: list[Features], rows: np.ndarray) -> np.ndarray:
 
 
 def features(
-    parts: list[Aspect], weights: np.ndarray, rows: int, *, apart: bool = False
+    name: str, parts: list[Aspect], weights: np.ndarray, rows: int, *, apart: bool = False
 ) -> Features | None:
     """Make the features of a column by its aspects, ``None`` of one that hardly varies.
 
     Args:
+        name: of the column.
         parts: the aspects.
         weights: (N,), how many rows each row counts for.
         rows: of the first table.
         apart: scores by the ranks in each table, which say how columns go together whatever became
             of each alone; by default ranks are those in both.
     """
-    codes, values, counts_for = [], [], []
+    codes, values, names, counts_for = [], [], [], []
     tables = (slice(None, rows), slice(rows, None)) if apart else (slice(None), slice(None))
     for aspect in parts:
         if aspect.holds is not None:
             continue
+        called = f"{aspect.what} of {name}" if aspect.what else name
         if aspect.points is None:
             counts = _counts(aspect, weights, slice(None))
-            new = [_indicators(aspect, counts)] * 2
+            chosen = _frequent(counts)
+            new = [_standard(np.arange(aspect.size)[:, None] == chosen, counts)] * 2
+            levels = [aspect.levels[one] for one in chosen]
+            told = [f"{name} missing" if one == MISSING else f"{called} = {one}" for one in levels]
         else:
             new = [_scores(aspect.points, _counts(aspect, weights, table)) for table in tables]
-        if not new[0].shape[1]:
+            told = [called, called if aspect.points.shape[1] == 2 else f"{called}, squared"]
+        if not told:
             continue
         codes.append(aspect.codes)
         values.append(np.stack([np.append(one, np.zeros_like(one[:1]), axis=0) for one in new]))
+        names += told
         # Squares of scores count as a feature, and not in distances.
         if aspect.points is not None and aspect.points.shape[1] == 1:
             counts_for += [1.0, 0.0]
         else:
-            counts_for += [1.0 / new[0].shape[1]] * new[0].shape[1]
+            counts_for += [1.0 / len(told)] * len(told)
     if not codes:
         return None
-    return Features(codes, values, np.array(counts_for) / sum(counts_for), rows)
+    return Features(codes, values, np.array(counts_for) / sum(counts_for), names, rows)
 
 
 def _counts(aspect: Aspect, weights: np.ndarray, table: slice) -> np.ndarray:
@@ -106,13 +115,12 @@ def _scores(points: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return _standard(np.stack([scores, scores**2], axis=1), counts)
 
 
-def _indicators(aspect: Aspect, counts: np.ndarray) -> np.ndarray:
-    """Whether a row has a level, for the most frequent ones but one."""
+def _frequent(counts: np.ndarray) -> np.ndarray:
+    """The most frequent codes, but for one that the others tell."""
     least = LEAST_SHARE * counts.sum()
     order = np.argsort(-counts, kind="stable")
-    most = min(INDICATORS, np.count_nonzero(counts) - 1)
-    chosen = [one for one in order[:most] if least <= counts[one] <= counts.sum() - least]
-    return _standard(np.arange(aspect.size)[:, None] == np.array(chosen, dtype=int), counts)
+    most = order[: min(INDICATORS, np.count_nonzero(counts) - 1)]
+    return np.asarray(most[(counts[most] >= least) & (counts[most] <= counts.sum() - least)])
 
 
 def _standard(values: np.ndarray, counts: np.ndarray) -> np.ndarray:

@@ -59,13 +59,16 @@ class PairComparison:
         columns: their names.
         pvalue: adjusted for all pairs, by stepping down.
         differ: whether the pair is named.
-        correlations: of those features of the two, such as normal scores or a level's indicator,
-            whose correlation has changed most, in the first table and in the second.
+        features: what of the two has changed most in how it goes together, such as their ranks or
+            one level of a category.
+        correlations: of the features, by normal scores of ranks in each table, in the first and in
+            the second.
     """
 
     columns: tuple[str, str]
     pvalue: float
     differ: bool
+    features: tuple[str, str]
     correlations: tuple[float, float]
 
     def to_dict(self) -> dict[str, Any]:
@@ -73,6 +76,7 @@ class PairComparison:
         return {
             **dataclasses.asdict(self),
             "columns": list(self.columns),
+            "features": list(self.features),
             "correlations": list(self.correlations),
         }
 

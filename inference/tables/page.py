@@ -92,7 +92,7 @@ def _pictures(column: ColumnFindings) -> list[Markup]:
     drawn = []
     if column.histogram is not None:
         of = "lengths of texts in " if column.kind == "text" else ""
-        marks = [_mark(place, column.names) for place in column.places]
+        marks = [_mark(place, column) for place in column.places]
         title = f"Histograms of {of}{column.name}: {first} filled, {second} outlined"
         if marks:
             title += f"; {'; '.join(mark.words for mark in marks)}"
@@ -104,9 +104,9 @@ def _pictures(column: ColumnFindings) -> list[Markup]:
     return drawn
 
 
-def _mark(place: Place, names: tuple[str, str]) -> Mark:
+def _mark(place: Place, column: ColumnFindings) -> Mark:
     assert place.extent is not None
-    return Mark(*place.extent, place.sign > 0, place_told(place, names))
+    return Mark(*place.extent, place.sign > 0, place_told(place, column))
 
 
 def _ticks(column: ColumnFindings, shape: Histogram) -> list[tuple[float, str]]:

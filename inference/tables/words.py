@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 
 from ..data.checks import counted
 from ..difference.named import Place
@@ -81,15 +82,21 @@ def effects_told(column: ColumnFindings) -> list[str]:
         f"{share.level} {share.before:.1%} → {share.after:.1%}"
         for share in found.shares[: 1 if found.auc is not None else MOST_LEVELS]
     ]
-    parts += [place_told(place, column.names) for place in column.places[:MOST_PLACES]]
+    places = dict.fromkeys(place_told(place, column) for place in column.places)
+    parts += list(places)[:MOST_PLACES]
     return parts
 
 
-def place_told(place: Place, names: tuple[str, str]) -> str:
-    """Tell which table has more where."""
+def place_told(place: Place, column: ColumnFindings) -> str:
+    """Tell which table has more where; of whole numbers by those that there are."""
     assert place.extent is not None
     start, end = place.extent
-    return f"{names[place.sign < 0]} has more from {start:.4g} to {end:.4g}"
+    more = f"{column.names[place.sign < 0]} has more"
+    if column.kind == "integer" and math.ceil(start) <= math.floor(end):
+        start, end = math.ceil(start), math.floor(end)
+        if start == end:
+            return f"{more} at {start}"
+    return f"{more} from {start:.4g} to {end:.4g}"
 
 
 def moment(seconds: float) -> str:
@@ -105,6 +112,6 @@ def pair_told(pair: PairComparison, found: TableFindings) -> str:
     first, second = found.names
     p = p_in_words(pair.pvalue, found.permutations)
     return (
-        f"{one} and {other} go together otherwise ({p}): a correlation of "
-        f"{was:.2f} in {first}, {now:.2f} in {second}."
+        f"{one} and {other} go together otherwise ({p}): the rank correlation of "
+        f"{pair.features[0]} and {pair.features[1]} is {was:.2f} in {first}, {now:.2f} in {second}."
     )

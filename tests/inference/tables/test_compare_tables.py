@@ -128,7 +128,10 @@ def test_dependence_is_the_difference_of_fisher_transforms():
     x, y = rng.normal(size=(2, 60))
     columns = [Column("x", "number", x), Column("y", "number", y)]
     dealt = labelling(columns, 25, 9, 0)
-    seen = [features(aspects(column), np.ones(len(column.values)), 25) for column in columns]
+    seen = [
+        features(column.name, aspects(column), np.ones(len(column.values)), 25)
+        for column in columns
+    ]
     found = dependence(seen, dealt)
     values = [one.at(np.arange(60)) for one in seen]
     labels = dealt.labels[dealt.unit] == 1
