@@ -60,6 +60,6 @@ def combined(statistics: Sequence[np.ndarray]) -> np.ndarray:
     return agreed(np.array([surprise(row) for row in statistics]))
 
 
-def agreed(surprises: np.ndarray) -> np.ndarray:
-    """Combine surprises (k, 1 + B) as :func:`combined` does, (1 + B,)."""
-    return np.asarray(logsumexp(AGREEMENT * surprises, axis=0) / AGREEMENT)
+def agreed(surprises: np.ndarray, order: float = AGREEMENT) -> np.ndarray:
+    """Combine surprises (k, 1 + B) as :func:`combined` does, by a mean of order ``-order``."""
+    return np.asarray(logsumexp(order * surprises, axis=0) / order)

@@ -30,6 +30,10 @@ from .marginal import Marginal, marginal
 from .pooled import Pooled, Roles, pooled
 from .result import ColumnComparison, TableComparison
 
+#: How much a loud statistic counts among those of a column, and a loud column among all that is
+#: said of the tables; and how much more one column counts than all together.
+LOUDEST, ONE_COLUMN = 2.0, 2.0
+
 
 def compare_tables(
     before: Any,
@@ -172,11 +176,7 @@ def _found(
     labellings = seen.pairs.statistics.shape[1]
     evidence = np.array([_evidence(one, labellings) for one in seen.marginals])
     of_pairs = np.array([surprise(row, without=1) for row in seen.pairs.statistics])
-    together = [evidence.max(axis=0), evidence.sum(axis=0), *seen.wholes]
-    if len(of_pairs):
-        exact = np.array([surprise(row, without=1) for row in seen.together.statistics])
-        together.append(exact.max(axis=0))
-    pvalue = p_value(agreed(np.array([surprise(row, without=1) for row in together])))
+    pvalue = p_value(_overall(evidence, seen))
     differ = pvalue <= alpha
     places = _places(seen.marginals, alpha, differ=differ)
     found, weights = [], data.weights
@@ -227,11 +227,26 @@ def _found(
     )
 
 
+def _overall(evidence: np.ndarray, seen: Evaluated) -> np.ndarray:
+    """How surprising the tables are, (1 + B,): by one column, or by all, pairs and rows together.
+
+    A change of one column is the more frequent one, and counts :data:`ONE_COLUMN` times.
+    """
+    wholes = [evidence.sum(axis=0), *seen.wholes]
+    if len(seen.together.statistics):
+        exact = [surprise(row, without=1) for row in seen.together.statistics]
+        wholes.append(np.max(exact, axis=0))
+    together = agreed(np.array([surprise(row, without=1) for row in wholes]))
+    one = surprise(evidence.max(axis=0), without=1) + np.log(ONE_COLUMN)
+    return agreed(np.array([one, surprise(together, without=1)]), LOUDEST)
+
+
 def _evidence(marginals: list[Marginal], labellings: int) -> np.ndarray:
     """How surprising all aspects of a column together are, (1 + B,); 0 of one that is constant."""
     if not marginals:
         return np.zeros(labellings)
-    return surprise(agreed(np.concatenate([one.surprises for one in marginals])), without=1)
+    every = np.concatenate([one.surprises for one in marginals])
+    return surprise(agreed(every, LOUDEST), without=1)
 
 
 def _places(marginals: list[list[Marginal]], alpha: float, *, differ: bool) -> list[Named | None]:
