@@ -106,8 +106,8 @@ def a_little(table: Frame, rng: np.random.Generator) -> None:
 
 
 def subgroup(table: Frame, rng: np.random.Generator) -> None:
-    """Three rows of a hundred are large, long and heavy."""
-    rows = some(table, 0.03, rng)
+    """Five rows of a hundred are large, long and heavy."""
+    rows = some(table, 0.05, rng)
     table.loc[rows, ["size", "length", "weight"]] += 2.0
 
 
@@ -127,12 +127,12 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
     "spread by 1.25": (assign(size=lambda t, rng: 1.25 * t["size"]), ("size",)),
     "shape": (shape, ("error",)),
     "share of a category, 0.4 to 0.32": (share_of_a_category, ("city",)),
-    "a new category, 1.5 %": (
-        assign(city=lambda t, rng: t["city"].where(~some(t, 0.015, rng), "Nancy")),
+    "a new category, 2.5 %": (
+        assign(city=lambda t, rng: t["city"].where(~some(t, 0.025, rng), "Nancy")),
         ("city",),
     ),
-    "missing, 10 to 16 %": (
-        assign(income=lambda t, rng: t["income"].where(~some(t, 0.067, rng))),
+    "missing, 10 to 18 %": (
+        assign(income=lambda t, rng: t["income"].where(~some(t, 0.09, rng))),
         ("income",),
     ),
     "correlation, 0.15 to -0.15": (flip, ("size", "length")),
@@ -142,7 +142,7 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
     ),
     "all by a little": (a_little, ("size", "length", "weight", "error", "income", "visits")),
     "weekends thinned by a third": (weekdays, ("when",)),
-    "a subgroup of 3 %": (subgroup, ("size", "length", "weight")),
+    "a subgroup of 5 %": (subgroup, ("size", "length", "weight")),
     "units in 2 %, times 1000": (
         assign(income=lambda t, rng: t["income"].where(~some(t, 0.02, rng), 1000 * t["income"])),
         ("income",),

@@ -99,13 +99,27 @@ def in_both(aspect: Aspect, rows: int) -> bool:
 
 
 def numeric(what: str, values: np.ndarray) -> list[Aspect]:
-    """Numbers (N,) as points on a line: distinct ones, or the means of as many quantiles."""
+    """Numbers (N,) as points on a line: distinct ones, or the means of as many quantiles.
+
+    Values further than :data:`FAR` widths from the median are as far: each of them alone on the
+    line would tell nothing.
+    """
     there = ~np.isnan(values)
-    distinct, which, counts = np.unique(values[there], return_inverse=True, return_counts=True)
+    known = values[there]
+    if not len(known):
+        return []
+    ends = np.quantile(known[:, None], [TAILS, 1.0 - TAILS], axis=0)
+    unit = float(width(known.std(keepdims=True), ends)[0])
+    reach = FAR * unit
+    known = np.clip(known, np.median(known) - reach, np.median(known) + reach)
+    distinct, which, counts = np.unique(known, return_inverse=True, return_counts=True)
     if len(distinct) < 2:
         return []
     if len(distinct) == 2:
-        return levelled(what, values, tuple(f"{one:g}" for one in distinct), distinct)
+        names = tuple(f"{one:g}" for one in np.unique(values[there])[[0, -1]])
+        either = np.full(len(values), np.nan)
+        either[there] = which
+        return levelled(what, either, names)
     if len(distinct) > CODES:
         up_to = np.ceil(np.cumsum(counts) * (CODES / counts.sum())).astype(int)
         cell = np.unique(up_to, return_inverse=True)[1]
@@ -114,9 +128,7 @@ def numeric(what: str, values: np.ndarray) -> list[Aspect]:
         which = cell[which]
     codes = np.full(len(values), -1, dtype=np.int64)
     codes[there] = which
-    known = values[there, None]
-    unit = width(known.std(axis=0), np.quantile(known, [TAILS, 1.0 - TAILS], axis=0))
-    return [Aspect(what, codes, distinct[:, None] / unit, float(unit[0]))]
+    return [Aspect(what, codes, distinct[:, None] / unit, unit)]
 
 
 def _tails(line: list[Aspect], values: np.ndarray) -> list[Aspect]:
@@ -128,8 +140,7 @@ def _tails(line: list[Aspect], values: np.ndarray) -> list[Aspect]:
         return []
     there = ~np.isnan(values)
     known = np.sort(values[there])
-    middle = known[len(known) // 2]
-    if max(known[-1] - middle, middle - known[0]) <= FAR * line[0].unit:
+    if np.abs(known[[0, -1]] - np.median(known)).max() <= FAR * line[0].unit:
         return []
     ends = [np.unique(np.quantile(known, levels, method="lower")) for levels in (BEYOND, TOPS)]
     low, high = ends[0][ends[0] > known[0]], ends[1][ends[1] < known[-1]]
@@ -146,21 +157,17 @@ def _tails(line: list[Aspect], values: np.ndarray) -> list[Aspect]:
     return [Aspect("tails", codes, None, levels=tuple(names), holds=matrix)]
 
 
-def levelled(
-    what: str, values: np.ndarray, levels: tuple[str, ...], of: np.ndarray | None = None
-) -> list[Aspect]:
+def levelled(what: str, values: np.ndarray, levels: tuple[str, ...]) -> list[Aspect]:
     """Indices (N,) of levels as codes, those of the rarest levels being one.
 
     Args:
         what: of the column it is.
-        values: indices of ``levels``, or values that are ``of``; NaN where there is none.
+        values: indices of ``levels``; NaN where there is none.
         levels: their names.
-        of: (k,), the values of the levels in place of their indices.
     """
     there = ~np.isnan(values)
     index = np.full(len(values), -1, dtype=np.int64)
-    known = values[there]
-    index[there] = np.searchsorted(of, known) if of is not None else known.astype(int)
+    index[there] = values[there].astype(int)
     counts = np.bincount(index[there], minlength=len(levels))
     if np.count_nonzero(counts) < 2:
         return []

@@ -11,7 +11,7 @@ import numpy as np
 from ..data.checks import check_count
 from ..difference.calibration import agreed, surprise
 from ..difference.compare import sample_names
-from ..difference.named import Named, named
+from ..difference.named import Named, Place, named
 from ..runtime.machine import computing
 from ..runtime.progress import progress_bar
 from ..testing.permutation import p_value
@@ -26,6 +26,7 @@ from .findings import PairComparison
 from .frames import as_table
 from .histograms import histogram
 from .joint import joint
+from .kinds import Column
 from .marginal import Marginal, marginal
 from .pooled import Pooled, Roles, pooled
 from .result import ColumnComparison, TableComparison
@@ -178,10 +179,10 @@ def _found(
     of_pairs = np.array([surprise(row, without=1) for row in seen.pairs.statistics])
     pvalue = p_value(_overall(evidence, seen))
     differ = pvalue <= alpha
-    places = _places(seen.marginals, alpha, differ=differ)
+    named_places = _places(seen.marginals, alpha, differ=differ)
     found, weights = [], data.weights
     for column, own, p, where in zip(
-        data.columns, seen.marginals, step_down(evidence), places, strict=True
+        data.columns, seen.marginals, step_down(evidence), named_places, strict=True
     ):
         changed = bool(differ and p <= alpha)
         found.append(
@@ -191,7 +192,7 @@ def _found(
                 pvalue=float(p),
                 differ=changed,
                 effect=change(column, own, data.rows, alpha, weights),
-                places=where.places if where is not None and changed else (),
+                places=_to_the_ends(where, own, column) if where and changed else (),
                 marginals=tuple(own),
                 histogram=histogram(column, data.rows, weights),
                 names=names,
@@ -274,3 +275,17 @@ def _places(marginals: list[list[Marginal]], alpha: float, *, differ: bool) -> l
             )
         )
     return found
+
+
+def _to_the_ends(found: Named, own: list[Marginal], column: Column) -> tuple[Place, ...]:
+    """Places with extents to the ends of the column where they are to those of its line."""
+    line = next(one for one in own if one.cells is not None)
+    points, ends = line.weighing().points, (np.nanmin(column.values), np.nanmax(column.values))
+    places = []
+    for place in found.places:
+        assert place.extent is not None
+        start, end = place.extent
+        start = float(ends[0]) if start <= points.min() else start
+        end = float(ends[1]) if end >= points.max() else end
+        places.append(dataclasses.replace(place, extent=(start, end)))
+    return tuple(places)
