@@ -31,7 +31,7 @@ Frame = pd.DataFrame
 Change = Callable[[Frame, np.random.Generator], None]
 #: What is installed for each, at the versions whose answers are recorded.
 PEERS = {
-    "evidently": ["evidently==0.7.23", "pandas<3"],
+    "evidently": ["evidently==0.7.23", "pandas<3", "pyarrow"],
     "nannyml": ["nannyml==0.13.1", "pandas<3", "statsmodels"],
     "alibi-detect": ["alibi-detect==0.13.0"],
 }
