@@ -19,7 +19,7 @@ from ..testing.result import check_permutations
 from ..testing.step_down import step_down
 from .aspects import aspects, in_both
 from .changes import change
-from .dealing import labelling
+from .dealing import check_ways, labelling
 from .dependence import Dependence, dependence
 from .features import Features, features
 from .findings import PairComparison
@@ -104,12 +104,19 @@ def compare_tables(
     tables += [] if after is None else [as_table(after, "after", encoding)]
     roles = Roles(units, blocks, counts, weights)
     data = pooled(
-        tables, by, exclude, dict(kinds or {}), missing, roles, coded=coded, identifiers=identifiers
+        tables,
+        by,
+        exclude,
+        dict(kinds or {}),
+        missing,
+        roles,
+        coded=coded,
+        identifiers=identifiers,
     )
     called = sample_names(data.names or names)
     with computing():
-        seen = _evaluated(data, permutations, seed, roles, progress=progress)
-    return _found(data, seen, alpha, called, seed)
+        seen = _evaluated(data, permutations, seed, roles, alpha, progress=progress)
+    return _found(data, seen, alpha, called, seed, roles.in_words())
 
 
 class Evaluated(NamedTuple):
@@ -135,6 +142,7 @@ def _evaluated(
     permutations: int,
     seed: int,
     roles: Roles,
+    alpha: float,
     *,
     progress: bool,
 ) -> Evaluated:
@@ -149,6 +157,7 @@ def _evaluated(
             blocks=data.apart.get(roles.blocks or ""),
             counted=data.counted,
         )
+        check_ways(dealt, alpha)
         parts, marginals = [], []
         for column in columns:
             part = [one for one in aspects(column) if in_both(one, data.rows)]
@@ -171,12 +180,16 @@ def _evaluated(
 
 
 def _found(
-    data: Pooled, seen: Evaluated, alpha: float, names: tuple[str, str], seed: int
+    data: Pooled,
+    seen: Evaluated,
+    alpha: float,
+    names: tuple[str, str],
+    seed: int,
+    design: tuple[str, ...],
 ) -> TableComparison:
     """Hold relabellings against each other."""
     labellings = seen.pairs.statistics.shape[1]
     evidence = np.array([_evidence(one, labellings) for one in seen.marginals])
-    of_pairs = np.array([surprise(row, without=1) for row in seen.pairs.statistics])
     pvalue = p_value(_overall(evidence, seen))
     differ = pvalue <= alpha
     named_places = _places(seen.marginals, alpha, differ=differ)
@@ -198,7 +211,27 @@ def _found(
                 names=names,
             )
         )
-    pairs = tuple(
+    return TableComparison(
+        pvalue=pvalue,
+        alpha=alpha,
+        permutations=labellings - 1,
+        columns=tuple(found),
+        pairs=_pairs(data, seen.pairs, alpha, differ=differ),
+        sizes=data.sizes,
+        names=names,
+        left_out=data.left_out,
+        notes=data.notes,
+        seed=seed,
+        design=design,
+    )
+
+
+def _pairs(
+    data: Pooled, found: Dependence, alpha: float, *, differ: bool
+) -> tuple[PairComparison, ...]:
+    """How every two columns go together."""
+    pvalues = step_down(np.array([surprise(row, without=1) for row in found.statistics]))
+    return tuple(
         PairComparison(
             (data.columns[i].name, data.columns[j].name),
             float(p),
@@ -207,24 +240,8 @@ def _found(
             (float(was), float(now)),
         )
         for (i, j), p, which, (was, now) in zip(
-            seen.pairs.pairs,
-            step_down(of_pairs),
-            seen.pairs.features,
-            seen.pairs.correlations,
-            strict=True,
+            found.pairs, pvalues, found.features, found.correlations, strict=True
         )
-    )
-    return TableComparison(
-        pvalue=pvalue,
-        alpha=alpha,
-        permutations=labellings - 1,
-        columns=tuple(found),
-        pairs=pairs,
-        sizes=data.sizes,
-        names=names,
-        left_out=data.left_out,
-        notes=data.notes,
-        seed=seed,
     )
 
 

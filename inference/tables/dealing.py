@@ -66,6 +66,24 @@ def labelling(
     return Labelling(labels, unit, row, counted.weights, of_row)
 
 
+def check_ways(dealt: Labelling, alpha: float) -> None:
+    """Refuse so few ways to deal units out that no p-value can be as small as ``alpha``.
+
+    Raises:
+        InputError: as many of the relabellings as that are the labels as they are, or, where tables
+            change places, the same but for that.
+    """
+    labels = dealt.labels
+    same = (labels == labels[:, :1]).all(axis=0) | (labels != labels[:, :1]).all(axis=0)
+    if same.mean() > alpha:
+        ways = len(np.unique(labels, axis=1).T)
+        raise InputError(
+            f"there are only {ways} ways to deal {len(labels)} units out to the tables, so that no "
+            f"p-value is below about {same.mean():.2g}: more rows or units are needed for level "
+            f"{alpha:.3g}"
+        )
+
+
 def row_marks(columns: Sequence[Column]) -> np.ndarray:
     """A mark (N,) of every row by its cells, whatever the order of the columns."""
     total: np.ndarray | None = None

@@ -1,8 +1,8 @@
-"""The evidence that columns go together otherwise.
+"""The evidence that columns go together differently.
 
 The correlation of a feature of one column with one of another, in each table by its own means and
 deviations, is told by its Fisher transform, whose standard error hardly hangs on the marginal
-distributions (Fisher 1921): a pair is said to go together otherwise only where that has changed,
+distributions (Fisher 1921): a pair is said to go together differently only where that has changed,
 not where its columns have, and scores are then by ranks in each table.
 """
 

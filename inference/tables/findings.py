@@ -53,7 +53,7 @@ class ColumnFindings:
 
 @dataclasses.dataclass(frozen=True)
 class PairComparison:
-    """Whether two columns go together otherwise.
+    """Whether two columns go together differently.
 
     Attributes:
         columns: their names.
@@ -96,6 +96,7 @@ class TableFindings:
         left_out: columns that were not compared, and why.
         notes: how columns were read, and what looks odd.
         seed: of the permutations.
+        design: how rows go together and count, in words.
     """
 
     pvalue: float
@@ -108,6 +109,7 @@ class TableFindings:
     left_out: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
     seed: int
+    design: tuple[str, ...]
 
     @property
     def differ(self) -> bool:

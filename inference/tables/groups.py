@@ -80,7 +80,10 @@ class GroupsComparison:
         return groups_page(self.sentence, self.comparisons)
 
     def __str__(self) -> str:
-        shown = [str(one) if one.differ else verdict(one) for one in self.comparisons]
+        shown = [
+            str(one) if one.differ else f"{verdict(one)} Level {one.alpha:.3g}."
+            for one in self.comparisons
+        ]
         return "\n".join([self.sentence, *shown])
 
     def __repr__(self) -> str:
@@ -96,7 +99,6 @@ def compare_groups(
     rest: bool = False,
     alpha: float = 0.05,
     encoding: str | None = None,
-    exclude: Sequence[str] = (),
     missing: Sequence[str | float] = (),
     **options: Any,
 ) -> GroupsComparison:
@@ -110,7 +112,6 @@ def compare_groups(
         rest: compare each group with all others together instead.
         alpha: level of all that is said together; each comparison has its share of it (Bonferroni).
         encoding: of a text file.
-        exclude: columns that are left out.
         missing: cells that stand for a missing value.
         **options: of :func:`~bke.inference.compare_tables`.
 
@@ -133,7 +134,6 @@ def compare_groups(
             first.data,
             second.data,
             names=(first.source, second.source),
-            exclude=(*exclude, by),
             missing=missing,
             alpha=alpha / len(pairs),
             **options,
@@ -157,5 +157,5 @@ def _with_rest(groups: dict[str, Table], by: str) -> list[tuple[Table, Table]]:
     pairs = []
     for value, group in groups.items():
         others = pa.concat_tables([one.data for name, one in groups.items() if name != value])
-        pairs.append((Table(others, f"the rest of {by}"), group))
+        pairs.append((Table(others, f"all other {by}"), group))
     return pairs

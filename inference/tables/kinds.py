@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .numerals import AmbiguousError, dates, matching, numbers
+from .numerals import LIKE_NUMBERS, AmbiguousError, dates, matching, numbers
 
 Kind: TypeAlias = Literal[
     "number", "integer", "boolean", "category", "datetime", "text", "identifier"
@@ -23,6 +23,8 @@ FEW_WORDS, SHARE_OF_WORDS = 30, 0.05
 ALL_DIFFERENT, WORDS_OF_TEXT, LEAST_ROWS = 0.9, 3.0, 20
 #: A share of cells up to which texts among numbers are taken for mistakes.
 MISTAKES = 0.05
+#: The share of different cells that look like numbers or dates from which a note tells of it.
+LIKE = 0.9
 #: Names of identifiers.
 IDENTIFIER = re.compile(r"(^|[_\W])(id|uuid|guid|key|index|nr|no)$|Id$|ID$|^Unnamed", re.ASCII)
 #: Numbers that often stand for a missing value.
@@ -205,7 +207,13 @@ def _text(
     if kind is not None:
         raise ProblemError(f"has cells such as {distinct[0].as_py()!r}, not {kind}")
     _check_mistakes(name, cells, rows, sources)
-    return Typed(_levels(name, _kind_of_words(cells, distinct, rows), cells))
+    notes: tuple[str, ...] = ()
+    if len(distinct) > 1 and matching(distinct, LIKE_NUMBERS).mean() >= LIKE:
+        notes = (
+            f"{name!r} looks like numbers or dates in a form that is not understood, such as "
+            f"{distinct[0].as_py()!r}: it is taken for words.",
+        )
+    return Typed(_levels(name, _kind_of_words(cells, distinct, rows), cells), notes)
 
 
 def _kind_of_words(cells: pa.Array, distinct: pa.Array, rows: int) -> Kind:

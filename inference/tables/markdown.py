@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..testing.permutation import p_in_words
 from .findings import ColumnFindings, TableFindings
-from .words import effects_told, pair_told, verdict
+from .words import effects_told, made, pair_told, verdict
 
 #: Characters that would end a cell or begin something else.
 SPECIAL = "\\|`*_[]<>"
@@ -21,12 +21,7 @@ def as_markdown(found: TableFindings) -> str:
         lines += ["", *(f"- {_escaped(pair_told(pair, found))}" for pair in pairs)]
     if found.notes:
         lines += ["", *(f"- {_escaped(note)}" for note in found.notes)]
-    m, n = found.sizes
-    lines += [
-        "",
-        f"{m} and {n} rows, {found.permutations} permutations, level {found.alpha:.3g} for all "
-        "together.",
-    ]
+    lines += ["", _escaped(made(found))]
     return "\n".join(lines) + "\n"
 
 

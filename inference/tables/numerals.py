@@ -46,12 +46,15 @@ NOTATIONS = (
         ",",
     ),
     Notation(
-        "blanks between thousands", rf"^[+-]?(\d{{1,3}}({_BLANK}\d{{3}})+|\d+)(\.\d+)?$", _BLANK
+        "blanks or apostrophes between thousands",
+        rf"^[+-]?(\d{{1,3}}({_BLANK}\d{{3}})+|\d+)(\.\d+)?$",
+        _BLANK,
     ),
 )
 _CURRENCY = "[$\u20ac\u00a3\u00a5]"
 SIGNED = (
     Notation("per cent signs", r"^[+-]?(\d+\.?\d*|\.\d+) ?%$", " ?%"),
+    Notation("per cent signs and decimal commas", r"^[+-]?\d+(,\d+)? ?%$", " ?%", ","),
     Notation("signs of a currency", rf"^[+-]?{_CURRENCY} ?\d+(\.\d+)?$", f"{_CURRENCY} ?"),
     Notation(
         "signs of a currency and commas between thousands",
@@ -65,12 +68,26 @@ SIGNED = (
         ",",
     ),
 )
-#: Ways to write dates that are no standard, by their words.
-DATES = {
-    "day/month/year": ("%d/%m/%Y", r"^\d{1,2}/\d{1,2}/\d{4}$"),
-    "month/day/year": ("%m/%d/%Y", r"^\d{1,2}/\d{1,2}/\d{4}$"),
-    "day.month.year": ("%d.%m.%Y", r"^\d{1,2}\.\d{1,2}\.\d{4}$"),
+#: Ways to write dates that are no standard, by their words: how, and as which pattern.
+_CLOCK = {"": "", " %H:%M": r" \d{1,2}:\d{2}", " %H:%M:%S": r" \d{1,2}:\d{2}:\d{2}"}
+_DAYS = {
+    "day/month/year": ("%d/%m/%Y", r"\d{1,2}/\d{1,2}/\d{4}"),
+    "month/day/year": ("%m/%d/%Y", r"\d{1,2}/\d{1,2}/\d{4}"),
+    "day.month.year": ("%d.%m.%Y", r"\d{1,2}\.\d{1,2}\.\d{4}"),
+    "year/month/day": ("%Y/%m/%d", r"\d{4}/\d{1,2}/\d{1,2}"),
+    "day month in letters year": ("%d %b %Y", r"\d{1,2} [A-Za-z]{3} \d{4}"),
+    "day-month in letters-year": ("%d-%b-%Y", r"\d{1,2}-[A-Za-z]{3}-\d{4}"),
 }
+DATES = [
+    (words, day + clock, f"^{of_day}{of_clock}$")
+    for words, (day, of_day) in _DAYS.items()
+    for clock, of_clock in _CLOCK.items()
+]
+#: What looks like a number with a unit or a date, whatever the form.
+LIKE_NUMBERS = (
+    r"^[^\w\s]?\s?\d[\d.,'\x{00a0}\x{202f} ]*\s?[^\d\s]{0,4}$"
+    r"|^\(?[\d.,]+\)?$|^\d{1,4}[-/. ]\w{1,9}[-/. ]\d{2,4}\b.*$"
+)
 ISO = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?$"
 
 
@@ -135,7 +152,7 @@ def dates(cells: pa.Array) -> Parsed | None:
         read = pd.to_datetime(cells.to_pylist(), format="ISO8601", errors="coerce", utc=True)
         return None if read.isna().any() else Parsed(_seconds(read))
     found = {}
-    for words, (written, pattern) in DATES.items():
+    for words, written, pattern in DATES:
         if matching(cells, pattern).all():
             read = pd.to_datetime(cells.to_pylist(), format=written, errors="coerce", utc=True)
             if not read.isna().any():

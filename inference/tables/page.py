@@ -34,7 +34,7 @@ class Row(NamedTuple):
     @property
     def text(self) -> str:
         """What a search looks into."""
-        changed = "changed" if self.differ else "no change found"
+        changed = "yes changed" if self.differ else "not found"
         return " ".join([self.name, self.kind, changed, *self.effects])
 
 
@@ -116,7 +116,9 @@ def _ticks(column: ColumnFindings, shape: Histogram) -> list[tuple[float, str]]:
         return [(one, moment(one)[:10]) for one in (low, high)]
     from matplotlib.ticker import MaxNLocator
 
-    found = MaxNLocator(STEPS, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
+    found = MaxNLocator(
+        STEPS, steps=[1, 2, 2.5, 5, 10], integer=column.kind in ("integer", "text")
+    ).tick_values(low, high)
     inside = [float(one) for one in found if low <= one <= high]
     return [(one, f"{one:.12g}" if abs(one) < 1e6 else f"{one:.3g}") for one in _few(inside)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -70,6 +71,16 @@ class Roles(NamedTuple):
     counts: str | None = None
     weights: str | None = None
 
+    def in_words(self) -> tuple[str, ...]:
+        """What each column with a role is for, in words."""
+        told = {
+            "rows of one {!r} are kept together": self.units,
+            "labels are exchanged within {!r}": self.blocks,
+            "rows count as often as {!r} says": self.counts,
+            "rows are weighted by {!r}": self.weights,
+        }
+        return tuple(words.format(name) for words, name in told.items() if name is not None)
+
     def kinds(self) -> dict[str, str]:
         """The kind of each column that has a role."""
         groups = dict.fromkeys((self.units, self.blocks), "category")
@@ -114,7 +125,7 @@ def pooled(
     if by is not None:
         tables, names = _in_two(tables[0], by, missing)
     asked = {**kinds, **apart}
-    taken = [one for one in tables[0].data.column_names if one not in (*exclude, by)]
+    taken = [one for one in tables[0].data.column_names if one not in exclude]
     found = _typed(tables, taken, asked, missing)
     left_out, columns = [(name, "excluded") for name in exclude], []
     notes = how_many
@@ -225,7 +236,8 @@ def divided(table: Table, by: str, missing: Sequence[str | float]) -> dict[str, 
     values = values.take(pc.sort_indices(values))
     whole = pc.cast(cells, pa.string())
     words = pc.cast(values, pa.string()).to_pylist()
-    return {word: Table(table.data.filter(pc.equal(whole, word)), f"{by} {word}") for word in words}
+    bare = table.data.drop_columns([by])
+    return {word: Table(bare.filter(pc.equal(whole, word)), f"{by} {word}") for word in words}
 
 
 def _in_two(
@@ -298,8 +310,11 @@ def _without(cells: pa.Array, missing: Sequence[str | float]) -> pa.Array:
     if not missing:
         return cells
     if pa.types.is_string(cells.type):
-        codes = {str(one) for one in missing} | {f"{one:g}" for one in _numbers(missing)}
-        gone = pc.is_in(cells, pa.array(sorted(codes)))
+        words = pc.is_in(cells, pa.array(sorted({str(one) for one in missing})))
+        # 999 stands for 999.0 too, as many programs write it.
+        numbers = "|".join(re.escape(f"{one:.15g}") for one in _numbers(missing))
+        same = pc.match_substring_regex(cells, rf"^\+?({numbers})(\.0*)?$") if numbers else words
+        gone = pc.or_(words, pc.fill_null(same, False))
     elif _family(cells.type) == "numbers":
         gone = pc.is_in(
             pc.cast(cells, pa.float64(), safe=False), pa.array(_numbers(missing), pa.float64())

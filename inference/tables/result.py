@@ -54,6 +54,7 @@ class TableComparison(TableFindings):
             "left_out": [{"name": name, "reason": why} for name, why in self.left_out],
             "notes": list(self.notes),
             "seed": self.seed,
+            "design": list(self.design),
             "sentence": str(self).splitlines()[0],
         }
 

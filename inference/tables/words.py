@@ -24,12 +24,15 @@ def told(found: TableFindings) -> str:
     lines += [pair_told(pair, found) for pair in pairs[:MOST_PAIRS]]
     if len(pairs) > MOST_PAIRS:
         lines.append(f"And {len(pairs) - MOST_PAIRS} more pairs of columns.")
+    return "\n  ".join([*lines, made(found)])
+
+
+def made(found: TableFindings) -> str:
+    """Tell how a comparison was made."""
     m, n = found.sizes
-    lines.append(
-        f"{m} and {n} rows, {counted(len(found.columns), 'column')}, {found.permutations} "
-        f"permutations, level {found.alpha:.3g} for all together."
-    )
-    return "\n  ".join(lines)
+    told = [f"{m} and {n} rows", counted(len(found.columns), "column"), *found.design]
+    told += [f"{found.permutations} permutations", f"level {found.alpha:.3g} for all together"]
+    return f"{', '.join(told)}."
 
 
 def verdict(found: TableFindings) -> str:
@@ -42,7 +45,7 @@ def verdict(found: TableFindings) -> str:
     pairs = sum(pair.differ for pair in found.pairs)
     named = [counted(columns, "column")] if columns else []
     if pairs:
-        named.append(f"{counted(pairs, 'pair')} of columns that go together otherwise")
+        named.append(f"{counted(pairs, 'pair')} of columns that go together differently")
     if not named:
         return f"{first} and {second} differ ({p}), but no single column or pair can be named."
     return f"{first} and {second} differ ({p}): {' and '.join(named)}."
@@ -70,7 +73,7 @@ def effects_told(column: ColumnFindings) -> list[str]:
             low, high = found.shift_interval
             parts[-1] += f" (shift {found.shift:.3g}, {low:.3g} to {high:.3g})"
     if found.deviations is not None:
-        parts.append(f"width {found.deviations[0]:.4g} → {found.deviations[1]:.4g}")
+        parts.append(f"spread {found.deviations[0]:.4g} → {found.deviations[1]:.4g}")
     if found.auc is not None and found.auc_interval is not None:
         low, high = found.auc_interval
         second = column.names[1]
@@ -79,7 +82,7 @@ def effects_told(column: ColumnFindings) -> list[str]:
             f"({low:.3f} to {high:.3f})"
         )
     parts += [
-        f"{share.level} {share.before:.1%} → {share.after:.1%}"
+        f"{share.level}: {share.before:.1%} → {share.after:.1%}"
         for share in found.shares[: 1 if found.auc is not None else MOST_LEVELS]
     ]
     places = dict.fromkeys(place_told(place, column) for place in column.places)
@@ -106,12 +109,12 @@ def moment(seconds: float) -> str:
 
 
 def pair_told(pair: PairComparison, found: TableFindings) -> str:
-    """Tell how a pair of columns goes together otherwise."""
+    """Tell how a pair of columns goes together differently."""
     one, other = pair.columns
     was, now = pair.correlations
     first, second = found.names
     p = p_in_words(pair.pvalue, found.permutations)
     return (
-        f"{one} and {other} go together otherwise ({p}): the rank correlation of "
+        f"{one} and {other} go together differently ({p}): the rank correlation of "
         f"{pair.features[0]} and {pair.features[1]} is {was:.2f} in {first}, {now:.2f} in {second}."
     )

@@ -83,6 +83,8 @@ def drift(
     check_html(options.html)
     if tables.by is None and (tables.rest or tables.against is not None):
         raise typer.BadParameter("--against and --rest are about the groups of --by")
+    if after is None and called.called is not None:
+        raise typer.BadParameter("--names are those of two tables, and --by has groups")
     with terminal.step("compare", "comparing the tables", spinner=False):
         found = _compared(terminal, before, after, tables, called, options)
     terminal.notes(found.notes)

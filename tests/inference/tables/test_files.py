@@ -6,6 +6,7 @@ import io
 import json
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.feather
@@ -207,3 +208,14 @@ def test_of_very_many_rows_some_are_compared_and_said_to_be(tmp_path, monkeypatc
     )
     assert answer.sizes == (100, 100)
     assert f"100 of the 210 rows of {tmp_path}, drawn at random" in answer.notes[0]
+
+
+def test_a_code_stands_for_what_programs_write_of_it(tmp_path):
+    paths = []
+    for name, share in (("a", 0.02), ("b", 0.4)):
+        x = np.random.default_rng(0).normal(15.0, 3.0, size=200)
+        x[: int(share * 200)] = -999.0
+        paths.append(tmp_path / f"{name}.csv")
+        pd.DataFrame({"x": x}).to_csv(paths[-1], index=False)
+    found = compare_tables(*paths, missing=["-999"], permutations=19, progress=False)
+    assert found["x"].effect.missing == (0.02, 0.4)

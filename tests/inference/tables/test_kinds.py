@@ -56,6 +56,7 @@ def test_values_are_those_of_the_cells():
     [
         (["1,5", "2,25", "3"], [1.5, 2.25, 3.0], "decimal commas"),
         (["12.5%", "3 %"], [12.5, 3.0], "per cent signs"),
+        (["12,5%", "3 %"], [12.5, 3.0], "per cent signs and decimal commas"),
         (["$12.50", "$3"], [12.5, 3.0], "signs of a currency"),
         (
             ["$1,234,567", "$3"],
@@ -66,7 +67,7 @@ def test_values_are_those_of_the_cells():
         (["1,234.5", "12"], [1234.5, 12.0], "commas between thousands"),
         (["1,234,567", "12"], [1234567.0, 12.0], "commas between thousands"),
         (["1.234,5", "12"], [1234.5, 12.0], "points between thousands and decimal commas"),
-        (["1 234", "12.5"], [1234.0, 12.5], "blanks between thousands"),
+        (["1 234", "12.5"], [1234.0, 12.5], "blanks or apostrophes between thousands"),
         (["1.5", "+2", ".5"], [1.5, 2.0, 0.5], ""),
     ],
 )
@@ -111,3 +112,26 @@ def test_codes_of_missing_values_are_told():
     assert not told(list(values)).codes
     values[::40] = -999.0
     assert told(list(values)).codes == (-999.0,)
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["31.01.2024 10:30", "01.02.2024 00:00"],
+        ["2024/01/31", "2024/02/01"],
+        ["31-Jan-2024", "01-Feb-2024"],
+    ],
+)
+def test_dates_that_are_written_otherwise_are_read_with_a_note(cells):
+    found = told(cells)
+    assert found.column.kind == "datetime"
+    assert pd.Timestamp(found.column.values[1], unit="s").strftime("%Y-%m-%d") == "2024-02-01"
+    assert "is read as" in found.notes[0]
+
+
+@pytest.mark.parametrize("unit", ["kg", "\u20ac", "h"])
+def test_numbers_that_are_not_understood_are_pointed_at(unit):
+    found = told([f"{index}.5 {unit}" for index in range(60)])
+    assert "looks like numbers or dates in a form that is not understood" in found.notes[0]
+    assert not told([f"A{index:03d}" for index in range(60)]).notes
+    assert not told(["red", "blue"] * 9).notes

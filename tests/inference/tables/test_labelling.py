@@ -5,7 +5,7 @@ import pytest
 from bke.inference import InputError
 from bke.inference.tables import dealing as module
 from bke.inference.tables.counted import NOT_COUNTED, Counted
-from bke.inference.tables.dealing import labelling
+from bke.inference.tables.dealing import check_ways, labelling
 from bke.inference.tables.kinds import Column
 
 
@@ -116,3 +116,16 @@ def test_products_are_those_of_a_loop(grouped, monkeypatch):
         each = np.ones(60) if weights.weights is None else weights.weights
         twin = (features[rows, 1:3] * each[rows, None]).T @ features[rows]
         np.testing.assert_allclose(found[unit], twin, atol=1e-12)
+
+
+@pytest.mark.parametrize(("sizes", "few"), [((2, 2), True), ((3, 3), True), ((4, 4), False)])
+def test_so_few_units_that_no_p_value_is_small_are_refused(sizes, few):
+    """Of 3 + 3 units one labelling in ten is the observed one or its swap, of 4 + 4 one in 35."""
+    units = column(np.repeat(np.arange(sum(sizes)), 20), "user")
+    values = column(np.random.default_rng(0).normal(size=20 * sum(sizes)))
+    dealt = labelling([values], 20 * sizes[0], 999, 0, units=units)
+    if few:
+        with pytest.raises(InputError, match=r"only \d+ ways to deal \d+ units out"):
+            check_ways(dealt, 0.05)
+    else:
+        check_ways(dealt, 0.05)

@@ -45,7 +45,7 @@ def test_a_word_that_is_new_is_told():
     ]
     found = compare_tables(texts(rng, 200), after, **QUIET)
     assert found["note"].differ
-    assert "with 'gone' 0.0%" in str(found)
+    assert "with 'gone': 0.0%" in str(found)
 
 
 def test_texts_of_the_same_words_are_of_one_distribution():
