@@ -78,7 +78,7 @@ def area(scores: np.ndarray, single: Single, fold: np.ndarray, alpha: float) -> 
         deviations = spread[mine] @ np.square(wins[mine] - mean) / total**2
         variance += deviations * worth[-1] / max(worth[-1] - 1.0, 1.0)
         shares.append(mean if label else 1.0 - mean)
-    return with_interval(np.mean(shares), math.sqrt(variance), min(worth), alpha)
+    return with_interval(np.mean(shares), SHARED * math.sqrt(variance), min(worth), alpha)
 
 
 def _above(scores: np.ndarray, others: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -94,7 +94,7 @@ def with_interval(share: float, error: float, rows: float, alpha: float) -> Effe
 
     Args:
         share: of wins.
-        error: its standard error were scores independent.
+        error: its standard error.
         rows: how many of one weight it is known by.
         alpha: one less the confidence.
     """
@@ -106,6 +106,6 @@ def with_interval(share: float, error: float, rows: float, alpha: float) -> Effe
     if error == 0.0 or not 0.0 < auc < 1.0:
         return Effect(auc, (inner, outer))
     quantile = t.isf(0.5 * alpha, max(rows - 1.0, 1.0))
-    reach = quantile * SHARED * error / (auc * (1.0 - auc))
+    reach = quantile * error / (auc * (1.0 - auc))
     low, high = expit(logit(auc) + np.array([-reach, reach]))
     return Effect(auc, (min(float(low), inner), max(float(high), outer)))

@@ -16,7 +16,7 @@ from scipy.special import softmax
 
 from ..data.weighted import systematic
 from ..testing.permutation import TIE
-from .area import FOLDS, Effect, Single, area, with_interval
+from .area import FOLDS, SHARED, Effect, Single, area, with_interval
 from .belief import Belief
 from .decomposition import Noise, Spectrum, decomposed, of_pairs, of_weights
 from .evidence import log_bayes_factors
@@ -58,7 +58,8 @@ def _of_pairs(
     scores = _held_out(believed, single, fold, _by_pairs)
     first, second = scores.reshape(2, -1)
     wins = 0.5 * (1.0 + np.sign(first - second))
-    return with_interval(wins.mean(), wins.std() / len(wins) ** 0.5, len(wins), alpha)
+    error = SHARED * wins.std() / len(wins) ** 0.5
+    return with_interval(wins.mean(), error, len(wins), alpha)
 
 
 def _single_rows(rows: Relabelled, rng: np.random.Generator) -> Single:

@@ -93,9 +93,11 @@ def in_both(aspect: Aspect, rows: int) -> bool:
     if aspect.points is None:
         return True
     there = aspect.codes >= 0
+    if there.all():
+        return True
     first, total = np.count_nonzero(there[:rows]), np.count_nonzero(there)
     larger = max(rows, len(there) - rows) / len(there)
-    return 0 < first < total and larger**total <= ALONE
+    return bool(0 < first < total and larger**total <= ALONE)
 
 
 def numeric(what: str, values: np.ndarray) -> list[Aspect]:
@@ -116,7 +118,7 @@ def numeric(what: str, values: np.ndarray) -> list[Aspect]:
     if len(distinct) < 2:
         return []
     if len(distinct) == 2:
-        names = tuple(f"{one:g}" for one in np.unique(values[there])[[0, -1]])
+        names = tuple(f"{one:.15g}" for one in np.unique(values[there])[[0, -1]])
         either = np.full(len(values), np.nan)
         either[there] = which
         return levelled(what, either, names)

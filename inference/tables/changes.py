@@ -9,11 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import norm
 
+from ..difference.area import with_interval
 from .kinds import Column
 from .marginal import Marginal
 
 #: Of words, groups of characters and tails, those whose shares are told.
 PARTS = 10
+#: Rows from which the median has an interval.
+LEAST_ROWS = 6
 #: Levels of the quantiles that are a standard deviation below and above a normal mean.
 ONE_DEVIATION = [float(norm.cdf(side)) for side in (-1.0, 1.0)]
 
@@ -33,11 +36,13 @@ class Change(NamedTuple):
         missing: shares of rows without a value.
         medians: of numbers, and of dates in seconds since 1970; ``None`` of others.
         shift_interval: of the second median less the first, with confidence 1 - alpha (Price and
-            Bonett 2002).
+            Bonett 2002), for continuous values; ``None`` of few, or where rows depend on each
+            other.
         deviations: the widths of numbers: half the distance between their quantiles at 16 and 84 %.
         auc: how often a value of the second table is larger than one of the first, ties counting
             half; ``None`` of others than numbers.
-        auc_interval: with confidence 1 - alpha (DeLong, DeLong and Clarke-Pearson 1988).
+        auc_interval: with confidence 1 - alpha (DeLong, DeLong and Clarke-Pearson 1988, on the
+            scale of log odds); ``None`` where rows depend on each other.
         shares: of levels, weekdays, hours, words or groups of characters, or beyond ends of a long
             tail, the most conspicuous change of each first.
     """
@@ -102,7 +107,13 @@ class Sorted(NamedTuple):
 
 
 def change(
-    column: Column, marginals: list[Marginal], rows: int, alpha: float, weights: np.ndarray
+    column: Column,
+    marginals: list[Marginal],
+    rows: int,
+    alpha: float,
+    weights: np.ndarray,
+    *,
+    independent: bool = True,
 ) -> Change:
     """Tell how a column has changed.
 
@@ -112,6 +123,7 @@ def change(
         rows: of the first table.
         alpha: one less the confidence of intervals.
         weights: (N,), how many rows each row counts for.
+        independent: whether rows are; intervals are of such alone.
     """
     tables = (slice(None, rows), slice(rows, None))
     gone = [np.average(np.isnan(column.values[one]), weights=weights[one]) for one in tables]
@@ -124,14 +136,15 @@ def change(
         return Change(missing, shares=shares)
     each = [float(one.quantiles([0.5])[0]) for one in (first, second)]
     medians = (each[0], each[1])
-    shift = _shift_interval(first, second, alpha)
+    shift = _shift_interval(first, second, alpha) if independent else None
     if column.kind == "datetime":
         return Change(missing, medians, shift, shares=shares)
     ends = [
         one.quantiles([float(norm.cdf(side)) for side in (-1.0, 1.0)]) for one in (first, second)
     ]
     widths = (float(np.ptp(ends[0])) / 2.0, float(np.ptp(ends[1])) / 2.0)
-    auc, interval = _larger(first, second, alpha)
+    auc, near = _larger(first, second, alpha)
+    interval = near if independent else None
     return Change(missing, medians, shift, widths, auc, interval, shares)
 
 
@@ -160,21 +173,23 @@ def _larger(before: Sorted, after: Sorted, alpha: float) -> tuple[float, tuple[f
     losses = 1.0 - after.share_below(before.values)
     auc = float(np.average(wins, weights=after.weights))
     variance = sum(
-        float(np.average((shares - auc) ** 2, weights=one.weights)) / (one.rows - 1.0)
-        if one.rows > 1.0
-        else 0.25
+        float(np.average((shares - auc) ** 2, weights=one.weights)) / max(one.rows - 1.0, 1.0)
         for shares, one in ((wins, after), (losses, before))
     )
-    reach = norm.isf(0.5 * alpha) * math.sqrt(variance)
-    return auc, (max(auc - reach, 0.0), min(auc + reach, 1.0))
+    found = with_interval(auc, math.sqrt(variance), min(before.rows, after.rows), alpha)
+    return auc, found.interval
 
 
-def _shift_interval(before: Sorted, after: Sorted, alpha: float) -> tuple[float, float]:
-    """An interval of the second median less the first, whatever the distributions.
+def _shift_interval(before: Sorted, after: Sorted, alpha: float) -> tuple[float, float] | None:
+    """An interval of the second median less the first, ``None`` of few values.
+
+    It is for continuous distributions: of few different values it is too narrow.
 
     The error of a median is that of which its own interval, between two order statistics, is twice
     the normal quantile (Price and Bonett 2002).
     """
+    if min(before.rows, after.rows) < LEAST_ROWS:
+        return None
     z = norm.isf(0.5 * alpha)
     medians, variance = [], 0.0
     for one in (before, after):

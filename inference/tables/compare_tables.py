@@ -86,8 +86,8 @@ def compare_tables(
         blocks: a column within whose values alone rows are exchangeable.
         counts: a column that says how many equal rows each row is.
         weights: a column that says what each row counts for, as in a survey: weighted distributions
-            are compared. Rows are relabelled with their weights, so that the level is exact where
-            weights came about alike in both tables, up to their scale.
+            are compared. Rows are relabelled with their weights, at a level that is approximate,
+            and nearly exact where weights came about alike in both tables, up to their scale.
         alpha: level of all that is said together, and of intervals.
         permutations: B; the smallest p-value is 1 / (1 + B).
         names: what the tables are called in words.
@@ -204,7 +204,7 @@ def _found(
                 kind=column.kind,
                 pvalue=float(p),
                 differ=changed,
-                effect=change(column, own, data.rows, alpha, weights),
+                effect=change(column, own, data.rows, alpha, weights, independent=data.independent),
                 places=_to_the_ends(where, own, column) if where and changed else (),
                 marginals=tuple(own),
                 histogram=histogram(column, data.rows, weights),

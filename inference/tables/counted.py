@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -20,10 +21,12 @@ class Counted(NamedTuple):
         counts: (N,), how often each row is there; ``None`` of rows that are there once.
         weights: (N,), what each row counts for in all sums, such that they add up to as many rows
             as they are worth (Kish 1965); ``None`` of rows that weigh alike.
+        given: the weights as they were given.
     """
 
     counts: np.ndarray | None = None
     weights: np.ndarray | None = None
+    given: Column | None = None
 
     def of(self, rows: int) -> np.ndarray:
         """How many rows each row counts for, (N,) of N = ``rows``."""
@@ -56,8 +59,9 @@ def counted_rows(counts: Column | None, weights: Column | None, rows: int) -> Co
         return NOT_COUNTED
     _check(weights, rows)
     tables = (weights.values[:rows], weights.values[rows:])
-    found = np.concatenate([part / part.mean() for part in tables])
-    return Counted(weights=found * (found.sum() / np.square(found).sum()))
+    found = np.concatenate([part * (len(part) / math.fsum(part)) for part in tables])
+    scale = math.fsum(found) / math.fsum(np.square(found))
+    return Counted(weights=found * scale, given=weights)
 
 
 def _whole(counts: Column, rows: int) -> np.ndarray:

@@ -48,7 +48,7 @@ def labelling(
     Raises:
         InputError: labels cannot be exchanged.
     """
-    weighed = [] if counted.weights is None else [Column("", "number", counted.weights)]
+    weighed = [] if counted.given is None else [counted.given]
     of_row = row_marks([*columns, *weighed])
     row = np.arange(len(of_row))
     if counted.counts is not None:

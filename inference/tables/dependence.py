@@ -2,8 +2,9 @@
 
 The correlation of a feature of one column with one of another, in each table by its own means and
 deviations, is told by its Fisher transform, whose standard error hardly hangs on the marginal
-distributions (Fisher 1921): a pair is said to go together differently only where that has changed,
-not where its columns have, and scores are then by ranks in each table.
+distributions of numbers (Fisher 1921): a pair is said to go together differently only where that
+has changed, not where its columns have, and scores are then by ranks in each table. It does hang on
+how often values are missing, since those that are count as the middle, and on the shares of levels.
 """
 
 from __future__ import annotations
@@ -123,17 +124,19 @@ class Moments(NamedTuple):
             other: features of another.
             products: sums of their products, (f, g, 1 + B), in both tables.
         """
-        sides = []
+        sides, defined = [], True
         for side in (0, 1):
             mean, spread = self.means[side], self.variances[side]
             covariance = products[side] / np.maximum(self.rows[side], 1.0)
             covariance = covariance - mean[own, None] * mean[None, other]
             scale = np.sqrt(spread[own, None] * spread[None, other])
             known = scale > NEARLY_ONE
+            defined &= known
             sides.append(np.divide(covariance, scale, out=np.zeros_like(covariance), where=known))
         bound = 1.0 - NEARLY_ONE
         first, second = (np.arctanh(np.clip(side, -bound, bound)) for side in sides)
         error = np.sqrt(sum(1.0 / np.maximum(n - 3.0, 1.0) for n in self.rows))
-        changes = (first - second) / error
+        # Where a feature is constant in a table there is no correlation, and no change of one.
+        changes = np.where(defined, (first - second) / error, 0.0)
         observed = np.stack([side[..., 0].ravel() for side in sides], axis=1)
         return changes.reshape(-1, changes.shape[-1]), observed

@@ -102,7 +102,9 @@ def _joint(
     total = weight.sum()
     first, every = labelling.sums(totals), totals.sum(axis=0)
     share = labelling.sizes / total
-    apart = (first - share * every[:, None]) / (total * share * (1.0 - share))
+    between = total * share * (1.0 - share)  # 0 where weights leave a table without rows
+    apart = first - share * every[:, None]
+    apart = np.divide(apart, between, out=np.zeros_like(apart), where=between > 0.0)
     second = (known * weight[:, None]).T @ known
     found = decomposed(root, second, weight @ known, apart, total, share)
     return fits(found, SIZES)

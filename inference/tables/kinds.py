@@ -91,6 +91,9 @@ def typed(
         return _moments(name, cells, kind)
     if pa.types.is_null(cells.type):
         return Typed(_levels(name, "category", pc.cast(cells, pa.string())))
+    if pa.types.is_integer(cells.type) and kind in ("category", "boolean", "identifier"):
+        # Not by floating-point numbers, in which long identifiers are the same.
+        return Typed(_levels(name, kind, pc.cast(cells, pa.string())))  # type: ignore[arg-type]
     if _is_number(cells.type):
         values = _floats(cells)
         _check_finite(values, rows, sources)
@@ -133,9 +136,9 @@ def _moments(name: str, cells: pa.Array, kind: str | None) -> Typed:
     if kind not in (None, "datetime"):
         raise ProblemError(f"holds dates, not {kind}")
     if pa.types.is_time(cells.type):
-        of_day = pc.cast(pc.cast(cells, pa.time64("us")), pa.int64())
+        of_day = pc.cast(pc.cast(cells, pa.time64("us"), safe=False), pa.int64())
         return Typed(Column(name, "datetime", _floats(of_day) / 1e6))
-    micro = pc.cast(pc.cast(cells, pa.timestamp("us")), pa.int64())
+    micro = pc.cast(pc.cast(cells, pa.timestamp("us"), safe=False), pa.int64())
     return Typed(Column(name, "datetime", _floats(micro) / 1e6))
 
 

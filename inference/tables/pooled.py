@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -32,6 +33,7 @@ class Pooled(NamedTuple):
         apart: columns that are not compared, by their names.
         names: of the tables, where one column tells them.
         counted: how much each row counts.
+        independent: whether each row is a unit.
     """
 
     columns: tuple[Column, ...]
@@ -41,6 +43,7 @@ class Pooled(NamedTuple):
     apart: dict[str, Column]
     names: tuple[str, str] | None
     counted: Counted = NOT_COUNTED
+    independent: bool = True
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -148,7 +151,9 @@ def pooled(
     kept = {name: found[name].column for name in apart}
     rows = tables[0].data.num_rows
     how_often = counted_rows(kept.get(roles.counts or ""), kept.get(roles.weights or ""), rows)
-    return Pooled(tuple(columns), rows, tuple(left_out), tuple(notes), kept, names, how_often)
+    return Pooled(
+        tuple(columns), rows, tuple(left_out), tuple(notes), kept, names, how_often, not roles.units
+    )
 
 
 def read_notes(tables: Sequence[Table]) -> list[str]:
@@ -235,9 +240,17 @@ def divided(table: Table, by: str, missing: Sequence[str | float]) -> dict[str, 
     values = pc.unique(cells).drop_null()
     values = values.take(pc.sort_indices(values))
     whole = pc.cast(cells, pa.string())
-    words = pc.cast(values, pa.string()).to_pylist()
+    words = sorted(pc.cast(values, pa.string()).to_pylist(), key=_order)
     bare = table.data.drop_columns([by])
     return {word: Table(bare.filter(pc.equal(whole, word)), f"{by} {word}") for word in words}
+
+
+def _order(word: str) -> tuple[float, str]:
+    """Numbers ascending, then words."""
+    try:
+        return float(word), word
+    except ValueError:
+        return math.inf, word
 
 
 def _in_two(
@@ -283,6 +296,8 @@ def _cells(
             parts = [pc.cast(part, pa.string()) for part in parts]
         except pa.ArrowNotImplementedError:
             raise ProblemError(f"holds {mixed}") from None
+    elif kinds == {"dates"}:  # of time zones: in UTC
+        parts = [pc.cast(part, pa.timestamp("us"), safe=False) for part in parts]
     elif kinds == {"numbers"} and len({part.type for part in parts}) > 1:
         parts = [pc.cast(part, pa.float64(), safe=False) for part in parts]
     elif len({part.type for part in parts}) > 1:
@@ -300,6 +315,8 @@ def _family(of: pa.DataType) -> str:
         return "numbers"
     if pa.types.is_string(of):
         return "text"
+    if pa.types.is_timestamp(of) or pa.types.is_date(of):
+        return "dates"
     return str(of)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+from collections.abc import Callable
 
 from ..data.checks import counted
 from ..difference.named import Place
@@ -67,7 +68,7 @@ def effects_told(column: ColumnFindings) -> list[str]:
     if abs(now - was) >= LEAST_SHARE:
         parts.append(f"missing {was:.1%} → {now:.1%}")
     if found.medians is not None:
-        write = moment if column.kind == "datetime" else "{:.4g}".format
+        write = moment if column.kind == "datetime" else _writer(column)
         parts.append(f"median {write(found.medians[0])} → {write(found.medians[1])}")
         if column.kind != "datetime" and found.shift_interval is not None:
             low, high = found.shift_interval
@@ -90,6 +91,11 @@ def effects_told(column: ColumnFindings) -> list[str]:
     return parts
 
 
+def _writer(column: ColumnFindings) -> Callable[[float], str]:
+    """How numbers of a column are told: whole ones with all digits."""
+    return "{:.15g}".format if column.kind == "integer" else "{:.4g}".format
+
+
 def place_told(place: Place, column: ColumnFindings) -> str:
     """Tell which table has more where; of whole numbers by those that there are."""
     assert place.extent is not None
@@ -104,7 +110,10 @@ def place_told(place: Place, column: ColumnFindings) -> str:
 
 def moment(seconds: float) -> str:
     """Tell seconds since 1970 as a date and a time, UTC."""
-    when = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    try:
+        when = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    except (ValueError, OverflowError, OSError):  # beyond the calendar
+        return f"{seconds:.6g} s after 1970"
     return when.strftime("%Y-%m-%d %H:%M")
 
 

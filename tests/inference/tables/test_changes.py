@@ -1,6 +1,7 @@
 """By how much a column has changed, beside loops over its rows."""
 
 import numpy as np
+import scipy.special
 import scipy.stats
 from bke.inference.tables.aspects import aspects
 from bke.inference.tables.changes import change
@@ -24,12 +25,28 @@ def test_numbers_change_by_medians_and_by_how_often_one_is_larger():
     wins = 0.5 * (1.0 + np.sign(after[:, None] - before))
     np.testing.assert_allclose(found.auc, wins.mean())
     variance = wins.mean(axis=1).var(ddof=1) / 25 + wins.mean(axis=0).var(ddof=1) / 40
-    low, high = found.auc_interval
-    reach = 2.0 * scipy.stats.norm.isf(0.025) * variance**0.5
-    np.testing.assert_allclose(high - low, reach)
+    odds = scipy.special.logit(wins.mean())
+    reach = scipy.stats.t.isf(0.025, 24) * variance**0.5 / (wins.mean() * (1.0 - wins.mean()))
+    ends = scipy.special.expit([odds - reach, odds + reach])
+    # 25 rows that agree would leave as much open.
+    least = 1.0 - 0.025 ** (1 / 25)
+    ends = min(ends[0], wins.mean() - least), max(ends[1], wins.mean() + least)
+    np.testing.assert_allclose(found.auc_interval, ends)
     assert found.auc > 0.5
     assert found.shift == np.median(after) - np.median(before)
     np.testing.assert_allclose(found.missing, [1 / 41, 0.0])
+
+
+def test_intervals_of_few_rows_and_of_rows_that_agree():
+    x = np.concatenate([np.arange(15.0), np.arange(15.0) + 100.0])
+    found = changed(Column("x", "integer", x), 15)
+    assert found.auc == 1.0
+    assert found.auc_interval[0] < 0.9
+    assert found.shift_interval[0] < 100.0 < found.shift_interval[1]
+    assert changed(Column("x", "integer", x[:20]), 15).shift_interval is None
+    column = Column("x", "integer", x)
+    alone = change(column, [], 15, 0.05, np.ones(30), independent=False)
+    assert alone.auc_interval is alone.shift_interval is None
 
 
 def test_levels_change_by_their_shares_among_those_that_are_there():

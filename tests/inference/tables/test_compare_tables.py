@@ -246,3 +246,66 @@ def test_codes_and_identifiers_are_left_in_or_out_as_asked():
     assert "with 'a00" in str(found["id"]) or "with 'b00" in str(found["id"])
     twin = compare_tables(*tables, missing=["-999"], identifiers=True, **QUIET)
     assert twin.pvalue == found.pvalue
+
+
+def test_small_tables_without_holes_are_compared():
+    """All of five values far from all of a hundred: no relabelling empties a table."""
+    rng = np.random.default_rng(0)
+    before, after = rng.normal(size=5), rng.normal(size=100) + 100.0
+    found = compare_tables({"x": before}, {"x": after}, **QUIET)
+    assert found["x"].differ
+    assert found["x"].pvalue == 0.005
+
+
+def test_tables_that_weights_may_empty_are_compared():
+    rng = np.random.default_rng(1)
+    w = np.r_[np.ones(4), np.zeros(16)]
+    tables = [
+        pd.DataFrame({"x": rng.normal(size=20) + s, "y": rng.normal(size=20) + s, "w": w})
+        for s in (0.0, 50.0)
+    ]
+    assert compare_tables(*tables, weights="w", permutations=999, progress=False).differ
+
+
+def test_no_correlation_is_no_change_of_one():
+    rng = np.random.default_rng(2)
+    before = table(rng, 100)
+    after = table(rng, 100)
+    after["x"] = 1.0
+    found = compare_tables(before, after, **QUIET)
+    assert found["x"].differ
+    assert not any(pair.differ for pair in found.pairs if "x" in pair.columns)
+
+
+def test_long_whole_numbers_are_not_merged():
+    start = 1234567890123456789
+    users = np.repeat(np.arange(60), 3)
+    x = np.random.default_rng(3).normal(size=180) + (users >= 30)
+
+    def halves(ids):
+        frame = pd.DataFrame({"x": x, "user": ids})
+        return frame[:90], frame[90:]
+
+    found = compare_tables(*halves(start + users), units="user", **QUIET)
+    twin = compare_tables(*halves([f"u{one:02d}" for one in users]), units="user", **QUIET)
+    assert found.pvalue == twin.pvalue
+    assert found.design == ("rows of one 'user' are kept together",)
+    assert found["x"].effect.auc_interval is None
+
+
+def test_dates_of_several_kinds_go_together():
+    days = pd.date_range("2024-01-01", periods=40, freq="7h")
+    before = pa.table({"when": pa.array(days.to_numpy().astype("datetime64[s]"))})
+    after = pa.table({"when": pa.array((days + pd.Timedelta(1, "ns")).tz_localize("UTC"))})
+    found = compare_tables(before, after, **QUIET)
+    assert found["when"].kind == "datetime"
+    assert found.pvalue == 1.0
+
+
+def test_a_shuffle_changes_nothing_with_weights():
+    rng = np.random.default_rng(4)
+    frame = table(rng, 80).assign(w=rng.uniform(0.1, 3.0, size=80))
+    one = compare_tables(frame[:40], frame[40:], weights="w", **QUIET)
+    order = rng.permutation(40)
+    other = compare_tables(frame[:40].iloc[order], frame[40:], weights="w", **QUIET)
+    assert one.pvalue == other.pvalue

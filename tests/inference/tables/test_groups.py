@@ -64,3 +64,10 @@ def test_each_group_is_compared_with_one_that_is_named(table):
 def test_groups_that_are_not_there_are_refused(table, by, options, message):
     with pytest.raises(InputError, match=message):
         compare_groups(table, by, **options, **QUIET)
+
+
+def test_groups_of_a_file_are_in_the_order_of_their_numbers(table, tmp_path):
+    path = tmp_path / "all.csv"
+    table.to_csv(path, index=False)
+    found = compare_groups(path, "month", **QUIET)
+    assert [one.names[1] for one in found.comparisons] == ["month 2", "month 10"]
