@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from ..errors import InputError
-from ..runtime.atomic import atomic_path
+from ..runtime.atomic import atomic_path, write_text
 from .inputs import Pair
 from .options.witness import WitnessOptions
 from .terminal import Terminal
@@ -276,7 +276,6 @@ def write_page(
         return {}
     with terminal.step("page", "writing the page"):
         from ..report.page import run_page
-        from ..runtime.atomic import write_text
 
         drawn = {
             name.removesuffix(PICTURE): file
@@ -308,7 +307,6 @@ def finish(
     if path is not None:
         from ..report.words import to_json
 
-        with atomic_path(path) as temporary:
-            temporary.write_text(to_json(summary) + "\n", encoding="utf-8")
+        write_text(path, to_json(summary) + "\n")
     terminal.files(written, timings)
     terminal.finish(summary)

@@ -187,10 +187,7 @@ def levelled(what: str, values: np.ndarray, levels: tuple[str, ...]) -> list[Asp
 def _texts(column: Column) -> list[Aspect]:
     """How long texts are, and which words and groups of characters they hold."""
     there = ~np.isnan(column.values)
-    lengths = np.array([len(level) for level in column.levels] or [0], dtype=float)
-    values = np.full(len(there), np.nan)
-    values[there] = lengths[column.values[there].astype(int)]
-    found = numeric("length", values)
+    found = numeric("length", column.lengths)
     codes = np.where(there, column.values, -1.0).astype(np.int64)
     seen = grams.looked_into(column.levels)
     codes[there] = np.where(seen[codes[there]], codes[there], -1)

@@ -38,7 +38,8 @@ class Change(NamedTuple):
         shift_interval: of the second median less the first, with confidence 1 - alpha (Price and
             Bonett 2002), for continuous values; ``None`` of few, or where rows depend on each
             other.
-        deviations: the widths of numbers: half the distance between their quantiles at 16 and 84 %.
+        deviations: the widths of numbers: half the distance between their quantiles at 15.87
+            and 84.13 %.
         auc: how often a value of the second table is larger than one of the first, ties counting
             half; ``None`` of others than numbers.
         auc_interval: with confidence 1 - alpha (DeLong, DeLong and Clarke-Pearson 1988, on the
@@ -139,9 +140,7 @@ def change(
     shift = _shift_interval(first, second, alpha) if independent else None
     if column.kind == "datetime":
         return Change(missing, medians, shift, shares=shares)
-    ends = [
-        one.quantiles([float(norm.cdf(side)) for side in (-1.0, 1.0)]) for one in (first, second)
-    ]
+    ends = [one.quantiles(ONE_DEVIATION) for one in (first, second)]
     widths = (float(np.ptp(ends[0])) / 2.0, float(np.ptp(ends[1])) / 2.0)
     auc, near = _larger(first, second, alpha)
     interval = near if independent else None

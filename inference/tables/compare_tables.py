@@ -171,10 +171,11 @@ def _evaluated(
                 for column, part in zip(columns, parts, strict=True)
             ]
 
-        together = dependence(seen(apart=False), dealt)
+        both = seen(apart=False)
+        together = dependence(both, dealt)
         pairs = dependence(seen(apart=True), dealt)
         advance(1)
-        wholes = joint(seen(apart=False), dealt)
+        wholes = joint(both, dealt)
         advance(1)
     return Evaluated(marginals, together, pairs, wholes)
 

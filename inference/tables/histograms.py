@@ -21,12 +21,10 @@ class Histogram(NamedTuple):
     Attributes:
         edges: (b + 1,), of the bins.
         shares: (2, b), among the rows of each table that have a value.
-        beyond: whether values lie before the first edge, and after the last.
     """
 
     edges: np.ndarray
     shares: np.ndarray
-    beyond: tuple[bool, bool]
 
 
 def histogram(column: Column, rows: int, weights: np.ndarray) -> Histogram | None:
@@ -39,8 +37,7 @@ def histogram(column: Column, rows: int, weights: np.ndarray) -> Histogram | Non
     """
     values = column.values
     if column.kind == "text":
-        lengths = np.array([len(level) for level in column.levels] or [0], dtype=float)
-        values = np.where(np.isnan(values), np.nan, lengths[np.nan_to_num(values).astype(int)])
+        values = column.lengths
     elif column.kind not in ("number", "integer", "datetime"):
         return None
     there = ~np.isnan(values) & (weights > 0.0)
@@ -57,8 +54,7 @@ def histogram(column: Column, rows: int, weights: np.ndarray) -> Histogram | Non
             index[part][there], weights=weights[part][there], minlength=len(edges) - 1
         )
         shares.append(counts / max(counts.sum(), 1.0))
-    beyond = (bool(known.min() < edges[0]), bool(known.max() > edges[-1]))
-    return Histogram(edges, np.array(shares), beyond)
+    return Histogram(edges, np.array(shares))
 
 
 def _edges(known: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -49,6 +49,15 @@ class Column(NamedTuple):
     values: np.ndarray
     levels: tuple[str, ...] = ()
 
+    @property
+    def lengths(self) -> np.ndarray:
+        """How many characters the text of every row has, (N,); NaN where there is none."""
+        found = np.full(len(self.values), np.nan)
+        there = ~np.isnan(self.values)
+        each = np.array([len(level) for level in self.levels] or [0], dtype=float)
+        found[there] = each[self.values[there].astype(int)]
+        return found
+
 
 class ProblemError(Exception):
     """Why a column cannot be compared, in words that follow its name."""

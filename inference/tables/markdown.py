@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ..testing.permutation import p_in_words
 from .findings import ColumnFindings, TableFindings
-from .words import effects_told, made, pair_told, verdict
+from .words import effects_told, made, p_alone, pair_told, verdict
 
 #: Characters that would end a cell or begin something else.
 SPECIAL = "\\|`*_[]<>"
@@ -26,12 +25,11 @@ def as_markdown(found: TableFindings) -> str:
 
 
 def _row(column: ColumnFindings, permutations: int) -> str:
-    p = p_in_words(column.pvalue, permutations).removeprefix("p ").removeprefix("= ")
     cells = (
         column.name,
         column.kind,
         "yes" if column.differ else "no",
-        p,
+        p_alone(column.pvalue, permutations),
         "; ".join(effects_told(column)),
     )
     return f"| {' | '.join(map(_escaped, cells))} |"

@@ -11,10 +11,9 @@ from markupsafe import Markup
 from ..difference.named import Place
 from ..pages.drawing import Mark, bars, outlines
 from ..pages.render import render
-from ..testing.permutation import p_in_words
 from .findings import ColumnFindings, PairComparison, TableFindings
 from .histograms import Histogram
-from .words import effects_told, moment, pair_told, place_told, verdict
+from .words import effects_told, moment, p_alone, pair_told, place_told, verdict
 
 #: Levels of a category whose bars are drawn, and steps on an axis.
 BARS, STEPS = 6, 4
@@ -64,14 +63,10 @@ def _told(found: TableFindings) -> Told:
     return Told(
         found,
         verdict(found),
-        _p(found.pvalue, found.permutations),
+        p_alone(found.pvalue, found.permutations),
         [_row(column, found.permutations) for column in columns],
         [(pair, pair_told(pair, found)) for pair in pairs],
     )
-
-
-def _p(pvalue: float, permutations: int) -> str:
-    return p_in_words(pvalue, permutations).removeprefix("p ").removeprefix("= ")
 
 
 def _row(column: ColumnFindings, permutations: int) -> Row:
@@ -80,7 +75,7 @@ def _row(column: ColumnFindings, permutations: int) -> Row:
         column.kind,
         column.differ,
         column.pvalue,
-        _p(column.pvalue, permutations),
+        p_alone(column.pvalue, permutations),
         effects_told(column),
         _pictures(column),
     )

@@ -49,6 +49,16 @@ def test_intervals_of_few_rows_and_of_rows_that_agree():
     assert alone.auc_interval is alone.shift_interval is None
 
 
+def test_the_interval_of_a_shift_is_that_of_order_statistics():
+    """Of 100 rows the median's is from the 41st to the 60th, of 64 from the 25th to the 40th."""
+    rng = np.random.default_rng(4)
+    before, after = np.sort(rng.normal(size=100)), np.sort(rng.exponential(size=64))
+    found = changed(Column("x", "number", np.concatenate([before, after])), 100)
+    error = 0.5 * np.hypot(before[59] - before[40], after[39] - after[24])
+    shift = np.median(after) - np.median(before)
+    np.testing.assert_allclose(found.shift_interval, [shift - error, shift + error])
+
+
 def test_levels_change_by_their_shares_among_those_that_are_there():
     values = np.array([0.0, 0, 0, 1, np.nan, 0, 1, 1, 1, 1])
     found = changed(Column("c", "category", values, ("a", "b")), 5)
