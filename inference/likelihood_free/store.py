@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..runtime.atomic import atomic_path, check_output_folder
+from ..runtime.atomic import atomic_path, check_output_folder, write_text
 
 SETTINGS = "settings.json"
 
@@ -35,8 +35,7 @@ class Store:
         own = json.loads(json.dumps({**settings, "version of bke": version("bke")}))
         path = self._folder / SETTINGS
         if not path.exists():
-            with atomic_path(path) as temporary:
-                temporary.write_text(json.dumps(own, indent=1) + "\n", encoding="utf-8")
+            write_text(path, json.dumps(own, indent=1) + "\n")
             return
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
