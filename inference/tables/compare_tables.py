@@ -234,15 +234,14 @@ def _pairs(
     pvalues = step_down(np.array([surprise(row, without=1) for row in found.statistics]))
     return tuple(
         PairComparison(
-            (data.columns[i].name, data.columns[j].name),
-            float(p),
-            bool(differ and p <= alpha),
-            which,
-            (float(was), float(now)),
+            columns=(data.columns[link.columns[0]].name, data.columns[link.columns[1]].name),
+            pvalue=float(p),
+            differ=bool(differ and p <= alpha),
+            features=link.features,
+            measure=link.measure,
+            strengths=link.strengths,
         )
-        for (i, j), p, which, (was, now) in zip(
-            found.pairs, pvalues, found.features, found.correlations, strict=True
-        )
+        for link, p in zip(found.links, pvalues, strict=True)
     )
 
 

@@ -28,6 +28,7 @@ class Features(NamedTuple):
             that of rows without a code.
         weights: (f,), by which each feature counts in distances between rows: 1 in all.
         names: (f,), what each is in words.
+        ends: (f, 2), what the indicator of a level is without it and with it; NaN of scores.
         rows: of the first table.
     """
 
@@ -35,7 +36,28 @@ class Features(NamedTuple):
     values: list[np.ndarray]
     weights: np.ndarray
     names: list[str]
+    ends: np.ndarray
     rows: int
+
+    @property
+    def holed(self) -> list[int]:
+        """Which of ``codes`` some rows have none of."""
+        return [index for index, codes in enumerate(self.codes) if (codes < 0).any()]
+
+    @property
+    def holes(self) -> np.ndarray:
+        """Which of ``holed`` says of every feature (f,) what rows have it, from 1; 0 if all do."""
+        holed = self.holed
+        found = [
+            np.full(of.shape[2], holed.index(index) + 1 if index in holed else 0)
+            for index, of in enumerate(self.values)
+        ]
+        return np.concatenate(found)
+
+    @property
+    def squares(self) -> np.ndarray:
+        """Which features (f,) are squares of scores."""
+        return np.asarray(self.weights == 0.0)
 
     def at(self, rows: np.ndarray) -> np.ndarray:
         """The features (r, f) of rows (r,)."""
@@ -45,15 +67,17 @@ class Features(NamedTuple):
             axis=1,
         )
 
+    def known(self, rows: np.ndarray) -> np.ndarray:
+        """Whether rows (r,) have each of ``holed``, (r, h) of 0 and 1."""
+        found = np.ones((len(rows), len(self.holed)))
+        for at, index in enumerate(self.holed):
+            found[:, at] = self.codes[index][rows] >= 0
+        return found
+
     def positions(self, rows: np.ndarray) -> np.ndarray:
         """Where rows (r,) are as far as this column goes, (r, d), of variance 1 in all."""
         kept = self.weights > 0.0
         return np.asarray(self.at(rows)[:, kept] * np.sqrt(self.weights[kept]))
-
-
-def all_features(columns: list[Features], rows: np.ndarray) -> np.ndarray:
-    """The features (r, F) of rows (r,) in several columns, side by side."""
-    return np.concatenate([column.at(rows) for column in columns], axis=1)
 
 
 def features(
@@ -69,7 +93,7 @@ def features(
         apart: scores by the ranks in each table, which say how columns go together whatever became
             of each alone; by default ranks are those in both.
     """
-    codes, values, names, counts_for = [], [], [], []
+    codes, values, names, counts_for, ends = [], [], [], [], []
     tables = (slice(None, rows), slice(rows, None)) if apart else (slice(None), slice(None))
     for aspect in parts:
         if aspect.holds is not None:
@@ -78,12 +102,16 @@ def features(
         if aspect.points is None:
             counts = _counts(aspect, weights, slice(None))
             chosen = _frequent(counts)
+            if aspect.what == MISSING and len(chosen):
+                chosen = np.array([aspect.levels.index(MISSING)])
             new = [_standard(np.arange(aspect.size)[:, None] == chosen, counts)] * 2
+            ends.append(np.stack([new[0].min(axis=0), new[0].max(axis=0)], axis=1))
             levels = [aspect.levels[one] for one in chosen]
             told = [f"{name} missing" if one == MISSING else f"{called} = {one}" for one in levels]
         else:
             new = [_scores(aspect.points, _counts(aspect, weights, table)) for table in tables]
             told = [called, called if aspect.points.shape[1] == 2 else f"{called}, squared"]
+            ends.append(np.full((2, 2), np.nan))
         if not told:
             continue
         codes.append(aspect.codes)
@@ -96,7 +124,8 @@ def features(
             counts_for += [1.0 / len(told)] * len(told)
     if not codes:
         return None
-    return Features(codes, values, np.array(counts_for) / sum(counts_for), names, rows)
+    weighed = np.array(counts_for) / sum(counts_for)
+    return Features(codes, values, weighed, names, np.concatenate(ends), rows)
 
 
 def _counts(aspect: Aspect, weights: np.ndarray, table: slice) -> np.ndarray:

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 from ..difference.named import Place
+from .association import Measure
 from .changes import Change
 from .histograms import Histogram
 from .kinds import Kind
@@ -61,15 +62,18 @@ class PairComparison:
         differ: whether the pair is named.
         features: what of the two has changed most in how it goes together, such as their ranks or
             one level of a category.
-        correlations: of the features, by normal scores of ranks in each table, in the first and in
-            the second.
+        measure: of how strongly the features go together, by normal scores of ranks in each table:
+            the correlation of two scores; the difference that a level, the first of ``features``,
+            makes to a score's mean, in standard deviations within; the odds ratio of two levels.
+        strengths: that measure in the first table and in the second.
     """
 
     columns: tuple[str, str]
     pvalue: float
     differ: bool
     features: tuple[str, str]
-    correlations: tuple[float, float]
+    measure: Measure
+    strengths: tuple[float, float]
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain data, keys named as the attributes."""
@@ -77,7 +81,7 @@ class PairComparison:
             **dataclasses.asdict(self),
             "columns": list(self.columns),
             "features": list(self.features),
-            "correlations": list(self.correlations),
+            "strengths": list(self.strengths),
         }
 
 

@@ -91,29 +91,28 @@ class Labelling:
         assert found is not None
         return found
 
-    def products(self, made: Callable[[np.ndarray], np.ndarray], some: slice) -> np.ndarray:
-        """Sums over units (M, s, F) of products of some features with all.
+    def products(
+        self, made: Callable[[np.ndarray], list[tuple[np.ndarray, np.ndarray]]]
+    ) -> list[np.ndarray]:
+        """Sums over units of products of features with others, (M, s, F) each.
 
         Args:
-            made: features (r, F) of rows (r,).
-            some: which of the features are on the left.
+            made: features (r, s) and (r, F) of rows (r,), any number of both.
         """
         order = np.argsort(self.unit, kind="stable")
         sizes = np.bincount(self.unit, minlength=len(self.labels))
         starts = np.cumsum(sizes) - sizes
-        found: np.ndarray | None = None
+        found: list[np.ndarray] = []
         for units in _alike(sizes):
             place = np.arange(sizes[units].max())
             there = place < sizes[units, None]
             entries = order[np.where(there, starts[units, None] + place, 0)]
-            features = made(self.row[entries.ravel()])
-            features = features.reshape(*entries.shape, -1)
             times = there if self.times is None else there * self.times[entries]
-            left = (features[..., some] * times[..., None]).transpose(0, 2, 1)
-            if found is None:
-                found = np.zeros((len(sizes), left.shape[1], features.shape[2]))
-            found[units] = left @ features
-        assert found is not None
+            for index, pair in enumerate(made(self.row[entries.ravel()])):
+                left, right = (part.reshape(*entries.shape, -1) for part in pair)
+                if len(found) == index:
+                    found.append(np.zeros((len(sizes), left.shape[2], right.shape[2])))
+                found[index][units] = (left * times[..., None]).transpose(0, 2, 1) @ right
         return found
 
     def sums(self, totals: np.ndarray) -> np.ndarray:

@@ -125,10 +125,22 @@ def moment(seconds: float) -> str:
 def pair_told(pair: PairComparison, found: TableFindings) -> str:
     """Tell how a pair of columns goes together differently."""
     one, other = pair.columns
-    was, now = pair.correlations
-    first, second = found.names
     p = p_in_words(pair.pvalue, found.permutations)
-    return (
-        f"{one} and {other} go together differently ({p}): the rank correlation of "
-        f"{pair.features[0]} and {pair.features[1]} is {was:.2f} in {first}, {now:.2f} in {second}."
-    )
+    return f"{one} and {other} go together differently ({p}): {_strengths_told(pair, found)}."
+
+
+def _strengths_told(pair: PairComparison, found: TableFindings) -> str:
+    """Tell how strongly features of a pair went together, and go."""
+    (one, other), (was, now), (first, second) = pair.features, pair.strengths, found.names
+    if pair.measure == "difference":
+        return (
+            f"with {one} the ranks of {other} are higher by {was:.2f} standard deviations in "
+            f"{first}, {now:.2f} in {second}"
+        )
+    if pair.measure == "odds ratio":
+        return (
+            f"the odds of {one} with {other}, over those without it, are {was:.3g} in {first}, "
+            f"{now:.3g} in {second}"
+        )
+    called = f"the rank correlation of {one} and {other}"
+    return f"{called} is {was:.2f} in {first}, {now:.2f} in {second}"

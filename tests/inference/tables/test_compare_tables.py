@@ -64,7 +64,7 @@ def test_a_correlation_that_flips_is_a_pair_and_no_column():
     assert not any(column.differ for column in found.columns)
     (pair,) = (pair for pair in found.pairs if pair.differ)
     assert pair.columns == ("x", "y")
-    was, now = pair.correlations
+    was, now = pair.strengths
     assert was > 0.4
     assert now < -0.4
 

@@ -43,7 +43,7 @@ def test_counts_are_rows_that_are_repeated():
             np.testing.assert_allclose(one.histogram.shares, other.histogram.shares)
     assert [pair.pvalue for pair in found.pairs] == [pair.pvalue for pair in twin.pairs]
     for one, other in zip(found.pairs, twin.pairs, strict=True):
-        np.testing.assert_allclose(one.correlations, other.correlations)
+        np.testing.assert_allclose(one.strengths, other.strengths)
 
 
 def test_weights_count_rows_for_more():

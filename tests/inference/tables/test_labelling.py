@@ -109,7 +109,9 @@ def test_products_are_those_of_a_loop(grouped, monkeypatch):
     units = column(np.minimum(rng.geometric(0.2, size=60), 9)) if grouped else None
     weights = Counted(weights=rng.uniform(0.5, 2.0, size=60)) if grouped else NOT_COUNTED
     dealt = labelling([column(rng.normal(size=60))], 25, 9, 0, units=units, counted=weights)
-    found = dealt.products(lambda rows: features[rows], slice(1, 3))
+    found, _ = dealt.products(
+        lambda rows: [(features[rows, 1:3], features[rows]), (features[rows], features[rows, :0])]
+    )
     assert found.shape == (len(dealt.labels), 2, 4)
     for unit in range(len(dealt.labels)):
         rows = np.flatnonzero(dealt.unit == unit)
