@@ -197,6 +197,8 @@ def sample_names(names: tuple[str, str]) -> tuple[str, str]:
     if isinstance(names, str) or len(names) != 2 or not all(isinstance(one, str) for one in names):
         raise InputError(f"names must be two, of P and of Q, got {names!r}")
     first, second = names
+    if any(not one.isprintable() for one in names):
+        raise InputError(f"names must be one line of text each, got {names!r}")
     if not first.strip() or not second.strip() or first == second:
         raise InputError(f"names must tell the samples apart, got {names!r}")
     return first, second

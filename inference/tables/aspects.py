@@ -6,11 +6,13 @@ million rows is how many of each code are in the first table, for every relabell
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse
 
+from ..data.weighted import weighted_quantiles
 from ..difference.pooling import TAILS, width
 from . import grams
 from .kinds import Column
@@ -65,25 +67,30 @@ class Aspect(NamedTuple):
         return len(self.levels) if self.points is None else len(self.points)
 
 
-def aspects(column: Column) -> list[Aspect]:
-    """Take a column apart into what of it is compared; none of one with a single value."""
+def aspects(column: Column, weights: np.ndarray) -> list[Aspect]:
+    """Take a column apart into what of it is compared; none of one with a single value.
+
+    Args:
+        column: of both tables.
+        weights: (N,), how many rows each row counts for, which is more than 0.
+    """
     found: list[Aspect] = []
     if column.kind in ("number", "integer"):
-        found += numeric("", column.values)
-        found += _tails(found, column.values)
+        found += numeric("", column.values, weights)
+        found += _tails(found, column.values, weights)
     elif column.kind == "datetime":
-        found += _moments(column.values)
+        found += _moments(column.values, weights)
     elif column.kind == "text":
-        found += _texts(column)
+        found += _texts(column, weights)
     else:
-        found += levelled("", column.values, column.levels)
+        found += levelled("", column.values, column.levels, weights)
     missing = np.isnan(column.values)
     if missing.any() and not missing.all():
         found.append(Aspect(MISSING, missing.astype(np.int64), None, levels=("there", MISSING)))
     return found
 
 
-def in_both(aspect: Aspect, rows: int) -> bool:
+def in_both(aspect: Aspect, rows: int, weights: np.ndarray) -> bool:
     """Whether both tables have values on a line, and relabellings would have them too.
 
     Where they have not it is told by what is missing. Rows are left out that are so few that all of
@@ -95,45 +102,55 @@ def in_both(aspect: Aspect, rows: int) -> bool:
     there = aspect.codes >= 0
     if there.all():
         return True
-    first, total = np.count_nonzero(there[:rows]), np.count_nonzero(there)
-    larger = max(rows, len(there) - rows) / len(there)
+    first, total = (weights[part][there[part]].sum() for part in (slice(rows), slice(None)))
+    share = weights[:rows].sum() / weights.sum()
+    larger = max(share, 1.0 - share)
     return bool(0 < first < total and larger**total <= ALONE)
 
 
-def numeric(what: str, values: np.ndarray) -> list[Aspect]:
+def numeric(what: str, values: np.ndarray, weights: np.ndarray) -> list[Aspect]:
     """Numbers (N,) as points on a line: distinct ones, or the means of as many quantiles.
 
     Values further than :data:`FAR` widths from the median are as far: each of them alone on the
     line would tell nothing.
     """
     there = ~np.isnan(values)
-    known = values[there]
+    known, weight = values[there], weights[there]
     if not len(known):
         return []
-    ends = np.quantile(known[:, None], [TAILS, 1.0 - TAILS], axis=0)
-    unit = float(width(known.std(keepdims=True), ends)[0])
-    reach = FAR * unit
-    known = np.clip(known, np.median(known) - reach, np.median(known) + reach)
-    distinct, which, counts = np.unique(known, return_inverse=True, return_counts=True)
+    ends = _quantiles(known, weight, [*TAILS, 0.5, *(1.0 - TAILS)])
+    middle, low, high = ends[len(TAILS)], ends[: len(TAILS)], ends[len(TAILS) + 1 :]
+    apart = known - np.average(known, weights=weight)
+    deviation = np.sqrt(np.average(apart**2, weights=weight))
+    unit = float(width(np.array([deviation]), np.stack([low, high])[..., None])[0])
+    known = np.clip(known, middle - FAR * unit, middle + FAR * unit)
+    distinct, which = np.unique(known, return_inverse=True)
+    counts = np.bincount(which, weights=weight)
     if len(distinct) < 2:
         return []
     if len(distinct) == 2:
         names = tuple(f"{one:.15g}" for one in np.unique(values[there])[[0, -1]])
         either = np.full(len(values), np.nan)
         either[there] = which
-        return levelled(what, either, names)
+        return levelled(what, either, names, weights)
     if len(distinct) > CODES:
         up_to = np.ceil(np.cumsum(counts) * (CODES / counts.sum())).astype(int)
         cell = np.unique(up_to, return_inverse=True)[1]
-        weight = np.bincount(cell, weights=counts)
-        distinct = np.bincount(cell, weights=counts * distinct) / weight
+        distinct = np.bincount(cell, weights=counts * distinct) / np.bincount(cell, weights=counts)
         which = cell[which]
     codes = np.full(len(values), -1, dtype=np.int64)
     codes[there] = which
     return [Aspect(what, codes, distinct[:, None] / unit, unit)]
 
 
-def _tails(line: list[Aspect], values: np.ndarray) -> list[Aspect]:
+def _quantiles(
+    known: np.ndarray, weights: np.ndarray, levels: Sequence[float] | np.ndarray
+) -> np.ndarray:
+    """Values (levels,) up to which there is that much of the weight."""
+    return weighted_quantiles(known, weights, list(levels), method="inverted_cdf")
+
+
+def _tails(line: list[Aspect], values: np.ndarray, weights: np.ndarray) -> list[Aspect]:
     """How many values (N,) are far out, where some are so far that each is alone on the line.
 
     By the shares of rows that are beyond each of some quantiles of both tables together.
@@ -141,11 +158,13 @@ def _tails(line: list[Aspect], values: np.ndarray) -> list[Aspect]:
     if not line or line[0].points is None:
         return []
     there = ~np.isnan(values)
-    known = np.sort(values[there])
-    if np.abs(known[[0, -1]] - np.median(known)).max() <= FAR * line[0].unit:
+    known, weight = values[there], weights[there]
+    least, most = known.min(), known.max()
+    (middle,) = _quantiles(known, weight, [0.5])
+    if max(middle - least, most - middle) <= FAR * line[0].unit:
         return []
-    ends = [np.unique(np.quantile(known, levels, method="lower")) for levels in (BEYOND, TOPS)]
-    low, high = ends[0][ends[0] > known[0]], ends[1][ends[1] < known[-1]]
+    low, high = (np.unique(_quantiles(known, weight, levels)) for levels in (BEYOND, TOPS))
+    low, high = low[low > least], high[high < most]
     codes = np.full(len(values), -1, dtype=np.int64)
     codes[there] = np.searchsorted(low, values[there], side="right")
     codes[there] += np.searchsorted(high, values[there], side="left")
@@ -159,18 +178,21 @@ def _tails(line: list[Aspect], values: np.ndarray) -> list[Aspect]:
     return [Aspect("tails", codes, None, levels=tuple(names), holds=matrix)]
 
 
-def levelled(what: str, values: np.ndarray, levels: tuple[str, ...]) -> list[Aspect]:
+def levelled(
+    what: str, values: np.ndarray, levels: tuple[str, ...], weights: np.ndarray
+) -> list[Aspect]:
     """Indices (N,) of levels as codes, those of the rarest levels being one.
 
     Args:
         what: of the column it is.
         values: indices of ``levels``; NaN where there is none.
         levels: their names.
+        weights: (N,), how many rows each row counts for.
     """
     there = ~np.isnan(values)
     index = np.full(len(values), -1, dtype=np.int64)
     index[there] = values[there].astype(int)
-    counts = np.bincount(index[there], minlength=len(levels))
+    counts = np.bincount(index[there], weights=weights[there], minlength=len(levels))
     if np.count_nonzero(counts) < 2:
         return []
     kept = np.flatnonzero(counts)
@@ -184,14 +206,15 @@ def levelled(what: str, values: np.ndarray, levels: tuple[str, ...]) -> list[Asp
     return [Aspect(what, code[index], None, levels=names)]
 
 
-def _texts(column: Column) -> list[Aspect]:
+def _texts(column: Column, weights: np.ndarray) -> list[Aspect]:
     """How long texts are, and which words and groups of characters they hold."""
     there = ~np.isnan(column.values)
-    found = numeric("length", column.lengths)
+    found = numeric("length", column.lengths, weights)
     codes = np.where(there, column.values, -1.0).astype(np.int64)
     seen = grams.looked_into(column.levels)
     codes[there] = np.where(seen[codes[there]], codes[there], -1)
-    times = np.bincount(codes[codes >= 0], minlength=len(column.levels))
+    known = codes >= 0
+    times = np.bincount(codes[known], weights=weights[known], minlength=len(column.levels))
     for what, parts in (("words", grams.words), ("characters", grams.characters)):
         names, holds = grams.held(column.levels, times, parts)
         if names:
@@ -200,12 +223,12 @@ def _texts(column: Column) -> list[Aspect]:
     return found
 
 
-def _moments(seconds: np.ndarray) -> list[Aspect]:
+def _moments(seconds: np.ndarray, weights: np.ndarray) -> list[Aspect]:
     """The weekday and the hour of dates (N,), which go round; not when they are."""
     found: list[Aspect] = []
     days = np.floor(seconds / DAY)
     if np.nanmax(seconds, initial=0.0) > DAY:
-        found += levelled("weekday", np.mod(days + THURSDAY, 7.0), WEEKDAYS)
+        found += levelled("weekday", np.mod(days + THURSDAY, 7.0), WEEKDAYS, weights)
     hours = np.floor((seconds - days * DAY) / HOUR)
     if len(np.unique(hours[~np.isnan(hours)])) > 1:
         codes = np.where(np.isnan(hours), -1, hours).astype(np.int64)

@@ -28,7 +28,7 @@ from .histograms import histogram
 from .joint import joint
 from .kinds import Column
 from .marginal import Marginal, marginal
-from .pooled import Pooled, Roles, pooled
+from .pooled import Asked, Pooled, Roles, pooled
 from .result import ColumnComparison, TableComparison
 
 #: How much a loud statistic counts among those of a column, and a loud column among all that is
@@ -44,6 +44,7 @@ def compare_tables(
     exclude: Sequence[str] = (),
     kinds: Mapping[str, str] | None = None,
     missing: Sequence[str | float] = (),
+    written: Sequence[str] = (),
     coded: bool = False,
     identifiers: bool = False,
     units: str | None = None,
@@ -78,6 +79,8 @@ def compare_tables(
         kinds: of columns, in place of those that are told from their cells: number, integer,
             boolean, category, datetime, text or identifier.
         missing: cells that stand for a missing value, such as -999.
+        written: how numbers or dates of text are written where all cells of a column can be read in
+            several ways, such as "decimal commas" or "day/month/year"; messages tell the ways.
         coded: take numbers that look like codes of a missing value for such: -999, 9999 and the
             like, repeated and far from all others. Otherwise a note tells of them.
         identifiers: compare columns that tell rows apart too, by how long they are and what they
@@ -103,16 +106,8 @@ def compare_tables(
     tables = [as_table(before, "before", encoding)]
     tables += [] if after is None else [as_table(after, "after", encoding)]
     roles = Roles(units, blocks, counts, weights)
-    data = pooled(
-        tables,
-        by,
-        exclude,
-        dict(kinds or {}),
-        missing,
-        roles,
-        coded=coded,
-        identifiers=identifiers,
-    )
+    asked = Asked(dict(kinds or {}), missing, written, coded, identifiers)
+    data = pooled(tables, by, exclude, asked, roles)
     called = sample_names(data.names or names)
     with computing():
         seen = _evaluated(data, permutations, seed, roles, alpha, progress=progress)
@@ -160,7 +155,8 @@ def _evaluated(
         check_ways(dealt, alpha)
         parts, marginals = [], []
         for column in columns:
-            part = [one for one in aspects(column) if in_both(one, data.rows)]
+            every = aspects(column, weights)
+            part = [one for one in every if in_both(one, data.rows, weights)]
             parts.append(part)
             marginals.append([marginal(aspect, dealt) for aspect in part])
             advance(1)

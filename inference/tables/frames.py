@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +12,9 @@ import pyarrow as pa
 
 from ..errors import InputError
 from .files import OF, read_table
+
+#: Characters in the names of columns that would break a line of text.
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class Table(NamedTuple):
@@ -66,14 +70,21 @@ def _arrow(make: Any, name: str) -> pa.Table:
     """An Arrow table, or one sentence why there is none."""
     try:
         return make()
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, ValueError) as error:
+    except UnicodeEncodeError as error:
+        such = error.object[max(error.start - 10, 0) : error.end]
+        raise InputError(f"{name} has text that is no Unicode, {such!r}") from error
+    except OverflowError as error:
+        raise InputError(
+            f"{name} has whole numbers that need more than 64 bits: give them as text"
+        ) from error
+    except (pa.ArrowException, ValueError) as error:
         reason = " ".join(str(part) for part in error.args[:2]) or str(error)
         raise InputError(f"{name} cannot be taken for a table: {reason.splitlines()[0]}") from error
 
 
 def _checked(data: pa.Table, source: str) -> Table:
     """Refuse tables without rows, and columns without a name of their own."""
-    names = [str(name) for name in data.column_names]
+    names = [" ".join(CONTROL.sub(" ", str(name)).split()) for name in data.column_names]
     if not names:
         raise InputError(f"{source} has no columns")
     if not data.num_rows:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -20,6 +19,8 @@ MOST = 300
 TEXTS, CHARACTERS = 100_000, 400
 #: Characters of a group.
 LENGTH = 3
+#: Rounding errors of sums of weights.
+NEARLY = 1e-9
 WORD = re.compile(r"\w+")
 BLANKS = re.compile(r"\s+")
 
@@ -50,18 +51,19 @@ def held(
 
     Args:
         texts: different ones.
-        times: (T,), rows that have each; 0 of those that are not looked into.
+        times: (T,), how many rows have each; 0 of those that are not looked into.
         parts: of a text.
 
     Returns:
         the parts, and which text holds them, (K, T) of 0 and 1.
     """
     found = [parts(text) if count else set() for text, count in zip(texts, times, strict=True)]
-    frequency: Counter[str] = Counter()
-    for part, count in zip(found, times, strict=True):
-        frequency.update(dict.fromkeys(part, int(count)))
-    total = int(times.sum())
-    told = [(-n, part) for part, n in frequency.items() if 1 < n < total]
+    frequency: dict[str, float] = {}
+    for of_text, count in zip(found, times, strict=True):
+        for part in of_text:
+            frequency[part] = frequency.get(part, 0.0) + count
+    most = times.sum() * (1.0 - NEARLY)
+    told = [(-n, part) for part, n in frequency.items() if 1.0 < n < most]
     kept = tuple(part for _, part in sorted(told)[:MOST])
     index = {part: place for place, part in enumerate(kept)}
     places = [

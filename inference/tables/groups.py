@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from ..data.checks import counted
 from ..errors import InputError
+from .cells import unseen
 from .compare_tables import compare_tables
 from .frames import Table, as_table
 from .page import groups_page
@@ -120,7 +121,8 @@ def compare_groups(
             :func:`~bke.inference.compare_tables`.
     """
     whole = as_table(table, "the table", encoding)
-    groups = divided(whole, by, missing)
+    groups, without = divided(whole, by, missing)
+    nowhere = [f"No cell is {one}, as --missing says." for one in unseen([whole], missing)]
     if not 2 <= len(groups) <= MOST:
         raise InputError(
             f"column {by!r} has {counted(len(groups), 'value')}, and 2 to {MOST} are needed to "
@@ -134,13 +136,13 @@ def compare_groups(
             first.data,
             second.data,
             names=(first.source, second.source),
-            missing=missing,
+            missing=[one for one in missing if one not in unseen([first, second], missing)],
             alpha=alpha / len(pairs),
             **options,
         )
         for first, second in pairs
     )
-    return GroupsComparison(by, found, alpha, tuple(read_notes([whole])))
+    return GroupsComparison(by, found, alpha, (*read_notes([whole]), *without, *nowhere))
 
 
 def _with_one(groups: dict[str, Table], by: str, against: str | None) -> list[tuple[Table, Table]]:

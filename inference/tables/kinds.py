@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
@@ -21,6 +22,12 @@ YES, NO = ("true", "yes", "y", "t"), ("false", "no", "n", "f")
 FEW_WORDS, SHARE_OF_WORDS = 30, 0.05
 #: Of so many rows nearly all different: an identifier, or of so many words free text.
 ALL_DIFFERENT, WORDS_OF_TEXT, LEAST_ROWS = 0.9, 3.0, 20
+#: Numbers of which squares of sums can be written, and 1 over them.
+LARGEST = 1e150
+#: Numbers from which on all that floating-point numbers can be are whole.
+WHOLE = 2.0**53
+#: Cells that are codes, not numbers: digits of which some begin with 0.
+DIGITS, PADDED = r"^\d+$", r"^0\d+$"
 #: A share of cells up to which texts among numbers are taken for mistakes.
 MISTAKES = 0.05
 #: The share of different cells that look like numbers or dates from which a note tells of it.
@@ -78,7 +85,12 @@ class Typed(NamedTuple):
 
 
 def typed(
-    name: str, cells: pa.Array, rows: int, kind: str | None, sources: tuple[str, str]
+    name: str,
+    cells: pa.Array,
+    rows: int,
+    kind: str | None,
+    sources: tuple[str, str],
+    written: Sequence[str] = (),
 ) -> Typed:
     """Tell what kind a column is, and read its cells.
 
@@ -88,6 +100,7 @@ def typed(
         rows: of the first table.
         kind: asked for, or ``None``.
         sources: what messages call the tables.
+        written: how numbers or dates are written, where cells can be read in several ways.
 
     Raises:
         ProblemError: the cells are of no kind, or not of the one that is asked for.
@@ -105,11 +118,12 @@ def typed(
         return Typed(_levels(name, kind, pc.cast(cells, pa.string())))  # type: ignore[arg-type]
     if _is_number(cells.type):
         values = _floats(cells)
-        _check_finite(values, rows, sources)
-        return _numbers(name, values, rows, kind, "")
+        _check_size(values, rows, sources)
+        words = "durations in seconds" if pa.types.is_duration(cells.type) else ""
+        return _numbers(name, values, rows, kind, words)
     if not (pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)):
         raise ProblemError(f"holds {cells.type}, which is no number, word or date")
-    return _text(name, cells, rows, kind, sources)
+    return _text(name, cells, rows, kind, sources, written)
 
 
 def _place(index: int, rows: int, sources: tuple[str, str]) -> str:
@@ -119,10 +133,18 @@ def _place(index: int, rows: int, sources: tuple[str, str]) -> str:
     return f"row {index - rows + 1} of {sources[1]}"
 
 
-def _check_finite(values: np.ndarray, rows: int, sources: tuple[str, str]) -> None:
-    if np.isinf(values).any():
-        index = int(np.flatnonzero(np.isinf(values))[0])
-        raise ProblemError(f"has an infinite value in {_place(index, rows, sources)}")
+def _check_size(values: np.ndarray, rows: int, sources: tuple[str, str]) -> None:
+    """Refuse numbers whose squares, or those of their differences, cannot be written."""
+    large = np.abs(values) > LARGEST
+    if large.any():
+        index = int(np.argmax(large))
+        what, where = f"{values[index]:.3g}", _place(index, rows, sources)
+        if np.isinf(values[index]):
+            raise ProblemError(f"has an infinite value in {where}")
+        raise ProblemError(f"has {what} in {where}, beyond {LARGEST:g}: give it in a larger unit")
+    known = values[~np.isnan(values)]
+    if len(known) and 0.0 < np.ptp(known) < 1.0 / LARGEST:
+        raise ProblemError(f"has numbers within {np.ptp(known):.3g}: give them in a smaller unit")
 
 
 def _is_number(of: pa.DataType) -> bool:
@@ -136,7 +158,8 @@ def _is_number(of: pa.DataType) -> bool:
 
 def _floats(cells: pa.Array) -> np.ndarray:
     if pa.types.is_duration(cells.type):
-        cells = pc.cast(cells, pa.int64())
+        each = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[cells.type.unit]
+        return _floats(pc.cast(cells, pa.int64())) / each
     found = pc.cast(cells, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     return np.asarray(found, dtype=float)
 
@@ -152,7 +175,7 @@ def _moments(name: str, cells: pa.Array, kind: str | None) -> Typed:
 
 
 def _numbers(name: str, values: np.ndarray, rows: int, kind: str | None, words: str) -> Typed:
-    notes = (f"{name!r} is read with {words}.",) if words else ()
+    notes = (f"{name!r} is read as {words}.",) if words else ()
     if kind in ("category", "boolean", "identifier"):
         cells = pa.array([None if v != v else f"{v:.15g}" for v in values], pa.string())
         return Typed(_levels(name, kind, cells), notes)  # type: ignore[arg-type]
@@ -160,6 +183,7 @@ def _numbers(name: str, values: np.ndarray, rows: int, kind: str | None, words: 
         raise ProblemError(f"holds numbers, not {kind}")
     known = values[~np.isnan(values)]
     integral = bool(len(known)) and bool((known == np.round(known)).all())
+    integral = integral and bool(np.abs(known).max() < WHOLE)
     if kind is None and integral and _identifies(name, values, rows):
         cells = pa.array([None if v != v else f"{v:.0f}" for v in values], pa.string())
         return Typed(_levels(name, "identifier", cells), notes)
@@ -195,31 +219,49 @@ def _codes(known: np.ndarray) -> tuple[float, ...]:
 
 
 def _text(
-    name: str, cells: pa.Array, rows: int, kind: str | None, sources: tuple[str, str]
+    name: str,
+    cells: pa.Array,
+    rows: int,
+    kind: str | None,
+    sources: tuple[str, str],
+    written: Sequence[str],
 ) -> Typed:
     distinct = pc.unique(cells).drop_null()
+    padded = matching(distinct, PADDED)
+    if kind is None and len(distinct) and padded.any() and matching(distinct, DIGITS).all():
+        such = distinct[int(np.argmax(padded))].as_py()
+        told = _levels(name, _kind_of_words(cells, distinct, rows), cells)
+        return Typed(
+            told,
+            (
+                f"{name!r} has codes such as {such!r}, taken for words: for numbers say "
+                f"--kind {name}=integer.",
+            ),
+        )
     if kind in ("category", "boolean", "identifier", "text") or not len(distinct):
         return Typed(_levels(name, kind or "category", cells))  # type: ignore[arg-type]
     try:
-        as_numbers = numbers(distinct) if kind in (None, "number", "integer") else None
-        as_dates = dates(distinct) if kind in (None, "datetime") else None
+        of_numbers = kind in (None, "number", "integer")
+        as_numbers = numbers(distinct, written) if of_numbers else None
+        as_dates = dates(distinct, written) if kind in (None, "datetime") else None
     except AmbiguousError as ways:
         raise ProblemError(
             f"has cells such as {distinct[0].as_py()!r} that may be written with "
-            f"{' or with '.join(ways.args)}: write them plainly, or take them for words with "
-            f"--kind {name}=category"
+            f"{' or with '.join(ways.args)}: say which with --written {ways.args[0]!r}, or take "
+            f"them for words with --kind {name}=category"
         ) from None
     if as_numbers is not None:
         values = _looked_up(cells, distinct, as_numbers.values)
-        _check_finite(values, rows, sources)
-        return _numbers(name, values, rows, kind, as_numbers.words)
+        _check_size(values, rows, sources)
+        words = f"numbers with {as_numbers.words}" if as_numbers.words else ""
+        return _numbers(name, values, rows, kind, words)
     if as_dates is not None:
-        words = (f"{name!r} is read as {as_dates.words}.",) if as_dates.words else ()
-        return Typed(Column(name, "datetime", _looked_up(cells, distinct, as_dates.values)), words)
+        notes = (f"{name!r} is read as {as_dates.words}.",) if as_dates.words else ()
+        return Typed(Column(name, "datetime", _looked_up(cells, distinct, as_dates.values)), notes)
     if kind is not None:
         raise ProblemError(f"has cells such as {distinct[0].as_py()!r}, not {kind}")
     _check_mistakes(name, cells, rows, sources)
-    notes: tuple[str, ...] = ()
+    notes = ()
     if len(distinct) > 1 and matching(distinct, LIKE_NUMBERS).mean() >= LIKE:
         notes = (
             f"{name!r} looks like numbers or dates in a form that is not understood, such as "

@@ -6,6 +6,7 @@ somebody has to say which. Cells are tried together, by Arrow, so that a million
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -88,6 +89,8 @@ LIKE_NUMBERS = (
     r"^[^\w\s]?\s?\d[\d.,'\x{00a0}\x{202f} ]*\s?[^\d\s]{0,4}$"
     r"|^\(?[\d.,]+\)?$|^\d{1,4}[-/. ]\w{1,9}[-/. ]\d{2,4}\b.*$"
 )
+#: Ways of writing numbers and dates that need to be told.
+WORDS = tuple(dict.fromkeys([*(way.words for way in (*NOTATIONS, *SIGNED)), *_DAYS]))
 ISO = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?$"
 
 
@@ -114,11 +117,12 @@ def matching(cells: pa.Array, pattern: str) -> np.ndarray:
     return np.asarray(pc.match_substring_regex(cells, pattern).to_numpy(zero_copy_only=False))
 
 
-def numbers(cells: pa.Array) -> Parsed | None:
+def numbers(cells: pa.Array, written: Sequence[str] = ()) -> Parsed | None:
     """Read cells of text as numbers, ``None`` where not all of them are.
 
     Args:
         cells: distinct ones (k,), none of which is null.
+        written: the words of the ways that are meant where there are several.
 
     Raises:
         AmbiguousError: they can be read in two ways, as other numbers.
@@ -126,6 +130,7 @@ def numbers(cells: pa.Array) -> Parsed | None:
     if matching(cells, PLAIN.pattern).all():
         return Parsed(_read(cells, PLAIN))
     ways = [way for way in (*NOTATIONS, *SIGNED) if matching(cells, way.pattern).all()]
+    ways = [way for way in ways if way.words in written] or ways
     read = [_read(cells, way) for way in ways]
     if any(not np.array_equal(one, read[0]) for one in read[1:]):
         raise AmbiguousError(*(way.words for way in ways))
@@ -139,11 +144,12 @@ def _read(cells: pa.Array, way: Notation) -> np.ndarray:
     return np.asarray(pc.cast(plain, pa.float64()).to_numpy(zero_copy_only=False))
 
 
-def dates(cells: pa.Array) -> Parsed | None:
+def dates(cells: pa.Array, written: Sequence[str] = ()) -> Parsed | None:
     """Read cells of text as seconds since 1970, ``None`` where not all of them are dates.
 
     Args:
         cells: distinct ones (k,), none of which is null.
+        written: the words of the ways that are meant where there are several.
 
     Raises:
         AmbiguousError: day and month could be either.
@@ -152,11 +158,12 @@ def dates(cells: pa.Array) -> Parsed | None:
         read = pd.to_datetime(cells.to_pylist(), format="ISO8601", errors="coerce", utc=True)
         return None if read.isna().any() else Parsed(_seconds(read))
     found = {}
-    for words, written, pattern in DATES:
+    for words, form, pattern in DATES:
         if matching(cells, pattern).all():
-            read = pd.to_datetime(cells.to_pylist(), format=written, errors="coerce", utc=True)
+            read = pd.to_datetime(cells.to_pylist(), format=form, errors="coerce", utc=True)
             if not read.isna().any():
                 found[words] = _seconds(read)
+    found = {words: values for words, values in found.items() if words in written} or found
     if len(found) > 1:
         raise AmbiguousError(*found)
     return next((Parsed(values, words) for words, values in found.items()), None)

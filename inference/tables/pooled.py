@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -13,10 +12,11 @@ import pyarrow.compute as pc
 
 from ..data.checks import counted
 from ..errors import InputError
+from .cells import column_cells, unseen
 from .counted import NOT_COUNTED, Counted, counted_rows
 from .frames import Table
 from .kinds import KINDS, Column, Kind, ProblemError, Typed, typed
-from .numerals import trimmed
+from .numerals import WORDS
 
 #: Problems that are told one by one.
 MOST_TOLD = 8
@@ -91,16 +91,26 @@ class Roles(NamedTuple):
         return {name: kind for name, kind in {**groups, **numbers}.items() if name is not None}
 
 
+class Asked(NamedTuple):
+    """How columns are to be read.
+
+    Attributes:
+        kinds: of columns that are not to be told from their cells.
+        missing: cells that stand for a missing value.
+        written: how numbers or dates are written, where cells can be read in several ways.
+        coded: take numbers that look like codes of a missing value for such.
+        identifiers: compare columns that tell rows apart, as texts.
+    """
+
+    kinds: Mapping[str, str]
+    missing: Sequence[str | float] = ()
+    written: Sequence[str] = ()
+    coded: bool = False
+    identifiers: bool = False
+
+
 def pooled(
-    tables: Sequence[Table],
-    by: str | None,
-    exclude: Sequence[str],
-    kinds: Mapping[str, str],
-    missing: Sequence[str | float],
-    roles: Roles,
-    *,
-    coded: bool = False,
-    identifiers: bool = False,
+    tables: Sequence[Table], by: str | None, exclude: Sequence[str], asked: Asked, roles: Roles
 ) -> Pooled:
     """Put the columns of two tables together, or of one that a column divides.
 
@@ -108,11 +118,8 @@ def pooled(
         tables: two, or one with ``by``.
         by: the column that divides one table.
         exclude: columns that are left out.
-        kinds: of columns that are not to be told from their cells.
-        missing: cells that stand for a missing value.
+        asked: how the others are read.
         roles: columns that say how rows go together or count, and are not compared.
-        coded: take numbers that look like codes of a missing value for such.
-        identifiers: compare columns that tell rows apart, as texts.
 
     Raises:
         InputError: one sentence with the problems of all columns.
@@ -122,25 +129,33 @@ def pooled(
     if roles.counts is not None and roles.weights is not None:
         raise InputError("rows have counts or weights, not both")
     apart = roles.kinds()
-    named = {*exclude, *kinds, *apart, *([by] if by else [])}
-    _check_names(tables, named, set(exclude), kinds)
-    names, how_many = None, read_notes(tables)
+    named = {*exclude, *asked.kinds, *apart, *([by] if by else [])}
+    _check_names(tables, named, set(exclude), asked.kinds)
+    check_written(asked.written)
+    names, notes = None, read_notes(tables)
     if by is not None:
-        tables, names = _in_two(tables[0], by, missing)
-    asked = {**kinds, **apart}
+        tables, names, without = _in_two(tables[0], by, asked.missing)
+        notes += without
     taken = [one for one in tables[0].data.column_names if one not in exclude]
-    found = _typed(tables, taken, asked, missing)
+    found = _typed(tables, taken, asked._replace(kinds={**asked.kinds, **apart}))
+    rows, how_often = tables[0].data.num_rows, NOT_COUNTED
+    if roles.counts is not None or roles.weights is not None:
+        counts, weights = (
+            found[name].column if name else None for name in (roles.counts, roles.weights)
+        )
+        how_often = counted_rows(counts, weights, rows)
+        found, rows, how_often = _there(found, rows, how_often)
     left_out, columns = [(name, "excluded") for name in exclude], []
-    notes = how_many
+    notes += [f"No cell is {one}, as --missing says." for one in unseen(tables, asked.missing)]
     notes += [note for name in taken for note in found[name].notes]
     for name in taken:
         if name in apart:
             continue
-        column, told = _decoded(found[name], coded=coded)
+        column, told = _decoded(found[name], coded=asked.coded)
         notes += told
-        if identifiers and column.kind == "identifier":
+        if asked.identifiers and column.kind == "identifier":
             column = column._replace(kind="text")
-        why = _useless(column, asked=name in kinds)
+        why = _useless(column, asked=name in asked.kinds)
         if why:
             left_out.append((name, why))
         else:
@@ -149,11 +164,33 @@ def pooled(
         raise InputError(f"no column can be compared: {_why(left_out)}")
     notes += [f"{name!r} is left out: {why}." for name, why in left_out if why != "excluded"]
     kept = {name: found[name].column for name in apart}
-    rows = tables[0].data.num_rows
-    how_often = counted_rows(kept.get(roles.counts or ""), kept.get(roles.weights or ""), rows)
     return Pooled(
         tuple(columns), rows, tuple(left_out), tuple(notes), kept, names, how_often, not roles.units
     )
+
+
+def _there(
+    found: dict[str, Typed], rows: int, counted: Counted
+) -> tuple[dict[str, Typed], int, Counted]:
+    """Columns without rows that count for nothing, and how many of the first table are left."""
+    there = counted.of(len(next(iter(found.values())).column.values)) > 0.0
+
+    def some(column: Column) -> Column:
+        values, levels = column.values[there], column.levels
+        if levels:  # of rows that are left alone
+            kept, index = np.unique(values, return_inverse=True, equal_nan=True)
+            kept = kept[~np.isnan(kept)].astype(int)
+            values = np.where(np.isnan(values), np.nan, index)
+            levels = tuple(levels[one] for one in kept)
+        return column._replace(values=values, levels=levels)
+
+    kept = {name: one._replace(column=some(one.column)) for name, one in found.items()}
+    left = Counted(
+        None if counted.counts is None else counted.counts[there],
+        None if counted.weights is None else counted.weights[there],
+        None if counted.given is None else some(counted.given),
+    )
+    return kept, int(there[:rows].sum()), left
 
 
 def read_notes(tables: Sequence[Table]) -> list[str]:
@@ -166,20 +203,22 @@ def read_notes(tables: Sequence[Table]) -> list[str]:
     ]
 
 
-def _typed(
-    tables: Sequence[Table],
-    names: Sequence[str],
-    kinds: Mapping[str, str],
-    missing: Sequence[str | float],
-) -> dict[str, Typed]:
+def check_written(written: Sequence[str]) -> None:
+    """Refuse ways to write numbers and dates that there are not."""
+    for one in written:
+        if one not in WORDS:
+            raise InputError(f"no cells are written with {one!r}: there are {', '.join(WORDS)}")
+
+
+def _typed(tables: Sequence[Table], names: Sequence[str], asked: Asked) -> dict[str, Typed]:
     """Read all columns, or tell the problems of all."""
-    found, problems = {}, []
+    found, problems, kinds = {}, [], asked.kinds
     for name in names:
         try:
-            cells, mixed = _cells(tables, name, missing)
+            cells, mixed = column_cells(tables, name, asked.missing)
             sources = (tables[0].source, tables[-1].source)
             rows = tables[0].data.num_rows
-            found[name] = typed(name, cells, rows, kinds.get(name), sources)
+            found[name] = typed(name, cells, rows, kinds.get(name), sources, asked.written)
             if mixed and name not in kinds and found[name].column.kind not in ("number", "integer"):
                 raise ProblemError(f"holds {mixed}: say what it is with --kind {name}=category")
         except ProblemError as problem:
@@ -231,18 +270,24 @@ def _check_names(
         )
 
 
-def divided(table: Table, by: str, missing: Sequence[str | float]) -> dict[str, Table]:
-    """The rows of every value of a column as a table, numbers ascending, else words."""
+def divided(
+    table: Table, by: str, missing: Sequence[str | float]
+) -> tuple[dict[str, Table], list[str]]:
+    """The rows of every value of a column as a table, numbers ascending, else words; and notes."""
     if by not in table.data.column_names:
         have = ", ".join(map(repr, table.data.column_names[:12]))
         raise InputError(f"there is no column {by!r}: there are {have}")
-    cells, _ = _cells([table], by, missing)
+    cells, _ = column_cells([table], by, missing)
     values = pc.unique(cells).drop_null()
     values = values.take(pc.sort_indices(values))
     whole = pc.cast(cells, pa.string())
     words = sorted(pc.cast(values, pa.string()).to_pylist(), key=_order)
     bare = table.data.drop_columns([by])
-    return {word: Table(bare.filter(pc.equal(whole, word)), f"{by} {word}") for word in words}
+    parts = {word: Table(bare.filter(pc.equal(whole, word)), f"{by} {word}") for word in words}
+    notes = []
+    if whole.null_count:
+        notes.append(f"{counted(whole.null_count, 'row')} without a value of {by!r} left out.")
+    return parts, notes
 
 
 def _order(word: str) -> tuple[float, str]:
@@ -255,101 +300,16 @@ def _order(word: str) -> tuple[float, str]:
 
 def _in_two(
     table: Table, by: str, missing: Sequence[str | float]
-) -> tuple[list[Table], tuple[str, str]]:
-    """The rows of the two values of a column as two tables, and the values."""
-    parts = divided(table, by, missing)
+) -> tuple[list[Table], tuple[str, str], list[str]]:
+    """The rows of the two values of a column as two tables, the values, and notes."""
+    parts, notes = divided(table, by, missing)
     if len(parts) != 2:
         raise InputError(
             f"column {by!r} has {counted(len(parts), 'value')}, and two are needed to compare the "
             "rows of the one with those of the other"
         )
     first, second = parts
-    return list(parts.values()), (f"{by} {first}", f"{by} {second}")
-
-
-def _cells(
-    tables: Sequence[Table], name: str, missing: Sequence[str | float]
-) -> tuple[pa.Array, str]:
-    """The cells of a column of all tables, of one type; and what it is in each, if not one thing.
-
-    Raises:
-        ProblemError: they are of kinds that do not go together.
-    """
-    parts = []
-    for table in tables:
-        part = table.data.column(name).combine_chunks()
-        if pa.types.is_dictionary(part.type):
-            part = pc.cast(part, part.type.value_type)
-        if pa.types.is_large_string(part.type) or pa.types.is_string_view(part.type):
-            part = pc.cast(part, pa.string())
-        parts.append(trimmed(part) if pa.types.is_string(part.type) else part)
-    kinds = {_family(part.type) for part in parts} - {"nothing"}
-    mixed = ""
-    if len(kinds) > 1:
-        one, other = (
-            f"{_family(part.type)} in {t.source}" for part, t in zip(parts, tables, strict=True)
-        )
-        mixed = f"{one} and {other}"
-        if "text" not in kinds:
-            raise ProblemError(f"holds {mixed}")
-        try:
-            parts = [pc.cast(part, pa.string()) for part in parts]
-        except pa.ArrowNotImplementedError:
-            raise ProblemError(f"holds {mixed}") from None
-    elif kinds == {"dates"}:  # of time zones: in UTC
-        parts = [pc.cast(part, pa.timestamp("us"), safe=False) for part in parts]
-    elif kinds == {"numbers"} and len({part.type for part in parts}) > 1:
-        parts = [pc.cast(part, pa.float64(), safe=False) for part in parts]
-    elif len({part.type for part in parts}) > 1:
-        of = next(part.type for part in parts if not pa.types.is_null(part.type))
-        parts = [pc.cast(part, of, safe=False) for part in parts]
-    return _without(pa.concat_arrays(parts), missing), mixed
-
-
-def _family(of: pa.DataType) -> str:
-    if pa.types.is_null(of):
-        return "nothing"
-    if pa.types.is_boolean(of):
-        return "yes and no"
-    if pa.types.is_integer(of) or pa.types.is_floating(of) or pa.types.is_decimal(of):
-        return "numbers"
-    if pa.types.is_string(of):
-        return "text"
-    if pa.types.is_timestamp(of) or pa.types.is_date(of):
-        return "dates"
-    return str(of)
-
-
-def _without(cells: pa.Array, missing: Sequence[str | float]) -> pa.Array:
-    """The cells with those that stand for a missing value as nulls, NaN always."""
-    if pa.types.is_floating(cells.type):
-        cells = pc.if_else(pc.is_nan(cells), pa.scalar(None, cells.type), cells)
-    if not missing:
-        return cells
-    if pa.types.is_string(cells.type):
-        words = pc.is_in(cells, pa.array(sorted({str(one) for one in missing})))
-        # 999 stands for 999.0 too, as many programs write it.
-        numbers = "|".join(re.escape(f"{one:.15g}") for one in _numbers(missing))
-        same = pc.match_substring_regex(cells, rf"^\+?({numbers})(\.0*)?$") if numbers else words
-        gone = pc.or_(words, pc.fill_null(same, False))
-    elif _family(cells.type) == "numbers":
-        gone = pc.is_in(
-            pc.cast(cells, pa.float64(), safe=False), pa.array(_numbers(missing), pa.float64())
-        )
-    else:
-        return cells
-    return pc.if_else(gone, pa.scalar(None, cells.type), cells)
-
-
-def _numbers(missing: Sequence[str | float]) -> list[float]:
-    """Those of the cells that are numbers."""
-    found = []
-    for one in missing:
-        try:
-            found.append(float(one))
-        except ValueError:
-            continue
-    return found
+    return list(parts.values()), (f"{by} {first}", f"{by} {second}"), notes
 
 
 def _useless(column: Column, *, asked: bool) -> str:

@@ -68,6 +68,16 @@ class TableOptions:
             "and null do anyway.",
         ),
     ] = None
+    written: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--written",
+            metavar="HOW",
+            rich_help_panel=DATA,
+            help="How numbers or dates are written where cells can be read in several ways, as "
+            "'decimal commas' or 'day/month/year'.",
+        ),
+    ] = None
     coded: Annotated[
         bool,
         typer.Option(
@@ -138,6 +148,7 @@ class TableOptions:
             "exclude": self.exclude or (),
             "kinds": self.kinds,
             "missing": self.missing or (),
+            "written": self.written or (),
             "coded": self.coded,
             "identifiers": self.identifiers,
             "units": self.units,

@@ -13,7 +13,11 @@ from bke.inference.tables.marginal import marginal
 def changed(column, rows):
     dealt = labelling([column], rows, 9, 0)
     return change(
-        column, [marginal(one, dealt) for one in aspects(column)], rows, 0.05, dealt.weights
+        column,
+        [marginal(one, dealt) for one in aspects(column, dealt.weights)],
+        rows,
+        0.05,
+        dealt.weights,
     )
 
 
@@ -72,7 +76,7 @@ def test_weekdays_and_hours_are_those_of_the_calendar():
     moments = np.array(
         ["1970-01-01T00:30", "2024-02-29T23:59", "2024-03-03T07:00"], "datetime64[s]"
     )
-    weekday, hour = aspects(Column("when", "datetime", moments.astype(float)))
+    weekday, hour = aspects(Column("when", "datetime", moments.astype(float)), np.ones(3))
     assert [weekday.levels[code] for code in weekday.codes] == ["Thursday", "Thursday", "Sunday"]
     assert [hour.levels[code] for code in hour.codes] == ["0:00", "23:00", "7:00"]
 
@@ -81,9 +85,10 @@ def test_values_far_out_are_counted_beyond_ends():
     rng = np.random.default_rng(2)
     values = rng.normal(size=400)
     values[300:306] *= 1000.0
-    found = aspects(Column("x", "number", values))
+    found = aspects(Column("x", "number", values), np.ones(400))
     assert [one.what for one in found] == ["", "tails"]
-    assert [one.what for one in aspects(Column("x", "number", values[:300]))] == [""]
+    near = aspects(Column("x", "number", values[:300]), np.ones(300))
+    assert [one.what for one in near] == [""]
     dealt = labelling([Column("x", "number", values)], 200, 9, 0)
     tails = marginal(found[1], dealt)
     for index, name in enumerate(found[1].levels):

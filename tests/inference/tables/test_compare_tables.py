@@ -129,7 +129,7 @@ def test_dependence_is_the_difference_of_fisher_transforms():
     columns = [Column("x", "number", x), Column("y", "number", y)]
     dealt = labelling(columns, 25, 9, 0)
     seen = [
-        features(column.name, aspects(column), np.ones(len(column.values)), 25)
+        features(column.name, aspects(column, dealt.weights), dealt.weights, 25)
         for column in columns
     ]
     found = dependence(seen, dealt)

@@ -19,6 +19,9 @@ def counted_table(rng, n, shift=0.0):
         {
             "x": np.round(rng.normal(size=n) + shift, 1),
             "c": rng.choice(["a", "b"], size=n),
+            "many": np.round(rng.gamma(0.5, size=n) ** 3, 2),
+            "level": rng.geometric(0.01, size=n).astype(str),
+            "note": [" ".join(rng.choice(list("abcdefgh"), size=4)) for _ in range(n)],
             "times": rng.integers(0, 4, size=n),
         }
     )
@@ -29,10 +32,12 @@ def repeated(table):
 
 
 def test_counts_are_rows_that_are_repeated():
+    """With more values, levels and words than are told apart, and values far out."""
     rng = np.random.default_rng(0)
-    before, after = counted_table(rng, 60), counted_table(rng, 50, 0.5)
-    found = compare_tables(before, after, counts="times", **QUIET)
-    twin = compare_tables(repeated(before), repeated(after), **QUIET)
+    before, after = counted_table(rng, 700), counted_table(rng, 600, 0.5)
+    asked = {"kinds": {"level": "category", "note": "text"}, **QUIET}
+    found = compare_tables(before, after, counts="times", **asked)
+    twin = compare_tables(repeated(before), repeated(after), **asked)
     # Rows as wholes are held against each other at other nodes.
     assert abs(found.pvalue - twin.pvalue) < 0.03
     assert found.sizes == twin.sizes
@@ -55,12 +60,16 @@ def test_weights_count_rows_for_more():
     weights = times / times.sum() * 80.0
     for column in (Column("x", "number", x), Column("c", "category", c, ("a", "b", "c"))):
         weighed = labelling([column], 40, 9, 0, counted=Counted(weights=weights))
-        own = [marginal(one, weighed) for one in aspects(column)]
+        own = [marginal(one, weighed) for one in aspects(column, weights)]
         found = change(column, own, 40, 0.05, weights)
         long = column._replace(values=column.values[of])
         dealt = labelling([long], rows, 9, 0)
         twin = change(
-            long, [marginal(one, dealt) for one in aspects(long)], rows, 0.05, dealt.weights
+            long,
+            [marginal(one, dealt) for one in aspects(long, dealt.weights)],
+            rows,
+            0.05,
+            dealt.weights,
         )
         assert found.medians == twin.medians
         assert [share.level for share in found.shares] == [share.level for share in twin.shares]

@@ -42,7 +42,7 @@ def made(grouped):
         units = Column("u", "category", np.arange(rows) // 3.0, tuple(map(str, range(30))))
     dealt = labelling(found, first, 9, 0, units=units, counted=counted)
     every = np.ones(rows) if weights is None else weights
-    parts = [features(one.name, aspects(one), every, first, apart=True) for one in found]
+    parts = [features(one.name, aspects(one, every), every, first, apart=True) for one in found]
     return parts, dealt, every
 
 
@@ -127,7 +127,9 @@ def test_a_column_of_one_value_in_a_table_goes_with_nothing():
     holes = np.where((np.arange(80) < 40) | (x < 0.0), 0.0, np.nan) + rng.normal(size=80)
     found = [Column("x", "number", x), Column("y", "number", holes)]
     dealt = labelling(found, 40, 9, 0)
-    parts = [features(one.name, aspects(one), np.ones(80), 40, apart=True) for one in found]
+    parts = [
+        features(one.name, aspects(one, np.ones(80)), np.ones(80), 40, apart=True) for one in found
+    ]
     (link,) = dependence(parts, dealt).links
     assert "y missing" not in link.features  # in the first table none is
 

@@ -30,7 +30,7 @@ def test_it_is_the_tilt_with_the_kernel_of_all_rows(shifted):
     found = columns(rng, rows)
     found[0].values[first:] += shifted
     dealt = labelling(found, first, 49, 0)
-    parts = [features(one.name, aspects(one), np.ones(rows), first) for one in found]
+    parts = [features(one.name, aspects(one, np.ones(rows)), np.ones(rows), first) for one in found]
     points = np.concatenate([part.positions(np.arange(rows)) for part in parts], axis=1)
     assert points.var(axis=0).sum() == pytest.approx(3.0, rel=0.1)  # each column counts as one
     labels = dealt.labels[dealt.unit[np.argsort(dealt.row)]]

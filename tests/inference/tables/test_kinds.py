@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from bke.inference import InputError, compare_tables
 from bke.inference.tables.kinds import ProblemError, typed
 from bke.inference.tables.numerals import AmbiguousError, dates, numbers, trimmed
 
@@ -76,7 +77,7 @@ def test_numbers_that_are_written_otherwise_are_read_with_a_note(cells, values, 
     np.testing.assert_array_equal(found.values, values)
     assert found.words == words
     notes = told([*cells, *cells]).notes
-    assert (f"read with {words}" in "".join(notes)) == bool(words)
+    assert (f"numbers with {words}" in "".join(notes)) == bool(words)
 
 
 def test_what_can_be_read_in_two_ways_is_refused():
@@ -135,3 +136,74 @@ def test_numbers_that_are_not_understood_are_pointed_at(unit):
     assert "looks like numbers or dates in a form that is not understood" in found.notes[0]
     assert not told([f"A{index:03d}" for index in range(60)]).notes
     assert not told(["red", "blue"] * 9).notes
+
+
+def test_ways_of_writing_that_are_told_are_taken():
+    assert list(numbers(pa.array(["1,234", "5"]), ["decimal commas"]).values) == [1.234, 5.0]
+    assert list(numbers(pa.array(["1,234", "5"]), ["commas between thousands"]).values) == [
+        1234.0,
+        5.0,
+    ]
+    for words, month in (("day/month/year", 2), ("month/day/year", 1)):
+        seconds = dates(pa.array(["01/02/2024", "03/04/2024"]), [words]).values[0]
+        assert np.datetime64(int(seconds), "s").astype("datetime64[M]").item().month == month
+    cells = {"x": ["1,234", "2,345", "3,456"] * 9}
+    asked = {"permutations": 19, "alpha": 0.2, "progress": False}
+    found = compare_tables(cells, cells, written=["commas between thousands"], **asked)
+    assert found["x"].effect.medians == (2345.0, 2345.0)
+    with pytest.raises(InputError, match="no cells are written with 'dmy': there are decimal"):
+        compare_tables(cells, cells, written=["dmy"], **asked)
+
+
+def test_digits_with_leading_zeros_are_codes():
+    found = told(["01234", "94110", "10001", "94110"])
+    assert found.column.kind == "category"
+    assert "codes such as '01234'" in found.notes[0]
+    assert told(["01234", "94110"], kind="integer").column.kind == "integer"
+    assert told(["0", "10", "0.5"]).column.kind == "number"
+
+
+def test_durations_are_seconds():
+    found = typed("x", pa.array([1500, 2500], pa.duration("ms")), 1, None, ("one", "other"))
+    np.testing.assert_array_equal(found.column.values, [1.5, 2.5])
+    assert found.notes == ("'x' is read as durations in seconds.",)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([1.0, 1e200], "has 1e\\+200 in row 1 of other, beyond 1e\\+150"),
+        ([1.0, np.inf], "has an infinite value in row 1 of other"),
+        ([1e-200, 3e-200], "has numbers within 2e-200: give them in a smaller unit"),
+    ],
+)
+def test_numbers_whose_squares_cannot_be_written_are_refused(values, message):
+    with pytest.raises(ProblemError, match=message):
+        typed("x", pa.array(values), 1, None, ("one", "other"))
+
+
+def test_what_is_left_unread_is_told():
+    asked = {"permutations": 19, "alpha": 0.2, "progress": False}
+    cells = {"g": ["u"] * 9 + ["v"] * 9 + [None] * 2, "x": np.arange(20.0) % 7}
+    found = compare_tables(cells, by="g", missing=["-99", 3], **asked)
+    assert "2 rows without a value of 'g' left out." in found.notes
+    assert "No cell is -99, as --missing says." in found.notes
+    assert not any("No cell is 3" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        ({"x": [10**30, 1]}, "whole numbers that need more than 64 bits"),
+        ({"x": ["a\ud800", "b"]}, "text that is no Unicode"),
+    ],
+)
+def test_cells_that_no_table_has_are_refused(cells, message):
+    with pytest.raises(InputError, match=message):
+        compare_tables(cells, cells, progress=False)
+
+
+def test_names_of_columns_are_one_line():
+    table = {"a\nb": np.arange(30.0) % 7}
+    found = compare_tables(table, table, permutations=19, alpha=0.2, progress=False)
+    assert [column.name for column in found.columns] == ["a b"]

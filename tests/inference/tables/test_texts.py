@@ -26,7 +26,7 @@ def test_what_texts_hold_is_that_of_a_loop():
     rng = np.random.default_rng(0)
     column = Column("note", "text", np.arange(40.0) % 30, tuple(texts(rng, 30)["note"]))
     dealt = labelling([column], 18, 9, 0)
-    aspect = next(one for one in aspects(column) if one.what == "words")
+    aspect = next(one for one in aspects(column, dealt.weights) if one.what == "words")
     found = marginal(aspect, dealt)
     labels = dealt.labels[dealt.unit]
     for index, word in enumerate(aspect.levels):

@@ -1,0 +1,113 @@
+"""A column's cells in all tables as one array, without those that stand for a missing value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .frames import Table
+from .kinds import ProblemError
+from .numerals import trimmed
+
+
+def column_cells(
+    tables: Sequence[Table], name: str, missing: Sequence[str | float]
+) -> tuple[pa.Array, str]:
+    """The cells of a column of all tables, of one type; and what it is in each, if not one thing.
+
+    Raises:
+        ProblemError: they are of kinds that do not go together.
+    """
+    parts = []
+    for table in tables:
+        parts.append(_plain(table.data.column(name).combine_chunks()))
+    kinds = {_family(part.type) for part in parts} - {"nothing"}
+    mixed = ""
+    if len(kinds) > 1:
+        one, other = (
+            f"{_family(part.type)} in {t.source}" for part, t in zip(parts, tables, strict=True)
+        )
+        mixed = f"{one} and {other}"
+        if "text" not in kinds:
+            raise ProblemError(f"holds {mixed}")
+        try:
+            parts = [pc.cast(part, pa.string()) for part in parts]
+        except pa.ArrowNotImplementedError:
+            raise ProblemError(f"holds {mixed}") from None
+    elif kinds == {"dates"}:  # of time zones: in UTC
+        parts = [pc.cast(part, pa.timestamp("us"), safe=False) for part in parts]
+    elif kinds == {"numbers"} and len({part.type for part in parts}) > 1:
+        parts = [pc.cast(part, pa.float64(), safe=False) for part in parts]
+    elif len({part.type for part in parts}) > 1:
+        of = next(part.type for part in parts if not pa.types.is_null(part.type))
+        parts = [pc.cast(part, of, safe=False) for part in parts]
+    return _without(pa.concat_arrays(parts), missing), mixed
+
+
+def _plain(cells: pa.Array) -> pa.Array:
+    """Cells of a simple type: text is trimmed, without a dictionary, and NaN is null."""
+    if pa.types.is_dictionary(cells.type):
+        cells = pc.cast(cells, cells.type.value_type)
+    if pa.types.is_large_string(cells.type) or pa.types.is_string_view(cells.type):
+        cells = pc.cast(cells, pa.string())
+    if pa.types.is_floating(cells.type):
+        cells = pc.if_else(pc.is_nan(cells), pa.scalar(None, cells.type), cells)
+    return trimmed(cells) if pa.types.is_string(cells.type) else cells
+
+
+def _family(of: pa.DataType) -> str:
+    if pa.types.is_null(of):
+        return "nothing"
+    if pa.types.is_boolean(of):
+        return "yes and no"
+    if pa.types.is_integer(of) or pa.types.is_floating(of) or pa.types.is_decimal(of):
+        return "numbers"
+    if pa.types.is_string(of):
+        return "text"
+    if pa.types.is_timestamp(of) or pa.types.is_date(of):
+        return "dates"
+    return str(of)
+
+
+def _without(cells: pa.Array, missing: Sequence[str | float]) -> pa.Array:
+    """The cells with those that stand for a missing value as nulls."""
+    if not missing:
+        return cells
+    if pa.types.is_string(cells.type):
+        words = pc.is_in(cells, pa.array(sorted({str(one) for one in missing})))
+        # 999 stands for 999.0 too, as many programs write it.
+        numbers = "|".join(re.escape(f"{one:.15g}") for one in _numbers(missing))
+        same = pc.match_substring_regex(cells, rf"^\+?({numbers})(\.0*)?$") if numbers else words
+        gone = pc.or_(words, pc.fill_null(same, False))
+    elif _family(cells.type) == "numbers":
+        gone = pc.is_in(
+            pc.cast(cells, pa.float64(), safe=False), pa.array(_numbers(missing), pa.float64())
+        )
+    else:
+        return cells
+    return pc.if_else(gone, pa.scalar(None, cells.type), cells)
+
+
+def _numbers(missing: Sequence[str | float]) -> list[float]:
+    """Those of the cells that are numbers."""
+    found = []
+    for one in missing:
+        try:
+            found.append(float(one))
+        except ValueError:
+            continue
+    return found
+
+
+def unseen(tables: Sequence[Table], missing: Sequence[str | float]) -> list[str | float]:
+    """Which of the cells that stand for a missing value are in no column of the tables."""
+    left = list(missing)
+    for table in tables:
+        for name in table.data.column_names if left else ():
+            cells = _plain(table.data.column(name).combine_chunks())
+            nulls = cells.null_count
+            left = [one for one in left if _without(cells, [one]).null_count == nulls]
+    return left
