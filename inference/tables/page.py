@@ -114,8 +114,12 @@ def _ticks(column: ColumnFindings, shape: Histogram) -> list[tuple[float, str]]:
     found = MaxNLocator(
         STEPS, steps=[1, 2, 2.5, 5, 10], integer=column.kind in ("integer", "text")
     ).tick_values(low, high)
-    inside = [float(one) for one in found if low <= one <= high]
-    return [(one, f"{one:.12g}" if abs(one) < 1e6 else f"{one:.3g}") for one in _few(inside)]
+    inside = _few([float(one) for one in found if low <= one <= high])
+    told = [(one, f"{one:.12g}" if abs(one) < 1e6 else f"{one:.3g}") for one in inside]
+    if column.kind == "text" and told:  # the last with its unit, which takes the room of two
+        at, label = told[-1]
+        return [*told[:-2], (at, f"{label} characters")]
+    return told
 
 
 def _few(values: list[float]) -> list[float]:
