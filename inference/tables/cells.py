@@ -102,6 +102,11 @@ def _numbers(missing: Sequence[str | float]) -> list[float]:
     return found
 
 
+def unseen_notes(tables: Sequence[Table], missing: Sequence[str | float]) -> list[str]:
+    """Tell of cells that stand for a missing value and are nowhere."""
+    return [f"No cell is {one}, as --missing says." for one in unseen(tables, missing)]
+
+
 def unseen(tables: Sequence[Table], missing: Sequence[str | float]) -> list[str | float]:
     """Which of the cells that stand for a missing value are in no column of the tables."""
     left = list(missing)

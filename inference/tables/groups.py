@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ..data.checks import counted
 from ..errors import InputError
-from .cells import unseen
+from .cells import unseen, unseen_notes
 from .compare_tables import compare_tables
 from .frames import Table, as_table
 from .page import groups_page
@@ -122,7 +122,7 @@ def compare_groups(
     """
     whole = as_table(table, "the table", encoding)
     groups, without = divided(whole, by, missing)
-    nowhere = [f"No cell is {one}, as --missing says." for one in unseen([whole], missing)]
+    nowhere = unseen_notes([whole], missing)
     if not 2 <= len(groups) <= MOST:
         raise InputError(
             f"column {by!r} has {counted(len(groups), 'value')}, and 2 to {MOST} are needed to "
@@ -136,13 +136,19 @@ def compare_groups(
             first.data,
             second.data,
             names=(first.source, second.source),
-            missing=[one for one in missing if one not in unseen([first, second], missing)],
+            missing=_seen(first, second, missing),
             alpha=alpha / len(pairs),
             **options,
         )
         for first, second in pairs
     )
     return GroupsComparison(by, found, alpha, (*read_notes([whole]), *without, *nowhere))
+
+
+def _seen(first: Table, second: Table, missing: Sequence[str | float]) -> list[str | float]:
+    """The cells that two groups have: that others alone have some needs no note."""
+    nowhere = unseen([first, second], missing)
+    return [one for one in missing if one not in nowhere]
 
 
 def _with_one(groups: dict[str, Table], by: str, against: str | None) -> list[tuple[Table, Table]]:

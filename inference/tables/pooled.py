@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from ..data.checks import counted
 from ..errors import InputError
-from .cells import column_cells, unseen
+from .cells import column_cells, unseen_notes
 from .counted import NOT_COUNTED, Counted, counted_rows
 from .frames import Table
 from .kinds import KINDS, Column, Kind, ProblemError, Typed, typed
@@ -146,7 +146,7 @@ def pooled(
         how_often = counted_rows(counts, weights, rows)
         found, rows, how_often = _there(found, rows, how_often)
     left_out, columns = [(name, "excluded") for name in exclude], []
-    notes += [f"No cell is {one}, as --missing says." for one in unseen(tables, asked.missing)]
+    notes += unseen_notes(tables, asked.missing)
     notes += [note for name in taken for note in found[name].notes]
     for name in taken:
         if name in apart:
