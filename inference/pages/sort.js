@@ -18,9 +18,9 @@ for (const table of document.querySelectorAll("table.sortable")) {
   }
 }
 for (const input of document.querySelectorAll("input[type=search]")) {
-  const table = document.getElementById(input.getAttribute("aria-controls"));
+  const ids = input.getAttribute("aria-controls").trim().split(" ");
   const shown = document.getElementById(input.getAttribute("aria-describedby"));
-  const rows = [...table.tBodies[0].rows];
+  const rows = ids.flatMap((id) => [...document.getElementById(id).tBodies[0].rows]);
   input.addEventListener("input", () => {
     const word = input.value.trim().toLowerCase();
     let count = 0;

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,11 +11,11 @@ from scipy.stats import norm
 from ..difference.area import with_interval
 from .kinds import Column
 from .marginal import Marginal
+from .medians import shift_interval
+from .ordered import Sorted
 
 #: Of words, groups of characters and tails, those whose shares are told.
 PARTS = 10
-#: Rows from which the median has an interval.
-LEAST_ROWS = 6
 #: Levels of the quantiles that are a standard deviation below and above a normal mean.
 ONE_DEVIATION = [float(norm.cdf(side)) for side in (-1.0, 1.0)]
 
@@ -35,9 +34,8 @@ class Change(NamedTuple):
     Attributes:
         missing: shares of rows without a value.
         medians: of numbers, and of dates in seconds since 1970; ``None`` of others.
-        shift_interval: of the second median less the first, with confidence 1 - alpha (Price and
-            Bonett 2002), for continuous values; ``None`` of few, or where rows depend on each
-            other.
+        shift_interval: of the second median less the first, with confidence 1 - alpha; ``None`` of
+            few, or where rows depend on each other.
         deviations: the widths of numbers: half the distance between their quantiles at 15.87
             and 84.13 %.
         auc: how often a value of the second table is larger than one of the first, ties counting
@@ -71,42 +69,6 @@ class Change(NamedTuple):
         }
 
 
-class Sorted(NamedTuple):
-    """The values of a column in one table, ascending, (n,), and how many rows each counts for."""
-
-    values: np.ndarray
-    weights: np.ndarray
-
-    @classmethod
-    def of(cls, values: np.ndarray, weights: np.ndarray) -> Sorted:
-        """Leave out what is missing."""
-        kept = ~np.isnan(values) & (weights > 0.0)
-        order = np.argsort(values[kept], kind="stable")
-        return cls(values[kept][order], weights[kept][order])
-
-    @property
-    def rows(self) -> float:
-        """How many rows there are."""
-        return float(self.weights.sum())
-
-    def quantiles(self, levels: Sequence[float]) -> np.ndarray:
-        """Quantiles (levels,): the mean of both values where a level is between two."""
-        below = np.cumsum(self.weights) / self.rows
-        near = 1e-9 / len(self.values)
-        last = len(self.values) - 1
-        ends = [
-            np.searchsorted(below, np.asarray(levels) + sign * near).clip(max=last)
-            for sign in (-1, 1)
-        ]
-        return np.asarray(0.5 * (self.values[ends[0]] + self.values[ends[1]]))
-
-    def share_below(self, at: np.ndarray) -> np.ndarray:
-        """The share of values below each of ``at`` (n,), ties counting half."""
-        total = np.append(0.0, np.cumsum(self.weights))
-        left, right = (np.searchsorted(self.values, at, side) for side in ("left", "right"))
-        return np.asarray(0.5 * (total[left] + total[right]) / self.rows)
-
-
 def change(
     column: Column,
     marginals: list[Marginal],
@@ -137,7 +99,7 @@ def change(
         return Change(missing, shares=shares)
     each = [float(one.quantiles([0.5])[0]) for one in (first, second)]
     medians = (each[0], each[1])
-    shift = _shift_interval(first, second, alpha) if independent else None
+    shift = shift_interval(first, second, alpha) if independent else None
     if column.kind == "datetime":
         return Change(missing, medians, shift, shares=shares)
     ends = [one.quantiles(ONE_DEVIATION) for one in (first, second)]
@@ -177,24 +139,3 @@ def _larger(before: Sorted, after: Sorted, alpha: float) -> tuple[float, tuple[f
     )
     found = with_interval(auc, math.sqrt(variance), min(before.rows, after.rows), alpha)
     return auc, found.interval
-
-
-def _shift_interval(before: Sorted, after: Sorted, alpha: float) -> tuple[float, float] | None:
-    """An interval of the second median less the first, ``None`` of few values.
-
-    It is for continuous distributions: of few different values it is too narrow.
-
-    The error of a median is that of which its own interval, between two order statistics, is twice
-    the normal quantile (Price and Bonett 2002).
-    """
-    if min(before.rows, after.rows) < LEAST_ROWS:
-        return None
-    z = norm.isf(0.5 * alpha)
-    medians, variance = [], 0.0
-    for one in (before, after):
-        reach = z * 0.5 / math.sqrt(one.rows)
-        low, median, high = one.quantiles([max(0.5 - reach, 0.0), 0.5, min(0.5 + reach, 1.0)])
-        medians.append(median)
-        variance += ((high - low) / (2.0 * z)) ** 2
-    shift, error = medians[1] - medians[0], z * math.sqrt(variance)
-    return float(shift - error), float(shift + error)

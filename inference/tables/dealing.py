@@ -39,7 +39,7 @@ def labelling(
         columns: of both tables, the first table's rows before the other's.
         rows: of the first table.
         permutations: B.
-        seed: of the relabellings; the rows count too, not their order.
+        seed: of the relabellings; the rows count too, not their order, nor that of the tables.
         units: a column whose equal values in a table are one unit; one that is in both tables is
             two that are swapped.
         blocks: a column within whose equal values labels are exchanged.
@@ -54,13 +54,17 @@ def labelling(
     if counted.counts is not None:
         row = np.repeat(row, counted.counts)
     marks, first = of_row[row], row < rows
-    rng = np.random.default_rng((seed, 3, *_fingerprint(marks, first)))
+    # Dealt as if the table of the smaller mark came first: no p-value hangs on which one is named.
+    one, other = _known_by(marks[first]), _known_by(marks[~first])
+    turned = one > other
+    first ^= turned
+    rng = np.random.default_rng((seed, 3, *sorted((one, other))))
     block = _grouped(blocks, len(of_row))[row]
     if units is None:
         unit, of_first, stratum = _bins(marks, first, block, rng)
     else:
         unit, of_first, stratum = _of_units(units, first, block, row)
-    labels = _dealt(of_first, stratum, permutations, rng)
+    labels = _dealt(of_first, stratum, permutations, rng) ^ turned
     if (labels == labels[:, :1]).all():
         raise InputError("no row can change its label: every block is of one table alone")
     return Labelling(labels, unit, row, counted.weights, of_row)
@@ -106,11 +110,10 @@ def _mixed(bits: np.ndarray) -> np.ndarray:
         return np.asarray(bits ^ (bits >> np.uint64(31)))
 
 
-def _fingerprint(marks: np.ndarray, first: np.ndarray) -> tuple[int, int]:
-    """What the rows of each table are known by, in whatever order."""
+def _known_by(marks: np.ndarray) -> int:
+    """What the rows of a table are known by, in whatever order."""
     with np.errstate(over="ignore"):
-        one, other = (int(part.sum(dtype=np.uint64)) for part in (marks[first], marks[~first]))
-    return one, other
+        return int(marks.sum(dtype=np.uint64))
 
 
 def _grouped(column: Column | None, rows: int) -> np.ndarray:
@@ -131,10 +134,10 @@ def _bins(
         size = int(max(1, min(-(-total // BINS), fewest // LEAST_BINS)))
     if size == 1:
         unit = np.empty(total, dtype=np.int64)
-        order = np.argsort(marks, kind="stable")
+        order = np.lexsort((~first, marks))
         unit[order] = np.arange(total)
         return unit, first[order], block[order]
-    shuffled = np.argsort(marks, kind="stable")[rng.permutation(total)]
+    shuffled = np.lexsort((~first, marks))[rng.permutation(total)]
     order = shuffled[np.lexsort((block[shuffled], ~first[shuffled]))]
     group = 2 * block[order] + ~first[order]
     starts = np.flatnonzero(np.diff(group, prepend=-1))

@@ -13,6 +13,7 @@ from ..errors import InputError
 from .cells import unseen, unseen_notes
 from .compare_tables import compare_tables
 from .frames import Table, as_table
+from .markdown import escaped
 from .page import groups_page
 from .pooled import divided, read_notes
 from .result import SCHEMA, TableComparison
@@ -46,9 +47,16 @@ class GroupsComparison:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is odd about columns, told once."""
-        notes = [*self.read, *(note for one in self.comparisons for note in one.notes)]
-        return tuple(dict.fromkeys(notes))
+        """What is odd about columns: once, or with the groups in which it is."""
+        each = [one.notes for one in self.comparisons]
+        shared = [note for note in each[0] if all(note in others for others in each)]
+        own = [
+            f"{' and '.join(one.names)}: {note}"
+            for one in self.comparisons
+            for note in one.notes
+            if note not in shared
+        ]
+        return (*self.read, *shared, *own)
 
     @property
     def sentence(self) -> str:
@@ -68,17 +76,19 @@ class GroupsComparison:
             "differ": self.differ,
             "alpha": self.alpha,
             "comparisons": [one.to_dict() for one in self.comparisons],
+            "notes": list(self.notes),
             "sentence": self.sentence,
         }
 
     def to_markdown(self) -> str:
         """Tell all comparisons as GitHub-flavoured Markdown."""
         parts = [one.to_markdown() for one in self.comparisons]
-        return "\n".join([f"**{self.sentence}**\n", *parts])
+        notes = [f"{escaped(note)}\n" for note in self.read]
+        return "\n".join([f"**{self.sentence}**\n", *notes, *parts])
 
     def to_html(self) -> str:
         """Tell all comparisons as one page that needs no network."""
-        return groups_page(self.sentence, self.comparisons)
+        return groups_page(self.sentence, self.comparisons, self.read)
 
     def __str__(self) -> str:
         shown = [

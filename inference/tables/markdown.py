@@ -11,16 +11,16 @@ SPECIAL = "\\|`*_[]<>"
 
 def as_markdown(found: TableFindings) -> str:
     """Write the answer, then a table of all columns, the most significant first, then pairs."""
-    lines = [f"**{_escaped(verdict(found))}**", ""]
+    lines = [f"**{escaped(verdict(found))}**", ""]
     lines += ["| column | kind | changed | p, adjusted | how |", "| --- | --- | --- | ---: | --- |"]
     for column in sorted(found.columns, key=lambda one: one.pvalue):
         lines.append(_row(column, found.permutations))
     pairs = [pair for pair in found.pairs if pair.differ]
     if pairs:
-        lines += ["", *(f"- {_escaped(pair_told(pair, found))}" for pair in pairs)]
+        lines += ["", *(f"- {escaped(pair_told(pair, found))}" for pair in pairs)]
     if found.notes:
-        lines += ["", *(f"- {_escaped(note)}" for note in found.notes)]
-    lines += ["", _escaped(made(found))]
+        lines += ["", *(f"- {escaped(note)}" for note in found.notes)]
+    lines += ["", escaped(made(found))]
     return "\n".join(lines) + "\n"
 
 
@@ -32,9 +32,9 @@ def _row(column: ColumnFindings, permutations: int) -> str:
         p_alone(column.pvalue, permutations),
         "; ".join(effects_told(column)),
     )
-    return f"| {' | '.join(map(_escaped, cells))} |"
+    return f"| {' | '.join(map(escaped, cells))} |"
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """Text that Markdown shows as it is, in one line."""
     return "".join(f"\\{one}" if one in SPECIAL else one for one in " ".join(text.split()))

@@ -52,9 +52,12 @@ def tables_page(found: TableFindings) -> str:
     return render("tables.html", told=[_told(found)], sentence=verdict(found))
 
 
-def groups_page(sentence: str, comparisons: Sequence[TableFindings]) -> str:
-    """Write the page of several comparisons of groups."""
-    return render("tables.html", told=[_told(one) for one in comparisons], sentence=sentence)
+def groups_page(
+    sentence: str, comparisons: Sequence[TableFindings], notes: Sequence[str] = ()
+) -> str:
+    """Write the page of several comparisons of groups, with notes about all of them."""
+    told = [_told(one) for one in comparisons]
+    return render("tables.html", told=told, sentence=sentence, notes=notes)
 
 
 def _told(found: TableFindings) -> Told:

@@ -132,7 +132,7 @@ def pooled(
     named = {*exclude, *asked.kinds, *apart, *([by] if by else [])}
     _check_names(tables, named, set(exclude), asked.kinds)
     check_written(asked.written)
-    names, notes = None, read_notes(tables)
+    names, notes = None, [*read_notes(tables), *unseen_notes(tables, asked.missing)]
     if by is not None:
         tables, names, without = _in_two(tables[0], by, asked.missing)
         notes += without
@@ -146,7 +146,6 @@ def pooled(
         how_often = counted_rows(counts, weights, rows)
         found, rows, how_often = _there(found, rows, how_often)
     left_out, columns = [(name, "excluded") for name in exclude], []
-    notes += unseen_notes(tables, asked.missing)
     notes += [note for name in taken for note in found[name].notes]
     for name in taken:
         if name in apart:

@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
-from bke.inference import compare_tables
+from bke.inference import compare_groups, compare_tables
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
@@ -98,10 +98,25 @@ def test_a_search_shows_the_columns_that_hold_the_word(browser, page):
     field = browser.find_element("css selector", "input[type=search]")
     field.send_keys("PARIS")
     assert names(browser) == ["city"]
-    assert browser.find_element("id", "shown-1").text == "1 of 11 shown"
+    assert browser.find_element("id", "shown").text == "1 of 11 shown"
     field.clear()
     field.send_keys("nothing like it")
     assert names(browser) == []
+
+
+def test_one_search_is_for_all_groups(browser, tmp_path):
+    rng = np.random.default_rng(7)
+    whole = pd.DataFrame(rng.normal(size=(90, 2)), columns=["one", "other"])
+    whole["group"] = np.repeat(["a", "b", "c"], 30)
+    found = compare_groups(whole, "group", permutations=99, progress=False)
+    path = tmp_path / "groups.html"
+    path.write_text(found.to_html(), encoding="utf-8")
+    opened(browser, path.as_uri(), 1280)
+    (field,) = browser.find_elements("css selector", "input[type=search]")
+    field.send_keys("other")
+    assert browser.find_element("id", "shown").text == "2 of 4 shown"
+    shown = browser.find_elements("css selector", "table.sortable tbody th")
+    assert [one.text for one in shown if one.text] == ["other", "other"]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

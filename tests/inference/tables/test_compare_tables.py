@@ -112,15 +112,18 @@ def test_one_column_of_numbers_is_compared_as_compare_does():
     assert one["x"].pvalue == one.pvalue
 
 
-def test_neither_the_order_of_rows_nor_that_of_columns_matters_nor_whose_frame_it_is():
+def test_no_order_of_rows_columns_or_tables_matters_nor_whose_frame_it_is():
     rng = np.random.default_rng(4)
     before, after = table(rng, 80), table(rng, 90)
     one = compare_tables(before, after, **QUIET)
     shuffled = before.sample(frac=1.0, random_state=0)[["c", "y", "when", "x", "k"]]
     other = compare_tables(shuffled, pa.Table.from_pandas(after), **QUIET)
-    assert one.pvalue == other.pvalue
+    turned = compare_tables(after, before, **QUIET)
+    assert one.pvalue == other.pvalue == turned.pvalue
     for column in one.columns:
-        assert column.pvalue == pytest.approx(other[column.name].pvalue)
+        assert column.pvalue == other[column.name].pvalue == turned[column.name].pvalue
+    assert [pair.pvalue for pair in one.pairs] == [pair.pvalue for pair in turned.pairs]
+    assert one["x"].effect.shift == pytest.approx(-turned["x"].effect.shift)
 
 
 def test_dependence_is_the_difference_of_fisher_transforms():
@@ -191,6 +194,9 @@ def test_a_column_divides_one_table():
     found = compare_tables(whole, by="month", **QUIET)
     assert found.names == ("month june", "month may")
     assert found.sizes == (120, 100)
+    more = pd.concat([whole, whole[:3].assign(month="unknown")])
+    notes = compare_tables(more, by="month", missing=["unknown"], **QUIET).notes
+    assert notes == ("3 rows without a value of 'month' left out.",)
     assert "month" not in [column.name for column in found.columns]
 
 

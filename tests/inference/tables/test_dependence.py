@@ -111,6 +111,50 @@ def test_measures_are_those_of_textbooks():
     assert found.variance[1, 1] == pytest.approx((1 / table).sum())
 
 
+def of_textbooks(one, other, levels):
+    """A measure and its variance, of the rows of one table that have both."""
+    if levels == (False, False):
+        return np.arctanh(np.corrcoef(one, other)[0, 1]), 1.0 / (len(one) - 3)
+    if levels == (True, True):
+        by, of = one > 0.0, other > 0.0
+        cells = 0.5 + np.array([(by & of).sum(), (~by & ~of).sum(), (by & ~of).sum()])
+        cells = np.append(cells, 0.5 + (~by & of).sum())
+        return np.log(cells[0] * cells[1] / cells[2] / cells[3]), (1.0 / cells).sum()
+    by, of = (one > 0.0, other) if levels[0] else (other > 0.0, one)
+    within = (by.sum() * of[by].var() + (~by).sum() * of[~by].var()) / len(of)
+    d = (of[by].mean() - of[~by].mean()) / within**0.5
+    return d, 1.0 / by.sum() + 1.0 / (~by).sum() + 0.5 * d**2 / len(of)
+
+
+def test_a_pair_has_changed_by_the_largest_change_of_a_measure_over_its_error():
+    """Of every feature of numbers and levels with holes, by every relabelling."""
+    parts, dealt, _ = made(grouped=False)
+    found = dependence(parts, dealt)
+    rows = np.arange(90)
+    values = [part.at(rows) for part in parts]
+    has = [np.hstack([np.ones((90, 1)), part.known(rows)])[:, part.holes] for part in parts]
+    levels = [~np.isnan(part.ends[:, 0]) for part in parts]
+    of_row = np.empty((90, 10), dtype=bool)
+    of_row[dealt.row] = dealt.labels[dealt.unit] == 1
+    for link, statistic in zip(found.links, found.statistics, strict=True):
+        a, b = link.columns
+        for labelling_ in range(10):
+            changes = []
+            for f in range(values[a].shape[1]):
+                for g in range(values[b].shape[1]):
+                    which = bool(levels[a][f]), bool(levels[b][g])
+                    square = bool(parts[a].squares[f]), bool(parts[b].squares[g])
+                    if (which[0] and square[1]) or (square[0] and which[1]):
+                        continue
+                    both = (has[a][:, f] * has[b][:, g]) > 0
+                    (was, error), (now, its) = (
+                        of_textbooks(values[a][mine, f], values[b][mine, g], which)
+                        for mine in (both & of_row[:, labelling_], both & ~of_row[:, labelling_])
+                    )
+                    changes.append(abs(was - now) / (error + its) ** 0.5)
+            np.testing.assert_allclose(statistic[labelling_], max(changes), rtol=1e-8)
+
+
 def test_no_memory_changes_what_is_found(monkeypatch):
     parts, dealt, _ = made(grouped=True)
     whole = dependence(parts, dealt)

@@ -71,3 +71,18 @@ def test_groups_of_a_file_are_in_the_order_of_their_numbers(table, tmp_path):
     table.to_csv(path, index=False)
     found = compare_groups(path, "month", **QUIET)
     assert [one.names[1] for one in found.comparisons] == ["month 2", "month 10"]
+
+
+def test_a_note_says_of_which_groups_it_is(table):
+    """Zeros far from all others, which look like codes, are in one group alone."""
+    odd = table.assign(x=table["x"] + 100.0, month=table["month"].astype("Int64"))
+    odd.loc[odd["month"].eq(2) & (np.arange(270) % 8 == 0), "x"] = -999.0
+    odd.loc[0, "month"] = None
+    found = compare_groups(odd, "month", missing=["n/k"], **QUIET)
+    of_all, nowhere, of_one = found.notes
+    assert of_all == "1 row without a value of 'month' left out."
+    assert nowhere == "No cell is n/k, as --missing says."
+    assert of_one.startswith("month 1 and month 2: 'x' has -999")
+    assert found.to_dict()["notes"] == list(found.notes)
+    for told in (found.to_html(), found.to_markdown().replace("\\", "")):
+        assert of_all.replace("'", "&#39;") in told or of_all in told

@@ -50,6 +50,30 @@ def test_the_order_of_rows_and_columns_does_not_matter():
     assert (row_labels(one) != row_labels(again)).any()
 
 
+@pytest.mark.parametrize("how", ["rows", "bins", "blocks", "units"])
+def test_which_table_is_named_first_does_not_matter(how, monkeypatch):
+    """Equal rows are in both tables; which of them has a label is all the same."""
+    if how == "bins":
+        for name, value in (("MOST_ROWS", 50), ("BINS", 20), ("LEAST_BINS", 5)):
+            monkeypatch.setattr(module, name, value)
+    rng = np.random.default_rng(7)
+    values, group = rng.integers(8, size=120).astype(float), rng.integers(25, size=120)
+    options = {"blocks": group % 3, "units": group}
+    turned = np.roll(np.arange(120), -45)
+
+    def dealt(order, rows):
+        given = {how: column(options[how][order], "g")} if how in options else {}
+        return labelling([column(values[order])], rows, 29, 0, **given)
+
+    def counted(order, rows, first):
+        labels = row_labels(dealt(order, rows)) == first
+        keys = np.stack([values, group])[:, order] if how in options else values[None, order]
+        _, which = np.unique(keys, axis=1, return_inverse=True)
+        return np.stack([np.bincount(which.ravel(), weights=one) for one in labels.T])
+
+    np.testing.assert_array_equal(counted(np.arange(120), 45, 1), counted(turned, 75, 0))
+
+
 def test_within_blocks_every_table_keeps_its_rows():
     rng = np.random.default_rng(3)
     block = rng.integers(4, size=80)
