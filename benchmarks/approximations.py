@@ -87,7 +87,7 @@ def relative_similarity(null: str, n: int, columns: int, _: float, **options: An
     seed = options["seed"]
     first, second = data(n, columns, 0.0, seed)
     between = np.random.default_rng([seed, n, columns, 2]).normal(size=(n, columns))
-    return relative_similarity_test(between, first + 0.5, second - 0.5, kernel="median", seed=seed)
+    return relative_similarity_test(between, first + 0.5, second - 0.5, kernel="median")
 
 
 TESTS: dict[str, Callable[..., Any]] = {

@@ -1,6 +1,8 @@
-"""Rows in an order of their own, and random numbers that go with them, whatever order they came in.
+"""Rows in an order of their own, and random numbers that go with them, however they came.
 
-The order in which rows came may tell their labels.
+The order in which rows came may tell their labels. Nor is an answer to hang on the order of the
+columns or on their units: columns are known by what is in them, from the smallest value to the
+largest.
 """
 
 from __future__ import annotations
@@ -9,10 +11,14 @@ import hashlib
 
 import numpy as np
 
+#: Steps from the smallest value of a column to the largest: fine enough to tell columns apart, and
+#: so coarse that rounding in other units moves hardly any value to another.
+STEPS = 2**20
+
 
 def canonical_order(points: np.ndarray) -> np.ndarray:
-    """Find indices (N,) that sort rows (N, D) by their columns, the same for any order of rows."""
-    return np.lexsort(points.T[::-1])
+    """Find indices (N,) that sort rows (N, D), the same for any order of rows and columns."""
+    return _sorting(points, _columns(_steps(points)))
 
 
 def random_part(points: np.ndarray, most: int, seed: int) -> np.ndarray:
@@ -25,9 +31,8 @@ def random_part(points: np.ndarray, most: int, seed: int) -> np.ndarray:
 
 def fingerprint(sample: np.ndarray) -> int:
     """The fingerprint of rows (N, D), in whatever order."""
-    rows = sample[canonical_order(sample)] + 0.0  # -0.0 is 0.0
-    content = np.ascontiguousarray(rows, dtype=float).tobytes()
-    return int.from_bytes(hashlib.blake2b(content, digest_size=16).digest(), "little")
+    rows = sample[_sorting(sample, np.arange(sample.shape[1]))] + 0.0  # -0.0 is 0.0
+    return _digest(np.asarray(rows, dtype=float))
 
 
 def pairs_fingerprints(first: np.ndarray, second: np.ndarray) -> tuple[int, int, int]:
@@ -36,12 +41,45 @@ def pairs_fingerprints(first: np.ndarray, second: np.ndarray) -> tuple[int, int,
     return fingerprint(first), fingerprint(second), fingerprint(both)
 
 
+def mark(sample: np.ndarray) -> int:
+    """What rows (N, D) are known by in any order of rows and columns and in any units."""
+    steps = _steps(sample)
+    columns = _columns(steps)
+    return _digest(steps[_sorting(steps, columns)][:, columns])
+
+
 def generator(seed: int, *samples: np.ndarray, stream: int = 1) -> np.random.Generator:
-    """Random numbers by ``seed`` and the rows (N, D) of ``samples``, in whatever order.
+    """Random numbers by ``seed`` and the :func:`mark` of each of ``samples``, in whatever order.
 
     From the seed alone all samples of one size would have the same B permutations, of ranks even in
     one dimension; these have a level of their own, off by about sqrt(alpha (1 - alpha) / B), and
     only its average over draws of the permutations is exact.
     """
     # The stream sets it apart from what ``seed`` gave for the choice of a kernel.
-    return np.random.default_rng((seed, stream, *map(fingerprint, samples)))
+    return np.random.default_rng((seed, stream, *sorted(map(mark, samples))))
+
+
+def _steps(points: np.ndarray) -> np.ndarray:
+    """Values (N, D) as steps from the smallest of their column to the largest, whole numbers."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    half = 0.5 * high - 0.5 * low  # which does not overflow
+    scaled = (0.5 * points - 0.5 * low) / np.where(half > 0.0, half, 1.0)
+    return np.rint(STEPS * scaled).astype(np.int64)
+
+
+def _columns(steps: np.ndarray) -> np.ndarray:
+    """Indices (D,) that sort columns by what is in them."""
+    if steps.shape[1] == 1:
+        return np.zeros(1, dtype=np.intp)
+    marks = [_digest(np.sort(column)) for column in steps.T]
+    return np.array(sorted(range(len(marks)), key=marks.__getitem__))
+
+
+def _sorting(points: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Indices (N,) that sort rows by their columns, the first of which counts most."""
+    return np.lexsort(points.T[columns[::-1]])
+
+
+def _digest(values: np.ndarray) -> int:
+    content = np.ascontiguousarray(values).tobytes()
+    return int.from_bytes(hashlib.blake2b(content, digest_size=16).digest(), "little")

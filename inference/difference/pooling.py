@@ -38,7 +38,9 @@ def relabelled(pair: Pair, permutations: int, rng: np.random.Generator) -> Relab
     counts = np.bincount(cells, minlength=count)
     sums = [np.bincount(cells, weights=column, minlength=count) for column in (rows / unit).T]
     observed = np.bincount(cells, weights=of_first, minlength=count)
-    dealt = _dealt(counts, len(pair.first), permutations, rng)
+    dealt = _dealt(counts, len(pair.second if pair.turned else pair.first), permutations, rng)
+    if pair.turned:
+        dealt = counts[:, None].astype(dealt.dtype) - dealt
     labels = np.concatenate([observed[:, None].astype(dealt.dtype), dealt], axis=1)
     return Relabelled(np.stack(sums, axis=1) / counts[:, None], counts, labels, unit)
 

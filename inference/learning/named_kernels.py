@@ -7,6 +7,7 @@ which tells the labels: rows are sorted first.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any, TypeVar, get_args
 
@@ -53,6 +54,8 @@ RUNGS = 12
 LADDER = (0.05, 0.95)
 #: Grid points of the profile whose modes join the ladder.
 PROFILE_POINTS = 200
+#: Columns from which on the profile of pooled rows has nothing but an end of its grid for a mode.
+MODES_COLUMNS = 20
 
 #: Dither of rows that have no rounding unit, over the standard deviation of a column.
 DITHER = 1e-3
@@ -149,13 +152,13 @@ def _search(
 def multiscale_kernels(
     points: np.ndarray, scale: str | None, seed: int
 ) -> list[SquaredExponential]:
-    """The ladder and the modes of the learned profile, if there is one, short to long."""
+    """The ladder and, in few columns, the modes of the learned profile, short to long."""
     unit = choose_scale(points, scale)
-    scaled = points / unit
-    try:
-        learned = learned_scales(scaled, seed)
-    except (InputError, SamplingError):  # rounding without a unit: the density is zero
-        learned = np.empty(0)
+    scaled, learned = points / unit, np.empty(0)
+    if points.shape[1] < MODES_COLUMNS:
+        # Rounding without a unit: the density is zero.
+        with contextlib.suppress(InputError, SamplingError):
+            learned = learned_scales(scaled, seed)
     lengths = np.sort(np.concatenate([ladder(scaled, seed), learned]))
     return [scaled_kernel(float(length), unit) for length in lengths]
 

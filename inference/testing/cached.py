@@ -50,8 +50,9 @@ class ConditionalTests:
     Args:
         sample: (n, D).
         names: of the columns.
-        choice: how kernels are chosen; its seed is that of everything.
+        choice: how kernels are chosen.
         permutations: of every test.
+        seed: of the permutations and of the regressions.
     """
 
     def __init__(
@@ -60,13 +61,15 @@ class ConditionalTests:
         names: tuple[str, ...],
         choice: KernelChoice,
         permutations: int,
+        seed: int,
     ) -> None:
         # Sorted, so that nothing depends on the order of rows.
         self._sample = sample[canonical_order(sample)]
         self._names = names
         self.permutations = permutations
         self.choice = choice
-        rng = generator(choice.seed, *np.hsplit(sample, sample.shape[1]))
+        self.seed = seed
+        rng = generator(seed, *np.hsplit(sample, sample.shape[1]))
         self._rows = pairings(len(sample), permutations, rng)
         self._answers: dict[tuple[str, str, tuple[str, ...]], ConditionalIndependence] = {}
         self._residuals: dict[tuple[str, tuple[str, ...]], np.ndarray] = {}
@@ -76,7 +79,7 @@ class ConditionalTests:
 
     def with_choice(self, choice: KernelChoice) -> ConditionalTests:
         """Tests of the same columns by other kernels; regressions are shared."""
-        other = ConditionalTests(self._sample, self._names, choice, self.permutations)
+        other = ConditionalTests(self._sample, self._names, choice, self.permutations, self.seed)
         other._residuals = self._residuals
         return other
 
@@ -101,7 +104,7 @@ class ConditionalTests:
             values = self.columns([name])
             if given:
                 try:
-                    values = regress_out(values, self.columns(given), seed=self.choice.seed)
+                    values = regress_out(values, self.columns(given), seed=self.seed)
                 except InputError as error:
                     raise InputError(f"{name} given {', '.join(given)}: {error}") from None
             self._residuals[key] = values

@@ -102,10 +102,8 @@ class CausalGraph:
             raise InputError(f"columns must be {', '.join(self.columns)} in some order")
         source = self.source
         if kernel is not None:
-            before = source.choice
-            source = source.with_choice(
-                KernelChoice.checked(kernel, CHOICES, before.scale, before.seed)
-            )
+            choice = KernelChoice.checked(kernel, CHOICES, source.choice.scale)
+            source = source.with_choice(choice)
         shown = self.progress if progress is None else progress
         return _graph(source, names, level, self.most_given, shown)
 
@@ -196,8 +194,9 @@ def causal_graph(
     Raises:
         InputError: for data or arguments that make no sense, or without causal-learn.
     """
-    choice = KernelChoice.checked(kernel, CHOICES, scale, seed)
+    choice = KernelChoice.checked(kernel, CHOICES, scale)
     check_permutations(permutations, alpha)
+    check_count(seed, "seed", 0, 2**63 - 1)
     if most_given is not None:
         check_count(most_given, "most_given", 0)
     names = column_names(data)
@@ -216,7 +215,7 @@ def causal_graph(
     if len(names) != dimension or len(set(names)) != dimension:
         raise InputError(f"columns must be {dimension} different names, got {names}")
     check_memory(n, dimension, matrices=MATRICES)
-    source = ConditionalTests(sample, names, choice, permutations)
+    source = ConditionalTests(sample, names, choice, permutations, seed)
     return _graph(source, names, alpha, most_given, progress)
 
 

@@ -17,7 +17,7 @@ from .combination import COMBINED, combine
 from .evidence import LANDMARKS, VARIANCES, evidence_rows, landmarks
 from .factors import Factor, factor_of, mmd_and_variance
 from .gram import gram
-from .kernel_choice import KernelChoice, brief
+from .kernel_choice import CHOOSING, KernelChoice, brief
 from .pair import Labelled, Pair
 from .permutation import mmd_row
 from .result import Part
@@ -70,7 +70,7 @@ def statistic(
     if choice.named != "evidence":
         kernels = chosen_kernels(_of_mmd(choice), points, progress=progress)
     if choice.named in ("evidence", "fused"):
-        lengthscales = ladder(points / unit, choice.seed)
+        lengthscales = ladder(points / unit, CHOOSING)
     labels = labelled.labels
     total = labels.shape[1] * (len(kernels) + bool(len(lengthscales)))
     with progress_bar("permutations", total, shown=progress) as advance:
@@ -82,7 +82,7 @@ def statistic(
                     labelled.rows / unit,
                     labels,
                     lengthscales,
-                    landmarks(points / unit, LANDMARKS, choice.seed),
+                    landmarks(points / unit, LANDMARKS, CHOOSING),
                     paired=labelled.paired,
                     advance=advance,
                 )

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..data.canonical import canonical_order, generator, pairs_fingerprints
-from ..data.checks import as_sample, check_memory, check_same_rows
+from ..data.canonical import canonical_order, generator, mark, pairs_fingerprints
+from ..data.checks import as_sample, check_count, check_memory, check_same_rows
 from ..errors import InputError
 from ..learning.named_kernels import some
 from ..learning.names import PairKernel
@@ -121,13 +121,15 @@ def independence_test(
             20.
         alpha: level of the verdict.
         scale: ``"column"``, ``"pooled"`` or ``None``, for each of the two.
-        seed: of the permutations and of whatever is random in the choice of kernels.
+        seed: of the permutations, or of the draws of the null. The choice of kernels has nothing
+            of it, nor does anything hang on the order of rows, of columns or of X and Y.
         progress: show a progress bar.
 
     Raises:
         InputError: for data or arguments that make no sense, in one sentence.
     """
-    choices = _choices(kernel, scale, seed)
+    choices = _choices(kernel, scale)
+    check_count(seed, "seed", 0, 2**63 - 1)
     asked = NullChoice.checked(
         null, estimator, choices, HSIC_NULLS, draws=permutations, alpha=alpha, memory=memory
     )
@@ -148,12 +150,12 @@ def independence_test(
     return dataclasses.replace(result, fingerprints=pairs_fingerprints(first, second))
 
 
-def _choices(kernel: Any, scale: str | None, seed: int) -> list[KernelChoice]:
+def _choices(kernel: Any, scale: str | None) -> list[KernelChoice]:
     """The choice of kernels for each of the two variables."""
     each = kernel if isinstance(kernel, tuple) else (kernel, kernel)
     if len(each) != 2:
         raise InputError(f"kernel must be one for both or a tuple of two, got {len(each)}")
-    return [KernelChoice.checked(one, CHOICES, scale, seed) for one in each]
+    return [KernelChoice.checked(one, CHOICES, scale) for one in each]
 
 
 def _checked(X: ArrayLike, Y: ArrayLike, asked: NullChoice) -> tuple[np.ndarray, np.ndarray]:
@@ -179,9 +181,12 @@ def _permuted(
     progress: bool,
 ) -> TestResult:
     """The exact test: HSIC for every pairing."""
-    # Sorted by x, so that the p-value is the same for any order of the pairs.
+    # Sorted, so that the p-value is the same for any order of the pairs, and dealt to one of the
+    # two that goes by what is in them.
     order = canonical_order(np.concatenate(samples, axis=1))
     rows = pairings(len(order), asked.draws, rng)
+    if mark(samples[0]) > mark(samples[1]):
+        rows = np.argsort(rows, axis=1)  # the x are dealt out to the y
     x, y = (variable(Z[order], each) for Z, each in zip(samples, kernels, strict=True))
     combined, most_extreme = dependence(x, y, rows, asked.estimator, progress=progress)
     ways = _ways(len(order), asked.estimator)

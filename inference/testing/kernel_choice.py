@@ -10,7 +10,6 @@ from bke.models.kernels.base import Covariance, no_kernel
 from bke.models.kernels.parameters import lengths_of
 from bke.models.kernels.scikit_learn import given_kernel
 
-from ..data.checks import check_count
 from ..data.units import choose_scale
 from ..diagnosis.modes import as_text
 from ..errors import InputError
@@ -20,6 +19,9 @@ from ..learning.names import SingleKernel
 #: Choices that name one kernel, whose statistic needs no permutations to be calibrated.
 SINGLE: tuple[str, ...] = get_args(SingleKernel)
 MOST_LENGTHSCALES = 8
+#: Seed of whatever is random in a choice of kernels, landmarks among it: with one of its own for
+#: every test a p-value would hang on the seed by far more than by its permutations.
+CHOOSING = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,18 +31,14 @@ class KernelChoice:
     Attributes:
         named: a kernel, or the name of a choice.
         scale: see :func:`~bke.inference.fit`.
-        seed: of whatever is random in the choice.
     """
 
     named: Any
     scale: str | None
-    seed: int
 
     @classmethod
-    def checked(
-        cls, kernel: Any, choices: tuple[str, ...], scale: str | None, seed: int
-    ) -> KernelChoice:
-        """Refuse what is neither a kernel nor one of ``choices``, and seeds that are none.
+    def checked(cls, kernel: Any, choices: tuple[str, ...], scale: str | None) -> KernelChoice:
+        """Refuse what is neither a kernel nor one of ``choices``.
 
         A kernel of scikit-learn becomes one of ours.
         """
@@ -51,11 +49,11 @@ class KernelChoice:
                 raise InputError(str(error)) from None
             if not isinstance(kernel, Covariance):
                 raise InputError(no_kernel(kernel, f"a kernel or one of {choices}"))
-        return cls(kernel, scale, check_count(seed, "seed", 0, 2**63 - 1))
+        return cls(kernel, scale)
 
     def kernels(self, sample: np.ndarray) -> list[Any]:
         """The kernels for a sample (N, D), its rows in any order."""
-        return list(kernels_for(self.named, sample, self.scale, self.seed))
+        return list(kernels_for(self.named, sample, self.scale, CHOOSING))
 
     def unit(self, sample: np.ndarray) -> np.ndarray:
         """The scale (D,) of a sample (N, D), in which lengthscales are chosen."""

@@ -20,7 +20,7 @@ from .gram import gram
 from .kernel_choice import SINGLE, KernelChoice
 from .notes import kernel_notes
 from .pair import Pair
-from .permutation import in_batches, p_value, relabellings
+from .permutation import in_batches, p_value
 from .result import Part, TestResult, check_permutations
 from .two_sample import HYPOTHESES
 
@@ -69,18 +69,19 @@ def mean_embedding_test(
     Raises:
         InputError: for data or arguments that make no sense, in one sentence.
     """
-    choice = KernelChoice.checked(kernel, SINGLE, scale, seed)
+    choice = KernelChoice.checked(kernel, SINGLE, scale)
     check_count(locations, "locations", 1)
     check_positive(regularisation, "regularisation")
     if null not in NULLS:
         raise InputError(f"null must be one of {NULLS}, got {null!r}")
     check_permutations(permutations, alpha)
+    check_count(seed, "seed", 0, 2**63 - 1)
     pair = Pair.checked(P, Q)
     train, test = _halves(pair, seed)
     with computing():
         chosen, places = _locations(train, choice, locations)
-        features = np.asarray(chosen(test.pooled, places), dtype=float)
-        labels = relabellings(test.sizes, permutations, test.generator(seed))
+        labelled = test.relabelled(permutations, test.generator(seed))
+        features, labels = np.asarray(chosen(labelled.rows, places), dtype=float), labelled.labels
         row = hotelling_row(features, labels, regularisation)
         parts = [
             _part(place, chosen, hotelling_row(feature[:, None], labels, regularisation))
@@ -113,7 +114,7 @@ def _halves(pair: Pair, seed: int) -> tuple[Pair, Pair]:
         raise InputError("a test at learned locations needs at least 8 rows in each sample")
     # By the data too: halves of sorted rows that were the same for all data would be halves of
     # fixed ranks, which labels could not change places with.
-    rng = generator(seed, pair.first, pair.second, stream=3)
+    rng = generator(seed, pair.pooled, stream=3)
     shuffled = pair.shuffled(rng)
     train = Pair(*(sample[: len(sample) // 2] for sample in shuffled))
     test = Pair(*(sample[len(sample) // 2 :] for sample in shuffled))

@@ -100,7 +100,6 @@ def relative_similarity_test(
     alternative: str = "two-sided",
     alpha: float = 0.05,
     scale: str | None = "column",
-    seed: int = 0,
 ) -> TestResult:
     """Test which of two samples is closer in distribution to X (MMD-32, Bounliphone et al., 2016).
 
@@ -118,12 +117,11 @@ def relative_similarity_test(
         alternative: ``"two-sided"``, ``"first closer"`` or ``"second closer"``.
         alpha: level of the verdict.
         scale: as for :func:`~bke.inference.two_sample_test`.
-        seed: of whatever is random in the choice of the kernel.
 
     Raises:
         InputError: for data or arguments that make no sense, in one sentence.
     """
-    choice = KernelChoice.checked(kernel, SINGLE, scale, seed)
+    choice = KernelChoice.checked(kernel, SINGLE, scale)
     if alternative not in ALTERNATIVES:
         raise InputError(f"alternative must be one of {tuple(ALTERNATIVES)}, got {alternative!r}")
     if not 0.0 < alpha < 1.0:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..data.canonical import canonical_order, fingerprint, generator
+from ..data.canonical import canonical_order, fingerprint, generator, mark
 from ..data.checks import as_tested_pair
 from ..errors import InputError
 from .permutation import pair_swaps, relabellings
@@ -60,6 +60,11 @@ class Pair:
         return fingerprint(self.first), fingerprint(self.second)
 
     @functools.cached_property
+    def turned(self) -> bool:
+        """Whether labels are dealt as if Q were the first: that goes by what is in them."""
+        return mark(self.first) > mark(self.second)
+
+    @functools.cached_property
     def pooled(self) -> np.ndarray:
         """Both samples, one below the other as they came, (m + n, D)."""
         return np.concatenate([self.first, self.second])
@@ -88,15 +93,17 @@ class Pair:
 
     def shuffled(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Each sample in a random order, so that neither order nor blocks of like rows matter."""
-        first, second = (
-            rng.permutation(sample[canonical_order(sample)]) for sample in (self.first, self.second)
-        )
+        both = [sample[canonical_order(sample)] for sample in (self.first, self.second)]
+        step = -1 if self.turned else 1
+        first, second = [rng.permutation(sample) for sample in both[::step]][::step]
         return first, second
 
     def relabelled(self, count: int, rng: np.random.Generator) -> Labelled:
         """Labels dealt out anew ``count`` times, for independent rows, which are sorted."""
         m, n = self.sizes
-        labels = relabellings(self.sizes, count, rng)
+        labels = relabellings((n, m) if self.turned else (m, n), count, rng)
+        if self.turned:
+            np.logical_not(labels, out=labels)
         labels[:, 0] = (np.arange(m + n) < m)[self.order]
         return Labelled(self.points, labels, math.comb(m + n, m) // (2 if m == n else 1))
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
+from ..data.checks import check_count
 from ..errors import InputError
 from ..learning.named_kernels import CHOICES
 from ..runtime.machine import computing
@@ -81,13 +82,15 @@ def two_sample_test(
         alpha: level of the verdict and of the interval.
         scale: ``"column"``, ``"pooled"`` or ``None``, as for :func:`~bke.inference.fit`; by the
             pooled sample.
-        seed: of the permutations and of whatever is random in the choice of the kernel.
+        seed: of the permutations, or of the draws of the null. The choice of kernels has nothing
+            of it, nor does anything hang on the order of rows, of columns or of the samples.
         progress: show a progress bar.
 
     Raises:
         InputError: for data or arguments that make no sense, in one sentence.
     """
-    choice = KernelChoice.checked(kernel, CHOICES, scale, seed)
+    choice = KernelChoice.checked(kernel, CHOICES, scale)
+    check_count(seed, "seed", 0, 2**63 - 1)
     asked = NullChoice.checked(
         null, estimator, [choice], MMD_NULLS, draws=permutations, alpha=alpha, memory=memory
     )
@@ -101,15 +104,17 @@ def two_sample_test(
     asked.steps(len(pair.first))  # refuses a memory that is not for these rows
     with computing():
         if asked.permutes:
-            result = _permuted(pair, choice, asked, progress=progress)
+            result = _permuted(pair, choice, asked, seed, progress=progress)
         else:
-            result = _approximated(pair, choice, asked, block_size, progress=progress)
+            result = _approximated(pair, choice, asked, block_size, seed, progress=progress)
     return dataclasses.replace(result, fingerprints=pair.fingerprints)
 
 
-def _permuted(pair: Pair, choice: KernelChoice, asked: NullChoice, *, progress: bool) -> TestResult:
+def _permuted(
+    pair: Pair, choice: KernelChoice, asked: NullChoice, seed: int, *, progress: bool
+) -> TestResult:
     """The exact test: the statistic for every labelling."""
-    rng, paired = pair.generator(choice.seed), asked.estimator == "paired"
+    rng, paired = pair.generator(seed), asked.estimator == "paired"
     labelled = (pair.swapped if paired else pair.relabelled)(asked.draws, rng)
     found = statistic(choice, labelled, pair.points, asked.estimator, progress=progress)
     result = TestResult.permuted(
@@ -150,10 +155,16 @@ def _e_value(row: np.ndarray) -> float:
 
 
 def _approximated(
-    pair: Pair, choice: KernelChoice, asked: NullChoice, block_size: int | None, *, progress: bool
+    pair: Pair,
+    choice: KernelChoice,
+    asked: NullChoice,
+    block_size: int | None,
+    seed: int,
+    *,
+    progress: bool,
 ) -> TestResult:
     """The test of one kernel by a null that is an approximation."""
-    rng = pair.generator(choice.seed)
+    rng = pair.generator(seed)
     if asked.name != "normal":
         check_matrices(pair.pooled)
     (kernel,) = chosen_kernels(choice, pair.points, progress=progress)

@@ -40,6 +40,20 @@ def test_dependence_is_found_and_the_order_of_pairs_does_not_matter(choice):
         np.testing.assert_array_equal(alone.kernel[1].lengthscale, result.kernel[1].lengthscale)
 
 
+@pytest.mark.parametrize("choice", ["multiscale", "median"])
+def test_which_of_the_two_is_named_first_does_not_matter(choice):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(50, 2))
+    Y = 0.25 * X[:, :1] + rng.normal(size=(50, 1))
+    options = {"kernel": choice, "permutations": 199, "progress": False}
+    p = independence_test(X, Y, **options).pvalue
+    order = rng.permutation(50)
+    assert 0.005 < p < 1.0
+    for first, second in ((Y, X), (X[order], Y[order]), (X[:, ::-1], 100.0 * Y)):
+        other = independence_test(first, second, **options).pvalue
+        assert other == pytest.approx(p, abs=1e-12)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("choice", ["median", "multiscale"])
 def test_the_level(choice):

@@ -41,7 +41,7 @@ def test_pairs_stay_together():
 
 
 def test_other_rows_have_other_permutations():
-    draws = [Pair(P, Q + shift).generator(0).random() for shift in (0.0, 1e-9)]
+    draws = [Pair(P, Q + shift).generator(0).random() for shift in (0.0, 1e-4)]
     assert draws[0] != draws[1]
 
 

@@ -38,7 +38,7 @@ def test_a_permutation_of_the_labels_permutes_the_statistics(choice):
     labels = relabellings((25, 20), 40, np.random.default_rng(1))
     moved = np.random.default_rng(2).permutation(41)
     with computing():
-        chosen = KernelChoice.checked(choice, CHOICES, "column", 0)
+        chosen = KernelChoice.checked(choice, CHOICES, "column")
         row, other = (
             statistic(chosen, Labelled(points, each, 1), points, "unbiased").row
             for each in (labels, labels[:, moved])
@@ -179,12 +179,9 @@ def test_e_values_average_one_under_the_null():
 def test_permutations_differ_between_samples_of_one_size():
     """One set of relabellings for all would have a level of its own."""
     points = RNG.normal(size=(9, 2))
-    draws = [
-        generator(0, Z).integers(10**9)
-        for Z in (points, points[::-1], points + 1e-9, points[:, ::-1])
-    ]
-    assert draws[0] == draws[1]
-    assert len(set(draws)) == 3
+    other = points + 1e-4 * RNG.normal(size=(9, 2))
+    draws = [generator(0, Z).integers(10**9) for Z in (points, points[::-1], other)]
+    assert draws[0] == draws[1] != draws[2]
     assert generator(1, points).integers(10**9) != draws[0]
     zeros = np.zeros((3, 1))
     assert generator(0, zeros).integers(10**9) == generator(0, -zeros).integers(10**9)
@@ -233,6 +230,43 @@ def test_units_do_not_matter():
     first = two_sample_test(P, Q, permutations=99, **QUIET)
     second = two_sample_test(P * [1e-3, 1e4], Q * [1e-3, 1e4], permutations=99, **QUIET)
     assert first.pvalue == second.pvalue
+
+
+@pytest.mark.parametrize("choice", ["fused", "evidence", "bkl", "median"])
+@pytest.mark.parametrize("estimator", [None, "paired"])
+def test_no_order_of_samples_rows_or_columns_matters_nor_any_unit(choice, estimator):
+    if choice == "evidence" and estimator == "paired":
+        estimator = None
+    rng = np.random.default_rng(21)
+    P, Q = rng.normal(size=(40, 2)), rng.normal(0.3, 1.2, size=(40 if estimator else 55, 2))
+    P[:, 1], Q[:5] = P[:, 1].round(1), P[:5]  # ties, and rows that are in both
+    options = {"kernel": choice, "estimator": estimator, "permutations": 199, "progress": False}
+    p = two_sample_test(P, Q, **options).pvalue
+    order = rng.permutation(40)
+    others = [
+        (Q, P),
+        (P[order], Q[order] if estimator else Q),
+        (P[:, ::-1], Q[:, ::-1]),
+        (2.54 * P + 7.0, 2.54 * Q + 7.0),
+    ]
+    for first, second in others:
+        assert two_sample_test(first, second, **options).pvalue == pytest.approx(p, abs=1e-12)
+    assert 0.005 < p < 1.0
+
+
+@pytest.mark.parametrize("choice", ["fused", "evidence"])
+def test_the_seed_moves_permutations_alone(choice):
+    """The statistic is the same for any seed, and p varies as 999 permutations make it.
+
+    24 seeds; a ratio of variances beyond 1.9 has a chance of 0.01 (chi-square, 23 degrees).
+    """
+    rng = np.random.default_rng(22)
+    P, Q = rng.normal(size=(60, 2)), rng.normal(0.2, 1.0, size=(60, 2))
+    found = [two_sample_test(P, Q, kernel=choice, seed=seed, progress=False) for seed in range(24)]
+    p = np.array([one.pvalue for one in found])
+    assert p.var(ddof=1) < 1.9 * p.mean() * (1.0 - p.mean()) / 999
+    if choice == "evidence":
+        assert np.ptp([one.statistic for one in found]) < 1e-9
 
 
 def test_kernels_that_cannot_tell_all_distributions_apart():
