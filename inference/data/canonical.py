@@ -42,8 +42,14 @@ def pairs_fingerprints(first: np.ndarray, second: np.ndarray) -> tuple[int, int,
 
 
 def mark(sample: np.ndarray) -> int:
-    """What rows (N, D) are known by in any order of rows and columns and in any units."""
+    """What rows (N, D) are known by in any order of rows and columns and in any units.
+
+    Columns of one value do not count.
+    """
     steps = _steps(sample)
+    steps = steps[:, steps.any(axis=0)]  # a column of one value tells nothing
+    if not steps.shape[1]:
+        return len(steps)
     columns = _columns(steps)
     return _digest(steps[_sorting(steps, columns)][:, columns])
 

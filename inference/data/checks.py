@@ -192,11 +192,19 @@ def as_pair(
 
 
 def as_tested_pair(P: ArrayLike, Q: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Check two samples for a test: a column may be constant in one of them, not in both alike."""
+    """Check two samples for a test, in which not every column is one value in both alike."""
     p, q = as_pair(P, Q, may_be_constant=True)
     if p.shape[1] > 1:  # one column is that column, whatever its name
         check_same_columns(column_names(P), column_names(Q))
-    as_sample(np.concatenate([p, q]), "the union of P and Q", columns=column_names(P))
+    pooled, names = np.concatenate([p, q]), column_names(P)
+    varying = np.flatnonzero(np.ptp(pooled, axis=0) > 0.0)
+    # Others say nothing of how samples differ; where there is no other, that is said.
+    told = None if names is None or not len(varying) else [names[index] for index in varying]
+    as_sample(
+        pooled[:, varying] if len(varying) else pooled,
+        "the union of P and Q",
+        columns=told or names,
+    )
     return p, q
 
 

@@ -96,8 +96,10 @@ def compare(
     if labels not in get_args(Labels):
         raise InputError(f"labels must be 'auto', 'gaussian' or 'logit', got {labels!r}")
     check_count(seed, "seed", 0, 2**63 - 1)
-    pair, given = _weighted(Pair.checked(P, Q), weights)
+    pair = Pair.checked(P, Q)
     columns = _columns(columns or _common_names(P, Q), pair.first.shape[1])
+    pair, columns, left_out = _varying(pair, columns)
+    pair, given = _weighted(pair, weights)
     values = kernel_values(kernel, pair.first.shape[1])
     with computing(), progress_bar("scales", LENGTHSCALES, shown=progress) as advance:
         rows = _pooled(pair, permutations, paired, given, pair.generator(seed))
@@ -129,7 +131,18 @@ def compare(
         columns=columns,
         names=sample_names(names),
         seed=seed,
+        left_out=left_out,
     )
+
+
+def _varying(pair: Pair, columns: tuple[str, ...]) -> tuple[Pair, tuple[str, ...], tuple[str, ...]]:
+    """The columns that are not one value in both samples, their names, and those of the others."""
+    varying = np.ptp(pair.pooled, axis=0) > 0.0
+    if varying.all():
+        return pair, columns, ()
+    kept = tuple(name for name, one in zip(columns, varying, strict=True) if one)
+    left_out = tuple(name for name, one in zip(columns, varying, strict=True) if not one)
+    return Pair(pair.first[:, varying], pair.second[:, varying]), kept, left_out
 
 
 def _weighted(

@@ -43,6 +43,7 @@ class Comparison(Findings):
             "sizes": list(self.sizes),
             "worth": self.rows.worth.tolist(),
             "columns": list(self.columns),
+            "left_out": list(self.left_out),
             "names": list(self.names),
             "seed": self.seed,
             "sentence": str(self).splitlines()[0],

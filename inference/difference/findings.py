@@ -56,9 +56,10 @@ class Findings:
             normal, of its normal scores: see :mod:`bke.inference.difference.detectable`); ``None``
             where they do, and where no such shift was found.
         rows: the pooled rows, in standard deviations of the columns.
-        columns: their names.
+        columns: their names, of those that vary.
         names: what the samples are called.
         seed: of the permutations.
+        left_out: columns that are one value in both samples.
     """
 
     pvalue: float
@@ -73,6 +74,7 @@ class Findings:
     columns: tuple[str, ...]
     names: tuple[str, str]
     seed: int
+    left_out: tuple[str, ...] = ()
 
     @property
     def differ(self) -> bool:

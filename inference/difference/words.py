@@ -83,6 +83,8 @@ def _details(found: Findings) -> list[str]:
     if found.rows.weighted:
         worth = " and ".join(_short(one, 3) for one in found.rows.worth)
         rows, how = f"{rows}, by their weights worth {worth} of one weight", "changes of signs"
+    if found.left_out:
+        lines.append(f"Of one value in all rows and left out: {', '.join(found.left_out)}.")
     lines.append(f"{rows}, {found.permutations} {how}, level {found.alpha:g}.")
     return lines
 

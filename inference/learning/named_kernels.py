@@ -8,6 +8,7 @@ which tells the labels: rows are sorted first.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable
 from typing import Any, TypeVar, get_args
 
@@ -224,6 +225,10 @@ def kernels_for(choice: Any, points: np.ndarray, scale: str | None, seed: int) -
     """
     if isinstance(choice, Covariance):
         return [choice]
+    varying = np.ptp(points, axis=0) > 0.0
+    if not varying.all() and varying.any():
+        some_columns = kernels_for(choice, points[:, varying], scale, seed)
+        return [_widened(one, varying) for one in some_columns]
     points = points[canonical_order(points)]
     if choice == "median":
         return [median_kernel(points, scale, seed)]
@@ -241,6 +246,16 @@ def kernels_for(choice: Any, points: np.ndarray, scale: str | None, seed: int) -
         draws = run["posterior"].to_dataset()["lengthscale"].values
         return [GaussianMixture(draws.reshape(POSTERIOR_DRAWS, *draws.shape[2:]))]
     raise InputError(no_kernel(choice, f"a kernel or one of {CHOICES}"))
+
+
+def _widened(kernel: Any, varying: np.ndarray) -> Any:
+    """A kernel of the columns (D,) that vary as one of all: in the others rows are not apart."""
+    lengths = np.asarray(kernel.lengthscale)
+    if lengths.ndim == 0 or lengths.shape[-1] != varying.sum():
+        return kernel
+    whole = np.ones((*lengths.shape[:-1], len(varying)))
+    whole[..., varying] = lengths
+    return dataclasses.replace(kernel, lengthscale=whole)
 
 
 def _despite_ties(learn: Callable[[Any], T], part: np.ndarray) -> T:

@@ -56,8 +56,9 @@ class KernelChoice:
         return list(kernels_for(self.named, sample, self.scale, CHOOSING))
 
     def unit(self, sample: np.ndarray) -> np.ndarray:
-        """The scale (D,) of a sample (N, D), in which lengthscales are chosen."""
-        return choose_scale(sample, self.scale)
+        """The scale (D,) of a sample (N, D), in which lengthscales are chosen: 1 of constants."""
+        unit = choose_scale(sample, self.scale)
+        return np.where(unit > 0.0, unit, 1.0)
 
     def __str__(self) -> str:
         return self.named if isinstance(self.named, str) else "given kernel"

@@ -29,6 +29,15 @@ def kernel_notes(kernels: list[Any]) -> tuple[str, ...]:
     return tuple(notes)
 
 
+def constant_note(pooled: np.ndarray) -> tuple[str, ...]:
+    """Tell of columns of (N, D) rows that are one value in all of them."""
+    constant = np.flatnonzero(np.ptp(pooled, axis=0) == 0.0) + 1
+    if not len(constant):
+        return ()
+    told = ", ".join(map(str, constant))
+    return (f"of one value in both samples, so that nothing is said of it: column {told}",)
+
+
 def few_rows_note(ways: int, alpha: float) -> tuple[str, ...]:
     """Warn where rows can be permuted in so few ``ways`` that nothing can be rejected."""
     if ways >= 1.0 / alpha:

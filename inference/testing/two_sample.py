@@ -17,7 +17,7 @@ from .approximations import Approximation, mmd_approximation, terms_approximatio
 from .discrepancy import check_matrices, chosen_kernels, mmd_interval, statistic
 from .gram import gram
 from .kernel_choice import KernelChoice
-from .notes import few_rows_note, kernel_notes, rounding_note
+from .notes import constant_note, few_rows_note, kernel_notes, rounding_note
 from .null_choice import MMD_NULLS, NullChoice
 from .pair import Pair
 from .result import TestResult
@@ -143,6 +143,7 @@ def _notes(result: TestResult, pair: Pair, ways: int) -> tuple[str, ...]:
     """What could mislead the reader of a permutation test."""
     return (
         *kernel_notes([result.kernel] if result.kernel is not None else []),
+        *constant_note(pair.pooled),
         *few_rows_note(ways, result.alpha),
         *(rounding_note(pair.first, pair.second, result.kernel) if result.rejected else ()),
         *(("P and Q are the same rows",) if len(set(pair.fingerprints)) == 1 else ()),

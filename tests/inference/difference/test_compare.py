@@ -282,6 +282,20 @@ def test_bad_input_is_one_sentence(P, Q, said):
         compare(P, Q, **QUIET)
 
 
+def test_a_column_that_is_constant_in_both_samples_changes_nothing(built_in):
+    P, Q = (sample[:150] for sample in built_in)
+    rng = np.random.default_rng(9)
+    second = rng.normal(size=(2, 150))
+    pairs = [np.column_stack([Z, one]) for Z, one in zip((P, Q), second, strict=True)]
+    wide = [np.insert(Z, 1, 7.0, axis=1) for Z in pairs]
+    one, other = (compare(*both, permutations=99, **QUIET) for both in (pairs, wide))
+    assert other.pvalue == one.pvalue
+    assert other.log_bayes_factor == pytest.approx(one.log_bayes_factor)
+    assert other.columns == ("x0", "x2")
+    assert other.to_dict()["left_out"] == ["x1"]
+    assert "Of one value in all rows and left out: x1." in str(other)
+
+
 def test_a_column_that_is_constant_in_one_sample_is_a_difference():
     rng = np.random.default_rng(0)
     found = compare(np.zeros(50), rng.normal(size=50), permutations=99, **QUIET)

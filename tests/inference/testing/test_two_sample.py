@@ -309,6 +309,24 @@ def test_64_bit_is_not_asked_of_the_user():
     assert two_sample_test(P, Q, kernel="median", permutations=99, **QUIET).null.dtype == float
 
 
+@pytest.mark.parametrize("choice", CHOICES)
+def test_columns_that_are_constant_in_both_samples_say_nothing(choice):
+    rng = np.random.default_rng(23)
+    P, Q = rng.normal(size=(40, 2)), rng.normal(0.4, 1.0, size=(45, 2)) * [1.0, 3.0]
+    wide = [np.column_stack([Z[:, 0], np.full(len(Z), 7.0), Z[:, 1]]) for Z in (P, Q)]
+    options = {"kernel": choice, "permutations": 99, "progress": False}
+    one, other = two_sample_test(P, Q, **options), two_sample_test(*wide, **options)
+    assert other.pvalue == one.pvalue
+    assert any(
+        "of one value in both samples" in note and "column 2" in note for note in other.notes
+    )
+    assert not any("of one value" in note for note in one.notes)
+    if other.kernel is not None:  # it is of all three columns
+        assert np.asarray(other.kernel(wide[0][:2], wide[1][:3])).shape == (2, 3)
+    with pytest.raises(InputError, match="rows and all are equal"):
+        two_sample_test(np.full((5, 2), 7.0), np.full((6, 2), 7.0))
+
+
 def test_a_column_may_be_constant_in_one_sample():
     """A constant in one sample is a difference to be found, not an error."""
     zeros, ones = np.zeros(20), np.r_[0.0, np.ones(24)]
