@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..testing.permutation import p_in_words
+from ..testing.permutation import p_in_words, p_with_error
 from .detectable import POWER
 from .findings import Findings
 from .named import Place
@@ -37,7 +37,7 @@ def odds_in_words(log_bayes_factor: float) -> str:
 
 def verdict(found: Findings) -> str:
     """The first sentence: it goes by the test, and says where the odds point another way."""
-    p = p_in_words(found.pvalue, found.permutations)
+    p = p_with_error(found.pvalue, found.permutations)
     odds = odds_in_words(found.log_bayes_factor)
     size = found.log_bayes_factor
     first, second = found.names

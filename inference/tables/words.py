@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from ..data.checks import counted
 from ..difference.named import Place
-from ..testing.permutation import p_in_words
+from ..testing.permutation import p_in_words, p_with_error
 from .findings import ColumnFindings, PairComparison, TableFindings
 
 #: Pairs, levels of a column and places in it that are told one by one.
@@ -44,7 +44,7 @@ def p_alone(pvalue: float, permutations: int) -> str:
 def verdict(found: TableFindings) -> str:
     """The first sentence."""
     first, second = found.names
-    p = p_in_words(found.pvalue, found.permutations)
+    p = p_with_error(found.pvalue, found.permutations)
     if not found.differ:
         return f"No difference between {first} and {second} was found ({p})."
     columns = sum(column.differ for column in found.columns)

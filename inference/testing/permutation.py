@@ -9,6 +9,7 @@ was learned from the pooled sample.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from threading import Event
 from typing import NamedTuple
@@ -187,6 +188,14 @@ def p_in_words(pvalue: float, permutations: int) -> str:
     """Tell a p-value, or that it is at most the least that so many permutations can show."""
     least = permutations > 0 and pvalue <= (1.0 + TIE) / (1 + permutations)
     return f"p {'≤' if least else '='} {pvalue:.3g}"
+
+
+def p_with_error(pvalue: float, permutations: int) -> str:
+    """Tell a p-value with the standard error that so many random permutations leave."""
+    told = p_in_words(pvalue, permutations)
+    if permutations == 0 or told.startswith("p ≤"):
+        return told
+    return f"{told} ± {math.sqrt(pvalue * (1.0 - pvalue) / (1 + permutations)):.1g}"
 
 
 def p_value(row: np.ndarray) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from ..data.checks import check_count
 from ..errors import InputError
 from .kernel_choice import describe
-from .permutation import p_in_words, p_value
+from .permutation import p_value, p_with_error
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -140,7 +140,7 @@ class TestResult:
         kernel = "" if self.kernel is None else f", {self.kernel_of} {describe(self.kernel)}"
         lines = [
             f"{self.test[0].upper()}{self.test[1:]}: {verdict} at level {self.alpha:g} "
-            f"({p_in_words(self.pvalue, self._permutations)}, {self.how}).",
+            f"({p_with_error(self.pvalue, self._permutations)}, {self.how}).",
             f"  {self.statistic_of}: {self.statistic:.4g}{kernel}",
         ]
         if self.interval is not None:

@@ -19,6 +19,7 @@ from bke.inference.testing.permutation import (
     exceedances,
     mmd_row,
     p_value,
+    p_with_error,
     pair_swaps,
     relabellings,
     standardised,
@@ -228,3 +229,11 @@ def test_shifts():
     for shift, value in zip([0, *range(3, 18)], row, strict=True):
         expected = hsic(X, np.roll(Y, shift), *[SquaredExponential(1.0)] * 2, estimator="biased")
         assert value == pytest.approx(float(expected), abs=1e-12)
+
+
+def test_a_p_value_is_told_with_its_monte_carlo_error():
+    """The binomial standard error; at the least p-value only a bound is known."""
+    assert p_with_error(0.031, 999) == "p = 0.031 ± 0.005"
+    assert p_with_error(0.5, 99) == "p = 0.5 ± 0.05"
+    assert p_with_error(0.001, 999) == "p ≤ 0.001"
+    assert p_with_error(0.2, 0) == "p = 0.2"  # of no permutations
