@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import datetime
-import decimal
 import inspect
-import numbers
 import operator
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
@@ -16,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import InputError
 from ..runtime.memory import available_memory
+from .arrays import from_objects, plain_array
 
 if TYPE_CHECKING:
     from bke.models import SamplingNoise
@@ -58,7 +55,7 @@ def as_sample(
     def column(index: int) -> str:
         return f"column {headings[index]!r}" if headings else f"column {index + 1}"
 
-    array = _plain_array(X, name)
+    array = plain_array(X, name)
     if array.ndim not in (1, 2):
         raise InputError(
             f"{name} has {array.ndim} dimensions, where (n,) or (rows, columns) is needed"
@@ -66,7 +63,7 @@ def as_sample(
     if array.ndim == 1:
         array = array[:, np.newaxis]
     if array.dtype.kind not in "iuf":
-        array = _from_objects(array, name, column)
+        array = from_objects(array, name, column)
     values = np.array(array, dtype=np.float64)
     n, dimension = values.shape
     if dimension == 0:
@@ -128,54 +125,6 @@ def check_spread(
                 f"{name} varies by only {spread:.2g} in {column(at)}, too little for squares in "
                 "double precision: take smaller units, or leave that column out"
             )
-
-
-def _plain_array(X: ArrayLike, name: str) -> NDArray[Any]:
-    if isinstance(X, (str, os.PathLike)):
-        raise InputError(
-            f"{name} is the text {os.fspath(X)!r}, where numbers are needed: if it is a file, give "
-            "open_rows of it, or read_sample of it and .values"
-        )
-    try:
-        if isinstance(X, np.ma.MaskedArray):  # np.asarray would show what the mask hides
-            return np.asarray(np.ma.filled(X.astype(np.float64), np.nan))
-        array = np.asarray(X)
-        # NumPy makes strings of numbers that stand beside a string; the message must show which.
-        return np.array(X, dtype=object) if array.dtype.kind in "SU" else array
-    except (ValueError, TypeError) as error:
-        lengths = [np.size(row) for row in X] if isinstance(X, (list, tuple)) else []
-        for row, length in enumerate(lengths):
-            if length != lengths[0]:
-                raise InputError(
-                    f"{name} has {length} values in row {row + 1} but {lengths[0]} in row 1"
-                ) from error
-        reason = str(error).splitlines()[0]
-        raise InputError(f"{name} is not an array of numbers: {reason}") from error
-
-
-def _advice(cell: Any) -> str:
-    """Advise how to make a number of what is none."""
-    if isinstance(cell, (bool, np.bool_)):
-        return ": .astype(int) makes 0 and 1 of it"
-    if isinstance(cell, (np.datetime64, datetime.date)):
-        return ": take the days or seconds since the first"
-    return ""
-
-
-def _from_objects(
-    array: NDArray[Any], name: str, column: Callable[[int], str]
-) -> NDArray[np.float64]:
-    """Read numbers out of an array that NumPy holds as objects, such as a table of mixed types."""
-    values = np.empty(array.shape)
-    for index, cell in np.ndenumerate(array):
-        number = isinstance(cell, (numbers.Real, decimal.Decimal)) and not isinstance(cell, bool)
-        if not (number or cell is None or str(cell) == "<NA>"):  # the last is pandas.NA
-            raise InputError(
-                f"{name} has {str(cell)[:40]!r} in row {index[0] + 1}, {column(index[1])}, "
-                f"where a real number is needed (type {array.dtype}){_advice(cell)}"
-            )
-        values[index] = float(cell) if number else np.nan
-    return values
 
 
 def as_pair(
