@@ -1,10 +1,12 @@
 """How strongly two features go together, whatever became of each alone.
 
 Of scores it is their correlation, told by its Fisher transform, whose standard error hardly hangs
-on the marginal distributions (Fisher 1921). A correlation with an indicator of a level moves with
-the share of the level alone, so that of an indicator and a score it is the difference of the means
-in standard deviations within (Cohen 1988), and of two indicators the log odds ratio, which no
-shares move (Woolf 1955, with the half of Haldane 1956). Only rows count that have both values.
+on the marginal distributions (Fisher 1921), as it would be without ties: where many values are
+one it is smaller by a factor that is known (Pearson 1913). A correlation with an indicator of a
+level moves with the share of that level alone, and one with all others moves with theirs; so that a
+level is held against one other, its reference: of it and a score by the difference of their means
+in standard deviations within (Cohen 1988), and of two levels by the log odds ratio, which no shares
+move (Woolf 1955, with the half of Haldane 1956). Only rows count that have both values.
 """
 
 from __future__ import annotations
@@ -14,8 +16,50 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 Measure = Literal["correlation", "difference", "odds ratio"]
-#: A variance below this is 0, and a correlation closer to 1 than this is 1.
-NEARLY_NONE = 1e-9
+#: A variance below this is 0, and a correlation beyond this is as it: rounding makes such of ones.
+NEARLY_NONE, LARGEST = 1e-9, 0.9995
+
+
+class Side(NamedTuple):
+    """What the features (f,) of a column are.
+
+    Attributes:
+        ends: (f, 2), what an indicator is without and with its level; NaN of scores.
+        aspect: (f,), of what of the column they are: levels of one exclude each other.
+        reference: (f,), the index of the level that a level is held against; -1 where that has no
+            indicator, and is of all rows that have none. A level may be its own, which tells
+            nothing.
+    """
+
+    ends: np.ndarray
+    aspect: np.ndarray
+    reference: np.ndarray
+
+    @property
+    def levels(self) -> np.ndarray:
+        """Which features are indicators of levels."""
+        return ~np.isnan(self.ends[:, 0])
+
+    def some(self, chosen: np.ndarray) -> Side:
+        """Those of features (f',), among which every reference is."""
+        place = np.full(len(self.ends) + 1, -1)
+        place[chosen] = np.arange(len(chosen))
+        return Side(self.ends[chosen], self.aspect[chosen], place[self.reference[chosen]])
+
+    def of_level(self, sums: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Sums (f, ...) of indicators, by those of features and those without them (., ...)."""
+        low, high = (self.ends[:, end].reshape(-1, *[1] * (sums.ndim - 1)) for end in (0, 1))
+        return np.asarray((sums - low * rows) / (high - low))
+
+    def of_others(self, sums: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Sums (f, ...) over rows with none of an aspect's levels, by those with each."""
+        same = (self.aspect[:, None] == self.aspect).astype(float)
+        return np.asarray(rows - np.tensordot(same, sums, axes=1))
+
+    def of_reference(self, sums: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Sums (f, ...) over rows with the level that each is held against."""
+        none = (self.reference < 0).reshape(-1, *[1] * (sums.ndim - 1))
+        return np.where(none, self.of_others(sums, rows), sums[self.reference])
 
 
 class Sums(NamedTuple):
@@ -65,65 +109,52 @@ class Strength(NamedTuple):
     defined: np.ndarray
 
 
-class Central(NamedTuple):
-    """Means, variances and the covariance of features, (f, g, ...) each."""
-
-    rows: np.ndarray
-    one: np.ndarray
-    other: np.ndarray
-    one_variance: np.ndarray
-    other_variance: np.ndarray
-    covariance: np.ndarray
-
-    @classmethod
-    def of(cls, sums: Sums) -> Central:
-        """Take sums about the means."""
-        rows = np.maximum(sums.rows, 1.0)
-        one, other = sums.one / rows, sums.other / rows
-        first = np.maximum(sums.one_squared / rows - one**2, 0.0)
-        second = np.maximum(sums.other_squared / rows - other**2, 0.0)
-        return cls(rows, one, other, first, second, sums.product / rows - one * other)
-
-    @property
-    def defined(self) -> np.ndarray:
-        """Whether both features vary."""
-        least = np.minimum(self.one_variance, self.other_variance)
-        return np.asarray(least > NEARLY_NONE)
-
-
-def strength(sums: Sums, ends: tuple[np.ndarray, np.ndarray]) -> Strength:
+def strength(
+    sums: Sums, one: Side, other: Side, ties: tuple[np.ndarray, np.ndarray] | None = None
+) -> Strength:
     """Evaluate how strongly every feature of one column goes with every one of another.
 
     Args:
         sums: over a table.
-        ends: what an indicator is without and with its level, (f, 2) and (g, 2); NaN of scores.
+        one: what the features of the one column are.
+        other: and those of the other.
+        ties: (f, ...) and (g, ...), by what factors ties make correlations smaller; by default 1.
     """
-    levels = [~np.isnan(of[:, 0]) for of in ends]
-    found = [np.zeros(sums.product.shape), np.ones(sums.product.shape)]
-    found.append(np.zeros(sums.product.shape, dtype=bool))
-    for one in (False, True):
-        for other in (False, True):
-            chosen = (np.flatnonzero(levels[0] == one), np.flatnonzero(levels[1] == other))
-            if not len(chosen[0]) or not len(chosen[1]):
+    factor = np.ones(sums.product.shape)
+    if ties is not None:
+        factor = np.broadcast_to(ties[0][:, None] * ties[1][None], sums.product.shape)
+    found = Strength(
+        np.zeros(sums.product.shape),
+        np.ones(sums.product.shape),
+        np.zeros(sums.product.shape, dtype=bool),
+    )
+    for first in (False, True):
+        for second in (False, True):
+            mine = np.flatnonzero(one.levels == first)
+            theirs = np.flatnonzero(other.levels == second)
+            if not len(mine) or not len(theirs):
                 continue
-            some = sums.some(*chosen)
-            of = [end[rows] for end, rows in zip(ends, chosen, strict=True)]
-            if one and other:
-                parts = _odds(some, *of)
-            elif other:
-                parts = Strength(*(np.swapaxes(x, 0, 1) for x in _apart(some.swapped(), of[1])))
+            some, left, right = sums.some(mine, theirs), one.some(mine), other.some(theirs)
+            if first and second:
+                parts = _odds(some, left, right)
+            elif second:
+                swapped = _apart(some.swapped(), right)
+                parts = Strength(*(np.swapaxes(part, 0, 1) for part in swapped))
             else:
-                parts = _apart(some, of[0]) if one else _correlation(some)
+                parts = (
+                    _apart(some, left)
+                    if first
+                    else _correlation(some, factor[np.ix_(mine, theirs)])
+                )
             for whole, part in zip(found, parts, strict=True):
-                whole[np.ix_(*chosen)] = part
-    return Strength(*found)
+                whole[np.ix_(mine, theirs)] = part
+    return found
 
 
-def measure(ends: tuple[np.ndarray, np.ndarray]) -> Measure:
-    """Which measure it is of one feature and another, by their ``ends`` (2,)."""
-    levels = sum(not np.isnan(of[0]) for of in ends)
+def measure(levels: tuple[bool, bool]) -> Measure:
+    """Which measure it is of one feature and another, by whether they are levels."""
     of_levels: tuple[Measure, ...] = ("correlation", "difference", "odds ratio")
-    return of_levels[levels]
+    return of_levels[sum(levels)]
 
 
 def natural(value: float, which: Measure) -> float:
@@ -133,49 +164,67 @@ def natural(value: float, which: Measure) -> float:
     return float(np.tanh(value) if which == "correlation" else np.exp(value))
 
 
-def _correlation(sums: Sums) -> Strength:
-    """The Fisher transform of the correlation of scores."""
-    central = Central.of(sums)
-    defined = central.defined
-    scale = np.sqrt(central.one_variance * central.other_variance)
-    zero = np.zeros(central.covariance.shape)
-    found = np.divide(central.covariance, scale, out=zero, where=defined)
-    bound = 1.0 - NEARLY_NONE
-    value = np.arctanh(np.clip(found, -bound, bound))
-    return Strength(value, 1.0 / np.maximum(central.rows - 3.0, 1.0), defined)
+def _variance(sums: np.ndarray, squared: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    return np.maximum(squared / rows - (sums / rows) ** 2, 0.0)
 
 
-def _share(mean: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """The share of a level, by the mean of its indicator."""
-    low, high = (ends[:, side].reshape(-1, *[1] * (mean.ndim - 1)) for side in (0, 1))
-    return np.asarray(np.clip((mean - low) / (high - low), 0.0, 1.0))
+def _correlation(sums: Sums, factor: np.ndarray) -> Strength:
+    """The Fisher transform of the correlation of scores over the factor that is ties'."""
+    rows = np.maximum(sums.rows, 1.0)
+    first = _variance(sums.one, sums.one_squared, rows)
+    second = _variance(sums.other, sums.other_squared, rows)
+    defined = np.asarray(np.minimum(first, second) > NEARLY_NONE)
+    covariance = sums.product / rows - sums.one / rows * (sums.other / rows)
+    zero = np.zeros(covariance.shape)
+    found = np.divide(covariance, np.sqrt(first * second), out=zero, where=defined)
+    untied = np.clip(found / factor, -LARGEST, LARGEST)
+    # Whose error is that of the correlation over the factor (delta method), 1 without ties.
+    slope = (1.0 - np.clip(found, -LARGEST, LARGEST) ** 2) / factor / (1.0 - untied**2)
+    return Strength(np.arctanh(untied), slope**2 / np.maximum(rows - 3.0, 1.0), defined)
 
 
-def _apart(sums: Sums, ends: np.ndarray) -> Strength:
-    """By how many deviations within a score's mean is higher with a level than without it."""
-    central = Central.of(sums)
-    defined, share = central.defined, _share(central.one, ends)
-    between = np.where(defined, share * (1.0 - share), 0.25)
-    span = (ends[:, 1] - ends[:, 0]).reshape(-1, *[1] * (share.ndim - 1))
-    apart = central.covariance / span / between
-    within = central.other_variance - between * apart**2
-    value = apart / np.sqrt(np.maximum(within, NEARLY_NONE))
+def _apart(sums: Sums, levels: Side) -> Strength:
+    """By how many deviations within a score's mean is higher with a level than its reference."""
+    with_level = levels.of_level(sums.one, sums.rows)
+    score = levels.of_level(sums.product, sums.other)
+    reference = levels.of_reference(with_level, sums.rows)
+    others = levels.of_others(with_level, sums.rows)
+    remain = levels.of_others(score, sums.other)
+    known = [np.maximum(part, NEARLY_NONE) for part in (with_level, reference, others)]
+    apart = score / known[0] - levels.of_reference(score, sums.other) / known[1]
+    between = np.where(others > NEARLY_NONE, remain**2 / known[2], 0.0)
+    same = (levels.aspect[:, None] == levels.aspect).astype(float)
+    between += np.tensordot(same, score**2 / known[0], axes=1)
+    rows = np.maximum(sums.rows, 1.0)
+    within = np.maximum((sums.other_squared - between) / rows, NEARLY_NONE)
+    value = apart / np.sqrt(within)
     # Of two means, and of the deviation within (Hedges and Olkin 1985).
-    variance = (1.0 / between + 0.5 * value**2) / central.rows
+    variance = 1.0 / known[0] + 1.0 / known[1] + 0.5 * value**2 / rows
+    varies = _variance(sums.other, sums.other_squared, rows) > NEARLY_NONE
+    defined = varies & (np.minimum(with_level, reference) > NEARLY_NONE * rows)
     return Strength(value, variance, defined)
 
 
-def _odds(sums: Sums, ends: np.ndarray, others: np.ndarray) -> Strength:
-    """The log of the odds ratio of two levels."""
-    central = Central.of(sums)
-    one = _share(central.one, ends)
-    other = np.swapaxes(_share(np.swapaxes(central.other, 0, 1), others), 0, 1)
-    spans = np.multiply.outer(ends[:, 1] - ends[:, 0], others[:, 1] - others[:, 0])
-    spans = spans.reshape(*spans.shape, *[1] * (central.covariance.ndim - 2))
-    both = one * other + central.covariance / spans
-    cells = [
-        np.maximum(central.rows * part, 0.0) + 0.5
-        for part in (both, one - both, other - both, 1.0 - one - other + both)
-    ]
-    value = np.log(cells[0]) + np.log(cells[3]) - np.log(cells[1]) - np.log(cells[2])
-    return Strength(value, np.sum([1.0 / cell for cell in cells], axis=0), central.defined)
+def _odds(sums: Sums, one: Side, other: Side) -> Strength:
+    """The log of the odds ratio of two levels and their references."""
+
+    def theirs(found: np.ndarray, without: np.ndarray, what: str) -> np.ndarray:
+        """What ``other`` makes of sums (f, g, ...), and of those without its levels."""
+        parts = (np.swapaxes(np.broadcast_to(part, shape), 0, 1) for part in (found, without))
+        return np.swapaxes(getattr(other, what)(*parts), 0, 1)
+
+    shape = sums.product.shape
+    rows = np.broadcast_to(sums.rows, shape)
+    own = one.of_level(np.broadcast_to(sums.one, shape), rows)
+    second = theirs(np.broadcast_to(sums.other, shape), rows, "of_level")
+    both = theirs(one.of_level(sums.product, np.broadcast_to(sums.other, shape)), own, "of_level")
+    # The reference of one with a level of the other, the other way round, and both references.
+    without, only = one.of_reference(both, second), theirs(both, own, "of_reference")
+    neither = one.of_reference(only, theirs(second, rows, "of_reference"))
+    cells = [np.maximum(part, 0.0) + 0.5 for part in (both, neither, only, without)]
+    value = np.log(cells[0]) + np.log(cells[1]) - np.log(cells[2]) - np.log(cells[3])
+    mine = np.minimum(both + only, neither + without)
+    seen = np.minimum(mine, np.minimum(both + without, neither + only))
+    return Strength(
+        value, np.sum([1.0 / cell for cell in cells], axis=0), seen > NEARLY_NONE * rows
+    )

@@ -134,10 +134,10 @@ def _bins(
         size = int(max(1, min(-(-total // BINS), fewest // LEAST_BINS)))
     if size == 1:
         unit = np.empty(total, dtype=np.int64)
-        order = np.lexsort((~first, marks))
+        order = np.lexsort((~first, block, marks))
         unit[order] = np.arange(total)
         return unit, first[order], block[order]
-    shuffled = np.lexsort((~first, marks))[rng.permutation(total)]
+    shuffled = np.lexsort((~first, block, marks))[rng.permutation(total)]
     order = shuffled[np.lexsort((block[shuffled], ~first[shuffled]))]
     group = 2 * block[order] + ~first[order]
     starts = np.flatnonzero(np.diff(group, prepend=-1))

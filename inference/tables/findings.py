@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 from ..difference.named import Place
@@ -65,7 +66,9 @@ class PairComparison:
         measure: of how strongly the features go together, by normal scores of ranks in each table:
             the correlation of two scores; the difference that a level, the first of ``features``,
             makes to a score's mean, in standard deviations within; the odds ratio of two levels.
-        strengths: that measure in the first table and in the second.
+            A level is held against the column's most frequent one, that one against the second.
+        strengths: that measure in the first table and in the second; NaN where a feature is
+            constant in one.
     """
 
     columns: tuple[str, str]
@@ -81,7 +84,7 @@ class PairComparison:
             **dataclasses.asdict(self),
             "columns": list(self.columns),
             "features": list(self.features),
-            "strengths": list(self.strengths),
+            "strengths": [None if math.isnan(one) else one for one in self.strengths],
         }
 
 

@@ -11,10 +11,10 @@ from .ordered import Sorted
 
 #: Rows from which a median has an interval.
 LEAST_ROWS = 6
-#: Different values within the interval of a median from which they count as continuous: of rounded
-#: normal numbers 0.95 held in 0.92 and more with these, in 0.90 with three, of Poisson ones in 0.64
-#: with two.
-LEAST_VALUES = 8
+#: Values around a median count as continuous where none of them stands for more of the rows in its
+#: interval than one in so many, and where their largest gap is no larger than in all but one of so
+#: many samples of uniform numbers.
+LEAST_VALUES, CHANCE = 8, 100.0
 
 
 def shift_interval(before: Sorted, after: Sorted, alpha: float) -> tuple[float, float] | None:
@@ -24,7 +24,8 @@ def shift_interval(before: Sorted, after: Sorted, alpha: float) -> tuple[float, 
     the normal quantile (Price and Bonett 2002). Where values around a median are few and repeated
     that is no measure of its error, and the interval is from the lower end of the one median to
     the upper end of the other, each between order statistics with confidence (1 - alpha)^(1/2):
-    that holds of any distribution, at least so often, and is half as wide again.
+    that holds of any distribution, at least so often, and is about 1.7 times as wide. So it is too
+    where there is a gap among the values around a median.
 
     Returns:
         Its ends, in the values' unit; ``None`` of few rows.
@@ -37,17 +38,25 @@ def shift_interval(before: Sorted, after: Sorted, alpha: float) -> tuple[float, 
         one.quantiles([max(0.5 - near, 0.0), 0.5, min(0.5 + near, 1.0)])
         for one, near in zip((before, after), reach, strict=True)
     )
-    if _repeated(before, low, high) or _repeated(after, least, most):
+    if _uneven(before, low, high) or _uneven(after, least, most):
         return _tied(before, after, alpha)
     error = 0.5 * math.hypot(high - low, most - least)
     return float(now - was - error), float(now - was + error)
 
 
-def _repeated(one: Sorted, low: float, high: float) -> bool:
-    """Whether few different values stand for the rows of an interval."""
+def _uneven(one: Sorted, low: float, high: float) -> bool:
+    """Whether a value stands for many rows of an interval, or a gap is in it."""
     inside = slice(np.searchsorted(one.values, low), np.searchsorted(one.values, high, "right"))
-    rows = float(one.weights[inside].sum())
-    return len(np.unique(one.values[inside])) < min(LEAST_VALUES, rows)
+    values, which = np.unique(one.values[inside], return_inverse=True)
+    if len(values) < 2:
+        return True
+    weights = np.bincount(which, weights=one.weights[inside])
+    rows = len(which)
+    if weights.max() > weights.sum() / LEAST_VALUES and rows > len(values):
+        return True
+    # Of as many uniform numbers the largest gap is larger in one of CHANCE.
+    longest = min(1.0, (math.log(rows) + math.log(CHANCE)) / rows)
+    return bool(np.diff(values).max() > longest * (values[-1] - values[0]))
 
 
 def _tied(before: Sorted, after: Sorted, alpha: float) -> tuple[float, float] | None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 from bke.models.arrays.seeding import spread_seeds
-from scipy.linalg import eigh
+from scipy.linalg import LinAlgError, eigh
 from scipy.spatial.distance import cdist
 
 from .gram import without_rounding
@@ -123,6 +123,26 @@ class Signed(NamedTuple):
     excess: Callable[[np.ndarray], np.ndarray] | None = None
 
 
+def whitened(smoothed: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Diagonalise R (k, k) where C is the identity: eigenvalues (k,) and U (k, k), U' C U = I.
+
+    :data:`NUGGET` is added to C, and more of it where rounding has left C with negative
+    eigenvalues, as it does where landmarks lie on scales far apart.
+
+    Raises:
+        scipy.linalg.LinAlgError: C is no covariance at all.
+    """
+    unit = np.trace(covariance) / len(covariance) * np.eye(len(covariance))
+    for nugget in NUGGET * np.array([1.0, 1e2, 1e4]):
+        try:
+            eigenvalues, basis = eigh(smoothed, covariance + nugget * unit)
+        except LinAlgError as error:
+            failed = error
+        else:
+            return eigenvalues, basis
+    raise failed
+
+
 def signed_evidence_rows(
     signed: Signed,
     lengthscales: np.ndarray,
@@ -140,9 +160,8 @@ def signed_evidence_rows(
         if not covariance.any():  # pairs without a difference: nothing to weigh
             bases.append((np.zeros_like(features), np.zeros(len(places)), np.zeros(len(places))))
             continue
-        covariance += NUGGET * np.trace(covariance) / len(places) * np.eye(len(places))
         smoothed = np.exp(-0.25 * between / length**2)  # r of the unit measure
-        eigenvalues, basis = eigh(smoothed, covariance)
+        eigenvalues, basis = whitened(smoothed, covariance)
         excess = np.zeros(len(places))
         if signed.excess is not None:
             excess = np.sum(basis * (signed.excess(features) @ basis), axis=0)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from bke.inference import compare_tables
 from bke.inference.tables.aspects import aspects
-from bke.inference.tables.association import Sums, strength
+from bke.inference.tables.association import Side, Sums, strength
 from bke.inference.tables.counted import NOT_COUNTED, Counted
 from bke.inference.tables.dealing import labelling
 from bke.inference.tables.dependence import _some, dependence
@@ -12,6 +12,7 @@ from bke.inference.tables.features import features
 from bke.inference.tables.kinds import Column
 from bke.inference.tables.moments import Layout, Pairwise, Whole
 
+GRID = [-2.0, -1.2, -0.3, 0.2, 1.0]
 QUIET = {"permutations": 99, "progress": False}
 
 
@@ -28,6 +29,7 @@ def columns(rng, rows):
         Column("y", "number", y),
         Column("c", "category", level, ("a", "b", "d")),
         Column("k", "category", other, ("no", "yes")),
+        Column("m", "category", np.digitize(x - rng.normal(size=rows), GRID), tuple("uvwxyz")),
     ]
 
 
@@ -87,7 +89,8 @@ def test_measures_are_those_of_textbooks():
         (two**2).sum(axis=1)[None],
         one @ two.T,
     )
-    found = strength(sums, (ends, ends))
+    side = Side(ends, np.array([0, 1]), np.array([-1, -1]))
+    found = strength(sums, side, side)
     assert found.defined.all()
     assert np.tanh(found.value[0, 0]) == pytest.approx(np.corrcoef(score, other)[0, 1])
     assert found.variance[0, 0] == pytest.approx(1 / 197)
@@ -111,55 +114,107 @@ def test_measures_are_those_of_textbooks():
     assert found.variance[1, 1] == pytest.approx((1 / table).sum())
 
 
-def of_textbooks(one, other, levels):
-    """A measure and its variance, of the rows of one table that have both."""
-    if levels == (False, False):
-        return np.arctanh(np.corrcoef(one, other)[0, 1]), 1.0 / (len(one) - 3)
-    if levels == (True, True):
-        by, of = one > 0.0, other > 0.0
-        cells = 0.5 + np.array([(by & of).sum(), (~by & ~of).sum(), (by & ~of).sum()])
-        cells = np.append(cells, 0.5 + (~by & of).sum())
-        return np.log(cells[0] * cells[1] / cells[2] / cells[3]), (1.0 / cells).sum()
-    by, of = (one > 0.0, other) if levels[0] else (other > 0.0, one)
-    within = (by.sum() * of[by].var() + (~by).sum() * of[~by].var()) / len(of)
-    d = (of[by].mean() - of[~by].mean()) / within**0.5
-    return d, 1.0 / by.sum() + 1.0 / (~by).sum() + 0.5 * d**2 / len(of)
+def of_textbooks(one, other):
+    """A measure and its variance, of the rows of one table that have both.
+
+    Each side is scores and by how much ties make their correlation smaller, or masks of rows with a
+    level, with its reference, and with any other level that is told.
+    """
+    if isinstance(one[1], float) and isinstance(other[1], float):
+        factor = one[1] * other[1]
+        observed = np.corrcoef(one[0], other[0])[0, 1]
+        found, error = observed / factor, (1.0 - observed**2) / (len(one[0]) - 3) ** 0.5
+        return np.arctanh(found), (error / factor / (1.0 - found**2)) ** 2
+    if not isinstance(one[1], float) and not isinstance(other[1], float):
+        cells = [0.5 + (mine & theirs).sum() for mine in one[:2] for theirs in other[:2]]
+        return np.log(cells[0] * cells[3] / cells[1] / cells[2]), (1.0 / np.array(cells)).sum()
+    levels, score = (other, one[0]) if isinstance(one[1], float) else (one, other[0])
+    groups = [mask for mask in (*levels[:2], *levels[2]) if mask.any()]
+    groups.append(~np.any(groups, axis=0))
+    within = sum(mask.sum() * score[mask].var() for mask in groups if mask.any()) / len(score)
+    apart = score[levels[0]].mean() - score[levels[1]].mean()
+    sizes = 1.0 / levels[0].sum() + 1.0 / levels[1].sum()
+    return apart / within**0.5, sizes + 0.5 * apart**2 / within / len(score)
+
+
+def side(part, values, f, mine, own):
+    """What :func:`of_textbooks` takes of a feature, of rows of which a share is the first's."""
+    if not part.side.levels[f]:
+        tied = (own / part.ties[0, f] ** 2 + (1.0 - own) / part.ties[1, f] ** 2) ** -0.5
+        return values[mine, f], float(tied)
+    same = np.flatnonzero(part.side.aspect == part.side.aspect[f])
+    masks = {g: values[mine, g] > 0.0 for g in same}
+    at = part.side.reference[f]
+    reference = ~np.any(list(masks.values()), axis=0) if at < 0 else masks[at]
+    return masks[f], reference, [masks[g] for g in same if g not in (f, at)]
+
+
+def changes_of(part, other, values, others, both, of_row):
+    """The change of every two features, over its error; 0 where one of them is not told."""
+    found = np.zeros((values.shape[1], others.shape[1]))
+    first = np.arange(len(of_row)) < 40
+    for f in range(found.shape[0]):
+        for g in range(found.shape[1]):
+            pieces = []
+            for table in (of_row, ~of_row):
+                own, mine = first[table].mean(), both(f, g) & table
+                one, two = side(part, values, f, mine, own), side(other, others, g, mine, own)
+                levels = [mask for x in (one, two) if not isinstance(x[1], float) for mask in x[:2]]
+                if len(levels) == 4:  # of rows that have one of two levels on both sides
+                    inside = (levels[0] | levels[1]) & (levels[2] | levels[3])
+                    levels = [mask & inside for mask in levels]
+                if all(mask.any() for mask in levels):
+                    pieces.append(of_textbooks(one, two))
+            if len(pieces) == 2 and f != part.side.reference[f] and g != other.side.reference[g]:
+                (was, error), (now, its) = pieces
+                found[f, g] = abs(was - now) / (error + its) ** 0.5
+    return found
 
 
 def test_a_pair_has_changed_by_the_largest_change_of_a_measure_over_its_error():
-    """Of every feature of numbers and levels with holes, by every relabelling."""
+    """Of every feature of numbers and levels with holes, by every relabelling.
+
+    A number and a level go together by its scores and by itself, and what has changed less counts;
+    two numbers by scores alone.
+    """
     parts, dealt, _ = made(grouped=False)
     found = dependence(parts, dealt)
     rows = np.arange(90)
     values = [part.at(rows) for part in parts]
     has = [np.hstack([np.ones((90, 1)), part.known(rows)])[:, part.holes] for part in parts]
-    levels = [~np.isnan(part.ends[:, 0]) for part in parts]
     of_row = np.empty((90, 10), dtype=bool)
     of_row[dealt.row] = dealt.labels[dealt.unit] == 1
+    assert (parts[4].side.reference >= 0).all()
     for link, statistic in zip(found.links, found.statistics, strict=True):
         a, b = link.columns
-        for labelling_ in range(10):
-            changes = []
-            for f in range(values[a].shape[1]):
-                for g in range(values[b].shape[1]):
-                    which = bool(levels[a][f]), bool(levels[b][g])
-                    square = bool(parts[a].squares[f]), bool(parts[b].squares[g])
-                    if (which[0] and square[1]) or (square[0] and which[1]):
-                        continue
-                    both = (has[a][:, f] * has[b][:, g]) > 0
-                    (was, error), (now, its) = (
-                        of_textbooks(values[a][mine, f], values[b][mine, g], which)
-                        for mine in (both & of_row[:, labelling_], both & ~of_row[:, labelling_])
-                    )
-                    changes.append(abs(was - now) / (error + its) ** 0.5)
-            np.testing.assert_allclose(statistic[labelling_], max(changes), rtol=1e-8)
+        for of in range(10):
+            changes = changes_of(
+                parts[a],
+                parts[b],
+                values[a],
+                values[b],
+                lambda f, g, a=a, b=b: (has[a][:, f] * has[b][:, g]) > 0,
+                of_row[:, of],
+            )
+            kept = []
+            for f, g in np.ndindex(changes.shape):
+                if parts[a].beside[f] < 0 and parts[b].beside[g] < 0:
+                    # A score's own number is the feature after it.
+                    further = [changes[f, g]]
+                    if parts[b].side.levels[g] and f + 1 in np.flatnonzero(parts[a].beside >= 0):
+                        further.append(changes[f + 1, g])
+                    if parts[a].side.levels[f] and g + 1 in np.flatnonzero(parts[b].beside >= 0):
+                        further.append(changes[f, g + 1])
+                    kept.append(min(further))
+            changes = np.array(kept)
+            np.testing.assert_allclose(statistic[of], changes.max(), rtol=1e-8)
 
 
 def test_no_memory_changes_what_is_found(monkeypatch):
     parts, dealt, _ = made(grouped=True)
     whole = dependence(parts, dealt)
     monkeypatch.setattr("bke.inference.tables.dependence.MOST_PRODUCTS", 1)
-    assert _some(Layout(parts).widths, 30) == [range(0, 1), range(1, 2), range(2, 3)]
+    assert _some(Layout(parts).widths, 30) == [range(at, at + 1) for at in range(4)]
     piecewise = dependence(parts, dealt)
     assert [link.columns for link in piecewise.links] == [link.columns for link in whole.links]
     np.testing.assert_allclose(piecewise.statistics, whole.statistics, atol=1e-9)
