@@ -64,8 +64,11 @@ def compare_tables(
     rows as wholes. Their combination gives one p-value for the tables, at an exact level; if it is
     at most ``alpha``, columns and pairs are named whose p-values, adjusted for all columns or pairs
     by stepping down (Westfall and Young 1993), are at most ``alpha`` too. Where the tables have one
-    distribution the chance of naming anything is at most ``alpha``; that a pair is named whose
-    columns have changed, but not how they go together, holds to the accuracy of large samples.
+    distribution the chance of naming anything is at most ``alpha``. Where columns have changed, but
+    not how they go together, a pair is named so rarely to the accuracy of large samples: if numbers
+    were shifted, scaled or rounded, became tied or more or less of some level. Of columns with
+    holes it is said of rows that have both, whose dependence is another if what is missing hangs
+    on values.
 
     A hole is a state: that values are missing more often is a difference.
 
@@ -89,8 +92,9 @@ def compare_tables(
         blocks: a column within whose values alone rows are exchangeable.
         counts: a column that says how many equal rows each row is.
         weights: a column that says what each row counts for, as in a survey: weighted distributions
-            are compared. Rows are relabelled with their weights, at a level that is approximate,
-            and nearly exact where weights came about alike in both tables, up to their scale.
+            are compared. Rows are relabelled with their weights, at a level that is nearly exact
+            where weights came about alike in both tables, up to their scale; where they vary far
+            more in one table p-values may be wrong, and a note says so.
         alpha: level of all that is said together, and of intervals.
         permutations: B; the smallest p-value is 1 / (1 + B).
         names: what the tables are called in words.
@@ -190,7 +194,7 @@ def _found(
     pvalue = p_value(_overall(evidence, seen))
     differ = pvalue <= alpha
     named_places = _places(seen.marginals, alpha, differ=differ)
-    found, weights = [], data.weights
+    found, weights, each = [], data.weights, data.weights_of_each
     for column, own, p, where in zip(
         data.columns, seen.marginals, step_down(evidence), named_places, strict=True
     ):
@@ -201,7 +205,7 @@ def _found(
                 kind=column.kind,
                 pvalue=float(p),
                 differ=changed,
-                effect=change(column, own, data.rows, alpha, weights, independent=data.independent),
+                effect=change(column, own, data.rows, alpha, each, independent=data.independent),
                 places=_to_the_ends(where, own, column) if where and changed else (),
                 marginals=tuple(own),
                 histogram=histogram(column, data.rows, weights),

@@ -12,6 +12,11 @@ from .kinds import Column
 
 #: Rows that counts may add up to.
 MOST = 50_000_000
+#: By what factor weights may make rows of one table worth less than those of the other before it is
+#: said that they differ in kind.
+ALIKE = 1.25
+#: Weights that differ less are equal.
+ROUNDING = 1e-9
 
 
 class Counted(NamedTuple):
@@ -21,7 +26,7 @@ class Counted(NamedTuple):
         counts: (N,), how often each row is there; ``None`` of rows that are there once.
         weights: (N,), what each row counts for in all sums, such that they add up to as many rows
             as they are worth (Kish 1965); ``None`` of rows that weigh alike.
-        given: the weights as they were given.
+        given: the weights on a scale on which they are 1 on average in each table.
     """
 
     counts: np.ndarray | None = None
@@ -34,6 +39,27 @@ class Counted(NamedTuple):
             if given is not None:
                 return np.asarray(given, dtype=float)
         return np.ones(rows)
+
+    def of_each(self, rows: int, first: int) -> np.ndarray:
+        """How many rows each counts for, (N,), those of each table by how alike its own weigh."""
+        found = self.of(rows)
+        if self.weights is None:
+            return found
+        return np.concatenate([_worth(part) for part in (found[:first], found[first:])])
+
+    def notes(self, rows: int, first: int) -> list[str]:
+        """Tell of weights that vary far more in one table than in the other."""
+        if self.weights is None:
+            return []
+        each = self.of_each(rows, first)
+        one, other = float(each[:first].mean()), float(each[first:].mean())
+        if max(one, other) <= ALIKE * min(one, other):
+            return []
+        return [
+            f"The weights make 100 rows of the first table worth {100 * one:.0f} of equal weight, "
+            f"and of the second {100 * other:.0f}: where weights vary so differently p-values may "
+            "be far too small or too large."
+        ]
 
 
 #: Rows that are there once and weigh alike.
@@ -60,8 +86,14 @@ def counted_rows(counts: Column | None, weights: Column | None, rows: int) -> Co
     _check(weights, rows)
     tables = (weights.values[:rows], weights.values[rows:])
     found = np.concatenate([part * (len(part) / math.fsum(part)) for part in tables])
-    scale = math.fsum(found) / math.fsum(np.square(found))
-    return Counted(weights=found * scale, given=weights)
+    if np.ptp(found) <= ROUNDING:
+        return NOT_COUNTED
+    return Counted(weights=_worth(found), given=weights._replace(values=np.round(found, 9)))
+
+
+def _worth(weights: np.ndarray) -> np.ndarray:
+    """Weights that add up to as many rows as they are worth (Kish 1965)."""
+    return np.asarray(weights * (math.fsum(weights) / math.fsum(np.square(weights))))
 
 
 def _whole(counts: Column, rows: int) -> np.ndarray:

@@ -58,6 +58,11 @@ class Pooled(NamedTuple):
         """How many rows each row counts for, (N,)."""
         return self.counted.of(len(self.columns[0].values))
 
+    @property
+    def weights_of_each(self) -> np.ndarray:
+        """The same, (N,), by what each table's weights alone make its rows worth."""
+        return self.counted.of_each(len(self.columns[0].values), self.rows)
+
 
 class Roles(NamedTuple):
     """Columns that are not compared, by what they are for.
@@ -145,6 +150,7 @@ def pooled(
         )
         how_often = counted_rows(counts, weights, rows)
         found, rows, how_often = _there(found, rows, how_often)
+        notes += how_often.notes(len(next(iter(found.values())).column.values), rows)
     left_out, columns = [(name, "excluded") for name in exclude], []
     notes += [note for name in taken for note in found[name].notes]
     for name in taken:

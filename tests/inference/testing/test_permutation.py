@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from bke.inference.testing.evidence import VARIANCES, evidence_rows, landmarks
+from bke.inference.testing.evidence import NUGGET, VARIANCES, evidence_rows, landmarks, whitened
 from bke.inference.testing.nulls import (
     hsic_gamma,
     hsic_spectrum,
@@ -237,3 +237,22 @@ def test_a_p_value_is_told_with_its_monte_carlo_error():
     assert p_with_error(0.5, 99) == "p = 0.5 ± 0.05"
     assert p_with_error(0.001, 999) == "p ≤ 0.001"
     assert p_with_error(0.2, 0) == "p = 0.2"  # of no permutations
+
+
+def test_a_covariance_that_rounding_left_indefinite_is_whitened_by_a_larger_nugget():
+    root = np.random.default_rng(5).normal(size=(6, 6))
+    exact, smoothed = root @ root.T, np.exp(-np.abs(np.subtract.outer(range(6), range(6))))
+    eigenvalues, basis = whitened(smoothed, exact)
+    nugget = NUGGET * np.trace(exact) / 6 * np.eye(6)
+    np.testing.assert_allclose(basis.T @ (exact + nugget) @ basis, np.eye(6), atol=1e-9)
+    np.testing.assert_allclose(basis.T @ smoothed @ basis, np.diag(eigenvalues), atol=1e-9)
+    values, vectors = np.linalg.eigh(exact)
+    values[0] = -1e-7 * np.trace(exact) / 6
+    eigenvalues, basis = whitened(smoothed, (vectors * values) @ vectors.T)
+    assert np.isfinite(eigenvalues).all()
+    np.testing.assert_allclose(
+        basis.T @ smoothed @ basis, np.diag(eigenvalues), rtol=1e-6, atol=1e-6
+    )
+    values[0] = -np.trace(exact)
+    with pytest.raises(np.linalg.LinAlgError):
+        whitened(smoothed, (vectors * values) @ vectors.T)
