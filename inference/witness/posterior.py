@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -40,7 +39,7 @@ from .conditioning import Sample, by_waves, rows_of_matrices
 from .draws import check_noise, draws_at
 from .of_difference import difference_draws
 from .places import default_points
-from .thinning import Thin, Thinning, check_thin, thinning
+from .thinning import Thin, check_thin, thinning
 
 #: Whose posterior a witness has: two embeddings', or their difference's.
 Of: TypeAlias = Literal["embeddings", "difference"]
@@ -88,10 +87,10 @@ def sample_witness(
             data, or at so many centres of clusters, instead of at all observations: the cost is
             linear in n, and bands are as wide as the prior where no landmark is near. By default
             those of a run of the landmark model, else none.
-        thin: condition on the samples for every ``thin``-th posterior draw only, and draw so many
-            witnesses from each. ``"auto"``: for 200 or more of each mode, with which the ends of a
-            band of at most 95 % have a standard error of about 5 % of its width, see
-            :mod:`~bke.inference.witness.thinning`.
+        thin: condition on the samples for every ``thin``-th posterior draw of each mode and chain
+            only, and draw so many witnesses from each. ``"auto"``: for 200 or more of each mode,
+            with which the ends of a band of at most 95 % have a standard error of about 5 % of its
+            width, see :mod:`~bke.inference.witness.thinning`.
         seed: of the draws.
         progress: show a progress bar.
 
@@ -117,8 +116,6 @@ def sample_witness(
         _check_memory(target, (first, second), places, points)
     weighed, modes = _weighed(opened, weights, seed, progress)
     thinned = thinning(thin, _labels(modes))
-    of_draws = modes.of_draws if thin == "auto" else _of_sources(modes, thinned, thin)
-    modes = dataclasses.replace(modes, of_draws=of_draws)
     of_weights = draw_weights(weighed, modes, weights)
     z = unconstrained_draws(weighed)
     kept = unflatten(z.reshape(-1, z.shape[-1])[thinned.kept], unconstrained_shapes(weighed))
@@ -227,14 +224,6 @@ def _labels(modes: Modes) -> np.ndarray:
     labels = np.array(modes.of_draws)
     labels[list(modes.stuck)] = -1
     return labels
-
-
-def _of_sources(modes: Modes, thinned: Thinning, thin: Thin) -> np.ndarray:
-    """Mode (chain, draw) of the draw that gives each its hyperparameters."""
-    of_draws = thinned.of_sources(modes.of_draws)
-    if lost := set(np.unique(modes.of_draws)) - set(np.unique(of_draws)):
-        raise InputError(f"thin={thin} leaves no draw of mode {min(lost) + 1}: take less")
-    return of_draws
 
 
 def _points(

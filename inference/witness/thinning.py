@@ -47,10 +47,6 @@ class Thinning:
         """How many witnesses one of them gives, at most."""
         return int(self.turn.max()) + 1
 
-    def of_sources(self, values: np.ndarray) -> np.ndarray:
-        """Values (chain, draw) of the draws, replaced by those of their sources."""
-        return np.asarray(values.ravel()[self.kept][self.source])
-
 
 def check_thin(thin: Thin, draws: int) -> None:
     """Refuse what is neither ``"auto"`` nor a number up to the draws of a chain."""
@@ -61,25 +57,24 @@ def check_thin(thin: Thin, draws: int) -> None:
 def thinning(thin: Thin, labels: np.ndarray) -> Thinning:
     """Every ``thin``-th draw of each chain, or for ``"auto"`` :data:`ENOUGH` or more of each mode.
 
+    A draw stands for draws of its own mode alone, so that none loses its last.
+
     Args:
         thin: of :func:`check_thin`.
         labels: mode of every draw, (chain, draw); -1 where it is in none.
     """
-    every = np.arange(labels.size).reshape(labels.shape)
-    if thin != "auto":
-        turn = every % labels.shape[1] % thin
-        return _of(every - turn, turn)
-    stands, turn = every.ravel().copy(), np.zeros(labels.size, dtype=int)
-    modes, counts = np.unique(labels, return_counts=True)
-    steps = np.maximum(1, counts // ENOUGH)
-    steps[modes < 0] = steps.max()  # no band uses these
-    for label, step in zip(modes, steps, strict=True):
-        inside = np.flatnonzero(labels.ravel() == label)
-        turn[inside] = np.arange(len(inside)) % step
-        stands[inside] = inside[np.arange(len(inside)) // step * step]
-    return _of(stands.reshape(labels.shape), turn.reshape(labels.shape))
-
-
-def _of(stands: np.ndarray, turn: np.ndarray) -> Thinning:
+    stands, turn = np.arange(labels.size), np.zeros(labels.size, dtype=int)
+    modes, which, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    group = which.reshape(labels.shape)
+    if thin == "auto":
+        steps = np.maximum(1, counts // ENOUGH)
+        steps[modes < 0] = steps.max()  # no band uses these
+    else:
+        group = group + len(modes) * np.arange(len(labels))[:, None]
+        steps = np.full(len(modes) * len(labels), thin)
+    for one in np.unique(group):
+        inside = np.flatnonzero(group.ravel() == one)
+        turn[inside] = np.arange(len(inside)) % steps[one]
+        stands[inside] = inside[np.arange(len(inside)) // steps[one] * steps[one]]
     kept, source = np.unique(stands, return_inverse=True)
-    return Thinning(kept, source.reshape(stands.shape), turn)
+    return Thinning(kept, source.reshape(labels.shape), turn.reshape(labels.shape))

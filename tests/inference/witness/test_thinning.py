@@ -18,7 +18,7 @@ def test_every_draw_stands_for_itself_where_there_are_few():
 
 def test_each_mode_keeps_enough_of_its_own():
     found = thinning("auto", MODES)
-    np.testing.assert_array_equal(found.of_sources(MODES), MODES)
+    np.testing.assert_array_equal(MODES.ravel()[found.kept][found.source], MODES)
     kept = MODES.ravel()[found.kept]
     counts = dict(zip(*np.unique(kept, return_counts=True), strict=True))
     assert counts[2] == 7
@@ -32,6 +32,17 @@ def test_each_mode_keeps_enough_of_its_own():
 def test_draws_of_no_mode_count_where_there_are_no_others():
     found = thinning("auto", np.full((2, 300), -1))
     assert len(found.kept) == ENOUGH
+
+
+def test_a_small_mode_keeps_a_draw_at_any_thinning():
+    """Two draws of one chain that are neither first nor at a multiple of anything."""
+    labels = np.zeros((2, 50), dtype=int)
+    labels[1, [7, 30]] = 1
+    found = thinning(10, labels)
+    np.testing.assert_array_equal(labels.ravel()[found.kept][found.source], labels)
+    assert 57 in found.kept
+    assert 80 not in found.kept
+    assert found.turn[1, 30] == 1
 
 
 @pytest.mark.parametrize("thin", [1, 3, 10])
