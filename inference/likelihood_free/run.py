@@ -110,7 +110,8 @@ def _weighted(run: xr.DataTree, epsilon: np.ndarray | None) -> xr.DataTree:
     stats = run["sample_stats"].to_dataset()
     squared = stats["squared_distance"].values[0]
     acceptance = run.attrs["acceptance"]
-    values = default_epsilon(squared, acceptance) if epsilon is None else epsilon
+    parameters = sum(one[0, 0].size for one in run["posterior"].data_vars.values())
+    values = default_epsilon(squared, acceptance, parameters) if epsilon is None else epsilon
     logs = [log_weights(squared, value, acceptance) for value in values]
     stats = stats.drop_vars(["weight", "ess", "epsilon"], errors="ignore").assign_coords(
         epsilon=values

@@ -23,7 +23,11 @@ from bke.inference import (
 from bke.inference.likelihood_free import importance
 from bke.inference.likelihood_free.prior import Prior
 from bke.inference.likelihood_free.store import code_of
-from bke.inference.likelihood_free.weights import default_epsilon, effective_sample_size
+from bke.inference.likelihood_free.weights import (
+    default_epsilon,
+    default_shares,
+    effective_sample_size,
+)
 from bke.inference.posterior.run import target_of
 from bke.models import Polynomial, SquaredExponential, squared_mmd
 
@@ -149,10 +153,10 @@ def test_default_bandwidths():
     assert run.attrs["epsilon_choice"] == "effective sample sizes"
     # What is added to all distances, and one that is far below the others, change little.
     np.testing.assert_allclose(
-        default_epsilon(squared + 7.0, "exponential"), run["sample_stats"]["epsilon"], rtol=1e-6
+        default_epsilon(squared + 7.0, "exponential", 1), run["sample_stats"]["epsilon"], rtol=1e-6
     )
     outlier = np.append(squared, squared.min() - 0.01 * np.ptp(squared))
-    assert default_epsilon(outlier, "exponential")[0] == pytest.approx(
+    assert default_epsilon(outlier, "exponential", 1)[0] == pytest.approx(
         run["sample_stats"]["epsilon"].values[0], rel=0.2
     )
     again = abc(
@@ -170,7 +174,9 @@ def test_default_bandwidths():
 
 def test_default_bandwidths_beside_huge_distances():
     squared = np.concatenate([np.random.default_rng(0).exponential(size=990), np.full(10, 1e14)])
-    for epsilon, size in zip(default_epsilon(squared, "exponential"), [200, 50, 10], strict=True):
+    for epsilon, size in zip(
+        default_epsilon(squared, "exponential", 1), [200, 50, 10], strict=True
+    ):
         found = effective_sample_size(-squared / epsilon)
         assert found == pytest.approx(size, rel=1e-6)
 
@@ -385,3 +391,15 @@ def test_fingerprints_tell_simulators_and_priors_apart():
     ]
     assert laws[0] == laws[1] != laws[2]
     assert " at 0x" not in str(laws)
+
+
+def test_bandwidths_fall_with_the_number_of_simulations_at_the_rate_of_least_error():
+    """The bandwidth of M simulations of q parameters is M^(-1 / (q + 4)), the share that to q."""
+    rng = np.random.default_rng(8)
+    squared = rng.chisquare(2, size=80_000)  # of two parameters: P(d < delta) is about delta^2 / 2
+    few, many = (default_epsilon(part, "exponential", 2) for part in (squared[:10_000], squared))
+    np.testing.assert_allclose(default_shares(10_000, 2), [0.2, 0.05, 0.01])
+    np.testing.assert_allclose(default_shares(80_000, 2), [0.1, 0.025, 0.005])
+    weights = -squared / many[-1]
+    assert effective_sample_size(weights) == pytest.approx(400.0, rel=1e-3)
+    assert many[-1] / few[-1] == pytest.approx(0.5, rel=0.1)  # delta^2
