@@ -57,7 +57,8 @@ def default_epsilon(squared: np.ndarray, acceptance: str, parameters: int) -> np
     For ``"exponential"`` those at which the effective sample size is a share of the simulations,
     see :func:`default_shares`. A constant that is added to all squared distances, such as the part
     of MMD-4 that is there between samples of one distribution, then changes no bandwidth, as it
-    changes no weight. For ``"indicator"`` the same quantiles of the distances: that share is accepted.
+    changes no weight. For ``"indicator"`` the same quantiles of the distances: that share is
+    accepted.
 
     Raises:
         InputError: all distances are equal.
