@@ -45,7 +45,9 @@ class RowsNeeded:
         sizes: of P and Q, in the shares of the samples, the posterior median; ``None`` where it is
             beyond 50 times as many rows.
         interval: of the rows of both together, with posterior probability 0.8; the difference being
-            uncertain, and by simulation. Its end may be infinite.
+            uncertain, and by simulation. Its end may be infinite. Of 20 data sets in each of four
+            settings it held the true number in 0.6 to 0.8 (``benchmarks/rows_needed.py``): it is
+            somewhat too narrow, and says too many rather than too few.
         power: with which probability the test then rejects.
     """
 
