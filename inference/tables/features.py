@@ -161,7 +161,8 @@ def _of_levels(name: str, called: str, aspect: Aspect, counts: np.ndarray) -> _P
     shown = np.append(first, chosen) if rest and len(chosen) else chosen
     values = _standard(np.arange(aspect.size)[:, None] == shown, counts)
     levels = [aspect.levels[one] for one in shown]
-    told = [f"{name} missing" if one == MISSING else f"{called} = {one}" for one in levels]
+    other = f" rather than {aspect.levels[first]}" if np.count_nonzero(counts) > 2 else ""
+    told = [f"{name} missing" if one == MISSING else f"{called} = {one}{other}" for one in levels]
     return _Part(
         np.stack([values, values]),
         told,

@@ -60,7 +60,7 @@ class Pooled(NamedTuple):
 
     @property
     def weights_of_each(self) -> np.ndarray:
-        """The same, (N,), by what each table's weights alone make its rows worth."""
+        """How many rows each row counts for, (N,), by what each table's weights alone tell."""
         return self.counted.of_each(len(self.columns[0].values), self.rows)
 
 
@@ -85,7 +85,7 @@ class Roles(NamedTuple):
             "rows of one {!r} are kept together": self.units,
             "labels are exchanged within {!r}": self.blocks,
             "rows count as often as {!r} says": self.counts,
-            "rows are weighted by {!r}": self.weights,
+            "rows are weighted by {!r}, so that the level is approximate": self.weights,
         }
         return tuple(words.format(name) for words, name in told.items() if name is not None)
 
