@@ -87,34 +87,30 @@ class Cells:
 def cells(rows: Relabelled) -> Cells:
     """Evaluate t at every place and scale where the weights are worth enough rows."""
     dimension = rows.points.shape[1]
-    found = [_cells(rows, tuple(range(dimension)), PLACES, SCALES)]
+    middle = weighted_quantiles(rows.points, rows.counts, (0.5,))[0]
+    found = [_cells(rows, tuple(range(dimension)), PLACES, SCALES, middle)]
     if dimension > PLANE:
         places = max(FEWEST_PLACES, min(LINE_PLACES, MOST_CELLS // (SCALES * dimension)))
         count = max(FEWEST_SCALES, min(SCALES, MOST_CELLS // (places * dimension)))
-        found += [_cells(rows, (column,), places, count) for column in range(dimension)]
+        found += [_cells(rows, (column,), places, count, middle) for column in range(dimension)]
     return Cells(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
 
 
 def _cells(
-    rows: Relabelled, columns: tuple[int, ...], places: int, count: int
+    rows: Relabelled, columns: tuple[int, ...], places: int, count: int, middle: np.ndarray
 ) -> tuple[np.ndarray, ...]:
-    """The fields of the cells of some columns."""
+    """The fields of the cells of some columns; the others are at ``middle`` (D,)."""
     own = rows.of_columns(columns, VALUES)
     line = len(columns) == 1
     where = _quantiles(own, min(places, LINE_PLACES)) if line else _spread(own, places)
     scales = np.geomspace(SHORTEST, LONGEST, count) * np.sqrt(len(columns))
     parts = side_by_side(lambda index: _at_scale(own, where, scales[index]), len(scales), Event())
     of_cells, *others = (np.concatenate(part) for part in zip(*parts, strict=True))
-    at = np.tile(_median(rows), (len(of_cells), 1))
+    at = np.tile(middle, (len(of_cells), 1))
     at[:, columns] = where[of_cells[:, 0].astype(int)]
     scale = np.full(at.shape, np.inf)
     scale[:, columns] = of_cells[:, 1:]
     return at, scale, *others
-
-
-def _median(rows: Relabelled) -> np.ndarray:
-    """The median (D,) of every column."""
-    return np.asarray(weighted_quantiles(rows.points, rows.counts, (0.5,))[0])
 
 
 def _quantiles(rows: Relabelled, count: int) -> np.ndarray:

@@ -17,6 +17,9 @@ from .features import Features, as_sample, features, points_like
 from .regularisation import CHOICES, choose_regularisation
 from .solving import factorised
 
+#: Values of a function below this part of its largest are rounding.
+RESOLUTION = 64 * np.finfo(float).eps
+
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class ConditionalEmbedding:
@@ -49,10 +52,36 @@ class ConditionalEmbedding:
 
     def weights(self, x: ArrayLike) -> np.ndarray:
         """The weights b at each of the points x, (m, n) for shape (m, D), (m,) or one row (D,)."""
-        return self.apply(self.features(x))
+        points = points_like(x, self.X, "x")
+        return self._weights(self.features(points), np.asarray(self.kernel_x(points, self.X)))
+
+    def weights_of(self, embedding: Embedding) -> np.ndarray:
+        """The weights (n,) on Y for an element of X's Hilbert space, such as a prior on X.
+
+        Raises:
+            ValueError: it belongs to another kernel, has no points, or only weights of zero.
+        """
+        coordinates = self.coordinates(embedding)
+        values = embedding.weights @ np.asarray(self.kernel_x(embedding.points, self.X))
+        return self._weights(coordinates[None], values[None])[0]
+
+    def _weights(self, coordinates: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Weights (m, n) for elements by their coordinates (m, r) and their values at X (m, n).
+
+        What the coordinates leave of the values is at most the root of what the factorisation left,
+        which is half the digits; division by n lambda makes it seen.
+        """
+        weights, Z = self.apply(coordinates), self.features.values
+        added = len(self.Y) * self.regularisation
+        missed = values - coordinates @ Z.T
+        missed[np.abs(missed) <= RESOLUTION * np.abs(values).max(initial=0.0)] = 0.0
+        if not (self.features.whole and added and missed.any()):
+            return weights
+        explained = cho_solve(self._factor, (missed @ Z).T).T @ Z.T
+        return np.asarray(weights + (missed - explained) / added)
 
     def apply(self, coordinates: np.ndarray) -> np.ndarray:
-        """Weights (m, n) on Y for elements of X's Hilbert space by their coordinates (m, r)."""
+        """Weights (m, n) on Y for elements of X's space by their coordinates alone (m, r)."""
         weights: np.ndarray = cho_solve(self._factor, coordinates.T).T @ self.features.values.T
         return weights
 

@@ -37,6 +37,7 @@ class Features:
         remainder: trace of what is left of the Gram matrix over its trace.
         tolerance: as it was asked for.
         limit: of the rank, likewise.
+        whole: whether what is left is rounding, and nothing that was asked to be left.
     """
 
     kernel: Covariance
@@ -47,6 +48,7 @@ class Features:
     remainder: float
     tolerance: float | None = None
     limit: int | None = None
+    whole: bool = False
 
     def __repr__(self) -> str:
         return f"Features({self.rank} of {len(self.points)} rows, kernel={self.kernel})"
@@ -99,7 +101,8 @@ def features(
     left = max(0.0, float(diagonal.sum() - np.sum(values**2)))
     root = np.tril(values[pivots])
     remainder = left / float(diagonal.sum())
-    return Features(kernel, points, points[pivots], root, values, remainder, tolerance, rank)
+    whole = tolerance is None and (len(pivots) < most or most == n)
+    return Features(kernel, points, points[pivots], root, values, remainder, tolerance, rank, whole)
 
 
 def _of_matrix(gram: np.ndarray, smallest: float, most: int) -> tuple[np.ndarray, np.ndarray]:

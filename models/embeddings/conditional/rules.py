@@ -37,8 +37,7 @@ def sum_rule(conditional: ConditionalEmbedding, prior: Embedding) -> Embedding:
     Raises:
         ValueError: the prior has another kernel or no weights.
     """
-    weights = conditional.apply(conditional.coordinates(prior)[None])[0]
-    return Embedding(conditional.kernel_y, conditional.Y, weights)
+    return Embedding(conditional.kernel_y, conditional.Y, conditional.weights_of(prior))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -46,6 +46,37 @@ def dense_weights(X, at):
     return np.linalg.solve(K + len(X) * LAMBDA * np.eye(len(X)), np.asarray(K_X(X, at)))
 
 
+@pytest.mark.parametrize("regularisation", [1e-2, 1e-4, 1e-6])
+def test_new_points_lose_no_digits_where_the_rank_is_small(regularisation):
+    rng = np.random.default_rng(0)
+    X, at = rng.normal(size=(300, 1)), rng.normal(size=(200, 1))
+    Y = np.sin(3.0 * X) + 0.1 * rng.normal(size=X.shape)
+    kernel = SquaredExponential(0.5)
+    learned = conditional_embedding(X, Y, kernel, K_Y, regularisation=regularisation)
+    assert learned.features.rank < 50
+    # Solved with every row, and refined in long double.
+    matrix = np.asarray(kernel(X)) + len(X) * regularisation * np.eye(len(X))
+    solution = np.linalg.solve(matrix, Y).astype(np.longdouble)
+    for _ in range(5):
+        left = Y - matrix.astype(np.longdouble) @ solution
+        solution += np.linalg.solve(matrix, left.astype(float))
+    exact = np.asarray(kernel(at, X), dtype=np.longdouble) @ solution
+    found = learned.expectation(at, normalised=False)
+    np.testing.assert_allclose(found, exact.astype(float), atol=1e-9)
+    prior = mean_embedding(at, kernel)
+    given = sum_rule(learned, prior).weights @ Y
+    np.testing.assert_allclose(given, exact.mean(axis=0).astype(float), atol=1e-9)
+
+
+def test_a_kernel_of_few_features_keeps_its_digits_with_hardly_any_regularisation():
+    rng = np.random.default_rng(1)
+    X, at = rng.normal(size=(200, 1)), rng.normal(size=(50, 1))
+    Y = 1.0 + X - 0.5 * X**2
+    learned = conditional_embedding(X, Y, Polynomial(2, 1.0), K_Y, regularisation=1e-14)
+    found = learned.expectation(at, normalised=False)
+    np.testing.assert_allclose(found, 1.0 + at - 0.5 * at**2, rtol=1e-9, atol=1e-9)
+
+
 def test_weights_are_those_of_the_review(pairs, conditional):
     at = np.array([[0.3, -0.2], [1.0, 2.0]])
     np.testing.assert_allclose(conditional.weights(at), dense_weights(pairs[0], at).T, atol=1e-11)
