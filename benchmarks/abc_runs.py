@@ -25,8 +25,8 @@ Row = dict[str, Any]
 #: The ends of the names of sequential sides that may make as many simulations as the others, and so
 #: many times as many.
 SEQUENTIAL = {"sequential": 1, "sequential, 3 x": 3}
-#: Simulations to a particle: one from the prior, and five stages of three moves. With
-#: the library's ``least_acceptance`` a run came to four or five stages on data of another seed.
+#: Simulations to a particle: one from the prior, and five stages of three moves. Before moves went
+#: on until most particles had moved, a run came to four or five stages on data of another seed.
 PER_PARTICLE = 16
 
 

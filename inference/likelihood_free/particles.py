@@ -34,6 +34,9 @@ SHARE = 0.5
 #: The proposals' covariance over that of the particles, times the number of coordinates: the best
 #: for a normal target (Roberts, Gelman and Gilks 1997).
 WIDTH = 2.38**2
+#: A stage's moves end when so many of its particles have moved; with fewer than the second share,
+#: where simulations ran out, they are copies of a few.
+MOVED, LEAST_MOVED = 0.9, 0.5
 
 
 class Stage(NamedTuple):
@@ -43,6 +46,7 @@ class Stage(NamedTuple):
     squared: np.ndarray  # (N,), squared distances; infinite where there is none
     epsilon: float  # what they are the particles of
     acceptance: float  # share of the moves that were accepted
+    moved: float  # share of the particles that moved
     causes: np.ndarray  # (K,) of str: of each of the stage's simulations, "" where it did not fail
     failing: str  # the first parameters that failed, in words
 
@@ -59,7 +63,7 @@ class Limits:
     Attributes:
         epsilon: where to stop; ``None``: when one of the other limits is met.
         particles: how many.
-        moves: of each particle in a stage.
+        moves: of each particle in a stage, at least; more until most of them have moved.
         simulations: in all, at most.
         least_acceptance: the smallest share of a stage's moves to be accepted.
     """
@@ -87,10 +91,15 @@ class Limits:
         if last > 1 and now.acceptance < self.least_acceptance:
             share = f"only {100 * now.acceptance:.2g} %"
             return last - 1, f"{share} of the moves to epsilon = {now.epsilon:.3g} were accepted"
-        spent = sum(len(stage.causes) for stage in stages)
-        if spent + self.particles * self.moves > self.simulations:
-            return last, f"{self.simulations} simulations do not suffice for another stage"
+        if self.left(stages) < self.moves:
+            taken = last - (last > 1 and now.moved < LEAST_MOVED)
+            return taken, f"{self.simulations} simulations do not suffice for another stage"
         return None
+
+    def left(self, stages: list[Stage]) -> int:
+        """How many more moves of all particles there are simulations for."""
+        spent = sum(len(stage.causes) for stage in stages)
+        return (self.simulations - spent) // self.particles
 
 
 class Particles:
@@ -119,7 +128,7 @@ class Particles:
                 if then is None:
                     end = number - 1, "the particles' distances no longer differ"
                     break
-                stages.append(self._kept(number) or self._next(stages[-1], then, number))
+                stages.append(self._kept(number) or self._next(stages, then))
                 advance(len(stages[-1].causes))
         return stages, *end
 
@@ -131,11 +140,12 @@ class Particles:
             raise_hopeless(found)
         squared = np.where(found.good, found.squared, np.inf)
         first = _failing(found.theta, found.causes)
-        stage = Stage(self._prior.unconstrain(theta), squared, np.inf, np.nan, found.causes, first)
-        return self._saved(stage, 0)
+        z = self._prior.unconstrain(theta)
+        return self._saved(Stage(z, squared, np.inf, np.nan, np.nan, found.causes, first), 0)
 
-    def _next(self, now: Stage, epsilon: float, number: int) -> Stage:
+    def _next(self, stages: list[Stage], epsilon: float) -> Stage:
         """The next stage: particles weighted, resampled and moved."""
+        now, number, most = stages[-1], len(stages), self._limits.left(stages)
         rng = np.random.default_rng(stream(self._seed, MOVES, number))
         weight = normalised(_log_weight(now, 1.0 / epsilon))
         width = WIDTH / now.z.shape[1]
@@ -143,8 +153,10 @@ class Particles:
         chosen = systematic(weight, len(weight), rng)
         z, squared = now.z[chosen], now.squared[chosen]
         log_prior = self._prior.log_density(z)
-        accepted, causes, failing = 0, [], ""
-        for move in range(self._limits.moves):
+        accepted, moved = 0, np.zeros(len(z), dtype=bool)
+        causes: list[np.ndarray] = []
+        failing = ""
+        while not self._enough(len(causes), accepted / len(z), moved.mean(), most):
             proposed = z + rng.standard_normal(z.shape) @ root.T
             log_proposed = self._prior.log_density(proposed)
             inside = np.isfinite(log_proposed)
@@ -153,7 +165,7 @@ class Particles:
                 self._prior.constrain(proposed),
                 self._simulate,
                 self._distance,
-                stream(self._seed, DATA, number, move),
+                stream(self._seed, DATA, number, len(causes)),
             )
             away = np.where(found.good, found.squared, np.inf)
             ratio = log_proposed - log_prior - (away - squared) / epsilon
@@ -162,12 +174,21 @@ class Particles:
             squared = np.where(taken, away, squared)
             log_prior = np.where(taken, log_proposed, log_prior)
             accepted += int(taken.sum())
+            moved |= taken
             causes.append(found.causes)
             failing = failing or _failing(found.theta, found.causes)
-        share = accepted / (self._limits.moves * len(z))
+        share = accepted / (len(causes) * len(z))
+        found_causes = np.concatenate(causes)
         return self._saved(
-            Stage(z, squared, epsilon, share, np.concatenate(causes), failing), number
+            Stage(z, squared, epsilon, share, float(moved.mean()), found_causes, failing), number
         )
+
+    def _enough(self, moves: int, accepted: float, moved: float, most: int) -> bool:
+        """Whether a stage has made its moves, of which each particle had ``accepted`` taken."""
+        if moves < self._limits.moves:
+            return False
+        hopeless = accepted < self._limits.least_acceptance * moves
+        return moved >= MOVED or hopeless or moves == most
 
     def _saved(self, stage: Stage, number: int) -> Stage:
         self._store.save(
@@ -186,6 +207,7 @@ class Particles:
             found["squared"],
             float(found["epsilon"]),
             float(found["acceptance"]),
+            float(found["moved"]),
             found["causes"].astype(object),
             str(found["failing"]),
         )

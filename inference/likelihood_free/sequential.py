@@ -4,7 +4,8 @@ Particles (theta, X) follow p(theta) p(X | theta) exp(-d(X, Y)^2 / epsilon), wit
 each: as part of the particle, not an estimate of a likelihood, it makes every step exact. From
 stage to stage epsilon falls to where the effective sample size of the particles' weights is half
 their number; they are resampled, and moved by a random walk that leaves the target of the new
-epsilon as it is: few simulations are then wasted where the posterior is not.
+epsilon as it is, until most of them have moved: few simulations are then wasted where the posterior
+is not.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def sequential_k2_abc(
     particles: int = 1000,
     moves: int = 3,
     simulations: int = 50_000,
-    least_acceptance: float = 0.1,
+    least_acceptance: float = 0.01,
     rows: int | None = None,
     folder: str | os.PathLike[str] | None = None,
     workers: int | None = None,
@@ -59,11 +60,12 @@ def sequential_k2_abc(
         estimator: likewise.
         features: likewise.
         particles: how many.
-        moves: of each particle in a stage.
+        moves: of each particle in a stage, at least; more where fewer are accepted, until nine in
+            ten particles have moved (Drovandi and Pettitt 2011).
         simulations: in all, at most.
         least_acceptance: stop when a smaller share of a stage's moves is accepted: particles are
             then copies of a few, so that those of the stage before are taken, unless ``epsilon``
-            was reached.
+            was reached. So they are where simulations run out before half of them have moved.
         rows: likewise.
         folder: where every stage is kept, if anywhere: the same call goes on from there.
         workers: likewise.
@@ -109,7 +111,7 @@ def sequential_abc(
     particles: int = 1000,
     moves: int = 3,
     simulations: int = 50_000,
-    least_acceptance: float = 0.1,
+    least_acceptance: float = 0.01,
     rows: int | None = None,
     folder: str | os.PathLike[str] | None = None,
     workers: int | None = None,

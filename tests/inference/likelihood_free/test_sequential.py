@@ -50,7 +50,7 @@ def test_posterior_in_closed_form():
     assert run.attrs["stopped"] == "epsilon was reached"
     stages = run["stages"]
     assert np.all(np.diff(stages["epsilon"]) < 0.0)
-    assert run.attrs["simulations"] == 1000 * (1 + 3 * stages.sizes["stage"])
+    assert run.attrs["simulations"] >= 1000 * (1 + 3 * stages.sizes["stage"])
     before = run["prior"]["mu"].values
     assert before.std() == pytest.approx(2.0, abs=0.2)  # 4.5 standard errors
 
@@ -100,6 +100,19 @@ def test_it_says_why_it_stops(changed, reason):
         assert run["sample_stats"]["epsilon"].values[0] == stages["epsilon"].values[-2]
 
 
+def test_it_goes_near_the_posterior_and_its_particles_have_moved():
+    """The exact standard deviation is reached, where it stopped at 1.1 and more after three moves.
+
+    Over 40 seeds its ratio to the exact one was 1.012 +- 0.034, and the effective particles were
+    484 +- 8: the bounds are 4.4 of these and more.
+    """
+    prior = {"mu": dist.Normal(0.0, 2.0)}
+    run = sequential_k2_abc(Y, normal, prior, particles=500, simulations=25_000, **LINEAR)
+    exact = (1.0 / 4.0 + 20.0) ** -0.5
+    assert run["posterior"]["mu"].values.std() == pytest.approx(exact, rel=0.16)
+    assert run["sample_stats"]["ess"].item() > 350.0
+
+
 def test_equal_distances_end_it():
     prior = {"mu": dist.Normal(0.0, 2.0)}
     distance = Summaries(Y, lambda x: float(x[0] > 1.0))
@@ -119,7 +132,7 @@ def test_equal_distances_end_it():
 
 def test_epsilon_falls_to_half_the_effective_particles():
     squared = np.random.default_rng(0).exponential(size=500)
-    stage = Stage(np.zeros((500, 1)), squared, 2.0, 0.5, np.array([]), "")
+    stage = Stage(np.zeros((500, 1)), squared, 2.0, 0.5, 0.9, np.array([]), "")
     epsilon = next_epsilon(stage, None)
     log_weight = -squared * (1.0 / epsilon - 1.0 / 2.0)
     assert effective_sample_size(log_weight) == pytest.approx(250.0)
@@ -131,7 +144,7 @@ def test_epsilon_falls_to_half_the_effective_particles():
 def test_weights_are_for_the_fall_of_epsilon(before):
     """Particles of one epsilon have its weights already."""
     squared = np.append(np.random.default_rng(0).exponential(size=50), np.inf)
-    stage = Stage(np.zeros((51, 1)), squared, before, 0.5, np.array([]), "")
+    stage = Stage(np.zeros((51, 1)), squared, before, 0.5, 0.9, np.array([]), "")
     found = np.exp(_log_weight(stage, 1.0 / 0.5))
     expected = np.exp(-squared * (1.0 / 0.5 - 1.0 / before))
     np.testing.assert_allclose(found / found.sum(), expected / expected.sum())
@@ -149,10 +162,10 @@ def test_random_numbers_are_used_once(way):
         return mu[..., None] + noise[-1]
 
     prior = {"mu": dist.Normal(0.0, 2.0)}
-    run = sequential_k2_abc(Y, simulate, prior, particles=20, moves=3, simulations=150, **LINEAR)
-    assert run["stages"].sizes["stage"] == 2
+    run = sequential_k2_abc(Y, simulate, prior, particles=20, moves=3, simulations=400, **LINEAR)
+    assert run["stages"].sizes["stage"] >= 2
     together = np.concatenate([one.ravel() for one in noise])
-    assert len(together) == 20 * (20 + 2 * 3 * 20)
+    assert len(together) == 20 * run.attrs["simulations"] >= 20 * (20 + 2 * 3 * 20)
     assert len(np.unique(together)) == len(together)
     assert len({PRIOR, DATA, MOVES}) == 3
 
@@ -168,7 +181,7 @@ def test_an_interrupted_run_goes_on(tmp_path):
 
     def simulate(rng, theta):
         calls.append(theta)
-        if len(calls) == 500:
+        if len(calls) == 800:
             raise KeyboardInterrupt
         if theta["mu"] > 4.0:
             raise ZeroDivisionError("too far")
