@@ -15,7 +15,7 @@ from ..errors import InputError
 from ..runtime.machine import computing
 from ..runtime.progress import progress_bar
 from ..testing.pair import Pair
-from ..testing.permutation import p_value
+from ..testing.permutation import monte_carlo_error, p_value
 from ..testing.result import check_permutations
 from .belief import belief
 from .comparison import Comparison
@@ -104,7 +104,9 @@ def compare(
     with computing(), progress_bar("scales", LENGTHSCALES, shown=progress) as advance:
         rows = _pooled(pair, permutations, paired, given, pair.generator(seed))
         found = cells(rows)
-        pvalue = p_value(evidences(rows, found, advance).statistic())
+        evidence = evidences(rows, found, advance)
+        pvalue = p_value(evidence.statistic())
+        error = monte_carlo_error(lambda some: evidence.of(some).statistic(), 1 + permutations)
         believed = belief(rows, values)
         if labels == "logit" or (labels == "auto" and _lopsided(rows)):
             believed = with_logit(believed, rows)
@@ -113,6 +115,7 @@ def compare(
         shift = None if differ else detectable_shift(rows, alpha)
     return Comparison(
         pvalue=pvalue,
+        pvalue_error=error,
         alpha=alpha,
         permutations=permutations,
         named=named(

@@ -30,6 +30,7 @@ class Comparison(Findings):
         return {
             "differ": self.differ,
             "pvalue": self.pvalue,
+            "pvalue_error": self.pvalue_error,
             "alpha": self.alpha,
             "permutations": self.permutations,
             "log_bayes_factor": self.log_bayes_factor,

@@ -44,6 +44,7 @@ class Findings:
 
     Attributes:
         pvalue: of "P = Q", by permutations, at an exact level.
+        pvalue_error: the standard error that the draw of the permutations leaves in it.
         alpha: level of the test, and of the places together.
         permutations: how many there were.
         named: the places, with everything that is named.
@@ -63,6 +64,7 @@ class Findings:
     """
 
     pvalue: float
+    pvalue_error: float
     alpha: float
     permutations: int
     named: Named

@@ -31,7 +31,8 @@ class Place:
         scale: (D,), likewise; infinite in a column that the place does not hang on.
         sign: 1 where P has more, -1 where Q has.
         ratio: the mean weight of P's rows over that of Q's.
-        interval: of ``ratio``, simultaneous over all places and scales; its end may be infinite.
+        interval: of ``ratio``, simultaneous over all places and scales to the accuracy of the
+            normal limit, which is rough for cells of few rows; its end may be infinite.
         pvalue: step-down, adjusted for all places and scales.
         extent: of one column, from where to where around ``at`` :meth:`Named.sign` is ``sign``, in
             the unit of the data; ``None`` of several.

@@ -37,7 +37,7 @@ def odds_in_words(log_bayes_factor: float) -> str:
 
 def verdict(found: Findings) -> str:
     """The first sentence: it goes by the test, and says where the odds point another way."""
-    p = p_with_error(found.pvalue, found.permutations)
+    p = p_with_error(found.pvalue, found.pvalue_error, found.permutations)
     odds = odds_in_words(found.log_bayes_factor)
     size = found.log_bayes_factor
     first, second = found.names
@@ -70,13 +70,13 @@ def _details(found: Findings) -> list[str]:
     whose = f"Of a pair the row of {first}" if paired else f"A row of {first}"
     chance = "0.5 is chance"
     if found.differ and least <= 0.5 <= most:
-        chance += ": the samples differ, but by one row alone it hardly shows"
+        chance += ": the samples differ, but to that rule one row alone hardly shows it"
     # Its interval alone would say so too often; a p-value near 1 is of few relabellings.
     if most < 0.5 and found.pvalue > 1.0 - found.alpha:
         chance += ": they are more alike than draws of one distribution would be"
     lines.append(
-        f"{whose} is told from one of {second} with probability {found.effect:.3f} "
-        f"({_percent(found)}: {least:.3f} to {most:.3f}; {chance})."
+        f"{whose} is told from one of {second} with probability {found.effect:.3f} by the rule "
+        f"learned here ({_percent(found)}: {least:.3f} to {most:.3f}; {chance})."
     )
     m, n = found.sizes
     rows, how = f"{m} pairs" if paired else f"{m} and {n} rows", "permutations"
@@ -129,7 +129,7 @@ def _place(found: Findings, place: Place) -> str:
     where = f"around {at}"
     if place.extent is not None:
         start, end = (_number(end, float(place.scale[0])) for end in place.extent)
-        where = f"from {found.columns[0]} {start} to {end}, most clearly {where}"
+        where = f"on the whole from {found.columns[0]} {start} to {end}, most clearly {where}"
     scale = _vector(found, place.scale, place.columns, place.scale)
     if len(place.columns) > MOST_SCALES:  # which are alike but for the units
         deviations = float(place.scale[0] / found.rows.unit[0])

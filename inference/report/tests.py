@@ -25,6 +25,7 @@ def result_summary(result: TestResult) -> dict[str, Any]:
         "test": result.test,
         "statistic": result.statistic,
         "pvalue": result.pvalue,
+        "pvalue_error": result.pvalue_error,
         "rejected": result.rejected,
         "alpha": result.alpha,
         "null": result.how,

@@ -118,7 +118,7 @@ def _part(
     inflated = shares * ((sum(sizes) - 2.0) / degrees)[:, None]
     drawn = inflated @ rng.chisquare(1.0, size=(draws, len(values))).T
     statistics = np.concatenate([(shares @ observed)[:, None], drawn], axis=1)
-    row, _, _ = combine(statistics, [("", kernel)] * len(RIDGES))
+    row, *_ = combine(statistics, [("", kernel)] * len(RIDGES))
     return Part(brief(kernel), float(row[0]), p_value(row), kernel, float(standardised(row)[0]))
 
 

@@ -215,10 +215,13 @@ def _texts(column: Column, weights: np.ndarray) -> list[Aspect]:
     codes[there] = np.where(seen[codes[there]], codes[there], -1)
     known = codes >= 0
     times = np.bincount(codes[known], weights=weights[known], minlength=len(column.levels))
-    for what, parts in (("words", grams.words), ("characters", grams.characters)):
+    for what, parts, of in (
+        ("words", grams.words, "the word "),
+        ("characters", grams.characters, ""),
+    ):
         names, holds = grams.held(column.levels, times, parts)
         if names:
-            told = tuple(f"with {name!r}" for name in names)
+            told = tuple(f"with {of}{name!r}" for name in names)
             found.append(Aspect(what, codes, None, levels=told, holds=holds))
     return found
 

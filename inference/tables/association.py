@@ -1,12 +1,13 @@
-"""How strongly two features go together, whatever became of each alone.
+"""How strongly two features go together, as far as it does not hang on what each is alone.
 
 Of scores it is their correlation, told by its Fisher transform, whose standard error hardly hangs
-on the marginal distributions (Fisher 1921), as it would be without ties: where many values are
-one it is smaller by a factor that is known (Pearson 1913). A correlation with an indicator of a
-level moves with the share of that level alone, and one with all others moves with theirs; so that a
-level is held against one other, its reference: of it and a score by the difference of their means
-in standard deviations within (Cohen 1988), and of two levels by the log odds ratio, which no shares
-move (Woolf 1955, with the half of Haldane 1956). Only rows count that have both values.
+on the marginal distributions (Fisher 1921), as it would be without ties: where many values are one
+it is smaller by a factor that is known for normal variables (Pearson 1913). A correlation with an
+indicator of a level moves with the share of that level alone, and one with all others moves with
+theirs; so that a level is held against one other, its reference: of it and a score by the
+difference of their means in standard deviations within (Cohen 1988), which shares move where levels
+differ in spread; and of two levels by the log odds ratio, which no shares move (Woolf 1955, with
+the half of Haldane 1956). Only rows count that have both values.
 """
 
 from __future__ import annotations

@@ -8,22 +8,29 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from .alike import read_alike
 from .frames import Table
-from .kinds import ProblemError
-from .numerals import trimmed
+from .kinds import ProblemError, ambiguous
+from .numerals import AmbiguousError, trimmed
 
 
 def column_cells(
-    tables: Sequence[Table], name: str, missing: Sequence[str | float]
+    tables: Sequence[Table],
+    name: str,
+    missing: Sequence[str | float],
+    written: Sequence[str] = (),
 ) -> tuple[pa.Array, str]:
     """The cells of a column of all tables, of one type; and what it is in each, if not one thing.
+
+    Text beside numbers, dates or truths is read as such, if all of it can be.
 
     Raises:
         ProblemError: they are of kinds that do not go together.
     """
     parts = []
     for table in tables:
-        parts.append(_plain(table.data.column(name).combine_chunks()))
+        parts.append(_without(_plain(table.data.column(name).combine_chunks()), missing))
+    parts = _alike(parts, name, written)
     kinds = {_family(part.type) for part in parts} - {"nothing"}
     mixed = ""
     if len(kinds) > 1:
@@ -45,6 +52,21 @@ def column_cells(
         of = next(part.type for part in parts if not pa.types.is_null(part.type))
         parts = [pc.cast(part, of, safe=False) for part in parts]
     return _without(pa.concat_arrays(parts), missing), mixed
+
+
+def _alike(parts: list[pa.Array], name: str, written: Sequence[str]) -> list[pa.Array]:
+    """Parts of one family, if one of two is text that can be read as the other's."""
+    families = [_family(part.type) for part in parts]
+    if len(parts) != 2 or families.count("text") != 1 or "nothing" in families:
+        return parts
+    text = families.index("text")
+    try:
+        read = read_alike(parts[text], families[1 - text], written)
+    except AmbiguousError as ways:
+        raise ambiguous(name, parts[text].drop_null()[0].as_py(), ways) from None
+    if read is not None:
+        parts[text] = read
+    return parts
 
 
 def _plain(cells: pa.Array) -> pa.Array:

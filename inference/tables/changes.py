@@ -43,7 +43,7 @@ class Change(NamedTuple):
         auc_interval: with confidence 1 - alpha (DeLong, DeLong and Clarke-Pearson 1988, on the
             scale of log odds); ``None`` where rows depend on each other.
         shares: of levels, weekdays, hours, words or groups of characters, or beyond ends of a long
-            tail, the most conspicuous change of each first.
+            tail, the most conspicuous change first; of text all words before groups of characters.
     """
 
     missing: tuple[float, float]
@@ -111,7 +111,7 @@ def change(
 
 def _shares(marginals: list[Marginal]) -> tuple[Share, ...]:
     """Shares of codes that have names, but for missing values; of words those that changed."""
-    found = []
+    found: list[tuple[float, Share]] = []
     for one in marginals:
         if not one.aspect.levels or one.aspect.what == "missing":
             continue
@@ -119,13 +119,16 @@ def _shares(marginals: list[Marginal]) -> tuple[Share, ...]:
         second = np.maximum(one.counts - first, 0.0)  # weights leave rounding errors
         before, after = first / max(one.sizes[0], 1.0), second / max(one.sizes[1], 1.0)
         error = np.sqrt(np.maximum(one.counts / one.counts.sum(), 1e-300))
-        order = np.argsort(-np.abs(after - before) / error, kind="stable")
+        apart = np.abs(after - before) / error
+        order = np.argsort(-apart, kind="stable")
         many = one.aspect.holds is not None
         for index in order[:PARTS] if many else order:
             if one.counts[index]:
-                level = one.aspect.levels[index]
-                found.append(Share(level, float(before[index]), float(after[index])))
-    return tuple(found)
+                share = Share(one.aspect.levels[index], float(before[index]), float(after[index]))
+                found.append((float(apart[index]), share))
+    if not any(one.aspect.holds is not None for one in marginals):  # words before their parts
+        found.sort(key=lambda one: -one[0])
+    return tuple(share for _, share in found)
 
 
 def _larger(before: Sorted, after: Sorted, alpha: float) -> tuple[float, tuple[float, float]]:

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.checks import check_count
-from ..difference.calibration import agreed, surprise
+from ..difference.calibration import surprise
 from ..difference.compare import sample_names
 from ..difference.named import Named, Place, named
 from ..runtime.machine import computing
 from ..runtime.progress import progress_bar
-from ..testing.permutation import p_value
+from ..testing.permutation import monte_carlo_error, p_value
 from ..testing.result import check_permutations
 from ..testing.step_down import step_down
 from .aspects import aspects, in_both
@@ -28,12 +28,9 @@ from .histograms import histogram
 from .joint import joint
 from .kinds import Column
 from .marginal import Marginal, marginal
+from .overall import Statistics
 from .pooled import Asked, Pooled, Roles, pooled
 from .result import ColumnComparison, TableComparison
-
-#: How much a loud statistic counts among those of a column, and a loud column among all that is
-#: said of the tables; and how much more one column counts than all together.
-LOUDEST, ONE_COLUMN = 2.0, 2.0
 
 
 def compare_tables(
@@ -64,11 +61,16 @@ def compare_tables(
     rows as wholes. Their combination gives one p-value for the tables, at an exact level; if it is
     at most ``alpha``, columns and pairs are named whose p-values, adjusted for all columns or pairs
     by stepping down (Westfall and Young 1993), are at most ``alpha`` too. Where the tables have one
-    distribution the chance of naming anything is at most ``alpha``. Where columns have changed, but
-    not how they go together, a pair is named so rarely to the accuracy of large samples: if numbers
-    were shifted, scaled or rounded, became tied or more or less of some level. Of columns with
-    holes it is said of rows that have both, whose dependence is another if what is missing hangs
-    on values.
+    distribution the chance of naming anything is at most ``alpha``. Where some columns have changed
+    the others are named so rarely too, and other pairs.
+
+    A pair whose columns have changed, but not how they go together, is named as rarely, to the
+    accuracy of large samples: if numbers were shifted or scaled, or levels became more or less
+    frequent that are as spread; and, of numbers that go together as normal ones do, if they were
+    rounded, clipped or stretched. Where large values go together otherwise than small ones, levels
+    differ in spread, or hours became more or less frequent, such a change can name the pair
+    (``benchmarks/results/drift-pairs.md``). Of columns with holes it is said of rows that have
+    both, whose dependence is another if what is missing hangs on values.
 
     A hole is a state: that values are missing more often is a difference.
 
@@ -88,14 +90,18 @@ def compare_tables(
             like, repeated and far from all others. Otherwise a note tells of them.
         identifiers: compare columns that tell rows apart too, by how long they are and what they
             hold. Otherwise they are left out, and a note tells so.
-        units: a column whose equal values are rows that go together, such as a user or a day.
+        units: a column whose equal values are rows that go together, such as a user or a day. Where
+            the units of one table have far more rows each than the other's p-values may be wrong,
+            and a note says so.
         blocks: a column within whose values alone rows are exchangeable.
         counts: a column that says how many equal rows each row is.
         weights: a column that says what each row counts for, as in a survey: weighted distributions
             are compared. Rows are relabelled with their weights, at a level that is nearly exact
-            where weights came about alike in both tables, up to their scale; where they vary far
-            more in one table p-values may be wrong, and a note says so.
-        alpha: level of all that is said together, and of intervals.
+            where weights came about alike in both tables, up to their scale. Where they vary far
+            more in one table p-values may be wrong, and a note says so; where large values weigh
+            more in the one and less in the other they are too small, which no note tells.
+        alpha: level of the test, of the columns together and of the pairs together, and of
+            intervals.
         permutations: B; the smallest p-value is 1 / (1 + B).
         names: what the tables are called in words.
         encoding: of text files, by default UTF-8.
@@ -134,6 +140,15 @@ class Evaluated(NamedTuple):
     together: Dependence
     pairs: Dependence
     wholes: list[np.ndarray]
+
+    def statistics(self) -> Statistics:
+        """All of it as surprises of columns, of pairs and of rows."""
+        labellings = self.pairs.statistics.shape[1]
+        columns = [
+            np.concatenate([np.empty((0, labellings)), *(one.surprises for one in each)])
+            for each in self.marginals
+        ]
+        return Statistics(columns, self.together.statistics, self.wholes)
 
 
 def _evaluated(
@@ -190,8 +205,8 @@ def _found(
 ) -> TableComparison:
     """Hold relabellings against each other."""
     labellings = seen.pairs.statistics.shape[1]
-    evidence = np.array([_evidence(one, labellings) for one in seen.marginals])
-    pvalue = p_value(_overall(evidence, seen))
+    statistics = seen.statistics()
+    evidence, pvalue = statistics.evidence(), p_value(statistics.overall())
     differ = pvalue <= alpha
     named_places = _places(seen.marginals, alpha, differ=differ)
     found, weights, each = [], data.weights, data.weights_of_each
@@ -214,6 +229,7 @@ def _found(
         )
     return TableComparison(
         pvalue=pvalue,
+        pvalue_error=monte_carlo_error(lambda some: statistics.at(some).overall(), labellings),
         alpha=alpha,
         permutations=labellings - 1,
         columns=tuple(found),
@@ -243,28 +259,6 @@ def _pairs(
         )
         for link, p in zip(found.links, pvalues, strict=True)
     )
-
-
-def _overall(evidence: np.ndarray, seen: Evaluated) -> np.ndarray:
-    """How surprising the tables are, (1 + B,): by one column, or by all, pairs and rows together.
-
-    A change of one column is the more frequent one, and counts :data:`ONE_COLUMN` times.
-    """
-    wholes = [evidence.sum(axis=0), *seen.wholes]
-    if len(seen.together.statistics):
-        exact = [surprise(row, without=1) for row in seen.together.statistics]
-        wholes.append(np.max(exact, axis=0))
-    together = agreed(np.array([surprise(row, without=1) for row in wholes]))
-    one = surprise(evidence.max(axis=0), without=1) + np.log(ONE_COLUMN)
-    return agreed(np.array([one, surprise(together, without=1)]), LOUDEST)
-
-
-def _evidence(marginals: list[Marginal], labellings: int) -> np.ndarray:
-    """How surprising all aspects of a column together are, (1 + B,); 0 of one that is constant."""
-    if not marginals:
-        return np.zeros(labellings)
-    every = np.concatenate([one.surprises for one in marginals])
-    return surprise(agreed(every, LOUDEST), without=1)
 
 
 def _places(marginals: list[list[Marginal]], alpha: float, *, differ: bool) -> list[Named | None]:

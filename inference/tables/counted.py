@@ -26,7 +26,7 @@ class Counted(NamedTuple):
         counts: (N,), how often each row is there; ``None`` of rows that are there once.
         weights: (N,), what each row counts for in all sums, such that they add up to as many rows
             as they are worth (Kish 1965); ``None`` of rows that weigh alike.
-        given: the weights on a scale on which they are 1 on average in each table.
+        given: the weights on a scale on which those above 0 are 1 on average in each table.
     """
 
     counts: np.ndarray | None = None
@@ -69,7 +69,7 @@ NOT_COUNTED = Counted()
 def counted_rows(counts: Column | None, weights: Column | None, rows: int) -> Counted:
     """Check the column that says how much each row counts.
 
-    Weights are on a scale of their own in each table, on which they are 1 on average.
+    Weights are on a scale of their own in each table, on which those above 0 are 1 on average.
 
     Args:
         counts: whole numbers.
@@ -85,9 +85,11 @@ def counted_rows(counts: Column | None, weights: Column | None, rows: int) -> Co
         return NOT_COUNTED
     _check(weights, rows)
     tables = (weights.values[:rows], weights.values[rows:])
-    found = np.concatenate([part * (len(part) / math.fsum(part)) for part in tables])
-    if np.ptp(found) <= ROUNDING:
-        return NOT_COUNTED
+    # Of rows that weigh anything: others are not there.
+    there = weights.values > 0.0
+    found = np.concatenate([part * (np.count_nonzero(part) / math.fsum(part)) for part in tables])
+    if np.ptp(found[there]) <= ROUNDING:
+        return NOT_COUNTED if there.all() else Counted(counts=there.astype(np.int64))
     return Counted(weights=_worth(found), given=weights._replace(values=np.round(found, 9)))
 
 

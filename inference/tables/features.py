@@ -97,7 +97,7 @@ def features(
         weights: (N,), how many rows each row counts for.
         rows: of the first table.
         apart: scores by the ranks in each table, and numbers in its standard deviations, which say
-            how columns go together whatever became of each alone; by default scores by ranks in
+            how columns go together, not what each is alone; by default scores by ranks in
             both, and their squares.
     """
     tables = (slice(None, rows), slice(rows, None)) if apart else (slice(None), slice(None))
@@ -179,7 +179,8 @@ def _of_points(called: str, points: np.ndarray, counts: list[np.ndarray], *, apa
     ends, none, ties = np.full((2, 2), np.nan), np.full(2, -1), np.ones((2, 2))
     if points.shape[1] == 2:
         values = [_standard(points, of) for of in counts]
-        told, weights, beside = [called, called], np.array([0.5, 0.5]), none
+        told = [f"{called}, midnight rather than noon", f"{called}, 6:00 rather than 18:00"]
+        weights, beside = np.array([0.5, 0.5]), none
     else:
         scores = [_scores(of) for of in counts]
         further = [points[:, 0]] * 2 if apart else [score**2 for score in scores]

@@ -94,7 +94,8 @@ class TableFindings:
 
     Attributes:
         pvalue: of "both tables have one distribution", by permutations, at an exact level.
-        alpha: level of all that is said together.
+        pvalue_error: the standard error that the draw of the permutations leaves in it.
+        alpha: level of the test, of the columns together and of the pairs together.
         permutations: how many there were.
         columns: in the order of the first table.
         pairs: of columns.
@@ -107,6 +108,7 @@ class TableFindings:
     """
 
     pvalue: float
+    pvalue_error: float
     alpha: float
     permutations: int
     columns: tuple[ColumnFindings, ...]

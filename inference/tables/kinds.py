@@ -16,8 +16,8 @@ Kind: TypeAlias = Literal[
     "number", "integer", "boolean", "category", "datetime", "text", "identifier"
 ]
 KINDS: tuple[str, ...] = get_args(Kind)
-#: Words of a yes and of a no.
-YES, NO = ("true", "yes", "y", "t"), ("false", "no", "n", "f")
+#: Words of a yes and of a no; as digits where another table has truths.
+YES, NO = ("true", "yes", "y", "t", "1"), ("false", "no", "n", "f", "0")
 #: Distinct words up to which, or up to this share of the rows, text is a category.
 FEW_WORDS, SHARE_OF_WORDS = 30, 0.05
 #: Of so many rows nearly all different: an identifier, or of so many words free text.
@@ -26,8 +26,9 @@ ALL_DIFFERENT, WORDS_OF_TEXT, LEAST_ROWS = 0.9, 3.0, 20
 LARGEST = 1e150
 #: Numbers from which on all that floating-point numbers can be are whole.
 WHOLE = 2.0**53
-#: Cells that are codes, not numbers: digits of which some begin with 0.
-DIGITS, PADDED = r"^\d+$", r"^0\d+$"
+#: Cells that are codes, not numbers: digits of which some begin with 0, or are more than a number
+#: has.
+DIGITS, PADDED, LONG = r"^[+-]?\d+$", r"^0\d+$", r"^[+-]?\d{17,}$"
 #: A share of cells up to which texts among numbers are taken for mistakes.
 MISTAKES = 0.05
 #: The share of different cells that look like numbers or dates from which a note tells of it.
@@ -68,6 +69,14 @@ class Column(NamedTuple):
 
 class ProblemError(Exception):
     """Why a column cannot be compared, in words that follow its name."""
+
+
+def ambiguous(name: str, such: str, ways: AmbiguousError) -> ProblemError:
+    """What is wrong with cells that can be read in several ways."""
+    return ProblemError(
+        f"has cells such as {such!r} that may be written with {' or with '.join(ways.args)}: say "
+        f"which with --written {ways.args[0]!r}, or take them for words with --kind {name}=category"
+    )
 
 
 class Typed(NamedTuple):
@@ -116,6 +125,8 @@ def typed(
     if pa.types.is_integer(cells.type) and kind in ("category", "boolean", "identifier"):
         # Not by floating-point numbers, in which long identifiers are the same.
         return Typed(_levels(name, kind, pc.cast(cells, pa.string())))  # type: ignore[arg-type]
+    if pa.types.is_integer(cells.type) and kind is None and _is_long(cells):
+        return _text(name, pc.cast(cells, pa.string()), rows, kind, sources, written)
     if _is_number(cells.type):
         values = _floats(cells)
         _check_size(values, rows, sources)
@@ -124,6 +135,12 @@ def typed(
     if not (pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)):
         raise ProblemError(f"holds {cells.type}, which is no number, word or date")
     return _text(name, cells, rows, kind, sources, written)
+
+
+def _is_long(cells: pa.Array) -> bool:
+    """Whether some whole numbers are beyond those that floating-point numbers tell apart."""
+    ends = pc.min_max(cells).as_py()
+    return any(one is not None and abs(one) >= WHOLE for one in ends.values())
 
 
 def _place(index: int, rows: int, sources: tuple[str, str]) -> str:
@@ -227,9 +244,9 @@ def _text(
     written: Sequence[str],
 ) -> Typed:
     distinct = pc.unique(cells).drop_null()
-    padded = matching(distinct, PADDED)
-    if kind is None and len(distinct) and padded.any() and matching(distinct, DIGITS).all():
-        such = distinct[int(np.argmax(padded))].as_py()
+    codes = matching(distinct, PADDED) | matching(distinct, LONG)
+    if kind is None and codes.any() and matching(distinct, DIGITS).all():
+        such = distinct[int(np.argmax(codes))].as_py()
         told = _levels(name, _kind_of_words(cells, distinct, rows), cells)
         return Typed(
             told,
@@ -238,6 +255,9 @@ def _text(
                 f"--kind {name}=integer.",
             ),
         )
+    truths = _truths(cells, distinct) if kind in (None, "boolean") else None
+    if truths is not None:
+        return Typed(_levels(name, "boolean", truths))
     if kind in ("category", "boolean", "identifier", "text") or not len(distinct):
         return Typed(_levels(name, kind or "category", cells))  # type: ignore[arg-type]
     try:
@@ -245,19 +265,15 @@ def _text(
         as_numbers = numbers(distinct, written) if of_numbers else None
         as_dates = dates(distinct, written) if kind in (None, "datetime") else None
     except AmbiguousError as ways:
-        raise ProblemError(
-            f"has cells such as {distinct[0].as_py()!r} that may be written with "
-            f"{' or with '.join(ways.args)}: say which with --written {ways.args[0]!r}, or take "
-            f"them for words with --kind {name}=category"
-        ) from None
+        raise ambiguous(name, distinct[0].as_py(), ways) from None
     if as_numbers is not None:
-        values = _looked_up(cells, distinct, as_numbers.values)
+        values = looked_up(cells, distinct, as_numbers.values)
         _check_size(values, rows, sources)
         words = f"numbers with {as_numbers.words}" if as_numbers.words else ""
         return _numbers(name, values, rows, kind, words)
     if as_dates is not None:
         notes = (f"{name!r} is read as {as_dates.words}.",) if as_dates.words else ()
-        return Typed(Column(name, "datetime", _looked_up(cells, distinct, as_dates.values)), notes)
+        return Typed(Column(name, "datetime", looked_up(cells, distinct, as_dates.values)), notes)
     if kind is not None:
         raise ProblemError(f"has cells such as {distinct[0].as_py()!r}, not {kind}")
     _check_mistakes(name, cells, rows, sources)
@@ -270,11 +286,26 @@ def _text(
     return Typed(_levels(name, _kind_of_words(cells, distinct, rows), cells), notes)
 
 
+def as_truths(distinct: pa.Array) -> list[bool] | None:
+    """Which of the words (k,) mean yes; ``None`` where one of them is neither a yes nor a no."""
+    words = [one.lower() for one in distinct[: 2 * 2 * len(YES)].to_pylist()]
+    if len(words) < len(distinct) or not all(one in YES or one in NO for one in words):
+        return None
+    return [one in YES for one in words]
+
+
+def _truths(cells: pa.Array, distinct: pa.Array) -> pa.Array | None:
+    """Cells of a yes and a no, spelt alike where they are not, as ``True`` and ``TRUE``."""
+    if not 2 <= len(distinct) <= 2 * 2 * len(YES):
+        return None
+    words = {one.lower() for one in distinct.to_pylist()}
+    if not any(words == {yes, no} for yes, no in zip(YES, NO, strict=True) if yes != "1"):
+        return None
+    return cells if len(distinct) == 2 else pc.utf8_lower(cells)
+
+
 def _kind_of_words(cells: pa.Array, distinct: pa.Array, rows: int) -> Kind:
     known = len(cells) - cells.null_count
-    words = {one.lower() for one in distinct[:3].to_pylist()}
-    if len(distinct) == 2 and any(words == {YES[i], NO[i]} for i in range(len(YES))):
-        return "boolean"
     if len(distinct) <= FEW_WORDS or len(distinct) <= SHARE_OF_WORDS * known:
         return "category"
     some = distinct[:1000]
@@ -315,7 +346,7 @@ def _check_mistakes(name: str, cells: pa.Array, rows: int, sources: tuple[str, s
         )
 
 
-def _looked_up(cells: pa.Array, distinct: pa.Array, values: np.ndarray) -> np.ndarray:
+def looked_up(cells: pa.Array, distinct: pa.Array, values: np.ndarray) -> np.ndarray:
     """What every cell (N,) is, by what the distinct ones are; NaN where null."""
     index = pc.index_in(cells, distinct).to_numpy(zero_copy_only=False)
     found = np.full(len(cells), np.nan)
@@ -328,5 +359,5 @@ def _levels(name: str, kind: Kind, cells: pa.Array) -> Column:
     """A column of words: indices of its distinct cells in alphabetical order."""
     distinct = pc.unique(cells).drop_null()
     distinct = distinct.take(pc.array_sort_indices(distinct))
-    values = _looked_up(cells, distinct, np.arange(len(distinct), dtype=float))
+    values = looked_up(cells, distinct, np.arange(len(distinct), dtype=float))
     return Column(name, kind, values, tuple(distinct.to_pylist()))

@@ -51,7 +51,7 @@ def _uneven(one: Sorted, low: float, high: float) -> bool:
     if len(values) < 2:
         return True
     weights = np.bincount(which, weights=one.weights[inside])
-    rows = len(which)
+    rows = max(len(which), round(float(weights.sum())))  # entries with counts are several
     if weights.max() > weights.sum() / LEAST_VALUES and rows > len(values):
         return True
     # Of as many uniform numbers the largest gap is larger in one of CHANCE.

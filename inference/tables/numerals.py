@@ -91,6 +91,8 @@ LIKE_NUMBERS = (
 )
 #: Ways of writing numbers and dates that need to be told.
 WORDS = tuple(dict.fromkeys([*(way.words for way in (*NOTATIONS, *SIGNED)), *_DAYS]))
+#: Times of a day, which are dates of the first.
+TIMES = r"^([01]?\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d+)?)?$"
 ISO = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?$"
 
 
@@ -157,6 +159,11 @@ def dates(cells: pa.Array, written: Sequence[str] = ()) -> Parsed | None:
     if matching(cells, ISO).all():
         read = pd.to_datetime(cells.to_pylist(), format="ISO8601", errors="coerce", utc=True)
         return None if read.isna().any() else Parsed(_seconds(read))
+    if matching(cells, TIMES).all():
+        read = pd.to_timedelta(
+            [one if one.count(":") > 1 else f"{one}:00" for one in cells.to_pylist()]
+        )
+        return Parsed(np.asarray(read.total_seconds(), dtype=float))
     found = {}
     for words, form, pattern in DATES:
         if matching(cells, pattern).all():

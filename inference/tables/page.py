@@ -11,9 +11,11 @@ from markupsafe import Markup
 from ..difference.named import Place
 from ..pages.drawing import Mark, bars, outlines
 from ..pages.render import render
+from .aspects import MISSING
+from .changes import Share
 from .findings import ColumnFindings, PairComparison, TableFindings
 from .histograms import Histogram
-from .words import effects_told, moment, p_alone, pair_told, place_told, verdict
+from .words import LEAST_SHARE, effects_told, moment, p_alone, pair_told, place_told, verdict
 
 #: Levels of a category whose bars are drawn, and steps on an axis.
 BARS, STEPS = 6, 4
@@ -85,7 +87,7 @@ def _row(column: ColumnFindings, permutations: int) -> Row:
 
 
 def _pictures(column: ColumnFindings) -> list[Markup]:
-    """A histogram of numbers, dates and lengths; bars of levels, weekdays and words."""
+    """A histogram of numbers, dates and lengths; bars of levels, weekdays, words and holes."""
     first, second = column.names
     drawn = []
     if column.histogram is not None:
@@ -96,8 +98,11 @@ def _pictures(column: ColumnFindings) -> list[Markup]:
             title += f"; {'; '.join(mark.words for mark in marks)}"
         shape = column.histogram
         drawn.append(outlines(shape.edges, shape.shares, _ticks(column, shape), marks, title))
-    if column.effect.shares and column.kind not in ("number", "integer"):
-        shown = column.effect.shares[:BARS]
+    was, now = column.effect.missing
+    shown = [Share(MISSING, was, now)] if abs(now - was) >= LEAST_SHARE else []
+    if column.kind not in ("number", "integer"):
+        shown += column.effect.shares[:BARS]
+    if shown:
         drawn.append(bars(shown, f"Shares in {column.name}: {first} above, {second} below"))
     return drawn
 

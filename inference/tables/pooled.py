@@ -20,6 +20,10 @@ from .numerals import WORDS
 
 #: Problems that are told one by one.
 MOST_TOLD = 8
+#: By what factor units of one table may have more rows than the other's before a note tells.
+UNLIKE = 2.0
+#: Columns whose names are listed where one is not among them.
+MOST_LISTED = 12
 
 
 class Pooled(NamedTuple):
@@ -82,7 +86,7 @@ class Roles(NamedTuple):
     def in_words(self) -> tuple[str, ...]:
         """What each column with a role is for, in words."""
         told = {
-            "rows of one {!r} are kept together": self.units,
+            "rows of one {!r} are kept together, so that effects have no intervals": self.units,
             "labels are exchanged within {!r}": self.blocks,
             "rows count as often as {!r} says": self.counts,
             "rows are weighted by {!r}, so that the level is approximate": self.weights,
@@ -151,6 +155,7 @@ def pooled(
         how_often = counted_rows(counts, weights, rows)
         found, rows, how_often = _there(found, rows, how_often)
         notes += how_often.notes(len(next(iter(found.values())).column.values), rows)
+    notes += unit_notes(found, roles.units, rows)
     left_out, columns = [(name, "excluded") for name in exclude], []
     notes += [note for name in taken for note in found[name].notes]
     for name in taken:
@@ -160,7 +165,7 @@ def pooled(
         notes += told
         if asked.identifiers and column.kind == "identifier":
             column = column._replace(kind="text")
-        why = _useless(column, asked=name in asked.kinds)
+        why = _useless(column)
         if why:
             left_out.append((name, why))
         else:
@@ -208,6 +213,22 @@ def read_notes(tables: Sequence[Table]) -> list[str]:
     ]
 
 
+def unit_notes(found: Mapping[str, Typed], units: str | None, rows: int) -> list[str]:
+    """Tell of units that have far more rows in one table than in the other."""
+    if units is None:
+        return []
+    each, values = [], found[units].column.values
+    for part in (values[:rows], values[rows:]):
+        known = part[~np.isnan(part)]
+        each.append(len(known) / max(len(np.unique(known)), 1))
+    if max(each) <= UNLIKE * min(each):
+        return []
+    return [
+        f"The units of the first table have {each[0]:.3g} rows each on average, and of the second "
+        f"{each[1]:.3g}: where these are so different p-values may be too small or too large."
+    ]
+
+
 def check_written(written: Sequence[str]) -> None:
     """Refuse ways to write numbers and dates that there are not."""
     for one in written:
@@ -220,12 +241,15 @@ def _typed(tables: Sequence[Table], names: Sequence[str], asked: Asked) -> dict[
     found, problems, kinds = {}, [], asked.kinds
     for name in names:
         try:
-            cells, mixed = column_cells(tables, name, asked.missing)
+            cells, mixed = column_cells(tables, name, asked.missing, asked.written)
             sources = (tables[0].source, tables[-1].source)
             rows = tables[0].data.num_rows
             found[name] = typed(name, cells, rows, kinds.get(name), sources, asked.written)
             if mixed and name not in kinds and found[name].column.kind not in ("number", "integer"):
-                raise ProblemError(f"holds {mixed}: say what it is with --kind {name}=category")
+                raise ProblemError(
+                    f"holds {mixed}: write them alike, or take them for words with "
+                    f"--kind {name}=category"
+                )
         except ProblemError as problem:
             problems.append(f"column {name!r} {problem}")
     if problems:
@@ -262,8 +286,7 @@ def _check_names(
     """Refuse columns that only one table has, and options about columns that there are not."""
     each = [set(table.data.column_names) for table in tables]
     if unknown := sorted(named - set.union(*each)):
-        have = ", ".join(map(repr, tables[0].data.column_names[:12]))
-        raise InputError(f"there is no column {unknown[0]!r}: there are {have}")
+        raise no_column(unknown[0], tables[0])
     for name, kind in kinds.items():
         if kind not in KINDS:
             raise InputError(f"{name!r} cannot be {kind!r}: a kind is one of {', '.join(KINDS)}")
@@ -275,13 +298,21 @@ def _check_names(
         )
 
 
+def no_column(name: str, table: Table) -> InputError:
+    """What is wrong with a column that there is not."""
+    there = table.data.column_names
+    have, more = ", ".join(map(repr, there[:MOST_LISTED])), len(there) - MOST_LISTED
+    return InputError(
+        f"there is no column {name!r}: there are {have}{f' and {more} more' if more > 0 else ''}"
+    )
+
+
 def divided(
     table: Table, by: str, missing: Sequence[str | float]
 ) -> tuple[dict[str, Table], list[str]]:
     """The rows of every value of a column as a table, numbers ascending, else words; and notes."""
     if by not in table.data.column_names:
-        have = ", ".join(map(repr, table.data.column_names[:12]))
-        raise InputError(f"there is no column {by!r}: there are {have}")
+        raise no_column(by, table)
     cells, _ = column_cells([table], by, missing)
     values = pc.unique(cells).drop_null()
     values = values.take(pc.sort_indices(values))
@@ -317,7 +348,7 @@ def _in_two(
     return list(parts.values()), (f"{by} {first}", f"{by} {second}"), notes
 
 
-def _useless(column: Column, *, asked: bool) -> str:
+def _useless(column: Column) -> str:
     """Why a column tells nothing of how tables differ, or nothing."""
     known = column.values[~np.isnan(column.values)]
     if not len(known):
@@ -325,6 +356,6 @@ def _useless(column: Column, *, asked: bool) -> str:
     if len(known) == len(column.values) and (known == known[0]).all():
         return "it has one value in all rows"
     identifier: Kind = "identifier"
-    if column.kind == identifier and not asked:
+    if column.kind == identifier:
         return "it tells rows apart, an identifier"
     return ""

@@ -45,6 +45,7 @@ class TableComparison(TableFindings):
             "schema": SCHEMA,
             "differ": self.differ,
             "pvalue": self.pvalue,
+            "pvalue_error": self.pvalue_error,
             "alpha": self.alpha,
             "permutations": self.permutations,
             "sizes": list(self.sizes),

@@ -15,6 +15,8 @@ from .findings import ColumnFindings, PairComparison, TableFindings
 MOST_PAIRS, MOST_LEVELS, MOST_PLACES = 8, 3, 3
 #: Changes of the share of missing values that are told.
 LEAST_SHARE = 0.005
+#: Numbers of more digits before the point are told by powers of ten, and seconds of a day.
+WHOLE, DAY = 1e15, 86_400.0
 
 
 def told(found: TableFindings) -> str:
@@ -33,6 +35,8 @@ def made(found: TableFindings) -> str:
     m, n = found.sizes
     told = [f"{m} and {n} rows", counted(len(found.columns), "column"), *found.design]
     told += [f"{found.permutations} permutations", f"level {found.alpha:.3g} for all together"]
+    if any(column.effect.shift_interval or column.effect.auc_interval for column in found.columns):
+        told.append(f"intervals with confidence {100.0 * (1.0 - found.alpha):.4g} % each")
     return f"{', '.join(told)}."
 
 
@@ -44,14 +48,19 @@ def p_alone(pvalue: float, permutations: int) -> str:
 def verdict(found: TableFindings) -> str:
     """The first sentence."""
     first, second = found.names
-    p = p_with_error(found.pvalue, found.permutations)
+    p = p_with_error(found.pvalue, found.pvalue_error, found.permutations)
     if not found.differ:
         return f"No difference between {first} and {second} was found ({p})."
     columns = sum(column.differ for column in found.columns)
     pairs = sum(pair.differ for pair in found.pairs)
-    named = [counted(columns, "column")] if columns else []
+    named = []
+    if columns:
+        named.append(f"{counted(columns, 'column')} {'has' if columns == 1 else 'have'} changed")
     if pairs:
-        named.append(f"{counted(pairs, 'pair')} of columns that go together differently")
+        one = pairs == 1
+        named.append(
+            f"{counted(pairs, 'pair')} of columns {'goes' if one else 'go'} together differently"
+        )
     if not named:
         return f"{first} and {second} differ ({p}), but no single column or pair can be named."
     return f"{first} and {second} differ ({p}): {' and '.join(named)}."
@@ -76,10 +85,11 @@ def effects_told(column: ColumnFindings) -> list[str]:
         write = moment if column.kind == "datetime" else _writer(column)
         parts.append(f"median {write(found.medians[0])} → {write(found.medians[1])}")
         if column.kind != "datetime" and found.shift_interval is not None:
-            low, high = found.shift_interval
-            parts[-1] += f" (shift {found.shift:.3g}, {low:.3g} to {high:.3g})"
+            assert found.shift is not None
+            shift, low, high = (digits(one, 3) for one in (found.shift, *found.shift_interval))
+            parts[-1] += f" (shift {shift}, {low} to {high})"
     if found.deviations is not None:
-        parts.append(f"spread {found.deviations[0]:.4g} → {found.deviations[1]:.4g}")
+        parts.append(f"spread {digits(found.deviations[0], 4)} → {digits(found.deviations[1], 4)}")
     if found.auc is not None and found.auc_interval is not None:
         low, high = found.auc_interval
         second = column.names[1]
@@ -98,7 +108,14 @@ def effects_told(column: ColumnFindings) -> list[str]:
 
 def _writer(column: ColumnFindings) -> Callable[[float], str]:
     """How numbers of a column are told: whole ones with all digits."""
-    return "{:.15g}".format if column.kind == "integer" else "{:.4g}".format
+    return "{:.15g}".format if column.kind == "integer" else lambda value: digits(value, 4)
+
+
+def digits(value: float, count: int) -> str:
+    """Write a number with so many digits, and all of those before its point."""
+    if 10.0**count <= abs(value) < WHOLE:
+        return f"{value:.0f}"
+    return f"{value:.{count}g}"
 
 
 def place_told(place: Place, column: ColumnFindings) -> str:
@@ -110,16 +127,16 @@ def place_told(place: Place, column: ColumnFindings) -> str:
         start, end = math.ceil(start), math.floor(end)
         if start == end:
             return f"{more} at {start}"
-    return f"{more} from {start:.4g} to {end:.4g}"
+    return f"{more} on the whole from {digits(start, 4)} to {digits(end, 4)}"
 
 
 def moment(seconds: float) -> str:
-    """Tell seconds since 1970 as a date and a time, UTC."""
+    """Tell seconds since 1970 as a date and a time, UTC; those of its first day as a time."""
     try:
         when = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
     except (ValueError, OverflowError, OSError):  # beyond the calendar
         return f"{seconds:.6g} s after 1970"
-    return when.strftime("%Y-%m-%d %H:%M")
+    return when.strftime("%H:%M" if 0.0 <= seconds < DAY else "%Y-%m-%d %H:%M")
 
 
 def pair_told(pair: PairComparison, found: TableFindings) -> str:
@@ -131,16 +148,20 @@ def pair_told(pair: PairComparison, found: TableFindings) -> str:
 
 def _strengths_told(pair: PairComparison, found: TableFindings) -> str:
     """Tell how strongly features of a pair went together, and go."""
-    (one, other), (was, now), (first, second) = pair.features, pair.strengths, found.names
+    one, other = pair.features
+    told = [_strength_told(pair.measure, strength) for strength in pair.strengths]
+    sides = ", ".join(f"{how} in {name}" for how, name in zip(told, found.names, strict=True))
     if pair.measure == "difference":
-        return (
-            f"with {one} the ranks of {other} are higher by {was:.2f} standard deviations in "
-            f"{first}, {now:.2f} in {second}"
-        )
+        return f"with {one} the ranks of {other} are, in standard deviations, {sides}"
     if pair.measure == "odds ratio":
-        return (
-            f"the odds of {one} with {other}, over those without it, are {was:.3g} in {first}, "
-            f"{now:.3g} in {second}"
-        )
-    called = f"the rank correlation of {one} and {other}"
-    return f"{called} is {was:.2f} in {first}, {now:.2f} in {second}"
+        return f"the odds ratio of {one} and {other} is {sides}"
+    return f"the correlation of {one} and {other}, by ranks and as without ties, is {sides}"
+
+
+def _strength_told(measure: str, strength: float) -> str:
+    """Tell one strength; there is none where a feature is constant."""
+    if math.isnan(strength):
+        return "not defined"
+    if measure == "difference":
+        return f"{abs(strength):.2f} {'lower' if strength < 0.0 else 'higher'}"
+    return f"{strength:.3g}" if measure == "odds ratio" else f"{strength:.2f}"

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from .permutation import p_value, standardised
+from .permutation import monte_carlo_error, p_value, share_error, standardised
 from .result import Part
 
 #: What the combination is, in words.
@@ -25,6 +25,14 @@ class Combined(NamedTuple):
     row: np.ndarray  # (1 + B,)
     parts: tuple[Part, ...]  # none where there was one statistic
     most_extreme: int  # index of the part
+    rows: np.ndarray  # (k, 1 + B), of the statistics
+
+    def error(self) -> float:
+        """The standard error that the draw of the permutations leaves in the p-value."""
+        labellings = self.rows.shape[1]
+        if not self.parts:
+            return share_error(p_value(self.row), labellings - 1)
+        return monte_carlo_error(lambda some: _together(self.rows[:, some]), labellings)
 
 
 def combine(rows: np.ndarray, parts: Sequence[tuple[str, Any]]) -> Combined:
@@ -35,10 +43,15 @@ def combine(rows: np.ndarray, parts: Sequence[tuple[str, Any]]) -> Combined:
         parts: name and kernel of each, k.
     """
     if len(rows) == 1:
-        return Combined(rows[0], (), 0)
+        return Combined(rows[0], (), 0, rows)
     deviations = standardised(rows)
     described = tuple(
         Part(name, float(row[0]), p_value(row), kernel, float(deviation[0]))
         for (name, kernel), row, deviation in zip(parts, rows, deviations, strict=True)
     )
-    return Combined(logsumexp(deviations, axis=0), described, int(np.argmax(deviations[:, 0])))
+    return Combined(_together(rows), described, int(np.argmax(deviations[:, 0])), rows)
+
+
+def _together(rows: np.ndarray) -> np.ndarray:
+    """The log-sum-exp (1 + B,) of statistics (k, 1 + B), each by its own permutations."""
+    return np.asarray(logsumexp(standardised(rows), axis=0))

@@ -19,7 +19,7 @@ from .factors import Factor, factor_of, mmd_and_variance
 from .gram import gram
 from .kernel_choice import CHOOSING, KernelChoice, brief
 from .pair import Labelled, Pair
-from .permutation import mmd_row
+from .permutation import mmd_row, p_value, share_error
 from .result import Part
 
 #: Matrices of the size of the pooled sample that are alive at once.
@@ -36,6 +36,7 @@ class Statistic(NamedTuple):
     parts: tuple[Part, ...]  # none where there was one
     kernel: Any  # of the most extreme MMD; none of the evidence
     name: str
+    error: float  # standard error of its p-value, by the draw of the permutations
 
 
 def chosen_kernels(choice: KernelChoice, points: np.ndarray, *, progress: bool) -> list[Any]:
@@ -89,16 +90,19 @@ def statistic(
             )
     if not kernels:
         # The prior is uniform over the ladder, in the log, and over the variances.
-        return Statistic(logsumexp(rows, axis=0) - np.log(len(rows)), (), None, "log Bayes factor")
+        row = logsumexp(rows, axis=0) - np.log(len(rows))
+        error = share_error(p_value(row), len(row) - 1)
+        return Statistic(row, (), None, "log Bayes factor", error)
     named: list[tuple[str, Any]] = [(f"MMD, {brief(one)}", one) for one in kernels]
     for length in lengthscales:
         one = scaled_kernel(length, unit)
         named += [(f"evidence, {brief(one)}, prior variance {value:g}", one) for value in VARIANCES]
     combined = combine(np.array(rows), named)
     if not combined.parts:
-        return Statistic(combined.row, (), kernels[0], f"squared MMD ({estimator})")
+        of = f"squared MMD ({estimator})"
+        return Statistic(combined.row, (), kernels[0], of, combined.error())
     most_extreme = max(combined.parts[: len(kernels)], key=lambda part: part.deviation).kernel
-    return Statistic(combined.row, combined.parts, most_extreme, COMBINED)
+    return Statistic(combined.row, combined.parts, most_extreme, COMBINED, combined.error())
 
 
 def _of_mmd(choice: KernelChoice) -> KernelChoice:

@@ -201,6 +201,7 @@ def _permuted(
         statistic_of=COMBINED if combined.parts else f"HSIC ({asked.estimator})",
         kernel_of="most extreme HSIC at" if combined.parts else "kernel",
         parts=combined.parts,
+        pvalue_error=combined.error(),
         notes=(*kernel_notes(list(most_extreme)), *few_rows_note(ways, asked.alpha)),
     )
 

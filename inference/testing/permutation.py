@@ -27,6 +27,8 @@ SMALL_BYTES = 2**20
 #: A permuted value this little below the observed one, relative to the spread, is its equal: the
 #: same relabelling gives values that differ by rounding.
 TIE = 1e-9
+#: Parts of the permutations that are left out in turn.
+PARTS = 10
 
 
 def relabellings(sizes: tuple[int, int], count: int, rng: np.random.Generator) -> np.ndarray:
@@ -190,14 +192,39 @@ def p_in_words(pvalue: float, permutations: int) -> str:
     return f"p {'≤' if least else '='} {pvalue:.3g}"
 
 
-def p_with_error(pvalue: float, permutations: int) -> str:
-    """Tell a p-value with the standard error that so many random permutations leave."""
+def p_with_error(pvalue: float, error: float, permutations: int) -> str:
+    """Tell a p-value with the standard error that so many random permutations leave in it."""
     told = p_in_words(pvalue, permutations)
-    if permutations == 0 or told.startswith("p ≤"):
-        return told
-    return f"{told} ± {math.sqrt(pvalue * (1.0 - pvalue) / (1 + permutations)):.1g}"
+    return told if permutations == 0 or told.startswith("p ≤") else f"{told} ± {error:.1g}"
 
 
 def p_value(row: np.ndarray) -> float:
     """The p-value (1 + #{permuted >= observed}) / (1 + B) of a row (1 + B,), the observed first."""
     return float(exceedances(row)[0] / len(row))
+
+
+def share_error(pvalue: float, permutations: int) -> float:
+    """The standard error of a share of random permutations, of a statistic that has none of them.
+
+    Zero of a null in closed form, which has none.
+    """
+    return math.sqrt(pvalue * (1.0 - pvalue) / (1 + permutations)) if permutations else 0.0
+
+
+def monte_carlo_error(statistic: Callable[[np.ndarray], np.ndarray], labellings: int) -> float:
+    """The standard error of a p-value of which the statistic itself hangs on the permutations.
+
+    Rows that are standardised by their permutations, or told by how surprising they are among them,
+    move with the draw of these, which adds to the error of a share. By a jackknife over parts of
+    the permutations (Shao and Tu 1995, section 2.3); at least that of a share.
+
+    Args:
+        statistic: maps indices (1 + b,) of labellings, 0 the observed one first, to the statistic
+            of these alone, (1 + b,).
+        labellings: 1 + B.
+    """
+    every = np.arange(labellings)
+    part, pvalue = (every - 1) % PARTS, p_value(statistic(every))
+    without = [p_value(statistic(every[(part != one) | (every == 0)])) for one in range(PARTS)]
+    spread = (PARTS - 1.0) * float(np.var(without))
+    return max(math.sqrt(spread), share_error(pvalue, labellings - 1))

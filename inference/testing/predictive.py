@@ -153,18 +153,17 @@ def posterior_predictive_check(
         lengthscales = _Lengthscales.learned(dealt.reference, scale, seed)
         statistics = _statistics(dealt, lengthscales, progress=progress)
     kernels, unit = lengthscales.kernels, lengthscales.unit
-    row, parts, most_extreme = combine(
-        statistics, [(f"MMD, {brief(kernel)}", kernel) for kernel in kernels]
-    )
+    combined = combine(statistics, [(f"MMD, {brief(kernel)}", kernel) for kernel in kernels])
+    most_extreme = combined.most_extreme
     result = TestResult.permuted(
-        row,
+        combined.row,
         test=f"posterior predictive check of {known.variable}",
         hypotheses=HYPOTHESES,
         kernel=kernels[most_extreme],
         how=f"{replicates} predictive draws",
         exact=False,
         alpha=alpha,
-        parts=parts,
+        parts=combined.parts,
         statistic_of=COMBINED,
     )
     scorer = Scorer(dealt.far / unit, lengthscales.scaled[most_extreme])

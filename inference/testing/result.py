@@ -10,7 +10,7 @@ import numpy as np
 from ..data.checks import check_count
 from ..errors import InputError
 from .kernel_choice import describe
-from .permutation import p_value, p_with_error
+from .permutation import p_value, p_with_error, share_error
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -50,6 +50,8 @@ class TestResult:
         statistic: the observed value; of a combined test, the combination's.
         statistic_of: what it is, such as ``"squared MMD"``.
         pvalue: the p-value.
+        pvalue_error: the standard error that the draw of the permutations leaves in it; 0 of others
+            than permutation tests.
         null: draws of the statistic under the null hypothesis, (B,); empty for a distribution in
             closed form.
         kernel: the kernel of the statistic; of a combined test, that of the MMD or HSIC that
@@ -96,6 +98,7 @@ class TestResult:
     rows: str = "independent"
     fingerprints: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
+    pvalue_error: float = 0.0
 
     @classmethod
     def permuted(cls, row: np.ndarray, **said: Any) -> TestResult:
@@ -105,7 +108,9 @@ class TestResult:
             row: see above; the p-value is the share of its values that are as large as the first.
             **said: the other attributes.
         """
-        return cls(statistic=float(row[0]), pvalue=p_value(row), null=row[1:], **said)
+        pvalue = p_value(row)
+        said.setdefault("pvalue_error", share_error(pvalue, len(row) - 1))
+        return cls(statistic=float(row[0]), pvalue=pvalue, null=row[1:], **said)
 
     @property
     def _permutations(self) -> int:
@@ -140,7 +145,7 @@ class TestResult:
         kernel = "" if self.kernel is None else f", {self.kernel_of} {describe(self.kernel)}"
         lines = [
             f"{self.test[0].upper()}{self.test[1:]}: {verdict} at level {self.alpha:g} "
-            f"({p_with_error(self.pvalue, self._permutations)}, {self.how}).",
+            f"({p_with_error(self.pvalue, self.pvalue_error, self._permutations)}, {self.how}).",
             f"  {self.statistic_of}: {self.statistic:.4g}{kernel}",
         ]
         if self.interval is not None:

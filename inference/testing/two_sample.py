@@ -127,6 +127,7 @@ def _permuted(
         alpha=asked.alpha,
         statistic_of=found.name,
         parts=found.parts,
+        pvalue_error=found.error,
         kernel_of="most extreme MMD at" if found.parts else "kernel",
         interval_of="squared MMD at that kernel",
         e_value=_e_value(found.row) if choice.named == "evidence" else None,

@@ -11,7 +11,7 @@ import typer
 from ...runtime.atomic import write_text
 from ..command import command
 from ..options.data import NameOptions
-from ..options.output import HtmlOption, check_html
+from ..options.output import HtmlOption, check_html, written_file
 from ..options.panels import OUTPUT, TEST
 from ..options.sampler import SeedOption
 from ..options.tables import TableOptions
@@ -40,6 +40,7 @@ class DriftOptions:
         typer.Option(
             "--markdown",
             metavar="FILE",
+            callback=written_file,
             rich_help_panel=OUTPUT,
             help="Write the answer and a table of all columns as GitHub-flavoured Markdown.",
         ),

@@ -10,11 +10,31 @@ import typer
 
 from .panels import OUTPUT
 
+
+def _named(path: Path | None) -> Path | None:
+    """Refuse an option in place of a name."""
+    if path is not None and str(path).startswith("-"):
+        raise typer.BadParameter(f"a name is needed, and {path} is an option")
+    return path
+
+
+def written_file(path: Path | None) -> Path | None:
+    """Refuse an option in place of a file's name, and a folder that there is not.
+
+    Raises:
+        BadParameter: before anything is computed.
+    """
+    if _named(path) is not None and path is not None and not path.parent.is_dir():
+        raise typer.BadParameter(f"there is no folder {path.parent} for {path.name}")
+    return path
+
+
 OutFolder: TypeAlias = Annotated[
     Path,
     typer.Option(
         "--out",
         metavar="DIR",
+        callback=_named,
         rich_help_panel=OUTPUT,
         help="Folder of the files; created if need be, files of an earlier run are replaced.",
     ),
@@ -24,6 +44,7 @@ OutFile: TypeAlias = Annotated[
     typer.Option(
         "--out",
         metavar="FILE",
+        callback=_named,
         rich_help_panel=OUTPUT,
         help="The NetCDF file; its folder is created if need be.",
     ),
@@ -35,6 +56,7 @@ HtmlOption: TypeAlias = Annotated[
     typer.Option(
         "--html",
         metavar="FILE",
+        callback=written_file,
         rich_help_panel=OUTPUT,
         help="Write the report as one page that needs no network.",
     ),
@@ -60,6 +82,7 @@ def optional_folder(files: str, without: str = "no files") -> Any:
     return typer.Option(
         "--out",
         metavar="DIR",
+        callback=_named,
         rich_help_panel=OUTPUT,
         help=f"Folder for {files}. Default: {without}.",
     )
@@ -82,8 +105,7 @@ class ScreenOptions:
         typer.Option(
             "--quiet",
             rich_help_panel=OUTPUT,
-            help="Show no progress (with --json: print nothing but JSON and a warning of several "
-            "modes).",
+            help="Show no progress (with --json: print nothing but JSON and warnings).",
         ),
     ] = False
     debug: Annotated[

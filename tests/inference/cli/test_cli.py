@@ -474,7 +474,7 @@ def test_built_in_data_show_their_difference(tmp_path, no_fit):
     result = bke_command("run", "--out", tmp_path / "out")
     assert "as in BKE Figure 3: 3000 rows" in result.stdout
     assert "normal and Laplace differ (p ≤ 0.001" in result.stdout
-    assert result.stdout.count(" has more from x ") >= 4
+    assert result.stdout.count(" has more on the whole from x ") >= 4
     assert no_fit[0]["data"].shape == (6000, 1)
     assert (no_fit[0]["scale"], no_fit[0]["method"]) == ("column", Auto())
 

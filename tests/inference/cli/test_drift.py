@@ -39,7 +39,7 @@ def test_a_difference_is_told_and_is_a_failure_only_if_asked_for(tables):
     may, june, july = tables
     found = drift(may, june, "--exclude", "month", *FAST)
     assert found.exit_code == 0
-    assert "may and june differ (p ≤ 0.01): 1 column." in found.stdout
+    assert "may and june differ (p ≤ 0.01): 1 column has changed." in found.stdout
     assert "x (number) has changed" in found.stdout
     assert "'code' has -999 in" in found.stdout
     assert drift(may, june, "--exclude", "month", "--fail", *FAST).exit_code == 3
@@ -69,12 +69,13 @@ def test_markdown_has_every_column_and_no_stray_marks(tables, tmp_path):
     found = drift(may, june, "--exclude", "month", "--markdown", path, *FAST)
     assert found.exit_code == 0
     text = path.read_text(encoding="utf-8")
-    assert text.startswith("**may and june differ (p ≤ 0.01): 1 column.**")
+    assert text.startswith("**may and june differ (p ≤ 0.01): 1 column has changed.**")
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert [row.split(" | ")[0].strip("| ") for row in rows[:3]] == ["column", "---", "x"]
     assert len(rows) == 5
     assert all(row.replace("\\|", "").count("|") == 6 for row in rows)
-    assert drift(may, june, "--markdown", tmp_path / "no" / "a.md", *FAST).exit_code == 1
+    assert drift(may, june, "--markdown", tmp_path / "no" / "a.md", *FAST).exit_code == 2
+    assert drift(may, june, "--markdown", "--quiet").exit_code == 2
 
 
 def test_one_table_is_divided_by_a_column(tables, tmp_path):

@@ -163,3 +163,27 @@ def test_counts_and_weights_are_not_both():
     table = {"x": [1.0, 2.0], "w": [1, 1], "v": [1, 1]}
     with pytest.raises(InputError, match="not both"):
         compare_tables(table, table, counts="w", weights="v", **QUIET)
+
+
+@pytest.mark.parametrize("unequal", [False, True])
+def test_rows_of_no_weight_are_not_there(unequal):
+    rng = np.random.default_rng(0)
+    before, after = (pd.DataFrame({"x": rng.normal(size=n)}) for n in (200, 100))
+    weight = np.arange(60.0) % 4 + 1.0 if unequal else np.ones(60)
+    zeros = before.assign(w=np.concatenate([weight, np.zeros(140)])), after.assign(w=1.0)
+    without = before[:60].assign(w=weight), after.assign(w=1.0)
+    found, twin = (compare_tables(*one, weights="w", **QUIET) for one in (zeros, without))
+    assert found.pvalue == twin.pvalue
+    assert found["x"].effect == twin["x"].effect
+    assert found.sizes == twin.sizes
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_intervals_of_counted_rows_are_those_of_repeated_ones(seed):
+    rng = np.random.default_rng(seed)
+    tables = [pd.DataFrame({"x": rng.poisson(2.7, size=200)}) for _ in range(2)]
+    counted = [one.groupby("x").size().rename("n").reset_index() for one in tables]
+    twin = compare_tables(*tables, **QUIET)["x"].effect
+    found = compare_tables(*counted, counts="n", **QUIET)["x"].effect
+    assert found.shift_interval == twin.shift_interval
+    assert found.auc_interval == pytest.approx(twin.auc_interval)

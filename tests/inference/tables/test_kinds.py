@@ -25,7 +25,9 @@ def told(cells, rows=None, kind=None):
         (["1.5", " 2", "NA", "-3e2"], "number"),
         (["1", "2", "", "2"], "integer"),
         ([True, False, None], "boolean"),
-        (["yes", "no", "Yes", "no"], "category"),
+        (["yes", "no", "Yes", "no"], "boolean"),
+        (["yes", "no", "true", "no"], "category"),
+        (["9:30", "17:05", "00:00:30"], "datetime"),
         (["yes", "no", "no", "no"], "boolean"),
         (["red", "blue", "red", None], "category"),
         (["2024-01-31", "2024-02-01", "null", "2024-03-01"], "datetime"),
@@ -207,3 +209,72 @@ def test_names_of_columns_are_one_line():
     table = {"a\nb": np.arange(30.0) % 7}
     found = compare_tables(table, table, permutations=19, alpha=0.2, progress=False)
     assert [column.name for column in found.columns] == ["a b"]
+
+
+def table_of_types(rng, n):
+    return pd.DataFrame(
+        {
+            "flag": rng.random(n) < 0.4,
+            "day": pd.Timestamp("2026-01-01") + pd.to_timedelta(rng.integers(0, 300, n), "h"),
+            "x": rng.normal(size=n),
+            "many": rng.integers(0, 9, n),
+            "order_id": 2**60 + np.arange(n),
+        }
+    )
+
+
+@pytest.mark.parametrize("spelt", [str, str.upper, lambda one: {"True": "yes"}.get(one, "no")])
+def test_text_is_read_as_what_the_other_table_holds(spelt):
+    rng = np.random.default_rng(0)
+    before, after = table_of_types(rng, 120), table_of_types(rng, 150)
+    words = after.astype(str)
+    words["flag"] = words["flag"].map(spelt)
+    options = {"permutations": 99, "progress": False}
+    twin = compare_tables(before, after, **options)
+    for pair in ((before, words), (words, before)):
+        found = compare_tables(*pair, **options)
+        assert found.left_out == twin.left_out == (
+            ("order_id", "it tells rows apart, an identifier"),
+        )  # fmt: skip
+        assert found.pvalue == twin.pvalue
+        assert [one.kind for one in found.columns] == [one.kind for one in twin.columns]
+        assert [one.pvalue for one in found.columns] == [one.pvalue for one in twin.columns]
+
+
+def test_text_that_is_not_what_the_other_table_holds_is_refused():
+    truths, numbers_of = pd.DataFrame({"x": [True, False] * 9}), pd.DataFrame({"x": range(18)})
+    words = pd.DataFrame({"x": ["yes", "perhaps"] * 9})
+    padded = pd.DataFrame({"x": [f"{one:05d}" for one in range(18)]})
+    for pair in ((truths, words), (numbers_of, words), (numbers_of, padded)):
+        with pytest.raises(InputError, match=r"write them alike, or take.*--kind x=category"):
+            compare_tables(*pair, progress=False)
+
+
+def test_an_identifier_is_left_out_whoever_says_that_it_is_one():
+    rng = np.random.default_rng(1)
+    tables = [pd.DataFrame({"x": rng.normal(size=40), "k": rng.integers(0, 9, 40)}) for _ in "PQ"]
+    found = compare_tables(*tables, kinds={"k": "identifier"}, permutations=99, progress=False)
+    assert [one.name for one in found.columns] == ["x"]
+
+
+def test_a_change_of_hours_is_told_by_hours():
+    rng = np.random.default_rng(2)
+
+    def moments(late):
+        hours = np.where(
+            rng.random(600) < late, rng.integers(18, 24, 600), rng.integers(0, 18, 600)
+        )
+        days = rng.integers(0, 28, 600)
+        return pd.DataFrame(
+            {"when": pd.Timestamp("2026-01-01") + pd.to_timedelta(24 * days + hours, "h")}
+        )
+
+    found = compare_tables(moments(0.2), moments(0.5), permutations=99, progress=False)
+    assert found["when"].differ
+    assert all(share.level.endswith(":00") for share in found["when"].effect.shares[:3])
+    times = [
+        table["when"].dt.strftime("%H:%M").to_frame() for table in (moments(0.2), moments(0.5))
+    ]
+    found = compare_tables(*times, permutations=99, progress=False)
+    assert found["when"].kind == "datetime"
+    assert "median 1" in str(found)

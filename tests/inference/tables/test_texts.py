@@ -30,7 +30,7 @@ def test_what_texts_hold_is_that_of_a_loop():
     found = marginal(aspect, dealt)
     labels = dealt.labels[dealt.unit]
     for index, word in enumerate(aspect.levels):
-        word = word.removeprefix("with '").removesuffix("'")
+        word = word.removeprefix("with the word '").removesuffix("'")
         holds = np.array([word in column.levels[int(at)].split() for at in column.values])
         assert found.counts[index] == holds.sum()
         np.testing.assert_array_equal(found.labels[index], holds @ labels)
@@ -45,7 +45,7 @@ def test_a_word_that_is_new_is_told():
     ]
     found = compare_tables(texts(rng, 200), after, **QUIET)
     assert found["note"].differ
-    assert "with 'gone': 0.0%" in str(found)
+    assert "with the word 'gone': 0.0%" in str(found)
 
 
 def test_texts_of_the_same_words_are_of_one_distribution():
