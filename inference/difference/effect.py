@@ -14,6 +14,7 @@ from typing import TypeAlias
 import numpy as np
 from scipy.special import softmax
 
+from ..data.canonical import mark
 from ..data.weighted import systematic
 from ..testing.permutation import TIE
 from .area import FOLDS, SHARED, Effect, Single, area, with_interval
@@ -41,7 +42,7 @@ def effect(believed: Belief, rows: Relabelled, alpha: float) -> Effect:
     if rows.partners is not None:
         return _of_pairs(believed, rows, rows.partners, alpha, rng)
     single = _weighted_rows(rows, rng) if rows.weighted else _single_rows(rows, rng)
-    fold = _folds(single.of_first, rng)
+    fold = _folds(single, rng)
     scores = _held_out(believed, single, fold, _by_weights if rows.weighted else _by_rows)
     return area(scores, single, fold, alpha)
 
@@ -92,11 +93,14 @@ def _weighted_rows(rows: Relabelled, rng: np.random.Generator) -> Single:
     )
 
 
-def _folds(of_first: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """The fold (n,) of every row, as many of each sample in each as can be."""
-    fold = np.empty(len(of_first), dtype=int)
-    for label in (True, False):
-        mine = np.flatnonzero(of_first == label)
+def _folds(single: Single, rng: np.random.Generator) -> np.ndarray:
+    """The fold (n,) of every row, as many of each sample in each as can be.
+
+    Whichever sample is named first: their order is by what is in them.
+    """
+    fold = np.empty(len(single.of_first), dtype=int)
+    each = (np.flatnonzero(single.of_first), np.flatnonzero(~single.of_first))
+    for mine in sorted(each, key=lambda rows: mark(single.points[rows])):
         fold[rng.permutation(mine)] = np.arange(len(mine)) % FOLDS
     return fold
 

@@ -169,7 +169,8 @@ def test_order_of_rows_does_not_matter_and_names_of_samples_change_signs_alone(b
     other = compare(Q, P, permutations=199, **QUIET)
     assert other.pvalue == one.pvalue
     assert other.log_bayes_factor == pytest.approx(one.log_bayes_factor)
-    assert other.effect == pytest.approx(one.effect, abs=0.03)
+    assert other.effect == pytest.approx(one.effect, rel=1e-9)
+    assert other.effect_interval == pytest.approx(one.effect_interval, rel=1e-9)
     assert [-place.sign for place in other.places] == [place.sign for place in one.places]
 
 
