@@ -19,10 +19,10 @@ import repeats
 import report
 from bke.inference import Comparison, compare, two_sample_test
 from bke.inference.difference.named import intervals
-from bke.inference.difference.places import Cells, cells
-from bke.inference.difference.pooling import relabelled
+from bke.inference.evidence.places import Cells, cells
 from bke.inference.plots.named import NAMED_ALPHA
-from bke.inference.testing.pair import Pair
+from bke.inference.relabelling.pair import Pair
+from bke.inference.relabelling.pooling import relabelled
 
 ALPHA = 0.05
 FRESH = 200_000

@@ -20,9 +20,9 @@ import numpy as np
 import repeats
 import report
 from bke.inference.difference.belief import belief
-from bke.inference.difference.pooling import relabelled
 from bke.inference.difference.witness import bands_of, sampling_draws, witness_draws
-from bke.inference.testing.pair import Pair
+from bke.inference.relabelling.pair import Pair
+from bke.inference.relabelling.pooling import relabelled
 from scipy.stats import beta, gamma
 
 STRONG, LEVEL, WIDE, DRAWS = 3.0, 0.8, 0.95, 1000

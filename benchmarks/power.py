@@ -17,9 +17,9 @@ import numpy as np
 import repeats
 import report
 from bke.inference import two_sample_test
-from bke.inference.difference.pooling import relabelled
-from bke.inference.difference.statistic import overall_pvalue
-from bke.inference.testing.pair import Pair
+from bke.inference.evidence.statistic import overall_pvalue
+from bke.inference.relabelling.pair import Pair
+from bke.inference.relabelling.pooling import relabelled
 
 ALPHA = 0.05
 Samples = tuple[np.ndarray, np.ndarray]

@@ -38,6 +38,8 @@ ROOMS = {
         "posterior",
         "diagnosis",
         "learning",
+        "relabelling",
+        "evidence",
         "testing",
         "difference",
         "tables",

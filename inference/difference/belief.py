@@ -2,8 +2,9 @@
 
 The prior: a lengthscale that is Gamma(1, 1) in standard deviations of one column (of D columns
 sqrt(D) times that, as distances are), and a variance s^2 whose logarithm is uniform. Both are on a
-grid, where the labels' evidence is in closed form (:mod:`.evidence`); given both, the difference is
-a Gaussian process with as many coefficients as the kernel has eigenvalues, all independent.
+grid, where the labels' evidence is in closed form (:mod:`bke.inference.evidence.tilt`); given both,
+the difference is a Gaussian process with as many coefficients as the kernel has eigenvalues, all
+independent.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from scipy.special import expit, logsumexp
 from scipy.stats import gamma
 
 from ..data.weighted import weighted_quantiles
+from ..evidence.spectrum import Spectrum, Values, kernel, nodes, spectrum
+from ..evidence.tilt import log_bayes_factors
+from ..relabelling.relabelled import Relabelled
 from ..runtime.machine import side_by_side
-from .evidence import log_bayes_factors
-from .relabelled import Relabelled
-from .spectrum import Spectrum, Values, kernel, nodes, spectrum
 
 #: The grid: lengthscales in standard deviations of a column, and variances s^2.
 LENGTHSCALES = np.geomspace(0.05, 5.0, 16)

@@ -12,25 +12,25 @@ from numpy.typing import ArrayLike
 from ..data.checks import as_sample, as_weights, check_count, column_names, counted
 from ..data.read import default_names
 from ..errors import InputError
+from ..evidence.ladder import LENGTHSCALES
+from ..evidence.places import PLANE, cells
+from ..evidence.statistic import evidences
+from ..relabelling.pair import Pair
+from ..relabelling.permutation import monte_carlo_error, p_value
+from ..relabelling.pooling import relabelled, swapped
+from ..relabelling.relabelled import Relabelled
+from ..relabelling.weighted import weighted
 from ..runtime.machine import computing
 from ..runtime.progress import progress_bar
-from ..testing.pair import Pair
-from ..testing.permutation import monte_carlo_error, p_value
 from ..testing.result import check_permutations
 from .belief import belief
 from .comparison import Comparison
 from .detectable import detectable_shift
 from .effect import effect
-from .ladder import LENGTHSCALES
 from .logit import MOST_POINTS, with_logit
 from .named import named
-from .places import PLANE, cells
-from .pooling import relabelled, swapped
-from .relabelled import Relabelled
-from .statistic import evidences
 from .values import kernel_values
 from .weighing import Weighing
-from .weighted import weighted
 
 Labels: TypeAlias = Literal["auto", "gaussian", "logit"]
 #: Of fewer rows, and a smaller share, labels are anything but normal.

@@ -14,11 +14,11 @@ import numpy as np
 from scipy.special import expit, logit
 from scipy.stats import norm
 
-from ..testing.permutation import p_value
-from .places import cells
+from ..evidence.places import cells
+from ..evidence.statistic import evidences
+from ..relabelling.permutation import p_value
+from ..relabelling.relabelled import Relabelled
 from .probit import reached
-from .relabelled import Relabelled
-from .statistic import evidences
 
 POWER = 0.9
 #: Shifts that are tried, in standard errors of a mean difference, and how often each.

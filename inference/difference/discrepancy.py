@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..evidence.spectrum import kernel, spectrum
+from ..relabelling.relabelled import Relabelled
 from .belief import Drawn
-from .relabelled import Relabelled
-from .spectrum import kernel, spectrum
 
 
 def discrepancies(drawn: Drawn, rows: Relabelled, lengthscale: float) -> np.ndarray:

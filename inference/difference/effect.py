@@ -16,12 +16,12 @@ from scipy.special import softmax
 
 from ..data.canonical import mark
 from ..data.weighted import systematic
-from ..testing.permutation import TIE
+from ..evidence.decomposition import Noise, Spectrum, decomposed, of_pairs, of_weights
+from ..evidence.tilt import log_bayes_factors
+from ..relabelling.permutation import TIE
+from ..relabelling.relabelled import Relabelled
 from .area import FOLDS, SHARED, Effect, Single, area, with_interval
 from .belief import Belief
-from .decomposition import Noise, Spectrum, decomposed, of_pairs, of_weights
-from .evidence import log_bayes_factors
-from .relabelled import Relabelled
 
 #: What rows outside of each fold teach, by their features, their root, themselves and the folds.
 Teach: TypeAlias = Callable[[np.ndarray, np.ndarray, Single, np.ndarray], Iterator[Spectrum | None]]

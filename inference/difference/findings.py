@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike
 
 from ..data.checks import as_evaluation_points, check_count, check_positive, check_share
 from ..errors import InputError
+from ..relabelling.relabelled import Relabelled
 from ..runtime.machine import computing
 from .belief import Belief
 from .discrepancy import discrepancies
 from .named import Named, Place
 from .planning import RowsNeeded, rows_needed
-from .relabelled import Relabelled
 from .witness import (
     LARGEST,
     Bands,

@@ -17,9 +17,9 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.special import expit, log_expit, logit
 
 from ..errors import InputError
+from ..relabelling.relabelled import Relabelled
 from ..runtime.machine import side_by_side
 from .belief import Belief, weighed
-from .relabelled import Relabelled
 
 #: Points beyond which every step of the search would take too long.
 MOST_POINTS = 20_000

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .places import Cells
+from ..evidence.places import Cells
 from .weighing import Weighing
 
 #: How near a row must be, in scales of a cell, to where a difference is said to be.

@@ -18,11 +18,11 @@ import numpy as np
 from scipy.stats import norm
 
 from ..data.weighted import weighted_quantiles
-from ..testing.pair import Pair
+from ..evidence.statistic import overall_pvalue
+from ..relabelling.pair import Pair
+from ..relabelling.pooling import relabelled
+from ..relabelling.relabelled import Relabelled
 from .belief import Belief
-from .pooling import relabelled
-from .relabelled import Relabelled
-from .statistic import overall_pvalue
 
 #: Differences that are drawn, and tests of each.
 DRAWS, TESTS = 32, 6

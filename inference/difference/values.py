@@ -10,7 +10,7 @@ from bke.models.kernels.base import Covariance, Kernel
 from bke.models.kernels.scikit_learn import given_kernel
 
 from ..errors import InputError
-from .spectrum import Values, kernel as squared_exponential
+from ..evidence.spectrum import Values, kernel as squared_exponential
 
 
 @dataclasses.dataclass(frozen=True)

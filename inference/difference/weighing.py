@@ -8,8 +8,8 @@ from typing import Self
 import numpy as np
 from scipy.spatial import cKDTree
 
-from .relabelled import BLOCK, Relabelled
-from .spectrum import kernel
+from ..evidence.spectrum import kernel
+from ..relabelling.relabelled import BLOCK, Relabelled
 
 
 @dataclasses.dataclass(frozen=True)

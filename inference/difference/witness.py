@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..evidence.spectrum import kernel
+from ..relabelling.relabelled import BLOCK, Relabelled
 from .belief import Drawn
-from .relabelled import BLOCK, Relabelled
-from .spectrum import kernel
 
 #: The largest ratio of densities that is told.
 LARGEST, TINY = 1e3, np.finfo(float).tiny

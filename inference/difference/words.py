@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..testing.permutation import p_in_words, p_with_error
+from ..relabelling.permutation import p_in_words, p_with_error
 from .detectable import POWER
 from .findings import Findings
 from .named import Place

@@ -10,9 +10,9 @@ from bke.models.landmarks import LandmarkSums
 from scipy.stats import cauchy
 
 from ..errors import InputError
+from ..relabelling.permutation import p_value, standardised
 from ..testing.combination import combine
 from ..testing.kernel_choice import brief
-from ..testing.permutation import p_value, standardised
 from ..testing.result import Part, TestResult
 from ..testing.two_sample import HYPOTHESES
 

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.checks import check_count
-from ..difference.calibration import surprise
 from ..difference.compare import sample_names
 from ..difference.named import Named, Place, named
+from ..relabelling.calibration import surprise
+from ..relabelling.permutation import monte_carlo_error, p_value
+from ..relabelling.step_down import step_down
 from ..runtime.machine import computing
 from ..runtime.progress import progress_bar
-from ..testing.permutation import monte_carlo_error, p_value
 from ..testing.result import check_permutations
-from ..testing.step_down import step_down
 from .aspects import aspects, in_both
 from .changes import change
 from .dealing import check_ways, labelling

@@ -12,9 +12,9 @@ from scipy.spatial.distance import pdist
 from scipy.special import logsumexp
 
 from ..data.canonical import random_part
-from ..difference.decomposition import RESOLUTION, decomposed
-from ..difference.evidence import fits
-from ..testing.permutation import standardised
+from ..evidence.decomposition import RESOLUTION, decomposed
+from ..evidence.tilt import fits
+from ..relabelling.permutation import standardised
 from .features import Features
 from .labelling import Labelling
 

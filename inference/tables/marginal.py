@@ -14,12 +14,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from ..difference.calibration import surprise
-from ..difference.places import Cells, cells
-from ..difference.relabelled import Relabelled
-from ..difference.statistic import evidences
 from ..difference.weighing import Weighing
-from ..testing.permutation import standardised
+from ..evidence.places import Cells, cells
+from ..evidence.statistic import evidences
+from ..relabelling.calibration import surprise
+from ..relabelling.permutation import standardised
+from ..relabelling.relabelled import Relabelled
 from .aspects import Aspect
 from .labelling import Labelling
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..difference.calibration import agreed, surprise
+from ..relabelling.calibration import agreed, surprise
 
 #: How much a loud statistic counts among those of a column, and a loud column among all that is
 #: said of the tables; and how much more one column counts than all together.

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from ..data.checks import counted
 from ..difference.named import Place
-from ..testing.permutation import p_in_words, p_with_error
+from ..relabelling.permutation import p_in_words, p_with_error
 from .findings import ColumnFindings, PairComparison, TableFindings
 
 #: Pairs, levels of a column and places in it that are told one by one.

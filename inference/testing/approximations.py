@@ -13,11 +13,11 @@ from bke.models import mmd_terms
 from scipy.stats import t as t_distribution
 
 from ..errors import InputError
+from ..relabelling.permutation import p_value
 from . import nulls
 from .gram import TELLS_NOTHING, biased_mmd, centred, check_tells_apart, off_diagonal
 from .notes import kernel_notes
 from .null_choice import NullChoice
-from .permutation import p_value
 from .result import TestResult
 
 #: What is said of the wild bootstrap, and of blocks of more than two rows, whose means are skewed.

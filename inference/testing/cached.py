@@ -11,11 +11,11 @@ import numpy as np
 
 from ..data.canonical import canonical_order, generator
 from ..errors import InputError
+from ..relabelling.permutation import p_value
 from ..runtime.machine import computing
 from .independence import Variable, chosen_kernels, dependence, variable
 from .kernel_choice import KernelChoice
 from .pairing import pairings
-from .permutation import p_value
 from .residuals import regress_out
 
 #: Gram matrices that are kept, with their factors, a few of the former per variable.

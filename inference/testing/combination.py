@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from .permutation import monte_carlo_error, p_value, share_error, standardised
+from ..relabelling.permutation import monte_carlo_error, p_value, share_error, standardised
 from .result import Part
 
 #: What the combination is, in words.

@@ -11,15 +11,16 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 from ..data.checks import check_memory
+from ..evidence.landmarks import LANDMARKS, VARIANCES, evidence_rows, landmarks
 from ..learning.named_kernels import ladder, scaled_kernel
+from ..relabelling.pair import Labelled, Pair
+from ..relabelling.permutation import p_value, share_error
 from ..runtime.progress import progress_bar
 from .combination import COMBINED, combine
-from .evidence import LANDMARKS, VARIANCES, evidence_rows, landmarks
 from .factors import Factor, factor_of, mmd_and_variance
 from .gram import gram
 from .kernel_choice import CHOOSING, KernelChoice, brief
-from .pair import Labelled, Pair
-from .permutation import mmd_row, p_value, share_error
+from .mmd import mmd_row
 from .result import Part
 
 #: Matrices of the size of the pooled sample that are alive at once.

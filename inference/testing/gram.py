@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
+from ..relabelling.permutation import RESOLUTION
 
-#: What is smaller than this, over the entries that it was computed from, is rounding.
-RESOLUTION = 1e-13
 TELLS_NOTHING = "the kernel tells no rows apart: its lengthscale does not fit the data"
 
 
@@ -51,17 +50,3 @@ def check_tells_apart(gram: np.ndarray) -> None:
     even = np.ptp(diagonal) + np.ptp(rest[~np.eye(len(inner), dtype=bool)])
     if even <= RESOLUTION * np.abs(gram).max():
         raise InputError(TELLS_NOTHING)
-
-
-def without_rounding(row: np.ndarray, magnitude: float) -> np.ndarray:
-    """Make a row of statistics constant where it varies by no more than rounding.
-
-    Else that rounding would decide which permutations exceed the observed value.
-
-    Args:
-        row: (1 + B,).
-        magnitude: of the numbers whose differences the statistics are.
-    """
-    if np.ptp(row) <= RESOLUTION * magnitude:
-        return np.full_like(row, row.mean())
-    return row

@@ -15,12 +15,12 @@ from ..data.checks import as_sample, check_count, check_memory, check_positive
 from ..diagnosis.modes import as_text
 from ..errors import InputError
 from ..learning.names import SingleKernel
+from ..relabelling.pair import Pair
+from ..relabelling.permutation import in_batches, p_value
 from ..runtime.machine import computing
 from .gram import gram
 from .kernel_choice import SINGLE, KernelChoice
 from .notes import kernel_notes
-from .pair import Pair
-from .permutation import in_batches, p_value
 from .result import Part, TestResult, check_permutations
 from .two_sample import HYPOTHESES
 

@@ -8,8 +8,8 @@ import numpy as np
 from scipy import stats
 from scipy.linalg import eigvalsh
 
+from ..relabelling.permutation import in_batches
 from .gram import centred, off_diagonal
-from .permutation import in_batches
 
 #: Eigenvalues below this share of the largest add nothing to the spectrum null.
 NEGLIGIBLE = 1e-9

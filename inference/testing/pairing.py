@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg.lapack import dpstrf
 
-from .gram import centred, without_rounding
-from .permutation import in_batches
+from ..relabelling.permutation import in_batches, without_rounding
+from .gram import centred
 
 #: A pivoted Cholesky factor ends where no pivot is larger than this, over the largest.
 NEGLIGIBLE = 1e-12

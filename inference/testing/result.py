@@ -9,8 +9,8 @@ import numpy as np
 
 from ..data.checks import check_count
 from ..errors import InputError
+from ..relabelling.permutation import p_value, p_with_error, share_error
 from .kernel_choice import describe
-from .permutation import p_value, p_with_error, share_error
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 from ..data.checks import check_count
 from ..errors import InputError
 from ..learning.named_kernels import CHOICES
+from ..relabelling.pair import Pair
 from ..runtime.machine import computing
 from .approximations import Approximation, mmd_approximation, terms_approximation
 from .discrepancy import check_matrices, chosen_kernels, mmd_interval, statistic
@@ -19,7 +20,6 @@ from .gram import gram
 from .kernel_choice import KernelChoice
 from .notes import constant_note, few_rows_note, kernel_notes, rounding_note
 from .null_choice import MMD_NULLS, NullChoice
-from .pair import Pair
 from .result import TestResult
 
 HYPOTHESES = ("no evidence that P and Q differ", "P and Q differ")
@@ -50,7 +50,7 @@ def two_sample_test(
     - ``"multiscale"``: squared MMDs at a ladder of lengthscales and at every mode of the smoothed
       marginal likelihood, each standardised by its permutations, combined by log-sum-exp.
     - ``"evidence"``: the Bayes factor of "they differ" with the difference of the embeddings drawn
-      from the BKE prior; see :mod:`bke.inference.testing.evidence`.
+      from the BKE prior; see :mod:`bke.inference.evidence.landmarks`.
     - ``"fused"``: the statistics of ``"multiscale"`` and the log Bayes factors at every lengthscale
       and variance, all standardised and combined alike. The evidence weighs a difference by its
       sampling covariance and sees small ones that MMD drowns in large ones that are only noise.

@@ -17,10 +17,10 @@ import numpy as np
 
 from ..data.units import Units
 from ..difference.belief import belief
-from ..difference.pooling import relabelled
 from ..posterior.target import Target
+from ..relabelling.pair import Pair
+from ..relabelling.pooling import relabelled
 from ..runtime.jit import jit
-from ..testing.pair import Pair
 
 
 def difference_draws(

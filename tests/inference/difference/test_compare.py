@@ -7,7 +7,7 @@ import pytest
 import scipy.stats
 from bke.inference import InputError, compare
 from bke.inference.difference.named import named
-from bke.inference.difference.places import Cells
+from bke.inference.evidence.places import Cells
 
 QUIET = {"progress": False}
 

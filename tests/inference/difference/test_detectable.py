@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from bke.inference import compare
 from bke.inference.difference.detectable import detectable_shift
-from bke.inference.difference.pooling import relabelled, swapped
-from bke.inference.difference.statistic import overall_pvalue
-from bke.inference.testing.pair import Pair
+from bke.inference.evidence.statistic import overall_pvalue
+from bke.inference.relabelling.pair import Pair
+from bke.inference.relabelling.pooling import relabelled, swapped
 
 
 def rows_of(P, Q, permutations=199, *, pooled=relabelled):

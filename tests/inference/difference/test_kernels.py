@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from bke.inference import compare
 from bke.inference.difference.belief import VARIANCES, belief
-from bke.inference.difference.evidence import log_bayes_factors
-from bke.inference.difference.pooling import relabelled
 from bke.inference.difference.values import kernel_values
 from bke.inference.errors import InputError
-from bke.inference.testing.pair import Pair
+from bke.inference.evidence.tilt import log_bayes_factors
+from bke.inference.relabelling.pair import Pair
+from bke.inference.relabelling.pooling import relabelled
 from scipy.stats import multivariate_normal
 
 

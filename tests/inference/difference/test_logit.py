@@ -6,8 +6,8 @@ from bke.inference import InputError, compare
 from bke.inference.difference import logit
 from bke.inference.difference.belief import belief
 from bke.inference.difference.logit import Labels, LogitBelief, _laplace, with_logit
-from bke.inference.difference.pooling import relabelled
-from bke.inference.testing.pair import Pair
+from bke.inference.relabelling.pair import Pair
+from bke.inference.relabelling.pooling import relabelled
 from scipy.integrate import dblquad
 from scipy.special import expit
 from scipy.stats import norm

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import scipy.stats
 from bke.inference import InputError, compare
-from bke.inference.difference.evidence import log_bayes_factors
 from bke.inference.difference.named import intervals
-from bke.inference.difference.places import cells
-from bke.inference.difference.pooling import swapped
-from bke.inference.difference.spectrum import spectrum
-from bke.inference.testing.pair import Pair
+from bke.inference.evidence.places import cells
+from bke.inference.evidence.spectrum import spectrum
+from bke.inference.evidence.tilt import log_bayes_factors
+from bke.inference.relabelling.pair import Pair
+from bke.inference.relabelling.pooling import swapped
 from scipy.spatial.distance import cdist
 
 RNG = np.random.default_rng(0)

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import scipy.stats
 from bke.inference.difference.belief import belief
-from bke.inference.difference.calibration import combined, surprise
 from bke.inference.difference.effect import effect
-from bke.inference.difference.evidence import exact_fits, fits, log_bayes_factors
-from bke.inference.difference.places import cells
-from bke.inference.difference.pooling import relabelled
-from bke.inference.difference.relabelled import Relabelled
-from bke.inference.difference.spectrum import spectrum
-from bke.inference.testing.pair import Pair
+from bke.inference.evidence.places import cells
+from bke.inference.evidence.spectrum import spectrum
+from bke.inference.evidence.tilt import exact_fits, fits, log_bayes_factors
+from bke.inference.relabelling.calibration import combined, surprise
+from bke.inference.relabelling.pair import Pair
+from bke.inference.relabelling.pooling import relabelled
+from bke.inference.relabelling.relabelled import Relabelled
 from scipy.spatial.distance import cdist
 
 RNG = np.random.default_rng(0)

@@ -8,10 +8,10 @@ import scipy.stats
 from bke.inference import InputError, compare
 from bke.inference.difference.area import Single, area
 from bke.inference.difference.belief import belief
-from bke.inference.difference.evidence import log_bayes_factors
-from bke.inference.difference.places import cells
-from bke.inference.difference.weighted import weighted
-from bke.inference.testing.pair import Pair
+from bke.inference.evidence.places import cells
+from bke.inference.evidence.tilt import log_bayes_factors
+from bke.inference.relabelling.pair import Pair
+from bke.inference.relabelling.weighted import weighted
 
 RNG = np.random.default_rng(0)
 P, Q = RNG.normal(size=(60, 2)), RNG.normal(0.3, 1.2, size=(40, 2))

@@ -7,13 +7,13 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from bke.inference import InputError, compare, compare_tables
+from bke.inference.relabelling.step_down import step_down
 from bke.inference.tables.aspects import aspects
 from bke.inference.tables.dealing import labelling
 from bke.inference.tables.dependence import dependence
 from bke.inference.tables.features import features
 from bke.inference.tables.kinds import Column
 from bke.inference.tables.marginal import residuals
-from bke.inference.testing.step_down import step_down
 
 QUIET = {"permutations": 199, "progress": False}
 

@@ -5,10 +5,11 @@ import dataclasses
 import numpy as np
 import pytest
 from bke.inference import InputError, two_sample_test
+from bke.inference.relabelling.permutation import pair_swaps, relabellings
 from bke.inference.runtime.machine import computing
 from bke.inference.testing import discrepancy, factors
 from bke.inference.testing.gram import gram
-from bke.inference.testing.permutation import mmd_row, pair_swaps, relabellings
+from bke.inference.testing.mmd import mmd_row
 from bke.models import (
     Distance,
     Matern,

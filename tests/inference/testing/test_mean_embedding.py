@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from bke.inference import InputError, mean_embedding_test
+from bke.inference.relabelling.permutation import relabellings
 from bke.inference.testing.mean_embedding import extrema, hotelling_null, hotelling_row
-from bke.inference.testing.permutation import relabellings
 from bke.models import SquaredExponential
 from scipy import stats
 

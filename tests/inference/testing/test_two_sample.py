@@ -8,11 +8,12 @@ import pytest
 from bke.inference import InputError, learn_kernel, two_sample_test
 from bke.inference.data.canonical import canonical_order, generator, random_part
 from bke.inference.learning.named_kernels import CHOICES, LEARNED_ROWS, kernels_for, median_kernel
+from bke.inference.relabelling.pair import Labelled, Pair
+from bke.inference.relabelling.permutation import relabellings
 from bke.inference.runtime.machine import computing
 from bke.inference.testing.discrepancy import statistic
 from bke.inference.testing.kernel_choice import KernelChoice
-from bke.inference.testing.pair import Labelled, Pair
-from bke.inference.testing.permutation import mmd_row, relabellings
+from bke.inference.testing.mmd import mmd_row
 from bke.models import (
     Distance,
     GaussianMixture,

@@ -1,11 +1,10 @@
 """The one statistic of a comparison: evidence of the tilt, evidence at landmarks, and places.
 
 Four statistics see what the others miss, on the same relabellings: the largest of the tilt's
-evidences over lengthscales and sizes (:mod:`.evidence`), and all of them together, for differences
-of several scales; those at landmarks together, which weigh a difference by its sampling covariance
-(:mod:`bke.inference.testing.evidence`); and the largest |t| over places (:mod:`.places`). All that
-is chosen is chosen from the pooled rows, so the level of their combination's permutation test is
-exact.
+evidences over lengthscales and sizes (:mod:`.tilt`), and all of them together, for differences of
+several scales; those at landmarks together, which weigh a difference by its sampling covariance
+(:mod:`.landmarks`); and the largest |t| over places (:mod:`.places`). All that is chosen is chosen
+from the pooled rows, so the level of their combination's permutation test is exact.
 """
 
 from __future__ import annotations
@@ -18,23 +17,16 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
+from ..relabelling.calibration import combined
+from ..relabelling.permutation import p_value, standardised
+from ..relabelling.relabelled import Relabelled
 from ..runtime.machine import side_by_side
-from ..testing.evidence import (
-    LANDMARKS,
-    ROWS_EACH,
-    Signed,
-    evidence_rows,
-    landmarks,
-    signed_evidence_rows,
-)
-from ..testing.permutation import p_value, standardised
-from .calibration import combined
 from .decomposition import Noise
-from .evidence import exact_fits, fits
 from .ladder import VARIANCES, landmark_lengthscales, test_lengthscales
+from .landmarks import LANDMARKS, ROWS_EACH, Signed, evidence_rows, landmarks, signed_evidence_rows
 from .places import Cells, cells
-from .relabelled import Relabelled
 from .spectrum import nodes, spectrum
+from .tilt import exact_fits, fits
 
 #: Nodes of the kernel, of one column and of more.
 LINE_NODES, NODES = 400, 512

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import norm
 
 from ..data.canonical import canonical_order
-from ..testing.pair import Pair
+from .pair import Pair
 from .relabelled import Relabelled, equal_rows
 
 #: Points beyond which rows of one or two columns become cells, and how many these are.

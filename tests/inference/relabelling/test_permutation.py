@@ -4,7 +4,18 @@ import itertools
 
 import numpy as np
 import pytest
-from bke.inference.testing.evidence import NUGGET, VARIANCES, evidence_rows, landmarks, whitened
+from bke.inference.evidence.landmarks import NUGGET, VARIANCES, evidence_rows, landmarks, whitened
+from bke.inference.relabelling.permutation import (
+    exceedances,
+    monte_carlo_error,
+    p_value,
+    p_with_error,
+    pair_swaps,
+    relabellings,
+    share_error,
+    standardised,
+)
+from bke.inference.testing.mmd import mmd_row
 from bke.inference.testing.nulls import (
     hsic_gamma,
     hsic_spectrum,
@@ -15,17 +26,6 @@ from bke.inference.testing.nulls import (
     wild_bootstrap,
 )
 from bke.inference.testing.pairing import cholesky_factor, hsic_row, pairings, side
-from bke.inference.testing.permutation import (
-    exceedances,
-    mmd_row,
-    monte_carlo_error,
-    p_value,
-    p_with_error,
-    pair_swaps,
-    relabellings,
-    share_error,
-    standardised,
-)
 from bke.models import Laplace, SquaredExponential, hsic, squared_mmd
 from scipy import stats
 

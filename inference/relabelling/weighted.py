@@ -20,7 +20,7 @@ from scipy.spatial import cKDTree
 
 from ..data.weighted import weighted_quantiles
 from ..errors import InputError
-from ..testing.pair import Pair
+from .pair import Pair
 from .pooling import TAILS, cells_of, width
 from .relabelled import Relabelled, gathering
 

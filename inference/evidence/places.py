@@ -21,10 +21,10 @@ from threading import Event
 import numpy as np
 
 from ..data.weighted import weighted_quantiles
+from ..relabelling.permutation import TIE
+from ..relabelling.relabelled import BLOCK, Relabelled
+from ..relabelling.step_down import step_down
 from ..runtime.machine import side_by_side
-from ..testing.permutation import TIE
-from ..testing.step_down import step_down
-from .relabelled import BLOCK, Relabelled
 from .spectrum import kernel
 
 #: Places of one column, quantiles, and of more, rows; scales.

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import gammaln, logsumexp
 from scipy.stats import gamma
 
-from ..testing.permutation import standardised
+from .permutation import standardised
 
 #: Below this skewness Pearson III is the normal distribution, to what rounding lets see.
 LEAST_SKEWNESS = 1e-3

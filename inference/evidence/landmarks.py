@@ -17,8 +17,7 @@ from bke.models.arrays.seeding import spread_seeds
 from scipy.linalg import LinAlgError, eigh
 from scipy.spatial.distance import cdist
 
-from .gram import without_rounding
-from .permutation import in_batches
+from ..relabelling.permutation import in_batches, without_rounding
 
 LANDMARKS = 60
 ROWS_EACH = 8

@@ -16,8 +16,8 @@ import scipy.linalg
 from bke.models.arrays.seeding import spread_seeds
 from scipy.spatial.distance import cdist
 
+from ..relabelling.relabelled import Relabelled
 from .decomposition import RESOLUTION, Noise, Spectrum, decomposed, of_pairs, of_weights
-from .relabelled import Relabelled
 
 #: A kernel between points (k, D) and (l, D) at a lengthscale: (k, l).
 Values: TypeAlias = Callable[[np.ndarray, np.ndarray, float], np.ndarray]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from bke.inference import InputError
-from bke.inference.testing.pair import Pair
+from bke.inference.relabelling.pair import Pair
 
 RNG = np.random.default_rng(0)
 P, Q = RNG.normal(size=(7, 2)), RNG.normal(size=(7, 2)) + 5.0

@@ -7,7 +7,7 @@ from scipy.spatial.distance import pdist
 
 from ..data.canonical import random_part
 from ..learning.named_kernels import ladder
-from .relabelled import Relabelled
+from ..relabelling.relabelled import Relabelled
 
 #: Rows whose distances tell which scales there are.
 ROWS = 1000

@@ -1,0 +1,1 @@
+"""Evidence that two samples differ, by every relabelling: the statistics of a comparison."""

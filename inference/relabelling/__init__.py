@@ -1,0 +1,1 @@
+"""Two samples with their labels dealt out anew: what every permutation test is made from."""
