@@ -86,8 +86,8 @@ def effects_told(column: ColumnFindings) -> list[str]:
         parts.append(f"median {write(found.medians[0])} → {write(found.medians[1])}")
         if column.kind != "datetime" and found.shift_interval is not None:
             assert found.shift is not None
-            shift, low, high = (digits(one, 3) for one in (found.shift, *found.shift_interval))
-            parts[-1] += f" (shift {shift}, {low} to {high})"
+            by, least, most = (digits(one, 3) for one in (found.shift, *found.shift_interval))
+            parts[-1] += f" (shift {by}, {least} to {most})"
     if found.deviations is not None:
         parts.append(f"spread {digits(found.deviations[0], 4)} → {digits(found.deviations[1], 4)}")
     if found.auc is not None and found.auc_interval is not None:

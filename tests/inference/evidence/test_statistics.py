@@ -73,7 +73,7 @@ def test_values_of_one_column_are_merged_to_cells_that_keep_ties_together():
 
 def test_labels_of_cells_are_distributed_as_those_of_rows(monkeypatch):
     """Chi-square of 3000 relabellings of three points; seeds 1 and 2 fail by chance 1 in 1000."""
-    from bke.inference.difference import pooling as module
+    from bke.inference.relabelling import pooling as module
 
     first, second = np.repeat([0.0, 1.0], [3, 2]), np.repeat([1.0, 2.0], [2, 2])
     for most in (2**28, 0):
@@ -89,7 +89,7 @@ def test_labels_of_cells_are_distributed_as_those_of_rows(monkeypatch):
 
 
 def test_many_rows_of_two_columns_become_cells(monkeypatch):
-    from bke.inference.difference import pooling as module
+    from bke.inference.relabelling import pooling as module
 
     monkeypatch.setattr(module, "MOST_POINTS", 16)
     first, second = RNG.normal(size=(100, 2)), RNG.normal(size=(60, 2))
