@@ -1,8 +1,8 @@
 """Compiled programs: kept on disk where that is asked for, forgotten before they are too many.
 
-On disk only where it is asked for: with JAX 0.10 on a CPU a process that took some of its programs
-from there and compiled others has, rarely, run the wrong one: one kernel's Gram matrix in place of
-another's, without an error.
+On disk only where it is asked for: processes that took some of their programs from there have,
+rarely, run one kernel's in place of another's. The same was seen without it, and its cause mended,
+see :mod:`bke.models.arrays.pytrees`; kernels of users that JAX registers can still meet it.
 """
 
 from __future__ import annotations

@@ -10,13 +10,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .pytrees import register_dataclass
+
 #: Sizes in every factor of two, where the work is linear in the rows: 3 % more on average.
 SIZES_PER_OCTAVE = 16
 #: Of matrices: steps between sizes, and rows beyond which compiling is little beside the work.
 DENSE_STEP, MOST_PADDED = 16, 512
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class PaddedRows:
     """n points, and further rows that count for nothing."""

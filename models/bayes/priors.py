@@ -79,7 +79,7 @@ def _checked(kernel: Kernel) -> Kernel:
     if not dataclasses.is_dataclass(kernel) or jax.tree_util.all_leaves([kernel]):
         raise ValueError(
             f"the class {type(kernel).__name__} must be decorated with "
-            "@jax.tree_util.register_dataclass above @dataclasses.dataclass(frozen=True)"
+            "@register_dataclass above @dataclasses.dataclass(frozen=True)"
         )
     return kernel
 

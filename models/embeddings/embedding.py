@@ -12,6 +12,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from ..arrays.precision import concrete, double_precision
+from ..arrays.pytrees import register_dataclass
 from ..arrays.rows import map_rows
 from ..kernels.base import Covariance, Kernel, as_points, check_columns, check_kernel
 from ..kernels.scikit_learn import SklearnKernel, given_kernel
@@ -19,7 +20,7 @@ from ..kernels.smoothed_components import twice_smoothed
 from ..measures.measure import Measure, as_measure
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True, repr=False)
 class Embedding:
     """sum_i w_i k(x_i, .), an element of the Hilbert space H of the kernel (KME-2).

@@ -25,6 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import cho_solve, solve_triangular
 
+from ..arrays.pytrees import register_dataclass
 from ..kernels.base import Kernel, as_points
 from ..kernels.squared_exponential import SquaredExponential
 from ..likelihood.noise import NUGGET
@@ -47,7 +48,7 @@ RATIO_WITHOUT_MATRICES = 4.0 * WAVES_RATIO
 LONG = 1.5
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class LineSample:
     """A sample of one column and the range that it is asked about; see :func:`line_sample`."""

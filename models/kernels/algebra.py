@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
+from ..arrays.pytrees import register_dataclass
 from ..measures.measure import Measure
 from .base import (
     OPERATIONS,
@@ -68,7 +69,7 @@ class Pair(Kernel):
         )
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Sum(Pair):
     """k(x, y) = left(x, y) + right(x, y); nest for more terms."""
@@ -108,7 +109,7 @@ class Sum(Pair):
         return smooth_components(components, measure, dimension)
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Product(Pair):
     """k(x, y) = left(x, y) right(x, y); nest for more factors."""
@@ -153,7 +154,7 @@ class Product(Pair):
         return Scaled(Laplace(1.0 / rate), variance).smooth(measure, dimension)
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Scaled(Kernel):
     """k(x, y) = variance kernel(x, y); also written ``variance * kernel``.

@@ -43,7 +43,7 @@ class Kernel(Covariance):
     they may be traced. ``+`` and ``*`` combine kernels. At the least it says its fields' units and
     its value at one pair of points::
 
-        @jax.tree_util.register_dataclass
+        @bke.models.register_dataclass
         @dataclasses.dataclass(frozen=True)
         class Mine(bke.models.Kernel):
             width: Any = bke.models.parameter(1.0, unit="length")

@@ -7,10 +7,11 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
+from ..arrays.pytrees import register_dataclass
 from .base import Covariance
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Dirac(Covariance):
     """k(x, y) = 1 where the rows x and y are equal, 0 elsewhere (KER-9): for numbered categories.

@@ -9,11 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..arrays.pytrees import register_dataclass
 from .base import Covariance, check_positive, differences, squared_norm
 from .parameters import parameter
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Distance(Covariance):
     """k(x, y) = (|x - c|^a + |y - c|^a - |x - y|^a) / 2, positive definite for 0 < a <= 2.

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, TypeAlias, cast
 
 import jax
 
+from ..arrays.pytrees import register_dataclass
 from .base import Kernel, Stationary
 from .parameters import FieldUnit, parameter
 
@@ -119,4 +120,4 @@ def _family(
         namespace=namespace,
         frozen=True,
     )
-    return cast(type[Kernel], jax.tree_util.register_dataclass(made))
+    return cast(type[Kernel], register_dataclass(made))

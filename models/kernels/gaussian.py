@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..arrays.pytrees import register_dataclass
 from ..measures.measure import Measure
 from .base import Covariance, Stationary, Terms, check_positive, concrete_values
 from .components import Components, accumulate, apply, phase_of, quadratic_form
@@ -66,7 +67,7 @@ def component_terms(components: Components, delta: jax.Array) -> Terms:
     return Terms(log_scale, value, gradient)
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class FullSquaredExponential(GaussianFamily):
     """k(x, y) = exp(-1/2 (x - y)' covariance^-1 (x - y)), BKE (24).
@@ -110,7 +111,7 @@ class FullSquaredExponential(GaussianFamily):
         return Components(jnp.zeros(1), precision[None], None)
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class GaussianMixture(GaussianFamily):
     """k(x, y) = sum_q weights_q exp(-1/2 sum_d (x_d - y_d)^2 / lengthscale_qd^2), KER-7.

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ..arrays.pytrees import register_dataclass
 from .base import (
     Covariance,
     Stationary,
@@ -20,7 +21,7 @@ from .parameters import parameter
 from .scaled import ScaledCovariance
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Laplace(Stationary):
     """k(x, y) = exp(-sum_d |x_d - y_d| / lengthscale_d), KER-4.
@@ -56,7 +57,7 @@ class Laplace(Stationary):
         return ScaledCovariance(jnp.prod(jnp.broadcast_to(unit.lengthscale, (dimension,))), unit)
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class LaplaceSmoothed(Covariance):
     """prod_d (1 + |delta_d| / lengthscale_d) exp(-|delta_d| / lengthscale_d)."""

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ..arrays.pytrees import register_dataclass
 from .base import (
     Covariance,
     check_positive,
@@ -22,7 +23,7 @@ from .radial import Radial, RadialTerms
 from .scaled import ScaledCovariance
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Matern(Radial):
     """k(x, y) = 2^(1 - nu) / Gamma(nu) t^nu K_nu(t) with t = sqrt(2 nu) rho, KER-6.
@@ -88,7 +89,7 @@ class Matern(Radial):
         return ScaledCovariance(math.exp(log_constant) * volume, unit)
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class MaternSmoothed(Covariance):
     """2^(1 - v) / Gamma(v) t^v K_v(t), t^2 = sum_d (rate_d delta_d)^2, v = ``twice_order`` / 2.

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Protocol
 import jax
 import jax.numpy as jnp
 
+from ..arrays.pytrees import register_dataclass
 from ..measures.measure import Gaussian
 from .covariance import (
     Covariance,
@@ -84,7 +85,7 @@ def of_distance_on_line(kernel: Differentiable, *, relative: bool) -> TabulatedC
     return TabulatedCovariance(table, jnp.ones(1))
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class TabulatedCovariance(Covariance):
     """The smoothed kernel of a kernel of rho^2 = sum_d (x_d - y_d)^2 / lengthscale_d^2.
@@ -112,7 +113,7 @@ def at_places(kernel: Any, measure: Gaussian) -> PlacesCovariance:
     return PlacesCovariance(kernel, measure)
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class PlacesCovariance(Covariance):
     """sum_q w_q k(x, u_q) k(u_q, y), places and weights those of a Gaussian measure.

@@ -8,11 +8,12 @@ from typing import Any
 import jax
 import numpy as np
 
+from ..arrays.pytrees import register_dataclass
 from .base import Covariance
 from .parameters import parameter
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Polynomial(Covariance):
     """k(x, y) = (<x, y> + constant)^degree; not characteristic.

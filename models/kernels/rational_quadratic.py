@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import gammaln
 
+from ..arrays.pytrees import register_dataclass
 from .base import (
     Covariance,
     SmoothingError,
@@ -28,7 +29,7 @@ TAIL = 36.0  # a tail below exp(-TAIL) of the peak is left out
 REACH = 24.0  # of log s below its peak, at most
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class RationalQuadratic(Radial):
     """k(x, y) = (1 + rho^2 / (2 alpha))^-alpha, KER-8 with c^2 = 2 alpha and unit value at zero.
@@ -129,7 +130,7 @@ def scale_mixture(alpha: jax.Array, dimension: int) -> tuple[jax.Array, jax.Arra
     return weights.at[0].add(1.0 - weights.sum()), s
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class ScaleMixture(Covariance):
     """sum_j weights_j exp(-precision_j rho^2 / 2), the unit r of the rational quadratic.

@@ -8,13 +8,14 @@ import jax
 import numpy as np
 
 from ..arrays.precision import concrete
+from ..arrays.pytrees import register_dataclass
 from .base import Covariance
 
 #: Largest entry of A A' - I, and of det A - 1, in what is called a rotation.
 TOLERANCE = 1e-6
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Rotation(Covariance):
     """k(A, B) = Tr[A B'] for rotations A, B in SO(3), as rows of their 9 entries.

@@ -7,10 +7,11 @@ from typing import Any
 
 import jax
 
+from ..arrays.pytrees import register_dataclass
 from .base import Covariance
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class ScaledCovariance(Covariance):
     """A constant times another covariance."""

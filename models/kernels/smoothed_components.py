@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..arrays.pytrees import register_dataclass
 from ..measures.measure import Gaussian, Measure
 from .base import Covariance, Kernel, SmoothingError, differences, per_column
 from .components import Components, accumulate, alike, apply, frequencies, phase_of, quadratic_form
@@ -93,7 +94,7 @@ def _component_matrix(components: Components, delta: jax.Array) -> jax.Array:
     return total
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class ComponentCovariance(Covariance):
     """A sum of Gaussian components of x - y."""
@@ -106,7 +107,7 @@ class ComponentCovariance(Covariance):
         return matrix
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class ComponentSmoothed(Covariance):
     """r of a sum of Gaussian components for a Gaussian measure, BKE A.3 pair by pair.

@@ -5,16 +5,16 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import jax
 import numpy as np
 
+from ..arrays.pytrees import register_dataclass
 from .base import check_positive, concrete_values
 from .components import Components
 from .gaussian import GaussianFamily, mixture_log_weights, mixture_size, per_row
 from .parameters import parameter
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class SpectralMixture(GaussianFamily):
     """Gaussian components that oscillate; the kernel may be negative.

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ..arrays.pytrees import register_dataclass
 from ..measures.measure import Gaussian
 from .base import (
     Covariance,
@@ -29,7 +30,7 @@ MANY_COLUMNS = 32
 LONGEST = 1e6
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class SquaredExponential(Radial):
     """k(x, y) = exp(-1/2 sum_d (x_d - y_d)^2 / lengthscale_d^2).
@@ -97,7 +98,7 @@ class SquaredExponential(Radial):
         return GaussianSmoothed(lengthscale, measure)
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class GaussianSmoothed(Covariance):
     """r of the squared exponential for a Gaussian measure, BKE A.3.

@@ -10,6 +10,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from ..arrays.precision import concrete, double_precision
+from ..arrays.pytrees import register_dataclass
 from ..kernels.base import Kernel, as_points, check_columns, check_positive
 from ..likelihood.derivative import closed_form
 from ..likelihood.noise import Noise, SamplingNoise, check_noise
@@ -20,7 +21,7 @@ from .likelihood import terms, terms_and_slopes
 from .view import LandmarkView, check_apart, in_parts
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class LandmarkLikelihood(LandmarkView, LikelihoodView):
     """What the landmark model is told: its likelihood takes these for any kernel."""

@@ -13,6 +13,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.typing import ArrayLike
 
 from ..arrays.padding import shared_size
+from ..arrays.pytrees import register_dataclass
 
 #: Entries of the gradients of one block of rows.
 BLOCK_ENTRIES = 2**17
@@ -24,7 +25,7 @@ SIZES_PER_OCTAVE = 8
 ROWS = "rows"
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class LandmarkView:
     """Rows in parts, and landmarks, that sums over rows are taken of for any kernel."""

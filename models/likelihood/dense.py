@@ -19,6 +19,7 @@ from jax.flatten_util import ravel_pytree
 
 from ..arrays.padding import PaddedRows, as_padded
 from ..arrays.pivoted_cholesky import PivotedCholesky
+from ..arrays.pytrees import register_dataclass
 from ..arrays.rows import map_rows
 from ..kernels.base import Kernel
 from ..measures.measure import Measure
@@ -32,7 +33,7 @@ from .volume import pushforward
 T = TypeVar("T")
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class DenseView(LikelihoodView):
     """Rows for the matrices. Those that are no data have no covariance but the noise, and no value.

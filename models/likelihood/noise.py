@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..arrays.precision import concrete
+from ..arrays.pytrees import register_dataclass
 from ..kernels.base import Kernel, check_positive
 from .names import SamplingName
 
@@ -22,7 +23,7 @@ NUGGET = 1e-8
 DIAGONAL_NUGGET = 1e-3
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class SamplingNoise:
     """The covariance of mu_hat by the central limit theorem in place of sigma^2 I in BKE (5).

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 import numpyro.distributions as dist
 
+from ..arrays.pytrees import register_dataclass
 from .distributions import check_parameters, lower_bound
 
 #: Name of the scale of a Gaussian measure where it is a hyperparameter.
@@ -75,7 +76,7 @@ class Measure(abc.ABC):
         return self.name
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Unit(Measure):
     """The Lebesgue measure over the value of its r at zero, the scale of BKE's figures."""
@@ -89,7 +90,7 @@ class Unit(Measure):
         return kernel.unit_smoothed(dimension)
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Lebesgue(Measure):
     """nu(du) = du, in the units of the data as the model has them."""
@@ -103,7 +104,7 @@ class Lebesgue(Measure):
         return kernel.lebesgue_smoothed(dimension)
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Gaussian(Measure):
     """nu(du) = exp(-|u - centre|^2 / (2 scale^2)) du, a finite measure (BKE appendix A.3).

@@ -13,6 +13,7 @@ from jax.typing import ArrayLike
 
 from ..arrays.padding import PaddedRows, as_padded, dense_size, padded, shared_size
 from ..arrays.precision import concrete, double_precision
+from ..arrays.pytrees import register_dataclass
 from ..kernels.base import Covariance, as_points, check_columns, check_kernel, check_positive
 from .volume_element import log_volume_element
 
@@ -20,7 +21,7 @@ from .volume_element import log_volume_element
 BLOCK_ENTRIES = 2**22
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True, repr=False)
 class KernelStudentT:
     """log q(x), unnormalised, with features phi(x) ~ N(mu, Sigma) and both integrated out.

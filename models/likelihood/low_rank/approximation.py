@@ -6,11 +6,12 @@ import dataclasses
 
 import jax
 
+from ...arrays.pytrees import register_dataclass
 from .fourier import FourierBasis
 from .nystrom import NystromBasis
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Approximation:
     """What the sums over rows are taken of, for any kernel of the kind the basis is for."""

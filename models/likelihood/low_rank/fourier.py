@@ -7,12 +7,13 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
+from ...arrays.pytrees import register_dataclass
 from ...kernels.base import Covariance, Kernel
 from .frequencies import Draws, kernel_frequencies, smoothed_frequencies
 from .nystrom import log_norm
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class FourierBasis:
     """k(x, y) ~ sum_j w_j cos(omega_j'(x - y)), and r likewise with frequencies of its own.

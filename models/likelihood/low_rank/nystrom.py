@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import cho_solve, solve_triangular
 
+from ...arrays.pytrees import register_dataclass
 from ...kernels.base import Covariance, Kernel
 from ..volume import log_length
 
@@ -18,7 +19,7 @@ JITTER = 2.0**-51
 LOST = -700.0
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class NystromBasis:
     """R ~ R_xz R_zz^-1 R_zx and mu_hat ~ K_xz K_zz^-1 mean_j k(z, x_j), for m landmarks z.

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ...arrays.pytrees import register_dataclass
 from ...kernels.base import Kernel
 from ...measures.measure import Measure, as_measure
 from ..derivative import closed_form
@@ -29,7 +30,7 @@ from .nystrom import NystromBasis
 FEWEST_EXACT = 256
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class LowRankView(Approximation, LikelihoodView):
     """What a low-rank likelihood is told: it takes these for any kernel of the kind it is for."""

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...arrays.padding import PaddedRows
+from ...arrays.pytrees import register_dataclass
 from ...kernels.squared_exponential import SquaredExponential
 from ...measures.measure import Measure
 from .elimination import eliminate
@@ -38,7 +39,7 @@ class _Places(NamedTuple):
     known: jax.Array  # (3, BLOCK), which are data
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class VeryShortLengthscales:
     """Those up to the ``longest``."""

@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...arrays.padding import PaddedRows
+from ...arrays.pytrees import register_dataclass
 from ...kernels.base import Kernel
 from ...kernels.squared_exponential import SquaredExponential
 from ...measures.measure import Measure
@@ -80,7 +81,7 @@ class Limits(NamedTuple):
 SMALL, LARGE = Limits(320, 1536, 100_000), Limits(1792, 5120, 2_000_000)
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Range:
     """Lengthscales from the ``shortest`` to that of the range before."""
@@ -106,7 +107,7 @@ class Range:
         return gaussian, self.cells.polynomials(basis.axes, basis.weights, lengthscale, n)
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class BoxIndex(SpectralIndex):
     """The points, D = 2 or 3, and ranges of lengthscales from the longest down."""

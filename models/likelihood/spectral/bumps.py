@@ -28,6 +28,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ...arrays.pytrees import register_dataclass
 from ...measures.measure import Measure
 from .elimination import eliminate
 
@@ -95,7 +96,7 @@ def _taylor(offsets: list[np.ndarray], ratios: list[jax.Array]) -> list[jax.Arra
     return jnp.split(coefficients, np.cumsum([len(o) for o in offsets])[:-1], axis=1)
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Cells:
     """The cells of any number of grids, in blocks, each grid with five empty blocks behind it."""

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...arrays.padding import PaddedRows
+from ...arrays.pytrees import register_dataclass
 from ...kernels.base import Kernel
 from ...kernels.squared_exponential import SquaredExponential
 from ...measures.measure import Measure
@@ -77,7 +78,7 @@ class LineSums(NamedTuple):
     x: jax.Array  # (N,), the points; what is farther apart than anything matters may be nearer
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class LongLengthscales:
     """Waves, for the ``shortest`` lengthscale and all above."""
@@ -124,7 +125,7 @@ class LongLengthscales:
         return LineSums(gaussian, slopes, jnp.full_like(slopes, size), self.x)
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class ShortLengthscales:
     """Ranges of lengthscales from the longest down, each of a factor of two: grids."""
@@ -166,7 +167,7 @@ class ShortLengthscales:
         return LineSums(gaussian, slopes, sizes, width * self.scaled[which])
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class LineIndex(SpectralIndex):
     """The points of one column, ascending, and what they need at every lengthscale."""

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...arrays.padding import PaddedRows
+from ...arrays.pytrees import register_dataclass
 from ...kernels.base import Kernel
 from ...kernels.matern import Matern
 from ...measures.measure import Measure
@@ -31,7 +32,7 @@ FAR = 1e200
 ENTRIES_PER_ROW = 50
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class MarkovIndex(SpectralIndex):
     """The points of one column, ascending, and which lie to the left and to the right of each."""

@@ -21,6 +21,7 @@ import jax
 import jax.numpy as jnp
 
 from ...arrays.inverse import inverse_and_log_determinant
+from ...arrays.pytrees import register_dataclass
 from ...kernels.base import Kernel
 from ...kernels.components import Components, accumulate
 from ...kernels.smoothed_components import ComponentCovariance, smooth_components
@@ -73,7 +74,7 @@ def mixture_of(kernel: Kernel) -> Mixture:
     return Mixture(components.log_weight, components.precision.reshape(-1))
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Range:
     """What lengthscales need from a shortest one up."""

@@ -17,6 +17,7 @@ import numpy as np
 from ...arrays.jacobian import value_and_jacobian
 from ...arrays.one_by_one import one_by_one
 from ...arrays.padding import PaddedRows
+from ...arrays.pytrees import register_dataclass
 from ...kernels.base import Kernel
 from ...kernels.gaussian import GaussianMixture
 from ...measures.measure import Measure
@@ -59,7 +60,7 @@ class MixtureParameters(NamedTuple):
     measure: Measure
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class MixtureIndex(SpectralIndex):
     """The points of one column, ascending, and ranges of lengthscales from the longest down."""

@@ -31,6 +31,7 @@ import numpy as np
 from jax.scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
+from ...arrays.pytrees import register_dataclass
 from .nodes import Axis, along_axes, kernel_on
 from .prepared import TooLargeError
 
@@ -59,7 +60,7 @@ class _Products:
     kept: np.ndarray  # (M, D), which function of each column
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class TensorBasis:
     """What the Gaussian term knows of n points, at the lengthscales of a range."""

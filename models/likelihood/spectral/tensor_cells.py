@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ...arrays.pytrees import register_dataclass
 from ...arrays.rows import map_rows
 from .nodes import Axis, along_axes
 
@@ -30,7 +31,7 @@ DEGREE = {2: 14, 3: 16}
 STEPS = 2
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class TensorCells:
     """The cells of a box that hold points, in slabs along its first column."""
