@@ -34,6 +34,7 @@ class Features(NamedTuple):
         beside: (f,), of numbers themselves the index of their scores; -1 of other features.
         ties: (2, f), by what factor ties make the correlations of scores in each table smaller.
         rows: of the first table.
+        holed: which of ``codes`` some rows have none of.
     """
 
     codes: list[np.ndarray]
@@ -44,11 +45,7 @@ class Features(NamedTuple):
     beside: np.ndarray
     ties: np.ndarray
     rows: int
-
-    @property
-    def holed(self) -> list[int]:
-        """Which of ``codes`` some rows have none of."""
-        return [index for index, codes in enumerate(self.codes) if (codes < 0).any()]
+    holed: list[int]
 
     @property
     def holes(self) -> np.ndarray:
@@ -131,6 +128,7 @@ def features(
         _shifted([part.beside for _, part in found], starts),
         np.concatenate([part.ties for _, part in found], axis=1),
         rows,
+        [index for index, (codes, _) in enumerate(found) if (codes < 0).any()],
     )
 
 
