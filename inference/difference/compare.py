@@ -106,7 +106,7 @@ def compare(
         found = cells(rows)
         evidence = evidences(rows, found, advance)
         pvalue = p_value(evidence.statistic())
-        error = monte_carlo_error(lambda some: evidence.of(some).statistic(), 1 + permutations)
+        error = monte_carlo_error(lambda i: evidence.of(i).statistic(), pvalue, 1 + permutations)
         believed = belief(rows, values)
         if labels == "logit" or (labels == "auto" and _lopsided(rows)):
             believed = with_logit(believed, rows)

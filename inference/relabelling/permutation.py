@@ -125,7 +125,9 @@ def share_error(pvalue: float, permutations: int) -> float:
     return math.sqrt(pvalue * (1.0 - pvalue) / (1 + permutations)) if permutations else 0.0
 
 
-def monte_carlo_error(statistic: Callable[[np.ndarray], np.ndarray], labellings: int) -> float:
+def monte_carlo_error(
+    statistic: Callable[[np.ndarray], np.ndarray], pvalue: float, labellings: int
+) -> float:
     """The standard error of a p-value of which the statistic itself hangs on the permutations.
 
     Rows that are standardised by their permutations, or told by how surprising they are among them,
@@ -135,10 +137,11 @@ def monte_carlo_error(statistic: Callable[[np.ndarray], np.ndarray], labellings:
     Args:
         statistic: maps indices (1 + b,) of labellings, 0 the observed one first, to the statistic
             of these alone, (1 + b,).
+        pvalue: by all of them.
         labellings: 1 + B.
     """
     every = np.arange(labellings)
-    part, pvalue = (every - 1) % PARTS, p_value(statistic(every))
+    part = (every - 1) % PARTS
     without = [p_value(statistic(every[(part != one) | (every == 0)])) for one in range(PARTS)]
     spread = (PARTS - 1.0) * float(np.var(without))
     return max(math.sqrt(spread), share_error(pvalue, labellings - 1))

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .kinds import DIGITS, PADDED, as_truths, looked_up
+from .kinds import DIGITS, PADDED, as_truths
 from .numerals import dates, matching, numbers
 
 
@@ -49,5 +49,4 @@ def read_alike(cells: pa.Array, family: str, written: Sequence[str]) -> pa.Array
 
 def _taken(cells: pa.Array, distinct: pa.Array, values: pa.Array) -> pa.Array:
     """What every cell is, by what the distinct ones are; null where it is null."""
-    index = looked_up(cells, distinct, np.arange(len(distinct), dtype=float))
-    return values.take(pa.array(index, from_pandas=True).cast(pa.int64()))
+    return values.take(pc.index_in(cells, distinct))

@@ -51,7 +51,7 @@ def column_cells(
     elif len({part.type for part in parts}) > 1:
         of = next(part.type for part in parts if not pa.types.is_null(part.type))
         parts = [pc.cast(part, of, safe=False) for part in parts]
-    return _without(pa.concat_arrays(parts), missing), mixed
+    return pa.concat_arrays(parts), mixed
 
 
 def _alike(parts: list[pa.Array], name: str, written: Sequence[str]) -> list[pa.Array]:

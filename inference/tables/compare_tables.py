@@ -229,7 +229,9 @@ def _found(
         )
     return TableComparison(
         pvalue=pvalue,
-        pvalue_error=monte_carlo_error(lambda some: statistics.at(some).overall(), labellings),
+        pvalue_error=monte_carlo_error(
+            lambda some: statistics.at(some).overall(), pvalue, labellings
+        ),
         alpha=alpha,
         permutations=labellings - 1,
         columns=tuple(found),

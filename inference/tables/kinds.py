@@ -267,13 +267,13 @@ def _text(
     except AmbiguousError as ways:
         raise ambiguous(name, distinct[0].as_py(), ways) from None
     if as_numbers is not None:
-        values = looked_up(cells, distinct, as_numbers.values)
+        values = _looked_up(cells, distinct, as_numbers.values)
         _check_size(values, rows, sources)
         words = f"numbers with {as_numbers.words}" if as_numbers.words else ""
         return _numbers(name, values, rows, kind, words)
     if as_dates is not None:
         notes = (f"{name!r} is read as {as_dates.words}.",) if as_dates.words else ()
-        return Typed(Column(name, "datetime", looked_up(cells, distinct, as_dates.values)), notes)
+        return Typed(Column(name, "datetime", _looked_up(cells, distinct, as_dates.values)), notes)
     if kind is not None:
         raise ProblemError(f"has cells such as {distinct[0].as_py()!r}, not {kind}")
     _check_mistakes(name, cells, rows, sources)
@@ -346,7 +346,7 @@ def _check_mistakes(name: str, cells: pa.Array, rows: int, sources: tuple[str, s
         )
 
 
-def looked_up(cells: pa.Array, distinct: pa.Array, values: np.ndarray) -> np.ndarray:
+def _looked_up(cells: pa.Array, distinct: pa.Array, values: np.ndarray) -> np.ndarray:
     """What every cell (N,) is, by what the distinct ones are; NaN where null."""
     index = pc.index_in(cells, distinct).to_numpy(zero_copy_only=False)
     found = np.full(len(cells), np.nan)
@@ -359,5 +359,5 @@ def _levels(name: str, kind: Kind, cells: pa.Array) -> Column:
     """A column of words: indices of its distinct cells in alphabetical order."""
     distinct = pc.unique(cells).drop_null()
     distinct = distinct.take(pc.array_sort_indices(distinct))
-    values = looked_up(cells, distinct, np.arange(len(distinct), dtype=float))
+    values = _looked_up(cells, distinct, np.arange(len(distinct), dtype=float))
     return Column(name, kind, values, tuple(distinct.to_pylist()))

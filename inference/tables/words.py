@@ -9,14 +9,15 @@ from collections.abc import Callable
 from ..data.checks import counted
 from ..difference.named import Place
 from ..relabelling.permutation import p_in_words, p_with_error
+from .aspects import DAY
 from .findings import ColumnFindings, PairComparison, TableFindings
 
 #: Pairs, levels of a column and places in it that are told one by one.
 MOST_PAIRS, MOST_LEVELS, MOST_PLACES = 8, 3, 3
 #: Changes of the share of missing values that are told.
 LEAST_SHARE = 0.005
-#: Numbers of more digits before the point are told by powers of ten, and seconds of a day.
-WHOLE, DAY = 1e15, 86_400.0
+#: Numbers of more digits before the point are told by powers of ten.
+WHOLE = 1e15
 
 
 def told(found: TableFindings) -> str:

@@ -29,10 +29,10 @@ class Combined(NamedTuple):
 
     def error(self) -> float:
         """The standard error that the draw of the permutations leaves in the p-value."""
-        labellings = self.rows.shape[1]
+        labellings, pvalue = self.rows.shape[1], p_value(self.row)
         if not self.parts:
-            return share_error(p_value(self.row), labellings - 1)
-        return monte_carlo_error(lambda some: _together(self.rows[:, some]), labellings)
+            return share_error(pvalue, labellings - 1)
+        return monte_carlo_error(lambda some: _together(self.rows[:, some]), pvalue, labellings)
 
 
 def combine(rows: np.ndarray, parts: Sequence[tuple[str, Any]]) -> Combined:

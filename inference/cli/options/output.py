@@ -24,7 +24,8 @@ def written_file(path: Path | None) -> Path | None:
     Raises:
         BadParameter: before anything is computed.
     """
-    if _named(path) is not None and path is not None and not path.parent.is_dir():
+    path = _named(path)
+    if path is not None and not path.parent.is_dir():
         raise typer.BadParameter(f"there is no folder {path.parent} for {path.name}")
     return path
 

@@ -257,7 +257,7 @@ def test_the_error_is_that_over_draws_of_the_permutations():
             return standardised(rows[:, some]).max(axis=0)
 
         pvalues.append(p_value(largest(np.arange(200))))
-        errors.append(monte_carlo_error(largest, 200))
+        errors.append(monte_carlo_error(largest, pvalues[-1], 200))
     spread = np.std(pvalues)
     assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(spread, rel=0.2)
     assert share_error(float(np.mean(pvalues)), 199) < 0.85 * spread
