@@ -21,6 +21,8 @@ def weighted_quantiles(
     weight, from 0 at the smallest to 1 at the largest: for equal weights NumPy's default.
     ``"inverted_cdf"``: the smallest value up to which there is that much of the weight.
     """
+    if len(weights) and (weights == weights[0]).all():  # nothing of a million rows is sorted
+        return np.asarray(np.quantile(values, levels, axis=0, method=method))
     flat = values.reshape(len(values), -1)
     order = np.argsort(flat, axis=0)
     steps = weights[order]

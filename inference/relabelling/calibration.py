@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
-from scipy.stats import gamma
+from scipy.special import gammaincc, gammaln, logsumexp
 
 from .permutation import standardised
 
@@ -23,32 +22,32 @@ LEAST_SKEWNESS = 1e-3
 AGREEMENT = 0.5
 
 
-def surprise(row: np.ndarray, *, without: int = 0) -> np.ndarray:
-    """Minus the log tail probability of every column of a statistic (1 + B,), nats.
+def surprise(rows: np.ndarray, *, without: int = 0) -> np.ndarray:
+    """Minus the log tail probability of every column of statistics (..., 1 + B), nats.
 
     A constant statistic surprises nowhere: zero.
 
     Args:
-        row: the statistic.
+        rows: the statistics, each among its own columns.
         without: so many of its largest values, whichever they are, do not count for its mean,
             variance and skewness. With 1 an observed value far beyond all others is as surprising
             as it is, where it otherwise is hardly more than one of 1 + B: that tells among many
             statistics, of which some are always the largest of 1 + B.
     """
-    if not standardised(row).any():
-        return np.zeros_like(row)
-    kept = np.sort(row)[: len(row) - without]
-    deviation = kept.std() or 1.0
-    deviations = (row - kept.mean()) / deviation
-    skewness = max(float(np.mean(((kept - kept.mean()) / deviation) ** 3)), LEAST_SKEWNESS)
-    shape = 4.0 / skewness**2
-    values = np.maximum(shape + deviations * np.sqrt(shape), 0.0)
-    logs = gamma.logsf(values, shape)
+    varies = standardised(rows).any(axis=-1, keepdims=True)
+    kept = np.sort(rows, axis=-1)[..., : rows.shape[-1] - without]
+    mean, deviation = kept.mean(axis=-1, keepdims=True), kept.std(axis=-1, keepdims=True)
+    deviation = np.where(deviation > 0.0, deviation, 1.0)
+    skewness = np.mean(((kept - mean) / deviation) ** 3, axis=-1, keepdims=True)
+    shape = 4.0 / np.maximum(skewness, LEAST_SKEWNESS) ** 2
+    values = np.maximum(shape + (rows - mean) / deviation * np.sqrt(shape), 0.0)
+    tails = gammaincc(shape, values)
     # Beyond what the library tells: the leading terms of the incomplete gamma function.
-    far = np.isneginf(logs)
-    x = values[far]
+    far = varies & (tails == 0.0)
+    logs = np.log(np.where(far, 1.0, tails))
+    x, shape = values[far], np.broadcast_to(shape, rows.shape)[far]
     logs[far] = (shape - 1.0) * np.log(x) - x - gammaln(shape)
-    return np.asarray(-logs)
+    return np.where(varies, -logs, 0.0)
 
 
 def combined(statistics: Sequence[np.ndarray]) -> np.ndarray:
@@ -57,7 +56,7 @@ def combined(statistics: Sequence[np.ndarray]) -> np.ndarray:
     The mean of tail probabilities of order -:data:`AGREEMENT` (Vovk and Wang 2020), as minus its
     logarithm and up to constants; its null distribution is that over relabellings.
     """
-    return agreed(np.array([surprise(row) for row in statistics]))
+    return agreed(surprise(np.asarray(statistics)))
 
 
 def agreed(surprises: np.ndarray, order: float = AGREEMENT) -> np.ndarray:

@@ -249,7 +249,7 @@ def _pairs(
     data: Pooled, found: Dependence, alpha: float, *, differ: bool
 ) -> tuple[PairComparison, ...]:
     """How every two columns go together."""
-    pvalues = step_down(np.array([surprise(row, without=1) for row in found.statistics]))
+    pvalues = step_down(surprise(found.statistics, without=1))
     return tuple(
         PairComparison(
             columns=(data.columns[link.columns[0]].name, data.columns[link.columns[1]].name),

@@ -64,9 +64,13 @@ class Features(NamedTuple):
 
     def at(self, rows: np.ndarray) -> np.ndarray:
         """The features (r, f) of rows (r,)."""
-        table = (rows >= self.rows).astype(np.intp)
+        second = rows >= self.rows
+        # Three times as fast as by two indices. Without a code it is the last of either table.
         return np.concatenate(
-            [of[table, codes[rows]] for codes, of in zip(self.codes, self.values, strict=True)],
+            [
+                of.reshape(-1, of.shape[2]).take(codes.take(rows) + second * of.shape[1], axis=0)
+                for codes, of in zip(self.codes, self.values, strict=True)
+            ],
             axis=1,
         )
 

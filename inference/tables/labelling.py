@@ -13,8 +13,8 @@ import scipy.sparse
 
 #: Cells of a table of units beyond which it is no longer sparse.
 SPARSE = 500_000
-#: Rows of which sums are made at a time.
-BLOCK = 2**13
+#: Rows of which sums are made at a time: their features stay in the processor's cache.
+BLOCK = 2**10
 
 
 @dataclasses.dataclass(frozen=True)

@@ -70,7 +70,7 @@ def marginal(aspect: Aspect, labelling: Labelling) -> Marginal:
         counts, labels = np.asarray(each.sum(axis=1)), labelling.labelled(each)
     if aspect.points is None:
         found = _of_codes(counts, labels, total, of_first)
-        surprises = np.array([surprise(row, without=1) for row in found])
+        surprises = surprise(np.array(found), without=1)
         return Marginal(aspect, counts, labels, surprises, sizes=sizes)
     there = counts > 0
     rows = Relabelled(
@@ -81,7 +81,7 @@ def marginal(aspect: Aspect, labelling: Labelling) -> Marginal:
     )
     at = cells(rows)
     statistics = evidences(rows, at, lambda count: None).each()
-    surprises = np.array([surprise(row, without=1) for row in statistics])
+    surprises = surprise(np.array(statistics), without=1)
     return Marginal(aspect, counts, labels, surprises, at, sizes)
 
 

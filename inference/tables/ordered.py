@@ -18,8 +18,11 @@ class Sorted(NamedTuple):
     def of(cls, values: np.ndarray, weights: np.ndarray) -> Sorted:
         """Leave out what is missing."""
         kept = ~np.isnan(values) & (weights > 0.0)
-        order = np.argsort(values[kept], kind="stable")
-        return cls(values[kept][order], weights[kept][order])
+        values, weights = values[kept], weights[kept]
+        if len(weights) and (weights == weights[0]).all():
+            return cls(np.sort(values), weights)  # several times faster than their order
+        order = np.argsort(values, kind="stable")
+        return cls(values[order], weights[order])
 
     @property
     def rows(self) -> float:

@@ -29,7 +29,7 @@ class Statistics(NamedTuple):
 
     def at(self, chosen: np.ndarray) -> Statistics:
         """Those of some relabellings, whose surprises are among these alone."""
-        columns = [_surprises(each[:, chosen]) for each in self.columns]
+        columns = [surprise(each[:, chosen], without=1) for each in self.columns]
         return Statistics(columns, self.together[:, chosen], [one[chosen] for one in self.wholes])
 
     def evidence(self) -> np.ndarray:
@@ -50,13 +50,7 @@ class Statistics(NamedTuple):
         evidence = self.evidence()
         wholes = [evidence.sum(axis=0), *self.wholes]
         if len(self.together):
-            wholes.append(_surprises(self.together).max(axis=0))
-        together = agreed(_surprises(wholes))
+            wholes.append(surprise(self.together, without=1).max(axis=0))
+        together = agreed(surprise(np.array(wholes), without=1))
         one = surprise(evidence.max(axis=0), without=1) + np.log(ONE_COLUMN)
         return agreed(np.array([one, surprise(together, without=1)]), LOUDEST)
-
-
-def _surprises(rows: list[np.ndarray] | np.ndarray) -> np.ndarray:
-    """Those of statistics (k, 1 + B), each among its own."""
-    found = [surprise(row, without=1) for row in rows]
-    return np.array(found) if len(found) else np.asarray(rows)
