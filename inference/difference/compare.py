@@ -131,6 +131,7 @@ def compare(
         effect_interval=told.interval,
         detectable_shift=shift,
         rows=rows.observed(),
+        evidence=evidence.kinds(),
         columns=columns,
         names=sample_names(names),
         seed=seed,

@@ -37,6 +37,7 @@ class Comparison(Findings):
             "probability": self.probability,
             "lengthscale": self.lengthscale.tolist(),
             "lengthscale_interval": [end.tolist() for end in self.lengthscale_interval],
+            "evidence": [kind._asdict() for kind in self.evidence],
             "places": [place.to_dict() for place in self.places],
             "effect": self.effect,
             "effect_interval": list(self.effect_interval),

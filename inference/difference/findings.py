@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from ..data.checks import as_evaluation_points, check_count, check_positive, check_share
 from ..errors import InputError
+from ..evidence.statistic import Kind
 from ..relabelling.relabelled import Relabelled
 from ..runtime.machine import computing
 from .belief import Belief
@@ -57,6 +58,7 @@ class Findings:
             normal, of its normal scores: see :mod:`bke.inference.difference.detectable`); ``None``
             where they do, and where no such shift was found.
         rows: the pooled rows, in standard deviations of the columns.
+        evidence: what each kind of evidence in the test says by itself, the loudest first.
         columns: their names, of those that vary.
         names: what the samples are called.
         seed: of the permutations.
@@ -73,6 +75,7 @@ class Findings:
     effect_interval: tuple[float, float]
     detectable_shift: float | None
     rows: Relabelled
+    evidence: tuple[Kind, ...]
     columns: tuple[str, ...]
     names: tuple[str, str]
     seed: int

@@ -61,6 +61,7 @@ def _details(found: Findings) -> list[str]:
     lines = []
     if found.differ:
         lines += _where(found)
+        lines.append(f"The loudest evidence is {found.evidence[0].where}.")
         lines.append(f"Scale of the difference: {_scale(found)}.")
     else:
         lines.append(_missed(found))

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 from threading import Event
+from typing import TypeAlias
 
 import numpy as np
 
@@ -27,6 +28,8 @@ from ..relabelling.step_down import step_down
 from ..runtime.machine import side_by_side
 from .spectrum import kernel
 
+#: The fields of cells, one after the other.
+Fields: TypeAlias = tuple[np.ndarray, ...]
 #: Places of one column, quantiles, and of more, rows; scales.
 LINE_PLACES, PLACES, SCALES = 100, 200, 14
 #: Of so many columns windows of one alone would speak of rows far away in the other.
@@ -88,28 +91,39 @@ def cells(rows: Relabelled) -> Cells:
     """Evaluate t at every place and scale where the weights are worth enough rows."""
     dimension = rows.points.shape[1]
     middle = weighted_quantiles(rows.points, rows.counts, (0.5,))[0]
-    found = [_cells(rows, tuple(range(dimension)), PLACES, SCALES, middle)]
+    found = [_cells(rows, tuple(range(dimension)), PLACES, SCALES, middle, SCALES)]
     if dimension > PLANE:
         places = max(FEWEST_PLACES, min(LINE_PLACES, MOST_CELLS // (SCALES * dimension)))
         count = max(FEWEST_SCALES, min(SCALES, MOST_CELLS // (places * dimension)))
-        found += [_cells(rows, (column,), places, count, middle) for column in range(dimension)]
+        found += side_by_side(
+            lambda column: _cells(rows, (column,), places, count, middle, 1), dimension, Event()
+        )
     return Cells(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
 
 
 def _cells(
-    rows: Relabelled, columns: tuple[int, ...], places: int, count: int, middle: np.ndarray
-) -> tuple[np.ndarray, ...]:
-    """The fields of the cells of some columns; the others are at ``middle`` (D,)."""
+    rows: Relabelled,
+    columns: tuple[int, ...],
+    places: int,
+    count: int,
+    middle: np.ndarray,
+    parts: int,
+) -> Fields:
+    """The fields of the cells of some columns; the others are at ``middle`` (D,).
+
+    Scales are gone through in so many ``parts``, side by side.
+    """
     own = rows.of_columns(columns, VALUES)
     line = len(columns) == 1
     where = _quantiles(own, min(places, LINE_PLACES)) if line else _spread(own, places)
     scales = np.geomspace(SHORTEST, LONGEST, count) * np.sqrt(len(columns))
-    parts = side_by_side(lambda index: _at_scale(own, where, scales[index]), len(scales), Event())
-    of_cells, *others = (np.concatenate(part) for part in zip(*parts, strict=True))
-    at = np.tile(middle, (len(of_cells), 1))
-    at[:, columns] = where[of_cells[:, 0].astype(int)]
+    some = np.array_split(scales, parts)
+    found = side_by_side(lambda index: _at_scales(own, where, some[index]), parts, Event())
+    kept, own_scale, *others = (np.concatenate(part) for part in zip(*found, strict=True))
+    at = np.tile(middle, (len(kept), 1))
+    at[:, columns] = where[kept]
     scale = np.full(at.shape, np.inf)
-    scale[:, columns] = of_cells[:, 1:]
+    scale[:, columns] = own_scale
     return at, scale, *others
 
 
@@ -129,8 +143,10 @@ def _spread(rows: Relabelled, count: int) -> np.ndarray:
     return np.asarray(rows.points[np.sort(chosen)])
 
 
-def _at_scale(rows: Relabelled, at: np.ndarray, scale: float) -> tuple[np.ndarray, ...]:
-    """The place of every cell at one scale with that scale (k, 2), and the cells' fields."""
+def _at_scales(rows: Relabelled, where: np.ndarray, scales: np.ndarray) -> Fields:
+    """The index of every cell's place (k,), its scale (k, 1), and the cells' fields."""
+    index, scale = np.tile(np.arange(len(where)), len(scales)), np.repeat(scales, len(where))
+    at, scale = where[index], scale[:, None]
     each = np.column_stack([rows.counts / rows.rows, rows.weights, rows.squares, rows.expected])
     sums, squares = np.zeros((2, len(at), each.shape[1]))
     of_labels = np.zeros((len(at), rows.labels.shape[1]))
@@ -146,7 +162,7 @@ def _at_scale(rows: Relabelled, at: np.ndarray, scale: float) -> tuple[np.ndarra
     spread = squares[:, 3:5] - 2.0 * means * sums[:, 3:5] + means**2 * total[3:5]
     enough = mean**2 * (1.0 + TIE) >= LEAST_ROWS * squares[:, 3:5] @ _shares(rows) ** 2
     kept = enough & (variance > 1e-12 * mean**2)  # beyond, all rows weigh the same
-    apart, together = _of_partners(rows, at[kept], scale)
+    apart, together = _of_partners(rows, at[kept], scale[kept])
     least = 1e-12 * mean[kept] ** 2 / rows.rows
     if rows.partners is not None:
         noise = np.maximum(apart, least)[:, None] / len(rows.partners)
@@ -160,7 +176,8 @@ def _at_scale(rows: Relabelled, at: np.ndarray, scale: float) -> tuple[np.ndarra
     # Of a sample with less than a row's weight there, as if one more row could have been.
     floor = np.where(means[kept] * rows.worth < 1.0, rows.worth**-2.0, 0.0)
     return (
-        np.stack([np.flatnonzero(kept), np.full(kept.sum(), scale)], axis=1),
+        index[kept],
+        scale[kept],
         rows.apart(of_labels, mean * rows.rows)[kept] / np.sqrt(noise),
         means[kept],
         np.sqrt(np.maximum(spread[kept], floor)),
@@ -172,7 +189,9 @@ def _shares(rows: Relabelled) -> np.ndarray:
     return np.array([rows.share, 1.0 - rows.share])
 
 
-def _of_partners(rows: Relabelled, at: np.ndarray, scale: float) -> tuple[np.ndarray, np.ndarray]:
+def _of_partners(
+    rows: Relabelled, at: np.ndarray, scale: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """The mean square of differences of partners' weights, and the covariance of the two means.
 
     Each (k,), 0 where rows are independent.

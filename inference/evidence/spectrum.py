@@ -38,8 +38,8 @@ def nodes(rows: Relabelled, most: int) -> np.ndarray:
     return np.asarray(points[np.unique(np.concatenate([spread, others]))])
 
 
-def kernel(first: np.ndarray, second: np.ndarray, lengthscale: float) -> np.ndarray:
-    """The squared exponential between points (k, D) and (l, D)."""
+def kernel(first: np.ndarray, second: np.ndarray, lengthscale: float | np.ndarray) -> np.ndarray:
+    """The squared exponential between points (k, D), with lengths (k, 1), and (l, D)."""
     return np.asarray(np.exp(-0.5 / lengthscale**2 * cdist(first, second, "sqeuclidean")))
 
 

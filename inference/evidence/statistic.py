@@ -1,10 +1,11 @@
-"""The one statistic of a comparison: evidence of the tilt, evidence at landmarks, and places.
+"""The one statistic of a comparison: evidence of the tilt, at landmarks, in covariances, places.
 
-Four statistics see what the others miss, on the same relabellings: the largest of the tilt's
+Six statistics see what the others miss, on the same relabellings: the largest of the tilt's
 evidences over lengthscales and sizes (:mod:`.tilt`), and all of them together, for differences of
 several scales; those at landmarks together, which weigh a difference by its sampling covariance
-(:mod:`.landmarks`); and the largest |t| over places (:mod:`.places`). All that is chosen is chosen
-from the pooled rows, so the level of their combination's permutation test is exact.
+(:mod:`.landmarks`); how far covariances are apart, and over how many directions they go
+(:mod:`.covariances`); and the largest |t| over places (:mod:`.places`). All that is chosen is
+chosen from the pooled rows, so the level of their combination's permutation test is exact.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from ..relabelling.calibration import combined
+from ..relabelling.calibration import combined, surprise
 from ..relabelling.permutation import p_value, standardised
 from ..relabelling.relabelled import Relabelled
 from ..runtime.machine import side_by_side
+from .covariances import covariances
 from .decomposition import Noise
 from .ladder import VARIANCES, landmark_lengthscales, test_lengthscales
 from .landmarks import LANDMARKS, ROWS_EACH, Signed, evidence_rows, landmarks, signed_evidence_rows
@@ -28,10 +30,35 @@ from .places import Cells, cells
 from .spectrum import nodes, spectrum
 from .tilt import exact_fits, fits
 
+#: Where the evidence of each statistic is.
+STATISTICS = (
+    "at one scale",
+    "at all scales together",
+    "at landmarks",
+    "in the distance of covariances",
+    "in the dimensions of covariances",
+    "at one place",
+)
 #: Nodes of the kernel, of one column and of more.
 LINE_NODES, NODES = 400, 512
 #: Points up to which, in several columns, all are nodes.
 MOST_EXACT = 1200
+
+
+class Kind(NamedTuple):
+    """What one kind of evidence says by itself, not adjusted for the others.
+
+    Attributes:
+        where: one of :data:`STATISTICS`.
+        statistic: the observed one.
+        pvalue: of it alone.
+        surprise: minus the log tail probability, nats, by the other labellings.
+    """
+
+    where: str
+    statistic: float
+    pvalue: float
+    surprise: float
 
 
 class Evidences(NamedTuple):
@@ -40,22 +67,45 @@ class Evidences(NamedTuple):
     Attributes:
         tilt: (K, 1 + B), log Bayes factors at lengthscales and sizes.
         landmarks: (L, 1 + B), evidences at lengthscales.
+        distance: (1 + B,), of covariances.
+        dimensions: (G, 1 + B), differences of those of covariances.
         place: (1 + B,), the largest |t| over places.
+        lengthscales: (K,), of ``tilt``.
     """
 
     tilt: np.ndarray
     landmarks: np.ndarray
+    distance: np.ndarray
+    dimensions: np.ndarray
     place: np.ndarray
+    lengthscales: np.ndarray
 
     def of(self, labellings: np.ndarray) -> Evidences:
         """Those of some labellings."""
-        return Evidences(*(part[..., labellings] for part in self))
+        *parts, lengthscales = self
+        return Evidences(*(part[..., labellings] for part in parts), lengthscales)
+
+    @property
+    def lengthscale(self) -> float:
+        """That at which the tilt is most conspicuous, in standard deviations of the columns."""
+        return float(self.lengthscales[np.argmax(standardised(self.tilt)[:, 0])])
 
     def each(self) -> list[np.ndarray]:
-        """The four statistics, (1 + B,) each, which treat all labellings alike."""
+        """The statistics of :data:`STATISTICS`, (1 + B,) each, which treat all labellings alike."""
         tilt, at_landmarks = standardised(self.tilt), standardised(self.landmarks)
         together = [logsumexp(part, axis=0) for part in (tilt, at_landmarks)]
-        return [tilt.max(axis=0), *together, self.place]
+        dimensions = np.abs(standardised(self.dimensions)).max(axis=0)
+        return [tilt.max(axis=0), *together, self.distance, dimensions, self.place]
+
+    def kinds(self) -> tuple[Kind, ...]:
+        """What each of them says, the loudest first."""
+        rows = self.each()
+        loud = surprise(np.array(rows), without=1)[:, 0]
+        found = [
+            Kind(where, float(row[0]), p_value(row), float(one))
+            for where, row, one in zip(STATISTICS, rows, loud, strict=True)
+        ]
+        return tuple(sorted(found, key=lambda kind: -kind.surprise))
 
     def statistic(self) -> np.ndarray:
         """The statistic (1 + B,), which treats all labellings alike."""
@@ -87,7 +137,15 @@ def evidences(rows: Relabelled, places: Cells, advance: Callable[[int], None]) -
         at_landmarks = evidence_rows(
             rows.points, rows.labels, lengthscales, seen, counts=rows.counts
         )
-    return Evidences(_tilt(rows, advance), at_landmarks, places.largest)
+    lengthscales = test_lengthscales(rows)
+    tilt = _tilt(rows, lengthscales, advance)
+    return Evidences(
+        tilt,
+        at_landmarks,
+        *covariances(rows),
+        places.largest,
+        np.repeat(lengthscales, len(tilt) // len(lengthscales)),
+    )
 
 
 def _noise(rows: Relabelled, features: np.ndarray) -> np.ndarray:
@@ -103,12 +161,11 @@ def _excess(rows: Relabelled, features: np.ndarray) -> np.ndarray:
     return np.asarray(own - _noise(rows, features))
 
 
-def _tilt(rows: Relabelled, advance: Callable[[int], None]) -> np.ndarray:
+def _tilt(rows: Relabelled, lengthscales: np.ndarray, advance: Callable[[int], None]) -> np.ndarray:
     """Log Bayes factors of a difference at lengthscales and sizes, (K, 1 + B)."""
     line = rows.points.shape[1] == 1
     exact = not line and len(rows.points) <= MOST_EXACT and rows.independent
     at = nodes(rows, LINE_NODES if line else NODES)
-    lengthscales = test_lengthscales(rows)
 
     def one(index: int) -> np.ndarray:
         if exact:

@@ -228,7 +228,7 @@ def kernels_for(choice: Any, points: np.ndarray, scale: str | None, seed: int) -
     varying = np.ptp(points, axis=0) > 0.0
     if not varying.all() and varying.any():
         some_columns = kernels_for(choice, points[:, varying], scale, seed)
-        return [_widened(one, varying) for one in some_columns]
+        return [widened(one, varying) for one in some_columns]
     points = points[canonical_order(points)]
     if choice == "median":
         return [median_kernel(points, scale, seed)]
@@ -248,8 +248,8 @@ def kernels_for(choice: Any, points: np.ndarray, scale: str | None, seed: int) -
     raise InputError(no_kernel(choice, f"a kernel or one of {CHOICES}"))
 
 
-def _widened(kernel: Any, varying: np.ndarray) -> Any:
-    """A kernel of the columns (D,) that vary as one of all: in the others rows are not apart."""
+def widened(kernel: Any, varying: np.ndarray) -> Any:
+    """Take a kernel of the columns (D,) that vary for one of all: in others rows are not apart."""
     lengths = np.asarray(kernel.lengthscale)
     if lengths.ndim == 0 or lengths.shape[-1] != varying.sum():
         return kernel

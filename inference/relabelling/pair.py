@@ -24,7 +24,6 @@ class Labelled(NamedTuple):
 
     rows: np.ndarray  # (N, D)
     labels: np.ndarray  # (N, 1 + B) of bool: which rows are in the first sample; as they are first
-    ways: int  # in which the rows can be labelled, up to the names of the samples
     paired: bool = False
 
 
@@ -87,6 +86,11 @@ class Pair:
                 f"the {estimator} estimate needs samples of one size: P has {m} rows, Q {n}"
             )
 
+    def ways(self, *, paired: bool) -> int:
+        """In how many ways rows can be labelled anew, up to the names of the samples."""
+        m, n = self.sizes
+        return 2 ** (m - 1) if paired else math.comb(m + n, m) // (2 if m == n else 1)
+
     def generator(self, seed: int) -> np.random.Generator:
         """Random numbers of the permutations, by the seed and the rows."""
         return generator(seed, self.pooled)
@@ -105,11 +109,11 @@ class Pair:
         if self.turned:
             np.logical_not(labels, out=labels)
         labels[:, 0] = (np.arange(m + n) < m)[self.order]
-        return Labelled(self.points, labels, math.comb(m + n, m) // (2 if m == n else 1))
+        return Labelled(self.points, labels)
 
     def swapped(self, count: int, rng: np.random.Generator) -> Labelled:
         """The two rows of each pair swapped or not, ``count`` times; pairs are sorted, as pairs."""
         order = canonical_order(np.concatenate([self.first, self.second], axis=1))
         rows = np.concatenate([self.first[order], self.second[order]])
         size = len(order)
-        return Labelled(rows, pair_swaps(size, count, rng), int(2 ** (size - 1)), paired=True)
+        return Labelled(rows, pair_swaps(size, count, rng), paired=True)

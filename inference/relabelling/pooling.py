@@ -23,15 +23,18 @@ MOST_LABELS = 2**28
 TAILS = np.array([0.01, 0.1, 0.25])
 
 
-def relabelled(pair: Pair, permutations: int, rng: np.random.Generator) -> Relabelled:
+def relabelled(
+    pair: Pair, permutations: int, rng: np.random.Generator, unit: np.ndarray | None = None
+) -> Relabelled:
     """Pool two samples, their columns in standard deviations, and relabel them.
 
     Args:
         pair: the samples.
         permutations: B.
         rng: of the relabellings.
+        unit: what columns (D,) are divided by; by default how wide each is.
     """
-    rows, unit = pair.points, _unit(pair)  # sorted
+    rows, unit = pair.points, _unit(pair) if unit is None else unit  # sorted
     of_first = (np.arange(len(rows)) < len(pair.first))[pair.order]
     cells = cells_of(rows, unit)
     count = int(cells.max()) + 1
@@ -45,16 +48,19 @@ def relabelled(pair: Pair, permutations: int, rng: np.random.Generator) -> Relab
     return Relabelled(np.stack(sums, axis=1) / counts[:, None], counts, labels, unit)
 
 
-def swapped(pair: Pair, permutations: int, rng: np.random.Generator) -> Relabelled:
+def swapped(
+    pair: Pair, permutations: int, rng: np.random.Generator, unit: np.ndarray | None = None
+) -> Relabelled:
     """Pool two samples whose rows belong together in pairs, and swap the labels of pairs.
 
     Args:
         pair: the samples, of one size.
         permutations: B.
         rng: of the swaps.
+        unit: as of :func:`relabelled`.
     """
     pair.check_one_size("paired")
-    labelled, unit = pair.swapped(permutations, rng), _unit(pair)
+    labelled, unit = pair.swapped(permutations, rng), _unit(pair) if unit is None else unit
     order = canonical_order(labelled.rows)
     partners = np.argsort(order).reshape(2, -1).T  # rows i and m + i
     points, ones = labelled.rows[order] / unit, np.ones(len(order), dtype=int)

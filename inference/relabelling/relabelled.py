@@ -7,6 +7,7 @@ are (:mod:`.pooling`): a statistic needs only how many of each are in the first 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Self
 
@@ -64,7 +65,7 @@ class Relabelled:
         """The share of the first sample in all rows."""
         return float(self.worth[0] / self.worth.sum())
 
-    @property
+    @functools.cached_property
     def shares(self) -> np.ndarray:
         """The share of the first sample in all rows, by every labelling (1 + B,).
 

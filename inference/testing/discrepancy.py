@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,8 +10,8 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 from ..data.checks import check_memory
-from ..evidence.landmarks import LANDMARKS, VARIANCES, evidence_rows, landmarks
-from ..learning.named_kernels import ladder, scaled_kernel
+from ..evidence.landmarks import LANDMARKS, evidence_rows, landmarks
+from ..learning.named_kernels import ladder
 from ..relabelling.pair import Labelled, Pair
 from ..relabelling.permutation import p_value, share_error
 from ..runtime.progress import progress_bar
@@ -23,6 +22,8 @@ from .kernel_choice import CHOOSING, KernelChoice, brief
 from .mmd import mmd_row
 from .result import Part
 
+#: Rows up to which a dense matrix is made for an interval alone.
+INTERVAL_ROWS = 10_000
 #: Matrices of the size of the pooled sample that are alive at once.
 MATRICES = 10
 WITHOUT_MATRICES = (
@@ -38,6 +39,7 @@ class Statistic(NamedTuple):
     kernel: Any  # of the most extreme MMD; none of the evidence
     name: str
     error: float  # standard error of its p-value, by the draw of the permutations
+    kernel_of: str = "kernel"
 
 
 def chosen_kernels(choice: KernelChoice, points: np.ndarray, *, progress: bool) -> list[Any]:
@@ -56,59 +58,48 @@ def statistic(
     *,
     progress: bool = False,
 ) -> Statistic:
-    """Evaluate squared MMDs, evidences or both for every labelling, and combine them.
+    """Evaluate squared MMDs, or evidences at landmarks, for every labelling, and combine them.
 
     Args:
-        choice: of the kernels, one of :data:`~bke.inference.learning.named_kernels.CHOICES` or a
-            kernel.
+        choice: of the kernels, one of :data:`~bke.inference.learning.named_kernels.CHOICES` but
+            ``"fused"``, or a kernel.
         labelled: rows with their labels.
         points: the same rows sorted, from which everything is learned.
         estimator: of the squared MMD.
         progress: show bars.
     """
-    kernels: list[Any] = []
-    lengthscales = np.empty(0)
-    unit = choice.unit(points)
-    if choice.named != "evidence":
-        kernels = chosen_kernels(_of_mmd(choice), points, progress=progress)
-    if choice.named in ("evidence", "fused"):
-        lengthscales = ladder(points / unit, CHOOSING)
+    if choice.named == "evidence":
+        return _evidence(choice, labelled, points, progress=progress)
+    kernels = chosen_kernels(choice, points, progress=progress)
     labels = labelled.labels
-    total = labels.shape[1] * (len(kernels) + bool(len(lengthscales)))
+    total = labels.shape[1] * len(kernels)
     with progress_bar("permutations", total, shown=progress) as advance:
         matrices = (gram_or_factor(one, labelled.rows) for one in kernels)  # one at a time
         rows = [mmd_row(K, labels, estimator=estimator, advance=advance) for K in matrices]
-        if len(lengthscales):
-            rows += list(
-                evidence_rows(
-                    labelled.rows / unit,
-                    labels,
-                    lengthscales,
-                    landmarks(points / unit, LANDMARKS, CHOOSING),
-                    paired=labelled.paired,
-                    advance=advance,
-                )
-            )
-    if not kernels:
-        # The prior is uniform over the ladder, in the log, and over the variances.
-        row = logsumexp(rows, axis=0) - np.log(len(rows))
-        error = share_error(p_value(row), len(row) - 1)
-        return Statistic(row, (), None, "log Bayes factor", error)
-    named: list[tuple[str, Any]] = [(f"MMD, {brief(one)}", one) for one in kernels]
-    for length in lengthscales:
-        one = scaled_kernel(length, unit)
-        named += [(f"evidence, {brief(one)}, prior variance {value:g}", one) for value in VARIANCES]
-    combined = combine(np.array(rows), named)
-    if not combined.parts:
-        of = f"squared MMD ({estimator})"
-        return Statistic(combined.row, (), kernels[0], of, combined.error())
-    most_extreme = max(combined.parts[: len(kernels)], key=lambda part: part.deviation).kernel
-    return Statistic(combined.row, combined.parts, most_extreme, COMBINED, combined.error())
+    combined = combine(np.array(rows), [(f"MMD, {brief(one)}", one) for one in kernels])
+    error, parts = combined.error(), combined.parts
+    if not parts:
+        return Statistic(combined.row, (), kernels[0], f"squared MMD ({estimator})", error)
+    kernel = parts[combined.most_extreme].kernel
+    return Statistic(combined.row, parts, kernel, COMBINED, error, "most extreme MMD at")
 
 
-def _of_mmd(choice: KernelChoice) -> KernelChoice:
-    """The kernels of the squared MMDs: those of ``"fused"`` are those of ``"multiscale"``."""
-    return dataclasses.replace(choice, named="multiscale") if choice.named == "fused" else choice
+def _evidence(
+    choice: KernelChoice, labelled: Labelled, points: np.ndarray, *, progress: bool
+) -> Statistic:
+    """The log Bayes factor at landmarks, over a prior that is uniform over lengths and sizes."""
+    scaled, unit = points / choice.unit(points), choice.unit(points)
+    with progress_bar("permutations", labelled.labels.shape[1], shown=progress) as advance:
+        rows = evidence_rows(
+            labelled.rows / unit,
+            labelled.labels,
+            ladder(scaled, CHOOSING),
+            landmarks(scaled, LANDMARKS, CHOOSING),
+            paired=labelled.paired,
+            advance=advance,
+        )
+    row = logsumexp(rows, axis=0) - np.log(len(rows))
+    return Statistic(row, (), None, "log Bayes factor", share_error(p_value(row), len(row) - 1))
 
 
 def gram_or_factor(kernel: Any, pooled: np.ndarray) -> np.ndarray | Factor:
@@ -125,14 +116,19 @@ def check_matrices(pooled: np.ndarray) -> None:
     check_memory(len(pooled), pooled.shape[1], matrices=MATRICES, instead=WITHOUT_MATRICES)
 
 
-def mmd_interval(pair: Pair, kernel: Any, alpha: float) -> tuple[float, tuple[float, float]]:
+def mmd_interval(
+    pair: Pair, kernel: Any, alpha: float
+) -> tuple[float, tuple[float, float]] | tuple[None, None]:
     """The unbiased squared MMD and its interval, by a normal limit (MMD-8).
 
-    The limit holds where P and Q differ; under P = Q it says nothing.
+    The limit holds where P and Q differ; under P = Q it says nothing. Of so many rows that only a
+    matrix of all pairs would tell there is none.
     """
     factor = factor_of(kernel, pair.pooled)
     if factor is not None:
         value, variance = mmd_and_variance(factor, len(pair.first))
+    elif len(pair.pooled) > INTERVAL_ROWS:
+        return None, None
     else:
         value = float(squared_mmd(pair.first, pair.second, kernel))
         variance = float(squared_mmd_variance(pair.first, pair.second, kernel))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 #: Parts that are printed.
-MOST_PRINTED = 5
+MOST_PRINTED = 6
 #: Nulls that are samples, as many as are asked for.
 DRAWN = ("permutation", "spectrum", "wild bootstrap")
 
@@ -30,7 +30,8 @@ class Part:
         statistic: the observed value.
         pvalue: of this statistic alone, not corrected for the others.
         kernel: whose statistic it is.
-        deviation: of the statistic from the mean of its permutations, in their standard deviations.
+        deviation: of the statistic from the mean of its permutations, in their standard deviations,
+            or how surprising it is among them, nats.
     """
 
     name: str

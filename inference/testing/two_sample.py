@@ -16,6 +16,7 @@ from ..relabelling.pair import Pair
 from ..runtime.machine import computing
 from .approximations import Approximation, mmd_approximation, terms_approximation
 from .discrepancy import check_matrices, chosen_kernels, mmd_interval, statistic
+from .fused import fused
 from .gram import gram
 from .kernel_choice import KernelChoice
 from .notes import constant_note, few_rows_note, kernel_notes, rounding_note
@@ -23,6 +24,8 @@ from .null_choice import MMD_NULLS, NullChoice
 from .result import TestResult
 
 HYPOTHESES = ("no evidence that P and Q differ", "P and Q differ")
+#: Choices that are no squared MMD.
+NO_MMD = ("evidence", "fused")
 #: Estimators that go by pairs of rows, one of each sample.
 OF_PAIRS = ("paired", "linear", "block")
 
@@ -47,21 +50,22 @@ def two_sample_test(
     Whatever is learned is learned from the pooled sample, which does not change when labels are
     permuted; so the level is exact, with no data held out (BKE section 5), for every choice:
 
+    - ``"fused"``: no MMD but the evidence of a difference at all scales, that at landmarks, that in
+      second moments and the most conspicuous place, each by how surprising it is; the test of
+      :func:`~bke.inference.compare`, of any number of rows and columns. See
+      :mod:`bke.inference.evidence.statistic`.
     - ``"multiscale"``: squared MMDs at a ladder of lengthscales and at every mode of the smoothed
       marginal likelihood, each standardised by its permutations, combined by log-sum-exp.
     - ``"evidence"``: the Bayes factor of "they differ" with the difference of the embeddings drawn
       from the BKE prior; see :mod:`bke.inference.evidence.landmarks`.
-    - ``"fused"``: the statistics of ``"multiscale"`` and the log Bayes factors at every lengthscale
-      and variance, all standardised and combined alike. The evidence weighs a difference by its
-      sampling covariance and sees small ones that MMD drowns in large ones that are only noise.
     - ``"bkl"``: the one kernel that maximises the marginal likelihood, as in the paper.
     - ``"posterior"``: the kernel averaged over the posterior of its lengthscale, so the statistic
       is the average of the statistics (KER-12).
     - ``"median"``: the median heuristic.
     - a kernel, such as ``SquaredExponential(0.5)``, in the units of the data.
 
-    From 2000 rows on the Gram matrix is taken as a factor of its numerical rank, where that is
-    small, as of smooth kernels in few columns: no matrix is (m + n) x (m + n) then.
+    The Gram matrices of MMDs are, from 2000 rows on, taken as factors of their numerical rank,
+    where that is small, as of smooth kernels in few columns: none is (m + n) x (m + n) then.
 
     Args:
         P: sample of P, shape (m, D) or (m,).
@@ -94,8 +98,8 @@ def two_sample_test(
     asked = NullChoice.checked(
         null, estimator, [choice], MMD_NULLS, draws=permutations, alpha=alpha, memory=memory
     )
-    if isinstance(kernel, str) and kernel == "evidence" and estimator == "biased":
-        raise InputError("the evidence is no squared MMD and has no biased estimate")
+    if isinstance(kernel, str) and kernel in NO_MMD and estimator == "biased":
+        raise InputError(f"{kernel!r} is no squared MMD and has no biased estimate")
     if block_size is not None and asked.estimator != "block":
         raise InputError(f"block_size is for estimator='block', not for {asked.estimator!r}")
     pair = Pair.checked(P, Q)
@@ -115,8 +119,11 @@ def _permuted(
 ) -> TestResult:
     """The exact test: the statistic for every labelling."""
     rng, paired = pair.generator(seed), asked.estimator == "paired"
-    labelled = (pair.swapped if paired else pair.relabelled)(asked.draws, rng)
-    found = statistic(choice, labelled, pair.points, asked.estimator, progress=progress)
+    if choice.named == "fused":
+        found = fused(pair, choice, asked, seed, progress=progress)
+    else:
+        labelled = (pair.swapped if paired else pair.relabelled)(asked.draws, rng)
+        found = statistic(choice, labelled, pair.points, asked.estimator, progress=progress)
     result = TestResult.permuted(
         found.row,
         test="two-sample test" + (" of pairs" if paired else ""),
@@ -128,7 +135,7 @@ def _permuted(
         statistic_of=found.name,
         parts=found.parts,
         pvalue_error=found.error,
-        kernel_of="most extreme MMD at" if found.parts else "kernel",
+        kernel_of=found.kernel_of,
         interval_of="squared MMD at that kernel",
         e_value=_e_value(found.row) if choice.named == "evidence" else None,
         rows="pairs" if paired else "independent",
@@ -137,7 +144,7 @@ def _permuted(
     if result.rejected and found.kernel is not None and not paired and min(pair.sizes) >= 3:
         estimate, interval = mmd_interval(pair, found.kernel, asked.alpha)
         result = dataclasses.replace(result, estimate=estimate, interval=interval)
-    return dataclasses.replace(result, notes=_notes(result, pair, labelled.ways))
+    return dataclasses.replace(result, notes=_notes(result, pair, pair.ways(paired=paired)))
 
 
 def _notes(result: TestResult, pair: Pair, ways: int) -> tuple[str, ...]:

@@ -52,17 +52,7 @@ class SquaredExponential(Radial):
             return super().matrix(X, Y)
         check_columns(X, Y, "Y")
         lengthscale = per_column(self.lengthscale, X.shape[1], "lengthscale").reshape(-1)
-        centre = jax.lax.stop_gradient(jnp.mean(Y, axis=0))
-        x, y = (X - centre) / lengthscale, (Y - centre) / lengthscale
-        longest = jnp.max(jnp.sum(x**2, axis=1)) + jnp.max(jnp.sum(y**2, axis=1))
-        # |x|^2 + |y|^2 - 2xy cancels, to within rounding of the longest: not with a row far away,
-        # which is far from the centre too.
-        squares: jax.Array = jax.lax.cond(
-            longest < LONGEST,
-            lambda: _squares_by_product(x, y),
-            lambda: _squares_by_column(X, Y, lengthscale),
-        )
-        return jnp.exp(-0.5 * squares)
+        return jnp.exp(-0.5 * _squares(X, Y, lengthscale))
 
     def of(self, rho_squared: jax.Array) -> RadialTerms:
         """The terms as a function of rho^2 (n, m)."""
@@ -125,6 +115,22 @@ class GaussianSmoothed(Covariance):
             0.5 * lengthscale**2 + scale**2
         )
         return jnp.exp(exponent.sum(0) + log_width + 0.5 * dimension * math.log(2.0 * math.pi))
+
+
+@jax.jit  # an uncompiled condition is compiled anew at every call
+def _squares(X: jax.Array, Y: jax.Array, lengthscale: jax.Array) -> jax.Array:
+    """Scaled squared distances (n, m), by one matrix product where that is accurate."""
+    centre = jax.lax.stop_gradient(jnp.mean(Y, axis=0))
+    x, y = (X - centre) / lengthscale, (Y - centre) / lengthscale
+    longest = jnp.max(jnp.sum(x**2, axis=1)) + jnp.max(jnp.sum(y**2, axis=1))
+    # |x|^2 + |y|^2 - 2xy cancels, to within rounding of the longest: not with a row far away,
+    # which is far from the centre too.
+    squares: jax.Array = jax.lax.cond(
+        longest < LONGEST,
+        lambda: _squares_by_product(x, y),
+        lambda: _squares_by_column(X, Y, lengthscale),
+    )
+    return squares
 
 
 def _squares_by_product(x: jax.Array, y: jax.Array) -> jax.Array:

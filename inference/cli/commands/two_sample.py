@@ -31,10 +31,10 @@ class TwoSampleOptions:
     kernel: Annotated[
         TwoSampleKernel | None,
         kernel_option(
-            "A test of MMD alone instead of the whole comparison, its kernel always chosen from "
-            "the pooled sample: multiscale hears many lengthscales at once, evidence weighs the "
-            "difference by its sampling error, fused, the default of --biased, is "
-            "both; bkl is the paper's one learned lengthscale, posterior its average over the "
+            "A test alone: fused is that of the whole comparison; the others are of MMD, the "
+            "kernel always chosen from the pooled sample: multiscale, the default of --biased, "
+            "hears many lengthscales at once, evidence weighs the difference by its sampling "
+            "error; bkl is the paper's one learned lengthscale, posterior its average over the "
             "posterior, median the median distance."
         ),
     ] = None
@@ -99,11 +99,11 @@ def two_sample(
 ) -> None:
     """Do two samples differ, where, at what scale and by how much? One answer, at an exact level.
 
-    With --kernel, --null or --biased only the first is asked, by MMD with that kernel.
+    With --kernel, --null or --biased only the first is asked, by that kernel.
     """
     whole = chosen.compares(options)
     null, estimator = chosen.statistic(options.biased)
-    kernel = chosen.kernel or "fused"
+    kernel = chosen.kernel or ("multiscale" if options.biased else "fused")
     options.check(chosen.null, kernel)
     names = columns.names
     from .. import inputs

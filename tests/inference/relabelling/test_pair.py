@@ -10,7 +10,7 @@ P, Q = RNG.normal(size=(7, 2)), RNG.normal(size=(7, 2)) + 5.0
 
 
 def test_the_observed_labels_are_those_of_the_samples():
-    rows, labels, _, paired = Pair(P, Q[:5]).relabelled(9, np.random.default_rng(1))
+    rows, labels, paired = Pair(P, Q[:5]).relabelled(9, np.random.default_rng(1))
     assert not paired
     assert labels.shape == (12, 10)
     assert set(map(tuple, rows[labels[:, 0]])) == set(map(tuple, P))
@@ -32,9 +32,9 @@ def test_rows_in_another_order_are_labelled_alike():
 
 
 def test_pairs_stay_together():
-    rows, labels, ways, paired = Pair(P, Q).swapped(9, np.random.default_rng(1))
+    rows, labels, paired = Pair(P, Q).swapped(9, np.random.default_rng(1))
     assert paired
-    assert ways == 2**6
+    assert Pair(P, Q).ways(paired=True) == 2**6
     assert set(map(tuple, np.hstack([rows[:7], rows[7:]]))) == set(map(tuple, np.hstack([P, Q])))
     np.testing.assert_array_equal(labels[:7], ~labels[7:])
     assert labels[:7, 0].all()

@@ -1,0 +1,54 @@
+"""The test whose statistic is that of a comparison: evidence at all scales, and places.
+
+``two_sample_test(kernel="fused")`` and :func:`~bke.inference.compare` ask the same of the same
+relabellings, so that they never disagree.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..evidence.ladder import LENGTHSCALES
+from ..evidence.places import cells
+from ..evidence.statistic import evidences
+from ..learning.named_kernels import scaled_kernel, widened
+from ..relabelling.pair import Pair
+from ..relabelling.permutation import monte_carlo_error, p_value
+from ..relabelling.pooling import relabelled, swapped
+from ..runtime.progress import progress_bar
+from .discrepancy import Statistic
+from .kernel_choice import KernelChoice
+from .null_choice import NullChoice
+from .result import Part
+
+#: What the combination is, in words.
+FUSED = "how surprising all parts together are"
+
+
+def fused(
+    pair: Pair, choice: KernelChoice, asked: NullChoice, seed: int, *, progress: bool
+) -> Statistic:
+    """Evaluate the evidence that two samples differ for every labelling.
+
+    Args:
+        pair: the samples; columns of one value in both say nothing.
+        choice: how columns are scaled: ``"column"`` by how wide each is, as a comparison does.
+        asked: how many permutations, and whether they swap pairs.
+        seed: of the permutations.
+        progress: show a bar.
+    """
+    varying = np.ptp(pair.pooled, axis=0) > 0.0
+    some = pair if varying.all() else Pair(pair.first[:, varying], pair.second[:, varying])
+    unit = None if choice.scale == "column" else choice.unit(some.points)
+    relabel = swapped if asked.estimator == "paired" else relabelled
+    with progress_bar("scales", LENGTHSCALES, shown=progress) as advance:
+        rows = relabel(some, asked.draws, some.generator(seed), unit)
+        found = evidences(rows, cells(rows), advance)
+    row = found.statistic()
+    kernel = widened(scaled_kernel(found.lengthscale, rows.unit), varying)
+    parts = tuple(
+        Part(f"evidence {kind.where}", kind.statistic, kind.pvalue, kernel, kind.surprise)
+        for kind in found.kinds()
+    )
+    error = monte_carlo_error(lambda i: found.of(i).statistic(), p_value(row), len(row))
+    return Statistic(row, parts, kernel, FUSED, error, "difference most conspicuous at")
