@@ -16,7 +16,7 @@ import numpy as np
 import scipy.linalg
 
 from ..relabelling.permutation import in_batches
-from ..relabelling.relabelled import Relabelled
+from ..relabelling.relabelled import LabelSums, Relabelled
 
 #: g, how small eigenvalues of a covariance count, over its trace.
 SMALL = np.array([1e-3, 3e-2, 1.0])
@@ -63,13 +63,13 @@ def _by_columns(points: np.ndarray, rows: Relabelled, small: np.ndarray) -> np.n
     rank, labellings = points.shape[1], rows.labels.shape[1]
     upper = np.triu_indices(rank)
     every = np.zeros(rank + len(upper[0]))
-    of_labels = np.zeros((len(every), labellings))
+    of_labels = LabelSums(rows, len(every))
     for block in rows.blocks():
         part = points[block]
         features = np.concatenate([part, part[:, upper[0]] * part[:, upper[1]]], axis=1)
         every += rows.counts[block] @ features
-        of_labels += features.T @ rows.labels[block].astype(float)
-    apart, pooled = rows.apart(of_labels, every), every / rows.rows
+        of_labels.add(block, features.T)
+    apart, pooled = rows.apart(of_labels.found(), every), every / rows.rows
     share = np.broadcast_to(rows.share if rows.weighted else rows.shares, labellings)
 
     def matrices(entries: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ theorem and to C, which is estimated. Its permutation test needs neither to hold
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Event
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,11 @@ from bke.models.arrays.seeding import spread_seeds
 from scipy.linalg import LinAlgError, eigh
 from scipy.spatial.distance import cdist
 
-from ..relabelling.permutation import in_batches, without_rounding
+from ..relabelling.permutation import without_rounding
+from ..relabelling.relabelled import LabelSums, Relabelled
+from ..runtime.machine import side_by_side
+from .decomposition import Noise
+from .spectrum import kernel
 
 LANDMARKS = 60
 ROWS_EACH = 8
@@ -45,81 +50,101 @@ def landmarks(points: np.ndarray, count: int, seed: int) -> np.ndarray:
 
 
 def evidence_rows(
-    points: np.ndarray,
-    labels: np.ndarray,
+    rows: Relabelled,
     lengthscales: np.ndarray,
     places: np.ndarray,
     *,
-    counts: np.ndarray | None = None,
-    paired: bool = False,
     advance: Callable[[int], None] = lambda count: None,
 ) -> np.ndarray:
-    """Evaluate log Bayes factors of "P and Q differ" for every column of ``labels``.
+    """Evaluate log Bayes factors of "P and Q differ" for every labelling.
 
     One for each lengthscale and variance s^2 of :data:`VARIANCES`, in that order. With
     R U = C U diag(lambda), U' C U = I and u = U'w the ratio of densities is
     ``exp(1/2 sum_j (u_j^2 x_j / (1 + x_j) - log(1 + x_j)))``, x = s^2 lambda.
 
     Args:
-        points: the pooled sample (N, D), scaled.
-        labels: (N, 1 + B) of bool, the observed labels first; with ``counts`` how many rows of a
-            point are in the first sample.
-        lengthscales: (L,), in the units of ``points``.
+        rows: the pooled rows, scaled, with their relabellings. Of rows that belong together C is
+            that of the mean of their differences, which does not change when they are swapped; of
+            weighted rows that of their errors.
+        lengthscales: (L,), in the units of ``rows``.
         places: landmarks (k, D), see :func:`landmarks`.
-        counts: (N,), how many rows each point stands for; by default one.
-        paired: rows i and N/2 + i depend on each other: C is that of the mean of their differences,
-            which does not change when the two of a pair are swapped.
-        advance: called with the columns that are done.
+        advance: called with the number of lengthscales that are done.
 
     Returns:
         (3 L, 1 + B), nats.
     """
-    each = np.ones(len(points), dtype=int) if counts is None else counts
-    sizes = labels.sum(axis=0)
-    m = sizes[0]
-    n = each.sum() - m
+    between = cdist(places, places, "sqeuclidean")
 
-    def covariance(features: np.ndarray) -> np.ndarray:
-        if paired:
-            differences = features[:m] - features[m:]
-            return np.asarray(differences.T @ differences / m**2)
-        rows = each.sum()
-        centred = features - each @ features / rows
-        within = (centred * each[:, None]).T @ centred / (rows - 1.0)
-        return np.asarray(within * (1.0 / m + 1.0 / n))
+    def one(index: int) -> np.ndarray:
+        length = lengthscales[index]
+        seen = _seen(rows, places, length)
+        advance(1)
+        if not seen.covariance.any():  # pairs without a difference: nothing to weigh
+            return np.zeros((len(VARIANCES), seen.means.shape[1]))
+        smoothed = np.exp(-0.25 * between / length**2)  # r of the unit measure
+        eigenvalues, basis = whitened(smoothed, seen.covariance)
+        squares = (basis.T @ seen.means) ** 2
+        squares[:, 0] -= np.sum(basis * (seen.excess @ basis), axis=0)
+        x = np.outer(VARIANCES, np.clip(eigenvalues, 0.0, None))
+        return np.asarray(0.5 * ((x / (1.0 + x)) @ squares - np.log1p(x).sum(axis=1)[:, None]))
 
-    def apart(columns: slice) -> np.ndarray:
-        z, first = labels[:, columns], sizes[columns]
-        if (first == m).all():
-            return np.asarray(z / m - (each[:, None] - z) / n)
-        # Of rows of some kind, of which every labelling has another number in the first sample.
-        share = np.clip(first, 1, m + n - 1) / (m + n)
-        unit = np.sqrt(m * n * share * (1.0 - share))
-        return np.asarray((z - share * each[:, None]) / unit)
-
-    signed = Signed(points, labels.shape[1], apart, covariance)
-    return signed_evidence_rows(signed, lengthscales, places, advance=advance)
+    found = np.concatenate(side_by_side(one, len(lengthscales), Event()))
+    # The nugget lets rounding grow to about its root.
+    return np.array([without_rounding(row, ROUNDING * np.abs(row).max()) for row in found])
 
 
-class Signed(NamedTuple):
-    """Points that are counted with signs, as any two samples are held against each other.
+class Seen(NamedTuple):
+    """What rows tell of features at landmarks.
 
     Attributes:
-        points: (N, D), scaled.
-        labellings: 1 + B.
-        apart: for a slice of labellings (N, b), by how much the first sample has more of each
-            point, both samples being 1 in all.
-        covariance: of the mean of features (N, k) of the first sample less that of the second,
-            (k, k), under P = Q.
-        excess: of features likewise, by how much the observed labelling's own is larger than
-            ``covariance``, which is taken off the squares of its means; by default not at all.
+        means: (k, 1 + B), the mean of one sample less that of the other, for every labelling.
+        covariance: C, (k, k), of that under P = Q.
+        excess: (k, k), by how much the observed labelling's own is larger.
     """
 
-    points: np.ndarray
-    labellings: int
-    apart: Callable[[slice], np.ndarray]
-    covariance: Callable[[np.ndarray], np.ndarray]
-    excess: Callable[[np.ndarray], np.ndarray] | None = None
+    means: np.ndarray
+    covariance: np.ndarray
+    excess: np.ndarray
+
+
+def _seen(rows: Relabelled, places: np.ndarray, length: float) -> Seen:
+    """Go through rows with the kernel at a lengthscale and landmarks (k, D)."""
+    count = len(places)
+    sums, total, products = LabelSums(rows, count), np.zeros(count), np.zeros((count, count))
+    noise = own = Noise.none(count)
+    for block in rows.blocks():
+        features = kernel(rows.points[block], places, length)
+        each = features * rows.counts[block, None]
+        sums.add(block, features.T)
+        total += each.sum(axis=0)
+        products += features.T @ each
+        if rows.weighted:
+            noise = noise.plus(features, rows.weights[block], rows.expected[block])
+            own = own.plus(features, rows.weights[block], rows.squares[block])
+    none = np.zeros((count, count))
+    if rows.weighted:
+        covariance = noise.covariance()
+        return Seen(sums.found(), covariance, own.covariance() - covariance)
+    means = _means(rows, sums.found(), total)
+    if rows.partners is not None:
+        first, second = (kernel(rows.points[one], places, length) for one in rows.partners.T)
+        apart = first - second
+        return Seen(means, apart.T @ apart / len(apart) ** 2, none)
+    m, n = rows.sizes
+    within = (products - np.outer(total, total) / rows.rows) / (rows.rows - 1.0)
+    return Seen(means, within * (1.0 / m + 1.0 / n), none)
+
+
+def _means(rows: Relabelled, of_labels: np.ndarray, total: np.ndarray) -> np.ndarray:
+    """The first sample's mean less the second's (k, 1 + B), by sums over rows and over all.
+
+    Of rows of some kind, of which every labelling has another number in the first sample, as large
+    as by the labelling as it is.
+    """
+    m, n = rows.sizes
+    share = np.clip(rows.shares, 1.0 / (m + n), 1.0 - 1.0 / (m + n))
+    unit = np.sqrt(m * n * share * (1.0 - share))
+    return np.asarray((of_labels - share * total[:, None]) / unit)
 
 
 def whitened(smoothed: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -140,45 +165,3 @@ def whitened(smoothed: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, 
         else:
             return eigenvalues, basis
     raise failed
-
-
-def signed_evidence_rows(
-    signed: Signed,
-    lengthscales: np.ndarray,
-    places: np.ndarray,
-    *,
-    advance: Callable[[int], None] = lambda count: None,
-) -> np.ndarray:
-    """Evaluate log Bayes factors as :func:`evidence_rows` does, of points with signs."""
-    squared = cdist(signed.points, places, "sqeuclidean")
-    between = cdist(places, places, "sqeuclidean")
-    bases = []
-    for length in lengthscales:
-        features = np.exp(-0.5 * squared / length**2)
-        covariance = signed.covariance(features)
-        if not covariance.any():  # pairs without a difference: nothing to weigh
-            bases.append((np.zeros_like(features), np.zeros(len(places)), np.zeros(len(places))))
-            continue
-        smoothed = np.exp(-0.25 * between / length**2)  # r of the unit measure
-        eigenvalues, basis = whitened(smoothed, covariance)
-        excess = np.zeros(len(places))
-        if signed.excess is not None:
-            excess = np.sum(basis * (signed.excess(features) @ basis), axis=0)
-        bases.append((features @ basis, np.clip(eigenvalues, 0.0, None), excess))
-
-    def one(columns: slice) -> np.ndarray:
-        apart = signed.apart(columns)
-        logs = []
-        for projected, eigenvalues, excess in bases:
-            squares = (projected.T @ apart) ** 2
-            if columns.start == 0:
-                squares[:, 0] -= excess
-            for variance in VARIANCES:
-                x = variance * eigenvalues
-                logs.append(0.5 * ((x / (1.0 + x)) @ squares - np.log1p(x).sum()))
-        advance(apart.shape[1])
-        return np.array(logs)
-
-    rows = in_batches(one, signed.labellings, 24 * len(signed.points))
-    # The nugget lets rounding grow to about its root.
-    return np.array([without_rounding(row, ROUNDING * np.abs(row).max()) for row in rows])

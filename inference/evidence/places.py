@@ -23,7 +23,7 @@ import numpy as np
 
 from ..data.weighted import weighted_quantiles
 from ..relabelling.permutation import TIE
-from ..relabelling.relabelled import BLOCK, Relabelled
+from ..relabelling.relabelled import BLOCK, LabelSums, Relabelled
 from ..relabelling.step_down import step_down
 from ..runtime.machine import side_by_side
 from .spectrum import kernel
@@ -149,12 +149,12 @@ def _at_scales(rows: Relabelled, where: np.ndarray, scales: np.ndarray) -> Field
     at, scale = where[index], scale[:, None]
     each = np.column_stack([rows.counts / rows.rows, rows.weights, rows.squares, rows.expected])
     sums, squares = np.zeros((2, len(at), each.shape[1]))
-    of_labels = np.zeros((len(at), rows.labels.shape[1]))
+    of_labels = LabelSums(rows, len(at))
     for block in rows.blocks():
         near = kernel(at, rows.points[block], scale)
         sums += near @ each[block]
         squares += np.square(near) @ each[block]
-        of_labels += near @ rows.labels[block].astype(float)
+        of_labels.add(block, near)
     mean, means = sums[:, 0], sums[:, 1:3]
     variance = np.maximum(squares[:, 0] - mean**2, 0.0)
     # Of each sample's mean: the sum of squares of weighted deviations from it.
@@ -178,7 +178,7 @@ def _at_scales(rows: Relabelled, where: np.ndarray, scales: np.ndarray) -> Field
     return (
         index[kept],
         scale[kept],
-        rows.apart(of_labels, mean * rows.rows)[kept] / np.sqrt(noise),
+        rows.apart(of_labels.found(), mean * rows.rows)[kept] / np.sqrt(noise),
         means[kept],
         np.sqrt(np.maximum(spread[kept], floor)),
         together,

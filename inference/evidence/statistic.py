@@ -11,7 +11,6 @@ chosen from the pooled rows, so the level of their combination's permutation tes
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from threading import Event
 from typing import NamedTuple
 
@@ -23,9 +22,8 @@ from ..relabelling.permutation import p_value, standardised
 from ..relabelling.relabelled import Relabelled
 from ..runtime.machine import side_by_side
 from .covariances import covariances
-from .decomposition import Noise
 from .ladder import VARIANCES, landmark_lengthscales, test_lengthscales
-from .landmarks import LANDMARKS, ROWS_EACH, Signed, evidence_rows, landmarks, signed_evidence_rows
+from .landmarks import LANDMARKS, ROWS_EACH, evidence_rows, landmarks
 from .places import Cells, cells
 from .spectrum import nodes, spectrum
 from .tilt import exact_fits, fits
@@ -124,19 +122,7 @@ def evidences(rows: Relabelled, places: Cells, advance: Callable[[int], None]) -
     most = int(rows.worth.min()) // ROWS_EACH if rows.weighted else LANDMARKS
     seen = landmarks(rows.points, min(LANDMARKS, most), 0)
     lengthscales = landmark_lengthscales(rows)
-    if rows.weighted:
-        signed = Signed(
-            rows.points,
-            rows.labels.shape[1],
-            lambda b: rows.labels[:, b],
-            partial(_noise, rows),
-            partial(_excess, rows),
-        )
-        at_landmarks = signed_evidence_rows(signed, lengthscales, seen)
-    else:
-        at_landmarks = evidence_rows(
-            rows.points, rows.labels, lengthscales, seen, counts=rows.counts
-        )
+    at_landmarks = evidence_rows(rows, lengthscales, seen)
     lengthscales = test_lengthscales(rows)
     tilt = _tilt(rows, lengthscales, advance)
     return Evidences(
@@ -146,19 +132,6 @@ def evidences(rows: Relabelled, places: Cells, advance: Callable[[int], None]) -
         places.largest,
         np.repeat(lengthscales, len(tilt) // len(lengthscales)),
     )
-
-
-def _noise(rows: Relabelled, features: np.ndarray) -> np.ndarray:
-    """The covariance (k, k) of the mean of features (C, k) of one sample less that of the other."""
-    none = Noise.none(features.shape[1])
-    return none.plus(features, rows.weights, rows.expected).covariance()
-
-
-def _excess(rows: Relabelled, features: np.ndarray) -> np.ndarray:
-    """By how much the covariance by each sample's own rows is larger."""
-    none = Noise.none(features.shape[1])
-    own = none.plus(features, rows.weights, rows.squares).covariance()
-    return np.asarray(own - _noise(rows, features))
 
 
 def _tilt(rows: Relabelled, lengthscales: np.ndarray, advance: Callable[[int], None]) -> np.ndarray:

@@ -17,6 +17,7 @@ from ..data.canonical import canonical_order, fingerprint, generator, mark
 from ..data.checks import as_tested_pair
 from ..errors import InputError
 from .permutation import pair_swaps, relabellings
+from .relabelled import Relabelled
 
 
 class Labelled(NamedTuple):
@@ -25,6 +26,13 @@ class Labelled(NamedTuple):
     rows: np.ndarray  # (N, D)
     labels: np.ndarray  # (N, 1 + B) of bool: which rows are in the first sample; as they are first
     paired: bool = False
+
+    def relabelled(self, unit: np.ndarray) -> Relabelled:
+        """Take each row for a point, its columns over ``unit`` (D,)."""
+        count = len(self.rows)
+        partners = np.arange(count).reshape(2, -1).T if self.paired else None
+        labels = self.labels.astype(np.int8)
+        return Relabelled(self.rows / unit, np.ones(count, dtype=int), labels, unit, partners)
 
 
 @dataclasses.dataclass(frozen=True)

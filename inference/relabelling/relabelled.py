@@ -1,7 +1,8 @@
 """Pooled rows with their labels dealt out anew: what every statistic of a comparison is made from.
 
 Equal rows are one point with a count, and of very many rows in one or two columns those of a cell
-are (:mod:`.pooling`): a statistic needs only how many of each are in the first sample.
+are (:mod:`.pooling`): a statistic needs only how many of each are in the first sample. Very many
+rows in more columns are dealt out in bins (:mod:`.bins`): then labels are of bins.
 """
 
 from __future__ import annotations
@@ -27,10 +28,12 @@ class Relabelled:
     Attributes:
         points: (C, D), the scaled columns, in canonical order.
         counts: (C,), rows at each.
-        labels: (C, 1 + B), those of the first sample: as they are, then for every relabelling.
+        labels: (C, 1 + B), those of the first sample: as they are, then for every relabelling. Of
+            bins, (M, 1 + B), whether their rows are.
         unit: (D,), what the columns were divided by.
         partners: (m, 2), the points of rows that belong together, of which relabellings swap the
             labels; ``None`` where rows are independent.
+        bins: (C,), the bin that each point, a row, is dealt out with; ``None`` where each is alone.
     """
 
     points: np.ndarray
@@ -38,11 +41,17 @@ class Relabelled:
     labels: np.ndarray
     unit: np.ndarray
     partners: np.ndarray | None = None
+    bins: np.ndarray | None = None
 
     @property
     def first(self) -> np.ndarray:
         """How many rows at each point (C,) are in the first sample."""
-        return np.asarray(self.labels[:, 0])
+        return np.asarray(self.of_points(slice(1))[:, 0])
+
+    def of_points(self, labellings: slice) -> np.ndarray:
+        """How many rows at each point are in the first sample, by some labellings (C, k)."""
+        labels = self.labels[:, labellings]
+        return np.asarray(labels if self.bins is None else labels[self.bins])
 
     @property
     def rows(self) -> float:
@@ -72,7 +81,8 @@ class Relabelled:
         The same in all where rows are dealt out anew; not that of rows of some kind, such as those
         that have a value.
         """
-        return np.asarray(self.labels.sum(axis=0) / self.rows)
+        sizes = 1.0 if self.bins is None else np.bincount(self.bins)[:, None]
+        return np.asarray((self.labels * sizes).sum(axis=0) / self.rows)
 
     @property
     def weights(self) -> np.ndarray:
@@ -132,10 +142,12 @@ class Relabelled:
         """Take the points of each cell, whose index (C,) every point has, for their mean."""
         gather = gathering(cells)
         counts = gather @ self.counts
+        table = gather if self.bins is None else gather @ gathering(self.bins).T
         blocks = range(0, self.labels.shape[1], LABELS)
-        labels = [gather @ self.labels[:, start : start + LABELS] for start in blocks]
+        labels = [table @ self.labels[:, start : start + LABELS] for start in blocks]
         return dataclasses.replace(
             self,
+            bins=None,
             points=(gather @ (self.points * self.counts[:, None])) / counts[:, None],
             counts=counts,
             labels=np.concatenate(labels, axis=1),
@@ -148,12 +160,40 @@ class Relabelled:
             yield slice(start, start + BLOCK)
 
     def relabelled(self, labels: np.ndarray) -> Self:
-        """Other labels (C, k) in place of those that there are."""
-        return dataclasses.replace(self, labels=labels)
+        """Other labels (C, k) of points in place of those that there are."""
+        return dataclasses.replace(self, labels=labels, bins=None)
 
     def observed(self) -> Relabelled:
         """The labels as they are alone."""
         return dataclasses.replace(self, labels=self.labels[:, :1])
+
+
+class LabelSums:
+    """Sums of features over points with their labels, for every labelling, a block at a time.
+
+    Args:
+        rows: the points with their labels.
+        width: k, how many features there are.
+    """
+
+    def __init__(self, rows: Relabelled, width: int) -> None:
+        self._rows = rows
+        held = rows.labels.shape[1] if rows.bins is None else len(rows.labels)
+        self._sums = np.zeros((width, held))
+
+    def add(self, block: slice, features: np.ndarray) -> None:
+        """Add features (k, r) of a block of points."""
+        rows = self._rows
+        if rows.bins is None:
+            self._sums += features @ rows.labels[block].astype(float)
+        else:
+            self._sums += features @ gathering(rows.bins[block], len(rows.labels)).T
+
+    def found(self) -> np.ndarray:
+        """The sums (k, 1 + B)."""
+        if self._rows.bins is None:
+            return self._sums
+        return np.asarray(self._sums @ self._rows.labels.astype(float))
 
 
 def equal_rows(rows: np.ndarray) -> np.ndarray:
@@ -162,9 +202,9 @@ def equal_rows(rows: np.ndarray) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(new)])
 
 
-def gathering(cells: np.ndarray) -> scipy.sparse.csr_array:
-    """The matrix (cells, C) that adds up what points (C,) of equal ``cells`` have."""
-    shape = (int(cells.max()) + 1, len(cells))
+def gathering(cells: np.ndarray, count: int | None = None) -> scipy.sparse.csr_array:
+    """The matrix (count, C) that adds up what points (C,) of equal ``cells`` have."""
+    shape = (int(cells.max()) + 1 if count is None else count, len(cells))
     ones = np.ones(len(cells), dtype=np.int32)
     return scipy.sparse.csr_array((ones, (cells, np.arange(len(cells)))), shape)
 

@@ -1,10 +1,7 @@
 """Rows of two tables dealt out anew: one set of relabellings, which every column shares.
 
 Rows that go together, of a user or a day, are a unit and keep one label; within blocks alone labels
-are exchanged. Of very many rows units are bins: each table's rows, in a random order, are cut into
-bins of one size, and these are dealt out anew. Permutations of bins are some of those of rows, and
-any group of them makes an exact test (Hemerik and Goeman 2018, theorem 2; for samples in bins
-Domingo-Enrich, Dwivedi and Mackey 2023).
+are exchanged. Of very many rows units are bins (:mod:`~bke.inference.relabelling.bins`).
 """
 
 from __future__ import annotations
@@ -15,12 +12,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..errors import InputError
+from ..relabelling.bins import bin_size, cut
 from .counted import NOT_COUNTED, Counted
 from .kinds import Column
 from .labelling import Labelling
 
-#: Rows up to which each is a unit of its own, bins of more, and bins of the smaller table at least.
-MOST_ROWS, BINS, LEAST_BINS = 20_000, 4096, 100
+#: Rows up to which each is a unit of its own.
+MOST_ROWS = 20_000
 
 
 def labelling(
@@ -127,32 +125,18 @@ def _bins(
     marks: np.ndarray, first: np.ndarray, block: np.ndarray, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Single rows or bins: the unit of every row, the label and the stratum of every unit."""
-    total = len(marks)
-    size = 1
+    total, size = len(marks), 1
     if total > MOST_ROWS:
-        fewest = min(first.sum(), total - first.sum())
-        size = int(max(1, min(-(-total // BINS), fewest // LEAST_BINS)))
+        size = bin_size(total, int(min(first.sum(), total - first.sum())))
+    in_order = np.lexsort((~first, block, marks))
     if size == 1:
         unit = np.empty(total, dtype=np.int64)
-        order = np.lexsort((~first, block, marks))
-        unit[order] = np.arange(total)
-        return unit, first[order], block[order]
-    shuffled = np.lexsort((~first, block, marks))[rng.permutation(total)]
-    order = shuffled[np.lexsort((block[shuffled], ~first[shuffled]))]
-    group = 2 * block[order] + ~first[order]
-    starts = np.flatnonzero(np.diff(group, prepend=-1))
-    within = np.arange(total) - np.repeat(starts, np.diff(np.append(starts, total)))
+        unit[in_order] = np.arange(total)
+        return unit, first[in_order], block[in_order]
+    found = cut(2 * block + ~first, size, in_order[rng.permutation(total)])
     # What is left over of a group keeps its label: a stratum of its own.
-    whole = np.repeat(np.diff(np.append(starts, total)) // size, np.diff(np.append(starts, total)))
-    bins = np.minimum(within // size, whole)
-    _, start, which = np.unique(
-        np.stack([group, bins]), axis=1, return_index=True, return_inverse=True
-    )
-    unit = np.empty(total, dtype=np.int64)
-    unit[order] = which.ravel()
-    rest = bins[start] == whole[start]
-    stratum = np.where(rest, block.max() + 1 + np.arange(len(start)), block[order][start])
-    return unit, first[order][start], stratum
+    own = block.max() + 1 + np.arange(len(found.row))
+    return found.of_row, first[found.row], np.where(found.rest, own, block[found.row])
 
 
 def _of_units(

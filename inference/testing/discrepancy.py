@@ -88,16 +88,11 @@ def _evidence(
     choice: KernelChoice, labelled: Labelled, points: np.ndarray, *, progress: bool
 ) -> Statistic:
     """The log Bayes factor at landmarks, over a prior that is uniform over lengths and sizes."""
-    scaled, unit = points / choice.unit(points), choice.unit(points)
-    with progress_bar("permutations", labelled.labels.shape[1], shown=progress) as advance:
-        rows = evidence_rows(
-            labelled.rows / unit,
-            labelled.labels,
-            ladder(scaled, CHOOSING),
-            landmarks(scaled, LANDMARKS, CHOOSING),
-            paired=labelled.paired,
-            advance=advance,
-        )
+    unit = choice.unit(points)
+    lengthscales = ladder(points / unit, CHOOSING)
+    places = landmarks(points / unit, LANDMARKS, CHOOSING)
+    with progress_bar("scales", len(lengthscales), shown=progress) as advance:
+        rows = evidence_rows(labelled.relabelled(unit), lengthscales, places, advance=advance)
     row = logsumexp(rows, axis=0) - np.log(len(rows))
     return Statistic(row, (), None, "log Bayes factor", share_error(p_value(row), len(row) - 1))
 

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from bke.inference.evidence.landmarks import NUGGET, VARIANCES, evidence_rows, landmarks, whitened
+from bke.inference.relabelling.pair import Labelled
 from bke.inference.relabelling.permutation import (
     exceedances,
     monte_carlo_error,
@@ -108,7 +109,7 @@ def test_the_evidence_is_a_ratio_of_normal_densities():
     points = RNG.normal(size=(30, 2))
     labels = relabellings((18, 12), 5, np.random.default_rng(1))
     lengthscales, places = np.array([0.7, 2.0]), points[:6]
-    found = evidence_rows(points, labels, lengthscales, places)
+    found = evidence_rows(Labelled(points, labels).relabelled(np.ones(2)), lengthscales, places)
     assert found.shape == (6, 6)
     for column, values in zip(labels.T, found.T, strict=True):
         expected = []
@@ -131,7 +132,12 @@ def test_the_evidence_of_pairs():
     points = np.concatenate([first, first + 0.5 * RNG.normal(size=(20, 1))])
     labels = pair_swaps(20, 3, np.random.default_rng(1))
     length, places = 0.8, points[:4]
-    found = evidence_rows(points, labels, np.array([length]), places, paired=True)
+
+    def evidence(labels, paired):
+        rows = Labelled(points, labels, paired).relabelled(np.ones(1))
+        return evidence_rows(rows, np.array([length]), places)
+
+    found = evidence(labels, True)
     features = np.asarray(SquaredExponential(length)(points, places))
     C = np.zeros((4, 4))
     for i in range(20):
@@ -145,10 +151,10 @@ def test_the_evidence_of_pairs():
         for variance, value in zip(VARIANCES, values, strict=True):
             other = stats.multivariate_normal(cov=C + variance * R, allow_singular=True)
             assert value == pytest.approx(other.logpdf(mean) - null, rel=1e-5)
-    swapped = evidence_rows(points, ~labels, np.array([length]), places, paired=True)
+    swapped = evidence(~labels, True)
     np.testing.assert_allclose(swapped, found, rtol=1e-9)
     # Pairs are alike: the covariance of independent samples is another.
-    unpaired = evidence_rows(points, labels, np.array([length]), places)
+    unpaired = evidence(labels, False)
     assert np.abs(found - unpaired).max() > 0.5
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from bke.inference import InputError
+from bke.inference.relabelling import bins
 from bke.inference.tables import dealing as module
 from bke.inference.tables.counted import NOT_COUNTED, Counted
 from bke.inference.tables.dealing import check_ways, labelling
@@ -54,8 +55,9 @@ def test_the_order_of_rows_and_columns_does_not_matter():
 def test_which_table_is_named_first_does_not_matter(how, monkeypatch):
     """Equal rows are in both tables; which of them has a label is all the same."""
     if how == "bins":
-        for name, value in (("MOST_ROWS", 50), ("BINS", 20), ("LEAST_BINS", 5)):
-            monkeypatch.setattr(module, name, value)
+        monkeypatch.setattr(module, "MOST_ROWS", 50)
+        monkeypatch.setattr(bins, "BINS", 20)
+        monkeypatch.setattr(bins, "LEAST_BINS", 5)
     rng = np.random.default_rng(7)
     values, group = rng.integers(8, size=120).astype(float), rng.integers(25, size=120)
     options = {"blocks": group % 3, "units": group}
@@ -102,8 +104,8 @@ def test_rows_of_a_unit_go_together_and_units_of_both_tables_are_swapped():
 
 def test_bins_of_one_size_change_places_and_what_is_left_over_stays(monkeypatch):
     monkeypatch.setattr(module, "MOST_ROWS", 100)
-    monkeypatch.setattr(module, "BINS", 60)
-    monkeypatch.setattr(module, "LEAST_BINS", 10)
+    monkeypatch.setattr(bins, "BINS", 60)
+    monkeypatch.setattr(bins, "LEAST_BINS", 10)
     rng = np.random.default_rng(5)
     dealt = labelling([column(rng.normal(size=610))], 203, 49, 0)
     labels, sizes = row_labels(dealt), np.bincount(dealt.unit)
