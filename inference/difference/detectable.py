@@ -51,7 +51,7 @@ def detectable_shift(rows: Relabelled, alpha: float) -> float | None:
             dealt.append(first)
             alone = rows.relabelled(first[:, None])
             shifts.append(alone.apart((score @ first)[None, None], (score @ rows.counts)[None]))
-    nulls = rows.labels[:, 1 : 1 + RELABELLINGS]
+    nulls = rows.of_points(slice(1, 1 + RELABELLINGS))
     labels = np.concatenate([np.stack(dealt, axis=1).astype(nulls.dtype), nulls], axis=1)
     every = rows.relabelled(labels)
     found = evidences(every, cells(every), lambda count: None)

@@ -68,7 +68,7 @@ def _by_columns(points: np.ndarray, rows: Relabelled, small: np.ndarray) -> np.n
         part = points[block]
         features = np.concatenate([part, part[:, upper[0]] * part[:, upper[1]]], axis=1)
         every += rows.counts[block] @ features
-        of_labels.add(block, features.T)
+        of_labels.add(block, features)
     apart, pooled = rows.apart(of_labels.found(), every), every / rows.rows
     share = np.broadcast_to(rows.share if rows.weighted else rows.shares, labellings)
 

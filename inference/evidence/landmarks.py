@@ -18,11 +18,12 @@ from bke.models.arrays.seeding import spread_seeds
 from scipy.linalg import LinAlgError, eigh
 from scipy.spatial.distance import cdist
 
+from ..data.canonical import random_part
 from ..relabelling.permutation import without_rounding
 from ..relabelling.relabelled import LabelSums, Relabelled
 from ..runtime.machine import side_by_side
 from .decomposition import Noise
-from .spectrum import kernel
+from .spectrum import MOST_PRODUCTS, kernel
 
 LANDMARKS = 60
 ROWS_EACH = 8
@@ -39,12 +40,13 @@ def landmarks(points: np.ndarray, count: int, seed: int) -> np.ndarray:
     """Choose rows (m, D) as k-means++ chooses its first centres.
 
     Args:
-        points: (N, D) in canonical order.
+        points: (N, D) in canonical order; of very many a random part is looked at.
         count: at most so many, and at most N / :data:`ROWS_EACH`: with as many landmarks as rows C
             is singular and hides every difference.
         seed: of the choice.
     """
     count = max(2, min(count, len(points) // ROWS_EACH))
+    points = random_part(points, MOST_PRODUCTS, seed)
     rng = np.random.default_rng(seed)
     return np.asarray(points[spread_seeds(points, count, rng)])
 
@@ -115,7 +117,7 @@ def _seen(rows: Relabelled, places: np.ndarray, length: float) -> Seen:
     for block in rows.blocks():
         features = kernel(rows.points[block], places, length)
         each = features * rows.counts[block, None]
-        sums.add(block, features.T)
+        sums.add(block, features)
         total += each.sum(axis=0)
         products += features.T @ each
         if rows.weighted:

@@ -26,12 +26,12 @@ from ..relabelling.permutation import TIE
 from ..relabelling.relabelled import BLOCK, LabelSums, Relabelled
 from ..relabelling.step_down import step_down
 from ..runtime.machine import side_by_side
-from .spectrum import kernel
+from .spectrum import MOST_PRODUCTS, kernel
 
 #: The fields of cells, one after the other.
 Fields: TypeAlias = tuple[np.ndarray, ...]
-#: Places of one column, quantiles, and of more, rows; scales.
-LINE_PLACES, PLACES, SCALES = 100, 200, 14
+#: Places of one column, quantiles, and of more, rows, fewer of very many; scales.
+LINE_PLACES, PLACES, FEWER_PLACES, SCALES = 100, 200, 64, 14
 #: Of so many columns windows of one alone would speak of rows far away in the other.
 PLANE = 2
 #: Of many columns each has fewer places and scales: so many cells in all, about.
@@ -91,7 +91,8 @@ def cells(rows: Relabelled) -> Cells:
     """Evaluate t at every place and scale where the weights are worth enough rows."""
     dimension = rows.points.shape[1]
     middle = weighted_quantiles(rows.points, rows.counts, (0.5,))[0]
-    found = [_cells(rows, tuple(range(dimension)), PLACES, SCALES, middle, SCALES)]
+    spread = FEWER_PLACES if len(rows.points) > MOST_PRODUCTS else PLACES
+    found = [_cells(rows, tuple(range(dimension)), spread, SCALES, middle, SCALES)]
     if dimension > PLANE:
         places = max(FEWEST_PLACES, min(LINE_PLACES, MOST_CELLS // (SCALES * dimension)))
         count = max(FEWEST_SCALES, min(SCALES, MOST_CELLS // (places * dimension)))
@@ -146,15 +147,15 @@ def _spread(rows: Relabelled, count: int) -> np.ndarray:
 def _at_scales(rows: Relabelled, where: np.ndarray, scales: np.ndarray) -> Fields:
     """The index of every cell's place (k,), its scale (k, 1), and the cells' fields."""
     index, scale = np.tile(np.arange(len(where)), len(scales)), np.repeat(scales, len(where))
-    at, scale = where[index], scale[:, None]
+    at = where[index]
     each = np.column_stack([rows.counts / rows.rows, rows.weights, rows.squares, rows.expected])
     sums, squares = np.zeros((2, len(at), each.shape[1]))
     of_labels = LabelSums(rows, len(at))
     for block in rows.blocks():
-        near = kernel(at, rows.points[block], scale)
-        sums += near @ each[block]
-        squares += np.square(near) @ each[block]
+        near = kernel(rows.points[block], at, scale)
+        sums += near.T @ each[block]
         of_labels.add(block, near)
+        squares += np.square(near, out=near).T @ each[block]
     mean, means = sums[:, 0], sums[:, 1:3]
     variance = np.maximum(squares[:, 0] - mean**2, 0.0)
     # Of each sample's mean: the sum of squares of weighted deviations from it.
@@ -177,7 +178,7 @@ def _at_scales(rows: Relabelled, where: np.ndarray, scales: np.ndarray) -> Field
     floor = np.where(means[kept] * rows.worth < 1.0, rows.worth**-2.0, 0.0)
     return (
         index[kept],
-        scale[kept],
+        scale[kept, None],
         rows.apart(of_labels.found(), mean * rows.rows)[kept] / np.sqrt(noise),
         means[kept],
         np.sqrt(np.maximum(spread[kept], floor)),
@@ -200,9 +201,9 @@ def _of_partners(
     if rows.partners is None:
         return apart, together
     for pairs in np.array_split(rows.partners, -(-len(rows.partners) // BLOCK)):
-        a, b = (kernel(at, rows.points[one], scale) for one in pairs.T)
-        apart += np.square(a - b).sum(axis=1)
-        together += (a * b).sum(axis=1)
+        a, b = (kernel(rows.points[one], at, scale) for one in pairs.T)
+        apart += np.square(a - b).sum(axis=0)
+        together += (a * b).sum(axis=0)
     m = len(rows.partners)
-    ends = (kernel(at, rows.points[one], scale).mean(axis=1) for one in rows.partners.T)
+    ends = (kernel(rows.points[one], at, scale).mean(axis=0) for one in rows.partners.T)
     return apart / m, (together / m - np.prod(list(ends), axis=0)) / m

@@ -16,9 +16,14 @@ import scipy.linalg
 from bke.models.arrays.seeding import spread_seeds
 from scipy.spatial.distance import cdist
 
-from ..relabelling.relabelled import Relabelled
+from ..data.canonical import random_part
+from ..relabelling.relabelled import LabelSums, Relabelled
 from .decomposition import RESOLUTION, Noise, Spectrum, decomposed, of_pairs, of_weights
 
+#: Points from which products of features are taken: a random part of very many.
+MOST_PRODUCTS = 2**14
+#: Columns from which distances are a matrix product, if squares are less than this in all.
+MANY_COLUMNS, LONGEST = 8, 1e6
 #: A kernel between points (k, D) and (l, D) at a lengthscale: (k, l).
 Values: TypeAlias = Callable[[np.ndarray, np.ndarray, float], np.ndarray]
 
@@ -39,8 +44,23 @@ def nodes(rows: Relabelled, most: int) -> np.ndarray:
 
 
 def kernel(first: np.ndarray, second: np.ndarray, lengthscale: float | np.ndarray) -> np.ndarray:
-    """The squared exponential between points (k, D), with lengths (k, 1), and (l, D)."""
-    return np.asarray(np.exp(-0.5 / lengthscale**2 * cdist(first, second, "sqeuclidean")))
+    """The squared exponential between points (k, D) and others (l, D), with a length or (l,)."""
+    exponent = _squares(first, second)
+    exponent *= -0.5 / lengthscale**2
+    return np.asarray(np.exp(exponent, out=exponent))
+
+
+def _squares(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Squared distances (k, l); of many columns by a matrix product where that is accurate."""
+    if first.shape[1] >= MANY_COLUMNS:
+        a, b = (np.einsum("ij,ij->i", one, one) for one in (first, second))
+        if a.max(initial=0.0) + b.max(initial=0.0) < LONGEST:
+            squares = first @ second.T
+            squares *= -2.0
+            squares += a[:, None]
+            squares += b
+            return np.maximum(squares, 0.0, out=squares)
+    return np.asarray(cdist(first, second, "sqeuclidean"))
 
 
 def spectrum(
@@ -54,20 +74,35 @@ def spectrum(
         features = values(rows.points, at, lengthscale) @ root
         first, second = (features[one] for one in rows.partners.T)
         return of_pairs(root, first, second, 2.0 * rows.labels[rows.partners[:, 0]] - 1.0)
-    rank, labellings = root.shape[1], rows.labels.shape[1]
-    total, within = np.zeros(rank), np.zeros((rank, rank))
-    of_labels = np.zeros((rank, labellings))
+    rank = root.shape[1]
+    near_all, within = np.zeros(len(at)), np.zeros((rank, rank))
+    of_labels = LabelSums(rows, len(at))
     noise = own_noise = Noise.none(rank)
+    some = len(rows.points) > MOST_PRODUCTS and not rows.weighted
     for block in rows.blocks():
-        features = values(rows.points[block], at, lengthscale) @ root
-        each = features * rows.counts[block, None]
-        total += each.sum(axis=0)
-        within += features.T @ each
-        of_labels += features.T @ rows.labels[block].astype(float)
+        near = values(rows.points[block], at, lengthscale)
+        near_all += rows.counts[block] @ near
+        of_labels.add(block, near)
+        if some:
+            continue
+        features = near @ root
+        within += (features * rows.counts[block, None]).T @ features
         if rows.weighted:
             noise = noise.plus(features, rows.weights[block], rows.expected[block])
             own_noise = own_noise.plus(features, rows.weights[block], rows.squares[block])
-    apart = rows.apart(of_labels, total)
+    total = near_all @ root
+    apart = rows.apart(root.T @ of_labels.found(), total)
+    if some:
+        part = random_part(np.arange(len(rows.points)), MOST_PRODUCTS, 0)
+        features = values(rows.points[part], at, lengthscale) @ root
+        within = _products(features, rows.counts[part], rows.rows)
+        within += np.outer(total, total) / rows.rows
     if rows.weighted:
         return of_weights(root, within, total, apart, noise, own_noise)
     return decomposed(root, within, total, apart, rows.rows, rows.shares)
+
+
+def _products(features: np.ndarray, counts: np.ndarray, rows: float) -> np.ndarray:
+    """The sum of products of centred features (k, q) over all ``rows``, by some with ``counts``."""
+    features = features - counts @ features / counts.sum()
+    return np.asarray((features * counts[:, None]).T @ features * (rows / counts.sum()))

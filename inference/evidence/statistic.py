@@ -25,7 +25,7 @@ from .covariances import covariances
 from .ladder import VARIANCES, landmark_lengthscales, test_lengthscales
 from .landmarks import LANDMARKS, ROWS_EACH, evidence_rows, landmarks
 from .places import Cells, cells
-from .spectrum import nodes, spectrum
+from .spectrum import MOST_PRODUCTS, nodes, spectrum
 from .tilt import exact_fits, fits
 
 #: Where the evidence of each statistic is.
@@ -37,8 +37,10 @@ STATISTICS = (
     "in the dimensions of covariances",
     "at one place",
 )
-#: Nodes of the kernel, of one column and of more.
-LINE_NODES, NODES = 400, 512
+#: How much each counts: both that are of covariances as much as one.
+WEIGHTS = (1.0, 1.0, 1.0, 0.5, 0.5, 1.0)
+#: Nodes of the kernel, of one column, of more, and of very many rows.
+LINE_NODES, NODES, FEWER_NODES = 400, 512, 256
 #: Points up to which, in several columns, all are nodes.
 MOST_EXACT = 1200
 
@@ -107,7 +109,7 @@ class Evidences(NamedTuple):
 
     def statistic(self) -> np.ndarray:
         """The statistic (1 + B,), which treats all labellings alike."""
-        return combined(self.each())
+        return combined(self.each(), WEIGHTS)
 
 
 def evidences(rows: Relabelled, places: Cells, advance: Callable[[int], None]) -> Evidences:
@@ -138,7 +140,8 @@ def _tilt(rows: Relabelled, lengthscales: np.ndarray, advance: Callable[[int], N
     """Log Bayes factors of a difference at lengthscales and sizes, (K, 1 + B)."""
     line = rows.points.shape[1] == 1
     exact = not line and len(rows.points) <= MOST_EXACT and rows.independent
-    at = nodes(rows, LINE_NODES if line else NODES)
+    many = len(rows.points) > MOST_PRODUCTS
+    at = nodes(rows, LINE_NODES if line else FEWER_NODES if many else NODES)
 
     def one(index: int) -> np.ndarray:
         if exact:

@@ -48,7 +48,7 @@ def exact_fits(rows: Relabelled, lengthscale: float, variances: np.ndarray) -> n
     matrix = root * (gram - mean - mean[:, None] + rows.counts @ mean / rows.rows) * root.T
     share = rows.shares
     deviation = np.sqrt(share * (1.0 - share))
-    labels = (rows.labels - share * rows.counts[:, None]) / (root * deviation)
+    labels = (rows.of_points(slice(None)) - share * rows.counts[:, None]) / (root * deviation)
     whole, diagonal = np.square(labels).sum(axis=0), np.diag_indices(len(matrix))
     found = np.empty((len(variances), labels.shape[1]))
     for index, variance in enumerate(variances):

@@ -50,13 +50,20 @@ def surprise(rows: np.ndarray, *, without: int = 0) -> np.ndarray:
     return np.where(varies, -logs, 0.0)
 
 
-def combined(statistics: Sequence[np.ndarray]) -> np.ndarray:
+def combined(
+    statistics: Sequence[np.ndarray], weights: Sequence[float] | None = None
+) -> np.ndarray:
     """Combine statistics, (1 + B,): near the loudest surprise, more if others agree.
 
     The mean of tail probabilities of order -:data:`AGREEMENT` (Vovk and Wang 2020), as minus its
     logarithm and up to constants; its null distribution is that over relabellings.
+
+    Args:
+        statistics: (1 + B,) each.
+        weights: of each in that mean; by default equal ones.
     """
-    return agreed(surprise(np.asarray(statistics)))
+    each = np.ones(len(statistics)) if weights is None else np.asarray(weights)
+    return agreed(surprise(np.asarray(statistics)) + np.log(each)[:, None] / AGREEMENT)
 
 
 def agreed(surprises: np.ndarray, order: float = AGREEMENT) -> np.ndarray:

@@ -19,6 +19,9 @@ from ..errors import InputError
 from .permutation import pair_swaps, relabellings
 from .relabelled import Relabelled
 
+#: Rows of a sample that are counted in how many ways they can be labelled.
+MOST_COUNTED = 100
+
 
 class Labelled(NamedTuple):
     """The rows of two samples with every labelling that a permutation test compares."""
@@ -95,8 +98,11 @@ class Pair:
             )
 
     def ways(self, *, paired: bool) -> int:
-        """In how many ways rows can be labelled anew, up to the names of the samples."""
-        m, n = self.sizes
+        """In how many ways rows can be labelled anew, up to the names of the samples.
+
+        Of many rows as many as some of them have: nobody counts those.
+        """
+        m, n = (min(size, MOST_COUNTED) for size in self.sizes)
         return 2 ** (m - 1) if paired else math.comb(m + n, m) // (2 if m == n else 1)
 
     def generator(self, seed: int) -> np.random.Generator:

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.stats import norm
 
 from ..data.canonical import canonical_order
+from .bins import bin_size, cut
 from .pair import Pair
 from .relabelled import Relabelled, equal_rows
 
@@ -17,6 +18,8 @@ from .relabelled import Relabelled, equal_rows
 MOST_POINTS = 2**13
 #: Columns in which so many cells are small beside what so many rows can tell.
 CELL_COLUMNS = 2
+#: Points in more columns up to which each row is dealt out by itself.
+MOST_SINGLE = 2**14
 #: Labels of single rows that are drawn at once; beyond, those of cells are drawn themselves.
 MOST_LABELS = 2**28
 #: Quantiles that tell how wide a column is.
@@ -38,6 +41,8 @@ def relabelled(
     of_first = (np.arange(len(rows)) < len(pair.first))[pair.order]
     cells = cells_of(rows, unit)
     count = int(cells.max()) + 1
+    if count > MOST_SINGLE:
+        return _binned(rows / unit, of_first, pair, permutations, rng, unit)
     counts = np.bincount(cells, minlength=count)
     sums = [np.bincount(cells, weights=column, minlength=count) for column in (rows / unit).T]
     observed = np.bincount(cells, weights=of_first, minlength=count)
@@ -46,6 +51,33 @@ def relabelled(
         dealt = counts[:, None].astype(dealt.dtype) - dealt
     labels = np.concatenate([observed[:, None].astype(dealt.dtype), dealt], axis=1)
     return Relabelled(np.stack(sums, axis=1) / counts[:, None], counts, labels, unit)
+
+
+def _binned(
+    points: np.ndarray,
+    of_first: np.ndarray,
+    pair: Pair,
+    permutations: int,
+    rng: np.random.Generator,
+    unit: np.ndarray,
+) -> Relabelled:
+    """Rows (N, D) in bins, each of one sample, and whether bins are of the first."""
+    # Dealt as if Q were the first where labels are: no p-value hangs on which one is named.
+    dealt_first = of_first ^ pair.turned
+    found = cut((~dealt_first).astype(int), bin_size(len(points), min(pair.sizes)),
+                rng.permutation(len(points)))  # fmt: skip
+    labels = np.empty((1 + permutations, len(found.row)), dtype=np.int8)
+    labels[:] = dealt_first[found.row]
+    whole = labels[1:, ~found.rest]
+    labels[1:, ~found.rest] = rng.permuted(whole, axis=1)
+    labels ^= pair.turned
+    return Relabelled(
+        points,
+        np.ones(len(points), dtype=int),
+        np.ascontiguousarray(labels.T),
+        unit,
+        bins=found.of_row,
+    )
 
 
 def swapped(

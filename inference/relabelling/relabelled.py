@@ -178,22 +178,22 @@ class LabelSums:
 
     def __init__(self, rows: Relabelled, width: int) -> None:
         self._rows = rows
-        held = rows.labels.shape[1] if rows.bins is None else len(rows.labels)
-        self._sums = np.zeros((width, held))
+        units, labellings = rows.labels.shape
+        self._sums = np.zeros((width, labellings) if rows.bins is None else (units, width))
 
     def add(self, block: slice, features: np.ndarray) -> None:
-        """Add features (k, r) of a block of points."""
+        """Add features (r, k) of a block of points."""
         rows = self._rows
         if rows.bins is None:
-            self._sums += features @ rows.labels[block].astype(float)
+            self._sums += features.T @ rows.labels[block].astype(float)
         else:
-            self._sums += features @ gathering(rows.bins[block], len(rows.labels)).T
+            self._sums += gathering(rows.bins[block], len(rows.labels)) @ features
 
     def found(self) -> np.ndarray:
         """The sums (k, 1 + B)."""
         if self._rows.bins is None:
             return self._sums
-        return np.asarray(self._sums @ self._rows.labels.astype(float))
+        return np.asarray(self._sums.T @ self._rows.labels.astype(float))
 
 
 def equal_rows(rows: np.ndarray) -> np.ndarray:

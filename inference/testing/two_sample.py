@@ -118,11 +118,12 @@ def _permuted(
     pair: Pair, choice: KernelChoice, asked: NullChoice, seed: int, *, progress: bool
 ) -> TestResult:
     """The exact test: the statistic for every labelling."""
-    rng, paired = pair.generator(seed), asked.estimator == "paired"
+    paired = asked.estimator == "paired"
     if choice.named == "fused":
         found = fused(pair, choice, asked, seed, progress=progress)
     else:
-        labelled = (pair.swapped if paired else pair.relabelled)(asked.draws, rng)
+        relabel = pair.swapped if paired else pair.relabelled
+        labelled = relabel(asked.draws, pair.generator(seed))
         found = statistic(choice, labelled, pair.points, asked.estimator, progress=progress)
     result = TestResult.permuted(
         found.row,

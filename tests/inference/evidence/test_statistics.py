@@ -259,3 +259,12 @@ def test_a_value_far_beyond_all_others_is_as_surprising_as_it_is_without_itself(
     assert np.isfinite(far).all()
     steps = np.diff(np.log(far)) / np.diff(np.log(np.geomspace(200.0, 1e5, 200)))
     np.testing.assert_allclose(steps, 1.0, atol=0.05)
+
+
+def test_weights_of_a_combination():
+    """Of order -1/2: (sum of w p^(-1/2))^2, by hand from single surprises."""
+    rows = np.random.default_rng(4).normal(size=(3, 200))
+    weights = (1.0, 0.5, 2.0)
+    tails = np.exp(-surprise(rows))
+    expected = np.log(sum(w / np.sqrt(p) for w, p in zip(weights, tails, strict=True)) ** 2)
+    np.testing.assert_allclose(combined(list(rows), weights), expected)

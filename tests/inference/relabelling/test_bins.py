@@ -1,0 +1,92 @@
+"""Very many rows are dealt out in bins: the same sums as by single labels, at the same level."""
+
+import numpy as np
+import pytest
+from bke.inference import two_sample_test
+from bke.inference.evidence import spectrum
+from bke.inference.evidence.places import cells
+from bke.inference.evidence.statistic import evidences
+from bke.inference.relabelling import bins, pooling
+from bke.inference.relabelling.bins import bin_size, cut
+from bke.inference.relabelling.pair import Pair
+from bke.inference.relabelling.pooling import relabelled
+
+QUIET = {"progress": False}
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """More than 20 rows are very many."""
+    monkeypatch.setattr(pooling, "MOST_SINGLE", 20)
+    monkeypatch.setattr(bins, "BINS", 25)
+    monkeypatch.setattr(bins, "LEAST_BINS", 5)
+
+
+def test_groups_are_cut_into_bins_and_a_rest():
+    group = np.array([0] * 7 + [1] * 6 + [3] * 2)
+    found = cut(group, 3, np.random.default_rng(0).permutation(15))
+    np.testing.assert_array_equal(group[found.row][found.of_row], group)
+    sizes = np.bincount(found.of_row)
+    assert list(sizes) == [3, 3, 1, 3, 3, 2]
+    assert list(found.rest) == [False, False, True, False, False, True]
+    assert bin_size(524_288, 262_144) == 128
+    assert bin_size(100_000, 5_000) == 25  # a hundred bins of the smaller sample
+    assert bin_size(400_000, 50) == 1
+
+
+def test_sums_are_those_of_single_labels(few):
+    rng = np.random.default_rng(1)
+    rows = relabelled(Pair(*rng.normal(size=(2, 50, 4))), 19, rng)
+    assert rows.bins is not None
+    assert len(rows.labels) == 26  # of 4 rows, and two rests
+    single = rows.relabelled(rows.of_points(slice(None)))
+    np.testing.assert_array_equal(single.labels.sum(axis=0), 50)
+    assert rows.sizes == (50, 50)
+    np.testing.assert_allclose(rows.shares, 0.5)
+    found, expected = (evidences(one, cells(one), lambda n: None) for one in (rows, single))
+    for one, other in zip(found.each(), expected.each(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-9)
+
+
+def test_of_very_many_rows_a_part_tells_how_features_vary(few, monkeypatch):
+    """3000 + 3000 rows, of which 2000 tell it: fits are within a few per cent."""
+    rng = np.random.default_rng(2)
+    rows = relabelled(Pair(*rng.normal(size=(2, 3000, 3))), 19, rng)
+    at = spectrum.nodes(rows, 60)
+    whole = spectrum.spectrum(rows, at, 1.0)
+    monkeypatch.setattr(spectrum, "MOST_PRODUCTS", 2000)
+    part = spectrum.spectrum(rows, at, 1.0)
+    np.testing.assert_allclose(part.values[-10:], whole.values[-10:], rtol=0.1)
+    np.testing.assert_allclose(
+        np.square(part.loadings).sum(axis=0), np.square(whole.loadings).sum(axis=0), rtol=1e-9
+    )
+
+
+def test_neither_the_order_of_samples_nor_of_rows_matters(few):
+    rng = np.random.default_rng(3)
+    P, Q = rng.normal(size=(45, 3)), rng.normal(0.3, 1.0, size=(70, 3))
+    p = two_sample_test(P, Q, permutations=199, **QUIET).pvalue
+    for first, second in ((Q, P), (P[::-1], Q), (P[:, ::-1], Q[:, ::-1]), (2.54 * P, 2.54 * Q)):
+        assert two_sample_test(first, second, permutations=199, **QUIET).pvalue == p
+    assert 0.005 < p < 1.0
+
+
+@pytest.mark.slow
+def test_the_level_by_bins(few):
+    """200 null data sets of 45 + 30 skewed rows, seed 4, 39 permutations, level 0.1.
+
+    Rejections are Binomial(200, 0.1): at most 36 but for 1 in 5000.
+    """
+    rng = np.random.default_rng(4)
+    pvalues = [
+        two_sample_test(
+            rng.gamma(2.0, size=(45, 3)),
+            rng.gamma(2.0, size=(30, 3)),
+            permutations=39,
+            seed=seed,
+            **QUIET,
+        ).pvalue
+        for seed in range(200)
+    ]
+    assert np.sum(np.array(pvalues) <= 0.1) <= 36
+    assert np.mean(pvalues) > 0.4
