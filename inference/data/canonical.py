@@ -83,6 +83,14 @@ def _columns(steps: np.ndarray) -> np.ndarray:
 
 def _sorting(points: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Indices (N,) that sort rows by their columns, the first of which counts most."""
+    key = points[:, columns[0]]
+    if points.dtype.kind == "i":  # steps, of which three columns are one number
+        for column in columns[1:3]:
+            key = key * (STEPS + 1) + points[:, column]
+    order = np.argsort(key)
+    # Nearly always that is all; several times faster than by every column.
+    if (np.diff(key[order]) > 0).all():
+        return order
     return np.lexsort(points.T[columns[::-1]])
 
 

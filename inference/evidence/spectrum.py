@@ -20,9 +20,9 @@ from ..data.canonical import random_part
 from ..relabelling.relabelled import LabelSums, Relabelled
 from .decomposition import RESOLUTION, Noise, Spectrum, decomposed, of_pairs, of_weights
 
-#: Points from which products of features are taken: a random part of very many.
-MOST_PRODUCTS = 2**14
-#: Columns from which distances are a matrix product, if squares are less than this in all.
+#: Points up to which products of features are of all; of more, a random part tells them.
+MOST_PRODUCTS, PART = 2**14, 2**13
+#: Columns from which distances are a matrix product, if their squares are less than this.
 MANY_COLUMNS, LONGEST = 8, 1e6
 #: A kernel between points (k, D) and (l, D) at a lengthscale: (k, l).
 Values: TypeAlias = Callable[[np.ndarray, np.ndarray, float], np.ndarray]
@@ -45,22 +45,18 @@ def nodes(rows: Relabelled, most: int) -> np.ndarray:
 
 def kernel(first: np.ndarray, second: np.ndarray, lengthscale: float | np.ndarray) -> np.ndarray:
     """The squared exponential between points (k, D) and others (l, D), with a length or (l,)."""
-    exponent = _squares(first, second)
-    exponent *= -0.5 / lengthscale**2
-    return np.asarray(np.exp(exponent, out=exponent))
-
-
-def _squares(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Squared distances (k, l); of many columns by a matrix product where that is accurate."""
+    scale = -0.5 / np.square(np.broadcast_to(lengthscale, len(second)))
     if first.shape[1] >= MANY_COLUMNS:
         a, b = (np.einsum("ij,ij->i", one, one) for one in (first, second))
         if a.max(initial=0.0) + b.max(initial=0.0) < LONGEST:
-            squares = first @ second.T
-            squares *= -2.0
-            squares += a[:, None]
-            squares += b
-            return np.maximum(squares, 0.0, out=squares)
-    return np.asarray(cdist(first, second, "sqeuclidean"))
+            # |x|^2 + |z|^2 - 2 x'z as one matrix product.
+            left = np.column_stack([first, a, np.ones(len(a))])
+            right = np.column_stack([-2.0 * second, np.ones(len(b)), b]) * scale[:, None]
+            found = left @ right.T
+            return np.asarray(np.exp(np.minimum(found, 0.0, out=found), out=found))
+    found = cdist(first, second, "sqeuclidean")
+    found *= scale
+    return np.asarray(np.exp(found, out=found))
 
 
 def spectrum(
@@ -93,7 +89,7 @@ def spectrum(
     total = near_all @ root
     apart = rows.apart(root.T @ of_labels.found(), total)
     if some:
-        part = random_part(np.arange(len(rows.points)), MOST_PRODUCTS, 0)
+        part = random_part(np.arange(len(rows.points)), PART, 0)
         features = values(rows.points[part], at, lengthscale) @ root
         within = _products(features, rows.counts[part], rows.rows)
         within += np.outer(total, total) / rows.rows

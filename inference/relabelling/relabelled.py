@@ -10,15 +10,17 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Iterator, Sequence
-from typing import Self
+from typing import Self, TypeAlias
 
 import numpy as np
 import scipy.sparse
 
 from ..data.canonical import canonical_order
 
-#: Points that are worked on at once, and labellings.
-BLOCK, LABELS = 2**13, 64
+#: Which points are worked on at once.
+Block: TypeAlias = slice | np.ndarray
+#: Points that are worked on at once, those in bins, and labellings.
+BLOCK, BINNED, LABELS = 2**13, 2**11, 64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,10 +156,21 @@ class Relabelled:
             partners=None if self.partners is None else cells[self.partners],
         )
 
-    def blocks(self) -> Iterator[slice]:
-        """Slices of the points, of so many rows that a block of numbers fits in a cache or two."""
-        for start in range(0, len(self.points), BLOCK):
-            yield slice(start, start + BLOCK)
+    def blocks(self) -> Iterator[Block]:
+        """Blocks of points, of so many rows that a block of numbers fits in a cache or two.
+
+        Those of a bin follow each other.
+        """
+        if self.bins is None:
+            for start in range(0, len(self.points), BLOCK):
+                yield slice(start, start + BLOCK)
+        else:
+            yield from np.split(self._by_bin, range(BINNED, len(self.points), BINNED))
+
+    @functools.cached_property
+    def _by_bin(self) -> np.ndarray:
+        """Points in the order of their bins."""
+        return np.argsort(self.bins, kind="stable")
 
     def relabelled(self, labels: np.ndarray) -> Self:
         """Other labels (C, k) of points in place of those that there are."""
@@ -181,13 +194,15 @@ class LabelSums:
         units, labellings = rows.labels.shape
         self._sums = np.zeros((width, labellings) if rows.bins is None else (units, width))
 
-    def add(self, block: slice, features: np.ndarray) -> None:
+    def add(self, block: Block, features: np.ndarray) -> None:
         """Add features (r, k) of a block of points."""
         rows = self._rows
         if rows.bins is None:
             self._sums += features.T @ rows.labels[block].astype(float)
         else:
-            self._sums += gathering(rows.bins[block], len(rows.labels)) @ features
+            bins = rows.bins[block]
+            starts = np.flatnonzero(np.diff(bins, prepend=-1))
+            self._sums[bins[starts]] += np.add.reduceat(features, starts, axis=0)
 
     def found(self) -> np.ndarray:
         """The sums (k, 1 + B)."""
@@ -202,9 +217,9 @@ def equal_rows(rows: np.ndarray) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(new)])
 
 
-def gathering(cells: np.ndarray, count: int | None = None) -> scipy.sparse.csr_array:
-    """The matrix (count, C) that adds up what points (C,) of equal ``cells`` have."""
-    shape = (int(cells.max()) + 1 if count is None else count, len(cells))
+def gathering(cells: np.ndarray) -> scipy.sparse.csr_array:
+    """The matrix (cells, C) that adds up what points (C,) of equal ``cells`` have."""
+    shape = (int(cells.max()) + 1, len(cells))
     ones = np.ones(len(cells), dtype=np.int32)
     return scipy.sparse.csr_array((ones, (cells, np.arange(len(cells)))), shape)
 

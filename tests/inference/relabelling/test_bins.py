@@ -55,6 +55,7 @@ def test_of_very_many_rows_a_part_tells_how_features_vary(few, monkeypatch):
     at = spectrum.nodes(rows, 60)
     whole = spectrum.spectrum(rows, at, 1.0)
     monkeypatch.setattr(spectrum, "MOST_PRODUCTS", 2000)
+    monkeypatch.setattr(spectrum, "PART", 2000)
     part = spectrum.spectrum(rows, at, 1.0)
     np.testing.assert_allclose(part.values[-10:], whole.values[-10:], rtol=0.1)
     np.testing.assert_allclose(
