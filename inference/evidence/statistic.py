@@ -82,8 +82,13 @@ class Evidences(NamedTuple):
 
     def of(self, labellings: np.ndarray) -> Evidences:
         """Those of some labellings."""
-        *parts, lengthscales = self
-        return Evidences(*(part[..., labellings] for part in parts), lengthscales)
+        return self._replace(
+            tilt=self.tilt[:, labellings],
+            landmarks=self.landmarks[:, labellings],
+            distance=self.distance[labellings],
+            dimensions=self.dimensions[:, labellings],
+            place=self.place[labellings],
+        )
 
     @property
     def lengthscale(self) -> float:

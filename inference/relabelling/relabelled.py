@@ -170,6 +170,7 @@ class Relabelled:
     @functools.cached_property
     def _by_bin(self) -> np.ndarray:
         """Points in the order of their bins."""
+        assert self.bins is not None
         return np.argsort(self.bins, kind="stable")
 
     def relabelled(self, labels: np.ndarray) -> Self:

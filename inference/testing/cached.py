@@ -112,4 +112,4 @@ class ConditionalTests:
         with computing():
             if key not in self._kernels:
                 self._kernels[key] = chosen_kernels(values, self.choice)
-            return variable(values, self._kernels[key])
+            return variable(values, self._kernels[key], self.choice)

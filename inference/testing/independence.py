@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
+from bke.models import Polynomial
 from numpy.typing import ArrayLike
 
 from ..data.canonical import canonical_order, generator, mark, pairs_fingerprints
@@ -31,6 +33,9 @@ HYPOTHESES = ("no evidence that x and y depend on each other", "x and y depend o
 #: Kernels of each variable in a multiscale test, evenly taken from its ladder.
 SCALES = 4
 MATRICES = 20
+#: The kernels of a linear dependence, of columns in standard deviations, and how it joins.
+LINEAR = (Polynomial(1, 0.0), Polynomial(1, 0.0))
+WITH_LINEAR = "how surprising the log-sum-exp of HSICs and the linear one are"
 
 
 class Variable(NamedTuple):
@@ -38,6 +43,7 @@ class Variable(NamedTuple):
 
     kernels: list[Any]
     sides: list[Side]
+    linear: Side | None  # of many kernels: a linear dependence alone
 
 
 def chosen_kernels(sample: np.ndarray, choice: KernelChoice) -> list[Any]:
@@ -45,9 +51,13 @@ def chosen_kernels(sample: np.ndarray, choice: KernelChoice) -> list[Any]:
     return some(choice.kernels(sample), SCALES)
 
 
-def variable(sample: np.ndarray, kernels: list[Any]) -> Variable:
+def variable(sample: np.ndarray, kernels: list[Any], choice: KernelChoice) -> Variable:
     """Make the Gram matrices of a variable's sample (n, D), one for each of its kernels."""
-    return Variable(kernels, [side(gram(one, sample)) for one in kernels])
+    linear = None
+    if choice.named == "multiscale":
+        scaled = (sample - sample.mean(axis=0)) / choice.unit(sample)
+        linear = side(scaled @ scaled.T)
+    return Variable(kernels, [side(gram(one, sample)) for one in kernels], linear)
 
 
 def dependence(
@@ -62,19 +72,17 @@ def dependence(
         estimator: ``"unbiased"`` or ``"biased"``.
         progress: show a progress bar.
     """
-    pairs = [(i, j) for i in range(len(first.kernels)) for j in range(len(second.kernels))]
-    with progress_bar("permutations", len(pairs) * len(rows), shown=progress) as advance:
-        statistics = np.array(
-            [
-                hsic_row(
-                    first.sides[i], second.sides[j], rows, estimator=estimator, advance=advance
-                )
-                for i, j in pairs
-            ]
-        )
-    kernels = [(first.kernels[i], second.kernels[j]) for i, j in pairs]
+    sides = list(itertools.product(first.sides, second.sides))
+    kernels = list(itertools.product(first.kernels, second.kernels))
     named = [(" and ".join(map(brief, both)), both) for both in kernels]
-    combined = combine(statistics, named)
+    if first.linear is not None and second.linear is not None:
+        sides.append((first.linear, second.linear))
+        named.append(("linear", LINEAR))
+    with progress_bar("permutations", len(sides) * len(rows), shown=progress) as advance:
+        statistics = np.array(
+            [hsic_row(x, y, rows, estimator=estimator, advance=advance) for x, y in sides]
+        )
+    combined = combine(statistics, named, beside=len(sides) - len(kernels))
     return combined, kernels[combined.most_extreme]
 
 
@@ -107,7 +115,8 @@ def independence_test(
         Y: shape (n, E) or (n,), row by row with X.
         kernel: of both, or a tuple of two: ``"multiscale"``, pairs of a few lengthscales of each,
             short to long and at the modes of the smoothed marginal likelihood, each statistic
-            standardised by its permutations and combined by log-sum-exp; ``"bkl"``,
+            standardised by its permutations and combined by log-sum-exp, and beside it the linear
+            kernels, each by how surprising it is; ``"bkl"``,
             ``"posterior"``, ``"median"`` or a kernel, as for
             :func:`~bke.inference.two_sample_test`.
         null: ``"permutation"``, exact for independent rows. The others are approximations, for one
@@ -141,13 +150,24 @@ def independence_test(
             kernels.append(chosen_kernels(sample, choice))
             advance(1)
     rng = generator(seed, first, second)
-    named = " and ".join(dict.fromkeys(map(str, choices)))
     with computing():
         if asked.permutes:
-            result = _permuted(samples, kernels, named, asked, rng, progress=progress)
+            result = _permuted(samples, choices, kernels, asked, rng, progress=progress)
         else:
-            result = _approximated(samples, kernels, named, asked, rng)
+            result = _approximated(samples, kernels, _named(choices), asked, rng)
     return dataclasses.replace(result, fingerprints=pairs_fingerprints(first, second))
+
+
+def _named(choices: list[KernelChoice]) -> str:
+    """The choices of both variables in words, once where they are the same."""
+    return " and ".join(dict.fromkeys(map(str, choices)))
+
+
+def _in_words(combined: Combined, estimator: str) -> str:
+    """What the statistic is."""
+    if not combined.parts:
+        return f"HSIC ({estimator})"
+    return WITH_LINEAR if combined.beside else COMBINED
 
 
 def _choices(kernel: Any, scale: str | None) -> list[KernelChoice]:
@@ -173,8 +193,8 @@ def _checked(X: ArrayLike, Y: ArrayLike, asked: NullChoice) -> tuple[np.ndarray,
 
 def _permuted(
     samples: tuple[np.ndarray, np.ndarray],
+    choices: list[KernelChoice],
     kernels: list[list[Any]],
-    named: str,
     asked: NullChoice,
     rng: np.random.Generator,
     *,
@@ -187,7 +207,10 @@ def _permuted(
     rows = pairings(len(order), asked.draws, rng)
     if mark(samples[0]) > mark(samples[1]):
         rows = np.argsort(rows, axis=1)  # the x are dealt out to the y
-    x, y = (variable(Z[order], each) for Z, each in zip(samples, kernels, strict=True))
+    x, y = (
+        variable(Z[order], each, choice)
+        for Z, each, choice in zip(samples, kernels, choices, strict=True)
+    )
     combined, most_extreme = dependence(x, y, rows, asked.estimator, progress=progress)
     ways = _ways(len(order), asked.estimator)
     return TestResult.permuted(
@@ -195,10 +218,10 @@ def _permuted(
         test=TEST,
         hypotheses=HYPOTHESES,
         kernel=most_extreme,
-        how=f"{asked.draws} permutations, {named}",
+        how=f"{asked.draws} permutations, {_named(choices)}",
         exact=True,
         alpha=asked.alpha,
-        statistic_of=COMBINED if combined.parts else f"HSIC ({asked.estimator})",
+        statistic_of=_in_words(combined, asked.estimator),
         kernel_of="most extreme HSIC at" if combined.parts else "kernel",
         parts=combined.parts,
         pvalue_error=combined.error(),

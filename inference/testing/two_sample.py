@@ -50,10 +50,11 @@ def two_sample_test(
     Whatever is learned is learned from the pooled sample, which does not change when labels are
     permuted; so the level is exact, with no data held out (BKE section 5), for every choice:
 
-    - ``"fused"``: no MMD but the evidence of a difference at all scales, that at landmarks, that in
-      second moments and the most conspicuous place, each by how surprising it is; the test of
-      :func:`~bke.inference.compare`, of any number of rows and columns. See
-      :mod:`bke.inference.evidence.statistic`.
+    - ``"fused"``: no MMD but the evidence of a difference at all scales, at landmarks, in
+      covariances and at the most conspicuous place, each by how surprising it is; the test of
+      :func:`~bke.inference.compare`. See :mod:`bke.inference.evidence.statistic`. Its cost is
+      linear in the rows: those of one or two columns become cells, and in more columns
+      permutations deal very many out in bins (:mod:`bke.inference.relabelling.bins`).
     - ``"multiscale"``: squared MMDs at a ladder of lengthscales and at every mode of the smoothed
       marginal likelihood, each standardised by its permutations, combined by log-sum-exp.
     - ``"evidence"``: the Bayes factor of "they differ" with the difference of the embeddings drawn
