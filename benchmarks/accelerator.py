@@ -2,12 +2,16 @@
 
 The dense likelihood (BKE (13), three columns) and the landmark likelihood (ten columns, 256
 landmarks), in double precision, and what each costs in memory where that is the limit. Every number
-of the GPU is held against the processor's; both are measured in one process, in turn.
+of the GPU is held against the processor's, each in a process of its own.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -75,6 +79,24 @@ def seconds(call: Call, at: float, calls: int) -> tuple[float, float, np.ndarray
     return first, min(each), found
 
 
+def measured(name: str, n: int, calls: int) -> dict[str, Any]:
+    """Seconds and numbers of one likelihood on this process's device."""
+    jax.config.update("jax_enable_x64", True)
+    made, at, _ = LIKELIHOODS[name]
+    first, best, found = seconds(made(n, jax.devices()[0]), at, calls)
+    kind = jax.devices()[0].device_kind
+    return {"kind": kind, "first s": first, "ms": 1e3 * best, "found": found.tolist()}
+
+
+def on(environment: dict[str, str], *arguments: Any) -> dict[str, Any]:
+    """What a process of its own measures."""
+    command = [sys.executable, __file__, "--child", *map(str, arguments)]
+    told = subprocess.run(
+        command, env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True, check=True
+    )
+    return dict(json.loads(told.stdout.splitlines()[-1]))
+
+
 def main() -> None:
     """Measure, compare, write."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -82,26 +104,26 @@ def main() -> None:
     parser.add_argument("--results", type=Path, help="folder of the results")
     parser.add_argument("--quick", action="store_true", help="a check that it runs, not a result")
     options = parser.parse_args()
-    jax.config.update("jax_enable_x64", True)
     info, folder = report.start(options.results)
-    devices = {"processor": jax.devices("cpu")[0]}
+    devices: dict[str, dict[str, str]] = {"processor": {"JAX_PLATFORMS": "cpu"}}
     if jax.default_backend() != "cpu":
-        devices["GPU"] = jax.devices()[0]
+        devices["GPU"] = {}
     rows: list[dict[str, Any]] = []
-    for name, (made, at, sizes) in LIKELIHOODS.items():
+    told = "no GPU here"
+    for name, (_, _, sizes) in LIKELIHOODS.items():
         for n in sizes[:1] if options.quick else sizes:
             row: dict[str, Any] = {"likelihood": name, "n": n}
-            found = {}
-            for device, where in devices.items():
-                first, best, found[device] = seconds(made(n, where), at, options.calls)
-                row |= {f"{device} first s": first, f"{device} ms": 1e3 * best}
+            found = {device: on(by, name, n, options.calls) for device, by in devices.items()}
+            for device, one in found.items():
+                row |= {f"{device} first s": one["first s"], f"{device} ms": one["ms"]}
             if "GPU" in found:
-                apart = np.abs(found["GPU"] / found["processor"] - 1.0).max()
-                row |= {"times": row["processor ms"] / row["GPU ms"], "apart": float(apart)}
+                told = found["GPU"]["kind"]
+                each = [np.array(one["found"]) for one in found.values()]
+                apart = float(np.abs(each[1] / each[0] - 1.0).max())
+                row |= {"times": row["processor ms"] / row["GPU ms"], "apart": apart}
                 assert apart < 1e-6, f"{name}, n = {n}: {found}"
             rows.append(row)
             print(row, flush=True)
-    told = getattr(devices.get("GPU"), "device_kind", "no GPU here")
     text = (
         f"GPU: {told}. Best of {options.calls} calls after the first, which compiles; `apart` is "
         f"the largest relative difference of value and slope.\n\n{report.table(rows)}"
@@ -111,4 +133,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["--child"]:
+        print(json.dumps(measured(sys.argv[2], *map(int, sys.argv[3:]))))
+    else:
+        main()

@@ -15,7 +15,7 @@ from ..arrays.blocks import over_blocks
 from ..arrays.precision import double_precision
 from ..kernels.base import Kernel, as_points
 from .features import feature_map, log_volume_at
-from .view import BLOCK_ENTRIES, ROWS, LandmarkView, in_parts
+from .view import BLOCK_ENTRIES, BLOCK_ENTRIES_OF_GPU, ROWS, LandmarkView, in_parts
 
 T = TypeVar("T")
 
@@ -124,7 +124,8 @@ def over_parts(
         least: rows of a block at least, where a part has as many.
     """
     parts, rows, dimension = view.parts.shape
-    most = max(1, least, BLOCK_ENTRIES // (len(view.landmarks) * dimension))
+    entries = BLOCK_ENTRIES if jax.default_backend() == "cpu" else BLOCK_ENTRIES_OF_GPU
+    most = max(1, least, entries // (len(view.landmarks) * dimension))
 
     def one(given: Any, count: jax.Array, part: jax.Array, which: jax.Array) -> T:
         def add_block(total: T, block: jax.Array, index: jax.Array, known: jax.Array) -> T:

@@ -15,8 +15,9 @@ from jax.typing import ArrayLike
 from ..arrays.padding import shared_size
 from ..arrays.pytrees import register_dataclass
 
-#: Entries of the gradients of one block of rows.
-BLOCK_ENTRIES = 2**17
+#: Entries of the gradients of one block of rows, as fit into a processor's cache, and enough to
+#: keep a GPU busy.
+BLOCK_ENTRIES, BLOCK_ENTRIES_OF_GPU = 2**17, 2**24
 #: Parts at most. They do not depend on the devices, so that neither does rounding.
 MOST_PARTS = 256
 #: Sizes of a part in every factor of two: data of similar size share compiled programs.

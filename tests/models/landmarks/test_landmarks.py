@@ -125,6 +125,7 @@ def test_blocks_of_a_covariance_are_no_smaller_than_its_matrix(monkeypatch):
     phi = feature_map(jnp.asarray(X), jnp.asarray(Z), kernel)
     for module in (sums, view):
         monkeypatch.setattr(module, "BLOCK_ENTRIES", 2 * len(Z))
+        monkeypatch.setattr(module, "BLOCK_ENTRIES_OF_GPU", 2 * len(Z))
     blocks = []
 
     def counted(add, start, rows, most):
