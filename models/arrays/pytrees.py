@@ -9,6 +9,7 @@ hundred processes that use two such classes it takes the program of the one for 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
@@ -50,3 +51,21 @@ def register_dataclass(cls: Class) -> Class:
         lambda one: (values(one, data), values(one, static)),
     )
     return cls
+
+
+def mistakable(one: Any) -> bool:
+    """Whether the structure of a dataclass equals that of another class with like fields."""
+    shown = {field.name: getattr(one, field.name) for field in dataclasses.fields(one)}
+    other = _twin(type(one))
+    return bool(jax.tree_util.tree_structure(one) == jax.tree_util.tree_structure(other(**shown)))
+
+
+@functools.cache
+def _twin(cls: type) -> type:
+    """Another class with the same fields, registered as JAX does."""
+    fields = [
+        (field.name, Any, dataclasses.field(metadata=dict(field.metadata)))
+        for field in dataclasses.fields(cls)
+    ]
+    twin = dataclasses.make_dataclass(cls.__name__, fields, frozen=True)
+    return jax.tree_util.register_dataclass(twin)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
@@ -12,6 +13,7 @@ import jax
 import numpy as np
 import numpyro.distributions as dist
 
+from ..arrays.pytrees import mistakable
 from ..kernels.base import Kernel, no_kernel
 from ..kernels.gaussian import mixture_size
 from ..kernels.parameters import FieldUnit, is_static, own_prior, runs_over_components, unit_of
@@ -80,6 +82,13 @@ def _checked(kernel: Kernel) -> Kernel:
         raise ValueError(
             f"the class {type(kernel).__name__} must be decorated with "
             "@register_dataclass above @dataclasses.dataclass(frozen=True)"
+        )
+    if mistakable(kernel):
+        warnings.warn(
+            f"the class {type(kernel).__name__} is registered by jax.tree_util.register_dataclass, "
+            "with which this release of JAX may take a program of another class with like fields "
+            "for its own: register it by bke.models.register_dataclass",
+            stacklevel=4,
         )
     return kernel
 

@@ -176,9 +176,9 @@ def test_a_kernel_of_the_user(tmp_path, monkeypatch):
             import dataclasses
 
             import jax
-            from bke.models import Laplace
+            from bke.models import Laplace, register_dataclass
 
-            @jax.tree_util.register_dataclass
+            @register_dataclass
             @dataclasses.dataclass(frozen=True)
             class Mine(Laplace):
                 pass

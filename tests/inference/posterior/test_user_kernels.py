@@ -21,7 +21,7 @@ from bke.inference.posterior.record import (
 )
 from bke.inference.posterior.run import target_of
 from bke.inference.posterior.target import Target
-from bke.models import SquaredExponential, kernel_from_function
+from bke.models import SquaredExponential, kernel_from_function, register_dataclass
 
 MODULE = """
 import dataclasses
@@ -30,10 +30,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpyro.distributions as dist
-from bke.models import Radial, Stationary, parameter
+from bke.models import Radial, Stationary, parameter, register_dataclass
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Mine(Stationary):
     width: Any = parameter(1.0, unit="length", prior=dist.LogNormal(0.0, 0.5))
@@ -43,7 +43,7 @@ class Mine(Stationary):
         return -0.5 * jnp.sum(((x - y) / self.width) ** 2)
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Ball(Radial):
     lengthscale: Any = 1.0
@@ -115,7 +115,7 @@ def test_kernels_through_their_record(module, kind):
     class Local(module.Mine):
         pass
 
-    jax.tree_util.register_dataclass(Local, ["width"], ["kind"])
+    register_dataclass(Local)
     kernel = {
         "class": module.Mine(np.array([1.0, 2.5]), "other"),
         "function": kernel_from_function(module.product, stationary=True),

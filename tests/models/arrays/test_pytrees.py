@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from bke.models import Laplace, Matern, SquaredExponential, register_dataclass
+from bke.models.arrays.pytrees import mistakable
 
 
 def of_fields(name, register):
@@ -69,3 +70,15 @@ def test_no_class_is_registered_as_jax_does():
     for module in pkgutil.walk_packages(bke.models.__path__, "bke.models."):
         source = inspect.getsource(importlib.import_module(module.name))
         assert "@jax.tree_util.register_dataclass" not in source, module.name
+
+
+def test_a_class_that_jax_may_mistake_is_warned_of():
+    """Where this release of JAX tells classes apart nobody is."""
+    theirs = of_fields("Theirs", jax.tree_util.register_dataclass)
+    another = of_fields("Another", jax.tree_util.register_dataclass)
+    told_apart = jax.tree_util.tree_structure(theirs(1.0)) != jax.tree_util.tree_structure(
+        another(1.0)
+    )
+    assert mistakable(theirs(1.0)) is not told_apart
+    assert not mistakable(of_fields("Ours", register_dataclass)(1.0))
+    assert not mistakable(Matern(1.5, 0.3) + SquaredExponential(0.3))

@@ -25,6 +25,7 @@ from bke.models import (
     log_marginal_likelihood,
     log_volume,
     parameter,
+    register_dataclass,
 )
 from bke.models.bayes.priors import assign, sites, template
 from bke.models.kernels.base import no_kernel
@@ -41,7 +42,7 @@ def _double_precision():
         yield
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class OnLine(Stationary):
     width: Any = parameter(1.0, unit="length")
@@ -50,7 +51,7 @@ class OnLine(Stationary):
         return -0.5 * jnp.sum(((x - y) / self.width) ** 2)
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Ball(Radial):
     lengthscale: Any = 1.0
@@ -59,7 +60,7 @@ class Ball(Radial):
         return jnp.exp(-0.5 * rho**2)
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Kinked(Stationary):
     lengthscale: Any = 1.0
@@ -215,7 +216,7 @@ def test_kernels_by_their_path(tmp_path, monkeypatch):
 
 
 def test_what_is_random_by_default():
-    @jax.tree_util.register_dataclass
+    @register_dataclass
     @dataclasses.dataclass(frozen=True)
     class Several(Kernel):
         width: Any = parameter(1.0, unit="length")
@@ -243,7 +244,7 @@ def test_a_class_that_is_no_pytree_is_refused():
         template(Forgotten)
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Tailed(Radial):
     """(1 + rho^2)^(-power): its square has an integral where power > D/4."""
@@ -316,7 +317,7 @@ def test_sums_and_products_are_smoothed_as_any_kernel(dimension):
             np.testing.assert_allclose(r(X), exact, rtol=0, atol=1e-9 * np.max(exact))
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Rough(Kinked):
     summable = False
