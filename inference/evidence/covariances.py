@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
-from ..relabelling.permutation import in_batches
+from ..relabelling.permutation import in_batches, without_rounding
 from ..relabelling.relabelled import LabelSums, Relabelled
 
 #: g, how small eigenvalues of a covariance count, over its trace.
@@ -33,12 +33,15 @@ def covariances(rows: Relabelled) -> tuple[np.ndarray, np.ndarray]:
         rows: the pooled rows with their relabellings.
     """
     points = rows.points - rows.counts @ rows.points / rows.rows
-    small = SMALL * float(rows.counts @ np.square(points).sum(axis=1)) / rows.rows
+    total = float(rows.counts @ np.square(points).sum(axis=1)) / rows.rows
+    small = SMALL * total
     if points.shape[1] > MOST_COLUMNS and rows.rows <= MOST_ROWS and rows.independent:
         found = _by_rows(points, rows, small)
     else:
         found = _by_columns(_leading(points, rows.counts), rows, small)
-    return found[0], found[1:]
+    magnitudes = [total**2, *[float(min(points.shape))] * len(SMALL)]
+    rounded = [without_rounding(row, size) for row, size in zip(found, magnitudes, strict=True)]
+    return rounded[0], np.array(rounded[1:])
 
 
 def _dimensions(own: np.ndarray, small: np.ndarray) -> np.ndarray:

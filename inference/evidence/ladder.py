@@ -37,5 +37,7 @@ def _distances(rows: Relabelled) -> tuple[float, float]:
     weighted rows, whose signs are turned, it says nothing of a difference.
     """
     distances = pdist(random_part(rows.points, ROWS, 0))
+    if not distances.any():  # of rows in bins, nearly all of which are equal
+        distances = pdist(random_part(np.unique(rows.points, axis=0), ROWS, 0))
     short, median = np.quantile(distances[distances > 0.0], [SHORT, 0.5])
     return float(short), float(median)

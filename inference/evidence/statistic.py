@@ -71,6 +71,8 @@ class Evidences(NamedTuple):
         dimensions: (G, 1 + B), differences of those of covariances.
         place: (1 + B,), the largest |t| over places.
         lengthscales: (K,), of ``tilt``.
+        balanced: whether samples are of one size by every labelling: ``dimensions`` then have the
+            mean zero, and a labelling and its opposite say the same.
     """
 
     tilt: np.ndarray
@@ -79,6 +81,7 @@ class Evidences(NamedTuple):
     dimensions: np.ndarray
     place: np.ndarray
     lengthscales: np.ndarray
+    balanced: bool
 
     def of(self, labellings: np.ndarray) -> Evidences:
         """Those of some labellings."""
@@ -99,7 +102,7 @@ class Evidences(NamedTuple):
         """The statistics of :data:`STATISTICS`, (1 + B,) each, which treat all labellings alike."""
         tilt, at_landmarks = standardised(self.tilt), standardised(self.landmarks)
         together = [logsumexp(part, axis=0) for part in (tilt, at_landmarks)]
-        dimensions = np.abs(standardised(self.dimensions)).max(axis=0)
+        dimensions = np.abs(standardised(self.dimensions, centred=self.balanced)).max(axis=0)
         return [tilt.max(axis=0), *together, self.distance, dimensions, self.place]
 
     def kinds(self) -> tuple[Kind, ...]:
@@ -138,6 +141,7 @@ def evidences(rows: Relabelled, places: Cells, advance: Callable[[int], None]) -
         *covariances(rows),
         places.largest,
         np.repeat(lengthscales, len(tilt) // len(lengthscales)),
+        not rows.weighted and bool((2.0 * rows.shares == 1.0).all()),
     )
 
 

@@ -72,7 +72,11 @@ class Pair:
     @functools.cached_property
     def turned(self) -> bool:
         """Whether labels are dealt as if Q were the first: that goes by what is in them."""
-        return mark(self.first) > mark(self.second)
+        first, second = mark(self.first), mark(self.second)
+        if first == second:  # one is the other in another unit
+            ends = self.pooled.min(axis=0), self.pooled.max(axis=0)
+            first, second = (mark(np.vstack([one, *ends])) for one in (self.first, self.second))
+        return first > second
 
     @functools.cached_property
     def pooled(self) -> np.ndarray:

@@ -68,15 +68,19 @@ def in_batches(one: Callable[[slice], np.ndarray], count: int, bytes_each: int) 
     return np.concatenate(results, axis=-1)
 
 
-def standardised(rows: np.ndarray) -> np.ndarray:
+def standardised(rows: np.ndarray, *, centred: bool = False) -> np.ndarray:
     """Standardise every row (..., 1 + B) by its mean and deviation over all columns alike.
 
     A row that is constant, of a kernel that tells no two relabellings apart, becomes zero.
+
+    Args:
+        rows: see above.
+        centred: their mean is known to be zero.
     """
-    centred = rows - rows.mean(axis=-1, keepdims=True)
-    deviation = centred.std(axis=-1, keepdims=True)
+    apart = rows if centred else rows - rows.mean(axis=-1, keepdims=True)
+    deviation = np.sqrt(np.mean(np.square(apart), axis=-1, keepdims=True))
     flat = deviation <= TIE * np.abs(rows).max(axis=-1, keepdims=True)
-    return np.where(flat, 0.0, centred / np.where(flat, 1.0, deviation))
+    return np.where(flat, 0.0, apart / np.where(flat, 1.0, deviation))
 
 
 def without_rounding(row: np.ndarray, magnitude: float) -> np.ndarray:

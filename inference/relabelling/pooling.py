@@ -41,8 +41,15 @@ def relabelled(
     of_first = (np.arange(len(rows)) < len(pair.first))[pair.order]
     cells = cells_of(rows, unit)
     count = int(cells.max()) + 1
-    if count > MOST_SINGLE:
-        return _binned(rows / unit, of_first, pair, permutations, rng, unit)
+    size = bin_size(len(rows), min(pair.sizes))
+    if count > MOST_SINGLE and size > 1:
+        # Dealt as if Q were the first where labels are: no p-value hangs on which one is named.
+        of_first ^= pair.turned
+        shuffled = np.lexsort((~of_first, cells))[rng.permutation(len(rows))]
+        bins = cut((~of_first).astype(int), size, shuffled)
+        labels = _labels(of_first[bins.row], bins.rest, permutations, rng) ^ pair.turned
+        ones = np.ones(len(rows), dtype=int)
+        return Relabelled(rows / unit, ones, labels, unit, bins=bins.of_row)
     counts = np.bincount(cells, minlength=count)
     sums = [np.bincount(cells, weights=column, minlength=count) for column in (rows / unit).T]
     observed = np.bincount(cells, weights=of_first, minlength=count)
@@ -53,31 +60,13 @@ def relabelled(
     return Relabelled(np.stack(sums, axis=1) / counts[:, None], counts, labels, unit)
 
 
-def _binned(
-    points: np.ndarray,
-    of_first: np.ndarray,
-    pair: Pair,
-    permutations: int,
-    rng: np.random.Generator,
-    unit: np.ndarray,
-) -> Relabelled:
-    """Rows (N, D) in bins, each of one sample, and whether bins are of the first."""
-    # Dealt as if Q were the first where labels are: no p-value hangs on which one is named.
-    dealt_first = of_first ^ pair.turned
-    found = cut((~dealt_first).astype(int), bin_size(len(points), min(pair.sizes)),
-                rng.permutation(len(points)))  # fmt: skip
-    labels = np.empty((1 + permutations, len(found.row)), dtype=np.int8)
-    labels[:] = dealt_first[found.row]
-    whole = labels[1:, ~found.rest]
-    labels[1:, ~found.rest] = rng.permuted(whole, axis=1)
-    labels ^= pair.turned
-    return Relabelled(
-        points,
-        np.ones(len(points), dtype=int),
-        np.ascontiguousarray(labels.T),
-        unit,
-        bins=found.of_row,
-    )
+def _labels(
+    of_first: np.ndarray, kept: np.ndarray, permutations: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Labels (M, 1 + B) of bins that are dealt out anew, but for those ``kept`` as they are."""
+    labels = np.tile(of_first.astype(np.int8), (1 + permutations, 1))
+    labels[1:, ~kept] = rng.permuted(labels[1:, ~kept], axis=1)
+    return np.ascontiguousarray(labels.T)
 
 
 def swapped(

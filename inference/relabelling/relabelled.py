@@ -209,7 +209,12 @@ class LabelSums:
         """The sums (k, 1 + B)."""
         if self._rows.bins is None:
             return self._sums
-        return np.asarray(self._sums.T @ self._rows.labels.astype(float))
+        labels = self._rows.labels
+        found = np.zeros((self._sums.shape[1], labels.shape[1]))
+        for start in range(0, len(labels), BLOCK):
+            part = slice(start, start + BLOCK)
+            found += self._sums[part].T @ labels[part].astype(float)
+        return found
 
 
 def equal_rows(rows: np.ndarray) -> np.ndarray:

@@ -6,11 +6,13 @@ relabellings, so that they never disagree.
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
 from ..evidence.ladder import LENGTHSCALES
 from ..evidence.places import cells
-from ..evidence.statistic import evidences
+from ..evidence.statistic import STATISTICS, evidences
 from ..learning.named_kernels import scaled_kernel, widened
 from ..relabelling.pair import Pair
 from ..relabelling.permutation import monte_carlo_error, p_value
@@ -32,14 +34,17 @@ def fused(
 
     Args:
         pair: the samples; columns of one value in both say nothing.
-        choice: how columns are scaled: ``"column"`` by how wide each is, as a comparison does.
+        choice: how columns are scaled: ``"column"`` by how wide each is, as a comparison does, or
+            all by one number.
         asked: how many permutations, and whether they swap pairs.
         seed: of the permutations.
         progress: show a bar.
     """
     varying = np.ptp(pair.pooled, axis=0) > 0.0
     some = pair if varying.all() else Pair(pair.first[:, varying], pair.second[:, varying])
-    unit = None if choice.scale == "column" else choice.unit(some.points)
+    # Whether one number divides all columns or none does is the same: scales go by distances.
+    together = dataclasses.replace(choice, scale="pooled")
+    unit = None if choice.scale == "column" else together.unit(some.points)
     relabel = swapped if asked.estimator == "paired" else relabelled
     with progress_bar("scales", LENGTHSCALES, shown=progress) as advance:
         rows = relabel(some, asked.draws, some.generator(seed), unit)
@@ -47,7 +52,13 @@ def fused(
     row = found.statistic()
     kernel = widened(scaled_kernel(found.lengthscale, rows.unit), varying)
     parts = tuple(
-        Part(f"evidence {kind.where}", kind.statistic, kind.pvalue, kernel, kind.surprise)
+        Part(
+            f"evidence {kind.where}",
+            kind.statistic,
+            kind.pvalue,
+            kernel if kind.where == STATISTICS[0] else None,
+            kind.surprise,
+        )
         for kind in found.kinds()
     )
     error = monte_carlo_error(lambda i: found.of(i).statistic(), p_value(row), len(row))

@@ -8,7 +8,6 @@ import math
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
-from bke.models import Polynomial
 from numpy.typing import ArrayLike
 
 from ..data.canonical import canonical_order, generator, mark, pairs_fingerprints
@@ -33,8 +32,7 @@ HYPOTHESES = ("no evidence that x and y depend on each other", "x and y depend o
 #: Kernels of each variable in a multiscale test, evenly taken from its ladder.
 SCALES = 4
 MATRICES = 20
-#: The kernels of a linear dependence, of columns in standard deviations, and how it joins.
-LINEAR = (Polynomial(1, 0.0), Polynomial(1, 0.0))
+#: How a linear dependence joins.
 WITH_LINEAR = "how surprising the log-sum-exp of HSICs and the linear one are"
 
 
@@ -74,10 +72,10 @@ def dependence(
     """
     sides = list(itertools.product(first.sides, second.sides))
     kernels = list(itertools.product(first.kernels, second.kernels))
-    named = [(" and ".join(map(brief, both)), both) for both in kernels]
+    named: list[tuple[str, Any]] = [(" and ".join(map(brief, both)), both) for both in kernels]
     if first.linear is not None and second.linear is not None:
         sides.append((first.linear, second.linear))
-        named.append(("linear", LINEAR))
+        named.append(("linear", None))  # its kernel is of columns in standard deviations
     with progress_bar("permutations", len(sides) * len(rows), shown=progress) as advance:
         statistics = np.array(
             [hsic_row(x, y, rows, estimator=estimator, advance=advance) for x, y in sides]

@@ -10,7 +10,7 @@ from bke.models.kernels.base import Covariance, no_kernel
 from bke.models.kernels.parameters import lengths_of
 from bke.models.kernels.scikit_learn import given_kernel
 
-from ..data.units import choose_scale
+from ..data.units import choose_scale, unit_of
 from ..diagnosis.modes import as_text
 from ..errors import InputError
 from ..learning.named_kernels import kernels_for
@@ -38,10 +38,11 @@ class KernelChoice:
 
     @classmethod
     def checked(cls, kernel: Any, choices: tuple[str, ...], scale: str | None) -> KernelChoice:
-        """Refuse what is neither a kernel nor one of ``choices``.
+        """Refuse what is neither a kernel nor one of ``choices``, and what is no scale.
 
         A kernel of scikit-learn becomes one of ours.
         """
+        unit_of(np.ones(1), scale)
         if not (isinstance(kernel, str) and kernel in choices):
             try:
                 kernel = given_kernel(kernel)

@@ -29,7 +29,7 @@ class Part:
         name: such as ``"multiscale"``, or a kernel's lengthscale in the units of the data.
         statistic: the observed value.
         pvalue: of this statistic alone, not corrected for the others.
-        kernel: whose statistic it is.
+        kernel: whose statistic it is; ``None`` of one that has none, or several.
         deviation: of the statistic from the mean of its permutations, in their standard deviations,
             or how surprising it is among them, nats.
     """

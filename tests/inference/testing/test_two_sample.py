@@ -83,6 +83,58 @@ def test_the_test_and_the_comparison_are_one(estimator):
     assert any("column 2" in note for note in found.notes)
 
 
+@pytest.mark.parametrize("estimator", [None, "paired"])
+def test_a_labelling_and_its_opposite_say_the_same(estimator):
+    """3 + 3 rows have 10 statistics, 4 pairs 8, whatever was drawn; p is no smaller."""
+    rng = np.random.default_rng(0)
+    size = 4 if estimator else 3
+    P, Q = 0.1 * rng.normal(size=(2, size, 1)) + [[[0.0]], [[5.0]]]
+    ways = Pair(P, Q).ways(paired=estimator is not None)
+    for seed in range(3):
+        found = two_sample_test(P, Q, estimator=estimator, seed=seed, **QUIET)
+        assert len(np.unique(np.append(found.null, found.statistic).round(6))) <= ways
+        assert found.pvalue > 0.5 / ways
+        assert f"in {ways} ways only" in str(found)
+
+
+def test_rounding_is_no_evidence():
+    """A column of 0 and 1, balanced: by every labelling both variances are the same."""
+    P, Q = np.repeat([0.0, 1.0], [28, 22]), np.repeat([0.0, 1.0], [22, 28])
+    found = two_sample_test(P, Q, **QUIET)
+    other = two_sample_test(7.3 * P + 11.0, 7.3 * Q + 11.0, **QUIET)
+    assert found.pvalue == other.pvalue
+    told = {part.name: part.deviation for part in other.parts}
+    assert told["evidence in the distance of covariances"] == 0.0
+    assert told["evidence in the dimensions of covariances"] == 0.0
+
+
+def test_samples_and_columns_that_are_alike_by_themselves_may_change_places():
+    """One sample is the other in another unit; columns have the same values in another order."""
+    rng = np.random.default_rng(1)
+    options = {"permutations": 199, **QUIET}
+    P = rng.normal(size=(12, 2))
+    for Q in (1.7 * P, P + 0.8):
+        one, other = (two_sample_test(*both, **options) for both in ((P, Q), (Q, P)))
+        assert one.pvalue == other.pvalue
+    ranks = np.stack([rng.permutation(60) for _ in range(3)], axis=1).astype(float)
+    found = {
+        two_sample_test(ranks[:30, order], ranks[30:, order], **options).pvalue
+        for order in ([0, 1, 2], [2, 0, 1], [1, 0, 2])
+    }
+    assert len(found) == 1
+
+
+def test_no_scale_is_one_for_all_columns():
+    """Places too are looked for at scales of the data."""
+    rng = np.random.default_rng(2)
+    P, Q = rng.normal(size=(60, 2)) * [1.0, 3.0], rng.normal(0.4, 1.0, size=(60, 2)) * [1.0, 3.0]
+    pooled = two_sample_test(P, Q, scale="pooled", permutations=199, **QUIET)
+    for unit in (1.0, 1e4, 1e-4):
+        found = two_sample_test(unit * P, unit * Q, scale=None, permutations=199, **QUIET)
+        assert found.pvalue == pooled.pvalue
+    assert found.kernel.lengthscale == pytest.approx(1e-4 * pooled.kernel.lengthscale)
+
+
 def test_fused_is_no_mmd():
     with pytest.raises(InputError, match="'fused' is no squared MMD and has no biased estimate"):
         two_sample_test(P, Q, estimator="biased", **QUIET)
