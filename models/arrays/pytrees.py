@@ -56,8 +56,9 @@ def register_dataclass(cls: Class) -> Class:
 def mistakable(one: Any) -> bool:
     """Whether the structure of a dataclass equals that of another class with like fields."""
     shown = {field.name: getattr(one, field.name) for field in dataclasses.fields(one)}
-    other = _twin(type(one))
-    return bool(jax.tree_util.tree_structure(one) == jax.tree_util.tree_structure(other(**shown)))
+    cls: Any = type(one)
+    structures: list[Any] = [jax.tree_util.tree_structure(of) for of in (one, _twin(cls)(**shown))]
+    return bool(structures[0] == structures[1])
 
 
 @functools.cache
