@@ -23,7 +23,7 @@ from ..relabelling.permutation import without_rounding
 from ..relabelling.relabelled import LabelSums, Relabelled
 from ..runtime.machine import side_by_side
 from .decomposition import Noise
-from .spectrum import MOST_PRODUCTS, kernel
+from .spectrum import VERY_MANY, kernel
 
 LANDMARKS = 60
 ROWS_EACH = 8
@@ -46,7 +46,7 @@ def landmarks(points: np.ndarray, count: int, seed: int) -> np.ndarray:
         seed: of the choice.
     """
     count = max(2, min(count, len(points) // ROWS_EACH))
-    points = random_part(points, MOST_PRODUCTS, seed)
+    points = random_part(points, VERY_MANY, seed)
     rng = np.random.default_rng(seed)
     return np.asarray(points[spread_seeds(points, count, rng)])
 

@@ -26,7 +26,7 @@ from ..relabelling.permutation import TIE
 from ..relabelling.relabelled import BLOCK, LabelSums, Relabelled
 from ..relabelling.step_down import step_down
 from ..runtime.machine import side_by_side
-from .spectrum import MOST_PRODUCTS, kernel
+from .spectrum import VERY_MANY, kernel
 
 #: The fields of cells, one after the other.
 Fields: TypeAlias = tuple[np.ndarray, ...]
@@ -91,7 +91,7 @@ def cells(rows: Relabelled) -> Cells:
     """Evaluate t at every place and scale where the weights are worth enough rows."""
     dimension = rows.points.shape[1]
     middle = weighted_quantiles(rows.points, rows.counts, (0.5,))[0]
-    spread = FEWER_PLACES if len(rows.points) > MOST_PRODUCTS else PLACES
+    spread = FEWER_PLACES if len(rows.points) > VERY_MANY else PLACES
     found = [_cells(rows, tuple(range(dimension)), spread, SCALES, middle, SCALES)]
     if dimension > PLANE:
         places = max(FEWEST_PLACES, min(LINE_PLACES, MOST_CELLS // (SCALES * dimension)))

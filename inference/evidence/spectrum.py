@@ -20,8 +20,8 @@ from ..data.canonical import random_part
 from ..relabelling.relabelled import LabelSums, Relabelled
 from .decomposition import RESOLUTION, Noise, Spectrum, decomposed, of_pairs, of_weights
 
-#: Points up to which products of features are of all; of more, a random part tells them.
-MOST_PRODUCTS, PART = 2**14, 2**13
+#: Points that are very many: the test looks at fewer places, nodes and products of features then.
+VERY_MANY = 2**14
 #: Columns from which distances are a matrix product, if their squares are less than this.
 MANY_COLUMNS, LONGEST = 8, 1e6
 #: A kernel between points (k, D) and (l, D) at a lengthscale: (k, l).
@@ -60,9 +60,23 @@ def kernel(first: np.ndarray, second: np.ndarray, lengthscale: float | np.ndarra
 
 
 def spectrum(
-    rows: Relabelled, at: np.ndarray, lengthscale: float, values: Values = kernel
+    rows: Relabelled,
+    at: np.ndarray,
+    lengthscale: float,
+    values: Values = kernel,
+    *,
+    part: int | None = None,
 ) -> Spectrum:
-    """Decompose the centred matrix of a kernel at a lengthscale, by ``at``, the nodes."""
+    """Decompose the centred matrix of a kernel at a lengthscale, by ``at``, the nodes.
+
+    Args:
+        rows: independent ones, pairs or weighted ones.
+        at: (k, D).
+        lengthscale: of the kernel.
+        values: the kernel.
+        part: so many of independent rows at random tell the products of features, which costs most
+            where rows are very many: good for a test, which is exact with any; by default all do.
+    """
     own, vectors = scipy.linalg.eigh(values(at, at, lengthscale), driver="evd")
     kept = own > own[-1] * RESOLUTION
     root = vectors[:, kept] / np.sqrt(own[kept])
@@ -74,12 +88,12 @@ def spectrum(
     near_all, within = np.zeros(len(at)), np.zeros((rank, rank))
     of_labels = LabelSums(rows, len(at))
     noise = own_noise = Noise.none(rank)
-    some = len(rows.points) > MOST_PRODUCTS and not rows.weighted
+    part = None if rows.weighted else part
     for block in rows.blocks():
         near = values(rows.points[block], at, lengthscale)
         near_all += rows.counts[block] @ near
         of_labels.add(block, near)
-        if some:
+        if part is not None:
             continue
         features = near @ root
         within += (features * rows.counts[block, None]).T @ features
@@ -88,10 +102,10 @@ def spectrum(
             own_noise = own_noise.plus(features, rows.weights[block], rows.squares[block])
     total = near_all @ root
     apart = rows.apart(root.T @ of_labels.found(), total)
-    if some:
-        part = random_part(np.arange(len(rows.points)), PART, 0)
-        features = values(rows.points[part], at, lengthscale) @ root
-        within = _products(features, rows.counts[part], rows.rows)
+    if part is not None:
+        chosen = random_part(np.arange(len(rows.points)), part, 0)
+        features = values(rows.points[chosen], at, lengthscale) @ root
+        within = _products(features, rows.counts[chosen], rows.rows)
         within += np.outer(total, total) / rows.rows
     if rows.weighted:
         return of_weights(root, within, total, apart, noise, own_noise)

@@ -25,7 +25,7 @@ from .covariances import covariances
 from .ladder import VARIANCES, landmark_lengthscales, test_lengthscales
 from .landmarks import LANDMARKS, ROWS_EACH, evidence_rows, landmarks
 from .places import Cells, cells
-from .spectrum import MOST_PRODUCTS, nodes, spectrum
+from .spectrum import VERY_MANY, nodes, spectrum
 from .tilt import exact_fits, fits
 
 #: Where the evidence of each statistic is.
@@ -41,6 +41,8 @@ STATISTICS = (
 WEIGHTS = (1.0, 1.0, 1.0, 0.5, 0.5, 1.0)
 #: Nodes of the kernel, of one column, of more, and of very many rows.
 LINE_NODES, NODES, FEWER_NODES = 400, 512, 256
+#: Rows that tell products of features, of very many.
+PRODUCTS = 2**13
 #: Points up to which, in several columns, all are nodes.
 MOST_EXACT = 1200
 
@@ -131,8 +133,7 @@ def evidences(rows: Relabelled, places: Cells, advance: Callable[[int], None]) -
     # Of weighted rows so many as those of one weight would have that they are worth.
     most = int(rows.worth.min()) // ROWS_EACH if rows.weighted else LANDMARKS
     seen = landmarks(rows.points, min(LANDMARKS, most), 0)
-    lengthscales = landmark_lengthscales(rows)
-    at_landmarks = evidence_rows(rows, lengthscales, seen)
+    at_landmarks = evidence_rows(rows, landmark_lengthscales(rows), seen)
     lengthscales = test_lengthscales(rows)
     tilt = _tilt(rows, lengthscales, advance)
     return Evidences(
@@ -149,14 +150,15 @@ def _tilt(rows: Relabelled, lengthscales: np.ndarray, advance: Callable[[int], N
     """Log Bayes factors of a difference at lengthscales and sizes, (K, 1 + B)."""
     line = rows.points.shape[1] == 1
     exact = not line and len(rows.points) <= MOST_EXACT and rows.independent
-    many = len(rows.points) > MOST_PRODUCTS
+    many = len(rows.points) > VERY_MANY
     at = nodes(rows, LINE_NODES if line else FEWER_NODES if many else NODES)
+    part = PRODUCTS if many else None
 
     def one(index: int) -> np.ndarray:
         if exact:
             found = exact_fits(rows, lengthscales[index], VARIANCES)
         else:
-            found = fits(spectrum(rows, at, lengthscales[index]), VARIANCES)
+            found = fits(spectrum(rows, at, lengthscales[index], part=part), VARIANCES)
         advance(1)
         return found
 

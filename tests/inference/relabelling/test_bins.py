@@ -48,15 +48,13 @@ def test_sums_are_those_of_single_labels(few):
         np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-9)
 
 
-def test_of_very_many_rows_a_part_tells_how_features_vary(few, monkeypatch):
+def test_of_very_many_rows_a_part_tells_how_features_vary(few):
     """3000 + 3000 rows, of which 2000 tell it: fits are within a few per cent."""
     rng = np.random.default_rng(2)
     rows = relabelled(Pair(*rng.normal(size=(2, 3000, 3))), 19, rng)
     at = spectrum.nodes(rows, 60)
     whole = spectrum.spectrum(rows, at, 1.0)
-    monkeypatch.setattr(spectrum, "MOST_PRODUCTS", 2000)
-    monkeypatch.setattr(spectrum, "PART", 2000)
-    part = spectrum.spectrum(rows, at, 1.0)
+    part = spectrum.spectrum(rows, at, 1.0, part=2000)
     np.testing.assert_allclose(part.values[-10:], whole.values[-10:], rtol=0.1)
     np.testing.assert_allclose(
         np.square(part.loadings).sum(axis=0), np.square(whole.loadings).sum(axis=0), rtol=1e-9
