@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -88,15 +86,6 @@ def measured(name: str, n: int, calls: int) -> dict[str, Any]:
     return {"kind": kind, "first s": first, "ms": 1e3 * best, "found": found.tolist()}
 
 
-def on(environment: dict[str, str], *arguments: Any) -> dict[str, Any]:
-    """What a process of its own measures."""
-    command = [sys.executable, __file__, "--child", *map(str, arguments)]
-    told = subprocess.run(
-        command, env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True, check=True
-    )
-    return dict(json.loads(told.stdout.splitlines()[-1]))
-
-
 def main() -> None:
     """Measure, compare, write."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -113,7 +102,10 @@ def main() -> None:
     for name, (_, _, sizes) in LIKELIHOODS.items():
         for n in sizes[:1] if options.quick else sizes:
             row: dict[str, Any] = {"likelihood": name, "n": n}
-            found = {device: on(by, name, n, options.calls) for device, by in devices.items()}
+            found = {
+                device: report.child(__file__, name, n, options.calls, environment=environment)
+                for device, environment in devices.items()
+            }
             for device, one in found.items():
                 row |= {f"{device} first s": one["first s"], f"{device} ms": one["ms"]}
             if "GPU" in found:

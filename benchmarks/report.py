@@ -7,6 +7,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -80,6 +81,21 @@ def start(results: Path | None) -> tuple[dict[str, Any], Path]:
     if warning := busy_warning(info):
         print(f"WARNING: {warning}", file=sys.stderr)
     return info, folder
+
+
+def child(
+    script: str,
+    *arguments: Any,
+    python: str | Path = sys.executable,
+    environment: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """What ``script --child`` prints last, as JSON, in a process of its own."""
+    command = [str(python), script, "--child", *map(str, arguments)]
+    surroundings = {**os.environ, **(environment or {})}
+    done = subprocess.run(command, env=surroundings, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(done.stderr[-800:])
+    return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
 def machine_sentence(info: Mapping[str, Any]) -> str:

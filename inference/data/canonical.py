@@ -79,16 +79,16 @@ def _columns(steps: np.ndarray) -> np.ndarray:
         return np.zeros(1, dtype=np.intp)
     marks = [_digest(np.sort(column)) for column in steps.T]
     if len(set(marks)) < len(marks):  # alike by themselves: told by what is beside them in rows
-        beside = _mixed(steps.astype(np.uint64)).sum(axis=1, dtype=np.uint64)
-        alone = [_digest(np.sort(_mixed(column.astype(np.uint64) ^ beside))) for column in steps.T]
+        bits = steps.astype(np.uint64)
+        beside = mixed(bits).sum(axis=1, dtype=np.uint64)
+        alone = [_digest(np.sort(mixed(column ^ beside))) for column in bits.T]
         marks = [mark ^ other for mark, other in zip(marks, alone, strict=True)]
     return np.array(sorted(range(len(marks)), key=marks.__getitem__))
 
 
-def _mixed(bits: np.ndarray) -> np.ndarray:
-    """Bits mixed as splitmix64 does (Steele, Lea and Flood 2014)."""
+def mixed(bits: np.ndarray) -> np.ndarray:
+    """Mix bits (N,) as splitmix64 does (Steele, Lea and Flood 2014)."""
     with np.errstate(over="ignore"):
-        bits = bits + np.uint64(0x9E3779B97F4A7C15)
         bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         return np.asarray(bits ^ (bits >> np.uint64(31)))

@@ -141,12 +141,10 @@ def compare(
 
 def _varying(pair: Pair, columns: tuple[str, ...]) -> tuple[Pair, tuple[str, ...], tuple[str, ...]]:
     """The columns that are not one value in both samples, their names, and those of the others."""
-    varying = np.ptp(pair.pooled, axis=0) > 0.0
-    if varying.all():
-        return pair, columns, ()
+    some, varying = pair.varying()
     kept = tuple(name for name, one in zip(columns, varying, strict=True) if one)
     left_out = tuple(name for name, one in zip(columns, varying, strict=True) if not one)
-    return Pair(pair.first[:, varying], pair.second[:, varying]), kept, left_out
+    return some, kept, left_out
 
 
 def _weighted(

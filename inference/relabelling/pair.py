@@ -101,6 +101,11 @@ class Pair:
                 f"the {estimator} estimate needs samples of one size: P has {m} rows, Q {n}"
             )
 
+    def varying(self) -> tuple[Pair, np.ndarray]:
+        """The columns that are not one value in both samples, and which (D,) these are."""
+        kept = np.ptp(self.pooled, axis=0) > 0.0
+        return (self if kept.all() else Pair(self.first[:, kept], self.second[:, kept])), kept
+
     def ways(self, *, paired: bool) -> int:
         """In how many ways rows can be labelled anew, up to the names of the samples.
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..data.canonical import mixed
 from ..errors import InputError
 from ..relabelling.bins import bin_size, cut
 from .counted import NOT_COUNTED, Counted
@@ -94,18 +95,10 @@ def row_marks(columns: Sequence[Column]) -> np.ndarray:
             hashlib.blake2b(column.name.encode(), digest_size=8).digest(), "little"
         )
         values = np.where(np.isnan(column.values), np.nan, column.values + 0.0)  # one NaN, one 0
-        mark = _mixed(np.ascontiguousarray(values).view(np.uint64) ^ np.uint64(salt))
+        mark = mixed(np.ascontiguousarray(values).view(np.uint64) ^ np.uint64(salt))
         total = mark if total is None else total + mark
     assert total is not None
-    return _mixed(total)
-
-
-def _mixed(bits: np.ndarray) -> np.ndarray:
-    """Bits (N,) mixed as splitmix64 does (Steele, Lea and Flood 2014)."""
-    with np.errstate(over="ignore"):
-        bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return np.asarray(bits ^ (bits >> np.uint64(31)))
+    return mixed(total)
 
 
 def _known_by(marks: np.ndarray) -> int:

@@ -6,10 +6,7 @@ relabellings, so that they never disagree.
 
 from __future__ import annotations
 
-import dataclasses
-
-import numpy as np
-
+from ..data.units import choose_scale
 from ..evidence.ladder import LENGTHSCALES
 from ..evidence.places import cells
 from ..evidence.statistic import STATISTICS, evidences
@@ -40,11 +37,9 @@ def fused(
         seed: of the permutations.
         progress: show a bar.
     """
-    varying = np.ptp(pair.pooled, axis=0) > 0.0
-    some = pair if varying.all() else Pair(pair.first[:, varying], pair.second[:, varying])
+    some, varying = pair.varying()
     # Whether one number divides all columns or none does is the same: scales go by distances.
-    together = dataclasses.replace(choice, scale="pooled")
-    unit = None if choice.scale == "column" else together.unit(some.points)
+    unit = None if choice.scale == "column" else choose_scale(some.points, "pooled")
     relabel = swapped if asked.estimator == "paired" else relabelled
     with progress_bar("scales", LENGTHSCALES, shown=progress) as advance:
         rows = relabel(some, asked.draws, some.generator(seed), unit)

@@ -8,7 +8,7 @@ import scipy.stats
 from bke.inference.difference.belief import belief
 from bke.inference.difference.effect import effect
 from bke.inference.evidence.places import cells
-from bke.inference.evidence.spectrum import spectrum
+from bke.inference.evidence.spectrum import kernel, spectrum
 from bke.inference.evidence.tilt import exact_fits, fits, log_bayes_factors
 from bke.inference.relabelling.calibration import combined, surprise
 from bke.inference.relabelling.pair import Pair
@@ -268,3 +268,24 @@ def test_weights_of_a_combination():
     tails = np.exp(-surprise(rows))
     expected = np.log(sum(w / np.sqrt(p) for w, p in zip(weights, tails, strict=True)) ** 2)
     np.testing.assert_allclose(combined(list(rows), weights), expected)
+
+
+def test_surprises_of_many_rows_are_those_of_each():
+    rows = np.random.default_rng(5).gamma(0.7, size=(4, 150))
+    rows[2] = 3.0
+    each = [surprise(row, without=1) for row in rows]
+    np.testing.assert_allclose(surprise(rows, without=1), each, rtol=1e-12)
+    assert not each[2].any()
+
+
+@pytest.mark.parametrize("dimension", [3, 9])
+@pytest.mark.parametrize("far", [1.0, 1e7])
+def test_the_kernel_is_the_squared_exponential(dimension, far):
+    """With a length for all, and one for each of the others; by products of many columns too."""
+    points = np.random.default_rng(dimension).normal(size=(20, dimension))
+    points[0] *= far
+    at, lengths = points[:6] + 0.3, np.linspace(0.5, 3.0, 6)
+    squares = np.sum((points[:, None] - at) ** 2, axis=2)
+    for length in (0.8, lengths):
+        expected = np.exp(-squares / (2.0 * length**2))
+        np.testing.assert_allclose(kernel(points, at, length), expected, rtol=1e-9, atol=1e-12)

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 from bke.inference import InputError, independence_test
+from bke.inference.relabelling.calibration import surprise
+from bke.inference.testing.combination import combine
 from bke.models import Distance, Laplace, Polynomial, SquaredExponential, hsic
 
 RNG = np.random.default_rng(0)
@@ -141,3 +143,15 @@ def test_a_linear_dependence_is_a_part_that_many_scales_do_not_drown():
     assert result.rejected
     alone = independence_test(X, Y, kernel=("multiscale", "median"), progress=False)
     assert alone.parts[-1].name != "linear"
+
+
+def test_a_statistic_of_another_kind_counts_half():
+    """(e^(a/2) + e^(b/2) / 2)^2 of the surprises of the log-sum-exp and of the one beside."""
+    rows = np.random.default_rng(6).normal(size=(4, 100))
+    alike = rows[:3] - rows[:3].mean(axis=1, keepdims=True)
+    together = np.log(np.exp(alike / alike.std(axis=1, keepdims=True)).sum(axis=0))
+    a, b = surprise(together), surprise(rows[3])
+    expected = 2.0 * np.log(np.exp(a / 2) + 0.5 * np.exp(b / 2))
+    found = combine(rows, [("", None)] * 4, beside=1)
+    np.testing.assert_allclose(found.row, expected)
+    assert found.most_extreme < 3
