@@ -8,12 +8,17 @@ largest.
 from __future__ import annotations
 
 import hashlib
+from threading import Event
 
 import numpy as np
+
+from ..runtime.machine import side_by_side
 
 #: Steps from the smallest value of a column to the largest: fine enough to tell columns apart, and
 #: so coarse that rounding in other units moves hardly any value to another.
 STEPS = 2**20
+#: Values that one thread sorts sooner than several start.
+FEW = 2**18
 
 
 def canonical_order(points: np.ndarray) -> np.ndarray:
@@ -46,12 +51,16 @@ def mark(sample: np.ndarray) -> int:
 
     Columns of one value do not count.
     """
-    steps = _steps(sample)
-    steps = steps[:, steps.any(axis=0)]  # a column of one value tells nothing
-    if not steps.shape[1]:
-        return len(steps)
+    return order_and_mark(sample)[1]
+
+
+def order_and_mark(points: np.ndarray) -> tuple[np.ndarray, int]:
+    """Find both the :func:`canonical_order` of rows (N, D) and their :func:`mark`."""
+    steps = _steps(points)
     columns = _columns(steps)
-    return _digest(steps[_sorting(steps, columns)][:, columns])
+    order = _sorting(points, columns)
+    told = columns[steps.any(axis=0)[columns]]  # a column of one value tells nothing
+    return order, _digest(steps[_sorting(steps, told)][:, told]) if len(told) else len(steps)
 
 
 def generator(seed: int, *samples: np.ndarray, stream: int = 1) -> np.random.Generator:
@@ -61,8 +70,13 @@ def generator(seed: int, *samples: np.ndarray, stream: int = 1) -> np.random.Gen
     one dimension; these have a level of their own, off by about sqrt(alpha (1 - alpha) / B), and
     only its average over draws of the permutations is exact.
     """
+    return marked_generator(seed, *map(mark, samples), stream=stream)
+
+
+def marked_generator(seed: int, *marks: int, stream: int = 1) -> np.random.Generator:
+    """Random numbers as of :func:`generator`, of samples of which the :func:`mark` is known."""
     # The stream sets it apart from what ``seed`` gave for the choice of a kernel.
-    return np.random.default_rng((seed, stream, *sorted(map(mark, samples))))
+    return np.random.default_rng((seed, stream, *sorted(marks)))
 
 
 def _steps(points: np.ndarray) -> np.ndarray:
@@ -77,7 +91,11 @@ def _columns(steps: np.ndarray) -> np.ndarray:
     """Indices (D,) that sort columns by what is in them."""
     if steps.shape[1] == 1:
         return np.zeros(1, dtype=np.intp)
-    marks = [_digest(np.sort(column)) for column in steps.T]
+
+    def one(index: int) -> int:
+        return _digest(np.sort(steps[:, index]))
+
+    marks = side_by_side(one, steps.shape[1], Event(), alone=steps.size < FEW)
     if len(set(marks)) < len(marks):  # alike by themselves: told by what is beside them in rows
         bits = steps.astype(np.uint64)
         beside = mixed(bits).sum(axis=1, dtype=np.uint64)
@@ -97,6 +115,8 @@ def mixed(bits: np.ndarray) -> np.ndarray:
 def _sorting(points: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Indices (N,) that sort rows by their columns, the first of which counts most."""
     key = points[:, columns[0]]
+    if len(columns) == 1:
+        return np.argsort(key, kind="stable")
     if points.dtype.kind == "i":  # steps, of which three columns are one number
         for column in columns[1:3]:
             key = key * (STEPS + 1) + points[:, column]

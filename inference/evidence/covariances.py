@@ -32,6 +32,7 @@ def covariances(rows: Relabelled) -> tuple[np.ndarray, np.ndarray]:
     Args:
         rows: the pooled rows with their relabellings.
     """
+    rows = rows.in_bins
     points = rows.points - rows.counts @ rows.points / rows.rows
     total = float(rows.counts @ np.square(points).sum(axis=1)) / rows.rows
     small = SMALL * total

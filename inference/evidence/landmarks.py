@@ -23,7 +23,7 @@ from ..relabelling.permutation import without_rounding
 from ..relabelling.relabelled import LabelSums, Relabelled
 from ..runtime.machine import side_by_side
 from .decomposition import Noise
-from .spectrum import VERY_MANY, kernel
+from .spectrum import VERY_MANY, Part, kernel
 
 LANDMARKS = 60
 ROWS_EACH = 8
@@ -56,6 +56,7 @@ def evidence_rows(
     lengthscales: np.ndarray,
     places: np.ndarray,
     *,
+    part: int | None = None,
     advance: Callable[[int], None] = lambda count: None,
 ) -> np.ndarray:
     """Evaluate log Bayes factors of "P and Q differ" for every labelling.
@@ -70,6 +71,8 @@ def evidence_rows(
             weighted rows that of their errors.
         lengthscales: (L,), in the units of ``rows``.
         places: landmarks (k, D), see :func:`landmarks`.
+        part: so many of independent rows at random tell C, as of
+            :func:`~bke.inference.evidence.spectrum.spectrum`; by default all do.
         advance: called with the number of lengthscales that are done.
 
     Returns:
@@ -79,7 +82,7 @@ def evidence_rows(
 
     def one(index: int) -> np.ndarray:
         length = lengthscales[index]
-        seen = _seen(rows, places, length)
+        seen = _seen(rows, places, length, part)
         advance(1)
         if not seen.covariance.any():  # pairs without a difference: nothing to weigh
             return np.zeros((len(VARIANCES), seen.means.shape[1]))
@@ -109,17 +112,20 @@ class Seen(NamedTuple):
     excess: np.ndarray
 
 
-def _seen(rows: Relabelled, places: np.ndarray, length: float) -> Seen:
+def _seen(rows: Relabelled, places: np.ndarray, length: float, part: int | None) -> Seen:
     """Go through rows with the kernel at a lengthscale and landmarks (k, D)."""
     count = len(places)
-    sums, total, products = LabelSums(rows, count), np.zeros(count), np.zeros((count, count))
+    total, products = np.zeros(count), np.zeros((count, count))
     noise = own = Noise.none(count)
+    some = None if part is None or not rows.independent else Part.of(rows, part)
+    rows = rows.in_bins
+    sums = LabelSums(rows, count)
     for block in rows.blocks():
         features = kernel(rows.points[block], places, length)
-        each = features * rows.counts[block, None]
         sums.add(block, features)
-        total += each.sum(axis=0)
-        products += features.T @ each
+        total += rows.counts[block] @ features
+        if some is None:
+            products += features.T @ (features * rows.counts[block, None])
         if rows.weighted:
             noise = noise.plus(features, rows.weights[block], rows.expected[block])
             own = own.plus(features, rows.weights[block], rows.squares[block])
@@ -133,8 +139,11 @@ def _seen(rows: Relabelled, places: np.ndarray, length: float) -> Seen:
         apart = first - second
         return Seen(means, apart.T @ apart / len(apart) ** 2, none)
     m, n = rows.sizes
-    within = (products - np.outer(total, total) / rows.rows) / (rows.rows - 1.0)
-    return Seen(means, within * (1.0 / m + 1.0 / n), none)
+    if some is None:
+        products -= np.outer(total, total) / rows.rows
+    else:
+        products = some.products(kernel(some.points, places, length))
+    return Seen(means, products / (rows.rows - 1.0) * (1.0 / m + 1.0 / n), none)
 
 
 def _means(rows: Relabelled, of_labels: np.ndarray, total: np.ndarray) -> np.ndarray:

@@ -71,7 +71,9 @@ class Cells:
     @property
     def largest(self) -> np.ndarray:
         """The largest |t| of every labelling, (1 + B,)."""
-        return self._competing().max(axis=0, initial=0.0)
+        # Of very many cells several times faster than the largest of what is made positive first.
+        largest = np.maximum(self.t.max(axis=0, initial=0.0), -self.t.min(axis=0, initial=0.0))
+        return largest if self.others is None else np.maximum(largest, self.others)
 
     def _competing(self) -> np.ndarray:
         size = np.abs(self.t)
@@ -148,18 +150,20 @@ def _at_scales(rows: Relabelled, where: np.ndarray, scales: np.ndarray) -> Field
     """The index of every cell's place (k,), its scale (k, 1), and the cells' fields."""
     index, scale = np.tile(np.arange(len(where)), len(scales)), np.repeat(scales, len(where))
     at = where[index]
-    each = np.column_stack([rows.counts / rows.rows, rows.weights, rows.squares, rows.expected])
-    sums, squares = np.zeros((2, len(at), each.shape[1]))
+    rows = rows.in_bins
+    each, combine = rows.measures
+    sums, squares = np.zeros((2, each.shape[1], len(at)))
     of_labels = LabelSums(rows, len(at))
     for block in rows.blocks():
         near = kernel(rows.points[block], at, scale)
-        sums += near.T @ each[block]
+        own = each[block].T
+        sums += own @ near
         of_labels.add(block, near)
-        squares += np.square(near, out=near).T @ each[block]
+        squares += own @ np.square(near, out=near)
+    sums, squares, total = sums.T @ combine, squares.T @ combine, each.sum(axis=0) @ combine
     mean, means = sums[:, 0], sums[:, 1:3]
     variance = np.maximum(squares[:, 0] - mean**2, 0.0)
     # Of each sample's mean: the sum of squares of weighted deviations from it.
-    total = each.sum(axis=0)
     spread = squares[:, 3:5] - 2.0 * means * sums[:, 3:5] + means**2 * total[3:5]
     enough = mean**2 * (1.0 + TIE) >= LEAST_ROWS * squares[:, 3:5] @ _shares(rows) ** 2
     kept = enough & (variance > 1e-12 * mean**2)  # beyond, all rows weigh the same

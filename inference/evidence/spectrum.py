@@ -9,7 +9,7 @@ chosen without looking at labels, and rows are gone through in blocks.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.linalg
@@ -53,7 +53,7 @@ def kernel(first: np.ndarray, second: np.ndarray, lengthscale: float | np.ndarra
             left = np.column_stack([first, a, np.ones(len(a))])
             right = np.column_stack([-2.0 * second, np.ones(len(b)), b]) * scale[:, None]
             found = left @ right.T
-            return np.asarray(np.exp(np.minimum(found, 0.0, out=found), out=found))
+            return np.asarray(np.exp(found, out=found))
     found = cdist(first, second, "sqeuclidean")
     found *= scale
     return np.asarray(np.exp(found, out=found))
@@ -86,14 +86,15 @@ def spectrum(
         return of_pairs(root, first, second, 2.0 * rows.labels[rows.partners[:, 0]] - 1.0)
     rank = root.shape[1]
     near_all, within = np.zeros(len(at)), np.zeros((rank, rank))
-    of_labels = LabelSums(rows, len(at))
     noise = own_noise = Noise.none(rank)
-    part = None if rows.weighted else part
+    some = None if part is None or rows.weighted else Part.of(rows, part)
+    rows = rows.in_bins
+    of_labels = LabelSums(rows, len(at))
     for block in rows.blocks():
         near = values(rows.points[block], at, lengthscale)
         near_all += rows.counts[block] @ near
         of_labels.add(block, near)
-        if part is not None:
+        if some is not None:
             continue
         features = near @ root
         within += (features * rows.counts[block, None]).T @ features
@@ -102,17 +103,36 @@ def spectrum(
             own_noise = own_noise.plus(features, rows.weights[block], rows.squares[block])
     total = near_all @ root
     apart = rows.apart(root.T @ of_labels.found(), total)
-    if part is not None:
-        chosen = random_part(np.arange(len(rows.points)), part, 0)
-        features = values(rows.points[chosen], at, lengthscale) @ root
-        within = _products(features, rows.counts[chosen], rows.rows)
+    if some is not None:
+        within = some.products(values(some.points, at, lengthscale) @ root)
         within += np.outer(total, total) / rows.rows
     if rows.weighted:
         return of_weights(root, within, total, apart, noise, own_noise)
     return decomposed(root, within, total, apart, rows.rows, rows.shares)
 
 
-def _products(features: np.ndarray, counts: np.ndarray, rows: float) -> np.ndarray:
-    """The sum of products of centred features (k, q) over all ``rows``, by some with ``counts``."""
-    features = features - counts @ features / counts.sum()
-    return np.asarray((features * counts[:, None]).T @ features * (rows / counts.sum()))
+class Part(NamedTuple):
+    """Some rows at random, in the place of all.
+
+    Attributes:
+        points: (k, D).
+        counts: (k,), rows at each.
+        rows: how many all are.
+    """
+
+    points: np.ndarray
+    counts: np.ndarray
+    rows: float
+
+    @classmethod
+    def of(cls, rows: Relabelled, most: int) -> Part:
+        """Draw at most ``most`` points, the same whatever the labels."""
+        chosen = random_part(np.arange(len(rows.points)), most, 0)
+        return cls(rows.points[chosen], rows.counts[chosen], rows.rows)
+
+    def products(self, features: np.ndarray) -> np.ndarray:
+        """The sum of products of centred features over all rows, by those (k, q) of these."""
+        whole = self.counts.sum()
+        features = features - self.counts @ features / whole
+        products = (features * self.counts[:, None]).T @ features
+        return np.asarray(products * (self.rows / whole))

@@ -133,9 +133,10 @@ def evidences(rows: Relabelled, places: Cells, advance: Callable[[int], None]) -
     # Of weighted rows so many as those of one weight would have that they are worth.
     most = int(rows.worth.min()) // ROWS_EACH if rows.weighted else LANDMARKS
     seen = landmarks(rows.points, min(LANDMARKS, most), 0)
-    at_landmarks = evidence_rows(rows, landmark_lengthscales(rows), seen)
+    part = PRODUCTS if len(rows.points) > VERY_MANY else None
+    at_landmarks = evidence_rows(rows, landmark_lengthscales(rows), seen, part=part)
     lengthscales = test_lengthscales(rows)
-    tilt = _tilt(rows, lengthscales, advance)
+    tilt = _tilt(rows, lengthscales, part, advance)
     return Evidences(
         tilt,
         at_landmarks,
@@ -146,13 +147,16 @@ def evidences(rows: Relabelled, places: Cells, advance: Callable[[int], None]) -
     )
 
 
-def _tilt(rows: Relabelled, lengthscales: np.ndarray, advance: Callable[[int], None]) -> np.ndarray:
+def _tilt(
+    rows: Relabelled,
+    lengthscales: np.ndarray,
+    part: int | None,
+    advance: Callable[[int], None],
+) -> np.ndarray:
     """Log Bayes factors of a difference at lengthscales and sizes, (K, 1 + B)."""
     line = rows.points.shape[1] == 1
     exact = not line and len(rows.points) <= MOST_EXACT and rows.independent
-    many = len(rows.points) > VERY_MANY
-    at = nodes(rows, LINE_NODES if line else FEWER_NODES if many else NODES)
-    part = PRODUCTS if many else None
+    at = nodes(rows, LINE_NODES if line else NODES if part is None else FEWER_NODES)
 
     def one(index: int) -> np.ndarray:
         if exact:

@@ -8,14 +8,23 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from threading import Event
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..data.canonical import canonical_order, fingerprint, generator, mark
+from ..data.canonical import (
+    FEW,
+    canonical_order,
+    fingerprint,
+    mark,
+    marked_generator,
+    order_and_mark,
+)
 from ..data.checks import as_tested_pair
 from ..errors import InputError
+from ..runtime.machine import side_by_side
 from .permutation import pair_swaps, relabellings
 from .relabelled import Relabelled
 
@@ -72,7 +81,9 @@ class Pair:
     @functools.cached_property
     def turned(self) -> bool:
         """Whether labels are dealt as if Q were the first: that goes by what is in them."""
-        first, second = mark(self.first), mark(self.second)
+        both = self.first, self.second
+        few = self.pooled.size < FEW
+        first, second = side_by_side(lambda index: mark(both[index]), 2, Event(), alone=few)
         if first == second:  # one is the other in another unit
             ends = self.pooled.min(axis=0), self.pooled.max(axis=0)
             first, second = (mark(np.vstack([one, *ends])) for one in (self.first, self.second))
@@ -84,9 +95,13 @@ class Pair:
         return np.concatenate([self.first, self.second])
 
     @functools.cached_property
+    def _order_and_mark(self) -> tuple[np.ndarray, int]:
+        return order_and_mark(self.pooled)
+
+    @property
     def order(self) -> np.ndarray:
         """Indices (m + n,) that sort the pooled rows."""
-        return canonical_order(self.pooled)
+        return self._order_and_mark[0]
 
     @functools.cached_property
     def points(self) -> np.ndarray:
@@ -116,7 +131,7 @@ class Pair:
 
     def generator(self, seed: int) -> np.random.Generator:
         """Random numbers of the permutations, by the seed and the rows."""
-        return generator(seed, self.pooled)
+        return marked_generator(seed, self._order_and_mark[1])
 
     def shuffled(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Each sample in a random order, so that neither order nor blocks of like rows matter."""

@@ -10,17 +10,19 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Iterator, Sequence
-from typing import Self, TypeAlias
+from typing import Self
 
 import numpy as np
 import scipy.sparse
 
 from ..data.canonical import canonical_order
 
-#: Which points are worked on at once.
-Block: TypeAlias = slice | np.ndarray
 #: Points that are worked on at once, those in bins, and labellings.
-BLOCK, BINNED, LABELS = 2**13, 2**11, 64
+BLOCK, BINNED, LABELS = 2**13, 2**12, 64
+#: Labels of few points that are worked on at once.
+SMALL = 2**20
+#: So many entries for each that is not zero, and a matrix is faster full than sparse.
+FULL = 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,6 +105,18 @@ class Relabelled:
         return np.outer(self.counts / self.rows, 1.0 / self.worth)
 
     @property
+    def measures(self) -> tuple[np.ndarray, np.ndarray]:
+        """What rows are counted by: a few columns (C, b), and what combines them to all (b, 7).
+
+        ``counts / rows``, ``weights``, ``squares`` and ``expected``, of which few are independent.
+        """
+        (m, n), whole = self.sizes, self.rows
+        columns = np.column_stack([self.counts, self.first]).astype(float)
+        of_counts = [1.0 / whole, 0.0, 1.0 / n, 0.0, n**-2.0, 1.0 / (whole * m), 1.0 / (whole * n)]
+        of_first = [0.0, 1.0 / m, -1.0 / n, m**-2.0, -(n**-2.0), 0.0, 0.0]
+        return columns, np.array([of_counts, of_first])
+
+    @property
     def weighted(self) -> bool:
         """Whether rows count for more or less than one."""
         return False
@@ -131,47 +145,62 @@ class Relabelled:
         points = self.points[:, list(columns)]
         if points.shape[1] == self.points.shape[1]:
             return self
-        order = canonical_order(points)
+        line = len(columns) == 1
+        order = np.argsort(points[:, 0]) if line else canonical_order(points)
         cells = equal_rows(points[order])
-        if cells[-1] >= most and len(columns) == 1:
+        if cells[-1] >= most and line:
             # As many rows in each; equal values stay together.
             up_to = np.ceil(np.cumsum(self.counts[order]) * (most / self.rows))
-            cells = np.unique(_last(cells, up_to), return_inverse=True)[1]
+            cells = equal_rows(_last(cells, up_to)[:, None])
         taken = dataclasses.replace(self, points=points, unit=self.unit[list(columns)])
-        return taken.merged(cells[np.argsort(order)])
+        of_points = np.empty_like(cells)
+        of_points[order] = cells
+        return taken.merged(of_points)
 
     def merged(self, cells: np.ndarray) -> Self:
         """Take the points of each cell, whose index (C,) every point has, for their mean."""
         gather = gathering(cells)
         counts = gather @ self.counts
-        table = gather if self.bins is None else gather @ gathering(self.bins).T
-        blocks = range(0, self.labels.shape[1], LABELS)
-        labels = [table @ self.labels[:, start : start + LABELS] for start in blocks]
         return dataclasses.replace(
             self,
             bins=None,
             points=(gather @ (self.points * self.counts[:, None])) / counts[:, None],
             counts=counts,
-            labels=np.concatenate(labels, axis=1),
+            labels=_of_bins(cells, self.bins, self.labels)
+            if self.bins is not None
+            else _in_batches(gather, self.labels),
             partners=None if self.partners is None else cells[self.partners],
         )
 
-    def blocks(self) -> Iterator[Block]:
-        """Blocks of points, of so many rows that a block of numbers fits in a cache or two.
-
-        Those of a bin follow each other.
-        """
-        if self.bins is None:
-            for start in range(0, len(self.points), BLOCK):
-                yield slice(start, start + BLOCK)
-        else:
-            yield from np.split(self._by_bin, range(BINNED, len(self.points), BINNED))
+    def blocks(self) -> Iterator[slice]:
+        """Blocks of points, of so many rows that a block of numbers fits in a cache or two."""
+        size = BLOCK if self.bins is None else BINNED
+        for start in range(0, len(self.points), size):
+            yield slice(start, start + size)
 
     @functools.cached_property
-    def _by_bin(self) -> np.ndarray:
-        """Points in the order of their bins."""
+    def in_bins(self) -> Self:
+        """Points that are dealt out in bins, one bin after the other; others as they are.
+
+        Sums over bins are fast then; but which bin is where tells the seed.
+        """
+        if self.bins is None or (np.diff(self.bins) >= 0).all():
+            return self
+        order = np.argsort(self.bins, kind="stable")
+        return dataclasses.replace(
+            self, points=self.points[order], counts=self.counts[order], bins=self.bins[order]
+        )
+
+    @functools.cached_property
+    def runs(self) -> list[tuple[np.ndarray, scipy.sparse.csr_array]]:
+        """Bins of every block, and the matrix (bins, points) that adds up what is in each."""
         assert self.bins is not None
-        return np.argsort(self.bins, kind="stable")
+        found = []
+        for block in self.blocks():
+            bins = self.bins[block]
+            starts = np.flatnonzero(np.diff(bins, prepend=-1))
+            found.append((bins[starts], gathering(np.cumsum(np.diff(bins, prepend=bins[0]) != 0))))
+        return found
 
     def relabelled(self, labels: np.ndarray) -> Self:
         """Other labels (C, k) of points in place of those that there are."""
@@ -186,25 +215,25 @@ class LabelSums:
     """Sums of features over points with their labels, for every labelling, a block at a time.
 
     Args:
-        rows: the points with their labels.
+        rows: the points with their labels, :attr:`Relabelled.in_bins`.
         width: k, how many features there are.
     """
 
     def __init__(self, rows: Relabelled, width: int) -> None:
+        assert rows.in_bins is rows
         self._rows = rows
         units, labellings = rows.labels.shape
         self._sums = np.zeros((width, labellings) if rows.bins is None else (units, width))
 
-    def add(self, block: Block, features: np.ndarray) -> None:
-        """Add features (r, k) of a block of points."""
+    def add(self, block: slice, features: np.ndarray) -> None:
+        """Add features (r, k) of one of the blocks of points."""
         rows = self._rows
         if rows.bins is None:
             self._sums += features.T @ rows.labels[block].astype(float)
         else:
-            bins = rows.bins[block]
-            new = np.diff(bins, prepend=-1) != 0
             # A sparse product is ten times as fast as a sum over runs (`np.add.reduceat`).
-            self._sums[bins[new]] += gathering(np.cumsum(new) - 1) @ features
+            bins, runs = rows.runs[block.start // BINNED]
+            self._sums[bins] += runs @ features
 
     def found(self) -> np.ndarray:
         """The sums (k, 1 + B)."""
@@ -229,6 +258,24 @@ def gathering(cells: np.ndarray) -> scipy.sparse.csr_array:
     shape = (int(cells.max()) + 1, len(cells))
     ones = np.ones(len(cells), dtype=np.int32)
     return scipy.sparse.csr_array((ones, (cells, np.arange(len(cells)))), shape)
+
+
+def _of_bins(cells: np.ndarray, bins: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Add up the labels (M, 1 + B) that rows (C,) have by their bins, for every cell."""
+    shape = int(cells.max()) + 1, len(labels)
+    if np.prod(shape) > FULL * len(cells):
+        return _in_batches(gathering(cells) @ gathering(bins).T, labels)
+    # Whole numbers, which these hold, in a fast product.
+    exact = np.float32 if len(cells) < 2**24 else np.float64
+    table = np.bincount(np.ravel_multi_index((cells, bins), shape), minlength=np.prod(shape))
+    return _in_batches(table.reshape(shape).astype(exact), labels).astype(np.int32)
+
+
+def _in_batches(table: np.ndarray | scipy.sparse.csr_array, labels: np.ndarray) -> np.ndarray:
+    """The product with labels (M, 1 + B), some of them at a time."""
+    size = max(LABELS, SMALL // len(labels))
+    blocks = range(0, labels.shape[1], size)
+    return np.concatenate([table @ labels[:, start : start + size] for start in blocks], axis=1)
 
 
 def _last(groups: np.ndarray, values: np.ndarray) -> np.ndarray:

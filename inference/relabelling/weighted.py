@@ -82,6 +82,12 @@ class Weighted(Relabelled):
         return self.of_both
 
     @property
+    def measures(self) -> tuple[np.ndarray, np.ndarray]:
+        """What rows are counted by (C, 7): nothing follows from the rest."""
+        parts = [self.counts / self.rows, self.weights, self.squares, self.expected]
+        return np.column_stack(parts), np.eye(7)
+
+    @property
     def weighted(self) -> bool:
         """Whether rows count for more or less than one."""
         return True

@@ -38,13 +38,21 @@ def computing() -> Iterator[None]:
         yield
 
 
-def side_by_side(work: Callable[[int], T], count: int, stop: Event) -> list[T]:
+def side_by_side(
+    work: Callable[[int], T], count: int, stop: Event, *, alone: bool = False
+) -> list[T]:
     """Do ``work`` of 0 to ``count - 1``, as many at once as cores.
 
     An error or an interruption sets ``stop``, which ``work`` looks at to end the others too.
+
+    Args:
+        work: of an index.
+        count: how many indices there are.
+        stop: see above.
+        alone: do one after the other, for what is done sooner than threads start.
     """
-    if count == 1:
-        return [work(0)]
+    if count == 1 or alone:
+        return [work(index) for index in range(count)]
     with ThreadPoolExecutor(max(1, min(count, cores()))) as pool:
         futures = [pool.submit(work, index) for index in range(count)]
         try:

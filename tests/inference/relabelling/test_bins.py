@@ -4,12 +4,15 @@ import numpy as np
 import pytest
 from bke.inference import two_sample_test
 from bke.inference.evidence import spectrum
+from bke.inference.evidence.landmarks import evidence_rows, landmarks
 from bke.inference.evidence.places import cells
 from bke.inference.evidence.statistic import evidences
-from bke.inference.relabelling import bins, pooling
+from bke.inference.relabelling import bins, pooling, relabelled as relabelled_rows
 from bke.inference.relabelling.bins import bin_size, cut
 from bke.inference.relabelling.pair import Pair
 from bke.inference.relabelling.pooling import relabelled
+from bke.inference.relabelling.relabelled import LabelSums
+from bke.inference.relabelling.weighted import weighted
 
 QUIET = {"progress": False}
 
@@ -59,6 +62,56 @@ def test_of_very_many_rows_a_part_tells_how_features_vary(few):
     np.testing.assert_allclose(
         np.square(part.loadings).sum(axis=0), np.square(whole.loadings).sum(axis=0), rtol=1e-9
     )
+
+
+@pytest.mark.parametrize("size", [7, 4096])  # blocks that cut bins in two, and one block
+def test_sums_over_bins_are_sums_over_rows(few, monkeypatch, size):
+    monkeypatch.setattr(relabelled_rows, "BINNED", size)
+    rng = np.random.default_rng(6)
+    rows = relabelled(Pair(*rng.normal(size=(2, 50, 3))), 19, rng).in_bins
+    assert (np.diff(rows.bins) >= 0).all()
+    features = rng.normal(size=(100, 2))
+    sums = LabelSums(rows, 2)
+    for block in rows.blocks():
+        sums.add(block, features[block])
+    expected = features.T @ rows.of_points(slice(None)).astype(float)
+    np.testing.assert_allclose(sums.found(), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("full", [0, 20])  # by a sparse matrix, and by a full one
+def test_labels_of_cells_are_those_of_their_rows(few, monkeypatch, full):
+    monkeypatch.setattr(relabelled_rows, "FULL", full)
+    rng = np.random.default_rng(7)
+    rows = relabelled(Pair(*rng.normal(size=(2, 50, 3))), 19, rng)
+    merged = rows.merged(np.arange(100) % 6)
+    single = rows.of_points(slice(None)).astype(int)
+    np.testing.assert_array_equal(merged.labels, [single[cell::6].sum(axis=0) for cell in range(6)])
+    assert merged.labels.dtype.kind == "i"
+
+
+def test_measures_tell_what_rows_count_for(few):
+    rng = np.random.default_rng(8)
+    x, y = rng.normal(size=(40, 2)).round(1), rng.normal(size=(60, 2)).round(1)
+    weights = rng.uniform(size=40), rng.uniform(size=60)
+    for rows in (
+        relabelled(Pair(x, y), 19, rng),
+        weighted(Pair(x, y), weights, 19, rng),
+    ):
+        columns, combine = rows.measures
+        expected = [rows.counts / rows.rows, rows.weights, rows.squares, rows.expected]
+        np.testing.assert_allclose(columns @ combine, np.column_stack(expected), atol=1e-15)
+
+
+def test_landmarks_are_weighed_by_a_part_of_very_many_rows(few):
+    """4000 + 4000 rows, of which 2000 tell C, which hardly changes evidences, by their spread."""
+    rng = np.random.default_rng(9)
+    rows = relabelled(Pair(*rng.normal(size=(2, 4000, 3))), 199, rng)
+    places = landmarks(rows.points, 10, 0)
+    whole, part = (evidence_rows(rows, [1.0], places, part=count) for count in (None, 2000))
+    assert np.abs(part - whole).max() > 0.0
+    assert np.abs(part - whole).std() < 0.1 * whole.std()
+    every = evidence_rows(rows, [1.0], places, part=8000)
+    np.testing.assert_allclose(every, whole, rtol=1e-6)
 
 
 def test_a_bin_of_one_row_is_none(few):
