@@ -59,7 +59,7 @@ def order_and_mark(points: np.ndarray) -> tuple[np.ndarray, int]:
     steps = _steps(points)
     columns = _columns(steps)
     order = _sorting(points, columns)
-    told = columns[steps.any(axis=0)[columns]]  # a column of one value tells nothing
+    told = columns[np.ptp(steps, axis=0)[columns] > 0]  # a column of one value tells nothing
     return order, _digest(steps[_sorting(steps, told)][:, told]) if len(told) else len(steps)
 
 

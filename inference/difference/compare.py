@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 from bke.models.kernels.base import Covariance, Kernel
@@ -13,17 +13,19 @@ from ..data.checks import as_sample, as_weights, check_count, column_names, coun
 from ..data.read import default_names
 from ..errors import InputError
 from ..evidence.ladder import LENGTHSCALES
-from ..evidence.places import PLANE, cells
-from ..evidence.statistic import evidences
+from ..evidence.places import PLANE, Cells, cells
+from ..evidence.spectrum import Values
+from ..evidence.statistic import Evidences, evidences
 from ..relabelling.pair import Pair
 from ..relabelling.permutation import monte_carlo_error, p_value
 from ..relabelling.pooling import relabelled, swapped
 from ..relabelling.relabelled import Relabelled
+from ..relabelling.stages import in_stages
 from ..relabelling.weighted import weighted
 from ..runtime.machine import computing
 from ..runtime.progress import progress_bar
 from ..testing.result import check_permutations
-from .belief import belief
+from .belief import Belief, belief
 from .comparison import Comparison
 from .detectable import detectable_shift
 from .effect import effect
@@ -43,6 +45,7 @@ def compare(
     *,
     alpha: float = 0.05,
     permutations: int = 999,
+    sequential: bool = True,
     paired: bool = False,
     weights: tuple[ArrayLike | None, ArrayLike | None] | None = None,
     labels: Labels = "auto",
@@ -67,6 +70,9 @@ def compare(
         Q: second sample, shape (n, D) or (n,), of the same columns.
         alpha: level of the test and of the places together, and of intervals.
         permutations: B; the smallest p-value is 1 / (1 + B).
+        sequential: of more than 9998 permutations draw the first 999, and ten times as many only
+            where p is not above 4 ``alpha`` by these, at the same level
+            (:mod:`bke.inference.relabelling.stages`); else all at once.
         paired: row i of P belongs to row i of Q, and they may depend on each other: relabellings
             swap the two, and the errors that the posterior reckons with are those of pairs.
         weights: of the rows of P and of Q, (m,) and (n,), positive or 0, in any unit; ``None`` in
@@ -93,33 +99,32 @@ def compare(
         InputError: for data or arguments that make no sense, in one sentence.
     """
     check_permutations(permutations, alpha)
-    if labels not in get_args(Labels):
-        raise InputError(f"labels must be 'auto', 'gaussian' or 'logit', got {labels!r}")
     check_count(seed, "seed", 0, 2**63 - 1)
+    _check_labels(labels)
     pair = Pair.checked(P, Q)
     columns = _columns(columns or _common_names(P, Q), pair.first.shape[1])
     pair, columns, left_out = _varying(pair, columns)
     pair, given = _weighted(pair, weights)
     values = kernel_values(kernel, pair.first.shape[1])
-    with computing(), progress_bar("scales", LENGTHSCALES, shown=progress) as advance:
-        rows = _pooled(pair, permutations, paired, given, pair.generator(seed))
-        found = cells(rows)
-        evidence = evidences(rows, found, advance)
-        pvalue = p_value(evidence.statistic())
-        error = monte_carlo_error(lambda i: evidence.of(i).statistic(), pvalue, 1 + permutations)
-        believed = belief(rows, values)
-        if labels == "logit" or (labels == "auto" and _lopsided(rows)):
-            believed = with_logit(believed, rows)
+
+    with computing():
+        test = in_stages(
+            lambda count: _tested(pair, count, paired, given, seed, progress=progress),
+            permutations,
+            alpha,
+            sequential=sequential,
+        )
+        rows, differ = test.rows, test.pvalue <= alpha
+        believed = _believed(rows, values, labels)
         told = effect(believed, rows, alpha)
-        differ = pvalue <= alpha
         shift = None if differ else detectable_shift(rows, alpha)
     return Comparison(
-        pvalue=pvalue,
-        pvalue_error=error,
+        pvalue=test.pvalue,
+        pvalue_error=test.error(),
         alpha=alpha,
-        permutations=permutations,
+        permutations=test.permutations,
         named=named(
-            found,
+            test.cells,
             rows.unit,
             alpha,
             differ=differ,
@@ -131,12 +136,45 @@ def compare(
         effect_interval=told.interval,
         detectable_shift=shift,
         rows=rows.observed(),
-        evidence=evidence.kinds(),
+        evidence=test.evidence.kinds(),
         columns=columns,
         names=sample_names(names),
         seed=seed,
         left_out=left_out,
     )
+
+
+class _Tested(NamedTuple):
+    """What some permutations say."""
+
+    rows: Relabelled
+    cells: Cells
+    evidence: Evidences
+    pvalue: float
+    permutations: int
+
+    def error(self) -> float:
+        """What the draw of the permutations leaves in the p-value."""
+        return monte_carlo_error(
+            lambda some: self.evidence.of(some).statistic(), self.pvalue, 1 + self.permutations
+        )
+
+
+def _tested(
+    pair: Pair,
+    count: int,
+    paired: bool,
+    weights: tuple[np.ndarray, np.ndarray] | None,
+    seed: int,
+    *,
+    progress: bool,
+) -> _Tested:
+    """Evaluate the test with so many permutations."""
+    with progress_bar("scales", LENGTHSCALES, shown=progress) as advance:
+        rows = _pooled(pair, count, paired, weights, pair.generator(seed))
+        found = cells(rows)
+        evidence = evidences(rows, found, advance)
+    return _Tested(rows, found, evidence, p_value(evidence.statistic()), count)
 
 
 def _varying(pair: Pair, columns: tuple[str, ...]) -> tuple[Pair, tuple[str, ...], tuple[str, ...]]:
@@ -183,8 +221,21 @@ def _pooled(
     return (swapped if paired else relabelled)(pair, permutations, rng)
 
 
-def _lopsided(rows: Relabelled) -> bool:
-    """Whether so few rows face so many that only yes-or-no labels have the right evidence."""
+def _check_labels(labels: str) -> None:
+    if labels not in get_args(Labels):
+        raise InputError(f"labels must be 'auto', 'gaussian' or 'logit', got {labels!r}")
+
+
+def _believed(rows: Relabelled, values: Values, labels: str) -> Belief:
+    """The posterior of a difference, by labels as they are asked for."""
+    believed = belief(rows, values)
+    return with_logit(believed, rows) if _takes_logit(labels, rows) else believed
+
+
+def _takes_logit(labels: str, rows: Relabelled) -> bool:
+    """Whether labels are yes or no: so few rows face so many that no other evidence is right."""
+    if labels != "auto":
+        return labels == "logit"
     least = min(rows.sizes)
     small = least < FEW_ROWS and least < SMALL_SHARE * rows.rows
     return small and len(rows.points) <= MOST_POINTS and rows.independent

@@ -13,6 +13,7 @@ from ..difference.compare import sample_names
 from ..difference.named import Named, Place, named
 from ..relabelling.calibration import surprise
 from ..relabelling.permutation import monte_carlo_error, p_value
+from ..relabelling.stages import in_stages
 from ..relabelling.step_down import step_down
 from ..runtime.machine import computing
 from ..runtime.progress import progress_bar
@@ -50,6 +51,7 @@ def compare_tables(
     weights: str | None = None,
     alpha: float = 0.05,
     permutations: int = 999,
+    sequential: bool = True,
     names: tuple[str, str] = ("before", "after"),
     encoding: str | None = None,
     seed: int = 0,
@@ -103,6 +105,7 @@ def compare_tables(
         alpha: level of the test, of the columns together and of the pairs together, and of
             intervals.
         permutations: B; the smallest p-value is 1 / (1 + B).
+        sequential: whether to stop before, as :func:`~bke.inference.compare` does.
         names: what the tables are called in words.
         encoding: of text files, by default UTF-8.
         seed: of the permutations.
@@ -120,7 +123,13 @@ def compare_tables(
     data = pooled(tables, by, exclude, asked, roles)
     called = sample_names(data.names or names)
     with computing():
-        seen = _evaluated(data, permutations, seed, roles, alpha, progress=progress)
+        seen = in_stages(
+            lambda count: _evaluated(data, count, seed, roles, alpha, progress=progress),
+            permutations,
+            alpha,
+            sequential=sequential,
+            pvalue=lambda seen: p_value(seen.statistics().overall()),
+        )
     return _found(data, seen, alpha, called, seed, roles.in_words())
 
 

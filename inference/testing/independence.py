@@ -15,6 +15,7 @@ from ..data.checks import as_sample, check_count, check_memory, check_same_rows
 from ..errors import InputError
 from ..learning.named_kernels import some
 from ..learning.names import PairKernel
+from ..relabelling.stages import count_in_words, in_stages
 from ..runtime.machine import computing
 from ..runtime.progress import progress_bar
 from .approximations import hsic_approximation
@@ -98,6 +99,7 @@ def independence_test(
     null: str = "permutation",
     estimator: str | None = None,
     permutations: int = 999,
+    sequential: bool = True,
     memory: float | None = None,
     alpha: float = 0.05,
     scale: str | None = "column",
@@ -124,6 +126,7 @@ def independence_test(
         estimator: with permutations ``"unbiased"`` (the default, for n >= 4) or ``"biased"``; the
             other nulls are of the biased estimate.
         permutations: B, or draws of the null; the smallest p-value is 1 / (1 + B).
+        sequential: whether to stop before, as :func:`~bke.inference.two_sample_test` does.
         memory: steps over which the series forget, for the wild bootstrap and the shift; by default
             20.
         alpha: level of the verdict.
@@ -147,11 +150,18 @@ def independence_test(
         for choice, sample in zip(choices, samples, strict=True):
             kernels.append(chosen_kernels(sample, choice))
             advance(1)
-    rng = generator(seed, first, second)
     with computing():
         if asked.permutes:
-            result = _permuted(samples, choices, kernels, asked, rng, progress=progress)
+            result = in_stages(
+                lambda count: _permuted(
+                    samples, choices, kernels, asked, seed, count, progress=progress
+                ),
+                permutations,
+                alpha,
+                sequential=sequential,
+            )
         else:
+            rng = generator(seed, first, second)
             result = _approximated(samples, kernels, _named(choices), asked, rng)
     return dataclasses.replace(result, fingerprints=pairs_fingerprints(first, second))
 
@@ -194,15 +204,16 @@ def _permuted(
     choices: list[KernelChoice],
     kernels: list[list[Any]],
     asked: NullChoice,
-    rng: np.random.Generator,
+    seed: int,
+    count: int,
     *,
     progress: bool,
 ) -> TestResult:
-    """The exact test: HSIC for every pairing."""
+    """The exact test: HSIC for every one of ``count`` pairings."""
     # Sorted, so that the p-value is the same for any order of the pairs, and dealt to one of the
     # two that goes by what is in them.
     order = canonical_order(np.concatenate(samples, axis=1))
-    rows = pairings(len(order), asked.draws, rng)
+    rows = pairings(len(order), count, generator(seed, *samples))
     if mark(samples[0]) > mark(samples[1]):
         rows = np.argsort(rows, axis=1)  # the x are dealt out to the y
     x, y = (
@@ -216,7 +227,7 @@ def _permuted(
         test=TEST,
         hypotheses=HYPOTHESES,
         kernel=most_extreme,
-        how=f"{asked.draws} permutations, {_named(choices)}",
+        how=f"{count_in_words(count, asked.draws)}, {_named(choices)}",
         exact=True,
         alpha=asked.alpha,
         statistic_of=_in_words(combined, asked.estimator),

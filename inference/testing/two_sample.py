@@ -13,6 +13,7 @@ from ..data.checks import check_count
 from ..errors import InputError
 from ..learning.named_kernels import CHOICES
 from ..relabelling.pair import Pair
+from ..relabelling.stages import count_in_words, in_stages
 from ..runtime.machine import computing
 from .approximations import Approximation, mmd_approximation, terms_approximation
 from .discrepancy import check_matrices, chosen_kernels, mmd_interval, statistic
@@ -38,6 +39,7 @@ def two_sample_test(
     null: str = "permutation",
     estimator: str | None = None,
     permutations: int = 999,
+    sequential: bool = True,
     memory: float | None = None,
     block_size: int | None = None,
     alpha: float = 0.05,
@@ -82,6 +84,9 @@ def two_sample_test(
             ``"normal"`` ``"linear"``, the default, (MMD-13) or ``"block"`` (MMD-14). The other
             nulls have one each.
         permutations: B, or draws of the null; the smallest p-value is 1 / (1 + B).
+        sequential: of more than 9998 permutations draw the first 999, and ten times as many only
+            where p is not above 4 ``alpha`` by these, at the same level
+            (:mod:`bke.inference.relabelling.stages`); else all at once.
         memory: steps over which the series forget, for the wild bootstrap; by default 20.
         block_size: rows of each sample in a block; by default the square root of m.
         alpha: level of the verdict and of the interval.
@@ -109,29 +114,37 @@ def two_sample_test(
     asked.steps(len(pair.first))  # refuses a memory that is not for these rows
     with computing():
         if asked.permutes:
-            result = _permuted(pair, choice, asked, seed, progress=progress)
+            result = in_stages(
+                lambda count: _permuted(pair, choice, asked, seed, count, progress=progress),
+                permutations,
+                alpha,
+                sequential=sequential,
+            )
+            ways = pair.ways(paired=asked.estimator == "paired")
+            result = dataclasses.replace(result, notes=_notes(result, pair, ways))
         else:
             result = _approximated(pair, choice, asked, block_size, seed, progress=progress)
     return dataclasses.replace(result, fingerprints=pair.fingerprints)
 
 
 def _permuted(
-    pair: Pair, choice: KernelChoice, asked: NullChoice, seed: int, *, progress: bool
+    pair: Pair, choice: KernelChoice, asked: NullChoice, seed: int, count: int, *, progress: bool
 ) -> TestResult:
-    """The exact test: the statistic for every labelling."""
+    """The exact test: the statistic for every one of ``count`` labellings."""
     paired = asked.estimator == "paired"
+    drawn = dataclasses.replace(asked, draws=count)
     if choice.named == "fused":
-        found = fused(pair, choice, asked, seed, progress=progress)
+        found = fused(pair, choice, drawn, seed, progress=progress)
     else:
         relabel = pair.swapped if paired else pair.relabelled
-        labelled = relabel(asked.draws, pair.generator(seed))
+        labelled = relabel(count, pair.generator(seed))
         found = statistic(choice, labelled, pair.points, asked.estimator, progress=progress)
     result = TestResult.permuted(
         found.row,
         test="two-sample test" + (" of pairs" if paired else ""),
         hypotheses=HYPOTHESES,
         kernel=found.kernel,
-        how=f"{asked.draws} permutations, {choice}",
+        how=f"{count_in_words(count, asked.draws)}, {choice}",
         exact=True,
         alpha=asked.alpha,
         statistic_of=found.name,
@@ -146,7 +159,7 @@ def _permuted(
     if result.rejected and found.kernel is not None and not paired and min(pair.sizes) >= 3:
         estimate, interval = mmd_interval(pair, found.kernel, asked.alpha)
         result = dataclasses.replace(result, estimate=estimate, interval=interval)
-    return dataclasses.replace(result, notes=_notes(result, pair, pair.ways(paired=paired)))
+    return result
 
 
 def _notes(result: TestResult, pair: Pair, ways: int) -> tuple[str, ...]:

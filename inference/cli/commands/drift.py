@@ -15,7 +15,7 @@ from ..options.output import HtmlOption, check_html, written_file
 from ..options.panels import OUTPUT, TEST
 from ..options.sampler import SeedOption
 from ..options.tables import TableOptions
-from ..options.testing import AlphaOption, PermutationsOption
+from ..options.testing import AlphaOption, PermutationsOption, SequentialOption
 from ..terminal import Terminal
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ class DriftOptions:
     """How the comparison is calibrated, and whether a difference is a failure."""
 
     permutations: PermutationsOption = 999
+    sequential: SequentialOption = True
     alpha: AlphaOption = 0.05
     seed: SeedOption = 0
     markdown: Annotated[
@@ -115,6 +116,7 @@ def _compared(
         **tables.arguments(),
         "alpha": options.alpha,
         "permutations": options.permutations,
+        "sequential": options.sequential,
         "seed": options.seed,
         "progress": terminal.progress,
     }

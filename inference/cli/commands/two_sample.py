@@ -124,7 +124,7 @@ def two_sample(
             f"{', '.join(pair.columns)}"
         )
         if whole:
-            level = options.level.of_comparison()
+            level = options.of_comparison()
             answer = compared(pair, terminal, paired=chosen.paired, **level)
             _finish(answer, told, list(pair.notes), out, terminal)
             return

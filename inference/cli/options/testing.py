@@ -41,6 +41,15 @@ PermutationsOption: TypeAlias = Annotated[
         help="Random permutations, or draws of another null.",
     ),
 ]
+SequentialOption: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--sequential/--no-sequential",
+        rich_help_panel=TEST,
+        help="Of more than 9998 permutations draw the first 999, and ten times as many only where "
+        "these leave the verdict open; or all at once.",
+    ),
+]
 
 
 def kernel_option(text: str) -> Any:
@@ -95,6 +104,7 @@ class TestOptions:
             "[default: 20]",
         ),
     ] = None
+    sequential: SequentialOption = True
     level: LevelOptions
 
     def check(self, null: str, kernel: str) -> None:
@@ -107,7 +117,15 @@ class TestOptions:
 
     def arguments(self) -> dict[str, Any]:
         """Keyword arguments of a test, but those that it chooses itself."""
-        return {"memory": self.memory, **self.level.arguments()}
+        return {
+            "memory": self.memory,
+            "sequential": self.sequential,
+            **self.level.arguments(),
+        }
+
+    def of_comparison(self) -> dict[str, Any]:
+        """Keyword arguments of a comparison, which scales every column."""
+        return {"sequential": self.sequential, **self.level.of_comparison()}
 
     def settings(self, kernel: str, null: str, estimator: str | None) -> dict[str, Any]:
         """What a test was asked for, by the names that it has on the command line."""
@@ -116,6 +134,7 @@ class TestOptions:
             "null": null,
             "estimator": estimator,
             "permutations": self.level.permutations,
+            "sequential": self.sequential,
             "memory": self.memory,
             "scale": self.level.scale,
             "seed": self.level.seed,
