@@ -1,0 +1,269 @@
+"""Other two-sample tests for the referee: packages as they are, and published formulas.
+
+Those of formulas hold a statistic, or several, against 499 permutations. Where a paper combines
+several kernels by the level of each (MMDAgg), the p-value is that of the smallest p-value of all,
+by the same permutations: it rejects as the paper's test does, up to the paper's bisection.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+from collections.abc import Callable
+
+import numpy as np
+from scipy import stats
+from scipy.linalg import eigh
+from scipy.sparse.csgraph import minimum_spanning_tree
+from scipy.spatial.distance import cdist, pdist, squareform
+
+Rng = np.random.Generator
+Test = Callable[[np.ndarray, np.ndarray, Rng], float]
+PERMUTATIONS = 499
+
+
+def labels(m: int, n: int, rng: Rng) -> np.ndarray:
+    """Weights (m + n, 1 + B) that turn features into a difference of means, observed first."""
+    weights = np.concatenate([np.full(m, 1.0 / m), np.full(n, -1.0 / n)])
+    drawn = [rng.permutation(weights) for _ in range(PERMUTATIONS)]
+    return np.column_stack([weights, *drawn])
+
+
+def share(row: np.ndarray) -> float:
+    """The p-value of a statistic (1 + B,)."""
+    return float(np.mean(row >= row[0] - 1e-12 * row.std()))
+
+
+def smallest(rows: np.ndarray) -> float:
+    """The p-value of the smallest p-value of statistics (K, 1 + B)."""
+    ranks = np.array([stats.rankdata(-row, method="max") for row in rows])
+    return share(-ranks.min(axis=0))
+
+
+def unbiased(gram: np.ndarray, weights: np.ndarray, m: int, n: int) -> np.ndarray:
+    """Unbiased squared MMDs (1 + B,) of a kernel matrix whose diagonal is 1, m = n."""
+    assert m == n
+    off = gram - np.eye(len(gram))
+    same = np.einsum("ij,ij->j", weights, off @ weights)
+    # Sums within a sample over m (m - 1) pairs in the place of m^2.
+    signs = np.sign(weights)
+    total = off.sum()
+    across = np.einsum("ij,ij->j", signs, off @ signs)
+    within = 0.5 * (total + across)
+    return np.asarray(same + within * (1.0 / (m * (m - 1)) - 1.0 / m**2))
+
+
+def quantile_kernels(x: np.ndarray, y: np.ndarray) -> list[np.ndarray]:
+    """Matrices of ten Gaussian and ten Laplace kernels at quantiles 5 to 95 % of distances."""
+    found = []
+    rows = np.concatenate([x, y])
+    for metric, kernel in (
+        ("euclidean", lambda d, s: np.exp(-0.5 * (d / s) ** 2)),
+        ("cityblock", lambda d, s: np.exp(-d / s)),
+    ):
+        distances = squareform(pdist(rows, metric))
+        positive = distances[distances > 0.0]
+        found += [kernel(distances, s) for s in np.quantile(positive, np.linspace(0.05, 0.95, 10))]
+    return found
+
+
+def mmds(x: np.ndarray, y: np.ndarray, rng: Rng) -> tuple[np.ndarray, np.ndarray]:
+    """Squared MMDs (20, 1 + B) at these kernels, and the root of each mean square of a kernel."""
+    m, n = len(x), len(y)
+    weights = labels(m, n, rng)
+    rows, norms = [], []
+    for gram in quantile_kernels(x, y):
+        rows.append(unbiased(gram, weights, m, n))
+        off = gram - np.eye(m + n)
+        norms.append(np.sqrt(np.sum(off**2) / ((m + n) * (m + n - 1))))
+    return np.array(rows), np.array(norms)
+
+
+def fuse(x: np.ndarray, y: np.ndarray, rng: Rng) -> float:
+    """MMD-FUSE (Biggs, Schrab and Gretton 2023, eq. 6): a soft maximum of normalised MMDs."""
+    rows, norms = mmds(x, y, rng)
+    scale = np.sqrt(len(x) * (len(x) - 1.0))
+    scaled = scale * rows / norms[:, None]
+    top = scaled.max(axis=0)
+    return share(top + np.log(np.mean(np.exp(scaled - top), axis=0)))
+
+
+def aggregated(x: np.ndarray, y: np.ndarray, rng: Rng) -> float:
+    """MMDAgg (Schrab et al. 2023) over the same kernels with equal weights."""
+    return smallest(mmds(x, y, rng)[0])
+
+
+def median(x: np.ndarray, y: np.ndarray, rng: Rng) -> float:
+    """MMD with a Gaussian kernel at the median distance (Gretton et al. 2012)."""
+    rows = np.concatenate([x, y])
+    distances = pdist(rows)
+    gram = np.exp(-0.5 * (squareform(distances) / np.median(distances[distances > 0])) ** 2)
+    return share(unbiased(gram, labels(len(x), len(y), rng), len(x), len(y)))
+
+
+def split(x: np.ndarray, y: np.ndarray, rng: Rng) -> float:
+    """MMD whose bandwidth half of the rows choose, by MMD over its deviation (Liu et al. 2020)."""
+    half = len(x) // 2
+    orders = rng.permutation(len(x)), rng.permutation(len(y))
+    (a, c), (b, d) = ((z[o[:half]], z[o[half:]]) for z, o in zip((x, y), orders, strict=True))
+    scale = np.median(pdist(np.concatenate([a, b])))
+
+    def ratio(length: float) -> float:
+        K, L, M = (
+            np.exp(-0.5 * cdist(u, v, "sqeuclidean") / length**2)
+            for u, v in ((a, a), (b, b), (a, b))
+        )
+        h = K + L - M - M.T
+        np.fill_diagonal(h, 0.0)
+        mean = h.sum() / (half * (half - 1.0))
+        variance = 4.0 * np.var(h.mean(axis=1))
+        return float(mean / np.sqrt(variance + 1e-8))
+
+    length = max(scale * np.geomspace(1.0 / 32.0, 4.0, 15), key=ratio)
+    rest = np.concatenate([c, d])
+    gram = np.exp(-0.5 * cdist(rest, rest, "sqeuclidean") / length**2)
+    return share(unbiased(gram, labels(len(c), len(d), rng), len(c), len(d)))
+
+
+def spectral(x: np.ndarray, y: np.ndarray, rng: Rng) -> float:
+    """MMD regularised by the spectrum of the pooled covariance (Hagrass et al. 2024), aggregated.
+
+    Tikhonov's regularisation, Gaussian kernels at three bandwidths; kernel Fisher discriminants
+    (Harchaoui, Bach and Moulines 2007).
+    """
+    rows, weights = np.concatenate([x, y]), labels(len(x), len(y), rng)
+    distances = pdist(rows)
+    squares = squareform(distances) ** 2
+    found = []
+    for length in np.median(distances[distances > 0]) * np.array([0.25, 0.5, 1.0]):
+        gram = np.exp(-0.5 * squares / length**2)
+        centred = gram - gram.mean(axis=0) - gram.mean(axis=1)[:, None] + gram.mean()
+        values, vectors = eigh(centred / len(rows))
+        along = (vectors.T @ weights) ** 2 * len(rows) * np.maximum(values, 0.0)[:, None]
+        found += [
+            (along / (np.maximum(values, 0.0) + ridge)[:, None]).sum(axis=0)
+            for ridge in 10.0 ** np.arange(-5.0, 1.0)
+        ]
+    return smallest(np.array(found))
+
+
+def neighbours(x: np.ndarray, y: np.ndarray, rng: Rng) -> float:
+    """The share of five nearest neighbours of the same sample (Schilling 1986; Henze 1988)."""
+    rows, signs = np.concatenate([x, y]), np.sign(labels(len(x), len(y), rng))
+    distances = cdist(rows, rows) + 1e-12 * rng.uniform(size=(len(rows), len(rows)))
+    np.fill_diagonal(distances, np.inf)
+    near = np.argpartition(distances, 5, axis=1)[:, :5]
+    return share(sum((signs * signs[near[:, k]]).sum(axis=0) for k in range(5)))
+
+
+def spanning_tree(x: np.ndarray, y: np.ndarray, rng: Rng) -> float:
+    """Edges between samples in the minimum spanning tree (Friedman and Rafsky 1979)."""
+    rows, signs = np.concatenate([x, y]), np.sign(labels(len(x), len(y), rng))
+    distances = cdist(rows, rows) + 1e-9 * (1.0 + rng.uniform(size=(len(rows), len(rows))))
+    first, second = minimum_spanning_tree(distances).nonzero()
+    return share((signs[first] * signs[second]).sum(axis=0))
+
+
+def hotelling(x: np.ndarray, y: np.ndarray, rng: Rng) -> float:
+    """Hotelling's T^2, in closed form; with more columns than rows that of means alone, permuted.
+
+    (Bai and Saranadasa 1996.)
+    """
+    m, n, columns = len(x), len(y), x.shape[1]
+    if columns > (m + n) // 2:
+        apart = labels(m, n, rng).T @ np.concatenate([x, y])
+        return share(np.sum(apart**2, axis=1))
+    apart = x.mean(axis=0) - y.mean(axis=0)
+    pooled = ((m - 1) * np.cov(x.T) + (n - 1) * np.cov(y.T)) / (m + n - 2.0)
+    pooled = np.atleast_2d(pooled)
+    squared = m * n / (m + n) * apart @ np.linalg.pinv(pooled) @ apart
+    rank = np.linalg.matrix_rank(pooled)
+    return float(
+        stats.f.sf(squared * (m + n - rank - 1) / ((m + n - 2) * rank), rank, m + n - rank - 1)
+    )
+
+
+def kolmogorov(x: np.ndarray, y: np.ndarray, rng: Rng) -> float:
+    """Kolmogorov and Smirnov's test of every column (scipy), Bonferroni's correction."""
+    found = [stats.ks_2samp(a, b, method="asymp").pvalue for a, b in zip(x.T, y.T, strict=True)]
+    return float(min(1.0, len(found) * min(found)))
+
+
+def cramer(x: np.ndarray, y: np.ndarray, rng: Rng) -> float:
+    """Cramer and von Mises's test of every column (scipy), Bonferroni's correction."""
+    pairs = zip(x.T, y.T, strict=True)
+    found = [stats.cramervonmises_2samp(a, b, method="asymptotic").pvalue for a, b in pairs]
+    return float(min(1.0, len(found) * min(found)))
+
+
+def forest(x: np.ndarray, y: np.ndarray, rng: Rng) -> float:
+    """A random forest (scikit-learn) told on half of the rows, its ranks of the others tested."""
+    from sklearn.ensemble import RandomForestClassifier
+
+    rows, of_first = np.concatenate([x, y]), np.arange(len(x) + len(y)) < len(x)
+    order = rng.permutation(len(rows))
+    seen, others = order[::2], order[1::2]
+    found = RandomForestClassifier(200, min_samples_leaf=3, random_state=int(rng.integers(2**31)))
+    told = found.fit(rows[seen], of_first[seen]).predict_proba(rows[others])[:, 1]
+    first, second = told[of_first[others]], told[~of_first[others]]
+    return float(stats.mannwhitneyu(first, second, alternative="greater").pvalue)
+
+
+def energy(x: np.ndarray, y: np.ndarray, rng: Rng) -> float:
+    """The energy distance (Szekely and Rizzo 2004): an MMD whose kernel is minus the distance."""
+    rows, weights = np.concatenate([x, y]), labels(len(x), len(y), rng)
+    return share(-np.einsum("ij,ij->j", weights, cdist(rows, rows) @ weights))
+
+
+def hyppo_hsic(x: np.ndarray, y: np.ndarray, rng: Rng) -> float:
+    """The k-sample test by HSIC of hyppo, as it is: by its chi-square limit."""
+    from hyppo.ksample import KSample
+
+    return float(KSample("Hsic").test(x, y, auto=True)[1])
+
+
+def compressed(x: np.ndarray, y: np.ndarray, rng: Rng) -> float:
+    """Aggregated Compress Then Test (goodpoints) at ten bandwidths: 0 where it rejects, else 1.
+
+    It says no p-value. Rows beyond the largest power of four are left out.
+    """
+    from goodpoints.ctt import actt
+
+    size = 4 ** int(np.log(len(x)) / np.log(4.0))
+    distances = pdist(np.concatenate([x, y]))
+    scale = np.median(distances[distances > 0.0])
+    with contextlib.redirect_stdout(None):  # it tells how it goes
+        found = actt(
+            np.ascontiguousarray(x[:size]),
+            np.ascontiguousarray(y[:size]),
+            g=4,
+            lam=scale * np.geomspace(0.1, 4.0, 10),
+            weights=np.full(10, 0.1),
+            null_seed=int(rng.integers(2**31)),
+            statistic_seed=int(rng.integers(2**31)),
+        )
+    return 1.0 - float(found.rejects)
+
+
+#: Tool: the test, and the module that it needs.
+PEERS: dict[str, tuple[Test, str]] = {
+    "energy distance": (energy, "scipy"),
+    "HSIC (hyppo)": (hyppo_hsic, "hyppo"),
+    "ACTT (goodpoints)": (compressed, "goodpoints"),
+    "random forest (scikit-learn)": (forest, "sklearn"),
+    "Kolmogorov-Smirnov (scipy)": (kolmogorov, "scipy"),
+    "Cramer-von Mises (scipy)": (cramer, "scipy"),
+    "Hotelling": (hotelling, "scipy"),
+    "MMD-FUSE": (fuse, "scipy"),
+    "MMDAgg": (aggregated, "scipy"),
+    "MMD, median": (median, "scipy"),
+    "MMD, split": (split, "scipy"),
+    "spectral MMD": (spectral, "scipy"),
+    "nearest neighbours": (neighbours, "scipy"),
+    "spanning tree": (spanning_tree, "scipy"),
+}
+
+
+def here() -> list[str]:
+    """Names of the tools whose packages are installed."""
+    return [name for name, (_, module) in PEERS.items() if importlib.util.find_spec(module)]

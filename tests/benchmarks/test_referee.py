@@ -1,0 +1,106 @@
+"""The referee: statistics of other tools by their definitions, and who is ahead of whom."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def modules():
+    sys.path.insert(0, str(FOLDER))
+    try:
+        import referee
+        import referee_peers
+        import referee_settings
+
+        yield referee, referee_peers, referee_settings
+    finally:
+        sys.path.remove(str(FOLDER))
+
+
+def test_every_setting_draws_two_samples_of_one_shape(modules):
+    _, _, settings = modules
+    assert {one.family for one in settings.SETTINGS.values()} == set(settings.FAMILIES)
+    for family in settings.FAMILIES:
+        held = [one.held_out for one in settings.SETTINGS.values() if one.family == family]
+        assert sum(held) >= 3
+        assert len(held) - sum(held) >= 3
+    for setting in settings.SETTINGS.values():
+        first, second = setting.drawn(0)
+        assert first.shape == second.shape
+        assert len(first) == setting.n
+        np.testing.assert_array_equal(first, setting.drawn(0)[0])
+        assert not np.array_equal(first, setting.drawn(1)[0])
+        assert np.isfinite([first, second]).all()
+
+
+def test_mmds_are_unbiased_ones(modules):
+    """By sums over pairs, labels dealt out anew too."""
+    _, peers, _ = modules
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(9, 2)), rng.normal(0.5, 1.0, size=(9, 2))
+    rows, weights = np.concatenate([x, y]), peers.labels(9, 9, rng)[:, :3]
+    gram = np.exp(-np.sum((rows[:, None] - rows) ** 2, axis=2))
+    for column, found in zip(weights.T, peers.unbiased(gram, weights, 9, 9), strict=True):
+        a, b = np.flatnonzero(column > 0), np.flatnonzero(column < 0)
+        own = sum(gram[i, j] for s in (a, b) for i in s for j in s if i != j) / (9 * 8)
+        assert found == pytest.approx(own - 2.0 * gram[np.ix_(a, b)].mean(), rel=1e-10)
+
+
+def test_the_energy_distance_is_that_of_its_definition(modules):
+    _, peers, _ = modules
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(8, 1)), rng.normal(2.0, 1.0, size=(8, 1))
+    assert peers.energy(x, y, rng) <= 0.01
+    assert 0.05 < peers.energy(x, rng.permutation(x), rng) <= 1.0
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        "energy distance",
+        "Kolmogorov-Smirnov (scipy)",
+        "Cramer-von Mises (scipy)",
+        "Hotelling",
+        "MMD-FUSE",
+        "MMDAgg",
+        "MMD, median",
+        "MMD, split",
+        "spectral MMD",
+        "nearest neighbours",
+        "spanning tree",
+    ],
+)
+def test_other_tools_hear_a_shift_and_keep_their_level(modules, tool):
+    """60 null data sets of 20 + 20 rows, seed 2: at most 10 rejections but for 1 in 2000."""
+    _, peers, _ = modules
+    rng = np.random.default_rng(2)
+    test = peers.PEERS[tool][0]
+    assert test(rng.normal(size=(40, 2)), rng.normal(2.0, 1.0, size=(40, 2)), rng) <= 0.05
+    rejected = sum(test(*rng.normal(size=(2, 20, 2)), rng) <= 0.05 for _ in range(60))
+    assert rejected <= 10
+
+
+def test_a_loss_is_one_beyond_two_paired_errors(modules):
+    referee, _, _ = modules
+    ours = np.where(np.arange(100) < 50, 0.01, 0.5)
+    same, better = ours.copy(), ours.copy()
+    better[60:75] = 0.01  # 15 of 100 more: 4.2 standard errors
+    same[[60, 61, 0]] = 0.01, 0.01, 0.5
+    name = "shift, D = 10"
+    found = {
+        name: {
+            tool: {"p": list(p), "seconds": [0.1] * 100}
+            for tool, p in (("bke", ours), ("MMDAgg", better), ("MMD-FUSE", same))
+        }
+    }
+    (loss,) = referee.losses(found, ["bke", "MMDAgg", "MMD-FUSE"], [name])
+    assert loss["tool"] == "MMDAgg"
+    assert loss["ahead by"] == pytest.approx(0.15)
+    assert loss["error"] == pytest.approx((0.15 * 0.85 / 100) ** 0.5)
+    assert "| shift, D = 10 " in referee.told(found, null=False)
+    assert len(referee.drawn(found).axes) == 1
