@@ -46,6 +46,7 @@ def fused(
         found = evidences(rows, cells(rows), advance)
     row = found.statistic()
     kernel = widened(scaled_kernel(found.lengthscale, rows.unit), varying)
+    kinds = found.kinds()
     parts = tuple(
         Part(
             f"evidence {kind.where}",
@@ -54,7 +55,11 @@ def fused(
             kernel if kind.where == STATISTICS[0] else None,
             kind.surprise,
         )
-        for kind in found.kinds()
+        for kind in kinds
     )
     error = monte_carlo_error(lambda i: found.of(i).statistic(), p_value(row), len(row))
-    return Statistic(row, parts, kernel, FUSED, error, "difference most conspicuous at")
+    loudest, of_scales = kinds[0].where, kinds[0].where in STATISTICS[:2]
+    named = "difference most conspicuous at"
+    if not of_scales:
+        named = f"evidence loudest {loudest}, and of single scales at"
+    return Statistic(row, parts, kernel, FUSED, error, named, of_scales)

@@ -155,8 +155,10 @@ def _permuted(
         e_value=_e_value(found.row) if choice.named == "evidence" else None,
         rows="pairs" if paired else "independent",
     )
-    # The normal limit holds where P and Q differ; under P = Q it says nothing.
-    if result.rejected and found.kernel is not None and not paired and min(pair.sizes) >= 3:
+    # The normal limit holds where P and Q differ; under P = Q it says nothing, nor does it where
+    # they differ in what that kernel hardly hears.
+    told = found.kernel is not None and found.of_scales and not paired
+    if result.rejected and told and min(pair.sizes) >= 3:
         estimate, interval = mmd_interval(pair, found.kernel, asked.alpha)
         result = dataclasses.replace(result, estimate=estimate, interval=interval)
     return result

@@ -465,3 +465,25 @@ def test_the_number_of_ways_is_that_of_different_statistics(sizes, paired):
     with jax.enable_x64(True):
         row = mmd_row(gram, labels, estimator="paired" if paired else "unbiased")
     assert len(np.unique(row.round(9))) == pair.ways(paired=paired)
+
+
+@pytest.mark.parametrize(
+    ("change", "loudest", "has_interval"),
+    [
+        ("shift", "difference most conspicuous at", True),
+        ("correlation", "evidence loudest in the distance of covariances, and of single", False),
+    ],
+)
+def test_the_sentence_says_what_is_loudest(change, loudest, has_interval):
+    """Seed 0: ten columns, of which all are shifted by 0.5 or two correlated by 0.7."""
+    rng = np.random.default_rng(0)
+    P, Q = rng.normal(size=(2, 150, 10))
+    if change == "shift":
+        Q += 0.5
+    else:
+        Q[:, 1] = 0.7 * Q[:, 0] + 0.51**0.5 * Q[:, 1]
+    result = two_sample_test(P, Q, permutations=199, progress=False)
+    assert result.rejected
+    assert loudest in str(result)
+    assert (result.interval is not None) == has_interval
+    assert result.kernel is not None  # which a witness takes
