@@ -92,9 +92,10 @@ def told(found: Found, *, null: bool) -> str:
     names = [name for name in SETTINGS if OURS in found.get(name, {})]
     fewest = min(len(one["p"]) for name in names for one in found[name].values())
     most = max(len(one["p"]) for name in names for one in found[name].values())
+    count = f"{fewest}" if fewest == most else f"{fewest} to {most}"
     parts = [
-        f"{fewest} to {most} data sets each, level {ALPHA}; 499 permutations where a test has "
-        "them, but for packages, which are as they are. Standard error of a power at most "
+        f"{count} data sets each, level {ALPHA}; 499 permutations where a test has them, but "
+        "for packages, which are as they are. Standard error of a power at most "
         f"{0.5 / fewest**0.5:.3f}."
     ]
     short = {tool: f"{index}" for index, tool in enumerate(tools)}
@@ -151,19 +152,19 @@ def drawn(found: Found) -> Figure:
             powers(found, tool, [name])[name] for tool in referee_peers.PEERS if tool in found[name]
         ]
         axes.plot(others, np.full(len(others), row), "|", color="0.55", markersize=9)
-        label = {"label": "other tools"} if row == 0 else {}
-        axes.plot([max(others)], [row], "|", color="0.1", markersize=11, **label)
-        label = {"label": "bke"} if row == 0 else {}
-        axes.plot([powers(found, OURS, [name])[name]], [row], "o", color="C0", **label)
+        axes.plot([max(others)], [row], "|", color="0.1", markersize=11)
+        axes.plot([powers(found, OURS, [name])[name]], [row], "o", color="C0")
     edge = sum(SETTINGS[name].held_out for name in order) - 0.5
     axes.axhline(edge, color="0.3", linewidth=0.8)
-    axes.text(
-        1.01, edge - 0.3, "held out", ha="right", va="bottom", transform=axes.get_yaxis_transform()
-    )
-    axes.text(1.01, edge + 0.3, "open", ha="right", va="top", transform=axes.get_yaxis_transform())
+    beside = {"transform": axes.get_yaxis_transform(), "rotation": 90, "ha": "left"}
+    axes.text(1.01, edge - 0.3, "held out", va="bottom", **beside)
+    axes.text(1.01, edge + 0.3, "open", va="top", **beside)
     axes.set_yticks(range(len(order)), order)
     axes.set(xlabel=f"power at level {ALPHA}", xlim=(-0.02, 1.02), ylim=(len(order) - 0.5, -0.5))
-    axes.legend(loc="lower right", frameon=False)
+    kinds = (("o", "C0", "bke"), ("|", "0.1", "best of the others"), ("|", "0.55", "others"))
+    for marker, color, label in kinds:
+        axes.plot([], [], marker, color=color, label=label, markersize=9)
+    figure.legend(loc="outside upper center", ncols=3, frameon=False)
     return figure
 
 
