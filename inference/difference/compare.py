@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from ..data.checks import as_sample, as_weights, check_count, column_names, counted
 from ..data.read import default_names
 from ..errors import InputError
-from ..evidence.ladder import LENGTHSCALES
+from ..evidence.ladder import scales_of
 from ..evidence.places import PLANE, Cells, cells
 from ..evidence.spectrum import Values
 from ..evidence.statistic import Evidences, evidences
@@ -170,7 +170,7 @@ def _tested(
     progress: bool,
 ) -> _Tested:
     """Evaluate the test with so many permutations."""
-    with progress_bar("scales", LENGTHSCALES, shown=progress) as advance:
+    with progress_bar("scales", scales_of(pair.points.shape[1]), shown=progress) as advance:
         rows = _pooled(pair, count, paired, weights, pair.generator(seed))
         found = cells(rows)
         evidence = evidences(rows, found, advance)

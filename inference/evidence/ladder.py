@@ -1,6 +1,8 @@
-"""Scales at which a difference is looked for, in standard deviations of the columns."""
+"""Kernels with which a difference is looked for, in standard deviations of the columns."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from scipy.spatial.distance import pdist
@@ -8,20 +10,43 @@ from scipy.spatial.distance import pdist
 from ..data.canonical import random_part
 from ..learning.named_kernels import ladder
 from ..relabelling.relabelled import Relabelled
+from .families import GAUSSIAN, LAPLACE, Family
 
 #: Rows whose distances tell which scales there are.
 ROWS = 1000
 #: Of the test: lengthscales from this part of the short distances to so many medians, and s^2.
 SHORT, SHORTEST, LONGEST = 0.05, 1.0 / 16.0, 4.0
-LENGTHSCALES = 9
+LENGTHSCALES, OF_LAPLACE = 9, 5
 VARIANCES = np.geomspace(1e-4, 1e4, 5)
 
 
-def test_lengthscales(rows: Relabelled) -> np.ndarray:
-    """Lengthscales (L,) at which a test looks, from well below the shortest distances."""
-    short, median = _distances(rows)
-    shortest = short if rows.weighted else SHORTEST * short
-    return np.geomspace(shortest, LONGEST * median, LENGTHSCALES)
+class Scale(NamedTuple):
+    """One kernel of the test.
+
+    Attributes:
+        family: what kind it is.
+        lengthscale: its own, in standard deviations of the columns.
+    """
+
+    family: Family
+    lengthscale: float
+
+
+def scales_of(columns: int) -> int:
+    """How many kernels :func:`test_scales` finds."""
+    return LENGTHSCALES + OF_LAPLACE * (columns > 1)
+
+
+def test_scales(rows: Relabelled) -> list[Scale]:
+    """Kernels with which a test looks, from well below the shortest distances."""
+    found = []
+    line = rows.points.shape[1] == 1  # where both families hear the same
+    for family, count in [(GAUSSIAN, LENGTHSCALES), (LAPLACE, OF_LAPLACE)][: 1 if line else 2]:
+        short, median = _distances(rows, family.metric)
+        shortest = short if rows.weighted else SHORTEST * short
+        lengthscales = np.geomspace(shortest, LONGEST * median, count)
+        found += [Scale(family, float(one)) for one in lengthscales]
+    return found
 
 
 def landmark_lengthscales(rows: Relabelled) -> np.ndarray:
@@ -30,14 +55,14 @@ def landmark_lengthscales(rows: Relabelled) -> np.ndarray:
     return found[found >= _distances(rows)[0]] if rows.weighted else found
 
 
-def _distances(rows: Relabelled) -> tuple[float, float]:
+def _distances(rows: Relabelled, metric: str = GAUSSIAN.metric) -> tuple[float, float]:
     """A short distance between rows and the median one.
 
     Below the short one, where hardly any row is near another, evidence is a row's own weight; of
     weighted rows, whose signs are turned, it says nothing of a difference.
     """
-    distances = pdist(random_part(rows.points, ROWS, 0))
+    distances = pdist(random_part(rows.points, ROWS, 0), metric)
     if not distances.any():  # of rows in bins, nearly all of which are equal
-        distances = pdist(random_part(np.unique(rows.points, axis=0), ROWS, 0))
+        distances = pdist(random_part(np.unique(rows.points, axis=0), ROWS, 0), metric)
     short, median = np.quantile(distances[distances > 0.0], [SHORT, 0.5])
     return float(short), float(median)

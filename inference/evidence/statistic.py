@@ -10,7 +10,8 @@ chosen from the pooled rows, so the level of their combination's permutation tes
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from threading import Event
 from typing import NamedTuple
 
@@ -22,10 +23,11 @@ from ..relabelling.permutation import p_value, standardised
 from ..relabelling.relabelled import Relabelled
 from ..runtime.machine import side_by_side
 from .covariances import covariances
-from .ladder import VARIANCES, landmark_lengthscales, test_lengthscales
+from .families import Family
+from .ladder import VARIANCES, Scale, landmark_lengthscales, test_scales
 from .landmarks import LANDMARKS, ROWS_EACH, evidence_rows, landmarks
 from .places import Cells, cells
-from .spectrum import VERY_MANY, nodes, spectrum
+from .spectrum import VERY_MANY, nodes, spectra
 from .tilt import exact_fits, fits
 
 #: Where the evidence of each statistic is.
@@ -43,6 +45,8 @@ WEIGHTS = (1.0, 1.0, 1.0, 0.5, 0.5, 1.0)
 LINE_NODES, NODES, FEWER_NODES = 400, 512, 256
 #: Rows that tell products of features, of very many.
 PRODUCTS = 2**13
+#: Lengthscales of one family for which distances are evaluated once.
+TOGETHER = 3
 #: Points up to which, in several columns, all are nodes.
 MOST_EXACT = 1200
 
@@ -67,12 +71,12 @@ class Evidences(NamedTuple):
     """What is evaluated of every labelling, before labellings are held against each other.
 
     Attributes:
-        tilt: (K, 1 + B), log Bayes factors at lengthscales and sizes.
+        tilt: (K, 1 + B), log Bayes factors by kernels and sizes.
         landmarks: (L, 1 + B), evidences at lengthscales.
         distance: (1 + B,), of covariances.
         dimensions: (G, 1 + B), differences of those of covariances.
         place: (1 + B,), the largest |t| over places.
-        lengthscales: (K,), of ``tilt``.
+        scales: the kernel of each of ``tilt``.
         balanced: whether samples are of one size by every labelling: ``dimensions`` then have the
             mean zero, and a labelling and its opposite say the same.
     """
@@ -82,7 +86,7 @@ class Evidences(NamedTuple):
     distance: np.ndarray
     dimensions: np.ndarray
     place: np.ndarray
-    lengthscales: np.ndarray
+    scales: list[Scale]
     balanced: bool
 
     def of(self, labellings: np.ndarray) -> Evidences:
@@ -96,9 +100,9 @@ class Evidences(NamedTuple):
         )
 
     @property
-    def lengthscale(self) -> float:
-        """That at which the tilt is most conspicuous, in standard deviations of the columns."""
-        return float(self.lengthscales[np.argmax(standardised(self.tilt)[:, 0])])
+    def scale(self) -> Scale:
+        """The kernel by which the tilt is most conspicuous."""
+        return self.scales[int(np.argmax(standardised(self.tilt)[:, 0]))]
 
     def each(self) -> list[np.ndarray]:
         """The statistics of :data:`STATISTICS`, (1 + B,) each, which treat all labellings alike."""
@@ -135,38 +139,48 @@ def evidences(rows: Relabelled, places: Cells, advance: Callable[[int], None]) -
     seen = landmarks(rows.points, min(LANDMARKS, most), 0)
     part = PRODUCTS if len(rows.points) > VERY_MANY else None
     at_landmarks = evidence_rows(rows, landmark_lengthscales(rows), seen, part=part)
-    lengthscales = test_lengthscales(rows)
-    tilt = _tilt(rows, lengthscales, part, advance)
+    scales = test_scales(rows)
     return Evidences(
-        tilt,
+        _tilt(rows, scales, part, advance),
         at_landmarks,
         *covariances(rows),
         places.largest,
-        np.repeat(lengthscales, len(tilt) // len(lengthscales)),
+        [scale for scale in scales for _ in VARIANCES],
         not rows.weighted and bool((2.0 * rows.shares == 1.0).all()),
     )
 
 
 def _tilt(
-    rows: Relabelled,
-    lengthscales: np.ndarray,
-    part: int | None,
-    advance: Callable[[int], None],
+    rows: Relabelled, scales: list[Scale], part: int | None, advance: Callable[[int], None]
 ) -> np.ndarray:
-    """Log Bayes factors of a difference at lengthscales and sizes, (K, 1 + B)."""
+    """Log Bayes factors of a difference by kernels and sizes, (K, 1 + B)."""
     line = rows.points.shape[1] == 1
     exact = not line and len(rows.points) <= MOST_EXACT and rows.independent
-    at = nodes(rows, LINE_NODES if line else NODES if part is None else FEWER_NODES)
+    at = rows.points if exact else nodes(rows, _nodes(line, part))
+    some: list[tuple[Family, list[float]]] = []
+    for family, own in itertools.groupby(scales, lambda scale: scale.family):
+        lengthscales = [scale.lengthscale for scale in own]
+        starts = range(0, len(lengthscales), TOGETHER)
+        some += [(family, lengthscales[start : start + TOGETHER]) for start in starts]
 
     def one(index: int) -> np.ndarray:
-        if exact:
-            found = exact_fits(rows, lengthscales[index], VARIANCES)
-        else:
-            found = fits(spectrum(rows, at, lengthscales[index], part=part), VARIANCES)
-        advance(1)
-        return found
+        family, lengthscales = some[index]
 
-    return np.concatenate(side_by_side(one, len(lengthscales), Event()))
+        def kernels(points: np.ndarray, others: np.ndarray) -> Iterator[np.ndarray]:
+            return family.kernels(points, others, lengthscales)
+
+        if exact:
+            found = [exact_fits(rows, gram, VARIANCES) for gram in kernels(at, at)]
+        else:
+            found = [fits(each, VARIANCES) for each in spectra(rows, at, kernels, part)]
+        advance(len(found))
+        return np.concatenate(found)
+
+    return np.concatenate(side_by_side(one, len(some), Event()))
+
+
+def _nodes(line: bool, part: int | None) -> int:
+    return LINE_NODES if line else NODES if part is None else FEWER_NODES
 
 
 def overall_pvalue(rows: Relabelled) -> float:

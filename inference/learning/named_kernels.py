@@ -61,6 +61,7 @@ MODES_COLUMNS = 20
 #: Dither of rows that have no rounding unit, over the standard deviation of a column.
 DITHER = 1e-3
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 
@@ -86,11 +87,13 @@ def _distances(points: np.ndarray, seed: int) -> np.ndarray:
     return np.asarray(distances[distances > 0.0])
 
 
-def scaled_kernel(lengthscale: float, unit: np.ndarray) -> SquaredExponential:
+def scaled_kernel(
+    lengthscale: float, unit: np.ndarray, model: Callable[[Any], K] = SquaredExponential
+) -> K:
     """A kernel of ``lengthscale`` times ``unit`` (D,): one number where all columns agree."""
     per_column = lengthscale * unit
     alike = bool(np.all(unit == unit[0]))
-    return SquaredExponential(float(per_column[0]) if alike else per_column)
+    return model(float(per_column[0]) if alike else per_column)
 
 
 def ladder(points: np.ndarray, seed: int) -> np.ndarray:

@@ -7,7 +7,7 @@ relabellings, so that they never disagree.
 from __future__ import annotations
 
 from ..data.units import choose_scale
-from ..evidence.ladder import LENGTHSCALES
+from ..evidence.ladder import scales_of
 from ..evidence.places import cells
 from ..evidence.statistic import STATISTICS, evidences
 from ..learning.named_kernels import scaled_kernel, widened
@@ -41,11 +41,12 @@ def fused(
     # Whether one number divides all columns or none does is the same: scales go by distances.
     unit = None if choice.scale == "column" else choose_scale(some.points, "pooled")
     relabel = swapped if asked.estimator == "paired" else relabelled
-    with progress_bar("scales", LENGTHSCALES, shown=progress) as advance:
+    with progress_bar("scales", scales_of(some.points.shape[1]), shown=progress) as advance:
         rows = relabel(some, asked.draws, some.generator(seed), unit)
         found = evidences(rows, cells(rows), advance)
     row = found.statistic()
-    kernel = widened(scaled_kernel(found.lengthscale, rows.unit), varying)
+    family, lengthscale = found.scale
+    kernel = widened(scaled_kernel(lengthscale, rows.unit, family.model), varying)
     kinds = found.kinds()
     parts = tuple(
         Part(

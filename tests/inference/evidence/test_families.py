@@ -1,0 +1,82 @@
+"""Kernels at which a test looks, beside those of the models and one at a time."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from bke.inference.evidence.families import GAUSSIAN, LAPLACE
+from bke.inference.evidence.ladder import LENGTHSCALES, scales_of, test_scales as scales_of_test
+from bke.inference.evidence.places import cells
+from bke.inference.evidence.spectrum import spectra, spectrum
+from bke.inference.evidence.statistic import evidences
+from bke.inference.evidence.tilt import fits
+from bke.inference.relabelling.calibration import surprise
+from bke.inference.relabelling.pair import Pair
+from bke.inference.relabelling.pooling import relabelled, swapped
+from bke.inference.relabelling.weighted import weighted
+from bke.inference.runtime.machine import computing
+
+RNG = np.random.default_rng(0)
+P, Q = RNG.normal(size=(40, 3)), RNG.normal(size=(40, 3))
+
+
+@pytest.mark.parametrize("family", [GAUSSIAN, LAPLACE])
+@pytest.mark.parametrize("columns", [2, 12])
+def test_kernels_are_those_of_the_models(family, columns):
+    points, others = RNG.normal(size=(5, columns)), RNG.normal(size=(7, columns))
+    for length, found in zip([0.3, 2.0], family.kernels(points, others, [0.3, 2.0]), strict=True):
+        with computing():
+            expected = np.asarray(family.model(length)(points, others))
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def rows_of(kind):
+    pair, rng = Pair.checked(P, Q), np.random.default_rng(1)
+    if kind == "weighted":
+        return weighted(pair, (np.linspace(1.0, 2.0, 40), np.ones(40)), 9, rng)
+    return (swapped if kind == "pairs" else relabelled)(pair, 9, rng)
+
+
+@pytest.mark.parametrize("kind", ["independent", "pairs", "weighted"])
+@pytest.mark.parametrize("part", [None, 30])
+def test_several_kernels_are_each_by_itself(kind, part):
+    rows, lengths, sizes = rows_of(kind), [0.3, 1.0, 2.0], np.array([0.1, 10.0])
+    at = rows.points[::2]
+
+    def kernels(points, others):
+        return LAPLACE.kernels(points, others, lengths)
+
+    for length, found in zip(lengths, spectra(rows, at, kernels, part), strict=True):
+
+        def alone(points, others, one):
+            return next(LAPLACE.kernels(points, others, [one]))
+
+        by_itself = spectrum(rows, at, length, alone, part=part)
+        np.testing.assert_array_equal(fits(found, sizes), fits(by_itself, sizes))
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3])
+def test_as_many_kernels_as_are_told(columns):
+    pair = Pair.checked(P[:, :columns], Q[:, :columns])
+    rows = relabelled(pair, 9, np.random.default_rng(1))
+    scales = scales_of_test(rows)
+    assert len(scales) == scales_of(columns)
+    assert [one.family for one in scales[:LENGTHSCALES]] == [GAUSSIAN] * LENGTHSCALES
+
+
+def test_heavier_tails_of_every_column_are_heard_by_laplace_kernels():
+    """80 + 80 rows of 40 columns, normal and Laplace of one variance; seed 3, 199 relabellings."""
+    rng = np.random.default_rng(3)
+    pair = Pair.checked(rng.normal(size=(80, 40)), rng.laplace(scale=0.5**0.5, size=(80, 40)))
+    rows = relabelled(pair, 199, rng)
+    found = evidences(rows, _silent(rows), lambda count: None)
+    loud = surprise(found.tilt, without=1)[:, 0]
+    of_laplace = np.array([scale.family is LAPLACE for scale in found.scales])
+    assert loud[of_laplace].max() > loud[~of_laplace].max() + 2.0
+    assert found.scale.family is LAPLACE
+
+
+def _silent(rows):
+    """Places that say nothing."""
+    found = cells(rows.of_columns((0,), 10))
+    return dataclasses.replace(found, t=np.zeros_like(found.t))
