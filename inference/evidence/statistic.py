@@ -1,11 +1,12 @@
 """The one statistic of a comparison: evidence of the tilt, at landmarks, in covariances, places.
 
 Six statistics see what the others miss, on the same relabellings: the largest of the tilt's
-evidences over lengthscales and sizes (:mod:`.tilt`), and all of them together, for differences of
-several scales; those at landmarks together, which weigh a difference by its sampling covariance
-(:mod:`.landmarks`); how far covariances are apart, and over how many directions they go
-(:mod:`.covariances`); and the largest |t| over places (:mod:`.places`). All that is chosen is
-chosen from the pooled rows, so the level of their combination's permutation test is exact.
+evidences over kernels, lengthscales and sizes (:mod:`.tilt`, :mod:`.families`), and all of them
+together, each told by how surprising it is, for differences of short or several scales; those at
+landmarks together, which weigh a difference by its sampling covariance (:mod:`.landmarks`); how far
+covariances are apart, and over how many directions they go (:mod:`.covariances`); and the largest
+|t| over places (:mod:`.places`). All that is chosen is chosen from the pooled rows, so the level of
+their combination's permutation test is exact.
 """
 
 from __future__ import annotations
@@ -16,9 +17,8 @@ from threading import Event
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 
-from ..relabelling.calibration import combined, surprise
+from ..relabelling.calibration import agreed, combined, surprise
 from ..relabelling.permutation import p_value, standardised
 from ..relabelling.relabelled import Relabelled
 from ..runtime.machine import side_by_side
@@ -45,8 +45,10 @@ WEIGHTS = (1.0, 1.0, 1.0, 0.5, 0.5, 1.0)
 LINE_NODES, NODES, FEWER_NODES = 400, 512, 256
 #: Rows that tell products of features, of very many.
 PRODUCTS = 2**13
+#: The order of the mean of tail probabilities of all scales, minus.
+TOGETHER = 2.0
 #: Lengthscales of one family for which distances are evaluated once.
-TOGETHER = 3
+AT_ONCE = 3
 #: Points up to which, in several columns, all are nodes.
 MOST_EXACT = 1200
 
@@ -106,10 +108,12 @@ class Evidences(NamedTuple):
 
     def each(self) -> list[np.ndarray]:
         """The statistics of :data:`STATISTICS`, (1 + B,) each, which treat all labellings alike."""
-        tilt, at_landmarks = standardised(self.tilt), standardised(self.landmarks)
-        together = [logsumexp(part, axis=0) for part in (tilt, at_landmarks)]
+        # In deviations long lengthscales, whose evidence has the longest tail, have a head start,
+        # which a shift needs; in surprises none has.
+        at_one = standardised(self.tilt).max(axis=0)
+        together = [agreed(surprise(part), TOGETHER) for part in (self.tilt, self.landmarks)]
         dimensions = np.abs(standardised(self.dimensions, centred=self.balanced)).max(axis=0)
-        return [tilt.max(axis=0), *together, self.distance, dimensions, self.place]
+        return [at_one, *together, self.distance, dimensions, self.place]
 
     def kinds(self) -> tuple[Kind, ...]:
         """What each of them says, the loudest first."""
@@ -160,8 +164,8 @@ def _tilt(
     some: list[tuple[Family, list[float]]] = []
     for family, own in itertools.groupby(scales, lambda scale: scale.family):
         lengthscales = [scale.lengthscale for scale in own]
-        starts = range(0, len(lengthscales), TOGETHER)
-        some += [(family, lengthscales[start : start + TOGETHER]) for start in starts]
+        starts = range(0, len(lengthscales), AT_ONCE)
+        some += [(family, lengthscales[start : start + AT_ONCE]) for start in starts]
 
     def one(index: int) -> np.ndarray:
         family, lengthscales = some[index]
