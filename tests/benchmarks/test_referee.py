@@ -129,7 +129,7 @@ def test_statistics_of_the_likelihood_ratio_are_followed_until_each_is_reached(m
 
 
 def test_published_settings_have_their_covariances(modules):
-    """40000 rows, seed 6: no entry is six standard errors off, by chance 1 in 10^6 of such tests."""
+    """40000 rows, seed 6: no entry is six standard errors off, by chance in 1 of 10^6."""
     _, _, settings = modules
     rng, n = np.random.default_rng(6), 40000
     spiked = settings.spiked(8, 3, 3.0)(n, rng)
