@@ -132,6 +132,24 @@ def sphere(columns: int, deviation: float) -> Callable[[int, Rng], np.ndarray]:
     return draw
 
 
+def spiked(columns: int, spikes: int, variance: float) -> Callable[[int, Rng], np.ndarray]:
+    """Standard normal columns; the last few are one and the same, of another variance."""
+
+    def draw(n: int, rng: Rng) -> np.ndarray:
+        found = rng.normal(size=(n, columns))
+        found[:, -spikes:] = variance**0.5 * found[:, -1:]
+        return found
+
+    return draw
+
+
+def shell(columns: int, radius: float, deviation: float) -> Callable[[int, Rng], np.ndarray]:
+    """Rows on a sphere about the origin, and normal noise in every column."""
+    return lambda n, rng: (
+        radius * sphere(columns, 0.0)(n, rng) + deviation * rng.normal(size=(n, columns))
+    )
+
+
 def copula(name: str) -> Callable[[int, Rng], np.ndarray]:
     """Uniform margins, Kendall's tau 0.4: the copula of Clayton or the normal one."""
 
@@ -316,6 +334,23 @@ def _settings() -> list[Setting]:
         ("shift, D = 10", high, False, 100, normal(10), normal(10, shift=0.15)),
         ("scale 1.05, D = 50", high, False, 100, normal(50), normal(50, scale=1.05)),
         ("spheres, D = 250", high, False, 100, sphere(250, 0.0), sphere(250, 0.05)),
+        (
+            "decreasing correlation 0.5, 0.6, D = 500",
+            dependence,
+            False,
+            100,
+            autoregressive(500, 0.5),
+            autoregressive(500, 0.6),
+        ),
+        ("spiked covariance, D = 1500", high, False, 100, normal(1500), spiked(1500, 5, 3.0)),
+        (
+            "concentric spheres, D = 250",
+            high,
+            False,
+            100,
+            shell(250, 1.0, 0.02),
+            shell(250, 1.015, 0.02),
+        ),
         ("Poisson, negative binomial", discrete, False, 200, counts(4.0), counts(4.0, 6.0)),
         ("rounded, correlation 0.6", discrete, False, 100, rounded(0.0), rounded(0.6)),
         (

@@ -71,18 +71,78 @@ def test_the_energy_distance_is_that_of_its_definition(modules):
         "MMD, median",
         "MMD, split",
         "spectral MMD",
+        "KLR",
         "nearest neighbours",
         "spanning tree",
     ],
 )
 def test_other_tools_hear_a_shift_and_keep_their_level(modules, tool):
-    """60 null data sets of 20 + 20 rows, seed 2: at most 10 rejections but for 1 in 2000."""
+    """60 null data sets of 20 + 20 rows, seed 2: at most 10 rejections but for 1 in 2000.
+
+    KLR, whose level may be 0.08: 1 in 100.
+    """
     _, peers, _ = modules
     rng = np.random.default_rng(2)
     test = peers.PEERS[tool][0]
     assert test(rng.normal(size=(40, 2)), rng.normal(2.0, 1.0, size=(40, 2)), rng) <= 0.05
     rejected = sum(test(*rng.normal(size=(2, 20, 2)), rng) <= 0.05 for _ in range(60))
     assert rejected <= 10
+
+
+@pytest.mark.parametrize("metric", ["sqeuclidean", "euclidean"])
+def test_the_likelihood_ratio_is_that_of_its_definition(modules, metric):
+    """By square roots of dense matrices, without leaving out a direction; m is not n."""
+    _, peers, _ = modules
+    rng = np.random.default_rng(3)
+    rows = np.concatenate([rng.normal(size=(14, 2)), rng.normal(0.5, 1.0, size=(9, 2))])
+    distances = np.linalg.norm(rows[:, None] - rows, axis=2)
+    distances = distances**2 if metric == "sqeuclidean" else distances
+    first, ridges = rng.permutation(np.arange(23) < 14), np.array([1e-5, 1e-2, 1.0])
+    for width in (0.05, 10.0):
+        scale = 2.0 * np.median(distances[np.triu_indices(23, 1)])
+        gram = np.exp(-distances / (width * scale))
+        S, T = (gram[:, one] @ gram[:, one].T / one.sum() for one in (first, ~first))
+        A = 0.99 * S + 0.01 * T
+        found = peers.whitened(peers.kernel_features(rows, metric, width), first, ridges)
+        for ridge, value in zip(ridges, found, strict=True):
+            values, vectors = np.linalg.eigh(A + ridge * np.eye(23))
+            root = vectors / np.sqrt(values) @ vectors.T
+            own = np.maximum(np.linalg.eigvalsh(root @ (A - T) @ root), -1.0)
+            assert value == pytest.approx(np.sum(own**2), rel=1e-6)
+
+
+def test_statistics_of_the_likelihood_ratio_are_followed_until_each_is_reached(modules):
+    """All of them, against every permutation, say how long the best one lasts."""
+    _, peers, _ = modules
+    x, y = np.random.default_rng(4).normal(size=(2, 15, 2)) * np.array([[[1.0]], [[2.0]]])
+    first = peers.labels(15, 15, np.random.default_rng(5))[:, :61] > 0.0
+    lasted = []
+    for width in peers.WIDTHS:
+        features = peers.kernel_features(np.concatenate([x, y]), "sqeuclidean", width)
+        drawn = np.array([peers.whitened(features, one, peers.RIDGES) for one in first.T])
+        reached = drawn[1:] >= drawn[0]
+        lasted.append(np.where(reached.any(axis=0), reached.argmax(axis=0), 60).max())
+    assert 0 < max(lasted) < 60
+    for most in (5, 60):
+        found = peers.lasting(x, y, np.random.default_rng(5), most=most)
+        assert found == min(most, max(lasted))
+
+
+def test_published_settings_have_their_covariances(modules):
+    """40000 rows, seed 6: no entry is six standard errors off, by chance in 1 of 10^6."""
+    _, _, settings = modules
+    rng, n = np.random.default_rng(6), 40000
+    spiked = settings.spiked(8, 3, 3.0)(n, rng)
+    wanted = np.eye(8)
+    wanted[-3:, -3:] = 3.0
+    errors = np.sqrt((np.outer(np.diag(wanted), np.diag(wanted)) + wanted**2) / n)
+    assert (np.abs(spiked.T @ spiked / n - wanted) < 6.0 * errors).all()
+    rows = settings.shell(8, 1.5, 0.1)(n, rng)
+    squares = np.sum(rows**2, axis=1)
+    assert abs(squares.mean() - (1.5**2 + 8 * 0.01)) < 6.0 * squares.std() / n**0.5
+    near = settings.autoregressive(8, 0.5)(n, rng)
+    wanted = 0.5 ** np.abs(np.subtract.outer(np.arange(8), np.arange(8)))
+    assert (np.abs(near.T @ near / n - wanted) < 6.0 * np.sqrt((1.0 + wanted**2) / n)).all()
 
 
 def test_a_loss_is_one_beyond_two_paired_errors(modules):
