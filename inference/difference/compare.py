@@ -24,6 +24,7 @@ from ..relabelling.stages import in_stages
 from ..relabelling.weighted import weighted
 from ..runtime.machine import computing
 from ..runtime.progress import progress_bar
+from ..testing.notes import few_rows_note
 from ..testing.result import check_permutations
 from .belief import Belief, belief
 from .comparison import Comparison
@@ -128,8 +129,7 @@ def compare(
             rows.unit,
             alpha,
             differ=differ,
-            # Of one and two columns places hang on all of them.
-            weighing=Weighing.of(rows) if len(columns) <= PLANE else None,
+            weighing=Weighing.of(rows) if len(columns) <= PLANE else None,  # on all columns
         ),
         belief=believed,
         effect=told.auc,
@@ -141,6 +141,7 @@ def compare(
         names=sample_names(names),
         seed=seed,
         left_out=left_out,
+        notes=few_rows_note(pair.ways(paired=paired, signs=given is not None), alpha),
     )
 
 

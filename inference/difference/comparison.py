@@ -46,6 +46,7 @@ class Comparison(Findings):
             "worth": self.rows.worth.tolist(),
             "columns": list(self.columns),
             "left_out": list(self.left_out),
+            "notes": list(self.notes),
             "names": list(self.names),
             "seed": self.seed,
             "sentence": str(self).splitlines()[0],

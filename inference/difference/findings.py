@@ -63,6 +63,7 @@ class Findings:
         names: what the samples are called.
         seed: of the permutations.
         left_out: columns that are one value in both samples.
+        notes: warnings, such as that rows are too few to reject anything.
     """
 
     pvalue: float
@@ -80,6 +81,7 @@ class Findings:
     names: tuple[str, str]
     seed: int
     left_out: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def differ(self) -> bool:

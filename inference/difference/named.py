@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.stats import norm
 
 from ..evidence.places import Cells
 from .weighing import Weighing
@@ -225,9 +226,10 @@ def intervals(found: Cells, alpha: float) -> tuple[np.ndarray, np.ndarray]:
     """Ends (J,) of the simultaneous intervals of every cell's ratio.
 
     Those values rho at which mean_P - rho mean_Q is within the critical value of |t| of its
-    standard errors of 0 (Fieller 1954). The upper end may be infinite.
+    standard errors of 0 (Fieller 1954), or of one interval alone if that is larger: of few values
+    that t can have the largest among labellings may be less. The upper end may be infinite.
     """
-    critical = found.critical(alpha)
+    critical = max(found.critical(alpha), float(norm.ppf(1.0 - 0.5 * alpha)))
     (p, q), (error_p, error_q) = found.means.T, found.errors.T
     a, c = q**2 - (critical * error_q) ** 2, p**2 - (critical * error_p) ** 2
     b = p * q - critical**2 * found.covariance

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..evidence.spectrum import kernel
-from ..relabelling.relabelled import BLOCK, Relabelled
+from ..relabelling.relabelled import BLOCK, MORE_ROWS, Relabelled, equal_rows
 from .belief import Drawn
 
 #: The largest ratio of densities that is told.
@@ -66,7 +66,10 @@ def sampling_draws(
 ) -> np.ndarray:
     """Draw the empirical witness with its sampling errors alone, (count, m).
 
-    The errors of a mean are its rows' deviations with normal factors: the multiplier bootstrap.
+    The errors of a mean are its rows' deviations with normal factors: the multiplier bootstrap. A
+    sample's own rows tell of no error where all happen to be equal, as of a rare event that none
+    of them shows; so each sample's errors are those of :data:`MORE_ROWS` more rows too
+    (:attr:`~bke.inference.relabelling.relabelled.Relabelled.more`), of pairs :func:`_more_pairs`.
 
     Args:
         rows: the pooled rows.
@@ -80,17 +83,33 @@ def sampling_draws(
         return kernel(of / scale, points / scale, 1.0)
 
     if rows.partners is not None:
-        a, b = (rows.points[one] for one in rows.partners.T)
-        equal = np.full(len(a), 1.0 / len(a))
+        more, size = _more_pairs(rows, rows.partners), len(rows.partners)
+        a, b = (rows.points[one] for one in np.concatenate([rows.partners, more]).T)
+        each = np.repeat([1.0 / size, 0.0], [size, len(more)])
+        squares = np.repeat([size**-2.0, MORE_ROWS / len(more) * size**-2.0], [size, len(more)])
         mean, errors = _mean_with_errors(
-            lambda block: weights(a[block]) - weights(b[block]), equal, equal**2, count, rng
+            lambda block: weights(a[block]) - weights(b[block]), each, squares, count, rng
         )
         return mean + errors
     (of_p, errors_p), (of_q, errors_q) = (
         _mean_with_errors(lambda block: weights(rows.points[block]), own, squares, count, rng)
-        for own, squares in zip(rows.weights.T, rows.squares.T, strict=True)
+        for own, squares in zip(rows.weights.T, (rows.squares + rows.more).T, strict=True)
     )
     return of_p - of_q + errors_p - errors_q
+
+
+def _more_pairs(rows: Relabelled, partners: np.ndarray) -> np.ndarray:
+    """Points (k, 2) of pairs that could have been: every different pair, either way round.
+
+    Where no pair differs, those of rows half way from each other.
+    """
+    cells = equal_rows(rows.points)
+    place = np.unique(cells, return_index=True)[1]
+    found = np.unique(np.sort(cells[partners], axis=1), axis=0)
+    if (found[:, 0] == found[:, 1]).all():
+        every = np.arange(len(place))
+        found = np.stack([every, np.roll(every, len(every) // 2)], axis=1)
+    return np.asarray(place[np.concatenate([found, found[:, ::-1]])])
 
 
 def _mean_with_errors(

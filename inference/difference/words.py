@@ -87,7 +87,7 @@ def _details(found: Findings) -> list[str]:
     if found.left_out:
         lines.append(f"Of one value in all rows and left out: {', '.join(found.left_out)}.")
     lines.append(f"{rows}, {found.permutations} {how}, level {found.alpha:g}.")
-    return lines
+    return [*lines, *(f"Note: {note}" for note in found.notes)]
 
 
 def _missed(found: Findings) -> str:

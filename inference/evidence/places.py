@@ -20,10 +20,11 @@ from threading import Event
 from typing import TypeAlias
 
 import numpy as np
+import scipy.linalg
 
 from ..data.weighted import weighted_quantiles
 from ..relabelling.permutation import TIE
-from ..relabelling.relabelled import BLOCK, LabelSums, Relabelled
+from ..relabelling.relabelled import BLOCK, MORE_ROWS, LabelSums, Relabelled
 from ..relabelling.step_down import step_down
 from ..runtime.machine import side_by_side
 from .spectrum import VERY_MANY, kernel
@@ -152,6 +153,8 @@ def _at_scales(rows: Relabelled, where: np.ndarray, scales: np.ndarray) -> Field
     at = where[index]
     rows = rows.in_bins
     each, combine = rows.measures
+    each = np.column_stack([each, rows.evenly])
+    combine = scipy.linalg.block_diag(combine, np.ones((1, 1)))
     sums, squares = np.zeros((2, each.shape[1], len(at)))
     of_labels = LabelSums(rows, len(at))
     for block in rows.blocks():
@@ -165,6 +168,7 @@ def _at_scales(rows: Relabelled, where: np.ndarray, scales: np.ndarray) -> Field
     variance = np.maximum(squares[:, 0] - mean**2, 0.0)
     # Of each sample's mean: the sum of squares of weighted deviations from it.
     spread = squares[:, 3:5] - 2.0 * means * sums[:, 3:5] + means**2 * total[3:5]
+    others = squares[:, 7:] - 2.0 * means * sums[:, 7:] + means**2
     enough = mean**2 * (1.0 + TIE) >= LEAST_ROWS * squares[:, 3:5] @ _shares(rows) ** 2
     kept = enough & (variance > 1e-12 * mean**2)  # beyond, all rows weigh the same
     apart, together = _of_partners(rows, at[kept], scale[kept])
@@ -172,22 +176,45 @@ def _at_scales(rows: Relabelled, where: np.ndarray, scales: np.ndarray) -> Field
     if rows.partners is not None:
         noise = np.maximum(apart, least)[:, None] / len(rows.partners)
     elif rows.weighted:
-        about = squares[:, 5:] - 2.0 * mean[:, None] * sums[:, 5:] + mean[:, None] ** 2 * total[5:]
+        about = squares[:, 5:7] - 2.0 * mean[:, None] * sums[:, 5:7]
+        about += mean[:, None] ** 2 * total[5:7]
         noise = np.maximum(about[kept].sum(axis=1), least)[:, None]
     else:
         share = rows.shares
         lost = np.maximum(share * (1.0 - share), 1.0 / rows.rows**2) * (rows.rows - 1.0)
         noise = variance[kept, None] / lost
-    # Of a sample with less than a row's weight there, as if one more row could have been.
-    floor = np.where(means[kept] * rows.worth < 1.0, rows.worth**-2.0, 0.0)
     return (
         index[kept],
         scale[kept, None],
         rows.apart(of_labels.found(), mean * rows.rows)[kept] / np.sqrt(noise),
         means[kept],
-        np.sqrt(np.maximum(spread[kept], floor)),
+        _errors(rows, means[kept], spread[kept], others[kept], together),
         together,
     )
+
+
+def _errors(
+    rows: Relabelled, means: np.ndarray, own: np.ndarray, others: np.ndarray, together: np.ndarray
+) -> np.ndarray:
+    """Standard errors (k, 2) of both samples' means, as if a few more rows had been anywhere.
+
+    A sample's own rows tell of no error where all of them are equal.
+
+    Args:
+        rows: the points.
+        means: (k, 2), of the weights.
+        own: (k, 2), their variances by each sample's own rows.
+        others: (k, 2), the mean squares of deviations of all points from ``means``.
+        together: (k,), the covariance of the two means.
+    """
+    own = np.maximum(own, 0.0)
+    both = np.sqrt(own.prod(axis=1))
+    alike = np.divide(together, both, out=np.zeros_like(both), where=both > 0.0)
+    # Of pairs those rows would be as alike as the others are, or all differences were lost in them.
+    apart = 1.0 - np.clip(alike, 0.0, 1.0)[:, None]
+    # Of a sample with less than a row's weight there, as if one more row could have been there.
+    floor = np.where(means * rows.worth < 1.0, rows.worth**-2.0, 0.0)
+    return np.sqrt(np.maximum(own + MORE_ROWS * apart * others / rows.worth**2, floor))
 
 
 def _shares(rows: Relabelled) -> np.ndarray:

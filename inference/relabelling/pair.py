@@ -121,12 +121,15 @@ class Pair:
         kept = np.ptp(self.pooled, axis=0) > 0.0
         return (self if kept.all() else Pair(self.first[:, kept], self.second[:, kept])), kept
 
-    def ways(self, *, paired: bool) -> int:
+    def ways(self, *, paired: bool, signs: bool = False) -> int:
         """In how many ways rows can be labelled anew, up to the names of the samples.
 
-        Of many rows as many as some of them have: nobody counts those.
+        Of many rows as many as some of them have: nobody counts those. By signs, of weighted rows,
+        each row's error is turned or not.
         """
         m, n = (min(size, MOST_COUNTED) for size in self.sizes)
+        if signs:
+            return 2 ** (m + n - 1)
         return 2 ** (m - 1) if paired else math.comb(m + n, m) // (2 if m == n else 1)
 
     def generator(self, seed: int) -> np.random.Generator:

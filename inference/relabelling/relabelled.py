@@ -21,6 +21,8 @@ from ..data.canonical import canonical_order
 BLOCK, BINNED, LABELS = 2**13, 2**12, 64
 #: Labels of few points that are worked on at once.
 SMALL = 2**20
+#: Rows by which errors of a sample's means are more than its own rows tell.
+MORE_ROWS = 2.0
 #: So many entries for each that is not zero, and a matrix is faster full than sparse.
 FULL = 20
 
@@ -98,6 +100,25 @@ class Relabelled:
     def squares(self) -> np.ndarray:
         """The sum of squares of what single rows are of ``weights``, (C, 2)."""
         return self.weights / self.worth
+
+    @functools.cached_property
+    def evenly(self) -> np.ndarray:
+        """What weighs every different point alike, 1 in all and shared by equal ones, (C,).
+
+        By those of them that are neighbours, as all are but in bins.
+        """
+        cells = equal_rows(self.points)
+        return np.asarray(1.0 / ((cells[-1] + 1) * np.bincount(cells)[cells]))
+
+    @property
+    def more(self) -> np.ndarray:
+        """What ``squares`` of :data:`MORE_ROWS` more rows are, anywhere that rows are, (C, 2).
+
+        Of columns with two values that is half of them each, whichever a sample has: the
+        pseudo-observations of Agresti and Caffo (2000, Am. Stat. 54). Where all rows are different
+        they are like the others.
+        """
+        return MORE_ROWS * self.evenly[:, None] * self.worth**-2.0
 
     @property
     def expected(self) -> np.ndarray:

@@ -15,6 +15,10 @@ from bke.models.landmarks import LandmarkView
 from bke.models.likelihood.spectral import MOST_DENSE
 from bke.models.measures.measure import Measure
 
+from ..relabelling.relabelled import MORE_ROWS
+
+#: Different rows, at most, by which a sample could have had more rows.
+MOST_MORE = 1000
 #: (n, D) points, or these prepared for sums of waves, or with the landmarks they are seen from.
 Sample: TypeAlias = jax.Array | LineSample | LandmarkView
 
@@ -48,3 +52,30 @@ def posterior_of_sample(
     if isinstance(X, LandmarkView):
         return posterior_of_view(X, kernel, at, noise=noise, measure=measure)
     return embedding_posterior(X, kernel, at, noise=noise, measure=measure)
+
+
+def different_rows(samples: tuple[np.ndarray, ...]) -> np.ndarray:
+    """The different rows (k, D) of all samples, or as many of them as are enough, evenly."""
+    found = np.unique(np.concatenate(samples), axis=0)
+    if len(found) <= MOST_MORE:
+        return found
+    return np.asarray(found[np.linspace(0, len(found) - 1, MOST_MORE).round().astype(int)])
+
+
+def errors_of_more_rows(
+    kernel: Kernel, different: jax.Array, at: jax.Array, mean: jax.Array, size: float | jax.Array
+) -> jax.Array:
+    """The covariance (m, m) of an embedding's error by a few more rows that could have been.
+
+    A sample's own rows tell of no sampling error where all of them happen to be equal, as of a rare
+    event: see :attr:`~bke.inference.relabelling.relabelled.Relabelled.more`.
+
+    Args:
+        kernel: the kernel.
+        different: rows (k, D) of both samples, each once.
+        at: points of evaluation (m, D).
+        mean: (m,), of the embedding there.
+        size: how many rows the sample has.
+    """
+    apart = kernel.matrix(different, at) - mean
+    return MORE_ROWS / (len(different) * size**2) * (apart.T @ apart)

@@ -7,7 +7,7 @@ import json
 import numbers
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,12 +21,19 @@ from ..errors import InputError
 from ..posterior.target import Target
 from ..runtime.jit import jit
 from ..runtime.machine import cores
-from .conditioning import Sample, posterior_of_sample
+from .conditioning import Sample, errors_of_more_rows, posterior_of_sample
 
 #: Hyperparameter draws per compiled call; fewer where each takes so many kernel values.
 BATCH, BATCH_ENTRIES = 25, 2**28
 #: Variance of a draw that its factor may drop, over the total.
 DROPPED_VARIANCE = 1e-9
+
+
+class More(NamedTuple):
+    """What more rows could have been, in the units of the model, and how many each sample has."""
+
+    different: jax.Array  # (k, D)
+    sizes: tuple[float, float]
 
 
 def check_noise(noise: Any) -> None:
@@ -65,6 +72,7 @@ def equal_draws(
 def draws_at(
     target: Target,
     samples: tuple[Sample, Sample],
+    more: More,
     at: jax.Array,
     z: dict[str, np.ndarray],
     each: int,
@@ -74,8 +82,8 @@ def draws_at(
 ) -> np.ndarray:
     """Draws of the witness for k hyperparameter draws, ``each`` for every one, (k, each, m).
 
-    In threads; how many there are only matters to rounding. ``advance`` is told of every
-    hyperparameter draw that is done.
+    In threads; how many there are only matters to rounding. By sampling errors (``"clt"``) those of
+    ``more`` rows count too. ``advance`` is told of every hyperparameter draw that is done.
     """
     total = len(next(iter(z.values())))
     keys = jax.random.split(jax.random.key(seed), total * each).reshape(total, each)
@@ -89,7 +97,7 @@ def draws_at(
             # The last batch repeats its last draw: another shape would be compiled again.
             rows = np.minimum(np.arange(start, start + batch), total - 1)
             part = {name: jnp.asarray(values[rows]) for name, values in z.items()}
-            found = np.asarray(compiled(keys[rows], part, *samples, at))
+            found = np.asarray(compiled(keys[rows], part, *samples, more, at))
         advance(min(batch, total - start))
         return found
 
@@ -106,15 +114,22 @@ def _compiled(description: str, noise: Any) -> Callable[..., jax.Array]:
     target = Target.restore(json.loads(description))
 
     @jit
-    def draws(keys: jax.Array, z: Any, P: Sample, Q: Sample, at: jax.Array) -> jax.Array:
+    def draws(
+        keys: jax.Array, z: Any, P: Sample, Q: Sample, more: More, at: jax.Array
+    ) -> jax.Array:
         def one(keys_and_z: Any) -> jax.Array:
             keys, z = keys_and_z
             values = target.constrain(z)
             kernel, measure = target.kernel_at(values), target.measure_at(values)
-            posterior_P, posterior_Q = (
+            posterior_P, posterior_Q = both = [
                 posterior_of_sample(X, kernel, at, noise=noise, measure=measure) for X in (P, Q)
-            )
+            ]
             covariance = posterior_P.covariance + posterior_Q.covariance
+            if noise == "clt":
+                for posterior, size in zip(both, more.sizes, strict=True):
+                    covariance += errors_of_more_rows(
+                        kernel, more.different, at, posterior.mean, size
+                    )
             around = jax.vmap(gaussian_draw, in_axes=(0, None))(keys, covariance)
             return posterior_P.mean - posterior_Q.mean + around
 

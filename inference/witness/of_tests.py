@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from bke.models import EmbeddingPosterior, dependence_posterior
@@ -25,7 +26,13 @@ from ..data.checks import (
 from ..errors import InputError
 from ..runtime.machine import computing
 from ..testing.result import TestResult
-from .conditioning import by_waves, posterior_of_sample, rows_of_matrices
+from .conditioning import (
+    by_waves,
+    different_rows,
+    errors_of_more_rows,
+    posterior_of_sample,
+    rows_of_matrices,
+)
 from .draws import check_noise, equal_draws, gaussian_draw
 from .places import default_points
 
@@ -81,6 +88,10 @@ def sample_test_witness(
         ]
         mean = both[0].mean - both[1].mean
         covariance = both[0].covariance + both[1].covariance
+        if noise == "clt":
+            different, where = map(jnp.asarray, (different_rows((first, second)), points))
+            for one, Z in zip(both, (first, second), strict=True):
+                covariance += errors_of_more_rows(kernel, different, where, one.mean, len(Z))
         values = _draws(EmbeddingPosterior(mean, covariance), draws, seed)
     names = columns or _names(P, first, "c1" if first.shape[1] == 1 else "c")
     sizes = [len(first), len(second)]

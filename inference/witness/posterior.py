@@ -35,8 +35,8 @@ from ..posterior.samplers.quadrature import MOST_EVALUATIONS
 from ..posterior.target import Target, unflatten
 from ..runtime.machine import computing, cores
 from ..runtime.progress import progress_bar
-from .conditioning import Sample, by_waves, rows_of_matrices
-from .draws import check_noise, draws_at
+from .conditioning import Sample, by_waves, different_rows, rows_of_matrices
+from .draws import More, check_noise, draws_at
 from .of_difference import difference_draws
 from .places import default_points
 from .thinning import Thin, check_thin, thinning
@@ -77,9 +77,10 @@ def sample_witness(
             (:mod:`~bke.inference.witness.of_difference`), given that there is one: narrower by far,
             and nearer to the truth where the evidence for a difference is strong, see
             :func:`~bke.inference.compare`. It takes neither ``noise`` nor ``landmarks``.
-        noise: ``"clt"``, the sampling covariance of the empirical embedding, so that bands mean
-            what they say; or a number, the sigma^2 of the paper (0.1 there: its bands never
-            exclude 0).
+        noise: ``"clt"``, the sampling covariance of the empirical embedding and the errors of two
+            more rows that could have been any of the different ones, so that bands mean what they
+            say, of rare events too; or a number, the sigma^2 of the paper (0.1 there: its bands
+            never exclude 0).
         weights: ``"posterior"`` gives each mode its posterior mass, see
             :func:`~bke.inference.reweight`, which is called where the run has none; ``"chains"``
             gives all chains the same, as BKE Figure 5 (C) does.
@@ -165,7 +166,10 @@ def _embedding_draws(
     where, (first, second) = units.to_model(at), (units.to_model(one) for one in samples)
     seen = _seen((first, second), where, places, target.kernel, target.measure)
     _check_lengthscales(seen, target, z, units)
-    return draws_at(target, seen, jnp.asarray(where), z, each, noise, seed, advance)
+    more = More(
+        jnp.asarray(different_rows((first, second))), (float(len(first)), float(len(second)))
+    )
+    return draws_at(target, seen, more, jnp.asarray(where), z, each, noise, seed, advance)
 
 
 def _check_posterior(of: Of, noise: str | float, landmarks: int | ArrayLike | None) -> None:

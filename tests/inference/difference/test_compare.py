@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import scipy.stats
-from bke.inference import InputError, compare
+from bke.inference import InputError, compare, two_sample_test
 from bke.inference.difference.named import named
 from bke.inference.evidence.places import Cells
 
@@ -304,6 +304,25 @@ def test_a_column_that_is_constant_in_one_sample_is_a_difference():
     assert found.effect > 0.9
 
 
+@pytest.mark.parametrize(
+    ("P", "Q", "options", "ways"),
+    [
+        (np.arange(3.0), np.arange(3.0) + 9.0, {}, 10),
+        (np.arange(4.0), np.arange(4.0) + 9.0, {"paired": True}, 8),
+        (np.arange(3.0), np.arange(2.0) + 9.0, {"weights": ([1.0, 1.1, 1.0], None)}, 16),
+        (np.arange(4.0), np.arange(4.0) + 9.0, {}, None),
+    ],
+)
+def test_so_few_rows_that_nothing_can_be_rejected_are_told(P, Q, options, ways):
+    found = compare(P, Q, permutations=99, **options, **QUIET)
+    notes = [] if ways is None else [f"so few rows can be permuted in {ways} ways only"]
+    assert [one.partition(":")[0] for one in found.notes] == notes
+    assert found.to_dict()["notes"] == list(found.notes)
+    assert str(found).count("Note: so few rows") == len(notes)
+    if not options:
+        assert two_sample_test(P, Q, permutations=99, **QUIET).notes == found.notes
+
+
 def test_the_same_rows_do_not_differ():
     rows = np.random.default_rng(0).normal(size=40)
     found = compare(rows, rows, permutations=99, **QUIET)
@@ -314,7 +333,10 @@ def test_the_same_rows_do_not_differ():
 
 @pytest.mark.parametrize("paired", [False, True])
 def test_where_the_evidence_is_weak_bands_are_those_of_sampling_errors(paired):
-    """2000 draws: deviations within 12 % (5 standard errors) of those of two means."""
+    """2000 draws: deviations within 12 % (5 standard errors) of those of two means.
+
+    Two rows more than each has are 2 % of that.
+    """
     rng = np.random.default_rng(5)
     P, Q = rng.normal(size=(2, 50))
     at = np.array([-1.0, 0.5])

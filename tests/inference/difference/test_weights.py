@@ -39,6 +39,8 @@ def test_cells_hold_weighted_means_with_their_errors():
         k, m = (bumps(found.at[cell], one / rows.unit, found.scale[cell][0]) for one in (P, Q))
         np.testing.assert_allclose(found.means[cell], [v @ k, w @ m], rtol=1e-10)
         errors = [v**2 @ (k - v @ k) ** 2, w**2 @ (m - w @ m) ** 2]
+        every = np.concatenate([k, m])  # as which two rows more could have been
+        errors += [2 * np.mean((every - one) ** 2) for one in (v @ k, w @ m)] / rows.worth**2
         expected = np.sqrt(np.maximum(errors, 1e-300))
         seldom = found.means[cell] * rows.worth < 1.0
         np.testing.assert_allclose(found.errors[cell][~seldom], expected[~seldom], rtol=1e-6)

@@ -172,8 +172,12 @@ def test_t_and_its_step_down_pvalues_beside_loops():
             assert found.t[cell, column] == pytest.approx(expected)
             if column == 0:
                 np.testing.assert_allclose(found.means[cell], [k[first].mean(), k[~first].mean()])
-                errors = [k[first].std() / 30**0.5, k[~first].std() / 45**0.5]
-                np.testing.assert_allclose(found.errors[cell], errors)
+                errors = [k[first].var() / 30, k[~first].var() / 45]
+                # Two rows more, at any of the different ones.
+                once = k[np.unique(points, axis=0, return_index=True)[1]]
+                errors[0] += 2 * np.mean((once - k[first].mean()) ** 2) / 30**2
+                errors[1] += 2 * np.mean((once - k[~first].mean()) ** 2) / 45**2
+                np.testing.assert_allclose(found.errors[cell], np.sqrt(errors))
     size, left, before = np.abs(found.t), set(range(len(found.t))), 0.0
     while left:
         top = max(left, key=lambda cell: size[cell, 0])
