@@ -26,7 +26,7 @@ def test_lengthscales(rows: Relabelled) -> np.ndarray:
 
 def landmark_lengthscales(rows: Relabelled) -> np.ndarray:
     """Lengthscales (L,) of the evidence at landmarks."""
-    found = ladder(rows.points, 0)
+    found = ladder(rows.choosing.points, 0)
     return found[found >= _distances(rows)[0]] if rows.weighted else found
 
 
@@ -36,8 +36,9 @@ def _distances(rows: Relabelled) -> tuple[float, float]:
     Below the short one, where hardly any row is near another, evidence is a row's own weight; of
     weighted rows, whose signs are turned, it says nothing of a difference.
     """
-    distances = pdist(random_part(rows.points, ROWS, 0))
+    points = rows.choosing.points
+    distances = pdist(random_part(points, ROWS, 0))
     if not distances.any():  # of rows in bins, nearly all of which are equal
-        distances = pdist(random_part(np.unique(rows.points, axis=0), ROWS, 0))
+        distances = pdist(random_part(np.unique(points, axis=0), ROWS, 0))
     short, median = np.quantile(distances[distances > 0.0], [SHORT, 0.5])
     return float(short), float(median)

@@ -8,8 +8,9 @@ chosen without looking at labels, and rows are gone through in blocks.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.linalg
@@ -18,6 +19,7 @@ from scipy.spatial.distance import cdist
 
 from ..data.canonical import random_part
 from ..relabelling.relabelled import LabelSums, Relabelled
+from .asked import Asked, Sums, answered
 from .decomposition import RESOLUTION, Noise, Spectrum, decomposed, of_pairs, of_weights
 
 #: Points that are very many: the test looks at fewer places, nodes and products of features then.
@@ -25,16 +27,17 @@ VERY_MANY = 2**14
 #: Columns from which distances are a matrix product, if their squares are less than this.
 MANY_COLUMNS, LONGEST = 8, 1e6
 #: A kernel between points (k, D) and (l, D) at a lengthscale: (k, l).
-Values: TypeAlias = Callable[[np.ndarray, np.ndarray, float], np.ndarray]
+Values: TypeAlias = Callable[[np.ndarray, np.ndarray, Any], np.ndarray]
 
 
 def nodes(rows: Relabelled, most: int) -> np.ndarray:
     """Where kernels are taken at, (k, D): quantiles of one column, or rows that are spread."""
-    points = rows.points
+    chosen = rows.choosing
+    points = chosen.points
     if len(points) <= most:
         return points
     if points.shape[1] == 1:
-        below = (np.cumsum(rows.counts) - 0.5 * rows.counts) / rows.rows
+        below = (np.cumsum(chosen.counts) - 0.5 * chosen.counts) / chosen.rows
         return np.unique(np.interp((np.arange(most) + 0.5) / most, below, points[:, 0]))[:, None]
     rng = np.random.default_rng(0)
     part = np.sort(rng.choice(len(points), min(len(points), 8 * most), replace=False))
@@ -59,6 +62,19 @@ def kernel(first: np.ndarray, second: np.ndarray, lengthscale: float | np.ndarra
     return np.asarray(np.exp(found, out=found))
 
 
+@dataclasses.dataclass(frozen=True)
+class Near:
+    """How near rows are to places (k, D), by the kernel at a lengthscale or (k,) of them."""
+
+    places: np.ndarray
+    lengthscale: float | np.ndarray
+    values: Values = kernel
+
+    def __call__(self, points: np.ndarray) -> np.ndarray:
+        """Evaluate the kernel (r, k) between rows (r, D) and places."""
+        return self.values(points, self.places, self.lengthscale)
+
+
 def spectrum(
     rows: Relabelled,
     at: np.ndarray,
@@ -77,9 +93,9 @@ def spectrum(
         part: so many of independent rows at random tell the products of features, which costs most
             where rows are very many: good for a test, which is exact with any; by default all do.
     """
-    own, vectors = scipy.linalg.eigh(values(at, at, lengthscale), driver="evd")
-    kept = own > own[-1] * RESOLUTION
-    root = vectors[:, kept] / np.sqrt(own[kept])
+    if part is not None and rows.independent:
+        return answered(spectrum_asked(rows, at, lengthscale, part, values), rows)
+    root = _root(values(at, at, lengthscale))
     if rows.partners is not None:
         features = values(rows.points, at, lengthscale) @ root
         first, second = (features[one] for one in rows.partners.T)
@@ -87,15 +103,12 @@ def spectrum(
     rank = root.shape[1]
     near_all, within = np.zeros(len(at)), np.zeros((rank, rank))
     noise = own_noise = Noise.none(rank)
-    some = None if part is None or rows.weighted else Part.of(rows, part)
     rows = rows.in_bins
     of_labels = LabelSums(rows, len(at))
     for block in rows.blocks():
         near = values(rows.points[block], at, lengthscale)
         near_all += rows.counts[block] @ near
         of_labels.add(block, near)
-        if some is not None:
-            continue
         features = near @ root
         within += (features * rows.counts[block, None]).T @ features
         if rows.weighted:
@@ -103,12 +116,33 @@ def spectrum(
             own_noise = own_noise.plus(features, rows.weights[block], rows.squares[block])
     total = near_all @ root
     apart = rows.apart(root.T @ of_labels.found(), total)
-    if some is not None:
-        within = some.products(values(some.points, at, lengthscale) @ root)
-        within += np.outer(total, total) / rows.rows
     if rows.weighted:
         return of_weights(root, within, total, apart, noise, own_noise)
     return decomposed(root, within, total, apart, rows.rows, rows.shares)
+
+
+def spectrum_asked(
+    rows: Relabelled, at: np.ndarray, lengthscale: float, part: int, values: Values = kernel
+) -> Asked[Spectrum]:
+    """Ask for what :func:`spectrum` tells of independent rows, products by ``part`` of them."""
+    root = _root(values(at, at, lengthscale))
+    some = Part.of(rows, part)
+
+    def told(sums: Sums) -> Spectrum:
+        total = sums.of_counts @ root
+        apart = rows.apart(root.T @ sums.of_labels, total)
+        within = some.products(values(some.points, at, lengthscale) @ root)
+        within += np.outer(total, total) / rows.rows
+        return decomposed(root, within, total, apart, rows.rows, rows.shares)
+
+    return Asked(Near(at, lengthscale, values), len(at), told)
+
+
+def _root(matrix: np.ndarray) -> np.ndarray:
+    """The matrix (nodes, q) that makes features of the kernel at nodes independent there."""
+    own, vectors = scipy.linalg.eigh(matrix, driver="evd")
+    kept = own > own[-1] * RESOLUTION
+    return np.asarray(vectors[:, kept] / np.sqrt(own[kept]))
 
 
 class Part(NamedTuple):
@@ -127,8 +161,9 @@ class Part(NamedTuple):
     @classmethod
     def of(cls, rows: Relabelled, most: int) -> Part:
         """Draw at most ``most`` points, the same whatever the labels."""
-        chosen = random_part(np.arange(len(rows.points)), most, 0)
-        return cls(rows.points[chosen], rows.counts[chosen], rows.rows)
+        from_these = rows.choosing
+        chosen = random_part(np.arange(len(from_these.points)), most, 0)
+        return cls(from_these.points[chosen], from_these.counts[chosen], rows.rows)
 
     def products(self, features: np.ndarray) -> np.ndarray:
         """The sum of products of centred features over all rows, by those (k, q) of these."""

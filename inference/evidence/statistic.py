@@ -10,9 +10,9 @@ chosen from the pooled rows, so the level of their combination's permutation tes
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import Event
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
@@ -21,11 +21,20 @@ from ..relabelling.calibration import combined, surprise
 from ..relabelling.permutation import p_value, standardised
 from ..relabelling.relabelled import Relabelled
 from ..runtime.machine import side_by_side
-from .covariances import covariances
+from .asked import Asked
+from .covariances import covariances, covariances_asked
+from .decomposition import Spectrum
 from .ladder import VARIANCES, landmark_lengthscales, test_lengthscales
-from .landmarks import LANDMARKS, ROWS_EACH, evidence_rows, landmarks
+from .landmarks import (
+    LANDMARKS,
+    ROWS_EACH,
+    evidence_asked,
+    evidence_of,
+    evidence_rows,
+    landmarks,
+)
 from .places import Cells, cells
-from .spectrum import VERY_MANY, nodes, spectrum
+from .spectrum import VERY_MANY, nodes, spectrum, spectrum_asked
 from .tilt import exact_fits, fits
 
 #: Where the evidence of each statistic is.
@@ -132,15 +141,67 @@ def evidences(rows: Relabelled, places: Cells, advance: Callable[[int], None]) -
     """
     # Of weighted rows so many as those of one weight would have that they are worth.
     most = int(rows.worth.min()) // ROWS_EACH if rows.weighted else LANDMARKS
-    seen = landmarks(rows.points, min(LANDMARKS, most), 0)
+    seen = landmarks(rows.choosing.points, min(LANDMARKS, most), 0)
     part = PRODUCTS if len(rows.points) > VERY_MANY else None
     at_landmarks = evidence_rows(rows, landmark_lengthscales(rows), seen, part=part)
     lengthscales = test_lengthscales(rows)
     tilt = _tilt(rows, lengthscales, part, advance)
+    return _together(rows, tilt, at_landmarks, covariances(rows), places, lengthscales)
+
+
+class Questions(NamedTuple):
+    """What is asked of very many rows, all at once, and told by the answers.
+
+    Attributes:
+        at_landmarks: one for each lengthscale.
+        tilt: likewise.
+        covariances: of these.
+        lengthscales: (L,), of ``tilt``.
+    """
+
+    at_landmarks: list[Asked[np.ndarray]]
+    tilt: list[Asked[Spectrum]]
+    covariances: Asked[tuple[np.ndarray, np.ndarray]]
+    lengthscales: np.ndarray
+
+    @classmethod
+    def of(cls, rows: Relabelled) -> Questions:
+        """Choose where to look by :attr:`Relabelled.choosing`, as :func:`evidences` does."""
+        seen = landmarks(rows.choosing.points, LANDMARKS, 0)
+        at, lengthscales = nodes(rows, FEWER_NODES), test_lengthscales(rows)
+        return cls(
+            [evidence_asked(rows, one, seen, PRODUCTS) for one in landmark_lengthscales(rows)],
+            [spectrum_asked(rows, at, one, PRODUCTS) for one in lengthscales],
+            covariances_asked(rows),
+            lengthscales,
+        )
+
+    @property
+    def every(self) -> list[Asked[Any]]:
+        """All of them, in one order."""
+        return [*self.at_landmarks, *self.tilt, self.covariances]
+
+    def told(self, answers: Sequence[Any], rows: Relabelled, places: Cells) -> Evidences:
+        """Tell the evidence of every kind by the answers to :attr:`every`."""
+        count = len(self.at_landmarks)
+        tilt = np.concatenate([fits(one, VARIANCES) for one in answers[count:-1]])
+        at_landmarks = evidence_of(answers[:count])
+        return _together(rows, tilt, at_landmarks, answers[-1], places, self.lengthscales)
+
+
+def _together(
+    rows: Relabelled,
+    tilt: np.ndarray,
+    at_landmarks: np.ndarray,
+    of_covariances: tuple[np.ndarray, np.ndarray],
+    places: Cells,
+    lengthscales: np.ndarray,
+) -> Evidences:
+    """All kinds of evidence, the tilt's at every lengthscale."""
     return Evidences(
         tilt,
         at_landmarks,
-        *covariances(rows),
+        *of_covariances,
         places.largest,
         np.repeat(lengthscales, len(tilt) // len(lengthscales)),
         not rows.weighted and bool((2.0 * rows.shares == 1.0).all()),

@@ -38,6 +38,7 @@ class Relabelled:
         partners: (m, 2), the points of rows that belong together, of which relabellings swap the
             labels; ``None`` where rows are independent.
         bins: (C,), the bin that each point, a row, is dealt out with; ``None`` where each is alone.
+        part: indices (k,) of the points that everything is chosen by; ``None`` where all are.
     """
 
     points: np.ndarray
@@ -46,6 +47,15 @@ class Relabelled:
     unit: np.ndarray
     partners: np.ndarray | None = None
     bins: np.ndarray | None = None
+    part: np.ndarray | None = None
+
+    @functools.cached_property
+    def choosing(self) -> Relabelled:
+        """The points that everything is chosen by, which does not hang on labels."""
+        if self.part is None:
+            return self
+        points, counts = self.points[self.part], self.counts[self.part]
+        return Relabelled(points, counts, np.zeros((len(points), 0), dtype=np.int8), self.unit)
 
     @property
     def first(self) -> np.ndarray:
@@ -145,17 +155,28 @@ class Relabelled:
         points = self.points[:, list(columns)]
         if points.shape[1] == self.points.shape[1]:
             return self
-        line = len(columns) == 1
-        order = np.argsort(points[:, 0]) if line else canonical_order(points)
-        cells = equal_rows(points[order])
-        if cells[-1] >= most and line:
-            # As many rows in each; equal values stay together.
-            up_to = np.ceil(np.cumsum(self.counts[order]) * (most / self.rows))
-            cells = equal_rows(_last(cells, up_to)[:, None])
         taken = dataclasses.replace(self, points=points, unit=self.unit[list(columns)])
-        of_points = np.empty_like(cells)
-        of_points[order] = cells
-        return taken.merged(of_points)
+        if len(columns) == 1:
+            return taken.merged(np.searchsorted(self.edges(columns[0], most), points[:, 0]))
+        order = canonical_order(points)
+        cells = np.empty(len(order), dtype=np.int64)
+        cells[order] = equal_rows(points[order])
+        return taken.merged(cells)
+
+    def edges(self, column: int, most: int) -> np.ndarray:
+        """The largest value of each cell of a column but the last, increasing.
+
+        Each value is a cell, or of more than ``most`` values as many rows are in each.
+        """
+        chosen = self.choosing
+        order = np.argsort(chosen.points[:, column])
+        values = chosen.points[order, column]
+        cells = equal_rows(values[:, None])
+        if cells[-1] >= most:
+            # Equal values stay together.
+            up_to = np.ceil(np.cumsum(chosen.counts[order]) * (most / chosen.rows))
+            cells = equal_rows(_last(cells, up_to)[:, None])
+        return np.asarray(values[np.flatnonzero(np.diff(cells))])
 
     def merged(self, cells: np.ndarray) -> Self:
         """Take the points of each cell, whose index (C,) every point has, for their mean."""
@@ -164,6 +185,7 @@ class Relabelled:
         return dataclasses.replace(
             self,
             bins=None,
+            part=None,
             points=(gather @ (self.points * self.counts[:, None])) / counts[:, None],
             counts=counts,
             labels=_of_bins(cells, self.bins, self.labels)
@@ -187,8 +209,10 @@ class Relabelled:
         if self.bins is None or (np.diff(self.bins) >= 0).all():
             return self
         order = np.argsort(self.bins, kind="stable")
+        part = None if self.part is None else np.argsort(order)[self.part]
+        points, counts = self.points[order], self.counts[order]
         return dataclasses.replace(
-            self, points=self.points[order], counts=self.counts[order], bins=self.bins[order]
+            self, points=points, counts=counts, bins=self.bins[order], part=part
         )
 
     @functools.cached_property

@@ -39,7 +39,7 @@ def fused(
     """
     some, varying = pair.varying()
     # Whether one number divides all columns or none does is the same: scales go by distances.
-    unit = None if choice.scale == "column" else choose_scale(some.points, "pooled")
+    unit = None if choice.scale == "column" else choose_scale(some.pooled[some.chosen], "pooled")
     relabel = swapped if asked.estimator == "paired" else relabelled
     with progress_bar("scales", LENGTHSCALES, shown=progress) as advance:
         rows = relabel(some, asked.draws, some.generator(seed), unit)
