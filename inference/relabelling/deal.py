@@ -18,6 +18,8 @@ from ..data.canonical import mixed
 #: Rows in all beyond which a part of them at random is what everything is chosen by, and how many
 #: rows it has, about.
 MANY, PART = 2**17, 2**16
+#: How many more rows are looked at where a part is drawn, twelve deviations of their number.
+SLACK = 1.05
 #: Rounds of the network; four make its permutation pseudo-random.
 ROUNDS = 6
 
@@ -92,12 +94,19 @@ class Deal:
         return np.arange(sum(both)) < both[int(self.turned)]
 
 
-def in_part(
-    sizes: tuple[int, int], turned: bool, sample: int, places: np.ndarray, key: int
-) -> np.ndarray:
-    """Tell of rows at some places (k,) of a sample whether they are of the part of all.
+def priorities(marks: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Draw numbers (k,) by which rows come into the part, the smallest first.
 
-    The part has :data:`PART` of the rows of both, chosen without looking at their labels.
+    By what is in rows and where these are in their sample, so that neither equal rows nor those of
+    one place go together, and whatever their labels.
+
+    Args:
+        marks: (k,), of the rows.
+        places: (k,), in their samples.
     """
-    before = 0 if bool(sample) == turned else sizes[1 - sample]
-    return shuffled(places + before, sum(sizes), key) < PART
+    return mixed(marks ^ mixed(np.asarray(places, dtype=np.uint64) + np.uint64(1)))
+
+
+def bound(count: int) -> np.uint64:
+    """A priority below which nearly surely the part of ``count`` rows is, and little else."""
+    return np.uint64(min(2**64 - 1, int(SLACK * PART / count * 2**64)))

@@ -27,7 +27,7 @@ from ..data.canonical import (
 from ..data.checks import as_tested_pair
 from ..errors import InputError
 from ..runtime.machine import side_by_side
-from .deal import MANY, in_part
+from .deal import MANY, PART, priorities
 from .permutation import pair_swaps, relabellings
 from .relabelled import Relabelled
 
@@ -105,10 +105,14 @@ class Pair:
         return len(self.first) + len(self.second) > MANY
 
     @functools.cached_property
+    def _marks(self) -> np.ndarray:
+        """What every row (m + n,) is known by where they are many."""
+        return row_marks(self.pooled, self.pooled.min(axis=0), self.pooled.max(axis=0))
+
+    @functools.cached_property
     def _sums(self) -> tuple[int, int]:
         """What the rows of each sample are known by where they are many."""
-        low, high = self.pooled.min(axis=0), self.pooled.max(axis=0)
-        first, second = (known_by(row_marks(one, low, high)) for one in (self.first, self.second))
+        first, second = map(known_by, np.split(self._marks, [len(self.first)]))
         return first, second
 
     @functools.cached_property
@@ -125,14 +129,8 @@ class Pair:
         """
         if not self.many:
             return self.order
-        key = mark_of_both(*self._sums)
-        part = np.concatenate(
-            [
-                in_part(self.sizes, self.turned, sample, np.arange(self.sizes[sample]), key)
-                for sample in (0, 1)
-            ]
-        )
-        found = np.flatnonzero(part)
+        places = np.concatenate([np.arange(size) for size in self.sizes])
+        found = np.argpartition(priorities(self._marks, places), PART)[:PART]
         return found[canonical_order(self.pooled[found])]
 
     @property

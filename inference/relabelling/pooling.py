@@ -39,12 +39,12 @@ def relabelled(
         rng: of the relabellings.
         unit: what columns (D,) are divided by; by default how wide each is.
     """
-    rows, unit = pair.points, unit_of_rows(pair.pooled[pair.chosen]) if unit is None else unit
+    rows = pair.points
+    unit = unit_of_rows(pair.pooled[pair.chosen]) if unit is None else unit
     of_first = (np.arange(len(rows)) < len(pair.first))[pair.order]
-    cells = _many_cells(pair, unit) if pair.many else cells_of(rows, unit)
-    count = int(cells.max()) + 1
+    cells, means = _many_cells(pair, unit) if pair.many else cells_of(rows, unit)
     size = bin_size(len(rows), min(pair.sizes))
-    if count > MOST_SINGLE and size > 1:
+    if len(means) > MOST_SINGLE and size > 1:
         ones = np.ones(len(rows), dtype=int)
         if pair.many:
             deal = Deal(pair.sizes, pair.turned, size, int(rng.integers(2**63)))
@@ -57,10 +57,8 @@ def relabelled(
         cut_into = cut((~of_first).astype(int), size, shuffled)
         labels = _labels(of_first[cut_into.row], cut_into.rest, permutations, rng) ^ pair.turned
         return Relabelled(rows / unit, ones, labels, unit, bins=cut_into.of_row)
-    counts = np.bincount(cells, minlength=count)
-    sums = [np.bincount(cells, weights=column, minlength=count) for column in (rows / unit).T]
-    observed = np.bincount(cells, weights=of_first, minlength=count)
-    means = np.stack(sums, axis=1) / counts[:, None]
+    counts = np.bincount(cells, minlength=len(means))
+    observed = np.bincount(cells, weights=of_first, minlength=len(means))
     return in_cells(means, counts, observed, unit, permutations, rng, turned=pair.turned)
 
 
@@ -110,18 +108,28 @@ def _bins(deal: Deal) -> np.ndarray:
     )
 
 
-def _many_cells(pair: Pair, unit: np.ndarray) -> np.ndarray:
-    """As :func:`cells_of`, in an order and by halves that a part of the rows tells."""
+def _many_cells(pair: Pair, unit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """As :func:`cells_of`, in an order and by halves and means that a part of the rows tells."""
     rows = pair.points
     cells = equal_rows(rows)
     count = int(cells[-1]) + 1
     if count > MOST_POINTS and rows.shape[1] <= CELL_COLUMNS:
-        halves = Halves.of(pair.pooled[pair.chosen] / unit, MOST_POINTS)
-        return halves.cells(rows / unit)
-    if count > MOST_SINGLE:
-        return cells
-    order = canonical_order(rows[np.flatnonzero(np.diff(cells, prepend=-1))])
-    return np.argsort(order)[cells]
+        chosen = pair.pooled[pair.chosen] / unit
+        halves = Halves.of(chosen, MOST_POINTS)
+        return halves.cells(rows / unit), means_in(halves, chosen)
+    kinds = rows[np.flatnonzero(np.diff(cells, prepend=-1))]
+    order = canonical_order(kinds) if count <= MOST_SINGLE else np.arange(count)
+    return np.argsort(order)[cells], kinds[order] / unit
+
+
+def means_in(halves: Halves, points: np.ndarray) -> np.ndarray:
+    """The mean (C, D) of the points (N, D) in each cell, of which none is empty."""
+    return _means(halves.cells(points), points, halves.count)
+
+
+def _means(cells: np.ndarray, points: np.ndarray, count: int) -> np.ndarray:
+    sums = [np.bincount(cells, weights=column, minlength=count) for column in points.T]
+    return np.asarray(np.stack(sums, axis=1) / np.bincount(cells, minlength=count)[:, None])
 
 
 def _labels(
@@ -174,12 +182,15 @@ def unit_of_rows(points: np.ndarray) -> np.ndarray:
     return width(points.std(axis=0), np.quantile(points, [TAILS, 1.0 - TAILS], axis=0))
 
 
-def cells_of(rows: np.ndarray, unit: np.ndarray) -> np.ndarray:
-    """The point (N,) that every sorted row (N, D) is counted at: equal ones, or those of a cell."""
-    cells = equal_rows(rows)
+def cells_of(rows: np.ndarray, unit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The point (N,) that every sorted row (N, D) is counted at, and these points (C, D), scaled.
+
+    Equal rows are one, or those of a cell, which is at their mean.
+    """
+    points, cells = rows / unit, equal_rows(rows)
     if cells[-1] >= MOST_POINTS and rows.shape[1] <= CELL_COLUMNS:
-        return Halves.of(rows / unit, MOST_POINTS).cells(rows / unit)
-    return cells
+        cells = Halves.of(points, MOST_POINTS).cells(points)
+    return cells, _means(cells, points, int(cells.max()) + 1)
 
 
 def _dealt(

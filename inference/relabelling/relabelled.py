@@ -120,11 +120,16 @@ class Relabelled:
 
         ``counts / rows``, ``weights``, ``squares`` and ``expected``, of which few are independent.
         """
-        (m, n), whole = self.sizes, self.rows
         columns = np.column_stack([self.counts, self.first]).astype(float)
+        return columns, self._of_both
+
+    @property
+    def _of_both(self) -> np.ndarray:
+        """What combines ``counts`` and ``first`` to :attr:`measures`, (2, 7)."""
+        (m, n), whole = self.sizes, self.rows
         of_counts = [1.0 / whole, 0.0, 1.0 / n, 0.0, n**-2.0, 1.0 / (whole * m), 1.0 / (whole * n)]
         of_first = [0.0, 1.0 / m, -1.0 / n, m**-2.0, -(n**-2.0), 0.0, 0.0]
-        return columns, np.array([of_counts, of_first])
+        return np.array([of_counts, of_first])
 
     @property
     def weighted(self) -> bool:
@@ -259,6 +264,11 @@ class LabelSums:
             bins, runs = rows.runs[block.start // BINNED]
             self._sums[bins] += runs @ features
 
+    @property
+    def of_units(self) -> np.ndarray:
+        """The sums (M, k) over each bin, of rows in bins."""
+        return self._sums
+
     def found(self) -> np.ndarray:
         """The sums (k, 1 + B)."""
         if self._rows.bins is None:
@@ -289,10 +299,15 @@ def _of_bins(cells: np.ndarray, bins: np.ndarray, labels: np.ndarray) -> np.ndar
     shape = int(cells.max()) + 1, len(labels)
     if np.prod(shape) > FULL * len(cells):
         return _in_batches(gathering(cells) @ gathering(bins).T, labels)
-    # Whole numbers, which these hold, in a fast product.
-    exact = np.float32 if len(cells) < 2**24 else np.float64
     table = np.bincount(np.ravel_multi_index((cells, bins), shape), minlength=np.prod(shape))
-    return _in_batches(table.reshape(shape).astype(exact), labels).astype(np.int32)
+    return labels_of(table.reshape(shape), labels)
+
+
+def labels_of(table: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Add up the labels (M, 1 + B) of bins, of which rows (C, M) are in every cell."""
+    # Whole numbers, which these hold, in a fast product.
+    exact = np.float32 if table.sum() < 2**24 else np.float64
+    return _in_batches(table.astype(exact), labels).astype(np.int32)
 
 
 def _in_batches(table: np.ndarray | scipy.sparse.csr_array, labels: np.ndarray) -> np.ndarray:

@@ -6,10 +6,12 @@ relabellings, so that they never disagree.
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..data.units import choose_scale
 from ..evidence.ladder import LENGTHSCALES
 from ..evidence.places import cells
-from ..evidence.statistic import STATISTICS, evidences
+from ..evidence.statistic import STATISTICS, Evidences, evidences
 from ..learning.named_kernels import scaled_kernel, widened
 from ..relabelling.pair import Pair
 from ..relabelling.permutation import monte_carlo_error, p_value
@@ -44,8 +46,19 @@ def fused(
     with progress_bar("scales", LENGTHSCALES, shown=progress) as advance:
         rows = relabel(some, asked.draws, some.generator(seed), unit)
         found = evidences(rows, cells(rows), advance)
+    return told(found, rows.unit, varying)
+
+
+def told(found: Evidences, unit: np.ndarray, varying: np.ndarray) -> Statistic:
+    """Tell the evidence of all kinds as one statistic.
+
+    Args:
+        found: of every labelling.
+        unit: what varying columns were divided by.
+        varying: (D,), which columns are not one value in both samples.
+    """
     row = found.statistic()
-    kernel = widened(scaled_kernel(found.lengthscale, rows.unit), varying)
+    kernel = widened(scaled_kernel(found.lengthscale, unit), varying)
     kinds = found.kinds()
     parts = tuple(
         Part(

@@ -12,13 +12,16 @@ from scipy.special import logsumexp
 from ..data.checks import check_count
 from ..errors import InputError
 from ..learning.named_kernels import CHOICES
+from ..relabelling.deal import MANY
 from ..relabelling.pair import Pair
 from ..relabelling.stages import count_in_words, in_stages
 from ..runtime.machine import computing
+from ..streams.engines import is_collection
 from .approximations import Approximation, mmd_approximation, terms_approximation
-from .discrepancy import check_matrices, chosen_kernels, mmd_interval, statistic
+from .discrepancy import Statistic, check_matrices, chosen_kernels, mmd_interval, statistic
 from .fused import fused
 from .gram import gram
+from .in_parts import InParts, survey
 from .kernel_choice import KernelChoice
 from .notes import constant_note, few_rows_note, kernel_notes, rounding_note
 from .null_choice import MMD_NULLS, NullChoice
@@ -108,6 +111,11 @@ def two_sample_test(
         raise InputError(f"{kernel!r} is no squared MMD and has no biased estimate")
     if block_size is not None and asked.estimator != "block":
         raise InputError(f"block_size is for estimator='block', not for {asked.estimator!r}")
+    if is_collection(P) or is_collection(Q):
+        found = survey(P, Q)
+        if found.total > MANY:
+            return _in_parts(InParts(found, choice, seed), asked, sequential=sequential)
+        P, Q = found.gathered()
     pair = Pair.checked(P, Q)
     if asked.estimator in OF_PAIRS:
         pair.check_one_size(asked.estimator)
@@ -139,7 +147,20 @@ def _permuted(
         relabel = pair.swapped if paired else pair.relabelled
         labelled = relabel(count, pair.generator(seed))
         found = statistic(choice, labelled, pair.points, asked.estimator, progress=progress)
-    result = TestResult.permuted(
+    result = _result(found, choice, asked, count)
+    # The normal limit holds where P and Q differ; under P = Q it says nothing, nor does it where
+    # they differ in what that kernel hardly hears.
+    told = found.kernel is not None and found.of_scales and not paired
+    if result.rejected and told and min(pair.sizes) >= 3:
+        estimate, interval = mmd_interval(pair, found.kernel, asked.alpha)
+        result = dataclasses.replace(result, estimate=estimate, interval=interval)
+    return result
+
+
+def _result(found: Statistic, choice: KernelChoice, asked: NullChoice, count: int) -> TestResult:
+    """Tell a statistic of ``count`` labellings."""
+    paired = asked.estimator == "paired"
+    return TestResult.permuted(
         found.row,
         test="two-sample test" + (" of pairs" if paired else ""),
         hypotheses=HYPOTHESES,
@@ -155,13 +176,27 @@ def _permuted(
         e_value=_e_value(found.row) if choice.named == "evidence" else None,
         rows="pairs" if paired else "independent",
     )
-    # The normal limit holds where P and Q differ; under P = Q it says nothing, nor does it where
-    # they differ in what that kernel hardly hears.
-    told = found.kernel is not None and found.of_scales and not paired
-    if result.rejected and told and min(pair.sizes) >= 3:
-        estimate, interval = mmd_interval(pair, found.kernel, asked.alpha)
-        result = dataclasses.replace(result, estimate=estimate, interval=interval)
-    return result
+
+
+def _in_parts(test: InParts, asked: NullChoice, *, sequential: bool) -> TestResult:
+    """The exact test of very many rows in parts, which has no interval."""
+    test.check(asked)
+    with computing():
+        result = in_stages(
+            lambda count: _result(test.statistic(count), test.choice, asked, count),
+            asked.draws,
+            asked.alpha,
+            sequential=sequential,
+        )
+    known = test.survey.known
+    some = test.survey.some
+    notes = (
+        *kernel_notes([result.kernel] if result.kernel is not None else []),
+        *constant_note(np.concatenate(some)),
+        *(rounding_note(*some, result.kernel) if result.rejected else ()),
+        *(("P and Q are the same rows",) if known[0] == known[1] else ()),
+    )
+    return dataclasses.replace(result, notes=notes)
 
 
 def _notes(result: TestResult, pair: Pair, ways: int) -> tuple[str, ...]:
