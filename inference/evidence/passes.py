@@ -83,6 +83,7 @@ class SumsPass:
         points, count = rows / self.unit, self.deal.count(self.sample)
         bins = self.deal.within(self.sample, start + np.arange(len(rows)))
         ones, none = np.ones(len(rows), dtype=int), np.zeros((count, 0))
+        small = np.min_scalar_type(self.deal.size)  # the most rows of a bin
         here = Relabelled(points, ones, none, self.unit, bins=bins).in_bins
         found: list[np.ndarray] = []
         for features, width, squared in self.features:
@@ -99,7 +100,7 @@ class SumsPass:
                 np.ravel_multi_index((cells, bins), shape), minlength=np.prod(shape)
             )
             found += [
-                table.astype(np.int32).reshape(shape),
+                table.astype(small).reshape(shape),
                 np.bincount(cells, weights=values, minlength=shape[0]),
             ]
         return found
@@ -199,7 +200,7 @@ def _of_values(
 ) -> Relabelled:
     """Rows counted at the mean values of a column's cells."""
     table = np.concatenate(tables, axis=1)
-    counts = table.sum(axis=1)
+    counts = table.sum(axis=1, dtype=np.int64)
     means = (sums[0] + sums[1]) / counts
     labels = labels_of(table, rows.labels)
     return Relabelled(means[:, None], counts, labels, rows.unit[[column]])

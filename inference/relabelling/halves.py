@@ -14,13 +14,13 @@ class Halves(NamedTuple):
         column: (K,), by which column rows are told apart at every cut.
         above: (K,), values from this one on are of the upper half.
         below: (K, 2), the cut that each half is cut by; of one that is a cell -1 less its index.
-        count: how many cells there are.
+        number: how many cells there are.
     """
 
     column: np.ndarray
     above: np.ndarray
     below: np.ndarray
-    count: int
+    number: int
 
     @classmethod
     def of(cls, points: np.ndarray, most: int) -> Halves:

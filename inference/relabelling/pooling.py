@@ -124,7 +124,7 @@ def _many_cells(pair: Pair, unit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def means_in(halves: Halves, points: np.ndarray) -> np.ndarray:
     """The mean (C, D) of the points (N, D) in each cell, of which none is empty."""
-    return _means(halves.cells(points), points, halves.count)
+    return _means(halves.cells(points), points, halves.number)
 
 
 def _means(cells: np.ndarray, points: np.ndarray, count: int) -> np.ndarray:

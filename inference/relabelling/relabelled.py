@@ -306,7 +306,7 @@ def _of_bins(cells: np.ndarray, bins: np.ndarray, labels: np.ndarray) -> np.ndar
 def labels_of(table: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Add up the labels (M, 1 + B) of bins, of which rows (C, M) are in every cell."""
     # Whole numbers, which these hold, in a fast product.
-    exact = np.float32 if table.sum() < 2**24 else np.float64
+    exact = np.float32 if table.sum(dtype=np.int64) < 2**24 else np.float64
     return _in_batches(table.astype(exact), labels).astype(np.int32)
 
 

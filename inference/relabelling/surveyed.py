@@ -93,7 +93,7 @@ class Surveyed:
             samples.append(parts.some(some))
             starts.append(np.cumsum(sizes) - sizes)
             extents.append(_checked(extent_of_all([one.extent for one in of_parts]), parts.name))
-        low, high = _of_both(*extents, P.columns, Q.columns)
+        low, high = _of_both(extents[0], extents[1], P.columns, Q.columns)
         return cls(
             (samples[0], samples[1]),
             (starts[0], starts[1]),
@@ -266,7 +266,7 @@ class CellsPass:
 
     def __call__(self, start: int, rows: np.ndarray) -> np.ndarray:
         """Work on a part."""
-        return np.bincount(self.halves.cells(rows / self.unit), minlength=self.halves.count)
+        return np.bincount(self.halves.cells(rows / self.unit), minlength=self.halves.number)
 
 
 def added(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> list[np.ndarray]:

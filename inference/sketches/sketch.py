@@ -20,7 +20,7 @@ from bke.models.landmarks import LandmarkSums, check_apart, merged_each
 from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
-from ..data.checks import as_sample, check_count, column_names
+from ..data.checks import as_sample, check_count
 from ..data.units import choose_scale, choose_units, default_columns, unit_of
 from ..errors import InputError
 from ..posterior.landmarks import default_count, places_for
@@ -28,7 +28,7 @@ from ..posterior.record import describe_kernel
 from ..runtime.machine import computing
 from ..streams.checkpoint import Checkpoint
 from ..streams.collected import Collected
-from ..streams.engines import is_collection
+from ..streams.engines import is_collection, names_of
 from ..streams.passes import sums_over_rows, survey
 from ..streams.source import ArrayRows, Rows
 
@@ -200,7 +200,7 @@ def sketch(
         raise InputError("a sketch like another has its landmarks, lengthscales and kernel")
     if not isinstance(X, Rows) and checkpoint is not None:
         raise InputError("a checkpoint is for rows of a file, see open_rows")
-    named = column_names(X) if columns is None else tuple(columns)
+    named = names_of(X) if columns is None else tuple(columns)
     asked = landmarks, lengthscales, kernel, named, seed
     with computing():
         if is_collection(X):

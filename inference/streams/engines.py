@@ -65,6 +65,14 @@ def is_collection(value: Any) -> bool:
     return hasattr(value, "__dask_graph__") or _of_ray(value)
 
 
+def names_of(value: Any) -> tuple[str, ...] | None:
+    """The names of the columns of a collection or of a sample in memory, where it has any."""
+    if not _of_ray(value):
+        return column_names(value)
+    names = tuple(map(str, value.columns() or ()))
+    return names if len(names) > 1 else None  # a column of vectors has no names
+
+
 def as_parts(value: Any, name: str, engine: Engine | None = None) -> Parts:
     """Take a collection for rows in parts.
 
@@ -91,7 +99,7 @@ def as_parts(value: Any, name: str, engine: Engine | None = None) -> Parts:
         raise InputError("P and Q must be collections of one engine, Dask or Ray")
     if not handles:
         raise InputError(f"{name} has no rows")
-    return Parts(own, tuple(handles), _columns(value), name)
+    return Parts(own, tuple(handles), names_of(value), name)
 
 
 def _of_dask(value: Any, name: str) -> list[Handle]:
@@ -106,14 +114,6 @@ def _of_dask(value: Any, name: str) -> list[Handle]:
             raise InputError(f"{name} has {value.ndim} dimensions, where (rows, columns) is needed")
         value = value.rechunk({1: -1}) if value.ndim == 2 else value
     return list(np.ravel(np.asarray(value.to_delayed(), dtype=object)))
-
-
-def _columns(value: Any) -> tuple[str, ...] | None:
-    """The names of columns, where it has any."""
-    if not _of_ray(value):
-        return column_names(value)
-    names = tuple(map(str, value.columns() or ()))
-    return names if len(names) > 1 else None  # a column of vectors has no names
 
 
 def _of_ray(value: Any) -> bool:
