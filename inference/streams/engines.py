@@ -104,12 +104,12 @@ def as_parts(value: Any, name: str, engine: Engine | None = None) -> Parts:
 
 def _of_dask(value: Any, name: str) -> list[Handle]:
     """Delayed parts of a collection, each with all columns."""
-    if not hasattr(value, "to_delayed"):
+    if not hasattr(type(value), "to_delayed"):
         raise InputError(
             f"{name} must be an array, a data frame or a bag of rows of Dask, "
             f"got {type(value).__name__}"
         )
-    if hasattr(value, "rechunk"):
+    if hasattr(type(value), "rechunk"):
         if value.ndim not in (1, 2):
             raise InputError(f"{name} has {value.ndim} dimensions, where (rows, columns) is needed")
         value = value.rechunk({1: -1}) if value.ndim == 2 else value

@@ -128,8 +128,8 @@ def numbers(part: Any, name: str, index: int) -> np.ndarray:
         part = np.column_stack([np.reshape(one, (len(one), -1)) for one in part.values()])
     try:
         found = part.to_numpy() if hasattr(part, "to_numpy") else np.asarray(part)
-        if found.dtype.kind == "c":
-            raise ValueError("complex numbers")
+        if found.dtype.kind not in "iufbO":
+            raise TypeError(f"the type is {found.dtype}")
         rows = np.asarray(found, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} must hold real numbers in part {index + 1}: {error}") from None
