@@ -1,6 +1,7 @@
 """Two samples under test: checked, pooled, and labelled anew in ways that the null deems alike.
 
-Nothing here depends on the order in which rows came, for that may tell their labels.
+Nothing here depends on the order in which rows came, for that may tell their labels; but of very
+many rows (:mod:`.deal`) the numbers that they have within their own sample tell which are drawn.
 """
 
 from __future__ import annotations

@@ -74,8 +74,11 @@ def two_sample_test(
     where that is small, as of smooth kernels in few columns: none is (m + n) x (m + n) then.
 
     Args:
-        P: sample of P, shape (m, D) or (m,).
-        Q: sample of Q, shape (n, D) or (n,).
+        P: sample of P, shape (m, D) or (m,); or a collection of Dask or a dataset of Ray, whose
+            rows stay where they are (:mod:`bke.inference.testing.in_parts`). More than 131 072 rows
+            in all are tested there with ``"fused"`` by permutations alone, without an interval and
+            without a bar.
+        Q: sample of Q, shape (n, D) or (n,), likewise.
         kernel: see above.
         null: ``"permutation"``, exact. The others are approximations, for one kernel: ``"gamma"``
             (TST-2) and ``"spectrum"`` (TST-3) for independent rows; ``"wild bootstrap"`` (TST-7)
@@ -96,7 +99,9 @@ def two_sample_test(
         scale: ``"column"``, ``"pooled"`` or ``None``, as for :func:`~bke.inference.fit`; by the
             pooled sample.
         seed: of the permutations, or of the draws of the null. The choice of kernels has nothing
-            of it, nor does anything hang on the order of rows, of columns or of the samples.
+            of it, nor does anything hang on the order of rows, of columns or of the samples; but
+            of more than 131 072 rows some are drawn, and bins dealt out, by their numbers: in
+            another order that is another draw.
         progress: show a progress bar.
 
     Raises:
