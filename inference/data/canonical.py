@@ -63,6 +63,30 @@ def order_and_mark(points: np.ndarray) -> tuple[np.ndarray, int]:
     return order, _digest(steps[_sorting(steps, told)][:, told]) if len(told) else len(steps)
 
 
+def row_marks(points: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Mark every row (N, D), the same for any order of columns and in any units, (N,).
+
+    The sum of the marks of many rows tells these from others, whichever part of them is where. A
+    column of one value does not count.
+
+    Args:
+        points: some of the rows.
+        low: (D,), the smallest value of every column in all of them.
+        high: (D,), the largest.
+    """
+    total = np.zeros(len(points), dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        for one in range(points.shape[1]):
+            steps = _steps(points[:, one], low[one], high[one])
+            total += mixed(steps.astype(np.uint64))
+    return mixed(total)
+
+
+def known_by(marks: np.ndarray) -> int:
+    """What rows with marks (N,) are known by, in whatever order."""
+    return int(marks.sum(dtype=np.uint64))
+
+
 def generator(seed: int, *samples: np.ndarray, stream: int = 1) -> np.random.Generator:
     """Random numbers by ``seed`` and the :func:`mark` of each of ``samples``, in whatever order.
 
@@ -79,9 +103,12 @@ def marked_generator(seed: int, *marks: int, stream: int = 1) -> np.random.Gener
     return np.random.default_rng((seed, stream, *sorted(marks)))
 
 
-def _steps(points: np.ndarray) -> np.ndarray:
+def _steps(
+    points: np.ndarray, low: np.ndarray | None = None, high: np.ndarray | None = None
+) -> np.ndarray:
     """Values (N, D) as steps from the smallest of their column to the largest, whole numbers."""
-    low, high = points.min(axis=0), points.max(axis=0)
+    if low is None or high is None:
+        low, high = points.min(axis=0), points.max(axis=0)
     half = 0.5 * high - 0.5 * low  # which does not overflow
     scaled = (0.5 * points - 0.5 * low) / np.where(half > 0.0, half, 1.0)
     return np.rint(STEPS * scaled).astype(np.int64)

@@ -12,11 +12,14 @@ covariance, it adds them up (as kernel likelihood ratios do: Santoro, Waghmare a
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import scipy.linalg
 
 from ..relabelling.permutation import in_batches, without_rounding
-from ..relabelling.relabelled import LabelSums, Relabelled
+from ..relabelling.relabelled import Relabelled
+from .asked import Asked, Sums, answered
 
 #: g, how small eigenvalues of a covariance count, over its trace.
 SMALL = np.array([1e-3, 3e-2, 1.0])
@@ -32,14 +35,55 @@ def covariances(rows: Relabelled) -> tuple[np.ndarray, np.ndarray]:
     Args:
         rows: the pooled rows with their relabellings.
     """
-    rows = rows.in_bins
+    if rows.points.shape[1] > MOST_COLUMNS and rows.rows <= MOST_ROWS and rows.independent:
+        points, total = _centred(rows)
+        return _of_rounding(_by_rows(points, rows, SMALL * total), points, total)
+    return answered(covariances_asked(rows), rows)
+
+
+@dataclasses.dataclass(frozen=True)
+class Products:
+    """Columns of rows and their products, of those directions in which rows vary most.
+
+    Attributes:
+        centre: (D,), what columns are counted from.
+        turn: (D, r), the directions; ``None`` where all columns are taken as they are.
+    """
+
+    centre: np.ndarray
+    turn: np.ndarray | None
+
+    def __call__(self, points: np.ndarray) -> np.ndarray:
+        """Evaluate columns and products (k, r + r (r + 1) / 2) of rows (k, D)."""
+        part = points - self.centre
+        part = part if self.turn is None else part @ self.turn
+        first, second = np.triu_indices(part.shape[1])
+        return np.concatenate([part, part[:, first] * part[:, second]], axis=1)
+
+
+def covariances_asked(rows: Relabelled) -> Asked[tuple[np.ndarray, np.ndarray]]:
+    """Ask for what :func:`covariances` tells by matrices of columns."""
+    chosen = rows.choosing
+    points, total = _centred(chosen)
+    features = Products(chosen.counts @ chosen.points / chosen.rows, _turn(points, chosen.counts))
+    rank = min(points.shape[1], MOST_COLUMNS)
+
+    def told(sums: Sums) -> tuple[np.ndarray, np.ndarray]:
+        return _of_rounding(_by_columns(rank, rows, sums, SMALL * total), points, total)
+
+    return Asked(features, rank + rank * (rank + 1) // 2, told)
+
+
+def _centred(rows: Relabelled) -> tuple[np.ndarray, float]:
+    """Points (C, D) about their mean, and the variance of all columns together."""
     points = rows.points - rows.counts @ rows.points / rows.rows
-    total = float(rows.counts @ np.square(points).sum(axis=1)) / rows.rows
-    small = SMALL * total
-    if points.shape[1] > MOST_COLUMNS and rows.rows <= MOST_ROWS and rows.independent:
-        found = _by_rows(points, rows, small)
-    else:
-        found = _by_columns(_leading(points, rows.counts), rows, small)
+    return points, float(rows.counts @ np.square(points).sum(axis=1)) / rows.rows
+
+
+def _of_rounding(
+    found: np.ndarray, points: np.ndarray, total: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Both statistics without what is rounding, of rows (C, D) of a variance in all."""
     magnitudes = [total**2, *[float(min(points.shape))] * len(SMALL)]
     rounded = [without_rounding(row, size) for row, size in zip(found, magnitudes, strict=True)]
     return rounded[0], np.array(rounded[1:])
@@ -51,29 +95,21 @@ def _dimensions(own: np.ndarray, small: np.ndarray) -> np.ndarray:
     return np.asarray([(own / (own + least)).sum(axis=-1) for least in small])
 
 
-def _leading(points: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Centred points (C, D) along the directions in which all rows vary most."""
+def _turn(points: np.ndarray, counts: np.ndarray) -> np.ndarray | None:
+    """Directions (D, r) in which centred points (C, D) vary most; ``None`` of few columns."""
     if points.shape[1] <= MOST_COLUMNS:
-        return points
+        return None
     last = points.shape[1] - 1
-    _, turn = scipy.linalg.eigh(
-        (points * counts[:, None]).T @ points, subset_by_index=(last + 1 - MOST_COLUMNS, last)
-    )
-    return np.asarray(points @ turn)
+    products = (points * counts[:, None]).T @ points
+    of = last + 1 - MOST_COLUMNS, last
+    return np.asarray(scipy.linalg.eigh(products, subset_by_index=of)[1])
 
 
-def _by_columns(points: np.ndarray, rows: Relabelled, small: np.ndarray) -> np.ndarray:
-    """Both statistics, (1 + G, 1 + B), of centred points (C, r) by matrices of columns."""
-    rank, labellings = points.shape[1], rows.labels.shape[1]
-    upper = np.triu_indices(rank)
-    every = np.zeros(rank + len(upper[0]))
-    of_labels = LabelSums(rows, len(every))
-    for block in rows.blocks():
-        part = points[block]
-        features = np.concatenate([part, part[:, upper[0]] * part[:, upper[1]]], axis=1)
-        every += rows.counts[block] @ features
-        of_labels.add(block, features)
-    apart, pooled = rows.apart(of_labels.found(), every), every / rows.rows
+def _by_columns(rank: int, rows: Relabelled, sums: Sums, small: np.ndarray) -> np.ndarray:
+    """Both statistics, (1 + G, 1 + B), by matrices of so many columns."""
+    labellings, upper = rows.labels.shape[1], np.triu_indices(rank)
+    every = sums.of_counts
+    apart, pooled = rows.apart(sums.of_labels, every), every / rows.rows
     share = np.broadcast_to(rows.share if rows.weighted else rows.shares, labellings)
 
     def matrices(entries: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ from scipy.spatial.distance import pdist
 from ..data.canonical import random_part
 from ..learning.named_kernels import ladder
 from ..relabelling.relabelled import Relabelled
-from .families import GAUSSIAN, LAPLACE, Family
+from .families import GAUSSIAN, LAPLACE, Family, Metric
 
 #: Rows whose distances tell which scales there are.
 ROWS = 1000
@@ -51,18 +51,19 @@ def test_scales(rows: Relabelled) -> list[Scale]:
 
 def landmark_lengthscales(rows: Relabelled) -> np.ndarray:
     """Lengthscales (L,) of the evidence at landmarks."""
-    found = ladder(rows.points, 0)
+    found = ladder(rows.choosing.points, 0)
     return found[found >= _distances(rows)[0]] if rows.weighted else found
 
 
-def _distances(rows: Relabelled, metric: str = GAUSSIAN.metric) -> tuple[float, float]:
+def _distances(rows: Relabelled, metric: Metric = "euclidean") -> tuple[float, float]:
     """A short distance between rows and the median one.
 
     Below the short one, where hardly any row is near another, evidence is a row's own weight; of
     weighted rows, whose signs are turned, it says nothing of a difference.
     """
-    distances = pdist(random_part(rows.points, ROWS, 0), metric)
+    points = rows.choosing.points
+    distances = pdist(random_part(points, ROWS, 0), metric)
     if not distances.any():  # of rows in bins, nearly all of which are equal
-        distances = pdist(random_part(np.unique(rows.points, axis=0), ROWS, 0), metric)
+        distances = pdist(random_part(np.unique(points, axis=0), ROWS, 0), metric)
     short, median = np.quantile(distances[distances > 0.0], [SHORT, 0.5])
     return float(short), float(median)

@@ -9,7 +9,7 @@ theorem and to C, which is estimated. Its permutation test needs neither to hold
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import Event
 from typing import NamedTuple
 
@@ -22,8 +22,9 @@ from ..data.canonical import random_part
 from ..relabelling.permutation import without_rounding
 from ..relabelling.relabelled import LabelSums, Relabelled
 from ..runtime.machine import side_by_side
+from .asked import Asked, Sums, answered
 from .decomposition import Noise
-from .spectrum import VERY_MANY, Part, kernel
+from .spectrum import VERY_MANY, Near, Part, kernel
 
 LANDMARKS = 60
 ROWS_EACH = 8
@@ -78,24 +79,51 @@ def evidence_rows(
     Returns:
         (3 L, 1 + B), nats.
     """
-    between = cdist(places, places, "sqeuclidean")
 
     def one(index: int) -> np.ndarray:
         length = lengthscales[index]
-        seen = _seen(rows, places, length, part)
+        if part is not None and rows.independent:
+            found = answered(evidence_asked(rows, length, places, part), rows)
+        else:
+            found = _evidence(_seen(rows, places, length), places, length)
         advance(1)
-        if not seen.covariance.any():  # pairs without a difference: nothing to weigh
-            return np.zeros((len(VARIANCES), seen.means.shape[1]))
-        smoothed = np.exp(-0.25 * between / length**2)  # r of the unit measure
-        eigenvalues, basis = whitened(smoothed, seen.covariance)
-        squares = (basis.T @ seen.means) ** 2
-        squares[:, 0] -= np.sum(basis * (seen.excess @ basis), axis=0)
-        x = np.outer(VARIANCES, np.clip(eigenvalues, 0.0, None))
-        return np.asarray(0.5 * ((x / (1.0 + x)) @ squares - np.log1p(x).sum(axis=1)[:, None]))
+        return found
 
-    found = np.concatenate(side_by_side(one, len(lengthscales), Event()))
+    return evidence_of(side_by_side(one, len(lengthscales), Event()))
+
+
+def evidence_asked(
+    rows: Relabelled, length: float, places: np.ndarray, part: int
+) -> Asked[np.ndarray]:
+    """Ask for what :func:`evidence_rows` tells of independent rows at one lengthscale."""
+    some = Part.of(rows, part)
+
+    def told(sums: Sums) -> np.ndarray:
+        products = some.products(kernel(some.points, places, length))
+        seen = _of_independent(rows, sums.of_labels, sums.of_counts, products)
+        return _evidence(seen, places, length)
+
+    return Asked(Near(places, length), len(places), told)
+
+
+def evidence_of(each: Sequence[np.ndarray]) -> np.ndarray:
+    """Join what lengthscales tell (3, 1 + B), each without rounding."""
     # The nugget lets rounding grow to about its root.
-    return np.array([without_rounding(row, ROUNDING * np.abs(row).max()) for row in found])
+    rows = np.concatenate(each)
+    return np.array([without_rounding(row, ROUNDING * np.abs(row).max()) for row in rows])
+
+
+def _evidence(seen: Seen, places: np.ndarray, length: float) -> np.ndarray:
+    """Log Bayes factors (3, 1 + B) at one lengthscale."""
+    if not seen.covariance.any():  # pairs without a difference: nothing to weigh
+        return np.zeros((len(VARIANCES), seen.means.shape[1]))
+    between = cdist(places, places, "sqeuclidean")
+    smoothed = np.exp(-0.25 * between / length**2)  # r of the unit measure
+    eigenvalues, basis = whitened(smoothed, seen.covariance)
+    squares = (basis.T @ seen.means) ** 2
+    squares[:, 0] -= np.sum(basis * (seen.excess @ basis), axis=0)
+    x = np.outer(VARIANCES, np.clip(eigenvalues, 0.0, None))
+    return np.asarray(0.5 * ((x / (1.0 + x)) @ squares - np.log1p(x).sum(axis=1)[:, None]))
 
 
 class Seen(NamedTuple):
@@ -112,38 +140,38 @@ class Seen(NamedTuple):
     excess: np.ndarray
 
 
-def _seen(rows: Relabelled, places: np.ndarray, length: float, part: int | None) -> Seen:
+def _seen(rows: Relabelled, places: np.ndarray, length: float) -> Seen:
     """Go through rows with the kernel at a lengthscale and landmarks (k, D)."""
     count = len(places)
     total, products = np.zeros(count), np.zeros((count, count))
     noise = own = Noise.none(count)
-    some = None if part is None or not rows.independent else Part.of(rows, part)
     rows = rows.in_bins
     sums = LabelSums(rows, count)
     for block in rows.blocks():
         features = kernel(rows.points[block], places, length)
         sums.add(block, features)
         total += rows.counts[block] @ features
-        if some is None:
-            products += features.T @ (features * rows.counts[block, None])
+        products += features.T @ (features * rows.counts[block, None])
         if rows.weighted:
             noise = noise.plus(features, rows.weights[block], rows.expected[block])
             own = own.plus(features, rows.weights[block], rows.squares[block])
-    none = np.zeros((count, count))
     if rows.weighted:
         covariance = noise.covariance()
         return Seen(sums.found(), covariance, own.covariance() - covariance)
-    means = _means(rows, sums.found(), total)
     if rows.partners is not None:
         first, second = (kernel(rows.points[one], places, length) for one in rows.partners.T)
-        apart = first - second
-        return Seen(means, apart.T @ apart / len(apart) ** 2, none)
+        apart, none = first - second, np.zeros((count, count))
+        return Seen(_means(rows, sums.found(), total), apart.T @ apart / len(apart) ** 2, none)
+    return _of_independent(rows, sums.found(), total, products - np.outer(total, total) / rows.rows)
+
+
+def _of_independent(
+    rows: Relabelled, of_labels: np.ndarray, total: np.ndarray, products: np.ndarray
+) -> Seen:
+    """What independent rows tell by sums of features and products (k, k) of centred ones."""
     m, n = rows.sizes
-    if some is None:
-        products -= np.outer(total, total) / rows.rows
-    else:
-        products = some.products(kernel(some.points, places, length))
-    return Seen(means, products / (rows.rows - 1.0) * (1.0 / m + 1.0 / n), none)
+    covariance = products / (rows.rows - 1.0) * (1.0 / m + 1.0 / n)
+    return Seen(_means(rows, of_labels, total), covariance, np.zeros_like(products))
 
 
 def _means(rows: Relabelled, of_labels: np.ndarray, total: np.ndarray) -> np.ndarray:

@@ -17,17 +17,18 @@ from __future__ import annotations
 
 import dataclasses
 from threading import Event
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.linalg
 
 from ..data.weighted import weighted_quantiles
 from ..relabelling.permutation import TIE
-from ..relabelling.relabelled import BLOCK, MORE_ROWS, LabelSums, Relabelled
+from ..relabelling.relabelled import BLOCK, MORE_ROWS, Relabelled
 from ..relabelling.step_down import step_down
 from ..runtime.machine import side_by_side
-from .spectrum import VERY_MANY, kernel
+from .asked import Asked, Sums, answered
+from .spectrum import VERY_MANY, Near, kernel
 
 #: The fields of cells, one after the other.
 Fields: TypeAlias = tuple[np.ndarray, ...]
@@ -90,45 +91,75 @@ class Cells:
         return step_down(self._competing())[: len(self.t)]
 
 
+class Looks(NamedTuple):
+    """Where places are looked for, chosen without looking at labels.
+
+    Attributes:
+        where: (k, D), the places in all columns together.
+        middle: (D,), the median of every column.
+        places: in one column alone.
+        scales: likewise how many.
+    """
+
+    where: np.ndarray
+    middle: np.ndarray
+    places: int
+    scales: int
+
+    @classmethod
+    def of(cls, rows: Relabelled) -> Looks:
+        """Choose places from pooled rows."""
+        dimension, chosen = rows.points.shape[1], rows.choosing
+        spread = FEWER_PLACES if len(rows.points) > VERY_MANY else PLACES
+        line = dimension == 1
+        where = _quantiles(chosen, min(spread, LINE_PLACES)) if line else _spread(chosen, spread)
+        places = max(FEWEST_PLACES, min(LINE_PLACES, MOST_CELLS // (SCALES * dimension)))
+        scales = max(FEWEST_SCALES, min(SCALES, MOST_CELLS // (places * dimension)))
+        middle = weighted_quantiles(chosen.points, chosen.counts, (0.5,))[0]
+        return cls(where, middle, places, scales)
+
+    @property
+    def alone(self) -> range:
+        """The columns that are also looked at alone."""
+        return range(len(self.middle) if len(self.middle) > PLANE else 0)
+
+    def asked(self, rows: Relabelled) -> list[Asked[Fields]]:
+        """What is asked of the rows in all columns together, a scale at a time."""
+        scales = np.geomspace(SHORTEST, LONGEST, SCALES) * np.sqrt(len(self.middle))
+        return [_at_scales(rows, self.where, scales[index : index + 1]) for index in range(SCALES)]
+
+    def of_column(self, own: Relabelled, column: int) -> Fields:
+        """The fields of the cells of one of several columns, of which alone ``own`` has values."""
+        where = _quantiles(own, self.places)
+        scales = np.geomspace(SHORTEST, LONGEST, self.scales)
+        return self._of([answered(_at_scales(own, where, scales), own)], where, (column,))
+
+    def cells(self, found: list[Fields], of_columns: list[Fields]) -> Cells:
+        """The cells that there are in all columns together, and in each alone."""
+        together = self._of(found, self.where, tuple(range(len(self.middle))))
+        return Cells(*(np.concatenate(each) for each in zip(together, *of_columns, strict=True)))
+
+    def _of(self, found: list[Fields], where: np.ndarray, columns: tuple[int, ...]) -> Fields:
+        """The fields of cells at places of some columns; the others are at the middle."""
+        kept, own_scale, *others = (np.concatenate(part) for part in zip(*found, strict=True))
+        at = np.tile(self.middle, (len(kept), 1))
+        at[:, columns] = where[kept]
+        scale = np.full(at.shape, np.inf)
+        scale[:, columns] = own_scale
+        return at, scale, *others
+
+
 def cells(rows: Relabelled) -> Cells:
     """Evaluate t at every place and scale where the weights are worth enough rows."""
-    dimension = rows.points.shape[1]
-    middle = weighted_quantiles(rows.points, rows.counts, (0.5,))[0]
-    spread = FEWER_PLACES if len(rows.points) > VERY_MANY else PLACES
-    found = [_cells(rows, tuple(range(dimension)), spread, SCALES, middle, SCALES)]
-    if dimension > PLANE:
-        places = max(FEWEST_PLACES, min(LINE_PLACES, MOST_CELLS // (SCALES * dimension)))
-        count = max(FEWEST_SCALES, min(SCALES, MOST_CELLS // (places * dimension)))
-        found += side_by_side(
-            lambda column: _cells(rows, (column,), places, count, middle, 1), dimension, Event()
-        )
-    return Cells(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
-
-
-def _cells(
-    rows: Relabelled,
-    columns: tuple[int, ...],
-    places: int,
-    count: int,
-    middle: np.ndarray,
-    parts: int,
-) -> Fields:
-    """The fields of the cells of some columns; the others are at ``middle`` (D,).
-
-    Scales are gone through in so many ``parts``, side by side.
-    """
-    own = rows.of_columns(columns, VALUES)
-    line = len(columns) == 1
-    where = _quantiles(own, min(places, LINE_PLACES)) if line else _spread(own, places)
-    scales = np.geomspace(SHORTEST, LONGEST, count) * np.sqrt(len(columns))
-    some = np.array_split(scales, parts)
-    found = side_by_side(lambda index: _at_scales(own, where, some[index]), parts, Event())
-    kept, own_scale, *others = (np.concatenate(part) for part in zip(*found, strict=True))
-    at = np.tile(middle, (len(kept), 1))
-    at[:, columns] = where[kept]
-    scale = np.full(at.shape, np.inf)
-    scale[:, columns] = own_scale
-    return at, scale, *others
+    looks = Looks.of(rows)
+    asks = looks.asked(rows)
+    found = side_by_side(lambda index: answered(asks[index], rows), len(asks), Event())
+    of_columns = side_by_side(
+        lambda column: looks.of_column(rows.of_columns((column,), VALUES), column),
+        len(looks.alone),
+        Event(),
+    )
+    return looks.cells(found, of_columns)
 
 
 def _quantiles(rows: Relabelled, count: int) -> np.ndarray:
@@ -147,23 +178,27 @@ def _spread(rows: Relabelled, count: int) -> np.ndarray:
     return np.asarray(rows.points[np.sort(chosen)])
 
 
-def _at_scales(rows: Relabelled, where: np.ndarray, scales: np.ndarray) -> Fields:
-    """The index of every cell's place (k,), its scale (k, 1), and the cells' fields."""
+def _at_scales(rows: Relabelled, where: np.ndarray, scales: np.ndarray) -> Asked[Fields]:
+    """Ask for the index of every cell's place (k,), its scale (k, 1), and the cells' fields."""
     index, scale = np.tile(np.arange(len(where)), len(scales)), np.repeat(scales, len(where))
     at = where[index]
-    rows = rows.in_bins
+    return Asked(
+        Near(at, scale),
+        len(at),
+        lambda found: _told(rows, found, at, index, scale),
+        squares=True,
+    )
+
+
+def _told(
+    rows: Relabelled, found: Sums, at: np.ndarray, index: np.ndarray, scale: np.ndarray
+) -> Fields:
+    """Tell the fields of cells at (k, D), as of :func:`_at_scales`."""
     each, combine = rows.measures
-    each = np.column_stack([each, rows.evenly])
+    # Measures, and beside them that which weighs every different point alike.
     combine = scipy.linalg.block_diag(combine, np.ones((1, 1)))
-    sums, squares = np.zeros((2, each.shape[1], len(at)))
-    of_labels = LabelSums(rows, len(at))
-    for block in rows.blocks():
-        near = kernel(rows.points[block], at, scale)
-        own = each[block].T
-        sums += own @ near
-        of_labels.add(block, near)
-        squares += own @ np.square(near, out=near)
-    sums, squares, total = sums.T @ combine, squares.T @ combine, each.sum(axis=0) @ combine
+    sums, squares = found.of_measures.T @ combine, found.of_squares.T @ combine
+    total = np.append(each.sum(axis=0), 1.0) @ combine
     mean, means = sums[:, 0], sums[:, 1:3]
     variance = np.maximum(squares[:, 0] - mean**2, 0.0)
     # Of each sample's mean: the sum of squares of weighted deviations from it.
@@ -186,7 +221,7 @@ def _at_scales(rows: Relabelled, where: np.ndarray, scales: np.ndarray) -> Field
     return (
         index[kept],
         scale[kept, None],
-        rows.apart(of_labels.found(), mean * rows.rows)[kept] / np.sqrt(noise),
+        rows.apart(found.of_labels, mean * rows.rows)[kept] / np.sqrt(noise),
         means[kept],
         _errors(rows, means[kept], spread[kept], others[kept], together),
         together,

@@ -8,8 +8,9 @@ chosen without looking at labels, and rows are gone through in blocks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import NamedTuple, TypeAlias
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import scipy.linalg
@@ -18,6 +19,7 @@ from scipy.spatial.distance import cdist
 
 from ..data.canonical import random_part
 from ..relabelling.relabelled import LabelSums, Relabelled
+from .asked import Asked, Features, Sums
 from .decomposition import RESOLUTION, Noise, Spectrum, decomposed, of_pairs, of_weights
 
 #: Points that are very many: the test looks at fewer places, nodes and products of features then.
@@ -25,18 +27,17 @@ VERY_MANY = 2**14
 #: Columns from which distances are a matrix product, if their squares are less than this.
 MANY_COLUMNS, LONGEST = 8, 1e6
 #: A kernel between points (k, D) and (l, D) at a lengthscale: (k, l).
-Values: TypeAlias = Callable[[np.ndarray, np.ndarray, float], np.ndarray]
-#: Several kernels between points (k, D) and (l, D): each (k, l), one after the other.
-Kernels: TypeAlias = Callable[[np.ndarray, np.ndarray], Iterable[np.ndarray]]
+Values: TypeAlias = Callable[[np.ndarray, np.ndarray, Any], np.ndarray]
 
 
 def nodes(rows: Relabelled, most: int) -> np.ndarray:
     """Where kernels are taken at, (k, D): quantiles of one column, or rows that are spread."""
-    points = rows.points
+    chosen = rows.choosing
+    points = chosen.points
     if len(points) <= most:
         return points
     if points.shape[1] == 1:
-        below = (np.cumsum(rows.counts) - 0.5 * rows.counts) / rows.rows
+        below = (np.cumsum(chosen.counts) - 0.5 * chosen.counts) / chosen.rows
         return np.unique(np.interp((np.arange(most) + 0.5) / most, below, points[:, 0]))[:, None]
     rng = np.random.default_rng(0)
     part = np.sort(rng.choice(len(points), min(len(points), 8 * most), replace=False))
@@ -63,13 +64,35 @@ def squared_distances(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return np.asarray(cdist(first, second, "sqeuclidean"))
 
 
+@dataclasses.dataclass(frozen=True)
+class Near:
+    """How near rows are to places (k, D), by the kernel at a lengthscale or (k,) of them."""
+
+    places: np.ndarray
+    lengthscale: float | np.ndarray
+    values: Values = kernel
+
+    def __call__(self, points: np.ndarray) -> np.ndarray:
+        """Evaluate the kernel (r, k) between rows (r, D) and places."""
+        return self.values(points, self.places, self.lengthscale)
+
+
+class Several(Features, Protocol):
+    """Values of several kernels between rows and places (k, D), one after the other."""
+
+    @property
+    def places(self) -> np.ndarray:
+        """Where kernels are taken at."""
+
+    def each(self, points: np.ndarray) -> Iterator[np.ndarray]:
+        """Evaluate each kernel (r, k) between rows (r, D) and places."""
+
+
 def spectrum(
     rows: Relabelled,
     at: np.ndarray,
     lengthscale: float,
     values: Values = kernel,
-    *,
-    part: int | None = None,
 ) -> Spectrum:
     """Decompose the centred matrix of a kernel at a lengthscale, by ``at``, the nodes.
 
@@ -78,94 +101,64 @@ def spectrum(
         at: (k, D).
         lengthscale: of the kernel.
         values: the kernel.
-        part: see :func:`spectra`.
     """
-    return spectra(rows, at, lambda points, others: [values(points, others, lengthscale)], part)[0]
+    root = _root(values(at, at, lengthscale))
+    if rows.partners is not None:
+        features = values(rows.points, at, lengthscale) @ root
+        first, second = (features[one] for one in rows.partners.T)
+        return of_pairs(root, first, second, 2.0 * rows.labels[rows.partners[:, 0]] - 1.0)
+    rank = root.shape[1]
+    near_all, within = np.zeros(len(at)), np.zeros((rank, rank))
+    noise = own_noise = Noise.none(rank)
+    rows = rows.in_bins
+    of_labels = LabelSums(rows, len(at))
+    for block in rows.blocks():
+        near = values(rows.points[block], at, lengthscale)
+        near_all += rows.counts[block] @ near
+        of_labels.add(block, near)
+        features = near @ root
+        within += (features * rows.counts[block, None]).T @ features
+        if rows.weighted:
+            noise = noise.plus(features, rows.weights[block], rows.expected[block])
+            own_noise = own_noise.plus(features, rows.weights[block], rows.squares[block])
+    total = near_all @ root
+    apart = rows.apart(root.T @ of_labels.found(), total)
+    if rows.weighted:
+        return of_weights(root, within, total, apart, noise, own_noise)
+    return decomposed(root, within, total, apart, rows.rows, rows.shares)
 
 
-def spectra(
-    rows: Relabelled, at: np.ndarray, kernels: Kernels, part: int | None = None
-) -> list[Spectrum]:
-    """Decompose the centred matrices of several kernels, going through rows once.
+def spectra_asked(rows: Relabelled, features: Several, part: int) -> Asked[list[Spectrum]]:
+    """Ask for what :func:`spectrum` tells of independent rows, by several kernels.
 
     Args:
-        rows: independent ones, pairs or weighted ones.
-        at: the nodes (k, D).
-        kernels: evaluates all of them between points.
-        part: so many of independent rows at random tell the products of features, which costs most
-            where rows are very many: good for a test, which is exact with any; by default all do.
+        rows: the rows.
+        features: values of the kernels.
+        part: so many rows at random tell the products of features, which cost most where rows are
+            very many: good for a test, which is exact with any.
     """
-    roots = [_root(one) for one in kernels(at, at)]
-    if rows.partners is not None:
-        signs = 2.0 * rows.labels[rows.partners[:, 0]] - 1.0
-        return [
-            of_pairs(root, *((near @ root)[one] for one in rows.partners.T), signs)
-            for near, root in zip(kernels(rows.points, at), roots, strict=True)
-        ]
-    some = None if part is None or rows.weighted else Part.of(rows, part)
-    rows = rows.in_bins
-    sums = [_Sums(rows, root, some is None) for root in roots]
-    for block in rows.blocks():
-        for own, near in zip(sums, kernels(rows.points[block], at), strict=True):
-            own.add(block, near)
-    if some is None:
-        return [own.decomposed(own.within) for own in sums]
-    seen = kernels(some.points, at)
-    return [
-        own.decomposed(some.products(near @ own.root) + np.outer(own.total, own.total) / rows.rows)
-        for own, near in zip(sums, seen, strict=True)
-    ]
+    at, count = features.places, len(features.places)
+    roots = [_root(one) for one in features.each(at)]
+    some = Part.of(rows, part)
+
+    def told(sums: Sums) -> list[Spectrum]:
+        found = []
+        for index, (root, near) in enumerate(zip(roots, features.each(some.points), strict=True)):
+            own = slice(index * count, (index + 1) * count)
+            total = sums.of_counts[own] @ root
+            apart = rows.apart(root.T @ sums.of_labels[own], total)
+            within = some.products(near @ root) + np.outer(total, total) / rows.rows
+            found.append(decomposed(root, within, total, apart, rows.rows, rows.shares))
+        return found
+
+    return Asked(features, count * len(roots), told)
 
 
-def _root(among: np.ndarray) -> np.ndarray:
-    """What turns a kernel's values at the nodes (k) into features (r), by its matrix (k, k)."""
-    own, vectors = scipy.linalg.eigh(among, driver="evd")
+def _root(matrix: np.ndarray) -> np.ndarray:
+    """The matrix (nodes, q) that makes features of the kernel at nodes independent there."""
+    own, vectors = scipy.linalg.eigh(matrix, driver="evd")
     kept = own > own[-1] * RESOLUTION
     return np.asarray(vectors[:, kept] / np.sqrt(own[kept]))
-
-
-class _Sums:
-    """What a kernel's spectrum needs of all rows, a block at a time.
-
-    Args:
-        rows: the rows, in bins where they are.
-        root: (k, r), see :func:`_root`.
-        whole: add up products of features, too.
-    """
-
-    def __init__(self, rows: Relabelled, root: np.ndarray, whole: bool) -> None:
-        self.rows, self.root, self._whole = rows, root, whole
-        count, rank = root.shape
-        self._near, self.within = np.zeros(count), np.zeros((rank, rank))
-        self._noise = self._own_noise = Noise.none(rank)
-        self._of_labels = LabelSums(rows, count)
-
-    @property
-    def total(self) -> np.ndarray:
-        """The sum of features (r,) over rows."""
-        return np.asarray(self._near @ self.root)
-
-    def add(self, block: slice, near: np.ndarray) -> None:
-        """Add a block of rows, by the kernel between them and the nodes (b, k)."""
-        rows = self.rows
-        self._near += rows.counts[block] @ near
-        self._of_labels.add(block, near)
-        if not self._whole:
-            return
-        features = near @ self.root
-        self.within += (features * rows.counts[block, None]).T @ features
-        if rows.weighted:
-            weights = rows.weights[block]
-            self._noise = self._noise.plus(features, weights, rows.expected[block])
-            self._own_noise = self._own_noise.plus(features, weights, rows.squares[block])
-
-    def decomposed(self, within: np.ndarray) -> Spectrum:
-        """The spectrum, by products of features (r, r) over all rows."""
-        rows, total = self.rows, self.total
-        apart = rows.apart(self.root.T @ self._of_labels.found(), total)
-        if rows.weighted:
-            return of_weights(self.root, within, total, apart, self._noise, self._own_noise)
-        return decomposed(self.root, within, total, apart, rows.rows, rows.shares)
 
 
 class Part(NamedTuple):
@@ -184,8 +177,9 @@ class Part(NamedTuple):
     @classmethod
     def of(cls, rows: Relabelled, most: int) -> Part:
         """Draw at most ``most`` points, the same whatever the labels."""
-        chosen = random_part(np.arange(len(rows.points)), most, 0)
-        return cls(rows.points[chosen], rows.counts[chosen], rows.rows)
+        from_these = rows.choosing
+        chosen = random_part(np.arange(len(from_these.points)), most, 0)
+        return cls(from_these.points[chosen], from_these.counts[chosen], rows.rows)
 
     def products(self, features: np.ndarray) -> np.ndarray:
         """The sum of products of centred features over all rows, by those (k, q) of these."""

@@ -12,9 +12,9 @@ their combination's permutation test is exact.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from threading import Event
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,12 +22,20 @@ from ..relabelling.calibration import agreed, combined, surprise
 from ..relabelling.permutation import p_value, standardised
 from ..relabelling.relabelled import Relabelled
 from ..runtime.machine import side_by_side
-from .covariances import covariances
-from .families import Family
+from .asked import Asked, answered
+from .covariances import covariances, covariances_asked
+from .decomposition import Spectrum
 from .ladder import VARIANCES, Scale, landmark_lengthscales, test_scales
-from .landmarks import LANDMARKS, ROWS_EACH, evidence_rows, landmarks
+from .landmarks import (
+    LANDMARKS,
+    ROWS_EACH,
+    evidence_asked,
+    evidence_of,
+    evidence_rows,
+    landmarks,
+)
 from .places import Cells, cells
-from .spectrum import VERY_MANY, nodes, spectra
+from .spectrum import VERY_MANY, nodes, spectra_asked, spectrum
 from .tilt import exact_fits, fits
 
 #: Where the evidence of each statistic is.
@@ -140,14 +148,66 @@ def evidences(rows: Relabelled, places: Cells, advance: Callable[[int], None]) -
     """
     # Of weighted rows so many as those of one weight would have that they are worth.
     most = int(rows.worth.min()) // ROWS_EACH if rows.weighted else LANDMARKS
-    seen = landmarks(rows.points, min(LANDMARKS, most), 0)
+    seen = landmarks(rows.choosing.points, min(LANDMARKS, most), 0)
     part = PRODUCTS if len(rows.points) > VERY_MANY else None
     at_landmarks = evidence_rows(rows, landmark_lengthscales(rows), seen, part=part)
     scales = test_scales(rows)
+    tilt = _tilt(rows, scales, part, advance)
+    return _together(rows, tilt, at_landmarks, covariances(rows), places, scales)
+
+
+class Questions(NamedTuple):
+    """What is asked of very many rows, all at once, and told by the answers.
+
+    Attributes:
+        at_landmarks: one for each lengthscale.
+        tilt: for some scales each.
+        covariances: of these.
+        scales: of ``tilt``.
+    """
+
+    at_landmarks: list[Asked[np.ndarray]]
+    tilt: list[Asked[list[Spectrum]]]
+    covariances: Asked[tuple[np.ndarray, np.ndarray]]
+    scales: list[Scale]
+
+    @classmethod
+    def of(cls, rows: Relabelled) -> Questions:
+        """Choose where to look by :attr:`Relabelled.choosing`, as :func:`evidences` does."""
+        seen, scales = landmarks(rows.choosing.points, LANDMARKS, 0), test_scales(rows)
+        return cls(
+            [evidence_asked(rows, one, seen, PRODUCTS) for one in landmark_lengthscales(rows)],
+            _tilt_asked(rows, scales, PRODUCTS),
+            covariances_asked(rows),
+            scales,
+        )
+
+    @property
+    def every(self) -> list[Asked[Any]]:
+        """All of them, in one order."""
+        return [*self.at_landmarks, *self.tilt, self.covariances]
+
+    def told(self, answers: Sequence[Any], rows: Relabelled, places: Cells) -> Evidences:
+        """Tell the evidence of every kind by the answers to :attr:`every`."""
+        count = len(self.at_landmarks)
+        tilt = np.concatenate([fits(one, VARIANCES) for some in answers[count:-1] for one in some])
+        at_landmarks = evidence_of(answers[:count])
+        return _together(rows, tilt, at_landmarks, answers[-1], places, self.scales)
+
+
+def _together(
+    rows: Relabelled,
+    tilt: np.ndarray,
+    at_landmarks: np.ndarray,
+    of_covariances: tuple[np.ndarray, np.ndarray],
+    places: Cells,
+    scales: list[Scale],
+) -> Evidences:
+    """All kinds of evidence, the tilt's with every kernel."""
     return Evidences(
-        _tilt(rows, scales, part, advance),
+        tilt,
         at_landmarks,
-        *covariances(rows),
+        *of_covariances,
         places.largest,
         [scale for scale in scales for _ in VARIANCES],
         not rows.weighted and bool((2.0 * rows.shares == 1.0).all()),
@@ -159,32 +219,39 @@ def _tilt(
 ) -> np.ndarray:
     """Log Bayes factors of a difference by kernels and sizes, (K, 1 + B)."""
     line = rows.points.shape[1] == 1
+    asks = [] if part is None or not rows.independent else _tilt_asked(rows, scales, part)
     exact = not line and len(rows.points) <= MOST_EXACT and rows.independent
-    at = rows.points if exact else nodes(rows, _nodes(line, part))
-    some: list[tuple[Family, list[float]]] = []
-    for family, own in itertools.groupby(scales, lambda scale: scale.family):
-        lengthscales = [scale.lengthscale for scale in own]
-        starts = range(0, len(lengthscales), AT_ONCE)
-        some += [(family, lengthscales[start : start + AT_ONCE]) for start in starts]
+    at = rows.points if exact or asks else nodes(rows, LINE_NODES if line else NODES)
 
-    def one(index: int) -> np.ndarray:
-        family, lengthscales = some[index]
-
-        def kernels(points: np.ndarray, others: np.ndarray) -> Iterator[np.ndarray]:
-            return family.kernels(points, others, lengthscales)
-
-        if exact:
-            found = [exact_fits(rows, gram, VARIANCES) for gram in kernels(at, at)]
-        else:
-            found = [fits(each, VARIANCES) for each in spectra(rows, at, kernels, part)]
+    def some(index: int) -> np.ndarray:
+        found = [fits(one, VARIANCES) for one in answered(asks[index], rows)]
         advance(len(found))
         return np.concatenate(found)
 
-    return np.concatenate(side_by_side(one, len(some), Event()))
+    def one(index: int) -> np.ndarray:
+        family, lengthscale = scales[index]
+        if exact:
+            found = exact_fits(rows, family.values(at, at, lengthscale), VARIANCES)
+        else:
+            found = fits(spectrum(rows, at, lengthscale, family.values), VARIANCES)
+        advance(1)
+        return found
+
+    work, count = (some, len(asks)) if asks else (one, len(scales))
+    return np.concatenate(side_by_side(work, count, Event()))
 
 
-def _nodes(line: bool, part: int | None) -> int:
-    return LINE_NODES if line else NODES if part is None else FEWER_NODES
+def _tilt_asked(rows: Relabelled, scales: list[Scale], part: int) -> list[Asked[list[Spectrum]]]:
+    """Ask for spectra of a few kernels of one family at a time."""
+    line = rows.points.shape[1] == 1
+    at = nodes(rows, LINE_NODES if line else FEWER_NODES)
+    found = []
+    for family, own in itertools.groupby(scales, lambda scale: scale.family):
+        lengthscales = [scale.lengthscale for scale in own]
+        for start in range(0, len(lengthscales), AT_ONCE):
+            features = family.at(at, *lengthscales[start : start + AT_ONCE])
+            found.append(spectra_asked(rows, features, part))
+    return found
 
 
 def overall_pvalue(rows: Relabelled) -> float:

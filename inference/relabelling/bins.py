@@ -1,6 +1,7 @@
 """Bins of rows that are dealt out as one, for very many rows.
 
-Each sample's rows, in a random order, are cut into bins of one size, and these are dealt out anew.
+Each sample's rows, in a random order, are cut into bins of one size, and these are dealt out anew;
+of still more rows as :mod:`.deal` does.
 Permutations of bins are some of those of rows, and any group of them makes an exact test (Hemerik
 and Goeman 2018, theorem 2; for samples in bins Domingo-Enrich, Dwivedi and Mackey 2023).
 """

@@ -1,6 +1,7 @@
 """Two samples under test: checked, pooled, and labelled anew in ways that the null deems alike.
 
-Nothing here depends on the order in which rows came, for that may tell their labels.
+Nothing here depends on the order in which rows came, for that may tell their labels; but of very
+many rows (:mod:`.deal`) the numbers that they have within their own sample tell which are drawn.
 """
 
 from __future__ import annotations
@@ -18,13 +19,16 @@ from ..data.canonical import (
     FEW,
     canonical_order,
     fingerprint,
+    known_by,
     mark,
     marked_generator,
     order_and_mark,
+    row_marks,
 )
 from ..data.checks import as_tested_pair
 from ..errors import InputError
 from ..runtime.machine import side_by_side
+from .deal import MANY, PART, priorities
 from .permutation import pair_swaps, relabellings
 from .relabelled import Relabelled
 
@@ -82,6 +86,8 @@ class Pair:
     def turned(self) -> bool:
         """Whether labels are dealt as if Q were the first: that goes by what is in them."""
         both = self.first, self.second
+        if self.many:
+            return self._sums[0] > self._sums[1]
         few = self.pooled.size < FEW
         first, second = side_by_side(lambda index: mark(both[index]), 2, Event(), alone=few)
         if first == second:  # one is the other in another unit
@@ -94,9 +100,39 @@ class Pair:
         """Both samples, one below the other as they came, (m + n, D)."""
         return np.concatenate([self.first, self.second])
 
+    @property
+    def many(self) -> bool:
+        """Whether rows are so many that they are known by a sum, and chosen from by a part."""
+        return len(self.first) + len(self.second) > MANY
+
+    @functools.cached_property
+    def _marks(self) -> np.ndarray:
+        """What every row (m + n,) is known by where they are many."""
+        return row_marks(self.pooled, self.pooled.min(axis=0), self.pooled.max(axis=0))
+
+    @functools.cached_property
+    def _sums(self) -> tuple[int, int]:
+        """What the rows of each sample are known by where they are many."""
+        first, second = map(known_by, np.split(self._marks, [len(self.first)]))
+        return first, second
+
     @functools.cached_property
     def _order_and_mark(self) -> tuple[np.ndarray, int]:
+        if self.many:
+            return canonical_order(self.pooled), mark_of_both(*self._sums)
         return order_and_mark(self.pooled)
+
+    @functools.cached_property
+    def chosen(self) -> np.ndarray:
+        """Indices of the pooled rows that everything is chosen by: all, or a part of many.
+
+        Sorted by what is in those rows, and the same whatever the labels.
+        """
+        if not self.many:
+            return self.order
+        places = np.concatenate([np.arange(size) for size in self.sizes])
+        found = np.argpartition(priorities(self._marks, places), PART)[:PART]
+        return found[canonical_order(self.pooled[found])]
 
     @property
     def order(self) -> np.ndarray:
@@ -158,3 +194,8 @@ class Pair:
         rows = np.concatenate([self.first[order], self.second[order]])
         size = len(order)
         return Labelled(rows, pair_swaps(size, count, rng), paired=True)
+
+
+def mark_of_both(first: int, second: int) -> int:
+    """What the rows of two samples together are known by, from what those of each are."""
+    return (first + second) % 2**64

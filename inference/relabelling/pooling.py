@@ -11,6 +11,8 @@ from scipy.stats import norm
 
 from ..data.canonical import canonical_order
 from .bins import bin_size, cut
+from .deal import Deal
+from .halves import Halves
 from .pair import Pair
 from .relabelled import Relabelled, equal_rows
 
@@ -37,27 +39,97 @@ def relabelled(
         rng: of the relabellings.
         unit: what columns (D,) are divided by; by default how wide each is.
     """
-    rows, unit = pair.points, _unit(pair) if unit is None else unit  # sorted
+    rows = pair.points
+    unit = unit_of_rows(pair.pooled[pair.chosen]) if unit is None else unit
     of_first = (np.arange(len(rows)) < len(pair.first))[pair.order]
-    cells = cells_of(rows, unit)
-    count = int(cells.max()) + 1
+    cells, means = _many_cells(pair, unit) if pair.many else cells_of(rows, unit)
     size = bin_size(len(rows), min(pair.sizes))
-    if count > MOST_SINGLE and size > 1:
+    if len(means) > MOST_SINGLE and size > 1:
+        ones = np.ones(len(rows), dtype=int)
+        if pair.many:
+            deal = Deal(pair.sizes, pair.turned, size, int(rng.integers(2**63)))
+            labels, bins = dealt_out(deal, permutations, rng), _bins(deal)[pair.order]
+            part = np.argsort(pair.order)[pair.chosen]
+            return Relabelled(rows / unit, ones, labels, unit, bins=bins, part=part)
         # Dealt as if Q were the first where labels are: no p-value hangs on which one is named.
         of_first ^= pair.turned
         shuffled = np.lexsort((~of_first, cells))[rng.permutation(len(rows))]
-        bins = cut((~of_first).astype(int), size, shuffled)
-        labels = _labels(of_first[bins.row], bins.rest, permutations, rng) ^ pair.turned
-        ones = np.ones(len(rows), dtype=int)
-        return Relabelled(rows / unit, ones, labels, unit, bins=bins.of_row)
-    counts = np.bincount(cells, minlength=count)
-    sums = [np.bincount(cells, weights=column, minlength=count) for column in (rows / unit).T]
-    observed = np.bincount(cells, weights=of_first, minlength=count)
-    dealt = _dealt(counts, len(pair.second if pair.turned else pair.first), permutations, rng)
-    if pair.turned:
+        cut_into = cut((~of_first).astype(int), size, shuffled)
+        labels = _labels(of_first[cut_into.row], cut_into.rest, permutations, rng) ^ pair.turned
+        return Relabelled(rows / unit, ones, labels, unit, bins=cut_into.of_row)
+    counts = np.bincount(cells, minlength=len(means))
+    observed = np.bincount(cells, weights=of_first, minlength=len(means))
+    return in_cells(means, counts, observed, unit, permutations, rng, turned=pair.turned)
+
+
+def in_cells(
+    means: np.ndarray,
+    counts: np.ndarray,
+    observed: np.ndarray,
+    unit: np.ndarray,
+    permutations: int,
+    rng: np.random.Generator,
+    *,
+    turned: bool,
+) -> Relabelled:
+    """Deal out rows that are counted at points.
+
+    Args:
+        means: the points (C, D), scaled.
+        counts: (C,), rows at each.
+        observed: (C,), those of the first sample.
+        unit: (D,), of the points.
+        permutations: B.
+        rng: of the relabellings.
+        turned: deal as if the second sample were the first.
+    """
+    first = int(observed.sum())
+    size = int(counts.sum()) - first if turned else first
+    dealt = _dealt(counts, size, permutations, rng)
+    if turned:
         dealt = counts[:, None].astype(dealt.dtype) - dealt
     labels = np.concatenate([observed[:, None].astype(dealt.dtype), dealt], axis=1)
-    return Relabelled(np.stack(sums, axis=1) / counts[:, None], counts, labels, unit)
+    return Relabelled(means, counts, labels, unit)
+
+
+def dealt_out(deal: Deal, permutations: int, rng: np.random.Generator) -> np.ndarray:
+    """Labels (M, 1 + B) of the bins of a deal, of which those that are not full keep theirs."""
+    rest = deal.sizes_of_bins < deal.size
+    return _labels(deal.of_first, rest, permutations, rng) ^ deal.turned
+
+
+def _bins(deal: Deal) -> np.ndarray:
+    """The bin (m + n,) of every row of both samples, one below the other."""
+    return np.concatenate(
+        [
+            deal.start(sample) + deal.within(sample, np.arange(deal.sizes[sample]))
+            for sample in (0, 1)
+        ]
+    )
+
+
+def _many_cells(pair: Pair, unit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """As :func:`cells_of`, in an order and by halves and means that a part of the rows tells."""
+    rows = pair.points
+    cells = equal_rows(rows)
+    count = int(cells[-1]) + 1
+    if count > MOST_POINTS and rows.shape[1] <= CELL_COLUMNS:
+        chosen = pair.pooled[pair.chosen] / unit
+        halves = Halves.of(chosen, MOST_POINTS)
+        return halves.cells(rows / unit), means_in(halves, chosen)
+    kinds = rows[np.flatnonzero(np.diff(cells, prepend=-1))]
+    order = canonical_order(kinds) if count <= MOST_SINGLE else np.arange(count)
+    return np.argsort(order)[cells], kinds[order] / unit
+
+
+def means_in(halves: Halves, points: np.ndarray) -> np.ndarray:
+    """The mean (C, D) of the points (N, D) in each cell, of which none is empty."""
+    return _means(halves.cells(points), points, halves.number)
+
+
+def _means(cells: np.ndarray, points: np.ndarray, count: int) -> np.ndarray:
+    sums = [np.bincount(cells, weights=column, minlength=count) for column in points.T]
+    return np.asarray(np.stack(sums, axis=1) / np.bincount(cells, minlength=count)[:, None])
 
 
 def _labels(
@@ -81,7 +153,8 @@ def swapped(
         unit: as of :func:`relabelled`.
     """
     pair.check_one_size("paired")
-    labelled, unit = pair.swapped(permutations, rng), _unit(pair) if unit is None else unit
+    labelled = pair.swapped(permutations, rng)
+    unit = unit_of_rows(pair.pooled[pair.chosen]) if unit is None else unit
     order = canonical_order(labelled.rows)
     partners = np.argsort(order).reshape(2, -1).T  # rows i and m + i
     points, ones = labelled.rows[order] / unit, np.ones(len(order), dtype=int)
@@ -104,40 +177,20 @@ def width(deviation: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
     return np.where(unit > 0.0, unit, 1.0)
 
 
-def _unit(pair: Pair) -> np.ndarray:
-    """The width (D,) of every column of the pooled rows."""
-    points = pair.points
+def unit_of_rows(points: np.ndarray) -> np.ndarray:
+    """The width (D,) of every column of rows (N, D)."""
     return width(points.std(axis=0), np.quantile(points, [TAILS, 1.0 - TAILS], axis=0))
 
 
-def cells_of(rows: np.ndarray, unit: np.ndarray) -> np.ndarray:
-    """The point (N,) that every sorted row (N, D) is counted at: equal ones, or those of a cell."""
-    cells = equal_rows(rows)
+def cells_of(rows: np.ndarray, unit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The point (N,) that every sorted row (N, D) is counted at, and these points (C, D), scaled.
+
+    Equal rows are one, or those of a cell, which is at their mean.
+    """
+    points, cells = rows / unit, equal_rows(rows)
     if cells[-1] >= MOST_POINTS and rows.shape[1] <= CELL_COLUMNS:
-        return _halved(rows / unit)
-    return cells
-
-
-def _halved(points: np.ndarray) -> np.ndarray:
-    """The cell (N,) of every row: halves at the median of the widest column, and their halves."""
-    cells = np.zeros(len(points), dtype=int)
-    parts, count = [np.arange(len(points))], 1
-    while count < MOST_POINTS:
-        halves = []
-        for part in parts:
-            values = points[part]
-            column = int(np.argmax(np.ptp(values, axis=0)))
-            # By value, so that equal rows stay together whatever their order.
-            upper = values[:, column] > np.median(values[:, column])
-            if not upper.any():
-                upper = values[:, column] >= np.median(values[:, column])
-            halves += [part[~upper], part[upper]] if upper.any() and not upper.all() else [part]
-        if len(halves) == count:
-            break
-        parts, count = halves, len(halves)
-    for index, part in enumerate(parts):
-        cells[part] = index
-    return cells
+        cells = Halves.of(points, MOST_POINTS).cells(points)
+    return cells, _means(cells, points, int(cells.max()) + 1)
 
 
 def _dealt(

@@ -40,6 +40,7 @@ class Relabelled:
         partners: (m, 2), the points of rows that belong together, of which relabellings swap the
             labels; ``None`` where rows are independent.
         bins: (C,), the bin that each point, a row, is dealt out with; ``None`` where each is alone.
+        part: indices (k,) of the points that everything is chosen by; ``None`` where all are.
     """
 
     points: np.ndarray
@@ -48,6 +49,15 @@ class Relabelled:
     unit: np.ndarray
     partners: np.ndarray | None = None
     bins: np.ndarray | None = None
+    part: np.ndarray | None = None
+
+    @functools.cached_property
+    def choosing(self) -> Relabelled:
+        """The points that everything is chosen by, which does not hang on labels."""
+        if self.part is None:
+            return self
+        points, counts = self.points[self.part], self.counts[self.part]
+        return Relabelled(points, counts, np.zeros((len(points), 0), dtype=np.int8), self.unit)
 
     @property
     def first(self) -> np.ndarray:
@@ -131,11 +141,16 @@ class Relabelled:
 
         ``counts / rows``, ``weights``, ``squares`` and ``expected``, of which few are independent.
         """
-        (m, n), whole = self.sizes, self.rows
         columns = np.column_stack([self.counts, self.first]).astype(float)
+        return columns, self._of_both
+
+    @property
+    def _of_both(self) -> np.ndarray:
+        """What combines ``counts`` and ``first`` to :attr:`measures`, (2, 7)."""
+        (m, n), whole = self.sizes, self.rows
         of_counts = [1.0 / whole, 0.0, 1.0 / n, 0.0, n**-2.0, 1.0 / (whole * m), 1.0 / (whole * n)]
         of_first = [0.0, 1.0 / m, -1.0 / n, m**-2.0, -(n**-2.0), 0.0, 0.0]
-        return columns, np.array([of_counts, of_first])
+        return np.array([of_counts, of_first])
 
     @property
     def weighted(self) -> bool:
@@ -166,17 +181,28 @@ class Relabelled:
         points = self.points[:, list(columns)]
         if points.shape[1] == self.points.shape[1]:
             return self
-        line = len(columns) == 1
-        order = np.argsort(points[:, 0]) if line else canonical_order(points)
-        cells = equal_rows(points[order])
-        if cells[-1] >= most and line:
-            # As many rows in each; equal values stay together.
-            up_to = np.ceil(np.cumsum(self.counts[order]) * (most / self.rows))
-            cells = equal_rows(_last(cells, up_to)[:, None])
         taken = dataclasses.replace(self, points=points, unit=self.unit[list(columns)])
-        of_points = np.empty_like(cells)
-        of_points[order] = cells
-        return taken.merged(of_points)
+        if len(columns) == 1:
+            return taken.merged(np.searchsorted(self.edges(columns[0], most), points[:, 0]))
+        order = canonical_order(points)
+        cells = np.empty(len(order), dtype=np.int64)
+        cells[order] = equal_rows(points[order])
+        return taken.merged(cells)
+
+    def edges(self, column: int, most: int) -> np.ndarray:
+        """The largest value of each cell of a column but the last, increasing.
+
+        Each value is a cell, or of more than ``most`` values as many rows are in each.
+        """
+        chosen = self.choosing
+        order = np.argsort(chosen.points[:, column])
+        values = chosen.points[order, column]
+        cells = equal_rows(values[:, None])
+        if cells[-1] >= most:
+            # Equal values stay together.
+            up_to = np.ceil(np.cumsum(chosen.counts[order]) * (most / chosen.rows))
+            cells = equal_rows(_last(cells, up_to)[:, None])
+        return np.asarray(values[np.flatnonzero(np.diff(cells))])
 
     def merged(self, cells: np.ndarray) -> Self:
         """Take the points of each cell, whose index (C,) every point has, for their mean."""
@@ -185,6 +211,7 @@ class Relabelled:
         return dataclasses.replace(
             self,
             bins=None,
+            part=None,
             points=(gather @ (self.points * self.counts[:, None])) / counts[:, None],
             counts=counts,
             labels=_of_bins(cells, self.bins, self.labels)
@@ -208,8 +235,10 @@ class Relabelled:
         if self.bins is None or (np.diff(self.bins) >= 0).all():
             return self
         order = np.argsort(self.bins, kind="stable")
+        part = None if self.part is None else np.argsort(order)[self.part]
+        points, counts = self.points[order], self.counts[order]
         return dataclasses.replace(
-            self, points=self.points[order], counts=self.counts[order], bins=self.bins[order]
+            self, points=points, counts=counts, bins=self.bins[order], part=part
         )
 
     @functools.cached_property
@@ -256,6 +285,11 @@ class LabelSums:
             bins, runs = rows.runs[block.start // BINNED]
             self._sums[bins] += runs @ features
 
+    @property
+    def of_units(self) -> np.ndarray:
+        """The sums (M, k) over each bin, of rows in bins."""
+        return self._sums
+
     def found(self) -> np.ndarray:
         """The sums (k, 1 + B)."""
         if self._rows.bins is None:
@@ -286,10 +320,15 @@ def _of_bins(cells: np.ndarray, bins: np.ndarray, labels: np.ndarray) -> np.ndar
     shape = int(cells.max()) + 1, len(labels)
     if np.prod(shape) > FULL * len(cells):
         return _in_batches(gathering(cells) @ gathering(bins).T, labels)
-    # Whole numbers, which these hold, in a fast product.
-    exact = np.float32 if len(cells) < 2**24 else np.float64
     table = np.bincount(np.ravel_multi_index((cells, bins), shape), minlength=np.prod(shape))
-    return _in_batches(table.reshape(shape).astype(exact), labels).astype(np.int32)
+    return labels_of(table.reshape(shape), labels)
+
+
+def labels_of(table: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Add up the labels (M, 1 + B) of bins, of which rows (C, M) are in every cell."""
+    # Whole numbers, which these hold, in a fast product.
+    exact = np.float32 if table.sum(dtype=np.int64) < 2**24 else np.float64
+    return _in_batches(table.astype(exact), labels).astype(np.int32)
 
 
 def _in_batches(table: np.ndarray | scipy.sparse.csr_array, labels: np.ndarray) -> np.ndarray:

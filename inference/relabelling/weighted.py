@@ -131,7 +131,7 @@ def weighted(
         if one < LEAST_WORTH:
             raise InputError(f"the rows of {name} with their weights are worth {one:.2g}, not two")
     unit = _unit(pair.points, own @ worth)
-    gather = gathering(cells_of(pair.points, unit))
+    gather = gathering(cells_of(pair.points, unit)[0])
     each, squares = gather @ own, gather @ np.square(own)
     points = (gather @ (pair.points / unit * (own @ worth)[:, None])) / (each @ worth)[:, None]
     expected = _expected(points, each, squares)

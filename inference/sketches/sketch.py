@@ -20,13 +20,15 @@ from bke.models.landmarks import LandmarkSums, check_apart, merged_each
 from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
-from ..data.checks import as_sample, check_count, column_names
+from ..data.checks import as_sample, check_count
 from ..data.units import choose_scale, choose_units, default_columns, unit_of
 from ..errors import InputError
 from ..posterior.landmarks import default_count, places_for
 from ..posterior.record import describe_kernel
 from ..runtime.machine import computing
 from ..streams.checkpoint import Checkpoint
+from ..streams.collected import Collected
+from ..streams.engines import is_collection, names_of
 from ..streams.passes import sums_over_rows, survey
 from ..streams.source import ArrayRows, Rows
 
@@ -143,7 +145,7 @@ def check_sketch(value: Any, name: str) -> None:
 
 
 def sketch(
-    X: ArrayLike | Rows,
+    X: ArrayLike | Rows | Any,
     *,
     like: Sketch | None = None,
     landmarks: int | ArrayLike | None = None,
@@ -167,7 +169,9 @@ def sketch(
 
     Args:
         X: data, shape (n, D) or (n,); or :func:`~bke.inference.open_rows` of a file, which is gone
-            through once, or twice where there is nothing to be ``like``.
+            through once, or twice where there is nothing to be ``like``; or a collection of Dask or
+            a dataset of Ray, once more, whose rows stay where they are: its sketch is that of a
+            file of the same rows, up to rounding.
         like: a sketch whose landmarks, lengthscales, kernel and unit are taken over, so that both
             can be compared; the first three may not be given then, ``scale`` and ``seed`` say
             nothing.
@@ -196,13 +200,16 @@ def sketch(
         raise InputError("a sketch like another has its landmarks, lengthscales and kernel")
     if not isinstance(X, Rows) and checkpoint is not None:
         raise InputError("a checkpoint is for rows of a file, see open_rows")
-    rows: Rows
-    named = column_names(X) if columns is None else tuple(columns)
+    named = names_of(X) if columns is None else tuple(columns)
+    asked = landmarks, lengthscales, kernel, named, seed
     with computing():
+        if is_collection(X):
+            return _of_parts(Collected.of(X), like, scale, *asked)
+        rows: Rows
         if isinstance(X, Rows):
             rows = X
-            asked = [np.asarray(each).tolist() for each in (landmarks, lengthscales)]
-            about = describe_kernel(_family(kernel)), asked, scale, seed
+            told = [np.asarray(each).tolist() for each in (landmarks, lengthscales)]
+            about = describe_kernel(_family(kernel)), told, scale, seed
             job = {"file": X.fingerprint(), "sketch": about if like is None else _digest(like.plan)}
             kept = Checkpoint(checkpoint, job)
         else:
@@ -214,23 +221,47 @@ def sketch(
             _check_columns(plan, rows.shape[1], named)
         elif isinstance(X, Rows):
             found = survey(rows, seed, kept, progress=progress)
-            unit = unit_of(found.deviation, scale)
-            plan = _plan(found.sample, unit, landmarks, lengthscales, kernel, named, seed)
+            plan = _plan(found.sample, unit_of(found.deviation, scale), *asked)
         else:
             as_sample(data, columns=named)  # of a constant column there is no scale
-            unit = choose_scale(data, scale)
-            plan = _plan(data, unit, landmarks, lengthscales, kernel, named, seed)
+            plan = _plan(data, choose_scale(data, scale), *asked)
         sums = sums_over_rows(
             rows,
             plan.unit,
             plan.landmarks,
-            [plan.kernel_at(index) for index in range(len(plan.lengthscales))],
+            _kernels(plan),
             covariance=True,
             checkpoint=kept,
             progress=progress,
         )
         kept.remove()
     return Sketch(plan, sums)
+
+
+def _of_parts(
+    rows: Collected,
+    like: Sketch | None,
+    scale: str | None,
+    landmarks: Any,
+    lengthscales: Sequence[float] | None,
+    kernel: Kernel | type[Kernel] | None,
+    columns: tuple[str, ...] | None,
+    seed: int,
+) -> Sketch:
+    """Sum over rows in parts, where these are."""
+    if like is None:
+        found = rows.survey(seed)
+        unit = unit_of(found.deviation, scale)
+        plan = _plan(found.sample, unit, landmarks, lengthscales, kernel, columns, seed)
+    else:
+        plan = like.plan
+        _check_columns(plan, len(rows.columns), columns)
+    return Sketch(plan, rows.sums(plan.unit, plan.landmarks, _kernels(plan)))
+
+
+def _kernels(plan: SketchPlan) -> list[Kernel]:
+    """The kernel at every lengthscale of the grid, over the unit."""
+    return [plan.kernel_at(index) for index in range(len(plan.lengthscales))]
 
 
 def _plan(

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..data.canonical import mixed
+from ..data.canonical import known_by, mixed
 from ..errors import InputError
 from ..relabelling.bins import bin_size, cut
 from .counted import NOT_COUNTED, Counted
@@ -54,7 +54,7 @@ def labelling(
         row = np.repeat(row, counted.counts)
     marks, first = of_row[row], row < rows
     # Dealt as if the table of the smaller mark came first: no p-value hangs on which one is named.
-    one, other = _known_by(marks[first]), _known_by(marks[~first])
+    one, other = known_by(marks[first]), known_by(marks[~first])
     turned = one > other
     first ^= turned
     rng = np.random.default_rng((seed, 3, *sorted((one, other))))
@@ -99,12 +99,6 @@ def row_marks(columns: Sequence[Column]) -> np.ndarray:
         total = mark if total is None else total + mark
     assert total is not None
     return mixed(total)
-
-
-def _known_by(marks: np.ndarray) -> int:
-    """What the rows of a table are known by, in whatever order."""
-    with np.errstate(over="ignore"):
-        return int(marks.sum(dtype=np.uint64))
 
 
 def _grouped(column: Column | None, rows: int) -> np.ndarray:

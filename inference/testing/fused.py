@@ -6,10 +6,12 @@ relabellings, so that they never disagree.
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..data.units import choose_scale
 from ..evidence.ladder import scales_of
 from ..evidence.places import cells
-from ..evidence.statistic import STATISTICS, evidences
+from ..evidence.statistic import STATISTICS, Evidences, evidences
 from ..learning.named_kernels import scaled_kernel, widened
 from ..relabelling.pair import Pair
 from ..relabelling.permutation import monte_carlo_error, p_value
@@ -39,14 +41,25 @@ def fused(
     """
     some, varying = pair.varying()
     # Whether one number divides all columns or none does is the same: scales go by distances.
-    unit = None if choice.scale == "column" else choose_scale(some.points, "pooled")
+    unit = None if choice.scale == "column" else choose_scale(some.pooled[some.chosen], "pooled")
     relabel = swapped if asked.estimator == "paired" else relabelled
-    with progress_bar("scales", scales_of(some.points.shape[1]), shown=progress) as advance:
+    with progress_bar("scales", scales_of(some.pooled.shape[1]), shown=progress) as advance:
         rows = relabel(some, asked.draws, some.generator(seed), unit)
         found = evidences(rows, cells(rows), advance)
+    return told(found, rows.unit, varying)
+
+
+def told(found: Evidences, unit: np.ndarray, varying: np.ndarray) -> Statistic:
+    """Tell the evidence of all kinds as one statistic.
+
+    Args:
+        found: of every labelling.
+        unit: what varying columns were divided by.
+        varying: (D,), which columns are not one value in both samples.
+    """
     row = found.statistic()
     family, lengthscale = found.scale
-    kernel = widened(scaled_kernel(lengthscale, rows.unit, family.model), varying)
+    kernel = widened(scaled_kernel(lengthscale, unit, family.model), varying)
     kinds = found.kinds()
     parts = tuple(
         Part(

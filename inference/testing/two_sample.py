@@ -12,13 +12,16 @@ from scipy.special import logsumexp
 from ..data.checks import check_count
 from ..errors import InputError
 from ..learning.named_kernels import CHOICES
+from ..relabelling.deal import MANY
 from ..relabelling.pair import Pair
 from ..relabelling.stages import count_in_words, in_stages
 from ..runtime.machine import computing
+from ..streams.engines import is_collection
 from .approximations import Approximation, mmd_approximation, terms_approximation
-from .discrepancy import check_matrices, chosen_kernels, mmd_interval, statistic
+from .discrepancy import Statistic, check_matrices, chosen_kernels, mmd_interval, statistic
 from .fused import fused
 from .gram import gram
+from .in_parts import InParts, survey
 from .kernel_choice import KernelChoice
 from .notes import constant_note, few_rows_note, kernel_notes, rounding_note
 from .null_choice import MMD_NULLS, NullChoice
@@ -71,8 +74,11 @@ def two_sample_test(
     where that is small, as of smooth kernels in few columns: none is (m + n) x (m + n) then.
 
     Args:
-        P: sample of P, shape (m, D) or (m,).
-        Q: sample of Q, shape (n, D) or (n,).
+        P: sample of P, shape (m, D) or (m,); or a collection of Dask or a dataset of Ray, whose
+            rows stay where they are (:mod:`bke.inference.testing.in_parts`). More than 131 072 rows
+            in all are tested there with ``"fused"`` by permutations alone, without an interval and
+            without a bar.
+        Q: sample of Q, shape (n, D) or (n,), likewise.
         kernel: see above.
         null: ``"permutation"``, exact. The others are approximations, for one kernel: ``"gamma"``
             (TST-2) and ``"spectrum"`` (TST-3) for independent rows; ``"wild bootstrap"`` (TST-7)
@@ -93,7 +99,9 @@ def two_sample_test(
         scale: ``"column"``, ``"pooled"`` or ``None``, as for :func:`~bke.inference.fit`; by the
             pooled sample.
         seed: of the permutations, or of the draws of the null. The choice of kernels has nothing
-            of it, nor does anything hang on the order of rows, of columns or of the samples.
+            of it, nor does anything hang on the order of rows, of columns or of the samples; but
+            of more than 131 072 rows some are drawn, and bins dealt out, by their numbers: in
+            another order that is another draw.
         progress: show a progress bar.
 
     Raises:
@@ -108,6 +116,11 @@ def two_sample_test(
         raise InputError(f"{kernel!r} is no squared MMD and has no biased estimate")
     if block_size is not None and asked.estimator != "block":
         raise InputError(f"block_size is for estimator='block', not for {asked.estimator!r}")
+    if is_collection(P) or is_collection(Q):
+        found = survey(P, Q)
+        if found.total > MANY:
+            return _in_parts(InParts(found, choice, seed), asked, sequential=sequential)
+        P, Q = found.gathered()
     pair = Pair.checked(P, Q)
     if asked.estimator in OF_PAIRS:
         pair.check_one_size(asked.estimator)
@@ -139,7 +152,20 @@ def _permuted(
         relabel = pair.swapped if paired else pair.relabelled
         labelled = relabel(count, pair.generator(seed))
         found = statistic(choice, labelled, pair.points, asked.estimator, progress=progress)
-    result = TestResult.permuted(
+    result = _result(found, choice, asked, count)
+    # The normal limit holds where P and Q differ; under P = Q it says nothing, nor does it where
+    # they differ in what that kernel hardly hears.
+    told = found.kernel is not None and found.of_scales and not paired
+    if result.rejected and told and min(pair.sizes) >= 3:
+        estimate, interval = mmd_interval(pair, found.kernel, asked.alpha)
+        result = dataclasses.replace(result, estimate=estimate, interval=interval)
+    return result
+
+
+def _result(found: Statistic, choice: KernelChoice, asked: NullChoice, count: int) -> TestResult:
+    """Tell a statistic of ``count`` labellings."""
+    paired = asked.estimator == "paired"
+    return TestResult.permuted(
         found.row,
         test="two-sample test" + (" of pairs" if paired else ""),
         hypotheses=HYPOTHESES,
@@ -155,13 +181,27 @@ def _permuted(
         e_value=_e_value(found.row) if choice.named == "evidence" else None,
         rows="pairs" if paired else "independent",
     )
-    # The normal limit holds where P and Q differ; under P = Q it says nothing, nor does it where
-    # they differ in what that kernel hardly hears.
-    told = found.kernel is not None and found.of_scales and not paired
-    if result.rejected and told and min(pair.sizes) >= 3:
-        estimate, interval = mmd_interval(pair, found.kernel, asked.alpha)
-        result = dataclasses.replace(result, estimate=estimate, interval=interval)
-    return result
+
+
+def _in_parts(test: InParts, asked: NullChoice, *, sequential: bool) -> TestResult:
+    """The exact test of very many rows in parts, which has no interval."""
+    test.check(asked)
+    with computing():
+        result = in_stages(
+            lambda count: _result(test.statistic(count), test.choice, asked, count),
+            asked.draws,
+            asked.alpha,
+            sequential=sequential,
+        )
+    known = test.survey.known
+    some = test.survey.some
+    notes = (
+        *kernel_notes([result.kernel] if result.kernel is not None else []),
+        *constant_note(np.concatenate(some)),
+        *(rounding_note(*some, result.kernel) if result.rejected else ()),
+        *(("P and Q are the same rows",) if known[0] == known[1] else ()),
+    )
+    return dataclasses.replace(result, notes=notes)
 
 
 def _notes(result: TestResult, pair: Pair, ways: int) -> tuple[str, ...]:

@@ -4,16 +4,16 @@ import dataclasses
 
 import numpy as np
 import pytest
+from bke.inference.evidence.asked import answered
 from bke.inference.evidence.families import GAUSSIAN, LAPLACE
 from bke.inference.evidence.ladder import LENGTHSCALES, scales_of, test_scales as scales_of_test
 from bke.inference.evidence.places import cells
-from bke.inference.evidence.spectrum import spectra, spectrum
+from bke.inference.evidence.spectrum import spectra_asked, spectrum
 from bke.inference.evidence.statistic import evidences
 from bke.inference.evidence.tilt import fits
 from bke.inference.relabelling.calibration import surprise
 from bke.inference.relabelling.pair import Pair
-from bke.inference.relabelling.pooling import relabelled, swapped
-from bke.inference.relabelling.weighted import weighted
+from bke.inference.relabelling.pooling import relabelled
 from bke.inference.runtime.machine import computing
 
 RNG = np.random.default_rng(0)
@@ -24,35 +24,21 @@ P, Q = RNG.normal(size=(40, 3)), RNG.normal(size=(40, 3))
 @pytest.mark.parametrize("columns", [2, 12])
 def test_kernels_are_those_of_the_models(family, columns):
     points, others = RNG.normal(size=(5, columns)), RNG.normal(size=(7, columns))
-    for length, found in zip([0.3, 2.0], family.kernels(points, others, [0.3, 2.0]), strict=True):
-        with computing():
-            expected = np.asarray(family.model(length)(points, others))
-        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    with computing():
+        each = [np.asarray(family.model(length)(points, others)) for length in (0.3, 2.0)]
+    kernels = family.at(others, 0.3, 2.0)
+    np.testing.assert_allclose(kernels(points), np.concatenate(each, axis=1), rtol=1e-12)
+    np.testing.assert_array_equal(family.values(points, others, 2.0), kernels(points)[:, 7:])
 
 
-def rows_of(kind):
-    pair, rng = Pair.checked(P, Q), np.random.default_rng(1)
-    if kind == "weighted":
-        return weighted(pair, (np.linspace(1.0, 2.0, 40), np.ones(40)), 9, rng)
-    return (swapped if kind == "pairs" else relabelled)(pair, 9, rng)
-
-
-@pytest.mark.parametrize("kind", ["independent", "pairs", "weighted"])
-@pytest.mark.parametrize("part", [None, 30])
-def test_several_kernels_are_each_by_itself(kind, part):
-    rows, lengths, sizes = rows_of(kind), [0.3, 1.0, 2.0], np.array([0.1, 10.0])
-    at = rows.points[::2]
-
-    def kernels(points, others):
-        return LAPLACE.kernels(points, others, lengths)
-
-    for length, found in zip(lengths, spectra(rows, at, kernels, part), strict=True):
-
-        def alone(points, others, one):
-            return next(LAPLACE.kernels(points, others, [one]))
-
-        by_itself = spectrum(rows, at, length, alone, part=part)
-        np.testing.assert_array_equal(fits(found, sizes), fits(by_itself, sizes))
+def test_several_kernels_are_each_by_itself():
+    """By all rows as the part that tells products; Q is of another scale."""
+    rows = relabelled(Pair.checked(P, 1.5 * Q), 9, np.random.default_rng(1))
+    lengths, sizes, at = (0.3, 1.0, 2.0), np.array([0.1, 10.0]), rows.points[::2]
+    together = answered(spectra_asked(rows, LAPLACE.at(at, *lengths), len(rows.points)), rows)
+    for length, found in zip(lengths, together, strict=True):
+        alone = spectrum(rows, at, length, LAPLACE.values)
+        np.testing.assert_allclose(fits(found, sizes), fits(alone, sizes), rtol=1e-7)
 
 
 @pytest.mark.parametrize("columns", [1, 2, 3])

@@ -4,11 +4,13 @@ import json
 
 import numpy as np
 import numpyro.distributions as dist
+import pandas as pd
 import pytest
 from bke.inference import (
     InputError,
     compare_sketches,
     load_sketch,
+    open_rows,
     save_sketch,
     sketch,
 )
@@ -344,3 +346,31 @@ def test_the_commands(tmp_path):
     assert "q.csv has 1 column, but the sketch" in narrow
     assert "p.nc has 2: choose them with --columns" in narrow
     assert "no such file" in run("compare", "p.nc", "r.nc", code=1).stderr
+
+
+def test_a_collection_is_sketched_where_its_rows_are(tmp_path):
+    """As the rows of a file are, up to rounding, in whatever parts; with names of columns."""
+    dask = pytest.importorskip("dask")
+    da, dd = pytest.importorskip("dask.array"), pytest.importorskip("dask.dataframe")
+    X = np.random.default_rng(5).gamma(2.0, size=(900, 2))
+    np.save(tmp_path / "rows.npy", X)
+    options = {"landmarks": 9, "lengthscales": [0.5, 1.0, 2.0], "progress": False}
+    of_file = sketch(open_rows(tmp_path / "rows.npy"), **options)
+    with dask.config.set(scheduler="synchronous"):
+        for chunks in ((900, 2), (170, 1)):
+            found = sketch(da.from_array(X, chunks=chunks), **options)
+            np.testing.assert_allclose(found.plan.landmarks, of_file.plan.landmarks, rtol=1e-12)
+            for one, other in zip(found.sums, of_file.sums, strict=True):
+                np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+        frame = dd.from_pandas(pd.DataFrame(X, columns=["u", "v"]), npartitions=3)
+        assert sketch(frame, **options).plan.columns == ("u", "v")
+        alike = sketch(frame[frame["u"] > 1.0], like=found)
+        assert alike.rows == (X[:, 0] > 1.0).sum()
+        assert not found.plan.difference(alike.plan)
+        compare_sketches(found, alike)
+        with pytest.raises(InputError, match="same value"):
+            sketch(da.ones((50, 2), chunks=20), **options)
+        with pytest.raises(InputError, match="landmark 1 is row 3 of part 2 of X"):
+            sketch(da.from_array(X, chunks=(100, 2)), landmarks=[*X[102:103], [50.0, 50.0]])
+        with pytest.raises(InputError, match="checkpoint"):
+            sketch(frame, checkpoint=tmp_path / "kept")

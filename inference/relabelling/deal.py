@@ -1,0 +1,112 @@
+"""Very large samples dealt out in bins by the places of their rows, wherever these are.
+
+A permutation of the numbers of all rows, worked out for each by itself, tells which bin a row is
+in, and which rows are of the part that everything is chosen by. So rows may be on several machines,
+and none need have them all or sort them. The permutation is a Feistel network with rounds of
+splitmix64 (Luby and Rackoff 1988), of a number with an even count of bits; what is beyond the last
+row is permuted again until it is not (Black and Rogaway 2002).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from ..data.canonical import mixed
+
+#: Rows in all beyond which a part of them at random is what everything is chosen by, and how many
+#: rows it has, about.
+MANY, PART = 2**17, 2**16
+#: How many more rows are looked at where a part is drawn, twelve deviations of their number.
+SLACK = 1.05
+#: Rounds of the network; four make its permutation pseudo-random.
+ROUNDS = 6
+
+
+def shuffled(places: np.ndarray, count: int, key: int) -> np.ndarray:
+    """Find where a random permutation puts some places (k,) of ``count``, int64.
+
+    Args:
+        places: numbers from 0 to ``count - 1``.
+        count: how many places there are.
+        key: which permutation.
+    """
+    half = np.uint64(max(1, -(-(count - 1).bit_length() // 2)))
+    mask = np.uint64((1 << int(half)) - 1)
+    keys = mixed(mixed(np.full(ROUNDS, key, dtype=np.uint64)) + np.arange(ROUNDS, dtype=np.uint64))
+    found = np.array(places, dtype=np.uint64)
+    moved = np.arange(len(found))
+    while len(moved):
+        values = found[moved]
+        left, right = values >> half, values & mask
+        for one in keys:
+            left, right = right, left ^ (mixed(right + one) & mask)
+        values = (left << half) | right
+        found[moved] = values
+        moved = moved[values >= np.uint64(count)]
+    return found.astype(np.int64)
+
+
+@dataclasses.dataclass(frozen=True)
+class Deal:
+    """Which bin every row of two samples is dealt out with, by its place in its sample.
+
+    Attributes:
+        sizes: rows of each sample.
+        turned: whether bins are counted from those of the second sample on.
+        size: rows of a bin.
+        key: of the permutation of each sample's rows.
+    """
+
+    sizes: tuple[int, int]
+    turned: bool
+    size: int
+    key: int
+
+    def count(self, sample: int) -> int:
+        """How many bins a sample has, 0 the first one."""
+        return -(-self.sizes[sample] // self.size)
+
+    def start(self, sample: int) -> int:
+        """The first bin of a sample among those of both."""
+        return 0 if bool(sample) == self.turned else self.count(1 - sample)
+
+    def within(self, sample: int, places: np.ndarray) -> np.ndarray:
+        """The bin (k,) of rows at some places (k,) of a sample, among its own bins."""
+        own = np.array([self.key], dtype=np.uint64) + np.uint64(bool(sample) != self.turned)
+        return shuffled(places, self.sizes[sample], int(mixed(own)[0])) // self.size
+
+    @property
+    def sizes_of_bins(self) -> np.ndarray:
+        """How many rows every bin (M,) has."""
+        found = np.full(self.count(0) + self.count(1), self.size)
+        for sample in (0, 1):
+            found[self.start(sample) + self.count(sample) - 1] -= (
+                self.count(sample) * self.size - self.sizes[sample]
+            )
+        return found
+
+    @property
+    def of_first(self) -> np.ndarray:
+        """Whether every bin (M,) is of the sample that bins are counted from."""
+        both = self.count(0), self.count(1)
+        return np.arange(sum(both)) < both[int(self.turned)]
+
+
+def priorities(marks: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Draw numbers (k,) by which rows come into the part, the smallest first.
+
+    By what is in rows and where these are in their sample, so that neither equal rows nor those of
+    one place go together, and whatever their labels.
+
+    Args:
+        marks: (k,), of the rows.
+        places: (k,), in their samples.
+    """
+    return mixed(marks ^ mixed(np.asarray(places, dtype=np.uint64) + np.uint64(1)))
+
+
+def bound(count: int) -> np.uint64:
+    """A priority below which nearly surely the part of ``count`` rows is, and little else."""
+    return np.uint64(min(2**64 - 1, int(SLACK * PART / count * 2**64)))

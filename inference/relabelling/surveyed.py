@@ -1,0 +1,353 @@
+"""Two samples in parts on several machines: what two passes find before they are relabelled.
+
+The first pass finds how many rows there are and where, the second by what they are known and which
+are of the part that everything is chosen by. What :class:`~bke.inference.relabelling.pair.Pair` is
+for rows in memory, with the same relabellings.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..data.canonical import canonical_order, known_by, marked_generator, row_marks
+from ..data.checks import check_same_columns, check_spread, counted
+from ..data.read import default_names
+from ..data.units import choose_scale
+from ..errors import InputError
+from ..streams.parts import Extent, Handle, Parts, extent, extent_of_all
+from .bins import LEAST_BINS, bin_size
+from .deal import PART, Deal, bound, priorities
+from .halves import Halves
+from .pair import mark_of_both
+from .pooling import CELL_COLUMNS, MOST_POINTS, MOST_SINGLE, in_cells, means_in, unit_of_rows
+from .relabelled import Relabelled
+
+
+class Different(NamedTuple):
+    """Rows that differ, and how often each is there.
+
+    Attributes:
+        rows: (k, D).
+        counts: (k,).
+    """
+
+    rows: np.ndarray
+    counts: np.ndarray
+
+
+class First(NamedTuple):
+    """What the first pass finds of a part; ``different`` is ``None`` where too many rows are."""
+
+    extent: Extent
+    different: Different | None
+
+
+class Second(NamedTuple):
+    """What the second pass finds of a part: by what rows are known, and some with priorities."""
+
+    known: int
+    rows: np.ndarray
+    priorities: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Surveyed:
+    """Two samples in parts.
+
+    Attributes:
+        samples: the parts of each, with rows.
+        starts: the place of each part's first row in its sample.
+        sizes: rows of each sample.
+        low: (D,), the smallest value of every column in both.
+        high: (D,), the largest.
+        different: of each sample, where rows of few kinds are in both.
+    """
+
+    samples: tuple[Parts, Parts]
+    starts: tuple[np.ndarray, np.ndarray]
+    sizes: tuple[int, int]
+    low: np.ndarray
+    high: np.ndarray
+    different: tuple[Different, Different] | None
+
+    @classmethod
+    def of(cls, P: Parts, Q: Parts) -> Surveyed:
+        """Go through all rows once.
+
+        Raises:
+            InputError: for rows that make no sample, or samples of different columns.
+        """
+        first = FirstPass(MOST_SINGLE)
+        found = P.engine.results([*P.each(first), *Q.each(first)])
+        both = found[: len(P.handles)], found[len(P.handles) :]
+        samples, starts, extents = [], [], []
+        for parts, of_parts in zip((P, Q), both, strict=True):
+            some = [index for index, one in enumerate(of_parts) if one.extent.rows]
+            sizes = [of_parts[index].extent.rows for index in some]
+            samples.append(parts.some(some))
+            starts.append(np.cumsum(sizes) - sizes)
+            extents.append(_checked(extent_of_all([one.extent for one in of_parts]), parts.name))
+        low, high = _of_both(extents[0], extents[1], P.columns, Q.columns)
+        return cls(
+            (samples[0], samples[1]),
+            (starts[0], starts[1]),
+            (extents[0].rows, extents[1].rows),
+            low,
+            high,
+            _few_kinds(*([one.different for one in of_parts] for of_parts in both)),
+        )
+
+    @property
+    def varying(self) -> np.ndarray:
+        """Which columns (D,) are not one value in both samples."""
+        return self.high > self.low
+
+    @property
+    def total(self) -> int:
+        """How many rows there are in both."""
+        return sum(self.sizes)
+
+    def gathered(self) -> tuple[np.ndarray, np.ndarray]:
+        """Fetch all rows of both samples."""
+        P, Q = (parts.gathered() for parts in self.samples)
+        return P, Q
+
+    def results(self, work: Callable[[int], Any], *, merge: Any = None) -> list[list[Any]]:
+        """Work on the parts of both samples at once.
+
+        Args:
+            work: of a sample, 0 the first one: the work on its parts, given the place of the first
+                row, the rows and their varying columns.
+            merge: of what two parts tell; by default the results of all parts are fetched.
+
+        Returns:
+            Of each sample what its parts told, or what they told together alone.
+        """
+        handles: list[list[Handle]] = []
+        for sample, (parts, starts) in enumerate(zip(self.samples, self.starts, strict=True)):
+            placed = Placed(work(sample), starts, self.varying)
+            one = parts.each(placed) if merge is None else [parts.merged(placed, merge)]
+            handles.append(one)
+        found = self.samples[0].engine.results([*handles[0], *handles[1]])
+        return [found[: len(handles[0])], found[len(handles[0]) :]]
+
+    @functools.cached_property
+    def _second(self) -> tuple[tuple[int, int], np.ndarray, np.ndarray]:
+        """What each sample is known by, the part of all rows, and which of it are of the first."""
+        one = SecondPass(self.low[self.varying], self.high[self.varying], self.total)
+        first, second = self.results(lambda sample: one)
+        told = [*first, *second]
+        order = np.concatenate([each.priorities for each in told]).argsort(kind="stable")[:PART]
+        rows = np.concatenate([each.rows for each in told])[order]
+        known = [sum(each.known for each in of_sample) % 2**64 for of_sample in (first, second)]
+        of_first = order < sum(len(each.rows) for each in first)
+        sort = canonical_order(rows)
+        return (known[0], known[1]), rows[sort], of_first[sort]
+
+    @property
+    def known(self) -> tuple[int, int]:
+        """What the rows of each sample are known by, in whatever order."""
+        return self._second[0]
+
+    @property
+    def chosen(self) -> np.ndarray:
+        """The rows (k, D) that everything is chosen by, of varying columns, sorted."""
+        return self._second[1]
+
+    @property
+    def some(self) -> tuple[np.ndarray, np.ndarray]:
+        """Those of them that are of each sample, with all columns."""
+        rows = np.tile(self.low, (len(self.chosen), 1))
+        rows[:, self.varying] = self.chosen
+        of_first = self._second[2]
+        return rows[of_first], rows[~of_first]
+
+    @property
+    def turned(self) -> bool:
+        """Whether labels are dealt as if Q were the first."""
+        return self.known[0] > self.known[1]
+
+    def unit(self, scale: str | None) -> np.ndarray:
+        """What varying columns are divided by, as of a test in memory."""
+        if scale == "column":
+            return unit_of_rows(self.chosen)
+        return choose_scale(self.chosen, "pooled")
+
+    def generator(self, seed: int) -> np.random.Generator:
+        """Random numbers of the permutations, by the seed and the rows."""
+        return marked_generator(seed, mark_of_both(*self.known))
+
+    def deal(self, rng: np.random.Generator) -> Deal:
+        """Deal rows out in bins.
+
+        Raises:
+            InputError: one sample has too few rows for bins.
+        """
+        size = bin_size(self.total, min(self.sizes))
+        if size == 1:
+            raise InputError(
+                f"a sample of {min(self.sizes)} rows beside {max(self.sizes)} cannot be dealt out "
+                f"in bins, which takes {2 * LEAST_BINS}: take a random part of the larger one"
+            )
+        return Deal(self.sizes, self.turned, size, int(rng.integers(2**63)))
+
+    def cells(
+        self, permutations: int, rng: np.random.Generator, unit: np.ndarray
+    ) -> Relabelled | None:
+        """Relabel rows that are counted at few points; ``None`` where there are too many."""
+        narrow = int(self.varying.sum()) <= CELL_COLUMNS
+        kinds = self.different
+        if kinds is not None and (not narrow or _count(kinds) <= MOST_POINTS):
+            rows, both = _kinds(kinds, self.varying)
+            means = rows / unit
+        elif narrow:
+            halves = Halves.of(self.chosen / unit, MOST_POINTS)
+            work = CellsPass(halves, unit)
+            (first,), (second,) = self.results(lambda sample: work, merge=np.add)
+            both, means = np.stack([first, second], axis=1), means_in(halves, self.chosen / unit)
+        else:
+            return None
+        counts = both.sum(axis=1)
+        return in_cells(means, counts, both[:, 0], unit, permutations, rng, turned=self.turned)
+
+
+@dataclasses.dataclass(frozen=True)
+class Placed:
+    """Work on varying columns of parts that know the places of their rows."""
+
+    work: Callable[[int, np.ndarray], Any]
+    starts: np.ndarray
+    varying: np.ndarray
+
+    def __call__(self, index: int, rows: np.ndarray) -> Any:
+        """Work on a part."""
+        return self.work(int(self.starts[index]), rows[:, self.varying])
+
+
+@dataclasses.dataclass(frozen=True)
+class FirstPass:
+    """Finds the extent of a part, and up to so many rows that differ."""
+
+    most: int
+
+    def __call__(self, index: int, rows: np.ndarray) -> First:
+        """Work on a part."""
+        return First(extent(index, rows), _different(rows, self.most))
+
+
+@dataclasses.dataclass(frozen=True)
+class SecondPass:
+    """Finds what rows are known by, and those that may be of the part of all."""
+
+    low: np.ndarray
+    high: np.ndarray
+    total: int
+
+    def __call__(self, start: int, rows: np.ndarray) -> Second:
+        """Work on a part."""
+        marks = row_marks(rows, self.low, self.high)
+        drawn = priorities(marks, start + np.arange(len(rows)))
+        some = drawn < bound(self.total)
+        return Second(known_by(marks), rows[some], drawn[some])
+
+
+@dataclasses.dataclass(frozen=True)
+class CellsPass:
+    """Counts rows in cells."""
+
+    halves: Halves
+    unit: np.ndarray
+
+    def __call__(self, start: int, rows: np.ndarray) -> np.ndarray:
+        """Work on a part."""
+        return np.bincount(self.halves.cells(rows / self.unit), minlength=self.halves.number)
+
+
+def added(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Add what two parts tell."""
+    return [one + other for one, other in zip(first, second, strict=True)]
+
+
+def _different(rows: np.ndarray, most: int) -> Different | None:
+    """Find at most so many rows that differ; ``None`` where there are more."""
+    bits = np.ascontiguousarray(rows + 0.0).view(np.uint64)  # -0.0 is 0.0
+    hashed = np.zeros(len(rows), dtype=np.uint64)
+    for column in bits.T:
+        hashed = (hashed ^ column) * np.uint64(0x9E3779B97F4A7C15)
+        hashed ^= hashed >> np.uint64(32)
+    if len(np.unique(hashed[: 2 * most])) > most:  # so that few are sorted
+        return None
+    _, index, counts = np.unique(hashed, return_index=True, return_counts=True)
+    return Different(rows[index] + 0.0, counts) if len(index) <= most else None
+
+
+def _few_kinds(
+    first: list[Different | None], second: list[Different | None]
+) -> tuple[Different, Different] | None:
+    """The rows that differ in each sample, if they are few in both together."""
+    told = [one for one in itertools.chain(first, second) if one is not None]
+    if len(told) < len(first) + len(second):
+        return None
+    both = _merged(told[: len(first)]), _merged(told[len(first) :])
+    return both if _count(both) <= MOST_SINGLE else None
+
+
+def _merged(each: list[Different]) -> Different:
+    rows = np.concatenate([one.rows for one in each])
+    counts = np.concatenate([one.counts for one in each])
+    kinds, index = np.unique(rows, axis=0, return_inverse=True)
+    return Different(kinds, np.bincount(index.ravel(), weights=counts).astype(np.int64))
+
+
+def _count(both: tuple[Different, Different]) -> int:
+    return len(np.unique(np.concatenate([one.rows for one in both]), axis=0))
+
+
+def _kinds(both: tuple[Different, Different], varying: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows (C, D) that differ, in canonical order, and how many of each sample (C, 2) are there."""
+    rows = np.concatenate([one.rows for one in both])[:, varying]
+    kinds, index = np.unique(rows, axis=0, return_inverse=True)
+    of_sample = np.split(index.ravel(), [len(both[0].rows)])
+    counts = [
+        np.bincount(at, weights=one.counts, minlength=len(kinds)).astype(np.int64)
+        for at, one in zip(of_sample, both, strict=True)
+    ]
+    order = canonical_order(kinds)
+    return kinds[order], np.stack(counts, axis=1)[order]
+
+
+def _checked(found: Extent, name: str) -> Extent:
+    if found.rows < 2:
+        raise InputError(f"{name} needs at least two rows, and has {found.rows}")
+    return found
+
+
+def _of_both(
+    first: Extent,
+    second: Extent,
+    of_first: tuple[str, ...] | None,
+    of_second: tuple[str, ...] | None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The smallest and the largest value of every column in both samples."""
+    if len(first.low) != len(second.low):
+        raise InputError(
+            f"P has {counted(len(first.low), 'column')} and Q has "
+            f"{counted(len(second.low), 'column')}, where the same number is needed"
+        )
+    if len(first.low) > 1:
+        check_same_columns(of_first, of_second)
+    low, high = np.minimum(first.low, second.low), np.maximum(first.high, second.high)
+    names = of_first or of_second or default_names(len(low))
+    told = np.flatnonzero(high > low)
+    if not len(told):
+        raise InputError("all rows of P and Q are equal, so there is nothing to learn")
+    check_spread(
+        low[told], high[told], "the union of P and Q", lambda at: f"column {names[told[at]]!r}"
+    )
+    return low, high

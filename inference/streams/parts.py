@@ -1,0 +1,156 @@
+"""Rows in parts on several machines: work on each part where it is, and merge what is found.
+
+An engine, Dask's or Ray's, applies functions to parts; what it gives back is merged in pairs of
+neighbours, whose order depends on the parts alone: so sums are the same to the last digit with any
+number of workers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from ..data.checks import LARGEST, fault_of
+from ..errors import InputError
+
+T = TypeVar("T")
+#: What stands for a value that an engine has, or will have.
+Handle: TypeAlias = Any
+#: Work on a part: of its number and its rows (n, D), as float64.
+Work: TypeAlias = Callable[[int, np.ndarray], T]
+
+
+class Engine(Protocol):
+    """What runs functions near the rows."""
+
+    def held(self, value: Any) -> Handle:
+        """Keep a value that many applications share."""
+
+    def apply(self, function: Callable[..., Any], *arguments: Any) -> Handle:
+        """Apply a function to arguments, of which those that are handles stand for values."""
+
+    def results(self, handles: Sequence[Handle]) -> list[Any]:
+        """Wait for values, and fetch them."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Parts:
+    """Rows (N, D) in parts, each with an engine's handle.
+
+    Attributes:
+        engine: that has them.
+        handles: one for each part, in order.
+        columns: names, or ``None``.
+        name: what messages call the rows.
+    """
+
+    engine: Engine
+    handles: tuple[Handle, ...]
+    columns: tuple[str, ...] | None
+    name: str
+
+    def some(self, which: Sequence[int]) -> Parts:
+        """Take some of the parts alone."""
+        return dataclasses.replace(self, handles=tuple(self.handles[one] for one in which))
+
+    def each(self, work: Work[Any]) -> list[Handle]:
+        """Work on every part; handles of what is found."""
+        held = self.engine.held(work)
+        return [
+            self.engine.apply(_worked, held, index, part, self.name)
+            for index, part in enumerate(self.handles)
+        ]
+
+    def merged(self, work: Work[T], merge: Callable[[T, T], T]) -> Handle:
+        """Work on every part, and merge what is found; the handle of that."""
+        found = self.each(work)
+        while len(found) > 1:
+            pairs = [tuple(found[at : at + 2]) for at in range(0, len(found), 2)]
+            found = [self.engine.apply(merge, *pair) if pair[1:] else pair[0] for pair in pairs]
+        return found[0]
+
+    def gathered(self) -> np.ndarray:
+        """Fetch all rows (N, D)."""
+        return np.concatenate(self.engine.results(self.each(_rows)))
+
+
+class Extent(NamedTuple):
+    """What is known of some rows before anything else.
+
+    Attributes:
+        rows: how many there are.
+        low: (D,), the smallest value of every column; infinite of no rows.
+        high: (D,), the largest.
+    """
+
+    rows: int
+    low: np.ndarray
+    high: np.ndarray
+
+
+def extent(index: int, rows: np.ndarray) -> Extent:
+    """Find how many rows (n, D) there are and where."""
+    if not len(rows):
+        width = rows.shape[1]
+        return Extent(0, np.full(width, np.inf), np.full(width, -np.inf))
+    return Extent(len(rows), rows.min(axis=0), rows.max(axis=0))
+
+
+def extent_of_all(each: Sequence[Extent]) -> Extent:
+    """Find the extent of rows in several parts.
+
+    Raises:
+        InputError: parts have different numbers of columns.
+    """
+    widths = {len(one.low) for one in each}
+    if len(widths) > 1:
+        raise InputError(f"parts have {' and '.join(map(str, sorted(widths)))} columns")
+    low = np.min([one.low for one in each], axis=0)
+    return Extent(sum(one.rows for one in each), low, np.max([one.high for one in each], axis=0))
+
+
+def numbers(part: Any, name: str, index: int) -> np.ndarray:
+    """Make an array (n, D) of float64 of what an engine has as a part.
+
+    Args:
+        part: an array, a data frame, a table of columns, or rows.
+        name: what messages call all rows.
+        index: of the part.
+
+    Raises:
+        InputError: it does not hold real numbers, or one is missing, not finite or beyond 1e150.
+    """
+    if isinstance(part, dict):  # of Ray: columns, or one of vectors
+        part = np.column_stack([np.reshape(one, (len(one), -1)) for one in part.values()])
+    try:
+        found = part.to_numpy() if hasattr(part, "to_numpy") else np.asarray(part)
+        if found.dtype.kind not in "iufbO":
+            raise TypeError(f"the type is {found.dtype}")
+        rows = np.asarray(found, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must hold real numbers in part {index + 1}: {error}") from None
+    rows = rows[:, None] if rows.ndim == 1 else rows
+    if rows.ndim != 2:
+        raise InputError(f"{name} has {rows.ndim} dimensions, where (rows, columns) is needed")
+    bad = ~(np.abs(rows) <= LARGEST)
+    if bad.any():
+        row, column = map(int, np.argwhere(bad)[0])
+        raise InputError(
+            f"{name} has {fault_of(rows[row, column])} in row {row + 1} of part {index + 1}, "
+            f"column {column + 1}: fill in or leave out that row"
+        )
+    return rows
+
+
+def _worked(work: Work[T], index: int, part: Any, name: str) -> T:
+    """Work on a part with one BLAS thread, for there are as many workers as cores."""
+    with threadpool_limits(1, user_api="blas"):
+        return work(index, numbers(part, name, index))
+
+
+def _rows(index: int, rows: np.ndarray) -> np.ndarray:
+    return rows

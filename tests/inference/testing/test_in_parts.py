@@ -1,0 +1,257 @@
+"""Rows in parts give the p-value of the same rows in memory, with any number of workers."""
+
+import contextlib
+
+import numpy as np
+import pandas as pd
+import pytest
+from bke.inference import InputError, compare, two_sample_test
+from bke.inference.evidence import landmarks, places, spectrum, statistic
+from bke.inference.relabelling import bins, pair, pooling, surveyed
+from bke.inference.testing import two_sample
+
+dask = pytest.importorskip("dask")
+da = pytest.importorskip("dask.array")
+bag = pytest.importorskip("dask.bag")
+dd = pytest.importorskip("dask.dataframe")
+
+QUIET = {"progress": False}
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """More than 400 rows are very many; what is chosen is chosen by 300, and bins are 40."""
+    values = {
+        "MANY": (400, pair, two_sample),
+        "PART": (300, pair, surveyed),
+        "MOST_SINGLE": (50, pooling, surveyed),
+        "MOST_POINTS": (32, pooling, surveyed),
+        "MOST_EXACT": (100, statistic),
+        "BINS": (40, bins),
+        "LEAST_BINS": (5, bins, surveyed),
+        "VERY_MANY": (200, spectrum, statistic, landmarks, places),
+    }
+    for name, (value, *modules) in values.items():
+        for module in modules:
+            monkeypatch.setattr(module, name, value)
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    with dask.config.set(scheduler="synchronous"):
+        yield
+
+
+def samples(kind, rng=None):
+    """P and Q of some hundred rows: dealt out in bins, in cells, or rows of few kinds."""
+    rng = np.random.default_rng(0) if rng is None else rng
+    if kind == "kinds":
+        return rng.integers(0, 2, size=(500, 4)).astype(float), rng.binomial(1, 0.4, size=(400, 4))
+    columns = {"bins": 3, "plane": 2, "line": 1}[kind]
+    P, Q = rng.normal(size=(500, columns)), rng.normal(0.1, 1.0, size=(400, columns))
+    if kind == "bins":  # a column of ties, and one of one value, which says nothing
+        P, Q = (
+            np.column_stack([one, one[:, :1].round(), np.full(len(one), 7.0)]) for one in (P, Q)
+        )
+    return P, Q
+
+
+def in_chunks(sample, rows):
+    return da.from_array(sample, chunks=(rows, -1))
+
+
+def same(found, expected):
+    """One p-value, and statistics that differ by what rounding leaves of them."""
+    assert found.pvalue == expected.pvalue
+    assert found.statistic == pytest.approx(expected.statistic, rel=1e-5)
+    np.testing.assert_allclose(found.null, expected.null, atol=1e-3)
+    assert [part.pvalue for part in found.parts] == [part.pvalue for part in expected.parts]
+    assert found.notes == expected.notes
+
+
+@pytest.mark.parametrize("kind", ["bins", "plane", "line", "kinds"])
+def test_parts_give_the_p_value_of_rows_in_memory(few, kind):
+    P, Q = samples(kind)
+    expected = two_sample_test(P, Q, permutations=99, **QUIET)
+    assert 0.01 <= expected.pvalue < 1.0
+    for first, second in ((500, 400), (61, 130)):
+        found = two_sample_test(in_chunks(P, first), in_chunks(Q, second), permutations=99)
+        same(found, expected)
+        if kind != "bins":  # whole numbers tell everything
+            np.testing.assert_array_equal(found.null, expected.null)
+    assert compare(P, Q, permutations=99, **QUIET).pvalue == expected.pvalue
+
+
+def test_two_workers_give_what_one_gives_to_the_last_digit(few):
+    """And the p-value of the same rows in memory."""
+    distributed = pytest.importorskip("distributed")
+    P, Q = samples("bins")
+    expected = two_sample_test(P, Q, permutations=99, **QUIET)
+    found = []
+    for workers in (1, 2):
+        with contextlib.ExitStack() as stack:
+            cluster = distributed.LocalCluster(
+                n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None
+            )
+            client = distributed.Client(stack.enter_context(cluster))
+            stack.enter_context(client)
+            stack.enter_context(dask.config.set(scheduler="distributed"))
+            first, second = client.persist([in_chunks(P, 100), in_chunks(Q, 80)])
+            found.append(two_sample_test(first, second, permutations=99))
+            if workers == 2:
+                bad = P.copy()
+                bad[250, 1] = np.nan
+                with pytest.raises(InputError, match=r"NaN\) in row 51 of part 3, column 2"):
+                    two_sample_test(in_chunks(bad, 100), second)
+    one, two = found
+    assert one.pvalue == two.pvalue == expected.pvalue
+    assert one.statistic == two.statistic
+    np.testing.assert_array_equal(one.null, two.null)
+
+
+@pytest.mark.slow
+def test_parts_as_large_as_they_are():
+    """70 000 + 70 000 rows, with nothing made smaller."""
+    rng = np.random.default_rng(1)
+    P, Q = rng.normal(size=(2, 70_000, 3))
+    expected = two_sample_test(P, Q, permutations=99, **QUIET)
+    same(two_sample_test(in_chunks(P, 30_000), in_chunks(Q, 9000), permutations=99), expected)
+
+
+def test_more_permutations_do_not_go_through_the_rows_again(few, monkeypatch):
+    P, Q = (in_chunks(one, 100) for one in samples("bins"))
+    passes = []
+    over = surveyed.Surveyed.results
+
+    def counted(self, *arguments, **options):
+        passes.append(1)
+        return over(self, *arguments, **options)
+
+    monkeypatch.setattr(surveyed.Surveyed, "results", counted)
+    found = two_sample_test(P, Q, permutations=9999, alpha=0.2)
+    assert len(found.null) == 9999  # after a first stage
+    assert len(passes) == 2  # one for what rows are known by, one for all sums
+
+
+def test_any_collection_will_do(few):
+    P, Q = samples("bins")
+    expected = two_sample_test(P, Q, permutations=39, **QUIET).pvalue
+    frames = [pd.DataFrame(one, columns=list("abcde")) for one in (P, Q)]
+    of_frames = [dd.from_pandas(one, npartitions=3) for one in frames]
+    first = bag.from_sequence(P.tolist(), npartitions=4)
+    across = da.from_array(P, chunks=(200, 2))
+    empty = dd.concat([of_frames[0], of_frames[0][of_frames[0]["a"] > 1e9]])
+    for one, other in (
+        (of_frames[0], of_frames[1]),
+        (first, in_chunks(Q, 170)),
+        (across, Q),  # of which one is in memory
+        (P, of_frames[1]),
+        (empty, of_frames[1]),
+    ):
+        assert two_sample_test(one, other, permutations=39).pvalue == expected
+
+
+def test_few_rows_are_fetched_for_any_test():
+    rng = np.random.default_rng(2)
+    P, Q = rng.normal(size=(2, 60, 2))
+    for options in ({"kernel": "median"}, {"estimator": "paired"}):
+        expected = two_sample_test(P, Q, permutations=99, **options, **QUIET)
+        found = two_sample_test(in_chunks(P, 25), in_chunks(Q, 60), permutations=99, **options)
+        assert found.pvalue == expected.pvalue
+        np.testing.assert_array_equal(found.null, expected.null)
+
+
+@pytest.mark.parametrize("kind", ["bins", "plane", "line", "kinds"])
+def test_neither_names_nor_columns_nor_units_matter(few, kind):
+    P, Q = samples(kind)
+    p = two_sample_test(P, Q, permutations=99, **QUIET).pvalue
+    for first, second in ((Q, P), (P[:, ::-1], Q[:, ::-1]), (2.0 * P, 2.0 * Q)):
+        assert two_sample_test(first, second, permutations=99, **QUIET).pvalue == p
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["bins", "plane"])
+def test_the_level_of_very_many_rows(few, kind):
+    """200 null data sets of 250 + 200 skewed rows, seed 4, 39 permutations, level 0.1.
+
+    Rejections are Binomial(200, 0.1): at most 36 but for 1 in 5000.
+    """
+    rng = np.random.default_rng(4)
+    columns = 3 if kind == "bins" else 2
+    pvalues = [
+        two_sample_test(
+            rng.gamma(2.0, size=(250, columns)),
+            rng.gamma(2.0, size=(200, columns)),
+            permutations=39,
+            seed=seed,
+            **QUIET,
+        ).pvalue
+        for seed in range(200)
+    ]
+    assert np.sum(np.array(pvalues) <= 0.1) <= 36
+    assert np.mean(pvalues) > 0.4
+
+
+def test_a_difference_is_found_and_said_of_which_rows(few):
+    P, Q = samples("bins")
+    found = two_sample_test(in_chunks(P, 100), in_chunks(Q + 0.5, 100), permutations=99)
+    assert found.pvalue == 0.01
+    assert "of one value in both samples" not in str(found)  # 7 and 7.5 differ
+    assert found.interval is None
+    same_rows = two_sample_test(in_chunks(P, 100), in_chunks(P[::-1], 100), permutations=99)
+    assert "P and Q are the same rows" in same_rows.notes
+    assert any("column 5" in note for note in same_rows.notes)
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "message"),
+    [
+        (lambda P, Q: (P, Q), {"kernel": "median"}, "kernel='fused'"),
+        (lambda P, Q: (P, Q[:400]), {"estimator": "paired"}, "pairs"),
+        (lambda P, Q: (P, Q[:, :3]), {}, "5 columns and Q has 3 columns"),
+        (lambda P, Q: (P, Q[:9]), {}, "a sample of 9 rows beside 500"),
+        (lambda P, Q: (P, Q[:1]), {}, "at least two rows"),
+        (lambda P, Q: (np.zeros_like(P), np.zeros_like(Q)), {}, "all rows of P and Q are equal"),
+        (lambda P, Q: (P.astype(str), Q), {}, "real numbers in part"),
+        (
+            lambda P, Q: (np.where(P[120] == P, np.inf, P), Q),
+            {},
+            "P has an infinite value in row 1 of",
+        ),
+    ],
+)
+def test_what_is_refused(few, change, options, message):
+    P, Q = change(*samples("bins"))
+    with pytest.raises(InputError, match=message):
+        two_sample_test(in_chunks(P, 100), in_chunks(Q, 100), permutations=39, **options)
+
+
+def test_data_frames_of_other_columns_are_refused(few):
+    P, Q = (dd.from_pandas(pd.DataFrame(one), npartitions=2) for one in samples("bins"))
+    with pytest.raises(InputError, match="the columns are"):
+        two_sample_test(P, Q.rename(columns={0: 9}))
+
+
+def test_a_single_number_is_no_collection_of_rows():
+    with pytest.raises(InputError, match="an array, a data frame or a bag"):
+        two_sample_test(dask.delayed(np.zeros)((3, 2)), np.zeros((3, 2)))
+
+
+def test_datasets_of_ray(few):
+    ray = pytest.importorskip("ray")
+    pytest.importorskip("ray.data")
+    P, Q = samples("bins")
+    expected = two_sample_test(P, Q, permutations=39, **QUIET)
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        first = ray.data.from_numpy([P[:200], P[200:]])
+        frame = pd.DataFrame(Q, columns=list("abcde"))
+        second = ray.data.from_pandas([frame[:150], frame[150:]])
+        found = two_sample_test(first, second, permutations=39)
+        with pytest.raises(InputError, match="of one engine"):
+            two_sample_test(first, in_chunks(Q, 100))
+        with pytest.raises(InputError, match="missing value"):
+            two_sample_test(first, ray.data.from_pandas(frame.replace(frame["a"][3], np.nan)))
+    finally:
+        ray.shutdown()
+    same(found, expected)
