@@ -38,7 +38,7 @@ LINE_PLACES, PLACES, FEWER_PLACES, SCALES = 100, 200, 64, 14
 PLANE = 2
 #: Of many columns each has fewer places and scales: so many cells in all, about.
 MOST_CELLS = 20_000
-FEWEST_PLACES, FEWEST_SCALES = 10, 6
+FEWEST_PLACES, FEWEST_SCALES = 5, 4
 #: Cells that values of one of several columns are merged to.
 VALUES = 512
 #: Scales, in standard deviations of one column; of D columns the longest is sqrt(D) times that.

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, get_args
 
 import jax.numpy as jnp
 import numpy as np
-from bke.models import GaussianMixture, SquaredExponential
+from bke.models import GaussianMixture, Laplace, SquaredExponential
 from bke.models.kernels.base import Covariance, Kernel, no_kernel
 from bke.models.kernels.scikit_learn import given_kernel
 from scipy.spatial.distance import pdist
@@ -61,7 +61,6 @@ MODES_COLUMNS = 20
 #: Dither of rows that have no rounding unit, over the standard deviation of a column.
 DITHER = 1e-3
 
-K = TypeVar("K")
 T = TypeVar("T")
 
 
@@ -88,8 +87,10 @@ def _distances(points: np.ndarray, seed: int) -> np.ndarray:
 
 
 def scaled_kernel(
-    lengthscale: float, unit: np.ndarray, model: Callable[[Any], K] = SquaredExponential
-) -> K:
+    lengthscale: float,
+    unit: np.ndarray,
+    model: type[SquaredExponential] | type[Laplace] = SquaredExponential,
+) -> Any:
     """A kernel of ``lengthscale`` times ``unit`` (D,): one number where all columns agree."""
     per_column = lengthscale * unit
     alike = bool(np.all(unit == unit[0]))
