@@ -60,7 +60,10 @@ class Asked(NamedTuple, Generic[T]):
 def answered(asked: Asked[T], rows: Relabelled) -> T:
     """Go through rows in memory, and tell what a statistic asks for."""
     rows = rows.in_bins
-    each = np.column_stack([rows.measures[0], rows.evenly]) if asked.squares else np.zeros((1, 0))
+    in_bins = rows.bins is not None
+    each = rows.measures[0] if asked.squares else np.zeros((1, 0))
+    if asked.squares and not in_bins:
+        each = np.column_stack([each, rows.evenly])
     of_labels = LabelSums(rows, asked.width)
     of_counts = np.zeros(asked.width)
     sums, squares = np.zeros((2, each.shape[1], asked.width))
@@ -70,6 +73,32 @@ def answered(asked: Asked[T], rows: Relabelled) -> T:
         of_labels.add(block, features)
         if asked.squares:
             own = each[block].T
-            sums += own @ features
+            if not in_bins:
+                sums += own @ features
             squares += own @ np.square(features, out=features)
-    return asked.told(Sums(of_labels.found(), of_counts, sums, squares))
+    found = of_labels.found()
+    if asked.squares and in_bins:
+        return asked.told(summed_in_bins(rows, found, of_counts, squares))
+    return asked.told(Sums(found, of_counts, sums, squares))
+
+
+def summed_in_bins(
+    rows: Relabelled, of_labels: np.ndarray, of_counts: np.ndarray, squares: np.ndarray
+) -> Sums:
+    """Sums over rows in bins by fewer: the first labelling is that of the samples as they are.
+
+    Every row is a point of its own, so that all are weighed alike.
+
+    Args:
+        rows: the rows.
+        of_labels: see :class:`Sums`.
+        of_counts: likewise.
+        squares: (2, k), over all rows and over those of the first sample.
+    """
+    even = 1.0 / rows.rows
+    return Sums(
+        of_labels,
+        of_counts,
+        np.stack([of_counts, of_labels[:, 0], even * of_counts]),
+        np.concatenate([squares, even * squares[:1]]),
+    )

@@ -16,7 +16,7 @@ import numpy as np
 from bke.models import Laplace, SquaredExponential
 from scipy.spatial.distance import cdist
 
-from .spectrum import squared_distances
+from .spectrum import kernel
 
 #: Names of distances, as SciPy has them.
 Metric: TypeAlias = Literal["euclidean", "cityblock"]
@@ -27,15 +27,17 @@ class Family(NamedTuple):
 
     Attributes:
         metric: that of the distances which they are functions of.
-        distances: between points (k, D) and (l, D), (k, l), or their squares.
-        factor: what these are multiplied by before ``exp`` at a lengthscale.
+        each: evaluates those of some lengthscales between points (k, D) and (l, D), (k, l) each.
         model: the kernel as a user has it.
+        together: how many lengthscales are worth evaluating at once.
+        nodes: the share of the nodes that there are at which they are taken.
     """
 
     metric: Metric
-    distances: Callable[[np.ndarray, np.ndarray], np.ndarray]
-    factor: Callable[[float], float]
+    each: Callable[[np.ndarray, np.ndarray, tuple[float, ...]], Iterator[np.ndarray]]
     model: type[SquaredExponential] | type[Laplace]
+    together: int
+    nodes: float
 
     def values(self, points: np.ndarray, others: np.ndarray, lengthscale: float) -> np.ndarray:
         """Evaluate the kernel between points (k, D) and (l, D): (k, l)."""
@@ -62,28 +64,34 @@ class Kernels:
 
     def each(self, points: np.ndarray) -> Iterator[np.ndarray]:
         """Evaluate each kernel (r, k) between rows (r, D) and places."""
-        apart = self.family.distances(points, self.places)
-        for lengthscale in self.lengthscales:
-            found = self.family.factor(lengthscale) * apart
-            yield np.exp(found, out=found)
+        return self.family.each(points, self.places, self.lengthscales)
 
     def __call__(self, points: np.ndarray) -> np.ndarray:
         """Evaluate all kernels (r, L k) between rows (r, D) and places, side by side."""
-        return np.concatenate(list(self.each(points)), axis=1)
+        each, count = self.each(points), len(self.places)
+        if len(self.lengthscales) == 1:
+            return next(each)
+        found = np.empty((len(points), count * len(self.lengthscales)))
+        for index, near in enumerate(each):
+            found[:, index * count : (index + 1) * count] = near
+        return found
 
 
-def _cityblock(points: np.ndarray, others: np.ndarray) -> np.ndarray:
-    return np.asarray(cdist(points, others, "cityblock"))
+def _squared_exponentials(
+    points: np.ndarray, others: np.ndarray, lengthscales: tuple[float, ...]
+) -> Iterator[np.ndarray]:
+    return (kernel(points, others, lengthscale) for lengthscale in lengthscales)
 
 
-def _of_square(lengthscale: float) -> float:
-    return -0.5 / lengthscale**2
+def _laplace(
+    points: np.ndarray, others: np.ndarray, lengthscales: tuple[float, ...]
+) -> Iterator[np.ndarray]:
+    # These distances are no matrix product: they cost more than all that is made of them.
+    apart = cdist(points, others, "cityblock")
+    for lengthscale in lengthscales:
+        found = apart * (-1.0 / lengthscale)
+        yield np.exp(found, out=found)
 
 
-def _of_length(lengthscale: float) -> float:
-    return -1.0 / lengthscale
-
-
-# Functions with names, for kernels are sent to where rows are.
-GAUSSIAN = Family("euclidean", squared_distances, _of_square, SquaredExponential)
-LAPLACE = Family("cityblock", _cityblock, _of_length, Laplace)
+GAUSSIAN = Family("euclidean", _squared_exponentials, SquaredExponential, 1, 1.0)
+LAPLACE = Family("cityblock", _laplace, Laplace, 5, 0.375)

@@ -17,6 +17,8 @@ ROWS = 1000
 #: Of the test: lengthscales from this part of the short distances to so many medians, and s^2.
 SHORT, SHORTEST, LONGEST = 0.05, 1.0 / 16.0, 4.0
 LENGTHSCALES, OF_LAPLACE = 9, 5
+#: Columns up to which Laplace kernels are left out.
+PLANE = 2
 VARIANCES = np.geomspace(1e-4, 1e4, 5)
 
 
@@ -34,14 +36,15 @@ class Scale(NamedTuple):
 
 def scales_of(columns: int) -> int:
     """How many kernels :func:`test_scales` finds."""
-    return LENGTHSCALES + OF_LAPLACE * (columns > 1)
+    return LENGTHSCALES + OF_LAPLACE * (columns > PLANE)
 
 
 def test_scales(rows: Relabelled) -> list[Scale]:
     """Kernels with which a test looks, from well below the shortest distances."""
     found = []
-    line = rows.points.shape[1] == 1  # where both families hear the same
-    for family, count in [(GAUSSIAN, LENGTHSCALES), (LAPLACE, OF_LAPLACE)][: 1 if line else 2]:
+    # In few columns both families hear the same. What takes longest comes first.
+    families = [(LAPLACE, OF_LAPLACE), (GAUSSIAN, LENGTHSCALES)]
+    for family, count in families[rows.points.shape[1] <= PLANE :]:
         short, median = _distances(rows, family.metric)
         shortest = short if rows.weighted else SHORTEST * short
         lengthscales = np.geomspace(shortest, LONGEST * median, count)

@@ -18,7 +18,7 @@ from ..relabelling.pooling import dealt_out
 from ..relabelling.relabelled import LabelSums, Relabelled, labels_of
 from ..relabelling.surveyed import Surveyed, added
 from ..runtime.machine import side_by_side
-from .asked import Features, Sums
+from .asked import Features, Sums, summed_in_bins
 from .places import VALUES, Cells, Looks
 from .statistic import Evidences, Questions
 
@@ -184,13 +184,7 @@ def _sums(
     each = np.concatenate(of_bins)
     of_counts, whole = each.sum(axis=0), squares[0] + squares[1]
     first = int(rows.labels[0, 0] == 0)  # which of the two bins are counted from
-    return Sums(
-        each.T @ labels,
-        of_counts,
-        # Rows of continuous columns are different: all are weighed alike.
-        np.stack([of_counts, of_bins[first].sum(axis=0), of_counts / rows.rows]),
-        np.stack([whole, squares[first], whole / rows.rows]),
-    )
+    return summed_in_bins(rows, each.T @ labels, of_counts, np.stack([whole, squares[first]]))
 
 
 def _of_values(

@@ -48,20 +48,18 @@ def nodes(rows: Relabelled, most: int) -> np.ndarray:
 
 def kernel(first: np.ndarray, second: np.ndarray, lengthscale: float | np.ndarray) -> np.ndarray:
     """The squared exponential between points (k, D) and others (l, D), with a length or (l,)."""
-    found = squared_distances(first, second)
-    found *= -0.5 / np.square(lengthscale)
-    return np.asarray(np.exp(found, out=found))
-
-
-def squared_distances(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Squared distances (k, l) between points (k, D) and others (l, D)."""
+    scale = -0.5 / np.square(np.broadcast_to(lengthscale, len(second)))
     if first.shape[1] >= MANY_COLUMNS:
         a, b = (np.einsum("ij,ij->i", one, one) for one in (first, second))
         if a.max(initial=0.0) + b.max(initial=0.0) < LONGEST:
             # |x|^2 + |z|^2 - 2 x'z as one matrix product.
             left = np.column_stack([first, a, np.ones(len(a))])
-            return np.asarray(left @ np.column_stack([-2.0 * second, np.ones(len(b)), b]).T)
-    return np.asarray(cdist(first, second, "sqeuclidean"))
+            right = np.column_stack([-2.0 * second, np.ones(len(b)), b]) * scale[:, None]
+            found = left @ right.T
+            return np.asarray(np.exp(found, out=found))
+    found = cdist(first, second, "sqeuclidean")
+    found *= scale
+    return np.asarray(np.exp(found, out=found))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -25,6 +25,7 @@ from ..runtime.machine import side_by_side
 from .asked import Asked, answered
 from .covariances import covariances, covariances_asked
 from .decomposition import Spectrum
+from .families import Family
 from .ladder import VARIANCES, Scale, landmark_lengthscales, test_scales
 from .landmarks import (
     LANDMARKS,
@@ -50,13 +51,11 @@ STATISTICS = (
 #: How much each counts: both that are of covariances as much as one.
 WEIGHTS = (1.0, 1.0, 1.0, 0.5, 0.5, 1.0)
 #: Nodes of the kernel, of one column, of more, and of very many rows.
-LINE_NODES, NODES, FEWER_NODES = 400, 512, 256
+LINE_NODES, NODES, FEWER_NODES = 400, 512, 192
 #: Rows that tell products of features, of very many.
 PRODUCTS = 2**13
 #: The order of the mean of tail probabilities of all scales, minus.
 TOGETHER = 2.0
-#: Lengthscales of one family for which distances are evaluated once.
-AT_ONCE = 3
 #: Points up to which, in several columns, all are nodes.
 MOST_EXACT = 1200
 
@@ -218,10 +217,10 @@ def _tilt(
     rows: Relabelled, scales: list[Scale], part: int | None, advance: Callable[[int], None]
 ) -> np.ndarray:
     """Log Bayes factors of a difference by kernels and sizes, (K, 1 + B)."""
-    line = rows.points.shape[1] == 1
     asks = [] if part is None or not rows.independent else _tilt_asked(rows, scales, part)
+    line = rows.points.shape[1] == 1
     exact = not line and len(rows.points) <= MOST_EXACT and rows.independent
-    at = rows.points if exact or asks else nodes(rows, LINE_NODES if line else NODES)
+    at = {} if exact or asks else _nodes(rows, scales, LINE_NODES if line else NODES)
 
     def some(index: int) -> np.ndarray:
         found = [fits(one, VARIANCES) for one in answered(asks[index], rows)]
@@ -231,9 +230,10 @@ def _tilt(
     def one(index: int) -> np.ndarray:
         family, lengthscale = scales[index]
         if exact:
-            found = exact_fits(rows, family.values(at, at, lengthscale), VARIANCES)
+            gram = family.values(rows.points, rows.points, lengthscale)
+            found = exact_fits(rows, gram, VARIANCES)
         else:
-            found = fits(spectrum(rows, at, lengthscale, family.values), VARIANCES)
+            found = fits(spectrum(rows, at[family], lengthscale, family.values), VARIANCES)
         advance(1)
         return found
 
@@ -241,15 +241,22 @@ def _tilt(
     return np.concatenate(side_by_side(work, count, Event()))
 
 
+def _nodes(rows: Relabelled, scales: list[Scale], most: int) -> dict[Family, np.ndarray]:
+    """Where kernels of every family are taken at."""
+    return {
+        family: nodes(rows, int(most * family.nodes))
+        for family in dict.fromkeys(scale.family for scale in scales)
+    }
+
+
 def _tilt_asked(rows: Relabelled, scales: list[Scale], part: int) -> list[Asked[list[Spectrum]]]:
     """Ask for spectra of a few kernels of one family at a time."""
-    line = rows.points.shape[1] == 1
-    at = nodes(rows, LINE_NODES if line else FEWER_NODES)
     found = []
+    at = _nodes(rows, scales, LINE_NODES if rows.points.shape[1] == 1 else FEWER_NODES)
     for family, own in itertools.groupby(scales, lambda scale: scale.family):
         lengthscales = [scale.lengthscale for scale in own]
-        for start in range(0, len(lengthscales), AT_ONCE):
-            features = family.at(at, *lengthscales[start : start + AT_ONCE])
+        for start in range(0, len(lengthscales), family.together):
+            features = family.at(at[family], *lengthscales[start : start + family.together])
             found.append(spectra_asked(rows, features, part))
     return found
 

@@ -47,7 +47,9 @@ def test_as_many_kernels_as_are_told(columns):
     rows = relabelled(pair, 9, np.random.default_rng(1))
     scales = scales_of_test(rows)
     assert len(scales) == scales_of(columns)
-    assert [one.family for one in scales[:LENGTHSCALES]] == [GAUSSIAN] * LENGTHSCALES
+    families = [one.family for one in scales]
+    assert families[-LENGTHSCALES:] == [GAUSSIAN] * LENGTHSCALES
+    assert set(families[:-LENGTHSCALES]) == ({LAPLACE} if columns > 2 else set())
 
 
 def test_heavier_tails_of_every_column_are_heard_by_laplace_kernels():
