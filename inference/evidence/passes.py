@@ -78,10 +78,10 @@ class SumsPass:
     features: tuple[tuple[Features, int, bool], ...]
     edges: tuple[np.ndarray, ...]
 
-    def __call__(self, start: int, rows: np.ndarray) -> list[np.ndarray]:
-        """Work on a part."""
+    def __call__(self, places: np.ndarray, rows: np.ndarray) -> list[np.ndarray]:
+        """Work on a part, whose rows have these places in their sample."""
         points, count = rows / self.unit, self.deal.count(self.sample)
-        bins = self.deal.within(self.sample, start + np.arange(len(rows)))
+        bins = self.deal.within(self.sample, places)
         ones, none = np.ones(len(rows), dtype=int), np.zeros((count, 0))
         small = np.min_scalar_type(self.deal.size)  # the most rows of a bin
         here = Relabelled(points, ones, none, self.unit, bins=bins).in_bins
@@ -136,7 +136,9 @@ class Passed:
         features = tuple((one.features, one.width, one.squares) for one in asks)
         edges = tuple(rows.edges(column, VALUES) for column in looks.alone)
         (first,), (second,) = survey.results(
-            lambda sample: SumsPass(deal, sample, unit, features, edges), merge=added
+            lambda sample: SumsPass(deal, sample, unit, features, edges),
+            beside=survey.places,
+            merge=added,
         )
         both = zip(*((second, first) if deal.turned else (first, second)), strict=True)
         return cls(deal, points, unit, tuple(both))

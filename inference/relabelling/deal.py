@@ -1,10 +1,11 @@
 """Very large samples dealt out in bins by the places of their rows, wherever these are.
 
-A permutation of the numbers of all rows, worked out for each by itself, tells which bin a row is
-in, and which rows are of the part that everything is chosen by. So rows may be on several machines,
-and none need have them all or sort them. The permutation is a Feistel network with rounds of
-splitmix64 (Luby and Rackoff 1988), of a number with an even count of bits; what is beyond the last
-row is permuted again until it is not (Black and Rogaway 2002).
+A row's place is its number among those of its sample, sorted by what they are known by, so that it
+does not hang on how rows came. A permutation of these numbers, worked out for each by itself, tells
+which bin a row is in, and which rows are of the part that everything is chosen by. So rows may be
+on several machines, and none need have them all. The permutation is a Feistel network with rounds
+of splitmix64 (Luby and Rackoff 1988), of a number with an even count of bits; what is beyond the
+last row is permuted again until it is not (Black and Rogaway 2002).
 """
 
 from __future__ import annotations
@@ -18,8 +19,6 @@ from ..data.canonical import mixed
 #: Rows in all beyond which a part of them at random is what everything is chosen by, and how many
 #: rows it has, about.
 MANY, PART = 2**17, 2**16
-#: How many more rows are looked at where a part is drawn, twelve deviations of their number.
-SLACK = 1.05
 #: Rounds of the network; four make its permutation pseudo-random.
 ROUNDS = 6
 
@@ -94,6 +93,19 @@ class Deal:
         return np.arange(sum(both)) < both[int(self.turned)]
 
 
+def places_of(marks: np.ndarray) -> np.ndarray:
+    """The places (k,) of a sample's rows, sorted by their marks (k,); equal rows as they came."""
+    places = np.empty(len(marks), dtype=np.int64)
+    places[np.argsort(marks, kind="stable")] = np.arange(len(marks))
+    return places
+
+
+def chosen_of(marks: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Indices of the rows, of both samples, that everything is chosen by."""
+    drawn = priorities(marks, places)
+    return np.sort(np.argpartition(drawn, min(PART, len(drawn) - 1))[:PART])
+
+
 def priorities(marks: np.ndarray, places: np.ndarray) -> np.ndarray:
     """Draw numbers (k,) by which rows come into the part, the smallest first.
 
@@ -105,8 +117,3 @@ def priorities(marks: np.ndarray, places: np.ndarray) -> np.ndarray:
         places: (k,), in their samples.
     """
     return mixed(marks ^ mixed(np.asarray(places, dtype=np.uint64) + np.uint64(1)))
-
-
-def bound(count: int) -> np.uint64:
-    """A priority below which nearly surely the part of ``count`` rows is, and little else."""
-    return np.uint64(min(2**64 - 1, int(SLACK * PART / count * 2**64)))

@@ -1,7 +1,6 @@
 """Two samples under test: checked, pooled, and labelled anew in ways that the null deems alike.
 
-Nothing here depends on the order in which rows came, for that may tell their labels; but of very
-many rows (:mod:`.deal`) the numbers that they have within their own sample tell which are drawn.
+Nothing here depends on the order in which rows came, for that may tell their labels.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from ..data.canonical import (
 from ..data.checks import as_tested_pair
 from ..errors import InputError
 from ..runtime.machine import side_by_side
-from .deal import MANY, PART, priorities
+from .deal import MANY, chosen_of, places_of
 from .permutation import pair_swaps, relabellings
 from .relabelled import Relabelled
 
@@ -117,6 +116,12 @@ class Pair:
         return first, second
 
     @functools.cached_property
+    def places(self) -> tuple[np.ndarray, np.ndarray]:
+        """The place of every row in its sample where rows are many, see :mod:`.deal`."""
+        first, second = map(places_of, np.split(self._marks, [len(self.first)]))
+        return first, second
+
+    @functools.cached_property
     def _order_and_mark(self) -> tuple[np.ndarray, int]:
         if self.many:
             return canonical_order(self.pooled), mark_of_both(*self._sums)
@@ -130,8 +135,7 @@ class Pair:
         """
         if not self.many:
             return self.order
-        places = np.concatenate([np.arange(size) for size in self.sizes])
-        found = np.argpartition(priorities(self._marks, places), PART)[:PART]
+        found = chosen_of(self._marks, np.concatenate(self.places))
         return found[canonical_order(self.pooled[found])]
 
     @property

@@ -48,7 +48,7 @@ def relabelled(
         ones = np.ones(len(rows), dtype=int)
         if pair.many:
             deal = Deal(pair.sizes, pair.turned, size, int(rng.integers(2**63)))
-            labels, bins = dealt_out(deal, permutations, rng), _bins(deal)[pair.order]
+            labels, bins = dealt_out(deal, permutations, rng), _bins(deal, pair)[pair.order]
             part = np.argsort(pair.order)[pair.chosen]
             return Relabelled(rows / unit, ones, labels, unit, bins=bins, part=part)
         # Dealt as if Q were the first where labels are: no p-value hangs on which one is named.
@@ -98,13 +98,10 @@ def dealt_out(deal: Deal, permutations: int, rng: np.random.Generator) -> np.nda
     return _labels(deal.of_first, rest, permutations, rng) ^ deal.turned
 
 
-def _bins(deal: Deal) -> np.ndarray:
+def _bins(deal: Deal, pair: Pair) -> np.ndarray:
     """The bin (m + n,) of every row of both samples, one below the other."""
     return np.concatenate(
-        [
-            deal.start(sample) + deal.within(sample, np.arange(deal.sizes[sample]))
-            for sample in (0, 1)
-        ]
+        [deal.start(sample) + deal.within(sample, pair.places[sample]) for sample in (0, 1)]
     )
 
 

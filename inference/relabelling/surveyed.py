@@ -1,8 +1,8 @@
-"""Two samples in parts on several machines: what two passes find before they are relabelled.
+"""Two samples in parts on several machines: what passes find before they are relabelled.
 
-The first pass finds how many rows there are and where, the second by what they are known and which
-are of the part that everything is chosen by. What :class:`~bke.inference.relabelling.pair.Pair` is
-for rows in memory, with the same relabellings.
+The first pass finds how many rows there are and where, the second by what they are known, and a
+third fetches the part of them that everything is chosen by. This is what
+:class:`~bke.inference.relabelling.pair.Pair` is for rows in memory, with the same relabellings.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..data.units import choose_scale
 from ..errors import InputError
 from ..streams.parts import Extent, Handle, Parts, extent, extent_of_all
 from .bins import LEAST_BINS, bin_size
-from .deal import PART, Deal, bound, priorities
+from .deal import Deal, chosen_of, places_of
 from .halves import Halves
 from .pair import mark_of_both
 from .pooling import CELL_COLUMNS, MOST_POINTS, MOST_SINGLE, in_cells, means_in, unit_of_rows
@@ -48,21 +48,13 @@ class First(NamedTuple):
     different: Different | None
 
 
-class Second(NamedTuple):
-    """What the second pass finds of a part: by what rows are known, and some with priorities."""
-
-    known: int
-    rows: np.ndarray
-    priorities: np.ndarray
-
-
 @dataclasses.dataclass(frozen=True)
 class Surveyed:
     """Two samples in parts.
 
     Attributes:
         samples: the parts of each, with rows.
-        starts: the place of each part's first row in its sample.
+        rows_of_parts: how many each part has.
         sizes: rows of each sample.
         low: (D,), the smallest value of every column in both.
         high: (D,), the largest.
@@ -70,7 +62,7 @@ class Surveyed:
     """
 
     samples: tuple[Parts, Parts]
-    starts: tuple[np.ndarray, np.ndarray]
+    rows_of_parts: tuple[list[int], list[int]]
     sizes: tuple[int, int]
     low: np.ndarray
     high: np.ndarray
@@ -86,17 +78,16 @@ class Surveyed:
         first = FirstPass(MOST_SINGLE)
         found = P.engine.results([*P.each(first), *Q.each(first)])
         both = found[: len(P.handles)], found[len(P.handles) :]
-        samples, starts, extents = [], [], []
+        samples, rows_of_parts, extents = [], [], []
         for parts, of_parts in zip((P, Q), both, strict=True):
             some = [index for index, one in enumerate(of_parts) if one.extent.rows]
-            sizes = [of_parts[index].extent.rows for index in some]
             samples.append(parts.some(some))
-            starts.append(np.cumsum(sizes) - sizes)
+            rows_of_parts.append([of_parts[index].extent.rows for index in some])
             extents.append(_checked(extent_of_all([one.extent for one in of_parts]), parts.name))
         low, high = _of_both(extents[0], extents[1], P.columns, Q.columns)
         return cls(
             (samples[0], samples[1]),
-            (starts[0], starts[1]),
+            (rows_of_parts[0], rows_of_parts[1]),
             (extents[0].rows, extents[1].rows),
             low,
             high,
@@ -118,54 +109,80 @@ class Surveyed:
         P, Q = (parts.gathered() for parts in self.samples)
         return P, Q
 
-    def results(self, work: Callable[[int], Any], *, merge: Any = None) -> list[list[Any]]:
+    def results(
+        self,
+        work: Callable[[int], Any],
+        *,
+        beside: tuple[list[np.ndarray], list[np.ndarray]] | None = None,
+        merge: Any = None,
+    ) -> list[list[Any]]:
         """Work on the parts of both samples at once.
 
         Args:
-            work: of a sample, 0 the first one: the work on its parts, given the place of the first
-                row, the rows and their varying columns.
+            work: of a sample, 0 the first one: the work on its parts, given what is beside a part,
+                or its number, and the varying columns of its rows.
+            beside: of each sample something for each part.
             merge: of what two parts tell; by default the results of all parts are fetched.
 
         Returns:
             Of each sample what its parts told, or what they told together alone.
         """
         handles: list[list[Handle]] = []
-        for sample, (parts, starts) in enumerate(zip(self.samples, self.starts, strict=True)):
-            placed = Placed(work(sample), starts, self.varying)
-            one = parts.each(placed) if merge is None else [parts.merged(placed, merge)]
-            handles.append(one)
+        for sample, parts in enumerate(self.samples):
+            of_varying = OfVarying(work(sample), self.varying)
+            own = None if beside is None else beside[sample]
+            one = parts.each(of_varying, own)
+            handles.append(one if merge is None else [parts.joined(one, merge)])
         found = self.samples[0].engine.results([*handles[0], *handles[1]])
         return [found[: len(handles[0])], found[len(handles[0]) :]]
 
     @functools.cached_property
-    def _second(self) -> tuple[tuple[int, int], np.ndarray, np.ndarray]:
-        """What each sample is known by, the part of all rows, and which of it are of the first."""
-        one = SecondPass(self.low[self.varying], self.high[self.varying], self.total)
+    def _marks(self) -> tuple[np.ndarray, np.ndarray]:
+        """What every row is known by, of each sample."""
+        one = MarksPass(self.low[self.varying], self.high[self.varying])
         first, second = self.results(lambda sample: one)
-        told = [*first, *second]
-        order = np.concatenate([each.priorities for each in told]).argsort(kind="stable")[:PART]
-        rows = np.concatenate([each.rows for each in told])[order]
-        known = [sum(each.known for each in of_sample) % 2**64 for of_sample in (first, second)]
-        of_first = order < sum(len(each.rows) for each in first)
-        sort = canonical_order(rows)
-        return (known[0], known[1]), rows[sort], of_first[sort]
+        return np.concatenate(first), np.concatenate(second)
 
-    @property
+    @functools.cached_property
+    def places(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """The place of every row in its sample, of the parts of each."""
+        first, second = map(places_of, self._marks)
+        return self._split(0, first), self._split(1, second)
+
+    def _split(self, sample: int, values: np.ndarray) -> list[np.ndarray]:
+        """Values of all rows of a sample as those of its parts."""
+        return np.split(values, np.cumsum(self.rows_of_parts[sample])[:-1])
+
+    @functools.cached_property
+    def _part(self) -> tuple[np.ndarray, np.ndarray]:
+        """The part of all rows, and which of it are of the first sample."""
+        places = np.concatenate([*self.places[0], *self.places[1]])
+        chosen = np.zeros(self.total, dtype=bool)
+        chosen[chosen_of(np.concatenate(self._marks), places)] = True
+        first, second = np.split(chosen, self.sizes[:1])
+        beside = self._split(0, first), self._split(1, second)
+        one, other = self.results(lambda sample: TakePass(), beside=beside)
+        rows = np.concatenate([*one, *other])
+        sort = canonical_order(rows)
+        return rows[sort], (np.arange(len(rows)) < first.sum())[sort]
+
+    @functools.cached_property
     def known(self) -> tuple[int, int]:
         """What the rows of each sample are known by, in whatever order."""
-        return self._second[0]
+        first, second = map(known_by, self._marks)
+        return first, second
 
     @property
     def chosen(self) -> np.ndarray:
         """The rows (k, D) that everything is chosen by, of varying columns, sorted."""
-        return self._second[1]
+        return self._part[0]
 
     @property
     def some(self) -> tuple[np.ndarray, np.ndarray]:
         """Those of them that are of each sample, with all columns."""
         rows = np.tile(self.low, (len(self.chosen), 1))
         rows[:, self.varying] = self.chosen
-        of_first = self._second[2]
+        of_first = self._part[1]
         return rows[of_first], rows[~of_first]
 
     @property
@@ -218,16 +235,15 @@ class Surveyed:
 
 
 @dataclasses.dataclass(frozen=True)
-class Placed:
-    """Work on varying columns of parts that know the places of their rows."""
+class OfVarying:
+    """Work on the varying columns of parts."""
 
-    work: Callable[[int, np.ndarray], Any]
-    starts: np.ndarray
+    work: Callable[[Any, np.ndarray], Any]
     varying: np.ndarray
 
-    def __call__(self, index: int, rows: np.ndarray) -> Any:
+    def __call__(self, beside: Any, rows: np.ndarray) -> Any:
         """Work on a part."""
-        return self.work(int(self.starts[index]), rows[:, self.varying])
+        return self.work(beside, rows[:, self.varying])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -242,19 +258,24 @@ class FirstPass:
 
 
 @dataclasses.dataclass(frozen=True)
-class SecondPass:
-    """Finds what rows are known by, and those that may be of the part of all."""
+class MarksPass:
+    """Finds what rows are known by."""
 
     low: np.ndarray
     high: np.ndarray
-    total: int
 
-    def __call__(self, start: int, rows: np.ndarray) -> Second:
+    def __call__(self, index: int, rows: np.ndarray) -> np.ndarray:
         """Work on a part."""
-        marks = row_marks(rows, self.low, self.high)
-        drawn = priorities(marks, start + np.arange(len(rows)))
-        some = drawn < bound(self.total)
-        return Second(known_by(marks), rows[some], drawn[some])
+        return row_marks(rows, self.low, self.high)
+
+
+@dataclasses.dataclass(frozen=True)
+class TakePass:
+    """Takes some rows."""
+
+    def __call__(self, chosen: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Work on a part, of which those rows are taken that are ``chosen``."""
+        return rows[chosen]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -264,7 +285,7 @@ class CellsPass:
     halves: Halves
     unit: np.ndarray
 
-    def __call__(self, start: int, rows: np.ndarray) -> np.ndarray:
+    def __call__(self, index: int, rows: np.ndarray) -> np.ndarray:
         """Work on a part."""
         return np.bincount(self.halves.cells(rows / self.unit), minlength=self.halves.number)
 

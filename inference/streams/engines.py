@@ -23,8 +23,12 @@ class DaskEngine:
         self._dask: Any = _imported("dask", "dask")
 
     def held(self, value: Any) -> Handle:
-        """Keep a value that many tasks share."""
-        return self._dask.delayed(value, pure=False, traverse=False)
+        """Keep a value that many tasks share: on the cluster, where there is one."""
+        try:
+            client = importlib.import_module("distributed").default_client()
+        except (ImportError, ValueError):
+            return self._dask.delayed(value, pure=False, traverse=False)
+        return client.scatter([value], hash=False)[0]  # a list, or it would be taken apart
 
     def apply(self, function: Callable[..., Any], *arguments: Any) -> Handle:
         """Describe a task, which runs when its result is asked for."""

@@ -20,8 +20,8 @@ from ..errors import InputError
 T = TypeVar("T")
 #: What stands for a value that an engine has, or will have.
 Handle: TypeAlias = Any
-#: Work on a part: of its number and its rows (n, D), as float64.
-Work: TypeAlias = Callable[[int, np.ndarray], T]
+#: Work on a part: of its number, or of what is beside it, and its rows (n, D), as float64.
+Work: TypeAlias = Callable[[Any, np.ndarray], T]
 
 
 class Engine(Protocol):
@@ -57,17 +57,28 @@ class Parts:
         """Take some of the parts alone."""
         return dataclasses.replace(self, handles=tuple(self.handles[one] for one in which))
 
-    def each(self, work: Work[Any]) -> list[Handle]:
-        """Work on every part; handles of what is found."""
+    def each(self, work: Work[Any], beside: Sequence[Any] | None = None) -> list[Handle]:
+        """Work on every part; handles of what is found.
+
+        Args:
+            work: on a part.
+            beside: something for each part, in the place of its number.
+        """
         held = self.engine.held(work)
+        own: list[tuple[Handle, ...]] = [()] * len(self.handles)
+        if beside is not None:
+            own = [(self.engine.held(one),) for one in beside]
         return [
-            self.engine.apply(_worked, held, index, part, self.name)
-            for index, part in enumerate(self.handles)
+            self.engine.apply(_worked, held, index, part, self.name, *more)
+            for index, (part, more) in enumerate(zip(self.handles, own, strict=True))
         ]
 
     def merged(self, work: Work[T], merge: Callable[[T, T], T]) -> Handle:
         """Work on every part, and merge what is found; the handle of that."""
-        found = self.each(work)
+        return self.joined(self.each(work), merge)
+
+    def joined(self, found: list[Handle], merge: Callable[[T, T], T]) -> Handle:
+        """Merge what was found of every part; the handle of that."""
         while len(found) > 1:
             pairs = [tuple(found[at : at + 2]) for at in range(0, len(found), 2)]
             found = [self.engine.apply(merge, *pair) if pair[1:] else pair[0] for pair in pairs]
@@ -146,10 +157,10 @@ def numbers(part: Any, name: str, index: int) -> np.ndarray:
     return rows
 
 
-def _worked(work: Work[T], index: int, part: Any, name: str) -> T:
+def _worked(work: Work[T], index: int, part: Any, name: str, *beside: Any) -> T:
     """Work on a part with one BLAS thread, for there are as many workers as cores."""
     with threadpool_limits(1, user_api="blas"):
-        return work(index, numbers(part, name, index))
+        return work(*(beside or (index,)), numbers(part, name, index))
 
 
 def _rows(index: int, rows: np.ndarray) -> np.ndarray:

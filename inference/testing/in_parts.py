@@ -1,9 +1,9 @@
 """The default two-sample test of rows in parts: of a collection of Dask or a dataset of Ray.
 
 A test by permutations needs of its rows sums of features over bins of rows, and these add: it goes
-through the parts twice to see how many rows there are, where these are and some of them, and once
-for all sums. Everything that it chooses goes by what a test in memory would choose by, so that both
-have one p-value.
+through the parts three times to see how many rows there are, by what they are known and some of
+them, and once for all sums. Everything that it chooses goes by what a test in memory would choose
+by, so that both have one p-value.
 """
 
 from __future__ import annotations

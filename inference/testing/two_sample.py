@@ -99,9 +99,7 @@ def two_sample_test(
         scale: ``"column"``, ``"pooled"`` or ``None``, as for :func:`~bke.inference.fit`; by the
             pooled sample.
         seed: of the permutations, or of the draws of the null. The choice of kernels has nothing
-            of it, nor does anything hang on the order of rows, of columns or of the samples; but
-            of more than 131 072 rows some are drawn, and bins dealt out, by their numbers: in
-            another order that is another draw.
+            of it, nor does anything hang on the order of rows, of columns or of the samples.
         progress: show a progress bar.
 
     Raises:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from bke.inference.data.canonical import known_by, row_marks
-from bke.inference.relabelling.deal import Deal, priorities, shuffled
+from bke.inference.relabelling.deal import Deal, places_of, priorities, shuffled
 from bke.inference.relabelling.halves import Halves
 
 
@@ -64,6 +64,11 @@ def test_marks_add_and_know_neither_columns_nor_units():
     parts = [known_by(row_marks(part, low, high)) for part in np.split(rows, [13, 40])]
     assert known_by(marks) == sum(parts) % 2**64
     assert len(set(marks.tolist())) == 60
+
+
+def test_places_are_numbers_of_rows_sorted_by_their_marks():
+    marks = np.array([7, 3, 7, 1], dtype=np.uint64)
+    np.testing.assert_array_equal(places_of(marks), [2, 1, 3, 0])
 
 
 def test_equal_rows_and_equal_places_come_into_the_part_by_themselves():

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from bke.inference import InputError, compare, two_sample_test
 from bke.inference.evidence import landmarks, places, spectrum, statistic
-from bke.inference.relabelling import bins, pair, pooling, surveyed
+from bke.inference.relabelling import bins, deal, pair, pooling, surveyed
 from bke.inference.testing import two_sample
 
 dask = pytest.importorskip("dask")
@@ -23,7 +23,7 @@ def few(monkeypatch):
     """More than 400 rows are very many; what is chosen is chosen by 300, and bins are 40."""
     values = {
         "MANY": (400, pair, two_sample),
-        "PART": (300, pair, surveyed),
+        "PART": (300, deal),
         "MOST_SINGLE": (50, pooling, surveyed),
         "MOST_POINTS": (32, pooling, surveyed),
         "MOST_EXACT": (100, statistic),
@@ -130,7 +130,7 @@ def test_more_permutations_do_not_go_through_the_rows_again(few, monkeypatch):
     monkeypatch.setattr(surveyed.Surveyed, "results", counted)
     found = two_sample_test(P, Q, permutations=9999, alpha=0.2)
     assert len(found.null) == 9999  # after a first stage
-    assert len(passes) == 2  # one for what rows are known by, one for all sums
+    assert len(passes) == 3  # what rows are known by, the part of them, and all sums
 
 
 def test_any_collection_will_do(few):
@@ -151,6 +151,13 @@ def test_any_collection_will_do(few):
         assert two_sample_test(one, other, permutations=39).pvalue == expected
 
 
+def test_the_order_of_rows_in_a_collection_does_not_matter(few):
+    P, Q = samples("bins")
+    expected = two_sample_test(in_chunks(P, 100), in_chunks(Q, 100), permutations=99)
+    P, Q = (np.random.default_rng(3).permutation(one) for one in (P, Q))
+    same(two_sample_test(in_chunks(P, 170), in_chunks(Q, 90), permutations=99), expected)
+
+
 def test_few_rows_are_fetched_for_any_test():
     rng = np.random.default_rng(2)
     P, Q = rng.normal(size=(2, 60, 2))
@@ -162,10 +169,11 @@ def test_few_rows_are_fetched_for_any_test():
 
 
 @pytest.mark.parametrize("kind", ["bins", "plane", "line", "kinds"])
-def test_neither_names_nor_columns_nor_units_matter(few, kind):
+def test_neither_names_nor_columns_nor_units_nor_the_order_of_rows_matter(few, kind):
     P, Q = samples(kind)
     p = two_sample_test(P, Q, permutations=99, **QUIET).pvalue
-    for first, second in ((Q, P), (P[:, ::-1], Q[:, ::-1]), (2.0 * P, 2.0 * Q)):
+    shuffled = (np.random.default_rng(3).permutation(one) for one in (P, Q))
+    for first, second in ((Q, P), (P[:, ::-1], Q[:, ::-1]), (2.0 * P, 2.0 * Q), shuffled):
         assert two_sample_test(first, second, permutations=99, **QUIET).pvalue == p
 
 
