@@ -160,7 +160,7 @@ def numbers(part: Any, name: str, index: int) -> np.ndarray:
 def _worked(work: Work[T], index: int, part: Any, name: str, *beside: Any) -> T:
     """Work on a part with one BLAS thread, for there are as many workers as cores."""
     with threadpool_limits(1, user_api="blas"):
-        return work(*(beside or (index,)), numbers(part, name, index))
+        return work(beside[0] if beside else index, numbers(part, name, index))
 
 
 def _rows(index: int, rows: np.ndarray) -> np.ndarray:
