@@ -100,6 +100,15 @@ def fault_of(value: float) -> str:
     return f"a value beyond {LARGEST:g}, whose square would overflow"
 
 
+def first_fault(rows: NDArray[np.float64]) -> tuple[int, int, str] | None:
+    """Find the first number of rows (n, D) that no method takes: its row, its column, and why."""
+    bad = ~(np.abs(rows) <= LARGEST)
+    if not bad.any():
+        return None
+    row, column = map(int, np.argwhere(bad)[0])
+    return row, column, fault_of(rows[row, column])
+
+
 def check_spread(
     low: NDArray[np.float64], high: NDArray[np.float64], name: str, column: Callable[[int], str]
 ) -> None:

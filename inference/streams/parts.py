@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ..data.checks import LARGEST, fault_of
+from ..data.checks import first_fault
 from ..errors import InputError
 
 T = TypeVar("T")
@@ -147,11 +147,11 @@ def numbers(part: Any, name: str, index: int) -> np.ndarray:
     rows = rows[:, None] if rows.ndim == 1 else rows
     if rows.ndim != 2:
         raise InputError(f"{name} has {rows.ndim} dimensions, where (rows, columns) is needed")
-    bad = ~(np.abs(rows) <= LARGEST)
-    if bad.any():
-        row, column = map(int, np.argwhere(bad)[0])
+    bad = first_fault(rows)
+    if bad is not None:
+        row, column, fault = bad
         raise InputError(
-            f"{name} has {fault_of(rows[row, column])} in row {row + 1} of part {index + 1}, "
+            f"{name} has {fault} in row {row + 1} of part {index + 1}, "
             f"column {column + 1}: fill in or leave out that row"
         )
     return rows

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data.checks import LARGEST, fault_of
+from ..data.checks import first_fault
 from ..data.read import CHOOSE, choose_columns, default_names, load_npy, read_sample
 from ..errors import InputError
 
@@ -62,11 +62,11 @@ class Rows(abc.ABC):
                 f"{self.path}: rows {start + 1} to {stop} have the shape {values.shape}, where "
                 f"{(stop - start, self.shape[1])} is needed: has the file changed?"
             )
-        bad = ~(np.abs(values) <= LARGEST)
-        if bad.any():
-            row, at = map(int, np.argwhere(bad)[0])
+        bad = first_fault(values)
+        if bad is not None:
+            row, at, fault = bad
             raise InputError(
-                f"{self.path} has {fault_of(values[row, at])} in row {start + row + 1}, column "
+                f"{self.path} has {fault} in row {start + row + 1}, column "
                 f"{self.columns[at]!r}: fill in or leave out that row"
             )
         return values

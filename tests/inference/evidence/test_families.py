@@ -64,6 +64,15 @@ def test_heavier_tails_of_every_column_are_heard_by_laplace_kernels():
     assert found.scale.family is LAPLACE
 
 
+def test_all_scales_together_are_a_mean_of_order_minus_two_of_tail_probabilities():
+    rows = relabelled(Pair.checked(P, 1.5 * Q), 19, np.random.default_rng(1))
+    found = evidences(rows, _silent(rows), lambda count: None)
+    for index, part in ((1, found.tilt), (2, found.landmarks)):
+        tails = np.exp(-surprise(part))
+        expected = -np.log(np.sum(tails**-2.0, axis=0) ** -0.5)
+        np.testing.assert_allclose(found.each()[index], expected, rtol=1e-9)
+
+
 def _silent(rows):
     """Places that say nothing."""
     found = cells(rows.of_columns((0,), 10))
