@@ -16,19 +16,20 @@ the accuracy of the central limit theorem.
 from __future__ import annotations
 
 import dataclasses
+import itertools
+from collections.abc import Sequence
 from threading import Event
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-import scipy.linalg
 
 from ..data.weighted import weighted_quantiles
-from ..relabelling.permutation import TIE
-from ..relabelling.relabelled import BLOCK, MORE_ROWS, Relabelled
+from ..relabelling.relabelled import Relabelled
 from ..relabelling.step_down import step_down
 from ..runtime.machine import side_by_side
-from .asked import Asked, Sums, answered
-from .spectrum import VERY_MANY, Near, kernel
+from .asked import Asked, answered
+from .local_t import Local, local_t
+from .spectrum import VERY_MANY, Near
 
 #: The fields of cells, one after the other.
 Fields: TypeAlias = tuple[np.ndarray, ...]
@@ -41,10 +42,10 @@ MOST_CELLS = 20_000
 FEWEST_PLACES, FEWEST_SCALES = 5, 4
 #: Cells that values of one of several columns are merged to.
 VALUES = 512
+#: Cells of several columns, each alone, that are evaluated at once where values are not merged.
+TOGETHER = 1000
 #: Scales, in standard deviations of one column; of D columns the longest is sqrt(D) times that.
 SHORTEST, LONGEST = 0.03, 2.0
-#: The least number of rows that a cell's weights are worth, (sum k)^2 / sum k^2.
-LEAST_ROWS = 20.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,6 +92,46 @@ class Cells:
         return step_down(self._competing())[: len(self.t)]
 
 
+class Alone(NamedTuple):
+    """How near rows are to cells in one column each.
+
+    Attributes:
+        columns: (k,).
+        at: (k,), the places in these columns.
+        scale: (k,).
+    """
+
+    columns: np.ndarray
+    at: np.ndarray
+    scale: np.ndarray
+
+    @classmethod
+    def of(cls, values: np.ndarray, counts: np.ndarray, column: int, looks: Looks) -> Alone:
+        """Choose where a column is looked at, by its values (C,) and their counts."""
+        order = np.argsort(values, kind="stable")
+        where = values[order][_quantiles(counts[order], looks.places)]
+        scales = np.geomspace(SHORTEST, LONGEST, looks.scales)
+        columns = np.full(len(where) * len(scales), column)
+        return cls(columns, np.tile(where, len(scales)), np.repeat(scales, len(where)))
+
+    def __call__(self, points: np.ndarray) -> np.ndarray:
+        """Evaluate the squared exponential (r, k) between rows (r, D) and cells."""
+        found = points[:, self.columns]
+        found -= self.at
+        found /= self.scale
+        np.square(found, out=found)
+        found *= -0.5
+        return np.asarray(np.exp(found, out=found))
+
+    def fields(self, found: Local, middle: np.ndarray) -> Fields:
+        """The fields of cells that are at the middle (D,) in the other columns."""
+        kept, *others = found
+        where = np.arange(len(kept)), self.columns[kept]
+        at, scale = np.tile(middle, (len(kept), 1)), np.full((len(kept), len(middle)), np.inf)
+        at[where], scale[where] = self.at[kept], self.scale[kept]
+        return at, scale, *others
+
+
 class Looks(NamedTuple):
     """Where places are looked for, chosen without looking at labels.
 
@@ -111,8 +152,10 @@ class Looks(NamedTuple):
         """Choose places from pooled rows."""
         dimension, chosen = rows.points.shape[1], rows.choosing
         spread = FEWER_PLACES if len(rows.points) > VERY_MANY else PLACES
-        line = dimension == 1
-        where = _quantiles(chosen, min(spread, LINE_PLACES)) if line else _spread(chosen, spread)
+        if dimension == 1:
+            where = chosen.points[_quantiles(chosen.counts, min(spread, LINE_PLACES))]
+        else:
+            where = _spread(chosen, spread)
         places = max(FEWEST_PLACES, min(LINE_PLACES, MOST_CELLS // (SCALES * dimension)))
         scales = max(FEWEST_SCALES, min(SCALES, MOST_CELLS // (places * dimension)))
         middle = weighted_quantiles(chosen.points, chosen.counts, (0.5,))[0]
@@ -123,50 +166,76 @@ class Looks(NamedTuple):
         """The columns that are also looked at alone."""
         return range(len(self.middle) if len(self.middle) > PLANE else 0)
 
-    def asked(self, rows: Relabelled) -> list[Asked[Fields]]:
+    @property
+    def together(self) -> np.ndarray:
+        """The scales of all columns together."""
+        return np.geomspace(SHORTEST, LONGEST, SCALES) * np.sqrt(len(self.middle))
+
+    def asked(self, rows: Relabelled) -> list[Asked[Local]]:
         """What is asked of the rows in all columns together, a scale at a time."""
-        scales = np.geomspace(SHORTEST, LONGEST, SCALES) * np.sqrt(len(self.middle))
-        return [_at_scales(rows, self.where, scales[index : index + 1]) for index in range(SCALES)]
+        count = len(self.where)
+        return [local_t(rows, Near(self.where, scale), count) for scale in self.together]
 
     def of_column(self, own: Relabelled, column: int) -> Fields:
         """The fields of the cells of one of several columns, of which alone ``own`` has values."""
-        where = _quantiles(own, self.places)
-        scales = np.geomspace(SHORTEST, LONGEST, self.scales)
-        return self._of([answered(_at_scales(own, where, scales), own)], where, (column,))
+        cells = Alone.of(own.points[:, 0], own.counts, column, self)
+        near = cells._replace(columns=np.zeros_like(cells.columns))
+        return cells.fields(answered(local_t(own, near, len(cells.at)), own), self.middle)
 
-    def cells(self, found: list[Fields], of_columns: list[Fields]) -> Cells:
+    def of_columns(self, rows: Relabelled, columns: Sequence[int]) -> Fields:
+        """The fields of the cells of columns, each alone, in which no points are equal."""
+        each = [Alone.of(rows.points[:, one], rows.counts, one, self) for one in columns]
+        cells = Alone(*(np.concatenate(part) for part in zip(*each, strict=True)))
+        return cells.fields(answered(local_t(rows, cells, len(cells.at)), rows), self.middle)
+
+    def groups(self, rows: Relabelled) -> list[range]:
+        """Columns that are looked at alone: together those that need no merging of points."""
+        found = [range(one, one + 1) for one in self.alone]
+        if len(rows.points) > VALUES or rows.bins is not None:
+            return found
+        together = max(1, TOGETHER // (self.places * self.scales))
+        groups = []
+        ordered = np.sort(rows.points, axis=0)
+        different = (np.diff(ordered, axis=0) > 0.0).all(axis=0)
+        for alike, run in itertools.groupby(self.alone, lambda one: bool(different[one])):
+            columns = list(run)
+            step = together if alike else 1
+            groups += [
+                range(start, min(start + step, columns[-1] + 1))
+                for start in range(columns[0], columns[-1] + 1, step)
+            ]
+        return groups
+
+    def cells(self, found: Sequence[Local], of_columns: Sequence[Fields]) -> Cells:
         """The cells that there are in all columns together, and in each alone."""
-        together = self._of(found, self.where, tuple(range(len(self.middle))))
-        return Cells(*(np.concatenate(each) for each in zip(together, *of_columns, strict=True)))
-
-    def _of(self, found: list[Fields], where: np.ndarray, columns: tuple[int, ...]) -> Fields:
-        """The fields of cells at places of some columns; the others are at the middle."""
-        kept, own_scale, *others = (np.concatenate(part) for part in zip(*found, strict=True))
-        at = np.tile(self.middle, (len(kept), 1))
-        at[:, columns] = where[kept]
-        scale = np.full(at.shape, np.inf)
-        scale[:, columns] = own_scale
-        return at, scale, *others
+        shape = len(self.middle)
+        together = [
+            (self.where[kept], np.full((len(kept), shape), scale), *others)
+            for (kept, *others), scale in zip(found, self.together, strict=True)
+        ]
+        return Cells(*(np.concatenate(each) for each in zip(*together, *of_columns, strict=True)))
 
 
 def cells(rows: Relabelled) -> Cells:
     """Evaluate t at every place and scale where the weights are worth enough rows."""
     looks = Looks.of(rows)
-    asks = looks.asked(rows)
+    asks, groups = looks.asked(rows), looks.groups(rows)
     found = side_by_side(lambda index: answered(asks[index], rows), len(asks), Event())
-    of_columns = side_by_side(
-        lambda column: looks.of_column(rows.of_columns((column,), VALUES), column),
-        len(looks.alone),
-        Event(),
-    )
-    return looks.cells(found, of_columns)
+
+    def alone(index: int) -> Fields:
+        column, *more = groups[index]
+        if more:
+            return looks.of_columns(rows, groups[index])
+        return looks.of_column(rows.of_columns((column,), VALUES), column)
+
+    return looks.cells(found, side_by_side(alone, len(groups), Event()))
 
 
-def _quantiles(rows: Relabelled, count: int) -> np.ndarray:
-    """Points of one column (k, 1) at evenly spaced quantiles: between two values there is none."""
-    below = (np.cumsum(rows.counts) - 0.5 * rows.counts) / rows.rows
+def _quantiles(counts: np.ndarray, count: int) -> np.ndarray:
+    """Indices (k,) of ordered points with counts at evenly spaced quantiles."""
+    below = (np.cumsum(counts) - 0.5 * counts) / counts.sum()
     at = np.searchsorted(below, (np.arange(count) + 0.5) / count)
-    return np.asarray(rows.points[np.unique(at.clip(max=len(below) - 1))])
+    return np.unique(at.clip(max=len(below) - 1))
 
 
 def _spread(rows: Relabelled, count: int) -> np.ndarray:
@@ -176,100 +245,3 @@ def _spread(rows: Relabelled, count: int) -> np.ndarray:
     chances = rows.counts / rows.rows
     chosen = np.random.default_rng(0).choice(len(chances), count, replace=False, p=chances)
     return np.asarray(rows.points[np.sort(chosen)])
-
-
-def _at_scales(rows: Relabelled, where: np.ndarray, scales: np.ndarray) -> Asked[Fields]:
-    """Ask for the index of every cell's place (k,), its scale (k, 1), and the cells' fields."""
-    index, scale = np.tile(np.arange(len(where)), len(scales)), np.repeat(scales, len(where))
-    at = where[index]
-    return Asked(
-        Near(at, scale),
-        len(at),
-        lambda found: _told(rows, found, at, index, scale),
-        squares=True,
-    )
-
-
-def _told(
-    rows: Relabelled, found: Sums, at: np.ndarray, index: np.ndarray, scale: np.ndarray
-) -> Fields:
-    """Tell the fields of cells at (k, D), as of :func:`_at_scales`."""
-    each, combine = rows.measures
-    # Measures, and beside them that which weighs every different point alike.
-    combine = scipy.linalg.block_diag(combine, np.ones((1, 1)))
-    sums, squares = found.of_measures.T @ combine, found.of_squares.T @ combine
-    total = np.append(each.sum(axis=0), 1.0) @ combine
-    mean, means = sums[:, 0], sums[:, 1:3]
-    variance = np.maximum(squares[:, 0] - mean**2, 0.0)
-    # Of each sample's mean: the sum of squares of weighted deviations from it.
-    spread = squares[:, 3:5] - 2.0 * means * sums[:, 3:5] + means**2 * total[3:5]
-    others = squares[:, 7:] - 2.0 * means * sums[:, 7:] + means**2
-    enough = mean**2 * (1.0 + TIE) >= LEAST_ROWS * squares[:, 3:5] @ _shares(rows) ** 2
-    kept = enough & (variance > 1e-12 * mean**2)  # beyond, all rows weigh the same
-    apart, together = _of_partners(rows, at[kept], scale[kept])
-    least = 1e-12 * mean[kept] ** 2 / rows.rows
-    if rows.partners is not None:
-        noise = np.maximum(apart, least)[:, None] / len(rows.partners)
-    elif rows.weighted:
-        about = squares[:, 5:7] - 2.0 * mean[:, None] * sums[:, 5:7]
-        about += mean[:, None] ** 2 * total[5:7]
-        noise = np.maximum(about[kept].sum(axis=1), least)[:, None]
-    else:
-        share = rows.shares
-        lost = np.maximum(share * (1.0 - share), 1.0 / rows.rows**2) * (rows.rows - 1.0)
-        noise = variance[kept, None] / lost
-    return (
-        index[kept],
-        scale[kept, None],
-        rows.apart(found.of_labels, mean * rows.rows)[kept] / np.sqrt(noise),
-        means[kept],
-        _errors(rows, means[kept], spread[kept], others[kept], together),
-        together,
-    )
-
-
-def _errors(
-    rows: Relabelled, means: np.ndarray, own: np.ndarray, others: np.ndarray, together: np.ndarray
-) -> np.ndarray:
-    """Standard errors (k, 2) of both samples' means, as if a few more rows had been anywhere.
-
-    A sample's own rows tell of no error where all of them are equal.
-
-    Args:
-        rows: the points.
-        means: (k, 2), of the weights.
-        own: (k, 2), their variances by each sample's own rows.
-        others: (k, 2), the mean squares of deviations of all points from ``means``.
-        together: (k,), the covariance of the two means.
-    """
-    own = np.maximum(own, 0.0)
-    both = np.sqrt(own.prod(axis=1))
-    alike = np.divide(together, both, out=np.zeros_like(both), where=both > 0.0)
-    # Of pairs those rows would be as alike as the others are, or all differences were lost in them.
-    apart = 1.0 - np.clip(alike, 0.0, 1.0)[:, None]
-    # Of a sample with less than a row's weight there, as if one more row could have been there.
-    floor = np.where(means * rows.worth < 1.0, rows.worth**-2.0, 0.0)
-    return np.sqrt(np.maximum(own + MORE_ROWS * apart * others / rows.worth**2, floor))
-
-
-def _shares(rows: Relabelled) -> np.ndarray:
-    return np.array([rows.share, 1.0 - rows.share])
-
-
-def _of_partners(
-    rows: Relabelled, at: np.ndarray, scale: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """The mean square of differences of partners' weights, and the covariance of the two means.
-
-    Each (k,), 0 where rows are independent.
-    """
-    apart, together = np.zeros(len(at)), np.zeros(len(at))
-    if rows.partners is None:
-        return apart, together
-    for pairs in np.array_split(rows.partners, -(-len(rows.partners) // BLOCK)):
-        a, b = (kernel(rows.points[one], at, scale) for one in pairs.T)
-        apart += np.square(a - b).sum(axis=0)
-        together += (a * b).sum(axis=0)
-    m = len(rows.partners)
-    ends = (kernel(rows.points[one], at, scale).mean(axis=0) for one in rows.partners.T)
-    return apart / m, (together / m - np.prod(list(ends), axis=0)) / m
