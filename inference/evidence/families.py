@@ -16,7 +16,7 @@ import numpy as np
 from bke.models import Laplace, SquaredExponential
 from scipy.spatial.distance import cdist
 
-from .spectrum import kernel
+from .spectrum import kernel, nearness
 
 #: Names of distances, as SciPy has them.
 Metric: TypeAlias = Literal["euclidean", "cityblock"]
@@ -89,8 +89,7 @@ def _laplace(
     # These distances are no matrix product: they cost more than all that is made of them.
     apart = cdist(points, others, "cityblock")
     for lengthscale in lengthscales:
-        found = apart * (-1.0 / lengthscale)
-        yield np.exp(found, out=found)
+        yield nearness(apart * (-1.0 / lengthscale))
 
 
 GAUSSIAN = Family("euclidean", _squared_exponentials, SquaredExponential, 1, 1.0)

@@ -29,7 +29,7 @@ from ..relabelling.step_down import step_down
 from ..runtime.machine import side_by_side
 from .asked import Asked, answered
 from .local_t import Local, local_t
-from .spectrum import VERY_MANY, Near
+from .spectrum import VERY_MANY, Near, nearness
 
 #: The fields of cells, one after the other.
 Fields: TypeAlias = tuple[np.ndarray, ...]
@@ -121,7 +121,7 @@ class Alone(NamedTuple):
         found /= self.scale
         np.square(found, out=found)
         found *= -0.5
-        return np.asarray(np.exp(found, out=found))
+        return nearness(found)
 
     def fields(self, found: Local, middle: np.ndarray) -> Fields:
         """The fields of cells that are at the middle (D,) in the other columns."""

@@ -26,6 +26,9 @@ from .decomposition import RESOLUTION, Noise, Spectrum, decomposed, of_pairs, of
 VERY_MANY = 2**14
 #: Columns from which distances are a matrix product, if their squares are less than this.
 MANY_COLUMNS, LONGEST = 8, 1e6
+#: What is farther, exp(-345) and less, is as near as that: where numbers end a processor takes ten
+#: times as long, and so small ones, or their squares, are nothing beside any other.
+FARTHEST = -345.0
 #: A kernel between points (k, D) and (l, D) at a lengthscale: (k, l).
 Values: TypeAlias = Callable[[np.ndarray, np.ndarray, Any], np.ndarray]
 
@@ -55,11 +58,16 @@ def kernel(first: np.ndarray, second: np.ndarray, lengthscale: float | np.ndarra
             # |x|^2 + |z|^2 - 2 x'z as one matrix product.
             left = np.column_stack([first, a, np.ones(len(a))])
             right = np.column_stack([-2.0 * second, np.ones(len(b)), b]) * scale[:, None]
-            found = left @ right.T
-            return np.asarray(np.exp(found, out=found))
+            return nearness(left @ right.T)
     found = cdist(first, second, "sqeuclidean")
     found *= scale
-    return np.asarray(np.exp(found, out=found))
+    return nearness(found)
+
+
+def nearness(exponents: np.ndarray) -> np.ndarray:
+    """Evaluate exp of numbers that are zero at most, in their place."""
+    np.maximum(exponents, FARTHEST, out=exponents)
+    return np.exp(exponents, out=exponents)
 
 
 @dataclasses.dataclass(frozen=True)

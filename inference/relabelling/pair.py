@@ -122,9 +122,12 @@ class Pair:
         return first, second
 
     @functools.cached_property
+    def different(self) -> int:
+        """How many different rows there are where they are many."""
+        return len(np.unique(self._marks))
+
+    @functools.cached_property
     def _order_and_mark(self) -> tuple[np.ndarray, int]:
-        if self.many:
-            return canonical_order(self.pooled), mark_of_both(*self._sums)
         return order_and_mark(self.pooled)
 
     @functools.cached_property
@@ -138,10 +141,10 @@ class Pair:
         found = chosen_of(self._marks, np.concatenate(self.places))
         return found[canonical_order(self.pooled[found])]
 
-    @property
+    @functools.cached_property
     def order(self) -> np.ndarray:
         """Indices (m + n,) that sort the pooled rows."""
-        return self._order_and_mark[0]
+        return canonical_order(self.pooled) if self.many else self._order_and_mark[0]
 
     @functools.cached_property
     def points(self) -> np.ndarray:
@@ -174,7 +177,8 @@ class Pair:
 
     def generator(self, seed: int) -> np.random.Generator:
         """Random numbers of the permutations, by the seed and the rows."""
-        return marked_generator(seed, self._order_and_mark[1])
+        known = mark_of_both(*self._sums) if self.many else self._order_and_mark[1]
+        return marked_generator(seed, known)
 
     def shuffled(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Each sample in a random order, so that neither order nor blocks of like rows matter."""

@@ -39,27 +39,35 @@ def relabelled(
         rng: of the relabellings.
         unit: what columns (D,) are divided by; by default how wide each is.
     """
-    rows = pair.points
     unit = unit_of_rows(pair.pooled[pair.chosen]) if unit is None else unit
+    size = bin_size(len(pair.pooled), min(pair.sizes))
+    columns = pair.pooled.shape[1]
+    if pair.many and size > 1 and columns > CELL_COLUMNS and pair.different > MOST_SINGLE:
+        return _of_deal(pair, size, permutations, rng, unit)
+    rows = pair.points
     of_first = (np.arange(len(rows)) < len(pair.first))[pair.order]
     cells, means = _many_cells(pair, unit) if pair.many else cells_of(rows, unit)
-    size = bin_size(len(rows), min(pair.sizes))
     if len(means) > MOST_SINGLE and size > 1:
-        ones = np.ones(len(rows), dtype=int)
-        if pair.many:
-            deal = Deal(pair.sizes, pair.turned, size, int(rng.integers(2**63)))
-            labels, bins = dealt_out(deal, permutations, rng), _bins(deal, pair)[pair.order]
-            part = np.argsort(pair.order)[pair.chosen]
-            return Relabelled(rows / unit, ones, labels, unit, bins=bins, part=part)
         # Dealt as if Q were the first where labels are: no p-value hangs on which one is named.
         of_first ^= pair.turned
         shuffled = np.lexsort((~of_first, cells))[rng.permutation(len(rows))]
         cut_into = cut((~of_first).astype(int), size, shuffled)
         labels = _labels(of_first[cut_into.row], cut_into.rest, permutations, rng) ^ pair.turned
+        ones = np.ones(len(rows), dtype=int)
         return Relabelled(rows / unit, ones, labels, unit, bins=cut_into.of_row)
     counts = np.bincount(cells, minlength=len(means))
     observed = np.bincount(cells, weights=of_first, minlength=len(means))
     return in_cells(means, counts, observed, unit, permutations, rng, turned=pair.turned)
+
+
+def _of_deal(
+    pair: Pair, size: int, permutations: int, rng: np.random.Generator, unit: np.ndarray
+) -> Relabelled:
+    """Deal many rows out in bins of a size, as they came: their order is of no importance."""
+    deal = Deal(pair.sizes, pair.turned, size, int(rng.integers(2**63)))
+    labels, bins = dealt_out(deal, permutations, rng), _bins(deal, pair)
+    ones = np.ones(len(bins), dtype=int)
+    return Relabelled(pair.pooled / unit, ones, labels, unit, bins=bins, part=pair.chosen)
 
 
 def in_cells(
