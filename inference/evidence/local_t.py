@@ -14,6 +14,7 @@ import scipy.linalg
 from ..relabelling.permutation import TIE
 from ..relabelling.relabelled import BLOCK, MORE_ROWS, Relabelled
 from .asked import Asked, Features, Sums
+from .spectrum import FARTHEST
 
 #: The least number of rows that a cell's weights are worth, (sum k)^2 / sum k^2.
 LEAST_ROWS = 20.0
@@ -49,7 +50,8 @@ def _told(rows: Relabelled, found: Sums, weights: Features) -> Local:
     combine = scipy.linalg.block_diag(combine, np.ones((1, 1)))
     sums, squares = found.of_measures.T @ combine, found.of_squares.T @ combine
     total = np.append(each.sum(axis=0), 1.0) @ combine
-    mean, means = sums[:, 0], sums[:, 1:3]
+    # What is beyond the farthest is not there.
+    mean, means = sums[:, 0], np.where(sums[:, 1:3] > np.exp(FARTHEST / 2.0), sums[:, 1:3], 0.0)
     variance = np.maximum(squares[:, 0] - mean**2, 0.0)
     # Of each sample's mean: the sum of squares of weighted deviations from it.
     spread = squares[:, 3:5] - 2.0 * means * sums[:, 3:5] + means**2 * total[3:5]
