@@ -12,12 +12,12 @@ from ..data.checks import check_count
 from ..difference.compare import sample_names
 from ..difference.named import Named, Place, named
 from ..relabelling.calibration import surprise
+from ..relabelling.enough import check_permutations
 from ..relabelling.permutation import monte_carlo_error, p_value
 from ..relabelling.stages import in_stages
 from ..relabelling.step_down import step_down
 from ..runtime.machine import computing
 from ..runtime.progress import progress_bar
-from ..testing.result import check_permutations
 from .aspects import aspects, in_both
 from .changes import change
 from .dealing import check_ways, labelling
