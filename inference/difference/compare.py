@@ -109,8 +109,7 @@ def compare(
     pair, given = _weighted(pair, weights)
     values = kernel_values(kernel, pair.first.shape[1])
 
-    # A kernel that is given runs on JAX; everything else is NumPy's, which need not wait for it.
-    with one_thread() if kernel is None else computing():
+    with one_thread() if kernel is None else computing():  # JAX is for kernels that are given
         test = in_stages(
             lambda count: _tested(pair, count, paired, given, seed, progress=progress),
             permutations,

@@ -106,21 +106,19 @@ def spectrum(
         first, second = (features[one] for one in rows.partners.T)
         return of_pairs(root, first, second, 2.0 * rows.labels[rows.partners[:, 0]] - 1.0)
     rank = root.shape[1]
-    near_all, within = np.zeros(len(at)), np.zeros((rank, rank))
+    total, within = np.zeros(rank), np.zeros((rank, rank))
     noise = own_noise = Noise.none(rank)
     rows = rows.in_bins
-    of_labels = LabelSums(rows, len(at))
+    of_labels = LabelSums(rows, rank)
     for block in rows.blocks():
-        near = values(rows.points[block], at, lengthscale)
-        near_all += rows.counts[block] @ near
-        of_labels.add(block, near)
-        features = near @ root
+        features = values(rows.points[block], at, lengthscale) @ root
+        total += rows.counts[block] @ features
+        of_labels.add(block, features)
         within += (features * rows.counts[block, None]).T @ features
         if rows.weighted:
             noise = noise.plus(features, rows.weights[block], rows.expected[block])
             own_noise = own_noise.plus(features, rows.weights[block], rows.squares[block])
-    total = near_all @ root
-    apart = rows.apart(root.T @ of_labels.found(), total)
+    apart = rows.apart(of_labels.found(), total)
     if rows.weighted:
         return of_weights(root, within, total, apart, noise, own_noise)
     return decomposed(root, within, total, apart, rows.rows, rows.shares)
