@@ -12,8 +12,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import expit, logit
-from scipy.stats import t
+from scipy.special import expit, logit, stdtrit
 
 FOLDS = 5
 #: By how much rules that share rows widen an interval: the square root of 1 + rows held out, times
@@ -105,7 +104,7 @@ def with_interval(share: float, error: float, rows: float, alpha: float) -> Effe
     inner, outer = max(auc - least, 0.0), min(auc + least, 1.0)
     if error == 0.0 or not 0.0 < auc < 1.0:
         return Effect(auc, (inner, outer))
-    quantile = t.isf(0.5 * alpha, max(rows - 1.0, 1.0))
+    quantile = -stdtrit(max(rows - 1.0, 1.0), 0.5 * alpha)
     reach = quantile * error / (auc * (1.0 - auc))
     low, high = expit(logit(auc) + np.array([-reach, reach]))
     return Effect(auc, (min(float(low), inner), max(float(high), outer)))

@@ -16,7 +16,6 @@ from threading import Event
 
 import numpy as np
 from scipy.special import expit, logsumexp
-from scipy.stats import gamma
 
 from ..data.weighted import weighted_quantiles
 from ..evidence.spectrum import Spectrum, Values, kernel, nodes, spectrum
@@ -144,7 +143,7 @@ def belief(rows: Relabelled, values: Values = kernel) -> Belief:
         len(lengthscales),
         Event(),
     )
-    prior = gamma(1.0).logpdf(LENGTHSCALES) + np.log(LENGTHSCALES)  # of the logarithm
+    prior = np.log(LENGTHSCALES) - LENGTHSCALES  # of the logarithm
     log_prior = (prior - logsumexp(prior) - math.log(len(VARIANCES)))[:, None]
     logs = np.array([log_bayes_factors(one, VARIANCES)[:, 0] for one in spectra])
     weights, total = weighed(log_prior + logs)

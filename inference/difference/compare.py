@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
-from bke.models.kernels.base import Covariance, Kernel
 from numpy.typing import ArrayLike
 
 from ..data.checks import as_sample, as_weights, check_count, column_names, counted
@@ -16,16 +15,15 @@ from ..evidence.ladder import scales_of
 from ..evidence.places import PLANE, Cells, cells
 from ..evidence.spectrum import Values
 from ..evidence.statistic import Evidences, evidences
+from ..relabelling.enough import check_permutations, few_rows_note
 from ..relabelling.pair import Pair
 from ..relabelling.permutation import monte_carlo_error, p_value
 from ..relabelling.pooling import relabelled, swapped
 from ..relabelling.relabelled import Relabelled
 from ..relabelling.stages import in_stages
 from ..relabelling.weighted import weighted
-from ..runtime.machine import computing
+from ..runtime.machine import computing, one_thread
 from ..runtime.progress import progress_bar
-from ..testing.notes import few_rows_note
-from ..testing.result import check_permutations
 from .belief import Belief, belief
 from .comparison import Comparison
 from .detectable import detectable_shift
@@ -34,6 +32,9 @@ from .logit import MOST_POINTS, with_logit
 from .named import named
 from .values import kernel_values
 from .weighing import Weighing
+
+if TYPE_CHECKING:
+    from bke.models.kernels.base import Covariance, Kernel
 
 Labels: TypeAlias = Literal["auto", "gaussian", "logit"]
 #: Of fewer rows, and a smaller share, labels are anything but normal.
@@ -108,7 +109,7 @@ def compare(
     pair, given = _weighted(pair, weights)
     values = kernel_values(kernel, pair.first.shape[1])
 
-    with computing():
+    with one_thread() if kernel is None else computing():  # JAX is for kernels that are given
         test = in_stages(
             lambda count: _tested(pair, count, paired, given, seed, progress=progress),
             permutations,

@@ -11,8 +11,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import expit, logit
-from scipy.stats import norm
+from scipy.special import expit, logit, ndtri
 
 from ..evidence.places import cells
 from ..evidence.statistic import evidences
@@ -74,7 +73,7 @@ def _normal_scores(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
     distinct, which = np.unique(values, return_inverse=True)
     weight = np.bincount(which, weights=counts, minlength=len(distinct))
     middle = (np.cumsum(weight) - 0.5 * weight) / counts.sum()
-    return np.asarray(norm.ppf(middle)[which])
+    return np.asarray(ndtri(middle)[which])
 
 
 def _dealt(rows: Relabelled, tilts: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -120,11 +120,15 @@ def _held_out(believed: Belief, single: Single, fold: np.ndarray, teach: Teach) 
             logs[f, index] = (
                 log_bayes_factors(found, believed.variances)[:, 0] + believed.log_prior[index]
             )
-            turned = features[inside[f]] @ found.turn - found.mean
             left = believed.variances[:, None] / (1.0 + np.outer(believed.variances, found.values))
-            means[index][:, inside[f]] = (left * found.loadings[:, 0]) @ turned.T
+            means[index][:, inside[f]] = found.sums(
+                left * found.loadings[:, 0], features[inside[f]]
+            )
     weights = softmax(logs.reshape(FOLDS, -1), axis=1).reshape(logs.shape)
-    return np.einsum("lsn,nls->n", means, weights[fold])
+    scores = np.empty(len(fold))
+    for f, one in enumerate(inside):
+        scores[one] = np.tensordot(weights[f], means[:, :, one], axes=2)
+    return scores
 
 
 def _by_rows(

@@ -13,7 +13,7 @@ from ..data.checks import as_evaluation_points, check_count, check_positive, che
 from ..errors import InputError
 from ..evidence.statistic import Kind
 from ..relabelling.relabelled import Relabelled
-from ..runtime.machine import computing
+from ..runtime.machine import one_thread
 from .belief import Belief
 from .discrepancy import discrepancies
 from .named import Named, Place
@@ -246,5 +246,5 @@ class Findings:
         if not self.rows.independent:
             why = "have weights" if self.rows.weighted else "belong together"
             raise InputError(f"rows_needed is for independent rows of one weight, and these {why}")
-        with computing():
+        with one_thread():
             return rows_needed(self.belief, self.rows, self.alpha, power, seed)

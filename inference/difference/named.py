@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from ..evidence.places import Cells
 from .weighing import Weighing
@@ -229,7 +229,7 @@ def intervals(found: Cells, alpha: float) -> tuple[np.ndarray, np.ndarray]:
     standard errors of 0 (Fieller 1954), or of one interval alone if that is larger: of few values
     that t can have the largest among labellings may be less. The upper end may be infinite.
     """
-    critical = max(found.critical(alpha), float(norm.ppf(1.0 - 0.5 * alpha)))
+    critical = max(found.critical(alpha), float(ndtri(1.0 - 0.5 * alpha)))
     (p, q), (error_p, error_q) = found.means.T, found.errors.T
     a, c = q**2 - (critical * error_q) ** 2, p**2 - (critical * error_p) ** 2
     b = p * q - critical**2 * found.covariance

@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import log_ndtr, ndtri
 
 from ..data.weighted import weighted_quantiles
 from ..evidence.statistic import overall_pvalue
@@ -103,7 +103,7 @@ def searched(
         most: the largest number that is thought of.
     """
     grid = np.geomspace(FEWEST, most, GRID)
-    needs = Needs(grid, np.zeros((DRAWS, GRID)), float(norm.ppf(alpha)), float(norm.ppf(power)))
+    needs = Needs(grid, np.zeros((DRAWS, GRID)), float(ndtri(alpha)), float(ndtri(power)))
     totals = np.full(DRAWS, start)
     for _ in range(TESTS):
         seen = np.array([rejects(index, total) for index, total in enumerate(totals)])
@@ -134,7 +134,7 @@ class Needs:
     def after(self, totals: np.ndarray, seen: np.ndarray) -> Needs:
         """Learn from one more test (K,) of each difference, of ``totals`` rows."""
         z = self.level + (self.wanted - self.level) * np.sqrt(totals[:, None] / self.grid)
-        logs = self.logs + np.where(seen[:, None], norm.logcdf(z), norm.logcdf(-z))
+        logs = self.logs + np.where(seen[:, None], log_ndtr(z), log_ndtr(-z))
         return dataclasses.replace(self, logs=logs)
 
     def _each(self) -> np.ndarray:

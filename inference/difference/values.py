@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 import numpy as np
-from bke.models.bayes.priors import template
-from bke.models.kernels.base import Covariance, Kernel
-from bke.models.kernels.scikit_learn import given_kernel
 
 from ..errors import InputError
 from ..evidence.spectrum import Values, kernel as squared_exponential
+
+if TYPE_CHECKING:
+    from bke.models.kernels.base import Covariance, Kernel
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +37,10 @@ def kernel_values(given: Covariance | type[Kernel] | None, dimension: int) -> Va
     """
     if given is None:
         return squared_exponential
+    from bke.models.bayes.priors import template
+    from bke.models.kernels.base import Covariance
+    from bke.models.kernels.scikit_learn import given_kernel
+
     try:
         found = given_kernel(given)
         values = KernelValues(found if isinstance(found, Covariance) else template(found))

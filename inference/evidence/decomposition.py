@@ -43,6 +43,14 @@ class Spectrum(NamedTuple):
     mean: np.ndarray
     excess: np.ndarray | None = None
 
+    def sums(self, coefficients: np.ndarray, features: np.ndarray) -> np.ndarray:
+        """Evaluate sums (k, n) of eigenfunctions with coefficients (k, r), at features (n, q).
+
+        Features are ``k(., nodes) @ root``. A few sums need no eigenfunction at every point.
+        """
+        along = coefficients @ self.turn.T
+        return np.asarray(along @ features.T - (coefficients @ self.mean)[:, None])
+
 
 def decomposed(
     root: np.ndarray,

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from bke.models import Laplace, SquaredExponential
 from scipy.spatial.distance import cdist
 
 from .spectrum import kernel, nearness
+
+if TYPE_CHECKING:
+    from bke.models import Laplace, SquaredExponential
 
 #: Names of distances, as SciPy has them.
 Metric: TypeAlias = Literal["euclidean", "cityblock"]
@@ -28,16 +30,23 @@ class Family(NamedTuple):
     Attributes:
         metric: that of the distances which they are functions of.
         each: evaluates those of some lengthscales between points (k, D) and (l, D), (k, l) each.
-        model: the kernel as a user has it.
+        name: of the kernel as a user has it, in :mod:`bke.models`.
         together: how many lengthscales are worth evaluating at once.
         nodes: the share of the nodes that there are at which they are taken.
     """
 
     metric: Metric
     each: Callable[[np.ndarray, np.ndarray, tuple[float, ...]], Iterator[np.ndarray]]
-    model: type[SquaredExponential] | type[Laplace]
+    name: str
     together: int
     nodes: float
+
+    @property
+    def model(self) -> type[SquaredExponential] | type[Laplace]:
+        """The kernel as a user has it, which needs JAX; what is evaluated here does not."""
+        from bke import models
+
+        return getattr(models, self.name)  # type: ignore[no-any-return]
 
     def values(self, points: np.ndarray, others: np.ndarray, lengthscale: float) -> np.ndarray:
         """Evaluate the kernel between points (k, D) and (l, D): (k, l)."""
@@ -92,5 +101,5 @@ def _laplace(
         yield nearness(apart * (-1.0 / lengthscale))
 
 
-GAUSSIAN = Family("euclidean", _squared_exponentials, SquaredExponential, 1, 1.0)
-LAPLACE = Family("cityblock", _laplace, Laplace, 5, 0.375)
+GAUSSIAN = Family("euclidean", _squared_exponentials, "SquaredExponential", 1, 1.0)
+LAPLACE = Family("cityblock", _laplace, "Laplace", 5, 0.375)

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.spatial.distance import pdist
 
 from ..data.canonical import random_part
-from ..learning.named_kernels import ladder
+from ..learning.distances import ladder
 from ..relabelling.relabelled import Relabelled
 from .families import GAUSSIAN, LAPLACE, Family, Metric
 

@@ -17,7 +17,6 @@ import numpy as np
 from bke.models import GaussianMixture, Laplace, SquaredExponential
 from bke.models.kernels.base import Covariance, Kernel, no_kernel
 from bke.models.kernels.scikit_learn import given_kernel
-from scipy.spatial.distance import pdist
 
 from ..data.canonical import canonical_order, random_part
 from ..data.checks import as_sample
@@ -34,6 +33,7 @@ from ..posterior.run import kernel_in_data_units
 from ..posterior.samplers.quadrature import Quadrature
 from ..posterior.target import unflatten
 from ..runtime.machine import computing
+from .distances import ladder, some_distances
 from .names import TwoSampleKernel
 from .peaks import PeakSearch
 
@@ -44,15 +44,10 @@ OF_ONE_SAMPLE = ("bkl", "median")
 LEARNED_ROWS = 500
 #: Rows that say which of its modes is the highest: few do not tell those of a mixture apart.
 RANKED_ROWS = 2000
-#: Rows whose distances give the median and the ladder.
-DISTANCE_ROWS = 1000
 #: Optimisations in each basin: fewer than where the learned kernel itself is wanted.
 STARTS = 4
 #: Draws of the posterior over which a kernel is averaged.
 POSTERIOR_DRAWS = 64
-#: Lengthscales of the ladder, from half a small quantile of the distances to a large one.
-RUNGS = 12
-LADDER = (0.05, 0.95)
 #: Grid points of the profile whose modes join the ladder.
 PROFILE_POINTS = 200
 #: Columns from which on the profile of pooled rows has nothing but an end of its grid for a mode.
@@ -75,15 +70,7 @@ def median_kernel(points: np.ndarray, scale: str | None, seed: int) -> SquaredEx
         seed: of the rows taken, where there are many.
     """
     unit = choose_scale(points, scale)
-    return scaled_kernel(float(np.median(_distances(points / unit, seed))), unit)
-
-
-def _distances(points: np.ndarray, seed: int) -> np.ndarray:
-    """Distances between some rows, zeros left out; between different rows where all are zero."""
-    distances = pdist(random_part(points, DISTANCE_ROWS, seed))
-    if not distances.any():
-        distances = pdist(random_part(np.unique(points, axis=0), DISTANCE_ROWS, seed))
-    return np.asarray(distances[distances > 0.0])
+    return scaled_kernel(float(np.median(some_distances(points / unit, seed))), unit)
 
 
 def scaled_kernel(
@@ -95,12 +82,6 @@ def scaled_kernel(
     per_column = lengthscale * unit
     alike = bool(np.all(unit == unit[0]))
     return model(float(per_column[0]) if alike else per_column)
-
-
-def ladder(points: np.ndarray, seed: int) -> np.ndarray:
-    """Lengthscales for scaled points (N, D), short to long."""
-    low, high = np.quantile(_distances(points, seed), LADDER)
-    return np.geomspace(0.5 * low, high, RUNGS)
 
 
 def learned_scales(points: np.ndarray, seed: int) -> np.ndarray:

@@ -38,7 +38,9 @@ def surprise(rows: np.ndarray, *, without: int = 0) -> np.ndarray:
     kept = np.sort(rows, axis=-1)[..., : rows.shape[-1] - without]
     mean, deviation = kept.mean(axis=-1, keepdims=True), kept.std(axis=-1, keepdims=True)
     deviation = np.where(deviation > 0.0, deviation, 1.0)
-    skewness = np.mean(((kept - mean) / deviation) ** 3, axis=-1, keepdims=True)
+    apart = (kept - mean) / deviation
+    # Three factors, for a power takes ten times as long.
+    skewness = np.mean(apart * apart * apart, axis=-1, keepdims=True)
     shape = 4.0 / np.maximum(skewness, LEAST_SKEWNESS) ** 2
     values = np.maximum(shape + (rows - mean) / deviation * np.sqrt(shape), 0.0)
     tails = gammaincc(shape, values)

@@ -7,7 +7,7 @@ whatever a cell leaves out.
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from ..data.canonical import canonical_order
 from .bins import bin_size, cut
@@ -177,7 +177,7 @@ def width(deviation: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
         quantiles: (2, 3, D), at :data:`TAILS` and as far from 1.
     """
     low, high = quantiles
-    normal = np.max((high - low) / (2.0 * norm.isf(TAILS))[:, None], axis=0)
+    normal = np.max((high - low) / (-2.0 * ndtri(TAILS))[:, None], axis=0)
     unit = np.where(normal > 0.0, np.minimum(deviation, normal), deviation)
     return np.where(unit > 0.0, unit, 1.0)
 

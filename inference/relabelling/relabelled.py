@@ -21,6 +21,9 @@ from ..data.canonical import canonical_order
 BLOCK, BINNED, LABELS = 2**13, 2**12, 64
 #: Labels of few points that are worked on at once.
 SMALL = 2**20
+#: Bytes of labels as floating-point numbers up to which they are kept, for a test asks for them
+#: dozens of times.
+KEPT_BYTES = 2**26
 #: Rows by which errors of a sample's means are more than its own rows tell.
 MORE_ROWS = 2.0
 #: So many entries for each that is not zero, and a matrix is faster full than sparse.
@@ -252,6 +255,15 @@ class Relabelled:
             found.append((bins[starts], gathering(np.cumsum(np.diff(bins, prepend=bins[0]) != 0))))
         return found
 
+    def numbers(self, block: slice) -> np.ndarray:
+        """Labels (r, 1 + B) of a block of points as floating-point numbers, for products."""
+        few = 8 * self.labels.size <= KEPT_BYTES
+        return self._numbers[block] if few else self.labels[block].astype(float)
+
+    @functools.cached_property
+    def _numbers(self) -> np.ndarray:
+        return self.labels.astype(float)
+
     def relabelled(self, labels: np.ndarray) -> Self:
         """Other labels (C, k) of points in place of those that there are."""
         return dataclasses.replace(self, labels=labels, bins=None)
@@ -279,7 +291,7 @@ class LabelSums:
         """Add features (r, k) of one of the blocks of points."""
         rows = self._rows
         if rows.bins is None:
-            self._sums += features.T @ rows.labels[block].astype(float)
+            self._sums += features.T @ rows.numbers(block)
         else:
             # A sparse product is ten times as fast as a sum over runs (`np.add.reduceat`).
             bins, runs = rows.runs[block.start // BINNED]

@@ -14,10 +14,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from threading import Event
 from typing import TypeVar
 
-import jax
 from threadpoolctl import threadpool_limits
-
-from .disk_cache import forget_if_many, keep_compiled
 
 T = TypeVar("T")
 
@@ -30,11 +27,22 @@ def cores() -> int:
 
 
 @contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute with one BLAS thread, as long as the context lasts: for what does without JAX."""
+    with threadpool_limits(1, user_api="blas"):
+        yield
+
+
+@contextlib.contextmanager
 def computing() -> Iterator[None]:
-    """Compute in 64 bits and with one BLAS thread, as long as the context lasts."""
+    """Compute with JAX, in 64 bits, and one BLAS thread, as long as the context lasts."""
+    import jax  # slow to import, and what needs NumPy alone does without
+
+    from .disk_cache import forget_if_many, keep_compiled
+
     keep_compiled()
     forget_if_many()
-    with jax.enable_x64(True), threadpool_limits(1, user_api="blas"):
+    with jax.enable_x64(True), one_thread():
         yield
 
 

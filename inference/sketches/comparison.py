@@ -23,9 +23,10 @@ from ..data.weighted import weighted_quantiles
 from ..diagnosis.modes import as_text
 from ..diagnosis.resolution import in_words, reach
 from ..errors import InputError
+from ..relabelling.enough import check_permutations
 from ..runtime.jit import jit
 from ..runtime.machine import computing
-from ..testing.result import TestResult, check_permutations
+from ..testing.result import TestResult
 from ..witness.bands import Band, band
 from ..witness.draws import check_noise, equal_draws, gaussian_draw
 from ..witness.places import default_points

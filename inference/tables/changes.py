@@ -6,7 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtr
 
 from ..difference.area import with_interval
 from .kinds import Column
@@ -17,7 +17,7 @@ from .ordered import Sorted
 #: Of words, groups of characters and tails, those whose shares are told.
 PARTS = 10
 #: Levels of the quantiles that are a standard deviation below and above a normal mean.
-ONE_DEVIATION = [float(norm.cdf(side)) for side in (-1.0, 1.0)]
+ONE_DEVIATION = [float(ndtr(side)) for side in (-1.0, 1.0)]
 
 
 class Share(NamedTuple):

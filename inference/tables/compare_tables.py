@@ -12,12 +12,12 @@ from ..data.checks import check_count
 from ..difference.compare import sample_names
 from ..difference.named import Named, Place, named
 from ..relabelling.calibration import surprise
+from ..relabelling.enough import check_permutations
 from ..relabelling.permutation import monte_carlo_error, p_value
 from ..relabelling.stages import in_stages
 from ..relabelling.step_down import step_down
-from ..runtime.machine import computing
+from ..runtime.machine import one_thread
 from ..runtime.progress import progress_bar
-from ..testing.result import check_permutations
 from .aspects import aspects, in_both
 from .changes import change
 from .dealing import check_ways, labelling
@@ -122,7 +122,7 @@ def compare_tables(
     asked = Asked(dict(kinds or {}), missing, written, coded, identifiers)
     data = pooled(tables, by, exclude, asked, roles)
     called = sample_names(data.names or names)
-    with computing():
+    with one_thread():
         seen = in_stages(
             lambda count: _evaluated(data, count, seed, roles, alpha, progress=progress),
             permutations,

@@ -7,10 +7,11 @@ rows take no more memory.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from .aspects import CODES, MISSING, Aspect
 from .association import Side
@@ -208,7 +209,7 @@ def _counts(aspect: Aspect, weights: np.ndarray, table: slice) -> np.ndarray:
 def _scores(counts: np.ndarray) -> np.ndarray:
     """Normal scores (C,) of codes in order."""
     rank = (np.cumsum(counts) - 0.5 * counts) / max(counts.sum(), 1.0)
-    return np.asarray(norm.ppf(np.where(counts > 0, rank, 0.5)))
+    return np.asarray(ndtri(np.where(counts > 0, rank, 0.5)))
 
 
 def _tied(counts: np.ndarray) -> float:
@@ -220,8 +221,8 @@ def _tied(counts: np.ndarray) -> float:
     rows = int(max(1.0, min(counts.sum(), CODES)))
 
     def deviation(shares: np.ndarray) -> float:
-        ends = norm.ppf(np.clip(np.append(0.0, np.cumsum(shares)), 0.0, 1.0))
-        within = -np.diff(norm.pdf(ends))
+        ends = ndtri(np.clip(np.append(0.0, np.cumsum(shares)), 0.0, 1.0))
+        within = -np.diff(np.exp(-0.5 * ends**2)) / math.sqrt(2.0 * math.pi)
         return float(np.sqrt(np.sum(within**2 / shares)))
 
     there = counts[counts > 0.0] / max(counts.sum(), 1.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.stats import binom, norm
+from scipy.special import ndtri
 
 from .ordered import Sorted
 
@@ -32,7 +32,7 @@ def shift_interval(before: Sorted, after: Sorted, alpha: float) -> tuple[float, 
     """
     if min(before.rows, after.rows) < LEAST_ROWS:
         return None
-    z = float(norm.isf(0.5 * alpha))
+    z = -float(ndtri(0.5 * alpha))
     reach = [0.5 * z / math.sqrt(one.rows) for one in (before, after)]
     (low, was, high), (least, now, most) = (
         one.quantiles([max(0.5 - near, 0.0), 0.5, min(0.5 + near, 1.0)])
@@ -61,6 +61,8 @@ def _uneven(one: Sorted, low: float, high: float) -> bool:
 
 def _tied(before: Sorted, after: Sorted, alpha: float) -> tuple[float, float] | None:
     """From the intervals of both medians, each between order statistics."""
+    from scipy.stats import binom  # slow to import, and most columns do without
+
     each = 1.0 - math.sqrt(1.0 - alpha)
     ends = []
     for one in (before, after):

@@ -14,11 +14,11 @@ from numpy.typing import ArrayLike
 
 from ..data.checks import as_sample, check_count, check_memory, column_names, counted
 from ..errors import InputError
+from ..relabelling.enough import check_permutations
 from ..runtime.progress import progress_bar
 from .cached import ConditionalIndependence, ConditionalTests
 from .independence import CHOICES, MATRICES
 from .kernel_choice import KernelChoice
-from .result import check_permutations
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 from ..data.checks import check_memory
 from ..evidence.landmarks import LANDMARKS, evidence_rows, landmarks
-from ..learning.named_kernels import ladder
+from ..learning.distances import ladder
 from ..relabelling.pair import Labelled, Pair
 from ..relabelling.permutation import p_value, share_error
 from ..runtime.progress import progress_bar

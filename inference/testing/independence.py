@@ -15,6 +15,7 @@ from ..data.checks import as_sample, check_count, check_memory, check_same_rows
 from ..errors import InputError
 from ..learning.named_kernels import some
 from ..learning.names import PairKernel
+from ..relabelling.enough import few_rows_note
 from ..relabelling.stages import count_in_words, in_stages
 from ..runtime.machine import computing
 from ..runtime.progress import progress_bar
@@ -22,7 +23,7 @@ from .approximations import hsic_approximation
 from .combination import COMBINED, Combined, combine
 from .gram import gram
 from .kernel_choice import KernelChoice, brief
-from .notes import few_rows_note, kernel_notes
+from .notes import kernel_notes
 from .null_choice import HSIC_NULLS, NullChoice
 from .pairing import Side, hsic_row, pairings, side
 from .result import TestResult

@@ -15,13 +15,14 @@ from ..data.checks import as_sample, check_count, check_memory, check_positive
 from ..diagnosis.modes import as_text
 from ..errors import InputError
 from ..learning.names import SingleKernel
+from ..relabelling.enough import check_permutations
 from ..relabelling.pair import Pair
 from ..relabelling.permutation import in_batches, p_value
 from ..runtime.machine import computing
 from .gram import gram
 from .kernel_choice import SINGLE, KernelChoice
 from .notes import kernel_notes
-from .result import Part, TestResult, check_permutations
+from .result import Part, TestResult
 from .two_sample import HYPOTHESES
 
 CHOICES: tuple[str, ...] = get_args(SingleKernel)

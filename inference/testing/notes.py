@@ -38,16 +38,6 @@ def constant_note(pooled: np.ndarray) -> tuple[str, ...]:
     return (f"of one value in both samples, so that nothing is said of it: column {told}",)
 
 
-def few_rows_note(ways: int, alpha: float) -> tuple[str, ...]:
-    """Warn where rows can be permuted in so few ``ways`` that nothing can be rejected."""
-    if ways >= 1.0 / alpha:
-        return ()
-    return (
-        f"so few rows can be permuted in {ways} ways only: no p-value is below about 1/{ways}, "
-        "whatever they are",
-    )
-
-
 def rounding_note(first: np.ndarray, second: np.ndarray, kernel: Any) -> tuple[str, ...]:
     """Warn where two samples are rounded differently and the kernel is as short as that.
 

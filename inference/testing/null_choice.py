@@ -9,9 +9,9 @@ from typing import Any, get_args
 import numpy as np
 
 from ..errors import InputError
+from ..relabelling.enough import check_permutations
 from .kernel_choice import SINGLE, KernelChoice
 from .names import HsicNull, MmdNull, SeriesNull
-from .result import check_permutations
 
 #: Which estimators of the squared MMD go with which null distribution, the default first.
 MMD_NULLS: dict[MmdNull, tuple[str, ...]] = {

@@ -14,6 +14,7 @@ from ..data.canonical import canonical_order
 from ..data.checks import check_count
 from ..data.units import choose_scale
 from ..learning.named_kernels import multiscale_kernels, some
+from ..relabelling.enough import check_permutations
 from ..relabelling.permutation import in_batches
 from ..runtime.machine import computing
 from ..runtime.progress import progress_bar
@@ -21,7 +22,7 @@ from .combination import COMBINED, combine
 from .kernel_choice import brief
 from .notes import rounding_note
 from .predictions import Dealt, Predictions
-from .result import TestResult, check_permutations
+from .result import TestResult
 from .scores import Scorer
 
 if TYPE_CHECKING:

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..data.checks import check_count
-from ..errors import InputError
 from ..relabelling.permutation import p_value, p_with_error, share_error
 from .kernel_choice import describe
 
@@ -17,8 +15,6 @@ if TYPE_CHECKING:
 
 #: Parts that are printed.
 MOST_PRINTED = 6
-#: Nulls that are samples, as many as are asked for.
-DRAWN = ("permutation", "spectrum", "wild bootstrap")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -186,23 +182,3 @@ class TestResult:
         from ..plots.testing import plot_test
 
         return plot_test(self)
-
-
-def check_permutations(
-    permutations: int, alpha: float, what: str = "permutations", null: str = "permutation"
-) -> None:
-    """Refuse what is no number of permutations, and fewer than can reach the level.
-
-    Where ``null`` is none that is drawn their number does not matter.
-    """
-    check_count(permutations, what, 1)
-    if not isinstance(alpha, (int, float)) or not 0.0 < alpha < 1.0:
-        raise InputError(f"alpha must be between 0 and 1, got {alpha!r}")
-    if null not in DRAWN:
-        return
-    needed = int(np.ceil(1.0 / alpha - 1e-9)) - 1
-    if permutations < needed:
-        raise InputError(
-            f"{permutations} {what} cannot reject at level {alpha:g}: the smallest p-value is "
-            f"1/{permutations + 1}; take at least {needed}"
-        )

@@ -13,6 +13,7 @@ from ..data.checks import check_count
 from ..errors import InputError
 from ..learning.named_kernels import CHOICES
 from ..relabelling.deal import MANY
+from ..relabelling.enough import few_rows_note
 from ..relabelling.pair import Pair
 from ..relabelling.stages import count_in_words, in_stages
 from ..runtime.machine import computing
@@ -23,7 +24,7 @@ from .fused import fused
 from .gram import gram
 from .in_parts import InParts, survey
 from .kernel_choice import KernelChoice
-from .notes import constant_note, few_rows_note, kernel_notes, rounding_note
+from .notes import constant_note, kernel_notes, rounding_note
 from .null_choice import MMD_NULLS, NullChoice
 from .result import TestResult
 

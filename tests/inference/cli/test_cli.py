@@ -132,6 +132,23 @@ def test_nothing_slow_is_imported_for_help():
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
 
 
+def test_a_comparison_needs_no_jax(tmp_path):
+    for name, shift in (("a", 0.0), ("b", 0.5)):
+        rows = np.random.default_rng(0).normal(size=(60, 2)) + shift
+        np.savetxt(tmp_path / f"{name}.csv", rows, delimiter=",", header="u,v", comments="")
+    program = (
+        "import sys\n"
+        "from bke.inference.cli import app\n"
+        "try:\n"
+        "    app(['test', 'a.csv', 'b.csv'])\n"
+        "except SystemExit as end:\n"
+        "    assert end.code == 0\n"
+        "slow = {'jax', 'numpyro', 'matplotlib', 'xarray', 'pandas', 'scipy.stats'}\n"
+        "assert not slow & set(sys.modules), slow & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, cwd=tmp_path)
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

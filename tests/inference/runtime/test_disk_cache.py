@@ -17,22 +17,78 @@ with computing():
     print(jax.jit(lambda x: 2.0 * x + 1.0)(np.arange(3.0)))
 """
 
+#: One function of kernels of many classes with the same fields, each with a program of its own.
+CLASSES = """
+import dataclasses, jax
+from bke.inference.runtime.machine import computing
+from bke.models import register_dataclass
 
-def run(folder, **more):
+def made(constant):
+    @register_dataclass
+    @dataclasses.dataclass(frozen=True)
+    class Alike:
+        width: object
+        def value(self):
+            return 2.0 * self.width + constant
+    return Alike
+
+with computing():
+    value = jax.jit(lambda kernel: kernel.value())
+    print(sum(float(value(made(i)(1.0))) != 2.0 + i for i in range(40)), "wrong")
+"""
+
+
+def files(folder):
+    return {p.name: p.stat().st_mtime_ns for p in folder.rglob("*") if p.is_file()}
+
+
+def run(folder, *, script=SCRIPT, told="[1. 3. 5.]", **more):
     kept = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")}
     environment = {**kept, "BKE_COMPILATION_CACHE": str(folder), **more}
-    program = [sys.executable, "-c", SCRIPT]
+    program = [sys.executable, "-c", script]
     done = subprocess.run(program, env=environment, check=True, capture_output=True, text=True)
-    assert done.stdout == "[1. 3. 5.]\n"
+    assert done.stdout == f"{told}\n"
 
 
 def test_the_next_process_finds_what_was_compiled(tmp_path):
     folder = tmp_path / "compiled"
     run(folder)
-    first = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+    first = files(folder)
     assert first
     run(folder)
-    assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == first
+    assert files(folder) == first
+
+
+@pytest.mark.slow
+def test_code_of_another_version_finds_its_own_programs(tmp_path):
+    """Code that differs in one number, of the same names and shapes, side by side in a folder."""
+    folder, other = tmp_path / "compiled", SCRIPT.replace("+ 1.0", "+ 2.0")
+    for _ in range(2):  # written, then read
+        run(folder)
+        run(folder, script=other, told="[2. 4. 6.]")
+    assert sum("lambda" in name for name in files(folder)) == 2
+
+
+@pytest.mark.slow
+def test_no_class_runs_the_program_of_another(tmp_path):
+    """As JAX registers classes about one in eight of so many does, with files or without."""
+    for folder in ("off", tmp_path / "compiled", tmp_path / "compiled"):
+        run(folder, script=CLASSES, told="0 wrong")
+    assert len(files(tmp_path / "compiled")) == 40
+
+
+def test_programs_are_apart_by_what_they_are_compiled_for(tmp_path, monkeypatch):
+    names = set()
+    for flags in ("avx", "avx avx512f"):
+        monkeypatch.setattr(compilation_cache, "PROCESSORS", tmp_path / "cpuinfo")
+        (tmp_path / "cpuinfo").write_text(f"processor: 0\nflags: {flags}\ncpu MHz: 1\n")
+        compilation_cache.compiled_for.cache_clear()
+        names.add(compilation_cache.compiled_for())
+        (tmp_path / "cpuinfo").write_text(f"processor: 1\nflags: {flags}\ncpu MHz: 2\n")
+        compilation_cache.compiled_for.cache_clear()
+        names.add(compilation_cache.compiled_for())
+    compilation_cache.compiled_for.cache_clear()
+    assert len(names) == 2
 
 
 @pytest.mark.slow
