@@ -7,8 +7,9 @@ import pytest
 import scipy.stats
 from bke.inference.difference.belief import belief
 from bke.inference.difference.effect import effect
-from bke.inference.evidence.places import cells
-from bke.inference.evidence.spectrum import kernel, spectrum
+from bke.inference.evidence import places
+from bke.inference.evidence.places import Looks, cells
+from bke.inference.evidence.spectrum import FARTHEST, kernel, spectrum
 from bke.inference.evidence.tilt import exact_fits, fits, log_bayes_factors
 from bke.inference.relabelling.calibration import combined, surprise
 from bke.inference.relabelling.pair import Pair
@@ -294,3 +295,29 @@ def test_the_kernel_is_the_squared_exponential(dimension, far):
     for length in (0.8, lengths):
         expected = np.exp(-squares / (2.0 * length**2))
         np.testing.assert_allclose(kernel(points, at, length), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_columns_without_ties_together_say_what_each_says_alone(monkeypatch):
+    first, second = RNG.normal(size=(25, 5)), RNG.normal(0.3, 1.2, size=(31, 5))
+    for sample in (first, second):
+        sample[:, 2] = np.round(sample[:, 2])  # ties, between columns that have none
+    rows = rows_of(first, second)
+    groups = Looks.of(rows).groups(rows)
+    assert [list(group) for group in groups] == [[0], [1], [2], [3], [4]]
+    alone = cells(rows)
+    monkeypatch.setattr(places, "TOGETHER", 10**5)
+    assert [list(group) for group in Looks.of(rows).groups(rows)] == [[0, 1], [2], [3, 4]]
+    together = cells(rows)
+    assert len(alone.t) > 100
+    for field in ("at", "scale", "t", "means", "errors"):
+        np.testing.assert_allclose(
+            getattr(together, field), getattr(alone, field), rtol=1e-9, atol=1e-12, err_msg=field
+        )
+
+
+@pytest.mark.parametrize("dimension", [1, 9])  # as distances, and as a matrix product
+def test_kernels_of_what_is_far_are_next_to_nothing_and_no_less(dimension):
+    near, far = np.zeros((1, dimension)), np.zeros((3, dimension))
+    far[:, 0] = 1.0, 26.0, 40.0  # 40: exp(-800) is less than the least number
+    found = kernel(near, far, 1.0)[0]
+    np.testing.assert_allclose(found, np.exp([-0.5, -338.0, FARTHEST]), rtol=1e-12)
