@@ -146,7 +146,6 @@ def test_nothing_slow_is_imported_for_help():
         ("run", "a.csv", "b.csv", "c.csv"),
         ("fit",),
         ("fit", "P.csv", "--share", "all"),
-        ("fit", "P.npy", "--stream"),
         ("fit", "P.npy", "--checkpoint", "part"),
         ("fit", "P.npy", "--processes", "2"),
         ("fit", "P.csv", "--noise-variance", "lots"),
