@@ -7,6 +7,7 @@ error. The zeros of these are in few bins, whose rows are kept in another pass.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -93,6 +94,12 @@ def resolved(
         column.keep(seen.in_doubt(found.nodes, uncertain))
         # What is negligible stays as it is known; all else is evaluated anew.
         known = {z.tobytes(): known[z.tobytes()] for z in found.nodes[~uncertain]}
+    if uncertain.any():
+        warnings.warn(
+            f"the log density of the rows may be wrong by {error:.2g} nats, however many are kept: "
+            "with rows in memory it is not",
+            stacklevel=2,
+        )
     return Resolved(seen.points, seen.density, error)
 
 
