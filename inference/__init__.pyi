@@ -72,6 +72,7 @@ from .sketches.comparison import (
 )
 from .sketches.sketch import Sketch as Sketch, sketch as sketch
 from .sketches.store import load_sketch as load_sketch, save_sketch as save_sketch
+from .streams.blocks import open_blocks as open_blocks
 from .streams.source import Rows as Rows, open_rows as open_rows
 from .student_t.estimator import KernelStudentTDensity as KernelStudentTDensity
 from .student_t.fantasy import fantasy_data as fantasy_data

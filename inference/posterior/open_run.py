@@ -17,6 +17,7 @@ import numpy as np
 import xarray as xr
 
 from ..data.units import Units
+from ..errors import InputError
 from ..runtime.machine import computing
 from . import profile, programs
 from .barriers import LogDensity
@@ -129,10 +130,20 @@ class OpenRun:
 
     @property
     def points(self) -> Points:
-        """The data in the model's units, prepared for the likelihood."""
+        """The data in the model's units, prepared for the likelihood.
+
+        Raises:
+            InputError: where the run does not hold its rows, as those of a large file are not held.
+        """
+        observed = self.tree["observed_data"].to_dataset()
+        if "X" not in observed:
+            raise InputError(
+                "the run does not hold its rows, which are those of a large file, and the density "
+                "needs them: fit them by quadrature, of which the run keeps the density"
+            )
 
         def prepared() -> Points:
-            data = self.tree["observed_data"].to_dataset()["X"].values
+            data = observed["X"].values
             with computing():
                 return self.target.prepared(self.units.points(data))
 

@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 
 import jax
 from bke.models.arrays.padding import PaddedRows
+from bke.models.likelihood import spectral
+from bke.models.likelihood.spectral import LineIndex
 
 from ..runtime.jit import jit
 from . import profile
@@ -48,6 +50,23 @@ def kept(build: Callable[..., T]) -> Callable[..., T]:
 def log_densities(target: Target) -> BatchLogDensity:
     """Log density of a batch of unconstrained points, by one compiled program."""
     return batch_log_density(target)
+
+
+@kept
+def volume_errors(target: Target) -> Callable[..., jax.Array]:
+    """Errors of the volume term by nodes of bins, of a batch of unconstrained points."""
+
+    @jit
+    def evaluate(
+        z: dict[str, jax.Array], X: LineIndex, nodes: jax.Array, counts: jax.Array
+    ) -> jax.Array:
+        def one(z: dict[str, jax.Array]) -> jax.Array:
+            log_volume = X.log_volume(target.kernel_at(target.constrain(z)))
+            return spectral.volume_errors(log_volume, nodes, counts)
+
+        return jax.lax.map(one, z)
+
+    return evaluate
 
 
 @kept

@@ -12,7 +12,7 @@ from ..data.units import Units, unit_of
 from ..errors import InputError
 from ..runtime.distributed import check_alike, check_shard, is_first
 from ..streams.checkpoint import Checkpoint
-from ..streams.passes import survey
+from ..streams.passes import Survey, survey
 from ..streams.source import Rows
 from .given import Given
 from .handling import Handling
@@ -21,6 +21,7 @@ from .run import Unread
 from .samplers.base import Sampler, Task
 from .samplers.quadrature import Quadrature
 from .streamed_density import RowsDensity
+from .target import Target
 
 
 @dataclasses.dataclass
@@ -48,27 +49,48 @@ class Streamed:
                 "likelihood='landmark' and method='quadrature'"
             )
         self._check_options()
+        if options["dither"] not in ("auto", None):
+            raise InputError("landmarks are off the rows, which need no dither")
+        found, units, shown = self.surveyed(asked, seed, landmarks=_plain(seen.landmarks))
+        target = model.target(units, found.sample, seed)
+        rng = np.random.default_rng(seed).spawn(1)[0]
+        prior_draws = target.prior_draws(rng, sampler.prior_draws())
+        assert self._kept is not None
+        density = RowsDensity(target, rows, units, self._kept, shown)
+        task = Task(target, None, prior_draws, density, seed, progress=False)
+        return Given(task, units, self.unread(found), self.settings())
+
+    def surveyed(self, asked: Target, seed: int, **more: Any) -> tuple[Survey, Units, bool]:
+        """What a first pass finds, the units that follow, and whether to show progress.
+
+        Args:
+            asked: what is to be sampled.
+            seed: of the rows that stand for all.
+            more: what else tells this job from others.
+        """
+        rows, options = self.rows, self.options
         job = {
             "file": rows.fingerprint(),
             "model": asked.describe(),
-            "landmarks": _plain(seen.landmarks),
+            **more,
             "scale": options["scale"],
             "seed": seed,
         }
         alike = {"data": [*rows.shape, *rows.columns], "options": {**job, "file": None}}
         check_alike(alike)
-        self._kept = kept = Checkpoint(options["checkpoint"], job)
+        self._kept = Checkpoint(options["checkpoint"], job)
         shown = options["progress"] and is_first()
-        found = survey(rows, seed, kept, progress=shown)
+        found = survey(rows, seed, self._kept, progress=shown)
         unit = unit_of(found.deviation, options["scale"])
-        units = Units(unit, np.zeros_like(unit), 0, rows.columns)
-        target = model.target(units, found.sample, seed)
-        rng = np.random.default_rng(seed).spawn(1)[0]
-        prior_draws = target.prior_draws(rng, sampler.prior_draws())
-        density = RowsDensity(target, rows, units, kept, shown)
-        task = Task(target, None, prior_draws, density, seed, progress=False)
-        data = Unread(len(rows), found.digest.tobytes().hex())
-        return Given(task, units, data, {"share": "pooled", "source": str(rows.path)})
+        return found, Units(unit, np.zeros_like(unit), 0, rows.columns), shown
+
+    def unread(self, found: Survey) -> Unread:
+        """What a run keeps of the rows."""
+        return Unread(len(self.rows), found.digest.tobytes().hex())
+
+    def settings(self) -> dict[str, Any]:
+        """What a run says of where they are from."""
+        return {"share": "pooled", "source": str(self.rows.path)}
 
     def finished(self) -> None:
         """Remove the checkpoint."""
@@ -78,9 +100,8 @@ class Streamed:
     def _check_options(self) -> None:
         options = self.options
         check_shard(options["shard"])
-        of_memory = options["share"] != "pooled" or options["dither"] not in ("auto", None)
-        if of_memory or options["columns"] is not None:
-            raise InputError("share, dither and columns are for data in memory")
+        if options["share"] != "pooled" or options["columns"] is not None:
+            raise InputError("share and columns are for data in memory")
 
 
 def _plain(landmarks: Any) -> Any:

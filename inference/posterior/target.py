@@ -105,8 +105,8 @@ class Target:
         try:
             return prepared(
                 points,
-                self._some_kernel,
-                self._some_noise,
+                self.some_kernel,
+                self.some_noise,
                 self.measure,
                 self.likelihood,
             )
@@ -114,14 +114,14 @@ class Target:
             raise InputError(str(error)) from None
 
     @property
-    def _some_kernel(self) -> Kernel:
+    def some_kernel(self) -> Kernel:
         """Stands for the kernel where only its kind matters, and the shape of its lengthscale."""
         if type(self.kernel) is not SquaredExponential:
             return self.kernel
         return self.kernel_at({name: np.ones(prior.shape()) for name, prior in self.priors.items()})
 
     @property
-    def _some_noise(self) -> float | SamplingNoise:
+    def some_noise(self) -> float | SamplingNoise:
         """Stands for the noise where only its kind matters."""
         random = isinstance(self.noise_variance, dist.Distribution)
         return 1.0 if random else cast(float | SamplingNoise, self.noise_variance)

@@ -144,10 +144,10 @@ class ParquetRows(Rows):
 def open_rows(path: str | os.PathLike[str], *, columns: Sequence[str | int] | None = None) -> Rows:
     """Open the rows of a file, for data that need not fit into memory.
 
-    :func:`~bke.inference.fit` goes through them by quadrature of the landmark model, and
-    :func:`~bke.inference.sketch` once. NPY files are mapped into memory, Parquet files read by row
-    groups, zarr arrays by chunks; the text files of :func:`~bke.inference.read_sample` are read as
-    a whole.
+    :func:`~bke.inference.fit` goes through them some times in one column, in several for quadrature
+    of the landmark model, and :func:`~bke.inference.sketch` once. NPY files are mapped into memory,
+    Parquet files read by row groups, zarr arrays by chunks; the text files of
+    :func:`~bke.inference.read_sample` are read as a whole.
 
     Args:
         path: a .npy, .parquet, .pq, .zarr, .csv, .tsv or .txt file.

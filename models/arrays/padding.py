@@ -25,6 +25,8 @@ class PaddedRows:
 
     points: Any  # (N, D): the data, then copies of the last row
     count: Any = None  # (), n, of the points' type; None where all rows are data
+    #: (N,), where points stand for n rows: for how many each; 0 where they count for nothing.
+    weights: Any = None
 
     def __len__(self) -> int:
         """N."""
@@ -40,12 +42,23 @@ class PaddedRows:
         """(n, D): the data alone, where n is known."""
         return self.points[: int(self.number)]
 
+    @property
+    def known(self) -> jax.Array:
+        """(N,), which points count for anything."""
+        if self.weights is not None:
+            return jnp.asarray(self.weights) != 0.0
+        return jnp.arange(len(self.points)) < self.number
+
     def of_data(self, values: jax.Array) -> jax.Array:
         """``values`` (..., N) with nothing, or ``False``, where rows are no data."""
         if self.count is None:
             return values
-        known = jnp.arange(len(self.points)) < self.count
-        return jnp.where(known, values, jnp.zeros((), values.dtype))
+        return jnp.where(self.known, values, jnp.zeros((), values.dtype))
+
+    def total(self, values: jax.Array) -> jax.Array:
+        """The sum of ``values`` (N,) over the rows, ()."""
+        weighted = values if self.weights is None else values * self.weights
+        return jnp.sum(self.of_data(weighted))
 
     def of_pairs(self, matrix: jax.Array) -> jax.Array:
         """A ``matrix`` (N, N) likewise."""

@@ -37,12 +37,6 @@ def fit(
     """
     if disk.checkpoint is not None and not disk.stream:
         raise typer.BadParameter("--checkpoint is for --stream")
-    landmark = model.likelihood.likelihood == "landmark"
-    if disk.stream and not (landmark and sampler.method == "quadrature"):
-        raise typer.BadParameter(
-            "--stream needs --likelihood landmark --method quadrature: each pass over the rows is "
-            "for a batch of lengthscales"
-        )
     # A process that fails must not wait for the others.
     with cluster.leaving(processes.distributed), exit_codes(terminal.debug):
         first = cluster.join(processes)

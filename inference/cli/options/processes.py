@@ -80,8 +80,8 @@ class DiskOptions:
             "--stream",
             rich_help_panel=DISK,
             help="Leave the rows on disk, and go through them block by block: one NPY, Parquet or "
-            "zarr file, larger than memory if need be; needs --likelihood landmark --method "
-            "quadrature.",
+            "zarr file, larger than memory if need be. In several columns it needs --likelihood "
+            "landmark --method quadrature.",
         ),
     ] = False
     checkpoint: CheckpointOption = None

@@ -6,14 +6,32 @@ The squared exponential in one column by the trapezoid rule, in frequency for lo
 by Markov processes (:mod:`.markov`).
 """
 
-from .obstacle import has_one, spectral_obstacle
+from .bins import (
+    FEWEST,
+    WeightedPoints,
+    bins_of,
+    moments_of,
+    volume_errors,
+    weighted_points,
+)
+from .index import LineIndex, weighted_line_index
+from .obstacle import has_one, order_of, spectral_obstacle
 from .prepared import MOST_DENSE, SpectralIndex
 from .view import spectral_index
 
 __all__ = [
+    "FEWEST",
     "MOST_DENSE",
+    "LineIndex",
     "SpectralIndex",
+    "WeightedPoints",
+    "bins_of",
     "has_one",
+    "moments_of",
+    "order_of",
     "spectral_index",
     "spectral_obstacle",
+    "volume_errors",
+    "weighted_line_index",
+    "weighted_points",
 ]

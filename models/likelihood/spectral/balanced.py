@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ...arrays.padding import PaddedRows
 from ...kernels.squared_exponential import SquaredExponential
 from .prepared import RESOLUTION
 
@@ -29,7 +30,7 @@ def with_balanced(
     slopes: jax.Array,
     sizes: jax.Array,
     x: jax.Array,
-    n: jax.Array,
+    rows: PaddedRows,
     kernel: SquaredExponential,
 ) -> jax.Array:
     """``log_volume`` (N,) with the sums over neighbours in the doubtful points' places.
@@ -39,20 +40,20 @@ def with_balanced(
         slopes: (N,), of mu_hat.
         sizes: () or (N,), what the slopes are right beside.
         x: (N,), ascending.
-        n: how many of these are data.
+        rows: which of these are data, and how many rows each stands for.
         kernel: its lengthscale is a number.
     """
     # XLA would work every slope out anew for each use.
     slopes, log_volume = jax.lax.optimization_barrier((jax.lax.stop_gradient(slopes), log_volume))
     doubtful = jnp.abs(slopes) < DOUBT * jax.lax.stop_gradient(sizes)
-    doubtful &= jnp.arange(len(x)) < n
+    doubtful &= rows.known
 
     def again() -> jax.Array:
         order = jnp.where(doubtful, jnp.abs(slopes), jnp.inf)
-        rows = _smallest(order, min(MOST_POINTS, len(x)))
-        value, known = _by_neighbours(x, n, rows, kernel)
-        rows = jnp.where(doubtful[rows] & known, rows, len(x))
-        return log_volume.at[rows].set(value, mode="drop")
+        places = _smallest(order, min(MOST_POINTS, len(x)))
+        value, known = _by_neighbours(x, rows, places, kernel)
+        places = jnp.where(doubtful[places] & known, places, len(x))
+        return log_volume.at[places].set(value, mode="drop")
 
     return jax.lax.cond(jnp.any(doubtful), again, lambda: log_volume)
 
@@ -69,13 +70,14 @@ def _smallest(values: jax.Array, k: int) -> jax.Array:
 
 
 def _by_neighbours(
-    x: jax.Array, n: jax.Array, rows: jax.Array, kernel: SquaredExponential
+    x: jax.Array, data: PaddedRows, rows: jax.Array, kernel: SquaredExponential
 ) -> tuple[jax.Array, jax.Array]:
     """Log |slope| of mu_hat at ``rows`` (k,), and whether no neighbour is left out."""
     steps = np.concatenate([np.arange(-NEIGHBOURS, 0), np.arange(1, NEIGHBOURS + 1)])
     places = rows[:, None] + steps
-    there = (places >= 0) & (places < n)
-    delta = x[rows, None] - x[jnp.clip(places, 0, len(x) - 1)]
+    inside = jnp.clip(places, 0, len(x) - 1)
+    there = (places == inside) & data.known[inside]
+    delta = x[rows, None] - x[inside]
     farthest = jnp.abs(delta[:, [0, -1]]) > REACH * kernel.lengthscale
     known = jnp.all(farthest | ~there[:, [0, -1]], axis=1)
     terms = kernel.at(delta.reshape(1, 1, -1))
@@ -83,7 +85,9 @@ def _by_neighbours(
     largest = jax.lax.stop_gradient(jnp.max(log_scale, axis=1))
     largest = jnp.where(jnp.isfinite(largest), largest, 0.0)
     weighted = terms.gradient.reshape(delta.shape) * jnp.exp(log_scale - largest[:, None])
+    if data.weights is not None:
+        weighted = weighted * data.weights[inside]
     slope, size = jnp.sum(weighted, axis=1), jnp.sum(jnp.abs(weighted), axis=1)
     resolved = jnp.abs(slope) > RESOLUTION * size
     log_slope = jnp.log(jnp.abs(jnp.where(resolved, slope, 1.0)))
-    return jnp.where(resolved, largest + log_slope - jnp.log(n), -jnp.inf), known
+    return jnp.where(resolved, largest + log_slope - jnp.log(data.number), -jnp.inf), known

@@ -114,6 +114,11 @@ def _pushforward(at: _Places, lengthscale: jax.Array, n: Any) -> Terms:
     return embedding, jnp.where(resolved, log_volume, -jnp.inf)
 
 
-def very_short(x: np.ndarray) -> VeryShortLengthscales:
-    """The bands that the ascending points ``x`` (n,) allow, more than there are in a block."""
+def very_short(x: np.ndarray, weights: np.ndarray | None = None) -> VeryShortLengthscales:
+    """The bands that the ascending points ``x`` (n,) allow, more than there are in a block.
+
+    Points with ``weights`` stand for rows that are too near each other to allow any.
+    """
+    if weights is not None:
+        return VeryShortLengthscales(np.float64(0.0))
     return VeryShortLengthscales(np.float64(np.min(x[BLOCK:] - x[:-BLOCK]) / REACH))

@@ -237,12 +237,12 @@ def slopes_at(
 
 
 def cells_of(
-    grids: list[np.ndarray], most_blocks: int, most_rows: int
+    grids: list[np.ndarray], most_blocks: int, most_rows: int, weights: np.ndarray | None = None
 ) -> tuple[Cells, np.ndarray, np.ndarray]:
     """Cells of the ascending points (n,) of each grid, in cell widths from its first cell.
 
     Also the first block of each grid and how many there are; usually at most ``most_blocks``. There
-    is room for ``most_rows`` points.
+    is room for ``most_rows`` points, with ``weights`` (n,).
     """
     count = np.array([blocks_of(scaled) for scaled in grids])
     first = np.cumsum(count + TRAIL) - count - TRAIL
@@ -256,10 +256,10 @@ def cells_of(
         offset = scaled - cell - 0.5
         own, starts = np.unique(cell, return_index=True)
         occupied.append(begin + own)
-        power = np.ones_like(offset)
+        power = np.ones_like(offset) if weights is None else weights
         for p in range(POWERS):
             powers[occupied[-1], p] = np.add.reduceat(power, starts)
-            power *= offset
+            power = power * offset
     most_slots = min(max(most_blocks, *count) * BLOCK, most_rows)
     slots = np.full(total * BLOCK, most_slots, dtype=np.int32)
     for own in occupied:

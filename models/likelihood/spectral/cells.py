@@ -32,12 +32,12 @@ class Cells(NamedTuple):
         return self.width * (jnp.arange(len(self.moments)) + 0.5)
 
 
-def cells_over(x: np.ndarray, width: float, count: int) -> Cells:
-    """``count`` cells that hold every entry of the ascending ``x`` (n,)."""
+def cells_over(x: np.ndarray, width: float, count: int, weights: np.ndarray | None = None) -> Cells:
+    """``count`` cells that hold every entry of the ascending ``x`` (n,), with ``weights`` (n,)."""
     cell, offset = _place(x, width, count, np)
     occupied, starts = np.unique(cell, return_index=True)
     moments = np.zeros((count, TERMS))
-    power = np.ones_like(x)
+    power = np.ones_like(x) if weights is None else weights
     for p in range(TERMS):
         moments[occupied, p] = np.add.reduceat(power, starts)
         power = power * offset / (p + 1)

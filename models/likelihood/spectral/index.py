@@ -21,7 +21,7 @@ from ...arrays.padding import PaddedRows
 from ...arrays.pytrees import register_dataclass
 from ...kernels.base import Kernel
 from ...kernels.squared_exponential import SquaredExponential
-from ...measures.measure import Measure
+from ...measures.measure import Measure, Unit
 from ..view import LogLikelihoodTerms
 from . import bumps
 from .balanced import with_balanced
@@ -29,7 +29,7 @@ from .banded import VeryShortLengthscales, very_short
 from .cells import TERMS, Cells, cells_over, evaluate, taylor, wave_sums, waves_over
 from .gaussian import Spectra, basis, gaussian_term, on_waves, spectra
 from .isolated import Isolated, isolated_points, stacked, with_isolated
-from .obstacle import has_one, order_of
+from .obstacle import has_one, order_of, unscaled
 from .prepared import (
     MOST_DENSE,
     RESOLUTION,
@@ -256,10 +256,16 @@ class LineIndex(SpectralIndex):
         resolved = jnp.abs(slopes) > RESOLUTION * sizes
         log_size = jnp.log(jnp.abs(jnp.where(resolved, slopes, 1.0)))
         log_volume = jnp.where(resolved, log_size, -jnp.inf)
-        log_volume = with_balanced(log_volume, slopes, sizes, found.x, n, kernel)
+        log_volume = with_balanced(log_volume, slopes, sizes, found.x, self.rows, kernel)
         which = jnp.where(long, 0, 1 + self.short.range_of(lengthscale)[0])
         isolated = jax.tree.map(lambda each: each[which], self.isolated)
         return found.gaussian, with_isolated(log_volume, n, isolated, kernel)
+
+    def log_volume(self, kernel: Kernel) -> jax.Array:
+        """Log gamma at every point, (N,), by sums, for a kernel that they are prepared for."""
+        plain = cast(SquaredExponential, unscaled(kernel)[0])
+        one = SquaredExponential(jnp.asarray(plain.lengthscale).reshape(()))
+        return self.terms(one, jnp.ones(()), Unit())[1]
 
 
 def line_index(X: np.ndarray) -> LineIndex:
@@ -274,15 +280,37 @@ def line_index(X: np.ndarray) -> LineIndex:
         raise ValueError("all rows are equal")
     if len(x) < LEAST_ROWS:
         raise ValueError(f"{len(x)} rows are too few")
-    rows = line_rows(x)
-    long = _long(x, len(rows))
-    bands = very_short(x)
-    short, isolated = _short(x, len(rows), float(bands.longest))
-    isolated = [isolated_points(x, float(long.shortest), math.inf), *isolated]
+    return _prepared(x, None, 0.0)
+
+
+def weighted_line_index(
+    x: np.ndarray, weights: np.ndarray, shortest: float, room: int = 0
+) -> LineIndex:
+    """Prepare points that stand for more rows than there are of them.
+
+    Args:
+        x: ascending (N,), not all equal.
+        weights: (N,), for how many rows each stands, as :mod:`.bins` makes them.
+        shortest: lengthscale that they stand for the rows at; below, terms may be NaN.
+        room: for how many points there is room at least.
+
+    Raises:
+        ValueError: for more rows than can be prepared that are far nearer each other than the data
+            are wide.
+    """
+    return _prepared(x, weights, shortest, room)
+
+
+def _prepared(x: np.ndarray, weights: np.ndarray | None, least: float, room: int = 0) -> LineIndex:
+    rows = line_rows(x, weights, room)
+    long = _long(x, weights, len(rows))
+    bands = very_short(x, weights)
+    short, isolated = _short(x, weights, len(rows), max(float(bands.longest), least))
+    isolated = [isolated_points(x, float(long.shortest), math.inf, weights), *isolated]
     return LineIndex(rows, long, short, bands, stacked(isolated, len(rows)))
 
 
-def _long(x: np.ndarray, size: int) -> LongLengthscales:
+def _long(x: np.ndarray, weights: np.ndarray | None, size: int) -> LongLengthscales:
     extent = float(x[-1] - x[0])
     shortest = extent / WAVES_RATIO
     embedding, smoothed = (
@@ -294,13 +322,15 @@ def _long(x: np.ndarray, size: int) -> LongLengthscales:
         np.float64(shortest),
         filled(x - x[0], size),
         np.float64(extent),
-        cells_over(x - x[0], extent / cells, cells),
+        cells_over(x - x[0], extent / cells, cells, weights),
         embedding,
         smoothed,
     )
 
 
-def _short(x: np.ndarray, size: int, least: float) -> tuple[ShortLengthscales, list[Isolated]]:
+def _short(
+    x: np.ndarray, weights: np.ndarray | None, size: int, least: float
+) -> tuple[ShortLengthscales, list[Isolated]]:
     """Down to the ``least`` lengthscale, or to where there would be too much grid."""
     most = MOST_BLOCKS
     if size <= MOST_DENSE:
@@ -315,9 +345,9 @@ def _short(x: np.ndarray, size: int, least: float) -> tuple[ShortLengthscales, l
             break
         shortest.append(below)
         scaled.append(near)
-        isolated.append(isolated_points(x, below, longest))
+        isolated.append(isolated_points(x, below, longest, weights))
         longest = below
-    cells, first, count = bumps.cells_of(scaled, most, size)
+    cells, first, count = bumps.cells_of(scaled, most, size, weights)
     # Filled up to sizes that most data share: others would compile anew.
     more = -len(shortest) % RANGES
     room = [0] * more

@@ -39,20 +39,25 @@ class Isolated(NamedTuple):
     until: jax.Array  # (k,), the lengthscale from which on a sum over all will do
     owner: jax.Array  # (pairs,), whose neighbour it is, an index into ``rows``; k: nobody's
     delta: jax.Array  # (pairs,), x - neighbour
+    weight: jax.Array  # (pairs,), how many rows the neighbour stands for
 
 
-def isolated_points(x: np.ndarray, shortest: float, longest: float) -> Isolated:
+def isolated_points(
+    x: np.ndarray, shortest: float, longest: float, weights: np.ndarray | None = None
+) -> Isolated:
     """Which entries of the ascending ``x`` (n,) are isolated at the ``shortest`` lengthscale.
 
-    Their neighbours are those that count at any lengthscale up to the ``longest``.
+    Their neighbours are those that count at any lengthscale up to the ``longest``. Points with
+    ``weights`` (n,) stand for as many rows each.
 
     Raises:
         ValueError: where so many are so near each other, beside the lengthscale, that there are
             more than 250 000 such pairs.
     """
-    n = len(x)
+    weights = np.ones(len(x)) if weights is None else weights
+    n = np.sum(weights)
     asked = min(SLOPE * n, MOST_ASKED)
-    rows = may_be_isolated(x, shortest, asked)
+    rows = may_be_isolated(x, shortest, asked, weights)
     upto = np.searchsorted(x, x, side="right")  # ranks of equal points count once
     before = np.searchsorted(x, x, side="left")
     until = np.minimum(_not_isolated_from(x, rows, asked), longest)
@@ -61,19 +66,20 @@ def isolated_points(x: np.ndarray, shortest: float, longest: float) -> Isolated:
     nearest = np.minimum(x[rows] - beside[before[rows]], beside[upto[rows] + 1] - x[rows])
     reach = np.sqrt(nearest**2 + 2.0 * (math.log(n) + NEGLIGIBLE) * until**2)
     reach += 4.0 * np.finfo(float).eps * (np.abs(x[rows]) + nearest)  # the nearest is among them
-    owner, delta = pairs_within(x, rows, reach, MOST_PAIRS)
-    return Isolated(rows, until, owner, delta)  # type: ignore[arg-type]
+    owner, neighbour, delta = pairs_within(x, rows, reach, MOST_PAIRS)
+    return Isolated(rows, until, owner, delta, weights[neighbour])  # type: ignore[arg-type]
 
 
 def pairs_within(
     x: np.ndarray, rows: np.ndarray, reach: np.ndarray, most: int
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Pairs of the ``rows`` (k,) of the ascending ``x`` and the points within ``reach`` (k,).
 
     Those that are equal are none.
 
     Returns:
-        Whose neighbour it is, an index into ``rows``, and x - neighbour: (pairs,) each.
+        Whose neighbour it is, an index into ``rows``; which of ``x`` it is; and x - neighbour:
+        (pairs,) each.
 
     Raises:
         TooLargeError: where there are more than ``most``.
@@ -86,11 +92,16 @@ def pairs_within(
     neighbour = np.arange(len(owner)) + np.repeat(begin - np.cumsum(count) + count, count)
     delta = x[rows[owner]] - x[neighbour]
     others = delta != 0.0
-    return owner[others], delta[others]
+    return owner[others], neighbour[others], delta[others]
 
 
-def may_be_isolated(x: np.ndarray, lengthscale: float, asked: float) -> np.ndarray:
-    """Which entries of the ascending ``x`` (n,) may have less than ``asked`` of sum |k'|."""
+def may_be_isolated(
+    x: np.ndarray, lengthscale: float, asked: float, weights: np.ndarray
+) -> np.ndarray:
+    """Which entries of the ascending ``x`` (n,) may have less than ``asked`` of sum |k'|.
+
+    Each stands for as many rows as its entry of ``weights`` (n,) says.
+    """
     n = len(x)
     upto = np.searchsorted(x, x, side="right")
     before = np.searchsorted(x, x, side="left")
@@ -98,9 +109,11 @@ def may_be_isolated(x: np.ndarray, lengthscale: float, asked: float) -> np.ndarr
     # Most points have enough some way off, as far as there usually are points: one look there.
     sample = rows[:: max(1, n // SAMPLE)]
     usual = np.searchsorted(x, x[sample] + 0.5 * lengthscale) - sample
+    right, left = (np.append(0.0, np.cumsum(each)) for each in (weights, weights[::-1]))
+    back = -x[::-1], n - before[::-1]
     for step in (max(1, int(np.median(usual))), 1):
-        slope = _least_slope(x, upto, rows, step, lengthscale, asked)
-        slope += _least_slope(-x[::-1], n - before[::-1], n - 1 - rows, step, lengthscale, asked)
+        slope = _least_slope(x, upto, rows, step, lengthscale, asked, right)
+        slope += _least_slope(*back, n - 1 - rows, step, lengthscale, asked, left)
         rows = rows[slope < asked]
     return rows
 
@@ -112,6 +125,7 @@ def _least_slope(
     step: int,
     lengthscale: float,
     enough: float,
+    before: np.ndarray,
 ) -> np.ndarray:
     """A lower bound of sum |k'| lengthscale over the points to the right, where not ``enough``.
 
@@ -126,6 +140,7 @@ def _least_slope(
             ``step``-th, then as many again, and so on.
         lengthscale: of the kernel.
         enough: points with so much are not looked at further.
+        before: (n + 1,), how many rows the points to the left of each place stand for.
     """
     n = len(x)
     bound = np.zeros(len(rows))
@@ -137,7 +152,7 @@ def _least_slope(
         open_, at, begin, end = open_[some], at[some], begin[some], end[some]
         first, last = ((x[rank] - x[at]) / lengthscale for rank in (begin, end - 1))
         least = np.minimum(first * np.exp(-0.5 * first**2), last * np.exp(-0.5 * last**2))
-        bound[open_] += (end - begin) * least
+        bound[open_] += (before[end] - before[begin]) * least
         open_ = open_[bound[open_] < enough]
         step *= 2
     return bound
@@ -169,7 +184,9 @@ def stacked(each: list[Isolated], n: int) -> Isolated:
     return Isolated(
         *(
             np.stack([filled(one[field], size, filler) for one in each])  # type: ignore[arg-type]
-            for field, (size, filler) in enumerate([(k, n), (k, 0.0), (pairs, k), (pairs, 1.0)])
+            for field, (size, filler) in enumerate(
+                [(k, n), (k, 0.0), (pairs, k), (pairs, 1.0), (pairs, 0.0)]
+            )
         )
     )
 
@@ -188,7 +205,7 @@ def with_isolated(
     log_scale, gradient = terms.log_scale[0], terms.gradient[0, 0]
     largest = jax.lax.stop_gradient(jax.ops.segment_max(log_scale, isolated.owner, k + 1))
     largest = jnp.where(jnp.isfinite(largest), largest, 0.0)
-    weighted = gradient * jnp.exp(log_scale - largest[isolated.owner])
+    weighted = isolated.weight * gradient * jnp.exp(log_scale - largest[isolated.owner])
     slope = jax.ops.segment_sum(weighted, isolated.owner, k + 1)[:k]
     alone = largest[:k] + jnp.log(jnp.abs(slope)) - jnp.log(n)
     rows = jnp.where(kernel.lengthscale < isolated.until, isolated.rows, len(log_volume))

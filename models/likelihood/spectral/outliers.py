@@ -61,7 +61,9 @@ def outliers(x: np.ndarray, dense: np.ndarray, shortest: float) -> Outliers:
     """
     n = len(x)
     asked = min(SLOPE * n, MOST_ASKED)
-    rows = np.unique(np.concatenate([may_be_isolated(x, look * shortest, asked) for look in LOOKS]))
+    one = np.ones(n)
+    looks = [may_be_isolated(x, look * shortest, asked, one) for look in LOOKS]
+    rows = np.unique(np.concatenate(looks))
     upto, before = (np.searchsorted(x, x[rows], side=side) for side in ("right", "left"))
     until = _until(x, rows, before, upto, dense, shortest)
     some = until > shortest
@@ -72,7 +74,7 @@ def outliers(x: np.ndarray, dense: np.ndarray, shortest: float) -> Outliers:
     closer = np.log(np.maximum(1.0, until / nearest))
     reach = np.sqrt(nearest**2 + 2.0 * (math.log(n) + NEGLIGIBLE + closer) * until**2)
     reach += 4.0 * np.finfo(float).eps * (np.abs(x[rows]) + nearest)  # the nearest is among them
-    owner, delta = pairs_within(x, rows, reach, MOST_PAIRS)
+    owner, _, delta = pairs_within(x, rows, reach, MOST_PAIRS)
     return Outliers(rows, x[rows], until, owner, delta)
 
 

@@ -176,7 +176,7 @@ class SpectralIndex(LikelihoodView):
 
     def summed(self, gaussian: jax.Array, log_volume: jax.Array) -> LogLikelihoodTerms:
         """The terms from log gamma at every point, (N,)."""
-        return LogLikelihoodTerms(gaussian, jnp.sum(self.rows.of_data(log_volume)))
+        return LogLikelihoodTerms(gaussian, self.rows.total(log_volume))
 
     def by_matrices(self, parameters: SpectralParameters) -> LogLikelihoodTerms:
         """What :meth:`evaluated` gives, by the dense route."""
@@ -190,9 +190,16 @@ class SpectralIndex(LikelihoodView):
         return terms._replace(volume=terms.volume - self.rows.number * log_amplitude)
 
 
-def line_rows(x: np.ndarray) -> PaddedRows:
-    """Ascending points (n,) as rows, of a size that others share."""
+def line_rows(x: np.ndarray, weights: np.ndarray | None = None, room: int = 0) -> PaddedRows:
+    """Ascending points (n,) as rows, of a size that others share; with ``weights``, no matrices.
+
+    Those with weights have ``room`` for more.
+    """
     n = len(x)
+    if weights is not None:
+        size = shared_size(max(n, room, MOST_DENSE + 1))
+        points = filled(x[:, None], size)
+        return PaddedRows(points, np.sum(weights), np.pad(weights, (0, size - n)))
     most = MOST_DENSE if n <= MOST_DENSE else shared_size(n)
     return padded(x[:, None], min(shared_size(n), most))
 

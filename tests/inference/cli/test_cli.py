@@ -163,7 +163,6 @@ def test_a_comparison_needs_no_jax(tmp_path):
         ("run", "a.csv", "b.csv", "c.csv"),
         ("fit",),
         ("fit", "P.csv", "--share", "all"),
-        ("fit", "P.npy", "--stream"),
         ("fit", "P.npy", "--checkpoint", "part"),
         ("fit", "P.npy", "--processes", "2"),
         ("fit", "P.csv", "--noise-variance", "lots"),

@@ -19,6 +19,7 @@ from bke.inference import (
     save_sketch,
     sketch,
 )
+from bke.inference.posterior import streamed_column
 from bke.inference.streams import checkpoint, passes
 from bke.inference.streams.checkpoint import Checkpoint
 from bke.inference.streams.source import ArrayRows
@@ -177,7 +178,8 @@ def test_sums_do_not_depend_on_memory_or_file(tmp_path, small_chunks):
     assert compare_sketches(first, second).test.pvalue < 1e-3
 
 
-def test_refusals(tmp_path, small_chunks):
+def test_refusals(tmp_path, small_chunks, monkeypatch):
+    monkeypatch.setattr(streamed_column, "HELD", 0)
     X = data()
     path = write(tmp_path, X, "npy")
     rows = open_rows(path)

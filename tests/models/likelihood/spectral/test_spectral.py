@@ -377,14 +377,15 @@ def test_sums_of_waves_and_their_derivative():
 def test_the_bound_that_tells_isolated_points_is_one():
     x = np.sort(np.concatenate([skewed(200), [9.0, 9.0, 30.0]]))
     upto, rows = np.searchsorted(x, x, side="right"), np.arange(len(x))
+    ranks = np.arange(len(x) + 1.0)
     for lengthscale in (0.05, 0.7, 4.0):
-        bound = _least_slope(x, upto, rows, 1, lengthscale, np.inf)
+        bound = _least_slope(x, upto, rows, 1, lengthscale, np.inf, ranks)
         scaled = (x - x[:, None]) / lengthscale
         right = np.where(scaled > 0.0, scaled * np.exp(-0.5 * scaled**2), 0.0).sum(axis=1)
         assert np.all(bound <= right * (1 + 1e-12))
         assert np.median(bound[:-5] / right[:-5]) > 0.2  # and not a trivial one
         some = rows[::3]
-        later = _least_slope(x, upto, some, 8, lengthscale, np.inf)
+        later = _least_slope(x, upto, some, 8, lengthscale, np.inf, ranks)
         assert np.all(later <= bound[some] * (1 + 1e-12))
 
 

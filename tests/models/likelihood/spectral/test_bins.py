@@ -1,0 +1,97 @@
+"""Weighted points give what the rows they stand for give."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from bke.models import Scaled, SquaredExponential
+from bke.models.likelihood.spectral import (
+    FEWEST,
+    bins_of,
+    moments_of,
+    spectral_index,
+    volume_errors,
+    weighted_line_index,
+    weighted_points,
+)
+
+WIDTH = 2.0**-7
+
+
+@pytest.fixture(autouse=True)
+def x64():
+    with jax.enable_x64(True):
+        yield
+
+
+def rows(n):
+    """A hump and rows that hardly any other is near."""
+    rng = np.random.default_rng(3)
+    return np.sort(np.concatenate([rng.normal(size=n - 4), [7.0, 7.3, -9.0, 30.0]]))
+
+
+@jax.jit
+def terms(index, lengthscale):
+    return index.likelihood_terms(SquaredExponential(lengthscale), 0.1, "unit")
+
+
+@pytest.mark.parametrize("lengthscale", [5.0, 0.4, 0.03, 0.004])
+def test_rows_that_are_there_several_times(lengthscale):
+    """Waves, grids, and pairs of what is far out; every row once, twice or three times."""
+    x = rows(6001)
+    times = 1 + np.arange(len(x)) % 3
+    weighted = jax.tree.map(jnp.asarray, weighted_line_index(x, times.astype(float), 0.001))
+    repeated = spectral_index(np.repeat(x, times)[:, None])
+    one, other = (terms(each, lengthscale) for each in (weighted, repeated))
+    np.testing.assert_allclose(one.gaussian, other.gaussian, rtol=1e-11)
+    np.testing.assert_allclose(one.volume, other.volume, rtol=1e-11)
+    assert np.isfinite(one.volume)
+
+
+def test_slopes_and_a_variance():
+    x = rows(6001)
+    weighted = jax.tree.map(jnp.asarray, weighted_line_index(x, np.full(len(x), 2.0), 0.001))
+    repeated = spectral_index(np.repeat(x, 2)[:, None])
+
+    def both(theta, index):
+        kernel = Scaled(SquaredExponential(theta[0]), theta[1])
+        return jnp.stack(index.likelihood_terms(kernel, theta[2], "lebesgue"))
+
+    slopes = jax.jacfwd(both)
+    theta = jnp.array([0.4, 1.3, 0.2])
+    np.testing.assert_allclose(slopes(theta, weighted), slopes(theta, repeated), rtol=1e-8)
+
+
+def binned(x, keep):
+    """Points for ``x``, with the rows of bins that ``keep`` (bins,) says."""
+    place, u = bins_of(x, WIDTH)
+    bins, place, counts = np.unique(place, return_inverse=True, return_counts=True)
+    many = counts > FEWEST
+    inside = many[place]
+    own = (np.cumsum(many) - 1)[place]
+    moments = moments_of(own[inside], u[inside], int(many.sum()))
+    kept = np.zeros(len(moments), dtype=bool) | keep
+    return weighted_points(bins[many], moments, WIDTH, kept, x[~inside | kept[own]])
+
+
+@pytest.mark.parametrize("lengthscale", [1.0, 0.3])
+def test_the_error_by_nodes_is_told(lengthscale):
+    """As long as no zero of mu_hat' is near; the rows there leave only rounding."""
+    x = rows(60_000)
+    whole = terms(spectral_index(x[:, None]), lengthscale)
+    keep = False
+    told = []
+    for _ in range(2):
+        points = binned(x, keep)
+        index = weighted_line_index(points.x, points.weights, WIDTH)
+        index = jax.tree.map(jnp.asarray, index)
+        found = terms(index, lengthscale)
+        np.testing.assert_allclose(found.gaussian, whole.gaussian, rtol=1e-11)
+        log_volume = index.log_volume(SquaredExponential(lengthscale))
+        errors = np.asarray(volume_errors(log_volume, points.nodes, points.counts))
+        assert abs(found.volume - whole.volume) <= errors.sum() + 1e-6
+        told.append(errors.sum())
+        keep = errors > 1e-9
+    assert told[0] > 1.0
+    assert told[1] < 1e-5
+    assert len(points.x) < 0.5 * len(x)
