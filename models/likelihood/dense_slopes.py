@@ -168,7 +168,7 @@ class DenseSlopes:
         def contracted(theta: jax.Array) -> jax.Array:
             matrix = covariance(self.at(theta)).matrix(self._points(i), self._points(j))
             # By a product with ones: a sum of all entries is taken one after the other on the CPU.
-            return jnp.sum((matrix * sensitivity) @ jnp.ones(len(j)))[None]
+            return jnp.sum((matrix * sensitivity) @ jnp.ones(len(j), matrix.dtype))[None]
 
         return value_and_jacobian(contracted, self.theta)[1][0]
 

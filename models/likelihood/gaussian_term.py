@@ -91,7 +91,9 @@ def dense_with_inverse(
     weights = inverse.times(embedding)
     # One step of refinement: the explicit inverse loses digits that the value needs.
     weights = weights + inverse.times(embedding - covariance.times(weights))
-    log_determinant = _visible(log_determinant, R.diagonal(), noise_variance)
+    # Of R itself nothing is read again, so that it need not be kept beside the covariance.
+    diagonal = covariance.diagonal() - noise_variance
+    log_determinant = _visible(log_determinant, diagonal, noise_variance)
     return _term(embedding, weights, log_determinant), inverse
 
 
