@@ -34,6 +34,9 @@ NOISE_VARIANCE = 0.1
 SMALLEST_SPECTRAL = 250
 #: Threads of the BLAS library: 1, as ``fit`` sets for its chains, or as many as it takes.
 THREADS: Mapping[str, int | None] = {"one": 1, "all": None}
+#: Seconds before a side begins: threads of a BLAS library that have nothing more to do wait for work
+#: at full load for some hundredths of a second, and take a core from the side that follows.
+PAUSE = 0.15
 
 Call = Callable[[], Any]
 
@@ -74,7 +77,9 @@ def main() -> None:
             for threads, limit in THREADS.items():
                 with threadpool_limits(limit, "blas") if limit else contextlib.nullcontext():
                     times = interleaved(calls, options.seconds, options.min_rounds)
-                rows += summary(times, {"n": n, "D": options.columns, "l": lengthscale, "BLAS threads": threads})
+                rows += summary(
+                    times, {"n": n, "D": options.columns, "l": lengthscale, "BLAS threads": threads}
+                )
                 done = ", ".join(
                     f"{r['side']} {r['median ms']:.3g} ms" for r in rows[-len(calls) :]
                 )
@@ -181,6 +186,7 @@ def interleaved(
     while done < min_rounds or time.perf_counter() - begin < seconds:
         for side, call in calls.items():
             getattr(call, "prepare", lambda: None)()
+            time.sleep(PAUSE)
             elapsed, processor = time.perf_counter(), time.process_time()
             call()
             elapsed, processor = time.perf_counter() - elapsed, time.process_time() - processor

@@ -18,7 +18,7 @@ class Part(NamedTuple):
     rows: slice
     columns: slice
     block: jax.Array
-    count: int  # 2 where it stands for its transpose as well
+    copies: int  # 2 where it stands for its transpose as well
 
 
 class Halves(NamedTuple):

@@ -83,7 +83,9 @@ class DenseView(LikelihoodView):
         value = self._with_low_rank(
             parameters,
             lambda factor: gaussian_term.low_rank(embedding, factor, variance)[0].value,
-            lambda: gaussian_term.dense(embedding, _covariance(self.rows, parameters), variance).value,
+            lambda: (
+                gaussian_term.dense(embedding, _covariance(self.rows, parameters), variance).value
+            ),
         )
         return LogLikelihoodTerms(value, jnp.sum(log_volume))
 

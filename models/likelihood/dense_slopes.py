@@ -57,7 +57,7 @@ class DenseSlopes:
 
     @property
     def rows(self) -> PaddedRows:
-        """The rows. Asked for inside of loops, so that these read the columns as they are stored."""
+        """The rows; asked for inside of loops, which then read the columns as they are stored."""
         return PaddedRows(self._columns.T, self._count)
 
     def pushforward(self) -> Pushforward:
@@ -123,21 +123,17 @@ class DenseSlopes:
         # Weights of rows that are no data are zero, those of the inverse are not.
         known = rows.of_data(jnp.ones_like(weights))
 
-        def add(total: jax.Array, block: jax.Array, i: jax.Array, own: jax.Array) -> jax.Array:
-            sensitivity = gaussian_term.dense_sensitivity(block, weights[i], weights[j])
-            if rows.count is not None:
-                sensitivity = sensitivity * known[i][:, None] * known[j]
-            return total + self._of_smoothed(i, j, own[:, None] * sensitivity)
-
-        most = max(1, BLOCK_ENTRIES // len(j))
-        start = jnp.zeros_like(self.theta)
-
-        def shifted(
+        def add(
             total: jax.Array, block: jax.Array, of_block: jax.Array, own: jax.Array
         ) -> jax.Array:
-            return add(total, block, i[of_block], own)
+            k = i[of_block]
+            sensitivity = gaussian_term.dense_sensitivity(block, weights[k], weights[j])
+            if rows.count is not None:
+                sensitivity = sensitivity * known[k][:, None] * known[j]
+            return total + self._of_smoothed(k, j, own[:, None] * sensitivity)
 
-        return part.count * over_blocks(shifted, start, part.block, most)
+        most = max(1, BLOCK_ENTRIES // len(j))
+        return part.copies * over_blocks(add, jnp.zeros_like(self.theta), part.block, most)
 
     def _of_gram(self, sensitivity: jax.Array, full: bool) -> jax.Array:
         """Slopes (p,) through C/n, from the ``sensitivity`` (n, n) to that."""
@@ -145,7 +141,9 @@ class DenseSlopes:
         centred = centred_gram(rows.points, self.kernel)
         of_gram = gram_sensitivity(centred, sensitivity, full)
         slopes = map_rows(
-            lambda i: self._of_matrix(lambda shape: shape.kernel, i[None], indices, of_gram[i][None]),
+            lambda i: self._of_matrix(
+                lambda shape: shape.kernel, i[None], indices, of_gram[i][None]
+            ),
             indices,
             len(rows),
         )
