@@ -34,8 +34,8 @@ NOISE_VARIANCE = 0.1
 SMALLEST_SPECTRAL = 250
 #: Threads of the BLAS library: 1, as ``fit`` sets for its chains, or as many as it takes.
 THREADS: Mapping[str, int | None] = {"one": 1, "all": None}
-#: Seconds before a side begins: threads of a BLAS library that have nothing more to do wait for work
-#: at full load for some hundredths of a second, and take a core from the side that follows.
+#: Seconds before a side begins: threads of a BLAS library that have nothing to do wait for work at
+#: full load for some hundredths of a second, and take a core from the side that follows.
 PAUSE = 0.15
 
 Call = Callable[[], Any]
