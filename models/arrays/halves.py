@@ -25,7 +25,7 @@ class Halves(NamedTuple):
     """A symmetric (n, n) matrix as two blocks on the diagonal and the one below it.
 
     Args:
-        corner: (h, h), where h is n // 2; or all of the matrix.
+        corner: (h, h), where h is about n / 2; or all of the matrix.
         edge: (n - h, h), the block below it; ``None`` where the corner is all.
         rest: (n - h, n - h), likewise.
     """
@@ -39,7 +39,8 @@ class Halves(NamedTuple):
         """The matrix whose ``block`` of some rows and columns can be had, whole up to ``most``."""
         if n <= most:
             return cls(block(slice(0, n), slice(0, n)))
-        first, second = slice(0, n // 2), slice(n // 2, n)
+        half = -(-n // most) // 2 * most  # few blocks in the end, by filling all but one
+        first, second = slice(0, half), slice(half, n)
         return cls(block(first, first), block(second, first), block(second, second))
 
     @classmethod

@@ -12,8 +12,9 @@ import jax.numpy as jnp
 
 from .halves import Halves
 
-#: Blocks up to this size are factorised directly; smaller ones only cost compilation time.
-BLOCK = 96
+#: Blocks up to this size are factorised directly. Of larger ones OpenBLAS wakes its threads, which
+#: then wait for more at full load, and the products between take half as long again.
+BLOCK = 31
 #: Rows from which on the half of a symmetric product is left out.
 SMALLEST_HALVED = 512
 
