@@ -8,6 +8,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+#: Rows of the blocks that halving ends at. Of larger ones OpenBLAS wakes its threads, which wait
+#: for more at full load then, and the products between take half as long again.
+BLOCK = 31
 #: Matrices up to this size are kept whole: halves would only cost compilation time.
 WHOLE = 192
 
@@ -25,7 +28,7 @@ class Halves(NamedTuple):
     """A symmetric (n, n) matrix as two blocks on the diagonal and the one below it.
 
     Args:
-        corner: (h, h), where h is about n / 2; or all of the matrix.
+        corner: (h, h), where h is at most n / 2; or all of the matrix.
         edge: (n - h, h), the block below it; ``None`` where the corner is all.
         rest: (n - h, n - h), likewise.
     """
@@ -39,7 +42,8 @@ class Halves(NamedTuple):
         """The matrix whose ``block`` of some rows and columns can be had, whole up to ``most``."""
         if n <= most:
             return cls(block(slice(0, n), slice(0, n)))
-        half = -(-n // most) // 2 * most  # few blocks in the end, by filling all but one
+        # No more than half: a larger corner is worse conditioned. In steps, for few blocks at last.
+        half = n // 2 // BLOCK * BLOCK or n // 2
         first, second = slice(0, half), slice(half, n)
         return cls(block(first, first), block(second, first), block(second, second))
 

@@ -10,41 +10,41 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from .halves import Halves
+from .halves import BLOCK, Halves
 
-#: Blocks up to this size are factorised directly. Of larger ones OpenBLAS wakes its threads, which
-#: then wait for more at full load, and the products between take half as long again.
-BLOCK = 31
+#: Matrices up to this size are factorised directly, which loses fewer digits.
+DIRECTLY = 192
 #: Rows from which on the half of a symmetric product is left out.
 SMALLEST_HALVED = 512
 
 
 def inverse_and_log_determinant(
-    matrix: jax.Array, block: int = BLOCK
+    matrix: jax.Array, directly: int = DIRECTLY
 ) -> tuple[jax.Array, jax.Array]:
     """Inverse (n, n) and log-determinant () of a symmetric positive definite (n, n) ``matrix``.
 
     A matrix that is not positive definite gives NaN, as JAX's Cholesky factorisation does. One of
-    up to ``block`` rows is factorised directly.
+    up to ``directly`` rows is factorised directly.
     """
-    inverse, log_determinant = inverse_of_halves(Halves(matrix), block)
+    inverse, log_determinant = inverse_of_halves(Halves.of_matrix(matrix, directly))
     return inverse.matrix(), log_determinant
 
 
-def inverse_of_halves(matrix: Halves, block: int = BLOCK) -> tuple[Halves, jax.Array]:
-    """What :func:`inverse_and_log_determinant` gives, of halves and in halves."""
-    if matrix.rest is None:
-        matrix = Halves.of_matrix(matrix.corner, block)
+def inverse_of_halves(matrix: Halves) -> tuple[Halves, jax.Array]:
+    """What :func:`inverse_and_log_determinant` gives, of halves and in halves.
+
+    A matrix that is whole is factorised directly.
+    """
     corner, edge, rest = matrix
     if edge is None or rest is None:
         inverse, log_determinant = _directly(corner)
         return Halves(inverse), log_determinant
-    corner_inverse, of_corner = inverse_and_log_determinant(corner, block)
+    corner_inverse, of_corner = inverse_and_log_determinant(corner, BLOCK)
     # Every product is one of rows with rows, A B': the CPU takes twice as long for A B and A' B.
     # Hence the transposes, and symmetric matrices written as their own.
     weights = edge @ corner_inverse.T
     schur = rest - _symmetric_product(weights, edge)
-    rest_inverse, of_schur = inverse_and_log_determinant(schur, block)
+    rest_inverse, of_schur = inverse_and_log_determinant(schur, BLOCK)
     turned = jax.lax.optimization_barrier(weights.T)
     upper = -turned @ rest_inverse.T
     corner_inverse = corner_inverse - _symmetric_product(turned, upper)
