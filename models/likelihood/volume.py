@@ -52,7 +52,8 @@ def pushforward(x: jax.Array, points: jax.Array | PaddedRows, kernel: Kernel) ->
     ones = jnp.ones(len(rows), log_scale.dtype)
     ties = rows.of_data(tied).astype(ones.dtype) @ ones * kernel.matrix(x[None], x[None])[0, 0]
     embedding = (ties + jnp.exp(largest) * ((weight * value) @ ones)) / rows.number
-    slope = (gradient * weight) @ ones
+    # In this order, in which terms of equal neighbours on both sides cancel exactly.
+    slope = gradient @ weight
     # Slopes grow like lengthscale^-2: their squares would overflow, and far too short a
     # lengthscale would have an infinite density.
     unit = jax.lax.stop_gradient(jnp.max(jnp.abs(slope)))
