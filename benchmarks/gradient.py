@@ -34,6 +34,9 @@ NOISE_VARIANCE = 0.1
 SMALLEST_SPECTRAL = 250
 #: Threads of the BLAS library: 1, as ``fit`` sets for its chains, or as many as it takes.
 THREADS: Mapping[str, int | None] = {"one": 1, "all": None}
+#: Seconds before a side begins: threads of a BLAS library that have nothing to do wait for work at
+#: full load for some hundredths of a second, and take a core from the side that follows.
+PAUSE = 0.15
 
 Call = Callable[[], Any]
 
@@ -42,6 +45,12 @@ def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=[300, 600, 1200, 2400])
+    parser.add_argument(
+        "--columns",
+        type=int,
+        default=1,
+        help="several are normal data, by the dense and the plain side alone",
+    )
     parser.add_argument("--lengthscales", type=float, nargs="+", default=[0.5, 3.0])
     parser.add_argument(
         "--seconds", type=float, default=10.0, help="per size, lengthscale and number of threads"
@@ -50,6 +59,8 @@ def main() -> None:
     parser.add_argument("--results", type=Path, help="folder of the results")
     parser.add_argument("--quick", action="store_true", help="a check that it runs, not a result")
     options = parser.parse_args()
+    if options.columns < 1:
+        parser.error("--columns must be at least 1")
     if any(n % 6 for n in options.sizes):
         parser.error("--sizes must be multiples of 6: the built-in data have six components")
     if options.quick:
@@ -58,7 +69,7 @@ def main() -> None:
     info, folder = report.start(options.results)
     rows = []
     for n in options.sizes:
-        x = np.concatenate(normal_laplace(seed=0, per_component=n // 6))
+        x = data(n, options.columns)
         for lengthscale in options.lengthscales:
             sides = gradients(x, lengthscale)
             check_agreement(sides)
@@ -66,12 +77,15 @@ def main() -> None:
             for threads, limit in THREADS.items():
                 with threadpool_limits(limit, "blas") if limit else contextlib.nullcontext():
                     times = interleaved(calls, options.seconds, options.min_rounds)
-                rows += summary(times, {"n": n, "l": lengthscale, "BLAS threads": threads})
+                rows += summary(
+                    times, {"n": n, "D": options.columns, "l": lengthscale, "BLAS threads": threads}
+                )
                 done = ", ".join(
                     f"{r['side']} {r['median ms']:.3g} ms" for r in rows[-len(calls) :]
                 )
                 print(f"n {n}, l {lengthscale:g}, BLAS threads {threads}: {done}", flush=True)
-    name = "gradient-quick" if options.quick else "gradient"
+    name = "gradient" if options.columns == 1 else f"gradient-{options.columns}-columns"
+    name += "-quick" if options.quick else ""
     explanation = (
         f"Milliseconds per value and gradient of BKE (13). Ratios are medians over the median of "
         f"`{LIMIT}` in the same rounds. `CPU ms` adds up the cores: it is what a chain costs while "
@@ -81,8 +95,15 @@ def main() -> None:
     report.save(folder, name, "Value and gradient", info, text, {"rows": rows})
 
 
+def data(n: int, columns: int) -> np.ndarray:
+    """The built-in data (n, 1), or standard normal rows (n, ``columns``)."""
+    if columns == 1:
+        return np.concatenate(normal_laplace(seed=0, per_component=n // 6))
+    return np.random.default_rng(0).normal(size=(n, columns))
+
+
 def gradients(x: np.ndarray, lengthscale: float) -> dict[str, Call]:
-    """Compiled value-and-gradient functions of the sides that have one, (n, 1) data in place."""
+    """Compiled value-and-gradient functions of the sides that have one, (n, D) data in place."""
     points, scale = jnp.asarray(x), jnp.asarray(lengthscale)
 
     def package(likelihood: str) -> Call:
@@ -97,6 +118,8 @@ def gradients(x: np.ndarray, lengthscale: float) -> dict[str, Call]:
         compiled = jax.jit(jax.value_and_grad(value))
         return lambda: jax.block_until_ready(compiled(scale, points))
 
+    if x.shape[1] > 1:
+        return {"bke dense": package("dense"), "plain": plain_in_columns(points, scale)}
     plain = jax.jit(jax.value_and_grad(plain_model.log_marginal_likelihood))
     return {
         "bke auto": package("auto"),
@@ -104,6 +127,26 @@ def gradients(x: np.ndarray, lengthscale: float) -> dict[str, Call]:
         **({"bke spectral": package("spectral")} if len(x) >= SMALLEST_SPECTRAL else {}),
         "plain": lambda: jax.block_until_ready(plain(scale, points[:, 0], NOISE_VARIANCE)),
     }
+
+
+def plain_in_columns(points: jax.Array, scale: jax.Array) -> Call:
+    """The plain side for (n, D) ``points``, in the order of ``plain_model.py``."""
+
+    def value(scale: jax.Array) -> jax.Array:
+        n = len(points)
+        delta = (points[:, None] - points[None]) / scale
+        squares = jnp.sum(delta**2, axis=-1)
+        K, R = jnp.exp(-squares / 2), jnp.exp(-squares / 4)
+        mu_hat = jnp.mean(K, axis=1)
+        slope = jnp.einsum("ij,ijd->id", K, delta) / (n * scale)
+        factor = jnp.linalg.cholesky(R + NOISE_VARIANCE * jnp.eye(n))
+        half = jax.scipy.linalg.solve_triangular(factor, mu_hat, lower=True)
+        gaussian = -0.5 * (half @ half + n * jnp.log(2 * jnp.pi))
+        gaussian = gaussian - jnp.sum(jnp.log(jnp.diagonal(factor)))
+        return gaussian + 0.5 * jnp.sum(jnp.log(jnp.sum(slope**2, axis=1)))
+
+    compiled = jax.jit(jax.value_and_grad(value))
+    return lambda: jax.block_until_ready(compiled(scale))
 
 
 def check_agreement(sides: Mapping[str, Call]) -> None:
@@ -118,7 +161,7 @@ def check_agreement(sides: Mapping[str, Call]) -> None:
 
 def lapack(x: np.ndarray, lengthscale: float) -> Call:
     """Factor and inverse of R + sigma^2 I, overwriting a copy made outside the clock."""
-    R = np.exp(-((x - x.T) ** 2) / (4 * lengthscale**2))
+    R = np.exp(-sum((c[:, None] - c) ** 2 for c in x.T) / (4 * lengthscale**2))
     covariance = np.asfortranarray(R + NOISE_VARIANCE * np.eye(len(x)))
     work = np.empty_like(covariance, order="F")
 
@@ -143,6 +186,7 @@ def interleaved(
     while done < min_rounds or time.perf_counter() - begin < seconds:
         for side, call in calls.items():
             getattr(call, "prepare", lambda: None)()
+            time.sleep(PAUSE)
             elapsed, processor = time.perf_counter(), time.process_time()
             call()
             elapsed, processor = time.perf_counter() - elapsed, time.process_time() - processor

@@ -17,10 +17,11 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
+from ..arrays.halves import Halves
 from ..arrays.padding import PaddedRows, as_padded
 from ..arrays.pivoted_cholesky import PivotedCholesky
 from ..arrays.pytrees import register_dataclass
-from ..arrays.rows import map_rows
+from ..arrays.rows import columns_of, map_rows
 from ..kernels.base import Kernel
 from ..measures.measure import Measure
 from . import gaussian_term
@@ -82,7 +83,9 @@ class DenseView(LikelihoodView):
         value = self._with_low_rank(
             parameters,
             lambda factor: gaussian_term.low_rank(embedding, factor, variance)[0].value,
-            lambda R: gaussian_term.dense(embedding, R, variance).value,
+            lambda: (
+                gaussian_term.dense(embedding, _covariance(self.rows, parameters), variance).value
+            ),
         )
         return LogLikelihoodTerms(value, jnp.sum(log_volume))
 
@@ -95,7 +98,7 @@ class DenseView(LikelihoodView):
         (value, weights), of_R, in_noise = self._with_low_rank(
             parameters,
             lambda factor: slopes.by_factor(found.embedding, factor),
-            lambda R: slopes.by_matrix(found.embedding, R),
+            lambda: slopes.by_matrix(found.embedding, _halves(self.rows, parameters)),
         )
         split = ravel_pytree(parameters.kernel)[0].size  # the noise stands behind the kernel
 
@@ -120,28 +123,26 @@ class DenseView(LikelihoodView):
         )
         R, R_dot = jax.jvp(lambda points: _covariance(PaddedRows(points), parameters), *moved)
         variance = variance_of(parameters.noise_variance)
-        term, sensitivity = gaussian_term.dense_with_sensitivity(embedding, R, variance)
-        gaussian = jnp.vdot(sensitivity, R_dot) - term.weights @ embedding_dot
+        term, inverse = gaussian_term.dense_with_inverse(embedding, Halves.of_matrix(R), variance)
+        weights = term.weights
+        sensitivity = gaussian_term.dense_sensitivity(inverse.matrix(), weights, weights)
+        gaussian = jnp.vdot(sensitivity, R_dot) - weights @ embedding_dot
         return LogLikelihoodTerms(gaussian, jnp.sum(log_volume_dot))
 
     def _with_low_rank(
         self,
         parameters: Parameters,
         low_rank: Callable[[PivotedCholesky], T],
-        dense: Callable[[jax.Array], T],
+        dense: Callable[[], T],
     ) -> T:
-        """``low_rank`` of a factor of R where there is a good one, else ``dense`` of R itself."""
+        """``low_rank`` of a factor of R where there is a good one, else ``dense``."""
         rows, noise = self.rows, parameters.noise_variance
-
-        def from_matrix() -> T:
-            return dense(_covariance(rows, parameters))
-
         small = len(rows) < gaussian_term.SMALLEST_LOW_RANK_SIZE
         if small or not self.low_rank or isinstance(noise, SamplingNoise):
-            return from_matrix()
+            return dense()
         smoothed = parameters.smoothed(rows.points.shape[1])
         factor, accepted = gaussian_term.low_rank_factor(rows, smoothed, noise)
-        return cast(T, jax.lax.cond(accepted, lambda: low_rank(factor), from_matrix))
+        return cast(T, jax.lax.cond(accepted, lambda: low_rank(factor), dense))
 
 
 def dense_terms(
@@ -159,11 +160,26 @@ def dense_terms(
 
 def _covariance(rows: PaddedRows, parameters: Parameters) -> jax.Array:
     """R, and C/n if asked for: the covariance of mu_hat but for what is on the diagonal."""
-    points, noise = rows.points, parameters.noise_variance
+    points, noise = columns_of(rows.points).T, parameters.noise_variance
     R = rows.of_pairs(parameters.smoothed(points.shape[1]).matrix(points, points))
     if not isinstance(noise, SamplingNoise):
         return R
     return R + sampling_covariance(points, parameters.kernel, noise.full)
+
+
+def _halves(rows: PaddedRows, parameters: Parameters) -> Halves:
+    """What :func:`_covariance` gives, by halves."""
+    points = columns_of(rows.points)
+    if isinstance(parameters.noise_variance, SamplingNoise):
+        return Halves.of_matrix(_covariance(rows, parameters))
+    smoothed = parameters.smoothed(len(points))
+    known = rows.of_data(jnp.ones(len(rows), points.dtype))
+
+    def block(i: slice, j: slice) -> jax.Array:
+        found = smoothed.matrix(points[:, i].T, points[:, j].T)
+        return found if rows.count is None else found * known[i][:, None] * known[j]
+
+    return Halves.of(len(rows), block)
 
 
 def _pushforward(rows: PaddedRows, kernel: Kernel) -> tuple[jax.Array, jax.Array]:

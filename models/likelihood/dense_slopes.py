@@ -14,10 +14,12 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
+from ..arrays.blocks import over_blocks
+from ..arrays.halves import Halves, Part
 from ..arrays.jacobian import value_and_jacobian
 from ..arrays.padding import PaddedRows
 from ..arrays.pivoted_cholesky import PivotedCholesky, interpolation
-from ..arrays.rows import map_rows
+from ..arrays.rows import BLOCK_ENTRIES, columns_of, map_rows
 from ..kernels.base import Kernel
 from ..measures.measure import Measure
 from . import gaussian_term
@@ -47,21 +49,28 @@ class DenseSlopes:
     """Slopes at some parameters, of all rows."""
 
     def __init__(self, rows: PaddedRows, parameters: Parameters) -> None:
-        self.rows, self.noise = rows, parameters.noise_variance
+        self._count, self._columns = rows.count, columns_of(rows.points)
+        self.noise = parameters.noise_variance
         self.kernel = parameters.kernel
         self.theta, unravel = ravel_pytree(Shape(parameters.kernel, parameters.measure))
         self.at = cast(Callable[[jax.Array], Shape], unravel)
 
+    @property
+    def rows(self) -> PaddedRows:
+        """The rows; asked for inside of loops, which then read the columns as they are stored."""
+        return PaddedRows(self._columns.T, self._count)
+
     def pushforward(self) -> Pushforward:
         """mu_hat and log gamma at every row, with their slopes."""
-        rows, points = self.rows, self.rows.points
 
         def of_row(i: jax.Array) -> tuple[jax.Array, jax.Array]:
             def both(theta: jax.Array) -> jax.Array:
-                return jnp.stack(pushforward(points[i], rows, self.at(theta).kernel)[:2])
+                point = self._points(i[None])[0]
+                return jnp.stack(pushforward(point, self.rows, self.at(theta).kernel)[:2])
 
             return value_and_jacobian(both, self.theta)
 
+        rows = self.rows
         found, slopes = map_rows(of_row, jnp.arange(len(rows)), len(rows))
         embedding, log_volume = rows.of_data(found.T)
         embedding_slopes, volume_slopes = rows.of_data(jnp.moveaxis(slopes, 0, -1))
@@ -81,44 +90,86 @@ class DenseSlopes:
         SW = gaussian_term.low_rank_sensitivity(term.weights, V, noise_variance, W)
         pivots = factor.pivots
         coefficients = (2.0 * SW).at[:, pivots].add(-SW @ W.T)
-        slopes = jax.vmap(self._of_smoothed)(pivots, coefficients)
+        every = jnp.arange(len(self.rows))
+        slopes = jax.vmap(lambda i, row: self._of_smoothed(i[None], every, row[None]))(
+            pivots, coefficients
+        )
         inverse_trace = (len(self.rows) - jnp.sum(V**2)) / noise_variance
         in_noise = 0.5 * (term.weights @ term.weights - inverse_trace)
         return term, jnp.sum(slopes, axis=0), in_noise
 
     def by_matrix(
-        self, embedding: jax.Array, R: jax.Array
+        self, embedding: jax.Array, R: Halves
     ) -> tuple[GaussianTerm, jax.Array, jax.Array]:
         """What :meth:`by_factor` gives, from R, with C/n where that is the noise, (n, n)."""
-        rows, noise, indices = self.rows, self.noise, jnp.arange(len(self.rows))
-        term, sensitivity = gaussian_term.dense_with_sensitivity(embedding, R, variance_of(noise))
-        in_noise, sensitivity = jnp.trace(sensitivity), rows.of_pairs(sensitivity)
-        slopes = map_rows(lambda i: self._of_smoothed(i, sensitivity[i]), indices, len(rows))
+        rows, noise = self.rows, self.noise
+        term, inverse = gaussian_term.dense_with_inverse(embedding, R, variance_of(noise))
+        in_noise = 0.5 * (term.weights @ term.weights - jnp.sum(inverse.diagonal()))
+        slopes = sum(
+            (self._of_part(part, term.weights) for part in inverse.parts()),
+            start=jnp.zeros_like(self.theta),
+        )
         if isinstance(noise, SamplingNoise):
-            centred = centred_gram(rows.points, self.kernel)
-            of_gram = gram_sensitivity(centred, sensitivity, noise.full)
-            of_rows = map_rows(lambda i: self._of_gram(i, of_gram[i]), indices, len(rows))
-            slopes = slopes + of_rows
-        return term, jnp.sum(slopes, axis=0), in_noise
+            weights, whole = term.weights, inverse.matrix()
+            sensitivity = gaussian_term.dense_sensitivity(whole, weights, weights)
+            slopes = slopes + self._of_gram(rows.of_pairs(sensitivity), noise.full)
+        return term, slopes, in_noise
 
-    def _of_smoothed(self, i: jax.Array, sensitivity: jax.Array) -> jax.Array:
-        """Slopes (p,) of row i of R summed against its ``sensitivity`` (n,)."""
+    def _of_part(self, part: Part, weights: jax.Array) -> jax.Array:
+        """Slopes (p,) of one block of R, and of what it stands for, from one of the inverse."""
+        rows = self.rows
+        every = jnp.arange(len(rows))
+        i, j = every[part.rows], every[part.columns]
+        # Weights of rows that are no data are zero, those of the inverse are not.
+        known = rows.of_data(jnp.ones_like(weights))
+
+        def add(
+            total: jax.Array, block: jax.Array, of_block: jax.Array, own: jax.Array
+        ) -> jax.Array:
+            k = i[of_block]
+            sensitivity = gaussian_term.dense_sensitivity(block, weights[k], weights[j])
+            if rows.count is not None:
+                sensitivity = sensitivity * known[k][:, None] * known[j]
+            return total + self._of_smoothed(k, j, own[:, None] * sensitivity)
+
+        most = max(1, BLOCK_ENTRIES // len(j))
+        return part.copies * over_blocks(add, jnp.zeros_like(self.theta), part.block, most)
+
+    def _of_gram(self, sensitivity: jax.Array, full: bool) -> jax.Array:
+        """Slopes (p,) through C/n, from the ``sensitivity`` (n, n) to that."""
+        rows, indices = self.rows, jnp.arange(len(self.rows))
+        centred = centred_gram(rows.points, self.kernel)
+        of_gram = gram_sensitivity(centred, sensitivity, full)
+        slopes = map_rows(
+            lambda i: self._of_matrix(
+                lambda shape: shape.kernel, i[None], indices, of_gram[i][None]
+            ),
+            indices,
+            len(rows),
+        )
+        return jnp.sum(slopes, axis=0)
+
+    def _of_smoothed(self, i: jax.Array, j: jax.Array, sensitivity: jax.Array) -> jax.Array:
+        """Slopes (p,) of rows i, columns j of R summed against their ``sensitivity``."""
         dimension = self.rows.points.shape[1]
         return self._of_matrix(
-            lambda shape: shape.kernel.smoothed(shape.measure, dimension), i, sensitivity
+            lambda shape: shape.kernel.smoothed(shape.measure, dimension), i, j, sensitivity
         )
 
-    def _of_gram(self, i: jax.Array, sensitivity: jax.Array) -> jax.Array:
-        """Slopes (p,) of row i of the Gram matrix summed against its ``sensitivity`` (n,)."""
-        return self._of_matrix(lambda shape: shape.kernel, i, sensitivity)
-
     def _of_matrix(
-        self, covariance: Callable[[Shape], Any], i: jax.Array, sensitivity: jax.Array
+        self,
+        covariance: Callable[[Shape], Any],
+        i: jax.Array,
+        j: jax.Array,
+        sensitivity: jax.Array,
     ) -> jax.Array:
-        points = self.rows.points
-
         def contracted(theta: jax.Array) -> jax.Array:
-            matrix = covariance(self.at(theta)).matrix(points[i][None], points)
-            return cast(jax.Array, matrix @ sensitivity)
+            matrix = covariance(self.at(theta)).matrix(self._points(i), self._points(j))
+            # By a product with ones: a sum of all entries is taken one after the other on the CPU.
+            return jnp.sum((matrix * sensitivity) @ jnp.ones(len(j), matrix.dtype))[None]
 
         return value_and_jacobian(contracted, self.theta)[1][0]
+
+    def _points(self, i: jax.Array) -> jax.Array:
+        """Points (k, D) by their numbers (k,)."""
+        return self._columns.at[:, i].get(mode="promise_in_bounds").T

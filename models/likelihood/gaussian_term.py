@@ -18,7 +18,8 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import cho_solve, solve_triangular
 
-from ..arrays.inverse import inverse_and_log_determinant
+from ..arrays.halves import Halves
+from ..arrays.inverse import inverse_of_halves
 from ..arrays.padding import PaddedRows
 from ..arrays.pivoted_cholesky import PivotedCholesky, pivoted_cholesky
 from ..kernels.base import Covariance
@@ -61,9 +62,9 @@ def _resolution(diagonal: jax.Array) -> jax.Array:
     return len(diagonal) * jnp.finfo(diagonal.dtype).eps * jnp.max(diagonal)
 
 
-def _visible(value: jax.Array, R: jax.Array, noise_variance: jax.Array) -> jax.Array:
+def _visible(value: jax.Array, diagonal: jax.Array, noise_variance: jax.Array) -> jax.Array:
     """NaN where sigma^2 is lost to rounding beside R: no number would mean anything."""
-    return jnp.where(_resolution(jnp.diagonal(R)) < noise_variance, value, jnp.nan)
+    return jnp.where(_resolution(diagonal) < noise_variance, value, jnp.nan)
 
 
 def _term(embedding: jax.Array, weights: jax.Array, log_determinant: jax.Array) -> GaussianTerm:
@@ -77,21 +78,34 @@ def dense(embedding: jax.Array, R: jax.Array, noise_variance: jax.Array) -> Gaus
     covariance = R + noise_variance * jnp.eye(R.shape[0], dtype=R.dtype)
     cholesky = jnp.linalg.cholesky(covariance)
     log_determinant = 2.0 * jnp.sum(jnp.log(jnp.diagonal(cholesky)))
-    log_determinant = _visible(log_determinant, R, noise_variance)
+    log_determinant = _visible(log_determinant, jnp.diagonal(R), noise_variance)
     return _term(embedding, cho_solve((cholesky, True), embedding), log_determinant)
 
 
-def dense_with_sensitivity(
-    embedding: jax.Array, R: jax.Array, noise_variance: jax.Array
-) -> tuple[GaussianTerm, jax.Array]:
-    """The term and d log N / dR = (a a' - (R + sigma^2 I)^-1) / 2, shape (n, n)."""
-    covariance = R + noise_variance * jnp.eye(R.shape[0], dtype=R.dtype)
-    inverse, log_determinant = inverse_and_log_determinant(covariance)
-    weights = inverse @ embedding
+def dense_with_inverse(
+    embedding: jax.Array, R: Halves, noise_variance: jax.Array
+) -> tuple[GaussianTerm, Halves]:
+    """The term and (R + sigma^2 I)^-1, (n, n), by halves as R is."""
+    covariance = R.plus(noise_variance)
+    inverse, log_determinant = inverse_of_halves(covariance)
+    weights = inverse.times(embedding)
     # One step of refinement: the explicit inverse loses digits that the value needs.
-    weights = weights + inverse @ (embedding - covariance @ weights)
-    term = _term(embedding, weights, _visible(log_determinant, R, noise_variance))
-    return term, 0.5 * (jnp.outer(weights, weights) - inverse)
+    weights = weights + inverse.times(embedding - covariance.times(weights))
+    # Of R itself nothing is read again, so that it need not be kept beside the covariance.
+    diagonal = covariance.diagonal() - noise_variance
+    log_determinant = _visible(log_determinant, diagonal, noise_variance)
+    return _term(embedding, weights, log_determinant), inverse
+
+
+def dense_sensitivity(inverse: jax.Array, rows: jax.Array, columns: jax.Array) -> jax.Array:
+    """A block of d log N / dR = (a a' - (R + sigma^2 I)^-1) / 2, shape (k, l).
+
+    Args:
+        inverse: the block of the inverse, (k, l).
+        rows: a of the rows, (k,).
+        columns: a of the columns, (l,).
+    """
+    return 0.5 * (jnp.outer(rows, columns) - inverse)
 
 
 def low_rank(

@@ -8,6 +8,8 @@ exponential, so gradients stay finite.
 
 from __future__ import annotations
 
+import functools
+import operator
 from typing import NamedTuple
 
 import jax
@@ -16,8 +18,11 @@ from jax.typing import ArrayLike
 
 from ..arrays.padding import PaddedRows, as_padded
 from ..arrays.precision import double_precision
-from ..arrays.rows import map_rows
+from ..arrays.rows import map_rows, maximum
 from ..kernels.base import Kernel, as_points
+
+#: Columns beyond which they are not compared one by one, a term of the compiled program each.
+MANY_COLUMNS = 32
 
 
 class Pushforward(NamedTuple):
@@ -37,25 +42,41 @@ def pushforward(x: jax.Array, points: jax.Array | PaddedRows, kernel: Kernel) ->
     log_scale, value, gradient = jax.tree.map(
         lambda terms: terms[..., 0, :], kernel.terms(x[None], rows.points)
     )
-    tied = jnp.all(x == rows.points, axis=1) & kernel.translation_invariant
-    others = rows.of_data(~tied)
-    largest = jnp.max(jnp.where(others, log_scale, -jnp.inf))
+    tied = _equal(x, rows.points) & kernel.translation_invariant
+    exponent = jnp.where(rows.of_data(~tied), log_scale, -jnp.inf)
+    largest = maximum(exponent)
     # Any finite constant may be taken out; without a gradient of its own it cancels exactly.
     largest = jax.lax.stop_gradient(jnp.where(jnp.isfinite(largest), largest, 0.0))
-    weight = jnp.where(others, jnp.exp(jnp.where(others, log_scale - largest, 0.0)), 0.0)
-    ties = jnp.sum(rows.of_data(tied)) * kernel.matrix(x[None], x[None])[0, 0]
-    embedding = (ties + jnp.exp(largest) * jnp.sum(weight * value)) / rows.number
+    weight = jnp.exp(exponent - largest)
+    # Sums by products with ones: the CPU makes these of whole rows at once.
+    ones = jnp.ones(len(rows), log_scale.dtype)
+    ties = rows.of_data(tied).astype(ones.dtype) @ ones * kernel.matrix(x[None], x[None])[0, 0]
+    embedding = (ties + jnp.exp(largest) * ((weight * value) @ ones)) / rows.number
+    # In this order, in which terms of equal neighbours on both sides cancel exactly.
     slope = gradient @ weight
-    sizes = jnp.abs(gradient) @ weight
     # Slopes grow like lengthscale^-2: their squares would overflow, and far too short a
     # lengthscale would have an infinite density.
-    unit = jax.lax.stop_gradient(jnp.max(sizes))
-    unit = jnp.where(unit > 0.0, unit, 1.0)
+    unit = jax.lax.stop_gradient(jnp.max(jnp.abs(slope)))
+    nonzero = unit > 0.0
+    unit = jnp.where(nonzero, unit, 1.0)
     squared = jnp.sum((slope / unit) ** 2)
-    nonzero = squared > 0.0
     log_length = jnp.log(unit) + 0.5 * jnp.log(jnp.where(nonzero, squared, 1.0))
     log_volume = jnp.where(nonzero, largest - jnp.log(rows.number) + log_length, -jnp.inf)
-    return Pushforward(embedding, log_volume, jnp.sqrt(squared / jnp.sum((sizes / unit) ** 2)))
+    return Pushforward(embedding, log_volume, _remainder(slope, jnp.abs(gradient) @ weight))
+
+
+def _equal(x: jax.Array, points: jax.Array) -> jax.Array:
+    """Which of the ``points`` (n, D) are ``x`` (D,), shape (n,)."""
+    if len(x) > MANY_COLUMNS:
+        return jnp.all(x == points, axis=1)
+    return functools.reduce(operator.and_, [x[d] == points[:, d] for d in range(len(x))])
+
+
+def _remainder(sums: jax.Array, sizes: jax.Array) -> jax.Array:
+    """|sums| / |sizes|, (), of two vectors (D,), the second one the larger."""
+    unit = jnp.max(sizes)
+    unit = jnp.where(unit > 0.0, unit, 1.0)
+    return jnp.sqrt(jnp.sum((sums / unit) ** 2) / jnp.sum((sizes / unit) ** 2))
 
 
 @double_precision
