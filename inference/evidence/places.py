@@ -196,7 +196,7 @@ class Looks(NamedTuple):
         together = max(1, TOGETHER // (self.places * self.scales))
         groups = []
         ordered = np.sort(rows.points, axis=0)
-        different = (np.diff(ordered, axis=0) > 0.0).all(axis=0)
+        different = np.all(np.diff(ordered, axis=0) > 0.0, axis=0)
         for alike, run in itertools.groupby(self.alone, lambda one: bool(different[one])):
             columns = list(run)
             step = together if alike else 1

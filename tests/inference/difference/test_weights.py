@@ -180,6 +180,7 @@ def test_what_weights_tell_apart(columns):
     assert compare(X, Y, **QUIET).pvalue > 0.05
 
 
+@pytest.mark.slow
 def test_level_of_rows_weighted_to_one_distribution():
     """Of 40 sets, seeds 0 to 39, at level 0.05 more than 8 rejections are 1 chance in 5000."""
     rejected = 0
