@@ -43,7 +43,7 @@ FEWEST_PLACES, FEWEST_SCALES = 5, 4
 #: Cells that values of one of several columns are merged to.
 VALUES = 512
 #: Cells of several columns, each alone, that are evaluated at once where values are not merged.
-TOGETHER = 1000
+CELLS_AT_ONCE = 1000
 #: Scales, in standard deviations of one column; of D columns the longest is sqrt(D) times that.
 SHORTEST, LONGEST = 0.03, 2.0
 
@@ -193,7 +193,7 @@ class Looks(NamedTuple):
         found = [range(one, one + 1) for one in self.alone]
         if len(rows.points) > VALUES or rows.bins is not None:
             return found
-        together = max(1, TOGETHER // (self.places * self.scales))
+        together = max(1, CELLS_AT_ONCE // (self.places * self.scales))
         groups = []
         ordered = np.sort(rows.points, axis=0)
         different = np.all(np.diff(ordered, axis=0) > 0.0, axis=0)

@@ -64,6 +64,13 @@ class PaddedRows:
         """A ``matrix`` (N, N) likewise."""
         return matrix if self.count is None else self.of_data(self.of_data(matrix).T).T
 
+    def of_block(self, block: jax.Array, i: slice | jax.Array, j: slice | jax.Array) -> jax.Array:
+        """A ``block`` of rows i and columns j of such a matrix, of finite numbers, likewise."""
+        if self.count is None:
+            return block
+        known = self.of_data(jnp.ones(len(self), block.dtype))
+        return block * known[i][:, None] * known[j]
+
 
 def as_padded(points: Any) -> PaddedRows:
     """Points (n, D), all of them data, or what is padded already."""

@@ -173,11 +173,9 @@ def _halves(rows: PaddedRows, parameters: Parameters) -> Halves:
     if isinstance(parameters.noise_variance, SamplingNoise):
         return Halves.of_matrix(_covariance(rows, parameters))
     smoothed = parameters.smoothed(len(points))
-    known = rows.of_data(jnp.ones(len(rows), points.dtype))
 
     def block(i: slice, j: slice) -> jax.Array:
-        found = smoothed.matrix(points[:, i].T, points[:, j].T)
-        return found if rows.count is None else found * known[i][:, None] * known[j]
+        return rows.of_block(smoothed.matrix(points[:, i].T, points[:, j].T), i, j)
 
     return Halves.of(len(rows), block)
 

@@ -120,16 +120,14 @@ class DenseSlopes:
         rows = self.rows
         every = jnp.arange(len(rows))
         i, j = every[part.rows], every[part.columns]
-        # Weights of rows that are no data are zero, those of the inverse are not.
-        known = rows.of_data(jnp.ones_like(weights))
 
         def add(
             total: jax.Array, block: jax.Array, of_block: jax.Array, own: jax.Array
         ) -> jax.Array:
             k = i[of_block]
             sensitivity = gaussian_term.dense_sensitivity(block, weights[k], weights[j])
-            if rows.count is not None:
-                sensitivity = sensitivity * known[k][:, None] * known[j]
+            # Weights of rows that are no data are zero, those of the inverse are not.
+            sensitivity = rows.of_block(sensitivity, k, j)
             return total + self._of_smoothed(k, j, own[:, None] * sensitivity)
 
         most = max(1, BLOCK_ENTRIES // len(j))

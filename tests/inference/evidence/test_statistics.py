@@ -305,7 +305,7 @@ def test_columns_without_ties_together_say_what_each_says_alone(monkeypatch):
     groups = Looks.of(rows).groups(rows)
     assert [list(group) for group in groups] == [[0], [1], [2], [3], [4]]
     alone = cells(rows)
-    monkeypatch.setattr(places, "TOGETHER", 10**5)
+    monkeypatch.setattr(places, "CELLS_AT_ONCE", 10**5)
     assert [list(group) for group in Looks.of(rows).groups(rows)] == [[0, 1], [2], [3, 4]]
     together = cells(rows)
     assert len(alone.t) > 100
