@@ -156,7 +156,8 @@ def drawn(found: Found) -> Figure:
             powers(found, tool, [name])[name] for tool in referee_peers.PEERS if tool in found[name]
         ]
         axes.plot(others, np.full(len(others), row), "|", color="0.55", markersize=9)
-        axes.plot([max(others)], [row], "|", color="0.1", markersize=11)
+        if others:
+            axes.plot([max(others)], [row], "|", color="0.1", markersize=11)
         axes.plot([powers(found, OURS, [name])[name]], [row], "o", color="C0")
     edge = sum(SETTINGS[name].held_out for name in order) - 0.5
     axes.axhline(edge, color="0.3", linewidth=0.8)

@@ -118,6 +118,13 @@ def default_columns(dimension: int) -> tuple[str, ...]:
     return tuple(default_names(dimension))
 
 
+def may_be_dithered(data: np.ndarray, dither: Any) -> bool:
+    """Whether :func:`with_dither` may add any to ``data`` (n, D)."""
+    if isinstance(dither, str):
+        return any(rounding_unit(column) for column in data.T)
+    return dither is not None
+
+
 def with_dither(
     units: Units,
     data: np.ndarray,

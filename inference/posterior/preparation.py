@@ -12,7 +12,7 @@ from bke.models.kernels.base import SmoothingError
 
 from ..data.checks import check_memory
 from ..data.observed import Observed
-from ..data.units import Units, with_dither
+from ..data.units import Units, may_be_dithered, with_dither
 from ..errors import InputError
 from ..runtime.distributed import placed, shares_rows
 from . import profile, programs
@@ -63,20 +63,25 @@ def prepare(
         InputError: for data or arguments that make no sense.
     """
     units, rows = observed.units, observed.rows
-    points = _points(target, units, rows, shard)
-    _check_matrices(points, rows.shape[1])
     # The samplers of some priors take as long to compile as the density.
     beside = ThreadPoolExecutor(2)
-    try:
+
+    def begun(units: Units) -> Points:
+        points = _points(target, units, rows, shard)
+        _check_matrices(points, rows.shape[1])
         beside.submit(_compile, target, evaluate, points)
+        return points
+
+    try:
+        # Rounded rows may need matrices, and the same rows none once they are dithered.
+        points = None if may_be_dithered(rows, dither) else begun(units)
         rng = np.random.default_rng(seed).spawn(1)[0]  # the dither's numbers are the parent's
         draws = target.prior_draws(rng, prior_draws)
         _check_smoothed(target, rows.shape[1])
         # Landmarks are off the data, where nothing balances.
         cancelled = None if target.landmarks is not None else programs.cancelled(target)
         units = with_dither(units, rows, dither, seed, draws, cancelled)
-        if units.dither.any():
-            points = _points(target, units, rows, shard)
+        points = begun(units) if points is None else points
         # Where devices share the rows, two programs would wait for each other.
         if program is not None and not shares_rows(points):
             beside.submit(program.compile, points)

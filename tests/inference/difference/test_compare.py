@@ -143,12 +143,12 @@ def test_samples_are_called_by_their_names(built_in):
 
 
 def test_where_no_difference_is_found_nothing_is_named():
-    """30 pairs of 2 x 60 normal rows, 99 permutations, level 0.1, seeds 0 to 29.
+    """12 pairs of 2 x 60 normal rows, 99 permutations, level 0.1, seeds 0 to 11.
 
-    Of 30 exact tests 8 or more reject by chance with probability 0.008.
+    Of 12 exact tests 5 or more reject by chance with probability 0.004.
     """
     rejected = 0
-    for seed in range(30):
+    for seed in range(12):
         rng = np.random.default_rng(seed)
         found = compare(
             rng.normal(size=60), rng.normal(size=60), permutations=99, alpha=0.1, **QUIET
@@ -159,7 +159,7 @@ def test_where_no_difference_is_found_nothing_is_named():
             assert not found.sign(np.linspace(-3, 3, 50)).any()
             assert "No difference between P and Q was found" in str(found)
             assert "has more around" not in str(found)
-    assert 0 < rejected <= 7
+    assert rejected <= 4
 
 
 def test_order_of_rows_does_not_matter_and_names_of_samples_change_signs_alone(built_in):

@@ -6,7 +6,7 @@ import pytest
 from bke.inference import InputError, Quadrature, diagnose, fit, learn_kernel
 from bke.inference.posterior.target import Target
 from bke.models import Matern, SquaredExponential
-from bke.models.likelihood.spectral import SpectralIndex
+from bke.models.likelihood.spectral import SpectralIndex, spectral_index
 
 X = np.random.default_rng(0).gamma(2.0, size=320)
 
@@ -27,6 +27,15 @@ def test_the_posterior_is_that_of_the_matrices(X):
     assert by_waves == pytest.approx(by_matrices, abs=1e-6)
     draws = [each["posterior"]["lengthscale"].values for each in (run, other)]
     np.testing.assert_allclose(*draws, rtol=1e-6)
+
+
+def test_rounded_rows_that_sums_do_not_take_are_dithered_before_they_are_prepared():
+    """2000 rows of 60 values: as they are they would need matrices."""
+    rounded = np.round(np.random.default_rng(0).normal(size=2000), 1)
+    with pytest.raises(ValueError, match="far nearer each other"):
+        spectral_index(rounded[:, None], SquaredExponential())
+    run = integrated(rounded, "spectral", tolerance=0.1)[1]
+    assert run.attrs["dither"] == [0.1]
 
 
 @pytest.mark.slow

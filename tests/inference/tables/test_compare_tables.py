@@ -70,22 +70,22 @@ def test_a_correlation_that_flips_is_a_pair_and_no_column():
 
 
 def test_columns_that_change_alone_go_together_as_before():
-    """Seeds 0 to 19: x is moved and stretched, its correlation with y is not."""
+    """Seeds 0 to 11: x is moved and stretched, its correlation with y is not."""
     named = 0
-    for seed in range(20):
+    for seed in range(12):
         rng = np.random.default_rng(seed)
         after = table(rng)
         after["x"] = 3.0 * after["x"] + 1.0
         found = compare_tables(table(rng), after, **(QUIET | {"permutations": 99}))
         assert found["x"].differ
         named += any(pair.differ for pair in found.pairs)
-    assert named <= 4  # at a chance of 0.05 more with probability 0.003
+    assert named <= 3  # at a chance of 0.05 more with probability 0.003
 
 
 def test_tables_of_one_distribution_are_told_apart_as_often_as_is_said():
-    """120 pairs of tables with ties, holes and heavy tails; above 13 with probability 0.005."""
+    """60 pairs of tables with ties, holes and heavy tails; above 8 with probability 0.003."""
     rejected = named = 0
-    for seed in range(120):
+    for seed in range(60):
         rng = np.random.default_rng(seed)
         tables = []
         for n in (30, 45):
@@ -97,7 +97,7 @@ def test_tables_of_one_distribution_are_told_apart_as_often_as_is_said():
         rejected += found.differ
         named += any(one.differ for one in (*found.columns, *found.pairs))
         assert found.differ or not any(one.differ for one in (*found.columns, *found.pairs))
-    assert rejected <= 13
+    assert rejected <= 8
     assert named <= rejected
 
 

@@ -269,15 +269,15 @@ def ties(rng, rows):
 
 @pytest.mark.parametrize("changed", [holes, shares, levels, ties])
 def test_columns_that_change_alone_are_no_change_of_how_they_go_together(changed):
-    """20 data sets of 200 + 200 rows, at 0.05 each: more than 4 are named in 1 of 400 runs."""
+    """12 data sets of 200 + 200 rows, at 0.05 each: more than 3 are named in 1 of 400 runs."""
     named = 0
-    for seed in range(20):
+    for seed in range(12):
         before, after = changed(np.random.default_rng(seed), 200)
         tables = (dict(zip("xy", table, strict=True)) for table in (before, after))
         found = compare_tables(*tables, **QUIET)
         assert found["x"].differ
         named += any(pair.differ for pair in found.pairs)
-    assert named <= 4
+    assert named <= 3
 
 
 def test_what_two_levels_have_to_do_with_each_other_is_named_by_odds():
