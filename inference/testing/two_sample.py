@@ -56,7 +56,7 @@ def two_sample_test(
     Whatever is learned is learned from the pooled sample, which does not change when labels are
     permuted; so the level is exact, with no data held out (BKE section 5), for every choice:
 
-    - ``"fused"``: no MMD but the evidence of a difference at all scales, at landmarks, in
+    - ``"fused"``: no MMD but the evidence of a difference at all scales, at landmarks, in means, in
       covariances and at the most conspicuous place, each by how surprising it is; the test of
       :func:`~bke.inference.compare`. See :mod:`bke.inference.evidence.statistic`. Its cost is
       linear in the rows: those of one or two columns become cells, and in more columns
