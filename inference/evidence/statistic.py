@@ -50,9 +50,8 @@ STATISTICS = (
     "in the dimensions of covariances",
     "at one place",
 )
-#: How much each counts: both that are of covariances as much as one. Landmarks, seldom the loudest,
-#: count half, as settings had it that are none of the referee's.
-WEIGHTS = (1.0, 1.0, 0.5, 1.0, 0.5, 0.5, 1.0)
+#: How much each counts: those of means and of covariances, which hear moments alone, half.
+WEIGHTS = (1.0, 1.0, 1.0, 0.5, 0.5, 0.5, 1.0)
 #: Nodes of the kernel, of one column, of more, and of very many rows.
 LINE_NODES, NODES, FEWER_NODES = 400, 512, 192
 #: Rows that tell products of features, of very many.
