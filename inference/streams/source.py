@@ -15,6 +15,7 @@ import numpy as np
 from ..data.checks import first_fault
 from ..data.read import CHOOSE, choose_columns, default_names, load_npy, read_sample
 from ..errors import InputError
+from .zarr_array import open_zarr
 
 
 class Rows(abc.ABC):
@@ -174,11 +175,7 @@ def _open_npy(path: Path, columns: Sequence[str | int] | None) -> Rows:
 
 
 def _open_zarr(path: Path, columns: Sequence[str | int] | None) -> Rows:
-    zarr = _imported(path, "zarr", "zarr")
-    try:
-        array = zarr.open_array(path, mode="r")
-    except Exception as error:  # of a broken store, or a group
-        raise InputError(f"{path} is not a readable zarr array: {error}") from error
+    array = open_zarr(path, _imported(path, "zarr", "zarr"))
     if array.dtype.kind not in "iuf" or array.ndim not in (1, 2):
         raise InputError(
             f"{path} has the type {array.dtype} and {array.ndim} dimensions, where real numbers in "
