@@ -21,7 +21,8 @@ from ..data.checks import (
     check_memory,
     check_positive,
 )
-from ..data.read import Sample, default_names, read_sample
+from ..data.file_table import default_names
+from ..data.read import Sample, read_sample
 from ..errors import InputError
 from ..runtime.atomic import check_output_folder, same_file
 from .options.data import NameOptions

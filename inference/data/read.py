@@ -1,18 +1,12 @@
-"""Samples are read from CSV, Parquet and NPY files.
-
-Text is split by the standard ``csv`` module rather than by ``pandas.read_csv``: pandas fills short
-rows with NaN and forgets line numbers, and a message must name the line the user sees.
-"""
+"""Samples are read from CSV, Parquet and NPY files."""
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import decimal
-import io
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,12 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from .checks import counted
+from .file_table import FileTable
+from .text import read_text
 
-MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "<na>"})
 #: Advice where a column holds no numbers.
 CHOOSE = "; columns= or --columns leaves columns of text out"
-_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,29 +34,6 @@ class Sample:
     values: NDArray[np.float64]
     columns: tuple[str, ...]
     path: Path
-
-
-@dataclasses.dataclass(frozen=True)
-class _Table:
-    """A file before its cells become numbers: ``columns`` are numeric arrays or lists of cells."""
-
-    path: Path
-    columns: list[Any]
-    header: list[str] | None = None
-    lines: Sequence[int] | None = None  # line of the file for each row; None: count rows instead
-    parse: Callable[[Any], float] = float  # NaN for a missing cell, ValueError for a text
-
-    @property
-    def names(self) -> list[str]:
-        """The names of the columns: the header, or ``x``, or ``x0``, ``x1``, ..."""
-        return self.header or default_names(len(self.columns))
-
-    def place(self, row: int, column: int) -> str:
-        """Tell where a cell is, as a reader of the file counts: from 1."""
-        where = f"row {row + 1}" if self.lines is None else f"line {self.lines[row]}"
-        if self.header:
-            return f"{where}, column {self.header[column]!r}"
-        return f"{where}, column {column + 1} (the first is 1)"
 
 
 def read_sample(
@@ -93,8 +63,7 @@ def read_sample(
             zarr = ": zarr is read by fit --stream, sketch and open_rows"
             known = zarr if path.suffix.lower() == ".zarr" else ""
             raise InputError(f"{path} is a folder, not a file{known}")
-        if not path.exists():
-            raise InputError(f"{path} does not exist")
+        check_there(path)
         if reader is None:
             ending = f"the suffix {path.suffix!r}" if path.suffix else "no suffix"
             raise InputError(f"{path} has {ending}; files that can be read: {', '.join(_READERS)}")
@@ -108,9 +77,16 @@ def read_sample(
     return Sample(values, tuple(table.names[index] for index in chosen), path)
 
 
-def default_names(count: int) -> list[str]:
-    """Name columns that have no names: ``x``, or ``x0``, ``x1``, ..."""
-    return ["x"] if count == 1 else [f"x{index}" for index in range(count)]
+def check_there(path: Path) -> None:
+    """Refuse what is no file: a pipe would be waited for.
+
+    Raises:
+        InputError: there is none, or it is something else.
+    """
+    if not path.exists():
+        raise InputError(f"{path} does not exist")
+    if not path.is_file():
+        raise InputError(f"{path} is no regular file")
 
 
 def choose_columns(
@@ -155,7 +131,7 @@ def choose_columns(
     return chosen
 
 
-def _numbers(table: _Table, index: int) -> NDArray[np.float64]:
+def _numbers(table: FileTable, index: int) -> NDArray[np.float64]:
     """Read column ``index`` as (n,) finite float64."""
     cells = table.columns[index]
     if isinstance(cells, np.ndarray):
@@ -182,100 +158,6 @@ def _numbers(table: _Table, index: int) -> NDArray[np.float64]:
     return values
 
 
-def _number(cell: str, decimal_comma: bool) -> float:
-    text = cell.strip()
-    if text.lower() in MISSING:
-        return np.nan
-    # Python reads 1_000 as a number, a data file does not mean one; and in a file with decimal
-    # commas 1.234 may be a thousand or one and a bit.
-    if "_" in text or (decimal_comma and "." in text):
-        raise ValueError(text)
-    return float(text.replace(",", ".") if decimal_comma else text)
-
-
-def separator_of(text: str) -> str:
-    """Find the separator that the first lines have equally often, else that of most of them.
-
-    The order matters: a semicolon or tab comes before the comma, which may be a decimal comma.
-    """
-    lines = [line.strip(" ") for line in text.splitlines() if line.strip()][:20]
-    lines = [re.sub(r'"[^"]*"', "quoted", line) for line in lines]
-    counts = {mark: [line.count(mark) for line in lines] for mark in (";", "\t", ",")}
-    counts[" "] = [len(line.split()) - 1 for line in lines]
-    for mark, count in counts.items():
-        if count[0] > 0 and len(set(count)) == 1:
-            return mark
-    usual = max(counts, key=lambda mark: np.count_nonzero(counts[mark]))
-    return usual if 2 * np.count_nonzero(counts[usual]) > len(lines) else ","
-
-
-def _read_text(path: Path) -> _Table:
-    raw = path.read_bytes()
-    encoding = "utf-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-    try:
-        text = raw.decode(encoding)
-    except UnicodeDecodeError:
-        text = raw.decode("latin-1")
-    if "\0" in text:
-        raise InputError(f"{path} is not a text file")
-    if not text.strip():
-        raise InputError(f"{path} is empty")
-    separator = separator_of(text)
-    source: Iterable[str] = io.StringIO(text, newline=None)
-    if separator == " ":
-        source = (re.sub(r"[ \t]+", " ", line.strip()) for line in source)
-    else:
-        source = (line if line.strip(" \n") else "" for line in source)
-    reader = csv.reader(
-        source, delimiter=separator, skipinitialspace=separator != "\t", strict=True
-    )
-    try:
-        rows = [(reader.line_num, row) for row in reader]
-    except csv.Error as error:
-        raise InputError(f"{path} cannot be read at line {reader.line_num}: {error}") from error
-    # An empty line is spacing before, after and between rows of several cells; inside a single
-    # column it is a gap, as the quoted empty cell "" is anywhere.
-    filled = [at for at, (_, row) in enumerate(rows) if row]
-    width = len(rows[filled[0]][1])
-    if width == 1:
-        rows = [(line, row or [""]) for line, row in rows[filled[0] : filled[-1] + 1]]
-    else:
-        rows = [rows[at] for at in filled]
-    for line, row in rows:
-        if len(row) != width:
-            raise InputError(
-                f"{path} has {counted(len(row), 'cell')} in line {line} but {width} in line "
-                f"{rows[0][0]}"
-            )
-    comma = separator in ";\t" and any(
-        _DECIMAL_COMMA.fullmatch(cell.strip()) for _, row in rows for cell in row
-    )
-    header = _header(path, *rows[0], comma)
-    if header is not None and len(rows) == 1:
-        raise InputError(f"{path} has a header and no data")
-    lines, body = zip(*(rows if header is None else rows[1:]), strict=True)
-    columns = [list(cells) for cells in zip(*body, strict=True)]
-    return _Table(path, columns, header, lines, lambda cell: _number(cell, comma))
-
-
-def _header(path: Path, line: int, cells: list[str], decimal_comma: bool) -> list[str] | None:
-    """Read the names in the first row; None if it holds no text and is therefore data."""
-    texts, numbers = [], []
-    for cell in cells:
-        try:
-            if np.isnan(_number(cell, decimal_comma)):
-                continue
-            numbers.append(cell.strip())
-        except ValueError:
-            texts.append(cell.strip())
-    if texts and numbers:
-        raise InputError(
-            f"{path} has both text ({texts[0]!r}) and numbers ({numbers[0]!r}) in line {line}, "
-            "so it is neither a header nor data"
-        )
-    return [cell.strip() for cell in cells] if texts else None
-
-
 def _cell(cell: Any) -> float:
     """Read a Parquet cell that is not of a numeric column: a number, or NaN for null."""
     if cell is None or str(cell) in ("nan", "NaN", "<NA>"):
@@ -285,7 +167,7 @@ def _cell(cell: Any) -> float:
     raise ValueError(cell)
 
 
-def _read_parquet(path: Path) -> _Table:
+def _read_parquet(path: Path) -> FileTable:
     import pandas as pd  # slow to import, and NPY and CSV do without
 
     try:
@@ -305,7 +187,7 @@ def _read_parquet(path: Path) -> _Table:
             columns.append(series.to_numpy(dtype=np.float64, na_value=np.nan))
         else:
             columns.append(series.tolist())
-    return _Table(path, columns, [str(name) for name in frame.columns], parse=_cell)
+    return FileTable(path, columns, [str(name) for name in frame.columns], parse=_cell)
 
 
 def load_npy(path: Path, mmap_mode: Literal["r"] | None = None) -> NDArray[Any]:
@@ -336,15 +218,15 @@ def load_npy(path: Path, mmap_mode: Literal["r"] | None = None) -> NDArray[Any]:
     return array
 
 
-def _read_npy(path: Path) -> _Table:
+def _read_npy(path: Path) -> FileTable:
     array = load_npy(path)
-    return _Table(path, list(array.reshape(len(array), -1).T))
+    return FileTable(path, list(array.reshape(len(array), -1).T))
 
 
-_READERS: dict[str, Callable[[Path], _Table]] = {
-    ".csv": _read_text,
-    ".tsv": _read_text,
-    ".txt": _read_text,
+_READERS: dict[str, Callable[[Path], FileTable]] = {
+    ".csv": read_text,
+    ".tsv": read_text,
+    ".txt": read_text,
     ".parquet": _read_parquet,
     ".pq": _read_parquet,
     ".npy": _read_npy,

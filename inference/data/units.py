@@ -16,7 +16,7 @@ from bke.models.measures.measure import Measure, as_measure
 
 from ..errors import InputError
 from .checks import SCALES
-from .read import default_names
+from .file_table import default_names
 from .rounding import dithered, rounding_unit
 
 DETECTION_DRAWS = 48

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..data.checks import as_sample, as_weights, check_count, column_names, counted
-from ..data.read import default_names
+from ..data.file_table import default_names
 from ..errors import InputError
 from ..evidence.ladder import scales_of
 from ..evidence.places import PLANE, Cells, cells

@@ -12,7 +12,7 @@ from arviz_base import dict_to_dataset
 from numpy.typing import ArrayLike
 
 from ..data.checks import check_count
-from ..data.read import default_names
+from ..data.file_table import default_names
 from ..data.weighted import systematic
 from ..errors import InputError
 from ..posterior.run import package_versions

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..data.canonical import canonical_order, known_by, marked_generator, row_marks
 from ..data.checks import check_same_columns, check_spread, counted
-from ..data.read import default_names
+from ..data.file_table import default_names
 from ..data.units import choose_scale
 from ..errors import InputError
 from ..streams.parts import Extent, Handle, Parts, extent, extent_of_all

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from ..data.arrays import from_objects, plain_array
 from ..data.checks import column_names, counted, first_fault
-from ..data.read import default_names
+from ..data.file_table import default_names
 from ..errors import InputError
 from .source import ArrayRows, Rows
 

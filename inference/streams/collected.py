@@ -13,7 +13,7 @@ from bke.models.kernels.base import Kernel
 from bke.models.landmarks import LandmarkSums, check_apart, in_parts, merged_each, sums_of_view
 
 from ..data.checks import check_spread
-from ..data.read import default_names
+from ..data.file_table import default_names
 from ..errors import InputError
 from ..runtime.machine import computing
 from .engines import as_parts

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..data.checks import first_fault
-from ..data.read import CHOOSE, choose_columns, default_names, load_npy, read_sample
+from ..data.file_table import default_names
+from ..data.read import CHOOSE, check_there, choose_columns, load_npy, read_sample
 from ..errors import InputError
 from .zarr_array import open_zarr
 
@@ -109,7 +110,7 @@ class ParquetRows(Rows):
             self._file = parquet.ParquetFile(path)
         except Exception as error:  # pyarrow has many kinds of error for a broken file
             raise InputError(f"{path} is not a readable Parquet file") from error
-        names = list(self._file.schema_arrow.names)
+        names = _without_index(self._file.schema_arrow)
         self._names = [names[index] for index in choose_columns(path, names, columns)]
         for name in self._names:
             kind = str(self._file.schema_arrow.field(name).type)
@@ -142,6 +143,12 @@ class ParquetRows(Rows):
         return self._kept[1]
 
 
+def _without_index(schema: Any) -> list[str]:
+    """The columns of a table of pyarrow, less those in which pandas keeps its index."""
+    index = (schema.pandas_metadata or {}).get("index_columns", [])
+    return [name for name in schema.names if name not in index]
+
+
 def open_rows(path: str | os.PathLike[str], *, columns: Sequence[str | int] | None = None) -> Rows:
     """Open the rows of a file, for data that need not fit into memory.
 
@@ -162,8 +169,8 @@ def open_rows(path: str | os.PathLike[str], *, columns: Sequence[str | int] | No
     if suffix not in _OPENERS:
         sample = read_sample(path, columns=columns)
         return ArrayRows(sample.values, path, sample.columns)
-    if not path.exists():
-        raise InputError(f"{path} does not exist")
+    if not path.is_dir():
+        check_there(path)
     rows = _OPENERS[suffix](path, columns)
     if not len(rows):
         raise InputError(f"{path} has no rows")

@@ -21,7 +21,7 @@ import pyarrow.json
 import pyarrow.parquet
 
 from ..data.checks import counted
-from ..data.read import separator_of
+from ..data.text import separator_of
 from ..errors import InputError
 
 #: Compressions that Arrow tells by a last suffix.

@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..data.read import MISSING
+from ..data.text import MISSING
 
 _EXPONENT = r"([eE][+-]?\d+)?"
 _BLANK = "[ \u00a0\u202f']"

@@ -1,8 +1,12 @@
+import os
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+from bke.inference import open_rows
 from bke.inference.data.read import read_sample
 from bke.inference.errors import InputError
 
@@ -290,3 +294,40 @@ def test_parquet_without_pyarrow(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     message = refusal(write(tmp_path, b"PAR1", "P.parquet"))
     assert 'pip install "bke[parquet]"' in message
+
+
+def test_commas_before_three_digits_are_decimal_where_another_cell_says_so(tmp_path):
+    assert "'1,234' in line 1, which may be 1.234 or 1234" in refusal(
+        write(tmp_path, "1,234;5\n2,345;6\n")
+    )
+    for text, expected in (
+        ("-12,345;5\n1,5;999,000\n", [[-12.345, 5.0], [1.5, 999.0]]),
+        ("0,234;5\n2,345;6\n", [[0.234, 5.0], [2.345, 6.0]]),
+    ):
+        np.testing.assert_array_equal(read_sample(write(tmp_path, text)).values, expected)
+
+
+def test_a_first_row_that_numbers_the_columns_is_told(tmp_path):
+    """As pandas writes columns without names; a row that comes again is data."""
+    with pytest.warns(UserWarning, match="its first row, 0, 1, is read as numbers"):
+        assert len(read_sample(write(tmp_path, "0,1\n1.5,2\n")).values) == 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for text in ("0,1\n1,0\n0,1\n", "0\n1\n", "1,0\n0,1\n", "a,b\n0,1\n"):
+            read_sample(write(tmp_path, text))
+
+
+@pytest.mark.parametrize("name", ["a.npy", "a.parquet", "a.csv"])
+def test_a_pipe_is_not_waited_for(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    for read in (read_sample, open_rows):
+        with pytest.raises(InputError, match="is no regular file"):
+            read(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", [None, "id"])
+def test_an_index_of_pandas_is_no_column(tmp_path, name):
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]}, index=pd.Index([7, 9], name=name))
+    frame.to_parquet(tmp_path / "a.parquet")
+    for read in (read_sample, open_rows):
+        assert read(tmp_path / "a.parquet").columns == ("a", "b")

@@ -1,0 +1,158 @@
+"""Tables of text: separators, decimal commas and headers are found by looking at the cells.
+
+Text is split by the standard ``csv`` module rather than by ``pandas.read_csv``: pandas fills short
+rows with NaN and forgets line numbers, and a message must name the line the user sees.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import warnings
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import InputError
+from .checks import counted
+from .file_table import FileTable
+
+MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "<na>"})
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
+#: Of which nobody can say whether they are thousands.
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
+
+
+def read_text(path: Path) -> FileTable:
+    """Read a table of text, whose cells stay as they are written.
+
+    Raises:
+        InputError: the file is no such table; names the line.
+    """
+    rows, separator = _rows(path)
+    for line, row in rows:
+        if len(row) != len(rows[0][1]):
+            raise InputError(
+                f"{path} has {counted(len(row), 'cell')} in line {line} but {len(rows[0][1])} in "
+                f"line {rows[0][0]}"
+            )
+    comma = separator in ";\t" and _has_decimal_commas(path, rows)
+    header = _header(path, *rows[0], comma)
+    if header is not None and len(rows) == 1:
+        raise InputError(f"{path} has a header and no data")
+    lines, body = zip(*(rows if header is None else rows[1:]), strict=True)
+    columns = [list(cells) for cells in zip(*body, strict=True)]
+    if header is None:
+        _tell_numbered(path, body)
+    return FileTable(path, columns, header, lines, lambda cell: _number(cell, comma))
+
+
+def _rows(path: Path) -> tuple[list[tuple[int, list[str]]], str]:
+    """The cells of every row with its line, and what separates them."""
+    raw = path.read_bytes()
+    encoding = "utf-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    try:
+        text = raw.decode(encoding)
+    except UnicodeDecodeError:
+        text = raw.decode("latin-1")
+    if "\0" in text:
+        raise InputError(f"{path} is not a text file")
+    if not text.strip():
+        raise InputError(f"{path} is empty")
+    separator = separator_of(text)
+    source: Iterable[str] = io.StringIO(text, newline=None)
+    if separator == " ":
+        source = (re.sub(r"[ \t]+", " ", line.strip()) for line in source)
+    else:
+        source = (line if line.strip(" \n") else "" for line in source)
+    reader = csv.reader(
+        source, delimiter=separator, skipinitialspace=separator != "\t", strict=True
+    )
+    try:
+        rows = [(reader.line_num, row) for row in reader]
+    except csv.Error as error:
+        raise InputError(f"{path} cannot be read at line {reader.line_num}: {error}") from error
+    # An empty line is spacing before, after and between rows of several cells; inside a single
+    # column it is a gap, as the quoted empty cell "" is anywhere.
+    filled = [at for at, (_, row) in enumerate(rows) if row]
+    if len(rows[filled[0]][1]) == 1:
+        return [(line, row or [""]) for line, row in rows[filled[0] : filled[-1] + 1]], separator
+    return [rows[at] for at in filled], separator
+
+
+def separator_of(text: str) -> str:
+    """Find the separator that the first lines have equally often, else that of most of them.
+
+    The order matters: a semicolon or tab comes before the comma, which may be a decimal comma.
+    """
+    lines = [line.strip(" ") for line in text.splitlines() if line.strip()][:20]
+    lines = [re.sub(r'"[^"]*"', "quoted", line) for line in lines]
+    counts = {mark: [line.count(mark) for line in lines] for mark in (";", "\t", ",")}
+    counts[" "] = [len(line.split()) - 1 for line in lines]
+    for mark, count in counts.items():
+        if count[0] > 0 and len(set(count)) == 1:
+            return mark
+    usual = max(counts, key=lambda mark: np.count_nonzero(counts[mark]))
+    return usual if 2 * np.count_nonzero(counts[usual]) > len(lines) else ","
+
+
+def _number(cell: str, decimal_comma: bool) -> float:
+    text = cell.strip()
+    if text.lower() in MISSING:
+        return np.nan
+    # Python reads 1_000 as a number, a data file does not mean one; and in a file with decimal
+    # commas 1.234 may be a thousand or one and a bit.
+    if "_" in text or (decimal_comma and "." in text):
+        raise ValueError(text)
+    return float(text.replace(",", ".") if decimal_comma else text)
+
+
+def _has_decimal_commas(path: Path, rows: list[tuple[int, list[str]]]) -> bool:
+    """Whether a file writes 1,5 for 1.5.
+
+    Raises:
+        InputError: all that have a comma may be thousands.
+    """
+    found = ((line, cell.strip()) for line, row in rows for cell in row)
+    cells = [(line, cell) for line, cell in found if _DECIMAL_COMMA.fullmatch(cell)]
+    if cells and all(_THOUSANDS.fullmatch(cell) for _, cell in cells):
+        line, cell = cells[0]
+        raise InputError(
+            f"{path} has {cell!r} in line {line}, which may be {cell.replace(',', '.')} or "
+            f"{cell.replace(',', '')}: write numbers with a decimal point, and without marks of "
+            "thousands"
+        )
+    return bool(cells)
+
+
+def _tell_numbered(path: Path, rows: Sequence[list[str]]) -> None:
+    """Warn of a first row 0, 1, ... like no other: names of columns that have none look so."""
+    numbered = [str(index) for index in range(len(rows[0]))]
+    if len(numbered) > 1 and [cell.strip() for cell in rows[0]] == numbered:
+        again = any([cell.strip() for cell in row] == numbered for row in rows[1:])
+        if not again:
+            warnings.warn(
+                f"{path}: its first row, {', '.join(numbered[:3])}{', ...' * (len(numbered) > 3)}, "
+                "is read as numbers; leave it out where it numbers the columns",
+                stacklevel=4,
+            )
+
+
+def _header(path: Path, line: int, cells: list[str], decimal_comma: bool) -> list[str] | None:
+    """Read the names in the first row; None if it holds no text and is therefore data."""
+    texts, numbers = [], []
+    for cell in cells:
+        try:
+            if np.isnan(_number(cell, decimal_comma)):
+                continue
+            numbers.append(cell.strip())
+        except ValueError:
+            texts.append(cell.strip())
+    if texts and numbers:
+        raise InputError(
+            f"{path} has both text ({texts[0]!r}) and numbers ({numbers[0]!r}) in line {line}, "
+            "so it is neither a header nor data"
+        )
+    return [cell.strip() for cell in cells] if texts else None
