@@ -6,6 +6,7 @@ import contextlib
 import math
 import re
 import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..errors import InputError, SamplingError
+from ..runtime.names import printable
 from .interrupt import INTERRUPTED, TERMINATED, Terminated
 
 #: How the library's messages name a word that it takes: ``likelihood='nystrom'``.
@@ -27,10 +29,12 @@ KEYWORD = re.compile(r"\b([a-z_]+)='([\w-]+)'")
 def exit_codes(debug: bool) -> Iterator[None]:
     """Turn a failure into one sentence on standard error and exit status 1, Ctrl-C into 130.
 
-    SIGTERM, where it is heard, into 143.
+    SIGTERM, where it is heard, into 143. Warnings become sentences too.
     """
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.showwarning = _told
+            yield
     except KeyboardInterrupt as how:
         typer.echo("\nbke: interrupted", err=True)
         ended = TERMINATED if isinstance(how, Terminated) else INTERRUPTED
@@ -53,10 +57,22 @@ def exit_codes(debug: bool) -> Iterator[None]:
         raise typer.Exit(1) from None
 
 
+def _told(message: Warning | str, *where: Any, **more: Any) -> None:
+    """What ``warnings`` calls with a warning."""
+    typer.echo(f"bke: warning: {_in_options(printable(str(message)))}", err=True)
+
+
 def _sentence(error: BaseException) -> str:
-    """The first line of a message, a keyword argument in it as the option of that name."""
+    """Our own message, in which a file's name may have line breaks; the first line of another's."""
+    if isinstance(error, InputError) and str(error):
+        return _in_options(printable(str(error)))
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return KEYWORD.sub(_option, lines[0]) if lines else type(error).__name__
+    return _in_options(lines[0]) if lines else type(error).__name__
+
+
+def _in_options(text: str) -> str:
+    """A keyword argument in a message as the option of that name."""
+    return KEYWORD.sub(_option, text)
 
 
 def _option(keyword: re.Match[str]) -> str:

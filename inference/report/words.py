@@ -257,4 +257,6 @@ def plain(value: Any) -> Any:
 
 def to_json(summary: Mapping[str, Any]) -> str:
     """``summary`` as JSON text."""
-    return json.dumps(plain(summary), indent=2, allow_nan=False, ensure_ascii=False)
+    text = json.dumps(plain(summary), indent=2, allow_nan=False, ensure_ascii=False)
+    # Names of files may hold bytes that are no text.
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -1,5 +1,12 @@
-"""The words that say what devices and processes have of their own; nothing slow is imported."""
+"""Words that need nothing slow: what devices have of their own, and names on one line."""
 
 from typing import Literal, TypeAlias
 
 Shard: TypeAlias = Literal["auto", "rows", "chains"]
+
+
+def printable(text: str) -> str:
+    """Escape what cannot be printed on one line: line breaks, and bytes that are no text."""
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text
+    )

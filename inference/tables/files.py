@@ -21,6 +21,7 @@ import pyarrow.json
 import pyarrow.parquet
 
 from ..data.checks import counted
+from ..data.read import check_there
 from ..data.text import separator_of
 from ..errors import InputError
 
@@ -50,10 +51,11 @@ def read_table(path: Path, encoding: str | None = None) -> pa.Table:
         return _parquet(sorted(path.parent.glob(path.name)), path)
     if path.is_dir():
         return _parquet(sorted(path.glob("**/*.parquet")), path)
-    if not path.exists():
-        raise InputError(f"{path} does not exist")
+    check_there(path)
     if not path.stat().st_size:
         raise InputError(f"{path} is empty")
+    if any(0xD800 <= ord(one) < 0xE000 for one in str(path)):  # a path that pyarrow cannot take
+        raise InputError(f"{path} has a name that is not UTF-8: rename it")
     suffixes = [one.lower() for one in path.suffixes]
     packed = bool(suffixes) and suffixes[-1] in COMPRESSED
     kind = suffixes[-2] if packed and len(suffixes) > 1 else "".join(suffixes[-1:])

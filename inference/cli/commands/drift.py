@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...runtime.atomic import write_text
+from ...runtime.names import printable
 from ..command import command
 from ..options.data import NameOptions
 from ..options.output import HtmlOption, check_html, written_file
@@ -95,7 +96,7 @@ def drift(
         if path is not None:
             write_text(path, made())
             terminal.say(f"Written: {path}")
-    sources = [str(path) for path in (before, after) if path is not None]
+    sources = [printable(str(path)) for path in (before, after) if path is not None]
     terminal.finish({"command": "drift", "sources": sources, **found.to_dict()})
     if options.fail and found.differ:
         raise typer.Exit(DIFFERENT)

@@ -120,8 +120,8 @@ def two_sample(
         terminal.notes(pair.notes)
         first, second = pair.names
         terminal.say(
-            f"{first}: {path_p}, {rows['P']} rows; {second}: {path_q}, {rows['Q']} rows; "
-            f"{', '.join(pair.columns)}"
+            f"{first}: {pair.sources['P']}, {rows['P']} rows; {second}: {pair.sources['Q']}, "
+            f"{rows['Q']} rows; {', '.join(pair.columns)}"
         )
         if whole:
             level = options.of_comparison()

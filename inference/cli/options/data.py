@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
+from ...runtime.names import printable
 from ..words import parse_columns
 from .panels import DATA
 
@@ -73,7 +74,7 @@ class NameOptions:
             if len({name.strip() for name in self.called} - {""}) < 2:
                 raise typer.BadParameter("--names are to tell the samples apart")
             return self.called
-        stems = (first.name.split(".")[0], second.name.split(".")[0])
+        stems = (printable(first.name.split(".")[0]), printable(second.name.split(".")[0]))
         return ("P", "Q") if stems[0] == stems[1] or "" in stems else stems
 
 

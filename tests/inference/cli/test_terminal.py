@@ -32,7 +32,7 @@ def test_the_mass_of_a_single_mode_counts_too(capsys):
 @pytest.mark.parametrize(
     ("message", "said"),
     [
-        ("too many: use method='smc'\nand more", "too many: use --method smc"),
+        ("no\nfile: use method='smc'", "no\\nfile: use --method smc"),
         ("noise_variance='clt' with it", "--noise-variance clt with it"),
         ("got 'smc', x=3 and name=None", "got 'smc', x=3 and name=None"),
         ("", "InputError"),
