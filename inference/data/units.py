@@ -145,7 +145,10 @@ def with_dither(
     some = {name: jnp.asarray(z[:DETECTION_DRAWS]) for name, z in prior_draws.items()}
     samples = units.split(units.to_model(data))
     each = samples if isinstance(samples, tuple) else (samples,)
-    zero_rows = np.flatnonzero(np.concatenate([_cancellations(x, some, cancelled) for x in each]))
+    repeated = cancelled is not None and any(_repeated(column) for column in data.T)
+    zero_rows = np.flatnonzero(
+        np.concatenate([_cancellations(x, some, cancelled, repeated) for x in each])
+    )
     explicit = dither is not None and not isinstance(dither, (str, bool))
     if isinstance(dither, bool) or (isinstance(dither, str) and dither != "auto"):
         raise InputError(f"dither must be 'auto', None or rounding units, got {dither!r}")
@@ -184,10 +187,21 @@ def _cancellations(
     x: np.ndarray,
     z: Mapping[str, jax.Array],
     cancelled: Callable[[Any, PaddedRows], jax.Array] | None,
+    repeated: bool,
 ) -> np.ndarray:
-    """Find which rows (n,) of a sample may cancel; of a large one all if it is rounded."""
+    """Find which rows (n,) of a sample may cancel; of a large one all if it is rounded.
+
+    Over a standard deviation the unit of heavy tails is too small to be found: there values that
+    most rows have in common tell (``repeated``).
+    """
     if cancelled is not None and len(x) <= MOST_DENSE:
         rows = jax.tree.map(jnp.asarray, padded(x, shared_size(dense_size(len(x)))))
         return np.asarray(cancelled(z, rows))[: len(x)]
     rounded = cancelled is not None and any(rounding_unit(column) is not None for column in x.T)
-    return np.full(len(x), rounded)
+    return np.full(len(x), rounded or repeated)
+
+
+def _repeated(column: np.ndarray) -> bool:
+    """Whether a large column (n,) is rounded and has hardly half as many values as rows."""
+    few = len(column) > MOST_DENSE and 2 * len(np.unique(column)) < len(column)
+    return few and rounding_unit(column) is not None

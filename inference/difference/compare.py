@@ -60,7 +60,7 @@ def compare(
     """Compare two samples: one answer whose parts cannot disagree.
 
     - Do they differ? One permutation test at an exact level, of evidence at all scales, in
-      covariances and at the most conspicuous place together.
+      location, in covariances and at the most conspicuous place together.
     - Where? Places and scales named simultaneously, only if that test rejects.
     - At what scale, and how sure is that? The posterior of a difference, a Gaussian process over
       the labels of the pooled rows, with its probability.

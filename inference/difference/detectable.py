@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import expit, logit, ndtri
+from scipy.special import expit, logit
 
+from ..evidence.location import Scores, normal_scores
 from ..evidence.places import cells
 from ..evidence.statistic import evidences
 from ..relabelling.permutation import p_value
@@ -41,7 +42,8 @@ def detectable_shift(rows: Relabelled, alpha: float) -> float | None:
     """
     rng = np.random.default_rng(0)
     varying = np.flatnonzero(np.ptp(rows.points, axis=0) > 0.0)
-    scores = [_normal_scores(rows.points[:, column], rows.counts) for column in varying]
+    known = Scores(tuple(normal_scores(column, rows.counts) for column in rows.points.T))
+    scores = known(rows.points)[:, varying].T
     dealt, shifts = [], []
     for tilt in SHIFTS * math.sqrt(np.sum(1.0 / rows.worth)):
         for trial in range(TRIALS):
@@ -66,14 +68,6 @@ def detectable_shift(rows: Relabelled, alpha: float) -> float | None:
     if not (size > 0.0).all() or seen[-TRIALS:].mean() < POWER:
         return None
     return reached(np.repeat(size, TRIALS), seen, POWER, alpha)[0]
-
-
-def _normal_scores(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """The normal quantile (C,) of the middle rank of every value's rows."""
-    distinct, which = np.unique(values, return_inverse=True)
-    weight = np.bincount(which, weights=counts, minlength=len(distinct))
-    middle = (np.cumsum(weight) - 0.5 * weight) / counts.sum()
-    return np.asarray(ndtri(middle)[which])
 
 
 def _dealt(rows: Relabelled, tilts: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -1,12 +1,13 @@
-"""The one statistic of a comparison: the tilt, landmarks, means, covariances and places.
+"""The one statistic of a comparison: the tilt, landmarks, location, covariances and places.
 
 Seven statistics see what the others miss, on the same relabellings: the largest of the tilt's
 evidences over kernels, lengthscales and sizes (:mod:`.tilt`, :mod:`.families`), and all of them
 together, each told by how surprising it is, for differences of short or several scales; those at
-landmarks together, which weigh a difference by its sampling covariance (:mod:`.landmarks`); how far
-means are apart (:mod:`.means`), and covariances, and over how many directions these go
-(:mod:`.covariances`); and the largest |t| over places (:mod:`.places`). All that is
-chosen is chosen from the pooled rows, so their combination's permutation test has an exact level.
+landmarks together, which weigh a difference by its sampling covariance (:mod:`.landmarks`); how
+far samples are apart in location (:mod:`.location`), and their covariances, and over how many
+directions these go (:mod:`.covariances`); and the largest |t| over places (:mod:`.places`). All
+that is chosen is chosen from the pooled rows, so their combination's permutation test has an exact
+level.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from .landmarks import (
     evidence_rows,
     landmarks,
 )
-from .means import means, means_asked
+from .location import location, location_asked
 from .places import Cells, cells
 from .spectrum import VERY_MANY, nodes, spectra_asked, spectrum
 from .tilt import exact_fits, fits
@@ -45,12 +46,12 @@ STATISTICS = (
     "at one scale",
     "at all scales together",
     "at landmarks",
-    "in the means",
+    "in location",
     "in the distance of covariances",
     "in the dimensions of covariances",
     "at one place",
 )
-#: How much each counts: those of means and of covariances, which hear moments alone, half.
+#: How much each counts: location and those of covariances, which hear little else, half.
 WEIGHTS = (1.0, 1.0, 1.0, 0.5, 0.5, 0.5, 1.0)
 #: Nodes of the kernel, of one column, of more, and of very many rows.
 LINE_NODES, NODES, FEWER_NODES = 400, 512, 192
@@ -84,7 +85,7 @@ class Evidences(NamedTuple):
     Attributes:
         tilt: (K, 1 + B), log Bayes factors by kernels and sizes.
         landmarks: (L, 1 + B), evidences at lengthscales.
-        means: (1 + B,), the squared distance of means.
+        location: (1 + B,), the squared distance of mean scores.
         distance: (1 + B,), of covariances.
         dimensions: (G, 1 + B), differences of those of covariances.
         place: (1 + B,), the largest |t| over places.
@@ -95,7 +96,7 @@ class Evidences(NamedTuple):
 
     tilt: np.ndarray
     landmarks: np.ndarray
-    means: np.ndarray
+    location: np.ndarray
     distance: np.ndarray
     dimensions: np.ndarray
     place: np.ndarray
@@ -107,7 +108,7 @@ class Evidences(NamedTuple):
         return self._replace(
             tilt=self.tilt[:, labellings],
             landmarks=self.landmarks[:, labellings],
-            means=self.means[labellings],
+            location=self.location[labellings],
             distance=self.distance[labellings],
             dimensions=self.dimensions[:, labellings],
             place=self.place[labellings],
@@ -125,7 +126,7 @@ class Evidences(NamedTuple):
         at_one = standardised(self.tilt).max(axis=0)
         together = [agreed(surprise(part), TOGETHER) for part in (self.tilt, self.landmarks)]
         dimensions = np.abs(standardised(self.dimensions, centred=self.balanced)).max(axis=0)
-        return [at_one, *together, self.means, self.distance, dimensions, self.place]
+        return [at_one, *together, self.location, self.distance, dimensions, self.place]
 
     def kinds(self) -> tuple[Kind, ...]:
         """What each of them says, the loudest first."""
@@ -157,7 +158,7 @@ def evidences(rows: Relabelled, places: Cells, advance: Callable[[int], None]) -
     at_landmarks = evidence_rows(rows, landmark_lengthscales(rows), seen, part=part)
     scales = test_scales(rows)
     tilt = _tilt(rows, scales, part, advance)
-    return _together(rows, tilt, at_landmarks, means(rows), covariances(rows), places, scales)
+    return _together(rows, tilt, at_landmarks, location(rows), covariances(rows), places, scales)
 
 
 class Questions(NamedTuple):
@@ -166,14 +167,14 @@ class Questions(NamedTuple):
     Attributes:
         at_landmarks: one for each lengthscale.
         tilt: for some scales each.
-        means: of these.
+        location: of these.
         covariances: likewise.
         scales: of ``tilt``.
     """
 
     at_landmarks: list[Asked[np.ndarray]]
     tilt: list[Asked[list[Spectrum]]]
-    means: Asked[np.ndarray]
+    location: Asked[np.ndarray]
     covariances: Asked[tuple[np.ndarray, np.ndarray]]
     scales: list[Scale]
 
@@ -184,7 +185,7 @@ class Questions(NamedTuple):
         return cls(
             [evidence_asked(rows, one, seen, PRODUCTS) for one in landmark_lengthscales(rows)],
             _tilt_asked(rows, scales, PRODUCTS),
-            means_asked(rows),
+            location_asked(rows),
             covariances_asked(rows),
             scales,
         )
@@ -192,7 +193,7 @@ class Questions(NamedTuple):
     @property
     def every(self) -> list[Asked[Any]]:
         """All of them, in one order."""
-        return [*self.at_landmarks, *self.tilt, self.means, self.covariances]
+        return [*self.at_landmarks, *self.tilt, self.location, self.covariances]
 
     def told(self, answers: Sequence[Any], rows: Relabelled, places: Cells) -> Evidences:
         """Tell the evidence of every kind by the answers to :attr:`every`."""
@@ -206,7 +207,7 @@ def _together(
     rows: Relabelled,
     tilt: np.ndarray,
     at_landmarks: np.ndarray,
-    of_means: np.ndarray,
+    of_location: np.ndarray,
     of_covariances: tuple[np.ndarray, np.ndarray],
     places: Cells,
     scales: list[Scale],
@@ -215,7 +216,7 @@ def _together(
     return Evidences(
         tilt,
         at_landmarks,
-        of_means,
+        of_location,
         *of_covariances,
         places.largest,
         [scale for scale in scales for _ in VARIANCES],

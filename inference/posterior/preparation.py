@@ -23,8 +23,9 @@ from .target import Points, Target
 #: n x n matrices alive at once on the dense route, and what XLA needs beside them.
 MATRICES = 8
 WITHOUT_MATRICES = (
-    "a random part of them, likelihood=Nystrom(500) (--likelihood nystrom --rank 500), or "
-    "likelihood='landmark' (--likelihood landmark)"
+    "a random part of them, likelihood=Nystrom(500) (--likelihood nystrom --rank 500), "
+    "likelihood='landmark' (--likelihood landmark), or of rounded rows their unit as dither "
+    "(--dither)"
 )
 
 

@@ -1,10 +1,10 @@
 """The evidence that a column has changed: of every aspect, for every relabelling.
 
-Of numbers it is that of :func:`~bke.inference.compare`: one column without holes has the statistic
-that ``compare`` has for it. Codes that are only different have the tilt with a kernel that is 1 for
-equal codes (log BF = 1/2 sum_a b_a^2 s^2 n_a / (1 + s^2 n_a) up to what labels do not change, b_a
-being the residual of code a in its standard errors), at sizes s^2 from where frequent codes count
-to where all count alike, as in chi^2; and the most conspicuous code.
+Of numbers it has the parts of :func:`~bke.inference.compare`, each told by how surprising it is.
+Codes that are only different have the tilt with a kernel that is 1 for equal codes (log BF = 1/2
+sum_a b_a^2 s^2 n_a / (1 + s^2 n_a) up to what labels do not change, b_a being the residual of code
+a in its standard errors), at sizes s^2 from where frequent codes count to where all count alike, as
+in chi^2; and the most conspicuous code.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class Statistic(NamedTuple):
     name: str
     error: float  # standard error of its p-value, by the draw of the permutations
     kernel_of: str = "kernel"
-    of_scales: bool = True  # whether what is loudest is at a scale, as that of the kernel is
+    heard: bool = True  # whether the kernel hears a difference by itself
 
 
 def chosen_kernels(choice: KernelChoice, points: np.ndarray, *, progress: bool) -> list[Any]:

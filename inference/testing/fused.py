@@ -46,16 +46,17 @@ def fused(
     with progress_bar("scales", scales_of(some.pooled.shape[1]), shown=progress) as advance:
         rows = relabel(some, asked.draws, some.generator(seed), unit)
         found = evidences(rows, cells(rows), advance)
-    return told(found, rows.unit, varying)
+    return told(found, rows.unit, varying, asked.alpha)
 
 
-def told(found: Evidences, unit: np.ndarray, varying: np.ndarray) -> Statistic:
+def told(found: Evidences, unit: np.ndarray, varying: np.ndarray, alpha: float) -> Statistic:
     """Tell the evidence of all kinds as one statistic.
 
     Args:
         found: of every labelling.
         unit: what varying columns were divided by.
         varying: (D,), which columns are not one value in both samples.
+        alpha: at which the evidence at one scale is enough by itself.
     """
     row = found.statistic()
     family, lengthscale = found.scale
@@ -73,7 +74,8 @@ def told(found: Evidences, unit: np.ndarray, varying: np.ndarray) -> Statistic:
     )
     error = monte_carlo_error(lambda i: found.of(i).statistic(), p_value(row), len(row))
     loudest, of_scales = kinds[0].where, kinds[0].where in STATISTICS[:2]
+    heard = next(kind.pvalue for kind in kinds if kind.where == STATISTICS[0]) <= alpha
     named = "difference most conspicuous at"
     if not of_scales:
         named = f"evidence loudest {loudest}, and of single scales at"
-    return Statistic(row, parts, kernel, FUSED, error, named, of_scales)
+    return Statistic(row, parts, kernel, FUSED, error, named, heard)

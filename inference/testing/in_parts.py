@@ -61,8 +61,8 @@ class InParts:
         if asked.estimator == "paired":
             raise InputError("pairs of rows in parts are not supported: put both in one machine")
 
-    def statistic(self, permutations: int) -> Statistic:
-        """Evaluate the statistic for so many labellings."""
+    def statistic(self, permutations: int, alpha: float) -> Statistic:
+        """Evaluate the statistic for so many labellings; see :func:`~.fused.told`."""
         rng = self.survey.generator(self.seed)
         unit = self.survey.unit(self.choice.scale)
         rows = self.survey.cells(permutations, rng, unit)
@@ -73,4 +73,4 @@ class InParts:
                 self._passed = Passed.over(self.survey, self.survey.generator(self.seed), unit)
             self.survey.deal(rng)  # that the labels are drawn after
             _, found, _ = self._passed.told(permutations, rng)
-        return told(found, unit, self.survey.varying)
+        return told(found, unit, self.survey.varying, alpha)

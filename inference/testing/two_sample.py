@@ -56,8 +56,8 @@ def two_sample_test(
     Whatever is learned is learned from the pooled sample, which does not change when labels are
     permuted; so the level is exact, with no data held out (BKE section 5), for every choice:
 
-    - ``"fused"``: no MMD but the evidence of a difference at all scales, at landmarks, in means, in
-      covariances and at the most conspicuous place, each by how surprising it is; the test of
+    - ``"fused"``: no MMD but the evidence of a difference at all scales, at landmarks, in location,
+      in covariances and at the most conspicuous place, each by how surprising it is; the test of
       :func:`~bke.inference.compare`. See :mod:`bke.inference.evidence.statistic`. Its cost is
       linear in the rows: those of one or two columns become cells, and in more columns
       permutations deal very many out in bins (:mod:`bke.inference.relabelling.bins`).
@@ -153,8 +153,8 @@ def _permuted(
         found = statistic(choice, labelled, pair.points, asked.estimator, progress=progress)
     result = _result(found, choice, asked, count)
     # The normal limit holds where P and Q differ; under P = Q it says nothing, nor does it where
-    # they differ in what that kernel hardly hears.
-    told = found.kernel is not None and found.of_scales and not paired
+    # they differ in what that kernel does not hear.
+    told = found.kernel is not None and found.heard and not paired
     if result.rejected and told and min(pair.sizes) >= 3:
         estimate, interval = mmd_interval(pair, found.kernel, asked.alpha)
         result = dataclasses.replace(result, estimate=estimate, interval=interval)
@@ -187,7 +187,7 @@ def _in_parts(test: InParts, asked: NullChoice, *, sequential: bool) -> TestResu
     test.check(asked)
     with computing():
         result = in_stages(
-            lambda count: _result(test.statistic(count), test.choice, asked, count),
+            lambda count: _result(test.statistic(count, asked.alpha), test.choice, asked, count),
             asked.draws,
             asked.alpha,
             sequential=sequential,

@@ -471,17 +471,23 @@ def test_the_number_of_ways_is_that_of_different_statistics(sizes, paired):
     ("change", "loudest", "has_interval"),
     [
         ("shift", "difference most conspicuous at", True),
-        ("correlation", "evidence loudest in the distance of covariances, and of single", False),
+        ("correlation", "evidence loudest in the distance of covariances, and of single", True),
+        ("spread", "evidence loudest in the dimensions of covariances, and of single", False),
     ],
 )
 def test_the_sentence_says_what_is_loudest(change, loudest, has_interval):
-    """Seed 0: ten columns, of which all are shifted by 0.5 or two correlated by 0.7."""
-    rng = np.random.default_rng(0)
-    P, Q = rng.normal(size=(2, 150, 10))
+    """Seed 0: ten columns shifted by 0.5, two of ten correlated, neighbours of 200 more so (seed 3)."""
+    rng = np.random.default_rng(3 if change == "spread" else 0)
+    P, Q = rng.normal(size=(2, 60, 200) if change == "spread" else (2, 150, 10))
     if change == "shift":
         Q += 0.5
-    else:
+    elif change == "correlation":
         Q[:, 1] = 0.7 * Q[:, 0] + 0.51**0.5 * Q[:, 1]
+    else:
+        for rows, correlation in ((P, 0.5), (Q, 0.6)):
+            for column in range(1, 200):
+                own = (1.0 - correlation**2) ** 0.5 * rows[:, column]
+                rows[:, column] = correlation * rows[:, column - 1] + own
     result = two_sample_test(P, Q, permutations=199, progress=False)
     assert result.rejected
     assert loudest in str(result)
