@@ -476,7 +476,7 @@ def test_the_number_of_ways_is_that_of_different_statistics(sizes, paired):
     ],
 )
 def test_the_sentence_says_what_is_loudest(change, loudest, has_interval):
-    """Seed 0: ten columns shifted by 0.5, two of ten correlated, neighbours of 200 more so (seed 3)."""
+    """Ten columns shifted by 0.5, two of ten correlated; neighbours of 200 more so."""
     rng = np.random.default_rng(3 if change == "spread" else 0)
     P, Q = rng.normal(size=(2, 60, 200) if change == "spread" else (2, 150, 10))
     if change == "shift":
