@@ -17,6 +17,8 @@ from ..runtime.machine import side_by_side
 #: Steps from the smallest value of a column to the largest: fine enough to tell columns apart, and
 #: so coarse that rounding in other units moves hardly any value to another.
 STEPS = 2**20
+#: The same where values that agree so far are to be told apart.
+FINE_STEPS = 2**45
 #: Values that one thread sorts sooner than several start.
 FEW = 2**18
 
@@ -63,28 +65,60 @@ def order_and_mark(points: np.ndarray) -> tuple[np.ndarray, int]:
     return order, _digest(steps[_sorting(steps, told)][:, told]) if len(told) else len(steps)
 
 
-def row_marks(points: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Mark every row (N, D), the same for any order of columns and in any units, (N,).
+def column_marks(
+    points: np.ndarray, low: np.ndarray, high: np.ndarray, known: np.ndarray | None = None
+) -> np.ndarray:
+    """Mark every column of rows (N, D) by what is in it, in whatever order of rows, (D,) uint64.
 
-    The sum of the marks of many rows tells these from others, whichever part of them is where. A
-    column of one value does not count.
+    Marks of parts of the rows add up to those of all.
 
     Args:
         points: some of the rows.
         low: (D,), the smallest value of every column in all of them.
         high: (D,), the largest.
+        known: (D,), the marks of all rows: columns in which they are alike are told apart by what
+            is beside them, as far as they can be.
     """
-    total = np.zeros(len(points), dtype=np.uint64)
+    beside = np.uint64(0) if known is None else row_marks(points, low, high, known)[:, 0]
+    found = np.zeros(points.shape[1], dtype=np.uint64)
+    for one, (least, most) in enumerate(zip(low, high, strict=True)):
+        steps = _steps(points[:, one], least, most).astype(np.uint64) + np.uint64(1)
+        found[one] = mixed(steps ^ beside).sum(dtype=np.uint64)
+    return found
+
+
+def alike(columns: np.ndarray) -> bool:
+    """Whether marks (D,) of columns leave some of them alike."""
+    return len(np.unique(columns)) < len(columns)
+
+
+def row_marks(
+    points: np.ndarray, low: np.ndarray, high: np.ndarray, columns: np.ndarray
+) -> np.ndarray:
+    """Mark every row (N, D), the same for any order of columns, (N, 2) uint64.
+
+    The first marks are the same in any units, and by the second rows are told apart that hardly
+    differ. The sum of the first of many rows tells these from others, whichever part of them is
+    where. A column of one value does not count.
+
+    Args:
+        points: some of the rows.
+        low: (D,), the smallest value of every column in all of them.
+        high: (D,), the largest.
+        columns: (D,), of all rows, see :func:`column_marks`.
+    """
+    total = np.zeros((2, len(points)), dtype=np.uint64)
     with np.errstate(over="ignore"):
-        for one in range(points.shape[1]):
-            steps = _steps(points[:, one], low[one], high[one])
-            total += mixed(steps.astype(np.uint64))
-    return mixed(total)
+        for one in np.flatnonzero(high > low):
+            for at, steps in enumerate((STEPS, FINE_STEPS)):
+                found = _steps(points[:, one], low[one], high[one], steps)
+                total[at] += mixed(found.astype(np.uint64) ^ columns[one])
+    return mixed(total).T
 
 
 def known_by(marks: np.ndarray) -> int:
-    """What rows with marks (N,) are known by, in whatever order."""
-    return int(marks.sum(dtype=np.uint64))
+    """What rows with marks (N, 2) are known by, in whatever order."""
+    return int(marks[:, 0].sum(dtype=np.uint64))
 
 
 def generator(seed: int, *samples: np.ndarray, stream: int = 1) -> np.random.Generator:
@@ -104,14 +138,17 @@ def marked_generator(seed: int, *marks: int, stream: int = 1) -> np.random.Gener
 
 
 def _steps(
-    points: np.ndarray, low: np.ndarray | None = None, high: np.ndarray | None = None
+    points: np.ndarray,
+    low: np.ndarray | None = None,
+    high: np.ndarray | None = None,
+    steps: int = STEPS,
 ) -> np.ndarray:
     """Values (N, D) as steps from the smallest of their column to the largest, whole numbers."""
     if low is None or high is None:
         low, high = points.min(axis=0), points.max(axis=0)
     half = 0.5 * high - 0.5 * low  # which does not overflow
     scaled = (0.5 * points - 0.5 * low) / np.where(half > 0.0, half, 1.0)
-    return np.rint(STEPS * scaled).astype(np.int64)
+    return np.rint(steps * scaled).astype(np.int64)
 
 
 def _columns(steps: np.ndarray) -> np.ndarray:
@@ -152,6 +189,22 @@ def _sorting(points: np.ndarray, columns: np.ndarray) -> np.ndarray:
     if (np.diff(key[order]) > 0).all():
         return order
     return np.lexsort(points.T[columns[::-1]])
+
+
+def different(rows: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """Find a row (k,) of every kind of rows (N, D), and how many of it are there, (k,).
+
+    ``None`` where there are more than ``most`` kinds.
+    """
+    bits = np.ascontiguousarray(rows + 0.0).view(np.uint64)  # -0.0 is 0.0
+    hashed = np.zeros(len(rows), dtype=np.uint64)
+    for column in bits.T:
+        hashed = (hashed ^ column) * np.uint64(0x9E3779B97F4A7C15)
+        hashed ^= hashed >> np.uint64(32)
+    if len(np.unique(hashed[: 2 * most])) > most:  # so that few are sorted
+        return None
+    _, index, counts = np.unique(hashed, return_index=True, return_counts=True)
+    return (index, counts) if len(index) <= most else None
 
 
 def _digest(values: np.ndarray) -> int:

@@ -94,15 +94,15 @@ class Deal:
 
 
 def places_of(marks: np.ndarray) -> np.ndarray:
-    """The places (k,) of a sample's rows, sorted by their marks (k,); equal rows as they came."""
+    """The places (k,) of a sample's rows, sorted by their marks (k, 2); equal rows as they came."""
     places = np.empty(len(marks), dtype=np.int64)
-    places[np.argsort(marks, kind="stable")] = np.arange(len(marks))
+    places[np.lexsort(marks.T[::-1])] = np.arange(len(marks))
     return places
 
 
 def chosen_of(marks: np.ndarray, places: np.ndarray) -> np.ndarray:
     """Indices of the rows, of both samples, that everything is chosen by."""
-    drawn = priorities(marks, places)
+    drawn = priorities(marks[:, 0], places)
     return np.sort(np.argpartition(drawn, min(PART, len(drawn) - 1))[:PART])
 
 

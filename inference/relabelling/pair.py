@@ -16,7 +16,10 @@ from numpy.typing import ArrayLike
 
 from ..data.canonical import (
     FEW,
+    alike,
     canonical_order,
+    column_marks,
+    different,
     fingerprint,
     known_by,
     mark,
@@ -106,8 +109,12 @@ class Pair:
 
     @functools.cached_property
     def _marks(self) -> np.ndarray:
-        """What every row (m + n,) is known by where they are many."""
-        return row_marks(self.pooled, self.pooled.min(axis=0), self.pooled.max(axis=0))
+        """What every row is known by where they are many, (m + n, 2)."""
+        low, high = self.pooled.min(axis=0), self.pooled.max(axis=0)
+        columns = column_marks(self.pooled, low, high)
+        if alike(columns[high > low]):
+            columns = column_marks(self.pooled, low, high, columns)
+        return row_marks(self.pooled, low, high, columns)
 
     @functools.cached_property
     def _sums(self) -> tuple[int, int]:
@@ -121,10 +128,9 @@ class Pair:
         first, second = map(places_of, np.split(self._marks, [len(self.first)]))
         return first, second
 
-    @functools.cached_property
-    def different(self) -> int:
-        """How many different rows there are where they are many."""
-        return len(np.unique(self._marks))
+    def of_kinds(self, most: int) -> bool:
+        """Whether all rows are of at most so many kinds."""
+        return different(self.pooled, most) is not None
 
     @functools.cached_property
     def _order_and_mark(self) -> tuple[np.ndarray, int]:

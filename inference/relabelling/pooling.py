@@ -42,7 +42,8 @@ def relabelled(
     unit = unit_of_rows(pair.pooled[pair.chosen]) if unit is None else unit
     size = bin_size(len(pair.pooled), min(pair.sizes))
     columns = pair.pooled.shape[1]
-    if pair.many and size > 1 and columns > CELL_COLUMNS and pair.different > MOST_SINGLE:
+    wide = pair.many and size > 1 and columns > CELL_COLUMNS
+    if wide and not pair.of_kinds(MOST_SINGLE):
         return _of_deal(pair, size, permutations, rng, unit)
     rows = pair.points
     of_first = (np.arange(len(rows)) < len(pair.first))[pair.order]

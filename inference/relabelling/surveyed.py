@@ -1,7 +1,7 @@
 """Two samples in parts on several machines: what passes find before they are relabelled.
 
-The first pass finds how many rows there are and where, the second by what they are known, and a
-third fetches the part of them that everything is chosen by. This is what
+The first pass finds how many rows there are and where, the second by what columns are known, the
+third rows, and a fourth fetches the part of them that everything is chosen by. This is what
 :class:`~bke.inference.relabelling.pair.Pair` is for rows in memory, with the same relabellings.
 """
 
@@ -11,41 +11,37 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from ..data.canonical import canonical_order, known_by, marked_generator, row_marks
+from ..data.canonical import (
+    alike,
+    canonical_order,
+    known_by,
+    marked_generator,
+)
 from ..data.checks import check_same_columns, check_spread, counted
 from ..data.file_table import default_names
 from ..data.units import choose_scale
 from ..errors import InputError
-from ..streams.parts import Extent, Handle, Parts, extent, extent_of_all
+from ..streams.parts import Extent, Handle, Parts, extent_of_all
 from .bins import LEAST_BINS, bin_size
 from .deal import Deal, chosen_of, places_of
 from .halves import Halves
 from .pair import mark_of_both
 from .pooling import CELL_COLUMNS, MOST_POINTS, MOST_SINGLE, in_cells, means_in, unit_of_rows
 from .relabelled import Relabelled
-
-
-class Different(NamedTuple):
-    """Rows that differ, and how often each is there.
-
-    Attributes:
-        rows: (k, D).
-        counts: (k,).
-    """
-
-    rows: np.ndarray
-    counts: np.ndarray
-
-
-class First(NamedTuple):
-    """What the first pass finds of a part; ``different`` is ``None`` where too many rows are."""
-
-    extent: Extent
-    different: Different | None
+from .work_on_parts import (
+    CellsPass,
+    ColumnsPass,
+    Different,
+    FirstPass,
+    MarksPass,
+    OfVarying,
+    TakePass,
+    total,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,9 +135,18 @@ class Surveyed:
     @functools.cached_property
     def _marks(self) -> tuple[np.ndarray, np.ndarray]:
         """What every row is known by, of each sample."""
-        one = MarksPass(self.low[self.varying], self.high[self.varying])
-        first, second = self.results(lambda sample: one)
+        ends = self.low[self.varying], self.high[self.varying]
+        columns = self._columns(ColumnsPass(*ends, None))
+        if alike(columns):
+            columns = self._columns(ColumnsPass(*ends, columns))
+        work = MarksPass(*ends, columns)
+        first, second = self.results(lambda sample: work)
         return np.concatenate(first), np.concatenate(second)
+
+    def _columns(self, work: ColumnsPass) -> np.ndarray:
+        """What varying columns are known by, by all rows."""
+        (one,), (other,) = self.results(lambda sample: work, merge=total)
+        return np.asarray(one + other)
 
     @functools.cached_property
     def places(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -226,7 +231,7 @@ class Surveyed:
         elif narrow:
             halves = Halves.of(self.chosen / unit, MOST_POINTS)
             work = CellsPass(halves, unit)
-            (first,), (second,) = self.results(lambda sample: work, merge=np.add)
+            (first,), (second,) = self.results(lambda sample: work, merge=total)
             both, means = np.stack([first, second], axis=1), means_in(halves, self.chosen / unit)
         else:
             return None
@@ -234,78 +239,9 @@ class Surveyed:
         return in_cells(means, counts, both[:, 0], unit, permutations, rng, turned=self.turned)
 
 
-@dataclasses.dataclass(frozen=True)
-class OfVarying:
-    """Work on the varying columns of parts."""
-
-    work: Callable[[Any, np.ndarray], Any]
-    varying: np.ndarray
-
-    def __call__(self, beside: Any, rows: np.ndarray) -> Any:
-        """Work on a part."""
-        return self.work(beside, rows[:, self.varying])
-
-
-@dataclasses.dataclass(frozen=True)
-class FirstPass:
-    """Finds the extent of a part, and up to so many rows that differ."""
-
-    most: int
-
-    def __call__(self, index: int, rows: np.ndarray) -> First:
-        """Work on a part."""
-        return First(extent(index, rows), _different(rows, self.most))
-
-
-@dataclasses.dataclass(frozen=True)
-class MarksPass:
-    """Finds what rows are known by."""
-
-    low: np.ndarray
-    high: np.ndarray
-
-    def __call__(self, index: int, rows: np.ndarray) -> np.ndarray:
-        """Work on a part."""
-        return row_marks(rows, self.low, self.high)
-
-
-@dataclasses.dataclass(frozen=True)
-class TakePass:
-    """Takes some rows."""
-
-    def __call__(self, chosen: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Work on a part, of which those rows are taken that are ``chosen``."""
-        return rows[chosen]
-
-
-@dataclasses.dataclass(frozen=True)
-class CellsPass:
-    """Counts rows in cells."""
-
-    halves: Halves
-    unit: np.ndarray
-
-    def __call__(self, index: int, rows: np.ndarray) -> np.ndarray:
-        """Work on a part."""
-        return np.bincount(self.halves.cells(rows / self.unit), minlength=self.halves.number)
-
-
 def added(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Add what two parts tell."""
     return [one + other for one, other in zip(first, second, strict=True)]
-
-
-def _different(rows: np.ndarray, most: int) -> Different | None:
-    """Find at most so many rows that differ; ``None`` where there are more."""
-    bits = np.ascontiguousarray(rows + 0.0).view(np.uint64)  # -0.0 is 0.0
-    hashed = np.zeros(len(rows), dtype=np.uint64)
-    for column in bits.T:
-        hashed = (hashed ^ column) * np.uint64(0x9E3779B97F4A7C15)
-        hashed ^= hashed >> np.uint64(32)
-    if len(np.unique(hashed[: 2 * most])) > most:  # so that few are sorted
-        return None
-    _, index, counts = np.unique(hashed, return_index=True, return_counts=True)
-    return Different(rows[index] + 0.0, counts) if len(index) <= most else None
 
 
 def _few_kinds(

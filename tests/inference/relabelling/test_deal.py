@@ -1,8 +1,10 @@
 """Rows dealt out by their places, and cells of halves."""
 
+import itertools
+
 import numpy as np
 import pytest
-from bke.inference.data.canonical import known_by, row_marks
+from bke.inference.data.canonical import alike, column_marks, known_by, row_marks
 from bke.inference.relabelling.deal import Deal, places_of, priorities, shuffled
 from bke.inference.relabelling.halves import Halves
 
@@ -53,22 +55,63 @@ def test_it_does_not_matter_which_sample_is_named_first():
         assert one.start(sample) == other.start(1 - sample)
 
 
+def marked(rows):
+    ends = rows.min(axis=0), rows.max(axis=0)
+    return row_marks(rows, *ends, column_marks(rows, *ends))
+
+
 def test_marks_add_and_know_neither_columns_nor_units():
     rng = np.random.default_rng(0)
     rows = np.column_stack([rng.normal(size=(60, 3)), np.full(60, 4.0)])
     low, high = rows.min(axis=0), rows.max(axis=0)
-    marks = row_marks(rows, low, high)
-    np.testing.assert_array_equal(marks, row_marks(8.0 * rows, 8.0 * low, 8.0 * high))
+    marks = marked(rows)
+    np.testing.assert_array_equal(marks, marked(8.0 * rows))
     turn = [2, 0, 1]  # and without the column of one value
-    np.testing.assert_array_equal(marks, row_marks(rows[:, turn], low[turn], high[turn]))
-    parts = [known_by(row_marks(part, low, high)) for part in np.split(rows, [13, 40])]
+    np.testing.assert_array_equal(marks, marked(rows[:, turn]))
+    columns = column_marks(rows, low, high)
+    some = np.split(rows, [13, 40])
+    np.testing.assert_array_equal(sum(column_marks(part, low, high) for part in some), columns)
+    parts = [known_by(row_marks(part, low, high, columns)) for part in some]
     assert known_by(marks) == sum(parts) % 2**64
-    assert len(set(marks.tolist())) == 60
+    assert len(set(marks[:, 0].tolist())) == 60
+
+
+def test_marks_tell_values_in_other_columns_apart_and_the_middle_of_heavy_tails():
+    """Every permutation of three values in columns that hold other ones besides; Cauchy rows."""
+    turned = np.array([*itertools.permutations([1.0, 2.0, 3.0]), (1, 2, 2), (1, 1, 3)])
+    assert len(set(marked(turned)[:, 0].tolist())) == 8
+    heavy = np.random.default_rng(5).standard_cauchy(size=(100_000, 2))
+    marks = marked(heavy)
+    assert len(np.unique(marks[:, 0])) < 50_000
+    assert len(np.unique(marks, axis=0)) == 100_000
+
+
+def test_columns_alike_are_told_apart_by_what_is_beside_them():
+    """Three coins of 400 rows, two of which show heads as often."""
+    rng = np.random.default_rng(7)
+    rows = rng.integers(2, size=(400, 3)).astype(float)
+    rows[:, 2] = rows[rng.permutation(400), 0]
+    ends = rows.min(axis=0), rows.max(axis=0)
+    columns = column_marks(rows, *ends)
+    assert alike(columns)
+    further = column_marks(rows, *ends, columns)
+    assert not alike(further)
+    turn = [2, 0, 1]
+    again = column_marks(rows[::-1][:, turn], *ends, columns[turn])
+    np.testing.assert_array_equal(again, further[turn])
+
+
+def test_no_row_has_another_place_in_another_order_of_rows():
+    rng = np.random.default_rng(6)
+    rows = np.concatenate([rng.standard_cauchy(size=(400, 3)), rng.poisson(1.0, size=(400, 3))])
+    shuffled = rng.permutation(800)
+    places, others = places_of(marked(rows)), places_of(marked(rows[shuffled]))
+    np.testing.assert_array_equal(rows[np.argsort(places)], rows[shuffled][np.argsort(others)])
 
 
 def test_places_are_numbers_of_rows_sorted_by_their_marks():
-    marks = np.array([7, 3, 7, 1], dtype=np.uint64)
-    np.testing.assert_array_equal(places_of(marks), [2, 1, 3, 0])
+    marks = np.array([[7, 2], [3, 9], [7, 2], [1, 0], [7, 1]], dtype=np.uint64)
+    np.testing.assert_array_equal(places_of(marks), [3, 1, 4, 0, 2])
 
 
 def test_equal_rows_and_equal_places_come_into_the_part_by_themselves():

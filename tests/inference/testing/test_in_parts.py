@@ -130,7 +130,7 @@ def test_more_permutations_do_not_go_through_the_rows_again(few, monkeypatch):
     monkeypatch.setattr(surveyed.Surveyed, "results", counted)
     found = two_sample_test(P, Q, permutations=9999, alpha=0.2)
     assert len(found.null) == 9999  # after a first stage
-    assert len(passes) == 3  # what rows are known by, the part of them, and all sums
+    assert len(passes) == 4  # what columns are known by, and rows, the part of them, and all sums
 
 
 def test_any_collection_will_do(few):
