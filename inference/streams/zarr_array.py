@@ -45,7 +45,7 @@ class Layout(NamedTuple):
     codecs: tuple[str, ...]
 
     @property
-    def count(self) -> int:
+    def number(self) -> int:
         """How many chunks there should be."""
         return math.prod(-(-n // k) for n, k in zip(self.shape, self.chunks, strict=True))
 
@@ -84,9 +84,9 @@ def _check(path: Path, layout: Layout) -> None:
     if math.prod(layout.chunks) * 8 > LARGEST:
         raise InputError(f"{path} has chunks of {layout.chunks} values: write it in smaller ones")
     there = sum(1 for _ in _chunks(path))
-    if there < LEAST_THERE * layout.count:
+    if there < LEAST_THERE * layout.number:
         raise InputError(
-            f"{path} says that it has {layout.count} chunks, and {there} are there: is it a part?"
+            f"{path} says that it has {layout.number} chunks, and {there} are there: is it a part?"
         )
 
 
@@ -121,7 +121,7 @@ def _names(codecs: Any, deepest: int) -> Iterator[str]:
     for codec in codecs:
         if codec is None:
             continue
-        record = {"name": codec} if isinstance(codec, str) else codec
+        record: dict[str, Any] = {"name": codec} if isinstance(codec, str) else codec
         yield str(record["id"] if "id" in record else record["name"])
         within = record.get("configuration") or {}
         for inner in ("codecs", "index_codecs"):
