@@ -200,8 +200,8 @@ class Questions(NamedTuple):
         count = len(self.at_landmarks)
         tilt = np.concatenate([fits(one, VARIANCES) for some in answers[count:-2] for one in some])
         at_landmarks = evidence_of(answers[:count])
-        location, of_covariances = answers[-2:]
-        return _together(rows, tilt, at_landmarks, location, of_covariances, places, self.scales)
+        of_location, of_covariances = answers[-2:]
+        return _together(rows, tilt, at_landmarks, of_location, of_covariances, places, self.scales)
 
 
 def _together(
