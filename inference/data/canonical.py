@@ -117,8 +117,8 @@ def row_marks(
 
 
 def known_by(marks: np.ndarray) -> int:
-    """What rows with marks (N, 2) are known by, in whatever order."""
-    return int(marks[:, 0].sum(dtype=np.uint64))
+    """What rows with (first) marks (N,) are known by, in whatever order."""
+    return int(marks.sum(dtype=np.uint64))
 
 
 def generator(seed: int, *samples: np.ndarray, stream: int = 1) -> np.random.Generator:

@@ -119,7 +119,7 @@ class Pair:
     @functools.cached_property
     def _sums(self) -> tuple[int, int]:
         """What the rows of each sample are known by where they are many."""
-        first, second = map(known_by, np.split(self._marks, [len(self.first)]))
+        first, second = map(known_by, np.split(self._marks[:, 0], [len(self.first)]))
         return first, second
 
     @functools.cached_property

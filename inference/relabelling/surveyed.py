@@ -174,7 +174,7 @@ class Surveyed:
     @functools.cached_property
     def known(self) -> tuple[int, int]:
         """What the rows of each sample are known by, in whatever order."""
-        first, second = map(known_by, self._marks)
+        first, second = (known_by(marks[:, 0]) for marks in self._marks)
         return first, second
 
     @property
