@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..relabelling.calibration import agreed, combined, surprise
-from ..relabelling.permutation import p_value, standardised
+from ..relabelling.permutation import p_value, standardised, without_rounding
 from ..relabelling.relabelled import Relabelled
 from ..runtime.machine import side_by_side
 from .asked import Asked, answered
@@ -214,12 +214,14 @@ def _together(
     scales: list[Scale],
 ) -> Evidences:
     """All kinds of evidence, the tilt's with every kernel."""
+    largest = places.largest
     return Evidences(
         tilt,
         at_landmarks,
         of_location,
         *of_covariances,
-        places.largest,
+        # A difference may be a ten-millionth of the sums it is told by, as where one pair differs.
+        without_rounding(largest, 1e7 * float(largest.max(initial=0.0))),
         [scale for scale in scales for _ in VARIANCES],
         not rows.weighted and bool((2.0 * rows.shares == 1.0).all()),
     )
