@@ -13,7 +13,7 @@ import math
 import numpy as np
 from scipy.special import expit, logit
 
-from ..evidence.location import Scores, normal_scores
+from ..evidence.location import Scores
 from ..evidence.places import cells
 from ..evidence.statistic import evidences
 from ..relabelling.permutation import p_value
@@ -41,9 +41,8 @@ def detectable_shift(rows: Relabelled, alpha: float) -> float | None:
         largest that could be dealt out is not found so often.
     """
     rng = np.random.default_rng(0)
-    varying = np.flatnonzero(np.ptp(rows.points, axis=0) > 0.0)
-    known = Scores(tuple(normal_scores(column, rows.counts) for column in rows.points.T))
-    scores = known(rows.points)[:, varying].T
+    varying = rows.points[:, np.ptp(rows.points, axis=0) > 0.0]
+    scores = Scores.of(varying, rows.counts)(varying).T
     dealt, shifts = [], []
     for tilt in SHIFTS * math.sqrt(np.sum(1.0 / rows.worth)):
         for trial in range(TRIALS):

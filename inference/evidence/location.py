@@ -61,6 +61,11 @@ class Scores:
 
     known: tuple[tuple[np.ndarray, np.ndarray], ...]
 
+    @classmethod
+    def of(cls, points: np.ndarray, counts: np.ndarray) -> Scores:
+        """The scores of points (C, D) with the counts (C,) of their rows."""
+        return cls(tuple(normal_scores(column, counts) for column in points.T))
+
     def __call__(self, points: np.ndarray) -> np.ndarray:
         """Evaluate scores (r, D) of rows (r, D)."""
         return np.stack(
@@ -72,10 +77,10 @@ class Scores:
 def location_asked(rows: Relabelled) -> Asked[np.ndarray]:
     """Ask for what :func:`location` tells."""
     chosen = rows.choosing
-    known = tuple(normal_scores(column, chosen.counts) for column in chosen.points.T)
+    dimension = chosen.points.shape[1]
 
     def told(sums: Sums) -> np.ndarray:
         apart = rows.apart(sums.of_labels, sums.of_counts)
-        return without_rounding(np.square(apart).sum(axis=0), float(len(known)))
+        return without_rounding(np.square(apart).sum(axis=0), float(dimension))
 
-    return Asked(Scores(known), len(known), told)
+    return Asked(Scores.of(chosen.points, chosen.counts), dimension, told)

@@ -46,7 +46,7 @@ def test_weighted_rows_count_by_their_weights():
     P, Q = RNG.normal(size=(30, 2)), RNG.normal(size=(45, 2))
     v, w = RNG.exponential(size=30), RNG.exponential(size=45)
     rows = weighted(Pair(P, Q), (v, w), 9, np.random.default_rng(1))
-    known = Scores(tuple(normal_scores(column, rows.counts) for column in rows.points.T))
+    known = Scores.of(rows.points, rows.counts)
     means = [np.average(known(z / rows.unit), axis=0, weights=of) for z, of in ((P, v), (Q, w))]
     apart = np.subtract(*means)
     np.testing.assert_allclose(location(rows)[0], apart @ apart, rtol=1e-9)
