@@ -25,7 +25,6 @@ from ..data.file_table import default_names
 from ..data.read import Sample, read_sample
 from ..errors import InputError
 from ..runtime.atomic import check_output_folder, same_file
-from ..runtime.names import printable
 from .options.data import NameOptions
 from .options.witness import BandOptions
 from .words import parse_columns
@@ -100,7 +99,7 @@ def read_pair(
             f"The columns have different names in the two files and are matched by position: "
             f"{', '.join(first.columns)} in P, {', '.join(second.columns)} in Q."
         )
-    sources = {"P": printable(str(path_P)), "Q": printable(str(path_Q))}
+    sources = {"P": str(path_P), "Q": str(path_Q)}
     return Pair(P, Q, first.columns, sources, tuple(notes), names.of(path_P, path_Q))
 
 

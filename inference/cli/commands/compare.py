@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from ...runtime.names import printable
 from ..command import command
 from ..options.model import GammaOptions, MeasureOption
 from ..options.output import optional_folder
@@ -87,7 +86,7 @@ def compare(
 
         told = {
             "command": "compare",
-            "sources": {"P": printable(str(path_p)), "Q": printable(str(path_q))},
+            "sources": {"P": str(path_p), "Q": str(path_q)},
             "columns": list(first.plan.columns),
             **comparison_summary(found),
         }

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...runtime.atomic import write_text
-from ...runtime.names import printable
 from ..command import command
 from ..options.data import NameOptions
 from ..options.output import HtmlOption, check_html, written_file
@@ -96,7 +95,7 @@ def drift(
         if path is not None:
             write_text(path, made())
             terminal.say(f"Written: {path}")
-    sources = [printable(str(path)) for path in (before, after) if path is not None]
+    sources = [str(path) for path in (before, after) if path is not None]
     terminal.finish({"command": "drift", "sources": sources, **found.to_dict()})
     if options.fail and found.differ:
         raise typer.Exit(DIFFERENT)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from ...learning.names import TwoSampleKernel
+from ...runtime.names import printable
 from ...testing.names import LinearEstimator
 from ..command import command
 from ..comparison import compared
@@ -119,9 +120,10 @@ def two_sample(
     with inputs.output_folder(out, FILES, read=(path_p, path_q)):
         terminal.notes(pair.notes)
         first, second = pair.names
+        told_P, told_Q = (printable(str(path)) for path in (path_p, path_q))
         terminal.say(
-            f"{first}: {pair.sources['P']}, {rows['P']} rows; {second}: {pair.sources['Q']}, "
-            f"{rows['Q']} rows; {', '.join(pair.columns)}"
+            f"{first}: {told_P}, {rows['P']} rows; {second}: {told_Q}, {rows['Q']} rows; "
+            f"{', '.join(pair.columns)}"
         )
         if whole:
             level = options.of_comparison()
