@@ -5,6 +5,9 @@ import pytest
 from bke.inference import two_sample_test
 from bke.inference.evidence import location as module
 from bke.inference.evidence.location import Scores, location, normal_scores
+from bke.inference.evidence.places import cells
+from bke.inference.evidence.statistic import STATISTICS, evidences
+from bke.inference.relabelling.calibration import surprise
 from bke.inference.relabelling.pair import Pair
 from bke.inference.relabelling.pooling import relabelled, swapped
 from bke.inference.relabelling.weighted import weighted
@@ -80,3 +83,17 @@ def test_a_shift_of_heavy_tails_is_told_by_location():
         P, Q = rng.standard_t(2, size=(100, 1)), 0.5 + rng.standard_t(2, size=(100, 1))
         told.append(two_sample_test(P, Q, permutations=199, progress=False).parts[0].name)
     assert "evidence in location" in told
+
+
+def test_each_kind_of_evidence_counts_as_much_as_the_formula_says():
+    """CMP-9 by its definition: half for location and for what is of covariances."""
+    rng = np.random.default_rng(2)
+    rows = relabelled(Pair(rng.normal(size=(30, 2)), rng.normal(0.3, 1.2, size=(45, 2))), 29, rng)
+    found = evidences(rows, cells(rows), lambda count: None)
+    half = {"in location", "in the distance of covariances", "in the dimensions of covariances"}
+    expected = np.zeros(30)
+    for where, row in zip(STATISTICS, found.each(), strict=True):
+        expected += (0.5 if where in half else 1.0) * np.exp(0.5 * surprise(row))
+    np.testing.assert_allclose(found.statistic(), 2.0 * np.log(expected), rtol=1e-12)
+    at = STATISTICS.index("in location")
+    np.testing.assert_array_equal(found.each()[at], location(rows))
