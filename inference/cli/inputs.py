@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +22,6 @@ from ..data.checks import (
 from ..data.file_table import default_names
 from ..data.read import Sample, read_sample
 from ..errors import InputError
-from ..runtime.atomic import check_output_folder, same_file
 from .options.data import NameOptions
 from .options.witness import BandOptions
 from .words import parse_columns
@@ -288,63 +285,3 @@ def notes_on(run: xr.DataTree, pair: Pair) -> list[str]:
 
 def _ordered(X: np.ndarray) -> np.ndarray:
     return X[np.lexsort(X.T)]
-
-
-def _check_kept(
-    read: Iterable[Path | str | None], written: Sequence[Path], checkpoint: Path | None
-) -> None:
-    """Refuse to write over what is read, under whatever spelling or link."""
-    told = [count_or_file(each) if isinstance(each, str) else each for each in read]
-    sources = [each for each in told if isinstance(each, Path)]
-    outputs = [("--out", path) for path in written]
-    if checkpoint is not None:
-        outputs.append(("--checkpoint", checkpoint))
-    for option, path in outputs:
-        for source in sources:
-            # An array of zarr is a folder, and is spoilt by what is written into it.
-            inside = Path(os.path.realpath(path)).parents if source.suffix == ".zarr" else ()
-            if any(same_file(each, source) for each in (path, *inside)):
-                raise InputError(
-                    f"{option} would write {path} over {source}, which is read: choose another "
-                    "place"
-                )
-    if checkpoint is not None and any(same_file(checkpoint, path) for path in written):
-        raise InputError(f"--out and --checkpoint are both {checkpoint}: choose another place")
-
-
-@contextlib.contextmanager
-def output_folder(
-    folder: Path | None,
-    files: Sequence[str],
-    *,
-    read: Iterable[Path | str | None],
-    checkpoint: Path | None = None,
-) -> Iterator[None]:
-    """Make sure that ``files`` can be written; on failure leave no empty folder that was made here.
-
-    Args:
-        folder: where they go; ``None``: there are none.
-        files: their names.
-        read: what the command reads, which none of them may be; a text is what ``--landmarks``
-            says.
-        checkpoint: one more that is written.
-
-    Raises:
-        InputError: they cannot, or one of them is read.
-    """
-    _check_kept(read, [] if folder is None else [folder / name for name in files], checkpoint)
-    if folder is None:
-        yield
-        return
-    missing = [step for step in (folder, *folder.parents) if not step.exists()]
-    check_output_folder(folder)
-    try:
-        for name in files:
-            if (folder / name).is_dir():
-                raise InputError(f"{folder / name} is a folder, so no file can be written there")
-        yield
-    except BaseException:
-        for step in missing:
-            with contextlib.suppress(OSError):  # not empty: something was written
-                step.rmdir()
-        raise

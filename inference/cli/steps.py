@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..runtime.atomic import atomic_path, write_text
+from ..runtime.drafts import in_place
 from .inputs import Pair
 from .options.witness import WitnessOptions
 from .terminal import Terminal
@@ -299,9 +300,9 @@ def finish(
     terminal: Terminal,
 ) -> None:
     """Write the summary to ``path``, if any, and print what was done."""
-    written = {name: str(file) for name, file in files.items()}
+    written = {name: str(in_place(file)) for name, file in files.items()}
     if path is not None:
-        written["summary"] = str(path)
+        written["summary"] = str(in_place(path))
     timings = terminal.all_timings()
     summary = {**findings, "notes": list(notes), "files": written, "timings": timings}
     if path is not None:

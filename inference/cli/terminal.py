@@ -36,13 +36,13 @@ def exit_codes(debug: bool) -> Iterator[None]:
             warnings.showwarning = _told
             yield
     except KeyboardInterrupt as how:
-        typer.echo("\nbke: interrupted", err=True)
+        typer.echo(f"\nbke: {_noted('interrupted', how)}", err=True)
         ended = TERMINATED if isinstance(how, Terminated) else INTERRUPTED
         raise typer.Exit(ended) from None
     except (InputError, SamplingError, ValueError, ArithmeticError, OSError, MemoryError) as error:
         if debug:
             raise
-        typer.echo(f"bke: {_sentence(error)}", err=True)
+        typer.echo(f"bke: {_noted(_sentence(error), error)}", err=True)
         raise typer.Exit(1) from None
     except (typer.Exit, typer.BadParameter):
         raise
@@ -55,6 +55,11 @@ def exit_codes(debug: bool) -> Iterator[None]:
             err=True,
         )
         raise typer.Exit(1) from None
+
+
+def _noted(text: str, error: BaseException) -> str:
+    """A message with what has been noted on the error since."""
+    return "; ".join([text, *map(printable, getattr(error, "__notes__", []))])
 
 
 def _told(message: Warning | str, *where: Any, **more: Any) -> None:

@@ -11,6 +11,7 @@ import os
 import platform
 import warnings
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -25,6 +26,7 @@ from bke.models.measures.measure import MEASURE_SCALE
 from ..data.units import Units
 from ..errors import InputError
 from ..runtime.atomic import atomic_path
+from ..runtime.drafts import check_in_place
 from .chains import Chains
 from .record import check_restorable, likelihood_attributes, likelihood_record, only_here
 from .target import Target
@@ -270,6 +272,7 @@ def load_run(path: str | os.PathLike[str]) -> xr.DataTree:
         raise InputError(f"{path} is a folder: give the run file in it, such as run.nc")
     if not os.path.isfile(path):
         raise InputError(f"{path}: no such file")
+    check_in_place(Path(path))
     try:
         with xr.open_datatree(path, engine="h5netcdf") as opened:
             run = opened.load()

@@ -75,12 +75,14 @@ def bayes(
     the hidden ones; PRIOR says how these are really distributed. Where SEEN is far from the pairs
     the weights sum to less than 1; below 0.1 the cells stay empty.
     """
-    from .. import inputs, steps
+    from .. import inputs, outputs, steps
 
     x, y = inputs.read_apart(training, {"--hidden": hidden, "--seen": seen})
     believed = inputs.read_sample(prior, columns=list(x.columns))
     observed = inputs.read_sample(at, columns=list(y.columns))
-    with inputs.output_folder(out, [TABLE, SUMMARY], read=[training, prior, at]):
+    with outputs.output_folder(
+        out, [TABLE, SUMMARY], command="bayes", read=[training, prior, at]
+    ) as folder:
         with terminal.step("learn", "learning the rule"):
             from bke.inference import learn_conditional
             from bke.models import bayes_rule, mean_embedding
@@ -105,7 +107,7 @@ def bayes(
         terminal.notes(notes)
         header = [*y.columns, *_each(x, "mean"), *_each(x, "mode"), "sum_of_weights"]
         table = np.hstack([observed.values, found.mean, found.mode, found.total[:, None]])
-        files = write_table(out, TABLE, header, table, terminal)
+        files = write_table(folder, TABLE, header, table, terminal)
         told = {
             "command": "bayes",
             "training": str(training),
@@ -113,7 +115,7 @@ def bayes(
             "kernel": options.kernel,
             **_summary(learned, rule, x, y, found),
         }
-        steps.finish(told, files, steps.summary_in(out), notes, terminal)
+        steps.finish(told, files, steps.summary_in(folder), notes, terminal)
 
 
 def _each(sample: Sample, what: str) -> list[str]:

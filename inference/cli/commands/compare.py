@@ -54,12 +54,14 @@ def compare(
     out: Annotated[Path | None, optional_folder(f"{PICTURE}, {WITNESS} and {SUMMARY}")] = None,
 ) -> None:
     """Two sketches: the posterior of the lengthscale, a two-sample test and the witness."""
-    from .. import inputs, steps
+    from .. import inputs, outputs, steps
 
     options.gamma.check()
     inputs.check_level(options.band.level)
     read = (path_p, path_q, options.places.at)
-    with inputs.output_folder(out, [PICTURE, WITNESS, SUMMARY], read=read):
+    with outputs.output_folder(
+        out, [PICTURE, WITNESS, SUMMARY], command="compare", read=read
+    ) as folder:
         with terminal.step("compare", "comparing"):
             from bke.inference import compare_sketches, load_sketch
 
@@ -77,11 +79,11 @@ def compare(
             )
         terminal.say(str(found))
         files, missing = steps.draw_pictures(
-            out, lambda: [("witness", lambda: found.plot(options.band.level))], terminal
+            folder, lambda: [("witness", lambda: found.plot(options.band.level))], terminal
         )
-        if out is not None:
-            steps.save_tree(found.witness, out / WITNESS)
-            files["witness"] = out / WITNESS
+        if folder is not None:
+            steps.save_tree(found.witness, folder / WITNESS)
+            files["witness"] = folder / WITNESS
         from ...report.sketches import comparison_summary
 
         told = {
@@ -91,4 +93,4 @@ def compare(
             **comparison_summary(found),
         }
         notes = [*found.notes, *missing]
-        steps.finish(told, files, steps.summary_in(out, SUMMARY), notes, terminal)
+        steps.finish(told, files, steps.summary_in(folder, SUMMARY), notes, terminal)

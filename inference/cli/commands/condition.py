@@ -51,11 +51,13 @@ def condition(
     where these say enough, and falls to 0 far from all of them, where the cells stay empty; so do
     standard deviations where the variance comes out negative, as some weights are.
     """
-    from .. import inputs, steps
+    from .. import inputs, outputs, steps
 
     x, y = inputs.read_apart(training, {"--given": given, "--of": of})
     places = x if at is None else inputs.read_sample(at, columns=list(x.columns))
-    with inputs.output_folder(out, [TABLE, PICTURE, SUMMARY], read=[training, at]):
+    with outputs.output_folder(
+        out, [TABLE, PICTURE, SUMMARY], command="condition", read=[training, at]
+    ) as folder:
         with terminal.step("learn", "learning the conditional embedding"):
             from bke.inference import learn_conditional
 
@@ -73,8 +75,10 @@ def condition(
             row = rows_in_words(imaginary, "row")
             notes.append(f"{row} without a standard deviation: see --help.")
         terminal.notes(notes)
-        files = _write(out, x, y, places, found, terminal)
-        drawn, missing = steps.draw_pictures(out, lambda: _pictures(x, y, places, found), terminal)
+        files = _write(folder, x, y, places, found, terminal)
+        drawn, missing = steps.draw_pictures(
+            folder, lambda: _pictures(x, y, places, found), terminal
+        )
         told = {
             "command": "condition",
             "training": str(training),
@@ -83,7 +87,7 @@ def condition(
             "choice": regularisation,
         }
         notes += missing
-        steps.finish(told, {**files, **drawn}, steps.summary_in(out), notes, terminal)
+        steps.finish(told, {**files, **drawn}, steps.summary_in(folder), notes, terminal)
 
 
 def _in_words(learned: ConditionalEmbedding, x: Sample, y: Sample) -> str:

@@ -83,33 +83,33 @@ def density(
     it is known up to a constant. Thousands of rows in three columns or more take minutes.
     """
     names = columns.names
-    from .. import inputs, steps
+    from .. import inputs, outputs, steps
 
     table = inputs.checked(inputs.read_sample(path, columns=names))
     places = table if at is None else inputs.read_sample(at, columns=list(table.columns))
     files = [TABLE, PICTURE, SUMMARY, *[DRAWS] * (wanted.draws > 0), *[RUN] * wanted.posterior]
-    with inputs.output_folder(out, files, read=[path, at]):
+    with outputs.output_folder(out, files, command="density", read=[path, at]) as folder:
         learned, run = _learned(table.values, wanted, options, terminal)
         from ...report.density import densities, density_summary
 
         found = densities(learned, run, places.values, among=at is None)
         header = [*table.columns, "log_density", "typicality"]
         content = np.column_stack([places.values, found.log_density, found.typicality])
-        written = write_table(out, TABLE, header, content, terminal)
+        written = write_table(folder, TABLE, header, content, terminal)
         notes, drawn = found.notes, None
         if wanted.draws:
             drawn, remarks = _drawn(learned, wanted.draws, options.seed, terminal)
             notes += remarks
-            made = write_table(out, DRAWS, list(table.columns), drawn, terminal)
+            made = write_table(folder, DRAWS, list(table.columns), drawn, terminal)
             if made:
                 written["draws"] = made["table"]
-        if run is not None and out is not None:
-            steps.save_tree(run, out / RUN)
-            written["run"] = out / RUN
+        if run is not None and folder is not None:
+            steps.save_tree(run, folder / RUN)
+            written["run"] = folder / RUN
         terminal.notes(notes)
         shown = learned if run is None else run
         pictured, missing = steps.draw_pictures(
-            out, lambda: _pictures(shown, drawn, table.columns), terminal
+            folder, lambda: _pictures(shown, drawn, table.columns), terminal
         )
         told = {
             "command": "density",
@@ -119,7 +119,7 @@ def density(
             **density_summary(learned, run, found),
         }
         notes = [*notes, *missing]
-        steps.finish(told, {**written, **pictured}, steps.summary_in(out), notes, terminal)
+        steps.finish(told, {**written, **pictured}, steps.summary_in(folder), notes, terminal)
 
 
 def _learned(

@@ -22,24 +22,26 @@ def diagnose(
     html: HtmlOption = None,
 ) -> None:
     """What a run is worth: R-hat, effective sample sizes, modes and a verdict in words."""
-    from .. import inputs, steps
+    from .. import outputs, steps
 
     check_html(html)
-    with inputs.output_folder(out, steps.DIAGNOSE_FILES, read=[run_file]):
+    with outputs.output_folder(
+        out, steps.DIAGNOSE_FILES, command="diagnose", read=[run_file]
+    ) as folder:
         result = steps.load(run_file, terminal)
         diagnosis, summary, rounded = steps.diagnose_and_print(result, terminal)
         with tempfile.TemporaryDirectory() as elsewhere:
             # The page needs pictures where no folder asks for them.
-            folder = Path(elsewhere) if out is None and html is not None else out
+            drawn = Path(elsewhere) if folder is None and html is not None else folder
             files, missing = steps.draw_pictures(
-                folder, lambda: steps.run_pictures(result), terminal
+                drawn, lambda: steps.run_pictures(result), terminal
             )
             notes = [*rounded, *missing]
             title = f"Diagnosis of {run_file.name}"
             page = steps.write_page(
                 html, summary, diagnosis, files, terminal, title=title, notes=notes
             )
-        files = page if out is None else {**files, **page}
+        files = page if folder is None else {**files, **page}
         steps.finish(
-            {"command": "diagnose", **summary}, files, steps.summary_in(out), notes, terminal
+            {"command": "diagnose", **summary}, files, steps.summary_in(folder), notes, terminal
         )

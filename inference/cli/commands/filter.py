@@ -70,12 +70,14 @@ def filter_states(
     filtered (mean and mode of the posterior) and smoothed. Observations that are far from all of
     training are left out, with a note.
     """
-    from .. import inputs, steps
+    from .. import inputs, outputs, steps
 
     parts = {"--states": series_of.states, "--observations": series_of.observations}
     x, y = inputs.read_apart(training, parts)
     new = inputs.read_sample(series, columns=list(y.columns))
-    with inputs.output_folder(out, [TABLE, PICTURE, SUMMARY], read=[training, series]):
+    with outputs.output_folder(
+        out, [TABLE, PICTURE, SUMMARY], command="filter", read=[training, series]
+    ) as folder:
         with terminal.step("learn", "learning the filter", spinner=False):
             from bke.inference import learn_filter
 
@@ -90,8 +92,8 @@ def filter_states(
         header = ["step", *(f"{column}.{name}" for name in found for column in x.columns)]
         numbers = np.arange(1.0, len(new.values) + 1.0)[:, None]
         table = np.hstack([numbers, *found.values()])
-        files = write_table(out, TABLE, header, table, terminal)
-        drawn, missing = steps.draw_pictures(out, lambda: _pictures(found, x.columns), terminal)
+        files = write_table(folder, TABLE, header, table, terminal)
+        drawn, missing = steps.draw_pictures(folder, lambda: _pictures(found, x.columns), terminal)
         told = {
             "command": "filter",
             "training": str(training),
@@ -106,7 +108,7 @@ def filter_states(
             **{name: values.tolist() for name, values in found.items()},
         }
         notes += missing
-        steps.finish(told, {**files, **drawn}, steps.summary_in(out), notes, terminal)
+        steps.finish(told, {**files, **drawn}, steps.summary_in(folder), notes, terminal)
 
 
 def _filtered(

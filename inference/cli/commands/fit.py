@@ -57,7 +57,7 @@ def _fit(
     out: Path | None,
 ) -> None:
     """Read, fit, say and save; without ``out`` another process does the last two."""
-    from .. import inputs, steps
+    from .. import inputs, outputs, steps
 
     model.check()
     samples: Any
@@ -73,12 +73,7 @@ def _fit(
         "checkpoint": disk.checkpoint,
     }
     terminal.notes(remarks)
-    written = inputs.output_folder(
-        None if out is None else out.parent,
-        [] if out is None else [out.name],
-        read=[*files, model.landmarks],
-        checkpoint=disk.checkpoint,
-    )
+    written = outputs.output_file(out, read=[*files, model.landmarks], checkpoint=disk.checkpoint)
     with written, terminable(disk.checkpoint is not None):
         result = steps.fit_and_save(samples, headings, how, out, terminal)
         result, unknown = steps.weigh_and_save(result, out, terminal)

@@ -70,11 +70,11 @@ def graph(
     """
     names = columns.names
     from ...data.read import read_sample
-    from .. import inputs, steps
+    from .. import inputs, outputs, steps
 
     table = inputs.checked(read_sample(path, columns=names))
     level = options.level
-    with inputs.output_folder(out, [PICTURE, SUMMARY], read=[path]):
+    with outputs.output_folder(out, [PICTURE, SUMMARY], command="graph", read=[path]) as folder:
         with terminal.step("graph", "tests", spinner=False):
             from bke.inference import causal_graph
 
@@ -89,7 +89,7 @@ def graph(
                 **level.arguments(),
             )
         terminal.say(str(found))
-        files, missing = steps.draw_pictures(out, lambda: [("graph", found.plot)], terminal)
+        files, missing = steps.draw_pictures(folder, lambda: [("graph", found.plot)], terminal)
         from ...report.tests import graph_summary
 
         told = {
@@ -102,4 +102,4 @@ def graph(
             "most_given": options.most_given,
             **graph_summary(found),
         }
-        steps.finish(told, files, steps.summary_in(out, SUMMARY), missing, terminal)
+        steps.finish(told, files, steps.summary_in(folder, SUMMARY), missing, terminal)

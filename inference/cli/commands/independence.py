@@ -97,11 +97,11 @@ def independence(
     """Do two variables depend on each other? HSIC with learned kernels, at an exact level."""
     asked = variables.columns()
     options.check(chosen.null, chosen.kernel)
-    from .. import inputs
+    from .. import outputs
 
     table = _read(path, asked)
     X, Y, (first, second, others) = table.x, table.y, table.names
-    with inputs.output_folder(out, FILES, read=[path]):
+    with outputs.output_folder(out, FILES, command="independence", read=[path]) as folder:
         estimator = "biased" if options.biased else None
         with terminal.step("test", "test", spinner=False):
             result = _tested(table, chosen, options, estimator, progress=terminal.progress)
@@ -122,7 +122,7 @@ def independence(
             "given": list(others),
             "settings": options.settings(chosen.kernel, chosen.null, estimator),
         }
-        finish_test(result, witness, told, [], out, terminal)
+        finish_test(result, witness, told, [], folder, terminal)
 
 
 def _read(path: Path, asked: list[list[str]]) -> Variables:

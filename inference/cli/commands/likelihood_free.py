@@ -74,25 +74,25 @@ def approximate(
     key and can be compiled.
     """
     names = columns.names
-    from .. import inputs, steps
+    from .. import inputs, outputs, steps
 
     table = inputs.read_sample(observed, columns=names)
     check_model(model)
     checkpoint = simulations.checkpoint
-    written = inputs.output_folder(out, FILES, read=[model, observed], checkpoint=checkpoint)
-    with written, terminable(checkpoint is not None):
-        run = _simulated(model, table.values, simulations, distance, seeds.seed, terminal, out)
+    written = outputs.output_folder(
+        out, FILES, command="abc", read=[model, observed], checkpoint=checkpoint
+    )
+    with written as folder, terminable(checkpoint is not None):
+        run = _simulated(model, table.values, simulations, distance, seeds.seed, terminal, folder)
         from ...likelihood_free.run import remarks
-        from ...report.likelihood_free import abc_summary, abc_text, weighted_draws
+        from ...report.likelihood_free import abc_summary, abc_text
 
         terminal.say(abc_text(run))
         notes = remarks(run)
         terminal.notes(notes)
-        files = {}
-        if out is not None:
-            files = {"run": out / RUN, **write_table(out, TABLE, *weighted_draws(run), terminal)}
+        files = _written(run, folder, terminal)
         drawn, missing = steps.draw_pictures(
-            out, lambda: _pictures(run, simulations.sequential), terminal
+            folder, lambda: _pictures(run, simulations.sequential), terminal
         )
         told = {
             "command": "abc",
@@ -103,7 +103,7 @@ def approximate(
             **abc_summary(run),
         }
         notes = [*notes, *missing]
-        steps.finish(told, {**files, **drawn}, steps.summary_in(out), notes, terminal)
+        steps.finish(told, {**files, **drawn}, steps.summary_in(folder), notes, terminal)
 
 
 def _simulated(
@@ -140,6 +140,15 @@ def _simulated(
         if out is not None:
             save_run(run, out / RUN)
     return run
+
+
+def _written(run: xr.DataTree, folder: Path | None, terminal: Terminal) -> dict[str, Path]:
+    """The files of draws, if there is a folder: the run, saved before, and its table."""
+    if folder is None:
+        return {}
+    from ...report.likelihood_free import weighted_draws
+
+    return {"run": folder / RUN, **write_table(folder, TABLE, *weighted_draws(run), terminal)}
 
 
 def _pictures(run: xr.DataTree, sequential: bool) -> Pictures:

@@ -32,11 +32,11 @@ def merge(
     if len(files) < 2:
         raise typer.BadParameter("give two sketches or more")
     from ...runtime.atomic import same_file
-    from .. import inputs, steps
+    from .. import outputs, steps
 
     if any(same_file(*two) for two in itertools.combinations(files, 2)):
         raise typer.BadParameter("a sketch is given twice: its rows would count twice")
-    with inputs.output_folder(out.parent, [out.name], read=files):
+    with outputs.output_file(out, read=files):
         with terminal.step("merge", "adding"):
             from bke.inference import save_sketch
 

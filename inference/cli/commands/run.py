@@ -62,7 +62,7 @@ def run(
     3000 + 3000 rows of the two mixtures of the paper's Figure 3, one normal and one Laplace.
     """
     names = columns.names
-    from .. import inputs, steps
+    from .. import inputs, outputs, steps
 
     model.check()
     check_html(html)
@@ -76,14 +76,14 @@ def run(
     fixed = {"kernel": how["kernel"], "measure": how["measure"]}
     inputs.check_witness(pair, points, witness.band, seen=seen, **fixed)
     read = (path_p, path_q, witness.places.at, model.landmarks)
-    with inputs.output_folder(out, steps.RUN_FILES, read=read):
+    with outputs.output_folder(out, steps.RUN_FILES, command="run", read=read) as folder:
         notes = [*pair.notes, *notes]
         terminal.notes(notes)
         answer = compared(pair, terminal, seed=sampler.seed)
         terminal.say(_of_pooled(answer))
         samples = (pair.P, pair.Q) if model.share == "joint" else (pair.pooled,)
-        result = steps.fit_and_save(samples, pair.columns, how, out / steps.RUN, terminal)
-        result, unknown = steps.weigh_and_save(result, out / steps.RUN, terminal)
+        result = steps.fit_and_save(samples, pair.columns, how, folder / steps.RUN, terminal)
+        result, unknown = steps.weigh_and_save(result, folder / steps.RUN, terminal)
         diagnosis, summary, rounded = steps.diagnose_and_print(result, terminal)
         found, files, missing = steps.witness_and_save(
             result,
@@ -93,7 +93,7 @@ def run(
             witness,
             weighed=not unknown,
             seed=sampler.seed,
-            folder=out,
+            folder=folder,
             terminal=terminal,
             more=[("comparison", answer.plot), *steps.run_pictures(result)],
         )
@@ -103,8 +103,8 @@ def run(
         page = steps.write_page(
             html, told, diagnosis, files, terminal, title=title, answer=str(answer), notes=notes
         )
-        files = {"run": out / steps.RUN, **files, **page}
-        steps.finish(told, files, out / steps.SUMMARY, notes, terminal)
+        files = {"run": folder / steps.RUN, **files, **page}
+        steps.finish(told, files, folder / steps.SUMMARY, notes, terminal)
 
 
 def _of_pooled(answer: Comparison) -> str:

@@ -43,10 +43,12 @@ def shrink(
     estimators are closer on average. Their weights on the rows are written with --out.
     """
     names = columns.names
-    from .. import inputs, steps
+    from .. import inputs, outputs, steps
 
     table = inputs.checked(inputs.read_sample(path, columns=names))
-    with inputs.output_folder(out, [TABLE, PICTURE, SUMMARY], read=[path]):
+    with outputs.output_folder(
+        out, [TABLE, PICTURE, SUMMARY], command="shrink", read=[path]
+    ) as folder:
         with terminal.step("shrink", "learning the kernel and the amounts"):
             from ...embeddings.shrinkage import shrinkage_estimates
             from ...learning.multiples import described
@@ -59,8 +61,8 @@ def shrink(
         terminal.say(f"{len(table.values)} rows, kernel {described(kernel)}")
         estimates = estimates_summary(found)
         terminal.say(estimates_text(estimates))
-        files = {} if out is None else _write(out, table, found, terminal)
-        drawn, missing = steps.draw_pictures(out, lambda: _pictures(table, found), terminal)
+        files = {} if folder is None else _write(folder, table, found, terminal)
+        drawn, missing = steps.draw_pictures(folder, lambda: _pictures(table, found), terminal)
         summary = {
             "command": "shrink",
             "source": str(path),
@@ -69,7 +71,7 @@ def shrink(
             "kernel": described(kernel),
             "estimates": estimates,
         }
-        steps.finish(summary, {**files, **drawn}, steps.summary_in(out), missing, terminal)
+        steps.finish(summary, {**files, **drawn}, steps.summary_in(folder), missing, terminal)
 
 
 def _write(

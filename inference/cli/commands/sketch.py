@@ -48,12 +48,12 @@ def sketch(
     """
     names = columns.names
     with terminable(checkpoint is not None):
-        from .. import inputs, steps
+        from .. import inputs, outputs, steps
 
         (sample,), _, _ = inputs.open_sample([path], names)
         places = inputs.read_landmarks(plan.landmarks, names, sample.columns)
         read = (path, plan.like, plan.landmarks)
-        with inputs.output_folder(out.parent, [out.name], read=read, checkpoint=checkpoint):
+        with outputs.output_file(out, read=read, checkpoint=checkpoint):
             how = {"seed": seeds.seed, "checkpoint": checkpoint, "progress": terminal.progress}
             with terminal.step("sketch", "summing", spinner=False):
                 from bke.inference import save_sketch

@@ -107,7 +107,7 @@ def two_sample(
     kernel = chosen.kernel or ("multiscale" if options.biased else "fused")
     options.check(chosen.null, kernel)
     names = columns.names
-    from .. import inputs
+    from .. import inputs, outputs
 
     pair = inputs.read_pair(path_p, path_q, names, called, tested=True)
     rows = {"P": len(pair.P), "Q": len(pair.Q)}
@@ -117,7 +117,7 @@ def two_sample(
         "rows": rows,
         "columns": list(pair.columns),
     }
-    with inputs.output_folder(out, FILES, read=(path_p, path_q)):
+    with outputs.output_folder(out, FILES, command="test", read=(path_p, path_q)) as folder:
         terminal.notes(pair.notes)
         first, second = pair.names
         told_P, told_Q = (printable(str(path)) for path in (path_p, path_q))
@@ -128,7 +128,7 @@ def two_sample(
         if whole:
             level = options.of_comparison()
             answer = compared(pair, terminal, paired=chosen.paired, **level)
-            _finish(answer, told, list(pair.notes), out, terminal)
+            _finish(answer, told, list(pair.notes), folder, terminal)
             return
         with terminal.step("test", "test", spinner=False):
             from bke.inference import plot_witness, sample_test_witness, two_sample_test
@@ -150,7 +150,7 @@ def two_sample(
             return plot_witness(drawn, P=pair.P, Q=pair.Q, names=pair.names)
 
         told["settings"] = options.settings(kernel, chosen.null, estimator)
-        finish_test(result, witness, told, list(pair.notes), out, terminal)
+        finish_test(result, witness, told, list(pair.notes), folder, terminal)
 
 
 def _of_samples(result: TestResult, names: tuple[str, str]) -> TestResult:

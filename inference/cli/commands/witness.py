@@ -31,13 +31,13 @@ def witness(
     """
     names = columns.names
     from ...posterior.run import target_of
-    from .. import inputs, steps
+    from .. import inputs, outputs, steps
 
     pair = inputs.read_pair(path_p, path_q, names, called)
     points = inputs.read_points(witness.places.at, names, pair.columns)
     places = inputs.read_landmarks(witness.landmarks, names, pair.columns)
     read = (run_file, path_p, path_q, witness.places.at, witness.landmarks)
-    with inputs.output_folder(out, steps.WITNESS_FILES, read=read):
+    with outputs.output_folder(out, steps.WITNESS_FILES, command="witness", read=read) as folder:
         result = steps.load(run_file, terminal)
         target, _ = target_of(result)
         inputs.check_witness(
@@ -62,9 +62,9 @@ def witness(
             weighed=not unknown,
             landmarks=places,
             seed=seeds.seed,
-            folder=out,
+            folder=folder,
             terminal=terminal,
         )
         told = {"command": "witness", **summary, **found}
         notes += [*unknown, *rounded, *missing]
-        steps.finish(told, files, out / steps.SUMMARY, notes, terminal)
+        steps.finish(told, files, folder / steps.SUMMARY, notes, terminal)

@@ -5,6 +5,7 @@ import html
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -31,6 +32,8 @@ TINY = ("--method", "nuts", "--chains", "2", "--warmup", "20", "--draws", "10", 
 WIDE = {"COLUMNS": "200", "TERMINAL_WIDTH": "200", "NO_COLOR": "1"}
 FILES = {"run.nc", "comparison.png", "witness.nc", "summary.json", "samples.png", "trace.png",
          "rank.png", "profile.png", "witness.png"}  # fmt: skip
+#: What every folder has beside them.
+KEPT = {"manifest.json", ".lock"}
 RNG = np.random.default_rng(5)
 P, Q = RNG.normal(size=(20, 1)), RNG.laplace(size=(24, 1))
 
@@ -408,6 +411,26 @@ def test_failure_while_a_picture_is_written(finished, tmp_path, monkeypatch):
     assert not out.exists()
 
 
+def test_a_run_that_ends_early_leaves_the_older_files_and_what_it_had_finished(
+    finished, samples, tmp_path, monkeypatch
+):
+    out = tmp_path / "out"
+    shutil.copytree(finished[0], out)
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    run = bke.inference.load_run(out / "run.nc")
+    monkeypatch.setattr(bke.inference, "fit", lambda *_, **__: run)
+    monkeypatch.setattr(bke.inference, "sample_witness", raising(KeyboardInterrupt()))
+    result = bke_command("run", *samples, *TINY, "--out", out)
+    assert result.exit_code == 130
+    told = result.stderr.strip().splitlines()
+    assert told == [f"bke: interrupted; what was finished is in {out / 'unfinished'}"]
+    assert {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()} == before
+    assert {path.name for path in (out / "unfinished").iterdir()} == {"run.nc"}
+    bke.inference.load_run(out / "unfinished" / "run.nc")  # is whole
+    succeeded("diagnose", out / "run.nc", "--out", out)
+    assert not (out / "unfinished").exists()
+
+
 def test_interruption_where_it_would_be_lost(monkeypatch):
     """JAX collects garbage through a callback, and Python swallows what is raised in there."""
     sent = []
@@ -601,7 +624,7 @@ def test_score(samples):
 
 def test_run_writes_every_file(finished):
     out, result = finished
-    assert {path.name for path in out.iterdir()} == FILES  # and no temporary file
+    assert {path.name for path in out.iterdir()} == FILES | KEPT  # and no temporary file
     for picture in out.glob("*.png"):
         assert picture.read_bytes().startswith(b"\x89PNG")
     assert result.stderr == ""
@@ -829,7 +852,7 @@ def test_two_samples_are_compared(samples, tmp_path):
     )
     assert json.loads(printed)["answer"] == expected.to_dict()
     assert json.loads((out / "test.json").read_text())["answer"] == expected.to_dict()
-    assert {path.name for path in out.iterdir()} == {"comparison.png", "test.json"}
+    assert {path.name for path in out.iterdir()} == {"comparison.png", "test.json"} | KEPT
     assert (out / "comparison.png").stat().st_size > 5000
     assert str(expected) in succeeded("test", *samples, *arguments).stdout
     refused = bke_command("test", *samples, "--scale", "none")

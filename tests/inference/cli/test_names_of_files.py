@@ -29,8 +29,7 @@ def test_a_test_tells_its_files_and_writes_its_summary(rows, name, told):
     found = run("test", name, "q.csv", *options)
     assert found.exit_code == 0
     assert f": {told}, 20 rows; q: q.csv, 20 rows; u, v\n" in found.stdout
-    (summary,) = (path for path in os.scandir("out") if path.name.endswith(".json"))
-    with open(summary, encoding="utf-8") as file:
+    with open("out/test.json", encoding="utf-8") as file:
         assert json.load(file)["sources"]["P"] == name  # by which the file is found again
 
 

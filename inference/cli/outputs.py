@@ -1,0 +1,123 @@
+"""Where a command writes: refused before anything is computed, put in place when all is there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import overload
+
+from ..errors import InputError
+from ..runtime.atomic import check_output_folder, same_file
+from ..runtime.drafts import draft
+from .inputs import count_or_file
+
+
+@overload
+def output_folder(
+    folder: Path,
+    files: Sequence[str],
+    *,
+    command: str,
+    read: Iterable[Path | str | None],
+    checkpoint: Path | None = None,
+) -> contextlib.AbstractContextManager[Path]: ...
+@overload
+def output_folder(
+    folder: Path | None,
+    files: Sequence[str],
+    *,
+    command: str,
+    read: Iterable[Path | str | None],
+    checkpoint: Path | None = None,
+) -> contextlib.AbstractContextManager[Path | None]: ...
+@contextlib.contextmanager
+def output_folder(
+    folder: Path | None,
+    files: Sequence[str],
+    *,
+    command: str,
+    read: Iterable[Path | str | None],
+    checkpoint: Path | None = None,
+) -> Iterator[Path | None]:
+    """Yield where to write ``files``, which come to their folder together when the block succeeds.
+
+    Args:
+        folder: where they will be; ``None``: there are none.
+        files: their names, of all that the command may write.
+        command: which one.
+        read: what the command reads, which none of them may be; a text is what ``--landmarks``
+            says.
+        checkpoint: one more that is written.
+
+    Raises:
+        InputError: they cannot be written, one of them is read, or another process writes there.
+    """
+    written = [] if folder is None else [folder / name for name in files]
+    _check_kept(read, written, checkpoint)
+    if folder is None:
+        yield None
+        return
+    _check_no_folders(written)
+    with draft(folder, command) as aside:
+        yield aside
+
+
+@contextlib.contextmanager
+def output_file(
+    path: Path | None, *, read: Iterable[Path | str | None], checkpoint: Path | None = None
+) -> Iterator[None]:
+    """Make sure that a file can be written; on failure leave no empty folder that was made here.
+
+    Args:
+        path: of the file; ``None``: there is none.
+        read: as of :func:`output_folder`.
+        checkpoint: likewise.
+
+    Raises:
+        InputError: it cannot, or is read.
+    """
+    written = [] if path is None else [path]
+    _check_kept(read, written, checkpoint)
+    if path is None:
+        yield
+        return
+    missing = [step for step in path.parents if not step.exists()]
+    check_output_folder(path.parent)
+    try:
+        _check_no_folders(written)
+        yield
+    except BaseException:
+        for step in missing:
+            with contextlib.suppress(OSError):  # not empty: something was written
+                step.rmdir()
+        raise
+
+
+def _check_no_folders(paths: Sequence[Path]) -> None:
+    for path in paths:
+        if path.is_dir():
+            raise InputError(f"{path} is a folder, so no file can be written there")
+
+
+def _check_kept(
+    read: Iterable[Path | str | None], written: Sequence[Path], checkpoint: Path | None
+) -> None:
+    """Refuse to write over what is read, under whatever spelling or link."""
+    told = [count_or_file(each) if isinstance(each, str) else each for each in read]
+    sources = [each for each in told if isinstance(each, Path)]
+    outputs = [("--out", path) for path in written]
+    if checkpoint is not None:
+        outputs.append(("--checkpoint", checkpoint))
+    for option, path in outputs:
+        for source in sources:
+            # An array of zarr is a folder, and is spoilt by what is written into it.
+            inside = Path(os.path.realpath(path)).parents if source.suffix == ".zarr" else ()
+            if any(same_file(each, source) for each in (path, *inside)):
+                raise InputError(
+                    f"{option} would write {path} over {source}, which is read: choose another "
+                    "place"
+                )
+    if checkpoint is not None and any(same_file(checkpoint, path) for path in written):
+        raise InputError(f"--out and --checkpoint are both {checkpoint}: choose another place")

@@ -1,0 +1,104 @@
+"""Processes that are killed while they write, or that write to one folder: nothing is mixed."""
+
+import hashlib
+import json
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from bke.inference.errors import InputError
+from bke.inference.runtime.drafts import check_in_place
+
+#: Of the two pairs of files that the folder may be of.
+SEEDS = ("1", "2")
+KILLS, PAIRS = 20, 10
+STARTS = (sys.executable, "-c", "from bke.inference.cli import main; main()")
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("rows")
+    rng = np.random.default_rng(0)
+    for name, shift in (("p", 0.0), ("q", 1.0)):
+        np.savetxt(folder / f"{name}.csv", rng.normal(shift, 1, (20, 1)), header="u", comments="")
+    return folder
+
+
+def command(rows, out, seed, *, permutations="19"):
+    options = ("--kernel", "median", "--permutations", permutations, "--seed", seed, "--quiet")
+    return [*STARTS, "test", str(rows / "p.csv"), str(rows / "q.csv"), *options, "--out", str(out)]
+
+
+def started(rows, out, seed):
+    return subprocess.Popen(
+        command(rows, out, seed), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+
+
+def of_one_command(out):
+    """The seed of the files in a folder, each as its list says."""
+    check_in_place(out / "test.json")
+    for name, known in json.loads((out / "manifest.json").read_text())["files"].items():
+        assert hashlib.sha256((out / name).read_bytes()).hexdigest() == known["sha256"]
+    return str(json.loads((out / "test.json").read_text())["settings"]["seed"])
+
+
+@pytest.mark.slow
+def test_killed_at_random_moments_over_an_older_folder(rows, tmp_path):
+    """Twenty kills, at moments spread over the whole command (seed 0)."""
+    out = tmp_path / "out"
+    begun = time.perf_counter()
+    subprocess.run(command(rows, out, SEEDS[0]), check=True, capture_output=True)
+    whole = time.perf_counter() - begun
+    rng = np.random.default_rng(0)
+    seen = {SEEDS[0]: 0, SEEDS[1]: 0}
+    for turn in range(KILLS):
+        process = started(rows, out, SEEDS[(turn + 1) % 2])
+        time.sleep(whole * rng.uniform(0.2, 1.1))
+        process.kill()
+        process.communicate()
+        seen[of_one_command(out)] += 1
+    assert min(seen.values()) > 0  # some were killed before the end and some after it
+
+
+@pytest.mark.slow
+def test_pairs_of_processes_that_write_to_one_folder(rows, tmp_path):
+    """Ten pairs, started together: one is refused, or comes after the other."""
+    refused = 0
+    for turn in range(PAIRS):
+        out = tmp_path / str(turn)
+        pair = [started(rows, out, seed) for seed in SEEDS]
+        for process in pair:
+            _, told = process.communicate()
+            if process.returncode:
+                assert "another process is writing" in told
+                refused += 1
+        assert of_one_command(out) in SEEDS
+    assert refused > 0
+
+
+def test_a_folder_that_another_process_writes_to_is_refused(rows, tmp_path):
+    import filelock
+
+    out = tmp_path / "out"
+    out.mkdir()
+    with filelock.FileLock(out / ".lock"):
+        found = subprocess.run(command(rows, out, "1"), capture_output=True, text=True, check=False)
+    assert found.returncode == 1
+    assert found.stderr.startswith(f"bke: another process is writing to the folder {out}")
+
+
+def test_files_of_two_runs_are_not_read(rows, tmp_path):
+    """A list in the draft: some of its files may be in place, and others not."""
+    import bke.inference
+
+    out = tmp_path / "out"
+    rows_of_one = np.loadtxt(rows / "p.csv", skiprows=1)
+    run = bke.inference.fit(rows_of_one, progress=False)
+    (out / "unfinished").mkdir(parents=True)
+    bke.inference.save_run(run, out / "run.nc")
+    (out / "unfinished" / "manifest.json").write_text('{"files": {}}')
+    with pytest.raises(InputError, match="may not belong to the files beside it"):
+        bke.inference.load_run(out / "run.nc")
