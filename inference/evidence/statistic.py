@@ -119,13 +119,20 @@ class Evidences(NamedTuple):
         """The kernel by which the tilt is most conspicuous."""
         return self.scales[int(np.argmax(standardised(self.tilt)[:, 0]))]
 
-    def each(self) -> list[np.ndarray]:
-        """The statistics of :data:`STATISTICS`, (1 + B,) each, which treat all labellings alike."""
+    def each(self, *, alone: int = 0) -> list[np.ndarray]:
+        """The statistics of :data:`STATISTICS`, (1 + B,) each, which treat all labellings alike.
+
+        But for those that come one at a time among the others: the first ones, so many as are
+        ``alone``, see :func:`~bke.inference.relabelling.permutation.with_each`.
+        """
         # In deviations long lengthscales, whose evidence has the longest tail, have a head start,
         # which a shift needs; in surprises none has.
-        at_one = standardised(self.tilt).max(axis=0)
-        together = [agreed(surprise(part), TOGETHER) for part in (self.tilt, self.landmarks)]
-        dimensions = np.abs(standardised(self.dimensions, centred=self.balanced)).max(axis=0)
+        at_one = standardised(self.tilt, alone=alone).max(axis=0)
+        together = [
+            agreed(surprise(part, alone=alone), TOGETHER) for part in (self.tilt, self.landmarks)
+        ]
+        differences = standardised(self.dimensions, centred=self.balanced, alone=alone)
+        dimensions = np.abs(differences).max(axis=0)
         return [at_one, *together, self.location, self.distance, dimensions, self.place]
 
     def kinds(self) -> tuple[Kind, ...]:
@@ -138,9 +145,9 @@ class Evidences(NamedTuple):
         ]
         return tuple(sorted(found, key=lambda kind: -kind.surprise))
 
-    def statistic(self) -> np.ndarray:
-        """The statistic (1 + B,), which treats all labellings alike."""
-        return combined(self.each(), WEIGHTS)
+    def statistic(self, *, alone: int = 0) -> np.ndarray:
+        """The statistic (1 + B,), which treats labellings alike; ``alone`` as of :meth:`each`."""
+        return combined(self.each(alone=alone), WEIGHTS, alone=alone)
 
 
 def evidences(rows: Relabelled, places: Cells, advance: Callable[[int], None]) -> Evidences:

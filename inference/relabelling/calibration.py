@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import gammaincc, gammaln, logsumexp
 
-from .permutation import standardised
+from .permutation import Moments, standardised, with_each
 
 #: Below this skewness Pearson III is the normal distribution, to what rounding lets see.
 LEAST_SKEWNESS = 1e-3
@@ -22,7 +22,7 @@ LEAST_SKEWNESS = 1e-3
 AGREEMENT = 0.5
 
 
-def surprise(rows: np.ndarray, *, without: int = 0) -> np.ndarray:
+def surprise(rows: np.ndarray, *, without: int = 0, alone: int = 0) -> np.ndarray:
     """Minus the log tail probability of every column of statistics (..., 1 + B), nats.
 
     A constant statistic surprises nowhere: zero.
@@ -33,14 +33,18 @@ def surprise(rows: np.ndarray, *, without: int = 0) -> np.ndarray:
             variance and skewness. With 1 an observed value far beyond all others is as surprising
             as it is, where it otherwise is hardly more than one of 1 + B: that tells among many
             statistics, of which some are always the largest of 1 + B.
+        alone: so many of the first columns come one at a time among the others, see
+            :func:`~bke.inference.relabelling.permutation.with_each`.
     """
-    varies = standardised(rows).any(axis=-1, keepdims=True)
-    kept = np.sort(rows, axis=-1)[..., : rows.shape[-1] - without]
+    varies = standardised(rows, alone=alone).any(axis=-1, keepdims=True)
+    kept = np.sort(rows[..., alone:], axis=-1)[..., : rows.shape[-1] - alone - without]
     mean, deviation = kept.mean(axis=-1, keepdims=True), kept.std(axis=-1, keepdims=True)
-    deviation = np.where(deviation > 0.0, deviation, 1.0)
-    apart = (kept - mean) / deviation
+    apart = (kept - mean) / np.where(deviation > 0.0, deviation, 1.0)
     # Three factors, for a power takes ten times as long.
     skewness = np.mean(apart * apart * apart, axis=-1, keepdims=True)
+    if alone:
+        mean, deviation, skewness = with_each(rows, Moments(mean, deviation, skewness), alone)
+    deviation = np.where(deviation > 0.0, deviation, 1.0)
     shape = 4.0 / np.maximum(skewness, LEAST_SKEWNESS) ** 2
     values = np.maximum(shape + (rows - mean) / deviation * np.sqrt(shape), 0.0)
     tails = gammaincc(shape, values)
@@ -53,7 +57,7 @@ def surprise(rows: np.ndarray, *, without: int = 0) -> np.ndarray:
 
 
 def combined(
-    statistics: Sequence[np.ndarray], weights: Sequence[float] | None = None
+    statistics: Sequence[np.ndarray], weights: Sequence[float] | None = None, *, alone: int = 0
 ) -> np.ndarray:
     """Combine statistics, (1 + B,): near the loudest surprise, more if others agree.
 
@@ -63,9 +67,11 @@ def combined(
     Args:
         statistics: (1 + B,) each.
         weights: of each in that mean; by default equal ones.
+        alone: as of :func:`surprise`.
     """
     each = np.ones(len(statistics)) if weights is None else np.asarray(weights)
-    return agreed(surprise(np.asarray(statistics)) + np.log(each)[:, None] / AGREEMENT)
+    surprises = surprise(np.asarray(statistics), alone=alone)
+    return agreed(surprises + np.log(each)[:, None] / AGREEMENT)
 
 
 def agreed(surprises: np.ndarray, order: float = AGREEMENT) -> np.ndarray:

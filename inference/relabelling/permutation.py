@@ -12,6 +12,7 @@ import itertools
 import math
 from collections.abc import Callable
 from threading import Event
+from typing import NamedTuple
 
 import numpy as np
 
@@ -68,7 +69,7 @@ def in_batches(one: Callable[[slice], np.ndarray], count: int, bytes_each: int) 
     return np.concatenate(results, axis=-1)
 
 
-def standardised(rows: np.ndarray, *, centred: bool = False) -> np.ndarray:
+def standardised(rows: np.ndarray, *, centred: bool = False, alone: int = 0) -> np.ndarray:
     """Standardise every row (..., 1 + B) by its mean and deviation over all columns alike.
 
     A row that is constant, of a kernel that tells no two relabellings apart, becomes zero.
@@ -76,11 +77,55 @@ def standardised(rows: np.ndarray, *, centred: bool = False) -> np.ndarray:
     Args:
         rows: see above.
         centred: their mean is known to be zero.
+        alone: so many of the first columns come one at a time, see :func:`with_each`.
     """
-    apart = rows if centred else rows - rows.mean(axis=-1, keepdims=True)
-    deviation = np.sqrt(np.mean(np.square(apart), axis=-1, keepdims=True))
+    others = rows[..., alone:]
+    mean = np.zeros_like(others[..., :1]) if centred else others.mean(axis=-1, keepdims=True)
+    deviation = np.sqrt(np.mean(np.square(others - mean), axis=-1, keepdims=True))
+    if alone:
+        found = Moments(mean, deviation, np.zeros_like(mean))
+        mean, deviation, _ = with_each(rows, found, alone, centred=centred)
     flat = deviation <= TIE * np.abs(rows).max(axis=-1, keepdims=True)
-    return np.where(flat, 0.0, apart / np.where(flat, 1.0, deviation))
+    return np.where(flat, 0.0, (rows - mean) / np.where(flat, 1.0, deviation))
+
+
+class Moments(NamedTuple):
+    """Moments of rows of statistics: of all columns of a row, (..., 1), or of each its own."""
+
+    mean: np.ndarray
+    deviation: np.ndarray
+    skewness: np.ndarray
+
+
+def with_each(rows: np.ndarray, others: Moments, alone: int, *, centred: bool = False) -> Moments:
+    """Moments by which each of the first columns is held against the others, without one another.
+
+    As if each were tested by itself among the same relabellings, but for one thing: what it adds to
+    the moments by which the others are told is left out, so that these are told once for all.
+
+    Args:
+        rows: statistics (..., C).
+        others: moments of those that are not ``alone``.
+        alone: how many of the first columns come one at a time.
+        centred: the mean is known to be zero.
+
+    Returns:
+        Moments (..., C): of each of the first columns, of itself with the others; of the others,
+        theirs.
+    """
+    count = rows.shape[-1] - alone
+    apart = rows[..., :alone] - others.mean
+    step = np.zeros_like(apart) if centred else apart / (count + 1)
+    square = (count * others.deviation**2 + apart**2) / (count + 1)
+    cube = (count * others.skewness * others.deviation**3 + apart**3) / (count + 1)
+    variance = square - step**2
+    deviation = np.sqrt(variance)
+    third = cube - 3.0 * step * square + 2.0 * step**3
+    skewness = third / np.where(variance > 0.0, variance * deviation, 1.0)
+    first = Moments(others.mean + step, deviation, skewness)
+    shape = (*rows.shape[:-1], count)
+    both = [(one, np.broadcast_to(rest, shape)) for one, rest in zip(first, others, strict=True)]
+    return Moments(*(np.concatenate(pair, axis=-1) for pair in both))
 
 
 def without_rounding(row: np.ndarray, magnitude: float) -> np.ndarray:

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from bke.inference import compare
 from bke.inference.difference.detectable import detectable_shift
-from bke.inference.evidence.statistic import overall_pvalue
+from bke.inference.evidence.places import cells
+from bke.inference.evidence.statistic import evidences, overall_pvalue
 from bke.inference.relabelling.pair import Pair
+from bke.inference.relabelling.permutation import p_value
 from bke.inference.relabelling.pooling import relabelled, swapped
 
 
@@ -27,6 +29,36 @@ def test_normal_rows_that_are_shifted_by_it_are_told_apart_nine_times_of_ten(pai
         rows = rows_of(P + shift, Q, 99, pooled=pooled)
         rejected += overall_pvalue(rows) <= 0.05
     assert 30 <= rejected <= 39 + paired  # a tilt of pairs moves more than their means
+
+
+@pytest.mark.parametrize(("sizes", "columns"), [((30, 45), 1), ((60, 40), 3)])
+def test_labels_in_one_go_are_found_as_often_as_one_by_one(sizes, columns):
+    """Seed 4, 60 labellings that are dealt out by the first column, at most two come out otherwise.
+
+    Of those in one go what each adds to the moments of the others is left out.
+    """
+    rng = np.random.default_rng(4)
+    rows = rows_of(*(rng.normal(size=(n, columns)) for n in sizes))
+    order = np.argsort(rows.points[:, 0])
+    dealt = []
+    for step in np.repeat([0.0, 0.5, 1.0], 20):
+        noise = np.argsort(np.arange(len(order)) * step + rng.normal(size=len(order)) * 40)
+        labels = np.zeros(len(order), dtype=bool)
+        labels[order[noise[: sizes[0]]]] = True
+        dealt.append(labels)
+    nulls = rows.of_points(slice(1, 200))
+    labels = np.concatenate([np.stack(dealt, axis=1).astype(nulls.dtype), nulls], axis=1)
+    every = rows.relabelled(labels)
+    found = evidences(every, cells(every), lambda count: None)
+    one_go = found.statistic(alone=60)
+    among = np.arange(60, labels.shape[1])
+    seen, exact = [], []
+    for one in range(60):
+        seen.append(p_value(np.append(one_go[one], one_go[60:])) <= 0.05)
+        alone = found.of(np.concatenate([[one], among]))
+        exact.append(p_value(alone.statistic()) <= 0.05)
+    assert 10 < np.sum(exact) < 50
+    assert np.sum(np.not_equal(seen, exact)) <= 2
 
 
 def test_it_does_not_hang_on_labels_order_or_unit():

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from bke.inference.evidence.landmarks import NUGGET, VARIANCES, evidence_rows, landmarks, whitened
+from bke.inference.relabelling.calibration import surprise
 from bke.inference.relabelling.pair import Labelled
 from bke.inference.relabelling.permutation import (
     exceedances,
@@ -102,6 +103,26 @@ def test_standardised_rows():
     np.testing.assert_allclose(rows[0].mean(), 0.0, atol=1e-15)
     assert rows[0].std() == pytest.approx(1.0)
     np.testing.assert_array_equal(rows[1], 0.0)
+
+
+def test_columns_that_come_one_at_a_time_are_told_as_if_each_were_the_only_one():
+    """Against each with the others by itself, and the others as they are without any."""
+    rng = np.random.default_rng(3)
+    rows = rng.gamma(2.0, size=(4, 60)) - 1.5
+    rows[1, 3:] = 5.0  # of these columns alone
+    rows[2] = 7.0
+    alone = 3
+    for told in (
+        standardised,
+        lambda rows, **which: standardised(rows, centred=True, **which),
+        surprise,
+    ):
+        found = told(rows, alone=alone)
+        for one in range(alone):
+            among = told(np.concatenate([rows[:, [one]], rows[:, alone:]], axis=1))
+            np.testing.assert_allclose(found[:, one], among[:, 0], rtol=1e-9, atol=1e-12)
+        others = told(rows[:, alone:])
+        np.testing.assert_allclose(found[[0, 2, 3], alone:], others[[0, 2, 3]], rtol=1e-12)
 
 
 def test_the_evidence_is_a_ratio_of_normal_densities():
