@@ -104,6 +104,7 @@ def test_quadrature_draws_follow_the_grid(by_quadrature, grid):
     assert kstest(draws.ravel(), lambda x: np.interp(x, z, cumulative)).pvalue > 1e-4
 
 
+@pytest.mark.slow
 def test_nuts_reweighted_has_the_masses_that_chains_cannot_know(by_nuts, weighed, by_quadrature):
     plain = find_modes(by_nuts)
     assert not plain.weighed

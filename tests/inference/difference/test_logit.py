@@ -84,6 +84,7 @@ def test_bad_input_is_named(monkeypatch):
         compare(P, Q, labels="logit", **QUIET)
 
 
+@pytest.mark.slow
 def test_few_rows_among_many_have_yes_or_no_labels():
     """Of 5 of 2005 rows, seeds 6 to 11, Gaussian labels once find odds of 8 by chance."""
     rough, fair = [], []

@@ -164,6 +164,7 @@ def test_rows_without_weight_are_not_there_and_units_of_weights_do_not_matter():
         np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-7)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("columns", [1, 3])
 def test_what_weights_tell_apart(columns):
     """Rows of one distribution whose weights move it by 0.8: p <= 0.005; unweighted p > 0.05."""

@@ -38,6 +38,7 @@ def test_rounded_rows_that_sums_do_not_take_are_dithered_before_they_are_prepare
     assert run.attrs["dither"] == [0.1]
 
 
+@pytest.mark.slow
 def test_rounded_rows_of_heavy_tails_are_dithered():
     """Over their standard deviation the unit is a millionth; most have values of others."""
     rows = (np.random.default_rng(0).pareto(1.2, size=6000) * 100.0).round()

@@ -76,6 +76,7 @@ def early(monkeypatch):
     monkeypatch.setattr(module, "LEAST_EXCEEDING", 5)
 
 
+@pytest.mark.slow
 def test_every_test_stops_where_nothing_differs_and_not_where_something_does(early):
     rng = np.random.default_rng(1)
     same, apart = rng.normal(size=(2, 40, 2)), rng.normal(size=(40, 2)) + 2.0

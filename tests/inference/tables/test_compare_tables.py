@@ -69,6 +69,7 @@ def test_a_correlation_that_flips_is_a_pair_and_no_column():
     assert now < -0.4
 
 
+@pytest.mark.slow
 def test_columns_that_change_alone_go_together_as_before():
     """Seeds 0 to 11: x is moved and stretched, its correlation with y is not."""
     named = 0

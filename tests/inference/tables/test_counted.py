@@ -80,6 +80,7 @@ def test_weights_count_rows_for_more():
             assert np.ptp(found.auc_interval) > np.ptp(twin.auc_interval)
 
 
+@pytest.mark.slow
 def test_weighted_tables_of_one_distribution_are_told_apart_as_often_as_is_said():
     """60 pairs, weights by a column's value; above 8 with probability 0.003."""
     rejected = 0
@@ -114,6 +115,7 @@ def test_weights_have_no_unit_and_equal_ones_are_none():
     assert (found.pvalue, found["x"].pvalue) == (plain.pvalue, plain["x"].pvalue)
 
 
+@pytest.mark.slow
 def test_weights_that_differ_in_kind_are_told_and_intervals_go_by_each_table():
     """The shift between tables of one distribution is in 0.95 of the intervals.
 

@@ -59,6 +59,7 @@ def test_rare_observations_are_compared_with_more_predictions(monkeypatch):
     np.testing.assert_allclose(error, expected, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_one_impossible_value_among_many_rows():
     """Fifty standard deviations out, in more rows than the test takes."""
     rng = np.random.default_rng(9)

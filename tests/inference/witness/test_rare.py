@@ -52,6 +52,7 @@ def test_pairs_none_of_which_differs_have_errors():
     assert deviation(rows) == pytest.approx(UNIT * np.sqrt(2) / 40, rel=0.02)
 
 
+@pytest.mark.slow
 def test_bands_of_embeddings_have_the_same_errors_more():
     """At 0 the rows of one sample, all 0, tell of none: their own variance is that of the nugget.
 

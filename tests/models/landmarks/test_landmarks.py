@@ -295,6 +295,7 @@ def test_no_derivative_in_the_data():
         )(X)
 
 
+@pytest.mark.slow
 def test_rows_beside_others_have_the_volume_they_have_alone():
     """In three columns some gradients are so nearly parallel that no Cholesky factor is found."""
     rng = np.random.default_rng(0)

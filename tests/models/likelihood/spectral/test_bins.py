@@ -48,6 +48,7 @@ def test_rows_that_are_there_several_times(lengthscale):
     assert np.isfinite(one.volume)
 
 
+@pytest.mark.slow
 def test_slopes_and_a_variance():
     x = rows(6001)
     weighted = jax.tree.map(jnp.asarray, weighted_line_index(x, np.full(len(x), 2.0), 0.001))
@@ -74,6 +75,7 @@ def binned(x, keep):
     return weighted_points(bins[many], moments, WIDTH, kept, x[~inside | kept[own]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lengthscale", [1.0, 0.3])
 def test_the_error_by_nodes_is_told(lengthscale):
     """As long as no zero of mu_hat' is near; the rows there leave only rounding."""

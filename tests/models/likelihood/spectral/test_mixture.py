@@ -291,6 +291,7 @@ def test_nodes_stand_for_the_points(name):
     np.testing.assert_allclose(found.T, exact, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_fit_takes_it():
     X = np.concatenate([skewed(200), 8.0 + 0.3 * skewed(120, seed=1)])
     options = {"method": Nuts(chains=1, warmup=20, draws=4), "seed": 1, "progress": False}

@@ -144,6 +144,7 @@ def test_very_short_lengthscales(name):
             np.testing.assert_allclose(route, other, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_very_short_lengthscales_of_a_scaled_kernel_and_with_hardly_any_noise():
     index, _ = prepared("skewed")
     kernel = SquaredExponential(0.5 * float(index.very_short.longest)) * 3.0
