@@ -4,7 +4,6 @@ Public names are written once, in the stub beside this file, and imported when f
 --help`` need not wait for JAX.
 """
 
-import importlib.metadata
 from typing import Any
 
 import lazy_loader
@@ -14,5 +13,7 @@ _attribute, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
+        import importlib.metadata  # takes longer than all else here
+
         return importlib.metadata.version("bke")
     return _attribute(name)

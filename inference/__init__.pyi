@@ -60,9 +60,9 @@ from .plots.profile import plot_profile as plot_profile
 from .plots.student_t import plot_student_t as plot_student_t
 from .plots.trace import plot_rank as plot_rank, plot_trace as plot_trace
 from .plots.witness import plot_witness as plot_witness
+from .posterior.files import load_run as load_run, save_run as save_run
 from .posterior.fit import fit as fit
 from .posterior.open_run import OpenRun as OpenRun, open_run as open_run
-from .posterior.run import load_run as load_run, save_run as save_run
 from .posterior.samplers.nuts import Nuts as Nuts
 from .posterior.samplers.quadrature import Quadrature as Quadrature
 from .posterior.samplers.smc import Smc as Smc

@@ -4,6 +4,27 @@ A command is a module of :mod:`.commands` and a name in the list there; options 
 are in :mod:`.options`. Commands parse, call the library, and print and write what it found.
 """
 
-from .app import app, main
+from typing import Any
 
 __all__ = ["app", "main"]
+
+
+def main() -> None:
+    """Run the console script."""
+    from .interrupt import run_interruptible
+
+    run_interruptible(_program)
+
+
+def _program() -> None:
+    from .program import start  # takes a while, in which Ctrl-C is heard already
+
+    start()
+
+
+def __getattr__(name: str) -> Any:
+    if name == "app":
+        from .program import app
+
+        return app
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Ctrl-C that is heard whatever JAX is doing, SIGTERM likewise, and an exit that does not crash."""
+"""Ctrl-C that is heard whatever Python is doing, SIGTERM too, and an exit that does not crash."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ INTERRUPTED, TERMINATED = 130, 143
 AGAIN = 0.05
 #: JAX's garbage-collection callback: Python prints an exception raised in there and goes on.
 DEAF = "_xla_gc_callback"
+#: Whether an interruption has been told of.
+_TOLD = threading.Event()
 
 
 class Terminated(KeyboardInterrupt):
@@ -27,16 +29,50 @@ def run_interruptible(command: Callable[[], object]) -> None:
     # A job that was started to ignore Ctrl-C, as shells do in the background, goes on ignoring it.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, interrupt)
+    sys.unraisablehook = _unheard
     try:
         command()
+    except KeyboardInterrupt as how:  # before the program has begun
+        _leave(told_as(how))
     except SystemExit as end:
         if end.code in (INTERRUPTED, TERMINATED):
-            # XLA may still be computing, and the interpreter's own exit would crash beneath it.
-            # Temporary files are gone by now.
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(end.code)
+            if not _TOLD.is_set():  # before the command has begun
+                told_as(KeyboardInterrupt())
+            _leave(end.code)
+        # What the command has done stands: nothing is left to be interrupted.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         raise
+
+
+def told_as(how: KeyboardInterrupt) -> int:
+    """Tell of an interruption, with what has been noted on it, and return the exit status."""
+    print("\nbke:", "; ".join(["interrupted", *getattr(how, "__notes__", ())]), file=sys.stderr)
+    _TOLD.set()
+    return TERMINATED if isinstance(how, Terminated) else INTERRUPTED
+
+
+def _leave(code: int) -> None:
+    """End at once: XLA may be computing, and the interpreter's own exit would crash beneath it.
+
+    Temporary files are gone by now.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _unheard(what: sys.UnraisableHookArgs) -> None:
+    """Raise a Ctrl-C again that came in the middle of what Python calls by itself, and was lost."""
+    if issubclass(what.exc_type, KeyboardInterrupt):
+        _again(signal.SIGTERM if issubclass(what.exc_type, Terminated) else signal.SIGINT)
+    else:
+        sys.__unraisablehook__(what)
+
+
+def _again(number: int) -> None:
+    again = threading.Timer(AGAIN, os.kill, (os.getpid(), number))
+    again.daemon = True
+    again.start()
 
 
 @contextlib.contextmanager
@@ -59,9 +95,7 @@ def interrupt(number: int, frame: FrameType | None) -> None:
     """Raise ``KeyboardInterrupt``, a moment later where it would be lost."""
     while frame is not None:
         if frame.f_code.co_name == DEAF:
-            again = threading.Timer(AGAIN, os.kill, (os.getpid(), number))
-            again.daemon = True
-            again.start()
+            _again(number)
             return None
         frame = frame.f_back
     if number == signal.SIGTERM:

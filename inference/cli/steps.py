@@ -64,12 +64,12 @@ def fit_and_save(
     return run
 
 
-def load(path: Path, terminal: Terminal) -> xr.DataTree:
-    """A run made earlier."""
+def load(path: Path, modules: Sequence[str] | None, terminal: Terminal) -> xr.DataTree:
+    """A run made earlier, with the modules that were asked for."""
     with terminal.step("load", "reading the run"):
         from bke.inference import load_run
 
-        return load_run(path)
+        return load_run(path, modules=modules or ())
 
 
 def weigh_and_save(
@@ -156,6 +156,7 @@ def witness_and_save(
         from bke.inference import sample_witness
 
         from ..report.words import witness_summary
+        from ..runtime.netcdf import write_tree
 
         witness = sample_witness(
             run,
@@ -169,7 +170,7 @@ def witness_and_save(
             seed=seed,
             progress=terminal.progress,
         )
-        save_tree(witness, folder / WITNESS)
+        write_tree(witness, folder / WITNESS)
         summary = witness_summary(witness, diagnosis.modes, options.band.level)
     terminal.witness(summary, pair.names)
     files, missing = draw_pictures(
@@ -179,12 +180,6 @@ def witness_and_save(
     )
     found = {"witness": {"sources": pair.sources, **summary}}
     return found, {"witness": folder / WITNESS, **files}, missing
-
-
-def save_tree(witness: xr.DataTree, path: Path) -> None:
-    """Whole or not at all."""
-    with atomic_path(path) as temporary:
-        witness.to_netcdf(temporary, engine="h5netcdf")
 
 
 def draw_pictures(

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from ..errors import InputError, SamplingError
 from ..runtime.names import printable
-from .interrupt import INTERRUPTED, TERMINATED, Terminated
+from .interrupt import told_as
 
 #: How the library's messages name a word that it takes: ``likelihood='nystrom'``.
 KEYWORD = re.compile(r"\b([a-z_]+)='([\w-]+)'")
@@ -36,9 +36,7 @@ def exit_codes(debug: bool) -> Iterator[None]:
             warnings.showwarning = _told
             yield
     except KeyboardInterrupt as how:
-        typer.echo(f"\nbke: {_noted('interrupted', how)}", err=True)
-        ended = TERMINATED if isinstance(how, Terminated) else INTERRUPTED
-        raise typer.Exit(ended) from None
+        raise typer.Exit(told_as(how)) from None
     except (InputError, SamplingError, ValueError, ArithmeticError, OSError, MemoryError) as error:
         if debug:
             raise

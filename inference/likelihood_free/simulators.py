@@ -154,6 +154,14 @@ def as_words(parameters: Mapping[str, Any]) -> str:
     )
 
 
+def _called(simulate: Callable[..., Any], *arguments: Any) -> Any:
+    """What the user's function returns; where it ends the program it has failed."""
+    try:
+        return simulate(*arguments)
+    except SystemExit as end:
+        raise RuntimeError(f"simulate ended the program by exit({end})") from None
+
+
 def _by_jax(
     simulate: JaxSimulator,
     shape: tuple[int, int],
@@ -165,7 +173,8 @@ def _by_jax(
     with jax.enable_x64(True):
         keys = jax.random.split(jax.random.key(int(seed.generate_state(1)[0])), _count(theta))
         try:
-            found = simulate.batched(keys, {k: jax.numpy.asarray(v) for k, v in theta.items()})
+            arrays = {k: jax.numpy.asarray(v) for k, v in theta.items()}
+            found = _called(simulate.batched, keys, arrays)
             return _checked(np.asarray(found), _count(theta), shape)
         except Exception as error:
             error.add_note(
@@ -182,7 +191,8 @@ def _by_arrays(
     seed: np.random.SeedSequence,
 ) -> Simulated:
     try:
-        found = simulate(np.random.default_rng(seed), {k: np.array(v) for k, v in theta.items()})
+        arrays = {k: np.array(v) for k, v in theta.items()}
+        found = _called(simulate, np.random.default_rng(seed), arrays)
     except Exception as error:
         ends = ", ".join(f"{k} from {v.min():.6g} to {v.max():.6g}" for k, v in theta.items())
         error.add_note(
@@ -224,7 +234,7 @@ def _one_by_one(
         own = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, index))
         one = parameters_at(theta, index)
         try:
-            made = simulate(np.random.default_rng(own), one)
+            made = _called(simulate, np.random.default_rng(own), one)
             found = _numbers(made)
         except ArithmeticError as error:
             causes[place] = f"{type(error).__name__}: {error}"

@@ -19,6 +19,7 @@ import xarray as xr
 from ..data.units import Units
 from ..errors import InputError
 from ..runtime.machine import computing
+from ..runtime.netcdf import as_bytes, update_by_dataset
 from . import profile, programs
 from .barriers import LogDensity
 from .record import is_ours
@@ -182,17 +183,7 @@ def _fingerprint(tree: xr.DataTree, groups: Iterable[str], attributes: Iterable[
         digest.update(f"/{name} {name in tree.children}".encode())
         if name not in tree.children:
             continue
-        dataset = tree[name].to_dataset()
-        for key, value in sorted(dataset.attrs.items()):
-            digest.update(_as_bytes(key, value))
-        for key in sorted(map(str, dataset.variables)):
-            digest.update(_as_bytes(f"{key} {dataset[key].dims}", dataset[key].values))
+        update_by_dataset(digest, tree[name].to_dataset())
     for name in attributes:
-        digest.update(_as_bytes(name, tree.attrs.get(name)))
+        digest.update(as_bytes(name, tree.attrs.get(name)))
     return digest.hexdigest()
-
-
-def _as_bytes(name: str, value: Any) -> bytes:
-    values = np.asarray(value)
-    written = values.tobytes() if values.dtype != object else repr(values.tolist()).encode()
-    return f"{name} {values.shape} {values.dtype} ".encode() + written

@@ -7,11 +7,8 @@ import functools
 import hashlib
 import importlib.metadata
 import json
-import os
 import platform
-import warnings
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -25,10 +22,8 @@ from bke.models.measures.measure import MEASURE_SCALE
 
 from ..data.units import Units
 from ..errors import InputError
-from ..runtime.atomic import atomic_path
-from ..runtime.drafts import check_in_place
 from .chains import Chains
-from .record import check_restorable, likelihood_attributes, likelihood_record, only_here
+from .record import likelihood_attributes, likelihood_record
 from .target import Target
 
 PACKAGES = ("bke", "jax", "jaxlib", "numpyro", "numpy", "scipy", "arviz-base", "arviz-stats")
@@ -216,8 +211,9 @@ def target_of(run: xr.DataTree) -> tuple[Target, Units]:
 
 def units_of(run: xr.DataTree) -> Units:
     """The units of a run; raises :class:`InputError` where ``run`` is not a run of this package."""
-    _check_ours(run)
-    attrs = run.attrs
+    attrs = run.attrs if isinstance(run, xr.DataTree) else {}
+    if attrs.get("creation_library") != "bke" or "posterior" not in run.children:
+        raise InputError("this is not a run of bke.inference.fit: its attributes are missing")
     if "noise_variance" not in attrs:
         raise InputError(f"this is a run of {attrs.get('method')}, not of bke.inference.fit")
     observed = run["observed_data"].to_dataset()
@@ -228,60 +224,3 @@ def units_of(run: xr.DataTree) -> Units:
         tuple(str(name) for name in observed["column"].values),
         tuple(np.bincount(observed["sample"].values).tolist()) if "sample" in observed else (),
     )
-
-
-def _check_ours(run: Any) -> None:
-    attrs = run.attrs if isinstance(run, xr.DataTree) else {}
-    if attrs.get("creation_library") != "bke" or "posterior" not in run.children:
-        raise InputError("this is not a run of bke.inference.fit: its attributes are missing")
-
-
-def _kernel_record(run: xr.DataTree) -> Any:
-    """Of the kernel, where the run has one."""
-    try:
-        return json.loads(run.attrs["kernel"])
-    except (KeyError, TypeError, ValueError):
-        return None
-
-
-def save_run(run: xr.DataTree, path: str | os.PathLike[str]) -> None:
-    """Write ``run`` to a NetCDF file, whole or not at all.
-
-    Warns where its kernel cannot be imported, so that no other process can load the run.
-    """
-    if (kernel := only_here(_kernel_record(run))) is not None:
-        warnings.warn(
-            f"the kernel {kernel} cannot be imported: load_run will refuse this run in any other "
-            "process; define it at the top of a module",
-            stacklevel=2,
-        )
-    with atomic_path(path) as temporary:
-        run.to_netcdf(temporary, engine="h5netcdf")
-
-
-def load_run(path: str | os.PathLike[str]) -> xr.DataTree:
-    """Read a run that :func:`save_run` wrote.
-
-    A kernel of the user's own is imported from the module that the file names, as Python would
-    import it: open no file from strangers while modules of theirs can be imported.
-
-    Raises:
-        InputError: it is none, or its kernel is of a module that cannot be imported, or is none.
-    """
-    if os.path.isdir(path):
-        raise InputError(f"{path} is a folder: give the run file in it, such as run.nc")
-    if not os.path.isfile(path):
-        raise InputError(f"{path}: no such file")
-    check_in_place(Path(path))
-    try:
-        with xr.open_datatree(path, engine="h5netcdf") as opened:
-            run = opened.load()
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} is not a run saved by bke: {error}") from None
-    try:
-        _check_ours(run)
-        if "kernel" in run.attrs:  # likelihood-free runs have none
-            check_restorable(_kernel_record(run))
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
-    return run

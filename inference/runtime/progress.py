@@ -1,15 +1,19 @@
-"""Progress bars on the terminal, through rich."""
+"""Progress bars on a terminal or in a notebook, through rich, for work that takes a while."""
 
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
+    TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -17,12 +21,44 @@ from rich.progress import (
 
 #: More chains than this share one bar.
 MOST_BARS = 16
+#: Seconds that work takes before it is shown how far it is.
+PATIENCE = 2.0
+
+
+class LateBars(Progress):
+    """Bars on standard error that appear once they have been told of for a while.
+
+    Nothing is written to a file or a log, and nothing for what is done at once.
+    """
+
+    def __init__(self, *columns: str | ProgressColumn, shown: bool) -> None:
+        console = Console(stderr=True)
+        seen = console.is_terminal or console.is_jupyter
+        super().__init__(*columns, console=console, disable=not (shown and seen))
+        self._since = time.monotonic()
+        self._begun = False
+
+    def __enter__(self) -> LateBars:
+        self._since = time.monotonic()
+        return self
+
+    def update(self, task_id: TaskID, **fields: Any) -> None:
+        """Tell how far a task is, as :class:`rich.progress.Progress` does."""
+        super().update(task_id, **fields)
+        if not self._begun and time.monotonic() - self._since > PATIENCE:
+            self._begun = True
+            self.start()
+
+    def stop(self) -> None:
+        """Leave the bars as they are, if they have appeared."""
+        if self._begun:
+            super().stop()
 
 
 class ChainBars:
     """Bars of chains, told of by the sampler's threads."""
 
-    def __init__(self, bars: Progress, chains: int, iterations: int) -> None:
+    def __init__(self, bars: LateBars, chains: int, iterations: int) -> None:
         self._bars = bars
         self._shared = chains > MOST_BARS
         count = 1 if self._shared else chains
@@ -50,29 +86,27 @@ def progress_bar(what: str, total: int | None, *, shown: bool) -> Iterator[Calla
 
     ``total`` is ``None`` where nobody knows it.
     """
-    with Progress(
+    with LateBars(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         *([TimeRemainingColumn()] if total is not None else []),
-        console=Console(stderr=True),
-        disable=not shown,
+        shown=shown,
     ) as bars:
         task = bars.add_task(what, total=total)
-        yield lambda done: bars.advance(task, done)
+        yield lambda done: bars.update(task, advance=done)
 
 
 @contextlib.contextmanager
 def temperature_bars(repeats: int, *, shown: bool) -> Iterator[Callable[[int, float], None]]:
     """Show one bar per repeat on standard error; call what it yields with its temperature."""
-    with Progress(
+    with LateBars(
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn("temperature {task.completed:.3g}"),
         TimeElapsedColumn(),
-        console=Console(stderr=True),
-        disable=not shown,
+        shown=shown,
     ) as bars:
         tasks = [
             bars.add_task(f"repeat {repeat}", total=1.0)
@@ -89,14 +123,13 @@ def temperature_bars(repeats: int, *, shown: bool) -> Iterator[Callable[[int, fl
 @contextlib.contextmanager
 def chain_progress(chains: int, iterations: int, *, shown: bool) -> Iterator[ChainBars]:
     """Show bars for ``chains`` chains of ``iterations`` each, on standard error."""
-    with Progress(
+    with LateBars(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("{task.fields[divergences]} divergent"),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
-        disable=not shown,
+        shown=shown,
     ) as bars:
         yield ChainBars(bars, chains, iterations)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import xarray as xr
 from bke.models.landmarks import LandmarkSums
 
 from ..errors import InputError
-from ..posterior.record import describe_kernel, restore_kernel
-from ..runtime.atomic import atomic_path
+from ..posterior.origin import check_modules
+from ..posterior.record import check_restorable, describe_kernel, restore_kernel
+from ..runtime.netcdf import read_tree, write_tree
 from .sketch import Sketch, SketchPlan
 
 KIND = "bke sketch"
@@ -36,38 +37,74 @@ def save_sketch(sketch: Sketch, path: str | os.PathLike[str]) -> None:
         },
         attrs={"creation_library": KIND, "kernel": json.dumps(describe_kernel(plan.kernel))},
     )
-    with atomic_path(path) as temporary:
-        dataset.to_netcdf(temporary, engine="h5netcdf")
+    write_tree(xr.DataTree(dataset), path)
 
 
 #: What to do with a table in place of a sketch.
 ROWS = "rows are compared by compare() or `bke test`"
 
 
-def load_sketch(path: str | os.PathLike[str]) -> Sketch:
+#: Of every variable of a sketch, its dimensions.
+DIMENSIONS = {
+    "rows": ("grid",),
+    "mean": ("grid", "landmark"),
+    "scatter": ("grid", "landmark", "other"),
+    "log_volume": ("grid",),
+    "landmarks": ("landmark", "column"),
+    "unit": ("column",),
+    "lengthscale": ("grid",),
+}
+
+
+def load_sketch(path: str | os.PathLike[str], *, modules: Sequence[str] = ()) -> Sketch:
     """Read what :func:`save_sketch` wrote.
 
+    Args:
+        path: of the file.
+        modules: names of modules to import first, see :func:`~bke.inference.load_run`.
+
     Raises:
-        InputError: where ``path`` is no such file.
+        InputError: where ``path`` is no such file, or is damaged.
     """
-    if not os.path.isfile(path):
-        raise InputError(f"{path}: no such file")
     try:
-        with xr.open_dataset(path, engine="h5netcdf") as opened:
-            dataset = opened.load()
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} is not a sketch saved by bke ({error}); {ROWS}") from None
+        dataset = read_tree(path, "a sketch").to_dataset()
+    except InputError as error:
+        raise InputError(f"{error}; {ROWS}" if os.path.isfile(path) else str(error)) from None
     if dataset.attrs.get("creation_library") != KIND:
         raise InputError(f"{path} is not a sketch saved by bke; {ROWS}")
-    read: dict[str, Any] = {
-        str(name): np.asarray(values.values) for name, values in dataset.variables.items()
-    }
+    try:
+        return _restored(dataset, path, modules)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def _restored(dataset: xr.Dataset, path: str | os.PathLike[str], modules: Sequence[str]) -> Sketch:
+    read = {name: _numbers(dataset, name) for name in DIMENSIONS}
+    if "column" not in dataset.coords or read["mean"].shape[1] != read["scatter"].shape[2]:
+        raise InputError("its variables do not belong together")
+    try:
+        record = json.loads(dataset.attrs["kernel"])
+    except (KeyError, TypeError, ValueError):
+        raise InputError("its attribute kernel cannot be read") from None
+    check_modules(record, path, modules)
+    check_restorable(record)
     plan = SketchPlan(
-        restore_kernel(json.loads(dataset.attrs["kernel"])),
+        restore_kernel(record),
         read["lengthscale"],
         read["landmarks"],
         read["unit"],
-        tuple(map(str, read["column"])),
+        tuple(map(str, dataset["column"].values)),
     )
-    names = ("rows", "mean", "scatter", "log_volume")
-    return Sketch(plan, LandmarkSums(*(read[name] for name in names)))
+    return Sketch(
+        plan, LandmarkSums(read["rows"], read["mean"], read["scatter"], read["log_volume"])
+    )
+
+
+def _numbers(dataset: xr.Dataset, name: str) -> np.ndarray:
+    """A variable, all of it numbers."""
+    if name not in dataset.variables or dataset[name].dims != DIMENSIONS[name]:
+        raise InputError(f"it has no {name} of {' and '.join(DIMENSIONS[name])}")
+    values = np.asarray(dataset[name].values)
+    if values.dtype.kind not in "fiu" or not np.isfinite(values).all():
+        raise InputError(f"its {name} has values that are no finite numbers")
+    return values

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from ..command import command
+from ..options.data import ModuleOption
 from ..options.model import GammaOptions, MeasureOption
 from ..options.output import optional_folder
 from ..options.panels import MODEL
@@ -51,6 +52,7 @@ def compare(
     ],
     *,
     options: CompareOptions,
+    module: ModuleOption = None,
     out: Annotated[Path | None, optional_folder(f"{PICTURE}, {WITNESS} and {SUMMARY}")] = None,
 ) -> None:
     """Two sketches: the posterior of the lengthscale, a two-sample test and the witness."""
@@ -65,7 +67,7 @@ def compare(
         with terminal.step("compare", "comparing"):
             from bke.inference import compare_sketches, load_sketch
 
-            first, second = load_sketch(path_p), load_sketch(path_q)
+            first, second = (load_sketch(one, modules=module or ()) for one in (path_p, path_q))
             found = compare_sketches(
                 first,
                 second,
@@ -82,7 +84,9 @@ def compare(
             folder, lambda: [("witness", lambda: found.plot(options.band.level))], terminal
         )
         if folder is not None:
-            steps.save_tree(found.witness, folder / WITNESS)
+            from ...runtime.netcdf import write_tree
+
+            write_tree(found.witness, folder / WITNESS)
             files["witness"] = folder / WITNESS
         from ...report.sketches import comparison_summary
 

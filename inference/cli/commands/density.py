@@ -104,7 +104,9 @@ def density(
             if made:
                 written["draws"] = made["table"]
         if run is not None and folder is not None:
-            steps.save_tree(run, folder / RUN)
+            from ...runtime.netcdf import write_tree
+
+            write_tree(run, folder / RUN)
             written["run"] = folder / RUN
         terminal.notes(notes)
         shown = learned if run is None else run

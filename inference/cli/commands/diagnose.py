@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from ..command import command
-from ..options.data import RunArgument
+from ..options.data import ModuleOption, RunArgument
 from ..options.output import HtmlOption, check_html, optional_folder
 from ..terminal import Terminal
 
@@ -16,6 +16,7 @@ from ..terminal import Terminal
 def diagnose(
     terminal: Terminal,
     run_file: RunArgument,
+    module: ModuleOption = None,
     out: Annotated[
         Path | None, optional_folder("trace.png, rank.png, profile.png and summary.json")
     ] = None,
@@ -28,7 +29,7 @@ def diagnose(
     with outputs.output_folder(
         out, steps.DIAGNOSE_FILES, command="diagnose", read=[run_file]
     ) as folder:
-        result = steps.load(run_file, terminal)
+        result = steps.load(run_file, module, terminal)
         diagnosis, summary, rounded = steps.diagnose_and_print(result, terminal)
         with tempfile.TemporaryDirectory() as elsewhere:
             # The page needs pictures where no folder asks for them.

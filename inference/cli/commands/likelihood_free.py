@@ -69,9 +69,9 @@ def approximate(
         def simulate(rng, theta):
             return rng.gamma(theta["size"], 1.0 / theta["rate"], size=100)
 
-    It is run as it is. For speed, `@bke.inference.vectorised` before `simulate` says that it takes
-    arrays (B,) of parameters to B data sets, and `@bke.inference.jax_simulator` that it is of a JAX
-    key and can be compiled.
+    MODEL is run as it is, with all that it may do: run no file that you do not trust. For speed,
+    `@bke.inference.vectorised` before `simulate` says that it takes arrays (B,) of parameters to B
+    data sets, and `@bke.inference.jax_simulator` that it is of a JAX key and can be compiled.
     """
     names = columns.names
     from .. import inputs, outputs, steps

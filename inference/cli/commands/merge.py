@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..command import command
+from ..options.data import ModuleOption
 from ..options.output import OutFile
 from ..terminal import Terminal
 
@@ -26,6 +28,7 @@ def merge(
         ),
     ],
     *,
+    module: ModuleOption = None,
     out: OutFile = Path("merged.nc"),
 ) -> None:
     """One sketch of the rows of several: exactly that of all rows together."""
@@ -40,7 +43,7 @@ def merge(
         with terminal.step("merge", "adding"):
             from bke.inference import save_sketch
 
-            merged = _merged(files)
+            merged = _merged(files, module or ())
             save_sketch(merged, out)
         terminal.say(str(merged))
         from ...report.sketches import sketch_summary
@@ -49,14 +52,14 @@ def merge(
         steps.finish(told, {"sketch": out}, None, [], terminal)
 
 
-def _merged(files: list[Path]) -> Sketch:
+def _merged(files: list[Path], modules: Sequence[str]) -> Sketch:
     from bke.inference import load_sketch
 
     from ...errors import InputError
 
-    merged = load_sketch(files[0])
+    merged = load_sketch(files[0], modules=modules)
     for file in files[1:]:
-        other = load_sketch(file)  # its errors name the file
+        other = load_sketch(file, modules=modules)  # its errors name the file
         try:
             merged = merged.merged(other)
         except InputError as error:

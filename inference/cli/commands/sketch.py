@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,7 +10,7 @@ import typer
 
 from ..command import command
 from ..interrupt import terminable
-from ..options.data import FILE_KINDS, ColumnOptions
+from ..options.data import FILE_KINDS, ColumnOptions, ModuleOption
 from ..options.output import OutFile
 from ..options.processes import CheckpointOption
 from ..options.sampler import SeedOptions
@@ -39,6 +40,7 @@ def sketch(
     plan: PlanOptions,
     seeds: SeedOptions,
     checkpoint: CheckpointOption = None,
+    module: ModuleOption = None,
     out: OutFile = Path("sketch.nc"),
 ) -> None:
     """Sum over the rows what the landmark model needs of them, at every lengthscale of a grid.
@@ -58,7 +60,7 @@ def sketch(
             with terminal.step("sketch", "summing", spinner=False):
                 from bke.inference import save_sketch
 
-                found = _summed(sample, path, plan, places, how)
+                found = _summed(sample, path, plan, places, module or (), how)
                 save_sketch(found, out)
             terminal.say(str(found))
             notes = _notes(sample, found, plan.like)
@@ -70,7 +72,12 @@ def sketch(
 
 
 def _summed(
-    sample: Rows, path: Path, plan: PlanOptions, places: Any, how: dict[str, Any]
+    sample: Rows,
+    path: Path,
+    plan: PlanOptions,
+    places: Any,
+    modules: Sequence[str],
+    how: dict[str, Any],
 ) -> Sketch:
     """The sketch, by a plan of its own or that of another.
 
@@ -84,7 +91,7 @@ def _summed(
 
     if plan.like is None:
         return make(sample, **plan.arguments(places), **how)
-    first = load_sketch(plan.like)
+    first = load_sketch(plan.like, modules=modules)
     width, needed = len(sample.columns), len(first.plan.columns)
     if width != needed:
         raise InputError(

@@ -5,7 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..command import command
-from ..options.data import ColumnOptions, FirstSample, NameOptions, RunArgument, SecondSample
+from ..options.data import (
+    ColumnOptions,
+    FirstSample,
+    ModuleOption,
+    NameOptions,
+    RunArgument,
+    SecondSample,
+)
 from ..options.output import OutFolder
 from ..options.sampler import SeedOptions
 from ..options.witness import LandmarkWitnessOptions
@@ -23,6 +30,7 @@ def witness(
     called: NameOptions,
     witness: LandmarkWitnessOptions,
     seeds: SeedOptions,
+    module: ModuleOption = None,
     out: OutFolder = Path("bke-run"),
 ) -> None:
     """The posterior witness between two samples, for a run that was fitted to both.
@@ -38,7 +46,7 @@ def witness(
     places = inputs.read_landmarks(witness.landmarks, names, pair.columns)
     read = (run_file, path_p, path_q, witness.places.at, witness.landmarks)
     with outputs.output_folder(out, steps.WITNESS_FILES, command="witness", read=read) as folder:
-        result = steps.load(run_file, terminal)
+        result = steps.load(run_file, module, terminal)
         target, _ = target_of(result)
         inputs.check_witness(
             pair,

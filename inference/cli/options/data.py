@@ -17,6 +17,16 @@ FILE_KINDS = "CSV, TSV or TXT with or without a header, Parquet, or NPY"
 RunArgument: TypeAlias = Annotated[
     Path, typer.Argument(metavar="RUN", help="A file that bke fit or bke run wrote.")
 ]
+ModuleOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--module",
+        metavar="NAME",
+        rich_help_panel=DATA,
+        help="A module that a kernel of your own is in, to be imported: needed where it lies "
+        "beside a file that was made with it, for it may have come with that. May be given again.",
+    ),
+]
 FirstSample: TypeAlias = Annotated[
     Path, typer.Argument(metavar="P", help=f"First sample: {FILE_KINDS}.", show_default=False)
 ]

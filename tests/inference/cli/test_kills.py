@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -61,6 +62,29 @@ def test_killed_at_random_moments_over_an_older_folder(rows, tmp_path):
         process.communicate()
         seen[of_one_command(out)] += 1
     assert min(seen.values()) > 0  # some were killed before the end and some after it
+
+
+@pytest.mark.slow
+def test_interrupted_at_random_moments(rows, tmp_path):
+    """Twenty times Ctrl-C, from the first import to the end of the process (seed 0): one line."""
+    program = "print('here', flush=True); from bke.inference.cli import main; main()"
+    arguments = command(rows, tmp_path / "out", SEEDS[0])[len(STARTS) :]
+    called = [sys.executable, "-c", program, *arguments]
+    begun = time.perf_counter()
+    subprocess.run(called, check=True, capture_output=True)
+    whole = time.perf_counter() - begun
+    rng = np.random.default_rng(0)
+    ends = set()
+    for _ in range(KILLS):
+        with subprocess.Popen(called, stdout=-1, stderr=-1, text=True) as process:
+            process.stdout.readline()
+            # The import of the entry itself, some milliseconds, is Python's.
+            time.sleep(0.1 + whole * rng.uniform(0.0, 1.0))
+            process.send_signal(signal.SIGINT)
+            told = process.communicate()[1].strip()
+        ends.add(process.returncode)
+        assert (process.returncode, told.split(";")[0]) in {(0, ""), (130, "bke: interrupted")}
+    assert 130 in ends
 
 
 @pytest.mark.slow

@@ -77,6 +77,18 @@ def test_weighted(folder):
     assert "shift" not in sys.modules
 
 
+@pytest.mark.parametrize("workers", [(), ("--workers", 2)])
+def test_a_simulator_that_ends_the_program_has_failed(folder, workers):
+    text = textwrap.dedent(PLAIN).replace("    return", "    raise SystemExit(0)\n    return")
+    (folder / "ends.py").write_text(text)
+    done = run("abc", "ends.py", *SEEN, "--rows", 12, "--simulations", 50, *workers)
+    assert done.exit_code == 1
+    assert "simulate in ends.py raised RuntimeError: simulate ended the program by exit(0)" in (
+        done.stderr
+    )
+    assert "while a data set was simulated for a = " in done.stderr
+
+
 def test_sequential_in_processes(folder):
     done = run("abc", "plainly.py", *SEEN, "--rows", 12, "--sequential", "--particles", 60,
                "--epsilon", 0.3, "--workers", 2, "--seed", 3, "--estimator", "features",

@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 
 from .commands import COMMANDS
-from .interrupt import run_interruptible
 
 app = typer.Typer(
     name="bke",
@@ -22,11 +21,11 @@ app = typer.Typer(
 )
 
 
-def main() -> None:
-    """The console script."""
+def start() -> None:
+    """Run the command that the arguments name."""
     # Where a kernel of the user's is found; at the end, so that no file there hides a module.
     sys.path.append(str(Path.cwd()))
-    run_interruptible(app)
+    app()
 
 
 def _version(asked: bool) -> None:
