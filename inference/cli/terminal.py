@@ -100,17 +100,22 @@ class Terminal:
     def step(self, name: str, doing: str, *, spinner: bool = True) -> Iterator[None]:
         """Time a step as ``name``; show what is being done while it lasts."""
         before = time.perf_counter()
+        shown = self.progress and spinner and self._errors.is_terminal
+        with self._spinning(doing) if shown else contextlib.nullcontext():
+            yield
+        self.timings[name] = round(time.perf_counter() - before, 3)
+
+    @contextlib.contextmanager
+    def _spinning(self, doing: str) -> Iterator[None]:
         with Progress(
             SpinnerColumn(finished_text=" "),
             TextColumn("{task.description}"),
             TimeElapsedColumn(),
             console=self._errors,
             transient=True,
-            disable=not (self.progress and spinner and self._errors.is_terminal),
         ) as shown:
             shown.add_task(doing, total=None)
             yield
-        self.timings[name] = round(time.perf_counter() - before, 3)
 
     def finish(self, summary: Mapping[str, Any]) -> None:
         """Print the summary as JSON if that was asked for."""
