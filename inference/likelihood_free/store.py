@@ -16,8 +16,9 @@ import numpy as np
 
 from ..errors import InputError
 from ..runtime.atomic import atomic_path, check_output_folder, write_text
+from ..runtime.lock import hold
 
-SETTINGS = "settings.json"
+SETTINGS, LOCK = "settings.json", ".lock"
 
 
 class Store:
@@ -27,11 +28,13 @@ class Store:
         """Open the folder of a run with ``settings``, plain data.
 
         Raises:
-            InputError: the folder cannot be written, or is that of a run with other settings.
+            InputError: the folder cannot be written, is that of a run with other settings, or
+                another process writes to it.
         """
         self._folder = None if folder is None else check_output_folder(folder)
         if self._folder is None:
             return
+        self._lock = hold(self._folder / LOCK, f"the folder {self._folder}")
         own = json.loads(json.dumps({**settings, "version of bke": version("bke")}))
         path = self._folder / SETTINGS
         if not path.exists():

@@ -18,10 +18,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import filelock
-
 from ..errors import InputError
 from .atomic import atomic_path, check_output_folder, write_text
+from .lock import hold
 
 #: The folder in the output folder to which files are written.
 UNFINISHED = "unfinished"
@@ -50,21 +49,28 @@ def draft(folder: Path, command: str) -> Iterator[Path]:
     missing = [step for step in (folder, *folder.parents) if not step.exists()]
     check_output_folder(folder)
     try:
-        with _locked(folder):
-            aside = _begin(folder)
-            try:
-                yield aside
-                _list(aside, folder, command)
-                _put_in_place(aside, folder)
-            except BaseException as error:
-                _leave(aside, error)
-                raise
+        lock = hold(folder / LOCK, f"the folder {folder}")
+        try:
+            yield from _drafted(folder, command)
+        finally:
+            lock.release()
     except BaseException:
         if missing and [path.name for path in folder.iterdir()] == [LOCK]:
             (folder / LOCK).unlink(missing_ok=True)
         for step in missing:
             with contextlib.suppress(OSError):  # not empty: something was written
                 step.rmdir()
+        raise
+
+
+def _drafted(folder: Path, command: str) -> Iterator[Path]:
+    aside = _begin(folder)
+    try:
+        yield aside
+        _list(aside, folder, command)
+        _put_in_place(aside, folder)
+    except BaseException as error:
+        _leave(aside, error)
         raise
 
 
@@ -85,21 +91,6 @@ def check_in_place(path: Path) -> None:
             "command that did so ended or was killed: repeat that command, or any other with --out "
             f"{path.parent}"
         )
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    lock = filelock.FileLock(folder / LOCK, timeout=0)
-    try:
-        lock.acquire()
-    except filelock.Timeout:
-        raise InputError(
-            f"another process is writing to the folder {folder}: wait for it, or name another"
-        ) from None
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def _begin(folder: Path) -> Path:

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..runtime.atomic import atomic_path
+from ..runtime.lock import hold
 
 #: Seconds between two writings.
 EVERY = 30.0
@@ -39,7 +40,7 @@ class Checkpoint:
 
         Raises:
             InputError: where there is something at ``path`` that is no checkpoint, one that is
-                broken, or that of another job.
+                broken, or that of another job, or where another process writes to it.
         """
         self._path = None if path is None else _own(Path(path))
         # How rows are cut, and who goes through which, belongs to what a state means.
@@ -50,6 +51,8 @@ class Checkpoint:
         self.state: dict[str, np.ndarray] = {}
         if self._path is None:
             return
+        beside = self._path.with_name(f".{self._path.name}.lock")
+        self._lock = hold(beside, str(self._path))
         if self._path.exists():
             self.state = _read(self._path, self._job)
         else:
@@ -85,6 +88,8 @@ class Checkpoint:
         """Remove the file of a job that is done."""
         if self._path is not None:
             self._path.unlink(missing_ok=True)
+            Path(self._lock.lock_file).unlink(missing_ok=True)
+            self._lock.release()
 
 
 def _own(path: Path) -> Path:

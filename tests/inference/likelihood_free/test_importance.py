@@ -235,6 +235,7 @@ def test_an_interrupted_run_goes_on(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         k2_abc(Y, interrupted, PRIOR, folder=folder, **options)
     assert sorted(path.name for path in folder.iterdir()) == [
+        ".lock",
         "chunk-00000.npz",
         "chunk-00001.npz",
         "settings.json",

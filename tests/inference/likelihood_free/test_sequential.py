@@ -192,7 +192,7 @@ def test_an_interrupted_run_goes_on(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         sequential_k2_abc(Y, simulate, prior, folder=tmp_path, **options)
     kept = sorted(path.name for path in tmp_path.iterdir())
-    assert kept == ["settings.json", "stage-0000.npz", "stage-0001.npz"]
+    assert kept == [".lock", "settings.json", "stage-0000.npz", "stage-0001.npz"]
     with pytest.warns(UserWarning, match="with ZeroDivisionError: too far"):
         resumed = sequential_k2_abc(Y, simulate, prior, folder=tmp_path, **options)
     with pytest.warns(UserWarning, match="with ZeroDivisionError: too far"):

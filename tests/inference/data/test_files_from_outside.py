@@ -1,0 +1,119 @@
+"""Files from outside run no code: each of these would make a file if it were run."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+import xarray as xr
+from bke.inference import InputError, fit, load_run, load_sketch, open_rows, read_sample
+from bke.inference.cli import app
+from bke.inference.likelihood_free.store import Store
+from bke.inference.streams.checkpoint import JOB, Checkpoint
+from typer.testing import CliRunner
+
+MARKUP = "<script>run()</script>"
+
+
+class Runs:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return (os.mkdir, (str(self.path),))
+
+
+@pytest.fixture
+def trap(tmp_path):
+    return tmp_path / "was_run"
+
+
+@pytest.fixture
+def pickled(trap):
+    return np.array([[Runs(trap), 1.0], [2.0, 3.0]], dtype=object)
+
+
+def test_the_trap_is_one(pickled, trap, tmp_path):
+    np.save(tmp_path / "trap.npy", pickled, allow_pickle=True)
+    np.load(tmp_path / "trap.npy", allow_pickle=True)
+    assert trap.exists()
+
+
+@pytest.mark.parametrize("read", [read_sample, open_rows])
+def test_a_pickle_in_an_array(read, pickled, trap, tmp_path):
+    np.save(tmp_path / "rows.npy", pickled, allow_pickle=True)
+    with pytest.raises(InputError):
+        read(tmp_path / "rows.npy")
+    assert not trap.exists()
+
+
+def test_a_pickle_in_a_checkpoint(pickled, trap, tmp_path):
+    Checkpoint(tmp_path / "job", {"seed": 1})
+    job = dict(np.load(tmp_path / "job"))[JOB]
+    with open(tmp_path / "job", "wb") as file:
+        np.savez(file, **{JOB: job, "state": pickled})
+    with pytest.raises(InputError, match="cannot be read as a checkpoint"):
+        Checkpoint(tmp_path / "job", {"seed": 1})
+    assert not trap.exists()
+
+
+def test_a_pickle_in_a_part_of_a_run(pickled, trap, tmp_path):
+    store = Store(tmp_path, {"seed": 1})
+    np.savez(tmp_path / "chunk.npz", values=pickled)
+    with pytest.raises(InputError, match="cannot be read"):
+        store.load("chunk")
+    assert not trap.exists()
+
+
+@pytest.mark.parametrize("name", ["kernel", "prior", "measure", "noise_variance"])
+def test_code_in_an_attribute_of_a_run(name, trap, tmp_path):
+    run = fit(np.random.default_rng(0).normal(size=12), progress=False)
+    run.attrs[name] = f"__import__('os').mkdir({str(trap)!r})"
+    run.to_netcdf(tmp_path / "run.nc", engine="h5netcdf")
+    with pytest.raises(InputError, match=f"its attribute {name} cannot be read"):
+        load_run(tmp_path / "run.nc")
+    run.attrs[name] = json.dumps({"type": f"os:mkdir({str(trap)!r})"})
+    run.to_netcdf(tmp_path / "run.nc", engine="h5netcdf")
+    with pytest.raises(InputError):
+        load_run(tmp_path / "run.nc")
+    assert not trap.exists()
+
+
+def test_code_in_the_attribute_of_a_sketch(trap, tmp_path):
+    path = tmp_path / "sketch.nc"
+    xr.Dataset(
+        {
+            "rows": ("grid", [3.0]),
+            "mean": (("grid", "landmark"), [[1.0]]),
+            "scatter": (("grid", "landmark", "other"), [[[1.0]]]),
+            "log_volume": ("grid", [0.0]),
+            "landmarks": (("landmark", "column"), [[0.0]]),
+            "unit": ("column", [1.0]),
+        },
+        coords={"lengthscale": ("grid", [1.0]), "column": ["u"]},
+        attrs={
+            "creation_library": "bke sketch",
+            "kernel": json.dumps({"type": "function", "function": {"type": "os:mkdir"}}),
+        },
+    ).to_netcdf(path, engine="h5netcdf")
+    with pytest.raises(InputError, match=r"which is none now|no kernel"):
+        load_sketch(path)
+    assert not trap.exists()
+
+
+def test_markup_in_the_names_of_columns_and_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    for name in ("p<b>.csv", "q<i>.csv"):
+        rows = rng.normal(size=(14, 2))
+        np.savetxt(name, rows, delimiter=",", header=f"u,{MARKUP}", comments="")
+    options = ["--html", "page.html", "--out", "out", "--noise", "0.1"]
+    names = [str(path) for path in sorted(tmp_path.glob("*.csv"))]
+    done = CliRunner().invoke(app, ["run", *names, *options])
+    assert done.exit_code == 0, done.output
+    page = (tmp_path / "page.html").read_text()
+    assert MARKUP not in page
+    assert "&lt;script&gt;run()" in page
+    assert "<b>.csv" not in page
