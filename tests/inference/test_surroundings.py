@@ -170,7 +170,7 @@ def state():
         str(sys.excepthook),
     ])
 
-import arviz_base, numpyro, xarray, pandas, matplotlib, rich.console  # of others
+import arviz_base, matplotlib, numpyro, pandas, rich.console, sklearn, xarray  # of others
 before = state()
 import bke.inference, bke.models
 for room in (bke.models, bke.inference):
@@ -179,6 +179,11 @@ for room in (bke.models, bke.inference):
 after = state()
 if before != after:
     for one, other in zip(json.loads(before), json.loads(after)):
+        if isinstance(one, dict):
+            one, other = (
+                [name for name in a.items() if name not in b.items()]
+                for a, b in ((one, other), (other, one))
+            )
         if one != other:
             sys.exit(f"{one} became {other}"[:2000])
 """
