@@ -66,6 +66,8 @@ from .posterior.open_run import OpenRun as OpenRun, open_run as open_run
 from .posterior.samplers.nuts import Nuts as Nuts
 from .posterior.samplers.quadrature import Quadrature as Quadrature
 from .posterior.samplers.smc import Smc as Smc
+from .selfcheck.check import self_check as self_check
+from .selfcheck.finding import SelfCheck as SelfCheck
 from .sketches.comparison import (
     SketchComparison as SketchComparison,
     compare_sketches as compare_sketches,

@@ -50,6 +50,7 @@ ROOMS = {
         "sketches",
         "plots",
         "report",
+        "selfcheck",
         "cli",
     ),
 }

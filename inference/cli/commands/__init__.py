@@ -1,6 +1,7 @@
 """The commands, each in a module of its own; a new one joins the program by its place here."""
 
 from .bayes import bayes
+from .check import check
 from .compare import compare
 from .condition import condition
 from .density import density
@@ -41,4 +42,5 @@ COMMANDS = (
     sketch,
     merge,
     compare,
+    check,
 )
