@@ -6,41 +6,25 @@ import contextlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import overload
+from typing import TypeVar
 
 from ..errors import InputError
 from ..runtime.atomic import check_output_folder, same_file
 from ..runtime.drafts import draft
 from .inputs import count_or_file
 
+Folder = TypeVar("Folder", Path, Path | None)
 
-@overload
-def output_folder(
-    folder: Path,
-    files: Sequence[str],
-    *,
-    command: str,
-    read: Iterable[Path | str | None],
-    checkpoint: Path | None = None,
-) -> contextlib.AbstractContextManager[Path]: ...
-@overload
-def output_folder(
-    folder: Path | None,
-    files: Sequence[str],
-    *,
-    command: str,
-    read: Iterable[Path | str | None],
-    checkpoint: Path | None = None,
-) -> contextlib.AbstractContextManager[Path | None]: ...
+
 @contextlib.contextmanager
 def output_folder(
-    folder: Path | None,
+    folder: Folder,
     files: Sequence[str],
     *,
     command: str,
     read: Iterable[Path | str | None],
     checkpoint: Path | None = None,
-) -> Iterator[Path | None]:
+) -> Iterator[Folder]:
     """Yield where to write ``files``, which come to their folder together when the block succeeds.
 
     Args:
@@ -57,7 +41,7 @@ def output_folder(
     written = [] if folder is None else [folder / name for name in files]
     _check_kept(read, written, checkpoint)
     if folder is None:
-        yield None
+        yield folder
         return
     _check_no_folders(written)
     with draft(folder, command) as aside:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from threadpoolctl import threadpool_limits
 
@@ -28,7 +30,7 @@ def _two_groups() -> np.ndarray:
 def integrals() -> tuple[Finding, ...]:
     """The log of the posterior's integral by quadrature, beside SMC and bridged chains of NUTS."""
     X = _two_groups()
-    how = {"seed": 1, "progress": False}
+    how: Any = {"seed": 1, "progress": False}
     quadrature = integral_of(fit(X, method="quadrature", **how))
     chains = fit(X, method=Nuts(chains=4, warmup=300, draws=300), **how)
     others = {

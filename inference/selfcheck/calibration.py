@@ -93,7 +93,7 @@ def ranks(
         run = fit(
             X, prior=prior, method=method, scale=None, dither=None, seed=index, progress=False
         )
-        draws = run["posterior"]["lengthscale"].values.ravel()
+        draws = np.ravel(run["posterior"].to_dataset()["lengthscale"].values)
         found.append(np.sum(draws[:: draws.size // KEPT] < own))
         advance(1)
     return np.array(found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy.stats import binom
@@ -28,11 +29,11 @@ def level(name: str, data_sets: int, advance: Callable[[int], None] = lambda don
     rejected = 0
     for seed in range(data_sets):
         one, other = np.random.default_rng(seed).standard_t(2, size=(2, ROWS, 2))
-        how = {"permutations": PERMUTATIONS, "seed": seed, "progress": False}
-        test = two_sample_test if name == "two samples" else independence_test
+        how: Any = {"permutations": PERMUTATIONS, "seed": seed, "progress": False}
+        test: Any = two_sample_test if name == "two samples" else independence_test
         rejected += test(one, other, **how).pvalue <= ALPHA
         advance(1)
-    low, high = binom.ppf([OUTSIDE / 2, 1 - OUTSIDE / 2], data_sets, ALPHA).astype(int)
+    low, high = (int(binom.ppf(q, data_sets, ALPHA)) for q in (OUTSIDE / 2, 1 - OUTSIDE / 2))
     return Finding(
         f"level of the test of {name}",
         f"{rejected} of {data_sets} rejected at {ALPHA:g}",

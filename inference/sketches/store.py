@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -79,7 +80,7 @@ def load_sketch(path: str | os.PathLike[str], *, modules: Sequence[str] = ()) ->
 
 
 def _restored(dataset: xr.Dataset, path: str | os.PathLike[str], modules: Sequence[str]) -> Sketch:
-    read = {name: _numbers(dataset, name) for name in DIMENSIONS}
+    read: dict[str, Any] = {name: _numbers(dataset, name) for name in DIMENSIONS}
     if "column" not in dataset.coords or read["mean"].shape[1] != read["scatter"].shape[2]:
         raise InputError("its variables do not belong together")
     try:
