@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from .file_table import FileTable
+from .suspects import warn_of_suspects
 from .text import read_text
 
 #: Advice where a column holds no numbers.
@@ -74,7 +75,9 @@ def read_sample(
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
     chosen = choose_columns(path, table.names, columns)
     values = np.column_stack([_numbers(table, index) for index in chosen])
-    return Sample(values, tuple(table.names[index] for index in chosen), path)
+    names = tuple(table.names[index] for index in chosen)
+    warn_of_suspects(path, names, values)
+    return Sample(values, names, path)
 
 
 def check_there(path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 import hashlib
 import json
 import os
@@ -15,8 +16,12 @@ import numpy as np
 from ..data.checks import first_fault
 from ..data.file_table import default_names
 from ..data.read import CHOOSE, check_there, choose_columns, load_npy, read_sample
+from ..data.suspects import warn_of_suspects
 from ..errors import InputError
 from .zarr_array import open_zarr
+
+#: Rows that are looked at when a file is opened.
+LOOKED_AT = 4096
 
 
 class Rows(abc.ABC):
@@ -174,6 +179,8 @@ def open_rows(path: str | os.PathLike[str], *, columns: Sequence[str | int] | No
     rows = _OPENERS[suffix](path, columns)
     if not len(rows):
         raise InputError(f"{path} has no rows")
+    with contextlib.suppress(InputError):  # told when these rows are read
+        warn_of_suspects(path, rows.columns, rows.block(0, min(len(rows), LOOKED_AT)))
     return rows
 
 

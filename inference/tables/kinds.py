@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
@@ -10,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..data.suspects import WHOLE, are_whole, identify, missing_codes
 from .numerals import LIKE_NUMBERS, AmbiguousError, dates, matching, numbers
 
 Kind: TypeAlias = Literal[
@@ -24,8 +24,6 @@ FEW_WORDS, SHARE_OF_WORDS = 30, 0.05
 ALL_DIFFERENT, WORDS_OF_TEXT, LEAST_ROWS = 0.9, 3.0, 20
 #: Numbers of which squares of sums can be written, and 1 over them.
 LARGEST = 1e150
-#: Numbers from which on all that floating-point numbers can be are whole.
-WHOLE = 2.0**53
 #: Cells that are codes, not numbers: digits of which some begin with 0, or are more than a number
 #: has.
 DIGITS, PADDED, LONG = r"^[+-]?\d+$", r"^0\d+$", r"^[+-]?\d{17,}$"
@@ -33,12 +31,6 @@ DIGITS, PADDED, LONG = r"^[+-]?\d+$", r"^0\d+$", r"^[+-]?\d{17,}$"
 MISTAKES = 0.05
 #: The share of different cells that look like numbers or dates from which a note tells of it.
 LIKE = 0.9
-#: Names of identifiers.
-IDENTIFIER = re.compile(r"(^|[_\W])(id|uuid|guid|key|index|nr|no)$|Id$|ID$|^Unnamed", re.ASCII)
-#: Numbers that often stand for a missing value.
-CODES = tuple(sign * (10.0**k - 1.0) for k in range(2, 8) for sign in (-1, 1))
-#: How often a code must be there, in rows and in share.
-CODED_ROWS, CODED_SHARE = 3, 0.002
 
 
 class Column(NamedTuple):
@@ -199,40 +191,14 @@ def _numbers(name: str, values: np.ndarray, rows: int, kind: str | None, words: 
     if kind in ("datetime", "text"):
         raise ProblemError(f"holds numbers, not {kind}")
     known = values[~np.isnan(values)]
-    integral = bool(len(known)) and bool((known == np.round(known)).all())
-    integral = integral and bool(np.abs(known).max() < WHOLE)
-    if kind is None and integral and _identifies(name, values, rows):
+    integral = are_whole(known)
+    if kind is None and integral and identify(name, (values[:rows], values[rows:])):
         cells = pa.array([None if v != v else f"{v:.0f}" for v in values], pa.string())
         return Typed(_levels(name, "identifier", cells), notes)
     if kind == "integer" and not integral:
         raise ProblemError("holds numbers that are not whole, not integer")
     told: Kind = "integer" if integral and kind != "number" else "number"
-    return Typed(Column(name, told, values), notes, _codes(known))
-
-
-def _identifies(name: str, values: np.ndarray, rows: int) -> bool:
-    """Whether whole numbers only tell rows apart: all different, and named so or in a row."""
-    for part in (values[:rows], values[rows:]):
-        known = part[~np.isnan(part)]
-        if len(known) < LEAST_ROWS or len(np.unique(known)) < len(known):
-            return False
-    called = IDENTIFIER.search(name) is not None
-    return called or all(np.ptp(part) < 1.05 * len(part) for part in (values[:rows], values[rows:]))
-
-
-def _codes(known: np.ndarray) -> tuple[float, ...]:
-    """Numbers that may stand for a missing value: repeated, and far from all others."""
-    found = []
-    for code in CODES:
-        coded = known == code
-        if coded.sum() < max(CODED_ROWS, CODED_SHARE * len(known)) or coded.all():
-            continue
-        others = known[~coded & ~np.isin(known, CODES)]
-        if not len(others) or others.min() <= code <= others.max():
-            continue
-        if min(abs(code - others.min()), abs(code - others.max())) > np.ptp(others):
-            found.append(code)
-    return tuple(found)
+    return Typed(Column(name, told, values), notes, missing_codes(known))
 
 
 def _text(

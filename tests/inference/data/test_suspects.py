@@ -1,0 +1,80 @@
+"""Identifiers and codes of missing values are told of wherever numbers are read."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from bke.inference import open_rows, read_sample
+from bke.inference.cli import app
+from bke.inference.data.suspects import missing_codes
+from typer.testing import CliRunner
+
+ROWS = 60
+
+
+@pytest.fixture
+def frame():
+    rng = np.random.default_rng(0)
+    temperature = rng.normal(20.0, 5.0, ROWS).round(1)
+    temperature[::9] = -999.0
+    return pd.DataFrame(
+        {
+            "patient_id": rng.permutation(10**6)[:ROWS],
+            "running": np.arange(ROWS) + 7,
+            "temperature": temperature,
+            "count": rng.poisson(30.0, ROWS),
+        }
+    )
+
+
+def written(frame, path):
+    if path.suffix == ".csv":
+        frame.to_csv(path, index=False)
+    elif path.suffix == ".parquet":
+        frame.to_parquet(path, index=False)
+    else:
+        np.save(path, frame.to_numpy(float))
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npy"])
+@pytest.mark.parametrize("read", [read_sample, open_rows])
+def test_suspects_are_told(read, suffix, frame, tmp_path):
+    path = written(frame, tmp_path / f"rows{suffix}")
+    with pytest.warns(UserWarning) as told:  # noqa: PT030 - each is looked at
+        read(path)
+    found = [str(one.message).removeprefix(f"{path}: ") for one in told]
+    named = suffix != ".npy"
+    assert len(found) == 2 + named
+    running = "running" if named else "x1"
+    assert any(f"of {running!r} are all different" in one for one in found)
+    assert any("is -999 in 7 rows, far from all others" in one for one in found)
+    assert any("of 'patient_id' are all different" in one for one in found) == named
+
+
+@pytest.mark.parametrize("read", [read_sample, open_rows])
+def test_measurements_are_not(read, frame, tmp_path):
+    path = written(frame, tmp_path / "rows.parquet")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read(path, columns=["count"])
+
+
+def test_codes_are_far_from_all_others():
+    spread = np.linspace(-500.0, 800.0, 40)
+    assert missing_codes(np.concatenate([spread, [999.0] * 5])) == ()
+    assert missing_codes(np.concatenate([spread / 10, [999.0] * 5])) == (999.0,)
+    assert missing_codes(np.concatenate([spread / 10, [999.0] * 2])) == ()
+    assert missing_codes(np.full(40, 999.0)) == ()
+
+
+def test_the_command_line_tells_in_a_sentence(frame, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("p.csv", "q.csv"):
+        written(frame, tmp_path / name)
+    done = CliRunner().invoke(
+        app, ["test", "p.csv", "q.csv", "--columns", "temperature", "--permutations", "19"]
+    )
+    assert done.exit_code == 0
+    assert "bke: warning: p.csv: 'temperature' is -999 in 7 rows" in done.stderr
