@@ -76,7 +76,9 @@ def _drafted(folder: Path, command: str) -> Iterator[Path]:
 
 def in_place(path: Path) -> Path:
     """Where a file of a draft will be; other paths as they are."""
-    return path.parent.parent / path.name if path.parent.name == UNFINISHED else path
+    folder = path.parent.parent
+    drafted = path.parent.name == UNFINISHED and (folder / LOCK).exists()
+    return folder / path.name if drafted else path
 
 
 def check_in_place(path: Path) -> None:

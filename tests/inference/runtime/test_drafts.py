@@ -42,6 +42,10 @@ def test_files_come_together_and_are_listed(tmp_path):
     assert in_place(folder / "a.txt") == folder / "a.txt"
 
 
+def test_a_folder_that_is_called_like_a_draft_is_none(tmp_path):
+    assert in_place(tmp_path / UNFINISHED / "run.nc") == tmp_path / UNFINISHED / "run.nc"
+
+
 def test_a_command_replaces_its_own_files_and_no_others(tmp_path):
     (tmp_path / "mine.txt").write_text("of the user")
     written(tmp_path, "old")
