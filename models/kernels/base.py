@@ -172,7 +172,11 @@ class Kernel(Covariance):
         return OPERATIONS["sum"](self, other) if isinstance(other, Kernel) else NotImplemented
 
     def __mul__(self, other: Kernel | ArrayLike) -> Kernel:
-        return OPERATIONS["product" if isinstance(other, Kernel) else "multiple"](self, other)
+        if isinstance(other, Kernel):
+            return OPERATIONS["product"](self, other)
+        return (
+            NotImplemented if isinstance(other, Covariance) else OPERATIONS["multiple"](self, other)
+        )
 
     def __rmul__(self, other: ArrayLike) -> Kernel:
         return OPERATIONS["multiple"](self, other)

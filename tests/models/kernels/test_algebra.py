@@ -101,3 +101,8 @@ def test_product_of_laplace_kernels_is_one():
         np.testing.assert_allclose(product.smoothed(measure, 2)(X), expected, rtol=1e-13)
     with pytest.raises(bk.SmoothingError, match=r"'unit'.*'lebesgue'"):
         product.smoothed(Gaussian(1.0), 2)
+
+
+def test_a_kernel_that_has_no_algebra_is_no_number():
+    with pytest.raises(TypeError, match=r"unsupported operand type.* 'Polynomial'"):
+        SE * bk.Polynomial()
