@@ -6,7 +6,7 @@ import os
 import numpy as np
 import pytest
 import xarray as xr
-from bke.inference import InputError, fit, load_run, load_sketch, open_rows, read_sample
+from bke.inference import InputError, fit, load_run, load_sketch, open_rows, read_sample, save_run
 from bke.inference.cli import app
 from bke.inference.likelihood_free.store import Store
 from bke.inference.streams.checkpoint import JOB, Checkpoint
@@ -105,15 +105,12 @@ def test_code_in_the_attribute_of_a_sketch(trap, tmp_path):
 
 def test_markup_in_the_names_of_columns_and_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    rng = np.random.default_rng(0)
-    for name in ("p<b>.csv", "q<i>.csv"):
-        rows = rng.normal(size=(14, 2))
-        np.savetxt(name, rows, delimiter=",", header=f"u,{MARKUP}", comments="")
-    options = ["--html", "page.html", "--out", "out", "--noise", "0.1"]
-    names = [str(path) for path in sorted(tmp_path.glob("*.csv"))]
-    done = CliRunner().invoke(app, ["run", *names, *options])
+    run = fit(np.random.default_rng(0).normal(size=12), columns=[MARKUP], progress=False)
+    save_run(run, "<b>.nc")
+    done = CliRunner().invoke(app, ["diagnose", "<b>.nc", "--html", "page.html"])
     assert done.exit_code == 0, done.output
     page = (tmp_path / "page.html").read_text()
     assert MARKUP not in page
     assert "&lt;script&gt;run()" in page
-    assert "<b>.csv" not in page
+    assert "<b>.nc" not in page
+    assert "&lt;b&gt;.nc" in page

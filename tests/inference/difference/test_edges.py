@@ -52,6 +52,7 @@ def test_a_column_and_its_copy_tell_what_the_column_tells():
     assert both.log_bayes_factor == pytest.approx(once.log_bayes_factor, rel=0.2)
 
 
+@pytest.mark.slow
 def test_overwhelming_evidence_is_told_by_its_power_of_ten():
     rng = np.random.default_rng(0)
     found = compare(rng.normal(size=3000), rng.normal(5.0, size=3000), **QUIET)
@@ -84,6 +85,7 @@ def test_what_makes_no_sense_is_one_sentence(P, Q, options, said):
         compare(P, Q, **{**QUIET, **options})
 
 
+@pytest.mark.slow
 def test_two_rows_do_not_tell_how_often_a_row_is_told():
     Q = np.random.default_rng(0).normal(size=5000)
     found = compare([0.0, 1.0], Q, **QUIET)

@@ -196,6 +196,7 @@ def test_level_of_rows_weighted_to_one_distribution():
     assert rejected <= 8
 
 
+@pytest.mark.slow
 def test_pictures_and_shifts_of_weighted_rows():
     rng = np.random.default_rng(4)
     for columns in (1, 2):

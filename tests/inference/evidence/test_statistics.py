@@ -213,6 +213,7 @@ def test_effect_of_a_shift_is_its_area_and_of_none_a_half():
         assert abs(told.auc - best) < (high - low)
 
 
+@pytest.mark.slow
 def test_interval_of_an_effect_holds_a_half_where_there_is_none():
     """60 nulls of 2 x 60 rows, seeds 0 to 59: of misses at 0.05, 9 or more by chance: 0.003.
 

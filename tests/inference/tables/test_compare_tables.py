@@ -83,6 +83,7 @@ def test_columns_that_change_alone_go_together_as_before():
     assert named <= 3  # at a chance of 0.05 more with probability 0.003
 
 
+@pytest.mark.slow
 def test_tables_of_one_distribution_are_told_apart_as_often_as_is_said():
     """60 pairs of tables with ties, holes and heavy tails; above 8 with probability 0.003."""
     rejected = named = 0

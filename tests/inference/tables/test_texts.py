@@ -48,6 +48,7 @@ def test_a_word_that_is_new_is_told():
     assert "with the word 'gone': 0.0%" in str(found)
 
 
+@pytest.mark.slow
 def test_texts_of_the_same_words_are_of_one_distribution():
     """60 pairs; above 9 rejected with probability 0.003."""
     rejected = 0

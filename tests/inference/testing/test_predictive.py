@@ -85,6 +85,7 @@ def test_rounded_data_and_smooth_predictions():
     assert "one sample is rounded to 1 and the other not at all" in str(check)
 
 
+@pytest.mark.slow
 def test_observations_where_nothing_is_predicted_are_the_worst():
     data = np.random.default_rng(6).normal(size=80)
     data[[3, 40]] = 9.0, -12.0

@@ -62,6 +62,7 @@ def test_further_rows_change_neither_terms_nor_slopes(name, measure):
         np.testing.assert_allclose(found, expected, rtol=1e-11)
 
 
+@pytest.mark.slow
 def test_further_rows_change_nothing_with_a_gaussian_measure():
     kernel, measure = SquaredExponential(1.3), Gaussian(5.0)
     alone, among = (

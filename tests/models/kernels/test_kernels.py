@@ -250,6 +250,7 @@ def test_wrong_shape_for_two_columns(kernel, message):
         kernel(np.zeros((3, 2)))
 
 
+@pytest.mark.slow
 def test_mixture_defaults():
     X = np.array([[0.0], [0.9]])
     equal = bk.GaussianMixture([0.5, 2.0])(X)

@@ -181,6 +181,7 @@ def test_sequential_likelihood_hangs_on_the_order(x):
     assert abs(found[0] - found[1]) > 1e-3
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kernel", [SquaredExponential([0.6, 1.1]), Polynomial(3, 1.0)])
 def test_hyvarinen_scores_by_differences(kernel):
     rows = np.random.default_rng(2).normal(size=(8, 2))

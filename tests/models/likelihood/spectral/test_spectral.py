@@ -157,6 +157,7 @@ def test_very_short_lengthscales_of_a_scaled_kernel_and_with_hardly_any_noise():
             np.testing.assert_allclose(index.likelihood_terms(*at), expected, rtol=tolerance)
 
 
+@pytest.mark.slow
 def test_too_short_lengthscales_go_to_the_matrices():
     """Bands take none where more points than a block has are equal."""
     X = np.append(skewed(265), np.full(60, 2.0))
@@ -170,6 +171,7 @@ def test_too_short_lengthscales_go_to_the_matrices():
     assert slope == pytest.approx(float(expected), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_lebesgue_measure():
     index, shortest = prepared("skewed")
     for lengthscale in (2.0 * shortest, 3.0):
