@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pytest
 from bke.inference import compare_tables
 from bke.inference.tables import grams
 from bke.inference.tables.aspects import aspects
