@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import operator
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
@@ -338,8 +339,14 @@ def check_noise_variance(noise_variance: Any) -> float | SamplingNoise:
     return check_positive(noise_variance, "noise_variance")
 
 
+#: A share of the memory that is told of before it is taken.
+MUCH = 0.5
+
+
 def check_memory(n: int, dimension: int, *, matrices: int, instead: str = "") -> None:
     """Refuse a job whose matrices do not fit, before anything is allocated.
+
+    Warns where they take more than half of what there is.
 
     Args:
         n: rows of the (pooled) sample.
@@ -353,9 +360,12 @@ def check_memory(n: int, dimension: int, *, matrices: int, instead: str = "") ->
     """
     needed = 8 * (matrices * n * n + n * dimension)
     available = available_memory()
-    if available is not None and needed > available:
-        raise InputError(
-            f"n = {n} rows need about {needed / 2**30:,.1f} GiB of memory ({matrices} matrices of "
-            f"{n} x {n}), and {available / 2**30:,.1f} GiB are free: take "
-            f"{instead or 'a random part of the rows'}"
-        )
+    if available is None or needed <= MUCH * available:
+        return
+    told = (
+        f"n = {n} rows need about {needed / 2**30:,.1f} GiB of memory ({matrices} matrices of "
+        f"{n} x {n}), and {available / 2**30:,.1f} GiB are free"
+    )
+    if needed > available:
+        raise InputError(f"{told}: take {instead or 'a random part of the rows'}")
+    warnings.warn(told, stacklevel=3)

@@ -1,4 +1,5 @@
 import sys
+import warnings
 from decimal import Decimal
 
 import numpy as np
@@ -164,6 +165,17 @@ def test_memory_of_the_dimension_counts(monkeypatch):
     monkeypatch.setattr(checks, "available_memory", lambda: 10**6)
     check_memory(100, 10, matrices=1)
     refusal(check_memory, 100, 2000, matrices=1)
+
+
+def test_much_memory_is_told_of_before_it_is_taken(monkeypatch):
+    needed = 8 * (3 * 1000**2 + 2000)
+    monkeypatch.setattr(checks, "available_memory", lambda: 2 * needed - 2)
+    with pytest.warns(UserWarning, match=r"need about 0\.0 GiB .* and 0\.0 GiB are free$"):
+        check_memory(1000, 2, matrices=3)
+    monkeypatch.setattr(checks, "available_memory", lambda: 2 * needed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_memory(1000, 2, matrices=3)
 
 
 def test_memory_of_this_machine():
