@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from ..errors import InputError
 from ..runtime.atomic import check_output_folder, same_file
-from ..runtime.drafts import draft
+from ..runtime.drafts import LOCK, MANIFEST, UNFINISHED, draft, listed
 from .inputs import count_or_file
 
 Folder = TypeVar("Folder", Path, Path | None)
@@ -39,11 +39,14 @@ def output_folder(
         InputError: they cannot be written, one of them is read, or another process writes there.
     """
     written = [] if folder is None else [folder / name for name in files]
-    _check_kept(read, written, checkpoint)
+    replaced = [] if folder is None else listed(folder, command)
+    _check_kept(read, [*written, *replaced], checkpoint)
+    if folder is not None:
+        _check_finished(read, folder / UNFINISHED)
     if folder is None:
         yield folder
         return
-    _check_no_folders(written)
+    _check_no_folders([*written, folder / MANIFEST, folder / LOCK])
     with draft(folder, command) as aside:
         yield aside
 
@@ -79,6 +82,21 @@ def output_file(
         raise
 
 
+def _files(read: Iterable[Path | str | None]) -> list[Path]:
+    told = [count_or_file(each) if isinstance(each, str) else each for each in read]
+    return [each for each in told if isinstance(each, Path)]
+
+
+def _check_finished(read: Iterable[Path | str | None], aside: Path) -> None:
+    """Refuse to read what an interrupted command has left where the next one begins."""
+    for source in _files(read):
+        if Path(os.path.realpath(aside)) in Path(os.path.realpath(source)).parents:
+            raise InputError(
+                f"{source} is what an interrupted command has left, and would be removed with "
+                f"{aside}: move it, or choose another place for --out"
+            )
+
+
 def _check_no_folders(paths: Sequence[Path]) -> None:
     for path in paths:
         if path.is_dir():
@@ -89,8 +107,7 @@ def _check_kept(
     read: Iterable[Path | str | None], written: Sequence[Path], checkpoint: Path | None
 ) -> None:
     """Refuse to write over what is read, under whatever spelling or link."""
-    told = [count_or_file(each) if isinstance(each, str) else each for each in read]
-    sources = [each for each in told if isinstance(each, Path)]
+    sources = _files(read)
     outputs = [("--out", path) for path in written]
     if checkpoint is not None:
         outputs.append(("--checkpoint", checkpoint))

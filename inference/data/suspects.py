@@ -12,7 +12,9 @@ import numpy as np
 #: Numbers from which on all that floating-point numbers can be are whole.
 WHOLE = 2.0**53
 #: Names of identifiers, and of how many rows on all different ones may be one.
-IDENTIFIER = re.compile(r"(^|[_\W])(id|uuid|guid|key|index|nr|no)$|Id$|ID$|^Unnamed", re.ASCII)
+IDENTIFIER = re.compile(
+    r"(^|[_\W])(id|uuid|guid|key|nr|no)$|^index$|Id$|(?<![A-Z])ID$|^Unnamed", re.ASCII
+)
 LEAST_ROWS = 20
 #: Different whole numbers in a row: with so much more room than there are rows, at most.
 SPARE = 1.05
@@ -40,7 +42,7 @@ def identify(name: str, samples: Sequence[np.ndarray]) -> bool:
         if len(known) < LEAST_ROWS or len(np.unique(known)) < len(known):
             return False
     called = IDENTIFIER.search(name) is not None
-    return called or all(np.ptp(part) < SPARE * len(part) for part in samples)
+    return called or all(np.nanmax(part) - np.nanmin(part) < SPARE * len(part) for part in samples)
 
 
 def missing_codes(known: np.ndarray) -> tuple[float, ...]:
@@ -58,10 +60,15 @@ def missing_codes(known: np.ndarray) -> tuple[float, ...]:
     return tuple(found)
 
 
+def _is_told(name: str, column: np.ndarray) -> bool:
+    """Years and the like are in a row too: of such numbers those that count from the first row."""
+    return IDENTIFIER.search(name) is not None or column.min() in (0.0, 1.0)
+
+
 def warn_of_suspects(path: Path, names: Sequence[str], values: np.ndarray) -> None:
     """Warn of columns (n, D) of a file that would be taken for measurements."""
     for name, column in zip(names, values.T, strict=True):
-        if are_whole(column) and identify(name, [column]):
+        if are_whole(column) and identify(name, [column]) and _is_told(name, column):
             warnings.warn(
                 f"{path}: the numbers of {name!r} are all different, as those of an identifier "
                 "are: leave it out with columns= (--columns), unless it is measured",

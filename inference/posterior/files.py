@@ -51,10 +51,10 @@ def load_run(path: str | os.PathLike[str], *, modules: Sequence[str] = ()) -> xr
     if os.path.isdir(path):
         raise InputError(f"{path} is a folder: give the run file in it, such as run.nc")
     check_in_place(Path(path))
-    run = read_tree(path, "a run")
+    run, known = read_tree(path, "a run")
     try:
         check_modules(_kernel_record(run), path, modules)
-        check_run(run)
+        check_run(run, known=known)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     return run

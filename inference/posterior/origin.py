@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import itertools
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -11,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
+
+#: Folders that packages are installed in, which may be within that of a project.
+INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 
 def check_modules(record: Any, path: str | os.PathLike[str], modules: Sequence[str] = ()) -> None:
@@ -32,14 +36,17 @@ def check_modules(record: Any, path: str | os.PathLike[str], modules: Sequence[s
             importlib.import_module(module)
         except Exception as error:  # of the module's own code too
             raise InputError(f"the module {module!r} cannot be imported ({error})") from None
-    folder = Path(os.path.realpath(path)).parent
+    folders = {Path(os.path.abspath(path)).parent, Path(os.path.realpath(path)).parent}
     for module in _modules(record):
-        if module not in sys.modules and folder in _folders(module.partition(".")[0]):
-            raise InputError(
-                f"its kernel is of the module {module!r}, which lies beside it in {folder} and "
-                f"would be run: where you trust it, ask for it by modules=[{module!r}] or "
-                f"--module {module}, or import it before"
-            )
+        if module in sys.modules:
+            continue
+        for place, folder in itertools.product(_places(module), folders):
+            if _is_beside(place, folder):
+                raise InputError(
+                    f"its kernel is of the module {module!r}, which lies beside it in {folder} and "
+                    f"would be run: where you trust it, ask for it by modules=[{module!r}] or "
+                    f"--module {module}, or import it before"
+                )
 
 
 def _modules(record: Any) -> Iterator[str]:
@@ -52,14 +59,25 @@ def _modules(record: Any) -> Iterator[str]:
             yield from _modules(part)
 
 
-def _folders(name: str) -> set[Path]:
-    """Of the path, those in which a module or package that is in no other is."""
+def _places(module: str) -> list[Path]:
+    """Where a module may be, found without importing the packages that it is in."""
+    name, *inner = module.split(".")
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):
-        return set()  # there is no such module: told when it is imported
+        return []  # there is no such module: told when it is imported
     if spec is None:
-        return set()
+        return []
     packages = list(spec.submodule_search_locations or ())
-    places = packages or ([] if spec.origin is None else [spec.origin])
-    return {Path(os.path.realpath(place)).parent for place in places}
+    if not packages:
+        return [] if spec.origin is None else [Path(spec.origin)]
+    # A package may be of many folders; that it is in is as good as the module itself.
+    return [Path(place, *steps) for place in packages for steps in ((), inner)]
+
+
+def _is_beside(place: Path, folder: Path) -> bool:
+    """Whether a place is in a folder, other than where packages are installed."""
+    for own in (Path(os.path.abspath(place)), Path(os.path.realpath(place))):
+        if own.is_relative_to(folder) and not INSTALLED & set(own.relative_to(folder).parts):
+            return True
+    return False

@@ -215,7 +215,9 @@ def units_of(run: xr.DataTree) -> Units:
     if attrs.get("creation_library") != "bke" or "posterior" not in run.children:
         raise InputError("this is not a run of bke.inference.fit: its attributes are missing")
     if "noise_variance" not in attrs:
-        raise InputError(f"this is a run of {attrs.get('method')}, not of bke.inference.fit")
+        raise InputError(
+            f"this is a run of {attrs.get('method', 'another model')}, not of bke.inference.fit"
+        )
     observed = run["observed_data"].to_dataset()
     return Units(
         np.atleast_1d(attrs["scale"]).astype(float),

@@ -14,9 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
+from ..data.units import Units
 from ..errors import InputError
+from ..runtime.machine import computing
 from .record import check_restorable, only_here
-from .run import target_of
+from .run import in_data_units, target_of
+from .target import Target
 
 #: Attributes of every run of :func:`~bke.inference.fit`, and of every one without a likelihood.
 FITTED = (
@@ -47,6 +50,8 @@ class Needs(NamedTuple):
 
 
 INTEGRAL = ("log_normaliser", "log_normaliser_error")
+#: Variables that are not negative and sum to one, to so much.
+SHARES, ROUNDING = {"weight", "share", "mass"}, 1e-6
 ITERATIONS = Needs(logs=("lp",), counts=("diverging", "nonfinite_evaluations"))
 #: Groups that not every run has.
 GROUPS = {
@@ -66,11 +71,15 @@ GROUPS = {
 LANDSCAPES = ("profile", "paths")
 
 
-def check_run(run: xr.DataTree) -> None:
+def check_run(run: xr.DataTree, *, known: bool) -> None:
     """Refuse a tree that is no whole run, of any method.
 
     What a kernel that only another process knows would tell is left unchecked: its draws can be
     read.
+
+    Args:
+        run: that was read.
+        known: it is as it was saved, so that its draws need not be worked out again.
 
     Raises:
         InputError: naming the group, variable or attribute.
@@ -79,7 +88,7 @@ def check_run(run: xr.DataTree) -> None:
         raise InputError("this is not a run of bke.inference.fit: its attributes are missing")
     posterior = _draws(run, "posterior")
     if "noise_variance" in run.attrs:
-        _check_fitted(run, posterior)
+        _check_fitted(run, posterior, known)
     elif "simulator" in run.attrs:
         _check_attributes(run, SIMULATED)
         _check_stats(run, posterior)
@@ -88,7 +97,7 @@ def check_run(run: xr.DataTree) -> None:
         check_restorable(_plain(run, "kernel"))
 
 
-def _check_fitted(run: xr.DataTree, posterior: xr.Dataset) -> None:
+def _check_fitted(run: xr.DataTree, posterior: xr.Dataset, known: bool) -> None:
     _check_attributes(run, FITTED)
     for name in ("kernel", "prior", "noise_variance", "measure", "versions"):
         _plain(run, name)
@@ -104,11 +113,13 @@ def _check_fitted(run: xr.DataTree, posterior: xr.Dataset) -> None:
     if "paths" in run.children and run["paths"]["draw"].max() >= posterior.sizes["draw"]:
         raise InputError("its group paths is of more draws: thin what is computed from the run")
     _check_data(run)
-    if only_here(_plain(run, "kernel")) is None:
-        _check_model(run, posterior)
+    told = [_plain(run, name) for name in ("prior", "noise_variance", "measure")]
+    # What cannot be rebuilt is left to whoever needs it: the draws can be read.
+    if only_here(_plain(run, "kernel")) is None and not any(map(_is_unrecorded, told)):
+        _check_model(run, posterior, known)
 
 
-def _check_model(run: xr.DataTree, posterior: xr.Dataset) -> None:
+def _check_model(run: xr.DataTree, posterior: xr.Dataset, known: bool) -> None:
     """The model that the attributes tell is of these draws and these columns."""
     try:
         target, units = target_of(run)
@@ -123,6 +134,35 @@ def _check_model(run: xr.DataTree, posterior: xr.Dataset) -> None:
         )
     if width not in (1, run["observed_data"].sizes["column"]):
         raise InputError("its units are not those of its columns")
+    if not (np.isfinite(units.scale).all() and (units.scale > 0.0).all()):
+        raise InputError("its attribute scale has numbers that are no units")
+    if not (np.isfinite(units.dither).all() and (units.dither >= 0.0).all()):
+        raise InputError("its attribute dither has numbers that are no units")
+    noise = target.noise_variance
+    if isinstance(noise, float) and not 0.0 <= noise < np.inf:
+        raise InputError(f"its attribute noise_variance is {noise:g}")
+    if not known:
+        _check_draws(run, target, units, posterior)
+
+
+def _check_draws(run: xr.DataTree, target: Target, units: Units, posterior: xr.Dataset) -> None:
+    """The draws in the units of the data are those without bounds, by the first of each chain."""
+    free = run["unconstrained_posterior"].to_dataset()
+    z = {str(name): values.values[:, :1] for name, values in free.data_vars.items()}
+    with computing():
+        expected = in_data_units(target, units, z)
+    for name, values in expected.data_vars.items():
+        if not np.allclose(values.values, posterior[name].values[:, :1], rtol=1e-4):
+            raise InputError(
+                f"{name} in its group posterior is not what unconstrained_posterior makes it"
+            )
+
+
+def _is_unrecorded(record: Any) -> bool:
+    """Whether a distribution is among what was recorded by its name alone."""
+    if not isinstance(record, dict):
+        return isinstance(record, list) and any(map(_is_unrecorded, record))
+    return "unrecorded" in record or any(map(_is_unrecorded, record.values()))
 
 
 def _draws(run: xr.DataTree, name: str) -> xr.Dataset:
@@ -176,6 +216,16 @@ def _check_group(run: xr.DataTree, name: str, needs: Needs) -> None:
     for attribute in needs.attributes:
         if attribute not in dataset.attrs:
             raise InputError(f"its group {name} has no attribute {attribute}")
+        if attribute in INTEGRAL and not _is_finite(dataset.attrs[attribute]):
+            raise InputError(f"its group {name} has no number {attribute}")
+    for variable in SHARES & set(dataset.variables):
+        shares = dataset[variable].values
+        if (shares < 0.0).any() or abs(shares.sum() - 1.0) > ROUNDING:
+            raise InputError(f"{variable} in its group {name} are no shares of the posterior")
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, (int, float, np.number)) and bool(np.isfinite(value))
 
 
 def _check_data(run: xr.DataTree, *, floats: bool = False) -> None:

@@ -1,9 +1,9 @@
 """Files of one command: written aside, put in place together, by one process at a time.
 
-In the folder of the output there is, until the command ends, a folder ``unfinished`` that the files
-are written to. Once all are there, a list of them is, and they are renamed one by one, the list
-last: whatever ends the process before, the older files are whole; whatever ends it in between, the
-list tells readers so, and whoever writes next goes on from it.
+In the folder of the output there is, until the command ends, a folder :data:`UNFINISHED` that the
+files are written to. Once all are there, a list of them is, and they are renamed one by one, the
+list last: whatever ends the process before, the older files are whole; whatever ends it in between,
+the list tells readers so, and whoever writes next goes on from it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ from .atomic import atomic_path, check_output_folder, write_text
 from .lock import hold
 
 #: The folder in the output folder to which files are written.
-UNFINISHED = "unfinished"
+UNFINISHED = "bke-unfinished"
+#: By which that folder is known for one of ours.
+MARK = ".of-bke"
 #: Which files belong to which command, with their sums.
-MANIFEST = "manifest.json"
+MANIFEST = "bke-files.json"
 #: Held by the process that writes to the folder.
-LOCK = ".lock"
+LOCK = ".bke.lock"
 
 
 @contextlib.contextmanager
@@ -46,6 +48,10 @@ def draft(folder: Path, command: str) -> Iterator[Path]:
     Raises:
         InputError: the folder cannot be written, or another process writes to it.
     """
+    if Path(os.path.abspath(folder)).name == UNFINISHED:
+        raise InputError(
+            f"{folder} has the name that bke gives to what is unfinished: name another"
+        )
     missing = [step for step in (folder, *folder.parents) if not step.exists()]
     check_output_folder(folder)
     try:
@@ -77,8 +83,17 @@ def _drafted(folder: Path, command: str) -> Iterator[Path]:
 def in_place(path: Path) -> Path:
     """Where a file of a draft will be; other paths as they are."""
     folder = path.parent.parent
-    drafted = path.parent.name == UNFINISHED and (folder / LOCK).exists()
-    return folder / path.name if drafted else path
+    return folder / path.name if _is_draft(path.parent) else path
+
+
+def listed(folder: Path, command: str) -> list[Path]:
+    """The files that a command has written to a folder before, which the next one replaces."""
+    known = _listed(folder) or {}
+    return [folder / name for name, one in known.items() if one.get("command") == command]
+
+
+def _is_draft(folder: Path) -> bool:
+    return folder.name == UNFINISHED and (folder / MARK).is_file()
 
 
 def check_in_place(path: Path) -> None:
@@ -87,7 +102,8 @@ def check_in_place(path: Path) -> None:
     Raises:
         InputError: it is in one.
     """
-    if _listed(path.parent / UNFINISHED) is not None:
+    aside = path.parent / UNFINISHED
+    if _is_draft(aside) and _listed(aside) is not None:
         raise InputError(
             f"{path} may not belong to the files beside it, which were being replaced when the "
             "command that did so ended or was killed: repeat that command, or any other with --out "
@@ -98,32 +114,32 @@ def check_in_place(path: Path) -> None:
 def _begin(folder: Path) -> Path:
     """Make an empty folder for the draft, after having ended what was interrupted in the end."""
     aside = folder / UNFINISHED
-    if _listed(aside) is not None:
+    empty = aside.is_dir() and not any(aside.iterdir())
+    ours = (empty or _is_draft(aside)) and not aside.is_symlink()
+    if ours and _listed(aside) is not None:
         _put_in_place(aside, folder)
-    if aside.is_dir():
+    if ours and aside.is_dir():
         shutil.rmtree(aside)
     try:
         aside.mkdir()
     except FileExistsError:
-        raise InputError(f"{aside} is in the way, which is no folder: remove it") from None
+        raise InputError(f"{aside} is in the way, and none of bke's: remove or rename it") from None
+    (aside / MARK).touch()
     return aside
 
 
 def _leave(aside: Path, error: BaseException) -> None:
     """Leave what was finished, if anything."""
-    for path in aside.glob(".*"):
-        path.unlink(missing_ok=True)
-    try:
-        aside.rmdir()
-    except FileNotFoundError:  # all is in place
-        pass
-    except OSError:
+    finished = [path for path in aside.glob("*") if not path.name.startswith(".")]
+    if finished:
         error.add_note(f"what was finished is in {aside}")
+    else:
+        shutil.rmtree(aside, ignore_errors=True)
 
 
 def _list(aside: Path, folder: Path, command: str) -> None:
     """Write the list of files that will be in the folder, of this command and of others."""
-    written = {path.name: path for path in sorted(aside.iterdir())}
+    written = {path.name: path for path in sorted(aside.iterdir()) if path.name != MARK}
     files = {
         name: known
         for name, known in (_listed(folder) or {}).items()
@@ -155,11 +171,19 @@ def _put_in_place(aside: Path, folder: Path) -> None:
     for path in sorted(aside.iterdir()):
         if path.name in kept:
             _rename(path, folder / path.name)
-    for name in (_listed(folder) or {}).keys() - kept.keys():
-        if Path(name).name == name:  # a list may have been written by anyone
-            (folder / name).unlink(missing_ok=True)
+    for name, known in (_listed(folder) or {}).items():
+        if name not in kept and _is_as_written(folder, name, known):
+            (folder / name).unlink()
     os.replace(aside / MANIFEST, folder / MANIFEST)
-    aside.rmdir()
+    shutil.rmtree(aside)
+
+
+def _is_as_written(folder: Path, name: str, known: dict[str, Any]) -> bool:
+    """Whether a file is there as it was listed; a list may have been written by anyone."""
+    path = folder / name
+    if Path(name).name != name or not path.is_file():
+        return False
+    return _described(path, "")["sha256"] == known.get("sha256")
 
 
 def _rename(path: Path, target: Path) -> None:

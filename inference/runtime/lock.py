@@ -29,4 +29,6 @@ def hold(path: Path, what: str) -> filelock.BaseFileLock:
         raise InputError(
             f"another process is writing to {what}: wait for it, or name another"
         ) from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be locked: {error.strerror or error}") from error
     return lock

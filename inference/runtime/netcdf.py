@@ -47,12 +47,15 @@ def write_tree(tree: xr.DataTree, path: str | os.PathLike[str]) -> None:
             bytes_of_file.write(SEAL + seal.encode() + b"\n")
 
 
-def read_tree(path: str | os.PathLike[str], kind: str) -> xr.DataTree:
+def read_tree(path: str | os.PathLike[str], kind: str) -> tuple[xr.DataTree, bool]:
     """Read a tree from a NetCDF file into memory.
 
     Args:
         path: of the file.
         kind: what it should be, for messages, such as ``"a run"``.
+
+    Returns:
+        The tree, and whether it is known to be as it was saved.
 
     Raises:
         InputError: there is no such file, it is damaged, or its content is not that which was
@@ -73,7 +76,7 @@ def read_tree(path: str | os.PathLike[str], kind: str) -> xr.DataTree:
     digest = tree.attrs.pop(DIGEST, None)
     if digest is not None and str(digest) != content_digest(tree):
         raise InputError(CHANGED.format(path))
-    return tree
+    return tree, digest is not None
 
 
 def _check_seal(path: str | os.PathLike[str]) -> None:

@@ -7,7 +7,7 @@ import platform
 
 from ..runtime.machine import cores
 from ..runtime.progress import progress_bar
-from .agreement import factors, integrals, threads
+from .agreement import factors, integrals, means, threads
 from .calibration import METHODS, calibration, joint_draws
 from .finding import SelfCheck
 from .levels import level
@@ -21,10 +21,11 @@ def self_check(*, progress: bool = True) -> SelfCheck:
     """Check statistically that this machine gives what it should; takes about a minute.
 
     Simulation-based calibration of quadrature, NUTS and SMC (Talts et al. 2018); levels of the
-    tests; the posterior's integral by three ways; the likelihood by one thread of the BLAS and by
-    all, and a factorisation by JAX, on its default device, and by NumPy. Of use on a new machine,
-    GPU or BLAS. Seeds are fixed: another outcome is the machine's. A right one fails each by chance
-    with a probability of at most 0.001, once and for all.
+    tests; the posterior's integral by quadrature and SMC, and its mean by quadrature and NUTS; the
+    likelihood by one thread of the BLAS and by all, and a factorisation by JAX, on its default
+    device, and by NumPy. Of use on a new machine, GPU or BLAS. Seeds are fixed: another outcome is
+    the machine's. A right one would fail each by chance with a probability of about 0.001, once and
+    for all.
 
     Args:
         progress: whether to show how far it is.
@@ -34,7 +35,7 @@ def self_check(*, progress: bool = True) -> SelfCheck:
     """
     total = CALIBRATED * len(METHODS) + TESTED * len(TESTS)
     with progress_bar("checking", total, shown=progress) as advance:
-        found = [factors(), threads(), *integrals()]
+        found = [factors(), threads(), integrals(), means()]
         joint = joint_draws(CALIBRATED)
         found += [calibration(name, joint, advance) for name in METHODS]
         found += [level(name, TESTED, advance) for name in TESTS]

@@ -68,7 +68,7 @@ def load_sketch(path: str | os.PathLike[str], *, modules: Sequence[str] = ()) ->
         InputError: where ``path`` is no such file, or is damaged.
     """
     try:
-        dataset = read_tree(path, "a sketch").to_dataset()
+        dataset = read_tree(path, "a sketch")[0].to_dataset()
     except InputError as error:
         raise InputError(f"{error}; {ROWS}" if os.path.isfile(path) else str(error)) from None
     if dataset.attrs.get("creation_library") != KIND:
@@ -83,6 +83,11 @@ def _restored(dataset: xr.Dataset, path: str | os.PathLike[str], modules: Sequen
     read: dict[str, Any] = {name: _numbers(dataset, name) for name in DIMENSIONS}
     if "column" not in dataset.coords or read["mean"].shape[1] != read["scatter"].shape[2]:
         raise InputError("its variables do not belong together")
+    for name in ("rows", "unit", "lengthscale"):
+        if not (read[name] > 0).all():
+            raise InputError(f"its {name} has numbers that are not positive")
+    if (np.diagonal(read["scatter"], axis1=1, axis2=2) < 0.0).any():
+        raise InputError("its scatter has sums of squares that are negative")
     try:
         record = json.loads(dataset.attrs["kernel"])
     except (KeyError, TypeError, ValueError):

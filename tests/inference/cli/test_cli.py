@@ -33,7 +33,7 @@ WIDE = {"COLUMNS": "200", "TERMINAL_WIDTH": "200", "NO_COLOR": "1"}
 FILES = {"run.nc", "comparison.png", "witness.nc", "summary.json", "samples.png", "trace.png",
          "rank.png", "profile.png", "witness.png"}  # fmt: skip
 #: What every folder has beside them.
-KEPT = {"manifest.json", ".lock"}
+KEPT = {"bke-files.json", ".bke.lock"}
 RNG = np.random.default_rng(5)
 P, Q = RNG.normal(size=(20, 1)), RNG.laplace(size=(24, 1))
 
@@ -423,12 +423,14 @@ def test_a_run_that_ends_early_leaves_the_older_files_and_what_it_had_finished(
     result = bke_command("run", *samples, *TINY, "--out", out)
     assert result.exit_code == 130
     told = result.stderr.strip().splitlines()
-    assert told == [f"bke: interrupted; what was finished is in {out / 'unfinished'}"]
+    assert told == [f"bke: interrupted; what was finished is in {out / 'bke-unfinished'}"]
     assert {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()} == before
-    assert {path.name for path in (out / "unfinished").iterdir()} == {"run.nc"}
-    bke.inference.load_run(out / "unfinished" / "run.nc")  # is whole
+    assert {path.name for path in (out / "bke-unfinished").iterdir()} == {"run.nc", ".of-bke"}
+    left = out / "bke-unfinished" / "run.nc"
+    assert "is what an interrupted command has left" in refusal("diagnose", left, "--out", out)
+    bke.inference.load_run(out / "bke-unfinished" / "run.nc")  # is whole
     succeeded("diagnose", out / "run.nc", "--out", out)
-    assert not (out / "unfinished").exists()
+    assert not (out / "bke-unfinished").exists()
 
 
 def test_interruption_where_it_would_be_lost(monkeypatch):

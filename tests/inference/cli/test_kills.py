@@ -41,7 +41,7 @@ def started(rows, out, seed):
 def of_one_command(out):
     """The seed of the files in a folder, each as its list says."""
     check_in_place(out / "test.json")
-    for name, known in json.loads((out / "manifest.json").read_text())["files"].items():
+    for name, known in json.loads((out / "bke-files.json").read_text())["files"].items():
         assert hashlib.sha256((out / name).read_bytes()).hexdigest() == known["sha256"]
     return str(json.loads((out / "test.json").read_text())["settings"]["seed"])
 
@@ -108,7 +108,7 @@ def test_a_folder_that_another_process_writes_to_is_refused(rows, tmp_path):
 
     out = tmp_path / "out"
     out.mkdir()
-    with filelock.FileLock(out / ".lock"):
+    with filelock.FileLock(out / ".bke.lock"):
         found = subprocess.run(command(rows, out, "1"), capture_output=True, text=True, check=False)
     assert found.returncode == 1
     assert found.stderr.startswith(f"bke: another process is writing to the folder {out}")
@@ -121,8 +121,9 @@ def test_files_of_two_runs_are_not_read(rows, tmp_path):
     out = tmp_path / "out"
     rows_of_one = np.loadtxt(rows / "p.csv", skiprows=1)
     run = bke.inference.fit(rows_of_one, progress=False)
-    (out / "unfinished").mkdir(parents=True)
+    (out / "bke-unfinished").mkdir(parents=True)
     bke.inference.save_run(run, out / "run.nc")
-    (out / "unfinished" / "manifest.json").write_text('{"files": {}}')
+    (out / "bke-unfinished" / ".of-bke").touch()
+    (out / "bke-unfinished" / "bke-files.json").write_text('{"files": {}}')
     with pytest.raises(InputError, match="may not belong to the files beside it"):
         bke.inference.load_run(out / "run.nc")

@@ -21,9 +21,11 @@ def frame():
     return pd.DataFrame(
         {
             "patient_id": rng.permutation(10**6)[:ROWS],
-            "running": np.arange(ROWS) + 7,
+            "running": np.arange(ROWS) + 1,
             "temperature": temperature,
             "count": rng.poisson(30.0, ROWS),
+            "COVID": rng.permutation(10**6)[:ROWS],
+            "year": np.arange(ROWS) + 1960,
         }
     )
 
@@ -58,7 +60,7 @@ def test_measurements_are_not(read, frame, tmp_path):
     path = written(frame, tmp_path / "rows.parquet")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        read(path, columns=["count"])
+        read(path, columns=["count", "COVID", "year"])
 
 
 def test_codes_are_far_from_all_others():

@@ -3,7 +3,9 @@
 import json
 import sys
 
+import h5py
 import numpy as np
+import numpyro.distributions as dist
 import pytest
 import xarray as xr
 from bke.inference import InputError, diagnose, fit, load_run, save_run
@@ -68,6 +70,17 @@ def turned(dataset, name):
     return dataset.assign({name: dataset[name].transpose(*dataset[name].dims[::-1])})
 
 
+def larger(dataset, name):
+    return dataset.assign({name: dataset[name] * 100.0})
+
+
+def of_group(group, name, value):
+    def change(run):
+        run[group].attrs[name] = value
+
+    return change
+
+
 def moved(dataset, name):
     return dataset.assign({name: dataset[name] + 1e-9})
 
@@ -105,6 +118,13 @@ CHANGES = [
     (attribute("prior", "{}"), "its draws are of lengthscale, but its model is of nothing"),
     (attribute("measure", json.dumps({"no": 1})), "its attributes do not tell the model"),
     (attribute("scale", "wide"), "its attributes do not tell the model"),
+    (attribute("scale", [1.0, -1.0]), "scale has numbers that are no units"),
+    (attribute("dither", [np.nan, 0.0]), "dither has numbers that are no units"),
+    (attribute("noise_variance", "-1.0"), "noise_variance is -1"),
+    (variable("posterior", "lengthscale", larger), "is not what unconstrained_posterior makes it"),
+    (variable("quadrature", "weight", larger), "weight in its group quadrature are no shares"),
+    (of_group("quadrature", "log_normaliser", np.nan), "quadrature has no number log_normaliser"),
+    (of_group("quadrature", "log_normaliser", "x"), "quadrature has no number log_normaliser"),
     (attribute("scale", [1.0, 2.0, 3.0]), "its units are not those of its columns"),
     *(
         (without(name), f"it has no attribute {name}")
@@ -177,8 +197,37 @@ def test_a_module_beside_a_run_is_not_run_unasked(stranger):
     load_run(stranger / "run.nc")
 
 
+def test_neither_packages_nor_links_hide_a_module(stranger, tmp_path, monkeypatch):
+    """A package without a file of its own, of the folder's name; a link to the run elsewhere."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    path = f"received.{NAME}:heat"
+    with h5py.File(stranger / "run.nc", "r+") as file:
+        file.attrs["kernel"] = file.attrs["kernel"].replace(f"{NAME}:heat", path)
+        del file.attrs["content_sha256"]
+    with pytest.raises(InputError, match="lies beside it"):
+        load_run(stranger / "run.nc")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (stranger / "run.nc").rename(elsewhere / "run.nc")
+    (stranger / "run.nc").symlink_to(elsewhere / "run.nc")
+    with pytest.raises(InputError, match="lies beside it"):
+        load_run(stranger / "run.nc")
+    assert not (stranger / "was_run").exists()
+
+
+def test_a_prior_that_cannot_be_rebuilt_leaves_its_draws(tmp_path):
+    class Own(dist.Gamma):
+        pass
+
+    made = fit(np.random.default_rng(0).normal(size=12), prior=Own(2.0, 2.0), progress=False)
+    save_run(made, tmp_path / "run.nc")
+    found = load_run(tmp_path / "run.nc")["posterior"]["lengthscale"]
+    np.testing.assert_array_equal(found, made["posterior"]["lengthscale"])
+
+
 def test_a_run_elsewhere_finds_its_module(stranger, tmp_path):
-    elsewhere = tmp_path / "elsewhere.nc"
+    elsewhere = tmp_path / "other" / "run.nc"
+    elsewhere.parent.mkdir()
     elsewhere.write_bytes((stranger / "run.nc").read_bytes())
     load_run(elsewhere)
     assert (stranger / "was_run").exists()

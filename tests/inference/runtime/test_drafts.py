@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 from bke.inference.errors import InputError
 from bke.inference.runtime import drafts
-from bke.inference.runtime.drafts import LOCK, MANIFEST, UNFINISHED, check_in_place, draft, in_place
+from bke.inference.runtime.drafts import (
+    LOCK,
+    MANIFEST,
+    MARK,
+    UNFINISHED,
+    check_in_place,
+    draft,
+    in_place,
+)
 
 NAMES = ("a.txt", "b.txt", "c.txt")
 
@@ -44,6 +52,12 @@ def test_files_come_together_and_are_listed(tmp_path):
 
 def test_a_folder_that_is_called_like_a_draft_is_none(tmp_path):
     assert in_place(tmp_path / UNFINISHED / "run.nc") == tmp_path / UNFINISHED / "run.nc"
+    (tmp_path / UNFINISHED).mkdir()
+    (tmp_path / UNFINISHED / MANIFEST).write_text('{"files": {}}')
+    check_in_place(tmp_path / "run.nc")
+    (tmp_path / UNFINISHED / MARK).touch()
+    with pytest.raises(InputError, match="may not belong"):
+        check_in_place(tmp_path / "run.nc")
 
 
 def test_a_command_replaces_its_own_files_and_no_others(tmp_path):
@@ -199,6 +213,24 @@ def test_a_link_to_another_file_system(tmp_path, monkeypatch):
     assert UNFINISHED not in held(tmp_path)
 
 
+def test_a_folder_of_the_user_s_is_not_removed(tmp_path):
+    mine = tmp_path / UNFINISHED
+    mine.mkdir()
+    (mine / "thesis.txt").write_text("mine")
+    with pytest.raises(InputError, match="none of bke's"):
+        written(tmp_path, "new")
+    assert (mine / "thesis.txt").read_text() == "mine"
+    with pytest.raises(InputError, match="the name that bke gives"):
+        written(mine, "new")
+
+
+def test_a_file_that_was_changed_since_is_not_removed(tmp_path):
+    written(tmp_path, "old")
+    (tmp_path / "c.txt").write_text("edited")
+    written(tmp_path, "new", names=["a.txt"])
+    assert texts(tmp_path) == {"a.txt": "new a.txt", "c.txt": "edited"}
+
+
 @pytest.mark.parametrize("content", ["", "{}", "[]", '{"files": 3}', '{"files": {"a.txt": 1}}'])
 def test_a_list_that_is_none_of_ours_is_replaced(tmp_path, content):
     (tmp_path / MANIFEST).write_text(content)
@@ -210,7 +242,8 @@ def test_a_list_removes_nothing_outside_its_folder(tmp_path):
     outside, folder = tmp_path / "outside.txt", tmp_path / "out"
     outside.write_text("stays")
     folder.mkdir()
-    told = {"files": {"../outside.txt": {"command": "run"}, str(outside): {"command": "run"}}}
+    known = {"command": "run", "sha256": hashlib.sha256(b"stays").hexdigest()}
+    told = {"files": {"../outside.txt": known, str(outside): known}}
     (folder / MANIFEST).write_text(json.dumps(told))
     written(folder, "new")
     assert outside.read_text() == "stays"

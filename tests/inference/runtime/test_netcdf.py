@@ -26,7 +26,7 @@ def tree():
 
 def test_what_is_read_is_what_was_written(tree, tmp_path):
     write_tree(tree, tmp_path / "tree.nc")
-    back = read_tree(tmp_path / "tree.nc", "a tree")
+    back = read_tree(tmp_path / "tree.nc", "a tree")[0]
     assert DIGEST not in back.attrs
     assert back.attrs["made"] == "here"
     np.testing.assert_array_equal(back["a"]["x"], tree["a"]["x"])
@@ -63,13 +63,13 @@ def test_what_another_program_changed_is_refused(tree, tmp_path, how):
     with xr.open_datatree(path, engine="h5netcdf") as opened:
         found = opened.load()
     found.to_netcdf(path, engine="h5netcdf")
-    read_tree(path, "a tree")  # written anew by another, and the same
+    read_tree(path, "a tree")[0]  # written anew by another, and the same
     changed(found, how).to_netcdf(path, engine="h5netcdf")
     with pytest.raises(InputError, match="not as it was saved"):
-        read_tree(path, "a tree")
+        read_tree(path, "a tree")[0]
     del found.attrs[DIGEST]
     found.to_netcdf(path, engine="h5netcdf")
-    assert content_digest(read_tree(path, "a tree")) == content_digest(found)
+    assert content_digest(read_tree(path, "a tree")[0]) == content_digest(found)
 
 
 def damaged(content, rng):
@@ -91,13 +91,13 @@ def test_damage_is_refused_or_changes_nothing(tree, tmp_path):
     """400 mutations, seed 0: refused, or nothing but the end is damaged or gone."""
     path, rng = tmp_path / "tree.nc", random.Random(0)
     write_tree(tree, path)
-    whole, digest = path.read_bytes(), content_digest(read_tree(path, "a tree"))
+    whole, digest = path.read_bytes(), content_digest(read_tree(path, "a tree")[0])
     made = [content for _ in range(400) if (content := damaged(whole, rng)) != whole]
     refused = 0
     for content in made:
         path.write_bytes(content)
         try:
-            found = content_digest(read_tree(path, "a tree"))
+            found = content_digest(read_tree(path, "a tree")[0])
         except InputError as error:
             told = str(error)
             refused += told.startswith(str(path)) and "\n" not in told
@@ -116,12 +116,12 @@ def test_a_file_that_claims_more_than_it_can_hold(tmp_path):
             file.create_dataset(name, (10**6,), "i1", chunks=(1000,)).make_scale(name)
             data.dims[axis].attach_scale(file[name])
     with pytest.raises(InputError, match="claims to hold 7450"):
-        read_tree(path, "a tree")
+        read_tree(path, "a tree")[0]
 
 
 def test_no_file(tmp_path):
     with pytest.raises(InputError, match="no such file"):
-        read_tree(tmp_path / "absent.nc", "a tree")
+        read_tree(tmp_path / "absent.nc", "a tree")[0]
     (tmp_path / "text.nc").write_text("no tree")
     with pytest.raises(InputError, match="is not a tree saved by bke, or is damaged"):
-        read_tree(tmp_path / "text.nc", "a tree")
+        read_tree(tmp_path / "text.nc", "a tree")[0]

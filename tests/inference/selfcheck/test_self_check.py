@@ -71,8 +71,20 @@ def test_levels(name, monkeypatch):
 def test_numbers_that_are_none_do_not_agree(monkeypatch):
     assert agreement.factors().passed
     assert agreement.threads().passed
+    assert agreement.means().passed
     monkeypatch.setattr("jax.numpy.linalg.cholesky", lambda matrix: matrix * np.nan)
     assert not agreement.factors().passed
+
+
+def test_chains_that_are_elsewhere_do_not_agree(monkeypatch):
+    """Draws of NUTS that are a twentieth longer, of a posterior that is a tenth wide."""
+    told = agreement._log_lengthscales
+    monkeypatch.setattr(
+        agreement,
+        "_log_lengthscales",
+        lambda run: told(run) + 0.05 * (run.attrs["method"] == "nuts"),
+    )
+    assert not agreement.means().passed
 
 
 @pytest.mark.slow

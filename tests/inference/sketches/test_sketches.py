@@ -335,8 +335,8 @@ def test_the_commands(tmp_path):
         "witness.nc",
         "witness.png",
         "compare.json",
-        "manifest.json",
-        ".lock",
+        "bke-files.json",
+        ".bke.lock",
     }
     assert "given twice" in run("merge", "p.nc", "p.nc", code=2).stderr
     assert "leave out" in run("sketch", "q.csv", "--like", "p.nc", *grid, code=2).stderr
