@@ -38,14 +38,13 @@ def output_folder(
     Raises:
         InputError: they cannot be written, one of them is read, or another process writes there.
     """
-    written = [] if folder is None else [folder / name for name in files]
-    replaced = [] if folder is None else listed(folder, command)
+    written: list[Path] = [] if folder is None else [folder / name for name in files]
+    replaced: list[Path] = [] if folder is None else listed(folder, command)
     _check_kept(read, [*written, *replaced], checkpoint)
-    if folder is not None:
-        _check_finished(read, folder / UNFINISHED)
     if folder is None:
         yield folder
         return
+    _check_finished(read, folder / UNFINISHED)
     _check_no_folders([*written, folder / MANIFEST, folder / LOCK])
     with draft(folder, command) as aside:
         yield aside
