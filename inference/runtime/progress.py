@@ -51,7 +51,7 @@ class LateBars(Progress):
 
     def stop(self) -> None:
         """Leave the bars as they are, if they have appeared."""
-        if self._begun:
+        if self._begun and not self.disable:  # or some versions end a log's line
             super().stop()
 
 
