@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ..errors import InputError
-from ..runtime.atomic import check_output_folder, same_file
+from ..runtime.atomic import folder_to_write, same_file
 from ..runtime.drafts import LOCK, MANIFEST, UNFINISHED, draft, listed
 from .inputs import count_or_file
 
@@ -69,16 +69,9 @@ def output_file(
     if path is None:
         yield
         return
-    missing = [step for step in path.parents if not step.exists()]
-    check_output_folder(path.parent)
-    try:
+    with folder_to_write(path.parent):
         _check_no_folders(written)
         yield
-    except BaseException:
-        for step in missing:
-            with contextlib.suppress(OSError):  # not empty: something was written
-                step.rmdir()
-        raise
 
 
 def _files(read: Iterable[Path | str | None]) -> list[Path]:

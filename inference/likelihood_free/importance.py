@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from ..data.checks import check_count
 from ..errors import InputError
+from ..posterior.run import digest_of
 from ..runtime.progress import progress_bar
 from .distances import MMD, Distance
 from .inverse_problem import InverseProblem, check_seed
@@ -32,7 +33,7 @@ from .simulations import (
     together,
 )
 from .simulators import Simulate, stream
-from .store import Store, digest_of
+from .store import Store
 from .weights import ACCEPTANCES, check_epsilon
 
 

@@ -15,9 +15,8 @@ from ..data.checks import check_count
 from ..data.file_table import default_names
 from ..data.weighted import systematic
 from ..errors import InputError
-from ..posterior.run import package_versions
+from ..posterior.run import digest_of, package_versions
 from .simulators import as_words, commonest, parameters_at
-from .store import digest_of
 from .weights import (
     check_epsilon,
     default_epsilon,

@@ -20,13 +20,14 @@ import xarray as xr
 from bke.models.kernels.base import Covariance
 from numpy.typing import ArrayLike
 
+from ..posterior.run import digest_of
 from .distances import MMD, Distance
 from .inverse_problem import InverseProblem, check_seed
 from .particles import Limits, Particles, Stage
 from .prior import Prior
 from .run import PosteriorWarning, attributes, remarks, tree_of
 from .simulators import commonest
-from .store import Store, digest_of
+from .store import Store
 
 
 def sequential_k2_abc(

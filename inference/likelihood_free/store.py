@@ -131,8 +131,3 @@ def _content(code: CodeType) -> bytes:
         for one in code.co_consts
     )
     return code.co_code + repr(code.co_names).encode() + constants
-
-
-def digest_of(data: np.ndarray) -> str:
-    """The SHA-256 digest of an array's numbers."""
-    return hashlib.sha256(np.ascontiguousarray(data, dtype=float).tobytes()).hexdigest()

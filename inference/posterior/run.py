@@ -178,14 +178,15 @@ def attributes(
         "scale": units.scale.tolist(),
         "dither": units.dither.tolist(),
         "dither_seed": units.dither_seed,
-        "data_sha256": data.digest if isinstance(data, Unread) else _digest(data),
+        "data_sha256": data.digest if isinstance(data, Unread) else digest_of(data),
         "versions": json.dumps(package_versions()),
         **settings,
     }
 
 
-def _digest(data: np.ndarray) -> str:
-    return hashlib.sha256(np.ascontiguousarray(data).tobytes()).hexdigest()
+def digest_of(data: np.ndarray) -> str:
+    """The SHA-256 digest of an array's numbers."""
+    return hashlib.sha256(np.ascontiguousarray(data, dtype=float).tobytes()).hexdigest()
 
 
 def target_of(run: xr.DataTree) -> tuple[Target, Units]:

@@ -6,7 +6,6 @@ wrote, of a run that was thinned or extended, have none and are looked through a
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -18,7 +17,7 @@ from ..data.units import Units
 from ..errors import InputError
 from ..runtime.machine import computing
 from .record import check_restorable, only_here
-from .run import in_data_units, target_of
+from .run import digest_of, in_data_units, target_of
 from .target import Target
 
 #: Attributes of every run of :func:`~bke.inference.fit`, and of every one without a likelihood.
@@ -92,7 +91,7 @@ def check_run(run: xr.DataTree, *, known: bool) -> None:
     elif "simulator" in run.attrs:
         _check_attributes(run, SIMULATED)
         _check_stats(run, posterior)
-        _check_data(run, floats=True)
+        _check_data(run)
     elif "kernel" in run.attrs:
         check_restorable(_plain(run, "kernel"))
 
@@ -228,7 +227,7 @@ def _is_finite(value: Any) -> bool:
     return isinstance(value, (int, float, np.number)) and bool(np.isfinite(value))
 
 
-def _check_data(run: xr.DataTree, *, floats: bool = False) -> None:
+def _check_data(run: xr.DataTree) -> None:
     """The rows that the run holds are those that it was made of."""
     if "observed_data" not in run.children:
         raise InputError("it has no group observed_data")
@@ -243,8 +242,7 @@ def _check_data(run: xr.DataTree, *, floats: bool = False) -> None:
     if X.dims != ("row", "column"):
         raise InputError("X in its group observed_data has no rows and columns")
     _check_numbers(X, "X in its group observed_data", np.isfinite)
-    values = np.ascontiguousarray(X.values, dtype=float if floats else None)
-    if hashlib.sha256(values.tobytes()).hexdigest() != str(run.attrs["data_sha256"]):
+    if digest_of(X.values) != str(run.attrs["data_sha256"]):
         raise InputError("the rows in its group observed_data are not those that it was made of")
 
 

@@ -97,3 +97,24 @@ def check_output_folder(path: str | os.PathLike[str]) -> Path:
             reason = getattr(error, "strerror", None) or str(error)
         raise InputError(f"the output folder {folder} cannot be written: {reason}") from error
     return folder
+
+
+@contextlib.contextmanager
+def folder_to_write(folder: Path) -> Iterator[bool]:
+    """Create a folder if need be; on failure leave none that was made for it and is empty.
+
+    Yields:
+        Whether it was made.
+
+    Raises:
+        InputError: as of :func:`check_output_folder`.
+    """
+    missing = [step for step in (folder, *folder.parents) if not step.exists()]
+    check_output_folder(folder)
+    try:
+        yield bool(missing)
+    except BaseException:
+        for step in missing:
+            with contextlib.suppress(OSError):  # not empty: something was written
+                step.rmdir()
+        raise

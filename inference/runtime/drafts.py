@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from .atomic import atomic_path, check_output_folder, write_text
+from .atomic import atomic_path, folder_to_write, write_text
 from .lock import hold
 
 #: The folder in the output folder to which files are written.
@@ -52,21 +52,16 @@ def draft(folder: Path, command: str) -> Iterator[Path]:
         raise InputError(
             f"{folder} has the name that bke gives to what is unfinished: name another"
         )
-    missing = [step for step in (folder, *folder.parents) if not step.exists()]
-    check_output_folder(folder)
-    try:
+    with folder_to_write(folder) as made:
         lock = hold(folder / LOCK, f"the folder {folder}")
         try:
             yield from _drafted(folder, command)
+        except BaseException:
+            if made and [path.name for path in folder.iterdir()] == [LOCK]:
+                (folder / LOCK).unlink(missing_ok=True)
+            raise
         finally:
             lock.release()
-    except BaseException:
-        if missing and [path.name for path in folder.iterdir()] == [LOCK]:
-            (folder / LOCK).unlink(missing_ok=True)
-        for step in missing:
-            with contextlib.suppress(OSError):  # not empty: something was written
-                step.rmdir()
-        raise
 
 
 def _drafted(folder: Path, command: str) -> Iterator[Path]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-
-import filelock
+from typing import TYPE_CHECKING
 
 from ..errors import InputError
+
+if TYPE_CHECKING:
+    import filelock
 
 
 def hold(path: Path, what: str) -> filelock.BaseFileLock:
@@ -22,6 +24,8 @@ def hold(path: Path, what: str) -> filelock.BaseFileLock:
     Raises:
         InputError: another process holds it.
     """
+    import filelock  # takes a while, and most commands need none
+
     lock = filelock.FileLock(path, timeout=0, is_singleton=True)
     try:
         lock.acquire()
