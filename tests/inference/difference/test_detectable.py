@@ -69,6 +69,14 @@ def test_it_does_not_hang_on_labels_order_or_unit():
     assert detectable_shift(one, 0.05) == pytest.approx(detectable_shift(other, 0.05))
 
 
+@pytest.mark.parametrize("often", [0.5, 0.05])
+def test_scores_of_tied_rows_are_in_deviations(often):
+    """A column of two values: no test needs less than the 3.24 standard errors of a t test."""
+    rng, n = np.random.default_rng(0), 60
+    P, Q = (rng.uniform(size=(2, n)) < often).astype(float)
+    assert 3.0 < detectable_shift(rows_of(P, Q), 0.05) / (2.0 / n) ** 0.5 < 7.0
+
+
 def test_few_rows_show_no_shift():
     P, Q = np.random.default_rng(0).normal(size=(2, 4))
     assert detectable_shift(rows_of(P, Q), 0.01) is None
