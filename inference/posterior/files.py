@@ -20,7 +20,7 @@ from .saved import check_run
 
 
 def save_run(run: xr.DataTree, path: str | os.PathLike[str]) -> None:
-    """Write ``run`` to a NetCDF file, whole or not at all, with a digest of its content.
+    """Write ``run`` to a NetCDF file, whole or not at all, sealed by the sum of its bytes.
 
     Warns where its kernel cannot be imported, so that no other process can load the run.
     """

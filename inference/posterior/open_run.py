@@ -8,7 +8,6 @@ a run that has changed since does not.
 from __future__ import annotations
 
 import collections
-import hashlib
 import threading
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, TypeAlias, TypeVar, cast
@@ -19,9 +18,9 @@ import xarray as xr
 from ..data.units import Units
 from ..errors import InputError
 from ..runtime.machine import computing
-from ..runtime.netcdf import as_bytes, update_by_dataset
 from . import profile, programs
 from .barriers import LogDensity
+from .fingerprint import fingerprint
 from .record import is_ours
 from .run import target_of, units_of
 from .target import Points, Target
@@ -101,7 +100,7 @@ class OpenRun:
             attributes: of the run, likewise.
             lasts: whether to keep a result; by default yes.
         """
-        return _SHARED.get((what, _fingerprint(self.tree, groups, attributes)), compute, lasts)
+        return _SHARED.get((what, fingerprint(self.tree, groups, attributes)), compute, lasts)
 
     @property
     def units(self) -> Units:
@@ -148,7 +147,7 @@ class OpenRun:
             with computing():
                 return self.target.prepared(self.units.points(data))
 
-        reads = _fingerprint(self.tree, ["observed_data", "constant_data"], [*TARGET, *UNITS])
+        reads = fingerprint(self.tree, ["observed_data", "constant_data"], [*TARGET, *UNITS])
         return self._points.get(reads, prepared)
 
     @property
@@ -174,16 +173,3 @@ def open_run(run: Run) -> OpenRun:
     or not; an open run also keeps its data prepared for the density as long as it lives.
     """
     return run if isinstance(run, OpenRun) else OpenRun(run)
-
-
-def _fingerprint(tree: xr.DataTree, groups: Iterable[str], attributes: Iterable[str]) -> str:
-    """Digest of some groups of a run, with all their numbers, and of some of its attributes."""
-    digest = hashlib.blake2b(digest_size=16)
-    for name in groups:
-        digest.update(f"/{name} {name in tree.children}".encode())
-        if name not in tree.children:
-            continue
-        update_by_dataset(digest, tree[name].to_dataset())
-    for name in attributes:
-        digest.update(as_bytes(name, tree.attrs.get(name)))
-    return digest.hexdigest()

@@ -1,6 +1,6 @@
 """What a run that was read must have: groups, draws that are numbers, a model that can be told.
 
-A digest tells whether a file is as :func:`~bke.inference.save_run` wrote it; files that others
+A seal tells whether a file is as :func:`~bke.inference.save_run` wrote it; files that others
 wrote, of a run that was thinned or extended, have none and are looked through all the same.
 """
 

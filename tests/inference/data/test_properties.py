@@ -19,7 +19,7 @@ from bke.inference.posterior.record import (
     restore_kernel,
     restore_prior,
 )
-from bke.inference.runtime.netcdf import content_digest, read_tree, write_tree
+from bke.inference.runtime.netcdf import read_tree, write_tree
 from bke.inference.tables.files import read_table
 from bke.models import Laplace, Matern, RationalQuadratic, SquaredExponential
 from hypothesis import HealthCheck, given, settings, strategies as st
@@ -186,10 +186,12 @@ def test_a_tree_is_read_as_it_was_written(values, words, attributes, tmp_path):
     one = xr.Dataset({"x": (("row", "column"), values), "word": ("place", words)}, attrs=attributes)
     tree = xr.DataTree.from_dict({"/": xr.Dataset(attrs=attributes), "/group/inner": one})
     write_tree(tree, tmp_path / "tree.nc")
-    back = read_tree(tmp_path / "tree.nc", "a tree")[0]
+    back, sealed = read_tree(tmp_path / "tree.nc", "a tree")
+    assert sealed
+    assert set(back.attrs) == set(attributes)
     np.testing.assert_array_equal(back["group/inner"]["x"], values)
     assert [str(word) for word in back["group/inner"]["word"].values] == words
     for name, value in attributes.items():
         np.testing.assert_array_equal(back.attrs[name], value)
     write_tree(back, tmp_path / "again.nc")
-    assert content_digest(read_tree(tmp_path / "again.nc", "a tree")[0]) == content_digest(back)
+    assert read_tree(tmp_path / "again.nc", "a tree")[0].identical(back)

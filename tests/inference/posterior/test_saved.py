@@ -3,13 +3,13 @@
 import json
 import sys
 
-import h5py
 import numpy as np
 import numpyro.distributions as dist
 import pytest
 import xarray as xr
 from bke.inference import InputError, diagnose, fit, load_run, save_run
 from bke.inference.posterior.saved import FITTED
+from bke.inference.runtime.netcdf import SEALED
 
 NAME = "bke_kernels_of_a_stranger"
 MODULE = """
@@ -201,9 +201,11 @@ def test_neither_packages_nor_links_hide_a_module(stranger, tmp_path, monkeypatc
     """A package without a file of its own, of the folder's name; a link to the run elsewhere."""
     monkeypatch.syspath_prepend(str(tmp_path))
     path = f"received.{NAME}:heat"
-    with h5py.File(stranger / "run.nc", "r+") as file:
-        file.attrs["kernel"] = file.attrs["kernel"].replace(f"{NAME}:heat", path)
-        del file.attrs["content_sha256"]
+    with xr.open_datatree(stranger / "run.nc", engine="h5netcdf") as opened:
+        tree = opened.load()
+    del tree.attrs[SEALED]
+    tree.attrs["kernel"] = tree.attrs["kernel"].replace(f"{NAME}:heat", path)
+    tree.to_netcdf(stranger / "run.nc", engine="h5netcdf")
     with pytest.raises(InputError, match="lies beside it"):
         load_run(stranger / "run.nc")
     elsewhere = tmp_path / "elsewhere"
