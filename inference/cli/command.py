@@ -53,7 +53,7 @@ def _on_a_terminal(function: Callable[..., None]) -> Callable[..., None]:
 
     def called(*, screen: ScreenOptions, **options: Any) -> None:
         terminal = Terminal(json=screen.json, quiet=screen.quiet, debug=screen.debug)
-        with exit_codes(screen.debug):
+        with exit_codes(screen.debug), terminal.ending():
             function(terminal, **options)
 
     hints = get_type_hints(function, include_extras=True)

@@ -7,7 +7,7 @@ import math
 import re
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import typer
@@ -92,6 +92,7 @@ class Terminal:
         self.progress = not quiet
         self.started = time.perf_counter()
         self.timings: dict[str, float] = {}
+        self._last: list[Callable[[], None]] = []
         # Looked up at every print, so that redirected streams are respected.
         self._errors = Console(stderr=True, highlight=False)
         self._findings = Console(stderr=json, highlight=False, quiet=json and quiet)
@@ -117,12 +118,27 @@ class Terminal:
             shown.add_task(doing, total=None)
             yield
 
+    @contextlib.contextmanager
+    def ending(self) -> Iterator[None]:
+        """Print what a command ends with, once its files are in place; nothing where it failed."""
+        try:
+            yield
+        except typer.Exit:  # an answer, which a status tells as well
+            self._end()
+            raise
+        self._end()
+
+    def _end(self) -> None:
+        for say in self._last:
+            say()
+
     def finish(self, summary: Mapping[str, Any]) -> None:
-        """Print the summary as JSON if that was asked for."""
+        """End with the summary as JSON if that was asked for."""
         if self.json:
             from ..report.words import to_json
 
-            typer.echo(to_json(summary))
+            told = to_json(summary)
+            self._last.append(lambda: typer.echo(told))
 
     def all_timings(self) -> dict[str, float]:
         """Seconds of every step and in total."""
@@ -238,12 +254,10 @@ class Terminal:
             self.notes([witness["thinning"]])
 
     def files(self, files: Mapping[str, str], timings: Mapping[str, float]) -> None:
-        """What was written and how long it took."""
-        self.say()
-        for path in files.values():
-            self.say(f"  {path}")
+        """End with what was written and how long it took."""
         steps = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in timings.items())
-        self.say(f"Time: {steps}")
+        told = "\n".join(["", *(f"  {path}" for path in files.values()), f"Time: {steps}"])
+        self._last.append(lambda: self.say(told))
 
 
 def _row(found: Mapping[str, float]) -> list[str]:

@@ -343,6 +343,11 @@ def check_noise_variance(noise_variance: Any) -> float | SamplingNoise:
 MUCH = 0.5
 
 
+def memory_needed(n: int, dimension: int, matrices: int) -> int:
+    """Bytes of so many n x n float64 matrices and of n rows of ``dimension`` columns."""
+    return 8 * (matrices * n * n + n * dimension)
+
+
 def check_memory(n: int, dimension: int, *, matrices: int, instead: str = "") -> None:
     """Refuse a job whose matrices do not fit, before anything is allocated.
 
@@ -358,7 +363,7 @@ def check_memory(n: int, dimension: int, *, matrices: int, instead: str = "") ->
         InputError: more is needed than there is; says how much of each. Nothing is raised where
             the operating system does not tell how much there is.
     """
-    needed = 8 * (matrices * n * n + n * dimension)
+    needed = memory_needed(n, dimension, matrices)
     available = available_memory()
     if available is None or needed <= MUCH * available:
         return

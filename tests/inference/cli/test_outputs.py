@@ -121,3 +121,15 @@ def test_same_file(tmp_path):
     assert not same_file(tmp_path / "new", tmp_path / "there")
     (tmp_path / "link").symlink_to("new")  # which is not there
     assert same_file(tmp_path / "link", tmp_path / "new")
+
+
+def test_nothing_is_told_of_files_that_did_not_come_to_their_place(folder, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("bke.inference.runtime.drafts._list", full)
+    told = ("test", "p.npy", "q.npy", "--permutations", "99", "--out", "out", "--json")
+    result = CliRunner().invoke(app, told)
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert "No space left" in result.stderr

@@ -268,6 +268,19 @@ def test_a_p_value_is_told_with_its_monte_carlo_error():
     assert p_with_error(0.2, share_error(0.2, 0), 0) == "p = 0.2"  # of no permutations
 
 
+def test_the_jackknife_by_hand():
+    """Of 20 permutations the six of three of ten parts exceed: 5/19 without such a part, or 7/19."""
+    row = np.zeros(21)
+    row[[1, 2, 3, 11, 12, 13]] = 1.0
+    row[4:11] = row[14:] = -1.0
+    error = monte_carlo_error(lambda some: row[some], 7 / 21, 21)
+    assert error == pytest.approx((9 / 10 * (3 * 1.4**2 + 7 * 0.6**2)) ** 0.5 / 19)
+    # Where the parts agree it is that of the share.
+    assert monte_carlo_error(lambda some: np.zeros(len(some)), 0.2, 21) == (0.2 * 0.8 / 21) ** 0.5
+    assert share_error(0.2, 399) == pytest.approx((0.2 * 0.8 / 400) ** 0.5)
+    assert share_error(0.2, 0) == 0.0
+
+
 def test_the_error_is_that_over_draws_of_the_permutations():
     """The largest of skew statistics, each standardised by its permutations, over 300 draws.
 

@@ -84,3 +84,5 @@ def test_model_takes_a_lengthscale_per_column_and_a_prior_of_the_size():
 def test_rows_of_different_columns_are_refused():
     with pytest.raises(ValueError, match="P has 2 columns and Q has 1"):
         log_difference_evidence(P, Q[:, 0], SquaredExponential(1.0), 0.1)
+    with pytest.raises(ValueError, match="P has 1 columns and Q has 2"):
+        log_difference_evidence(P[:, 0], Q, SquaredExponential(1.0), 0.1)
