@@ -94,7 +94,10 @@ def _missed(found: Findings) -> str:
     """What the test would have found."""
     shift = found.detectable_shift
     if shift is None:
-        return "So few rows, or permutations, would hardly show any shift of a column."
+        return (
+            "However these rows are dealt out, no shift of a column would have been found with "
+            f"probability {POWER:g}."
+        )
     whose, size = "one column", f"{shift:.2g} of its standard deviations"
     if len(found.columns) == 1:
         whose = found.columns[0]
