@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..runtime.atomic import atomic_path, check_output_folder, write_text
+from ..runtime.archive import read_arrays, write_arrays
+from ..runtime.atomic import check_output_folder, write_text
 from ..runtime.lock import hold
 
 SETTINGS, LOCK = "settings.json", ".lock"
@@ -60,19 +61,13 @@ class Store:
         path = self._path(name)
         if path is None or not path.exists():
             return None
-        try:
-            with np.load(path, allow_pickle=False) as archive:
-                return {key: archive[key] for key in archive.files}
-        except Exception as error:  # a broken archive fails in many ways
-            raise InputError(f"{path} cannot be read ({error}): delete it to begin anew") from error
+        return read_arrays(path, "a part of a run")[1]
 
     def save(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
         """Write a part, whole or not at all."""
         path = self._path(name)
-        if path is None:
-            return
-        with atomic_path(path) as temporary, open(temporary, "wb") as file:
-            np.savez(file, **{key: np.asarray(value) for key, value in arrays.items()})  # type: ignore[arg-type]
+        if path is not None:
+            write_arrays(path, {}, arrays)
 
     def _path(self, name: str) -> Path | None:
         return None if self._folder is None else self._folder / f"{name}.npz"

@@ -15,15 +15,11 @@ import jax
 import numpy as np
 
 from ..errors import InputError
-from ..runtime.atomic import atomic_path
+from ..runtime.archive import read_arrays, write_arrays
 from ..runtime.lock import hold
 
 #: Seconds between two writings.
 EVERY = 30.0
-#: The first entry of a checkpoint, by which it is known from other archives.
-JOB = "bke job"
-#: How an archive begins; the name of its first entry is at NAME.
-ZIP, NAME = b"PK\x03\x04", 30
 
 
 class Checkpoint:
@@ -62,9 +58,7 @@ class Checkpoint:
         """Write the state as it is, if it is time or ``now``."""
         if self._path is None or not (now or time.monotonic() - self._written > EVERY):
             return
-        with atomic_path(self._path) as temporary, open(temporary, "wb") as file:
-            arrays: dict[str, Any] = {JOB: np.array(json.dumps(self._job)), **self.state}
-            np.savez(file, **arrays)
+        write_arrays(self._path, self._job, self.state)
         self._written = time.monotonic()
 
     @contextlib.contextmanager
@@ -99,16 +93,7 @@ def _own(path: Path) -> Path:
 
 
 def _read(path: Path, job: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    if not _is_checkpoint(path):  # and may be worth more than one
-        raise InputError(f"{path} is no checkpoint of bke: name another file")
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            state = {name: archive[name] for name in archive.files}
-        found = json.loads(str(state.pop(JOB)))
-    except Exception as error:  # a broken archive fails in many ways
-        raise InputError(
-            f"{path} cannot be read as a checkpoint ({error}): delete it to begin anew"
-        ) from error
+    found, state = read_arrays(path, "a checkpoint")
     different = [name for name in {**job, **found} if job.get(name) != found.get(name)]
     if different:
         raise InputError(
@@ -116,16 +101,3 @@ def _read(path: Path, job: Mapping[str, Any]) -> dict[str, np.ndarray]:
             "name another file, or delete it to begin anew"
         )
     return state
-
-
-def _is_checkpoint(path: Path) -> bool:
-    """Whether a file begins like a checkpoint, be the rest there or not."""
-    name = f"{JOB}.npy".encode()
-    try:
-        with open(path, "rb") as file:
-            head = file.read(NAME + len(name))
-    except IsADirectoryError:
-        return False
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
-    return head.startswith(ZIP) and head[NAME:] == name

@@ -9,7 +9,8 @@ import xarray as xr
 from bke.inference import InputError, fit, load_run, load_sketch, open_rows, read_sample, save_run
 from bke.inference.cli import app
 from bke.inference.likelihood_free.store import Store
-from bke.inference.streams.checkpoint import JOB, Checkpoint
+from bke.inference.runtime.archive import HEAD
+from bke.inference.streams.checkpoint import Checkpoint
 from typer.testing import CliRunner
 
 MARKUP = "<script>run()</script>"
@@ -51,9 +52,9 @@ def test_a_pickle_in_an_array(read, pickled, trap, tmp_path):
 
 def test_a_pickle_in_a_checkpoint(pickled, trap, tmp_path):
     Checkpoint(tmp_path / "job", {"seed": 1})
-    job = dict(np.load(tmp_path / "job"))[JOB]
+    head = dict(np.load(tmp_path / "job"))[HEAD]
     with open(tmp_path / "job", "wb") as file:
-        np.savez(file, **{JOB: job, "state": pickled})
+        np.savez(file, **{HEAD: head, "state": pickled})
     with pytest.raises(InputError, match="cannot be read as a checkpoint"):
         Checkpoint(tmp_path / "job", {"seed": 1})
     assert not trap.exists()
@@ -61,7 +62,9 @@ def test_a_pickle_in_a_checkpoint(pickled, trap, tmp_path):
 
 def test_a_pickle_in_a_part_of_a_run(pickled, trap, tmp_path):
     store = Store(tmp_path, {"seed": 1})
-    np.savez(tmp_path / "chunk.npz", values=pickled)
+    store.save("chunk", {"values": np.zeros(2)})
+    head = dict(np.load(tmp_path / "chunk.npz"))[HEAD]
+    np.savez(tmp_path / "chunk.npz", **{HEAD: head, "values": pickled})
     with pytest.raises(InputError, match="cannot be read"):
         store.load("chunk")
     assert not trap.exists()

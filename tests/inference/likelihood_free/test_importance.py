@@ -273,7 +273,7 @@ def test_the_folder_of_another_run_is_refused(tmp_path, changed, what):
 def test_a_broken_part_is_told(tmp_path):
     k2_abc(Y, normal, PRIOR, kernel=KERNEL, epsilon=0.5, folder=tmp_path, **QUICK)
     (tmp_path / "chunk-00001.npz").write_bytes(b"PK\x03\x04")
-    with pytest.raises(InputError, match=r"chunk-00001\.npz cannot be read"):
+    with pytest.raises(InputError, match=r"chunk-00001\.npz is not a part of a run"):
         k2_abc(Y, normal, PRIOR, kernel=KERNEL, epsilon=0.5, folder=tmp_path, **QUICK)
 
 

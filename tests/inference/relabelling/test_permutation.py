@@ -269,7 +269,7 @@ def test_a_p_value_is_told_with_its_monte_carlo_error():
 
 
 def test_the_jackknife_by_hand():
-    """Of 20 permutations the six of three of ten parts exceed: 5/19 without such a part, or 7/19."""
+    """Six of 20 exceed, in three of ten parts: p is 5/19 without one of these, else 7/19."""
     row = np.zeros(21)
     row[[1, 2, 3, 11, 12, 13]] = 1.0
     row[4:11] = row[14:] = -1.0

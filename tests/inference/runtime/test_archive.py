@@ -1,0 +1,52 @@
+"""Arrays in a file: read as they were written, or refused."""
+
+import random
+
+import numpy as np
+import pytest
+from bke.inference.errors import InputError
+from bke.inference.runtime.archive import read_arrays, write_arrays
+
+ARRAYS = {
+    "x": np.random.default_rng(0).normal(size=(50, 3)),
+    "n": np.array(4),
+    "words": np.array(["a", "bc"]),
+}
+
+
+def same(found):
+    return list(found) == list(ARRAYS) and all(
+        np.array_equal(found[name], ARRAYS[name]) for name in ARRAYS
+    )
+
+
+def test_what_is_read_is_what_was_written(tmp_path):
+    write_arrays(tmp_path / "kept", {"seed": 1, "of": ["rows"]}, ARRAYS)
+    told, found = read_arrays(tmp_path / "kept", "a checkpoint")
+    assert told == {"seed": 1, "of": ["rows"]}
+    assert same(found)
+
+
+def test_damage_is_refused_or_changes_nothing(damaged, tmp_path):
+    """1500 mutations, seed 0: a few are of dates or the like that no array hangs on."""
+    path, rng, refused = tmp_path / "kept", random.Random(0), 0
+    write_arrays(path, {}, ARRAYS)
+    whole = path.read_bytes()
+    for _ in range(1500):
+        path.write_bytes(damaged(whole, rng))
+        try:
+            assert same(read_arrays(path, "a checkpoint")[1])
+        except InputError as error:
+            told = str(error)
+            refused += told.startswith(str(path)) and "\n" not in told
+    assert refused > 1400
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"letters from home"])
+def test_other_files_are_not_to_be_deleted(content, tmp_path):
+    (tmp_path / "mine").write_bytes(content)
+    with pytest.raises(InputError, match="mine is not a checkpoint of bke: name another place"):
+        read_arrays(tmp_path / "mine", "a checkpoint")
+    np.savez(tmp_path / "other.npz", x=np.zeros(2))
+    with pytest.raises(InputError, match="not a checkpoint"):
+        read_arrays(tmp_path / "other.npz", "a checkpoint")
