@@ -103,6 +103,11 @@ def test_standardised_rows():
     np.testing.assert_allclose(rows[0].mean(), 0.0, atol=1e-15)
     assert rows[0].std() == pytest.approx(1.0)
     np.testing.assert_array_equal(rows[1], 0.0)
+    # Each by its own size: rounding of large numbers is flat, small numbers that vary are not.
+    small, large = np.array([1.0, 2.0, 3.0]) * 1e-12, np.array([1.0, 1.0 + 1e-12, 1.0])
+    rows = standardised(np.stack([small, large]))
+    np.testing.assert_allclose(rows[0], [-(1.5**0.5), 0.0, 1.5**0.5], atol=1e-9)
+    np.testing.assert_array_equal(rows[1], 0.0)
 
 
 def test_columns_that_come_one_at_a_time_are_told_as_if_each_were_the_only_one():
