@@ -102,7 +102,7 @@ MATRICES = (1500, 3000)
 BLOCKS = (50_000, 200_000)
 SIZES = {
     "fit, quadrature": MATRICES,
-    "fit, NUTS": MATRICES,
+    "fit, NUTS": (400, 800),
     "two_sample_test, one kernel": MATRICES,
     "independence_test": MATRICES,
     "regress_out": MATRICES,

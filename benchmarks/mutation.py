@@ -1,0 +1,182 @@
+"""Mutants of the code that figures hang on: how many of them the tests notice.
+
+cosmic-ray changes one operator, comparison, number or branch at a time in a copy of the package; a
+mutant that every test of its group passes has survived. Of all mutants of a group a sample is
+taken. An hour or two of one core; a second start with the same ``--work`` goes on where the first
+one ended, ``--again`` lets survivors run once more, after tests were added, and ``--summary`` only
+tells. Needs `pip install cosmic-ray`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import report
+
+ROOT = Path(__file__).parents[1]
+#: In annotations, which are not evaluated, and nearly nowhere else.
+NOT_EVALUATED = "core/ReplaceBinaryOperator_BitOr"
+#: Seconds after which a mutant counts as noticed: it may wait for ever.
+TIMEOUT = 900.0
+
+
+class Group(NamedTuple):
+    """Modules, the tests that should notice what is wrong in them, the quickest first."""
+
+    modules: tuple[str, ...]
+    tests: tuple[str, ...]
+    mutants: int
+
+
+def _modules(room: str, names: str) -> tuple[str, ...]:
+    return tuple(f"{room}/{name}.py" for name in names.split())
+
+
+GROUPS = {
+    "likelihood": Group(
+        _modules(
+            "models/likelihood",
+            "marginal evidence gaussian_term volume noise dense dense_slopes derivative",
+        ),
+        ("tests/models/likelihood", "tests/models/arrays"),
+        90,
+    ),
+    "difference": Group(
+        _modules("models/difference", "evidence"), ("tests/models/difference",), 30
+    ),
+    "p-values": Group(
+        _modules("inference/relabelling", "permutation calibration step_down enough halves"),
+        (
+            "tests/inference/relabelling",
+            "tests/inference/evidence",
+            "tests/inference/testing/test_two_sample.py",
+        ),
+        80,
+    ),
+    "tests and e-values": Group(
+        _modules("inference/testing", "nulls combination two_sample"),
+        (
+            "tests/inference/testing/test_two_sample.py",
+            "tests/inference/testing/test_independence.py",
+            "tests/inference/relabelling",
+        ),
+        40,
+    ),
+    "places": Group(
+        _modules("inference/evidence", "places local_t"),
+        (
+            "tests/inference/evidence/test_location.py",
+            "tests/inference/difference",
+            "tests/inference/tables/test_compare_tables.py",
+        ),
+        60,
+    ),
+}
+
+
+def prepare(work: Path) -> dict[str, str]:
+    """Copy the package as it is now to ``work``; the surroundings in which it is imported."""
+    source, path = work / "source", work / "path" / "bke"
+    shutil.rmtree(source, ignore_errors=True)
+    hidden = shutil.ignore_patterns(".git", "__pycache__", "*.egg-info", ".*_cache")
+    shutil.copytree(ROOT, source, ignore=hidden)
+    path.mkdir(parents=True, exist_ok=True)
+    for room in ("models", "inference"):
+        if not (path / room).exists():
+            (path / room).symlink_to(source / room)
+    return {**os.environ, "PYTHONPATH": str(path.parent), "JAX_PLATFORMS": "cpu"}
+
+
+def begin(name: str, work: Path, environment: dict[str, str]) -> Path:
+    """Write the settings of a group, and the database of its mutants if there is none."""
+    group, settings, base = GROUPS[name], work / f"{name}.toml", work / f"{name}.sqlite"
+    tests = f"{sys.executable} -m pytest -q -n 0 -x -p no:cacheprovider {' '.join(group.tests)}"
+    modules = ", ".join(f'"{module}"' for module in group.modules)
+    settings.write_text(
+        f"[cosmic-ray]\nmodule-path = [{modules}]\ntimeout = {TIMEOUT}\nexcluded-modules = []\n"
+        f'test-command = "{tests}"\n[cosmic-ray.distributor]\nname = "local"\n'
+    )
+    if not base.exists():
+        _cosmic_ray("init", settings, base, environment)
+        with sqlite3.connect(base) as mutants:
+            rows = mutants.execute("SELECT job_id, operator_name FROM mutation_specs").fetchall()
+            able = sorted(job for job, operator in rows if not operator.startswith(NOT_EVALUATED))
+            kept = set(random.Random(0).sample(able, min(group.mutants, len(able))))
+            for job in {job for job, _ in rows} - kept:
+                mutants.execute("DELETE FROM mutation_specs WHERE job_id = ?", (job,))
+                mutants.execute("DELETE FROM work_items WHERE job_id = ?", (job,))
+    return base
+
+
+def run(name: str, work: Path, environment: dict[str, str], again: bool) -> None:
+    """Run what mutants of a group have not run yet, or have survived if ``again``."""
+    base = begin(name, work, environment)
+    if again:
+        with sqlite3.connect(base) as mutants:
+            mutants.execute("DELETE FROM work_results WHERE test_outcome = 'SURVIVED'")
+    _cosmic_ray("exec", work / f"{name}.toml", base, environment)
+
+
+def _cosmic_ray(what: str, settings: Path, base: Path, environment: dict[str, str]) -> None:
+    command = [Path(sys.executable).with_name("cosmic-ray"), what, settings, base]
+    source = settings.parent / "source"
+    subprocess.run(command, cwd=source, env=environment, check=True)
+
+
+def told(name: str, work: Path) -> tuple[dict[str, object], list[str]]:
+    """A line of the table, and the survivors as they differ from the code."""
+    with sqlite3.connect(work / f"{name}.sqlite") as mutants:
+        rows = mutants.execute(
+            "SELECT test_outcome, module_path, diff FROM work_results JOIN mutation_specs"
+            " USING (job_id) ORDER BY module_path, start_pos_row"
+        ).fetchall()
+    survived = [(path, diff) for outcome, path, diff in rows if outcome == "SURVIVED"]
+    share = 1.0 - len(survived) / max(len(rows), 1)
+    row: dict[str, object] = {"group": name, "mutants": len(rows), "noticed": share}
+    changes = []
+    for path, diff in survived:
+        lines = [line for line in diff.splitlines() if line[:1] in ("-", "+")]
+        changed = "\n".join(line for line in lines if line[:3] not in ("---", "+++"))
+        changes.append(f"`{path}`\n\n```diff\n{changed}\n```")
+    return {**row, "survived": len(survived)}, changes
+
+
+def main() -> None:
+    """Mutate, run, tell."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--work", type=Path, required=True, help="a folder that is kept")
+    parser.add_argument("--groups", nargs="+", choices=list(GROUPS), default=list(GROUPS))
+    parser.add_argument("--again", action="store_true", help="survivors once more")
+    parser.add_argument("--summary", action="store_true", help="run nothing")
+    parser.add_argument("--results", type=Path, help="folder of the results")
+    options = parser.parse_args()
+    info, folder = report.start(options.results)
+    if not options.summary:
+        environment = prepare(options.work.resolve())
+        for name in options.groups:
+            run(name, options.work.resolve(), environment, options.again)
+    found = [
+        told(name, options.work) for name in GROUPS if (options.work / f"{name}.sqlite").exists()
+    ]
+    rows = [row for row, _ in found]
+    total = sum(int(str(row["mutants"])) for row in rows)
+    survived = sum(int(str(row["survived"])) for row in rows)
+    rows.append(
+        {"group": "all", "mutants": total, "noticed": 1.0 - survived / total, "survived": survived}
+    )
+    survivors = "\n\n".join(change for _, changes in found for change in changes)
+    text = f"{report.table(rows)}\n\n## Survivors\n\n{survivors}"
+    data = {"rows": rows}
+    report.save(folder, "mutation", "Mutants", {**info, "load_average": None}, text, data)
+
+
+if __name__ == "__main__":
+    main()

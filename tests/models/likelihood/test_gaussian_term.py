@@ -1,0 +1,67 @@
+"""The Gaussian term by two routes beside the normal density, and its sensitivity to R."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from bke.models.arrays.halves import Halves
+from bke.models.arrays.pivoted_cholesky import PivotedCholesky
+from bke.models.likelihood import gaussian_term
+from scipy.stats import multivariate_normal
+
+NOISE, N, RANK = 0.3, 9, 3
+RNG = np.random.default_rng(4)
+FACTOR = np.concatenate([RNG.normal(size=(RANK, N)), np.zeros((2, N))])
+EMBEDDING = RNG.normal(size=N)
+
+
+@pytest.fixture
+def low_rank():
+    with jax.enable_x64(True):
+        pivots = jnp.arange(len(FACTOR))
+        factorisation = PivotedCholesky(jnp.asarray(FACTOR), pivots, jnp.asarray(RANK), 0.0)
+        yield gaussian_term.low_rank(jnp.asarray(EMBEDDING), factorisation, jnp.asarray(NOISE))
+
+
+def twin(R):
+    """log N and its derivatives by the mean and by R, where R stays symmetric."""
+    inverse = np.linalg.inv(R + NOISE * np.eye(N))
+    weights = inverse @ EMBEDDING
+    value = multivariate_normal(np.zeros(N), R + NOISE * np.eye(N)).logpdf(EMBEDDING)
+    return value, weights, 0.5 * (np.outer(weights, weights) - inverse)
+
+
+def test_the_low_rank_route(low_rank):
+    term, V = low_rank
+    value, weights, sensitivity = twin(FACTOR.T @ FACTOR)
+    assert float(term.value) == pytest.approx(value, rel=1e-12)
+    np.testing.assert_allclose(term.weights, weights, rtol=1e-10)
+    W = np.random.default_rng(5).normal(size=(4, N))
+    with jax.enable_x64(True):
+        found = gaussian_term.low_rank_sensitivity(term.weights, V, NOISE, jnp.asarray(W))
+    np.testing.assert_allclose(found, W @ sensitivity, rtol=1e-9, atol=1e-12)
+
+
+def test_the_dense_routes():
+    R = FACTOR.T @ FACTOR
+    value, weights, sensitivity = twin(R)
+    with jax.enable_x64(True):
+        embedding, matrix, noise = jnp.asarray(EMBEDDING), jnp.asarray(R), jnp.asarray(NOISE)
+        plain = gaussian_term.dense(embedding, matrix, noise)
+        term, inverse = gaussian_term.dense_with_inverse(embedding, Halves.of_matrix(matrix), noise)
+        found = gaussian_term.dense_sensitivity(
+            inverse.matrix()[2:5, 1:], term.weights[2:5], term.weights[1:]
+        )
+    for one in (plain, term):
+        assert float(one.value) == pytest.approx(value, rel=1e-12)
+        np.testing.assert_allclose(one.weights, weights, rtol=1e-10)
+    np.testing.assert_allclose(found, sensitivity[2:5, 1:], rtol=1e-9)
+
+
+def test_noise_that_rounding_hides_beside_the_matrix_has_no_value():
+    R = 1e12 * np.eye(N)
+    with jax.enable_x64(True):
+        seen = gaussian_term.dense(jnp.asarray(EMBEDDING), jnp.asarray(R), jnp.asarray(1e-2))
+        hidden = gaussian_term.dense(jnp.asarray(EMBEDDING), jnp.asarray(R), jnp.asarray(1e-4))
+    assert np.isfinite(float(seen.value))
+    assert np.isnan(float(hidden.value))
