@@ -69,6 +69,9 @@ def _sentence(error: BaseException) -> str:
     """Our own message, in which a file's name may have line breaks; the first line of another's."""
     if isinstance(error, InputError) and str(error):
         return _in_options(printable(str(error)))
+    if isinstance(error, OSError) and error.strerror:
+        where = "" if error.filename is None else f"{printable(str(error.filename))}: "
+        return f"{where}{error.strerror}"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return _in_options(lines[0]) if lines else type(error).__name__
 

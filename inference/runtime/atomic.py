@@ -51,6 +51,10 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         with open(temporary, "rb+") as file:
             os.fsync(file.fileno())  # or a power cut may leave the new name with no content
         os.replace(temporary, target)
+    except OSError as error:
+        if error.errno and error.filename in (None, str(temporary)):  # which no user knows
+            error.filename = str(path)
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -7,6 +7,7 @@ be there: a damaged file may keep its readers busy for ever, so it must not come
 from __future__ import annotations
 
 import hashlib
+import io
 import mmap
 import os
 
@@ -29,13 +30,24 @@ def write_tree(tree: xr.DataTree, path: str | os.PathLike[str]) -> None:
     Raises:
         InputError: as of :func:`~bke.inference.runtime.atomic.atomic_path`.
     """
-    marked = tree.copy(deep=False)
-    marked.attrs = {SEALED: "yes", **tree.attrs}
-    with atomic_path(path) as temporary:
-        marked.to_netcdf(temporary, engine="h5netcdf")
-        with open(temporary, "rb+") as file:
-            seal = hashlib.file_digest(file, "sha256").hexdigest()
-            file.write(SEAL + seal.encode() + b"\n")
+    whole = _in_memory(tree)
+    with atomic_path(path) as temporary, open(temporary, "wb") as file:
+        file.write(whole)
+        file.write(SEAL + hashlib.sha256(whole).hexdigest().encode() + b"\n")
+
+
+def _in_memory(tree: xr.DataTree) -> memoryview:
+    """The bytes of a file: HDF5 may crash the process when it is over, where a disk was full."""
+    import h5netcdf
+
+    held = io.BytesIO()
+    with h5netcdf.File(held, "w") as file:
+        for group in tree.subtree:
+            dataset = group.to_dataset(inherit=False)
+            if group.path == "/":
+                dataset = dataset.assign_attrs({SEALED: "yes"})
+            dataset.dump_to_store(xr.backends.H5NetCDFStore(file, group.path))
+    return held.getbuffer()
 
 
 def read_tree(path: str | os.PathLike[str], kind: str) -> tuple[xr.DataTree, bool]:

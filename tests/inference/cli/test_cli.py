@@ -378,7 +378,8 @@ def raising(error):
         (SamplingError("no start was found"), "no start was found"),
         (InputError("X is bad"), "X is bad"),
         (ValueError("first\nsecond"), "first"),
-        (OSError(28, "No space left on device"), "No space left on device"),
+        (OSError(28, "No space left on device"), "bke: No space left on device"),
+        (OSError(28, "No space left on device", "a.nc"), "bke: a.nc: No space left on device"),
         (RuntimeError("XLA is broken\nstack"), "unexpected failure (RuntimeError: XLA is broken)"),
     ],
 )

@@ -1,6 +1,8 @@
 """Trees in files: what is damaged or changed is refused, in one sentence."""
 
 import random
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -84,3 +86,29 @@ def test_no_file(tmp_path):
     (tmp_path / "text.nc").write_text("no tree")
     with pytest.raises(InputError, match="is not a tree saved by bke, or is damaged"):
         read_tree(tmp_path / "text.nc", "a tree")[0]
+
+
+WRITE_TOO_MUCH = """
+import resource, sys
+import numpy as np, xarray as xr
+from bke.inference.runtime.netcdf import write_tree
+
+tree = xr.DataTree(xr.Dataset({"x": ("row", np.zeros(100_000))}))
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+try:
+    write_tree(tree, sys.argv[1])
+except OSError as error:
+    print(error.strerror, error.filename)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no limits of files")
+def test_a_file_that_cannot_be_written_to_its_end(tree, tmp_path):
+    """The process lives on, which it does not where HDF5 itself meets the end of a disk."""
+    path = tmp_path / "tree.nc"
+    write_tree(tree, path)
+    command = [sys.executable, "-c", WRITE_TOO_MUCH, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == f"File too large {path}\n"
+    assert read_tree(path, "a tree")[1]
+    assert list(tmp_path.iterdir()) == [path]
