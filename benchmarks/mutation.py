@@ -47,7 +47,7 @@ GROUPS = {
             "marginal evidence gaussian_term volume noise dense dense_slopes derivative",
         ),
         ("tests/models/likelihood", "tests/models/arrays"),
-        90,
+        60,
     ),
     "difference": Group(
         _modules("models/difference", "evidence"), ("tests/models/difference",), 30
@@ -59,7 +59,7 @@ GROUPS = {
             "tests/inference/evidence",
             "tests/inference/testing/test_two_sample.py",
         ),
-        80,
+        60,
     ),
     "tests and e-values": Group(
         _modules("inference/testing", "nulls combination two_sample"),
@@ -68,7 +68,7 @@ GROUPS = {
             "tests/inference/testing/test_independence.py",
             "tests/inference/relabelling",
         ),
-        40,
+        30,
     ),
     "places": Group(
         _modules("inference/evidence", "places local_t"),
@@ -77,7 +77,7 @@ GROUPS = {
             "tests/inference/difference",
             "tests/inference/tables/test_compare_tables.py",
         ),
-        60,
+        40,
     ),
 }
 
