@@ -79,6 +79,9 @@ def calls(name: str, rows: int) -> Callable[[], Any]:
         "two_sample_test, one kernel": lambda: bke.two_sample_test(
             first, second, kernel=kernel, **quiet
         ),
+        "two_sample_test, many kernels": lambda: bke.two_sample_test(
+            first, second, kernel="multiscale", **quiet
+        ),
         "independence_test": lambda: bke.independence_test(first, second[:, :2], **quiet),
         "regress_out": lambda: bke.regress_out(first[:, :1], second[:, :2]),
         "mean_embedding_test": lambda: bke.mean_embedding_test(first, second),
@@ -104,7 +107,8 @@ SIZES = {
     "fit, quadrature": MATRICES,
     "fit, NUTS": (400, 800),
     "two_sample_test, one kernel": MATRICES,
-    "independence_test": MATRICES,
+    "two_sample_test, many kernels": MATRICES,
+    "independence_test": (1000, 2000),
     "regress_out": MATRICES,
     "mean_embedding_test": MATRICES,
     "relative_similarity_test": MATRICES,

@@ -21,7 +21,7 @@ from .samplers.base import PRIOR_DRAWS, Program
 from .target import Points, Target
 
 #: n x n matrices alive at once on the dense route, and what XLA needs beside them.
-MATRICES = 8
+MATRICES = 5
 WITHOUT_MATRICES = (
     "a random part of them, likelihood=Nystrom(500) (--likelihood nystrom --rank 500), "
     "likelihood='landmark' (--likelihood landmark), or of rounded rows their unit as dither "

@@ -17,13 +17,15 @@ from ..errors import InputError
 from ..relabelling.enough import check_permutations
 from ..runtime.progress import progress_bar
 from .cached import ConditionalIndependence, ConditionalTests
-from .independence import CHOICES, MATRICES
+from .independence import CHOICES
 from .kernel_choice import KernelChoice
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+#: n x n matrices alive at once, but for those that are kept for later tests.
+MATRICES = 6
 #: How an edge is written.
 DIRECTED, UNDIRECTED, BIDIRECTED = "-->", "---", "<->"
 MEANINGS = {

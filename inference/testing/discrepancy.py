@@ -25,7 +25,7 @@ from .result import Part
 #: Rows up to which a dense matrix is made for an interval alone.
 INTERVAL_ROWS = 10_000
 #: Matrices of the size of the pooled sample that are alive at once.
-MATRICES = 10
+MATRICES = 3
 WITHOUT_MATRICES = (
     "a random part of them, or null='normal' with one kernel, such as 'median' (--null linear)"
 )

@@ -27,7 +27,7 @@ from .two_sample import HYPOTHESES
 
 CHOICES: tuple[str, ...] = get_args(SingleKernel)
 NULLS = ("permutation", "f")
-MATRICES = 10
+MATRICES = 1
 #: What is said of the F null, as measured in benchmarks/results/approximations.md.
 LOW = "by this null the test may reject too seldom: at level 0.05 a true null 0.5 to 5 times in 100"
 #: Two locations are no nearer than this, in units of the pooled standard deviation per column.

@@ -24,7 +24,7 @@ SHORTEST, LONGEST, STARTS = 1e-2, 3.0, 6
 #: Shares of noise from which it may start.
 NOISES = (0.03, 0.5)
 SMOOTHNESS = (0.5, 1.5, 2.5, np.inf)
-MATRICES = 5
+MATRICES = 3
 
 
 def whitened(values: ArrayLike, how: Whitening, *, seed: int = 0) -> np.ndarray:
