@@ -113,7 +113,7 @@ SIZES = {
     "mean_embedding_test": MATRICES,
     "relative_similarity_test": MATRICES,
     "causal_graph": MATRICES,
-    "sample_witness": MATRICES,
+    "sample_witness": (500, 1000),
     "sample_test_witness": MATRICES,
     "compare": BLOCKS,
     "compare_tables": BLOCKS,
