@@ -2,8 +2,8 @@
 
 Each call in a process of its own, at two sizes: what is resident at the peak above what was held
 before, and what :func:`check_memory` was asked for. Calls that go through the rows in blocks ask
-for nothing; of them the peak is told at two sizes, of which it should not hang much. The first size
-loads and compiles too, so that it is called twice and the second call told. Linux only.
+for nothing; of them the peak is told at two sizes, of which it should not hang much. The first call
+of a process loads and compiles too, so that the second one is told. Linux only.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from referee_memory import mebibytes
 
 MIB = 2.0**20
 COLUMNS = 5
+#: In one process, of which those of the second 500 are told.
+MANY_FITS = "1000 fits of one column"
 
 
 def normal(rows: int, columns: int = COLUMNS, seed: int = 0) -> np.ndarray:
@@ -67,6 +69,15 @@ def of_a_test(rows: int) -> Callable[[], Any]:
     return lambda: sample_test_witness(found, first, second)
 
 
+def many_fits(count: int, rows: int) -> None:
+    """Fit samples of 20 rows and more, most of them of a number that was not there before."""
+    from bke.inference import fit
+
+    rng = np.random.default_rng(0)
+    for _ in range(count):
+        fit(rng.normal(size=int(rng.integers(20, rows))), progress=False)
+
+
 def calls(name: str, rows: int) -> Callable[[], Any]:
     """A call by its name, ready to be made."""
     import bke.inference as bke
@@ -92,6 +103,7 @@ def calls(name: str, rows: int) -> Callable[[], Any]:
         "compare": lambda: bke.compare(first, second, **quiet),
         "compare_tables": lambda: bke.compare_tables(mixed(rows, 0), mixed(rows, 1), **quiet),
         "sketch": lambda: bke.sketch(first),
+        MANY_FITS: lambda: many_fits(500, rows),
     }
     if name == "sample_witness":
         return witness(rows)
@@ -118,6 +130,7 @@ SIZES = {
     "compare": BLOCKS,
     "compare_tables": BLOCKS,
     "sketch": BLOCKS,
+    MANY_FITS: (200, 400),
 }
 
 
