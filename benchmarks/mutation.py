@@ -46,8 +46,12 @@ GROUPS = {
             "models/likelihood",
             "marginal evidence gaussian_term volume noise dense dense_slopes derivative",
         ),
-        _files("tests/models/likelihood", "test_noise test_gaussian_term test_evidence test_volume")
-        + ("tests/models/arrays", "tests/models/likelihood/test_marginal.py"),
+        (
+            *_files("tests/models/likelihood", "test_noise test_gaussian_term test_evidence"),
+            "tests/models/likelihood/test_volume.py",
+            "tests/models/arrays",
+            "tests/models/likelihood/test_marginal.py",
+        ),
         60,
     ),
     "difference": Group(_files("models/difference", "evidence"), ("tests/models/difference",), 30),
