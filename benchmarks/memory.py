@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import report
 from bke.inference.data import checks
-from bke.models import Matern
+from bke.models import Matern, SquaredExponential
 from referee_memory import mebibytes
 
 MIB = 2.0**20
@@ -65,7 +65,7 @@ def of_a_test(rows: int) -> Callable[[], Any]:
     from bke.inference import sample_test_witness, two_sample_test
 
     first, second = normal(rows), normal(rows, seed=1) + 0.2
-    found = two_sample_test(first, second, kernel=Matern(2.5), progress=False)
+    found = two_sample_test(first, second, kernel=SquaredExponential(1.0), progress=False)
     return lambda: sample_test_witness(found, first, second)
 
 
@@ -126,7 +126,7 @@ SIZES = {
     "relative_similarity_test": MATRICES,
     "causal_graph": MATRICES,
     "sample_witness": (500, 1000),
-    "sample_test_witness": MATRICES,
+    "sample_test_witness": (500, 1000),
     "compare": BLOCKS,
     "compare_tables": BLOCKS,
     "sketch": BLOCKS,

@@ -271,9 +271,9 @@ def finite_differences(function, at, step=1e-5):
 @pytest.mark.parametrize(
     ("n", "D", "ell", "measure"),
     [
+        (LARGE, 1, 0.7, "lebesgue"),  # low rank
         (45, 3, [0.7, 1.6, 0.4], "unit"),
         (45, 2, [0.7, 1.6], "lebesgue"),
-        (LARGE, 1, 0.7, "lebesgue"),  # low rank
         (LARGE, 3, 0.2, "unit"),  # full rank, by the dense route
     ],
 )
