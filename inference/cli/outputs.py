@@ -36,15 +36,18 @@ def output_folder(
         checkpoint: one more that is written.
 
     Raises:
-        InputError: they cannot be written, one of them is read, or another process writes there.
+        InputError: they cannot be written, one of them is read, one of them belongs to what another
+            command has written and that is not read, or another process writes there.
     """
     written: list[Path] = [] if folder is None else [folder / name for name in files]
-    replaced: list[Path] = [] if folder is None else listed(folder, command)
+    there = {} if folder is None else listed(folder)
+    replaced = [path for path, whose in there.items() if whose == command]
     _check_kept(read, [*written, *replaced], checkpoint)
     if folder is None:
         yield folder
         return
     _check_finished(read, folder / UNFINISHED)
+    _check_others(read, written, there, command)
     _check_no_folders([*written, folder / MANIFEST, folder / LOCK])
     with draft(folder, command) as aside:
         yield aside
@@ -86,6 +89,21 @@ def _check_finished(read: Iterable[Path | str | None], aside: Path) -> None:
             raise InputError(
                 f"{source} is what an interrupted command has left, and would be removed with "
                 f"{aside}: move it, or choose another place for --out"
+            )
+
+
+def _check_others(
+    read: Iterable[Path | str | None], written: Sequence[Path], there: dict[Path, str], command: str
+) -> None:
+    """Refuse to replace a part of what another command wrote, but for what is made of that."""
+    for path in written:
+        other = there.get(path, command)
+        whole = [each for each, whose in there.items() if whose == other]
+        of_it = any(same_file(source, each) for source in _files(read) for each in whole)
+        if other != command and path.exists() and not of_it:
+            raise InputError(
+                f"--out would write over {path}, which belongs to what bke {other} has written "
+                "there: choose another place"
             )
 
 

@@ -21,6 +21,8 @@ from .file_table import FileTable
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "<na>"})
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
+#: What numbers with a fraction have, or an exponent, in columns of so many rows at least.
+_FRACTION, LEAST_BELOW = re.compile(r"[.,eE]"), 10
 #: Of which nobody can say whether they are thousands.
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
 
@@ -128,16 +130,41 @@ def _has_decimal_commas(path: Path, rows: list[tuple[int, list[str]]]) -> bool:
 
 
 def _tell_numbered(path: Path, rows: Sequence[list[str]]) -> None:
-    """Warn of a first row 0, 1, ... like no other: names of columns that have none look so."""
-    numbered = [str(index) for index in range(len(rows[0]))]
-    if len(numbered) > 1 and [cell.strip() for cell in rows[0]] == numbered:
-        again = any([cell.strip() for cell in row] == numbered for row in rows[1:])
-        if not again:
-            warnings.warn(
-                f"{path}: its first row, {', '.join(numbered[:3])}{', ...' * (len(numbered) > 3)}, "
-                "is read as numbers; leave it out where it numbers the columns",
-                stacklevel=4,
-            )
+    """Warn of a first row like no other that may name the columns: 0, 1, ... or years."""
+    first = [cell.strip() for cell in rows[0]]
+    if _counts_on(rows, first) or _is_apart(rows[1:], first):
+        warnings.warn(
+            f"{path}: its first row, {', '.join(first[:3])}{', ...' * (len(first) > 3)}, is read "
+            "as numbers; leave it out, or write names in its place, where it names the columns",
+            stacklevel=4,
+        )
+
+
+def _counts_on(rows: Sequence[list[str]], first: list[str]) -> bool:
+    """Whether a first row alone is 0, 1, ..., or more than two numbers in a row."""
+    if len(first) < 2 or not all(cell.isdecimal() for cell in first):
+        return False
+    numbered = [str(int(first[0]) + index) for index in range(len(first))]
+    if first != numbered or not (first[0] == "0" or len(first) > 2):
+        return False
+    return not any([cell.strip() for cell in row] == numbered for row in rows[1:])
+
+
+def _is_apart(rows: Sequence[list[str]], first: list[str]) -> bool:
+    """Whether a first row has whole numbers, and all below have fractions and are far from one."""
+    if len(rows) < LEAST_BELOW or len(set(first)) < len(first):
+        return False
+    outside = False
+    for cell, column in zip(first, zip(*rows, strict=True), strict=True):
+        known = [other for other in column if other.strip().lower() not in MISSING]
+        if not (cell.isdecimal() and known and all(_FRACTION.search(other) for other in known)):
+            return False
+        try:
+            below = [float(other.replace(",", ".")) for other in known]
+        except ValueError:  # text, which is told of later
+            return False
+        outside |= not min(below) <= int(cell) <= max(below)
+    return outside
 
 
 def _header(path: Path, line: int, cells: list[str], decimal_comma: bool) -> list[str] | None:

@@ -36,7 +36,8 @@ def save_run(run: xr.DataTree, path: str | os.PathLike[str]) -> None:
 def load_run(path: str | os.PathLike[str], *, modules: Sequence[str] = ()) -> xr.DataTree:
     """Read a run that :func:`save_run` wrote, or that another program wrote of one.
 
-    Whatever is damaged, incomplete or no run is refused. A kernel of the user's own is imported
+    Whatever is damaged, incomplete or no run is refused, and what another program has changed,
+    unless it removed the attribute ``bke_sealed``. A kernel of the user's own is imported
     from the module that the file names, as Python would import it, but from beside the file only
     where it was imported already or is asked for.
 

@@ -81,10 +81,10 @@ def in_place(path: Path) -> Path:
     return folder / path.name if _is_draft(path.parent) else path
 
 
-def listed(folder: Path, command: str) -> list[Path]:
-    """The files that a command has written to a folder before, which the next one replaces."""
+def listed(folder: Path) -> dict[Path, str]:
+    """The files that commands have written to a folder before, and which command each one."""
     known = _listed(folder) or {}
-    return [folder / name for name, one in known.items() if one.get("command") == command]
+    return {folder / name: str(one.get("command")) for name, one in known.items()}
 
 
 def _is_draft(folder: Path) -> bool:
@@ -127,7 +127,7 @@ def _leave(aside: Path, error: BaseException) -> None:
     """Leave what was finished, if anything."""
     finished = [path for path in aside.glob("*") if not path.name.startswith(".")]
     if finished:
-        error.add_note(f"what was finished is in {aside}")
+        error.add_note(f"what was finished is in {aside}, until a command writes there again")
     else:
         shutil.rmtree(aside, ignore_errors=True)
 

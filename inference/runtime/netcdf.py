@@ -62,7 +62,8 @@ def read_tree(path: str | os.PathLike[str], kind: str) -> tuple[xr.DataTree, boo
 
     Raises:
         InputError: there is no such file, it is damaged, or it was sealed and its bytes are other
-            ones. A file without a seal, as others write it, is taken as it is.
+            ones. A file without a seal and the attribute :data:`SEALED`, as others write it, is
+            taken as it is.
     """
     if not os.path.isfile(path):
         raise InputError(f"{path}: no such file")
@@ -74,8 +75,7 @@ def read_tree(path: str | os.PathLike[str], kind: str) -> tuple[xr.DataTree, boo
     except InputError:
         raise
     except Exception as error:  # a damaged file fails in many ways
-        told = (str(error).splitlines() or [type(error).__name__])[0]
-        raise InputError(f"{path} is not {kind} saved by bke, or is damaged: {told}") from None
+        raise InputError(f"{path} is not {kind} saved by bke, or is damaged") from error
     tree.attrs.pop(SEALED, None)
     return tree, sealed
 
@@ -96,8 +96,7 @@ def _is_sealed(path: str | os.PathLike[str]) -> bool:
         if held.find(SEAL) < 0 and held.find(SEALED.encode()) < 0:
             return False
     raise InputError(
-        f"{path} is not as it was saved: it is damaged, or another program has changed it; what "
-        f"xarray reads and writes without the attribute {SEALED} is taken as it is"
+        f"{path} is not as it was saved: it is damaged, or another program has changed it"
     )
 
 

@@ -424,7 +424,10 @@ def test_a_run_that_ends_early_leaves_the_older_files_and_what_it_had_finished(
     result = bke_command("run", *samples, *TINY, "--out", out)
     assert result.exit_code == 130
     told = result.stderr.strip().splitlines()
-    assert told == [f"bke: interrupted; what was finished is in {out / 'bke-unfinished'}"]
+    assert told == [
+        f"bke: interrupted; what was finished is in {out / 'bke-unfinished'}, until a command "
+        "writes there again"
+    ]
     assert {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()} == before
     assert {path.name for path in (out / "bke-unfinished").iterdir()} == {"run.nc", ".of-bke"}
     left = out / "bke-unfinished" / "run.nc"

@@ -133,3 +133,18 @@ def test_nothing_is_told_of_files_that_did_not_come_to_their_place(folder, monke
     assert result.exit_code == 1
     assert result.stdout == ""
     assert "No space left" in result.stderr
+
+
+def test_what_another_command_wrote_is_not_mixed_with(folder):
+    """But for what is made of it, as a diagnosis of the run in the folder."""
+    told = ("p.npy", "q.npy", "--permutations", "99", "--seed", "1")
+    done = CliRunner().invoke(app, ["test", *told, "--out", "out"])
+    assert done.exit_code == 0
+    before = contents(folder / "out")
+    refused = refusal("run", "p.npy", "q.npy", "--out", "out")
+    assert "comparison.png, which belongs to what bke test has written there" in refused
+    assert contents(folder / "out") == before
+    (folder / "out" / "comparison.png").unlink()
+    again = CliRunner().invoke(app, ["test", *told, "--out", "out"])
+    assert again.exit_code == 0
+    assert set(contents(folder / "out")) == set(before)

@@ -317,6 +317,23 @@ def test_a_first_row_that_numbers_the_columns_is_told(tmp_path):
             read_sample(write(tmp_path, text))
 
 
+def test_a_first_row_of_years_is_told(tmp_path):
+    """They count on, or are whole and far from all below, which have fractions."""
+    below = "".join(f"{150 + 3.5 * row},{0.1 * row + 0.01}\n" for row in range(1, 12, 2)) * 2
+    for text in (f"2024,2025\n{below}", "2023,2024,2025\n1,2,3\n4,5,6\n", "2024\n" + 12 * "1.5\n"):
+        with pytest.warns(UserWarning, match="its first row, 202., *.* is read as numbers"):
+            read_sample(write(tmp_path, text))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for text in (
+            f"160,1\n{below}",  # as those below, but for a fraction
+            f"2024,2025\n3,2\n{below}",  # some have none
+            "2023,2024\n1,2\n",
+            f"2024.5,1\n{below}",
+        ):
+            read_sample(write(tmp_path, text))
+
+
 @pytest.mark.parametrize("name", ["a.npy", "a.parquet", "a.csv"])
 def test_a_pipe_is_not_waited_for(tmp_path, name):
     os.mkfifo(tmp_path / name)

@@ -92,7 +92,9 @@ def test_failure_leaves_the_old_files_and_what_was_finished(tmp_path, error):
 
     with pytest.raises(error) as failed:
         half()
-    assert failed.value.__notes__ == [f"what was finished is in {tmp_path / UNFINISHED}"]
+    assert failed.value.__notes__ == [
+        f"what was finished is in {tmp_path / UNFINISHED}, until a command writes there again"
+    ]
     assert texts(tmp_path) == {name: f"old {name}" for name in NAMES}
     assert (tmp_path / UNFINISHED / "a.txt").read_text() == "new"
     check_in_place(tmp_path / "a.txt")
