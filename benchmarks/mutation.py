@@ -60,7 +60,6 @@ GROUPS = {
         (
             "tests/inference/relabelling",
             "tests/inference/evidence",
-            "tests/inference/testing/test_two_sample.py",
         ),
         60,
     ),
@@ -68,7 +67,6 @@ GROUPS = {
         _files("inference/testing", "nulls combination two_sample"),
         (
             "tests/inference/testing/test_two_sample.py",
-            "tests/inference/testing/test_independence.py",
             "tests/inference/relabelling",
         ),
         30,
@@ -77,8 +75,9 @@ GROUPS = {
         _files("inference/evidence", "places local_t"),
         (
             "tests/inference/evidence/test_location.py",
-            "tests/inference/difference",
-            "tests/inference/tables/test_compare_tables.py",
+            "tests/inference/difference/test_compare.py",
+            "tests/inference/difference/test_pairs.py",
+            "tests/inference/difference/test_weights.py",
         ),
         40,
     ),
