@@ -74,6 +74,7 @@ GROUPS = {
     "places": Group(
         _files("inference/evidence", "places local_t"),
         (
+            "tests/inference/evidence/test_places.py",
             "tests/inference/evidence/test_location.py",
             "tests/inference/difference/test_compare.py",
             "tests/inference/difference/test_pairs.py",
