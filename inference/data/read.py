@@ -120,7 +120,7 @@ def choose_columns(
                 known = ", ".join(map(repr, names[:12])) + (", ..." if count > 12 else "")
                 raise InputError(
                     f"{path} has no column {text!r}: there are {known}, "
-                    f"or by index 0 to {count - 1}"
+                    f"or by index {'0' if count == 1 else f'0 to {count - 1}'}"
                 )
             else:
                 raise InputError(f"{path} has more than one column {text!r}")

@@ -158,7 +158,7 @@ def p_in_words(pvalue: float, permutations: int) -> str:
 def p_with_error(pvalue: float, error: float, permutations: int) -> str:
     """Tell a p-value with the standard error that so many random permutations leave in it."""
     told = p_in_words(pvalue, permutations)
-    return told if permutations == 0 or told.startswith("p ≤") else f"{told} ± {error:.1g}"
+    return told if error == 0.0 or told.startswith("p ≤") else f"{told} ± {error:.1g}"
 
 
 def p_value(row: np.ndarray) -> float:

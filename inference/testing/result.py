@@ -163,8 +163,8 @@ class TestResult:
         shown += [part for part in self.parts if part is self._spoken_of() and part not in shown]
         if shown:
             lines.append(
-                f"  the most extreme of {len(self.parts)} parts first, p-values one by one and not "
-                "adjusted:"
+                f"  {len(shown)} of {len(self.parts)} parts, the most extreme first, p-values one "
+                "by one and not adjusted:"
             )
         lines += [f"    {part.name}: {part.pvalue:.3g}" for part in shown]
         return "\n".join([*lines, *(f"  Note: {note}" for note in self.notes)])

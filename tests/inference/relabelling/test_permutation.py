@@ -271,6 +271,7 @@ def test_a_p_value_is_told_with_its_monte_carlo_error():
     assert p_with_error(0.5, share_error(0.5, 99), 99) == "p = 0.5 ± 0.05"
     assert p_with_error(0.001, 0.001, 999) == "p ≤ 0.001"
     assert p_with_error(0.2, share_error(0.2, 0), 0) == "p = 0.2"  # of no permutations
+    assert p_with_error(1.0, share_error(1.0, 99), 99) == "p = 1"
 
 
 def test_the_jackknife_by_hand():
