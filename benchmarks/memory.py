@@ -125,7 +125,7 @@ SIZES = {
     "mean_embedding_test": MATRICES,
     "relative_similarity_test": MATRICES,
     "causal_graph": MATRICES,
-    "sample_witness": (500, 1000),
+    "sample_witness": (300, 600),
     "sample_test_witness": (500, 1000),
     "compare": BLOCKS,
     "compare_tables": BLOCKS,

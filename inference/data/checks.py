@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bke.models import SamplingNoise
 
 #: n x n matrices that one thread of the witness holds at once.
-WITNESS_MATRICES = 6
+WITNESS_MATRICES = 14
 LARGEST = 1e150  # squares of anything larger overflow
 #: What samples share: their union, or hyperparameters.
 Share: TypeAlias = Literal["pooled", "joint"]

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from ..data.canonical import fingerprint, pairs_fingerprints
 from ..data.checks import (
+    WITNESS_MATRICES,
     as_evaluation_points,
     as_sample,
     as_tested_pair,
@@ -36,8 +37,6 @@ from .draws import check_noise, equal_draws, gaussian_draw
 from .places import default_points
 
 DRAWS = 400
-#: Matrices of the points, or of one sample's rows where these are more, that are alive at once.
-MATRICES = 14
 
 
 def sample_test_witness(
@@ -200,7 +199,7 @@ def _check(rows: int, columns: int, noise: Any, draws: int, seed: int) -> None:
     check_noise(noise)
     check_count(draws, "draws", 2)
     check_count(seed, "seed", 0, 2**63 - 1)
-    check_memory(rows, columns, matrices=MATRICES)
+    check_memory(rows, columns, matrices=WITNESS_MATRICES)
 
 
 def _posterior(function: Any, *arguments: Any, noise: Any) -> EmbeddingPosterior:

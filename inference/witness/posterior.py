@@ -41,6 +41,8 @@ from .of_difference import difference_draws
 from .places import default_points
 from .thinning import Thin, check_thin, thinning
 
+#: Arrays of the draws that are alive at once.
+COPIES = 4
 #: Whose posterior a witness has: two embeddings', or their difference's.
 Of: TypeAlias = Literal["embeddings", "difference"]
 
@@ -114,7 +116,9 @@ def sample_witness(
     places = target.landmarks if landmarks is None else places_for(landmarks, units, both, seed)
     points = _points(at, first, second, None if places is None else places * units.scale)
     if of == "embeddings":
-        _check_memory(target, (first, second), places, points)
+        draws = opened.tree["posterior"].sizes
+        count = draws["chain"] * draws["draw"]
+        _check_memory(target, (first, second), places, points, count)
     weighed, modes = _weighed(opened, weights, seed, progress)
     thinned = thinning(thin, _labels(modes))
     of_weights = draw_weights(weighed, modes, weights)
@@ -199,13 +203,14 @@ def _check_memory(
     samples: tuple[np.ndarray, ...],
     places: np.ndarray | None,
     points: np.ndarray,
+    draws: int,
 ) -> None:
-    """Refuse matrices of rows or of points for which there is no memory."""
+    """Refuse matrices of rows or of points, and draws at these, for which there is no memory."""
     each = (rows_of_matrices(sample, target.kernel, target.measure) for sample in samples)
     rows = max(each) if places is None else len(places)
     check_memory(
         max(rows, len(points)),
-        points.shape[1],
+        points.shape[1] + COPIES * draws,
         matrices=WITNESS_MATRICES * cores(),
         instead="landmarks (--landmarks)" if rows >= len(points) else "fewer points (--at)",
     )
