@@ -21,6 +21,8 @@ from ..errors import InputError, SamplingError
 from ..runtime.names import printable
 from .interrupt import told_as
 
+#: How JAX tells that memory was not enough.
+OF_MEMORY = "RESOURCE_EXHAUSTED"
 #: How the library's messages name a word that it takes: ``likelihood='nystrom'``.
 KEYWORD = re.compile(r"\b([a-z_]+)='([\w-]+)'")
 
@@ -47,11 +49,12 @@ def exit_codes(debug: bool) -> Iterator[None]:
     except Exception as error:
         if debug:
             raise
-        typer.echo(
-            f"bke: unexpected failure ({type(error).__name__}: {_sentence(error)}); "
-            "--debug shows where",
-            err=True,
+        told = (
+            f"unexpected failure ({type(error).__name__}: {_sentence(error)}); --debug shows where"
         )
+        if str(error).startswith(OF_MEMORY):
+            told = _noted(_sentence(MemoryError(str(error))), error)
+        typer.echo(f"bke: {told}", err=True)
         raise typer.Exit(1) from None
 
 
@@ -73,7 +76,8 @@ def _sentence(error: BaseException) -> str:
         where = "" if error.filename is None else f"{printable(str(error.filename))}: "
         return f"{where}{error.strerror}"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return _in_options(lines[0]) if lines else type(error).__name__
+    told = _in_options(lines[0]) if lines else type(error).__name__
+    return f"there is not enough memory ({told})" if isinstance(error, MemoryError) else told
 
 
 def _in_options(text: str) -> str:

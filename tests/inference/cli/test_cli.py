@@ -381,6 +381,11 @@ def raising(error):
         (OSError(28, "No space left on device"), "bke: No space left on device"),
         (OSError(28, "No space left on device", "a.nc"), "bke: a.nc: No space left on device"),
         (RuntimeError("XLA is broken\nstack"), "unexpected failure (RuntimeError: XLA is broken)"),
+        (MemoryError("Unable to allocate 3 MiB"), "not enough memory (Unable to allocate 3 MiB)"),
+        (
+            RuntimeError("RESOURCE_EXHAUSTED: Out of memory"),
+            "bke: there is not enough memory (RESOURC",
+        ),
     ],
 )
 def test_failure(error, said, samples, tmp_path, monkeypatch):
