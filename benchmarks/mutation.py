@@ -66,8 +66,9 @@ GROUPS = {
     "tests and e-values": Group(
         _files("inference/testing", "nulls combination two_sample"),
         (
+            "tests/inference/testing/test_approximations.py",
             "tests/inference/testing/test_two_sample.py",
-            "tests/inference/relabelling",
+            "tests/inference/relabelling/test_permutation.py",
         ),
         30,
     ),

@@ -14,6 +14,7 @@ from bke.inference.relabelling.pair import Labelled, Pair
 from bke.inference.relabelling.permutation import relabellings
 from bke.inference.relabelling.pooling import relabelled, swapped
 from bke.inference.runtime.machine import computing
+from bke.inference.testing import two_sample
 from bke.inference.testing.discrepancy import statistic
 from bke.inference.testing.kernel_choice import KernelChoice
 from bke.inference.testing.mmd import mmd_row
@@ -250,6 +251,17 @@ def test_the_level(choice):
     assert np.sum(pvalues <= 0.1) <= most
     assert np.mean(pvalues) > 0.4
     assert pvalues.min() >= 1 / 40
+
+
+def test_the_e_value_is_the_bayes_factor_over_the_mean_of_all():
+    """So that whichever labelling is taken for the observed one, they average one."""
+    row = np.random.default_rng(5).normal(size=9) * 3.0
+    first = two_sample._e_value(row)
+    assert first == pytest.approx(np.exp(row[0]) / np.mean(np.exp(row)))
+    assert np.mean([two_sample._e_value(np.roll(row, -one)) for one in range(9)]) == pytest.approx(
+        1
+    )
+    assert two_sample._e_value(row - 5000.0) == pytest.approx(first)
 
 
 @pytest.mark.slow
