@@ -70,7 +70,7 @@ GROUPS = {
             "tests/inference/testing/test_two_sample.py",
             "tests/inference/relabelling/test_permutation.py",
         ),
-        30,
+        20,
     ),
     "places": Group(
         _files("inference/evidence", "places local_t"),
@@ -81,7 +81,7 @@ GROUPS = {
             "tests/inference/difference/test_pairs.py",
             "tests/inference/difference/test_weights.py",
         ),
-        40,
+        24,
     ),
 }
 

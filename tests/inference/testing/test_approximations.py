@@ -180,5 +180,8 @@ def test_unequal_sizes_and_short_series():
         two_sample_test(P, Q[:50], kernel="median", null="wild bootstrap", memory=2, **QUIET)
     with pytest.raises(InputError, match="too few to reject"):
         independence_test(P, Q, kernel="median", null="shift", memory=10, alpha=0.01, **QUIET)
+    assert (
+        0.0 <= independence_test(P[:6], Q[:6], kernel="median", null="gamma", **QUIET).pvalue <= 1
+    )
     with pytest.raises(InputError, match="at least 6 rows"):
         independence_test(P[:5], Q[:5], kernel="median", null="gamma", **QUIET)
