@@ -70,7 +70,7 @@ GROUPS = {
             "tests/inference/testing/test_two_sample.py",
             "tests/inference/relabelling/test_permutation.py",
         ),
-        20,
+        21,
     ),
     "places": Group(
         _files("inference/evidence", "places local_t"),
