@@ -76,6 +76,16 @@ def test_cells_in_which_few_rows_have_all_weight_are_left_out():
     assert len(expected) < 14 * len(looks.where)
 
 
+def test_places_among_many_rows_are_different_rows_whatever_the_labels():
+    P, Q = RNG.normal(size=(200, 2)), RNG.normal(size=(150, 2))
+    one, other = (
+        Looks.of(relabelled(Pair.checked(*pair), 3, np.random.default_rng(0))).where
+        for pair in ((P, Q), (np.concatenate([P[:50], Q]), P[50:]))
+    )
+    assert len(np.unique(one, axis=0)) == 200
+    np.testing.assert_array_equal(one, other)
+
+
 def test_quantiles_of_points_with_counts():
     np.testing.assert_array_equal(_quantiles(np.ones(10), 5), [1, 3, 5, 7, 9])
     np.testing.assert_array_equal(_quantiles(np.ones(5), 100), np.arange(5))
