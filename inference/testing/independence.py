@@ -33,7 +33,7 @@ CHOICES: tuple[str, ...] = get_args(PairKernel)
 HYPOTHESES = ("no evidence that x and y depend on each other", "x and y depend on each other")
 #: Kernels of each variable in a multiscale test, evenly taken from its ladder.
 SCALES = 4
-MATRICES = 12
+MATRICES = 16
 #: How a linear dependence joins.
 WITH_LINEAR = "how surprising the log-sum-exp of HSICs and the linear one are"
 
