@@ -40,8 +40,8 @@ def output_folder(
             command has written and that is not read, or another process writes there.
     """
     written: list[Path] = [] if folder is None else [folder / name for name in files]
-    there = {} if folder is None else listed(folder)
-    replaced = [path for path, whose in there.items() if whose == command]
+    there: dict[Path, str] = {} if folder is None else listed(folder)
+    replaced: list[Path] = [path for path, whose in there.items() if whose == command]
     _check_kept(read, [*written, *replaced], checkpoint)
     if folder is None:
         yield folder
