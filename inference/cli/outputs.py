@@ -47,10 +47,12 @@ def output_folder(
         yield folder
         return
     _check_finished(read, folder / UNFINISHED)
-    _check_others(read, written, there, command)
     _check_no_folders([*written, folder / MANIFEST, folder / LOCK])
-    with draft(folder, command) as aside:
-        yield aside
+    sources = _files(read)
+    with draft(
+        folder, command, lambda there: _check_others(sources, written, there, command)
+    ) as to:
+        yield to
 
 
 @contextlib.contextmanager
@@ -74,6 +76,11 @@ def output_file(
         return
     with folder_to_write(path.parent):
         _check_no_folders(written)
+        if (other := listed(path.parent).get(path)) is not None:
+            raise InputError(
+                f"--out would write over {path}, which belongs to what bke {other} has written "
+                "there: choose another place"
+            )
         yield
 
 
@@ -93,17 +100,20 @@ def _check_finished(read: Iterable[Path | str | None], aside: Path) -> None:
 
 
 def _check_others(
-    read: Iterable[Path | str | None], written: Sequence[Path], there: dict[Path, str], command: str
+    sources: Sequence[Path], written: Sequence[Path], there: dict[Path, str], command: str
 ) -> None:
-    """Refuse to replace a part of what another command wrote, but for what is made of that."""
+    """Refuse to replace a part of what another command wrote.
+
+    But for what is made of a run in the folder, and for the command whose folder it is, from whose
+    run others have made something.
+    """
+    if command in there.values() or any(same_file(a, b) for a in sources for b in there):
+        return
     for path in written:
-        other = there.get(path, command)
-        whole = [each for each, whose in there.items() if whose == other]
-        of_it = any(same_file(source, each) for source in _files(read) for each in whole)
-        if other != command and path.exists() and not of_it:
+        if path in there and path.exists():
             raise InputError(
-                f"--out would write over {path}, which belongs to what bke {other} has written "
-                "there: choose another place"
+                f"--out would write over {path}, which belongs to what bke {there[path]} has "
+                "written there: choose another place"
             )
 
 

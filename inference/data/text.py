@@ -23,6 +23,8 @@ MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "<na>"})
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 #: What numbers with a fraction have, or an exponent, in columns of so many rows at least.
 _FRACTION, LEAST_BELOW = re.compile(r"[.,eE]"), 10
+#: What may number columns, and from which number on it may be a year.
+_WHOLE, LEAST_YEAR = re.compile(r"\d{1,9}", re.ASCII), 1000
 #: Of which nobody can say whether they are thousands.
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
 
@@ -141,11 +143,12 @@ def _tell_numbered(path: Path, rows: Sequence[list[str]]) -> None:
 
 
 def _counts_on(rows: Sequence[list[str]], first: list[str]) -> bool:
-    """Whether a first row alone is 0, 1, ..., or more than two numbers in a row."""
-    if len(first) < 2 or not all(cell.isdecimal() for cell in first):
+    """Whether a first row alone is 0, 1, ..., or more than two years in a row."""
+    if len(first) < 2 or not all(map(_WHOLE.fullmatch, first)):
         return False
     numbered = [str(int(first[0]) + index) for index in range(len(first))]
-    if first != numbered or not (first[0] == "0" or len(first) > 2):
+    years = len(first) > 2 and int(first[0]) >= LEAST_YEAR
+    if first != numbered or not (first[0] == "0" or years):
         return False
     return not any([cell.strip() for cell in row] == numbered for row in rows[1:])
 
@@ -157,13 +160,14 @@ def _is_apart(rows: Sequence[list[str]], first: list[str]) -> bool:
     outside = False
     for cell, column in zip(first, zip(*rows, strict=True), strict=True):
         known = [other for other in column if other.strip().lower() not in MISSING]
-        if not (cell.isdecimal() and known and all(_FRACTION.search(other) for other in known)):
+        if not (_WHOLE.fullmatch(cell) and known and all(map(_FRACTION.search, known))):
             return False
         try:
             below = [float(other.replace(",", ".")) for other in known]
         except ValueError:  # text, which is told of later
             return False
-        outside |= not min(below) <= int(cell) <= max(below)
+        low, high = min(below), max(below)
+        outside |= not 2.0 * low - high <= int(cell) <= 2.0 * high - low
     return outside
 
 

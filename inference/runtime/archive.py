@@ -45,6 +45,10 @@ def read_arrays(
         raise InputError(f"{path} is not {kind} of bke: name another place")
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+            # NumPy reads as much of an entry as its header asks for, and no sum is checked before
+            # the end.
+            if (damaged := archive.zip.testzip()) is not None:
+                raise ValueError(f"{damaged} is damaged")
             arrays = {name: archive[name] for name in archive.files}
         head = json.loads(str(arrays.pop(HEAD)))
         if head["names"] != list(arrays):

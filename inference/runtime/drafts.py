@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,9 @@ LOCK = ".bke.lock"
 
 
 @contextlib.contextmanager
-def draft(folder: Path, command: str) -> Iterator[Path]:
+def draft(
+    folder: Path, command: str, check: Callable[[dict[Path, str]], None] = lambda there: None
+) -> Iterator[Path]:
     """Yield a folder to write to, whose files are put into ``folder`` when the block succeeds.
 
     They replace all that the same command has written there before. Files of other commands and of
@@ -44,6 +46,8 @@ def draft(folder: Path, command: str) -> Iterator[Path]:
     Args:
         folder: created if need be.
         command: who writes.
+        check: called with what :func:`listed` tells, before anything is done and when nobody else
+            can write there; refuses what must not be replaced.
 
     Raises:
         InputError: the folder cannot be written, or another process writes to it.
@@ -55,7 +59,7 @@ def draft(folder: Path, command: str) -> Iterator[Path]:
     with folder_to_write(folder) as made:
         lock = hold(folder / LOCK, f"the folder {folder}")
         try:
-            yield from _drafted(folder, command)
+            yield from _drafted(folder, command, check)
         except BaseException:
             if made and [path.name for path in folder.iterdir()] == [LOCK]:
                 (folder / LOCK).unlink(missing_ok=True)
@@ -64,7 +68,11 @@ def draft(folder: Path, command: str) -> Iterator[Path]:
             lock.release()
 
 
-def _drafted(folder: Path, command: str) -> Iterator[Path]:
+def _drafted(
+    folder: Path, command: str, check: Callable[[dict[Path, str]], None]
+) -> Iterator[Path]:
+    _end_interrupted(folder)
+    check(listed(folder))
     aside = _begin(folder)
     try:
         yield aside
@@ -97,23 +105,28 @@ def check_in_place(path: Path) -> None:
     Raises:
         InputError: it is in one.
     """
-    aside = path.parent / UNFINISHED
-    if _is_draft(aside) and _listed(aside) is not None:
-        raise InputError(
-            f"{path} may not belong to the files beside it, which were being replaced when the "
-            "command that did so ended or was killed: repeat that command, or any other with --out "
-            f"{path.parent}"
-        )
+    for folder in (path.parent, Path(os.path.realpath(path)).parent):
+        aside = folder / UNFINISHED
+        if _is_draft(aside) and _listed(aside) is not None:
+            raise InputError(
+                f"{path} may not belong to the files beside it, which were being replaced when the "
+                "command that did so ended or was killed: repeat that command with --out "
+                f"{folder}"
+            )
+
+
+def _end_interrupted(folder: Path) -> None:
+    """Put in place what a command that was killed had begun to put there."""
+    aside = folder / UNFINISHED
+    if _is_draft(aside) and not aside.is_symlink() and _listed(aside) is not None:
+        _put_in_place(aside, folder)
 
 
 def _begin(folder: Path) -> Path:
-    """Make an empty folder for the draft, after having ended what was interrupted in the end."""
+    """Make an empty folder for the draft."""
     aside = folder / UNFINISHED
     empty = aside.is_dir() and not any(aside.iterdir())
-    ours = (empty or _is_draft(aside)) and not aside.is_symlink()
-    if ours and _listed(aside) is not None:
-        _put_in_place(aside, folder)
-    if ours and aside.is_dir():
+    if (empty or _is_draft(aside)) and not aside.is_symlink():
         shutil.rmtree(aside)
     try:
         aside.mkdir()

@@ -5,6 +5,9 @@ import os
 import numpy as np
 import pytest
 from bke.inference.cli import app
+from bke.inference.cli.outputs import output_file, output_folder
+from bke.inference.errors import InputError
+from bke.inference.runtime import drafts
 from bke.inference.runtime.atomic import same_file
 from typer.testing import CliRunner
 
@@ -148,3 +151,51 @@ def test_what_another_command_wrote_is_not_mixed_with(folder):
     again = CliRunner().invoke(app, ["test", *told, "--out", "out"])
     assert again.exit_code == 0
     assert set(contents(folder / "out")) == set(before)
+
+
+def put(folder, command, *names, read=()):
+    with output_folder(folder, names, command=command, read=read) as aside:
+        for name in names:
+            (aside / name).write_text(command)
+
+
+def test_a_folder_is_for_one_command_and_what_is_made_of_its_run(tmp_path):
+    run, other = tmp_path / "out" / "run.nc", tmp_path / "other.nc"
+    other.write_text("other")
+    put(tmp_path / "out", "run", "run.nc", "summary.json")
+    put(tmp_path / "out", "diagnose", "profile.png", "summary.json", read=[run])
+    put(tmp_path / "out", "witness", "witness.nc", "summary.json", read=[run])
+    put(tmp_path / "out", "diagnose", "profile.png", "summary.json", read=[run])
+    put(tmp_path / "out", "run", "run.nc", "summary.json")
+    with pytest.raises(InputError, match="belongs to what bke run has written there"):
+        put(tmp_path / "out", "graph", "summary.json", read=[other])
+    with (
+        pytest.raises(InputError, match="belongs to what bke run has written there"),
+        output_file(run, read=[other]),
+    ):
+        pass
+    assert (tmp_path / "out" / "summary.json").read_text() == "run"
+
+
+def test_what_a_killed_command_had_begun_is_ended_before_it_is_asked_whose_it_is(
+    tmp_path, monkeypatch
+):
+    rename, count = drafts._rename, iter(range(9))
+
+    def killed(path, target):
+        if next(count) == 1:
+            raise KeyboardInterrupt
+        rename(path, target)
+
+    monkeypatch.setattr(drafts, "_rename", killed)
+    with pytest.raises(KeyboardInterrupt):
+        put(tmp_path, "run", "a.png", "run.nc", "summary.json")
+    monkeypatch.undo()
+    assert {path.name for path in tmp_path.iterdir() if path.suffix} == {"a.png", ".bke.lock"}
+    (tmp_path / "link.nc").symlink_to("a.png")
+    with pytest.raises(InputError, match="being replaced"):
+        drafts.check_in_place(tmp_path / "link.nc")
+    with pytest.raises(InputError, match="belongs to what bke run has written there"):
+        put(tmp_path, "test", "summary.json")
+    assert (tmp_path / "summary.json").read_text() == "run"
+    assert (tmp_path / "bke-files.json").exists()

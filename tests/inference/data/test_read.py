@@ -329,6 +329,10 @@ def test_a_first_row_of_years_is_told(tmp_path):
             f"160,1\n{below}",  # as those below, but for a fraction
             f"2024,2025\n3,2\n{below}",  # some have none
             "2023,2024\n1,2\n",
+            "1,2,3\n4,5,6\n",
+            "0,20\n" + "".join(f"{0.5 * row},{20.5 + row}\n" for row in range(1, 20)),  # a grid
+            "100\n" + 12 * "100.5\n101.5\n",
+            f"{'9' * 5000},1\n{below}",
             f"2024.5,1\n{below}",
         ):
             read_sample(write(tmp_path, text))

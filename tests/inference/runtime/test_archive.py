@@ -42,6 +42,21 @@ def test_damage_is_refused_or_changes_nothing(damaged, tmp_path):
     assert refused > 1400
 
 
+def test_a_header_that_asks_for_less_or_begins_elsewhere(tmp_path):
+    """Every bit of the head of an entry that is longer than what is read of it at once."""
+    path = tmp_path / "kept"
+    write_arrays(path, {}, {"x": np.random.default_rng(1).normal(size=(20_000, 2))})
+    whole = path.read_bytes()
+    start = whole.index(b"\x93NUMPY", whole.index(b"x.npy"))
+    for at in range(start, start + 128):
+        for bit in range(8):
+            content = bytearray(whole)
+            content[at] ^= 1 << bit
+            path.write_bytes(content)
+            with pytest.raises(InputError, match="cannot be read as a checkpoint"):
+                read_arrays(path, "a checkpoint")
+
+
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"letters from home"])
 def test_other_files_are_not_to_be_deleted(content, tmp_path):
     (tmp_path / "mine").write_bytes(content)
