@@ -115,14 +115,14 @@ def calls(name: str, rows: int) -> Callable[[], Any]:
 
 
 #: Rows of each sample, of calls with matrices and of calls in blocks.
-MATRICES = (1500, 3000)
-BLOCKS = (50_000, 200_000)
+MATRICES = (1000, 2000)
+BLOCKS = (50_000, 150_000)
 SIZES = {
     "fit, quadrature": MATRICES,
     "fit, NUTS": (400, 800),
     "two_sample_test, one kernel": MATRICES,
     "two_sample_test, many kernels": MATRICES,
-    "independence_test": (1000, 2000),
+    "independence_test": (500, 1000),
     "regress_out": MATRICES,
     "mean_embedding_test": MATRICES,
     "relative_similarity_test": MATRICES,
