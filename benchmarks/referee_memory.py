@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -28,18 +29,23 @@ def mebibytes(field: str) -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith(field)) / 1024.0
 
 
+def peak(call: Callable[[], object]) -> float:
+    """The peak of resident memory during a call above what was held before it, MiB."""
+    # Sets the peak back to what is resident now (proc(5)).
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    before = mebibytes("VmRSS")
+    call()
+    return mebibytes("VmHWM") - before
+
+
 def taken(tool: str) -> list[float]:
     """The peak of either test above what was held before it, MiB."""
     x, y = SETTINGS[SETTING].drawn(0)
     found = []
     for _ in range(2):
-        # Sets the peak back to what is resident now (proc(5)).
-        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-        before = mebibytes("VmRSS")
         with warnings.catch_warnings(), threadpool_limits(1):
             warnings.simplefilter("ignore")
-            referee.pvalue(tool, x, y, 0)
-        found.append(round(mebibytes("VmHWM") - before, 1))
+            found.append(round(peak(lambda: referee.pvalue(tool, x, y, 0)), 1))
     return found
 
 

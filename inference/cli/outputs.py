@@ -76,11 +76,7 @@ def output_file(
         return
     with folder_to_write(path.parent):
         _check_no_folders(written)
-        if (other := listed(path.parent).get(path)) is not None:
-            raise InputError(
-                f"--out would write over {path}, which belongs to what bke {other} has written "
-                "there: choose another place"
-            )
+        _check_owner(path, listed(path.parent))
         yield
 
 
@@ -110,11 +106,16 @@ def _check_others(
     if command in there.values() or any(same_file(a, b) for a in sources for b in there):
         return
     for path in written:
-        if path in there and path.exists():
-            raise InputError(
-                f"--out would write over {path}, which belongs to what bke {there[path]} has "
-                "written there: choose another place"
-            )
+        if path.exists():
+            _check_owner(path, there)
+
+
+def _check_owner(path: Path, there: dict[Path, str]) -> None:
+    if path in there:
+        raise InputError(
+            f"--out would write over {path}, which belongs to what bke {there[path]} has written "
+            "there: choose another place"
+        )
 
 
 def _check_no_folders(paths: Sequence[Path]) -> None:
