@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 import os
 import signal
 import sys
@@ -14,8 +15,11 @@ from types import FrameType
 INTERRUPTED, TERMINATED = 130, 143
 #: Seconds until a Ctrl-C that came at a bad moment is raised again.
 AGAIN = 0.05
-#: JAX's garbage-collection callback: Python prints an exception raised in there and goes on.
-DEAF = "_xla_gc_callback"
+#: Functions that C calls with no ear for exceptions. What is raised in JAX's garbage-collection
+#: callback is printed and forgotten; in what hashes, compares, or makes a member of an enumeration
+#: for a container or a binding of C++, it ends the process.
+DEAF = {"_xla_gc_callback", "__hash__", "__eq__"}
+DEAF_FILE = enum.__file__
 #: Whether an interruption has been told of.
 _TOLD = threading.Event()
 
@@ -92,9 +96,9 @@ def terminable(wanted: bool) -> Iterator[None]:
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:
-    """Raise ``KeyboardInterrupt``, a moment later where it would be lost."""
+    """Raise ``KeyboardInterrupt``, a moment later where it would be lost or would crash."""
     while frame is not None:
-        if frame.f_code.co_name == DEAF:
+        if frame.f_code.co_name in DEAF or frame.f_code.co_filename == DEAF_FILE:
             _again(number)
             return None
         frame = frame.f_back

@@ -1,5 +1,6 @@
 """The command line: exit codes, one sentence per error, files whole or absent, parts and whole."""
 
+import enum
 import hashlib
 import html
 import json
@@ -442,15 +443,38 @@ def test_a_run_that_ends_early_leaves_the_older_files_and_what_it_had_finished(
     assert not (out / "bke-unfinished").exists()
 
 
-def test_interruption_where_it_would_be_lost(monkeypatch):
-    """JAX collects garbage through a callback, and Python swallows what is raised in there."""
+def _xla_gc_callback():
+    interrupt.interrupt(signal.SIGINT, sys._getframe())
+
+
+class Hashed:
+    def __hash__(self):
+        interrupt.interrupt(signal.SIGINT, sys._getframe())
+        return 0
+
+
+class Numbered(enum.Enum):
+    ONE = 1
+
+    @classmethod
+    def _missing_(cls, value):
+        interrupt.interrupt(signal.SIGINT, sys._getframe())
+        return cls.ONE
+
+
+@pytest.mark.parametrize(
+    "deaf",
+    [_xla_gc_callback, lambda: hash(Hashed()), lambda: Numbered(2)],
+    ids=["garbage", "hash", "enum"],
+)
+def test_interruption_where_it_would_be_lost(deaf, monkeypatch):
+    """JAX collects garbage through a callback, and Python swallows what is raised in there.
+
+    Bindings of C++ hash keys and make members of enumerations, and end the process at exceptions.
+    """
     sent = []
     monkeypatch.setattr(interrupt.os, "kill", lambda *arguments: sent.append(arguments))
-
-    def _xla_gc_callback():
-        interrupt.interrupt(signal.SIGINT, sys._getframe())
-
-    _xla_gc_callback()
+    deaf()
     time.sleep(20 * interrupt.AGAIN)
     assert sent == [(os.getpid(), signal.SIGINT)]
     with pytest.raises(KeyboardInterrupt):
