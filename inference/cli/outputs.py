@@ -14,6 +14,8 @@ from ..runtime.drafts import LOCK, MANIFEST, UNFINISHED, draft, listed
 from .inputs import count_or_file
 
 Folder = TypeVar("Folder", Path, Path | None)
+#: Commands that make something of a run, and write to its folder only what is of that run.
+OF_RUNS = frozenset({"diagnose", "witness"})
 
 
 @contextlib.contextmanager
@@ -76,6 +78,7 @@ def output_file(
         return
     with folder_to_write(path.parent):
         _check_no_folders(written)
+        _check_links(written)
         _check_owner(path, listed(path.parent))
         yield
 
@@ -103,11 +106,23 @@ def _check_others(
     But for what is made of a run in the folder, and for the command whose folder it is, from whose
     run others have made something.
     """
-    if command in there.values() or any(same_file(a, b) for a in sources for b in there):
+    _check_links(written)
+    whose = set(there.values())
+    begun = command in whose and command not in OF_RUNS
+    if begun or whose <= {command} or any(same_file(a, b) for a in sources for b in there):
         return
     for path in written:
         if path.exists():
             _check_owner(path, there)
+
+
+def _check_links(written: Sequence[Path]) -> None:
+    """Refuse to write through a link over what is listed in another folder."""
+    for path in written:
+        if path.is_symlink():
+            target = Path(os.path.realpath(path))
+            if not same_file(target.parent, path.parent):
+                _check_owner(target, listed(target.parent))
 
 
 def _check_owner(path: Path, there: dict[Path, str]) -> None:

@@ -22,12 +22,15 @@ if TYPE_CHECKING:
 
 DPI = 150
 RUN, WITNESS, SUMMARY = "run.nc", "witness.nc", "summary.json"
+#: Not the run's summary, which says more and stays.
+DIAGNOSIS = "diagnosis.json"
 #: How the files of pictures are called among all.
 PICTURE = "_picture"
 #: What each command writes.
-DIAGNOSE_FILES = ("trace.png", "rank.png", "profile.png", SUMMARY)
+RUN_PICTURES = ("trace.png", "rank.png", "profile.png")
+DIAGNOSE_FILES = (*RUN_PICTURES, DIAGNOSIS)
 WITNESS_FILES = (WITNESS, "samples.png", "witness.png", SUMMARY)
-RUN_FILES = (RUN, "comparison.png", *DIAGNOSE_FILES, *WITNESS_FILES)
+RUN_FILES = (RUN, "comparison.png", *RUN_PICTURES, *WITNESS_FILES)
 
 Summary: TypeAlias = dict[str, Any]
 Pictures: TypeAlias = "Sequence[tuple[str, Callable[[], Figure]]]"

@@ -61,6 +61,11 @@ def _rows(path: Path) -> tuple[list[tuple[int, list[str]]], str]:
         text = raw.decode(encoding)
     except UnicodeDecodeError:
         text = raw.decode("latin-1")
+        warnings.warn(
+            f"{path} is not UTF-8, so the names of its columns are read as Latin-1: numbers are "
+            "the same either way",
+            stacklevel=4,
+        )
     if "\0" in text:
         raise InputError(f"{path} is not a text file")
     if not text.strip():
@@ -172,7 +177,15 @@ def _is_apart(rows: Sequence[list[str]], first: list[str]) -> bool:
 
 
 def _header(path: Path, line: int, cells: list[str], decimal_comma: bool) -> list[str] | None:
-    """Read the names in the first row; None if it holds no text and is therefore data."""
+    """Read the names in the first row; None if it holds no text and is therefore data.
+
+    pandas' ``,0,1`` are names too: that of its index is empty, and the others are counted.
+    """
+    if len(cells) > 1 and [cell.strip() for cell in cells] == [
+        "",
+        *map(str, range(len(cells) - 1)),
+    ]:
+        return [cell.strip() for cell in cells]
     texts, numbers = [], []
     for cell in cells:
         try:

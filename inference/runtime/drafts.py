@@ -127,7 +127,7 @@ def _begin(folder: Path) -> Path:
     aside = folder / UNFINISHED
     empty = aside.is_dir() and not any(aside.iterdir())
     if (empty or _is_draft(aside)) and not aside.is_symlink():
-        shutil.rmtree(aside)
+        _remove(aside)
     try:
         aside.mkdir()
     except FileExistsError:
@@ -142,7 +142,8 @@ def _leave(aside: Path, error: BaseException) -> None:
     if finished:
         error.add_note(f"what was finished is in {aside}, until a command writes there again")
     else:
-        shutil.rmtree(aside, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            _remove(aside)
 
 
 def _list(aside: Path, folder: Path, command: str) -> None:
@@ -183,7 +184,18 @@ def _put_in_place(aside: Path, folder: Path) -> None:
         if name not in kept and _is_as_written(folder, name, known):
             (folder / name).unlink()
     os.replace(aside / MANIFEST, folder / MANIFEST)
-    shutil.rmtree(aside)
+    _remove(aside)
+
+
+def _remove(aside: Path) -> None:
+    """Remove a draft, its mark last: one that is killed halfway is still known for ours."""
+    for path in aside.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif path.name != MARK:
+            path.unlink()
+    (aside / MARK).unlink(missing_ok=True)
+    aside.rmdir()
 
 
 def _is_as_written(folder: Path, name: str, known: dict[str, Any]) -> bool:

@@ -22,6 +22,7 @@ from ..data.units import Units
 from ..data.weighted import weighted_quantiles
 from ..diagnosis.modes import as_text
 from ..diagnosis.resolution import in_words, reach
+from ..difference.compare import sample_names
 from ..errors import InputError
 from ..relabelling.enough import check_permutations
 from ..runtime.jit import jit
@@ -68,12 +69,14 @@ class SketchComparison:
         test: of P = Q; ``None`` where too few rows are near the landmarks.
         witness: as of :func:`~bke.inference.sample_witness`.
         sizes: rows of P and of Q.
+        names: what the samples are called in words and pictures.
     """
 
     posterior: xr.Dataset
     test: TestResult | None
     witness: xr.DataTree
     sizes: tuple[int, int]
+    names: tuple[str, str] = ("P", "Q")
 
     def band(self, level: float = 0.8) -> Band:
         """Find the band of the witness, see :func:`~bke.inference.band`."""
@@ -112,8 +115,9 @@ class SketchComparison:
                 f"{100 * mass[best]:.0f} % of the posterior: it is narrower than the grid's step; "
                 f"{REMEDY}"
             )
+        each = zip(self.names, self.sizes, strict=True)
         lines = [
-            f"P: {self.sizes[0]} rows; Q: {self.sizes[1]} rows.",
+            "; ".join(f"{name}: {rows} rows" for name, rows in each) + ".",
             f"Lengthscale {where}, of {len(mass)} the one with the most mass; {span}.",
         ]
         if self.test is not None:
@@ -128,7 +132,7 @@ class SketchComparison:
         """Draw the witness with its band."""
         from ..plots.witness import plot_witness
 
-        return plot_witness(self.witness, level)
+        return plot_witness(self.witness, level, names=self.names)
 
 
 def compare_sketches(
@@ -143,6 +147,7 @@ def compare_sketches(
     draws: int = 400,
     null_draws: int = 9999,
     alpha: float = 0.05,
+    names: tuple[str, str] = ("P", "Q"),
     seed: int = 0,
 ) -> SketchComparison:
     """Compare two sketches: posterior of the lengthscale, witness and two-sample test.
@@ -167,6 +172,7 @@ def compare_sketches(
         draws: of the witness; or a few more, for each lengthscale has pairs of its own.
         null_draws: of the test; its smallest p-value is 1 / (1 + null_draws).
         alpha: level of the test's verdict.
+        names: what the samples are called in words and pictures.
         seed: of all draws.
 
     Raises:
@@ -178,6 +184,7 @@ def compare_sketches(
     check_count(seed, "seed", 0, 2**63 - 1)
     check_permutations(null_draws, alpha, "null draws")
     check_noise(noise)
+    called = sample_names(names)
     variance = check_noise_variance(noise_variance)
     if not isinstance(variance, (int, float)):
         raise InputError(f"noise_variance must be a positive number, got {noise_variance!r}")
@@ -206,8 +213,9 @@ def compare_sketches(
         )
         mass = posterior["mass"].values
         drawn = _witness(P, Q, mass, points / plan.unit, noise, measure, draws, seed)
-    sizes = P.rows, Q.rows
-    return SketchComparison(posterior, test, _group(P, Q, drawn, points, noise, seed), sizes)
+    witness = _group(P, Q, drawn, points, noise, seed)
+    renamed = None if test is None else test.of_samples(called)
+    return SketchComparison(posterior, renamed, witness, (P.rows, Q.rows), called)
 
 
 def _in_units(measure: Any, plan: SketchPlan) -> Measure:

@@ -32,6 +32,7 @@ from .marginal import Marginal, marginal
 from .overall import Statistics
 from .pooled import Asked, Pooled, Roles, pooled
 from .result import ColumnComparison, TableComparison
+from .words import dates_told
 
 
 def compare_tables(
@@ -248,7 +249,7 @@ def _found(
         sizes=data.sizes,
         names=names,
         left_out=data.left_out,
-        notes=data.notes,
+        notes=(*data.notes, *dates_told(data.columns, data.rows, names)),
         seed=seed,
         design=design,
     )

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+import numpy as np
 
 from ..data.checks import counted
 from ..difference.named import Place
 from ..relabelling.permutation import p_in_words, p_with_error
 from .aspects import DAY
 from .findings import ColumnFindings, PairComparison, TableFindings
+from .kinds import Column
 
 #: Pairs, levels of a column and places in it that are told one by one.
 MOST_PAIRS, MOST_LEVELS, MOST_PLACES = 8, 3, 3
 #: Changes of the share of missing values that are told.
 LEAST_SHARE = 0.005
+#: It is told of dates of which a smaller share lies between the other table's.
+FEW = 0.5
 #: Numbers of more digits before the point are told by powers of ten.
 WHOLE = 1e15
 
@@ -138,6 +143,42 @@ def moment(seconds: float) -> str:
     except (ValueError, OverflowError, OSError):  # beyond the calendar
         return f"{seconds:.6g} s after 1970"
     return when.strftime("%H:%M" if 0.0 <= seconds < DAY else "%Y-%m-%d %H:%M")
+
+
+def dates_told(columns: Sequence[Column], rows: int, names: tuple[str, str]) -> list[str]:
+    """Tell of dates of which few lie where the other table's do, for when they are is not compared.
+
+    Args:
+        columns: of both tables.
+        rows: of the first table.
+        names: what the tables are called.
+    """
+    found = []
+    for column in columns:
+        if column.kind != "datetime":
+            continue
+        each = [part[~np.isnan(part)] for part in (column.values[:rows], column.values[rows:])]
+        if not all(map(len, each)):
+            continue
+        ends = [(part.min(), part.max()) for part in each]
+        among = [
+            np.mean((low <= part) & (part <= high))
+            for part, (low, high) in zip(each, ends[::-1], strict=True)
+        ]
+        if min(among) < FEW:
+            told = " and ".join(
+                f"from {_day(low)} to {_day(high)} in {name}"
+                for name, (low, high) in zip(names, ends, strict=True)
+            )
+            found.append(
+                f"The dates of {column.name!r} are {told}: their weekdays and hours are compared, "
+                "not when they are."
+            )
+    return found
+
+
+def _day(seconds: float) -> str:
+    return moment(seconds).removesuffix(" 00:00")
 
 
 def pair_told(pair: PairComparison, found: TableFindings) -> str:

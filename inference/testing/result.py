@@ -137,6 +137,11 @@ class TestResult:
         """Tell the numbers as those of another test, in its words."""
         return dataclasses.replace(self, test=test, hypotheses=hypotheses)
 
+    def of_samples(self, names: tuple[str, str]) -> TestResult:
+        """Tell it in the names of the samples, in place of P and Q."""
+        null, other = (text.replace("P and Q", " and ".join(names)) for text in self.hypotheses)
+        return self.renamed(self.test, (null, other))
+
     def __str__(self) -> str:
         verdict = self.hypotheses[int(self.rejected)]
         kernel = "" if self.kernel is None else f", {self.kernel_of} {describe(self.kernel)}"

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ..command import command
-from ..options.data import ModuleOption
+from ..options.data import ModuleOption, NameOptions
 from ..options.model import GammaOptions, MeasureOption
 from ..options.output import optional_folder
 from ..options.panels import MODEL
@@ -38,6 +38,7 @@ class CompareOptions:
     band: BandOptions
     places: PlaceOptions
     alpha: AlphaOption = 0.05
+    names: NameOptions
     seed: SeedOption = 0
 
 
@@ -77,6 +78,7 @@ def compare(
                 at=inputs.read_points(options.places.at, None, first.plan.columns),
                 noise=options.band.noise_argument,
                 alpha=options.alpha,
+                names=options.names.of(path_p, path_q),
                 seed=options.seed,
             )
         terminal.say(str(found))

@@ -18,7 +18,7 @@ def diagnose(
     run_file: RunArgument,
     module: ModuleOption = None,
     out: Annotated[
-        Path | None, optional_folder("trace.png, rank.png, profile.png and summary.json")
+        Path | None, optional_folder("trace.png, rank.png, profile.png and diagnosis.json")
     ] = None,
     html: HtmlOption = None,
 ) -> None:
@@ -43,6 +43,5 @@ def diagnose(
                 html, summary, diagnosis, files, terminal, title=title, notes=notes
             )
         files = page if folder is None else {**files, **page}
-        steps.finish(
-            {"command": "diagnose", **summary}, files, steps.summary_in(folder), notes, terminal
-        )
+        told = {"command": "diagnose", **summary}
+        steps.finish(told, files, steps.summary_in(folder, steps.DIAGNOSIS), notes, terminal)

@@ -21,7 +21,7 @@ from ..terminal import Terminal
 from ..testing import FILES, PICTURES, finish_test
 
 if TYPE_CHECKING:
-    from bke.inference import Comparison, TestResult
+    from bke.inference import Comparison
     from matplotlib.figure import Figure
 
 
@@ -142,7 +142,7 @@ def two_sample(
                 progress=terminal.progress,
                 **options.arguments(),
             )
-            result = _of_samples(result, pair.names)
+            result = result.of_samples(pair.names)
 
         def witness() -> Figure:
             seed = options.level.seed
@@ -151,12 +151,6 @@ def two_sample(
 
         told["settings"] = options.settings(kernel, chosen.null, estimator)
         finish_test(result, witness, told, list(pair.notes), folder, terminal)
-
-
-def _of_samples(result: TestResult, names: tuple[str, str]) -> TestResult:
-    """The result in words of the samples, not of P and Q."""
-    null, other = (text.replace("P and Q", " and ".join(names)) for text in result.hypotheses)
-    return result.renamed(result.test, (null, other))
 
 
 def _finish(

@@ -69,7 +69,7 @@ def test_a_file_that_is_read(folder, command):
         ("samples.png", "run p.npy q.npy --likelihood landmark --landmarks {link}"),
         ("witness.nc", "witness run.nc p.npy {link}"),
         ("witness.nc", "witness {run} p.npy q.npy"),
-        ("summary.json", "diagnose {run}"),
+        ("diagnosis.json", "diagnose {run}"),
         ("witness.nc", "compare {run} other.nc"),
         ("compare.json", "compare run.nc {run}"),
         ("test.json", "test p.npy {link}"),
@@ -169,12 +169,32 @@ def test_a_folder_is_for_one_command_and_what_is_made_of_its_run(tmp_path):
     put(tmp_path / "out", "run", "run.nc", "summary.json")
     with pytest.raises(InputError, match="belongs to what bke run has written there"):
         put(tmp_path / "out", "graph", "summary.json", read=[other])
+    put(tmp_path / "out", "diagnose", "profile.png", read=[run])
+    with pytest.raises(InputError, match="belongs to what bke diagnose has written there"):
+        put(tmp_path / "out", "diagnose", "profile.png", read=[other])
+    put(tmp_path / "alone", "diagnose", "profile.png", read=[run])
+    put(tmp_path / "alone", "diagnose", "profile.png", read=[other])
     with (
         pytest.raises(InputError, match="belongs to what bke run has written there"),
         output_file(run, read=[other]),
     ):
         pass
     assert (tmp_path / "out" / "summary.json").read_text() == "run"
+
+
+def test_a_link_into_the_folder_of_another_command(tmp_path):
+    put(tmp_path / "out", "run", "run.nc")
+    for folder in ("linked", "alone"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "run.nc").symlink_to(tmp_path / "out" / "run.nc")
+    told = "out/run.nc, which belongs to what bke run has written there"
+    with pytest.raises(InputError, match=told):
+        put(tmp_path / "linked", "run", "run.nc")
+    with (
+        pytest.raises(InputError, match=told),
+        output_file(tmp_path / "alone" / "run.nc", read=[]),
+    ):
+        pass
 
 
 def test_what_a_killed_command_had_begun_is_ended_before_it_is_asked_whose_it_is(

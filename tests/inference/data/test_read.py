@@ -79,8 +79,16 @@ def test_one_column(tmp_path, text, name):
     np.testing.assert_array_equal(sample.values, [[3.0], [4.0]])
 
 
+def test_pandas_counts_columns_beside_its_index(tmp_path):
+    path = write(tmp_path, ",0,1\n0,1.5,2\n1,3.5,4\n")
+    assert read_sample(path, columns=["1"]).values.tolist() == [[2.0], [4.0]]
+    with pytest.raises(InputError, match="no name for column 1"):
+        read_sample(path)
+
+
 def test_latin_1_header(tmp_path):
-    sample = read_sample(write(tmp_path, "Größe,b\n1,2\n".encode("latin-1")))
+    with pytest.warns(UserWarning, match="not UTF-8, so the names of its columns are read as"):
+        sample = read_sample(write(tmp_path, "Größe,b\n1,2\n".encode("latin-1")))
     assert sample.columns == ("Größe", "b")
 
 

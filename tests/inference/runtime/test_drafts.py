@@ -177,6 +177,27 @@ with drafts.draft(Path(sys.argv[1]), "run"):
 """
 
 
+@pytest.mark.parametrize("last", range(4))
+def test_killed_at_any_removal(tmp_path, last, monkeypatch):
+    """What is left is known for a draft, or is empty: the next command goes on."""
+    (tmp_path / UNFINISHED).mkdir()
+    for name in (MARK, *NAMES):
+        (tmp_path / UNFINISHED / name).touch()
+    unlink, count = Path.unlink, iter(range(9))
+
+    def killed(path, **options):
+        if path.parent.name == UNFINISHED and next(count) == last:
+            raise KeyboardInterrupt
+        unlink(path, **options)
+
+    monkeypatch.setattr(Path, "unlink", killed)
+    with pytest.raises(KeyboardInterrupt):
+        written(tmp_path, "new")
+    monkeypatch.undo()
+    written(tmp_path, "new")
+    assert held(tmp_path) == {*NAMES, MANIFEST, LOCK}
+
+
 def test_another_process_is_refused_while_one_writes(tmp_path):
     command = [sys.executable, "-c", HOLDS, str(tmp_path)]
     with subprocess.Popen(

@@ -119,7 +119,10 @@ def test_a_band_as_wide_as_the_prior(between, told):
     options = {"landmarks": places, "lengthscales": [1.0, 1.001, 9.0], "scale": None, **QUIET}
     first = sketch(RNG.normal(0.0, 2.0, size=400), **options)
     second = sketch(RNG.normal(0.0, 2.0, size=400), like=first, **QUIET)
-    found = compare_sketches(first, second, prior=dist.Uniform(0.9, 1.0005), draws=8)
+    options = {"prior": dist.Uniform(0.9, 1.0005), "draws": 8, "names": ("old", "new")}
+    found = compare_sketches(first, second, **options)
+    assert str(found).startswith("old: 400 rows; new: 400 rows.")
+    assert "old and new differ" in str(found)
     assert any("as wide as the prior" in note for note in found.notes) == told
     assert found.posterior["mass"].values[0] == 1.0
     assert "--lengthscales" in str(found)
@@ -302,6 +305,7 @@ def test_like_another(sketches):
     for options, said in (
         ({"measure": Gaussian(np.ones(3), 0.0)}, "one per column"),
         ({"prior": 1.0}, "distribution of one number"),
+        ({"names": ("old", "old")}, "tell the samples apart"),
         ({"prior": dist.Gamma(1.0, 1.0).expand([2])}, "distribution of one number"),
         ({"prior": dist.Uniform(50.0, 60.0)}, "zero at every lengthscale"),
     ):

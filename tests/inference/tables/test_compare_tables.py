@@ -311,6 +311,19 @@ def test_dates_of_several_kinds_go_together():
     assert found.pvalue == 1.0
 
 
+@pytest.mark.parametrize(("gap", "told"), [(0, False), (7, False), (42, True), (140, True)])
+def test_dates_that_lie_apart_are_told(gap, told):
+    """Forty days in each, of which 33 or none at all lie among the other's 40."""
+    first = pd.DataFrame({"when": pd.date_range("2024-01-01", periods=40)})
+    second = pd.DataFrame({"when": first.when + pd.Timedelta(gap, "D")})
+    found = compare_tables(first, second, names=("old", "new"), **QUIET)
+    assert found.pvalue == 1.0
+    notes = [note for note in found.notes if "not when they are" in note]
+    assert len(notes) == told
+    if told:
+        assert "'when' are from 2024-01-01 to 2024-02-09 in old and from 2024-0" in notes[0]
+
+
 def test_a_shuffle_changes_nothing_with_weights():
     rng = np.random.default_rng(4)
     frame = table(rng, 80).assign(w=rng.uniform(0.1, 3.0, size=80))
