@@ -103,6 +103,10 @@ from .statistics.discrepancy import (
     squared_mmd as squared_mmd,
     squared_mmd_variance as squared_mmd_variance,
 )
+from .statistics.stein import (
+    squared_stein_discrepancy as squared_stein_discrepancy,
+    stein_matrix as stein_matrix,
+)
 from .student_t.density import (
     KernelStudentT as KernelStudentT,
     kernel_student_t as kernel_student_t,

@@ -44,6 +44,7 @@ ROOMS = {
         "difference",
         "tables",
         "witness",
+        "chains",
         "likelihood_free",
         "embeddings",
         "student_t",

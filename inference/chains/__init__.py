@@ -1,0 +1,1 @@
+"""Draws of Markov chains and of other samplers: whether they are what they are to be."""

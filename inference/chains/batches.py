@@ -1,0 +1,114 @@
+"""Batches of draws, so long that they hardly hang on each other: what tests of chains go by.
+
+Under a null hypothesis by which chains are stationary the means of batches many autocorrelation
+times long are nearly independent and nearly normal, so symmetric about their expectation: signs of
+whole batches may be flipped, and batches dealt out to other chains, as single rows may be where
+rows are independent (Canay, Romano and Shaikh 2017). That needs neither the spectrum at frequency
+zero nor a bandwidth that grows, as multipliers of an autoregression do, whose null is too narrow
+for short chains.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import arviz_stats
+import numpy as np
+
+from ..errors import InputError
+
+#: Autocorrelation times that a batch is long.
+TIMES = 10.0
+#: Below this autocorrelation time draws count as independent: sampling moves it by so much.
+INDEPENDENT = 1.3
+#: Quantiles that the tails lie beyond.
+TAILS = (0.1, 0.9)
+#: Batches in all chains: at least so many, or nothing can be told; and at most.
+FEWEST, MOST = 16, 1000
+
+
+class Batches(NamedTuple):
+    """How chains are cut.
+
+    Attributes:
+        length: draws of a batch.
+        each: batches of each chain.
+        chains: how many.
+        time: the longest autocorrelation time, in draws.
+    """
+
+    length: int
+    each: int
+    chains: int
+    time: float
+
+    @property
+    def count(self) -> int:
+        """Batches of all chains."""
+        return self.each * self.chains
+
+    @property
+    def short(self) -> bool:
+        """Whether a batch is shorter than it should be, for there are too few draws."""
+        return self.time > INDEPENDENT and self.length < TIMES * self.time
+
+    def kept(self, values: np.ndarray) -> np.ndarray:
+        """Draws (C, n, ...) without the first ones that fill no batch, as rows (N, ...)."""
+        last = values[:, values.shape[1] - self.each * self.length :]
+        return last.reshape(-1, *values.shape[2:])
+
+    def thinned(self, most: int) -> tuple[np.ndarray, Batches]:
+        """Which of the rows to keep, (N',), evenly in every batch: ``most``, three of each time."""
+        step = max(int(self.time / 3.0), -(-self.count * self.length // most), 1)
+        step = min(step, self.length)
+        inside = np.arange(0, self.length, step)
+        rows = (np.arange(self.count)[:, None] * self.length + inside).reshape(-1)
+        return rows, self._replace(length=len(inside))
+
+
+def batches(values: np.ndarray, *, in_order: bool, most: int = MOST) -> Batches:
+    """Cut chains into batches of ten of their longest autocorrelation times.
+
+    Where draws are independent each is one, unless there are more than ``most``. Where chains are
+    too short for sixteen of that length they are shorter, see :attr:`Batches.short`.
+
+    Args:
+        values: (C, n, k), all that a batch must forget.
+        in_order: whether neighbours may depend on each other.
+        most: batches of all chains.
+
+    Raises:
+        InputError: there are too few draws for sixteen batches at all.
+    """
+    chains, draws, _ = values.shape
+    if chains * draws < FEWEST:
+        raise InputError(f"at least {FEWEST} draws are needed, and there are {chains * draws}")
+    time = autocorrelation_time(values) if in_order else 1.0
+    least = -(-chains * draws // most)
+    wanted = 1 if time < INDEPENDENT else int(np.ceil(TIMES * time))
+    longest = max(1, draws // -(-FEWEST // chains))
+    length = max(1, min(max(wanted, least), longest))
+    return Batches(length, draws // length, chains, time)
+
+
+def autocorrelation_time(values: np.ndarray) -> float:
+    """The longest integrated autocorrelation time of (C, n, k), in draws: n over the ESS.
+
+    Within chains, whose means may differ: the effective sizes, of the bulk and of the tails, are of
+    one chain each, and added up.
+    """
+    draws, longest = values.shape[1], 1.0
+    for column in np.moveaxis(values, 2, 0):
+        moving = [chain for chain in column if np.ptp(chain)]
+        for method, prob in (("bulk", None), ("tail", TAILS)):
+            sizes = [
+                float(
+                    arviz_stats.ess(
+                        chain[None], method=method, prob=prob, chain_axis=0, draw_axis=1
+                    )
+                )
+                for chain in moving
+            ]
+            if sizes:
+                longest = max(longest, len(moving) * draws / max(sum(sizes), 1e-300))
+    return longest

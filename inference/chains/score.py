@@ -1,0 +1,132 @@
+"""The score of a NumPyro model: the slope of its log density where nothing is constrained."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from ..errors import InputError
+from ..runtime.machine import computing
+from .draws import posterior_of
+
+
+@dataclasses.dataclass(frozen=True, repr=False, eq=False)
+class Score:
+    """What :func:`score_of` returns: call it with points (n, D) for the slopes (n, D) there.
+
+    Attributes:
+        columns: names of the D numbers, as ArviZ writes them; those that are not the parameter
+            itself say so.
+        shapes: of every site that is drawn, where nothing is constrained.
+    """
+
+    columns: tuple[str, ...]
+    shapes: Mapping[str, tuple[int, ...]]
+    _slope: Callable[[Any], Any]
+    _unconstrain: Callable[[Any], Any]
+
+    def __call__(self, points: Any) -> np.ndarray:
+        """The slopes d log p / dx (n, D) at unconstrained points (n, D)."""
+        with computing():
+            return np.asarray(self._slope(np.asarray(points, dtype=float)))
+
+    def __repr__(self) -> str:
+        return f"<score of {', '.join(self.shapes)}: {len(self.columns)} unconstrained numbers>"
+
+    def unconstrained(self, draws: xr.DataTree | xr.Dataset) -> np.ndarray:
+        """The draws of a posterior where nothing is constrained, (C, n, D).
+
+        Raises:
+            InputError: a site of the model has no draws there, or draws of another shape.
+        """
+        posterior = posterior_of(draws)
+        sites = {}
+        for name in self.shapes:
+            if name not in posterior:
+                raise InputError(f"the posterior has no draws of {name!r}, a site of the model")
+            site = posterior[name].transpose("chain", "draw", ...)
+            sites[name] = np.asarray(site.values, dtype=float)
+        try:
+            with computing():
+                return np.asarray(self._unconstrain(sites))
+        except (ValueError, TypeError) as error:
+            raise InputError(f"the draws do not fit the model: {error}") from None
+
+
+def score_of(model: Callable[..., Any], *args: Any, **kwargs: Any) -> Score:
+    """The score of a NumPyro model given its arguments, where nothing is constrained.
+
+    The density is that of the unconstrained numbers that samplers go through, with the volume that
+    the transformations add; the same whose slope NUTS follows.
+
+    Args:
+        model: a function of NumPyro's, all of whose unobserved sites are continuous.
+        *args: of the model, such as the data.
+        **kwargs: likewise.
+
+    Raises:
+        InputError: the model cannot be evaluated, or has discrete sites.
+    """
+    import jax
+    from bke.models.measures import lazy_numpyro  # noqa: F401  before NumPyro's own modules
+    from jax.flatten_util import ravel_pytree
+    from numpyro.infer.util import initialize_model, unconstrain_fn
+
+    with computing():
+        try:
+            _check_continuous(model, args, kwargs)
+            found = initialize_model(jax.random.key(0), model, model_args=args, model_kwargs=kwargs)
+        except InputError:
+            raise
+        except Exception as error:  # whatever the user's model raises
+            raise InputError(f"the model cannot be evaluated: {error}") from error
+        first, back = ravel_pytree(found.param_info.z)
+        drawn = found.postprocess_fn(found.param_info.z)
+    if not first.size:
+        raise InputError("the model draws nothing")
+    shapes = {name: np.shape(value) for name, value in found.param_info.z.items()}
+
+    def unconstrain(sites: Any) -> Any:
+        def one(values: Any) -> Any:
+            free = unconstrain_fn(model, args, kwargs, values)
+            return ravel_pytree({name: free[name] for name in shapes})[0]
+
+        return jax.vmap(jax.vmap(one))(sites)
+
+    slope = jax.jit(jax.vmap(jax.grad(lambda point: -found.potential_fn(back(point)))))
+    free = [name for name, value in found.param_info.z.items() if not _alike(value, drawn[name])]
+    return Score(_columns(shapes, free), shapes, slope, jax.jit(unconstrain))
+
+
+def _check_continuous(model: Callable[..., Any], args: Any, kwargs: Any) -> None:
+    """Refuse discrete sites, which would be enumerated."""
+    from numpyro.handlers import seed, trace
+
+    sites = trace(seed(model, 0)).get_trace(*args, **kwargs)
+    discrete = [
+        name
+        for name, site in sites.items()
+        if site["type"] == "sample" and not site["is_observed"] and site["fn"].support.is_discrete
+    ]
+    if discrete:
+        raise InputError(
+            f"the model has discrete sites, which have no score: {', '.join(discrete)}"
+        )
+
+
+def _alike(free: Any, drawn: Any) -> bool:
+    return np.shape(free) == np.shape(drawn) and bool(np.all(np.asarray(free) == np.asarray(drawn)))
+
+
+def _columns(shapes: Mapping[str, tuple[int, ...]], free: Sequence[str]) -> tuple[str, ...]:
+    """Names of all numbers, in the order in which JAX ravels a dictionary: by its keys."""
+    found: list[str] = []
+    for name in sorted(shapes):
+        told = f"{name}, unconstrained" if name in free else name
+        for index in np.ndindex(shapes[name]):
+            found.append(f"{told}[{', '.join(map(str, index))}]" if index else told)
+    return tuple(found)

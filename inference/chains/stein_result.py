@@ -1,0 +1,73 @@
+"""What a Stein test found: the test, the parameters that do not fit, and where."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ..testing.result import TestResult
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Columns that are told.
+MOST_TOLD = 6
+
+
+class Misfit(NamedTuple):
+    """How one column does not fit the density.
+
+    Attributes:
+        name: of the column.
+        part: of the squared discrepancy at the kernel of the test: all columns' parts add up to it.
+        pvalue: adjusted for all columns.
+        differs: whether that is at most the level of the test.
+    """
+
+    name: str
+    part: float
+    pvalue: float
+    differs: bool
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class SteinResult(TestResult):
+    """A Stein test of draws, a :class:`~bke.inference.TestResult` that also tells where.
+
+    Attributes:
+        columns: one :class:`Misfit` for each, where the test rejects; else none.
+        names: of all columns.
+        points: the rows that were compared with each other, (N, D).
+        witness: at each of them the mean of Stein's kernel with all others, (N,): positive where
+            there are too many draws, negative where there are too few; its mean over the density
+            is zero, over the draws the squared discrepancy.
+        batches: so many had their signs flipped together.
+        autocorrelation_time: the longest, in draws; 1 of independent rows.
+    """
+
+    columns: tuple[Misfit, ...] = ()
+    names: tuple[str, ...] = ()
+    points: np.ndarray = dataclasses.field(default_factory=lambda: np.empty((0, 0)))
+    witness: np.ndarray = dataclasses.field(default_factory=lambda: np.empty(0))
+    batches: int = 0
+    autocorrelation_time: float = 1.0
+
+    def __str__(self) -> str:
+        told, *notes = super().__str__().split("\n  Note: ")
+        found = sorted((one for one in self.columns if one.differs), key=lambda one: one.pvalue)
+        lines = [told]
+        if found and len(self.names) > 1:
+            shown = ", ".join(f"{one.name} (p = {one.pvalue:.3g})" for one in found[:MOST_TOLD])
+            more = f" and {len(found) - MOST_TOLD} more" if len(found) > MOST_TOLD else ""
+            lines.append(f"  does not fit, adjusted for all columns: {shown}{more}")
+        elif self.rejected and len(self.names) > 1:
+            lines.append("  no column by itself can be named for it")
+        return "\n".join([*lines, *(f"  Note: {note}" for note in notes)])
+
+    def plot(self) -> Figure:
+        """Draw the witness along the columns that fit least."""
+        from ..plots.chains import plot_stein
+
+        return plot_stein(self)

@@ -1,0 +1,101 @@
+"""Pictures of tests of draws: where a sampler leaves its density."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any, Protocol
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from .style import P_MORE, SMALL, panels, plain
+from .testing import TestOutcome
+
+#: Columns that are drawn, and parts of equal numbers of draws whose mean is drawn in each.
+MOST_COLUMNS, PARTS = 3, 20
+#: Characters of a line of the title, for each panel.
+TITLE = 44
+
+
+class SteinOutcome(TestOutcome, Protocol):
+    """What is read of a :class:`~bke.inference.SteinResult`."""
+
+    @property
+    def hypotheses(self) -> tuple[str, str]:
+        """What is said where the null is retained, and where it is rejected."""
+
+    @property
+    def rejected(self) -> bool:
+        """Whether it is rejected."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the columns."""
+
+    @property
+    def columns(self) -> tuple[Any, ...]:
+        """How each of them does not fit; maybe none."""
+
+    @property
+    def points(self) -> np.ndarray:
+        """Rows, (N, D)."""
+
+    @property
+    def witness(self) -> np.ndarray:
+        """Of each row, (N,)."""
+
+
+def plot_stein(result: SteinOutcome, *, axes: Any = None) -> Figure:
+    """Where draws are too many or too few for their density, by a Stein test.
+
+    Of the columns that fit least (or the first ones, where the test does not reject) the witness of
+    every draw, and its mean over parts of the draws: above zero there are too many of them, below
+    too few.
+
+    Args:
+        result: of :func:`~bke.inference.stein_test`.
+        axes: one for each column that is drawn; by default a new figure.
+    """
+    order = _least_fitting(result)
+    figure, places = panels(1, len(order), axes, width=1.0 + 3.4 * len(order), height=3.4)
+    low, high = np.quantile(result.witness, [0.005, 0.995])
+    for place, column in zip(places, order, strict=True):
+        _along(place, result, column)
+        margin = 0.1 * (high - low or 1.0)
+        place.set_ylim(min(low, 0.0) - margin, max(high, 0.0) + margin)
+        plain(place)
+    verdict = result.hypotheses[int(result.rejected)]
+    title = textwrap.fill(f"Stein test, p = {result.pvalue:.3g}: {verdict}", TITLE * len(order))
+    figure.suptitle(title, fontsize="medium")
+    return figure
+
+
+def _least_fitting(result: SteinOutcome) -> list[int]:
+    count = min(len(result.names), MOST_COLUMNS)
+    if not result.columns:
+        return list(range(count))
+    pvalues = np.array([one.pvalue for one in result.columns])
+    named = max(1, sum(one.differs for one in result.columns))
+    return [int(index) for index in np.argsort(pvalues, kind="stable")[: min(named, count)]]
+
+
+def _along(place: Axes, result: SteinOutcome, column: int) -> None:
+    values = result.points[:, column]
+    order = np.argsort(values, kind="stable")
+    place.plot(values, result.witness, ".", color="0.75", markersize=2.0, rasterized=True)
+    parts = np.array_split(order, min(PARTS, max(1, len(order) // 10)))
+    means = [(values[part].mean(), result.witness[part].mean()) for part in parts]
+    place.plot(*np.transpose(means), "o-", color=P_MORE, markersize=3.0, label="mean of draws")
+    place.axhline(0.0, color="0.3", linewidth=0.8)
+    place.set_xlabel(result.names[column])
+    place.set_ylabel("Stein witness")
+    told = [one for one in result.columns if one.name == result.names[column]]
+    title = f"adjusted p = {told[0].pvalue:.3g}" if told else ""
+    place.set_title(title, loc="left", fontsize=SMALL)
+    place.annotate(
+        "too many", (1.0, 1.0), xycoords="axes fraction", ha="right", va="top", fontsize=SMALL
+    )
+    place.annotate(
+        "too few", (1.0, 0.0), xycoords="axes fraction", ha="right", va="bottom", fontsize=SMALL
+    )

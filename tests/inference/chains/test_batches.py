@@ -1,0 +1,56 @@
+"""Autocorrelation times and batches: autoregressions, short chains, rows that are independent."""
+
+import numpy as np
+import pytest
+from bke.inference.chains.batches import FEWEST, autocorrelation_time, batches
+from bke.inference.errors import InputError
+
+
+@pytest.mark.parametrize(("phi", "low", "high"), [(0.0, 1.0, 1.25), (0.5, 2.3, 4.0), (0.9, 14, 28)])
+def test_time_of_an_autoregression(phi, low, high, autoregression):
+    """(1 + phi) / (1 - phi) = 1, 3, 19; seed 0, 4 x 5000 draws, the tails a little more or less."""
+    assert low <= autocorrelation_time(autoregression(4, 5000, phi)) <= high
+
+
+def test_chains_apart_do_not_lengthen_it(autoregression):
+    values = autoregression(3, 2000, 0.5)
+    moved = values + np.array([0.0, 5.0, 90.0])[:, None, None]
+    assert autocorrelation_time(moved) == pytest.approx(autocorrelation_time(values))
+
+
+def test_the_slowest_column_counts(autoregression):
+    fast, slow = autoregression(2, 3000, 0.0), autoregression(2, 3000, 0.8, seed=1)
+    both = np.concatenate([fast, slow, np.ones_like(fast)], axis=2)
+    assert autocorrelation_time(both) == pytest.approx(autocorrelation_time(slow))
+
+
+def test_batches_are_ten_times_long(autoregression):
+    values = autoregression(4, 5000, 0.5)
+    cut = batches(values, in_order=True)
+    assert cut.length == int(np.ceil(10.0 * cut.time))
+    assert cut.each == 5000 // cut.length
+    assert not cut.short
+
+
+def test_independent_rows_are_batches_of_one(autoregression):
+    cut = batches(autoregression(1, 300, 0.9), in_order=False)
+    assert (cut.length, cut.count, cut.time) == (1, 300, 1.0)
+    cut = batches(autoregression(1, 2500, 0.0), in_order=False)
+    assert (cut.length, cut.count) == (3, 833)  # at most a thousand
+
+
+def test_short_chains_have_fewer_times(autoregression):
+    cut = batches(autoregression(3, 200, 0.95), in_order=True)
+    assert cut.short
+    assert cut.count >= FEWEST
+    with pytest.raises(InputError, match="at least 16 draws"):
+        batches(np.zeros((1, 12, 1)), in_order=True)
+
+
+def test_the_first_draws_are_left_out():
+    values = np.arange(2 * 23 * 1.0).reshape(2, 23, 1)
+    cut = batches(values, in_order=False)._replace(length=5, each=4)
+    assert cut.kept(values)[:, 0].tolist() == [*range(3, 23), *range(26, 46)]
+    rows, thinner = cut.thinned(20)
+    assert thinner.length == 3
+    assert rows[:5].tolist() == [0, 2, 4, 5, 7]

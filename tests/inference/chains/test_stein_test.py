@@ -1,0 +1,208 @@
+"""The Stein test: by loops, at its level, and where a sampler leaves its density."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+import xarray as xr
+from bke.inference import InputError, score_of, stein_test
+from bke.inference.chains import stein_sums
+from bke.inference.chains.batches import Batches
+from bke.inference.chains.stein_test import Compared
+from bke.inference.runtime.machine import computing
+from bke.models import (
+    Laplace,
+    Matern,
+    RationalQuadratic,
+    SquaredExponential,
+    squared_stein_discrepancy,
+    stein_matrix,
+)
+from scipy.stats import binom
+
+QUIET = {"progress": False}
+RNG = np.random.default_rng(0)
+POINTS, SLOPES = RNG.normal(size=(24, 3)), RNG.normal(size=(24, 3))
+CUT = Batches(length=4, each=3, chains=2, time=1.0)
+KERNEL = RationalQuadratic(0.5, [0.7, 1.0, 2.0])
+
+
+def by_batch(matrix):
+    return np.array([[matrix[i : i + 4, j : j + 4].sum() for j in range(0, 24, 4)]
+                     for i in range(0, 24, 4)])  # fmt: skip
+
+
+def test_sums_over_batches(monkeypatch):
+    """In blocks of whole batches, of which the last overlaps the one before."""
+    monkeypatch.setattr(stein_sums, "ENTRIES", 24 * 10)
+    matrix = np.asarray(stein_matrix(POINTS, SLOPES, KERNEL))
+    with computing():
+        sums, means = stein_sums.of_batches(POINTS, SLOPES, KERNEL, CUT)
+        parts = stein_sums.of_columns(POINTS, SLOPES, KERNEL, CUT)
+        np.testing.assert_allclose(sums, by_batch(matrix), rtol=1e-9)
+    expected = (matrix.sum(axis=1) - np.diagonal(matrix)) / 23
+    np.testing.assert_allclose(means, expected, rtol=1e-9)
+    np.testing.assert_allclose(parts.sum(axis=0), sums, rtol=1e-9)
+
+
+def test_moments_are_those_of_steins_identity():
+    unit = np.array([1.0, 2.0, 0.5])
+    z, u = (POINTS - POINTS.mean(axis=0)) / unit, SLOPES * unit
+    features = np.array([np.outer(a, b) + np.eye(3) for a, b in zip(z, u, strict=True)])
+    expected = np.einsum("iab,jab->ij", features, features)
+    with computing():
+        found = stein_sums.of_moments(POINTS, SLOPES, unit, CUT)
+    np.testing.assert_allclose(found, by_batch(expected), rtol=1e-9)
+    each = list(stein_sums.of_each_moment(POINTS, SLOPES, unit, CUT))
+    np.testing.assert_allclose(sum(one for one, _ in each), found, rtol=1e-9)
+    variances = stein_sums.of_variances(POINTS, SLOPES, unit, CUT)
+    np.testing.assert_allclose(sum(one for _, one in each), variances, rtol=1e-9)
+
+
+def test_statistics_leave_out_pairs_within_a_batch():
+    signs = np.ones((6, 3))
+    signs[[1, 4], 1] = -1.0
+    signs[0, 2] = -1.0
+    matrix = np.asarray(stein_matrix(POINTS, SLOPES, KERNEL))
+    found = Compared(POINTS, SLOPES, np.ones(3), CUT, signs).statistics(by_batch(matrix))
+    rows = np.repeat(signs, 4, axis=0)
+    pairs = [(i, j) for i, j in itertools.product(range(24), repeat=2) if i // 4 != j // 4]
+    for column in range(3):
+        each = [rows[i, column] * rows[j, column] * matrix[i, j] for i, j in pairs]
+        assert found[column] == pytest.approx(np.mean(each), rel=1e-9)
+
+
+def test_level_of_independent_rows():
+    """120 samples of 40 rows of t distributions: false failure below 1 in 1000 at level 0.05."""
+    rejected = 0
+    for seed in range(120):
+        X = np.random.default_rng(seed).standard_t(5, size=(40, 2))
+        result = stein_test(X, -6.0 * X / (5.0 + X**2), bootstraps=99, seed=seed, **QUIET)
+        rejected += result.rejected
+    assert rejected <= binom.isf(1e-3, 120, 0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("phi", [0.5, 0.8])
+def test_level_of_chains(phi, autoregression):
+    """100 sets of four autoregressions: false failure below 1 in 1000 at a level of 0.07."""
+    rejected = 0
+    for seed in range(100):
+        X = autoregression(4, 600, phi, seed=seed, columns=2)
+        rejected += stein_test(X, -X, bootstraps=99, seed=seed, **QUIET).rejected
+    assert rejected <= binom.isf(1e-3, 100, 0.07)
+
+
+def langevin(step, seed=0, chains=4, draws=1500):
+    """Unadjusted in the second column, for a normal: of variance 1 / (1 - step / 4) there."""
+    rng = np.random.default_rng(seed)
+    x, found = rng.normal(size=(chains, 2)), []
+    steps = np.array([0.0, step])
+    for _ in range(draws):
+        moved = x - 0.5 * steps * x + np.sqrt(steps) * rng.normal(size=x.shape)
+        x = np.where(steps > 0.0, moved, rng.normal(size=x.shape))
+        found.append(x)
+    return np.stack(found, axis=1)
+
+
+def test_a_biased_sampler_is_found_and_its_column_named():
+    """Langevin's algorithm without its correction, in the second column alone (seed 0)."""
+    right, wrong = langevin(0.05), langevin(1.2)
+    assert not stein_test(right, -right, **QUIET).rejected
+    result = stein_test(wrong, -wrong, columns=("a", "b"), **QUIET)
+    assert result.rejected
+    assert [one.name for one in result.columns if one.differs] == ["b"]
+    assert "does not fit, adjusted for all columns: b" in str(result)
+    assert result.rows == "series"
+    best = next(part for part in result.parts if part.kernel is result.kernel)
+    assert sum(one.part for one in result.columns) == pytest.approx(best.statistic, rel=1e-9)
+    # Too wide: too many draws far out, too few in the middle.
+    far = np.abs(result.points[:, 1]) > 1.5
+    assert result.witness[far].mean() > 0.0 > result.witness[~far].mean()
+
+
+def test_the_mean_of_the_witness_is_the_discrepancy():
+    X = RNG.normal(size=(60, 2)) * 1.5
+    result = stein_test(X, -X, kernel=SquaredExponential(1.0), **QUIET)
+    assert result.statistic == pytest.approx(result.witness.mean(), rel=1e-9)
+    unit = X.std(axis=0)
+    within = squared_stein_discrepancy(X / unit, -X * unit, SquaredExponential(1.0 / unit))
+    assert result.statistic == pytest.approx(within, rel=1e-6)
+    plain = stein_test(X, -X, kernel=SquaredExponential(1.0), scale=None, **QUIET)
+    expected = squared_stein_discrepancy(X, -X, SquaredExponential(1.0))
+    assert plain.statistic == pytest.approx(expected, rel=1e-9)
+    assert result.parts == ()
+    assert result.statistic_of == "squared kernel Stein discrepancy"
+
+
+def test_a_function_and_its_values_are_one():
+    X = RNG.normal(size=(50, 2))
+    score = jax.vmap(jax.grad(lambda x: -0.5 * jnp.sum(x**2)))
+    assert stein_test(X, score, **QUIET).pvalue == stein_test(X, -X, **QUIET).pvalue
+
+
+def test_units_do_not_matter():
+    X = RNG.normal(size=(80, 2)) * 1.2
+    unit = np.array([1e-6, 1e4])
+    assert stein_test(X, -X, **QUIET).pvalue == stein_test(X * unit, -X / unit, **QUIET).pvalue
+
+
+def normal():
+    numpyro.sample("x", dist.Normal(0.0, 2.0).expand([2]))
+
+
+def test_a_tree_and_a_model():
+    draws = np.random.default_rng(3).normal(size=(3, 300, 2)) * [2.0, 3.0]
+    tree = xr.DataTree.from_dict(
+        {"posterior": xr.Dataset({"x": (("chain", "draw", "x_dim_0"), draws)})}
+    )
+    result = stein_test(tree, score_of(normal), **QUIET)
+    assert result.names == ("x[0]", "x[1]")
+    assert [one.name for one in result.columns if one.differs] == ["x[1]"]
+    assert result.pvalue == stein_test(draws, -draws / 4.0, **QUIET).pvalue
+    assert len(result.plot().axes) == 1
+
+
+def test_notes(autoregression):
+    chain = autoregression(1, 400, 0.95)
+    found = stein_test(chain[0], -chain[0], **QUIET)
+    assert "neighbouring rows depend on each other" in found.notes[0]
+    short = stein_test(chain, -chain, **QUIET)
+    assert "the chains are short" in short.notes[0]
+    assert short.batches >= 16
+
+
+def test_many_draws_are_compared_evenly(monkeypatch):
+    import bke.inference.chains.stein_test as module
+
+    monkeypatch.setattr(module, "MOST_ROWS", 500)
+    X = langevin(0.2)
+    result = stein_test(X, -X, **QUIET)
+    assert len(result.points) <= 600
+    assert "are compared with each other" in result.notes[-1]
+
+
+@pytest.mark.parametrize(
+    ("draws", "score", "options", "told"),
+    [
+        (POINTS, SLOPES[:, :2], {}, "score must have shape"),
+        (POINTS, lambda x: x[:3], {}, "score must have shape"),
+        (POINTS, np.where(SLOPES > 2.0, np.inf, SLOPES), {}, "score is not finite in row"),
+        (POINTS, SLOPES, {"kernel": Laplace(1.0)}, "of the distance over its lengthscale"),
+        (POINTS, SLOPES, {"kernel": Matern(0.5, 1.0)}, "not smooth enough"),
+        (POINTS, SLOPES, {"kernel": "loud"}, "a kernel or one of"),
+        (POINTS, SLOPES, {"bootstraps": 5}, "bootstraps cannot reject"),
+        (POINTS, SLOPES, {"columns": ["a"]}, "3 parameters, and 1 names"),
+        (np.ones((20, 2)), np.ones((20, 2)), {}, "all draws are the same"),
+        (np.ones((2, 4, 3, 2)), SLOPES, {}, "dimensions"),
+        (POINTS[None, :5], SLOPES[None, :5], {}, "at least one chain of 10 draws"),
+        (xr.Dataset({"x": ("draw", np.ones(20))}), lambda x: x, {}, "no dimensions named chain"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(draws, score, options, told):
+    with pytest.raises(InputError, match=told):
+        stein_test(draws, score, **options, **QUIET)
