@@ -10,7 +10,7 @@ for short chains.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import dataclasses
 
 import arviz_stats
 import numpy as np
@@ -27,7 +27,8 @@ TAILS = (0.1, 0.9)
 FEWEST, MOST = 16, 1000
 
 
-class Batches(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Batches:
     """How chains are cut.
 
     Attributes:
@@ -63,7 +64,7 @@ class Batches(NamedTuple):
         step = min(step, self.length)
         inside = np.arange(0, self.length, step)
         rows = (np.arange(self.count)[:, None] * self.length + inside).reshape(-1)
-        return rows, self._replace(length=len(inside))
+        return rows, dataclasses.replace(self, length=len(inside))
 
 
 def batches(values: np.ndarray, *, in_order: bool, most: int = MOST) -> Batches:

@@ -10,7 +10,6 @@ import numpy as np
 import xarray as xr
 
 from ..errors import InputError
-from ..runtime.machine import computing
 from .draws import posterior_of
 
 
@@ -31,8 +30,7 @@ class Score:
 
     def __call__(self, points: Any) -> np.ndarray:
         """The slopes d log p / dx (n, D) at unconstrained points (n, D)."""
-        with computing():
-            return np.asarray(self._slope(np.asarray(points, dtype=float)))
+        return np.asarray(self._slope(np.asarray(points, dtype=float)), dtype=float)
 
     def __repr__(self) -> str:
         return f"<score of {', '.join(self.shapes)}: {len(self.columns)} unconstrained numbers>"
@@ -51,8 +49,7 @@ class Score:
             site = posterior[name].transpose("chain", "draw", ...)
             sites[name] = np.asarray(site.values, dtype=float)
         try:
-            with computing():
-                return np.asarray(self._unconstrain(sites))
+            return np.asarray(self._unconstrain(sites), dtype=float)
         except (ValueError, TypeError) as error:
             raise InputError(f"the draws do not fit the model: {error}") from None
 
@@ -61,7 +58,8 @@ def score_of(model: Callable[..., Any], *args: Any, **kwargs: Any) -> Score:
     """The score of a NumPyro model given its arguments, where nothing is constrained.
 
     The density is that of the unconstrained numbers that samplers go through, with the volume that
-    the transformations add; the same whose slope NUTS follows.
+    the transformations add; the same whose slope NUTS follows, and as precise as JAX is set to: a
+    model may close over arrays that JAX has seen in 32 bits and would not take in 64.
 
     Args:
         model: a function of NumPyro's, all of whose unobserved sites are continuous.
@@ -74,59 +72,59 @@ def score_of(model: Callable[..., Any], *args: Any, **kwargs: Any) -> Score:
     import jax
     from bke.models.measures import lazy_numpyro  # noqa: F401  before NumPyro's own modules
     from jax.flatten_util import ravel_pytree
-    from numpyro.infer.util import initialize_model, unconstrain_fn
+    from numpyro.infer.util import potential_energy, unconstrain_fn
 
-    with computing():
-        try:
-            _check_continuous(model, args, kwargs)
-            found = initialize_model(jax.random.key(0), model, model_args=args, model_kwargs=kwargs)
-        except InputError:
-            raise
-        except Exception as error:  # whatever the user's model raises
-            raise InputError(f"the model cannot be evaluated: {error}") from error
-        first, back = ravel_pytree(found.param_info.z)
-        drawn = found.postprocess_fn(found.param_info.z)
-    if not first.size:
-        raise InputError("the model draws nothing")
-    shapes = {name: np.shape(value) for name, value in found.param_info.z.items()}
+    try:
+        drawn, free = jax.jit(lambda: _drawn(model, args, kwargs))()
+    except InputError:
+        raise
+    except Exception as error:  # whatever the user's model raises
+        raise InputError(f"the model cannot be evaluated: {error}") from error
+    _, back = ravel_pytree(free)
+    shapes = {name: np.shape(value) for name, value in free.items()}
 
     def unconstrain(sites: Any) -> Any:
         def one(values: Any) -> Any:
-            free = unconstrain_fn(model, args, kwargs, values)
-            return ravel_pytree({name: free[name] for name in shapes})[0]
+            found = unconstrain_fn(model, args, kwargs, values)
+            return ravel_pytree({name: found[name] for name in shapes})[0]
 
         return jax.vmap(jax.vmap(one))(sites)
 
-    slope = jax.jit(jax.vmap(jax.grad(lambda point: -found.potential_fn(back(point)))))
-    free = [name for name, value in found.param_info.z.items() if not _alike(value, drawn[name])]
-    return Score(_columns(shapes, free), shapes, slope, jax.jit(unconstrain))
+    slope = jax.grad(lambda point: -potential_energy(model, args, kwargs, back(point)))
+    moved = [name for name in shapes if not _alike(free[name], drawn[name])]
+    return Score(_columns(shapes, moved), shapes, jax.jit(jax.vmap(slope)), jax.jit(unconstrain))
 
 
-def _check_continuous(model: Callable[..., Any], args: Any, kwargs: Any) -> None:
-    """Refuse discrete sites, which would be enumerated."""
+def _drawn(model: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """A draw of every unobserved site, as it is and where nothing is constrained."""
+    from numpyro.distributions import biject_to
     from numpyro.handlers import seed, trace
 
-    sites = trace(seed(model, 0)).get_trace(*args, **kwargs)
-    discrete = [
-        name
-        for name, site in sites.items()
-        if site["type"] == "sample" and not site["is_observed"] and site["fn"].support.is_discrete
-    ]
-    if discrete:
+    sites = {
+        name: site
+        for name, site in trace(seed(model, 0)).get_trace(*args, **kwargs).items()
+        if site["type"] == "sample" and not site["is_observed"]
+    }
+    if discrete := [name for name, site in sites.items() if site["fn"].support.is_discrete]:
         raise InputError(
             f"the model has discrete sites, which have no score: {', '.join(discrete)}"
         )
+    if not sites:
+        raise InputError("the model draws nothing")
+    drawn = {name: site["value"] for name, site in sites.items()}
+    free = {name: biject_to(site["fn"].support).inv(drawn[name]) for name, site in sites.items()}
+    return drawn, free
 
 
 def _alike(free: Any, drawn: Any) -> bool:
     return np.shape(free) == np.shape(drawn) and bool(np.all(np.asarray(free) == np.asarray(drawn)))
 
 
-def _columns(shapes: Mapping[str, tuple[int, ...]], free: Sequence[str]) -> tuple[str, ...]:
+def _columns(shapes: Mapping[str, tuple[int, ...]], moved: Sequence[str]) -> tuple[str, ...]:
     """Names of all numbers, in the order in which JAX ravels a dictionary: by its keys."""
     found: list[str] = []
     for name in sorted(shapes):
-        told = f"{name}, unconstrained" if name in free else name
+        told = f"{name}, unconstrained" if name in moved else name
         for index in np.ndindex(shapes[name]):
             found.append(f"{told}[{', '.join(map(str, index))}]" if index else told)
     return tuple(found)

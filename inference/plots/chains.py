@@ -31,7 +31,7 @@ class SteinOutcome(TestOutcome, Protocol):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the columns."""
+        """The columns' names."""
 
     @property
     def columns(self) -> tuple[Any, ...]:
@@ -43,7 +43,7 @@ class SteinOutcome(TestOutcome, Protocol):
 
     @property
     def witness(self) -> np.ndarray:
-        """Of each row, (N,)."""
+        """How many too many draws there are at each row, (N,)."""
 
 
 def plot_stein(result: SteinOutcome, *, axes: Any = None) -> Figure:

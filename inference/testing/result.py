@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -98,7 +98,7 @@ class TestResult:
     pvalue_error: float = 0.0
 
     @classmethod
-    def permuted(cls, row: np.ndarray, **said: Any) -> TestResult:
+    def permuted(cls, row: np.ndarray, **said: Any) -> Self:
         """Make a result of a statistic for all permutations (1 + B,), the observed value first.
 
         Args:

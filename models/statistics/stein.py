@@ -84,7 +84,7 @@ def squared_stein_discrepancy(X: ArrayLike, scores: ArrayLike, kernel: Radial) -
     return (jnp.sum(matrix) - jnp.trace(matrix)) / (n * (n - 1))
 
 
-def _checked(X: ArrayLike, scores: ArrayLike, name: str) -> tuple[jax.Array, jax.Array]:
+def _checked(X: ArrayLike, scores: Any, name: str) -> tuple[jax.Array, jax.Array]:
     points, slopes = as_points(X, name), as_points(scores, f"the scores of {name}")
     if points.shape != slopes.shape:
         raise ValueError(

@@ -1,5 +1,7 @@
 """Autocorrelation times and batches: autoregressions, short chains, rows that are independent."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from bke.inference.chains.batches import FEWEST, autocorrelation_time, batches
@@ -49,7 +51,7 @@ def test_short_chains_have_fewer_times(autoregression):
 
 def test_the_first_draws_are_left_out():
     values = np.arange(2 * 23 * 1.0).reshape(2, 23, 1)
-    cut = batches(values, in_order=False)._replace(length=5, each=4)
+    cut = dataclasses.replace(batches(values, in_order=False), length=5, each=4)
     assert cut.kept(values)[:, 0].tolist() == [*range(3, 23), *range(26, 46)]
     rows, thinner = cut.thinned(20)
     assert thinner.length == 3
