@@ -1,5 +1,7 @@
 """The public names of ``bke.inference``, each written here alone."""
 
+from .chains.agreement import ChainsCheck as ChainsCheck
+from .chains.check import check_chains as check_chains
 from .chains.score import Score as Score, score_of as score_of
 from .chains.stein_result import Misfit as Misfit, SteinResult as SteinResult
 from .chains.stein_test import stein_test as stein_test
@@ -47,7 +49,7 @@ from .likelihood_free.sequential import (
 from .likelihood_free.simulators import jax_simulator as jax_simulator, vectorised as vectorised
 from .likelihood_free.synthetic_likelihood import synthetic_likelihood as synthetic_likelihood
 from .likelihood_free.table import posterior_table as posterior_table
-from .plots.chains import plot_stein as plot_stein
+from .plots.chains import plot_chains as plot_chains, plot_stein as plot_stein
 from .plots.comparison import plot_comparison as plot_comparison
 from .plots.density import plot_densities as plot_densities, plot_samples as plot_samples
 from .plots.embedding import (

@@ -5,7 +5,8 @@ times long are nearly independent and nearly normal, so symmetric about their ex
 whole batches may be flipped, and batches dealt out to other chains, as single rows may be where
 rows are independent (Canay, Romano and Shaikh 2017). That needs neither the spectrum at frequency
 zero nor a bandwidth that grows, as multipliers of an autoregression do, whose null is too narrow
-for short chains.
+for short chains. Some draws between two batches are left out, for neighbouring batches would still
+hang on each other by one part in forty.
 """
 
 from __future__ import annotations
@@ -17,14 +18,16 @@ import numpy as np
 
 from ..errors import InputError
 
-#: Autocorrelation times that a batch is long.
-TIMES = 10.0
+#: Autocorrelation times that a batch is long, and of them those that are left out.
+TIMES, APART = 10.0, 1.5
 #: Below this autocorrelation time draws count as independent: sampling moves it by so much.
 INDEPENDENT = 1.3
 #: Quantiles that the tails lie beyond.
 TAILS = (0.1, 0.9)
 #: Batches in all chains: at least so many, or nothing can be told; and at most.
 FEWEST, MOST = 16, 1000
+#: Batches of each chain, at least.
+FEWEST_EACH = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,12 +36,14 @@ class Batches:
 
     Attributes:
         length: draws of a batch.
+        gap: draws before each batch, which are left out.
         each: batches of each chain.
         chains: how many.
         time: the longest autocorrelation time, in draws.
     """
 
     length: int
+    gap: int
     each: int
     chains: int
     time: float
@@ -51,12 +56,17 @@ class Batches:
     @property
     def short(self) -> bool:
         """Whether a batch is shorter than it should be, for there are too few draws."""
-        return self.time > INDEPENDENT and self.length < TIMES * self.time
+        return self.time > INDEPENDENT and self.length + self.gap < TIMES * self.time
 
     def kept(self, values: np.ndarray) -> np.ndarray:
-        """Draws (C, n, ...) without the first ones that fill no batch, as rows (N, ...)."""
-        last = values[:, values.shape[1] - self.each * self.length :]
-        return last.reshape(-1, *values.shape[2:])
+        """Draws (C, n, ...) of all batches, one below the other, as rows (N, ...).
+
+        The first draws of a chain, that fill no batch, are left out.
+        """
+        whole = self.length + self.gap
+        last = values[:, values.shape[1] - self.each * whole :]
+        cut = last.reshape(self.chains, self.each, whole, *values.shape[2:])[:, :, self.gap :]
+        return cut.reshape(-1, *values.shape[2:])
 
     def thinned(self, most: int) -> tuple[np.ndarray, Batches]:
         """Which of the rows to keep, (N',), evenly in every batch: ``most``, three of each time."""
@@ -87,9 +97,10 @@ def batches(values: np.ndarray, *, in_order: bool, most: int = MOST) -> Batches:
     time = autocorrelation_time(values) if in_order else 1.0
     least = -(-chains * draws // most)
     wanted = 1 if time < INDEPENDENT else int(np.ceil(TIMES * time))
-    longest = max(1, draws // -(-FEWEST // chains))
-    length = max(1, min(max(wanted, least), longest))
-    return Batches(length, draws // length, chains, time)
+    longest = max(1, draws // max(FEWEST_EACH, -(-FEWEST // chains)))
+    whole = max(1, min(max(wanted, least), longest))
+    gap = int(whole * APART / TIMES) if wanted > 1 else 0
+    return Batches(whole - gap, gap, draws // whole, chains, time)
 
 
 def autocorrelation_time(values: np.ndarray) -> float:

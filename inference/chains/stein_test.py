@@ -198,7 +198,7 @@ def _notes(chains: Chains, cut: Batches, both: np.ndarray) -> list[str]:
         time = autocorrelation_time(both) if both.shape[1] >= 100 else 1.0
         return [IN_ORDER.format(time=time)] if time > 2.0 * INDEPENDENT else []
     if cut.short:
-        return [SHORT.format(lengths=cut.length / cut.time, count=cut.count)]
+        return [SHORT.format(lengths=(cut.length + cut.gap) / cut.time, count=cut.count)]
     return []
 
 

@@ -1,4 +1,4 @@
-"""Pictures of tests of draws: where a sampler leaves its density."""
+"""Pictures of tests of draws: where a sampler leaves its density, and which chains agree."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from .style import P_MORE, SMALL, panels, plain
+from .style import P_MORE, SMALL, mode_colour, panels, plain
 from .testing import TestOutcome
 
 #: Columns that are drawn, and parts of equal numbers of draws whose mean is drawn in each.
@@ -99,3 +99,78 @@ def _along(place: Axes, result: SteinOutcome, column: int) -> None:
     place.annotate(
         "too few", (1.0, 0.0), xycoords="axes fraction", ha="right", va="bottom", fontsize=SMALL
     )
+
+
+class ChainsOutcome(Protocol):
+    """What is read of a :class:`~bke.inference.ChainsCheck`."""
+
+    @property
+    def draws(self) -> np.ndarray:
+        """The draws, (C, n, D)."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The parameters' names."""
+
+    @property
+    def columns(self) -> tuple[Any, ...]:
+        """How chains differ in each of them."""
+
+    @property
+    def clusters(self) -> tuple[tuple[int, ...], ...]:
+        """Chains that cannot be told apart."""
+
+    @property
+    def drifting(self) -> tuple[int, ...]:
+        """Chains whose halves differ."""
+
+    @property
+    def agree(self) -> bool:
+        """Whether nothing was found."""
+
+    @property
+    def pvalue(self) -> float:
+        """The p-value of all chains."""
+
+
+def plot_chains(check: ChainsOutcome, *, axes: Any = None) -> Figure:
+    """Every chain by its median and its central 50 and 90 %, along the parameters that differ most.
+
+    Chains that cannot be told apart have one colour; of a chain that drifts both halves are drawn.
+
+    Args:
+        check: of :func:`~bke.inference.check_chains`.
+        axes: one for each parameter that is drawn; by default a new figure.
+    """
+    order = np.argsort([one.pvalue for one in check.columns], kind="stable")[:MOST_COLUMNS]
+    chains = len(check.draws)
+    height = 1.6 + 0.22 * chains
+    figure, places = panels(1, len(order), axes, width=1.0 + 3.0 * len(order), height=height)
+    colours = {
+        chain: mode_colour(cluster) for cluster, some in enumerate(check.clusters) for chain in some
+    }
+    for place, column in zip(places, order, strict=True):
+        for chain, values in enumerate(check.draws[:, :, column]):
+            half = len(values) // 2
+            drifts = chain in check.drifting
+            parts = [(values[:half], -0.15), (values[half:], 0.15)] if drifts else [(values, 0.0)]
+            for some, moved in parts:
+                _interval(place, some, chain + moved, colours[chain])
+        place.set_yticks(range(chains), [str(chain) for chain in range(chains)])
+        place.set_ylim(chains - 0.5, -0.5)
+        place.set_xlabel(check.names[column])
+        title = f"adjusted p = {check.columns[column].pvalue:.3g}"
+        place.set_title(title, loc="left", fontsize=SMALL)
+        plain(place)
+    places[0].set_ylabel("chain")
+    found = "no disagreement was found" if check.agree else "the chains disagree"
+    title = textwrap.fill(f"p = {check.pvalue:.3g}: {found}", TITLE * len(order))
+    figure.suptitle(title, fontsize="medium")
+    return figure
+
+
+def _interval(place: Axes, values: np.ndarray, height: float, colour: str) -> None:
+    low, lower, middle, upper, high = np.quantile(values, [0.05, 0.25, 0.5, 0.75, 0.95])
+    place.plot([low, high], [height, height], "-", color=colour, linewidth=1.0)
+    place.plot([lower, upper], [height, height], "-", color=colour, linewidth=3.0)
+    place.plot(middle, height, "o", color=colour, markersize=4.0)

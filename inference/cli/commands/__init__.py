@@ -1,6 +1,7 @@
 """The commands, each in a module of its own; a new one joins the program by its place here."""
 
 from .bayes import bayes
+from .chains import chains
 from .check import check
 from .compare import compare
 from .condition import condition
@@ -26,6 +27,7 @@ COMMANDS = (
     run,
     fit,
     diagnose,
+    chains,
     witness,
     two_sample,
     drift,

@@ -12,17 +12,21 @@ from ...runtime.atomic import write_text
 from ..command import command
 from ..options.data import NameOptions
 from ..options.output import HtmlOption, check_html, written_file
-from ..options.panels import OUTPUT, TEST
+from ..options.panels import OUTPUT
 from ..options.sampler import SeedOption
 from ..options.tables import TableOptions
-from ..options.testing import AlphaOption, PermutationsOption, SequentialOption
+from ..options.testing import (
+    DIFFERENT,
+    AlphaOption,
+    FailOption,
+    PermutationsOption,
+    SequentialOption,
+)
 from ..terminal import Terminal
 
 if TYPE_CHECKING:
     from bke.inference import GroupsComparison, TableComparison
 
-#: Exit status where a difference was found and ``--fail`` asked to be told.
-DIFFERENT = 3
 TABLES = (
     "CSV, TSV or JSON lines (also .gz or .zst), Parquet (a folder or a glob too), Arrow or Excel"
 )
@@ -47,14 +51,7 @@ class DriftOptions:
         ),
     ] = None
     html: HtmlOption = None
-    fail: Annotated[
-        bool,
-        typer.Option(
-            "--fail",
-            rich_help_panel=TEST,
-            help=f"Exit with status {DIFFERENT} where the tables differ, for pipelines.",
-        ),
-    ] = False
+    fail: FailOption = False
 
 
 @command("Example: `bke drift last_month.csv this_month.csv --exclude customer --fail`")

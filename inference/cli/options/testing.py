@@ -50,6 +50,16 @@ SequentialOption: TypeAlias = Annotated[
         "these leave the verdict open; or all at once.",
     ),
 ]
+#: Exit status where a difference was found and ``--fail`` asked to be told.
+DIFFERENT = 3
+FailOption: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--fail",
+        rich_help_panel=TEST,
+        help=f"Exit with status {DIFFERENT} where a difference is found, for pipelines.",
+    ),
+]
 
 
 def kernel_option(text: str) -> Any:

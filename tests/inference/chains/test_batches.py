@@ -29,14 +29,16 @@ def test_the_slowest_column_counts(autoregression):
 def test_batches_are_ten_times_long(autoregression):
     values = autoregression(4, 5000, 0.5)
     cut = batches(values, in_order=True)
-    assert cut.length == int(np.ceil(10.0 * cut.time))
-    assert cut.each == 5000 // cut.length
+    whole = int(np.ceil(10.0 * cut.time))
+    assert cut.length + cut.gap == whole
+    assert cut.gap == int(0.15 * whole)
+    assert cut.each == 5000 // whole
     assert not cut.short
 
 
 def test_independent_rows_are_batches_of_one(autoregression):
     cut = batches(autoregression(1, 300, 0.9), in_order=False)
-    assert (cut.length, cut.count, cut.time) == (1, 300, 1.0)
+    assert (cut.length, cut.gap, cut.count, cut.time) == (1, 0, 300, 1.0)
     cut = batches(autoregression(1, 2500, 0.0), in_order=False)
     assert (cut.length, cut.count) == (3, 833)  # at most a thousand
 
@@ -51,8 +53,9 @@ def test_short_chains_have_fewer_times(autoregression):
 
 def test_the_first_draws_are_left_out():
     values = np.arange(2 * 23 * 1.0).reshape(2, 23, 1)
-    cut = dataclasses.replace(batches(values, in_order=False), length=5, each=4)
-    assert cut.kept(values)[:, 0].tolist() == [*range(3, 23), *range(26, 46)]
+    cut = dataclasses.replace(batches(values, in_order=False), length=4, gap=1, each=4)
+    kept = [start + step for start in (3, 8, 13, 18, 26, 31, 36, 41) for step in (1, 2, 3, 4)]
+    assert cut.kept(values)[:, 0].tolist() == kept
     rows, thinner = cut.thinned(20)
-    assert thinner.length == 3
-    assert rows[:5].tolist() == [0, 2, 4, 5, 7]
+    assert thinner.length == 2
+    assert rows[:4].tolist() == [0, 2, 4, 6]

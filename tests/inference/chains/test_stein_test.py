@@ -27,7 +27,7 @@ from scipy.stats import binom
 QUIET = {"progress": False}
 RNG = np.random.default_rng(0)
 POINTS, SLOPES = RNG.normal(size=(24, 3)), RNG.normal(size=(24, 3))
-CUT = Batches(length=4, each=3, chains=2, time=1.0)
+CUT = Batches(length=4, gap=0, each=3, chains=2, time=1.0)
 KERNEL = RationalQuadratic(0.5, [0.7, 1.0, 2.0])
 
 

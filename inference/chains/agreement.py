@@ -1,0 +1,143 @@
+"""What a check of chains found: whether they agree, and if not, which, in what, and where."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..data.checks import counted
+from ..relabelling.permutation import p_in_words
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Columns and pairs of columns that are told.
+MOST_TOLD = 6
+
+
+class Named(NamedTuple):
+    """A column, or a pair of them, in which chains may disagree.
+
+    Attributes:
+        name: of the column; of a pair both, joined by " and ".
+        pvalue: adjusted for all columns, or all pairs.
+        differs: whether that is at most the level, and the chains disagree at all.
+    """
+
+    name: str
+    pvalue: float
+    differs: bool
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class ChainsCheck:
+    """Whether chains agree with each other, and each with itself.
+
+    Attributes:
+        pvalue: of all chains being draws of one distribution from their first draw to their last:
+            twice the smaller of ``between`` and ``within``, or of one chain ``within``.
+        alpha: level.
+        between: p-value of chains against each other; NaN of one chain.
+        within: p-value of first halves against second ones.
+        kind: the loudest kind of evidence: location, spread, skewness, tails, correlations, or
+            all parameters together.
+        clusters: chains that cannot be told apart, largest cluster first; one of all where they
+            agree.
+        drifting: chains whose halves differ.
+        columns: one :class:`Named` for each parameter.
+        pairs: pairs of parameters that go together differently, by their p-values; few of them.
+        names: of the parameters.
+        left_out: parameters that never move.
+        rhat: the largest rank-normalised R-hat of all parameters; NaN of one chain.
+        autocorrelation_time: the longest, in draws.
+        batches: so many were dealt out.
+        sizes: chains, and draws of each.
+        permutations: deals of the batches.
+        draws: the draws themselves, (C, n, D), of the parameters in ``names``.
+        notes: what could mislead a reader.
+    """
+
+    pvalue: float
+    alpha: float
+    between: float
+    within: float
+    kind: str
+    clusters: tuple[tuple[int, ...], ...]
+    drifting: tuple[int, ...]
+    columns: tuple[Named, ...]
+    pairs: tuple[Named, ...]
+    names: tuple[str, ...]
+    left_out: tuple[str, ...]
+    rhat: float
+    autocorrelation_time: float
+    batches: int
+    sizes: tuple[int, int]
+    permutations: int
+    draws: np.ndarray
+    notes: tuple[str, ...] = ()
+
+    @property
+    def agree(self) -> bool:
+        """Whether nothing was found at level ``alpha``."""
+        return self.pvalue > self.alpha
+
+    def __str__(self) -> str:
+        chains, draws = self.sizes
+        # Twice the smaller of two p-values, of more than one chain.
+        told = p_in_words(self.pvalue, self.permutations if chains == 1 else self.permutations // 2)
+        verdict = "no disagreement was found" if self.agree else "THE CHAINS DISAGREE"
+        if chains == 1:
+            verdict = "no drift was found" if self.agree else "THE CHAIN DRIFTS"
+        what = (
+            f"{counted(chains, 'chain')} of {draws} draws, {counted(len(self.names), 'parameter')}"
+        )
+        lines = [f"{what}: {verdict} ({told})."]
+        lines += [] if self.agree else self._findings()
+        rhat = "" if np.isnan(self.rhat) else f"; R-hat {self.rhat:.3f}"
+        lines.append(
+            f"{self.batches} batches, {self.permutations} deals, level {self.alpha:g}; longest "
+            f"autocorrelation time {self.autocorrelation_time:.3g} draws{rhat}."
+        )
+        return "\n  ".join([*lines, *(f"Note: {note}" for note in self.notes)])
+
+    def _findings(self) -> list[str]:
+        found = [f"The loudest evidence is in {self.kind}."]
+        if len(self.clusters) > 1:
+            each = " | ".join(", ".join(map(str, one)) for one in self.clusters)
+            found.append(f"Chains that cannot be told apart: {each}.")
+        elif self.sizes[0] > 1 and self.between <= 0.5 * self.alpha:
+            found.append("No two chains by themselves can be told apart.")
+        if self.drifting:
+            found.append(
+                f"First and second half differ: chain {', '.join(map(str, self.drifting))}."
+            )
+        for what, named in (
+            ("They differ in", self.columns),
+            ("They go together differently:", self.pairs),
+        ):
+            told = sorted((one for one in named if one.differs), key=lambda one: one.pvalue)
+            if told:
+                shown = ", ".join(f"{one.name} (p = {one.pvalue:.3g})" for one in told[:MOST_TOLD])
+                more = f" and {len(told) - MOST_TOLD} more" if len(told) > MOST_TOLD else ""
+                found.append(f"{what} {shown}{more}.")
+        return found
+
+    def __repr__(self) -> str:
+        return f"<check of {self.sizes[0]} chains: p = {self.pvalue:.3g}>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """What was found, as JSON has it; without the draws."""
+        told = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
+        del told["draws"]
+        told["columns"], told["pairs"] = (
+            [one._asdict() for one in named] for named in (self.columns, self.pairs)
+        )
+        return {"agree": self.agree, **told}
+
+    def plot(self) -> Figure:
+        """Draw every chain along the parameters that differ most."""
+        from ..plots.chains import plot_chains
+
+        return plot_chains(self)

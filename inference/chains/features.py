@@ -1,0 +1,126 @@
+"""What is compared between batches of draws: moments of normal scores, correlations, kernels.
+
+Columns are brought to normal scores of all draws, so that neither units nor heavy tails matter.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.stats import norm, rankdata
+
+from .batches import Batches
+
+#: Scales of the kernel, over the median distance of the scores.
+SCALES = (0.25, 0.5, 1.0, 2.0)
+#: Columns of which all pairs are looked at, and rows that the kernel compares with each other.
+MOST_PAIRED, MOST_ROWS = 100, 4000
+#: Rows that the median distance is of, and the seed of their draw.
+MEDIAN_ROWS, CHOOSING = 500, 0
+#: Entries of a block of the kernel's matrix.
+ENTRIES = 2**22
+#: What of one column is compared: Hermite polynomials of its scores, orthonormal for a normal.
+ORDERS = ("location", "spread", "skewness", "tails")
+
+
+class Features(NamedTuple):
+    """Means over batches of what is compared.
+
+    Attributes:
+        columns: (orders, q, D), of every column's Hermite polynomials.
+        pairs: (q, k), of the products of two columns' scores; k = 0 of one column, or of too many.
+        grams: (scales, q, q), mean kernels of the rows of two batches.
+    """
+
+    columns: np.ndarray
+    pairs: np.ndarray
+    grams: np.ndarray
+
+
+def features_of(rows: np.ndarray, cut: Batches) -> Features:
+    """Average over batches what is compared.
+
+    Args:
+        rows: draws (N, D), batch after batch, no column of which is constant.
+        cut: which of them are a batch.
+    """
+    scores = normal_scores(rows)
+    polynomials = np.stack(
+        [
+            scores,
+            (scores**2 - 1.0) / math.sqrt(2.0),
+            (scores**3 - 3.0 * scores) / math.sqrt(6.0),
+            (scores**4 - 6.0 * scores**2 + 3.0) / math.sqrt(24.0),
+        ]
+    )
+    columns = polynomials.reshape(len(ORDERS), cut.count, cut.length, -1).mean(axis=2)
+    return Features(columns, _pairs(scores, cut), _grams(scores, cut))
+
+
+def normal_scores(rows: np.ndarray) -> np.ndarray:
+    """The normal score of every value of (N, D) among its column, ties by their mean rank."""
+    ranks = rankdata(rows, axis=0)
+    scores = norm.ppf((ranks - 0.375) / (len(rows) + 0.25))
+    deviation = scores.std(axis=0)
+    return np.asarray(scores / np.where(deviation > 0.0, deviation, 1.0))
+
+
+def pairs_of(columns: int) -> tuple[np.ndarray, np.ndarray]:
+    """The first and the second column of every pair that is looked at."""
+    if not 2 <= columns <= MOST_PAIRED:
+        return np.empty(0, dtype=int), np.empty(0, dtype=int)
+    first, second = np.triu_indices(columns, 1)
+    return first, second
+
+
+def _pairs(scores: np.ndarray, cut: Batches) -> np.ndarray:
+    first, second = pairs_of(scores.shape[1])
+    found = np.empty((cut.count, len(first)))
+    for index, batch in enumerate(scores.reshape(cut.count, cut.length, -1)):
+        products = batch.T @ batch / cut.length
+        found[index] = products[first, second]
+    return found
+
+
+def _grams(scores: np.ndarray, cut: Batches) -> np.ndarray:
+    """Mean squared exponentials of all pairs of rows of two batches, at every scale."""
+    kept, thinner = cut.thinned(MOST_ROWS)
+    points = scores[kept]
+    lengths = _median(points) * np.array(SCALES)
+    x = jnp.asarray(points)
+    found = np.empty((len(SCALES), cut.count, cut.count))
+    length = thinner.length
+    size = min(cut.count, max(1, ENTRIES // (len(points) * length)))
+    for start in range(0, cut.count, size):
+        begin = min(start, cut.count - size)  # all blocks of one size: one program
+        block = x[begin * length : (begin + size) * length]
+        found[:, begin : begin + size] = np.asarray(_block(block, x, jnp.asarray(lengths), length))
+    return found
+
+
+def _median(points: np.ndarray) -> float:
+    some = np.random.default_rng(CHOOSING).permutation(len(points))[:MEDIAN_ROWS]
+    z = points[some]
+    squares = np.sum(z**2, axis=1)
+    apart = squares[:, None] + squares - 2.0 * z @ z.T
+    median = float(np.median(apart[np.triu_indices(len(z), 1)]))
+    return math.sqrt(median) if median > 1e-12 else 1.0
+
+
+@functools.partial(jax.jit, static_argnames="length")
+def _block(x: Any, y: Any, lengths: Any, length: int) -> jax.Array:
+    squares = jnp.sum(x**2, axis=1)[:, None] + jnp.sum(y**2, axis=1) - 2.0 * x @ y.T
+    squares = jnp.maximum(squares, 0.0)
+
+    def at(one: jax.Array) -> jax.Array:
+        matrix = jnp.exp(-0.5 * squares / one**2)
+        rows, columns = matrix.shape
+        return matrix.reshape(rows // length, length, columns // length, length).mean((1, 3))
+
+    found: jax.Array = jax.lax.map(at, lengths)
+    return found

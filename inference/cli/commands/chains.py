@@ -1,0 +1,103 @@
+"""``bke chains``: whether the chains of any sampler agree."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ...errors import InputError
+from ..command import command
+from ..options.output import optional_folder
+from ..options.panels import DATA
+from ..options.sampler import SeedOption
+from ..options.testing import DIFFERENT, AlphaOption, FailOption, PermutationsOption
+from ..terminal import Terminal
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+PICTURE, SUMMARY = "chains.png", "chains.json"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ChainsOptions:
+    """Which parameters are looked at, and at what level."""
+
+    parameters: Annotated[
+        str | None,
+        typer.Option(
+            "--parameters",
+            metavar="A,B,...",
+            rich_help_panel=DATA,
+            help="Variables of the posterior to look at. Default: all.",
+        ),
+    ] = None
+    permutations: PermutationsOption = 999
+    alpha: AlphaOption = 0.05
+    seed: SeedOption = 0
+    fail: FailOption = False
+
+
+@command("Example: `bke chains posterior.nc --parameters mu,tau --fail`")
+def chains(
+    terminal: Terminal,
+    path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="NetCDF as ArviZ writes it, of any model and sampler, or a run of bke's.",
+            show_default=False,
+        ),
+    ],
+    *,
+    options: ChainsOptions,
+    out: Annotated[Path | None, optional_folder(f"{PICTURE} and {SUMMARY}")] = None,
+) -> None:
+    """Do Markov chains agree? If not, which of them, in which parameters, or in their correlations.
+
+    Batches of ten autocorrelation times are dealt out to chains, and to halves of each chain. That
+    all agree does not say that they are right.
+    """
+    from ...runtime.netcdf import read_tree
+    from .. import outputs, steps
+
+    with outputs.output_folder(out, [PICTURE, SUMMARY], command="chains", read=[path]) as folder:
+        with terminal.step("chains", "comparing chains"):
+            from bke.inference import check_chains
+
+            tree, _ = read_tree(path, "draws")
+            found = check_chains(
+                _chosen(tree, options.parameters, path),
+                alpha=options.alpha,
+                permutations=options.permutations,
+                seed=options.seed,
+            )
+        terminal.say(str(found))
+        files, missing = steps.draw_pictures(folder, lambda: [("chains", found.plot)], terminal)
+        told = {"command": "chains", "source": str(path), "seed": options.seed, **found.to_dict()}
+        notes = [*told.pop("notes"), *missing]
+        steps.finish(told, files, steps.summary_in(folder, SUMMARY), notes, terminal)
+    if options.fail and not found.agree:
+        raise typer.Exit(DIFFERENT)
+
+
+def _chosen(tree: xr.DataTree, parameters: str | None, path: Path) -> xr.DataTree | xr.Dataset:
+    """The posterior, or the variables of it that are asked for.
+
+    Raises:
+        InputError: it has none of that name; tells those that it has.
+    """
+    from ...chains.draws import posterior_of
+    from ..words import parse_columns
+
+    names = parse_columns(parameters)
+    posterior = posterior_of(tree, str(path))
+    if not names:
+        return posterior
+    held = [str(name) for name in posterior.data_vars]
+    if unknown := [name for name in names if name not in held]:
+        raise InputError(f"{path} has no parameter {unknown[0]!r}: there are {', '.join(held)}")
+    return posterior[list(names)]

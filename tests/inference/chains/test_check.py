@@ -1,0 +1,205 @@
+"""Checks of chains: by loops, at their level, and what disagrees is named."""
+
+import json
+
+import numpy as np
+import pytest
+import xarray as xr
+from bke.inference import InputError, check_chains
+from bke.inference.chains import features
+from bke.inference.chains.batches import Batches
+from bke.inference.chains.dealt import KINDS, dealt_out, distances, halved
+from bke.inference.chains.features import Features, features_of, normal_scores
+from bke.inference.runtime.machine import computing
+from scipy.stats import binom
+
+RNG = np.random.default_rng(0)
+ROWS = RNG.normal(size=(24, 3)) ** 3
+CUT = Batches(length=4, gap=0, each=3, chains=2, time=1.0)
+
+
+def test_normal_scores_hang_on_ranks_alone():
+    scores = normal_scores(ROWS)
+    np.testing.assert_array_equal(scores, normal_scores(np.exp(ROWS) * 1e5))
+    np.testing.assert_allclose(scores.std(axis=0), 1.0)
+    tied = normal_scores(np.array([[0.0], [0.0], [5.0], [7.0]]))
+    assert tied[0] == tied[1] < tied[2]
+
+
+def test_features_are_means_over_batches(monkeypatch):
+    monkeypatch.setattr(features, "ENTRIES", 24 * 10)  # blocks that overlap
+    with computing():
+        found = features_of(ROWS, CUT)
+    scores = normal_scores(ROWS)
+    batch = scores[8:12]
+    np.testing.assert_allclose(found.columns[0, 2], batch.mean(axis=0))
+    hermite = (batch**4 - 6.0 * batch**2 + 3.0) / np.sqrt(24.0)
+    np.testing.assert_allclose(found.columns[3, 2], hermite.mean(axis=0))
+    np.testing.assert_allclose(found.pairs[2, 1], np.mean(batch[:, 0] * batch[:, 2]))
+    apart = np.sum((scores[:, None] - scores) ** 2, axis=2)
+    median = np.sqrt(np.median(apart[np.triu_indices(24, 1)]))
+    kernel = np.exp(-0.5 * apart / (0.5 * median) ** 2)
+    for a, b in ((5, 0), (2, 2)):
+        expected = kernel[4 * a : 4 * a + 4, 4 * b : 4 * b + 4].mean()
+        assert found.grams[1, a, b] == pytest.approx(expected, rel=1e-9)
+
+
+def test_distances_by_loops():
+    """Three groups, and two pairs of them."""
+    q = 6
+    root = RNG.normal(size=(q, 4))
+    some = Features(RNG.normal(size=(4, q, 2)), RNG.normal(size=(q, 1)), (root @ root.T)[None])
+    groups = dealt_out(3, 2, 5, np.random.default_rng(1))
+    found = distances(some, groups, [(0, 1), (1, 2)])
+    for deal in (0, 3):
+        for index, (a, b) in enumerate([(0, 1), (1, 2)]):
+            first, second = groups[:, deal] == a, groups[:, deal] == b
+            for order in range(4):
+                means = [some.columns[order, one].mean(axis=0) for one in (first, second)]
+                expected = np.sum((means[0] - means[1]) ** 2)
+                assert found.kinds[order, index, deal] == pytest.approx(expected)
+            means = [some.pairs[one].mean(axis=0) for one in (first, second)]
+            assert found.kinds[4, index, deal] == pytest.approx(np.sum((means[0] - means[1]) ** 2))
+        each = [
+            np.sum((root[one == 0].mean(axis=0) - root[one == 1].mean(axis=0)) ** 2)
+            for one in groups.T
+        ]
+        np.testing.assert_allclose(found.kinds[5, 0], each / np.std(each))
+
+
+def test_deals_keep_what_they_are_to_keep():
+    groups = dealt_out(3, 4, 50, np.random.default_rng(2))
+    assert (np.sort(groups, axis=0) == np.repeat([0, 1, 2], 4)[:, None]).all()
+    assert (groups[:, 0] == np.repeat([0, 1, 2], 4)).all()
+    halves = halved(2, 4, 50, np.random.default_rng(3))
+    assert (halves[:, 0] == [0, 0, 1, 1, 2, 2, 3, 3]).all()
+    assert (np.sort(halves[:4], axis=0) == np.array([0, 0, 1, 1])[:, None]).all()
+    assert len({tuple(one) for one in halves.T}) > 10
+
+
+@pytest.mark.parametrize("phi", [0.0, 0.7])
+def test_level(phi, autoregression):
+    """150 sets of four chains in two columns: false failure below 1 in 1000 at a level of 0.06."""
+    disagree = 0
+    for seed in range(150):
+        draws = autoregression(4, 400, phi, seed=seed, columns=2)
+        disagree += not check_chains(draws, permutations=99, seed=seed).agree
+    assert disagree <= binom.isf(1e-3, 150, 0.06)
+
+
+def moved(draws):
+    draws[2, :, 1] += 1.0
+
+
+def wider(draws):
+    draws[2, :, 1] *= 1.6
+
+
+def correlated(draws):
+    draws[2, :, 1] = 0.7 * draws[2, :, 0] + np.sqrt(0.51) * draws[2, :, 1]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"), [(moved, "x1"), (wider, "x1"), (correlated, "x0 and x1")]
+)
+def test_what_disagrees_is_named(change, told, autoregression):
+    """One of four chains (seed 1; with seed 0 chains that agree have p = 0.01)."""
+    draws = autoregression(4, 1000, 0.5, seed=1, columns=3)
+    assert check_chains(draws).agree
+    change(draws)
+    found = check_chains(draws)
+    assert not found.agree
+    assert found.clusters == ((0, 1, 3), (2,))
+    assert [one.name for one in (*found.columns, *found.pairs) if one.differs] == [told]
+    assert f"{told} (p = " in str(found)
+    assert "0, 1, 3 | 2" in str(found)
+
+
+def test_a_correlation_is_no_matter_for_rhat(autoregression):
+    draws = autoregression(4, 1000, 0.5, seed=1, columns=3)
+    correlated(draws)
+    found = check_chains(draws)
+    assert found.kind == "correlations"
+    assert found.rhat < 1.01
+
+
+def test_a_chain_that_drifts(autoregression):
+    draws = autoregression(3, 1200, 0.3, columns=2)
+    draws[1, 600:, 0] += 0.8
+    found = check_chains(draws)
+    assert found.drifting == (1,)
+    assert "First and second half differ: chain 1." in str(found)
+    one = check_chains(draws[1:2], columns=("a", "b"))
+    assert (one.agree, one.drifting, one.clusters) == (False, (0,), ((0,),))
+    assert np.isnan(one.between)
+    assert [column.name for column in one.columns if column.differs] == ["a"]
+    assert "THE CHAIN DRIFTS" in str(one)
+    assert "no drift was found" in str(check_chains(draws[:1]))
+
+
+def test_groups_of_chains(autoregression):
+    draws = autoregression(6, 600, 0.5, columns=2)
+    draws[[1, 4], :, 0] += 4.0
+    found = check_chains(draws)
+    assert found.clusters == ((0, 2, 3, 5), (1, 4))
+    assert found.to_dict()["clusters"] == ((0, 2, 3, 5), (1, 4))
+    json.dumps({**found.to_dict(), "between": None})
+    assert len(found.plot().axes) == 2
+
+
+def test_parameters_units_and_shapes_do_not_matter(autoregression):
+    draws = autoregression(3, 400, 0.5, columns=2)
+    found = check_chains(draws)
+    stretched = check_chains(np.stack([np.exp(draws[..., 0]), 1e9 * draws[..., 1]], axis=2))
+    assert stretched.between == pytest.approx(found.between, abs=0.1)
+    swapped = check_chains(draws[..., ::-1])
+    assert swapped.pvalue == found.pvalue
+
+
+def test_a_tree_with_parameters_that_do_not_move(autoregression):
+    draws = autoregression(3, 200, 0.5, columns=3)
+    variables = {
+        "mu": (("chain", "draw"), draws[..., 0]),
+        "theta": (("chain", "draw", "dim"), draws[..., 1:]),
+        "fixed": (("chain", "draw"), np.full((3, 200), 2.0)),
+    }
+    tree = xr.DataTree.from_dict({"posterior": xr.Dataset(variables)})
+    found = check_chains(tree)
+    assert found.names == ("mu", "theta[0]", "theta[1]")
+    assert found.left_out == ("fixed",)
+    assert "never moving, and left out: fixed" in found.notes
+    assert found.pvalue == check_chains(tree["posterior"].to_dataset()).pvalue
+
+
+def test_a_stuck_chain(autoregression):
+    draws = autoregression(4, 400, 0.5)
+    draws[3] = draws[3, 0]
+    found = check_chains(draws)
+    assert not found.agree
+    assert "stuck at one point: chain 3" in found.notes
+    assert (3,) in found.clusters
+
+
+def test_short_chains_are_told(autoregression):
+    assert "the chains are short" in check_chains(autoregression(4, 100, 0.95)).notes[0]
+
+
+@pytest.mark.parametrize(
+    ("draws", "options", "told"),
+    [
+        (ROWS, {}, "draws must be chains"),
+        (np.ones((2, 50, 2)), {}, "no parameter moves"),
+        (np.full((2, 50, 2), np.nan), {}, "not finite in chain 0, draw 0 of x0"),
+        (np.ones((70, 50, 2)), {}, "at most 64 chains"),
+        (RNG.normal(size=(2, 50, 2)), {"permutations": 30}, "cannot reject"),
+        (RNG.normal(size=(2, 50, 2)), {"columns": ["a"]}, "2 parameters, and 1 names"),
+        (xr.DataTree(), {}, "no group named posterior"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(draws, options, told):
+    with pytest.raises(InputError, match=told):
+        check_chains(draws, **options)
+
+
+def test_kinds_are_in_order():
+    assert KINDS[:5] == ("location", "spread", "skewness", "tails", "correlations")
