@@ -19,6 +19,8 @@ from .diagnosis.result import Diagnosis as Diagnosis
 from .diagnosis.reweight import reweight as reweight
 from .difference.compare import compare as compare
 from .difference.comparison import Comparison as Comparison
+from .difference.matched import MatchedWeights as MatchedWeights, Moment as Moment
+from .difference.matching import match_weights as match_weights
 from .difference.named import Place as Place
 from .embeddings.conditional import learn_conditional as learn_conditional
 from .embeddings.filtering import LearnedFilter as LearnedFilter, learn_filter as learn_filter
@@ -62,6 +64,7 @@ from .plots.likelihood_free import (
     plot_ess as plot_ess,
     plot_stages as plot_stages,
 )
+from .plots.matching import plot_matching as plot_matching
 from .plots.profile import plot_profile as plot_profile
 from .plots.student_t import plot_student_t as plot_student_t
 from .plots.trace import plot_rank as plot_rank, plot_trace as plot_trace
