@@ -1,8 +1,8 @@
 """Kernel mean matching: what a test still finds afterwards, and an effect that is known.
 
 Shifted: 800 rows of a standard normal in two columns are weighted to look like 300 of one whose
-mean is (0.6, -0.3); ``left`` is how often ``compare`` still finds a difference at level 0.05, beside the
-rows that the weights are worth and those that the true ratio of densities is.
+mean is (0.6, -0.3); ``left`` is how often ``compare`` still finds a difference at level 0.05,
+beside the rows that the weights are worth and those that the true ratio of densities is.
 
 Trained: 2490 persons are weighted to look like 185 who took part in a training, and their earnings
 are compared. Covariates have the means that Dehejia and Wahba (1999, Table 1) give for the

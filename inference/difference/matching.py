@@ -80,7 +80,7 @@ class Matching(NamedTuple):
             ridge = 1e-12 * (n / penalty) * np.mean(M**2) * n
             return (n / penalty) * inside.T @ inside + np.diag(free + ridge)
 
-        options = {"gtol": 1e-9, "maxiter": 300}
+        options: Any = {"gtol": 1e-9, "maxiter": 300}
         found = minimize(value, start, jac=slope, hess=bend, method="trust-exact", options=options)
         return 1.0 + weights(found.x)[0], found.x
 
