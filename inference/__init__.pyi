@@ -5,6 +5,8 @@ from .chains.check import check_chains as check_chains
 from .chains.score import Score as Score, score_of as score_of
 from .chains.stein_result import Misfit as Misfit, SteinResult as SteinResult
 from .chains.stein_test import stein_test as stein_test
+from .chains.thin import thin as thin
+from .chains.thinned import Thinned as Thinned
 from .data.read import Sample as Sample, read_sample as read_sample
 from .data.samples import (
     normal_laplace as normal_laplace,

@@ -147,7 +147,7 @@ def stein_test(
     check_permutations(bootstraps, alpha, "bootstraps")
     choice = KernelChoice.checked(kernel, (MULTISCALE, *SINGLE), scale)
     asked = Asked(choice, bootstraps, alpha, seed)
-    chains, slopes = _with_scores(draws, score, columns)
+    chains, slopes = with_scores(draws, score, columns)
     # What a batch must forget: where the draws are, and how steep the density is there.
     both = np.concatenate([chains.values, slopes], axis=2)
     cut = batches(both, in_order=chains.in_order)
@@ -164,9 +164,7 @@ def stein_test(
         return _tested(compared, chains.columns, asked, notes, progress=progress)
 
 
-def _with_scores(
-    draws: Any, score: Any, columns: Sequence[str] | None
-) -> tuple[Chains, np.ndarray]:
+def with_scores(draws: Any, score: Any, columns: Sequence[str] | None) -> tuple[Chains, np.ndarray]:
     """The draws, where nothing is constrained if the score is of a model, and slopes (C, n, D)."""
     if isinstance(draws, (xr.DataTree, xr.Dataset)) and isinstance(score, Score):
         draws, columns = score.unconstrained(draws), columns or score.columns
@@ -202,9 +200,9 @@ def _notes(chains: Chains, cut: Batches, both: np.ndarray) -> list[str]:
     return []
 
 
-def _kernels(points: np.ndarray, choice: KernelChoice) -> list[Radial]:
-    """The kernels, by the rows alone."""
-    if choice.named != MULTISCALE:
+def kernels_of(points: np.ndarray, choice: KernelChoice, *, single: bool = False) -> list[Radial]:
+    """The kernels by the rows (n, D) alone; ``single``: one at their median distance."""
+    if choice.named != MULTISCALE and not (single and choice.named == "median"):
         kernels = choice.kernels(points)
         try:
             for one in kernels:
@@ -222,7 +220,8 @@ def _kernels(points: np.ndarray, choice: KernelChoice) -> list[Radial]:
     if not len(positive):
         raise InputError("all draws are the same")
     median = float(np.sqrt(np.median(positive)))
-    return [RationalQuadratic(0.5, unit * median * factor) for factor in SCALES]
+    scales = (1.0,) if single else SCALES
+    return [RationalQuadratic(0.5, unit * median * factor) for factor in scales]
 
 
 def _tested(
@@ -233,7 +232,7 @@ def _tested(
     *,
     progress: bool,
 ) -> SteinResult:
-    cut, kernels = compared.cut, _kernels(compared.points, asked.choice)
+    cut, kernels = compared.cut, kernels_of(compared.points, asked.choice)
     rows, means = [], []
     with progress_bar("kernels", len(kernels), shown=progress) as advance:
         for one in kernels:

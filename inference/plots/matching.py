@@ -41,6 +41,7 @@ def plot_matching(found: Matched, *, ax: Axes | None = None) -> Figure:
     place.hlines(heights, before, after, color="0.85")
     place.plot(before, heights, "o", color="0.6", label="before", markersize=5.0)
     place.plot(after, heights, "o", color=P_MORE, label="with weights", markersize=5.0)
+    place.set_ylim(-0.6, len(shown) - 0.4)
     place.set_yticks(heights, [one.name for one in shown])
     place.set_xlabel("source less target, standard deviations of the target")
     place.legend(
