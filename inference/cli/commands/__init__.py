@@ -19,6 +19,7 @@ from .run import run
 from .score import score
 from .shrink import shrink
 from .sketch import sketch
+from .thin import thin
 from .two_sample import two_sample
 from .witness import witness
 
@@ -28,6 +29,7 @@ COMMANDS = (
     fit,
     diagnose,
     chains,
+    thin,
     witness,
     two_sample,
     drift,

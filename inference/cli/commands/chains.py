@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -20,6 +20,14 @@ if TYPE_CHECKING:
     import xarray as xr
 
 PICTURE, SUMMARY = "chains.png", "chains.json"
+PosteriorArgument: TypeAlias = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE",
+        help="NetCDF as ArviZ writes it, of any model and sampler, or a run of bke's.",
+        show_default=False,
+    ),
+]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -44,14 +52,7 @@ class ChainsOptions:
 @command("Example: `bke chains posterior.nc --parameters mu,tau --fail`")
 def chains(
     terminal: Terminal,
-    path: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE",
-            help="NetCDF as ArviZ writes it, of any model and sampler, or a run of bke's.",
-            show_default=False,
-        ),
-    ],
+    path: PosteriorArgument,
     *,
     options: ChainsOptions,
     out: Annotated[Path | None, optional_folder(f"{PICTURE} and {SUMMARY}")] = None,
@@ -70,7 +71,7 @@ def chains(
 
             tree, _ = read_tree(path, "draws")
             found = check_chains(
-                _chosen(tree, options.parameters, path),
+                chosen(tree, options.parameters, path),
                 alpha=options.alpha,
                 permutations=options.permutations,
                 seed=options.seed,
@@ -84,7 +85,7 @@ def chains(
         raise typer.Exit(DIFFERENT)
 
 
-def _chosen(tree: xr.DataTree, parameters: str | None, path: Path) -> xr.DataTree | xr.Dataset:
+def chosen(tree: xr.DataTree, parameters: str | None, path: Path) -> xr.DataTree | xr.Dataset:
     """The posterior, or the variables of it that are asked for.
 
     Raises:
