@@ -18,7 +18,7 @@ import xarray as xr
 from arviz_base import dict_to_dataset
 from numpy.typing import ArrayLike
 
-from ..data.checks import check_chains, check_count
+from ..data.checks import check_chain_count, check_count
 from ..diagnosis.convergence import Convergence, convergence
 from ..errors import InputError
 from ..runtime.progress import progress_bar
@@ -102,7 +102,7 @@ def synthetic_likelihood(
     """
     check_count(draws, "draws", 4)
     check_count(warmup, "warmup", RENEWED)
-    count = check_chains(chains)
+    count = check_chain_count(chains)
     believed = Prior.checked(prior)
     believed.check_continuous("synthetic_likelihood")
     chosen = summaries if isinstance(summaries, Summaries) else Summaries(observed, summaries)

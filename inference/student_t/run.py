@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 from arviz_base import dict_to_dataset
 
-from ..data.checks import check_chains, check_count
+from ..data.checks import check_chain_count, check_count
 from ..diagnosis.convergence import Convergence, convergence
 
 Box = tuple[np.ndarray, np.ndarray]
@@ -18,7 +18,7 @@ Box = tuple[np.ndarray, np.ndarray]
 
 def check_iterations(chains: int, warmup: int, draws: int) -> None:
     """Refuse numbers of chains, warm-up iterations and draws that make no sense."""
-    check_chains(chains)
+    check_chain_count(chains)
     for count, name, least in ((warmup, "warmup", 1), (draws, "draws", 4)):
         check_count(count, name, least)
 

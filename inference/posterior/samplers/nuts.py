@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...data.checks import check_chains, check_count
+from ...data.checks import check_chain_count, check_count
 from ...runtime.progress import chain_progress
 from .base import Found, Program, Sampler, Task
 
@@ -34,7 +34,7 @@ class Nuts(Sampler):
     draws: int = 200
 
     def __post_init__(self) -> None:
-        check_chains(self.chains)
+        check_chain_count(self.chains)
         check_count(self.warmup, "warmup", 20)
         check_count(self.draws, "draws", 4)
 

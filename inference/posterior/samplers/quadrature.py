@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ...data.checks import check_chains, check_count, check_positive
+from ...data.checks import check_chain_count, check_count, check_positive
 from ...errors import InputError
 from ...runtime.progress import progress_bar
 from ..chains import independent_draws
@@ -44,7 +44,7 @@ class Quadrature(Sampler):
     chains: int = 8
 
     def __post_init__(self) -> None:
-        check_chains(self.chains)
+        check_chain_count(self.chains)
         # ArviZ takes fewer draws than chains for a mistake.
         check_count(self.draws, "draws", max(4, self.chains) * self.chains)
         check_positive(self.tolerance, "tolerance")
