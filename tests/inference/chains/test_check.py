@@ -79,12 +79,12 @@ def test_deals_keep_what_they_are_to_keep():
 
 @pytest.mark.parametrize("phi", [0.0, 0.7])
 def test_level(phi, autoregression):
-    """150 sets of four chains in two columns: false failure below 1 in 1000 at a level of 0.06."""
+    """100 sets of four chains in two columns: false failure below 1 in 1000 at a level of 0.06."""
     disagree = 0
-    for seed in range(150):
-        draws = autoregression(4, 400, phi, seed=seed, columns=2)
+    for seed in range(100):
+        draws = autoregression(4, 300, phi, seed=seed, columns=2)
         disagree += not check_chains(draws, permutations=99, seed=seed).agree
-    assert disagree <= binom.isf(1e-3, 150, 0.06)
+    assert disagree <= binom.isf(1e-3, 100, 0.06)
 
 
 def moved(draws):

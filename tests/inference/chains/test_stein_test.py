@@ -97,7 +97,7 @@ def test_level_of_chains(phi, autoregression):
     assert rejected <= binom.isf(1e-3, 100, 0.07)
 
 
-def langevin(step, seed=0, chains=4, draws=1500):
+def langevin(step, seed=0, chains=4, draws=800):
     """Unadjusted in the second column, for a normal: of variance 1 / (1 - step / 4) there."""
     rng = np.random.default_rng(seed)
     x, found = rng.normal(size=(chains, 2)), []

@@ -8,7 +8,7 @@ from bke.inference.data import checks
 from bke.inference.data.checks import (
     as_pair,
     as_sample,
-    check_chains,
+    check_chain_count,
     check_count,
     check_memory,
     check_noise_variance,
@@ -125,10 +125,10 @@ def test_pair():
 
 
 def test_chains():
-    assert check_chains(1) == 1
-    assert check_chains(np.int64(1000)) == 1000
+    assert check_chain_count(1) == 1
+    assert check_chain_count(np.int64(1000)) == 1000
     for bad in (0, -1, 1001, 8.0, "8", True, None):
-        message = refusal(check_chains, bad)
+        message = refusal(check_chain_count, bad)
         assert "chains" in message
         assert "1 to 1000" in message
         assert str(bad) in message
