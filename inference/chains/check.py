@@ -88,10 +88,10 @@ def check_chains(
     check_permutations(permutations, 0.5 * alpha)
     chains, left_out = _moving(_in_chains(draws, columns))
     cut = batches(chains.values, in_order=True, most=MOST_BATCHES)
+    rng = np.random.default_rng([seed, 13])
     with computing():
         features = features_of(cut.kept(chains.values), cut)
-    rng = np.random.default_rng([seed, 13])
-    found = _compared(features, cut, permutations, rng)
+        found = _compared(features, cut, permutations, rng)
     return _told(chains, left_out, cut, found, alpha, permutations)
 
 

@@ -136,7 +136,7 @@ def match_weights(
     kernel = _median_kernel(x, y) if kernel is None else kernel
     with computing():
         features = _features(kernel, x, y)
-    return _matched(x, y, names, kernel, wanted, features, limit)
+        return _matched(x, y, names, kernel, wanted, features, limit)
 
 
 def _checked_limit(most: Any) -> float:
