@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..data.checks import counted
-from ..relabelling.permutation import p_in_words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+#: An R-hat beyond this is told as such.
+LARGEST_RHAT = 100.0
 #: Columns and pairs of columns that are told.
 MOST_TOLD = 6
 
@@ -22,7 +23,7 @@ class Named(NamedTuple):
 
     Attributes:
         name: of the column; of a pair both, joined by " and ".
-        pvalue: adjusted for all columns, or all pairs.
+        pvalue: adjusted for all columns, or all pairs, and for there being two tests.
         differs: whether that is at most the level, and the chains disagree at all.
     """
 
@@ -46,9 +47,12 @@ class ChainsCheck:
         clusters: chains that cannot be told apart, largest cluster first; one of all where they
             agree.
         drifting: chains whose halves differ.
+        of: what ``kind``, ``columns`` and ``pairs`` are of: ``"chains"`` against each other, or
+            ``"halves"`` of one chain, or of all where only their halves differ.
         columns: one :class:`Named` for each parameter.
         pairs: pairs of parameters that go together differently, by their p-values; few of them.
         names: of the parameters.
+        labels: what the chains are called: the coordinates of a tree, else 0, 1, ...
         left_out: parameters that never move.
         rhat: the largest rank-normalised R-hat of all parameters; NaN of one chain.
         autocorrelation_time: the longest, in draws.
@@ -64,11 +68,13 @@ class ChainsCheck:
     between: float
     within: float
     kind: str
-    clusters: tuple[tuple[int, ...], ...]
-    drifting: tuple[int, ...]
+    clusters: tuple[tuple[int | str, ...], ...]
+    drifting: tuple[int | str, ...]
+    of: str
     columns: tuple[Named, ...]
     pairs: tuple[Named, ...]
     names: tuple[str, ...]
+    labels: tuple[int | str, ...]
     left_out: tuple[str, ...]
     rhat: float
     autocorrelation_time: float
@@ -86,7 +92,8 @@ class ChainsCheck:
     def __str__(self) -> str:
         chains, draws = self.sizes
         # Twice the smaller of two p-values, of more than one chain.
-        told = p_in_words(self.pvalue, self.permutations if chains == 1 else self.permutations // 2)
+        least = (1.0 if chains == 1 else 2.0) / (1 + self.permutations)
+        told = f"p {'≤' if self.pvalue <= least * (1.0 + 1e-9) else '='} {self.pvalue:.3g}"
         verdict = "no disagreement was found" if self.agree else "THE CHAINS DISAGREE"
         if chains == 1:
             verdict = "no drift was found" if self.agree else "THE CHAIN DRIFTS"
@@ -96,6 +103,8 @@ class ChainsCheck:
         lines = [f"{what}: {verdict} ({told})."]
         lines += [] if self.agree else self._findings()
         rhat = "" if np.isnan(self.rhat) else f"; R-hat {self.rhat:.3f}"
+        if self.rhat > LARGEST_RHAT:  # of chains that do not move
+            rhat = f"; R-hat above {LARGEST_RHAT:g}"
         lines.append(
             f"{self.batches} batches, {self.permutations} deals, level {self.alpha:g}; longest "
             f"autocorrelation time {self.autocorrelation_time:.3g} draws{rhat}."
@@ -107,7 +116,7 @@ class ChainsCheck:
         if len(self.clusters) > 1:
             each = " | ".join(", ".join(map(str, one)) for one in self.clusters)
             found.append(f"Chains that cannot be told apart: {each}.")
-        elif self.sizes[0] > 1 and self.between <= 0.5 * self.alpha:
+        elif self.sizes[0] > 1 and 2.0 * self.between <= self.alpha:
             found.append("No two chains by themselves can be told apart.")
         if self.drifting:
             found.append(
@@ -134,6 +143,8 @@ class ChainsCheck:
         told["columns"], told["pairs"] = (
             [one._asdict() for one in named] for named in (self.columns, self.pairs)
         )
+        for name in ("between", "rhat"):
+            told[name] = None if np.isnan(told[name]) else told[name]
         return {"agree": self.agree, **told}
 
     def plot(self) -> Figure:

@@ -15,6 +15,7 @@ import dataclasses
 
 import arviz_stats
 import numpy as np
+from scipy.stats import norm, rankdata
 
 from ..errors import InputError
 
@@ -26,6 +27,8 @@ INDEPENDENT = 1.3
 TAILS = (0.1, 0.9)
 #: Batches in all chains: at least so many, or nothing can be told; and at most.
 FEWEST, MOST = 16, 1000
+#: How often independent rows seem to depend on each other.
+RARE = 1e-3
 #: Batches of each chain, at least.
 FEWEST_EACH = 4
 
@@ -101,6 +104,20 @@ def batches(values: np.ndarray, *, in_order: bool, most: int = MOST) -> Batches:
     whole = max(1, min(max(wanted, least), longest))
     gap = int(whole * APART / TIMES) if wanted > 1 else 0
     return Batches(whole - gap, gap, draws // whole, chains, time)
+
+
+def depend(values: np.ndarray) -> bool:
+    """Whether neighbouring rows of (n, k) seem to depend on each other.
+
+    By the autocorrelation of neighbours' ranks, the largest of all columns: of independent rows one
+    in a thousand seems so.
+    """
+    n, columns = values.shape
+    ranks = rankdata(values, axis=0)
+    ranks -= ranks.mean(axis=0)
+    spread = np.sum(ranks**2, axis=0)
+    together = np.sum(ranks[1:] * ranks[:-1], axis=0) / np.where(spread > 0.0, spread, 1.0)
+    return bool(np.abs(together).max() * np.sqrt(n) > norm.isf(0.5 * RARE / columns))
 
 
 def autocorrelation_time(values: np.ndarray) -> float:

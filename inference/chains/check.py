@@ -85,8 +85,10 @@ def check_chains(
         InputError: for draws or arguments that make no sense, in one sentence.
     """
     check_count(seed, "seed", 0, 2**63 - 1)
-    check_permutations(permutations, 0.5 * alpha)
+    check_permutations(permutations, alpha)
     chains, left_out = _moving(_in_chains(draws, columns))
+    if len(chains.labels) > 1:  # two tests share the level
+        check_permutations(permutations, 0.5 * alpha)
     cut = batches(chains.values, in_order=True, most=MOST_BATCHES)
     rng = np.random.default_rng([seed, 13])
     with computing():
@@ -117,7 +119,7 @@ def _moving(chains: Chains) -> tuple[Chains, tuple[str, ...]]:
     named = [(name, bool(one)) for name, one in zip(chains.columns, moves, strict=True)]
     kept = tuple(name for name, one in named if one)
     left_out = tuple(name for name, one in named if not one)
-    return Chains(chains.values[:, :, moves], kept, chains.in_order), left_out
+    return chains._replace(values=chains.values[:, :, moves], columns=kept), left_out
 
 
 def _compared(
@@ -146,28 +148,29 @@ def _told(
     permutations: int,
 ) -> ChainsCheck:
     between, within = found.pvalues()
-    alone = found.between is None
-    pvalue = within if alone else min(1.0, 2.0 * min(between, within))
-    share = alpha if alone else 0.5 * alpha
-    apart = found.between is not None and between <= share
-    drifts = within <= share
-    loudest = found.between if apart and found.between is not None else found.within
-    columns, pairs = _named(chains.columns, loudest, share, differ=apart or drifts)
+    tests = 1 if found.between is None else 2
+    pvalue = min(1.0, tests * float(np.nanmin([between, within])))
+    apart, drifts = tests * between <= alpha, tests * within <= alpha
+    # What chains say of each other, but where only their halves differ.
+    told = found.within if found.between is None or (drifts and not apart) else found.between
+    columns, pairs = _named(chains.columns, told, alpha, tests, differ=apart or drifts)
     clusters: tuple[tuple[int, ...], ...] = (tuple(range(cut.chains)),)
     if apart and found.between is not None:
-        clusters = _clusters(found.between, cut.chains, share)
-    drifting = np.flatnonzero(drifts & (step_down(found.within.each_pair()) <= share))
+        clusters = _clusters(found.between, cut.chains, alpha / tests)
+    drifting = np.flatnonzero(drifts & (step_down(found.within.each_pair()) <= alpha / tests))
     return ChainsCheck(
         pvalue=pvalue,
         alpha=alpha,
         between=between,
         within=within,
-        kind=KINDS[loudest.loudest()],
-        clusters=clusters,
-        drifting=tuple(int(one) for one in drifting),
+        kind=KINDS[told.loudest()],
+        clusters=tuple(tuple(chains.labels[one] for one in some) for some in clusters),
+        drifting=tuple(chains.labels[one] for one in drifting),
         columns=columns,
         pairs=pairs,
+        of="halves" if told is found.within else "chains",
         names=chains.columns,
+        labels=chains.labels,
         left_out=left_out,
         rhat=_rhat(chains.values),
         autocorrelation_time=cut.time,
@@ -180,27 +183,25 @@ def _told(
 
 
 def _named(
-    names: tuple[str, ...], dealt: Dealt, level: float, *, differ: bool
+    names: tuple[str, ...], dealt: Dealt, alpha: float, tests: int, *, differ: bool
 ) -> tuple[tuple[Named, ...], tuple[Named, ...]]:
-    """Columns, and the pairs of columns that speak most."""
+    """Columns, and the pairs of columns that speak most; adjusted for the tests too."""
+
+    def named(name: str, p: float) -> Named:
+        adjusted = min(1.0, tests * float(p))
+        return Named(name, adjusted, bool(differ and adjusted <= alpha))
+
     columns = tuple(
-        Named(name, float(p), bool(differ and p <= level))
-        for name, p in zip(names, step_down(dealt.each_column()), strict=True)
+        named(name, p) for name, p in zip(names, step_down(dealt.each_column()), strict=True)
     )
     if not len(dealt.products):
         return columns, ()
     first, second = pairs_of(len(names))
     pvalues = step_down(surprise(dealt.products, without=1))
     order = np.argsort(pvalues, kind="stable")[:MOST_PAIRS]
-    pairs = tuple(
-        Named(
-            f"{names[first[one]]} and {names[second[one]]}",
-            float(pvalues[one]),
-            bool(differ and pvalues[one] <= level),
-        )
-        for one in order
+    return columns, tuple(
+        named(f"{names[first[one]]} and {names[second[one]]}", pvalues[one]) for one in order
     )
-    return columns, pairs
 
 
 def _clusters(dealt: Dealt, chains: int, level: float) -> tuple[tuple[int, ...], ...]:
@@ -233,7 +234,11 @@ def _notes(chains: Chains, left_out: tuple[str, ...], cut: Batches) -> tuple[str
         notes.append(
             f"of more than {MOST_PAIRED} parameters, correlations are not looked at by pairs"
         )
-    stuck = [chain for chain, one in enumerate(chains.values) if not np.ptp(one, axis=0).any()]
+    stuck = [
+        label
+        for label, one in zip(chains.labels, chains.values, strict=True)
+        if not np.ptp(one, axis=0).any()
+    ]
     if stuck:
         notes.append(f"stuck at one point: chain {', '.join(map(str, stuck))}")
     return tuple(notes)

@@ -12,6 +12,8 @@ from .features import ORDERS, Features
 
 #: Kinds of evidence, in the order of statistics.
 KINDS = (*ORDERS, "correlations", "all parameters together")
+#: Means of groups that are held at once.
+ENTRIES = 2**23
 
 
 class Dealt(NamedTuple):
@@ -60,24 +62,48 @@ def distances(features: Features, groups: np.ndarray, pairs: list[tuple[int, int
     members = [(groups == one).astype(float) for one in range(count)]
     sizes = [float(one[:, 0].sum()) for one in members]
     shares = [one / size for one, size in zip(members, sizes, strict=True)]
-    orders, _, columns = features.columns.shape
-    means = [np.stack([f.T @ one for f in features.columns]) for one in shares]
-    products = [features.pairs.T @ one for one in shares]
+    every = [_apart(one, shares, pairs) for one in (*features.columns, features.pairs)]
     grams = _inner_products(features.grams, shares)
-    kinds = np.zeros((len(KINDS), len(pairs), deals))
-    of_columns, of_products = np.zeros((orders, columns, deals)), np.zeros(products[0].shape)
+    kernels = np.zeros((len(pairs), deals))
     for index, (a, b) in enumerate(pairs):
-        apart = (means[a] - means[b]) ** 2
-        of_columns += apart
-        together = (products[a] - products[b]) ** 2
-        of_products += together
-        kinds[:orders, index] = apart.sum(axis=1)
-        kinds[orders, index] = together.sum(axis=0)
         apart = grams[a, a] + grams[b, b] - 2.0 * grams[a, b]
         # Scales as one: each by its own spread, for the short ones are of far smaller distances.
         deviation = apart.std(axis=1, keepdims=True)
-        kinds[orders + 1, index] = np.sum(apart / np.where(deviation > 0.0, deviation, 1.0), axis=0)
-    return Dealt(np.array(pairs), kinds, of_columns, of_products)
+        kernels[index] = np.sum(apart / np.where(deviation > 0.0, deviation, 1.0), axis=0)
+    return Dealt(
+        np.array(pairs),
+        np.stack([*(of_pairs for of_pairs, _ in every), kernels]),
+        np.stack([of_features for _, of_features in every[:-1]]),
+        every[-1][1],
+    )
+
+
+def _apart(
+    features: np.ndarray, shares: list[np.ndarray], pairs: list[tuple[int, int]]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Squared differences of two groups' means: summed over features, and over pairs of groups.
+
+    Some features at a time, for all groups' means of all of them would take gigabytes.
+
+    Args:
+        features: (q, k).
+        shares: of every group (q, 1 + B).
+        pairs: which groups.
+
+    Returns:
+        (p, 1 + B) and (k, 1 + B).
+    """
+    deals, count = shares[0].shape[1], features.shape[1]
+    of_pairs, of_features = np.zeros((len(pairs), deals)), np.zeros((count, deals))
+    some = max(1, ENTRIES // (len(shares) * deals))
+    for start in range(0, count, some):
+        part = slice(start, start + some)
+        means = [features[:, part].T @ one for one in shares]
+        for index, (a, b) in enumerate(pairs):
+            squares = (means[a] - means[b]) ** 2
+            of_pairs[index] += squares.sum(axis=0)
+            of_features[part] += squares
+    return of_pairs, of_features
 
 
 def _inner_products(

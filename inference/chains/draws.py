@@ -10,10 +10,13 @@ import numpy as np
 import xarray as xr
 
 from ..data.arrays import plain_array
-from ..data.checks import as_sample, column_names
+from ..data.checks import LARGEST, as_sample, column_names
 from ..data.file_table import default_names
+from ..data.named_columns import named_columns
 from ..errors import InputError
 
+#: The dimension of parameters side by side: one of the user's may be called as ArviZ calls it.
+STACKED = "bke_parameter"
 #: Draws of a chain from which on something can be said of it.
 FEWEST_DRAWS = 10
 
@@ -24,11 +27,13 @@ class Chains(NamedTuple):
     Attributes:
         values: (C, n, D).
         columns: names of the parameters.
+        labels: what the chains are called: a tree's coordinates, else numbers counted from 0.
         in_order: whether draws are in order of time, so that neighbours may depend on each other.
     """
 
     values: np.ndarray
     columns: tuple[str, ...]
+    labels: tuple[int | str, ...]
     in_order: bool
 
     @property
@@ -49,16 +54,22 @@ def as_chains(draws: Any, name: str = "draws", columns: Sequence[str] | None = N
     Raises:
         InputError: for what is none of these, has too few draws, or numbers that are not finite.
     """
+    labels: Sequence[Any] | None = None
     if isinstance(draws, (xr.DataTree, xr.Dataset)):
-        values, named = of_posterior(posterior_of(draws, name))
-        return _checked(values, columns or named, name, in_order=True)
+        posterior = posterior_of(draws, name)
+        if "chain" in posterior.coords:
+            labels = posterior["chain"].values.tolist()
+        values, named = of_posterior(posterior)
+        return _checked(values, named_columns(columns, named), name, labels, in_order=True)
     values = plain_array(draws, name)
     if values.ndim == 3:
-        named = tuple(columns or default_names(values.shape[2]))
-        return _checked(values, named, name, in_order=True)
+        if values.dtype.kind not in "fiub":
+            raise InputError(f"{name} must hold real numbers, and holds {values.dtype}")
+        named = tuple(default_names(values.shape[2]))
+        return _checked(values, named_columns(columns, named), name, labels, in_order=True)
     rows = as_sample(draws, name, may_be_constant=True)
-    named = tuple(columns or column_names(draws) or default_names(rows.shape[1]))
-    return _checked(rows[None], named, name, in_order=False)
+    known = column_names(draws) or tuple(default_names(rows.shape[1]))
+    return _checked(rows[None], named_columns(columns, known), name, labels, in_order=False)
 
 
 def posterior_of(draws: xr.DataTree | xr.Dataset, name: str = "draws") -> xr.Dataset:
@@ -89,27 +100,40 @@ def of_posterior(posterior: xr.Dataset) -> tuple[np.ndarray, tuple[str, ...]]:
     ]
     if not drawn:
         raise InputError("the posterior has no numbers with dimensions chain and draw")
-    stacked = arviz_base.dataset_to_dataarray(
-        posterior[drawn].drop_vars(set(posterior.coords) - set(posterior.dims)),
-        sample_dims=["chain", "draw"],
-    )
-    values = np.asarray(stacked.transpose("chain", "draw", "label").values, dtype=float)
-    return values, tuple(map(str, stacked["label"].values))
+    try:
+        stacked = arviz_base.dataset_to_dataarray(
+            posterior[drawn].drop_vars(set(posterior.coords) - set(posterior.dims)),
+            sample_dims=["chain", "draw"],
+            new_dim=STACKED,
+        )
+    except ValueError as error:
+        raise InputError(f"ArviZ cannot put the parameters side by side: {error}") from None
+    values = np.asarray(stacked.transpose("chain", "draw", STACKED).values, dtype=float)
+    return values, tuple(map(str, stacked[STACKED].values))
 
 
-def _checked(values: Any, columns: Sequence[str], name: str, *, in_order: bool) -> Chains:
+def _checked(
+    values: Any,
+    columns: Sequence[str],
+    name: str,
+    labels: Sequence[Any] | None,
+    *,
+    in_order: bool,
+) -> Chains:
     found = np.array(values, dtype=float)
     chains, draws, dimension = found.shape
     if not chains or draws < FEWEST_DRAWS:
         raise InputError(
             f"{name} needs at least one chain of {FEWEST_DRAWS} draws, and has {chains} of {draws}"
         )
-    if len(columns) != dimension:
-        raise InputError(f"{name} has {dimension} parameters, and {len(columns)} names are given")
-    if not np.isfinite(found).all():
-        chain, draw, column = np.argwhere(~np.isfinite(found))[0]
+    if not dimension:
+        raise InputError(f"{name} has no parameters")
+    beyond = ~(np.abs(found) <= LARGEST)
+    if beyond.any():
+        chain, draw, column = np.argwhere(beyond)[0]
         raise InputError(
-            f"{name} has a value that is not finite in chain {chain}, draw {draw} of "
-            f"{columns[column]} (counted from 0)"
+            f"{name} has a value that is not finite, or beyond {LARGEST:g}, in chain {chain}, draw "
+            f"{draw} of {columns[column]} (counted from 0)"
         )
-    return Chains(found, tuple(columns), in_order)
+    told = tuple(range(chains)) if labels is None else tuple(labels)
+    return Chains(found, tuple(columns), told, in_order)

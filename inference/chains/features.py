@@ -33,7 +33,8 @@ class Features(NamedTuple):
 
     Attributes:
         columns: (orders, q, D), of every column's Hermite polynomials.
-        pairs: (q, k), of the products of two columns' scores; k = 0 of one column, or of too many.
+        pairs: (q, k), of the products of two columns' scores, taken from their mean and over their
+            deviation in each half of each chain; k = 0 of one column, or of too many.
         grams: (scales, q, q), mean kernels of the rows of two batches.
     """
 
@@ -59,7 +60,7 @@ def features_of(rows: np.ndarray, cut: Batches) -> Features:
         ]
     )
     columns = polynomials.reshape(len(ORDERS), cut.count, cut.length, -1).mean(axis=2)
-    return Features(columns, _pairs(scores, cut), _grams(scores, cut))
+    return Features(columns, _pairs(_within_halves(scores, cut), cut), _grams(scores, cut))
 
 
 def normal_scores(rows: np.ndarray) -> np.ndarray:
@@ -76,6 +77,25 @@ def pairs_of(columns: int) -> tuple[np.ndarray, np.ndarray]:
         return np.empty(0, dtype=int), np.empty(0, dtype=int)
     first, second = np.triu_indices(columns, 1)
     return first, second
+
+
+def _within_halves(scores: np.ndarray, cut: Batches) -> np.ndarray:
+    """Scores from their mean in each half of each chain, over their deviation there.
+
+    Their products are correlations then, which other means and spreads leave as they are. That the
+    halves are those of the observed deal takes two numbers of each, which is next to nothing.
+    """
+    found = np.empty_like(scores)
+    chains = scores.reshape(cut.chains, cut.each, cut.length, -1)
+    second = cut.each - cut.each // 2
+    for chain, own in enumerate(chains):
+        for half in (slice(None, second), slice(second, None)):
+            rows = own[half].reshape(-1, scores.shape[1])
+            deviation = rows.std(axis=0)
+            moved = (rows - rows.mean(axis=0)) / np.where(deviation > 1e-12, deviation, 1.0)
+            into = found.reshape(chains.shape)[chain, half]
+            into[...] = moved.reshape(into.shape)
+    return found
 
 
 def _pairs(scores: np.ndarray, cut: Batches) -> np.ndarray:

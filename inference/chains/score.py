@@ -30,7 +30,13 @@ class Score:
 
     def __call__(self, points: Any) -> np.ndarray:
         """The slopes d log p / dx (n, D) at unconstrained points (n, D)."""
-        return np.asarray(self._slope(np.asarray(points, dtype=float)), dtype=float)
+        rows = np.asarray(points, dtype=float)
+        if rows.ndim != 2 or rows.shape[1] != len(self.columns):
+            raise InputError(
+                f"the model has {len(self.columns)} unconstrained numbers, and the draws have "
+                f"shape {rows.shape}: give a tree of its draws"
+            )
+        return np.asarray(self._slope(rows), dtype=float)
 
     def __repr__(self) -> str:
         return f"<score of {', '.join(self.shapes)}: {len(self.columns)} unconstrained numbers>"
@@ -47,6 +53,8 @@ class Score:
             if name not in posterior:
                 raise InputError(f"the posterior has no draws of {name!r}, a site of the model")
             site = posterior[name].transpose("chain", "draw", ...)
+            if site.dtype.kind not in "fiub":
+                raise InputError(f"the draws of {name!r} are no numbers: {site.dtype}")
             sites[name] = np.asarray(site.values, dtype=float)
         try:
             return np.asarray(self._unconstrain(sites), dtype=float)

@@ -23,13 +23,15 @@ from ..runtime.progress import progress_bar
 from ..testing.combination import COMBINED, Combined, combine
 from ..testing.kernel_choice import SINGLE, KernelChoice, describe
 from . import stein_sums
-from .batches import INDEPENDENT, Batches, autocorrelation_time, batches
+from .batches import INDEPENDENT, Batches, batches, depend
 from .draws import Chains, as_chains
 from .score import Score
 from .stein_result import Misfit, SteinResult
 
 HYPOTHESES = ("no evidence against the density", "the draws do not come from the density")
 MULTISCALE = "multiscale"
+#: Choices of one kernel that is of the distance: a mixture over a posterior is not.
+LEARNED = tuple(name for name in SINGLE if name != "posterior")
 #: Lengthscales of the inverse multiquadric, over the median distance of the rows.
 SCALES = (0.25, 0.5, 1.0, 2.0, 4.0)
 #: Rows that the median distance is of, and rows that are compared with each other, at most.
@@ -43,9 +45,17 @@ WITH_MOMENTS = (
 #: Seed of the rows that the median is of.
 CHOOSING = 0
 IN_ORDER = (
-    "neighbouring rows depend on each other (autocorrelation time {time:.3g}), which this test of "
-    "independent rows does not know of: give chains as (chains, draws, columns)"
+    "neighbouring rows seem to depend on each other, which this test of independent rows does not "
+    "know of: give chains as (chains, draws, columns)"
 )
+#: Fewer rows or batches than this are told.
+FEW = 100
+FEW_TOLD = (
+    "the null flips the signs of {count} rows or batches only: it rejects more often than its "
+    "level says where scores are skewed"
+)
+#: A score beyond this would overflow in squares of squares.
+STEEPEST = 1e60
 SHORT = (
     "the chains are short: batches are {lengths:.2g} autocorrelation times long, not ten, so the "
     "level is approximate; {count} batches in all"
@@ -125,13 +135,14 @@ def stein_test(
     Args:
         draws: independent rows, shape (n, D) or (n,); chains (C, n, D), in order of time; or a tree
             of ArviZ's, see ``score``.
-        score: d log p / dx: its values, of the shape of ``draws``; a function that maps rows (N, D)
-            to slopes (N, D), such as ``jax.vmap(jax.grad(log_density))``; or what
-            :func:`~bke.inference.score_of` makes of a NumPyro model, with which a tree's draws are
-            taken to where nothing is constrained.
+        score: d log p / dx of a density on all of R^D that falls off everywhere (of one with an
+            edge take logarithms or logits first, with their volume): its values, of the shape of
+            ``draws``; a function that maps rows (N, D) to slopes (N, D), such as
+            ``jax.vmap(jax.grad(log_density))``; or what :func:`~bke.inference.score_of` makes of a
+            NumPyro model, with which a tree's draws are taken to where nothing is constrained.
         kernel: ``"multiscale"``, inverse multiquadrics (1 + r^2 / l^2)^(-1/2) of five lengthscales
-            around the median distance; ``"bkl"``, ``"posterior"`` or ``"median"``, a learned
-            squared exponential; or a :class:`~bke.models.Radial`.
+            around the median distance; ``"bkl"`` or ``"median"``, a squared exponential that is
+            learned or at that distance; or a :class:`~bke.models.Radial`.
         bootstraps: B; the smallest p-value is 1 / (1 + B).
         alpha: level of the verdict.
         scale: ``"column"``, ``"pooled"`` or ``None``, as for :func:`~bke.inference.fit`: the units
@@ -145,7 +156,7 @@ def stein_test(
     """
     check_count(seed, "seed", 0, 2**63 - 1)
     check_permutations(bootstraps, alpha, "bootstraps")
-    choice = KernelChoice.checked(kernel, (MULTISCALE, *SINGLE), scale)
+    choice = KernelChoice.checked(kernel, (MULTISCALE, *LEARNED), scale)
     asked = Asked(choice, bootstraps, alpha, seed)
     chains, slopes = with_scores(draws, score, columns)
     # What a batch must forget: where the draws are, and how steep the density is there.
@@ -165,39 +176,47 @@ def stein_test(
 
 
 def with_scores(draws: Any, score: Any, columns: Sequence[str] | None) -> tuple[Chains, np.ndarray]:
-    """The draws, where nothing is constrained if the score is of a model, and slopes (C, n, D)."""
+    """The draws, where nothing is constrained if the score is of a model, and slopes (C, n, D).
+
+    Raises:
+        InputError: for draws or scores that make no sense.
+    """
     if isinstance(draws, (xr.DataTree, xr.Dataset)) and isinstance(score, Score):
-        draws, columns = score.unconstrained(draws), columns or score.columns
+        draws = score.unconstrained(draws)
+        columns = score.columns if columns is None else columns
     chains = as_chains(draws, columns=columns)
     shape = chains.values.shape
-    if callable(score):
-        given = plain_array(score(chains.rows), "the score")
-        expected: tuple[int, ...] = chains.rows.shape
-    else:
-        given = plain_array(score, "the score")
-        expected = shape if chains.in_order else chains.rows.shape
+    given = plain_array(score(chains.rows) if callable(score) else score, "the score")
+    flat = callable(score) or not chains.in_order
+    expected = chains.rows.shape if flat else shape
     if given.ndim == 1 and shape[2] == 1:
         given = given[:, None]
-    if given.shape != expected:
+    if given.shape != expected or given.dtype.kind not in "fiu":
         raise InputError(
-            f"the score must have shape {expected}, one slope each, and has {given.shape}"
+            f"the score must be real numbers of shape {expected}, one slope each, and is "
+            f"{given.dtype} of shape {given.shape}"
         )
-    slopes = np.array(given, dtype=float)
-    if not np.isfinite(slopes).all():
+    slopes = given.astype(float).reshape(shape)
+    beyond = ~(np.abs(slopes) <= STEEPEST)
+    if beyond.any():
+        chain, draw, column = np.argwhere(beyond)[0]
+        where = f"draw {draw}" if len(slopes) == 1 else f"chain {chain}, draw {draw}"
         raise InputError(
-            f"the score is not finite in row {int(np.argwhere(~np.isfinite(slopes))[0, 0])} "
-            "(counted from 0): the density may be zero there"
+            f"the score is not finite, or beyond {STEEPEST:g}, in {where} of "
+            f"{chains.columns[column]} (counted from 0): the density may be zero there"
         )
-    return chains, slopes.reshape(shape)
+    return chains, slopes
 
 
 def _notes(chains: Chains, cut: Batches, both: np.ndarray) -> list[str]:
-    if not chains.in_order:
-        time = autocorrelation_time(both) if both.shape[1] >= 100 else 1.0
-        return [IN_ORDER.format(time=time)] if time > 2.0 * INDEPENDENT else []
-    if cut.short:
-        return [SHORT.format(lengths=(cut.length + cut.gap) / cut.time, count=cut.count)]
-    return []
+    notes = []
+    if not chains.in_order and depend(both[0]):
+        notes.append(IN_ORDER)
+    if chains.in_order and cut.short:
+        notes.append(SHORT.format(lengths=(cut.length + cut.gap) / cut.time, count=cut.count))
+    if cut.count < FEW:
+        notes.append(FEW_TOLD.format(count=cut.count))
+    return notes
 
 
 def kernels_of(points: np.ndarray, choice: KernelChoice, *, single: bool = False) -> list[Radial]:
@@ -212,11 +231,11 @@ def kernels_of(points: np.ndarray, choice: KernelChoice, *, single: bool = False
         return kernels
     unit = choice.unit(points)
     some = np.random.default_rng(CHOOSING).permutation(len(points))[:MEDIAN_ROWS]
-    z = points[some] / unit
+    z = (points[some] - points.mean(axis=0)) / unit
     squares = np.sum(z**2, axis=1)
     apart = squares[:, None] + squares - 2.0 * z @ z.T
     upper = apart[np.triu_indices(len(z), 1)]
-    positive = upper[upper > 1e-12 * np.abs(squares).max()]
+    positive = upper[upper > 1e-12 * squares.max()]
     if not len(positive):
         raise InputError("all draws are the same")
     median = float(np.sqrt(np.median(positive)))

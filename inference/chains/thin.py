@@ -18,7 +18,7 @@ from ..testing.kernel_choice import SINGLE, KernelChoice
 from .draws import as_chains
 from .greedy import herded, on_simplex, stein_thinned
 from .score import Score
-from .stein_test import kernels_of, with_scores
+from .stein_test import LEARNED, kernels_of, with_scores
 from .thinned import Thinned
 
 Way: TypeAlias = Literal["auto", "kernel", "herding", "stein"]
@@ -150,7 +150,7 @@ def _candidates(
     rows: np.ndarray, slopes: np.ndarray | None, named: Any, scale: str | None
 ) -> tuple[Any, Candidates]:
     """The kernel in the units of the draws, and what is chosen from: points, maybe with scores."""
-    choice = KernelChoice.checked(named, SINGLE, scale)
+    choice = KernelChoice.checked(named, SINGLE if slopes is None else LEARNED, scale)
     if slopes is None:
         some = rows[np.linspace(0, len(rows) - 1, min(len(rows), 2000)).astype(int)]
         kernel = choice.kernels(some)[0]

@@ -33,7 +33,8 @@ def plain_array(X: ArrayLike, name: str) -> NDArray[Any]:
         # NumPy makes strings of numbers that stand beside a string; the message must show which.
         return np.array(X, dtype=object) if array.dtype.kind in "SU" else array
     except (ValueError, TypeError) as error:
-        lengths = [np.size(row) for row in X] if isinstance(X, (list, tuple)) else []
+        flat = isinstance(X, (list, tuple)) and not any(map(_holds_sequences, X))
+        lengths = [np.size(row) for row in X] if flat and isinstance(X, (list, tuple)) else []
         for row, length in enumerate(lengths):
             if length != lengths[0]:
                 raise InputError(
@@ -41,6 +42,10 @@ def plain_array(X: ArrayLike, name: str) -> NDArray[Any]:
                 ) from error
         reason = str(error).splitlines()[0]
         raise InputError(f"{name} is not an array of numbers: {reason}") from error
+
+
+def _holds_sequences(row: Any) -> bool:
+    return isinstance(row, (list, tuple)) and any(isinstance(one, (list, tuple)) for one in row)
 
 
 def _advice(cell: Any) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import numbers
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from scipy.optimize import minimize
 
 from ..data.checks import as_sample, check_count, check_same_columns, column_names
 from ..data.file_table import default_names
+from ..data.named_columns import named_columns
 from ..errors import InputError
 from ..runtime.machine import computing
 from .matched import MatchedWeights, Moment
@@ -24,6 +26,8 @@ LANDMARKS, MEDIAN_ROWS = 200, 500
 NEGLIGIBLE = 1e-10
 #: Penalties of unevenness that are tried, the largest first.
 PENALTIES = 10.0 ** np.arange(2.0, -9.0, -0.5)
+#: Halvings of the step between the last two of them.
+HALVINGS = 4
 #: The squared MMD that weights are to leave, over what is expected of equal distributions. With all
 #: of it a sharp test still finds half of what was to be matched; with a quarter next to nothing,
 #: and the weights are worth as many rows as the ratio of densities is (benchmarks/matching.py).
@@ -126,25 +130,23 @@ def match_weights(
     y = as_sample(target, "target", may_be_constant=True)
     if x.shape[1] != y.shape[1]:
         raise InputError(f"source has {x.shape[1]} columns but target has {y.shape[1]}")
-    names = tuple(
-        columns or column_names(source) or column_names(target) or default_names(x.shape[1])
-    )
-    if len(names) != x.shape[1]:
-        raise InputError(f"there are {x.shape[1]} columns, and {len(names)} names are given")
+    known = column_names(source) or column_names(target) or tuple(default_names(x.shape[1]))
+    names = named_columns(columns, known)
     limit = float(len(x)) if most is None else _checked_limit(most)
     wanted = _moments(x, y, names, moments, limit)
+    # From their common mean, for squares of far rows would cancel.
+    centre = np.concatenate([x, y]).mean(axis=0) if kernel is None else np.zeros(x.shape[1])
     kernel = _median_kernel(x, y) if kernel is None else kernel
     with computing():
-        features = _features(kernel, x, y)
+        features = _features(kernel, x - centre, y - centre)
         return _matched(x, y, names, kernel, wanted, features, limit)
 
 
 def _checked_limit(most: Any) -> float:
-    limit = float(most) if isinstance(most, (int, float)) and not isinstance(most, bool) else 0.0
+    real = isinstance(most, numbers.Real) and not isinstance(most, bool)
+    limit = float(most) if real else 0.0
     if not limit > 1.0:
-        raise InputError(
-            f"most must be more than 1, what every row counts for at first, got {most!r}"
-        )
+        raise InputError(f"most must be more than 1, as every row counts at first, got {most!r}")
     return limit
 
 
@@ -183,20 +185,27 @@ def _moments(
 
 def _check_reachable(values: np.ndarray, name: str, limit: float) -> None:
     """Refuse a moment that lies beyond what weights up to a limit can reach, which is zero here."""
-    if not np.ptp(values):
-        if abs(values[0]) > EXACT:
-            raise InputError(f"{name} is one value in the source, and another in the target")
-        return
     ordered = np.sort(values)
     share = len(values) / limit  # rows that all the weight may be on
     whole, part = int(share), share - int(share)
-    for end in (ordered, ordered[::-1]):
-        reached = (end[:whole].sum() + part * (end[whole] if whole < len(end) else 0.0)) / share
-        if (end is ordered and reached > -EXACT) or (end is not ordered and reached < EXACT):
-            raise InputError(
-                f"no weights up to {limit:.4g} give {name} the target's mean: the source has "
-                "hardly any rows there; leave it out, raise most, or take fewer of the target"
-            )
+    least, most = (
+        (end[:whole].sum() + part * (end[whole] if whole < len(end) else 0.0)) / share
+        for end in (ordered, ordered[::-1])
+    )
+    if least > EXACT or most < -EXACT:
+        raise InputError(
+            f"no weights up to {limit:.6g} give {name} the target's mean: the source has hardly "
+            "any rows there; leave it out, raise most, or take fewer of the target"
+        )
+
+
+def _usable(balanced: np.ndarray) -> np.ndarray:
+    """Which rows may count, (n,): where a mean is to be at the end of all rows, those there."""
+    there = np.ones(len(balanced), dtype=bool)
+    for values in balanced.T:
+        if values.min() >= -EXACT or values.max() <= EXACT:
+            there &= np.abs(values) <= EXACT
+    return there
 
 
 def _median_kernel(x: np.ndarray, y: np.ndarray) -> SquaredExponential:
@@ -204,7 +213,7 @@ def _median_kernel(x: np.ndarray, y: np.ndarray) -> SquaredExponential:
     unit = pooled.std(axis=0)
     unit = np.where(unit > 0.0, unit, 1.0)
     some = np.random.default_rng(0).permutation(len(pooled))[:MEDIAN_ROWS]
-    z = pooled[some] / unit
+    z = (pooled[some] - pooled.mean(axis=0)) / unit
     squares = np.sum(z**2, axis=1)
     apart = (squares[:, None] + squares - 2.0 * z @ z.T)[np.triu_indices(len(z), 1)]
     median = float(np.median(apart[apart > 1e-12])) if (apart > 1e-12).any() else 1.0
@@ -239,11 +248,6 @@ def _matched(
 ) -> MatchedWeights:
     first, second = features
     goal, spread = second.mean(axis=0), float(second.var(axis=0).sum())
-    balanced = wanted.source[:, : wanted.balanced]
-    # The weights' own mean is a moment too, and is to be one.
-    kept = np.concatenate([np.ones((len(x), 1)), balanced], axis=1)
-    goals = np.concatenate([goal, [1.0], np.zeros(wanted.balanced)])
-    problem = Matching(first, kept, goals, limit)
 
     def discrepancy(w: np.ndarray) -> float:
         return float(np.sum((w @ first / len(x) - goal) ** 2))
@@ -251,17 +255,7 @@ def _matched(
     def expected(w: np.ndarray) -> float:
         return spread * (float(np.sum(w**2)) / np.sum(w) ** 2 + 1.0 / len(y))
 
-    best, dual = np.ones(len(x)), np.zeros(len(problem.goals))
-    for penalty in PENALTIES:
-        w, dual = problem.solved(float(penalty), dual)
-        if np.abs(w @ kept / len(x) - goals[len(goal) :]).max() > EXACT:
-            if penalty == PENALTIES[0]:
-                continue
-            break
-        best = w
-        if discrepancy(w) <= LEFT * expected(w):
-            break
-    _check_balanced(best, balanced, len(x))
+    best = _best(first, goal, wanted, limit, lambda w: discrepancy(w) <= LEFT * expected(w))
     size = float(best.sum() ** 2 / np.sum(best**2))
     after = best @ wanted.source / len(x)
     told = tuple(
@@ -284,12 +278,69 @@ def _matched(
     )
 
 
-def _check_balanced(w: np.ndarray, balanced: np.ndarray, n: int) -> None:
-    if balanced.shape[1] and np.abs(w @ balanced).max() / n > EXACT:
+def _best(
+    features: np.ndarray,
+    goal: np.ndarray,
+    wanted: Wanted,
+    limit: float,
+    enough: Callable[[np.ndarray], bool],
+) -> np.ndarray:
+    """The most even weights (n,) that are enough, or the nearest that could be found.
+
+    Raises:
+        InputError: none reproduce the moments.
+    """
+    balanced = wanted.source[:, : wanted.balanced]
+    there = _usable(balanced)
+    count, n = int(there.sum()), len(features)
+    # The weights' own mean is a moment too, and is to be one.
+    kept = np.concatenate([np.ones((count, 1)), balanced[there]], axis=1)
+    own = np.array([1.0, *np.zeros(wanted.balanced)])
+    problem = Matching(features[there], kept, np.concatenate([goal, own]), limit * count / n)
+    dual = np.zeros(len(problem.goals))
+
+    def solved(penalty: float) -> np.ndarray | None:
+        nonlocal dual
+        w, dual = problem.solved(penalty, dual)
+        if np.abs(w @ kept / count - own).max() > EXACT:
+            return None
+        found = np.zeros(n)
+        found[there] = w * n / count
+        return found
+
+    best, before = None, float(PENALTIES[0])
+    for penalty in PENALTIES if count and problem.most > 1.0 else ():
+        found = solved(float(penalty))
+        if found is None and best is not None:
+            break
+        best = best if found is None else found
+        if best is not None and enough(best):
+            return _evened(best, float(penalty), before, solved, enough)
+        before = float(penalty)
+    if best is None:
         raise InputError(
             "no weights reproduce all these moments together: match fewer columns, moments=1 or "
             "moments=0, or raise most"
         )
+    return best
+
+
+def _evened(
+    best: np.ndarray,
+    low: float,
+    high: float,
+    solved: Callable[[float], np.ndarray | None],
+    enough: Callable[[np.ndarray], bool],
+) -> np.ndarray:
+    """Weights of the largest penalty between two that are still enough, by bisection."""
+    for _ in range(HALVINGS if high > low else 0):
+        middle = math.sqrt(low * high)
+        found = solved(middle)
+        if found is not None and enough(found):
+            best, low = found, middle
+        else:
+            high = middle
+    return best
 
 
 def _notes(w: np.ndarray, size: float, left: float, expected: float) -> tuple[str, ...]:
@@ -298,6 +349,11 @@ def _notes(w: np.ndarray, size: float, left: float, expected: float) -> tuple[st
         notes.append(
             "the two still differ by more than expected of equal distributions: the source has "
             "hardly any rows where the target has some"
+        )
+    elif left > LEFT * expected:
+        notes.append(
+            "weights that leave a quarter of the squared MMD that is expected of equal "
+            f"distributions were not found: {left / expected:.2g} of it is left"
         )
     if size < FEW:
         notes.append(

@@ -117,11 +117,15 @@ class ChainsOutcome(Protocol):
         """How chains differ in each of them."""
 
     @property
-    def clusters(self) -> tuple[tuple[int, ...], ...]:
+    def clusters(self) -> tuple[tuple[Any, ...], ...]:
         """Chains that cannot be told apart."""
 
     @property
-    def drifting(self) -> tuple[int, ...]:
+    def labels(self) -> tuple[Any, ...]:
+        """What the chains are called."""
+
+    @property
+    def drifting(self) -> tuple[Any, ...]:
         """Chains whose halves differ."""
 
     @property
@@ -152,11 +156,11 @@ def plot_chains(check: ChainsOutcome, *, axes: Any = None) -> Figure:
     for place, column in zip(places, order, strict=True):
         for chain, values in enumerate(check.draws[:, :, column]):
             half = len(values) // 2
-            drifts = chain in check.drifting
+            drifts = check.labels[chain] in check.drifting
             parts = [(values[:half], -0.15), (values[half:], 0.15)] if drifts else [(values, 0.0)]
             for some, moved in parts:
-                _interval(place, some, chain + moved, colours[chain])
-        place.set_yticks(range(chains), [str(chain) for chain in range(chains)])
+                _interval(place, some, chain + moved, colours[check.labels[chain]])
+        place.set_yticks(range(chains), [str(label) for label in check.labels])
         place.set_ylim(chains - 0.5, -0.5)
         place.set_xlabel(check.names[column])
         title = f"adjusted p = {check.columns[column].pvalue:.3g}"

@@ -35,7 +35,11 @@ def test_features_are_means_over_batches(monkeypatch):
     np.testing.assert_allclose(found.columns[0, 2], batch.mean(axis=0))
     hermite = (batch**4 - 6.0 * batch**2 + 3.0) / np.sqrt(24.0)
     np.testing.assert_allclose(found.columns[3, 2], hermite.mean(axis=0))
-    np.testing.assert_allclose(found.pairs[2, 1], np.mean(batch[:, 0] * batch[:, 2]))
+    # Batches 0 and 1 are the first half of the first chain, 2 its second.
+    moved = (batch - batch.mean(axis=0)) / batch.std(axis=0)
+    np.testing.assert_allclose(found.pairs[2, 1], np.mean(moved[:, 0] * moved[:, 2]))
+    first = (scores[:8] - scores[:8].mean(axis=0)) / scores[:8].std(axis=0)
+    np.testing.assert_allclose(found.pairs[1, 0], np.mean(first[4:, 0] * first[4:, 1]))
     apart = np.sum((scores[:, None] - scores) ** 2, axis=2)
     median = np.sqrt(np.median(apart[np.triu_indices(24, 1)]))
     kernel = np.exp(-0.5 * apart / (0.5 * median) ** 2)
@@ -137,13 +141,44 @@ def test_a_chain_that_drifts(autoregression):
     assert "no drift was found" in str(check_chains(draws[:1]))
 
 
+def test_other_means_are_no_other_correlations(autoregression):
+    """Two columns of one chain are moved and stretched, together: they are named, no pair is."""
+    draws = autoregression(4, 1000, 0.5, seed=1, columns=3)
+    draws[2, :, :2] = 1.5 * draws[2, :, :2] + 1.0
+    found = check_chains(draws)
+    assert [one.name for one in found.columns if one.differs] == ["x0", "x1"]
+    assert not any(one.differs for one in found.pairs)
+
+
+def test_chains_are_called_as_in_the_tree(autoregression):
+    draws = autoregression(3, 300, 0.3, columns=2)
+    draws[1] += 2.0
+    coordinates = {"chain": [1, 2, 7]}
+    posterior = xr.Dataset({"x": (("chain", "draw", "label"), draws)}, coords=coordinates)
+    found = check_chains(posterior)
+    assert found.clusters == ((1, 7), (2,))
+    assert "1, 7 | 2" in str(found)
+    ticks = [tick.get_text() for tick in found.plot().axes[0].get_yticklabels()]
+    assert ticks == ["1", "2", "7"]
+
+
+def test_columns_are_of_chains_unless_halves_alone_differ(autoregression):
+    draws = autoregression(4, 800, 0.3, columns=2)
+    assert check_chains(draws).of == "chains"
+    draws[:, 400:, 0] += 1.0  # all alike
+    found = check_chains(draws, columns=np.array(["a", "b"]))
+    assert (found.of, found.between > 0.025) == ("halves", True)
+    assert [one.name for one in found.columns if one.differs] == ["a"]
+
+
 def test_groups_of_chains(autoregression):
     draws = autoregression(6, 600, 0.5, columns=2)
     draws[[1, 4], :, 0] += 4.0
     found = check_chains(draws)
     assert found.clusters == ((0, 2, 3, 5), (1, 4))
     assert found.to_dict()["clusters"] == ((0, 2, 3, 5), (1, 4))
-    json.dumps({**found.to_dict(), "between": None})
+    json.dumps(found.to_dict(), allow_nan=False)
+    json.dumps(check_chains(draws[:1]).to_dict(), allow_nan=False)
     assert len(found.plot().axes) == 2
 
 
@@ -189,10 +224,16 @@ def test_short_chains_are_told(autoregression):
     [
         (ROWS, {}, "draws must be chains"),
         (np.ones((2, 50, 2)), {}, "no parameter moves"),
-        (np.full((2, 50, 2), np.nan), {}, "not finite in chain 0, draw 0 of x0"),
+        (np.full((2, 50, 2), np.nan), {}, "not finite, or beyond 1e.150, in chain 0, draw 0 of x0"),
         (np.ones((70, 50, 2)), {}, "at most 64 chains"),
         (RNG.normal(size=(2, 50, 2)), {"permutations": 30}, "cannot reject"),
-        (RNG.normal(size=(2, 50, 2)), {"columns": ["a"]}, "2 parameters, and 1 names"),
+        (RNG.normal(size=(2, 50, 2)), {"alpha": 1.5}, "alpha must be"),
+        (RNG.normal(size=(2, 50, 2)), {"columns": ("a", "a")}, "names of columns must differ"),
+        (RNG.normal(size=(2, 50, 2)), {"columns": "ab"}, "columns must be 2 names"),
+        (np.full((2, 50, 2), "a"), {}, "must hold real numbers"),
+        (np.empty((2, 50, 0)), {}, "no parameters"),
+        ([[[1, 2], [3]]], {}, "no array of numbers|not an array of numbers"),
+        (RNG.normal(size=(2, 50, 2)), {"columns": ["a"]}, "2 columns, and 1 names"),
         (xr.DataTree(), {}, "no group named posterior"),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 import xarray as xr
 from bke.inference import InputError, score_of, stein_test
 from bke.inference.chains import stein_sums
-from bke.inference.chains.batches import Batches
+from bke.inference.chains.batches import Batches, depend
 from bke.inference.chains.stein_test import Compared
 from bke.inference.runtime.machine import computing
 from bke.models import (
@@ -170,10 +170,26 @@ def test_a_tree_and_a_model():
 def test_notes(autoregression):
     chain = autoregression(1, 400, 0.95)
     found = stein_test(chain[0], -chain[0], **QUIET)
-    assert "neighbouring rows depend on each other" in found.notes[0]
+    assert "neighbouring rows seem to depend on each other" in found.notes[0]
     short = stein_test(chain, -chain, **QUIET)
     assert "the chains are short" in short.notes[0]
+    assert "flips the signs of" in short.notes[1]
     assert short.batches >= 16
+
+
+def test_independent_rows_have_no_note():
+    """Sixty samples of twenty columns: a false note in one of a thousand."""
+    for seed in range(60):
+        X = np.random.default_rng(seed).normal(size=(100, 20))
+        assert not depend(np.concatenate([X, -X], axis=1))
+
+
+@pytest.mark.parametrize("origin", [1e4, 1e7])
+def test_the_origin_does_not_matter(origin):
+    X = np.random.default_rng(1).normal(size=(200, 2))
+    found, far = stein_test(X, -X, **QUIET), stein_test(X + origin, -X, **QUIET)
+    assert far.pvalue == pytest.approx(found.pvalue, abs=0.01)
+    np.testing.assert_allclose(far.kernel.lengthscale, found.kernel.lengthscale, rtol=1e-6)
 
 
 def test_many_draws_are_compared_evenly(monkeypatch):
@@ -189,14 +205,22 @@ def test_many_draws_are_compared_evenly(monkeypatch):
 @pytest.mark.parametrize(
     ("draws", "score", "options", "told"),
     [
-        (POINTS, SLOPES[:, :2], {}, "score must have shape"),
-        (POINTS, lambda x: x[:3], {}, "score must have shape"),
-        (POINTS, np.where(SLOPES > 2.0, np.inf, SLOPES), {}, "score is not finite in row"),
+        (POINTS, SLOPES[:, :2], {}, "score must be real numbers of shape"),
+        (POINTS, lambda x: x[:3], {}, "score must be real numbers of shape"),
+        (
+            POINTS,
+            np.where(SLOPES > 2.0, np.inf, SLOPES),
+            {},
+            "score is not finite, or beyond 1e.60, in draw",
+        ),
         (POINTS, SLOPES, {"kernel": Laplace(1.0)}, "of the distance over its lengthscale"),
         (POINTS, SLOPES, {"kernel": Matern(0.5, 1.0)}, "not smooth enough"),
+        (POINTS, 1e70 * SLOPES, {}, "score is not finite, or beyond 1e.60, in draw 0 of x0"),
+        (POINTS, np.full(POINTS.shape, "a"), {}, "score must be real numbers"),
+        (POINTS, SLOPES, {"kernel": "posterior"}, "a kernel or one of"),
         (POINTS, SLOPES, {"kernel": "loud"}, "a kernel or one of"),
         (POINTS, SLOPES, {"bootstraps": 5}, "bootstraps cannot reject"),
-        (POINTS, SLOPES, {"columns": ["a"]}, "3 parameters, and 1 names"),
+        (POINTS, SLOPES, {"columns": ["a"]}, "3 columns, and 1 names"),
         (np.ones((20, 2)), np.ones((20, 2)), {}, "all draws are the same"),
         (np.ones((2, 4, 3, 2)), SLOPES, {}, "dimensions"),
         (POINTS[None, :5], SLOPES[None, :5], {}, "at least one chain of 10 draws"),

@@ -155,7 +155,7 @@ def test_the_way_that_is_taken(monkeypatch):
         ({"count": 5, "method": "stein"}, "needs a score"),
         ({"count": 5, "method": "herding", "score": -X}, "a score is for no other method"),
         ({"count": 5, "kernel": "loud"}, "a kernel or one of"),
-        ({"count": 5, "score": -X[:5]}, "score must have shape"),
+        ({"count": 5, "score": -X[:5]}, "score must be real numbers of shape"),
     ],
 )
 def test_what_makes_no_sense_is_refused(options, told):

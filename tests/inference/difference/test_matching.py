@@ -117,6 +117,30 @@ def test_a_constant_column_is_no_matter():
     )
 
 
+def test_a_group_that_the_target_is_one_of():
+    """Nine in ten of the source are in it, as all of the target: the others count nothing."""
+    rng = np.random.default_rng(6)
+    source = np.column_stack([rng.normal(size=500), rng.random(500) < 0.1])
+    for group in (0.0, 1.0):
+        target = np.column_stack([source[:200, 0] + 0.2, np.full(200, group)])
+        found = match_weights(source, target)
+        assert np.all(found.values[source[:, 1] != group] == 0.0)
+        assert found.values.mean() == pytest.approx(1.0, abs=1e-6)
+        mean = np.average(source[:, 0], weights=found.values)
+        assert mean == pytest.approx(target[:, 0].mean(), abs=1e-5)
+
+
+def test_the_origin_does_not_matter():
+    found, far = match_weights(SOURCE, TARGET), match_weights(SOURCE + 1e7, TARGET + 1e7)
+    np.testing.assert_allclose(far.values, found.values, atol=0.02)
+
+
+def test_weights_are_as_even_as_can_be():
+    """A fifth more of the penalty would leave too much: the ratio is near a quarter (seed 0)."""
+    found = match_weights(SOURCE, TARGET)
+    assert 0.2 < found.discrepancies[1] / found.expected <= 0.25
+
+
 def test_notes():
     far = match_weights(SOURCE[:40], TARGET[:100] * 0.2 + [1.2, 0.0])
     assert "the weights are worth" in far.notes[-1]
@@ -137,7 +161,7 @@ def test_notes():
         (SOURCE, TARGET, {"moments": 3}, "moments must be from 0 to 2"),
         (SOURCE, TARGET, {"columns": ["a"]}, "2 columns, and 1 names"),
         (SOURCE, TARGET, {"kernel": "loud"}, "the kernel does not fit"),
-        (np.ones(50), RNG.normal(size=60), {}, "one value in the source"),
+        (np.ones(50), RNG.normal(size=60), {}, "no weights up to 50 give x the target's mean"),
         (SOURCE.sum(axis=1) ** 2, -np.ones(9) + RNG.normal(size=9) / 9, {}, "hardly any rows"),
     ],
 )
