@@ -1,11 +1,12 @@
 """The Stein test: its level on rows and on chains, and its power beside KSDAgg.
 
 Chains are autoregressions whose every column is standard normal; few rows, skewed ones, heavy tails
-and a funnel are of independent rows. Power is on Gaussian-Bernoulli restricted Boltzmann machines whose couplings are
-disturbed (Schrab, Guedj and Gretton 2022, section 4.2: 50 visible and 40 hidden units, 1000 rows),
-and on Langevin's algorithm without its correction, whose bias grows with its step. KSDAgg is
-re-evaluated from its formula, with the inverse multiquadrics of its section 4; ``median`` is that
-at the median distance. The table is written after every row; ``--resume`` goes on.
+and a funnel are of independent rows. Power is on Gaussian-Bernoulli restricted Boltzmann machines
+whose couplings are disturbed (Schrab, Guedj and Gretton 2022, section 4.2: 50 visible and 40 hidden
+units, 1000 rows), and on Langevin's algorithm without its correction, whose bias grows with its
+step. KSDAgg is re-evaluated from its formula, with the inverse multiquadrics of its section 4;
+``median`` is that at the median distance. The table is written after every row; ``--resume`` goes
+on.
 """
 
 from __future__ import annotations
@@ -167,8 +168,8 @@ def main() -> None:
             "Strength: rows of a normal and of the logarithm of a gamma variable of shape 0.3; the "
             "step of Langevin's algorithm; the autocorrelation of neighbours; the deviation of a "
             "machine's disturbed couplings. But for steps and couplings of more than 0 all are true "
-            f"nulls, of which the 99.9 % band of a rate of {ALPHA} is {low:.3f} to {high:.3f}."
-            f"\n\n{report.table(rows)}"
+            f"nulls, of which the 99.9 % band of a rate of {ALPHA} is {low:.3f} to "
+            f"{high:.3f}.\n\n{report.table(rows)}"
         )
 
     repeats.fill("stein", "The Stein test", keys, pvalues, summary, text, options)
