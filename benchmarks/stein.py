@@ -167,7 +167,7 @@ def main() -> None:
             f"{options.repeats} data sets each, level {ALPHA}, {options.permutations} flips. "
             "Strength: rows of a normal and of the logarithm of a gamma variable of shape 0.3; the "
             "step of Langevin's algorithm; the autocorrelation of neighbours; the deviation of a "
-            "machine's disturbed couplings. But for steps and couplings of more than 0 all are true "
+            "machine's disturbed couplings. But for steps and couplings above 0 all are true "
             f"nulls, of which the 99.9 % band of a rate of {ALPHA} is {low:.3f} to "
             f"{high:.3f}.\n\n{report.table(rows)}"
         )
