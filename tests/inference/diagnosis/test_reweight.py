@@ -164,11 +164,31 @@ def test_the_diagnosis_shows_both_and_says_how_it_knows(by_nuts, weighed, by_qua
     assert "independent draws" in diagnose(by_quadrature).verdict
 
 
+def mixed_within_modes(run, exact):
+    """Put independent draws in place of a run's: half of its chains in either of two modes.
+
+    NUTS itself is slow to cross the smaller peaks within a mode of these data, and which chain has
+    crossed which hangs on how the processor rounds; what a bridge makes of that is no integral.
+    """
+    found, draws = run.copy(deep=True), run["posterior"].sizes["draw"]
+    (name,) = exact["unconstrained_posterior"].data_vars
+    mode = find_modes(exact).of_draws.ravel()
+    each = run["posterior"].sizes["chain"] // 2
+    chosen = np.concatenate(
+        [np.flatnonzero(mode == one)[: each * draws].reshape(each, draws) for one in (0, 1)]
+    )
+    for group, variable in (("unconstrained_posterior", name), ("posterior", "lengthscale")):
+        found[group][variable][:] = exact[group][variable].values.ravel()[chosen]
+    places = {name: found["unconstrained_posterior"][name].values.ravel()}
+    found["sample_stats"]["lp"][:] = np.reshape(open_run(exact).log_density(places), chosen.shape)
+    return found
+
+
 def test_bridges_agree_with_quadrature(by_nuts, by_quadrature):
     """Of two modes, from 60 draws of each chain; within four standard errors."""
-    found = _bridges(open_run(by_nuts), 0).attrs
+    found = _bridges(open_run(mixed_within_modes(by_nuts, by_quadrature)), 0).attrs
     exact = by_quadrature["quadrature"].attrs["log_normaliser"]
-    assert found["log_normaliser_error"] < 0.3
+    assert found["log_normaliser_error"] < 0.1
     assert found["log_normaliser"] == pytest.approx(exact, abs=4 * found["log_normaliser_error"])
 
 
