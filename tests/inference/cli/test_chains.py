@@ -17,7 +17,7 @@ def posterior(tmp_path):
     draws = {"mu": rng.normal(size=(4, 400)), "theta": rng.normal(size=(4, 400, 2))}
     draws["mu"][2] += 0.5
     path = tmp_path / "posterior.nc"
-    arviz_base.from_dict({"posterior": draws}).to_netcdf(path)
+    arviz_base.from_dict({"posterior": draws}).to_netcdf(path, engine="h5netcdf")
     return path, draws
 
 
@@ -54,5 +54,5 @@ def test_what_is_no_posterior_is_refused(tmp_path):
     assert refused.exit_code == 1
     assert len(refused.stderr.strip().splitlines()) == 1
     empty = tmp_path / "prior.nc"
-    arviz_base.from_dict({"prior": {"mu": np.ones((1, 50))}}).to_netcdf(empty)
+    arviz_base.from_dict({"prior": {"mu": np.ones((1, 50))}}).to_netcdf(empty, engine="h5netcdf")
     assert "no group named posterior" in chains(empty).stderr

@@ -15,7 +15,9 @@ from typer.testing import CliRunner
 def posterior(tmp_path):
     rng = np.random.default_rng(0)
     draws = {"mu": rng.normal(size=(3, 60)), "theta": rng.normal(size=(3, 60, 2))}
-    arviz_base.from_dict({"posterior": draws}).to_netcdf(tmp_path / "posterior.nc")
+    arviz_base.from_dict({"posterior": draws}).to_netcdf(
+        tmp_path / "posterior.nc", engine="h5netcdf"
+    )
     return tmp_path / "posterior.nc", draws
 
 
@@ -32,7 +34,7 @@ def test_the_chosen_draws_are_written(posterior, tmp_path):
     every = np.concatenate([draws["mu"][..., None], draws["theta"]], axis=2)
     expected = thin(every, 12, weighted=True)
     assert told["indices"] == expected.indices.tolist()
-    tree = xr.open_datatree(out / "thinned.nc")
+    tree = xr.open_datatree(out / "thinned.nc", engine="h5netcdf")
     stats = tree["sample_stats"]
     chain, draw = (stats[f"original_{name}"].values[0] for name in ("chain", "draw"))
     assert tree["posterior"]["mu"].dims == ("chain", "draw")
