@@ -12,6 +12,7 @@ hang on each other by one part in forty.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 
 import arviz_stats
 import numpy as np
@@ -70,6 +71,17 @@ class Batches:
         last = values[:, values.shape[1] - self.each * whole :]
         cut = last.reshape(self.chains, self.each, whole, *values.shape[2:])[:, :, self.gap :]
         return cut.reshape(-1, *values.shape[2:])
+
+    def blocks(self, entries: int) -> Iterator[tuple[slice, slice]]:
+        """Batches, and their rows, of which a block of a matrix has ``entries`` beside all rows.
+
+        All blocks are of one size, so that one program does; the last may overlap the one before.
+        """
+        size = min(self.count, max(1, entries // (self.count * self.length**2)))
+        for start in range(0, self.count, size):
+            begin = min(start, self.count - size)
+            end = begin + size
+            yield slice(begin, end), slice(begin * self.length, end * self.length)
 
     def thinned(self, most: int) -> tuple[np.ndarray, Batches]:
         """Which of the rows to keep, (N',), evenly in every batch: ``most``, three of each time."""

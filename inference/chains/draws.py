@@ -72,6 +72,11 @@ def as_chains(draws: Any, name: str = "draws", columns: Sequence[str] | None = N
     return _checked(rows[None], named_columns(columns, known), name, labels, in_order=False)
 
 
+def evenly(count: int, some: int) -> np.ndarray:
+    """Indices (some,) of ``count`` draws, evenly from the first to the last."""
+    return np.linspace(0, count - 1, some).round().astype(int)
+
+
 def posterior_of(draws: xr.DataTree | xr.Dataset, name: str = "draws") -> xr.Dataset:
     """The posterior of a tree, or the dataset itself, with dimensions ``chain`` and ``draw``.
 

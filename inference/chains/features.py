@@ -14,14 +14,15 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.stats import norm, rankdata
 
+from ..learning.distances import some_distances
 from .batches import Batches
 
 #: Scales of the kernel, over the median distance of the scores.
 SCALES = (0.25, 0.5, 1.0, 2.0)
 #: Columns of which all pairs are looked at, and rows that the kernel compares with each other.
 MOST_PAIRED, MOST_ROWS = 100, 4000
-#: Rows that the median distance is of, and the seed of their draw.
-MEDIAN_ROWS, CHOOSING = 500, 0
+#: Seed of the rows that the median distance is of.
+CHOOSING = 0
 #: Entries of a block of the kernel's matrix.
 ENTRIES = 2**22
 #: What of one column is compared: Hermite polynomials of its scores, orthonormal for a normal.
@@ -111,25 +112,12 @@ def _grams(scores: np.ndarray, cut: Batches) -> np.ndarray:
     """Mean squared exponentials of all pairs of rows of two batches, at every scale."""
     kept, thinner = cut.thinned(MOST_ROWS)
     points = scores[kept]
-    lengths = _median(points) * np.array(SCALES)
-    x = jnp.asarray(points)
+    median = float(np.median(some_distances(points, CHOOSING)))
+    x, lengths = jnp.asarray(points), jnp.asarray(median * np.array(SCALES))
     found = np.empty((len(SCALES), cut.count, cut.count))
-    length = thinner.length
-    size = min(cut.count, max(1, ENTRIES // (len(points) * length)))
-    for start in range(0, cut.count, size):
-        begin = min(start, cut.count - size)  # all blocks of one size: one program
-        block = x[begin * length : (begin + size) * length]
-        found[:, begin : begin + size] = np.asarray(_block(block, x, jnp.asarray(lengths), length))
+    for some, rows in thinner.blocks(ENTRIES):
+        found[:, some] = _block(x[rows], x, lengths, thinner.length)
     return found
-
-
-def _median(points: np.ndarray) -> float:
-    some = np.random.default_rng(CHOOSING).permutation(len(points))[:MEDIAN_ROWS]
-    z = points[some]
-    squares = np.sum(z**2, axis=1)
-    apart = squares[:, None] + squares - 2.0 * z @ z.T
-    median = float(np.median(apart[np.triu_indices(len(z), 1)]))
-    return math.sqrt(median) if median > 1e-12 else 1.0
 
 
 @functools.partial(jax.jit, static_argnames="length")

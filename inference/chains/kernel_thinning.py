@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 
+from .draws import evenly
+
+#: Of two arrays of points.
+OfPoints: TypeAlias = Callable[[np.ndarray, np.ndarray], np.ndarray]
 #: Failure probability of kernel thinning's guarantee.
 DELTA = 0.5
 
 
 def kernel_thinned(
-    kernel: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    kernel: OfPoints,
     points: np.ndarray,
     count: int,
     most: int,
@@ -34,15 +39,15 @@ def kernel_thinned(
         kept = _compressed(kernel, points, count, most, seed)
     rounds = int(math.log2(len(kept) / count))
     if rounds:
-        kept = kept[_evenly(len(kept), count * 2**rounds)]
+        kept = kept[evenly(len(kept), count * 2**rounds)]
         gram = kernel(points[kept], points[kept])
         return np.asarray(kept[kt.thin_K(gram, gram, rounds, delta=DELTA, seed=seed, unique=True)])
     gram = kernel(points[kept], points[kept])
-    return np.asarray(kept[kt.refine_K(gram, _evenly(len(kept), count), unique=True)])
+    return np.asarray(kept[kt.refine_K(gram, evenly(len(kept), count), unique=True)])
 
 
 def _compressed(
-    kernel: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    kernel: OfPoints,
     points: np.ndarray,
     count: int,
     most: int,
@@ -52,7 +57,7 @@ def _compressed(
     from goodpoints import compress, kt
 
     size = compress.largest_power_of_four(len(points))
-    kept = _evenly(len(points), size)
+    kept = evenly(len(points), size)
     root = math.isqrt(size)
     # As many as kernel thinning can choose from.
     oversampling = int(math.log2(max(most / root, 1.0)))
@@ -64,7 +69,3 @@ def _compressed(
 
     symmetric = compress.symmetrize(halve, seed=int(seeds.integers(2**31)))
     return np.asarray(kept[compress.compress(points[kept], symmetric, oversampling)])
-
-
-def _evenly(count: int, some: int) -> np.ndarray:
-    return np.linspace(0, count - 1, some).round().astype(int)

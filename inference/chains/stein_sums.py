@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Iterator
 from typing import Any
@@ -24,6 +25,11 @@ from .batches import Batches
 ENTRIES = 2**22
 
 
+def within(kernel: Radial, unit: np.ndarray) -> Radial:
+    """The kernel of points over ``unit`` (D,), of which columns' scores can be added up."""
+    return dataclasses.replace(kernel, lengthscale=kernel.lengthscale / unit)  # type: ignore[type-var]
+
+
 def of_batches(
     points: np.ndarray, slopes: np.ndarray, kernel: Radial, cut: Batches
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -41,10 +47,8 @@ def of_batches(
     x, s = jnp.asarray(points), jnp.asarray(slopes)
     sums = np.empty((cut.count, cut.count))
     means = np.empty(len(points))
-    for rows in _blocks(len(points), cut.length):
-        found, total = _of_batches(x[rows], s[rows], x, s, kernel, cut.length)
-        sums[rows.start // cut.length : rows.stop // cut.length] = found
-        means[rows] = total
+    for some, rows in cut.blocks(ENTRIES):
+        sums[some], means[rows] = _of_batches(x[rows], s[rows], x, s, kernel, cut.length)
     own = np.asarray(_own(s, kernel))
     return sums, (means - own) / (len(points) - 1)
 
@@ -53,9 +57,8 @@ def of_columns(points: np.ndarray, slopes: np.ndarray, kernel: Radial, cut: Batc
     """Sum every column's part of Stein's kernel over pairs of batches, (D, q, q)."""
     x, s = jnp.asarray(points), jnp.asarray(slopes)
     sums = np.empty((points.shape[1], cut.count, cut.count))
-    for rows in _blocks(len(points), cut.length):
-        found = _of_columns(x[rows], s[rows], x, s, kernel, cut.length)
-        sums[:, rows.start // cut.length : rows.stop // cut.length] = found
+    for some, rows in cut.blocks(ENTRIES):
+        sums[:, some] = _of_columns(x[rows], s[rows], x, s, kernel, cut.length)
     return sums
 
 
@@ -69,9 +72,8 @@ def of_moments(
     """
     z, u = (jnp.asarray(one) for one in _in_units(points, slopes, unit))
     sums = np.empty((cut.count, cut.count))
-    for rows in _blocks(len(points), cut.length):
-        found = _of_moments(z[rows], u[rows], z, u, cut.length)
-        sums[rows.start // cut.length : rows.stop // cut.length] = found
+    for some, rows in cut.blocks(ENTRIES):
+        sums[some] = _of_moments(z[rows], u[rows], z, u, cut.length)
     return sums
 
 
@@ -104,14 +106,6 @@ def _in_units(
     points: np.ndarray, slopes: np.ndarray, unit: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     return (points - points.mean(axis=0)) / unit, slopes * unit
-
-
-def _blocks(count: int, length: int) -> Iterator[slice]:
-    """Slices of whole batches, all of one size so that one program does; the last may overlap."""
-    size = min(count, max(1, ENTRIES // (count * length)) * length)
-    for start in range(0, count, size):
-        begin = min(start, count - size)
-        yield slice(begin, begin + size)
 
 
 @functools.partial(jax.jit, static_argnames="length")

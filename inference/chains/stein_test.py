@@ -34,16 +34,14 @@ MULTISCALE = "multiscale"
 LEARNED = tuple(name for name in SINGLE if name != "posterior")
 #: Lengthscales of the inverse multiquadric, over the median distance of the rows.
 SCALES = (0.25, 0.5, 1.0, 2.0, 4.0)
-#: Rows that the median distance is of, and rows that are compared with each other, at most.
-MEDIAN_ROWS, MOST_ROWS = 500, 6000
+#: Rows that are compared with each other, at most.
+MOST_ROWS = 6000
 #: Statistics beside those of the scales, of moments, in one column and in several.
 MOMENTS = ("second moments", "variances")
 WITH_MOMENTS = (
     "log-sum-exp of all scales, standardised, and beside it second moments and variances, each by "
     "how surprising it is"
 )
-#: Seed of the rows that the median is of.
-CHOOSING = 0
 IN_ORDER = (
     "neighbouring rows seem to depend on each other, which this test of independent rows does not "
     "know of: give chains as (chains, draws, columns)"
@@ -81,7 +79,7 @@ class Compared(NamedTuple):
 
     def within(self, kernel: Radial) -> tuple[np.ndarray, np.ndarray, Radial, Batches]:
         """Points, scores and kernel in units, in which columns' scores can be added up."""
-        inside = dataclasses.replace(kernel, lengthscale=kernel.lengthscale / self.unit)  # type: ignore[type-var]
+        inside = stein_sums.within(kernel, self.unit)
         return self.points / self.unit, self.slopes * self.unit, inside, self.cut
 
     def statistics(self, sums: np.ndarray) -> np.ndarray:
@@ -97,15 +95,6 @@ class Compared(NamedTuple):
 
         pairs = len(self.points) ** 2 - self.cut.count * self.cut.length**2
         return in_batches(one, self.signs.shape[1], 16 * len(self.signs)) / pairs
-
-
-class Asked(NamedTuple):
-    """What the test was asked for beside the draws."""
-
-    choice: KernelChoice
-    bootstraps: int
-    alpha: float
-    seed: int
 
 
 def stein_test(
@@ -157,7 +146,6 @@ def stein_test(
     check_count(seed, "seed", 0, 2**63 - 1)
     check_permutations(bootstraps, alpha, "bootstraps")
     choice = KernelChoice.checked(kernel, (MULTISCALE, *LEARNED), scale)
-    asked = Asked(choice, bootstraps, alpha, seed)
     chains, slopes = with_scores(draws, score, columns)
     # What a batch must forget: where the draws are, and how steep the density is there.
     both = np.concatenate([chains.values, slopes], axis=2)
@@ -172,7 +160,7 @@ def stein_test(
     points = cut.kept(chains.values)[rows]
     compared = Compared(points, cut.kept(slopes)[rows], choice.unit(points), cut_down, signs)
     with computing():
-        return _tested(compared, chains.columns, asked, notes, progress=progress)
+        return _tested(compared, chains.columns, choice, alpha, notes, progress=progress)
 
 
 def with_scores(draws: Any, score: Any, columns: Sequence[str] | None) -> tuple[Chains, np.ndarray]:
@@ -229,29 +217,23 @@ def kernels_of(points: np.ndarray, choice: KernelChoice, *, single: bool = False
         except ValueError as error:
             raise InputError(str(error)) from None
         return kernels
-    unit = choice.unit(points)
-    some = np.random.default_rng(CHOOSING).permutation(len(points))[:MEDIAN_ROWS]
-    z = (points[some] - points.mean(axis=0)) / unit
-    squares = np.sum(z**2, axis=1)
-    apart = squares[:, None] + squares - 2.0 * z @ z.T
-    upper = apart[np.triu_indices(len(z), 1)]
-    positive = upper[upper > 1e-12 * squares.max()]
-    if not len(positive):
+    if not np.ptp(points, axis=0).any():
         raise InputError("all draws are the same")
-    median = float(np.sqrt(np.median(positive)))
+    median = dataclasses.replace(choice, named="median").kernels(points)[0].lengthscale
     scales = (1.0,) if single else SCALES
-    return [RationalQuadratic(0.5, unit * median * factor) for factor in scales]
+    return [RationalQuadratic(0.5, median * factor) for factor in scales]
 
 
 def _tested(
     compared: Compared,
     columns: tuple[str, ...],
-    asked: Asked,
+    choice: KernelChoice,
+    alpha: float,
     notes: list[str],
     *,
     progress: bool,
 ) -> SteinResult:
-    cut, kernels = compared.cut, kernels_of(compared.points, asked.choice)
+    cut, kernels = compared.cut, kernels_of(compared.points, choice)
     rows, means = [], []
     with progress_bar("kernels", len(kernels), shown=progress) as advance:
         for one in kernels:
@@ -260,7 +242,7 @@ def _tested(
             means.append(mean)
             advance(1)
     named: list[tuple[str, Any]] = [(describe(one), one) for one in kernels]
-    beside = _moments(compared) if asked.choice.named == MULTISCALE else []
+    beside = _moments(compared) if choice.named == MULTISCALE else []
     named += [(name, None) for name in MOMENTS[: len(beside)]]
     combined = combine(np.array([*rows, *beside]), named, beside=len(beside))
     best = combined.most_extreme
@@ -270,10 +252,10 @@ def _tested(
         hypotheses=HYPOTHESES,
         kernel=kernels[best],
         kernel_of="most extreme at" if combined.parts else "kernel",
-        how=f"{asked.bootstraps} flips of {cut.count} "
-        f"{'rows' if cut.length == 1 else 'batches'}, {asked.choice}",
+        how=f"{compared.signs.shape[1] - 1} flips of {cut.count} "
+        f"{'rows' if cut.length == 1 else 'batches'}, {choice}",
         exact=False,
-        alpha=asked.alpha,
+        alpha=alpha,
         parts=combined.parts,
         statistic_of=_in_words(combined),
         pvalue_error=combined.error(),
@@ -287,7 +269,7 @@ def _tested(
     )
     if not result.rejected:
         return result
-    found = _columns(compared, columns, kernels, combined, asked.alpha)
+    found = _columns(compared, columns, kernels, combined, alpha)
     return dataclasses.replace(result, columns=found)
 
 

@@ -15,9 +15,10 @@ from ..data.checks import check_count
 from ..errors import InputError
 from ..runtime.machine import computing
 from ..testing.kernel_choice import SINGLE, KernelChoice
-from .draws import as_chains
+from .draws import as_chains, evenly
 from .greedy import herded, on_simplex, stein_thinned
 from .score import Score
+from .stein_sums import within
 from .stein_test import LEARNED, kernels_of, with_scores
 from .thinned import Thinned
 
@@ -98,7 +99,7 @@ def thin(
     way = _way(method, n, with_score=score is not None)
     check_count(count, "count", 1, n - 1)
     # Evenly, so that they stand for all: greedy choices look at every two of them.
-    looked_at = np.unique(np.linspace(0, n - 1, min(n, _most(way))).round().astype(int))
+    looked_at = evenly(n, min(n, _most(way)))
     if len(looked_at) <= count:
         raise InputError(f"{way} looks at {len(looked_at)} draws: count must be less, is {count}")
     with computing():
@@ -152,12 +153,11 @@ def _candidates(
     """The kernel in the units of the draws, and what is chosen from: points, maybe with scores."""
     choice = KernelChoice.checked(named, SINGLE if slopes is None else LEARNED, scale)
     if slopes is None:
-        some = rows[np.linspace(0, len(rows) - 1, min(len(rows), 2000)).astype(int)]
-        kernel = choice.kernels(some)[0]
+        kernel = choice.kernels(rows)[0]
         return kernel, Candidates(rows, lambda a, b: np.asarray(kernel(a, b)))
     kernel = kernels_of(rows, choice, single=True)[0]
     unit, dimension = choice.unit(rows), rows.shape[1]
-    inside = type(kernel)(**{**vars(kernel), "lengthscale": kernel.lengthscale / unit})
+    inside = within(kernel, unit)
     both = np.concatenate([rows / unit, slopes * unit], axis=1)
 
     def of_stein(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -214,22 +214,19 @@ def _judged(
     count, n = len(chosen), len(candidates.points)
     rng = np.random.default_rng([seed, 17])
     others = [rng.choice(n, size=count, replace=False) for _ in range(AT_RANDOM)]
-    even = np.linspace(0, n - 1, count).round().astype(int)
     reference = candidates
     if n > JUDGES:
         reference = candidates._replace(points=candidates.points[_between(n, JUDGES)])
     own = float(np.mean(mean_of(reference, reference.points))) if centred else 0.0
 
-    def judged(rows: np.ndarray, weights: np.ndarray | None) -> tuple[float, np.ndarray]:
+    def judged(rows: np.ndarray, *, weighted: bool = False) -> tuple[float, np.ndarray]:
         points = candidates.points[rows]
         gram = candidates.kernel(points, points)
         means = mean_of(reference, points) if centred else np.zeros(len(rows))
-        w = np.full(len(rows), 1.0 / len(rows))
-        if weights is not None:
-            w = on_simplex(gram, means)
+        w = on_simplex(gram, means) if weighted else np.full(len(rows), 1.0 / len(rows))
         squared = float(w @ gram @ w - 2.0 * w @ means) + own
         return max(squared, 0.0) ** 0.5, w
 
-    own_found, weights = judged(chosen, np.empty(0) if weighted else None)
-    random = float(np.mean([judged(one, None)[0] for one in others]))
-    return Judged(weights, own_found, random, judged(even, None)[0])
+    found, weights = judged(chosen, weighted=weighted)
+    random = float(np.mean([judged(one)[0] for one in others]))
+    return Judged(weights, found, random, judged(evenly(n, count))[0])

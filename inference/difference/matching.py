@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from bke.models import SquaredExponential, choose_landmarks
+from bke.models import choose_landmarks
 from numpy.typing import ArrayLike
 from scipy.linalg import eigh
 from scipy.optimize import minimize
@@ -17,20 +17,21 @@ from ..data.checks import as_sample, check_count, check_same_columns, column_nam
 from ..data.file_table import default_names
 from ..data.named_columns import named_columns
 from ..errors import InputError
+from ..learning.named_kernels import kernels_for
 from ..runtime.machine import computing
 from .matched import MatchedWeights, Moment
 
-#: Landmarks of the features, and rows that the median distance is of.
-LANDMARKS, MEDIAN_ROWS = 200, 500
+#: Landmarks of the features, and the seed of the rows that the median distance is of.
+LANDMARKS, CHOOSING = 200, 0
 #: Eigenvalues of the landmarks' Gram matrix below this share of the largest are left out.
 NEGLIGIBLE = 1e-10
 #: Penalties of unevenness that are tried, the largest first.
 PENALTIES = 10.0 ** np.arange(2.0, -9.0, -0.5)
 #: Halvings of the step between the last two of them.
 HALVINGS = 4
-#: The squared MMD that weights are to leave, over what is expected of equal distributions. With all
-#: of it a sharp test still finds half of what was to be matched; with a quarter next to nothing,
-#: and the weights are worth as many rows as the ratio of densities is (benchmarks/matching.py).
+#: The squared MMD that weights are to leave, over what is expected of equal distributions: with a
+#: quarter a sharp test finds next to nothing of what was to be matched, and the weights are worth
+#: as many rows as the ratio of densities is (benchmarks/matching.py).
 LEFT = 0.25
 #: Moments are reproduced to this, in the target's standard deviations.
 EXACT = 1e-6
@@ -134,11 +135,10 @@ def match_weights(
     names = named_columns(columns, known)
     limit = float(len(x)) if most is None else _checked_limit(most)
     wanted = _moments(x, y, names, moments, limit)
-    # From their common mean, for squares of far rows would cancel.
-    centre = np.concatenate([x, y]).mean(axis=0) if kernel is None else np.zeros(x.shape[1])
-    kernel = _median_kernel(x, y) if kernel is None else kernel
+    if kernel is None:
+        (kernel,) = kernels_for("median", np.concatenate([x, y]), "column", CHOOSING)
     with computing():
-        features = _features(kernel, x - centre, y - centre)
+        features = _features(kernel, x, y)
         return _matched(x, y, names, kernel, wanted, features, limit)
 
 
@@ -206,18 +206,6 @@ def _usable(balanced: np.ndarray) -> np.ndarray:
         if values.min() >= -EXACT or values.max() <= EXACT:
             there &= np.abs(values) <= EXACT
     return there
-
-
-def _median_kernel(x: np.ndarray, y: np.ndarray) -> SquaredExponential:
-    pooled = np.concatenate([x, y])
-    unit = pooled.std(axis=0)
-    unit = np.where(unit > 0.0, unit, 1.0)
-    some = np.random.default_rng(0).permutation(len(pooled))[:MEDIAN_ROWS]
-    z = (pooled[some] - pooled.mean(axis=0)) / unit
-    squares = np.sum(z**2, axis=1)
-    apart = (squares[:, None] + squares - 2.0 * z @ z.T)[np.triu_indices(len(z), 1)]
-    median = float(np.median(apart[apart > 1e-12])) if (apart > 1e-12).any() else 1.0
-    return SquaredExponential(unit * math.sqrt(median))
 
 
 def _features(kernel: Any, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -29,20 +29,22 @@ PosteriorArgument: TypeAlias = Annotated[
     ),
 ]
 
+ParametersOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--parameters",
+        metavar="A,B,...",
+        rich_help_panel=DATA,
+        help="Variables of the posterior to look at. Default: all.",
+    ),
+]
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ChainsOptions:
     """Which parameters are looked at, and at what level."""
 
-    parameters: Annotated[
-        str | None,
-        typer.Option(
-            "--parameters",
-            metavar="A,B,...",
-            rich_help_panel=DATA,
-            help="Variables of the posterior to look at. Default: all.",
-        ),
-    ] = None
+    parameters: ParametersOption = None
     permutations: PermutationsOption = 999
     alpha: AlphaOption = 0.05
     seed: SeedOption = 0

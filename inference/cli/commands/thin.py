@@ -13,7 +13,7 @@ from ..options.output import optional_folder
 from ..options.panels import DATA
 from ..options.sampler import SeedOption
 from ..terminal import Terminal
-from .chains import PosteriorArgument, chosen
+from .chains import ParametersOption, PosteriorArgument, chosen
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -31,15 +31,7 @@ class ThinOptions:
     to: Annotated[
         int, typer.Option("--to", min=1, rich_help_panel=DATA, help="How many draws to choose.")
     ]
-    parameters: Annotated[
-        str | None,
-        typer.Option(
-            "--parameters",
-            metavar="A,B,...",
-            rich_help_panel=DATA,
-            help="Variables of the posterior to choose by; all are written. Default: all.",
-        ),
-    ] = None
+    parameters: ParametersOption = None
     method: Annotated[
         Method,
         typer.Option(

@@ -35,13 +35,17 @@ def test_features_are_means_over_batches(monkeypatch):
     np.testing.assert_allclose(found.columns[0, 2], batch.mean(axis=0))
     hermite = (batch**4 - 6.0 * batch**2 + 3.0) / np.sqrt(24.0)
     np.testing.assert_allclose(found.columns[3, 2], hermite.mean(axis=0))
+    hermite = (batch**2 - 1.0) / np.sqrt(2.0)
+    np.testing.assert_allclose(found.columns[1, 2], hermite.mean(axis=0))
+    hermite = (batch**3 - 3.0 * batch) / np.sqrt(6.0)
+    np.testing.assert_allclose(found.columns[2, 2], hermite.mean(axis=0))
     # Batches 0 and 1 are the first half of the first chain, 2 its second.
     moved = (batch - batch.mean(axis=0)) / batch.std(axis=0)
     np.testing.assert_allclose(found.pairs[2, 1], np.mean(moved[:, 0] * moved[:, 2]))
     first = (scores[:8] - scores[:8].mean(axis=0)) / scores[:8].std(axis=0)
     np.testing.assert_allclose(found.pairs[1, 0], np.mean(first[4:, 0] * first[4:, 1]))
     apart = np.sum((scores[:, None] - scores) ** 2, axis=2)
-    median = np.sqrt(np.median(apart[np.triu_indices(24, 1)]))
+    median = np.median(np.sqrt(apart[np.triu_indices(24, 1)]))
     kernel = np.exp(-0.5 * apart / (0.5 * median) ** 2)
     for a, b in ((5, 0), (2, 2)):
         expected = kernel[4 * a : 4 * a + 4, 4 * b : 4 * b + 4].mean()
@@ -168,6 +172,7 @@ def test_columns_are_of_chains_unless_halves_alone_differ(autoregression):
     draws[:, 400:, 0] += 1.0  # all alike
     found = check_chains(draws, columns=np.array(["a", "b"]))
     assert (found.of, found.between > 0.025) == ("halves", True)
+    assert found.pvalue == 2.0 * found.within  # there are two tests
     assert [one.name for one in found.columns if one.differs] == ["a"]
 
 

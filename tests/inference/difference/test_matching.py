@@ -49,6 +49,12 @@ def test_moments_are_reproduced(moments):
     close = np.allclose(variance, TARGET.var(axis=0), atol=1e-4)
     assert close == (moments == 2)
     assert found.effective_size == pytest.approx(w.sum() ** 2 / np.sum(w**2))
+    before = np.mean((SOURCE[:, 1] - TARGET[:, 1].mean()) ** 2) / TARGET[:, 1].var() - 1.0
+    told = {one.name: one.before for one in found.moments}
+    assert told["variance of x1"] == pytest.approx(before / np.sqrt(2.0))
+    assert told["x0"] == pytest.approx(
+        (SOURCE - TARGET.mean(axis=0)).mean(axis=0)[0] / TARGET.std(axis=0)[0]
+    )
 
 
 def test_weights_are_near_the_ratio_of_densities():
@@ -75,6 +81,19 @@ def test_discrepancies_are_those_of_the_kernel():
     expected = w @ np.asarray(k(x)) @ w - 2.0 * np.mean(w @ np.asarray(k(x, y))) + np.mean(k(y))
     assert found.discrepancies[1] == pytest.approx(float(expected), rel=1e-4)
     assert found.discrepancies[1] <= 0.25 * found.expected
+
+
+def test_what_is_expected_is_the_mean_over_samples_of_one_distribution():
+    """120 pairs of 60 and 30 rows, equal weights: four standard errors of the mean (seeds 0 on)."""
+    ratios = []
+    for seed in range(120):
+        rng = np.random.default_rng(seed)
+        found = match_weights(rng.normal(size=(60, 2)), rng.normal(size=(30, 2)), moments=0)
+        equal = found.expected * (1.0 / 60 + 1.0 / 30) / (1.0 / found.effective_size + 1.0 / 30)
+        ratios.append(found.discrepancies[0] / equal)
+    error = np.std(ratios) / np.sqrt(len(ratios))
+    assert np.mean(ratios) == pytest.approx(1.0, abs=4.0 * error + 1.0 / 30)  # n against n - 1
+    assert error < 0.06
 
 
 def test_what_is_left_is_compared():
