@@ -53,6 +53,10 @@ from .likelihood_free.sequential import (
 from .likelihood_free.simulators import jax_simulator as jax_simulator, vectorised as vectorised
 from .likelihood_free.synthetic_likelihood import synthetic_likelihood as synthetic_likelihood
 from .likelihood_free.table import posterior_table as posterior_table
+from .monitoring.many import Monitors as Monitors, e_bh as e_bh
+from .monitoring.monitor import Monitor as Monitor
+from .monitoring.since import Since as Since
+from .monitoring.state import Change as Change, MonitorState as MonitorState
 from .plots.chains import plot_chains as plot_chains, plot_stein as plot_stein
 from .plots.comparison import plot_comparison as plot_comparison
 from .plots.density import plot_densities as plot_densities, plot_samples as plot_samples
@@ -67,6 +71,7 @@ from .plots.likelihood_free import (
     plot_stages as plot_stages,
 )
 from .plots.matching import plot_matching as plot_matching
+from .plots.monitoring import plot_monitor as plot_monitor, plot_monitors as plot_monitors
 from .plots.profile import plot_profile as plot_profile
 from .plots.student_t import plot_student_t as plot_student_t
 from .plots.trace import plot_rank as plot_rank, plot_trace as plot_trace

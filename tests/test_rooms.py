@@ -45,6 +45,7 @@ ROOMS = {
         "tables",
         "witness",
         "chains",
+        "monitoring",
         "likelihood_free",
         "embeddings",
         "student_t",

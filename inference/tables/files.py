@@ -12,6 +12,7 @@ import io
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -130,28 +131,11 @@ def _is_number(text: str) -> bool:
 
 def _rows(path: Path, encoding: str, separator: str, header: list[str]) -> pa.Table:
     """All rows after the header, as text."""
-    uneven: list[pyarrow.csv.InvalidRow] = []
-
-    def skip(row: pyarrow.csv.InvalidRow) -> str:
-        uneven.append(row)
-        return "skip"
-
     with (
         _text_errors(path, encoding, header),
         pa.input_stream(str(path), compression="detect") as stream,
     ):
-        found = pyarrow.csv.read_csv(
-            stream,
-            pyarrow.csv.ReadOptions(
-                column_names=header, skip_rows=1, encoding=encoding, use_threads=False
-            ),
-            pyarrow.csv.ParseOptions(
-                delimiter=separator, newlines_in_values=True, invalid_row_handler=skip
-            ),
-            pyarrow.csv.ConvertOptions(
-                column_types=dict.fromkeys(header, pa.string()), strings_can_be_null=False
-            ),
-        )
+        found, uneven = parsed(stream, separator, header, encoding=encoding, skip=1)
     if uneven:
         row = uneven[0]
         number = "" if row.number is None else f" in line {row.number}"
@@ -162,6 +146,39 @@ def _rows(path: Path, encoding: str, separator: str, header: list[str]) -> pa.Ta
         )
     _check_quotes(path, found)
     return found
+
+
+def parsed(
+    stream: Any, separator: str, header: list[str], *, encoding: str = "utf-8", skip: int = 0
+) -> tuple[pa.Table, list[pyarrow.csv.InvalidRow]]:
+    """Split the lines of a stream into cells of text; and the lines that have more or fewer.
+
+    Args:
+        stream: of bytes.
+        separator: of cells.
+        header: the names of the columns.
+        encoding: of the bytes.
+        skip: lines at the beginning that are no rows.
+    """
+    uneven: list[pyarrow.csv.InvalidRow] = []
+
+    def aside(row: pyarrow.csv.InvalidRow) -> str:
+        uneven.append(row)
+        return "skip"
+
+    found = pyarrow.csv.read_csv(
+        stream,
+        pyarrow.csv.ReadOptions(
+            column_names=header, skip_rows=skip, encoding=encoding, use_threads=False
+        ),
+        pyarrow.csv.ParseOptions(
+            delimiter=separator, newlines_in_values=True, invalid_row_handler=aside
+        ),
+        pyarrow.csv.ConvertOptions(
+            column_types=dict.fromkeys(header, pa.string()), strings_can_be_null=False
+        ),
+    )
+    return found, uneven
 
 
 @contextlib.contextmanager

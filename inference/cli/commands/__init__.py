@@ -15,6 +15,7 @@ from .independence import independence
 from .learn import learn
 from .likelihood_free import approximate
 from .merge import merge
+from .monitor import monitor
 from .run import run
 from .score import score
 from .shrink import shrink
@@ -33,6 +34,7 @@ COMMANDS = (
     witness,
     two_sample,
     drift,
+    monitor,
     independence,
     graph,
     condition,

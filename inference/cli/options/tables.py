@@ -11,37 +11,9 @@ from .panels import DATA, TEST
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TableOptions:
-    """What is compared of two tables, and how it is read."""
+class ReadingOptions:
+    """Which columns of tables are looked at, and how they are read."""
 
-    by: Annotated[
-        str | None,
-        typer.Option(
-            "--by",
-            metavar="COL",
-            rich_help_panel=DATA,
-            help="Of one table: the column whose values make the groups that are compared, each "
-            "with the first.",
-        ),
-    ] = None
-    against: Annotated[
-        str | None,
-        typer.Option(
-            "--against",
-            metavar="VALUE",
-            rich_help_panel=DATA,
-            help="Of --by: the group that others are compared with.",
-            show_default="the first",
-        ),
-    ] = None
-    rest: Annotated[
-        bool,
-        typer.Option(
-            "--rest",
-            rich_help_panel=DATA,
-            help="Compare each group of --by with all others together.",
-        ),
-    ] = False
     exclude: Annotated[
         list[str] | None,
         typer.Option(
@@ -78,6 +50,75 @@ class TableOptions:
             "'decimal commas' or 'day/month/year'.",
         ),
     ] = None
+    encoding: Annotated[
+        str | None,
+        typer.Option(
+            "--encoding",
+            rich_help_panel=DATA,
+            help="Of text files.",
+            show_default="UTF-8",
+        ),
+    ] = None
+
+    def arguments(self) -> dict[str, Any]:
+        """What of this functions of tables take."""
+        return {
+            "exclude": self.exclude or (),
+            "kinds": self.kinds,
+            "missing": self.missing or (),
+            "written": self.written or (),
+            "encoding": self.encoding,
+        }
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """The kinds that are asked for, by column.
+
+        Raises:
+            BadParameter: for what is not a column and a kind.
+        """
+        found = {}
+        for one in self.kind or ():
+            column, equals, kind = one.rpartition("=")
+            if not equals:
+                raise typer.BadParameter(f"--kind {one} names no kind: write --kind {one}=category")
+            found[column] = kind
+        return found
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TableOptions:
+    """What is compared of two tables, and how it is read."""
+
+    by: Annotated[
+        str | None,
+        typer.Option(
+            "--by",
+            metavar="COL",
+            rich_help_panel=DATA,
+            help="Of one table: the column whose values make the groups that are compared, each "
+            "with the first.",
+        ),
+    ] = None
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="VALUE",
+            rich_help_panel=DATA,
+            help="Of --by: the group that others are compared with.",
+            show_default="the first",
+        ),
+    ] = None
+    rest: Annotated[
+        bool,
+        typer.Option(
+            "--rest",
+            rich_help_panel=DATA,
+            help="Compare each group of --by with all others together.",
+        ),
+    ] = False
+    reading: ReadingOptions
     coded: Annotated[
         bool,
         typer.Option(
@@ -95,15 +136,6 @@ class TableOptions:
             help="Compare columns that tell rows apart too. Otherwise they are left out.",
         ),
     ] = False
-    encoding: Annotated[
-        str | None,
-        typer.Option(
-            "--encoding",
-            rich_help_panel=DATA,
-            help="Of text files.",
-            show_default="UTF-8",
-        ),
-    ] = None
     units: Annotated[
         str | None,
         typer.Option(
@@ -145,30 +177,11 @@ class TableOptions:
     def arguments(self) -> dict[str, Any]:
         """What of this :func:`~bke.inference.compare_tables` takes."""
         return {
-            "exclude": self.exclude or (),
-            "kinds": self.kinds,
-            "missing": self.missing or (),
-            "written": self.written or (),
+            **self.reading.arguments(),
             "coded": self.coded,
             "identifiers": self.identifiers,
             "units": self.units,
             "blocks": self.blocks,
             "counts": self.counts,
             "weights": self.weights,
-            "encoding": self.encoding,
         }
-
-    @property
-    def kinds(self) -> dict[str, str]:
-        """The kinds that are asked for, by column.
-
-        Raises:
-            BadParameter: for what is not a column and a kind.
-        """
-        found = {}
-        for one in self.kind or ():
-            column, equals, kind = one.rpartition("=")
-            if not equals:
-                raise typer.BadParameter(f"--kind {one} names no kind: write --kind {one}=category")
-            found[column] = kind
-        return found

@@ -1,0 +1,55 @@
+"""Compare a monitor's reference with the rows since a change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ..difference.compare import compare
+from ..difference.comparison import Comparison
+from ..errors import InputError
+from ..tables.compare_tables import compare_tables
+from ..tables.result import TableComparison
+from .reading import Reading
+from .watch import Watch
+
+NAMES = ("reference", "since the change")
+
+
+def contrast(
+    watch: Watch, reading: Reading, options: Mapping[str, Any]
+) -> Comparison | TableComparison:
+    """Compare rows as wholes and where; see :meth:`~bke.inference.Monitor.difference`."""
+    if watch.alarm is None:
+        raise InputError("there was no alarm: nothing tells which rows to compare")
+    first = watch.rows - len(watch.recent) + 1
+    after = watch.recent[max(watch.alarm.since.row - first, 0) :]
+    if len(after) < 2:
+        raise InputError("fewer than two rows are there since the change: compare after some more")
+    before = np.concatenate([watch.apart, watch.ranked])
+    how = {"names": NAMES, **options}
+    plain = reading.columns.numbers.all() and not np.isnan(before).any()
+    if plain and not np.isnan(after).any():
+        return compare(before, after, columns=reading.columns.names, **how)
+    kinds = {
+        name: "integer" if kind == "integer" else "number" if kind in ("number", "text") else kind
+        for name, kind in zip(reading.columns.names, reading.kinds, strict=True)
+    }
+    return compare_tables(_table(before, reading), _table(after, reading), kinds=kinds, **how)
+
+
+def _table(values: np.ndarray, reading: Reading) -> pa.Table:
+    """Values (n, C) as cells."""
+    found = {}
+    for name, levels, column in zip(*reading.columns, values.T, strict=True):
+        missing = np.isnan(column)
+        if levels:
+            words = np.append(np.array(levels, dtype=object), "(new)")
+            cells = words[np.where(missing, -1, np.minimum(column, len(levels))).astype(int)]
+            found[name] = pa.array(cells, pa.string(), mask=missing)
+        else:
+            found[name] = pa.array(column, pa.float64(), mask=missing)
+    return pa.table(found)

@@ -1,0 +1,199 @@
+"""Alarms of many streams at a time, of which a known share is false."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..data.checks import check_count, check_share, counted
+from ..errors import InputError
+from ..tables.frames import Table, as_table
+from ..tables.pooled import divided
+from .arrivals import Arrivals
+from .monitor import Monitor, begun
+from .reading import of_table
+from .state import MonitorState
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: Streams that are named in a line.
+NAMED = 6
+
+
+class Monitors:
+    """Watch many streams at a time, each against its own rows of a reference.
+
+    Of the streams in :attr:`changed` a share of at most ``alpha`` has not, on average, at whatever
+    row one looks and however the streams hang together (:func:`e_bh`). One stream's own alarm
+    controls the chance of a false alarm of that stream alone.
+
+    Attributes:
+        alpha: the share.
+        each: the :class:`~bke.inference.Monitor` of every stream, by its name.
+        notes: what a reader should know.
+    """
+
+    def __init__(
+        self,
+        reference: Any,
+        by: str,
+        *,
+        alpha: float = 0.05,
+        exclude: Sequence[str] = (),
+        kinds: Mapping[str, str] | None = None,
+        missing: Sequence[str | float] = (),
+        written: Sequence[str] = (),
+        key: str | None = None,
+        time: str | None = None,
+        encoding: str | None = None,
+        seed: int = 0,
+    ) -> None:
+        """Begin to watch.
+
+        Args:
+            reference: a table, as of :class:`~bke.inference.Monitor`, with at least 20 rows of each
+                stream. Columns are of one kind in all of them.
+            by: the column that tells the streams apart.
+            alpha: see above; also the level of each monitor's own alarm.
+            exclude: columns that are not watched.
+            kinds: of columns, in place of those that are told from their cells.
+            missing: cells that stand for a missing value.
+            written: how numbers of text are written where cells can be read in several ways.
+            key: a column that tells the rows of a stream apart.
+            time: a column of when rows came about.
+            encoding: of a text file, by default UTF-8.
+            seed: as of a monitor.
+
+        Raises:
+            InputError: for a reference or arguments that make no sense.
+        """
+        self.alpha = check_share(alpha, "alpha")
+        check_count(seed, "seed", 0, 2**63 - 1)
+        self.by = by
+        table = as_table(reference, "reference", encoding)
+        parts, notes = divided(table, by, missing)
+        apart = [name for name in (by, key, time) if name is not None]
+        reading, _ = of_table(table, [*exclude, *apart], dict(kinds or {}), missing, written)
+        self.notes = (*reading.notes, *notes)
+        self._missing, self._given = tuple(missing), tuple(table.data.column_names)
+        self.each: dict[str, Monitor] = {}
+        for name, part in parts.items():
+            values, _ = reading.values(part)
+            watch, serial = begun(reading, values, alpha, seed, part.source)
+            self.each[name] = Monitor._of(
+                reading._replace(notes=()), watch, Arrivals(key, time), serial, ()
+            )
+
+    def update(self, rows: Any) -> dict[str, MonitorState]:
+        """Watch the next rows of all streams, a table with their names in the column ``by``.
+
+        Returns:
+            What is known of each stream of which there were rows.
+
+        Raises:
+            InputError: rows that cannot be read.
+        """
+        table = rows if isinstance(rows, Table) else as_table(rows, "rows")
+        parts, _ = divided(table, self.by, self._missing)
+        unknown = [name for name in parts if name not in self.each]
+        if unknown:
+            told = f"{self.by} {unknown[0]} is not in the reference: its rows are left out."
+            self.notes = tuple(dict.fromkeys([*self.notes, told]))
+        return {
+            name: self.each[name].update(part) for name, part in parts.items() if name in self.each
+        }
+
+    @property
+    def changed(self) -> tuple[str, ...]:
+        """Streams that have changed, at a false discovery rate of alpha; the surest first."""
+        values = np.array([monitor.state.e_value for monitor in self.each.values()])
+        names = np.array(list(self.each))
+        order = np.argsort(-values, kind="stable")
+        return tuple(str(name) for name in names[order[e_bh(values[order], self.alpha)]])
+
+    @property
+    def alarm(self) -> bool:
+        """Whether a stream has changed."""
+        return bool(self.changed)
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """All columns of the reference, in its order."""
+        return self._given
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The columns that rows must have."""
+        return (self.by, *next(iter(self.each.values())).needed)
+
+    def plot(self, *, ax: Axes | None = None) -> Figure:
+        """Draw the evidence of all streams by rows, those that have changed in colour."""
+        from ..plots.monitoring import plot_monitors
+
+        return plot_monitors(self, ax=ax)
+
+    @property
+    def line(self) -> str:
+        """One line."""
+        changed = self.changed
+        rows = sum(monitor.state.rows for monitor in self.each.values())
+        told = f"{counted(rows, 'row')} of {counted(len(self.each), 'stream')}: "
+        if not changed:
+            return f"{told}none has changed"
+        more = len(changed) - NAMED
+        names = ", ".join(changed[:NAMED]) + (f" and {more} more" if more > 0 else "")
+        return f"{told}{len(changed)} CHANGED (at most {self.alpha:.0%} of them by chance): {names}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON: the changed streams with all that is known of them."""
+        return {
+            "by": self.by,
+            "alpha": self.alpha,
+            "streams": len(self.each),
+            "rows": sum(monitor.state.rows for monitor in self.each.values()),
+            "changed": {name: self.each[name].state.to_dict() for name in self.changed},
+            "notes": list(self.notes),
+        }
+
+    def __str__(self) -> str:
+        lines = [self.line]
+        for name in self.changed[:NAMED]:
+            state = self.each[name].state
+            what = ", ".join(map(str, state.where[:2]))
+            when = f" since {state.when}" if state.alarm else ""
+            lines.append(f"  {self.by} {name}:{when} {what}".rstrip())
+        return "\n".join([*lines, *self.notes])
+
+
+def e_bh(e_values: Iterable[float], alpha: float = 0.05) -> np.ndarray:
+    """Tell which of many null hypotheses to reject, by the e-BH procedure.
+
+    Of the rejected ones a share of at most ``alpha`` is true on average, however the e-values hang
+    together (Wang and Ramdas 2022, theorem 2): the k largest are rejected, for the largest k such
+    that the k-th is at least K / (alpha k). E-values of monitors
+    (:attr:`~bke.inference.MonitorState.e_value`) serve at whatever rows one looks.
+
+    Args:
+        e_values: (K,), at least 0.
+        alpha: the false discovery rate.
+
+    Returns:
+        (K,) of bool.
+
+    Raises:
+        InputError: an e-value is negative or no number, or ``alpha`` no share.
+    """
+    check_share(alpha, "alpha")
+    values = np.asarray(list(e_values), dtype=float)
+    if values.ndim != 1 or not (values >= 0.0).all():
+        raise InputError("e_values must be numbers that are at least 0")
+    if not len(values):
+        return np.zeros(0, dtype=bool)
+    ordered = np.sort(values)[::-1]
+    enough = ordered * np.arange(1, len(values) + 1) >= len(values) / alpha
+    least = ordered[np.flatnonzero(enough)[-1]] if enough.any() else np.inf
+    return np.asarray(values >= least)

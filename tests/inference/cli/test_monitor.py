@@ -1,0 +1,124 @@
+"""``bke monitor``: a stream on the command line, its state, and its exit status."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from bke.inference.cli import app
+from typer.testing import CliRunner
+
+WIDE = {"COLUMNS": "200", "TERM": "dumb"}
+HEADER = "id,heat,zone\n"
+
+
+def lines(n, seed, shift=0.0, start=0):
+    rng = np.random.default_rng(seed)
+    return [
+        f"{start + i},{rng.normal(20.0 + shift, 2.0):.2f},{rng.choice(['a', 'b'])}\n"
+        for i in range(n)
+    ]
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A reference, a stream that changes after 300 rows, and one that does not."""
+    told = {
+        "reference": lines(300, 0),
+        "changed": [*lines(300, 1, start=1000), *lines(300, 2, 3.0, start=1300)],
+        "same": lines(500, 3, start=1000),
+    }
+    for name, rows in told.items():
+        (tmp_path / f"{name}.csv").write_text(HEADER + "".join(rows))
+    return tmp_path
+
+
+def monitor(*arguments, text=None):
+    return CliRunner().invoke(app, ["monitor", *map(str, arguments)], env=WIDE, input=text)
+
+
+def test_alarm_is_told_and_fails(files):
+    """One line a batch; with --fail the alarm ends the command with status 3."""
+    stream, reference = files / "changed.csv", files / "reference.csv"
+    found = monitor(stream, "--reference", reference, "--exclude", "id", "--batch", 200)
+    assert found.exit_code == 0, found.output
+    assert "200 rows: no change" in found.output
+    assert re.search(r"CHANGED since row (29|30)\d ", found.output)
+    assert "heat is larger" in found.output
+    failed = monitor(stream, "--reference", reference, "--exclude", "id", "--batch", 350, "--fail")
+    assert failed.exit_code == 3
+    assert "600 rows" not in failed.output
+    same = monitor(files / "same.csv", "--reference", reference, "--exclude", "id", "--fail")
+    assert same.exit_code == 0
+
+
+def test_lines_of_json_and_files(files):
+    """Each line is an object; the folder has a picture and the summary."""
+    out = files / "out"
+    found = monitor(
+        *("-", "--reference", files / "reference.csv", "--key", "id", "--batch", 250),
+        *("--json", "--out", out),
+        text=(files / "changed.csv").read_text(),
+    )
+    told = [json.loads(line) for line in found.stdout.splitlines()]
+    assert [one["rows"] for one in told] == [250, 500, 600]
+    assert [one["alarm"] for one in told] == [False, True, True]
+    summary = json.loads((out / "monitor.json").read_text())
+    assert summary["row"] == told[-1]["row"]
+    assert summary["stream"] == "-"
+    assert (out / "monitor.png").stat().st_size > 10_000
+
+
+def test_state_goes_on(files):
+    """A second call goes on from the first, and rows that are sent again are left out."""
+    state = files / "watch.bke"
+    options = ("--reference", files / "reference.csv", "--key", "id", "--state", state)
+    first = monitor(files / "same.csv", *options)
+    assert first.exit_code == 0, first.output
+    again = monitor(files / "same.csv", *options)
+    assert "Going on after 500 rows" in again.output
+    assert "500 repeated rows left out" in again.output
+    later = monitor(files / "changed.csv", "--state", state, "--fail")
+    assert later.exit_code == 3
+
+
+def test_many_streams(files):
+    """Those that have changed are named."""
+    rng = np.random.default_rng(0)
+
+    def text(n, shift):
+        rows = [
+            f"s{i},{rng.normal(i + shift * (i == 2), 1.0):.3f}\n"
+            for _ in range(n)
+            for i in (0, 1, 2)
+        ]
+        return "site,x\n" + "".join(rows)
+
+    (files / "sites.csv").write_text(text(60, 0.0))
+    out = files / "many"
+    found = monitor(
+        *("-", "--reference", files / "sites.csv", "--by", "site", "--out", out, "--fail"),
+        text=text(120, 2.5),
+    )
+    assert found.exit_code == 3, found.output
+    assert "1 CHANGED" in found.output
+    assert list(json.loads((out / "monitor.json").read_text())["changed"]) == ["s2"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "told"),
+    [
+        ((), 2, "--reference"),
+        (("--reference", "none.csv"), 1, "none.csv"),
+        (("--reference", "reference.csv", "--state", "reference.csv"), 2, "replace the reference"),
+        (("--reference", "reference.csv", "--by", "zone", "--state", "s"), 2, "--by has many"),
+        (("--reference", "reference.csv", "--key", "nothing"), 1, "no column 'nothing'"),
+        (("--state", "reference.csv"), 1, "not a monitor"),
+    ],
+)
+def test_refusals(files, monkeypatch, arguments, status, told):
+    """One sentence, and the status of a wrong usage or input."""
+    monkeypatch.chdir(files)
+    found = monitor("same.csv", *arguments)
+    assert found.exit_code == status
+    assert told in " ".join(found.output.split())

@@ -1,0 +1,341 @@
+"""Monitors: alarms where nothing changes, changes that are found, and one answer however cut."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+from bke.inference import InputError, Monitor, Monitors, e_bh
+from bke.inference.monitoring.learned import SPACING
+from bke.inference.monitoring.naming import names_of
+from scipy.stats import binom
+
+
+def rows(n, seed, shift=0.0):
+    rng = np.random.default_rng(seed)
+    found = rng.normal(size=(n, 3))
+    found[:, 1] += 0.7 * found[:, 0]
+    found[:, 2] += shift
+    return found
+
+
+def table(n, seed, *, zone=(0.7, 0.2, 0.1), holes=0.05, shift=0.0):
+    rng = np.random.default_rng(seed)
+    load = rng.normal(50.0, 5.0, n)
+    return pd.DataFrame(
+        {
+            "id": seed * 10_000 + np.arange(n),
+            "when": pd.Timestamp("2026-03-01") + pd.to_timedelta(np.arange(n), unit="min"),
+            "load": np.where(rng.random(n) < holes, np.nan, load),
+            "heat": 0.3 * load + rng.normal(shift, 1.0, n),
+            "zone": rng.choice(["north", "south", "east"], n, p=zone),
+            "on": rng.random(n) < 0.5,
+        }
+    )
+
+
+def watched(**options):
+    return Monitor(table(600, 1), exclude=["id", "when"], **options)
+
+
+def test_alarms_are_rare_where_nothing_changes():
+    """At alpha = .25, 120 streams of 600 rows with ties and holes: at most the 99.9 % point."""
+    alarms = 0
+    for seed in range(120):
+        rng = np.random.default_rng([1, seed])
+        reference, stream = (
+            np.where(rng.random((n, 2)) < 0.1, np.nan, rng.poisson(1.5, (n, 2)) ** 2.0)
+            for n in (30, 600)
+        )
+        alarms += Monitor(reference, alpha=0.25, seed=seed).update(stream).alarm
+    assert alarms <= binom.ppf(0.999, 120, 0.25)
+
+
+def test_shift_is_found():
+    """An alarm after the change, an interval that holds it, and its column named."""
+    monitor = Monitor(rows(400, 0), columns=["a", "b", "c"])
+    state = monitor.update(np.concatenate([rows(300, 1), rows(300, 2, shift=1.0)]))
+    assert state.alarm
+    assert 300 < state.row < 400
+    assert state.since.low <= 301 <= state.since.high
+    assert str(state.where[0]) == "c is larger"
+    assert state.where[0].columns == ("c",)
+    assert state.pvalue <= 0.05
+    assert state.evidence >= 20.0
+    assert "CHANGED since row" in state.line
+    assert "c is larger" in str(monitor)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda x: x * [1.0, 1.0, 1.4], "c is more spread"),
+        (lambda x: x * [1.0, 1.0, 0.3], "c is less spread"),
+        (lambda x: x - [0.0, 0.0, 1.5], "c is smaller"),
+        (lambda x: np.where([False, False, True], np.nan, x), "more missing cells"),
+        (lambda x: x[:, [0, 1, 1]] - [0, 0, 0.0], "the correlation of b and c is larger"),
+    ],
+)
+def test_changes_are_named(change, told):
+    """What has changed is told in the words of the strongest score, or among the first."""
+    monitor = Monitor(rows(500, 0), columns=["a", "b", "c"])
+    monitor.update(rows(100, 1))
+    state = monitor.update(change(rows(600, 2)))
+    assert state.alarm
+    assert told in [str(one) for one in state.where]
+
+
+def test_cuts_make_no_difference():
+    """Row by row, in uneven pieces, or at once, beyond a generation of learned witnesses."""
+    stream = np.concatenate([rows(SPACING + 60, 1), rows(250, 2, shift=0.6)])
+    reference = rows(200, 0)
+    whole, pieces = Monitor(reference), Monitor(reference)
+    whole.update(stream)
+    ends = [0, 1, 2, 40, 333, SPACING + 1, SPACING + 100, len(stream)]
+    for start, end in itertools.pairwise(ends):
+        pieces.update(stream[start:end])
+    assert whole.alarm
+    assert pieces.state.row == whole.state.row
+    assert pieces.state.since == whole.state.since
+    assert pieces.state.evidence == pytest.approx(whole.state.evidence, rel=1e-9)
+    for one, other in zip(pieces.history, whole.history, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9)
+
+
+def test_units_make_no_difference():
+    """Columns in other units, by powers of two and shifts, give the same evidence."""
+    scale, origin = np.array([1024.0, 0.125, 2.0**40]), np.array([0.0, 64.0, 0.0])
+    stream = rows(400, 1, shift=0.4)
+    plain = Monitor(rows(200, 0)).update(stream)
+    scaled = Monitor(rows(200, 0) * scale + origin).update(stream * scale + origin)
+    assert scaled.evidence == pytest.approx(plain.evidence, rel=0.02)
+    assert scaled.row == plain.row
+
+
+def test_state_survives_a_restart(tmp_path):
+    """What is read from a file goes on as if nothing had been; its size does not grow."""
+    path = tmp_path / "state.bke"
+    options = {"exclude": [], "key": "id", "time": "when"}
+    stream = pd.concat([table(700, 2), table(500, 3, zone=(0.4, 0.2, 0.4))])
+    whole = Monitor(table(300, 1), **options)
+    whole.update(stream)
+    part = Monitor(table(300, 1), **options)
+    for start in range(0, 1200, 150):
+        part.to_file(path)
+        part = Monitor.from_file(path)
+        part.update(stream[start : start + 150])
+    assert part.state == whole.state
+    assert whole.alarm
+    assert whole.state.since_time[0].startswith("2026-03-01")
+    part.to_file(path)
+    size = path.stat().st_size
+    again = Monitor.from_file(path)
+    again.update(table(9000, 4))
+    again.to_file(path)
+    bound = 2**20
+    assert size < bound
+    assert path.stat().st_size < 1.5 * bound
+    (tmp_path / "other").write_text("nothing")
+    with pytest.raises(InputError, match="not a monitor"):
+        Monitor.from_file(tmp_path / "other")
+
+
+def test_levels_new_levels_and_types():
+    """Categories by their words, and a level that the reference does not have."""
+    state = watched().update(table(800, 2, zone=(0.3, 0.6, 0.1)).drop(columns=["id", "when"]))
+    assert state.alarm
+    assert {"zone"} == {name for one in state.where for name in one.columns}
+    new = table(300, 3)
+    new.loc[::4, "zone"] = "west"
+    state = watched().update(new)
+    assert state.alarm
+    assert "zone of a new level more often" in [str(one) for one in state.where]
+    # Text where there were numbers and truths, as a CSV has it, is read as these.
+    text = table(200, 4).astype(str).replace("nan", "")
+    assert watched().update(text).evidence == watched().update(table(200, 4)).evidence
+
+
+def test_cells_that_are_no_numbers_are_told_and_missing():
+    """A stream goes on; what cannot be read is a hole, and said."""
+    odd = table(50, 2).astype(str)
+    odd.loc[3, "heat"] = "n.a.?"
+    monitor = watched()
+    state = monitor.update(odd)
+    assert state.rows == 50
+    assert any("'heat' has 'n.a.?', no number" in note for note in state.notes)
+
+
+def test_rows_that_come_again_are_left_out():
+    """By their key, within an update and between updates; late rows are counted."""
+    monitor = Monitor(table(300, 1), key="id", time="when")
+    first = table(100, 2)
+    state = monitor.update(first)
+    state = monitor.update(pd.concat([first[50:], table(40, 3), table(40, 3)]))
+    assert state.rows == 140
+    assert state.repeated == 90
+    assert state.late == 40  # the second table begins at the same time as the first
+    assert "90 repeated rows left out" in str(state)
+    other = Monitor(table(300, 1), key="id", time="when")
+    other.update(first)
+    assert other.update(table(40, 3)).evidence == state.evidence
+
+
+def test_refusals_take_nothing():
+    """One sentence each, and the state is as it was."""
+    monitor = Monitor(table(300, 1), key="id", time="when")
+    monitor.update(table(20, 2))
+    before = monitor.to_dict()
+    with pytest.raises(InputError, match="no column 'zone'"):
+        monitor.update(table(20, 3).drop(columns="zone"))
+    assert monitor.to_dict() == before
+    array = Monitor(rows(50, 0))
+    with pytest.raises(InputError, match="2 columns, and the reference 3"):
+        array.update(rows(5, 1)[:, :2])
+    with pytest.raises(InputError, match="infinite value in row 2"):
+        array.update([[0.0, 0.0, 0.0], [0.0, np.inf, 0.0]])
+    with pytest.raises(InputError, match="19 rows, and at least 20"):
+        Monitor(rows(19, 0))
+    with pytest.raises(InputError, match="exclude is about tables"):
+        Monitor(rows(50, 0), exclude=["a"])
+    with pytest.raises(InputError, match="alpha"):
+        Monitor(rows(50, 0), alpha=1.5)
+    with pytest.raises(InputError, match="no alarm"):
+        array.difference()
+    assert array.update(np.empty((0, 3))).rows == 0
+
+
+def test_single_rows():
+    """One row as an array or as a dictionary of its cells."""
+    monitor = Monitor(rows(50, 0))
+    assert monitor.update([0.1, 0.2, 0.3]).rows == 1
+    mixed = watched()
+    cells = {"load": 51.0, "heat": 15.0, "zone": "north", "on": True}
+    assert mixed.update(cells).rows == 1
+    one = Monitor(rows(50, 0)[:, 0])
+    assert one.update([0.1, 0.2]).rows == 2
+
+
+def test_rows_that_follow_one_another_are_told():
+    """A random walk of small steps is not what bets are for: a note says so."""
+    rng = np.random.default_rng(0)
+    walk = np.zeros(800)
+    for at in range(1, 800):
+        walk[at] = 0.9 * walk[at - 1] + rng.normal()
+    monitor = Monitor(walk[::2][rng.permutation(400)], columns=["level"])
+    state = monitor.update(walk[:400])
+    assert any("neighbours of 'level'" in note for note in state.notes)
+    assert not Monitor(rows(200, 0)).update(rows(400, 1)).notes
+    # A change of level is none of it.
+    changed = np.concatenate([rows(300, 1), rows(300, 2, shift=2.0)])
+    assert not Monitor(rows(200, 0)).update(changed).notes
+
+
+def test_second_stream_beside():
+    """Rows beside the stream join the reference: they delay no alarm, and sharpen few rows."""
+    few = Monitor(rows(20, 0))
+    more = Monitor(rows(20, 0))
+    for block in range(20):
+        stream = rows(30, 100 + block, shift=0.0 if block < 10 else 0.7)
+        few.update(stream)
+        more.update(stream, beside=rows(30, 200 + block))
+    assert more.state.alarm
+    assert more.state.evidence > few.state.evidence
+    assert more.state.rows == 600
+
+
+def test_difference_after_an_alarm():
+    """The rows since the change are compared with the reference, of mixed columns too."""
+    monitor = Monitor(rows(400, 0), columns=["a", "b", "c"])
+    monitor.update(np.concatenate([rows(200, 1), rows(400, 2, shift=1.0)]))
+    found = monitor.difference(permutations=199, progress=False)
+    assert found.differ
+    assert found.names == ("reference", "since the change")
+    assert abs(found.sizes[1] - 400) < 40
+    mixed = watched()
+    mixed.update(table(800, 2, zone=(0.3, 0.6, 0.1)))
+    differing = mixed.difference(permutations=199, progress=False)
+    assert [one.name for one in differing.columns if one.differ] == ["zone"]
+
+
+def test_names_are_of_all_scores():
+    """As many names and shares as scores, and shares that add up to what is not learned."""
+    monitor = watched()
+    scores = monitor._watch.scores
+    values = monitor._watch.apart
+    assert len(names_of(scores)) == len(scores.shares) == scores.at(values).shape[1]
+    assert len(scores.families) == len(scores.shares)
+    assert scores.shares.sum() == pytest.approx(0.8)
+    assert monitor._watch.shares.sum() == pytest.approx(0.8)  # nothing is learned yet
+    monitor.update(table(SPACING, 2))
+    learned = monitor._watch.shares[len(scores.shares) :]
+    assert learned.sum() == pytest.approx(0.2 * 6.0 / np.pi**2)
+    assert np.count_nonzero(learned) == 2
+
+
+def test_equal_rows_are_ties_in_blocks_of_any_size():
+    """Scores of one row do not hang on the rows beside it."""
+    scores = Monitor(rows(300, 0))._watch.scores
+    row = rows(1, 5)
+    many = np.repeat(row, 777, axis=0)
+    assert len(np.unique(scores.at(many), axis=0)) == 1
+    np.testing.assert_array_equal(scores.at(many)[:1], scores.at(row))
+
+
+def test_plots_show_the_alarm(tmp_path):
+    """The course of the evidence ends where the stream does, and the interval is drawn."""
+    monitor = Monitor(rows(400, 0))
+    state = monitor.update(np.concatenate([rows(300, 1), rows(300, 2, shift=1.0)]))
+    (ax,) = monitor.plot().axes
+    assert ax.lines[0].get_xdata()[-1] == 600
+    assert ax.get_title(loc="left").replace("\n", " ") == state.line
+    spans = [patch for patch in ax.patches if hasattr(patch, "get_width")]
+    assert [one.get_width() for one in spans] == [state.since.high - state.since.low + 1.0]
+
+
+def test_e_bh_by_hand():
+    """The k largest of K, for the largest k whose k-th is at least K / (alpha k)."""
+    assert e_bh([100.0, 1.0, 30.0, 0.0], 0.1).tolist() == [True, False, True, False]
+    assert e_bh([39.0, 1.0, 19.0, 0.0], 0.1).tolist() == [False] * 4
+    assert e_bh([39.0, 20.0, 20.0, 0.0], 0.1).tolist() == [True, True, True, False]
+    assert e_bh([], 0.1).shape == (0,)
+    with pytest.raises(InputError, match="at least 0"):
+        e_bh([-1.0])
+
+
+def test_e_values_have_a_mean_of_at_most_one():
+    """The calibrator integrates to 1 over a p-value that is uniform (by quadrature)."""
+    from bke.inference import MonitorState
+    from scipy.integrate import quad
+
+    def calibrated(log_p):
+        state = MonitorState(1, 0.05, float(np.exp(-log_p)), alarm=False)
+        return state.e_value * np.exp(log_p)
+
+    # The rest, below exp(-600), is about 1 / 600.
+    total, _ = quad(calibrated, -600.0, 0.0, limit=500)
+    assert total == pytest.approx(1.0 - 1.0 / 600.0, abs=2e-3)
+
+
+def test_many_streams():
+    """Those that change are named; others, and streams that the reference lacks, are not."""
+    rng = np.random.default_rng(0)
+
+    def frame(n, changed=()):
+        parts = [
+            pd.DataFrame({"site": f"s{i}", "x": rng.normal(i + 2.0 * (i in changed), 1.0, n)})
+            for i in range(6)
+        ]
+        return pd.concat(parts).sample(frac=1.0, random_state=0)
+
+    monitors = Monitors(frame(60), "site")
+    monitors.update(frame(100))
+    assert monitors.changed == ()
+    assert not monitors.alarm
+    monitors.update(frame(150, changed=(1, 4)))
+    assert set(monitors.changed) == {"s1", "s4"}
+    assert "2 CHANGED" in monitors.line
+    assert "x is larger" in str(monitors)
+    assert set(monitors.to_dict()["changed"]) == {"s1", "s4"}
+    monitors.update(frame(5).assign(site="s9"))
+    assert any("s9 is not in the reference" in note for note in monitors.notes)
+    assert len(monitors.plot().axes[0].lines) == 6

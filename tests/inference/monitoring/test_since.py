@@ -1,0 +1,65 @@
+"""The change point: marginal likelihoods by urns, and intervals that hold the change."""
+
+import math
+
+import numpy as np
+import pytest
+from bke.inference.monitoring.bins import edges_of
+from bke.inference.monitoring.since import LEVEL, _marginal, _shortest, since
+from scipy.stats import binom
+
+
+def test_marginal_likelihood_is_an_urns():
+    """Row by row each value has its count and its prior, over all (Polya's urn)."""
+    rows, prior = [0, 2, 2, 1, 2, 0], np.array([0.5, 2.0, 1.2])
+    counts, log = np.zeros(3), 0.0
+    for row in rows:
+        log += math.log((counts[row] + prior[row]) / (counts.sum() + prior.sum()))
+        counts[row] += 1
+    # Up to a constant that does not hang on the counts.
+    empty = _marginal(np.zeros((1, 3)), prior)[0]
+    assert _marginal(counts[np.newaxis], prior)[0] - empty == pytest.approx(log, rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_interval_is_the_shortest(seed):
+    """By trying all."""
+    weight = np.random.default_rng(seed).dirichlet(np.full(12, 0.4))
+    low, high = _shortest(weight)
+    assert weight[low : high + 1].sum() >= LEVEL - 1e-9
+    lengths = [b - a for a in range(12) for b in range(a, 12) if weight[a : b + 1].sum() >= LEVEL]
+    assert high - low == min(lengths)
+
+
+def test_clear_change_is_found():
+    """Of rows that can hardly be mistaken; rows are counted from the first that is given."""
+    rng = np.random.default_rng(0)
+    reference = rng.normal(size=500).astype(np.float32)
+    stream = np.concatenate([rng.normal(size=70), 9.0 + rng.normal(size=30)]).astype(np.float32)
+    edges = edges_of(reference[:, np.newaxis])[0]
+    found = since(reference, stream, edges, 1001)
+    assert found.row == 1071
+    assert 1069 <= found.low <= 1071 <= found.high <= 1073
+    assert not found.cut
+    assert "row 1,071" in str(since(reference, stream, edges, 1001))
+    # Where all rows that are kept have changed, it may be older.
+    assert since(reference, stream[70:], edges, 1071).cut
+    assert str(since(reference, stream[70:], edges, 1071)).startswith("at or before row 1,071")
+    assert not since(reference, stream[70:], edges, 1).cut
+
+
+@pytest.mark.slow
+def test_intervals_hold_the_change():
+    """90 % intervals of 400 changes at a given row, fixed length: within a binomial 99.9 % band."""
+    held = 0
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        at = int(rng.integers(40, 260))
+        reference = rng.normal(size=1000).astype(np.float32)
+        stream = rng.normal(size=300)
+        stream[at:] += 0.8
+        edges = edges_of(reference[:500, np.newaxis])[0]
+        found = since(reference[500:], stream.astype(np.float32), edges, 1)
+        held += found.low <= at + 1 <= found.high
+    low, high = binom.interval(0.999, 400, LEVEL)
+    assert low <= held <= high + 20  # bins round up to whole rows
