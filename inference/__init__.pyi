@@ -2,6 +2,7 @@
 
 from .chains.agreement import ChainsCheck as ChainsCheck
 from .chains.check import check_chains as check_chains
+from .chains.cluster_masses import ClusterMass as ClusterMass
 from .chains.score import Score as Score, score_of as score_of
 from .chains.stein_result import Misfit as Misfit, SteinResult as SteinResult
 from .chains.stein_test import stein_test as stein_test

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..data.checks import counted
+from ..diagnosis.bridge import Integral
+from .cluster_masses import ClusterMass
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -60,6 +62,9 @@ class ChainsCheck:
         sizes: chains, and draws of each.
         permutations: deals of the batches.
         draws: the draws themselves, (C, n, D), of the parameters in ``names``.
+        masses: the posterior mass of each cluster, in the order of ``clusters``, where the density
+            is known; else none.
+        log_integral: of the density over all clusters, with its standard error, likewise.
         notes: what could mislead a reader.
     """
 
@@ -82,6 +87,8 @@ class ChainsCheck:
     sizes: tuple[int, int]
     permutations: int
     draws: np.ndarray
+    masses: tuple[ClusterMass, ...] = ()
+    log_integral: Integral | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -102,6 +109,7 @@ class ChainsCheck:
         )
         lines = [f"{what}: {verdict} ({told})."]
         lines += [] if self.agree else self._findings()
+        lines += self._weighed()
         rhat = "" if np.isnan(self.rhat) else f"; R-hat {self.rhat:.3f}"
         if self.rhat > LARGEST_RHAT:  # of chains that do not move
             rhat = f"; R-hat above {LARGEST_RHAT:g}"
@@ -133,6 +141,20 @@ class ChainsCheck:
                 found.append(f"{what} {shown}{more}.")
         return found
 
+    def _weighed(self) -> list[str]:
+        if self.log_integral is None:
+            return []
+        total = f"log integral {self.log_integral.log:.4g} ± {self.log_integral.error:.2g}"
+        if len(self.masses) == 1:
+            return [f"Of the density over what the chains went through: {total}."]
+        each = "; ".join(
+            f"{', '.join(map(str, one.chains))}: {one.mass:.3g} ± {one.error:.2g}"
+            for one in self.masses
+        )
+        return [
+            f"Posterior mass by bridge sampling, of what chains went through: {each} ({total})."
+        ]
+
     def __repr__(self) -> str:
         return f"<check of {self.sizes[0]} chains: p = {self.pvalue:.3g}>"
 
@@ -143,6 +165,8 @@ class ChainsCheck:
         told["columns"], told["pairs"] = (
             [one._asdict() for one in named] for named in (self.columns, self.pairs)
         )
+        told["masses"] = [one._asdict() for one in self.masses]
+        told["log_integral"] = self.log_integral and self.log_integral._asdict()
         for name in ("between", "rhat"):
             told[name] = None if np.isnan(told[name]) else told[name]
         return {"agree": self.agree, **told}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -22,9 +23,11 @@ from ..relabelling.step_down import step_down
 from ..runtime.machine import computing
 from .agreement import ChainsCheck, Named
 from .batches import FEWEST_EACH, Batches, batches
+from .cluster_masses import cluster_masses
 from .dealt import KINDS, Dealt, dealt_out, distances, halved
 from .draws import Chains, as_chains
 from .features import MOST_PAIRED, Features, features_of, pairs_of
+from .score import Score
 
 #: Chains that are compared two by two; batches in all; pairs of columns that are kept.
 MOST_CHAINS, MOST_BATCHES, MOST_PAIRS = 64, 400, 20
@@ -57,6 +60,7 @@ def check_chains(
     alpha: float = 0.05,
     permutations: int = 999,
     columns: Sequence[str] | None = None,
+    score: Score | None = None,
     seed: int = 0,
 ) -> ChainsCheck:
     """Check whether chains are draws of one distribution, from their first draw to their last.
@@ -79,10 +83,15 @@ def check_chains(
         alpha: level of the verdict.
         permutations: deals of the batches; the smallest p-value is 2 / (1 + B).
         columns: names of the parameters, in place of those that are known.
-        seed: of the deals.
+        score: of the NumPyro model that was sampled, by :func:`~bke.inference.score_of`, of a
+            tree's draws: the posterior mass of what each cluster of chains has gone through, by
+            bridge sampling (Meng and Wong 1996), where draws alone cannot tell it. It is as good
+            as chains have mixed within their cluster.
+        seed: of the deals, and of bridges.
 
     Raises:
         InputError: for draws or arguments that make no sense, in one sentence.
+        SamplingError: bridge sampling gives no number.
     """
     check_count(seed, "seed", 0, 2**63 - 1)
     check_permutations(permutations, alpha)
@@ -94,7 +103,22 @@ def check_chains(
     with computing():
         features = features_of(cut.kept(chains.values), cut)
         found = _compared(features, cut, permutations, rng)
-    return _told(chains, left_out, cut, found, alpha, permutations)
+    check = _told(chains, left_out, cut, found, alpha, permutations)
+    return check if score is None else _weighed(check, draws, score, seed)
+
+
+def _weighed(check: ChainsCheck, draws: Any, score: Score, seed: int) -> ChainsCheck:
+    """The check with the mass of every cluster of chains."""
+    if not isinstance(draws, (xr.DataTree, xr.Dataset)):
+        raise InputError("score needs a tree of the model's draws, and these are an array")
+    clusters = [[check.labels.index(one) for one in some] for some in check.clusters]
+    masses, of_all = cluster_masses(
+        score.unconstrained(draws), score.log_density, clusters, check.labels, seed
+    )
+    notes = check.notes
+    if check.drifting:
+        notes += ("masses are by chains that drift, and may be far off",)
+    return dataclasses.replace(check, masses=masses, log_integral=of_all, notes=notes)
 
 
 def _in_chains(draws: Any, columns: Sequence[str] | None) -> Chains:

@@ -1,4 +1,4 @@
-"""The score of a NumPyro model: the slope of its log density where nothing is constrained."""
+"""The log density of a NumPyro model and its slope, the score, where nothing is constrained."""
 
 from __future__ import annotations
 
@@ -26,17 +26,25 @@ class Score:
     columns: tuple[str, ...]
     shapes: Mapping[str, tuple[int, ...]]
     _slope: Callable[[Any], Any]
+    _log_density: Callable[[Any], Any]
     _unconstrain: Callable[[Any], Any]
 
     def __call__(self, points: Any) -> np.ndarray:
         """The slopes d log p / dx (n, D) at unconstrained points (n, D)."""
+        return np.asarray(self._slope(self._rows(points)), dtype=float)
+
+    def log_density(self, points: Any) -> np.ndarray:
+        """The log density (n,) at unconstrained points (n, D), up to no constant."""
+        return np.asarray(self._log_density(self._rows(points)), dtype=float)
+
+    def _rows(self, points: Any) -> np.ndarray:
         rows = np.asarray(points, dtype=float)
         if rows.ndim != 2 or rows.shape[1] != len(self.columns):
             raise InputError(
                 f"the model has {len(self.columns)} unconstrained numbers, and the draws have "
                 f"shape {rows.shape}: give a tree of its draws"
             )
-        return np.asarray(self._slope(rows), dtype=float)
+        return rows
 
     def __repr__(self) -> str:
         return f"<score of {', '.join(self.shapes)}: {len(self.columns)} unconstrained numbers>"
@@ -98,9 +106,12 @@ def score_of(model: Callable[..., Any], *args: Any, **kwargs: Any) -> Score:
 
         return jax.vmap(jax.vmap(one))(sites)
 
-    slope = jax.grad(lambda point: -potential_energy(model, args, kwargs, back(point)))
+    def log_density(point: Any) -> Any:
+        return -potential_energy(model, args, kwargs, back(point))
+
     moved = [name for name in shapes if not _alike(free[name], drawn[name])]
-    return Score(_columns(shapes, moved), shapes, jax.jit(jax.vmap(slope)), jax.jit(unconstrain))
+    slope, log_density = (jax.jit(jax.vmap(one)) for one in (jax.grad(log_density), log_density))
+    return Score(_columns(shapes, moved), shapes, slope, log_density, jax.jit(unconstrain))
 
 
 def _drawn(model: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Any, Any]:

@@ -8,7 +8,7 @@ switching models using bridge sampling techniques* (2004), with effective sample
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import arviz_stats
@@ -21,6 +21,10 @@ ITERATIONS = 1000
 CONVERGED = 1e-10
 #: The Gaussian is this much wider than the draws: light tails would make the ratio heavy.
 WIDER = 1.2
+#: Draws of each chain.
+FEWEST_DRAWS = 8
+#: Draws of a mode to which a Gaussian of p parameters is fitted, over p + 1.
+FEWEST_PER_PARAMETER = 10
 
 
 class Integral(NamedTuple):
@@ -28,6 +32,23 @@ class Integral(NamedTuple):
 
     log: float
     error: float
+
+
+def enough_draws(draws: int, chains: int, parameters: int) -> bool:
+    """Whether so many draws of each of the chains of a mode are enough for a bridge."""
+    fitted = chains * (draws // 2)
+    return draws >= FEWEST_DRAWS and fitted >= FEWEST_PER_PARAMETER * (parameters + 1)
+
+
+def shares(integrals: Sequence[Integral]) -> tuple[np.ndarray, np.ndarray, Integral]:
+    """What each mode has of all, with its standard error, and the integral over all modes."""
+    log, error = (np.array(one) for one in zip(*integrals, strict=True))
+    total = float(logsumexp(log))
+    mass = np.exp(log - total)
+    # d mass_k = mass_k (d log_k - sum_j mass_j d log_j), with independent errors.
+    jacobian = mass[:, None] * (np.eye(len(mass)) - mass)
+    of_all = Integral(total, float(np.sqrt(mass**2 @ error**2)))
+    return mass, np.sqrt(jacobian**2 @ error**2), of_all
 
 
 def bridge(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import xarray as xr
-from scipy.special import logsumexp
 
 from ..data.checks import check_count, check_positive
 from ..errors import InputError, SamplingError
@@ -16,15 +15,10 @@ from ..posterior.samplers.base import Task
 from ..posterior.samplers.quadrature import MOST_EVALUATIONS, integral, nodes_of
 from ..posterior.target import unflatten
 from ..runtime.machine import computing
-from .bridge import bridge
+from .bridge import Integral, bridge, enough_draws, shares
 from .find_modes import LABELLING, ORDER, find_modes
 from .integral import weighing_group
 from .masses import nearest_mode, unconstrained_draws, unconstrained_shapes
-
-#: Of each chain, for bridge sampling.
-FEWEST_DRAWS = 8
-#: Draws of a mode to which a Gaussian of p parameters is fitted, over p + 1.
-FEWEST_PER_PARAMETER = 10
 
 
 def reweight(
@@ -89,12 +83,11 @@ def _bridges(opened: OpenRun, seed: int) -> xr.Dataset:
     lp = run["sample_stats"].to_dataset()["lp"].values
     shapes = unconstrained_shapes(run)
     rng = np.random.default_rng(seed)
-    logs, errors = [], []
+    integrals = []
     for index, mode in enumerate(modes.modes):
         chains = list(mode.chains)
         inside = (modes.of_draws[chains] == index).all(axis=0)
-        fitted = len(chains) * (inside.sum() // 2)
-        if inside.sum() < FEWEST_DRAWS or fitted < FEWEST_PER_PARAMETER * (z.shape[-1] + 1):
+        if not enough_draws(int(inside.sum()), len(chains), z.shape[-1]):
             raise InputError(
                 f"mode {index + 1} has too few draws for bridge sampling: run more chains, or "
                 "fit with method='smc'"
@@ -111,25 +104,19 @@ def _bridges(opened: OpenRun, seed: int) -> xr.Dataset:
                 f"bridge sampling gave no number for mode {index + 1}: run more draws, or fit with "
                 "method='smc'"
             )
-        logs.append(found.log)
-        errors.append(found.error)
-    return _masses_of(np.array(logs), np.array(errors))
+        integrals.append(found)
+    return _group(integrals)
 
 
-def _masses_of(log: np.ndarray, error: np.ndarray) -> xr.Dataset:
-    """The group ``bridge`` from the log integral of every mode and its error."""
-    mass = np.exp(log - logsumexp(log))
-    # d mass_k = mass_k (d log_k - sum_j mass_j d log_j), with independent errors.
-    jacobian = mass[:, None] * (np.eye(len(mass)) - mass)
+def _group(integrals: list[Integral]) -> xr.Dataset:
+    """The group ``bridge`` from the integral over every mode."""
+    mass, error, of_all = shares(integrals)
     return xr.Dataset(
         {
             "mass": ("mode", mass),
-            "mass_error": ("mode", np.sqrt(jacobian**2 @ error**2)),
-            "log_integral": ("mode", log),
-            "log_integral_error": ("mode", error),
+            "mass_error": ("mode", error),
+            "log_integral": ("mode", [one.log for one in integrals]),
+            "log_integral_error": ("mode", [one.error for one in integrals]),
         },
-        attrs={
-            "log_normaliser": float(logsumexp(log)),
-            "log_normaliser_error": float(np.sqrt(mass**2 @ error**2)),
-        },
+        attrs={"log_normaliser": of_all.log, "log_normaliser_error": of_all.error},
     )
