@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import multivariate_normal
@@ -93,8 +93,8 @@ def cluster_masses(
     return told, of_all
 
 
-def _normal(draws: np.ndarray) -> multivariate_normal:
-    """The normal distribution with the draws' mean and covariance."""
+def _normal(draws: np.ndarray) -> Any:
+    """The normal distribution of SciPy with the draws' mean and covariance."""
     rows = draws.reshape(-1, draws.shape[-1])
     covariance = np.atleast_2d(np.cov(rows, rowvar=False))
     covariance = covariance + JITTER * np.diag(np.diagonal(covariance))
