@@ -149,15 +149,18 @@ def delays(options: argparse.Namespace, tools: Sequence[str]) -> None:
 
     def text(rows: list[dict[str, Any]]) -> str:
         told = []
+        seen = [tool for tool in tools if any(row["tool"] == tool for row in rows)]
         for change in changes:
             of = {row["tool"]: row for row in rows if row["change"] == change}
-            ours = of.get("bke")
+            if not of:
+                continue
+            ours = of.get("bke", {})
             told.append(
                 {
                     "change": change,
-                    **{tool: _median(row) for tool, row in of.items()},
-                    "since: held": ours and ours["held"],
-                    "since: rows": ours and ours["width"],
+                    **{tool: _median(of[tool]) if tool in of else "" for tool in seen},
+                    "since: held": ours.get("held"),
+                    "since: rows": ours.get("width"),
                 }
             )
         return (

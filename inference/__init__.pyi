@@ -74,6 +74,7 @@ from .plots.likelihood_free import (
 from .plots.matching import plot_matching as plot_matching
 from .plots.monitoring import plot_monitor as plot_monitor, plot_monitors as plot_monitors
 from .plots.profile import plot_profile as plot_profile
+from .plots.regression import plot_regression as plot_regression
 from .plots.student_t import plot_student_t as plot_student_t
 from .plots.trace import plot_rank as plot_rank, plot_trace as plot_trace
 from .plots.witness import plot_witness as plot_witness
@@ -83,6 +84,8 @@ from .posterior.open_run import OpenRun as OpenRun, open_run as open_run
 from .posterior.samplers.nuts import Nuts as Nuts
 from .posterior.samplers.quadrature import Quadrature as Quadrature
 from .posterior.samplers.smc import Smc as Smc
+from .regression.regressor import DistributionRegressor as DistributionRegressor
+from .regression.summary import RegressionSummary as RegressionSummary
 from .selfcheck.check import self_check as self_check
 from .selfcheck.finding import SelfCheck as SelfCheck
 from .sketches.comparison import (

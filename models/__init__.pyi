@@ -1,6 +1,9 @@
 """The public names of ``bke.models``, each written here alone."""
 
 from .arrays.pytrees import register_dataclass as register_dataclass
+from .bayes.distribution_regression import (
+    distribution_regression_model as distribution_regression_model,
+)
 from .bayes.model import bke_model as bke_model
 from .bayes.two_scale import two_scale_model as two_scale_model
 from .difference.evidence import log_difference_evidence as log_difference_evidence

@@ -46,6 +46,7 @@ ROOMS = {
         "witness",
         "chains",
         "monitoring",
+        "regression",
         "likelihood_free",
         "embeddings",
         "student_t",

@@ -1,0 +1,1 @@
+"""Distributions as inputs: groups of rows in, a number out."""

@@ -1,0 +1,317 @@
+"""Bayesian distribution regression with scikit-learn's interface."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+
+import numpy as np
+import xarray as xr
+from scipy.stats import norm
+
+from ..data.checks import check_count, check_share
+from ..errors import InputError
+from ..runtime.machine import computing
+from .coordinates import Coordinates
+from .features import Features, Means, means_of
+from .groups import Groups, as_groups, as_targets
+from .linear import regression
+from .sampled import of_draws, sampled
+from .summary import RegressionSummary, share_explained
+
+if TYPE_CHECKING:
+    from bke.models.kernels.base import Kernel
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: How slopes and variances are found: the variances by the largest marginal likelihood, or all by
+#: NUTS.
+Method: TypeAlias = Literal["empirical", "nuts"]
+METHODS: tuple[str, ...] = get_args(Method)
+#: Groups that a regression needs, and folds by which it is judged.
+LEAST, FOLDS = 8, 5
+
+
+class DistributionRegressor:
+    """Predict a number for every group of rows from what the group's rows are like.
+
+    A group is a sample of a distribution, and y is linear in the distribution's mean embedding
+    (KME section 3.7.3, DST-10), so that it may be any smooth function of means, spreads, shapes and
+    how columns go together. Groups of few rows tell their distribution badly: embeddings have a
+    Gaussian process prior around that of all groups, estimated from them, by which those of small
+    groups are shrunk, and what is not known of them adds to the variance of y, beside what is not
+    known of the slopes (the "BDR" of Law, Sutherland, Sejdinovic and Flaxman 2018). With
+    ``shrinkage=False`` embeddings are taken as they are: Bayesian ridge regression.
+
+    It has the methods that scikit-learn asks of a regressor, for sequences of groups, and needs no
+    scikit-learn.
+
+    Attributes:
+        summary_: how well groups are predicted by those of other folds, a
+            :class:`~bke.inference.RegressionSummary`.
+        posterior_: draws of ``intercept``, ``slopes``, ``scale`` and ``noise`` for y over its
+            deviation, a tree of ArviZ's, with ``method="nuts"``; else ``None``.
+        features_: the kernels and landmarks.
+        coordinates_: in which embeddings are independent.
+        n_features_in_: D.
+    """
+
+    _estimator_type = "regressor"
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        *,
+        landmarks: int = 40,
+        shrinkage: bool = True,
+        method: Method = "empirical",
+        chains: int = 4,
+        warmup: int = 500,
+        draws: int = 500,
+        seed: int = 0,
+        progress: bool = False,
+    ) -> None:
+        """Say how to regress; arguments are checked by :meth:`fit`.
+
+        Args:
+            kernel: of rows, in their units; by default squared exponentials of half, once and twice
+                the median distance of columns over their deviations, and the columns themselves.
+            landmarks: where the kernel is looked at.
+            shrinkage: whether embeddings are known up to a posterior.
+            method: ``"empirical"``: the noise and the slopes' scale with the largest marginal
+                likelihood; ``"nuts"``: all of them drawn.
+            chains: of NUTS.
+            warmup: iterations of each chain before its draws.
+            draws: of each chain.
+            seed: of landmarks and chains.
+            progress: show NUTS's progress.
+        """
+        self.kernel = kernel
+        self.landmarks = landmarks
+        self.shrinkage = shrinkage
+        self.method = method
+        self.chains = chains
+        self.warmup = warmup
+        self.draws = draws
+        self.seed = seed
+        self.progress = progress
+
+    def fit(self, X: Any, y: Any, groups: Any = None) -> DistributionRegressor:
+        """Learn from groups.
+
+        Args:
+            X: a sequence of groups, each rows (n, D), (n,) or a data frame; or one array (N, D) or
+                data frame of all rows with ``groups``.
+            y: a number for each group, in their order, or by label in a mapping or a pandas Series;
+                with ``groups`` also one for each row that is the same within a group.
+            groups: (N,), labels of the rows' groups, or the name of a column of ``X``.
+
+        Raises:
+            InputError: for data or arguments that make no sense, in one sentence.
+        """
+        self._check()
+        taken = as_groups(X, groups)
+        labels = X[groups] if isinstance(groups, str) else groups
+        targets = as_targets(y, taken, labels)
+        if len(targets) < LEAST:
+            raise InputError(f"at least {LEAST} groups are needed, and there are {len(targets)}")
+        if np.ptp(targets) == 0.0:
+            raise InputError("y is the same for all groups, so there is nothing to learn")
+        self.n_features_in_, self.columns_ = taken.rows.shape[1], taken.columns
+        self._centre, self._unit = float(targets.mean()), float(targets.std())
+        with computing():
+            self.features_ = Features.of(taken, self.kernel, self.landmarks, self.seed)
+            means = means_of(taken, self.features_)
+            if not means.freedom:
+                raise InputError("all groups have one row: nothing tells what sampling does")
+            self.coordinates_ = Coordinates.of(means)
+            if not len(self.coordinates_.spread):
+                raise InputError("groups differ no more than samples of one distribution do")
+            standard = (targets - self._centre) / self._unit
+            self._fit = regression(*self._embedded(means, self.coordinates_), standard)
+            self.posterior_ = self._sampled(means, standard)
+            self.summary_ = self._summary(taken, targets, means, standard)
+        return self
+
+    def predict(
+        self, X: Any, groups: Any = None, return_std: bool = False
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+        """Predict y (G,) of groups, and with ``return_std`` its standard deviation (G,).
+
+        Raises:
+            InputError: the regressor has not been fitted, or rows have other columns.
+        """
+        mean, parts = self._predicted(X, groups)
+        return (mean, np.sqrt(parts.sum(axis=0))) if return_std else mean
+
+    def predict_interval(self, X: Any, groups: Any = None, *, level: float = 0.9) -> np.ndarray:
+        """Predict intervals (G, 2) that hold y of a group with probability ``level``.
+
+        Raises:
+            InputError: as of :meth:`predict`.
+        """
+        tail = 0.5 * (1.0 - check_share(level, "level"))
+        if self._draws() is None:
+            mean, parts = self._predicted(X, groups)
+            half = norm.isf(tail) * np.sqrt(parts.sum(axis=0))
+            return np.stack([mean - half, mean + half], axis=1)
+        means, variances = self._of_draws(X, groups)
+        rng = np.random.default_rng([self.seed, 41])
+        drawn = rng.normal(means, np.sqrt(variances))
+        return self._centre + self._unit * np.quantile(drawn, [tail, 1.0 - tail], axis=0).T
+
+    def score(self, X: Any, y: Any, groups: Any = None) -> float:
+        """Tell what share of y's variance predictions explain, R^2."""
+        taken = as_groups(X, groups)
+        labels = X[groups] if isinstance(groups, str) else groups
+        return share_explained(as_targets(y, taken, labels), np.asarray(self.predict(X, groups)))
+
+    def plot(self, *, ax: Axes | None = None) -> Figure:
+        """Draw y of the groups against what other folds predict, with intervals."""
+        from ..plots.regression import plot_regression
+
+        self._check_fitted()
+        return plot_regression(self.summary_, ax=ax)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the arguments by name, as scikit-learn's ``clone`` needs them."""
+        return {name: getattr(self, name) for name in _arguments(type(self))}
+
+    def set_params(self, **params: Any) -> DistributionRegressor:
+        """Set arguments by name.
+
+        Raises:
+            ValueError: there is none of a name, as scikit-learn has it.
+        """
+        known = _arguments(type(self))
+        for name, value in params.items():
+            if name not in known:
+                raise ValueError(f"{name!r} is no parameter: there are {', '.join(known)}")
+            setattr(self, name, value)
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        """Tell scikit-learn what this is."""
+        from sklearn.utils import InputTags, RegressorTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type="regressor",
+            target_tags=TargetTags(required=True),
+            regressor_tags=RegressorTags(),
+            input_tags=InputTags(two_d_array=False),
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether :meth:`fit` was called."""
+        return hasattr(self, "summary_")
+
+    def __repr__(self) -> str:
+        usual = {
+            name: parameter.default
+            for name, parameter in inspect.signature(type(self).__init__).parameters.items()
+        }
+        given = [f"{name}={v!r}" for name, v in self.get_params().items() if v is not usual[name]]
+        return f"DistributionRegressor({', '.join(given)})"
+
+    def __str__(self) -> str:
+        return str(self.summary_) if self.__sklearn_is_fitted__() else repr(self)
+
+    def _check(self) -> None:
+        if self.method not in METHODS:
+            raise InputError(f"method must be one of {', '.join(METHODS)}, and is {self.method!r}")
+        check_count(self.landmarks, "landmarks", 1, 1000)
+        check_count(self.seed, "seed", 0, 2**63 - 1)
+        for name, least in (("chains", 1), ("warmup", 20), ("draws", 4)):
+            check_count(getattr(self, name), name, least)
+
+    def _check_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise InputError("the regressor has not been fitted: call fit first")
+
+    def _embedded(self, means: Means, coordinates: Coordinates) -> tuple[np.ndarray, np.ndarray]:
+        """Where embeddings are (G, q) and their variances (G, q)."""
+        if self.shrinkage:
+            return coordinates.posterior(means.values, means.counts)
+        centre = coordinates.empirical(means.values)
+        return centre, np.zeros_like(centre)
+
+    def _sampled(self, means: Means, standard: np.ndarray) -> xr.DataTree | None:
+        if self.method != "nuts":
+            return None
+        return sampled(
+            *self._embedded(means, self.coordinates_),
+            standard,
+            chains=self.chains,
+            warmup=self.warmup,
+            draws=self.draws,
+            seed=self.seed,
+            progress=self.progress,
+        )
+
+    def _draws(self) -> xr.DataTree | None:
+        self._check_fitted()
+        return self.posterior_
+
+    def _means(self, X: Any, groups: Any) -> tuple[np.ndarray, np.ndarray]:
+        self._check_fitted()
+        taken = as_groups(X, groups)
+        if taken.rows.shape[1] != self.n_features_in_:
+            raise InputError(
+                f"rows have {taken.rows.shape[1]} columns, and those of fit {self.n_features_in_}"
+            )
+        with computing():
+            means = means_of(taken, self.features_)
+        return self._embedded(means, self.coordinates_)
+
+    def _predicted(self, X: Any, groups: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The mean (G,) of y and its variance in parts (3, G), in the units of y."""
+        if self._draws() is None:
+            mean, parts = self._fit.predicted(*self._means(X, groups))
+            return self._centre + self._unit * mean, self._unit**2 * parts
+        means, variances = self._of_draws(X, groups)
+        noise = np.full(means.shape[1], float(np.mean(self.posterior_["posterior"]["noise"]) ** 2))
+        parts = np.stack([variances.mean(axis=0) - noise, means.var(axis=0), noise])
+        return self._centre + self._unit * means.mean(axis=0), self._unit**2 * parts
+
+    def _of_draws(self, X: Any, groups: Any) -> tuple[np.ndarray, np.ndarray]:
+        return of_draws(self.posterior_, *self._means(X, groups))
+
+    def _summary(
+        self, taken: Groups, y: np.ndarray, means: Means, standard: np.ndarray
+    ) -> RegressionSummary:
+        """How well groups are predicted by those of other folds, beside ridge regression."""
+        folds = np.random.default_rng([self.seed, 43]).permutation(len(y)) % FOLDS
+        mean, variance, ridge = (np.empty(len(y)) for _ in range(3))
+        for fold in range(FOLDS):
+            own, other = (means.of(folds == fold), means.of(folds != fold))
+            coordinates = Coordinates.of(other)
+            fit = regression(
+                *self._embedded(other, coordinates), standard[folds != fold], self._fit
+            )
+            at = folds == fold
+            mean[at], parts = fit.predicted(*self._embedded(own, coordinates))
+            variance[at] = parts.sum(axis=0)
+            ridge[at] = _by_ridge(coordinates, own, other, standard[folds != fold])
+        _, parts = self._fit.predicted(*self._embedded(means, self.coordinates_))
+        return RegressionSummary(
+            y=y,
+            predicted=self._centre + self._unit * mean,
+            deviation=self._unit * np.sqrt(variance),
+            counts=taken.counts,
+            labels=taken.labels,
+            ridge=self._centre + self._unit * ridge,
+            parts=tuple(float(part) for part in parts.mean(axis=1) * self._unit**2),
+            coordinates=len(self.coordinates_.spread),
+            shrinkage=self.shrinkage,
+        )
+
+
+def _by_ridge(coordinates: Coordinates, own: Means, other: Means, y: np.ndarray) -> np.ndarray:
+    """What ridge regression on the embeddings as they are predicts of some groups by others."""
+    at, known = (coordinates.empirical(one.values) for one in (own, other))
+    return regression(known, np.zeros_like(known), y).predicted(at, np.zeros_like(at))[0]
+
+
+def _arguments(of: type) -> list[str]:
+    """Names of what a class is made with."""
+    return [name for name in inspect.signature(of.__init__).parameters if name != "self"]
