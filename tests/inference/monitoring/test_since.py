@@ -39,7 +39,7 @@ def test_clear_change_is_found():
     edges = edges_of(reference[:, np.newaxis])[0]
     found = since(reference, stream, edges, 1001)
     assert found.row == 1071
-    assert 1069 <= found.low <= 1071 <= found.high <= 1073
+    assert 1063 <= found.low <= 1071 <= found.high <= 1073
     assert not found.cut
     assert "row 1,071" in str(since(reference, stream, edges, 1001))
     # Where all rows that are kept have changed, it may be older.
@@ -50,7 +50,11 @@ def test_clear_change_is_found():
 
 @pytest.mark.slow
 def test_intervals_hold_the_change():
-    """90 % intervals of 400 changes at a given row, fixed length: within a binomial 99.9 % band."""
+    """90 % intervals of 400 changes at rows that no alarm has chosen hold at least as many.
+
+    Less than the binomial 99.9 % band would be a fault; more there are, for intervals are widened
+    for the choice by an alarm.
+    """
     held = 0
     for seed in range(400):
         rng = np.random.default_rng(seed)
@@ -61,5 +65,4 @@ def test_intervals_hold_the_change():
         edges = edges_of(reference[:500, np.newaxis])[0]
         found = since(reference[500:], stream.astype(np.float32), edges, 1)
         held += found.low <= at + 1 <= found.high
-    low, high = binom.interval(0.999, 400, LEVEL)
-    assert low <= held <= high + 20  # bins round up to whole rows
+    assert binom.ppf(0.0005, 400, LEVEL) <= held < 400
