@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
 
 from .style import STUCK, panels, plain
 
@@ -74,7 +75,10 @@ def plot_regression(found: Predicted, *, ax: Axes | None = None) -> Figure:
         cmap="viridis_r",
         norm=LogNorm(low, max(high, low + 1)),
     )
-    figure.colorbar(points, ax=place, label="rows of the group")
+    bar = figure.colorbar(points, ax=place, label="rows of the group")
+    plainly = FuncFormatter(lambda value, _: f"{value:g}")
+    bar.ax.yaxis.set_major_formatter(plainly)
+    bar.ax.yaxis.set_minor_formatter(plainly)
     place.set_xlabel("predicted by groups of other folds, 90 % interval")
     place.set_ylabel("y")
     place.set_title(

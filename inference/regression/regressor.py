@@ -206,10 +206,7 @@ class DistributionRegressor:
         return hasattr(self, "summary_")
 
     def __repr__(self) -> str:
-        usual = {
-            name: parameter.default
-            for name, parameter in inspect.signature(type(self).__init__).parameters.items()
-        }
+        usual = _arguments(type(self))
         given = [f"{name}={v!r}" for name, v in self.get_params().items() if v is not usual[name]]
         return f"DistributionRegressor({', '.join(given)})"
 
@@ -265,15 +262,17 @@ class DistributionRegressor:
 
     def _predicted(self, X: Any, groups: Any) -> tuple[np.ndarray, np.ndarray]:
         """The mean (G,) of y and its variance in parts (3, G), in the units of y."""
-        if self._draws() is None:
+        drawn = self._draws()
+        if drawn is None:
             mean, parts = self._fit.predicted(*self._means(X, groups))
             return self._centre + self._unit * mean, self._unit**2 * parts
         means, variances = self._of_draws(X, groups)
-        noise = np.full(means.shape[1], float(np.mean(self.posterior_["posterior"]["noise"]) ** 2))
+        noise = np.full(means.shape[1], float((drawn["posterior"]["noise"] ** 2).mean()))
         parts = np.stack([variances.mean(axis=0) - noise, means.var(axis=0), noise])
         return self._centre + self._unit * means.mean(axis=0), self._unit**2 * parts
 
     def _of_draws(self, X: Any, groups: Any) -> tuple[np.ndarray, np.ndarray]:
+        assert self.posterior_ is not None
         return of_draws(self.posterior_, *self._means(X, groups))
 
     def _summary(
@@ -293,6 +292,7 @@ class DistributionRegressor:
             variance[at] = parts.sum(axis=0)
             ridge[at] = _by_ridge(coordinates, own, other, standard[folds != fold])
         _, parts = self._fit.predicted(*self._embedded(means, self.coordinates_))
+        of_embeddings, of_slopes, noise = (parts.mean(axis=1) * self._unit**2).tolist()
         return RegressionSummary(
             y=y,
             predicted=self._centre + self._unit * mean,
@@ -300,7 +300,7 @@ class DistributionRegressor:
             counts=taken.counts,
             labels=taken.labels,
             ridge=self._centre + self._unit * ridge,
-            parts=tuple(float(part) for part in parts.mean(axis=1) * self._unit**2),
+            parts=(of_embeddings, of_slopes, noise),
             coordinates=len(self.coordinates_.spread),
             shrinkage=self.shrinkage,
         )
@@ -312,6 +312,6 @@ def _by_ridge(coordinates: Coordinates, own: Means, other: Means, y: np.ndarray)
     return regression(known, np.zeros_like(known), y).predicted(at, np.zeros_like(at))[0]
 
 
-def _arguments(of: type) -> list[str]:
-    """Names of what a class is made with."""
-    return [name for name in inspect.signature(of.__init__).parameters if name != "self"]
+def _arguments(of: type) -> dict[str, Any]:
+    """Names of what a class is made with, and what is usual."""
+    return {name: one.default for name, one in inspect.signature(of).parameters.items()}
