@@ -22,7 +22,7 @@ from ..posterior.run import in_data_units, rows_of, units_of
 from ..posterior.target import unflatten
 from ..runtime.machine import computing
 from ..witness.bands import Band, band
-from ..witness.thinning import ENOUGH, ERROR
+from ..witness.thinning import ERROR
 
 QUANTILES = (0.1, 0.5, 0.9)
 WEIGHTING = {
@@ -217,8 +217,8 @@ def thinning_note(witness: xr.DataTree) -> str | None:
     if witness.attrs["thin"] != "auto":
         return f"{note}: one in {witness.attrs['thin']} of each chain."
     return (
-        f"{note}, {ENOUGH} or more of each mode that has them: fewer than that would move the ends "
-        f"of a band by more than {100 * ERROR:.0f} % of its width. Every draw: thin=1 (--thin 1)."
+        f"{note}, as many of each mode as keep the ends of a band within {100 * ERROR:.0f} % of "
+        "its width. Every draw: thin=1 (--thin 1)."
     )
 
 

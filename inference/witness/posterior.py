@@ -92,8 +92,9 @@ def sample_witness(
             those of a run of the landmark model, else none.
         thin: condition on the samples for every ``thin``-th posterior draw of each mode and chain
             only, and draw so many witnesses from each. ``"auto"``: for 200 or more of each mode,
-            with which the ends of a band of at most 95 % have a standard error of about 5 % of its
-            width, see :mod:`~bke.inference.witness.thinning`.
+            or 100 in the order of a single hyperparameter, with which the ends of a band of at most
+            95 % have a standard error of about 5 % of its width, see
+            :mod:`~bke.inference.witness.thinning`.
         seed: of the draws.
         progress: show a progress bar.
 
@@ -120,9 +121,9 @@ def sample_witness(
         count = draws["chain"] * draws["draw"]
         _check_memory(target, (first, second), places, points, count)
     weighed, modes = _weighed(opened, weights, seed, progress)
-    thinned = thinning(thin, _labels(modes))
-    of_weights = draw_weights(weighed, modes, weights)
     z = unconstrained_draws(weighed)
+    thinned = thinning(thin, _labels(modes), z)
+    of_weights = draw_weights(weighed, modes, weights)
     kept = unflatten(z.reshape(-1, z.shape[-1])[thinned.kept], unconstrained_shapes(weighed))
     with computing(), progress_bar("witness", len(thinned.kept), shown=progress) as advance:
         asked = (points, kept, thinned.each, seed, advance)

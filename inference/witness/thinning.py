@@ -9,6 +9,12 @@ it is :math:`0.68 / \sqrt{k}` of the band's width. :data:`ENOUGH` draws of a mod
 posterior draws still give one draw of the witness each, so that what hyperparameters do not explain
 is averaged over as many as before. Chains that mix badly have fewer effective draws than these, and
 lose nothing by it.
+
+Of a single hyperparameter draws are taken in its order, and each that is kept stands for those
+next to it: :data:`IN_ORDER` of them, half as many, have at most half that error (0.02 of the width
+for what grows with the hyperparameter, 0.04 for its square, where 200 in the order of the chains
+have 0.05 and 0.11; 1600 draws, ``tests/inference/witness/test_thinning.py``). Of two and more
+hyperparameters cells of neighbours were no better at the ends of bands.
 """
 
 from __future__ import annotations
@@ -20,9 +26,9 @@ import numpy as np
 
 from ..data.checks import check_count
 
-#: Of each mode.
-ENOUGH = 200
-#: What :data:`ENOUGH` guarantees, over the width of the band.
+#: Of each mode, and where a single hyperparameter orders its draws.
+ENOUGH, IN_ORDER = 200, 100
+#: What both guarantee, over the width of the band.
 ERROR = 0.05
 
 Thin: TypeAlias = int | Literal["auto"]
@@ -54,27 +60,39 @@ def check_thin(thin: Thin, draws: int) -> None:
         check_count(thin, "thin", 1, draws)
 
 
-def thinning(thin: Thin, labels: np.ndarray) -> Thinning:
-    """Every ``thin``-th draw of each chain, or for ``"auto"`` :data:`ENOUGH` or more of each mode.
+def enough(parameters: int) -> int:
+    """How many draws of each mode ``"auto"`` keeps at least, of so many hyperparameters."""
+    return IN_ORDER if parameters == 1 else ENOUGH
+
+
+def thinning(thin: Thin, labels: np.ndarray, z: np.ndarray) -> Thinning:
+    """Every ``thin``-th draw of each chain, or for ``"auto"`` :func:`enough` or more of each mode.
 
     A draw stands for draws of its own mode alone, so that none loses its last.
 
     Args:
         thin: of :func:`check_thin`.
         labels: mode of every draw, (chain, draw); -1 where it is in none.
+        z: their hyperparameters, (chain, draw, p), by which they are ordered if p is 1.
     """
     stands, turn = np.arange(labels.size), np.zeros(labels.size, dtype=int)
     modes, which, counts = np.unique(labels, return_inverse=True, return_counts=True)
     group = which.reshape(labels.shape)
     if thin == "auto":
-        steps = np.maximum(1, counts // ENOUGH)
+        steps = np.maximum(1, counts // enough(z.shape[-1]))
         steps[modes < 0] = steps.max()  # no band uses these
     else:
         group = group + len(modes) * np.arange(len(labels))[:, None]
         steps = np.full(len(modes) * len(labels), thin)
+    in_order = thin == "auto" and z.shape[-1] == 1
     for one in np.unique(group):
-        inside = np.flatnonzero(group.ravel() == one)
-        turn[inside] = np.arange(len(inside)) % steps[one]
-        stands[inside] = inside[np.arange(len(inside)) // steps[one] * steps[one]]
+        inside, step = np.flatnonzero(group.ravel() == one), steps[one]
+        first = np.arange(len(inside)) // step * step
+        if in_order:
+            inside = inside[np.argsort(z.reshape(-1)[inside], kind="stable")]
+            # The middle one of its neighbours, of which the last ones may be fewer.
+            first += (np.minimum(first + step, len(inside)) - 1 - first) // 2
+        turn[inside] = np.arange(len(inside)) % step
+        stands[inside] = inside[first]
     kept, source = np.unique(stands, return_inverse=True)
     return Thinning(kept, source.reshape(labels.shape), turn.reshape(labels.shape))
