@@ -87,7 +87,7 @@ class Capital(NamedTuple):
         kept = reserve(ages)
         # Half as many bytes to add to, as long as they have room.
         of = np.int32 if self.at_least.max(initial=0) < ROOM else np.int64
-        at_least, staked, won = _program()(
+        given = (
             self.at_least.astype(of),
             self.staked,
             np.pad(bins, padding).astype(np.int32),
@@ -95,6 +95,8 @@ class Capital(NamedTuple):
             np.pad(kept[:-1] - kept[1:], padding),
             np.arange(sum(padding[0]) + rows) < rows,
         )
+        with jax.enable_x64(True):
+            at_least, staked, won = _program()(*given)
         after = Capital(np.asarray(at_least, dtype=np.int64), np.asarray(staked), ages[-1])
         return after, np.asarray(won)[:rows] + kept[1:]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from ..difference.comparison import Comparison
     from ..tables.result import TableComparison
 
-#: Rows that a reference needs; notes that are kept.
-LEAST, NOTES = 20, 12
+#: Rows that a reference needs; notes that are kept; rows of an update that are few.
+LEAST, NOTES, FEW = 20, 12, 64
 
 
 class Monitor:
@@ -142,7 +143,9 @@ class Monitor:
         arrivals = dataclasses.replace(self._arrivals)
         values, notes = self._values(rows, arrivals)
         more, told = self._values(beside, None) if beside is not None else (values[:0], [])
-        with computing():
+        # Setting threads takes longer than few rows do.
+        few = len(values) + len(more) <= FEW
+        with contextlib.nullcontext() if few else computing():
             self._watch.count(more)
             if len(values) and self._watch.alarm is None:
                 self._serial = self._serial.after(self._watch.scores.normal(values))
@@ -305,6 +308,8 @@ def begun(
 
 def _is_table(given: Any) -> bool:
     frames = ("__dataframe__", "__arrow_c_stream__")
+    if getattr(given, "ndim", 2) == 1:  # a single column
+        return False
     return isinstance(given, (str, os.PathLike, dict, Table)) or any(
         hasattr(given, name) for name in frames
     )

@@ -13,6 +13,10 @@ from .scores import NEAR, Scores
 NAMED = 3
 #: The least mean or log deviation of normal scores that is told as one.
 LEAST = 0.05
+#: The mean beyond which a shift is told, whatever became of the spread.
+FAR = 1.0
+#: Families that are about one column, and in plain words.
+PLAINLY = ("numbers", "levels", "holes")
 #: What larger and smaller values of a score say, by its family; spread where there is no entry.
 MORE = {
     "levels": ("{} more often", "{} less often"),
@@ -50,7 +54,8 @@ class Named(NamedTuple):
         mean, spread = float(normal.mean()), float(np.log(max(float(normal.std()), 1e-9) / usual))
         if max(abs(mean), abs(spread)) < LEAST:
             return OTHERWISE.format(self.what)
-        kind = int(mean < 0.0) if abs(mean) >= abs(spread) else 2 + int(spread < 0.0)
+        # Of rows that are alike the spread is as small as can be, wherever they are.
+        kind = int(mean < 0.0) if abs(mean) >= min(abs(spread), FAR) else 2 + int(spread < 0.0)
         return PLAIN[kind].format(self.what)
 
 

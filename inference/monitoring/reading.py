@@ -151,6 +151,8 @@ def of_table(
             continue
         notes += found.notes
         if found.column.kind in (*AS_NUMBERS, *AS_LEVELS) and not _empty(found.column):
+            if found.column.kind == "text":
+                notes.append(f"{name!r} is watched by the length of its text.")
             kept.append((found.column, _way(cells, written)))
         else:
             notes.append(f"{name!r} is not watched: {_why(found.column)}.")

@@ -40,7 +40,7 @@ class MonitorState:
         alarm: whether it has.
         row: the row of the alarm, counted from 1; ``None`` where there is none.
         since: when the change came, by the rows up to the alarm.
-        where: what has changed, the strongest first; told, not tested apart.
+        where: what has changed, told by the scores with the largest evidence, not tested apart.
         since_time: the times of ``since``: of its row, and of both ends; where times are known.
         repeated: rows that were dropped, for their key had been seen.
         late: rows that were older than one before them.

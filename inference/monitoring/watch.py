@@ -12,15 +12,16 @@ from .capital import Capital
 from .columns import Columns
 from .history import History
 from .learned import SLOTS, Witnesses
-from .naming import Named, learned_name, names_of
+from .naming import PLAINLY, Named, learned_name, names_of
 from .scores import Scores
 from .since import Since, since
 
 #: Rows of the reference by which scores are chosen, at most half of all; rows of the others that
 #: are kept beside their counts; rows of the stream that are kept.
 APART, RANKED, RECENT = 1000, 2000, 4096
-#: Scores that are told with an alarm, those with some evidence of their own.
-TOLD, SOME = 4, 1.0
+#: Scores that are told with an alarm, those with some evidence of their own; by what factor less
+#: evidence one about a single column may have and be told first.
+TOLD, SOME, PLAINER = 4, 1.0, 10.0
 
 
 class Alarm(NamedTuple):
@@ -29,7 +30,8 @@ class Alarm(NamedTuple):
     Attributes:
         row: counted from 1.
         since: when the change came.
-        what: what has changed, the strongest first, with the columns and the evidence of each.
+        what: what has changed, with the columns and the evidence of each: what is about a single
+            column first, the strongest of it.
         times: of ``since``: its row, and both ends.
     """
 
@@ -179,9 +181,15 @@ class Watch:
         best, first = order[0], row - len(seen) + 1
         when = since(reference[:, best], stream[:, best], edges[best], first)
         after, names = stream[when.row - first :], self.names
-        told = []
-        for one in order[:TOLD]:
-            if one == best or evidence[one] >= SOME:
-                what = names[one].changed(reference[:, one], after[:, one])
-                told.append((what, names[one].columns, float(evidence[one])))
-        return Alarm(row, when, tuple(told))
+        # What is about one column comes first, if its evidence is not far less.
+        told = [one for one in order if one == best or evidence[one] >= SOME]
+        told.sort(key=lambda one: -evidence[one] * PLAINER ** (names[one].family in PLAINLY))
+        what = [
+            (
+                names[one].changed(reference[:, one], after[:, one]),
+                names[one].columns,
+                evidence[one],
+            )
+            for one in told[:TOLD]
+        ]
+        return Alarm(row, when, tuple((words, columns, float(e)) for words, columns, e in what))
