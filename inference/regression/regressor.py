@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -19,6 +18,12 @@ from .linear import regression
 from .sampled import of_draws, sampled
 from .summary import RegressionSummary, share_explained
 
+try:
+    from sklearn.base import BaseEstimator, RegressorMixin
+    from sklearn.utils.validation import check_is_fitted
+except ImportError:
+    raise InputError("scikit-learn is not installed: pip install 'bke[sklearn]'") from None
+
 if TYPE_CHECKING:
     from bke.models.kernels.base import Kernel
     from matplotlib.axes import Axes
@@ -32,7 +37,7 @@ METHODS: tuple[str, ...] = get_args(Method)
 LEAST, FOLDS = 8, 5
 
 
-class DistributionRegressor:
+class DistributionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Predict a number for every group of rows from what the group's rows are like.
 
     A group is a sample of a distribution, and y is linear in the distribution's mean embedding
@@ -43,8 +48,7 @@ class DistributionRegressor:
     known of the slopes (the "BDR" of Law, Sutherland, Sejdinovic and Flaxman 2018). With
     ``shrinkage=False`` embeddings are taken as they are: Bayesian ridge regression.
 
-    It has the methods that scikit-learn asks of a regressor, for sequences of groups, and needs no
-    scikit-learn.
+    A regressor of scikit-learn's (``pip install 'bke[sklearn]'``), of sequences of groups.
 
     Attributes:
         summary_: how well groups are predicted by those of other folds, a
@@ -55,8 +59,6 @@ class DistributionRegressor:
         coordinates_: in which embeddings are independent.
         n_features_in_: D.
     """
-
-    _estimator_type = "regressor"
 
     def __init__(
         self,
@@ -139,7 +141,8 @@ class DistributionRegressor:
         """Predict y (G,) of groups, and with ``return_std`` its standard deviation (G,).
 
         Raises:
-            InputError: the regressor has not been fitted, or rows have other columns.
+            InputError: rows have other columns.
+            NotFittedError: :meth:`fit` was not called.
         """
         mean, parts = self._predicted(X, groups)
         return (mean, np.sqrt(parts.sum(axis=0))) if return_std else mean
@@ -170,48 +173,17 @@ class DistributionRegressor:
         """Draw y of the groups against what other folds predict, with intervals."""
         from ..plots.regression import plot_regression
 
-        self._check_fitted()
+        check_is_fitted(self)
         return plot_regression(self.summary_, ax=ax)
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the arguments by name, as scikit-learn's ``clone`` needs them."""
-        return {name: getattr(self, name) for name in _arguments(type(self))}
-
-    def set_params(self, **params: Any) -> DistributionRegressor:
-        """Set arguments by name.
-
-        Raises:
-            ValueError: there is none of a name, as scikit-learn has it.
-        """
-        known = _arguments(type(self))
-        for name, value in params.items():
-            if name not in known:
-                raise ValueError(f"{name!r} is no parameter: there are {', '.join(known)}")
-            setattr(self, name, value)
-        return self
-
     def __sklearn_tags__(self) -> Any:
-        """Tell scikit-learn what this is."""
-        from sklearn.utils import InputTags, RegressorTags, Tags, TargetTags
-
-        return Tags(
-            estimator_type="regressor",
-            target_tags=TargetTags(required=True),
-            regressor_tags=RegressorTags(),
-            input_tags=InputTags(two_d_array=False),
-        )
-
-    def __sklearn_is_fitted__(self) -> bool:
-        """Whether :meth:`fit` was called."""
-        return hasattr(self, "summary_")
-
-    def __repr__(self) -> str:
-        usual = _arguments(type(self))
-        given = [f"{name}={v!r}" for name, v in self.get_params().items() if v is not usual[name]]
-        return f"DistributionRegressor({', '.join(given)})"
+        """Tell scikit-learn that X is no matrix."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        return tags
 
     def __str__(self) -> str:
-        return str(self.summary_) if self.__sklearn_is_fitted__() else repr(self)
+        return str(self.summary_) if hasattr(self, "summary_") else repr(self)
 
     def _check(self) -> None:
         if self.method not in METHODS:
@@ -220,10 +192,6 @@ class DistributionRegressor:
         check_count(self.seed, "seed", 0, 2**63 - 1)
         for name, least in (("chains", 1), ("warmup", 20), ("draws", 4)):
             check_count(getattr(self, name), name, least)
-
-    def _check_fitted(self) -> None:
-        if not self.__sklearn_is_fitted__():
-            raise InputError("the regressor has not been fitted: call fit first")
 
     def _embedded(self, means: Means, coordinates: Coordinates) -> tuple[np.ndarray, np.ndarray]:
         """Where embeddings are (G, q) and their variances (G, q)."""
@@ -246,11 +214,11 @@ class DistributionRegressor:
         )
 
     def _draws(self) -> xr.DataTree | None:
-        self._check_fitted()
+        check_is_fitted(self)
         return self.posterior_
 
     def _means(self, X: Any, groups: Any) -> tuple[np.ndarray, np.ndarray]:
-        self._check_fitted()
+        check_is_fitted(self)
         taken = as_groups(X, groups)
         if taken.rows.shape[1] != self.n_features_in_:
             raise InputError(
@@ -310,8 +278,3 @@ def _by_ridge(coordinates: Coordinates, own: Means, other: Means, y: np.ndarray)
     """What ridge regression on the embeddings as they are predicts of some groups by others."""
     at, known = (coordinates.empirical(one.values) for one in (own, other))
     return regression(known, np.zeros_like(known), y).predicted(at, np.zeros_like(at))[0]
-
-
-def _arguments(of: type) -> dict[str, Any]:
-    """Names of what a class is made with, and what is usual."""
-    return {name: one.default for name, one in inspect.signature(of).parameters.items()}
