@@ -43,8 +43,8 @@ def contrast(
 
 def _table(values: np.ndarray, reading: Reading) -> pa.Table:
     """Values (n, C) as cells."""
-    found = {}
-    for name, levels, column in zip(*reading.columns, values.T, strict=True):
+    found, columns = {}, reading.columns
+    for name, levels, column in zip(columns.names, columns.levels, values.T, strict=True):
         missing = np.isnan(column)
         if levels:
             words = np.append(np.array(levels, dtype=object), "(new)")

@@ -183,13 +183,8 @@ def _reading(
             levels.append(())
             values.append(column.lengths if column.kind == "text" else column.values)
             continue
-        codes = column.values[~np.isnan(column.values)].astype(int)
-        order = np.argsort(-np.bincount(codes, minlength=len(column.levels)), kind="stable")
-        place = np.argsort(order)
-        coded = np.full(len(column.values), np.nan)
-        coded[~np.isnan(column.values)] = place[codes]
-        levels.append(tuple(column.levels[one] for one in order))
-        values.append(coded)
+        levels.append(column.levels)
+        values.append(column.values)
     kinds = tuple(column.kind for column, _ in kept)
     reading = Reading(
         Columns(tuple(names), tuple(levels)),

@@ -84,7 +84,7 @@ def read_monitor(path: str | os.PathLike[str]) -> Parts:
             told["seed"],
             arrays["apart"],
             arrays["ranked"],
-            Scores.of(reading.columns, arrays["apart"], told["seed"]),
+            Scores.of(reading.columns.showing(arrays["apart"]), arrays["apart"], told["seed"]),
             arrays["edges"],
             parts["capital"],
             parts["witnesses"],

@@ -81,7 +81,7 @@ class Watch:
         order = np.random.default_rng(seed).permutation(len(values))
         count = min(APART, len(values) // 2)
         apart, ranked = values[order[:count]], values[order[count:]]
-        scores = Scores.of(columns, apart, seed)
+        scores = Scores.of(columns.showing(apart), apart, seed)
         edges = edges_of(scores.at(apart))
         dimension = scores.positions(apart[:1]).shape[1]
         counts = np.zeros((len(edges) + SLOTS, BINS), dtype=np.int64)

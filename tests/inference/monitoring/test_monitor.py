@@ -51,6 +51,30 @@ def test_alarms_are_rare_where_nothing_changes():
     assert alarms <= binom.ppf(0.999, 80, 0.25)
 
 
+def test_levels_that_the_reference_lacks_are_no_change():
+    """Levels of which few rows have seen all, at alpha = .25; 80 streams of 400 rows after 40.
+
+    What is a new level is told by the rows that are not ranked alone: else the others of the
+    reference had none, and streams always some.
+    """
+    alarms = 0
+    for seed in range(80):
+        rng = np.random.default_rng([2, seed])
+        level = np.char.add("v", rng.geometric(0.3, size=440).astype(str))
+        frame = pd.DataFrame({"level": level, "x": rng.normal(size=440)})
+        monitor = Monitor(frame[:40], alpha=0.25, kinds={"level": "category"}, seed=seed)
+        alarms += monitor.update(frame[40:]).alarm
+        watch = monitor._watch
+        columns = watch.scores.columns
+        apart = set(watch.apart[:, 0])
+        assert set(columns.shown[0]) <= apart
+        new = ~np.isin(watch.ranked[:, 0], columns.shown[0])
+        names = [what for _, _, what in columns.indicated]
+        at = names.index("level of a rare or a new level")
+        np.testing.assert_array_equal(columns.indicators(watch.ranked)[:, at], new)
+    assert alarms <= binom.ppf(0.999, 80, 0.25)
+
+
 def test_shift_is_found():
     """An alarm after the change, an interval that holds it, and its column named."""
     monitor = Monitor(rows(400, 0), columns=["a", "b", "c"])
@@ -149,7 +173,7 @@ def test_levels_new_levels_and_types():
     new.loc[::4, "zone"] = "west"
     state = watched().update(new)
     assert state.alarm
-    assert "zone of a new level more often" in [str(one) for one in state.where]
+    assert "zone of a rare or a new level more often" in [str(one) for one in state.where]
     # Text where there were numbers and truths, as a CSV has it, is read as these.
     text = table(200, 4).astype(str).replace("nan", "")
     assert watched().update(text).evidence == watched().update(table(200, 4)).evidence
