@@ -85,6 +85,7 @@ def test_deals_keep_what_they_are_to_keep():
     assert len({tuple(one) for one in halves.T}) > 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("phi", [0.0, 0.7])
 def test_level(phi, autoregression):
     """100 sets of four chains in two columns: false failure below 1 in 1000 at a level of 0.06."""

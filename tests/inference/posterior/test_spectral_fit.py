@@ -29,6 +29,7 @@ def test_the_posterior_is_that_of_the_matrices(X):
     np.testing.assert_allclose(*draws, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_rounded_rows_that_sums_do_not_take_are_dithered_before_they_are_prepared():
     """2000 rows of 60 values: as they are they would need matrices."""
     rounded = np.round(np.random.default_rng(0).normal(size=2000), 1)

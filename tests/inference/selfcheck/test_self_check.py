@@ -21,6 +21,7 @@ def density(x, y):
     return float(jnp.exp(log_marginal_likelihood(X, SquaredExponential(1.0), noise_variance=0.1)))
 
 
+@pytest.mark.slow
 def test_joint_draws_have_the_model_s_density():
     """2000 draws, seed 0, against a grid: rows at lengthscale one, a test at 0.001."""
     joint = joint_draws(2000)

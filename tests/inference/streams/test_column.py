@@ -42,6 +42,7 @@ def cut(X, at):
     return np.split(X, at)
 
 
+@pytest.mark.slow
 def test_the_posterior_is_that_of_rows_in_memory(tmp_path, coarse):
     np.save(tmp_path / "rows.npy", data())
     whole, streamed = in_memory(), fit(open_rows(tmp_path / "rows.npy"), **OPTIONS)

@@ -70,6 +70,7 @@ def test_blocks_are_the_rows_of_the_file(tmp_path, kind):
     np.testing.assert_array_equal(chosen.block(5, 9), X[5:9, ::-1])
 
 
+@pytest.mark.slow
 def test_the_posterior_is_that_of_rows_in_memory(tmp_path, small_chunks):
     X = data()
     path = write(tmp_path, X, "npy")

@@ -48,6 +48,7 @@ def test_structures_of_different_classes_differ():
         assert [one == other for other in structures].count(True) == 1, index
 
 
+@pytest.mark.slow
 def test_programs_of_one_class_are_not_taken_for_another():
     """400 classes of one layout in one cache: of JAX's own registration some are mistaken."""
 
