@@ -163,10 +163,14 @@ def delays(options: argparse.Namespace, tools: Sequence[str]) -> None:
                     "since: rows": ours.get("width"),
                 }
             )
+        peers = [tool for tool in seen if tool != "bke"]
+        words = " ".join(
+            [*(monitoring_peers.TOLD[tool] for tool in peers), monitoring_peers.THRESHOLDS]
+        )
         return (
             f"Median rows from a change, after {BEFORE} rows that are as the {REFERENCE} of the "
             f"reference, to an alarm; in brackets the share of streams with a false alarm before, "
-            f"if any. {options.repeats} streams, {COLUMNS_TOLD}. {monitoring_peers.TOLD} The last "
+            f"if any. {options.repeats} streams, five columns. {words} The last "
             f"columns: how often the 90 % interval of bke's change holds it, and its median "
             f"length.\n\n{report.table(told)}"
         )
@@ -181,9 +185,6 @@ def delays(options: argparse.Namespace, tools: Sequence[str]) -> None:
         options,
         {"rows": AFTER},
     )
-
-
-COLUMNS_TOLD = "five columns"
 
 
 def _median(row: dict[str, Any]) -> str:

@@ -24,14 +24,21 @@ DELTAS = 10.0 ** -np.arange(2.0, 16.0)
 LIMITS = np.geomspace(10.0, 1000.0, 25)[::-1]
 #: Rows of a window of frouros's detectors.
 WINDOW = 200
-TOLD = (
-    "Betting: on the witness of a squared exponential kernel with the median distance, learned "
-    "from all rows before, by online Newton steps (Shekhar and Ramdas 2023), with a new row of the "
-    "reference's distribution beside every row of the stream, more than the others have; alarm at "
-    "a wealth of 20. ADWIN and Page-Hinkley: river, one detector a column, after the reference; "
-    "incremental Kolmogorov-Smirnov (one a column) and MMD (200 rows of the reference): frouros, "
-    "windows of 200 rows. Their thresholds give alarms ever in 5 % of so many streams of 10 000 "
-    "rows that do not change: 100, and 30 of frouros."
+#: What each tool does.
+TOLD = {
+    "betting": "Betting: on the witness of a squared exponential kernel with the median distance, "
+    "learned from all rows before, by online Newton steps (Shekhar and Ramdas 2023), with a new "
+    "row of the reference's distribution beside every row of the stream, more than the others "
+    "have; alarm at a wealth of 20.",
+    "ADWIN": "ADWIN: river's, one a column, after the reference.",
+    "Page-Hinkley": "Page-Hinkley: river's, likewise.",
+    "incremental KS": "Incremental Kolmogorov-Smirnov: frouros's, one a column, windows of 200 "
+    "rows.",
+    "streaming MMD": "Streaming MMD: frouros's, windows of 200 rows, beside 200 of the reference.",
+}
+THRESHOLDS = (
+    "Thresholds of detectors give alarms ever in 5 % of so many streams of 10 000 rows that do not "
+    "change: 100, and 30 of frouros's."
 )
 
 
