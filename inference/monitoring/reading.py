@@ -176,7 +176,8 @@ def _check_names(table: Table, exclude: Sequence[str], kinds: Mapping[str, str])
 def _reading(
     kept: list[tuple[Column, str]], missing: Sequence[str | float], notes: list[str]
 ) -> tuple[Reading, np.ndarray]:
-    names, levels, values = [], [], []
+    names, values = [], []
+    levels: list[tuple[str, ...]] = []
     for column, _ in kept:
         names.append(column.name)
         if column.kind not in AS_LEVELS:

@@ -4,6 +4,11 @@ With S the covariance of features within groups and R that of embeddings between
 has V'SV = I and V'RV = diag(spread): the posterior of an embedding given its rows, a Gaussian
 process that is conditioned on noisy values (Flaxman et al. 2016; Law et al. 2018, section 4.2), is
 then one number in each coordinate.
+
+To S a share of its largest variance is added in all directions, as if rows had so much noise of
+their own. Otherwise directions in which features hardly vary, of which the data tell next to
+nothing, would have values as large as all others, and those of groups apart from the rest would go
+beyond all bounds. How much is added is learned with the regression.
 """
 
 from __future__ import annotations
@@ -14,8 +19,10 @@ import numpy as np
 
 from .features import Means
 
-#: Directions in which features hardly vary within groups, as a share of the largest variance.
-NEGLIGIBLE = 1e-7
+#: Directions that are left out where features vary less in them, as a share of most variance.
+NEGLIGIBLE = 1e-12
+#: Variance within groups that is taken for none, as a share of all variance of their means.
+CONSTANT = 1e-6
 #: Coordinates that are kept, those of the largest spread.
 MOST = 100
 
@@ -35,14 +42,22 @@ class Coordinates(NamedTuple):
     spread: np.ndarray
 
     @classmethod
-    def of(cls, means: Means) -> Coordinates:
+    def of(cls, means: Means, share: float = 0.0) -> Coordinates:
         """Estimate the basis and the prior by moments.
 
         R is the weighted covariance of the groups' means less what sampling adds to it; directions
         in which nothing is left are left out.
+
+        Args:
+            means: of the groups.
+            share: of the largest variance within groups, which is added to all.
         """
         variances, vectors = np.linalg.eigh(means.within)
-        kept = variances > NEGLIGIBLE * variances[-1]
+        most = max(variances[-1], CONSTANT * float(means.values.var(axis=0).sum()))
+        variances = np.maximum(variances, 0.0) + share * most
+        kept = variances > NEGLIGIBLE * most
+        if not kept.any():
+            return cls(np.zeros((len(variances), 0)), np.zeros(0), np.zeros(0))
         white = vectors[:, kept] / np.sqrt(variances[kept])
         values = means.values @ white
         # Between equal weights, best where groups differ most, and rows, where they hardly do.
@@ -65,3 +80,10 @@ class Coordinates(NamedTuple):
         """Means (G, q) and variances (G, q) of the embeddings given their rows."""
         share = self.spread / (self.spread + 1.0 / counts[:, np.newaxis])
         return share * self.empirical(means), self.spread * (1.0 - share)
+
+    def embedded(self, means: Means, shrinkage: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Where embeddings are (G, q) and their variances (G, q), none without shrinkage."""
+        if shrinkage:
+            return self.posterior(means.values, means.counts)
+        centre = self.empirical(means.values)
+        return centre, np.zeros_like(centre)

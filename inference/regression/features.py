@@ -94,17 +94,26 @@ class Means(NamedTuple):
 
 
 def means_of(groups: Groups, features: Features) -> Means:
-    """Mean features of every group, and their covariance within, in blocks of whole groups."""
+    """Mean features of every group, and their covariance within, in blocks of rows."""
     count = features.at(groups.rows[:1]).shape[1]
     values, squares = np.empty((len(groups.counts), count)), np.zeros((count, count))
     for some in _blocks(groups.counts):
         counts = groups.counts[some]
         start = int(groups.counts[: some.start].sum())
-        rows = features.at(groups.rows[start : start + int(counts.sum())])
-        at = np.concatenate([[0], np.cumsum(counts)[:-1]])
-        values[some] = np.add.reduceat(rows, at, axis=0) / counts[:, np.newaxis]
-        rows -= np.repeat(values[some], counts, axis=0)
-        squares += rows.T @ rows
+        rows = groups.rows[start : start + int(counts.sum())]
+        if len(rows) > BLOCK:  # one group
+            parts = range(0, len(rows), BLOCK)
+            each = [features.at(rows[at : at + BLOCK]).sum(axis=0) for at in parts]
+            values[some] = np.sum(each, axis=0) / len(rows)
+            for at in parts:
+                apart = features.at(rows[at : at + BLOCK]) - values[some]
+                squares += apart.T @ apart
+            continue
+        apart = features.at(rows)
+        starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+        values[some] = np.add.reduceat(apart, starts, axis=0) / counts[:, np.newaxis]
+        apart -= np.repeat(values[some], counts, axis=0)
+        squares += apart.T @ apart
     freedom = int(groups.counts.sum() - len(groups.counts))
     return Means(values, groups.counts, squares / max(freedom, 1), freedom)
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from ..data.arrays import from_objects, plain_array
 from ..data.checks import column_names, counted
-from ..data.file_table import default_names
 from ..errors import InputError
 
 
@@ -20,13 +19,17 @@ class Groups(NamedTuple):
         rows: (N, D), those of a group beside each other.
         counts: (G,), rows of each.
         labels: (G,), what they are called.
-        columns: names of the D columns.
+        columns: names of the D columns, where they have names.
+        order: (N,), where each row was among the rows as they were given with labels.
+        labelled: whether the labels are the user's.
     """
 
     rows: np.ndarray
     counts: np.ndarray
     labels: tuple[Any, ...]
-    columns: tuple[str, ...]
+    columns: tuple[str, ...] | None
+    order: np.ndarray | None = None
+    labelled: bool = True
 
     @property
     def starts(self) -> np.ndarray:
@@ -34,75 +37,93 @@ class Groups(NamedTuple):
         return np.concatenate([[0], np.cumsum(self.counts)[:-1]])
 
 
-def as_groups(X: Any, groups: Any = None) -> Groups:
+def as_groups(X: Any, groups: Any = None, columns: Sequence[str] | None = None) -> Groups:
     """Take groups of rows.
 
     Args:
-        X: a sequence of groups, each (n, D), (n,) or a data frame; or one array (N, D) or data
-            frame with ``groups``.
+        X: a sequence of groups, each (n, D), (n,) or a data frame, or a mapping to them by labels;
+            or one array (N, D) or data frame with ``groups``.
         groups: (N,), the label of each row's group, or the name of a column of ``X``; groups come
             in the order of their first rows.
+        columns: the names that columns of data frames must have, in whatever order; by default
+            those of the first.
 
     Raises:
         InputError: one sentence that names the group, and the row and column.
     """
     if groups is None:
-        return _of_sequence(X)
+        return _of_sequence(X, columns)
     if isinstance(groups, str):
-        if groups not in (column_names(X) or ()):
-            raise InputError(f"X has no column {groups!r}")
-        labels = np.asarray(X[groups])
-        X = X.drop(columns=groups) if hasattr(X, "drop") else X
-    else:
-        labels = np.asarray(groups)
-    columns = column_names(X)
+        X, groups = _without(X, groups)
+    columns = columns or column_names(X)
     rows = _rows(X, "X", columns)
-    if labels.shape != (len(rows),):
-        raise InputError(f"groups has shape {labels.shape}, and X {counted(len(rows), 'row')}")
-    if any(label is None or label != label for label in labels.tolist()):
+    if np.shape(groups) != (len(rows),):
+        raise InputError(f"groups has shape {np.shape(groups)}, and X {counted(len(rows), 'row')}")
+    places: dict[Any, int] = {}
+    values = groups.tolist() if hasattr(groups, "tolist") else list(groups)
+    place = np.array([places.setdefault(label, len(places)) for label in values])
+    if any(_is_missing(label) for label in places):
         raise InputError("groups has a missing label")
-    _, first, index = np.unique(labels, return_index=True, return_inverse=True)
-    place = np.argsort(np.argsort(first, kind="stable"), kind="stable")[index]
     order = np.argsort(place, kind="stable")
-    return Groups(
-        rows[order],
-        np.bincount(place),
-        tuple(labels[np.sort(first)].tolist()),
-        columns or tuple(default_names(rows.shape[1])),
-    )
+    named = tuple(columns) if columns else None
+    return Groups(rows[order], np.bincount(place), tuple(places), named, order)
 
 
-def _of_sequence(X: Any) -> Groups:
-    if isinstance(X, (str, bytes, Mapping)) or not hasattr(X, "__len__") or column_names(X):
+def _without(X: Any, name: str) -> tuple[Any, Any]:
+    """A data frame without a column, and that column."""
+    import narwhals.stable.v1 as nw
+
+    if name not in (column_names(X) or ()):
+        raise InputError(f"X has no column {name!r}")
+    return nw.from_native(X, eager_only=True).drop(name).to_native(), X[name]
+
+
+def _is_missing(label: Any) -> bool:
+    return label is None or (not isinstance(label, str) and str(label) in ("nan", "NaT", "<NA>"))
+
+
+def _of_sequence(X: Any, columns: Sequence[str] | None) -> Groups:
+    labelled = isinstance(X, Mapping)
+    labels, X = (tuple(X), list(X.values())) if labelled else ((), X)
+    if isinstance(X, (str, bytes)) or not hasattr(X, "__len__") or column_names(X):
         raise InputError("X must be a sequence of groups of rows, or rows with groups=")
     if isinstance(X, np.ndarray) and X.dtype != object and X.ndim < 3:
         raise InputError(
             f"X has {X.ndim} dimensions: give a sequence of groups of rows, or rows with groups="
         )
-    if not len(X):
+    given = list(X)
+    if not given:
         raise InputError("X has no groups")
-    columns = column_names(X[0])
-    parts = [_rows(part, f"group {at} of X", columns) for at, part in enumerate(X)]
-    for at, part in enumerate(parts):
+    labels = labels or tuple(range(len(given)))
+    columns = columns or column_names(given[0])
+    parts = [
+        _rows(part, f"group {label!r} of X", columns)
+        for label, part in zip(labels, given, strict=True)
+    ]
+    for label, part in zip(labels, parts, strict=True):
         if part.shape[1] != parts[0].shape[1]:
             raise InputError(
-                f"group {at} of X has {counted(part.shape[1], 'column')}, and group 0 "
-                f"{parts[0].shape[1]}"
+                f"group {label!r} of X has {counted(part.shape[1], 'column')}, and group "
+                f"{labels[0]!r} {parts[0].shape[1]}"
             )
-    return Groups(
-        np.concatenate(parts),
-        np.array([len(part) for part in parts]),
-        tuple(range(len(parts))),
-        columns or tuple(default_names(parts[0].shape[1])),
-    )
+    counts = np.array([len(part) for part in parts])
+    named = tuple(columns) if columns else None
+    return Groups(np.concatenate(parts), counts, labels, named, labelled=labelled)
 
 
 def _rows(given: Any, name: str, columns: Sequence[str] | None) -> np.ndarray:
-    """Rows (n, D) of finite numbers, n at least 1."""
+    """Rows (n, D) of finite numbers, n at least 1, with columns in the order of their names."""
     array = plain_array(given, name)
     array = array[:, np.newaxis] if array.ndim == 1 else array
     if array.ndim != 2 or not array.size:
         raise InputError(f"{name} has shape {array.shape}, where rows (n, D) are needed")
+    own = column_names(given)
+    if columns is not None and own is not None and own != tuple(columns):
+        if sorted(own) != sorted(columns) or len(set(own)) < len(own):
+            raise InputError(
+                f"{name} has the columns {', '.join(own)}, where {', '.join(columns)} are needed"
+            )
+        array = array[:, [own.index(column) for column in columns]]
     if array.dtype.kind not in "iuf":
         array = from_objects(array, name, lambda at: f"column {columns[at] if columns else at + 1}")
     values = np.asarray(array, dtype=np.float64)
@@ -111,51 +132,3 @@ def _rows(given: Any, name: str, columns: Sequence[str] | None) -> np.ndarray:
         where = repr(columns[column]) if columns else column + 1
         raise InputError(f"{name} has a missing or infinite value in row {row + 1}, column {where}")
     return values
-
-
-def as_targets(y: Any, groups: Groups, of_rows: Any = None) -> np.ndarray:
-    """Take one number for each group, (G,).
-
-    Args:
-        y: (G,) in the order of the groups; a mapping or pandas Series by their labels; or (N,), a
-            number for each row that is the same within a group, in the order of ``of_rows``.
-        groups: the groups.
-        of_rows: labels of the rows as they were given, where they have labels.
-
-    Raises:
-        InputError: they are not as many, differ within a group, or are no finite numbers.
-    """
-    if isinstance(y, Mapping):
-        if missing := [label for label in groups.labels if label not in y]:
-            raise InputError(f"y has no value for group {missing[0]!r}")
-        y = [y[label] for label in groups.labels]
-    elif of_rows is not None and _has_labels(y, groups):
-        y = y.loc[list(groups.labels)]
-    values = np.asarray(plain_array(y, "y"), dtype=float)
-    count, rows = len(groups.labels), len(groups.rows)
-    if values.shape == (rows,) != (count,) and of_rows is not None:
-        values = _constant(values, groups, np.asarray(of_rows))
-    if values.shape != (count,):
-        raise InputError(f"y has shape {values.shape}, and there are {counted(count, 'group')}")
-    if not np.isfinite(values).all():
-        label = groups.labels[int(np.argmin(np.isfinite(values)))]
-        raise InputError(f"y of group {label!r} is missing or infinite")
-    return values
-
-
-def _has_labels(y: Any, groups: Groups) -> bool:
-    """Whether y is a pandas Series by the labels of the groups."""
-    if not (hasattr(y, "index") and hasattr(y, "loc")):
-        return False
-    return len(y) == len(groups.labels) and set(y.index) >= set(groups.labels)
-
-
-def _constant(values: np.ndarray, groups: Groups, of_rows: np.ndarray) -> np.ndarray:
-    """Each group's value of y, which all of its rows have."""
-    found = np.empty(len(groups.labels))
-    for at, label in enumerate(groups.labels):
-        of_group = values[of_rows == label]
-        if not (of_group == of_group[0]).all():
-            raise InputError(f"y differs between rows of group {label!r}")
-        found[at] = of_group[0]
-    return found

@@ -8,15 +8,17 @@ import numpy as np
 import xarray as xr
 from scipy.stats import norm
 
+from ..data.canonical import canonical_order
 from ..data.checks import check_count, check_share
+from ..data.file_table import default_names
 from ..errors import InputError
 from ..runtime.machine import computing
-from .coordinates import Coordinates
+from .choice import learned
 from .features import Features, Means, means_of
-from .groups import Groups, as_groups, as_targets
-from .linear import regression
-from .sampled import of_draws, sampled
+from .groups import Groups, as_groups
+from .sampled import of_average, of_draws, sampled
 from .summary import RegressionSummary, share_explained
+from .targets import as_targets
 
 try:
     from sklearn.base import BaseEstimator, RegressorMixin
@@ -29,8 +31,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: How slopes and variances are found: the variances by the largest marginal likelihood, or all by
-#: NUTS.
+#: How slopes and variances are found: in turns, with quadrature for two of the variances, or all
+#: by NUTS.
 Method: TypeAlias = Literal["empirical", "nuts"]
 METHODS: tuple[str, ...] = get_args(Method)
 #: Groups that a regression needs, and folds by which it is judged.
@@ -54,9 +56,11 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         summary_: how well groups are predicted by those of other folds, a
             :class:`~bke.inference.RegressionSummary`.
         posterior_: draws of ``intercept``, ``slopes``, ``scale`` and ``noise`` for y over its
-            deviation, a tree of ArviZ's, with ``method="nuts"``; else ``None``.
+            deviation, a tree of ArviZ's. Predictions are by them with ``method="nuts"``.
         features_: the kernels and landmarks.
+        landmarks_: (L, D), in the units of the rows.
         coordinates_: in which embeddings are independent.
+        columns_: names of the columns.
         n_features_in_: D.
     """
 
@@ -80,8 +84,9 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
                 the median distance of columns over their deviations, and the columns themselves.
             landmarks: where the kernel is looked at.
             shrinkage: whether embeddings are known up to a posterior.
-            method: ``"empirical"``: the noise and the slopes' scale with the largest marginal
-                likelihood; ``"nuts"``: all of them drawn.
+            method: ``"empirical"``: slopes given their scale, the noise and the variance that
+                uncertain embeddings add, the first two averaged over by quadrature, the last found
+                in turns; ``"nuts"``: all of them drawn.
             chains: of NUTS.
             warmup: iterations of each chain before its draws.
             draws: of each chain.
@@ -102,8 +107,9 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         """Learn from groups.
 
         Args:
-            X: a sequence of groups, each rows (n, D), (n,) or a data frame; or one array (N, D) or
-                data frame of all rows with ``groups``.
+            X: a sequence of groups, each rows (n, D), (n,) or a data frame, or a mapping to them by
+                labels; or one array (N, D) or data frame of all rows with ``groups``. Columns of
+                data frames go by their names.
             y: a number for each group, in their order, or by label in a mapping or a pandas Series;
                 with ``groups`` also one for each row that is the same within a group.
             groups: (N,), labels of the rows' groups, or the name of a column of ``X``.
@@ -113,25 +119,27 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         """
         self._check()
         taken = as_groups(X, groups)
-        labels = X[groups] if isinstance(groups, str) else groups
-        targets = as_targets(y, taken, labels)
+        targets = as_targets(y, taken)
         if len(targets) < LEAST:
             raise InputError(f"at least {LEAST} groups are needed, and there are {len(targets)}")
         if np.ptp(targets) == 0.0:
             raise InputError("y is the same for all groups, so there is nothing to learn")
-        self.n_features_in_, self.columns_ = taken.rows.shape[1], taken.columns
+        self.n_features_in_, self._names = taken.rows.shape[1], taken.columns
+        self.columns_ = taken.columns or tuple(default_names(self.n_features_in_))
         self._centre, self._unit = float(targets.mean()), float(targets.std())
         with computing():
             self.features_ = Features.of(taken, self.kernel, self.landmarks, self.seed)
+            self.landmarks_ = self.features_.centre + self.features_.unit * self.features_.landmarks
             means = means_of(taken, self.features_)
             if not means.freedom:
                 raise InputError("all groups have one row: nothing tells what sampling does")
-            self.coordinates_ = Coordinates.of(means)
+            standard = (targets - self._centre) / self._unit
+            self._learned = learned(means, standard, self.shrinkage, self.seed)
+            self.coordinates_ = self._learned.coordinates
             if not len(self.coordinates_.spread):
                 raise InputError("groups differ no more than samples of one distribution do")
-            standard = (targets - self._centre) / self._unit
-            self._fit = regression(*self._embedded(means, self.coordinates_), standard)
-            self.posterior_ = self._sampled(means, standard)
+            self._drawn = self.method == "nuts"
+            self.posterior_ = self._draws(means, standard)
             self.summary_ = self._summary(taken, targets, means, standard)
         return self
 
@@ -154,11 +162,12 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
             InputError: as of :meth:`predict`.
         """
         tail = 0.5 * (1.0 - check_share(level, "level"))
-        if self._draws() is None:
+        check_is_fitted(self)
+        if not self._drawn:
             mean, parts = self._predicted(X, groups)
             half = norm.isf(tail) * np.sqrt(parts.sum(axis=0))
             return np.stack([mean - half, mean + half], axis=1)
-        means, variances = self._of_draws(X, groups)
+        means, variances = self._of_draws(self._means(X, groups))
         rng = np.random.default_rng([self.seed, 41])
         drawn = rng.normal(means, np.sqrt(variances))
         return self._centre + self._unit * np.quantile(drawn, [tail, 1.0 - tail], axis=0).T
@@ -166,8 +175,7 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
     def score(self, X: Any, y: Any, groups: Any = None) -> float:
         """Tell what share of y's variance predictions explain, R^2."""
         taken = as_groups(X, groups)
-        labels = X[groups] if isinstance(groups, str) else groups
-        return share_explained(as_targets(y, taken, labels), np.asarray(self.predict(X, groups)))
+        return share_explained(as_targets(y, taken), np.asarray(self.predict(X, groups)))
 
     def plot(self, *, ax: Axes | None = None) -> Figure:
         """Draw y of the groups against what other folds predict, with intervals."""
@@ -193,18 +201,11 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         for name, least in (("chains", 1), ("warmup", 20), ("draws", 4)):
             check_count(getattr(self, name), name, least)
 
-    def _embedded(self, means: Means, coordinates: Coordinates) -> tuple[np.ndarray, np.ndarray]:
-        """Where embeddings are (G, q) and their variances (G, q)."""
-        if self.shrinkage:
-            return coordinates.posterior(means.values, means.counts)
-        centre = coordinates.empirical(means.values)
-        return centre, np.zeros_like(centre)
-
-    def _sampled(self, means: Means, standard: np.ndarray) -> xr.DataTree | None:
-        if self.method != "nuts":
-            return None
+    def _draws(self, means: Means, standard: np.ndarray) -> xr.DataTree:
+        if not self._drawn:
+            return of_average(self._learned.average, self.chains, self.draws, self.seed)
         return sampled(
-            *self._embedded(means, self.coordinates_),
+            *self.coordinates_.embedded(means, self.shrinkage),
             standard,
             chains=self.chains,
             warmup=self.warmup,
@@ -213,53 +214,50 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
             progress=self.progress,
         )
 
-    def _draws(self) -> xr.DataTree | None:
+    def _means(self, X: Any, groups: Any) -> Means:
         check_is_fitted(self)
-        return self.posterior_
-
-    def _means(self, X: Any, groups: Any) -> tuple[np.ndarray, np.ndarray]:
-        check_is_fitted(self)
-        taken = as_groups(X, groups)
+        taken = as_groups(X, groups, self._names)
         if taken.rows.shape[1] != self.n_features_in_:
             raise InputError(
                 f"rows have {taken.rows.shape[1]} columns, and those of fit {self.n_features_in_}"
             )
         with computing():
-            means = means_of(taken, self.features_)
-        return self._embedded(means, self.coordinates_)
+            return means_of(taken, self.features_)
 
     def _predicted(self, X: Any, groups: Any) -> tuple[np.ndarray, np.ndarray]:
         """The mean (G,) of y and its variance in parts (3, G), in the units of y."""
-        drawn = self._draws()
-        if drawn is None:
-            mean, parts = self._fit.predicted(*self._means(X, groups))
+        means = self._means(X, groups)
+        if not self._drawn:
+            mean, parts = self._learned.predicted(means)
             return self._centre + self._unit * mean, self._unit**2 * parts
-        means, variances = self._of_draws(X, groups)
-        noise = np.full(means.shape[1], float((drawn["posterior"]["noise"] ** 2).mean()))
-        parts = np.stack([variances.mean(axis=0) - noise, means.var(axis=0), noise])
-        return self._centre + self._unit * means.mean(axis=0), self._unit**2 * parts
+        each, variances = self._of_draws(means)
+        noise = np.full(each.shape[1], float((self.posterior_["posterior"]["noise"] ** 2).mean()))
+        parts = np.stack([variances.mean(axis=0) - noise, each.var(axis=0), noise])
+        return self._centre + self._unit * each.mean(axis=0), self._unit**2 * parts
 
-    def _of_draws(self, X: Any, groups: Any) -> tuple[np.ndarray, np.ndarray]:
-        assert self.posterior_ is not None
-        return of_draws(self.posterior_, *self._means(X, groups))
+    def _of_draws(self, means: Means) -> tuple[np.ndarray, np.ndarray]:
+        """Means and variances (S, G) of y of groups over its deviation, given each draw."""
+        found = self._learned
+        return of_draws(self.posterior_, *found.coordinates.embedded(means, found.shrinkage))
 
     def _summary(
         self, taken: Groups, y: np.ndarray, means: Means, standard: np.ndarray
     ) -> RegressionSummary:
         """How well groups are predicted by those of other folds, beside ridge regression."""
-        folds = np.random.default_rng([self.seed, 43]).permutation(len(y)) % FOLDS
+        order = np.random.default_rng([self.seed, 43]).permutation(len(y))
+        folds = np.empty(len(y), dtype=int)
+        folds[canonical_order(means.values)[order]] = np.arange(len(y)) % FOLDS
         mean, variance, ridge = (np.empty(len(y)) for _ in range(3))
         for fold in range(FOLDS):
-            own, other = (means.of(folds == fold), means.of(folds != fold))
-            coordinates = Coordinates.of(other)
-            fit = regression(
-                *self._embedded(other, coordinates), standard[folds != fold], self._fit
-            )
-            at = folds == fold
-            mean[at], parts = fit.predicted(*self._embedded(own, coordinates))
+            at, others = folds == fold, folds != fold
+            known = means.of(others), standard[others]
+            found = learned(*known, self.shrinkage, self.seed)
+            mean[at], parts = found.predicted(means.of(at))
             variance[at] = parts.sum(axis=0)
-            ridge[at] = _by_ridge(coordinates, own, other, standard[folds != fold])
-        _, parts = self._fit.predicted(*self._embedded(means, self.coordinates_))
+            ridge[at] = mean[at]
+            if self.shrinkage:
+                ridge[at], _ = learned(*known, False, self.seed).predicted(means.of(at))
+        _, parts = self._learned.predicted(means)
         of_embeddings, of_slopes, noise = (parts.mean(axis=1) * self._unit**2).tolist()
         return RegressionSummary(
             y=y,
@@ -272,9 +270,3 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
             coordinates=len(self.coordinates_.spread),
             shrinkage=self.shrinkage,
         )
-
-
-def _by_ridge(coordinates: Coordinates, own: Means, other: Means, y: np.ndarray) -> np.ndarray:
-    """What ridge regression on the embeddings as they are predicts of some groups by others."""
-    at, known = (coordinates.empirical(one.values) for one in (own, other))
-    return regression(known, np.zeros_like(known), y).predicted(at, np.zeros_like(at))[0]

@@ -1,4 +1,4 @@
-"""Linear regression on embeddings by NUTS, its variances among the draws."""
+"""Draws of slopes and variances of a linear regression on embeddings, by NUTS or quadrature."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 import xarray as xr
 
 from ..runtime.machine import computing
+from .linear import Average
 
 
 def sampled(
@@ -47,18 +48,37 @@ def sampled(
             name: np.asarray(v) for name, v in sampler.get_samples(group_by_chain=True).items()
         }
         diverging = np.asarray(sampler.get_extra_fields(group_by_chain=True)["diverging"])
-    kept = ("intercept", "slopes", "scale", "noise")
+    return _tree(found, {"diverging": diverging})
+
+
+def of_average(average: Average, chains: int, draws: int, seed: int) -> xr.DataTree:
+    """Draw from fits by their weights, independently; a tree as of :func:`sampled`."""
+    rng = np.random.default_rng([seed, 53])
+    which = rng.choice(len(average.fits), (chains, draws), p=average.weights)
+    slopes = np.empty((chains, draws, len(average.fits[0].slopes)))
+    for at, fit in enumerate(average.fits):
+        root = np.linalg.cholesky(fit.covariance)
+        normal = rng.normal(size=(int(np.sum(which == at)), len(root)))
+        slopes[which == at] = fit.slopes + normal @ root.T
+    scale, noise = (
+        np.sqrt([getattr(fit, name) for fit in average.fits])[which] for name in ("scale", "noise")
+    )
+    drawn = {"intercept": slopes[..., 0], "slopes": slopes[..., 1:], "scale": scale, "noise": noise}
+    return _tree(drawn, {})
+
+
+def _tree(drawn: dict[str, np.ndarray], stats: dict[str, np.ndarray]) -> xr.DataTree:
+    """Arrays (chains, draws, ...) as a tree of ArviZ's."""
     dims = ("chain", "draw")
+    chains, draws = drawn["noise"].shape
     posterior = {
-        name: ((*dims, "coordinate") if found[name].ndim > 2 else dims, found[name])
-        for name in kept
+        name: ((*dims, "coordinate") if drawn[name].ndim > 2 else dims, drawn[name])
+        for name in ("intercept", "slopes", "scale", "noise")
     }
     places = {"chain": np.arange(chains), "draw": np.arange(draws)}
+    of_sampler = xr.Dataset({name: (dims, values) for name, values in stats.items()}, places)
     return xr.DataTree.from_dict(
-        {
-            "posterior": xr.Dataset(posterior, places),
-            "sample_stats": xr.Dataset({"diverging": (dims, diverging)}, places),
-        }
+        {"posterior": xr.Dataset(posterior, places), "sample_stats": of_sampler}
     )
 
 

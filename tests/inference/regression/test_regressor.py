@@ -8,7 +8,7 @@ import sklearn
 from bke.inference import DistributionRegressor, InputError
 from bke.inference.regression.coordinates import Coordinates
 from bke.inference.regression.features import Means
-from bke.inference.regression.linear import regression
+from bke.inference.regression.linear import WIDE, averaged, regression
 from bke.models import SquaredExponential
 from scipy.stats import binom, multivariate_normal
 
@@ -123,6 +123,39 @@ def test_variances_have_the_largest_evidence():
         assert best > log(noise * fit.noise, scale * fit.scale)
 
 
+def test_noise_and_scale_are_averaged_over():
+    """Predictions of twelve groups against a fine grid of both, to a tenth of the deviation."""
+    rng = np.random.default_rng(5)
+    centre, at = rng.normal(size=(12, 2)), rng.normal(size=(6, 2))
+    y = centre @ [0.8, -0.5] + 0.7 * rng.normal(size=12)
+    y = (y - y.mean()) / y.std()
+    none = np.zeros_like(centre)
+    found = averaged(regression(centre, none, y), none, y)
+    assert found.weights.sum() == pytest.approx(1.0)
+    mean, parts = found.predicted(at, np.zeros((6, 2)))
+    usual = -np.log(np.sum(np.mean(centre**2, axis=0)))
+    design, new = (np.column_stack([np.ones(len(one)), one]) for one in (centre, at))
+    weights, means, squares = [], [], []
+    for noise in np.exp(np.linspace(-6.0, 4.0, 60)):
+        for scale in np.exp(usual + np.linspace(-9.0, 9.0, 60)):
+            prior = np.diag([1e4, scale, scale])
+            total = design @ prior @ design.T + noise * np.eye(12)
+            wide = np.log(noise) ** 2 + (np.log(scale) - usual) ** 2
+            weights.append(
+                multivariate_normal(np.zeros(12), total).logpdf(y) - wide / (2 * WIDE**2)
+            )
+            cross = new @ prior @ design.T
+            means.append(cross @ np.linalg.solve(total, y))
+            variance = new @ prior @ new.T - cross @ np.linalg.solve(total, cross.T)
+            squares.append(np.diag(variance) + noise + means[-1] ** 2)
+    share = np.exp(np.array(weights) - max(weights))
+    share /= share.sum()
+    exact = share @ np.array(means)
+    deviation = np.sqrt(share @ np.array(squares) - exact**2)
+    assert np.abs((mean - exact) / deviation).max() < 0.1
+    np.testing.assert_allclose(np.sqrt(parts.sum(axis=0)), deviation, rtol=0.1)
+
+
 def test_shrinkage_helps_and_intervals_hold():
     """Of 150 groups, most of them small, errors are smaller, and 90 % intervals hold y.
 
@@ -173,6 +206,22 @@ def test_ways_to_give_groups():
     assert found.columns_ == ("a", "b", "c")
     found = FITTED.predict(frame[["a", "b", "c"]], groups=frame["site"])
     assert np.sort(found) == pytest.approx(np.sort(expected))
+
+
+def test_columns_of_data_frames_go_by_their_names():
+    """In whatever order, of each group and of what is predicted; other names are refused."""
+    frames = [pd.DataFrame(one, columns=["a", "b", "c"]) for one in X]
+    found = DistributionRegressor().fit(
+        [frames[0], *(one[["c", "a", "b"]] for one in frames[1:])], Y
+    )
+    np.testing.assert_allclose(found.predict(X), FITTED.predict(X), rtol=1e-6)
+    turned = [one[["b", "c", "a"]] for one in frames]
+    np.testing.assert_allclose(found.predict(turned), found.predict(frames), rtol=1e-12)
+    with pytest.raises(InputError, match="where a, b, c are needed"):
+        found.predict([one.rename(columns={"a": "z"}) for one in frames])
+    by_label = {f"g{at}": one for at, one in enumerate(frames)}
+    mapped = DistributionRegressor().fit(by_label, {f"g{at}": y for at, y in enumerate(Y)})
+    np.testing.assert_allclose(mapped.predict(by_label), FITTED.predict(X), rtol=1e-6)
 
 
 def test_other_folds_are_told():
