@@ -83,7 +83,9 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
             kernel: of rows, in their units; by default squared exponentials of half, once and twice
                 the median distance of columns over their deviations, and the columns themselves.
             landmarks: where the kernel is looked at.
-            shrinkage: whether embeddings are known up to a posterior.
+            shrinkage: whether embeddings are known up to a posterior, as those of samples are; not
+                where y is a number of the very rows that are given, such as their mean of
+                something else.
             method: ``"empirical"``: slopes given their scale, the noise and the variance that
                 uncertain embeddings add, the first two averaged over by quadrature, the last found
                 in turns; ``"nuts"``: all of them drawn.
