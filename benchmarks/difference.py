@@ -220,7 +220,7 @@ def _odds(options: argparse.Namespace) -> None:
             f"and as many without.\n\n{report.table(rows)}\n\n{table}"
         )
 
-    options.resume = False
+    options.resume = options.again = False
     repeats.fill(
         "odds",
         "Posterior probabilities of a difference, and how often there is one",

@@ -30,6 +30,9 @@ def add_options(parser: argparse.ArgumentParser, repeats: int, permutations: int
     parser.add_argument("--permutations", type=int, default=permutations)
     parser.add_argument("--processes", type=int, default=cores())
     parser.add_argument("--resume", action="store_true", help="keep the rows of the last run")
+    parser.add_argument(
+        "--again", action="store_true", help="measure the rows asked for anew, and keep the others"
+    )
     parser.add_argument("--results", type=Path, help="folder of the results")
     parser.add_argument("--quick", action="store_true", help="a check that it runs, not a result")
 
@@ -59,28 +62,35 @@ def fill(
     info, folder = report.start(options.results)
     name = f"{name}-quick" if options.quick else name
     shared = {"repeats": options.repeats, "permutations": options.permutations, **(settings or {})}
-    rows = _earlier(folder / f"{name}.json", shared) if options.resume else []
-    done = [{entry: row.get(entry) for entry in keys[0]} for row in rows]
+    kept = options.resume or options.again
+    earlier = _earlier(folder / f"{name}.json", shared) if kept else []
+    #: By their keys, in the order of the table; None where a row is to be measured.
+    found: dict[tuple[Any, ...], Row | None] = {
+        tuple(row.get(entry) for entry in keys[0]): row for row in earlier
+    }
+    asked = {tuple(key.values()): key for key in keys}
+    found |= {key: None for key in asked if options.again or key not in found}
     chunks = [range(a, min(a + CHUNK, options.repeats)) for a in range(0, options.repeats, CHUNK)]
 
     def write() -> None:
+        rows = [row for row in found.values() if row is not None]
         body = text(rows)
-        if len(rows) < len(keys):
-            body += f"\n\n{len(rows)} of {len(keys)} rows so far."
+        if len(rows) < len(found):
+            body += f"\n\n{len(rows)} of {len(found)} rows so far."
         data = {"settings": shared, "rows": rows}
         report.save(folder, name, title, {**info, "load_average": None}, body, data)
 
-    if rows:
+    if any(found.values()):
         write()  # of rows that were put together from several runs
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(options.processes, mp_context=context) as pool:
-        for key in keys:
-            if key in done:
+        for values, key in asked.items():
+            if found[values] is not None:
                 continue
-            arguments = (*key.values(), options.permutations)
+            arguments = (*values, options.permutations)
             futures = [pool.submit(experiment, *arguments, chunk) for chunk in chunks]
             results = np.concatenate([np.asarray(future.result()) for future in futures])
-            rows.append({**key, **summary(results)})
+            found[values] = {**key, **summary(results)}
             write()
 
 
