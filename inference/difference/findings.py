@@ -151,7 +151,7 @@ class Findings:
         Returns:
             (m,) of int.
         """
-        return self.named.sign(as_evaluation_points(points, len(self.columns), "points"))
+        return self.named.told(as_evaluation_points(points, len(self.columns), "points"))
 
     def matters(self, delta: float) -> float:
         """Tell the posterior probability that the squared MMD exceeds ``delta``.

@@ -36,7 +36,7 @@ class Place:
             normal limit, which is rough for cells of few rows; its end may be infinite.
         pvalue: step-down, adjusted for all places and scales.
         extent: of one column, from where to where around ``at`` :meth:`Named.sign` is ``sign``, in
-            the unit of the data; ``None`` of several.
+            the units of the data; ``None`` of several.
     """
 
     at: np.ndarray
@@ -86,6 +86,18 @@ class Named:
     places: tuple[Place, ...]
     weighing: Weighing | None = None
 
+    def told(self, points: np.ndarray) -> np.ndarray:
+        """The sign (m,) of :meth:`sign`, of one column 0 where no place's ``extent`` says so."""
+        signs = self.sign(points)
+        if self.at.shape[1] > 1:
+            return signs
+        inside = np.zeros(len(points), dtype=bool)
+        for place in self.places:
+            assert place.extent is not None
+            low, high = place.extent
+            inside |= (low <= points[:, 0]) & (points[:, 0] <= high) & (signs == place.sign)
+        return np.where(inside, signs, 0)
+
     def sign(self, points: np.ndarray) -> np.ndarray:
         """The sign (m,) of the narrowest named cell that a point shows, or 0.
 
@@ -117,20 +129,17 @@ class Named:
 
         return shows
 
-    def extent(self, at: np.ndarray) -> tuple[float, float] | None:
-        """From where to where around ``at``, of one column, the sign is what it is there."""
-        if len(at) > 1:
-            return None
+    def strips(self) -> np.ndarray:
+        """From where to where, of one column, around every cell the sign is what it is there."""
         ends = (self.at - self.scale, self.at + self.scale)
         between = np.linspace(ends[0].min(), ends[1].max(), GRID)
         rows = np.empty(0) if self.weighing is None else self.weighing.range.ravel()
-        grid = np.unique(np.concatenate([*(end[:, 0] for end in ends), at, between, rows]))
-        signs = self.sign(grid[:, None])
-        middle = int(np.searchsorted(grid, at[0]))
-        other = np.flatnonzero(signs != signs[middle])
-        first = other[other < middle].max(initial=-1) + 1
-        last = other[other > middle].min(initial=len(grid)) - 1
-        return float(grid[first]), float(grid[last])
+        middles = self.at[:, 0]
+        grid = np.unique(np.concatenate([*(end[:, 0] for end in ends), middles, between, rows]))
+        starts = np.flatnonzero(np.diff(self.sign(grid[:, None]), prepend=np.nan) != 0)
+        stops = np.append(starts[1:], len(grid)) - 1
+        strip = np.searchsorted(grid[starts], middles, side="right") - 1
+        return np.stack([grid[starts][strip], grid[stops][strip]], axis=1)
 
 
 def named(
@@ -168,6 +177,9 @@ def named(
     at, scale = found.at[order] * unit, found.scale[order] * unit
     shown = Named(at, scale, signs, widest_first, (), weighing)
     agree = shown.sign(shown.at) == signs
+    # Of several columns no cell is told how far it reaches.
+    told = at.shape[1] == 1 and len(order) > 0
+    strips = shown.strips() if told else np.zeros((len(order), 2))
     places = tuple(
         Place(
             found.at[cell] * unit,
@@ -176,17 +188,21 @@ def named(
             float(ratios[cell]),
             (float(lower[cell]), float(upper[cell])),
             float(pvalues[cell]),
-            shown.extent(found.at[cell] * unit),
+            (float(strips[i, 0]), float(strips[i, 1])) if told else None,
         )
-        for cell in _heads(found, order, signs, agree)
+        for i in _heads(found, order, signs, agree, strips)
+        for cell in [int(order[i])]
     )
     return dataclasses.replace(shown, places=places)
 
 
-def _heads(found: Cells, order: np.ndarray, signs: np.ndarray, agree: np.ndarray) -> list[int]:
+def _heads(
+    found: Cells, order: np.ndarray, signs: np.ndarray, agree: np.ndarray, strips: np.ndarray
+) -> list[int]:
     """The most significant cell that has its own sign of every group of neighbours of one sign.
 
-    A group without any is the middle of another one at another scale, and no place of its own.
+    A group without any is the middle of another one at another scale, and no place of its own. A
+    group that a cell far wider holds together is told at each strip that it is shown in.
     """
     used = np.isfinite(found.scale)
     group = np.full(len(order), -1)
@@ -201,9 +217,10 @@ def _heads(found: Cells, order: np.ndarray, signs: np.ndarray, agree: np.ndarray
             group[i] = group[np.flatnonzero(near)[0]]
         else:
             group[i], count = count, count + 1
-    own = (np.flatnonzero((group == one) & agree) for one in range(count))
-    heads = [mine[0] for mine in own if len(mine)]
-    return [int(order[i]) for i in heads if not _explained(found, order, signs, i, heads)]
+    apart = np.column_stack([group, strips])[agree]
+    heads = [int(i) for i in np.flatnonzero(agree)[np.unique(apart, axis=0, return_index=True)[1]]]
+    heads.sort()
+    return [i for i in heads if not _explained(found, order, signs, i, heads)]
 
 
 def _explained(

@@ -15,7 +15,7 @@ from matplotlib.patches import Patch
 from ..difference.findings import Findings
 from ..difference.witness import Bands
 from .density import bin_edges, scatter
-from .named import MOST_MARKED, NAMED_ALPHA, mark, outline, shade, shown
+from .named import MOST_MARKED, NAMED_ALPHA, around, mark, outline, shade, shown
 from .style import (
     BAND_ALPHA,
     DIVERGING,
@@ -130,10 +130,8 @@ def _plane(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure,
     at = np.stack([one.ravel() for one in np.meshgrid(x, y)], axis=1)
     figure, (left, right) = panels(1, 2, axes, width=10.0, height=5.0, sharex=True, sharey=True)
     bands = found.witness(at)
-    named = found.sign(at)
-    signs, agreeing = (
-        each.reshape(MESH_SIDE, MESH_SIDE) for each in (named, shown(named, bands.mean))
-    )
+    signs = around(found.places, found.sign(at).reshape(MESH_SIDE, MESH_SIDE), x, y)
+    agreeing = shown(signs, bands.mean.reshape(MESH_SIDE, MESH_SIDE))
     shades = ListedColormap([Q_MORE, "white", P_MORE])
     left.pcolormesh(x, y, signs, cmap=shades, vmin=-1, vmax=1, alpha=NAMED_ALPHA, zorder=0)
     scatter(left, *_some_rows(found, points), found.names)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Ellipse, Patch
+from scipy.ndimage import label
 
 from ..difference.named import Place
 from .style import P_COLOUR, P_MORE, Q_MORE, SMALL
@@ -49,6 +50,21 @@ def shown(signs: np.ndarray, mean: np.ndarray) -> np.ndarray:
     return np.where(signs * mean > 0.0, signs, 0)
 
 
+def around(places: Sequence[Place], signs: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Leave out of a map's ``signs`` (k, m), over y and x, parts in which no place is.
+
+    Such a part is what a wide window also covers, beyond a gap: nothing is said of it in words.
+    """
+    kept = np.zeros_like(signs)
+    for sign in (1, -1):
+        parts, _ = label(signs == sign)
+        mine = [place.at for place in places if place.sign == sign]
+        nodes = [(np.abs(y - at[1]).argmin(), np.abs(x - at[0]).argmin()) for at in mine]
+        held = [part for part in (parts[node] for node in nodes) if part]
+        kept[np.isin(parts, held)] = sign
+    return kept
+
+
 def mark(ax: Axes, places: Sequence[Place], names: tuple[str, str]) -> list[Patch]:
     """Write the ratios of places where they are, and draw their scales; return what a legend needs.
 
@@ -71,8 +87,8 @@ def mark(ax: Axes, places: Sequence[Place], names: tuple[str, str]) -> list[Patc
             f"{place.ratio:.2f}", (float(x), float(y)), fontsize=SMALL, ha="center", va="center",
             bbox={"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": BOX},
         )  # fmt: skip
-    label = f"weight of {names[0]} over that of {names[1]} at that scale"
-    return [Patch(facecolor="white", edgecolor=BOX, label=label)] if places else []
+    told = f"weight of {names[0]} over that of {names[1]} at that scale"
+    return [Patch(facecolor="white", edgecolor=BOX, label=told)] if places else []
 
 
 def outline(ax: Axes, signs: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:

@@ -251,10 +251,21 @@ def test_a_narrow_place_within_a_wide_one_of_the_other_sign_keeps_its_own():
 def test_two_signs_around_one_point_at_two_scales_are_told_where_each_shows():
     found = cells_at([0.0, 0.0, 0.5], [2.0, 0.1, 2.0], [-9.0, 6.0, -5.0])
     one = named(found, np.ones(1), 0.05, differ=True)
-    assert [(place.at[0], place.sign) for place in one.places] == [(0.5, -1), (0, 1)]
+    assert [(place.at[0], place.sign) for place in one.places] == [(0, 1), (0.5, -1)]
     np.testing.assert_array_equal(one.sign(np.array([[0.0], [0.05], [0.5]])), [1, 1, -1])
+    # The other shoulder of the wide cell has no cell of its own: it is not told, nor shaded.
+    shoulders = np.array([[-1.0], [1.0]])
+    np.testing.assert_array_equal(one.sign(shoulders), [-1, -1])
+    np.testing.assert_array_equal(one.told(shoulders), [0, -1])
     alone = named(cells_at([0.0, 0.0], [2.0, 0.1], [-9.0, 6.0]), np.ones(1), 0.05, differ=True)
     assert [(place.at[0], place.sign) for place in alone.places] == [(0, 1)]
+
+
+def test_every_strip_that_a_wide_cell_holds_together_is_told():
+    found = cells_at([0.0, -3.0, 3.0, 0.0], [5.0, 0.5, 0.5, 1.0], [9.0, 8.0, 7.0, -6.0])
+    one = named(found, np.ones(1), 0.05, differ=True)
+    assert [(place.at[0], place.sign) for place in one.places] == [(-3, 1), (3, 1), (0, -1)]
+    np.testing.assert_array_equal(one.told(np.linspace(-4.9, 4.9, 50)[:, None]) != 0, True)
 
 
 def test_ratio_whose_denominator_may_be_nothing_has_no_end():

@@ -1,0 +1,138 @@
+"""How Sphinx builds the site: ``python -m sphinx -W docs build/site`` (``pip install ".[docs]"``).
+
+Pages that are made of other files, of the commands' help and of recorded benchmarks, are written
+anew at every build. ``-D plot_gallery=0`` shows the gallery's code without running it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from importlib.metadata import version as version_of
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+
+project = "bke"
+author = "the authors of bke"
+project_copyright = "the authors of bke"
+version = release = version_of("bke")
+language = "en"
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["build", "gallery/**/*.zip", "sg_execution_times.rst"]
+suppress_warnings = ["config.cache"]
+
+myst_enable_extensions = ["colon_fence", "deflist", "attrs_inline"]
+myst_heading_anchors = 3
+
+autosummary_generate = True
+autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented"
+autodoc_member_order = "bysource"
+autodoc_class_signature = "mixed"
+autodoc_default_options = {
+    "members": True,
+    "inherited-members": False,
+    # Of scikit-learn's estimators, which scikit-learn documents.
+    "exclude-members": "set_fit_request, set_predict_request, set_score_request",
+}
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+napoleon_use_rtype = False
+napoleon_use_ivar = True
+
+html_theme = "pydata_sphinx_theme"
+html_title = "bke"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_theme_options = {
+    "navbar_align": "left",
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "footer_start": ["copyright"],
+    "footer_end": ["theme-version"],
+    "secondary_sidebar_items": ["page-toc"],
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
+copybutton_prompt_text = r"\$ |>>> "
+copybutton_prompt_is_regexp = True
+
+sphinx_gallery_conf = {
+    "examples_dirs": str(ROOT / "examples" / "gallery"),
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"/plot_",
+    "download_all_examples": False,
+    "show_memory": False,
+    "show_signature": False,
+    "remove_config_comments": True,
+    "min_reported_time": 5,
+    "within_subsection_order": "FileNameSortKey",
+    "reset_modules": ("matplotlib",),
+    "matplotlib_animations": False,
+    "plot_gallery": True,
+    "write_computation_times": False,
+}
+
+
+def _commands() -> None:
+    """Write what ``bke COMMAND --help`` says of every command as one page."""
+    import typer
+    from bke.inference.cli.program import app
+    from typer.cli import get_docs_for_click
+
+    command = typer.main.get_command(app)
+    context = command.make_context("bke", [], resilient_parsing=True)
+    text = get_docs_for_click(obj=command, ctx=context, name="bke", title="Command line")
+    (HERE / "reference" / "command_line.md").write_text(text, encoding="utf-8")
+
+
+def _benchmarks() -> None:
+    """Write a page for every recorded benchmark, and their list."""
+    folder = HERE / "benchmarks"
+    folder.mkdir(exist_ok=True)
+    for old in folder.glob("*.md"):
+        old.unlink()
+    lines = []
+    for path in sorted((ROOT / "benchmarks" / "results").glob("*.md")):
+        text = path.read_text(encoding="utf-8")
+        title = re.match(r"# (.*)", text)
+        heading = title.group(1) if title else path.stem
+        lines.append(f"| [{heading}]({path.name}) | `{path.stem}` |")
+        (folder / path.name).write_text(text, encoding="utf-8")
+    index = (
+        "# Benchmarks\n\nEvery figure of this site and of the README comes from one of these, as "
+        "its script in `benchmarks/` wrote it, with the machine, the versions and the day.\n\n"
+        "| what | `benchmarks/results/` |\n| --- | --- |\n" + "\n".join(lines) + "\n\n"
+        "```{toctree}\n:hidden:\n:glob:\n\n*\n```\n"
+    )
+    (folder / "index.md").write_text(index, encoding="utf-8")
+
+
+def _bars(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Take ``|x - y|`` in a docstring for what it is: no name to be put in."""
+    for i, line in enumerate(lines):
+        parts = line.split("``")
+        parts[::2] = [part.replace("|", r"\|") for part in parts[::2]]
+        lines[i] = "``".join(parts)
+
+
+def setup(app: Any) -> None:
+    """Make the pages that are made of other files before any is read."""
+    app.connect("builder-inited", lambda app: (_commands(), _benchmarks()))
+    app.connect("autodoc-process-docstring", _bars)

@@ -1,0 +1,80 @@
+"""The site's pages: their code, as a reader would paste it, and that every name is in them."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import matplotlib
+import pytest
+from matplotlib import pyplot as plt
+
+DOCS = Path(__file__).parents[1] / "docs"
+#: Pages with code, less those that other files are made into.
+PAGES = sorted(
+    path
+    for path in DOCS.rglob("*.md")
+    if "```python" in path.read_text(encoding="utf-8")
+    and not {"gallery", "generated", "benchmarks"} & set(path.relative_to(DOCS).parts)
+)
+#: Code that is run, in its order: blocks of ``sh`` are commands for data or machines not here.
+BLOCK = re.compile(r"^```(python|bash)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
+NEEDS = {"causes.md": "causallearn", "cluster.md": "distributed"}
+
+
+@pytest.fixture
+def _settings_are_put_back():
+    before = jax.config.jax_enable_x64
+    yield
+    jax.config.update("jax_enable_x64", before)
+    plt.close("all")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_settings_are_put_back")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(DOCS).as_posix())
+def test_code_of_a_page_runs_as_written(page, tmp_path, monkeypatch):
+    if page.name in NEEDS:
+        pytest.importorskip(NEEDS[page.name])
+    if page.name == "cluster.md":
+        pytest.skip("its code is run by tests/inference/testing, with workers")
+    matplotlib.use("Agg")
+    monkeypatch.chdir(tmp_path)
+    bin_path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    names: dict[str, object] = {"__name__": "page"}
+    text = page.read_text(encoding="utf-8")
+    for language, block in BLOCK.findall(text):
+        if language == "python":
+            exec(compile(block, page.name, "exec"), names)
+        else:
+            subprocess.run(
+                ["bash", "-c", block], check=True, env={**os.environ, "PATH": bin_path}, timeout=300
+            )
+        for picture in re.findall(r'savefig\("(.*?)"\)', block):
+            assert (tmp_path / picture).stat().st_size > 5000
+    assert names.keys() > {"__name__"}
+
+
+@pytest.mark.parametrize("room", ["inference", "models"])
+def test_every_public_name_is_on_a_page_of_the_reference(room):
+    written = (DOCS.parent / room / "__init__.pyi").read_text(encoding="utf-8")
+    public = set(re.findall(r"\bas (\w+)", written))
+    page = (DOCS / "reference" / f"{room}.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^   (\w+)$", page, flags=re.MULTILINE)
+    assert len(listed) == len(set(listed))
+    assert set(listed) == public
+
+
+def test_pages_link_to_files_that_are_there():
+    made = {"gallery", "benchmarks", "generated"}
+    for page in [*DOCS.glob("*.md"), *DOCS.glob("*/*.md")]:
+        if made & set(page.relative_to(DOCS).parts):
+            continue
+        for link in re.findall(r"\]\(((?!https?:)[^)#\s]+)", page.read_text(encoding="utf-8")):
+            target = (page.parent / link).resolve()
+            if "benchmarks" in link:
+                target = DOCS.parent / "benchmarks" / "results" / target.name
+            if "gallery" not in link and target.name != "command_line.md":
+                assert target.exists(), f"{page.name}: {link}"
