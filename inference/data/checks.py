@@ -88,7 +88,8 @@ def _check_numbers(values: np.ndarray, name: str, column: Callable[[int], str]) 
             rows = counted(int(bad.any(axis=1).sum()), "row")
             raise InputError(
                 f"{name} has {fault_of(values[row, at])} in row {row + 1}, {column(at)} "
-                f"({bad.sum()} in all): fill in or leave out {rows}"
+                f"({bad.sum()} in all): fill in or leave out {rows}; tables with missing values "
+                "are for compare_tables (`bke drift`)"
             )
 
 

@@ -156,7 +156,8 @@ def _numbers(table: FileTable, index: int) -> NDArray[np.float64]:
         kind = "a missing value (NaN)" if np.isnan(values[bad[0]]) else "an infinite value"
         raise InputError(
             f"{table.path} has {kind} in {table.place(bad[0], index)}; "
-            f"values of this column that are not finite: {bad.size} in all"
+            f"values of this column that are not finite: {bad.size} in all; tables with missing "
+            "values are for `bke drift`"
         )
     return values
 

@@ -142,7 +142,10 @@ def compare(
         names=sample_names(names),
         seed=seed,
         left_out=left_out,
-        notes=few_rows_note(pair.ways(paired=paired, signs=given is not None), alpha),
+        notes=(
+            *few_rows_note(pair.ways(paired=paired, signs=given is not None), alpha),
+            *(pair.copies(sample_names(names)) if given is None else ()),
+        ),
     )
 
 

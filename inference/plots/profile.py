@@ -20,16 +20,17 @@ from .style import SMALL, log_scale, mode_colour, panels, plain
 
 #: Nats below the top that are shown at least.
 LEAST_DEPTH = 40.0
-RAW = "0.65"
+#: Of the curve that modes are told by; the density itself is nearly black.
+SMOOTHED = "0.55"
 #: Points of the drawn curve to a step of the grid.
 FINER = 8
 
 
 def plot_profile(run: Run, *, axes: Sequence[Axes] | None = None) -> Figure:
-    """Log posterior density of the one hyperparameter, raw and smoothed, over its prior density.
+    """Log posterior density of the one hyperparameter, and smoothed, over its prior density.
 
-    Densities are those of the unconstrained coordinate (log lengthscale). Dips of the raw density
-    are its genuine zeros; modes are those of the smoothed one. Ticks show where each chain is (its
+    Densities are those of the unconstrained coordinate (log lengthscale). Dips of the density
+    are its genuine zeros; modes are those of the smoothed one, each drawn from its own top. Ticks show where each chain is (its
     median), in the colour of its mode, grey for stuck chains; other methods have no chains.
 
     Args:
@@ -64,17 +65,20 @@ def plot_profile(run: Run, *, axes: Sequence[Axes] | None = None) -> Figure:
     # Each from its own top: of many rows the smoothed one is many nats below.
     at, raw = _raw(run, grid, profile["log_density"].values)
     raw -= np.nanmax(raw)
-    ax.plot(np.interp(at, grid, values), raw, color=RAW, linewidth=0.6, label="raw")
+    ax.plot(np.interp(at, grid, values), raw, color="0.1", linewidth=1.0, label="density")
     # Of many rows a peak may be as narrow as a few steps of the grid.
     steps = np.arange(len(grid))
     fine = np.interp(np.linspace(0, steps[-1], FINER * steps[-1] + 1), steps, grid)
     curve = CubicSpline(grid, smoothed - highest)
     ax.plot(
-        np.interp(fine, grid, values), curve(fine), color="0.1", linewidth=1.8, label="smoothed"
-    )
+        np.interp(fine, grid, values), curve(fine), color=SMOOTHED, linewidth=1.6, linestyle="--",
+        label="smoothed over its dips, which tells the modes", zorder=1.5,
+    )  # fmt: skip
     if not is_independent(run.attrs):
         _mark_chains(ax, np.interp(centres, grid, values), values[shown], modes)
-    _mark_modes(ax, np.interp(places, grid, values), curve(places))
+    _mark_modes(
+        ax, np.interp(places, grid, values), np.fmax(curve(places), np.interp(places, at, raw))
+    )
     ax.set_ylim(low - 0.12 * abs(low), 0.2 * abs(low))
     ax.set_ylabel("log posterior density of\nthe log (nats, top = 0)")
     ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=3, fontsize=SMALL, frameon=False)

@@ -28,6 +28,7 @@ from ..data.canonical import (
     row_marks,
 )
 from ..data.checks import as_tested_pair
+from ..data.copies import copies_note
 from ..errors import InputError
 from ..runtime.machine import side_by_side
 from .deal import MANY, chosen_of, places_of
@@ -73,6 +74,10 @@ class Pair:
             InputError: one sentence that names the sample, the row and the column.
         """
         return cls(*as_tested_pair(P, Q))
+
+    def copies(self, names: tuple[str, str]) -> tuple[str, ...]:
+        """Notes of samples, called by ``names``, whose rows are copies of others."""
+        return (*copies_note(self.first, names[0]), *copies_note(self.second, names[1]))
 
     @property
     def sizes(self) -> tuple[int, int]:

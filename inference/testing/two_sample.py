@@ -209,6 +209,7 @@ def _notes(result: TestResult, pair: Pair, ways: int) -> tuple[str, ...]:
         *kernel_notes([result.kernel] if result.kernel is not None else []),
         *constant_note(pair.pooled),
         *few_rows_note(ways, result.alpha),
+        *pair.copies(("P", "Q")),
         *(rounding_note(pair.first, pair.second, result.kernel) if result.rejected else ()),
         *(("P and Q are the same rows",) if len(set(pair.fingerprints)) == 1 else ()),
     )

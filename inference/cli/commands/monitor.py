@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import io
 import json
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -220,7 +222,12 @@ def _follow(
 def _opened(stream: str) -> Iterator[IO[bytes]]:
     """The bytes of a file, or of standard input."""
     if stream == "-":
-        yield sys.stdin.buffer
+        # A file of its own, never closed: a thread may wait for a line when the command ends, and
+        # Python aborts where one holds ``sys.stdin`` then.
+        try:
+            yield open(os.dup(sys.stdin.fileno()), "rb")  # noqa: SIM115
+        except io.UnsupportedOperation:  # of a program that hands over bytes
+            yield sys.stdin.buffer
         return
     check_there(Path(stream))
     with open(stream, "rb") as file:

@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from typer.testing import CliRunner
 
 WIDE = {"COLUMNS": "200", "TERM": "dumb"}
 HEADER = "id,heat,zone\n"
+PROGRAM = "from bke.inference.cli import main; main()"
 
 
 def lines(n, seed, shift=0.0, start=0):
@@ -50,6 +53,19 @@ def test_alarm_is_told_and_fails(files):
     assert "600 rows" not in failed.output
     same = monitor(files / "same.csv", "--reference", reference, "--exclude", "id", "--fail")
     assert same.exit_code == 0
+
+
+def test_an_alarm_ends_the_command_while_the_pipe_is_open(files):
+    """As of ``tail -f``: the writer has not closed its end, and nothing more comes."""
+    arguments = [files / "reference.csv", "--exclude", "id", "--fail", "--quiet"]
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, "monitor", "--reference", *map(str, arguments)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        process.stdin.write((files / "changed.csv").read_bytes())
+        process.stdin.flush()
+        assert process.wait(timeout=120) == 3, process.stderr.read().decode()
+        assert b"Fatal" not in process.stderr.read()
 
 
 def test_lines_of_json_and_files(files):
