@@ -142,10 +142,7 @@ def compare(
         names=sample_names(names),
         seed=seed,
         left_out=left_out,
-        notes=(
-            *few_rows_note(pair.ways(paired=paired, signs=given is not None), alpha),
-            *(pair.copies(sample_names(names)) if given is None else ()),
-        ),
+        notes=_notes(pair, sample_names(names), alpha, paired=paired, weighted=given is not None),
     )
 
 
@@ -180,6 +177,14 @@ def _tested(
         found = cells(rows)
         evidence = evidences(rows, found, advance)
     return _Tested(rows, found, evidence, p_value(evidence.statistic()), count)
+
+
+def _notes(
+    pair: Pair, names: tuple[str, str], alpha: float, *, paired: bool, weighted: bool
+) -> tuple[str, ...]:
+    """What looks odd about the rows; with weights equal rows are as they should be."""
+    few = few_rows_note(pair.ways(paired=paired, signs=weighted), alpha)
+    return few if weighted else (*few, *pair.copies(names))
 
 
 def _varying(pair: Pair, columns: tuple[str, ...]) -> tuple[Pair, tuple[str, ...], tuple[str, ...]]:

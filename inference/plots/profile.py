@@ -30,8 +30,9 @@ def plot_profile(run: Run, *, axes: Sequence[Axes] | None = None) -> Figure:
     """Log posterior density of the one hyperparameter, and smoothed, over its prior density.
 
     Densities are those of the unconstrained coordinate (log lengthscale). Dips of the density
-    are its genuine zeros; modes are those of the smoothed one, each drawn from its own top. Ticks show where each chain is (its
-    median), in the colour of its mode, grey for stuck chains; other methods have no chains.
+    are its genuine zeros; modes are those of the smoothed one, each drawn from its own top. Ticks
+    show where each chain is (its median), in the colour of its mode, grey for stuck chains; other
+    methods have no chains.
 
     Args:
         run: from :func:`~bke.inference.fit`, open or not, of one scalar hyperparameter.
