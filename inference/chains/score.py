@@ -12,6 +12,9 @@ import xarray as xr
 from ..errors import InputError
 from .draws import posterior_of
 
+#: After the name of a number that is not the parameter itself.
+UNCONSTRAINED = ", unconstrained"
+
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class Score:
@@ -28,6 +31,17 @@ class Score:
     _slope: Callable[[Any], Any]
     _log_density: Callable[[Any], Any]
     _unconstrain: Callable[[Any], Any]
+
+    def taken_as_unconstrained(self) -> list[str]:
+        """A note of parameters that an array of draws must have where nothing is constrained."""
+        moved = [name for name in self.columns if UNCONSTRAINED in name]
+        if not moved:
+            return []
+        names = ", ".join(name.replace(UNCONSTRAINED, "") for name in moved)
+        return [
+            f"the array is taken for unconstrained draws, of {names} too (logarithms of what is "
+            "positive): draws as they are belong into a tree of ArviZ's"
+        ]
 
     def __call__(self, points: Any) -> np.ndarray:
         """The slopes d log p / dx (n, D) at unconstrained points (n, D)."""
@@ -143,7 +157,7 @@ def _columns(shapes: Mapping[str, tuple[int, ...]], moved: Sequence[str]) -> tup
     """Names of all numbers, in the order in which JAX ravels a dictionary: by its keys."""
     found: list[str] = []
     for name in sorted(shapes):
-        told = f"{name}, unconstrained" if name in moved else name
+        told = f"{name}{UNCONSTRAINED}" if name in moved else name
         for index in np.ndindex(shapes[name]):
             found.append(f"{told}[{', '.join(map(str, index))}]" if index else told)
     return tuple(found)

@@ -151,6 +151,8 @@ def stein_test(
     both = np.concatenate([chains.values, slopes], axis=2)
     cut = batches(both, in_order=chains.in_order)
     notes = _notes(chains, cut, both)
+    if isinstance(score, Score) and not isinstance(draws, (xr.DataTree, xr.Dataset)):
+        notes += score.taken_as_unconstrained()
     rows, cut_down = cut.thinned(MOST_ROWS)
     if cut.count * cut.length > MOST_ROWS:
         notes.append(f"{len(rows)} draws, evenly from all, are compared with each other")
@@ -174,7 +176,7 @@ def with_scores(draws: Any, score: Any, columns: Sequence[str] | None) -> tuple[
         columns = score.columns if columns is None else columns
     chains = as_chains(draws, columns=columns)
     shape = chains.values.shape
-    given = plain_array(score(chains.rows) if callable(score) else score, "the score")
+    given = plain_array(_called(score, chains.rows) if callable(score) else score, "the score")
     flat = callable(score) or not chains.in_order
     expected = chains.rows.shape if flat else shape
     if given.ndim == 1 and shape[2] == 1:
@@ -194,6 +196,18 @@ def with_scores(draws: Any, score: Any, columns: Sequence[str] | None) -> tuple[
             f"{chains.columns[column]} (counted from 0): the density may be zero there"
         )
     return chains, slopes
+
+
+def _called(score: Callable[[np.ndarray], Any], rows: np.ndarray) -> Any:
+    try:
+        return score(rows)
+    except InputError:
+        raise
+    except Exception as error:  # of the user's function, or of a model that is none of rows
+        raise InputError(
+            "the score must be a function of rows (N, D), such as score_of(model, data): it raised "
+            f"{type(error).__name__}{f' ({error})' if str(error) else ''}"
+        ) from error
 
 
 def _notes(chains: Chains, cut: Batches, both: np.ndarray) -> list[str]:

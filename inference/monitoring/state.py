@@ -99,6 +99,8 @@ class MonitorState:
     def line(self) -> str:
         """One line."""
         told = f"{counted(self.rows, 'row')}: "
+        if self.rows == 0:
+            return f"{told}none has come, so nothing is known"
         if not self.alarm:
             return f"{told}no change (evidence {self.evidence:.3g} of {1.0 / self.alpha:g})"
         what = ", ".join(map(str, self.where[:2])) or "rows differ"

@@ -51,7 +51,7 @@ def plot_stein(result: SteinOutcome, *, axes: Any = None) -> Figure:
 
     Of the columns that fit least (or the first ones, where the test does not reject) the witness of
     every draw, and its mean over parts of the draws: above zero there are too many of them, below
-    too few.
+    too few; in grey, and without these words, where the test does not reject: chance may give that.
 
     Args:
         result: of :func:`~bke.inference.stein_test`.
@@ -86,19 +86,19 @@ def _along(place: Axes, result: SteinOutcome, column: int) -> None:
     place.plot(values, result.witness, ".", color="0.75", markersize=2.0, rasterized=True)
     parts = np.array_split(order, min(PARTS, max(1, len(order) // 10)))
     means = [(values[part].mean(), result.witness[part].mean()) for part in parts]
-    place.plot(*np.transpose(means), "o-", color=P_MORE, markersize=3.0, label="mean of draws")
+    colour = P_MORE if result.rejected else "0.45"
+    place.plot(*np.transpose(means), "o-", color=colour, markersize=3.0, label="mean of draws")
     place.axhline(0.0, color="0.3", linewidth=0.8)
     place.set_xlabel(result.names[column])
     place.set_ylabel("Stein witness")
     told = [one for one in result.columns if one.name == result.names[column]]
     title = f"adjusted p = {told[0].pvalue:.3g}" if told else ""
     place.set_title(title, loc="left", fontsize=SMALL)
-    place.annotate(
-        "too many", (1.0, 1.0), xycoords="axes fraction", ha="right", va="top", fontsize=SMALL
-    )
-    place.annotate(
-        "too few", (1.0, 0.0), xycoords="axes fraction", ha="right", va="bottom", fontsize=SMALL
-    )
+    words = ("too many draws", "too few") if result.rejected else ("within chance", "")
+    for word, y, side in zip(words, (1.0, 0.0), ("top", "bottom"), strict=True):
+        place.annotate(
+            word, (1.0, y), xycoords="axes fraction", ha="right", va=side, fontsize=SMALL
+        )
 
 
 class ChainsOutcome(Protocol):

@@ -177,6 +177,20 @@ def test_notes(autoregression):
     assert short.batches >= 16
 
 
+def test_an_array_beside_the_score_of_a_constrained_model_is_told():
+    def model():
+        numpyro.sample("mu", dist.Normal(0.0, 1.0))
+        numpyro.sample("tau", dist.HalfNormal(1.0))
+
+    score = score_of(model)
+    values = np.abs(np.random.default_rng(4).normal(size=(200, 2)))
+    told = "taken for unconstrained draws, of tau too"
+    assert any(told in note for note in stein_test(values, score, **QUIET).notes)
+    sites = dict(zip(("mu", "tau"), values.T, strict=True))
+    tree = xr.Dataset({name: (("chain", "draw"), site[None]) for name, site in sites.items()})
+    assert not any("taken for" in note for note in stein_test(tree, score, **QUIET).notes)
+
+
 def test_independent_rows_have_no_note():
     """Sixty samples of twenty columns: a false note in one of a thousand."""
     for seed in range(60):
@@ -217,6 +231,7 @@ def test_many_draws_are_compared_evenly(monkeypatch):
         (POINTS, SLOPES, {"kernel": Matern(0.5, 1.0)}, "not smooth enough"),
         (POINTS, 1e70 * SLOPES, {}, "score is not finite, or beyond 1e.60, in draw 0 of x0"),
         (POINTS, np.full(POINTS.shape, "a"), {}, "score must be real numbers"),
+        (POINTS, lambda x: x.slope, {}, "such as score_of.model, data.: it raised AttributeError"),
         (POINTS, SLOPES, {"kernel": "posterior"}, "a kernel or one of"),
         (POINTS, SLOPES, {"kernel": "loud"}, "a kernel or one of"),
         (POINTS, SLOPES, {"bootstraps": 5}, "bootstraps cannot reject"),
