@@ -141,14 +141,28 @@ def check_spread(
 def as_pair(
     P: ArrayLike, Q: ArrayLike, *, may_be_constant: bool = False
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Check two samples, (n, D) and (m, D), that must have the same columns; see ``as_sample``."""
+    """Check two samples, (n, D) and (m, D), that must have the same columns; see ``as_sample``.
+
+    Of two data frames with columns of the same names Q's come in the order of P's.
+    """
     p, q = (as_sample(Z, name, may_be_constant=may_be_constant) for Z, name in ((P, "P"), (Q, "Q")))
     if p.shape[1] != q.shape[1]:
         raise InputError(
             f"P has {counted(p.shape[1], 'column')} and Q has {counted(q.shape[1], 'column')}, "
             "where the same number is needed"
         )
-    return p, q
+    return p, in_order_of(column_names(P), column_names(Q), q)
+
+
+def in_order_of(
+    wanted: tuple[str, ...] | None, names: tuple[str, ...] | None, rows: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Take the columns of ``rows`` (n, D) in the order of ``wanted``, if these are their names."""
+    if wanted is None or names is None or wanted == names or sorted(wanted) != sorted(names):
+        return rows
+    if len(set(names)) < len(names):
+        return rows
+    return rows[:, [names.index(name) for name in wanted]]
 
 
 def as_tested_pair(P: ArrayLike, Q: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -227,6 +241,11 @@ def as_samples(X: ArrayLike | tuple[ArrayLike, ...], share: str) -> list[NDArray
     if len(set(widths)) > 1:
         raise InputError(f"the samples have {', '.join(map(str, widths))} columns: not the same")
     check_same_columns(*map(column_names, X))
+    first = column_names(X[0])
+    samples = [
+        in_order_of(first, column_names(part), sample)
+        for part, sample in zip(X, samples, strict=True)
+    ]
     return samples if share == "joint" else [np.concatenate(samples)]
 
 
@@ -243,13 +262,14 @@ def column_names(X: Any) -> tuple[str, ...] | None:
 
 
 def check_same_columns(*names: tuple[str, ...] | None) -> None:
-    """Refuse data frames whose columns have different names, which are not matched by name."""
+    """Refuse data frames whose columns have different names, or one name twice in another order."""
     known = [one for one in names if one is not None]
     for other in known[1:]:
-        if other != known[0]:
+        twice = len(set(other)) < len(other)
+        if sorted(other) != sorted(known[0]) or (twice and other != known[0]):
             raise InputError(
                 f"the columns are {', '.join(known[0])} in one sample and {', '.join(other)} in "
-                "another: give them the same names in the same order"
+                "another: give them the same names"
             )
 
 

@@ -13,7 +13,13 @@ from numpy.typing import ArrayLike
 from scipy.linalg import eigh
 from scipy.optimize import minimize
 
-from ..data.checks import as_sample, check_count, check_same_columns, column_names
+from ..data.checks import (
+    as_sample,
+    check_count,
+    check_same_columns,
+    column_names,
+    in_order_of,
+)
 from ..data.file_table import default_names
 from ..data.named_columns import named_columns
 from ..errors import InputError
@@ -131,6 +137,7 @@ def match_weights(
     y = as_sample(target, "target", may_be_constant=True)
     if x.shape[1] != y.shape[1]:
         raise InputError(f"source has {x.shape[1]} columns but target has {y.shape[1]}")
+    y = in_order_of(column_names(source), column_names(target), y)
     known = column_names(source) or column_names(target) or tuple(default_names(x.shape[1]))
     names = named_columns(columns, known)
     constant = np.ptp(np.concatenate([x, y]), axis=0) == 0.0

@@ -299,6 +299,8 @@ def _of_both(
         )
     if len(first.low) > 1:
         check_same_columns(of_first, of_second)
+        if of_first and of_second and of_first != of_second:
+            raise InputError("the columns of collections must be in one order: choose them by name")
     low, high = np.minimum(first.low, second.low), np.maximum(first.high, second.high)
     names = of_first or of_second or default_names(len(low))
     told = np.flatnonzero(high > low)

@@ -21,6 +21,7 @@ from ..data.checks import (
     check_memory,
     check_same_columns,
     column_names,
+    in_order_of,
 )
 from ..data.units import Units
 from ..diagnosis.find_modes import find_modes
@@ -191,9 +192,9 @@ def _pair(P: ArrayLike, Q: ArrayLike, units: Units) -> tuple[np.ndarray, np.ndar
     first, second = as_pair(P, Q)
     check_same_columns(column_names(P), column_names(Q))
     dimension = len(units.columns)
-    for names in (column_names(P), column_names(Q)):
-        if names is not None and set(names) == set(units.columns):
-            check_same_columns(units.columns, names)
+    wanted, of_first = tuple(units.columns), column_names(P)
+    of_second = column_names(Q) if of_first is None else column_names(Q) and of_first
+    first, second = in_order_of(wanted, of_first, first), in_order_of(wanted, of_second, second)
     if first.shape[1] != dimension:
         raise InputError(f"P and Q have {first.shape[1]} columns, but the run has {dimension}")
     return first, second
