@@ -254,7 +254,9 @@ def _takes_logit(labels: str, rows: Relabelled) -> bool:
 def _common_names(P: ArrayLike, Q: ArrayLike) -> tuple[str, ...] | None:
     """The names of the columns of data frames, if both have the same where both have any."""
     first, second = column_names(P), column_names(Q)
-    return (first or second) if None in (first, second) or first == second else None
+    if first is None or second is None:
+        return first or second
+    return first if sorted(first) == sorted(second) else None
 
 
 def _columns(columns: Sequence[str] | None, dimension: int) -> tuple[str, ...]:

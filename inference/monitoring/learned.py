@@ -14,7 +14,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.spatial.distance import cdist
 
 from .bins import binned, counts_of, edges_of
-from .scores import LEARNED
+from .scores import LEARNED, row_sums
 
 #: Rows between two generations of witnesses: at least so many, or this share of all rows.
 SPACING, SHARE = 500, 0.05
@@ -67,8 +67,8 @@ class Witnesses(NamedTuple):
         found = np.zeros((len(positions), SLOTS), dtype=np.float32)
         for one in range(min(self.generation, ALIVE)):
             kernel = _kernel(positions, self.landmarks[one], self.scale)
-            found[:, EACH * one] = kernel @ self.weights[one]
-            found[:, EACH * one + 1] = positions @ self.slopes[one]
+            found[:, EACH * one] = row_sums(kernel * self.weights[one])
+            found[:, EACH * one + 1] = row_sums(positions * self.slopes[one])
         return found
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -273,7 +273,7 @@ class Monitor:
     def _values(self, rows: Any, arrivals: Arrivals | None) -> tuple[np.ndarray, list[str]]:
         """Values (n, C) of rows, those that have come twice left out, and what was odd."""
         if not self._reading.table:
-            if len(rows) == 0:
+            if isinstance(rows, Sized) and len(rows) == 0:
                 return np.empty((0, len(self.columns))), []
             return self._reading.values(rows)
         if isinstance(rows, Mapping):

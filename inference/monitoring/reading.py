@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..data.arrays import plain_array
-from ..data.checks import counted
+from ..data.checks import column_names, counted
 from ..data.file_table import default_names
 from ..errors import InputError
 from ..tables.cells import column_cells
@@ -52,7 +52,7 @@ class Reading(NamedTuple):
             InputError: columns are missing, or an array has others or holds infinite numbers.
         """
         if not self.table:
-            return array_values(rows, "rows", len(self.columns.names)), []
+            return self._of_array(rows), []
         found, notes = np.empty((rows.data.num_rows, len(self.columns.names))), []
         for at, name in enumerate(self.columns.names):
             if name not in rows.data.column_names:
@@ -60,6 +60,20 @@ class Reading(NamedTuple):
             found[:, at], told = self._column(rows, at)
             notes += told
         return found, notes
+
+    def _of_array(self, rows: Any) -> np.ndarray:
+        """Values of an array, or of rows with names: by these where the reference has any."""
+        wanted = self.columns.names
+        known = tuple(rows) if isinstance(rows, Mapping) else column_names(rows)
+        named = wanted != tuple(default_names(len(wanted)))
+        if known is None or not (named or isinstance(rows, Mapping)):
+            return array_values(rows, "rows", len(wanted))
+        if lacking := [name for name in wanted if name not in known]:
+            raise InputError(f"rows have no column {lacking[0]!r}, but {', '.join(known)}")
+        if isinstance(rows, Mapping):
+            rows, known = np.column_stack([np.atleast_1d(rows[name]) for name in wanted]), wanted
+        values = array_values(rows, "rows", None)
+        return values[:, [known.index(name) for name in wanted]]
 
     def _column(self, rows: Table, at: int) -> tuple[np.ndarray, list[str]]:
         name, kind = self.columns.names[at], self.kinds[at]
@@ -103,6 +117,8 @@ def array_values(given: Any, name: str, columns: int | None) -> np.ndarray:
     if array.ndim == 1:
         # Of several columns it is one row.
         array = array[np.newaxis] if columns is not None and columns > 1 else array[:, np.newaxis]
+    if array.dtype.kind == "c":
+        raise InputError(f"{name} must be real numbers, and are complex")
     if array.ndim != 2:
         raise InputError(f"{name} must be (n, D) or (n,), got {array.ndim} dimensions")
     if columns is not None and array.shape[1] != columns:

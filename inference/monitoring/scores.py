@@ -104,11 +104,7 @@ class Scores(NamedTuple):
         return np.nan_to_num(found, copy=False)
 
     def at(self, values: np.ndarray) -> np.ndarray:
-        """The scores (n, J) of rows with values (n, C), in single precision.
-
-        Products of matrices round otherwise in blocks of other sizes: rows that are equal would
-        not be ties, and ranks would tell the blocks.
-        """
+        """The scores (n, J) of rows with values (n, C), in single precision, which makes ties."""
         normal = self.normal(values)
         holes = np.isnan(values).sum(axis=1, keepdims=True)
         alone = [normal, self.columns.indicators(values), holes]
@@ -118,11 +114,14 @@ class Scores(NamedTuple):
         """Scores (n, j) of how the numbers of rows go together, by their normal scores (n, C)."""
         found = [normal[:, self.pairs[:, 0]] * normal[:, self.pairs[:, 1]]]
         if self.directions.shape[1]:
-            found.append(normal @ self.directions)
-            found.append(np.sum(normal @ self.precision * normal, axis=1, keepdims=True))
+            found += [row_sums(normal * one)[:, np.newaxis] for one in self.directions.T]
+            squares = np.zeros(len(normal))
+            for column, one in zip(normal.T, self.precision, strict=True):
+                squares += column * row_sums(normal * one)
+            found.append(squares[:, np.newaxis])
         if len(self.places):
-            squares = cdist(normal, self.places, "sqeuclidean")
-            found += [np.exp(-0.5 * squares / (near * self.scale) ** 2) for near in NEAR]
+            apart = cdist(normal, self.places, "sqeuclidean")
+            found += [np.exp(-0.5 * apart / (near * self.scale) ** 2) for near in NEAR]
         return found
 
     def positions(self, values: np.ndarray) -> np.ndarray:
@@ -150,6 +149,15 @@ class Scores(NamedTuple):
         families = self.families
         each = np.array([SHARES[family] / families.count(family) for family in families])
         return each * (1.0 - LEARNED) / each.sum()
+
+
+def row_sums(terms: np.ndarray) -> np.ndarray:
+    """The sum (n,) of every row of ``terms`` (n, C), each as if there were no other.
+
+    BLAS rounds products of one row otherwise than those of many. Where the true sum is the same for
+    all rows, as of a column and its complement, ranks would tell how many rows came at a time.
+    """
+    return np.asarray(np.ascontiguousarray(terms).sum(axis=1))
 
 
 def _middle(quantiles: np.ndarray, heights: np.ndarray) -> np.ndarray:

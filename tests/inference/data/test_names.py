@@ -39,7 +39,7 @@ def test_columns_go_by_their_names_not_their_order():
     for share in ("pooled", "joint"):
         found = [learn_kernel((P, one), share=share, **quiet) for one in (Q, Q[SWAPPED])]
         lengths = [one.kernel.lengthscale for one in found]
-        np.testing.assert_array_equal(lengths[0], lengths[1])
+        np.testing.assert_allclose(lengths[0], lengths[1], rtol=1e-6)
     compared = [compare(P, one, permutations=99, **quiet) for one in (Q, Q[SWAPPED])]
     assert compared[0].to_dict() == compared[1].to_dict()
     tested = [two_sample_test(P, one, permutations=99, **quiet) for one in (Q, Q[SWAPPED])]
@@ -48,7 +48,7 @@ def test_columns_go_by_their_names_not_their_order():
     at = P.to_numpy()[:5]
     pairs = [(P, Q), (P[SWAPPED], Q), (P, Q[SWAPPED]), (P[SWAPPED], Q[SWAPPED]),
              (P.to_numpy(), Q[SWAPPED]), (P[SWAPPED], Q.to_numpy())]  # fmt: skip
-    drawn = [sample_witness(run, *pair, at=at, thin=50, **quiet).witness.values for pair in pairs]
+    drawn = [sample_witness(run, *pair, at=at, thin=8, **quiet).witness.values for pair in pairs]
     for other in drawn[1:]:
         np.testing.assert_array_equal(other, drawn[0])
 
