@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from .commands import COMMANDS
+from .commands import PANELS
 
 app = typer.Typer(
     name="bke",
@@ -51,5 +51,6 @@ def bke(
     """
 
 
-for command in COMMANDS:
-    command.join(app)
+for panel, commands in PANELS.items():
+    for command in commands:
+        command.join(app, panel)

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from ..data.checks import as_samples, check_count
 from ..diagnosis.integral import integral_of
-from ..errors import InputError
+from ..errors import InputError, nearest
 from ..posterior.fit import fit
 from ..posterior.open_run import open_run
 from ..posterior.samplers.quadrature import MOST_EVALUATIONS, Quadrature
@@ -130,7 +130,10 @@ def compare_kernels(
     if unknown := set(priors or {}) - set(kernels):
         raise InputError(f"priors has {', '.join(sorted(unknown))}, which kernels has not")
     if not _is_exact(likelihood):
-        raise InputError(f"likelihood must be one of {get_args(Route)}, got {likelihood!r}")
+        raise InputError(
+            f"likelihood must be one of {get_args(Route)}, got {likelihood!r}"
+            f"{nearest(likelihood, get_args(Route))}"
+        )
     data = np.concatenate(as_samples(X, "pooled"))
     check_count(folds, "folds", 2, max(2, len(data) // 4))
     found = {}

@@ -20,7 +20,7 @@ from ..data.checks import check_count
 from ..data.observed import observe
 from ..data.units import Units
 from ..diagnosis.modes import as_text
-from ..errors import InputError
+from ..errors import InputError, nearest
 from ..posterior import profile, programs
 from ..posterior.model import Model
 from ..posterior.preparation import prepare
@@ -185,7 +185,10 @@ def learn_kernel(
         SamplingError: where the density is zero over the whole range of the prior.
     """
     if objective not in OBJECTIVES:
-        raise InputError(f"objective must be one of {OBJECTIVES}, got {objective!r}")
+        raise InputError(
+            f"objective must be one of {OBJECTIVES}, got {objective!r}"
+            f"{nearest(objective, OBJECTIVES)}"
+        )
     check_count(starts, "starts", 1)
     check_count(seed, "seed", 0, 2**63 - 1)
     with computing():

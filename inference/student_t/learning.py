@@ -21,7 +21,7 @@ from bke.models.student_t.normaliser import Bounds
 from bke.models.student_t.quadrature import MOST_DIMENSIONS
 
 from ..data.checks import as_sample, check_positive
-from ..errors import InputError
+from ..errors import InputError, nearest
 from ..learning.multiples import described, factors_for, widened
 from ..learning.named_kernels import kernel_of
 from ..runtime.machine import computing
@@ -245,7 +245,9 @@ def _criterion(given: str | None, dimension: int) -> str:
     small = dimension <= MOST_DIMENSIONS
     chosen = given or ("log" if small else "hyvarinen")
     if chosen not in CRITERIA:
-        raise InputError(f"criterion must be one of {CRITERIA}, got {given!r}")
+        raise InputError(
+            f"criterion must be one of {CRITERIA}, got {given!r}{nearest(given, CRITERIA)}"
+        )
     if chosen == "log" and not small:
         raise InputError(
             f"criterion='log' needs a normaliser, which is found in up to {MOST_DIMENSIONS} "

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..data.checks import as_sample, check_count, check_memory, column_names, counted
-from ..errors import InputError
+from ..errors import InputError, nearest
 from ..relabelling.enough import check_permutations
 from ..runtime.progress import progress_bar
 from .cached import ConditionalIndependence, ConditionalTests
@@ -134,7 +134,10 @@ class CausalGraph:
     def _pair(self, *names: str) -> set[str]:
         for name in names:
             if name not in self.columns:
-                raise InputError(f"there is no column {name!r}, only {', '.join(self.columns)}")
+                raise InputError(
+                    f"there is no column {name!r}, only {', '.join(self.columns)}"
+                    f"{nearest(name, self.columns)}"
+                )
         return set(names)
 
     def __str__(self) -> str:
@@ -205,7 +208,10 @@ def causal_graph(
     sample = as_sample(data, "data")
     if columns is not None and names is not None:
         if missing := [name for name in columns if name not in names]:
-            raise InputError(f"data have no column {', '.join(missing)}, only {', '.join(names)}")
+            told = nearest(missing[0], names)
+            raise InputError(
+                f"data have no column {', '.join(missing)}, only {', '.join(names)}{told}"
+            )
         sample = sample[:, [names.index(name) for name in columns]]
     names = columns or names
     n, dimension = sample.shape

@@ -24,29 +24,13 @@ from .thin import thin
 from .two_sample import two_sample
 from .witness import witness
 
-#: In the order of ``bke --help``.
-COMMANDS = (
-    run,
-    fit,
-    diagnose,
-    chains,
-    thin,
-    witness,
-    two_sample,
-    drift,
-    monitor,
-    independence,
-    graph,
-    condition,
-    bayes,
-    filter_states,
-    density,
-    learn,
-    score,
-    approximate,
-    shrink,
-    sketch,
-    merge,
-    compare,
-    check,
-)
+#: By purpose, in the order of ``bke --help``.
+PANELS = {
+    "Compare samples, tables and streams": (two_sample, drift, monitor, run, witness),
+    "Compare where rows are too many, or apart": (sketch, merge, compare),
+    "Check chains, draws and machines": (chains, diagnose, thin, check),
+    "Learn kernels, densities and means": (fit, learn, score, density, shrink),
+    "Dependence and causes": (independence, graph),
+    "Predict and infer": (condition, bayes, filter_states, approximate),
+}
+COMMANDS = tuple(command for commands in PANELS.values() for command in commands)
