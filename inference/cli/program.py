@@ -14,7 +14,6 @@ from .commands import PANELS
 app = typer.Typer(
     name="bke",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -42,6 +41,9 @@ def bke(
     ] = False,
 ) -> None:
     """Where do two samples differ? Bayesian learning of kernel embeddings.
+
+    Begin with `bke examples`: it writes small data sets, and shows a command to try for each
+    purpose.
 
     Learns the lengthscale of a kernel from the pooled samples, says in words whether the chains of
     the sampler agree, and shows the witness function between the samples with its bands.

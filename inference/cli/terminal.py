@@ -104,6 +104,11 @@ class Terminal:
         self._errors = Console(stderr=True, highlight=False)
         self._findings = Console(stderr=json, highlight=False, quiet=json and quiet)
 
+    @property
+    def width(self) -> int:
+        """Columns of the screen."""
+        return self._findings.width
+
     @contextlib.contextmanager
     def step(self, name: str, doing: str, *, spinner: bool = True) -> Iterator[None]:
         """Time a step as ``name``; show what is being done while it lasts."""

@@ -1,5 +1,6 @@
 """The commands, each in a module of its own; a new one joins the program by its place here."""
 
+from .. import purposes
 from .bayes import bayes
 from .chains import chains
 from .check import check
@@ -8,6 +9,7 @@ from .condition import condition
 from .density import density
 from .diagnose import diagnose
 from .drift import drift
+from .examples import examples
 from .filter import filter_states
 from .fit import fit
 from .graph import graph
@@ -26,11 +28,12 @@ from .witness import witness
 
 #: By purpose, in the order of ``bke --help``.
 PANELS = {
-    "Compare samples, tables and streams": (two_sample, drift, monitor, run, witness),
-    "Compare where rows are too many, or apart": (sketch, merge, compare),
-    "Check chains, draws and machines": (chains, diagnose, thin, check),
-    "Learn kernels, densities and means": (fit, learn, score, density, shrink),
-    "Dependence and causes": (independence, graph),
-    "Predict and infer": (condition, bayes, filter_states, approximate),
+    purposes.BEGIN: (examples, check),
+    purposes.COMPARE: (two_sample, drift, monitor, run, witness),
+    purposes.SKETCHES: (sketch, merge, compare),
+    purposes.CHECK: (chains, diagnose, thin),
+    purposes.LEARN: (fit, learn, score, density, shrink),
+    purposes.DEPENDENCE: (independence, graph),
+    purposes.INFER: (condition, bayes, filter_states, approximate),
 }
 COMMANDS = tuple(command for commands in PANELS.values() for command in commands)
