@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from ..data.checks import as_sample, check_count, check_memory, column_names, counted
 from ..errors import InputError, nearest
+from ..pages.notebook import Shown
 from ..relabelling.enough import check_permutations
 from ..runtime.progress import progress_bar
 from .cached import ConditionalIndependence, ConditionalTests
@@ -21,6 +22,7 @@ from .independence import CHOICES
 from .kernel_choice import KernelChoice
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -54,7 +56,7 @@ class Edge:
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class CausalGraph:
+class CausalGraph(Shown):
     """What :func:`causal_graph` found: an equivalence class of directed acyclic graphs.
 
     Attributes:
@@ -139,6 +141,13 @@ class CausalGraph:
                     f"{nearest(name, self.columns)}"
                 )
         return set(names)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row for each edge: ``first``, ``second`` and ``kind``, see :class:`Edge`."""
+        import pandas as pd
+
+        rows = [(edge.first, edge.second, edge.kind) for edge in self.edges]
+        return pd.DataFrame(rows, columns=["first", "second", "kind"])
 
     def __str__(self) -> str:
         head = (
