@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from .commands import PANELS
+from .plain import in_plain_characters
 
 app = typer.Typer(
     name="bke",
@@ -24,6 +25,7 @@ def start() -> None:
     """Run the command that the arguments name."""
     # Where a kernel of the user's is found; at the end, so that no file there hides a module.
     sys.path.append(str(Path.cwd()))
+    in_plain_characters()
     app()
 
 

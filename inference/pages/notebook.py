@@ -104,4 +104,6 @@ def _table(result: Any) -> _Table:
 
 
 def _cell(cell: Any) -> str:
+    if cell != cell:  # not known
+        return ""
     return f"{cell:.4g}" if isinstance(cell, float) else str(cell)

@@ -46,9 +46,9 @@ def examples(
         (there / READ_ME).write_text(tour.READ_ME, encoding="utf-8")
         (there / SCRIPT).write_text(tour.as_script(), encoding="utf-8")
     terminal.say(f"{len(FILES)} files are in {folder}, where {READ_ME} says what they hold. Try:")
-    terminal.say(f"\n    cd {folder}")
-    for text, style in tour.as_text(terminal.width):
-        terminal.say(text, style)
+    terminal.say(f"\n    cd {folder}", whole=True)
+    for text, style in tour.as_text():
+        terminal.say(text, style, whole=style == tour.TYPED)
     told = {
         "command": "examples",
         "folder": str(folder),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator
 
 from .. import purposes
 
+#: The style of what is typed.
+TYPED = "cyan"
 #: By purpose: a question, the commands that answer it, and a package that they need, if any.
 TOUR: dict[str, tuple[tuple[str, tuple[str, ...], str], ...]] = {
     purposes.COMPARE: (
@@ -150,12 +151,11 @@ def as_script() -> str:
     return "\n".join(lines).lstrip() + "\n"
 
 
-def as_text(width: int) -> Iterator[tuple[str, str]]:
-    """All commands for a screen of so many columns: paragraphs, each with its style."""
+def as_text() -> Iterator[tuple[str, str]]:
+    """All commands for a screen: lines, each with its style."""
     for purpose, asked in TOUR.items():
         yield f"\n{purpose}", "bold"
         for question, typed, package in asked:
-            needs = f" (needs {package})" if package else ""
-            yield textwrap.fill(f"{question}{needs}", width, initial_indent="  "), ""
+            yield f"  {question}{f' (needs {package})' if package else ''}", ""
             for command in typed:
-                yield f"    {command}", "cyan"
+                yield f"    {command}", TYPED
