@@ -11,7 +11,7 @@ expected = {
     f"bke/{path.relative_to(root).as_posix()}"
     for folder in ("models", "inference")
     for path in (root / folder).rglob("*")
-    if path.suffix in (".py", ".pyi", ".html", ".css", ".js") or path.name == "py.typed"
+    if path.suffix in (".py", ".pyi", ".html", ".css", ".js", ".csv") or path.name == "py.typed"
 }
 held = set(zipfile.ZipFile(sys.argv[1]).namelist())
 missing = sorted(expected - held)

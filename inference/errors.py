@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 
 class InputError(ValueError):
     """Bad input, said in one sentence that names the file or argument, the row and the column.
@@ -12,3 +15,26 @@ class InputError(ValueError):
 
 class SamplingError(RuntimeError):
     """The sampler cannot start or continue on valid input; the message says what to try next."""
+
+
+#: How much of two names must be alike, as :mod:`difflib` measures it: ``Temprature`` is ``Temp``.
+ALIKE = 0.5
+
+
+def nearest(name: object, known: Iterable[object]) -> str:
+    """End a message about a name that there is not with the one most like it.
+
+    Such as ``; did you mean 'Temp'?``.
+
+    Args:
+        name: that was given; what is no text is like none.
+        known: the names that there are.
+
+    Returns:
+        nothing where no name is like it, whatever the case of its letters.
+    """
+    if not isinstance(name, str):
+        return ""
+    folded = {one.casefold(): one for one in known if isinstance(one, str)}
+    found = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=ALIKE)
+    return f"; did you mean {folded[found[0]]!r}?" if found else ""

@@ -9,9 +9,11 @@ import numpy as np
 
 from ..data.checks import counted
 from ..diagnosis.bridge import Integral
+from ..pages.notebook import Shown
 from .cluster_masses import ClusterMass
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
 #: An R-hat beyond this is told as such.
@@ -35,7 +37,7 @@ class Named(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class ChainsCheck:
+class ChainsCheck(Shown):
     """Whether chains agree with each other, and each with itself.
 
     Attributes:
@@ -157,6 +159,18 @@ class ChainsCheck:
 
     def __repr__(self) -> str:
         return f"<check of {self.sizes[0]} chains: p = {self.pvalue:.3g}>"
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row for each parameter, and for each pair that goes together differently.
+
+        Columns: ``name``, ``what`` (``"parameter"`` or ``"pair"``), ``pvalue``, adjusted for all of
+        its sort, and ``differs``.
+        """
+        import pandas as pd
+
+        each = (("parameter", self.columns), ("pair", self.pairs))
+        rows = [(one.name, what, one.pvalue, one.differs) for what, named in each for one in named]
+        return pd.DataFrame(rows, columns=["name", "what", "pvalue", "differs"])
 
     def to_dict(self) -> dict[str, Any]:
         """What was found, as JSON has it; without the draws."""

@@ -10,6 +10,7 @@ import numpy as np
 from ..testing.result import TestResult
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
 #: Columns that are told.
@@ -65,6 +66,15 @@ class SteinResult(TestResult):
         elif self.rejected and len(self.names) > 1:
             lines.append("  no column by itself can be named for it")
         return "\n".join([*lines, *(f"  Note: {note}" for note in notes)])
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row for each column, where the test rejects.
+
+        Columns: ``name``, ``part``, ``pvalue`` and ``differs``, see :class:`Misfit`.
+        """
+        import pandas as pd
+
+        return pd.DataFrame(self.columns, columns=Misfit._fields)
 
     def plot(self) -> Figure:
         """Draw the witness along the columns that fit least."""

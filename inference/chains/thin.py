@@ -12,7 +12,7 @@ from bke.models.statistics.stein import stein_matrix
 from numpy.typing import ArrayLike
 
 from ..data.checks import check_count
-from ..errors import InputError
+from ..errors import InputError, nearest
 from ..runtime.machine import computing
 from ..testing.kernel_choice import SINGLE, KernelChoice
 from .draws import as_chains, evenly
@@ -128,7 +128,7 @@ def thin(
 
 def _way(method: str, n: int, *, with_score: bool) -> str:
     if method not in WAYS:
-        raise InputError(f"method must be one of {WAYS}, got {method!r}")
+        raise InputError(f"method must be one of {WAYS}, got {method!r}{nearest(method, WAYS)}")
     if with_score != (method == "stein") and method != "auto":
         raise InputError("method='stein' needs a score, and a score is for no other method")
     if with_score:

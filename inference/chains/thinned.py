@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..pages.notebook import Shown
+
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class Thinned:
+class Thinned(Shown):
     """Draws that stand for all.
 
     Attributes:
@@ -47,6 +52,13 @@ class Thinned:
 
     def __repr__(self) -> str:
         return f"<{len(self.indices)} draws by {self.how}>"
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row for each draw that was chosen: ``index``, ``weight``, and every parameter."""
+        import pandas as pd
+
+        chosen = pd.DataFrame({"index": self.indices, "weight": self.weights})
+        return pd.concat([chosen, pd.DataFrame(self.points, columns=list(self.columns))], axis=1)
 
     def to_dict(self) -> dict[str, Any]:
         """What was found, as JSON has it; without the draws."""

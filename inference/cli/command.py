@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any, get_type_hints
 
 import typer
+from typer.core import TyperCommand
 
+from ..errors import nearest
 from .declare import flattened
 from .options.output import ScreenOptions
 from .terminal import Terminal, exit_codes
+
+#: How typer refuses what is none of several words.
+OF_CHOICE = re.compile(r"^(?:Value error, )?'(?P<given>.*?)' is not one of (?P<choices>.*)\.$")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,9 +34,29 @@ class Command:
     example: str
     function: Callable[..., None]
 
-    def join(self, app: typer.Typer) -> None:
-        """Make it a command of ``app``."""
-        app.command(name=self.name, epilog=self.example)(flattened(self.function))
+    def join(self, app: typer.Typer, panel: str) -> None:
+        """Make it a command of ``app``, listed under the heading ``panel``."""
+        added = app.command(
+            name=self.name, cls=_Suggesting, epilog=self.example, rich_help_panel=panel
+        )
+        added(flattened(self.function))
+
+
+class _Suggesting(TyperCommand):
+    """A command that tells which choice was meant, as typer does for options and commands."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            error.message = OF_CHOICE.sub(_meant, error.message)
+            raise
+
+
+def _meant(message: re.Match[str]) -> str:
+    choices = re.findall("'(.*?)'", message["choices"])
+    told = nearest(message["given"], choices)
+    return f"{message['given']!r} is not one of {message['choices']}{told or '.'}"
 
 
 def command(example: str, *, name: str | None = None) -> Callable[[Callable[..., None]], Command]:

@@ -9,12 +9,12 @@ from typing import Annotated
 
 import typer
 
-from .commands import COMMANDS
+from .commands import PANELS
+from .plain import in_plain_characters
 
 app = typer.Typer(
     name="bke",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -25,6 +25,7 @@ def start() -> None:
     """Run the command that the arguments name."""
     # Where a kernel of the user's is found; at the end, so that no file there hides a module.
     sys.path.append(str(Path.cwd()))
+    in_plain_characters()
     app()
 
 
@@ -43,6 +44,9 @@ def bke(
 ) -> None:
     """Where do two samples differ? Bayesian learning of kernel embeddings.
 
+    Begin with `bke examples`: it writes small data sets, and shows a command to try for each
+    purpose.
+
     Learns the lengthscale of a kernel from the pooled samples, says in words whether the chains of
     the sampler agree, and shows the witness function between the samples with its bands.
 
@@ -51,5 +55,6 @@ def bke(
     """
 
 
-for command in COMMANDS:
-    command.join(app)
+for panel, commands in PANELS.items():
+    for command in commands:
+        command.join(app, panel)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import re
+import textwrap
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,6 +25,8 @@ from .interrupt import told_as
 
 #: How JAX tells that memory was not enough.
 OF_MEMORY = "RESOURCE_EXHAUSTED"
+#: Columns to which lines are wrapped at least.
+NARROWEST = 40
 #: How the library's messages name a word that it takes: ``likelihood='nystrom'``.
 KEYWORD = re.compile(r"\b([a-z_]+)='([\w-]+)'")
 
@@ -101,8 +105,15 @@ class Terminal:
         self.timings: dict[str, float] = {}
         self._last: list[Callable[[], None]] = []
         # Looked up at every print, so that redirected streams are respected.
-        self._errors = Console(stderr=True, highlight=False)
-        self._findings = Console(stderr=json, highlight=False, quiet=json and quiet)
+        # With NO_COLOR rich would leave out colours, but not bold and italics.
+        styled: Any = {"color_system": None if os.environ.get("NO_COLOR") else "auto"}
+        self._errors = Console(stderr=True, highlight=False, **styled)
+        self._findings = Console(stderr=json, highlight=False, quiet=json and quiet, **styled)
+
+    @property
+    def width(self) -> int:
+        """Columns of the screen."""
+        return self._findings.width
 
     @contextlib.contextmanager
     def step(self, name: str, doing: str, *, spinner: bool = True) -> Iterator[None]:
@@ -151,8 +162,13 @@ class Terminal:
         """Seconds of every step and in total."""
         return {**self.timings, "total": round(time.perf_counter() - self.started, 3)}
 
-    def say(self, text: str = "", style: str = "") -> None:
-        """One paragraph, wrapped by the terminal."""
+    def say(self, text: str = "", style: str = "", *, whole: bool = False) -> None:
+        """Lines, wrapped between words on a screen, and left as they are for a file or a program.
+
+        With ``whole`` they are never wrapped, so that they can be copied.
+        """
+        if self._findings.is_terminal and not whole:
+            text = "\n".join(_wrapped(line, self.width) for line in text.split("\n"))
         self._findings.print(Text(text, style), soft_wrap=True)
 
     def notes(self, notes: Sequence[str]) -> None:
@@ -263,8 +279,23 @@ class Terminal:
     def files(self, files: Mapping[str, str], timings: Mapping[str, float]) -> None:
         """End with what was written and how long it took."""
         steps = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in timings.items())
-        told = "\n".join(["", *(f"  {path}" for path in files.values()), f"Time: {steps}"])
-        self._last.append(lambda: self.say(told))
+        told = "\n".join(["", *(f"  {path}" for path in files.values())])
+        self._last.append(lambda: self.say(told, whole=True))
+        self._last.append(lambda: self.say(f"Time: {steps}"))
+
+
+def _wrapped(line: str, width: int) -> str:
+    """A line in lines of at most ``width`` columns, indented as it is and by two more."""
+    if len(line) <= width:
+        return line
+    indent = line[: len(line) - len(line.lstrip())]
+    return textwrap.fill(
+        line,
+        max(width, NARROWEST),
+        subsequent_indent=f"{indent}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _row(found: Mapping[str, float]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import InputError
+from ..errors import InputError, nearest
 from ..runtime.memory import available_memory
 from .arrays import from_objects, plain_array
 
@@ -228,7 +228,7 @@ def as_samples(X: ArrayLike | tuple[ArrayLike, ...], share: str) -> list[NDArray
         share: ``"pooled"`` takes the union of several, ``"joint"`` keeps them apart.
     """
     if share not in SHARES:
-        raise InputError(f"share must be one of {SHARES}, got {share!r}")
+        raise InputError(f"share must be one of {SHARES}, got {share!r}{nearest(share, SHARES)}")
     several = isinstance(X, tuple) and all(_is_sequence(part) for part in X)
     if isinstance(X, list) and any(len(getattr(part, "shape", ())) > 0 for part in X):
         raise InputError("a list of arrays could be rows or samples: give samples as a tuple")

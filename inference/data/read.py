@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InputError
+from ..errors import InputError, nearest
 from .file_table import FileTable
 from .suspects import warn_of_suspects
 from .text import read_text
@@ -121,6 +121,7 @@ def choose_columns(
                 raise InputError(
                     f"{path} has no column {text!r}: there are {known}, "
                     f"or by index {'0' if count == 1 else f'0 to {count - 1}'}"
+                    f"{nearest(text, names)}"
                 )
             else:
                 raise InputError(f"{path} has more than one column {text!r}")

@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 from scipy.spatial import cKDTree
 
-from ..errors import InputError
+from ..errors import InputError, nearest
 from ..posterior.barriers import standard_deviations
 from ..posterior.method import is_independent
 from ..posterior.target import flatten
@@ -111,7 +111,10 @@ def draw_weights(run: xr.DataTree, modes: Modes, weighting: str = "posterior") -
             :data:`COVERED` of the mass.
     """
     if weighting not in WEIGHTINGS:
-        raise InputError(f"weights must be one of {WEIGHTINGS}, got {weighting!r}")
+        raise InputError(
+            f"weights must be one of {WEIGHTINGS}, got {weighting!r}"
+            f"{nearest(weighting, WEIGHTINGS)}"
+        )
     weights = np.ones(modes.of_draws.shape)
     if len(modes.stuck) < len(weights):
         weights[list(modes.stuck)] = 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -96,6 +97,16 @@ class Modes:
 def place(mode: Mode) -> str:
     """Where a mode is: ``lengthscale 0.52``, with several columns ``lengthscale (0.52, 1.3)``."""
     return ", ".join(f"{name} {as_text(value)}" for name, value in mode.location.items())
+
+
+def numbers_of(values: Mapping[str, np.ndarray]) -> dict[str, float]:
+    """Every number among hyperparameters by name: ``lengthscale``, or ``lengthscale[0]``, ..."""
+    found: dict[str, float] = {}
+    for name, value in values.items():
+        flat = np.ravel(value)
+        each = [name] if len(flat) == 1 else [f"{name}[{k}]" for k in range(len(flat))]
+        found |= dict(zip(each, flat.tolist(), strict=True))
+    return found
 
 
 def as_text(value: np.ndarray) -> str:

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..pages.notebook import Shown
 from ..posterior import low_rank
 from .convergence import Convergence
 from .integral import Integral
-from .modes import Modes, place
+from .modes import Modes, numbers_of, place
 from .verdict import MANY_PEAKS, mass_in_words
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: What a data frame tells of each mode, and of the chains within it.
+OF_MODE = ("height", "barrier", "mass", "mass_error", "draws")
+WITHIN = ("rhat", "ess_bulk", "ess_tail")
 
 
 @dataclasses.dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(Shown):
     """What :func:`diagnose` found; prints as a report.
 
     Attributes:
@@ -75,6 +83,29 @@ class Diagnosis:
     def ess(self) -> float:
         """Smallest bulk effective sample size over all chains."""
         return self.convergence.ess_bulk
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row for each mode, in the order of ``modes``.
+
+        Columns: ``mode``, counted from 1; where it is, in the units of the data (``lengthscale``,
+        or of several ``lengthscale[0]``, ...); ``height`` and ``barrier`` in nats; ``mass`` and
+        ``mass_error``, NaN where they are not known; ``draws``; and within the mode ``rhat``,
+        ``ess_bulk`` and ``ess_tail``, NaN where no chain stayed in it.
+        """
+        import pandas as pd
+
+        rows: list[dict[str, Any]] = []
+        for mode, inside in zip(self.modes.modes, self.per_mode, strict=True):
+            where = {"mode": len(rows) + 1, **numbers_of(mode.location)}
+            of_mode = {name: getattr(mode, name) for name in OF_MODE}
+            rows.append(
+                {**where, **of_mode, **{name: getattr(inside, name, None) for name in WITHIN}}
+            )
+        found = pd.DataFrame(rows)
+        return found.astype(dict.fromkeys(("mass", "mass_error", *WITHIN), float))
+
+    def _answer(self) -> str:
+        return self.verdict
 
     def __str__(self) -> str:
         return report(self)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..data.checks import counted
+from ..pages.notebook import Shown
 from .findings import Findings
 from .words import told
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
 
-class Comparison(Findings):
+class Comparison(Findings, Shown):
     """Whether two samples differ, where, at what scale, by how much, and how sure that is.
 
     Printed it is the report. Its attributes are those of
@@ -24,6 +28,28 @@ class Comparison(Findings):
         from ..plots.comparison import plot_comparison
 
         return plot_comparison(self)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row for each place, the most significant first.
+
+        Columns: ``more``, the sample that has more there; ``ratio`` of weights, the larger over the
+        smaller, with ``low`` and ``high`` of its interval; ``pvalue``, adjusted for all places; and
+        for each column of the data its ``.at`` and ``.scale``, infinite where the place does not
+        hang on it.
+        """
+        import pandas as pd
+
+        header = ["more", "ratio", "low", "high", "pvalue"]
+        header += [f"{name}.{what}" for name in self.columns for what in ("at", "scale")]
+        rows = []
+        for place in self.places:
+            ends = np.array([place.ratio, *place.interval])
+            with np.errstate(divide="ignore"):
+                ratio, low, high = ends if place.sign > 0 else 1.0 / ends[[0, 2, 1]]
+            where = np.column_stack([place.at, place.scale]).ravel().tolist()
+            more = self.names[0] if place.sign > 0 else self.names[1]
+            rows.append([more, ratio, low, high, place.pvalue, *where])
+        return pd.DataFrame(rows, columns=header)
 
     def to_dict(self) -> dict[str, Any]:
         """Tell everything as plain data, keys named as the attributes."""

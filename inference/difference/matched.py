@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..pages.notebook import Shown
+
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
     from .comparison import Comparison
@@ -34,7 +37,7 @@ class Moment(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class MatchedWeights:
+class MatchedWeights(Shown):
     """Weights of the source's rows by which it looks like the target.
 
     Attributes:
@@ -97,6 +100,15 @@ class MatchedWeights:
 
     def __repr__(self) -> str:
         return f"<weights of {len(self.values)} rows, worth {self.effective_size:.4g}>"
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row for each moment.
+
+        Columns: ``name``, ``before``, ``after`` and ``balanced``, see :class:`Moment`.
+        """
+        import pandas as pd
+
+        return pd.DataFrame(self.moments, columns=Moment._fields)
 
     def to_dict(self) -> dict[str, Any]:
         """What was found, as JSON has it; without the rows."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from bke.models import KernelBayesFilter, kernel_bayes_filter
@@ -15,7 +15,11 @@ from ..data.checks import as_sample, check_positive
 from ..errors import InputError
 from ..learning.multiples import described, factors_for, widened
 from ..learning.named_kernels import kernel_of
+from ..pages.notebook import Shown
 from ..runtime.progress import progress_bar
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Multiples of both lengthscales, and of 1/T for epsilon, that are compared.
 FACTORS = (0.25, 0.5, 1.0)
@@ -46,7 +50,7 @@ class Trial:
 
 
 @dataclasses.dataclass(frozen=True)
-class LearnedFilter:
+class LearnedFilter(Shown):
     """What :func:`learn_filter` returns.
 
     Attributes:
@@ -58,6 +62,20 @@ class LearnedFilter:
     filter: KernelBayesFilter
     trials: tuple[Trial, ...]
     smoothed_error: float
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row for each setting that was tried, the best first.
+
+        Columns: those of :class:`Trial`: ``factor``, ``regularisation`` and ``error``.
+        """
+        import pandas as pd
+
+        header = [field.name for field in dataclasses.fields(Trial)]
+        rows = [[getattr(one, name) for name in header] for one in self.trials]
+        return pd.DataFrame(rows, columns=header)
+
+    def _answer(self) -> str:
+        return ""  # all of it
 
     def __str__(self) -> str:
         best = self.trials[0]

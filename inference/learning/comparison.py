@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import numpyro.distributions as dist
@@ -19,7 +19,8 @@ from numpy.typing import ArrayLike
 
 from ..data.checks import as_samples, check_count
 from ..diagnosis.integral import integral_of
-from ..errors import InputError
+from ..errors import InputError, nearest
+from ..pages.notebook import Shown
 from ..posterior.fit import fit
 from ..posterior.open_run import open_run
 from ..posterior.samplers.quadrature import MOST_EVALUATIONS, Quadrature
@@ -27,6 +28,9 @@ from ..posterior.samplers.smc import Smc
 from ..posterior.target import Target
 from ..runtime.progress import progress_bar
 from .learn import learn_kernel
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 CAVEAT = (
     "The score is the log normaliser, the log of BKE (13) averaged over the prior. (13) is not "
@@ -65,11 +69,28 @@ class KernelScore:
 
 
 @dataclasses.dataclass(frozen=True)
-class KernelComparison:
+class KernelComparison(Shown):
     """Scores by name, highest first; prints with its caveat."""
 
     scores: dict[str, KernelScore]
     caveat: str = CAVEAT
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row for each kernel, the highest score first.
+
+        Columns: ``kernel``, its name, and ``score``, ``score_error``, ``held_out`` and
+        ``held_out_error`` of :class:`KernelScore`. Scores are not Bayes factors: see ``caveat``.
+        """
+        import pandas as pd
+
+        header = ["score", "score_error", "held_out", "held_out_error"]
+        rows = [
+            [name, *(getattr(one, what) for what in header)] for name, one in self.scores.items()
+        ]
+        return pd.DataFrame(rows, columns=["kernel", *header])
+
+    def _answer(self) -> str:
+        return ""  # all of the table
 
     def __str__(self) -> str:
         width = max(6, *map(len, self.scores))
@@ -130,7 +151,10 @@ def compare_kernels(
     if unknown := set(priors or {}) - set(kernels):
         raise InputError(f"priors has {', '.join(sorted(unknown))}, which kernels has not")
     if not _is_exact(likelihood):
-        raise InputError(f"likelihood must be one of {get_args(Route)}, got {likelihood!r}")
+        raise InputError(
+            f"likelihood must be one of {get_args(Route)}, got {likelihood!r}"
+            f"{nearest(likelihood, get_args(Route))}"
+        )
     data = np.concatenate(as_samples(X, "pooled"))
     check_count(folds, "folds", 2, max(2, len(data) // 4))
     found = {}

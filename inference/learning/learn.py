@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,8 +19,9 @@ from numpy.typing import ArrayLike
 from ..data.checks import check_count
 from ..data.observed import observe
 from ..data.units import Units
-from ..diagnosis.modes import as_text
-from ..errors import InputError
+from ..diagnosis.modes import as_text, numbers_of
+from ..errors import InputError, nearest
+from ..pages.notebook import Shown
 from ..posterior import profile, programs
 from ..posterior.model import Model
 from ..posterior.preparation import prepare
@@ -30,6 +31,9 @@ from ..runtime.machine import computing
 from . import scikit_learn
 from .names import Objective
 from .peaks import PeakSearch, Top
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 OBJECTIVES: tuple[str, ...] = get_args(Objective)
 #: Modes that are printed.
@@ -66,7 +70,7 @@ class Peak:
 
 
 @dataclasses.dataclass(frozen=True)
-class LearnedKernel:
+class LearnedKernel(Shown):
     """What :func:`learn_kernel` returns.
 
     Attributes:
@@ -107,6 +111,33 @@ class LearnedKernel:
             ]
         )
         return values - values[0]
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row for each mode, the highest first.
+
+        Columns: its hyperparameters in the units of the data (``lengthscale``, or of several
+        ``lengthscale[0]``, ...), ``log_marginal_likelihood``, ``log_prior``, ``height`` under the
+        highest, ``low`` and ``high``, the ends of its basin (NaN with several hyperparameters),
+        ``starts`` that ended in it and whether it is ``at_bound``.
+        """
+        import pandas as pd
+
+        rows = []
+        for peak, height in zip(self.peaks, self.heights(), strict=True):
+            ends = [float(np.ravel(end)[0]) for end in peak.basin or (np.nan, np.nan)]
+            rows.append(
+                {
+                    **numbers_of(peak.values),
+                    "log_marginal_likelihood": peak.log_marginal_likelihood,
+                    "log_prior": peak.log_prior,
+                    "height": float(height),
+                    "low": ends[0],
+                    "high": ends[1],
+                    "starts": peak.starts,
+                    "at_bound": peak.at_bound,
+                }
+            )
+        return pd.DataFrame(rows)
 
     def __str__(self) -> str:
         name = {"ml": "marginal likelihood", "map": "posterior density"}[self.objective]
@@ -185,7 +216,10 @@ def learn_kernel(
         SamplingError: where the density is zero over the whole range of the prior.
     """
     if objective not in OBJECTIVES:
-        raise InputError(f"objective must be one of {OBJECTIVES}, got {objective!r}")
+        raise InputError(
+            f"objective must be one of {OBJECTIVES}, got {objective!r}"
+            f"{nearest(objective, OBJECTIVES)}"
+        )
     check_count(starts, "starts", 1)
     check_count(seed, "seed", 0, 2**63 - 1)
     with computing():

@@ -23,7 +23,7 @@ from ..data.checks import as_sample
 from ..data.observed import observe
 from ..data.units import Units, choose_scale
 from ..diagnosis.profile_modes import basins
-from ..errors import InputError, SamplingError
+from ..errors import InputError, SamplingError, nearest
 from ..posterior import programs
 from ..posterior.fit import fit
 from ..posterior.model import Model
@@ -188,7 +188,10 @@ def kernel_of(
     if isinstance(choice, Covariance):
         return choice
     if choice not in OF_ONE_SAMPLE:
-        raise InputError(no_kernel(choice, f"a kernel or one of {OF_ONE_SAMPLE}"))
+        raise InputError(
+            no_kernel(choice, f"a kernel or one of {OF_ONE_SAMPLE}")
+            + nearest(choice, OF_ONE_SAMPLE)
+        )
     points = as_sample(X, name)
     if np.all(points == points[0]):
         raise InputError(f"all rows of {name} are equal: no kernel can be chosen from them")
@@ -230,7 +233,7 @@ def kernels_for(choice: Any, points: np.ndarray, scale: str | None, seed: int) -
         )
         draws = run["posterior"].to_dataset()["lengthscale"].values
         return [GaussianMixture(draws.reshape(POSTERIOR_DRAWS, *draws.shape[2:]))]
-    raise InputError(no_kernel(choice, f"a kernel or one of {CHOICES}"))
+    raise InputError(no_kernel(choice, f"a kernel or one of {CHOICES}") + nearest(choice, CHOICES))
 
 
 def widened(kernel: Any, varying: np.ndarray) -> Any:

@@ -16,7 +16,7 @@ from bke.models.likelihood.low_rank.frequencies import draw, kernel_frequencies
 from numpy.typing import ArrayLike
 
 from ..data.checks import as_sample, check_count
-from ..errors import InputError
+from ..errors import InputError, nearest
 from ..learning.multiples import described
 from ..learning.named_kernels import kernel_of
 from ..posterior.record import describe_kernel
@@ -88,7 +88,10 @@ class MMD:
         seed: int = 0,
     ) -> None:
         if estimator not in ESTIMATORS:
-            raise InputError(f"estimator must be one of {ESTIMATORS}, got {estimator!r}")
+            raise InputError(
+                f"estimator must be one of {ESTIMATORS}, got {estimator!r}"
+                f"{nearest(estimator, ESTIMATORS)}"
+            )
         check_count(features, "features", 2)
         check_count(seed, "seed", 0)
         self.observed = as_sample(observed, "observed", may_be_constant=True)

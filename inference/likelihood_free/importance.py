@@ -16,7 +16,7 @@ from bke.models.kernels.base import Covariance
 from numpy.typing import ArrayLike
 
 from ..data.checks import check_count
-from ..errors import InputError
+from ..errors import InputError, nearest
 from ..posterior.run import digest_of
 from ..runtime.progress import progress_bar
 from .distances import MMD, Distance
@@ -165,7 +165,10 @@ def _run(
     """The weighted simulations, with warnings of what their reader should not miss."""
     chosen = check_epsilon(epsilon)
     if acceptance not in ACCEPTANCES:
-        raise InputError(f"acceptance must be one of {ACCEPTANCES}, got {acceptance!r}")
+        raise InputError(
+            f"acceptance must be one of {ACCEPTANCES}, got {acceptance!r}"
+            f"{nearest(acceptance, ACCEPTANCES)}"
+        )
     check_count(simulations, "simulations", 1)
     check_count(chunk, "chunk", 1)
     settings = problem.settings(chunk=chunk)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..data.checks import check_count, check_share, counted
 from ..errors import InputError
+from ..pages.notebook import Shown
 from ..tables.frames import Table, as_table
 from ..tables.pooled import divided
 from .arrivals import Arrivals
@@ -17,6 +18,7 @@ from .reading import of_table
 from .state import MonitorState
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 NAMED = 6
 
 
-class Monitors:
+class Monitors(Shown):
     """Watch many streams at a time, each against its own rows of a reference.
 
     Of the streams in :attr:`changed` a share of at most ``alpha`` has not, on average, at whatever
@@ -147,6 +149,26 @@ class Monitors:
         more = len(changed) - NAMED
         names = ", ".join(changed[:NAMED]) + (f" and {more} more" if more > 0 else "")
         return f"{told}{len(changed)} CHANGED (at most {self.alpha:.0%} of them by chance): {names}"
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row for each stream, in the order of ``each``.
+
+        Columns: ``stream``, its name; ``rows`` seen; ``evidence`` and ``e_value``; ``changed``,
+        whether it is among :attr:`changed`; ``alarm``, its own; ``row`` of that, NaN where there is
+        none; and ``what`` has changed, in words.
+        """
+        import pandas as pd
+
+        changed = self.changed
+        header = ["stream", "rows", "evidence", "e_value", "changed", "alarm", "row", "what"]
+        rows = []
+        for name, monitor in self.each.items():
+            state = monitor.state
+            told = "; ".join(map(str, state.where))
+            row = float("nan") if state.row is None else state.row
+            seen = (state.rows, state.evidence, state.e_value)
+            rows.append((name, *seen, name in changed, state.alarm, row, told))
+        return pd.DataFrame(rows, columns=header)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON: the changed streams with all that is known of them."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..data.checks import check_count, check_share, counted
 from ..errors import InputError
+from ..pages.notebook import Shown
 from ..runtime.machine import computing
 from ..tables.frames import Table, as_table
 from .arrivals import Arrivals
@@ -22,6 +23,7 @@ from .state import Change, MonitorState
 from .watch import Watch
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 LEAST, NOTES, FEW = 20, 12, 64
 
 
-class Monitor:
+class Monitor(Shown):
     """Watch a stream: has it changed, since when, and where?
 
     Rows of the stream are ranked, one by one, among those of the reference and of the stream so far
@@ -202,6 +204,10 @@ class Monitor:
     def line(self) -> str:
         """What is known so far, in one line."""
         return self.state.line
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """What has changed so far, see :meth:`~bke.inference.MonitorState.to_dataframe`."""
+        return self.state.to_dataframe()
 
     def to_dict(self) -> dict[str, Any]:
         """What is known so far as plain data, for JSON."""

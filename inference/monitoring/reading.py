@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from ..data.arrays import plain_array
 from ..data.checks import column_names, counted
 from ..data.file_table import default_names
-from ..errors import InputError
+from ..errors import InputError, nearest
 from ..tables.cells import column_cells
 from ..tables.frames import Table
 from ..tables.kinds import KINDS, Column, ProblemError, typed
@@ -186,7 +186,10 @@ def _check_names(table: Table, exclude: Sequence[str], kinds: Mapping[str, str])
             raise no_column(name, table)
     for name, kind in kinds.items():
         if kind not in KINDS:
-            raise InputError(f"{name!r} cannot be {kind!r}: a kind is one of {', '.join(KINDS)}")
+            raise InputError(
+                f"{name!r} cannot be {kind!r}: a kind is one of {', '.join(KINDS)}"
+                f"{nearest(kind, KINDS)}"
+            )
 
 
 def _reading(

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..data.checks import counted
+from ..pages.notebook import Shown
 from .since import Since
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +34,7 @@ class Change:
 
 
 @dataclasses.dataclass(frozen=True)
-class MonitorState:
+class MonitorState(Shown):
     """What is known after some rows of a stream.
 
     Attributes:
@@ -76,6 +80,17 @@ class MonitorState:
             return 0.5
         log = np.log(self.evidence)
         return float((self.evidence - 1.0 - log) / log**2)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row for each thing that has changed, that of the largest evidence first.
+
+        Columns: ``what``, in words; ``columns``, those that it is about, joined by commas; and
+        ``evidence``.
+        """
+        import pandas as pd
+
+        rows = [(one.what, ", ".join(one.columns), one.evidence) for one in self.where]
+        return pd.DataFrame(rows, columns=["what", "columns", "evidence"])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""

@@ -35,6 +35,8 @@ from .style import (
 LINE_POINTS, MESH_SIDE = 300, 60
 #: Rows of a scatter plot; characters of a line of the title.
 MOST_ROWS, TITLE = 4000, 90
+#: Points from the panel to its title, over a legend of one line and of two.
+ABOVE_ONE, ABOVE_TWO = 22, 34
 #: Characters of a line of a label.
 LABEL = 60
 #: The line or mesh extends beyond the data by this part of their range.
@@ -57,7 +59,9 @@ def plot_comparison(found: Findings, *, axes: Axes | Sequence[Axes] | None = Non
     draw = {1: _line, 2: _plane}.get(len(found.columns), _list)
     figure, first = draw(found, axes)
     title = textwrap.fill(str(found).splitlines()[0], TITLE)
-    first.set_title(title, fontsize=SMALL + 1, loc="left", pad=22)
+    # Above the legends of both panels, which reach into each other's columns.
+    high = len(found.columns) == 2 and bool(found.places)
+    first.set_title(title, fontsize=SMALL + 1, loc="left", pad=ABOVE_TWO if high else ABOVE_ONE)
     return figure
 
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from ..data.weighted import weighted_quantiles
-from ..errors import InputError
+from ..errors import InputError, nearest
 from ..likelihood_free.run import LEAST_ESS, check_run, components
 from ..likelihood_free.weights import effective_sample_size, log_weights
 from .style import MODES, OVERALL, P_COLOUR, SHADE, SMALL, log_scale, panels, plain
@@ -49,7 +49,10 @@ def plot_abc(
     before = components(run["prior" if "prior" in run.children else "posterior"].to_dataset())
     if parameter is not None:
         if parameter not in draws:
-            raise InputError(f"parameter must be one of {list(draws)}, got {parameter!r}")
+            raise InputError(
+                f"parameter must be one of {list(draws)}, got {parameter!r}"
+                f"{nearest(parameter, list(draws))}"
+            )
         draws = {parameter: draws[parameter]}
     unknown = set(truth or ()) - set(draws) - set(before)
     if unknown:

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from ..diagnosis.modes import Mode, place
-from ..errors import InputError
+from ..errors import InputError, nearest
 
 #: A mode's location is spelt out in a legend up to this many numbers.
 LONGEST_LOCATION = 4
@@ -28,7 +28,7 @@ def site_components(run: xr.DataTree, group: str, site: str | None) -> dict[str,
     dataset = run[group].to_dataset()
     names = [str(name) for name in dataset.data_vars]
     if site is not None and site not in names:
-        raise InputError(f"site must be one of {names}, got {site!r}")
+        raise InputError(f"site must be one of {names}, got {site!r}{nearest(site, names)}")
     found = {}
     for name in names if site is None else [site]:
         values = dataset[name]

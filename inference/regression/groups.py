@@ -9,7 +9,7 @@ import numpy as np
 
 from ..data.arrays import from_objects, plain_array
 from ..data.checks import column_names, counted
-from ..errors import InputError
+from ..errors import InputError, nearest
 
 
 class Groups(NamedTuple):
@@ -74,7 +74,7 @@ def _without(X: Any, name: str) -> tuple[Any, Any]:
     import narwhals.stable.v1 as nw
 
     if name not in (column_names(X) or ()):
-        raise InputError(f"X has no column {name!r}")
+        raise InputError(f"X has no column {name!r}{nearest(name, column_names(X) or ())}")
     return nw.from_native(X, eager_only=True).drop(name).to_native(), X[name]
 
 

@@ -11,7 +11,7 @@ from scipy.stats import norm
 from ..data.canonical import canonical_order
 from ..data.checks import check_count, check_share
 from ..data.file_table import default_names
-from ..errors import InputError
+from ..errors import InputError, nearest
 from ..runtime.machine import computing
 from .choice import learned
 from .features import Features, Means, means_of
@@ -197,7 +197,10 @@ class DistributionRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
 
     def _check(self) -> None:
         if self.method not in METHODS:
-            raise InputError(f"method must be one of {', '.join(METHODS)}, and is {self.method!r}")
+            told = nearest(self.method, METHODS)
+            raise InputError(
+                f"method must be one of {', '.join(METHODS)}, and is {self.method!r}{told}"
+            )
         check_count(self.landmarks, "landmarks", 1, 1000)
         check_count(self.seed, "seed", 0, 2**63 - 1)
         for name, least in (("chains", 1), ("warmup", 20), ("draws", 4)):

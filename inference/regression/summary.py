@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.stats import norm
 
 from ..data.checks import counted
+from ..pages.notebook import Shown
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: The level of intervals that are counted.
 LEVEL = 0.9
@@ -17,7 +21,7 @@ SMALL = (10, 100)
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class RegressionSummary:
+class RegressionSummary(Shown):
     """Predictions of groups by groups of other folds.
 
     Slopes, variances and the prior of embeddings are those of the other folds; landmarks and the
@@ -61,6 +65,18 @@ class RegressionSummary:
         """How many of the groups their 90 % interval holds, as a share."""
         half = norm.isf(0.5 * (1.0 - LEVEL)) * self.deviation
         return float(np.mean(np.abs(self.y - self.predicted) <= half))
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row for each group.
+
+        Columns: ``group``, its label; ``rows`` of it; ``y``; ``predicted`` by other folds;
+        ``deviation`` of the error as it is expected; and what ``ridge`` regression predicts.
+        """
+        import pandas as pd
+
+        told = {"group": self.labels, "rows": self.counts, "y": self.y}
+        found = {"predicted": self.predicted, "deviation": self.deviation, "ridge": self.ridge}
+        return pd.DataFrame({**told, **found})
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON; without the groups."""

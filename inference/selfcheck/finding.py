@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from ..pages.notebook import Shown
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +30,7 @@ class Finding:
 
 
 @dataclasses.dataclass(frozen=True)
-class SelfCheck:
+class SelfCheck(Shown):
     """All self-tests of this machine; printed as a table with a verdict.
 
     Attributes:
@@ -48,6 +53,16 @@ class SelfCheck:
         if not failed:
             return "All agree: results of bke on this machine are what they should be."
         return f"DO NOT TRUST RESULTS ON THIS MACHINE: {'; '.join(failed)} came out otherwise."
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row for each self-test: ``name``, ``measured``, ``expected`` and ``passed``."""
+        import pandas as pd
+
+        header = [field.name for field in dataclasses.fields(Finding)]
+        return pd.DataFrame(map(dataclasses.astuple, self.findings), columns=header)
+
+    def _answer(self) -> str:
+        return self.verdict
 
     def to_dict(self) -> dict[str, Any]:
         """Give everything as plain data."""

@@ -24,6 +24,7 @@ from ..diagnosis.modes import as_text
 from ..diagnosis.resolution import in_words, reach
 from ..difference.compare import sample_names
 from ..errors import InputError
+from ..pages.notebook import Shown
 from ..relabelling.enough import check_permutations
 from ..runtime.jit import jit
 from ..runtime.machine import computing
@@ -35,6 +36,7 @@ from .sketch import Sketch, SketchPlan, check_sketch
 from .two_sample import NO_TEST, sketch_test
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
 #: Posterior mass at one lengthscale beyond which the grid is too coarse to show the posterior.
@@ -58,7 +60,7 @@ class Drawn(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class SketchComparison:
+class SketchComparison(Shown):
     """What :func:`compare_sketches` found.
 
     Attributes:
@@ -99,6 +101,21 @@ class SketchComparison:
                 "points: there landmarks are too sparse for these lengthscales"
             )
         return tuple(notes)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row for each lengthscale of the grid.
+
+        Columns: ``lengthscale.`` and the name of each column, in the units of the data;
+        ``log_likelihood``, ``log_prior`` and ``mass``.
+        """
+        import pandas as pd
+
+        told = {
+            f"lengthscale.{name}": self.posterior["lengthscale"].sel(column=name).values
+            for name in self.posterior["column"].values
+        }
+        names = ("log_likelihood", "log_prior", "mass")
+        return pd.DataFrame({**told, **{name: self.posterior[name].values for name in names}})
 
     def __str__(self) -> str:
         posterior = self.posterior

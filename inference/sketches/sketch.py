@@ -23,6 +23,7 @@ from scipy.spatial import cKDTree
 from ..data.checks import as_sample, check_count
 from ..data.units import choose_scale, choose_units, default_columns, unit_of
 from ..errors import InputError
+from ..pages.notebook import Shown
 from ..posterior.landmarks import default_count, places_for
 from ..posterior.record import describe_kernel
 from ..runtime.machine import computing
@@ -83,7 +84,7 @@ class SketchPlan:
 
 
 @dataclasses.dataclass(frozen=True)
-class Sketch:
+class Sketch(Shown):
     """Sums over rows; that of a union is exactly that of its parts.
 
     It is small, and holds no row as it is, but it is not anonymous: a row far from all others can

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -21,12 +21,16 @@ from bke.models.student_t.normaliser import Bounds
 from bke.models.student_t.quadrature import MOST_DIMENSIONS
 
 from ..data.checks import as_sample, check_positive
-from ..errors import InputError
+from ..errors import InputError, nearest
 from ..learning.multiples import described, factors_for, widened
 from ..learning.named_kernels import kernel_of
+from ..pages.notebook import Shown
 from ..runtime.machine import computing
 from ..runtime.progress import progress_bar
 from .box import box_for
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 CRITERIA = ("log", "hyvarinen")
 FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
@@ -40,7 +44,7 @@ MANY_TIES = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
-class LearnedStudentT:
+class LearnedStudentT(Shown):
     """The best density of a grid; prints as a report.
 
     Attributes:
@@ -102,6 +106,14 @@ class LearnedStudentT:
             return np.searchsorted(np.sort(rows), rows, side="right") / len(rows)
         below = np.searchsorted(np.sort(rows), np.asarray(of.log_density(at)), side="right")
         return (1.0 + below) / (1.0 + len(rows))
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row for each combination of hyperparameters that was tried, the best first.
+
+        Columns: ``factor``, ``noise_variance``, ``alpha``, ``beta`` and ``score``, see ``scores``.
+        """
+        found = self.scores.to_dataframe("score").reset_index()
+        return found.sort_values("score", ascending=False, ignore_index=True)
 
     def __str__(self) -> str:
         of = self.density
@@ -245,7 +257,9 @@ def _criterion(given: str | None, dimension: int) -> str:
     small = dimension <= MOST_DIMENSIONS
     chosen = given or ("log" if small else "hyvarinen")
     if chosen not in CRITERIA:
-        raise InputError(f"criterion must be one of {CRITERIA}, got {given!r}")
+        raise InputError(
+            f"criterion must be one of {CRITERIA}, got {given!r}{nearest(given, CRITERIA)}"
+        )
     if chosen == "log" and not small:
         raise InputError(
             f"criterion='log' needs a normaliser, which is found in up to {MOST_DIMENSIONS} "

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from ..data.checks import counted
 from ..errors import InputError
+from ..pages.notebook import Shown
 from .cells import unseen, unseen_notes
 from .compare_tables import compare_tables
 from .frames import Table, as_table
@@ -19,12 +20,15 @@ from .pooled import divided, read_notes
 from .result import SCHEMA, TableComparison
 from .words import verdict
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 #: Groups of a column beyond which it is no column of groups.
 MOST = 50
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class GroupsComparison:
+class GroupsComparison(Shown):
     """Which groups of a table differ, and how; printed it is the report.
 
     Attributes:
@@ -67,6 +71,22 @@ class GroupsComparison:
             f"{many} of {total} comparisons of groups of {self.by} find a difference, at level "
             f"{self.alpha:.3g} for all together."
         )
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row for each column of each comparison.
+
+        Columns: ``reference`` and ``group``, what was compared, and those of
+        :meth:`~bke.inference.TableComparison.to_dataframe`.
+        """
+        import pandas as pd
+
+        each = []
+        for one in self.comparisons:
+            frame = one.to_dataframe()
+            frame.insert(0, "reference", one.names[0])
+            frame.insert(1, "group", one.names[1])
+            each.append(frame)
+        return pd.concat(each, ignore_index=True)
 
     def to_dict(self) -> dict[str, Any]:
         """Tell everything as plain data, keys named as the attributes."""

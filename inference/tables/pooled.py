@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..data.checks import counted
-from ..errors import InputError
+from ..errors import InputError, nearest
 from .cells import column_cells, unseen_notes
 from .counted import NOT_COUNTED, Counted, counted_rows
 from .frames import Table
@@ -233,7 +233,10 @@ def check_written(written: Sequence[str]) -> None:
     """Refuse ways to write numbers and dates that there are not."""
     for one in written:
         if one not in WORDS:
-            raise InputError(f"no cells are written with {one!r}: there are {', '.join(WORDS)}")
+            raise InputError(
+                f"no cells are written with {one!r}: there are {', '.join(WORDS)}"
+                f"{nearest(one, WORDS)}"
+            )
 
 
 def _typed(tables: Sequence[Table], names: Sequence[str], asked: Asked) -> dict[str, Typed]:
@@ -289,7 +292,10 @@ def _check_names(
         raise no_column(unknown[0], tables[0])
     for name, kind in kinds.items():
         if kind not in KINDS:
-            raise InputError(f"{name!r} cannot be {kind!r}: a kind is one of {', '.join(KINDS)}")
+            raise InputError(
+                f"{name!r} cannot be {kind!r}: a kind is one of {', '.join(KINDS)}"
+                f"{nearest(kind, KINDS)}"
+            )
     if len(tables) == 2 and (odd := sorted((each[0] ^ each[1]) - exclude)):
         lacks = [f"{name!r} is only in {tables[name in each[1]].source}" for name in odd]
         raise InputError(
@@ -304,6 +310,7 @@ def no_column(name: str, table: Table) -> InputError:
     have, more = ", ".join(map(repr, there[:MOST_LISTED])), len(there) - MOST_LISTED
     return InputError(
         f"there is no column {name!r}: there are {have}{f' and {more} more' if more > 0 else ''}"
+        f"{nearest(name, there)}"
     )
 
 

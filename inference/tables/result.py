@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ..pages.notebook import Shown
 from .findings import ColumnFindings, TableFindings
 from .markdown import as_markdown
 from .page import tables_page
+from .rows import frame_of_columns, frame_of_pairs
 from .words import column_told, told
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: The version of ``TableComparison.to_dict``, raised where a key goes or changes its meaning.
 SCHEMA = 1
 
 
-class ColumnComparison(ColumnFindings):
+class ColumnComparison(ColumnFindings, Shown):
     """Whether and how one column has changed; printed it is a sentence.
 
     Its attributes are those of :class:`~bke.inference.tables.findings.ColumnFindings`.
@@ -26,7 +31,7 @@ class ColumnComparison(ColumnFindings):
         return f"<ColumnComparison {self.name!r}: p = {self.pvalue:.3g}>"
 
 
-class TableComparison(TableFindings):
+class TableComparison(TableFindings, Shown):
     """Whether two tables differ, and in which columns and pairs of columns.
 
     Printed it is the report, and ``comparison["name"]`` is one column's. Its attributes are those
@@ -38,6 +43,26 @@ class TableComparison(TableFindings):
             if column.name == name:
                 return column
         raise KeyError(name)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row for each column, in the order of the first table.
+
+        Columns: ``name``, ``kind``, ``pvalue``, adjusted for all columns, and ``differ``; shares of
+        ``missing_before`` and ``missing_after``; of numbers and dates (in seconds since 1970)
+        ``median_before``, ``median_after`` and their ``shift``, ``shift_low`` to ``shift_high``; of
+        numbers ``spread_before`` and ``spread_after``, and ``auc``, how often a value of the second
+        table is the larger, ``auc_low`` to ``auc_high``. What is not told of a column is NaN.
+        """
+        return frame_of_columns(self.columns)
+
+    def pairs_to_dataframe(self) -> pd.DataFrame:
+        """One row for each pair of columns.
+
+        Columns: ``first`` and ``second``, their names; ``pvalue``, adjusted for all pairs, and
+        ``differ``; ``first_feature`` and ``second_feature``, what goes together differently; the
+        ``measure`` of how strongly, and its value ``before`` and ``after``.
+        """
+        return frame_of_pairs(self.pairs)
 
     def to_dict(self) -> dict[str, Any]:
         """Tell everything as plain data, keys named as the attributes."""

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..data.checks import as_sample, check_count, check_memory, column_names, counted
-from ..errors import InputError
+from ..errors import InputError, nearest
+from ..pages.notebook import Shown
 from ..relabelling.enough import check_permutations
 from ..runtime.progress import progress_bar
 from .cached import ConditionalIndependence, ConditionalTests
@@ -21,6 +22,7 @@ from .independence import CHOICES
 from .kernel_choice import KernelChoice
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -54,7 +56,7 @@ class Edge:
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class CausalGraph:
+class CausalGraph(Shown):
     """What :func:`causal_graph` found: an equivalence class of directed acyclic graphs.
 
     Attributes:
@@ -134,8 +136,18 @@ class CausalGraph:
     def _pair(self, *names: str) -> set[str]:
         for name in names:
             if name not in self.columns:
-                raise InputError(f"there is no column {name!r}, only {', '.join(self.columns)}")
+                raise InputError(
+                    f"there is no column {name!r}, only {', '.join(self.columns)}"
+                    f"{nearest(name, self.columns)}"
+                )
         return set(names)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row for each edge: ``first``, ``second`` and ``kind``, see :class:`Edge`."""
+        import pandas as pd
+
+        rows = [(edge.first, edge.second, edge.kind) for edge in self.edges]
+        return pd.DataFrame(rows, columns=["first", "second", "kind"])
 
     def __str__(self) -> str:
         head = (
@@ -205,7 +217,10 @@ def causal_graph(
     sample = as_sample(data, "data")
     if columns is not None and names is not None:
         if missing := [name for name in columns if name not in names]:
-            raise InputError(f"data have no column {', '.join(missing)}, only {', '.join(names)}")
+            told = nearest(missing[0], names)
+            raise InputError(
+                f"data have no column {', '.join(missing)}, only {', '.join(names)}{told}"
+            )
         sample = sample[:, [names.index(name) for name in columns]]
     names = columns or names
     n, dimension = sample.shape

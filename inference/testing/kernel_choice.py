@@ -12,7 +12,7 @@ from bke.models.kernels.scikit_learn import given_kernel
 
 from ..data.units import choose_scale, unit_of
 from ..diagnosis.modes import as_text
-from ..errors import InputError
+from ..errors import InputError, nearest
 from ..learning.named_kernels import kernels_for
 from ..learning.names import SingleKernel
 
@@ -49,7 +49,9 @@ class KernelChoice:
             except ValueError as error:
                 raise InputError(str(error)) from None
             if not isinstance(kernel, Covariance):
-                raise InputError(no_kernel(kernel, f"a kernel or one of {choices}"))
+                raise InputError(
+                    no_kernel(kernel, f"a kernel or one of {choices}") + nearest(kernel, choices)
+                )
         return cls(kernel, scale)
 
     def kernels(self, sample: np.ndarray) -> list[Any]:

@@ -13,7 +13,7 @@ from scipy.stats import f as f_distribution
 from ..data.canonical import generator
 from ..data.checks import as_sample, check_count, check_memory, check_positive
 from ..diagnosis.modes import as_text
-from ..errors import InputError
+from ..errors import InputError, nearest
 from ..learning.names import SingleKernel
 from ..relabelling.enough import check_permutations
 from ..relabelling.pair import Pair
@@ -74,7 +74,7 @@ def mean_embedding_test(
     check_count(locations, "locations", 1)
     check_positive(regularisation, "regularisation")
     if null not in NULLS:
-        raise InputError(f"null must be one of {NULLS}, got {null!r}")
+        raise InputError(f"null must be one of {NULLS}, got {null!r}{nearest(null, NULLS)}")
     check_permutations(permutations, alpha)
     check_count(seed, "seed", 0, 2**63 - 1)
     pair = Pair.checked(P, Q)

@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from ..data.canonical import generator
 from ..data.checks import as_sample, check_count, check_memory, check_options
-from ..errors import InputError
+from ..errors import InputError, nearest
 from ..runtime.machine import computing
 from .gram import TELLS_NOTHING, biased_mmd, check_tells_apart, gram
 from .kernel_choice import SINGLE, KernelChoice
@@ -123,7 +123,10 @@ def relative_similarity_test(
     """
     choice = KernelChoice.checked(kernel, SINGLE, scale)
     if alternative not in ALTERNATIVES:
-        raise InputError(f"alternative must be one of {tuple(ALTERNATIVES)}, got {alternative!r}")
+        raise InputError(
+            f"alternative must be one of {tuple(ALTERNATIVES)}, got {alternative!r}"
+            f"{nearest(alternative, tuple(ALTERNATIVES))}"
+        )
     if not 0.0 < alpha < 1.0:
         raise InputError(f"alpha must be between 0 and 1, got {alpha!r}")
     samples = _checked_three(X, first, second)

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, nearest
 from ..relabelling.enough import check_permutations
 from .kernel_choice import SINGLE, KernelChoice
 from .names import HsicNull, MmdNull, SeriesNull
@@ -68,10 +68,14 @@ class NullChoice:
     ) -> NullChoice:
         """Refuse what does not go together, by ``table`` of nulls and their estimators."""
         if null not in table:
-            raise InputError(f"null must be one of {tuple(table)}, got {null!r}")
+            raise InputError(
+                f"null must be one of {tuple(table)}, got {null!r}{nearest(null, tuple(table))}"
+            )
         known = sorted({name for names in table.values() for name in names})
         if estimator is not None and estimator not in known:
-            raise InputError(f"estimator must be one of {known}, got {estimator!r}")
+            raise InputError(
+                f"estimator must be one of {known}, got {estimator!r}{nearest(estimator, known)}"
+            )
         if estimator is not None and estimator not in table[null]:
             fitting = [name for name, estimators in table.items() if estimator in estimators]
             raise InputError(

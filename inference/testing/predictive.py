@@ -14,6 +14,7 @@ from ..data.canonical import canonical_order
 from ..data.checks import check_count
 from ..data.units import choose_scale
 from ..learning.named_kernels import multiscale_kernels, some
+from ..pages.notebook import Shown
 from ..relabelling.enough import check_permutations
 from ..relabelling.permutation import in_batches
 from ..runtime.machine import computing
@@ -26,6 +27,7 @@ from .result import TestResult
 from .scores import Scorer
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
 #: Kernels, evenly taken from the ladder and the learned modes.
@@ -40,7 +42,7 @@ BYTES_OF_A_SET = 2**25
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class PredictiveCheck:
+class PredictiveCheck(Shown):
     """What :func:`posterior_predictive_check` found.
 
     Attributes:
@@ -72,6 +74,21 @@ class PredictiveCheck:
     def worst(self, count: int = MOST_PRINTED) -> np.ndarray:
         """Find the observations where model and data disagree most, by index, the worst first."""
         return np.argsort(-np.abs(self.score), kind="stable")[:count]
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row for each observation, in the order of the data.
+
+        Columns: its value, by the name of the variable (or of several ``name[0]``, ...);
+        ``witness`` and ``score`` there; and ``beyond``, whether the score is larger than ``reach``.
+        """
+        import pandas as pd
+
+        many = self.points.shape[1]
+        each = [f"{self.variable}[{k}]" if many > 1 else self.variable for k in range(many)]
+        found = {"witness": self.witness, "score": self.score}
+        beyond = np.abs(self.score) > self.reach
+        values = pd.DataFrame(self.points, columns=each)
+        return values.assign(**found, beyond=beyond)
 
     def __str__(self) -> str:
         share = f"{100 * (1 - self.result.alpha):g} % of the model's own data sets stay below"

@@ -11,7 +11,7 @@ from scipy.linalg import cholesky, solve_triangular
 
 from ..data.canonical import canonical_order, generator, random_part
 from ..data.checks import as_sample, check_count, check_memory, check_positive
-from ..errors import InputError
+from ..errors import InputError, nearest
 from ..runtime.machine import computing
 from .names import Whitening
 
@@ -85,7 +85,10 @@ def regress_out(
     """
     samples = as_sample(values, "values"), as_sample(on, "on")
     if smoothness not in SMOOTHNESS:
-        raise InputError(f"smoothness must be one of {SMOOTHNESS}, got {smoothness!r}")
+        raise InputError(
+            f"smoothness must be one of {SMOOTHNESS}, got {smoothness!r}"
+            f"{nearest(smoothness, SMOOTHNESS)}"
+        )
     check_count(seed, "seed", 0, 2**63 - 1)
     if len(samples[0]) != len(samples[1]):
         raise InputError(

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from ..pages.notebook import Shown
 from ..relabelling.permutation import p_value, p_with_error, share_error
 from .kernel_choice import describe
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
 #: Parts that are printed.
@@ -38,7 +40,7 @@ class Part:
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class TestResult:
+class TestResult(Shown):
     """A statistic with its null distribution.
 
     Attributes:
@@ -181,6 +183,18 @@ class TestResult:
 
     def __repr__(self) -> str:
         return f"<{self.test}: p = {self.pvalue:.3g}, {self.statistic_of} {self.statistic:.4g}>"
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row for each part, or for the one statistic of a test that has none.
+
+        Columns: ``name``, ``statistic``, ``pvalue``, of this part alone, and ``deviation``, see
+        :class:`Part`.
+        """
+        import pandas as pd
+
+        parts = self.parts or (Part(self.statistic_of, self.statistic, self.pvalue, self.kernel),)
+        rows = [(one.name, one.statistic, one.pvalue, one.deviation) for one in parts]
+        return pd.DataFrame(rows, columns=["name", "statistic", "pvalue", "deviation"])
 
     def plot(self) -> Figure:
         """Draw the null distribution with the observed value."""

@@ -1,5 +1,6 @@
 """The commands, each in a module of its own; a new one joins the program by its place here."""
 
+from .. import purposes
 from .bayes import bayes
 from .chains import chains
 from .check import check
@@ -8,6 +9,7 @@ from .condition import condition
 from .density import density
 from .diagnose import diagnose
 from .drift import drift
+from .examples import examples
 from .filter import filter_states
 from .fit import fit
 from .graph import graph
@@ -24,29 +26,14 @@ from .thin import thin
 from .two_sample import two_sample
 from .witness import witness
 
-#: In the order of ``bke --help``.
-COMMANDS = (
-    run,
-    fit,
-    diagnose,
-    chains,
-    thin,
-    witness,
-    two_sample,
-    drift,
-    monitor,
-    independence,
-    graph,
-    condition,
-    bayes,
-    filter_states,
-    density,
-    learn,
-    score,
-    approximate,
-    shrink,
-    sketch,
-    merge,
-    compare,
-    check,
-)
+#: By purpose, in the order of ``bke --help``.
+PANELS = {
+    purposes.BEGIN: (examples, check),
+    purposes.COMPARE: (two_sample, drift, monitor, run, witness),
+    purposes.SKETCHES: (sketch, merge, compare),
+    purposes.CHECK: (chains, diagnose, thin),
+    purposes.LEARN: (fit, learn, score, density, shrink),
+    purposes.DEPENDENCE: (independence, graph),
+    purposes.INFER: (condition, bayes, filter_states, approximate),
+}
+COMMANDS = tuple(command for commands in PANELS.values() for command in commands)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from ...errors import InputError
+from ...errors import InputError, nearest
 from ..command import command
 from ..options.output import optional_folder
 from ..options.panels import DATA
@@ -102,5 +102,8 @@ def chosen(tree: xr.DataTree, parameters: str | None, path: Path) -> xr.DataTree
         return posterior
     held = [str(name) for name in posterior.data_vars]
     if unknown := [name for name in names if name not in held]:
-        raise InputError(f"{path} has no parameter {unknown[0]!r}: there are {', '.join(held)}")
+        raise InputError(
+            f"{path} has no parameter {unknown[0]!r}: there are {', '.join(held)}"
+            f"{nearest(unknown[0], held)}"
+        )
     return posterior[list(names)]

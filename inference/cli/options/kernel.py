@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from ...errors import nearest
 from .panels import MODEL
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ def check_kernel(text: str, option: str) -> str:
     """
     if text not in KERNELS and ":" not in text:
         raise typer.BadParameter(
-            f"{text!r} is not one of {', '.join(map(repr, KERNELS))} or MODULE:CLASS.",
+            f"{text!r} is not one of {', '.join(map(repr, KERNELS))} or MODULE:CLASS"
+            f"{nearest(text, KERNELS) or '.'}",
             param_hint=option,
         )
     return text

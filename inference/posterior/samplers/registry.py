@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from ...errors import InputError
+from ...errors import InputError, nearest
 from .auto import Auto
 from .base import Sampler
 from .nuts import Nuts
@@ -36,6 +36,8 @@ def sampler_for(method: Method, target: Target) -> tuple[Sampler, dict[str, str]
     if not isinstance(method, Sampler):
         classes = ", ".join(f"{one.__name__}(...)" for one in SAMPLERS.values())
         names = ("auto", *SAMPLERS)
-        raise InputError(f"method must be one of {names}, or {classes}; got {method!r}")
+        raise InputError(
+            f"method must be one of {names}, or {classes}; got {method!r}{nearest(method, names)}"
+        )
     method.check(target)
     return method, {"method": method.name}

@@ -19,7 +19,7 @@ import pytest
 import typer
 from bke.inference import InputError, SamplingError, load_run
 from bke.inference.cli import app, interrupt, steps
-from bke.inference.cli.commands import COMMANDS
+from bke.inference.cli.commands import COMMANDS, PANELS
 from bke.inference.cli.options.kernel import KERNELS
 from bke.inference.cli.terminal import Terminal, number
 from bke.inference.cli.words import parse_columns
@@ -116,6 +116,10 @@ def test_help_of_the_program():
     assert all(f" {command} " in text for command in NAMES)
     assert "Example: bke run" in text
     assert "Exit status" in text
+    listed = [line.split()[1] for line in text.splitlines() if re.match("│ [a-z]", line)]
+    places = [text.index(f"─ {panel} ─") for panel in PANELS]
+    assert places == sorted(places)
+    assert [name for name in listed if name in NAMES] == list(NAMES)
 
 
 def test_version():

@@ -1,0 +1,57 @@
+"""``bke examples``: small data sets, and commands to try on them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..command import command
+from ..terminal import Terminal
+
+READ_ME, SCRIPT = "README.md", "commands.txt"
+FILES = (
+    READ_ME,
+    SCRIPT,
+    *("ozone.csv", "calm.csv", "windy.csv", "last_month.csv", "this_month.csv", "old.csv"),
+    *("new.csv", "posterior.nc", "simulated.csv", "prior.csv", "seen.csv", "tracked.csv"),
+    *("untracked.csv", "model.py", "counts.csv"),
+)
+
+
+@command("Example: `bke examples`, then `cd bke-examples`")
+def examples(
+    terminal: Terminal,
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Folder of the files; created if need be.")
+    ] = Path("bke-examples"),
+) -> None:
+    """Begin here: writes small data sets, and shows a command to try for each purpose.
+
+    One data set was measured, the ozone of Los Angeles; the others are simulated, and README.md in
+    the folder says how. The commands are in commands.txt too, and run as they stand in the folder.
+    """
+    from ...errors import InputError
+    from ...runtime.drafts import listed
+    from .. import outputs
+    from ..examples import tables, tour
+
+    mine = [path for path, whose in listed(folder).items() if whose == "examples"]
+    for name in FILES:
+        if (path := folder / name).exists() and path not in mine:
+            raise InputError(f"{path} exists and is none of bke's examples: choose another folder")
+    with outputs.output_folder(folder, FILES, command="examples", read=()) as there:
+        tables.write_tables(there)
+        (there / READ_ME).write_text(tour.READ_ME, encoding="utf-8")
+        (there / SCRIPT).write_text(tour.as_script(), encoding="utf-8")
+    terminal.say(f"{len(FILES)} files are in {folder}, where {READ_ME} says what they hold. Try:")
+    terminal.say(f"\n    cd {folder}", whole=True)
+    for text, style in tour.as_text():
+        terminal.say(text, style, whole=style == tour.TYPED)
+    told = {
+        "command": "examples",
+        "folder": str(folder),
+        "files": [str(folder / one) for one in FILES],
+    }
+    terminal.finish({**told, "commands": tour.commands()})

@@ -1,0 +1,113 @@
+"""``bke examples``: the data are what is said of them, and every command runs as it is written."""
+
+import itertools
+import json
+import os
+import shlex
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from bke.inference.cli import app
+from bke.inference.cli.commands import PANELS
+from bke.inference.cli.commands.examples import FILES
+from bke.inference.cli.examples.tour import TOUR, commands
+from typer.testing import CliRunner
+
+ROOT = Path(__file__).parents[3]
+#: Done within seconds: these compile little.
+QUICK = ("bke test", "bke drift", "bke chains")
+ASKED = [one for asked in TOUR.values() for one in asked]
+
+
+def bke(*arguments):
+    return CliRunner().invoke(app, [str(each) for each in arguments], env={"COLUMNS": "80"})
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("examples") / "here"
+    return folder, bke("examples", folder)
+
+
+def test_the_files_and_the_commands(written):
+    folder, done = written
+    assert done.exit_code == 0, done.output
+    assert {*os.listdir(folder)} == {*FILES, "bke-files.json", ".bke.lock"}
+    script = (folder / "commands.txt").read_text(encoding="utf-8").splitlines()
+    assert [line for line in script if line and not line.startswith("#")] == commands()
+    lines = done.stdout.splitlines()
+    assert all(f"    {command}" in lines for command in commands())
+    explained = (folder / "README.md").read_text(encoding="utf-8")
+    data = {*FILES} - {"README.md"}
+    assert all(f"`{name}`" in explained for name in data)
+
+
+def test_every_purpose_has_a_command():
+    assert [*TOUR] == [panel for panel in PANELS if panel != "Begin"]
+    for purpose, asked in TOUR.items():
+        named = {shlex.split(command)[1] for _, typed, _ in asked for command in typed}
+        assert named <= {command.name for command in PANELS[purpose]}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        pytest.param(one, marks=() if one[1][0].startswith(QUICK) else pytest.mark.slow)
+        for one in ASKED
+    ],
+    ids=[one[1][0].split()[1] for one in ASKED],
+)
+def test_commands_run_as_they_are_written(asked, written, tmp_path, monkeypatch):
+    _, typed, package = asked
+    if package:
+        pytest.importorskip(package.replace("-", ""))
+    shutil.copytree(written[0], tmp_path / "here")
+    monkeypatch.chdir(tmp_path / "here")
+    for command in typed:
+        program, *arguments = shlex.split(command)
+        assert program == "bke"
+        done = bke(*arguments)
+        assert done.exit_code == 0, done.output
+        for option, name in itertools.pairwise(arguments):
+            assert option not in ("--out", "--html") or Path(name).exists()
+
+
+def test_the_data_are_what_is_said_of_them(written):
+    folder, _ = written
+    ozone, calm, windy = (
+        pd.read_csv(folder / f"{name}.csv") for name in ("ozone", "calm", "windy")
+    )
+    assert (ROOT / "examples" / "data" / "ozone.csv").read_text() == (
+        folder / "ozone.csv"
+    ).read_text()
+    assert len(ozone) == len(calm) + len(windy) == 330
+    assert calm["Wind"].max() < ozone["Wind"].median() <= windy["Wind"].min()
+    before, after = (pd.read_csv(folder / f"{name}_month.csv") for name in ("last", "this"))
+    assert not {*before["customer"]} & {*after["customer"]}
+    assert after["age"].mean() > before["age"].mean()
+    old, new = (pd.read_csv(folder / f"{name}.csv")["pressure"] for name in ("old", "new"))
+    assert np.std(new[400:]) > 2.0 * np.std(new[:400])
+    assert abs(np.std(old) / np.std(new[:400]) - 1.0) < 0.2
+
+
+def test_twice_the_same_and_nobody_elses_file_is_lost(tmp_path, written):
+    folder = tmp_path / "again"
+    assert bke("examples", folder).exit_code == bke("examples", folder).exit_code == 0
+    same = [name for name in FILES if name != "posterior.nc"]
+    assert all((folder / one).read_bytes() == (written[0] / one).read_bytes() for one in same)
+    (tmp_path / "README.md").write_text("mine")
+    refused = bke("examples", tmp_path)
+    assert refused.exit_code == 1
+    assert "README.md exists and is none of bke's examples" in refused.stderr
+    assert (tmp_path / "README.md").read_text() == "mine"
+    assert not (tmp_path / "ozone.csv").exists()
+
+
+def test_as_json(tmp_path):
+    done = bke("examples", tmp_path / "here", "--json")
+    told = json.loads(done.stdout)
+    assert told["commands"] == commands()
+    assert all(Path(path).is_file() for path in told["files"])

@@ -1,0 +1,109 @@
+"""What a screen shows and a pipe receives: no codes where none are wanted, lines that fit."""
+
+import io
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from bke.inference.cli.plain import PLAIN
+from bke.inference.cli.terminal import Terminal
+from rich.console import Console
+
+pty = pytest.importorskip("pty", reason="needs the terminals of Unix")
+PROGRAM = "import sys; sys.argv[0] = 'bke'; from bke.inference.cli import main; main()"
+ESCAPE = "\x1b"
+
+
+def command(*arguments):
+    return [sys.executable, "-c", PROGRAM, *map(str, arguments)]
+
+
+def on_a_screen(*arguments, **environment):
+    """What a terminal of 80 columns receives."""
+    ours, theirs = pty.openpty()
+    plain = {name: each for name, each in os.environ.items() if name != "NO_COLOR"}
+    environment = {**plain, "TERM": "xterm-256color", "COLUMNS": "80", **environment}
+    streams = {"stdin": subprocess.DEVNULL, "stdout": theirs, "stderr": theirs}
+    with subprocess.Popen(command(*arguments), env=environment, **streams) as process:
+        os.close(theirs)
+        found = b""
+        while True:
+            try:
+                more = os.read(ours, 65536)
+            except OSError:  # how Linux tells the end
+                break
+            if not more:
+                break
+            found += more
+    os.close(ours)
+    assert process.returncode == 0, found
+    return found.decode().replace("\r\n", "\n")
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tables")
+    rng = np.random.default_rng(0)
+    for name, shift in (("before", 0.0), ("after", 2.0)):
+        rows = rng.normal(size=(80, 2)) + shift
+        np.savetxt(folder / f"{name}.csv", rows, delimiter=",", header="u,v", comments="")
+    return folder / "before.csv", folder / "after.csv"
+
+
+def test_a_pipe_receives_no_codes_and_whole_lines(tables):
+    done = subprocess.run(
+        command("drift", *tables), capture_output=True, encoding="utf-8", check=True
+    )
+    assert ESCAPE not in done.stdout + done.stderr
+    (line,) = (line for line in done.stdout.splitlines() if line.startswith("  u (number)"))
+    assert len(line) > 80
+
+
+def test_a_screen_shows_lines_that_fit(tables):
+    shown = on_a_screen("drift", *tables, "--quiet").splitlines()
+    assert max(map(len, shown)) <= 80
+    place = next(k for k, line in enumerate(shown) if line.startswith("  u (number)"))
+    assert shown[place + 1].startswith("    ")
+    words = subprocess.run(command("drift", *tables), capture_output=True, encoding="utf-8")
+    assert " ".join(" ".join(shown).split()) == " ".join(words.stdout.split())
+
+
+def test_no_color_leaves_no_codes(tmp_path):
+    plain = on_a_screen("examples", tmp_path / "a", NO_COLOR="1")
+    assert ESCAPE not in plain
+    coloured = on_a_screen("examples", tmp_path / "b")
+    assert f"{ESCAPE}[1m" in coloured  # bold
+    # What is to be copied is on one line, however long.
+    assert any(line.startswith("    bke bayes") and len(line) > 80 for line in plain.splitlines())
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
+def test_an_old_encoding_receives_what_it_has(encoding, tables):
+    environment = {**os.environ, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
+    done = subprocess.run(command("drift", *tables), env=environment, capture_output=True)
+    assert done.returncode == 0
+    told = done.stdout.decode(encoding)
+    assert "(p <= 0.001)" in told
+    assert "->" in told
+    assert "?" not in told
+    assert all(name not in told for name in PLAIN if not name.isascii() and encoding == "ascii")
+
+
+def printed(text, width=80, **options):
+    terminal, held = Terminal(json=False, quiet=True), io.StringIO()
+    screen = {"force_terminal": True, "color_system": None, "width": width}
+    terminal._findings = Console(file=held, highlight=False, **screen)
+    terminal.say(text, **options)
+    return held.getvalue()
+
+
+def test_lines_are_wrapped_between_words():
+    line = "  " + "word " * 9 + "x" * 50
+    assert printed(line, 60) == "  " + "word " * 8 + "word\n" + "    " + "x" * 50 + "\n"
+    assert printed(line, 60, whole=True) == f"{line}\n"
+    table = "a      b\n1      2"  # short lines stay as they are
+    assert printed(table) == f"{table}\n"
+    assert printed("") == "\n"
+    assert max(map(len, printed("ab " * 40, 10).splitlines())) <= 40  # a width that makes no sense
