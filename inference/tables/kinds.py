@@ -192,7 +192,8 @@ def _numbers(name: str, values: np.ndarray, rows: int, kind: str | None, words: 
         raise ProblemError(f"holds numbers, not {kind}")
     known = values[~np.isnan(values)]
     integral = are_whole(known)
-    if kind is None and integral and identify(name, (values[:rows], values[rows:])):
+    parts = [part for part in (values[:rows], values[rows:]) if len(part)]  # or of one table
+    if kind is None and integral and identify(name, parts):
         cells = pa.array([None if v != v else f"{v:.0f}" for v in values], pa.string())
         return Typed(_levels(name, "identifier", cells), notes)
     if kind == "integer" and not integral:

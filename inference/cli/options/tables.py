@@ -17,7 +17,10 @@ class ReadingOptions:
     exclude: Annotated[
         list[str] | None,
         typer.Option(
-            "--exclude", metavar="COL", rich_help_panel=DATA, help="A column that is left out."
+            "--exclude",
+            metavar="COL",
+            rich_help_panel=DATA,
+            help="A column that is left out. May be given again.",
         ),
     ] = None
     kind: Annotated[

@@ -47,7 +47,7 @@ SequentialOption: TypeAlias = Annotated[
         "--sequential/--no-sequential",
         rich_help_panel=TEST,
         help="Of more than 9998 permutations draw the first 999, and ten times as many only where "
-        "these leave the verdict open; or all at once.",
+        "p is not far above the level by these; or all at once.",
     ),
 ]
 #: Exit status where a difference was found and ``--fail`` asked to be told.

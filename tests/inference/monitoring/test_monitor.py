@@ -173,6 +173,13 @@ def test_columns_go_by_their_names():
         Monitor(reference + 0j)
 
 
+def test_an_identifier_is_not_watched_as_drift_does_not_compare_it():
+    monitor = Monitor(table(300, 1))
+    assert "id" not in monitor.columns
+    assert any("'id' is not watched: it tells rows apart" in note for note in monitor.notes)
+    assert not monitor.update(table(200, 2)).alarm
+
+
 def test_units_make_no_difference():
     """Columns in other units, by powers of two and shifts, give the same evidence."""
     scale, origin = np.array([1024.0, 0.125, 2.0**40]), np.array([0.0, 64.0, 0.0])
