@@ -1,0 +1,26 @@
+"""
+Two mixtures, seen at the scale of their data
+=============================================
+
+Which lengthscale do the pooled data have, and do the mixtures differ at it? The data are simulated, because the truth must be known: 300 draws each from mixtures of
+three normal and of three Laplace distributions, as in Figures 3 to 5 of Flaxman, Sejdinovic,
+Cunningham and Filippi, *Bayesian Learning of Kernel Embeddings* (UAI 2016).
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from bke.inference import diagnose, fit, normal_laplace, plot_witness, sample_witness
+
+P, Q = normal_laplace()
+run = fit(np.concatenate([P, Q]), scale=None, progress=False)
+print(diagnose(run))
+witness = sample_witness(run, P, Q, progress=False)
+
+_, ax = plt.subplots(figsize=(7.5, 4.2), layout="constrained")
+plot_witness(witness, 0.8, P, Q, run=run, names=("normal", "Laplace"), axes=ax)
+
+# %%
+# The line is the mean of the witness function, above zero where the normal mixture has the larger
+# share, with a band of 80 % at each point. The lengthscale is 3.0, that of the whole mixtures, and
+# at that scale the band holds zero everywhere: the mixtures agree but for the shape of their
+# components.
