@@ -2,8 +2,8 @@
 Whether chains agree on a mixture of galaxies
 =============================================
 
-Do four chains of a Gibbs sampler find the same mixture of three normal distributions? The data are
-the velocities of 82 galaxies in 1000 km/s (Roeder, *Journal of the American Statistical
+Do four chains of a Gibbs sampler find the same mixture of three normal distributions? The data
+are the velocities of 82 galaxies in 1000 km/s (Roeder, *Journal of the American Statistical
 Association* 85, 1990, 617-624).
 """
 

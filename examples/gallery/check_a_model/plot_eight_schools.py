@@ -3,8 +3,8 @@ Whether a normal approximation fits the posterior of eight schools
 ==================================================================
 
 Where are draws of a normal approximation too many, and where too few? The data are the effects of
-coaching in eight schools with their standard errors (Rubin, *Journal of Educational Statistics* 6,
-1981, 377-401), whose mean and spread have the posterior.
+coaching in eight schools with their standard errors (Rubin, *Journal of Educational Statistics*
+6, 1981, 377-401), whose mean and spread have the posterior.
 """
 
 import arviz_base

@@ -2,8 +2,8 @@
 Which measurements of light a normal model cannot predict
 =========================================================
 
-Does a normal distribution predict data like those that it was fitted to? The data are Newcomb's 66
-passage times of light of 1882, as deviations from 24 800 nanoseconds (Stigler, *Annals of
+Does a normal distribution predict data like those that it was fitted to? The data are Newcomb's
+66 passage times of light of 1882, as deviations from 24 800 nanoseconds (Stigler, *Annals of
 Statistics* 5, 1977, 1055-1098).
 """
 

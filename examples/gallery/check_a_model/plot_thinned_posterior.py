@@ -2,9 +2,9 @@
 A few draws that stand for a posterior
 ======================================
 
-Which 40 of 6000 draws represent the posterior of a change in the number of disasters? The data are
-the explosions with ten or more dead in British coal mines, 1851 to 1961 (Jarrett, *Biometrika* 66,
-1979, 191-193), with a Poisson rate before and after an unknown year.
+Which 40 of 6000 draws represent the posterior of a change in the number of disasters? The data
+are the explosions with ten or more dead in British coal mines, 1851 to 1961 (Jarrett,
+*Biometrika* 66, 1979, 191-193), with a Poisson rate before and after an unknown year.
 """
 
 import matplotlib.pyplot as plt

@@ -2,9 +2,9 @@
 How hot it was, given the ozone and the season
 ==============================================
 
-If 15 parts of ozone were read, how hot was the day, in winter and in summer? The data are 330 days
-of 1976 in Los Angeles in their order (Breiman and Friedman, *Journal of the American Statistical
-Association* 80, 1985, 580-598), whose first and second thirds give the two priors.
+If 15 parts of ozone were read, how hot was the day, in winter and in summer? The data are 330
+days of 1976 in Los Angeles in their order (Breiman and Friedman, *Journal of the American
+Statistical Association* 80, 1985, 580-598), whose first and second thirds give the two priors.
 """
 
 from pathlib import Path

@@ -2,9 +2,9 @@
 Where a turning point is, from noisy sightings
 ==============================================
 
-How far from the truth is a filter that has only learned from a first series in which the truth was
-known? The data are simulated, because the truth must be known: a point on a circle that turns by
-0.3 a step, seen with noise (the rotation of Fukumizu, Song and Gretton, *Journal of Machine
+How far from the truth is a filter that has only learned from a first series in which the truth
+was known? The data are simulated, because the truth must be known: a point on a circle that turns
+by 0.3 a step, seen with noise (the rotation of Fukumizu, Song and Gretton, *Journal of Machine
 Learning Research* 14, 2013, 3753-3783).
 """
 

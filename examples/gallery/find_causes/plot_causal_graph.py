@@ -2,9 +2,9 @@
 Which measurements of the weather go together directly
 ======================================================
 
-Which of four measurements are direct causes of each other? The data are 330 days of
-1976 in Los Angeles (Breiman and Friedman, *Journal of the American Statistical Association* 80,
-1985, 580-598).
+Which of four measurements are direct causes of each other? The data are 330 days of 1976 in Los
+Angeles (Breiman and Friedman, *Journal of the American Statistical Association* 80, 1985,
+580-598).
 """
 
 from pathlib import Path

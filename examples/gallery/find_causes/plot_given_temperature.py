@@ -2,9 +2,9 @@
 Whether humidity tells of ozone what temperature has not told
 =============================================================
 
-Are humidity, wind and visibility related to ozone on days of the same temperature? The data are every
-second of 330 days of 1976 in Los Angeles (Breiman and Friedman, *Journal of the American Statistical
-Association* 80, 1985, 580-598).
+Are humidity, wind and visibility related to ozone on days of the same temperature? The data are
+every second of 330 days of 1976 in Los Angeles (Breiman and Friedman, *Journal of the American
+Statistical Association* 80, 1985, 580-598).
 """
 
 from pathlib import Path

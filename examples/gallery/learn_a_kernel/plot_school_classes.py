@@ -2,9 +2,9 @@
 What a class scores in language, from its pupils
 ================================================
 
-How well do the intelligence and the families of a class's pupils tell its mean language score? The
-data are 2287 pupils of 133 classes in the Netherlands (Snijders and Bosker, *Multilevel Analysis*,
-1999).
+How well do the intelligence and the families of a class's pupils tell its mean language score?
+The data are 2287 pupils of 133 classes in the Netherlands (Snijders and Bosker, *Multilevel
+Analysis*, 1999).
 """
 
 from pathlib import Path

@@ -2,10 +2,10 @@
 What is known of an embedding after 50 observations
 ===================================================
 
-How far does the empirical embedding lie from the true one, and does the band hold it? The data are
-simulated, because the truth must be known: 50 draws from a mixture of two normal distributions, as
-in Figure 1 (C) of Flaxman, Sejdinovic, Cunningham and Filippi, *Bayesian Learning of Kernel
-Embeddings* (UAI 2016).
+How far does the empirical embedding lie from the true one, and does the band hold it? The data
+are simulated, because the truth must be known: 50 draws from a mixture of two normal
+distributions, as in Figure 1 (C) of Flaxman, Sejdinovic, Cunningham and Filippi, *Bayesian
+Learning of Kernel Embeddings* (UAI 2016).
 """
 
 from functools import partial

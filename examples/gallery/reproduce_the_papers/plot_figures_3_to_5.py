@@ -2,9 +2,10 @@
 Two mixtures, seen at the scale of their data
 =============================================
 
-Which lengthscale do the pooled data have, and do the mixtures differ at it? The data are simulated, because the truth must be known: 300 draws each from mixtures of
-three normal and of three Laplace distributions, as in Figures 3 to 5 of Flaxman, Sejdinovic,
-Cunningham and Filippi, *Bayesian Learning of Kernel Embeddings* (UAI 2016).
+Which lengthscale do the pooled data have, and do the mixtures differ at it? The data are
+simulated, because the truth must be known: 300 draws each from mixtures of three normal and of
+three Laplace distributions, as in Figures 3 to 5 of Flaxman, Sejdinovic, Cunningham and Filippi,
+*Bayesian Learning of Kernel Embeddings* (UAI 2016).
 """
 
 import matplotlib.pyplot as plt

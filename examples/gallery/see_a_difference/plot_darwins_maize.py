@@ -3,8 +3,8 @@ Whether crossed maize grows taller than its self-fertilised pair
 ================================================================
 
 Does it help a plant to have two parents, when both plants of a pair grew in one pot? The data are
-the heights in inches of 15 pairs of maize (Darwin, *The Effects of Cross and Self Fertilisation in
-the Vegetable Kingdom*, 1876).
+the heights in inches of 15 pairs of maize (Darwin, *The Effects of Cross and Self Fertilisation
+in the Vegetable Kingdom*, 1876).
 """
 
 import matplotlib.pyplot as plt

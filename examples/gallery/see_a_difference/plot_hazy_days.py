@@ -2,8 +2,8 @@
 Where hazy and clear days differ in ozone
 =========================================
 
-Which ozone readings are more frequent on days of poor visibility? The data are 330 days of 1976 in
-Los Angeles (Breiman and Friedman, *Journal of the American Statistical Association* 80, 1985,
+Which ozone readings are more frequent on days of poor visibility? The data are 330 days of 1976
+in Los Angeles (Breiman and Friedman, *Journal of the American Statistical Association* 80, 1985,
 580-598).
 """
 

@@ -2,8 +2,8 @@
 How overdispersed earthquakes are, by simulating them
 =====================================================
 
-What are the size and the probability of a negative binomial distribution that counts like those of
-earthquakes come from? The data are the earthquakes of magnitude 7 or more in each of the years
+What are the size and the probability of a negative binomial distribution that counts like those
+of earthquakes come from? The data are the earthquakes of magnitude 7 or more in each of the years
 1900 to 2006 (Zucchini and MacDonald, *Hidden Markov Models for Time Series*, 2009).
 """
 

@@ -2,9 +2,10 @@
 How wide the main cluster of galaxies is
 ========================================
 
-Which share of galaxies belongs to one wide normal distribution, and what are its mean and standard
-deviation? The data are the velocities of 82 galaxies in 1000 km/s (Roeder, *Journal of the
-American Statistical Association* 85, 1990, 617-624); the others are taken to be spread evenly.
+Which share of galaxies belongs to one wide normal distribution, and what are its mean and
+standard deviation? The data are the velocities of 82 galaxies in 1000 km/s (Roeder, *Journal of
+the American Statistical Association* 85, 1990, 617-624); the others are taken to be spread
+evenly.
 """
 
 import matplotlib.pyplot as plt

@@ -2,9 +2,9 @@
 How much the flow of the Nile remembers
 =======================================
 
-How strongly does a year's flow follow the last one's, if a simulated river is to have the
-spread and the autocorrelation of the observed one around its mean? The data are the flows at Aswan of 1871 to
-1970 in 10^8 cubic metres (Cobb, *Biometrika* 65, 1978, 243-251).
+How strongly does a year's flow follow the last one's, if a simulated river is to have the spread
+and the autocorrelation of the observed one around its mean? The data are the flows at Aswan of
+1871 to 1970 in 10^8 cubic metres (Cobb, *Biometrika* 65, 1978, 243-251).
 """
 
 import matplotlib.pyplot as plt
