@@ -18,9 +18,14 @@ days = pd.read_csv(Path(__file__).parents[2] / "data" / "ozone.csv").astype(floa
 columns = ("Temp", "Hum", "Wind", "Ozone")
 graph = causal_graph(days[list(columns)], columns=columns, kernel="median", progress=False)
 print(graph)
+for first, second in (("Temp", "Hum"), ("Temp", "Wind"), ("Wind", "Ozone")):
+    print(f"{first} and {second} are told apart by:")
+    for test in graph.separations(first, second):
+        print(f"  {test}")
 
 _, ax = plt.subplots(figsize=(5.2, 5.0), layout="constrained")
 graph.plot(ax=ax)
+ax.set_title("edges at level 0.05", loc="left")
 
 # %%
 # A line joins two measurements that depend on each other whatever others are given, and has an

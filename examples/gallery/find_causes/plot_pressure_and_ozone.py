@@ -17,7 +17,10 @@ from bke.inference import independence_test, plot_witness, sample_dependence_wit
 # Days follow each other, and are taken for independent here.
 days = pd.read_csv(Path(__file__).parents[2] / "data" / "ozone.csv").astype(float)
 pressure, ozone = days["Pres"].to_numpy(), days["Ozone"].to_numpy()
+is_negative = pressure < 0.0
 print(f"correlation {np.corrcoef(pressure, ozone)[0, 1]:.2f}")
+print(f"below a gradient of 0 the highest ozone is {ozone[is_negative].max():g}")
+print(f"above it the highest ozone is {ozone[~is_negative].max():g}")
 
 test = independence_test(pressure, ozone, progress=False)
 print(test)

@@ -22,8 +22,11 @@ X = rng.normal(means[component], deviations[component])
 truth = partial(gaussian_mixture_embedding, shares, means, deviations, 0.1)
 
 _, ax = plt.subplots(figsize=(7.0, 4.0), layout="constrained")
-at = np.linspace(-1.2, 1.4, 300)
+at = np.linspace(-0.9, 1.2, 300)
 plot_embedding_posterior(X, SquaredExponential(0.1), at, truth=truth, level=0.8, ax=ax)
+ax.set_ylim(-0.05, 0.4)
+ax.set_title("lengthscale 0.1, 50 observations", loc="left")
+ax.set_xlabel("x (ticks: observations)")
 
 # %%
 # The black line is the posterior mean, the grey band holds 80 % at each point, and the dashed line

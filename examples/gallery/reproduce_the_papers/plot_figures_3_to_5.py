@@ -10,12 +10,23 @@ three Laplace distributions, as in Figures 3 to 5 of Flaxman, Sejdinovic, Cunnin
 
 import matplotlib.pyplot as plt
 import numpy as np
-from bke.inference import diagnose, fit, normal_laplace, plot_witness, sample_witness
+from bke.inference import (
+    band,
+    compare,
+    diagnose,
+    fit,
+    normal_laplace,
+    plot_witness,
+    sample_witness,
+)
 
 P, Q = normal_laplace()
 run = fit(np.concatenate([P, Q]), scale=None, progress=False)
 print(diagnose(run))
 witness = sample_witness(run, P, Q, progress=False)
+overall = band(witness, 0.8)
+print(f"lower end at most {overall.lower.max():.4f}, upper end at least {overall.upper.min():.4f}")
+print(compare(P, Q, names=("normal", "Laplace"), progress=False))
 
 _, ax = plt.subplots(figsize=(7.5, 4.2), layout="constrained")
 plot_witness(witness, 0.8, P, Q, run=run, names=("normal", "Laplace"), axes=ax)

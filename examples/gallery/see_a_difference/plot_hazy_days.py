@@ -20,9 +20,13 @@ hazy, clear = days.loc[is_hazy, ["Ozone"]], days.loc[~is_hazy, ["Ozone"]]
 
 found = compare(hazy, clear, names=("hazy", "clear"), progress=False)
 print(found)
+for place in found.places:
+    low, high = place.interval
+    print(f"around {place.at[0]:.0f} parts: {place.ratio:.2f} times ({low:.2f} to {high:.2f})")
 
 _, axes = plt.subplots(2, 1, figsize=(8.5, 5.6), sharex=True, layout="constrained")
 plot_comparison(found, axes=axes)
+axes[1].set_xlabel("ozone (parts per hundred million)")
 
 # %%
 # Blue marks readings that are more frequent on hazy days, yellow those on clear days, and the

@@ -22,6 +22,7 @@ early, late = times[:20], times[20:]
 
 test = two_sample_test(early, late, progress=False)
 print(test)
+print(f"medians: {np.median(early):g} and {np.median(late):g}")
 witness = sample_test_witness(test, early, late, columns=("nanoseconds - 24 800",))
 
 _, ax = plt.subplots(figsize=(7.0, 4.0), layout="constrained")
