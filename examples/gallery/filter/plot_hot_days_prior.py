@@ -34,4 +34,5 @@ ax.legend(frameon=False)
 
 # %%
 # Each line is the posterior mean of the temperature given a reading of ozone, with one season for
-# the prior, over the days of the whole year. FILL
+# the prior, over the days of the whole year. A reading of 15 parts tells of 61 °F if the first 110
+# days are the prior, and of 73 °F if the next 110 are.

@@ -19,7 +19,7 @@ columns = ("Temp", "Hum", "Wind", "Ozone")
 graph = causal_graph(days[list(columns)], columns=columns, kernel="median", progress=False)
 print(graph)
 for first, second in (("Temp", "Hum"), ("Temp", "Wind"), ("Wind", "Ozone")):
-    print(f"{first} and {second} are told apart by:")
+    print(f"There is no line between {first} and {second} because of:")
     for test in graph.separations(first, second):
         print(f"  {test}")
 

@@ -1,10 +1,10 @@
 """
-Which digits are unlike the others
-==================================
+Which sevens are written unlike the others
+==========================================
 
-Which of many handwritten digits are written in a way that no other is? The data are 8 x 8 pixels
-of 1797 digits (Alpaydin and Kaynak, *Optical Recognition of Handwritten Digits*, UCI Machine
-Learning Repository, 1998), of which 178 are sevens, as are taken here.
+Which of many handwritten sevens are unlike a hundred others? The data are 8 x 8 pixels of 1797
+digits (Alpaydin and Kaynak, *Optical Recognition of Handwritten Digits*, UCI Machine Learning
+Repository, 1998), of which 179 are sevens, as are taken here.
 """
 
 import matplotlib.pyplot as plt
@@ -29,4 +29,5 @@ axes[1, 0].set_ylabel("usual")
 
 # %%
 # The upper row has the eight sevens of the lowest density, the lower row the eight of the highest,
-# of those that the density was not learned from. FILL
+# of those that the density was not learned from. The usual ones have a hook at the top left and a
+# bar across the stem, where the odd ones have their bar too far right, too low, or none.

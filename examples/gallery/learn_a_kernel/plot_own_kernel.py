@@ -39,7 +39,7 @@ ax.plot(share_of_year, ozone, ".", color="0.7", label="days")
 ax.plot(at, mean, color="C0", label="mean")
 ax.fill_between(at, mean - sd, mean + sd, color="C0", alpha=0.2, label="± 1 standard deviation")
 ax.set(xlabel="share of the year", ylabel="ozone (parts per hundred million)")
-ax.legend(frameon=False)
+ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
 
 # %%
 # The line is the mean of ozone given the time of the year, and the band one standard deviation of
