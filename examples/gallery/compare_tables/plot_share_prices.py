@@ -3,7 +3,7 @@ Whether shares moved together more after 2000
 =============================================
 
 Which pairs of companies' monthly returns go together differently before and after the year 2000?
-The data are share prices of 1990 to 2018 that come with Matplotlib (its sample file
+The data are share prices of 1990 to 2022 that come with Matplotlib (its sample file
 ``Stocks.csv``, from Yahoo Finance).
 """
 
