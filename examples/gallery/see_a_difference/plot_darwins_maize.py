@@ -1,0 +1,37 @@
+"""
+Whether crossed maize grows taller than its self-fertilised pair
+================================================================
+
+Does it help a plant to have two parents, when both plants of a pair grew in one pot? The data are
+the heights in inches of 15 pairs of maize (Darwin, *The Effects of Cross and Self Fertilisation
+in the Vegetable Kingdom*, 1876).
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from bke.inference import compare, plot_comparison
+
+# fmt: off
+crossed = np.array([23.5, 12.0, 21.0, 22.0, 19.125, 21.5, 22.125, 20.375, 18.25, 21.625, 23.25,
+                    21.0, 22.125, 23.0, 12.0])
+selfed = np.array([17.375, 20.375, 20.0, 20.0, 18.375, 18.625, 18.625, 15.25, 16.5, 18.0, 16.25,
+                   18.0, 12.75, 15.5, 18.0])
+# fmt: on
+
+found = compare(
+    crossed,
+    selfed,
+    paired=True,
+    names=("crossed", "self-fertilised"),
+    columns=("height (inches)",),
+    progress=False,
+)
+print(found)
+
+_, axes = plt.subplots(2, 1, figsize=(8.5, 5.6), sharex=True, layout="constrained")
+plot_comparison(found, axes=axes)
+
+# %%
+# Yellow marks heights that are more frequent among self-fertilised plants, blue those among crossed
+# ones, and the numbers are ratios of weights. Crossed plants are taller (p = 0.002): they have 2.0
+# times the weight of the others around 22 inches, and 0.38 times around 16.5.
