@@ -84,13 +84,24 @@ def _weighted_rows(rows: Relabelled, rng: np.random.Generator) -> Single:
         chosen = rng.choice(len(point), MOST_ROWS, replace=False)
         point, sample = point[chosen], sample[chosen]
     weights, squares = rows.weights[point, sample], rows.squares[point, sample]
-    # A cell of several rows is held out in parts, as if each row were.
-    parts = np.clip((weights**2 / squares * (1.0 + TIE)).astype(int), 1, FOLDS)
+    # A cell of several rows is held out in parts, as if each row were: of fewer parts than rows
+    # the others would lack more than chance takes, and rows would be told worse than they are.
+    parts = _parts(np.maximum((weights**2 / squares * (1.0 + TIE)).astype(int), 1))
     part = np.repeat(np.arange(len(point)), parts)
     of_first = sample[part] == 0
     return Single(
         rows.points[point[part]], of_first, (weights / parts)[part], (squares / parts)[part]
     )
+
+
+def _parts(worth: np.ndarray) -> np.ndarray:
+    """In how many parts cells worth so many rows, (k,), are held out: MOST_ROWS in all at most."""
+    most, too_many = 1, int(worth.max()) + 1
+    while too_many - most > 1:
+        middle = (most + too_many) // 2
+        fits = np.minimum(worth, middle).sum() <= MOST_ROWS
+        most, too_many = (middle, too_many) if fits else (most, middle)
+    return np.minimum(worth, most)
 
 
 def _folds(single: Single, rng: np.random.Generator) -> np.ndarray:
