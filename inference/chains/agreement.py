@@ -13,7 +13,10 @@ from ..pages.notebook import Shown
 from .cluster_masses import ClusterMass
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pandas as pd
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 #: An R-hat beyond this is told as such.
@@ -185,8 +188,12 @@ class ChainsCheck(Shown):
             told[name] = None if np.isnan(told[name]) else told[name]
         return {"agree": self.agree, **told}
 
-    def plot(self) -> Figure:
-        """Draw every chain along the parameters that differ most."""
+    def plot(self, *, axes: Axes | Sequence[Axes] | None = None) -> Figure:
+        """Draw every chain along the parameters that differ most.
+
+        Args:
+            axes: one for each panel; by default a new figure.
+        """
         from ..plots.chains import plot_chains
 
-        return plot_chains(self)
+        return plot_chains(self, axes=axes)

@@ -10,7 +10,10 @@ import numpy as np
 from ..testing.result import TestResult
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pandas as pd
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 #: Columns that are told.
@@ -76,8 +79,12 @@ class SteinResult(TestResult):
 
         return pd.DataFrame(self.columns, columns=Misfit._fields)
 
-    def plot(self) -> Figure:
-        """Draw the witness along the columns that fit least."""
+    def plot(self, *, axes: Axes | Sequence[Axes] | None = None) -> Figure:
+        """Draw the witness along the columns that fit least.
+
+        Args:
+            axes: one for each panel; by default a new figure.
+        """
         from ..plots.chains import plot_stein
 
-        return plot_stein(self)
+        return plot_stein(self, axes=axes)

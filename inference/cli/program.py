@@ -50,8 +50,9 @@ def bke(
     Learns the lengthscale of a kernel from the pooled samples, says in words whether the chains of
     the sampler agree, and shows the witness function between the samples with its bands.
 
-    Exit status: 0 finished, whatever was found; 3 a difference, or an alarm, with --fail; 1 bad input
-    or failure, with one sentence on standard error; 2 wrong usage; 130 interrupted, 143 terminated.
+    Exit status: 0 finished, whatever was found; 3 a difference, or an alarm, with --fail; 1 bad
+    input or failure, with one sentence on standard error; 2 wrong usage; 130 interrupted, 143
+    terminated.
     """
 
 

@@ -12,7 +12,10 @@ from .findings import Findings
 from .words import told
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pandas as pd
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -23,11 +26,15 @@ class Comparison(Findings, Shown):
     :class:`~bke.inference.difference.findings.Findings`.
     """
 
-    def plot(self) -> Figure:
-        """Draw the samples, the witness of their difference, and what is named of it."""
+    def plot(self, *, axes: Axes | Sequence[Axes] | None = None) -> Figure:
+        """Draw the samples, the witness of their difference, and what is named of it.
+
+        Args:
+            axes: one for each panel; by default a new figure.
+        """
         from ..plots.comparison import plot_comparison
 
-        return plot_comparison(self)
+        return plot_comparison(self, axes=axes)
 
     def to_dataframe(self) -> pd.DataFrame:
         """One row for each place, the most significant first.

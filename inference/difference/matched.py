@@ -11,6 +11,7 @@ from ..pages.notebook import Shown
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from .comparison import Comparison
@@ -122,8 +123,12 @@ class MatchedWeights(Shown):
             "notes": list(self.notes),
         }
 
-    def plot(self) -> Figure:
-        """Draw every difference before and after."""
+    def plot(self, *, ax: Axes | None = None) -> Figure:
+        """Draw every difference before and after.
+
+        Args:
+            ax: where to draw; by default a new figure.
+        """
         from ..plots.matching import plot_matching
 
-        return plot_matching(self)
+        return plot_matching(self, ax=ax)

@@ -64,13 +64,15 @@ def plot_graph(
         ax: where to draw; by default a new figure.
     """
     figure, (place,) = panels(1, 1, ax, width=5.2, height=5.0)
+    names = {name: _broken(name) for name in graph.columns}
+    longest = max(len(line) for name in names.values() for line in name.split("\n"))
+    size = NODE_SIZE * max(1.0, longest / NAME) ** 2
     network = nx.DiGraph()
     network.add_nodes_from(graph.columns)
     positions = nx.circular_layout(network)
     nx.draw_networkx_nodes(
-        network, positions, ax=place, node_size=NODE_SIZE, node_color="white", edgecolors=EDGE
+        network, positions, ax=place, node_size=size, node_color="white", edgecolors=EDGE
     )
-    names = {name: _broken(name) for name in graph.columns}
     nx.draw_networkx_labels(network, positions, names, ax=place, font_size=SMALL + 1)
     for edge in graph.edges:
         pair = (edge.first, edge.second)
@@ -80,7 +82,7 @@ def plot_graph(
             positions,
             edgelist=[pair],
             ax=place,
-            node_size=NODE_SIZE,
+            node_size=size,
             arrows=True,
             arrowstyle=ARROWS[edge.kind],
             arrowsize=14,

@@ -137,14 +137,14 @@ def _window(
     return (low, high) if high > low else (low - 0.5, high + 0.5)
 
 
-def plot_ess(run: xr.DataTree, *, axes: Axes | None = None) -> Figure:
+def plot_ess(run: xr.DataTree, *, ax: Axes | None = None) -> Figure:
     """Effective sample size of the weighted simulations at every epsilon; those of the run as dots.
 
     Below 10, shaded, a posterior is told by a few simulations.
 
     Args:
         run: from :func:`~bke.inference.k2_abc` or :func:`~bke.inference.abc`.
-        axes: to draw on.
+        ax: where to draw; by default a new figure.
 
     Raises:
         InputError: for another run.
@@ -161,7 +161,7 @@ def plot_ess(run: xr.DataTree, *, axes: Axes | None = None) -> Figure:
             for value in grid
         ]
     )
-    figure, (ax,) = panels(1, 1, axes, width=5.0, height=3.2)
+    figure, (ax,) = panels(1, 1, ax, width=5.0, height=3.2)
     shown = line > 0.0
     ax.plot(grid[shown], line[shown], color=OVERALL, linewidth=1.3)
     dots = stats["ess"].values

@@ -22,7 +22,7 @@ def plot_conditional(
     deviation: np.ndarray,
     *,
     names: tuple[str, str] = ("x", "y"),
-    axes: Axes | None = None,
+    ax: Axes | None = None,
 ) -> Figure:
     """Pairs of one column each, the conditional mean, and one standard deviation to each side.
 
@@ -33,9 +33,9 @@ def plot_conditional(
         mean: E[Y | X] there, (m,).
         deviation: the standard deviation of Y given X there, (m,).
         names: of x and y.
-        axes: to draw on.
+        ax: where to draw; by default a new figure.
     """
-    figure, (panel,) = panels(1, 1, axes, width=6.0, height=3.8)
+    figure, (panel,) = panels(1, 1, ax, width=6.0, height=3.8)
     order = np.argsort(at)
     panel.plot(x, y, ".", color=P_COLOUR, alpha=0.35, markersize=3, label="pairs")
     panel.plot(at[order], mean[order], color=MODES[0], label="conditional mean")
@@ -81,7 +81,7 @@ def plot_states(
 
 
 def plot_embeddings(
-    at: np.ndarray, values: Mapping[str, np.ndarray], *, name: str = "x", axes: Axes | None = None
+    at: np.ndarray, values: Mapping[str, np.ndarray], *, name: str = "x", ax: Axes | None = None
 ) -> Figure:
     """Values of several embeddings along one column.
 
@@ -89,9 +89,9 @@ def plot_embeddings(
         at: (m,).
         values: (m,) by name of the embedding; the first is drawn in black, ``truth`` thick.
         name: of the column.
-        axes: to draw on.
+        ax: where to draw; by default a new figure.
     """
-    figure, (panel,) = panels(1, 1, axes, width=6.0, height=3.8)
+    figure, (panel,) = panels(1, 1, ax, width=6.0, height=3.8)
     colours = (P_COLOUR, *MODES)
     for index, (label, line) in enumerate(values.items()):
         known = label == "truth"

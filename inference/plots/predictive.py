@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from .style import P_COLOUR, Q_COLOUR, SMALL, panels, plain, rug
@@ -39,13 +41,17 @@ class Check(Protocol):
         """Predictions, (R, D)."""
 
 
-def plot_predictive_check(check: Check) -> Figure:
+def plot_predictive_check(check: Check, *, axes: Sequence[Axes] | None = None) -> Figure:
     """The null with the observed value; the score of every observation, unusual ones marked.
 
     With one column the scores are drawn over it, else in order of size.
+
+    Args:
+        check: of :func:`~bke.inference.posterior_predictive_check`.
+        axes: two of them; by default a new figure.
     """
-    figure, places = panels(1, 2, None, width=10.0, height=3.6)
-    plot_test(check.result, ax=places[0])
+    figure, places = panels(1, 2, axes, width=10.0, height=3.6)
+    plot_test(check.result, axes=places[0])
     ax = places[1]
     order = np.argsort(check.points[:, 0] if check.points.shape[1] == 1 else check.score)
     at = check.points[order, 0] if check.points.shape[1] == 1 else np.arange(len(order))

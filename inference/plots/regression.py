@@ -50,7 +50,7 @@ def plot_regression(found: Predicted, *, ax: Axes | None = None) -> Figure:
     """Draw every group's y against what groups of other folds predict, with 90 % intervals.
 
     Args:
-        found: of a fitted :class:`~bke.inference.DistributionRegressor`.
+        found: the ``summary_`` of a fitted :class:`~bke.inference.DistributionRegressor`.
         ax: where to draw; by default a new figure.
     """
     figure, (place,) = panels(1, 1, ax, width=6.4, height=4.6)

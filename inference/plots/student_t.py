@@ -31,7 +31,7 @@ def plot_student_t(
     *,
     draws: ArrayLike | None = None,
     names: Sequence[str] | None = None,
-    axes: Axes | None = None,
+    ax: Axes | None = None,
 ) -> Figure:
     """The density on its box, with the rows; of a posterior, its mean and an 80 % band.
 
@@ -40,7 +40,7 @@ def plot_student_t(
             :func:`~bke.inference.student_t_posterior` returned, of one or two columns.
         draws: points to show as well, (m, D), such as those of ``sample_student_t``.
         names: of the columns.
-        axes: to draw on.
+        ax: where to draw; by default a new figure.
 
     Raises:
         InputError: for another number of columns.
@@ -51,7 +51,7 @@ def plot_student_t(
         raise InputError(f"the picture is of one or two columns, and there are {D}")
     low, high = _box(of, rows)
     headings = list(names or (["x"] if D == 1 else ["x1", "x2"]))
-    figure, (panel,) = panels(1, 1, axes, width=6.0, height=3.8 if D == 1 else 4.6)
+    figure, (panel,) = panels(1, 1, ax, width=6.0, height=3.8 if D == 1 else 4.6)
     low, high = _view(rows, low, high)
     hidden = int(np.sum(np.any((rows < low) | (rows > high), axis=1)))
     if hidden:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -55,14 +56,14 @@ class TestOutcome(Protocol):
         """Values beyond which the null is rejected."""
 
 
-def plot_test(result: TestOutcome, *, ax: Axes | None = None) -> Figure:
+def plot_test(result: TestOutcome, *, axes: Axes | Sequence[Axes] | None = None) -> Figure:
     """Null draws as a histogram, critical values dashed and the observed one as a line.
 
     Args:
         result: of any test; without null draws only the observed value is drawn.
-        ax: where to draw; by default a new figure.
+        axes: where to draw, one; by default a new figure.
     """
-    figure, (place,) = panels(1, 1, ax, width=6.0, height=3.4)
+    figure, (place,) = panels(1, 1, axes, width=6.0, height=3.4)
     null, label = result.null, textwrap.fill(f"null: {result.how}", LABEL)
     if len(null):
         place.hist(null, bins="auto", color="0.8", label=label)

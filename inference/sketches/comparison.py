@@ -36,7 +36,10 @@ from .sketch import Sketch, SketchPlan, check_sketch
 from .two_sample import NO_TEST, sketch_test
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pandas as pd
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 #: Posterior mass at one lengthscale beyond which the grid is too coarse to show the posterior.
@@ -145,11 +148,16 @@ class SketchComparison(Shown):
         said = "no test" if self.test is None else f"p = {self.test.pvalue:.3g}"
         return f"<comparison of sketches: {said}>"
 
-    def plot(self, level: float = 0.8) -> Figure:
-        """Draw the witness with its band."""
+    def plot(self, level: float = 0.8, *, axes: Axes | Sequence[Axes] | None = None) -> Figure:
+        """Draw the witness with its band.
+
+        Args:
+            level: of the band at each point.
+            axes: one for each panel; by default a new figure.
+        """
         from ..plots.witness import plot_witness
 
-        return plot_witness(self.witness, level, names=self.names)
+        return plot_witness(self.witness, level, names=self.names, axes=axes)
 
 
 def compare_sketches(

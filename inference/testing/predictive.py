@@ -27,7 +27,10 @@ from .result import TestResult
 from .scores import Scorer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pandas as pd
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 #: Kernels, evenly taken from the ladder and the learned modes.
@@ -120,11 +123,15 @@ class PredictiveCheck(Shown):
     def __repr__(self) -> str:
         return repr(self.result)
 
-    def plot(self) -> Figure:
-        """Draw the null with the observed value, and the witness at the observations."""
+    def plot(self, *, axes: Sequence[Axes] | None = None) -> Figure:
+        """Draw the null with the observed value, and the witness at the observations.
+
+        Args:
+            axes: one for each panel; by default a new figure.
+        """
         from ..plots.predictive import plot_predictive_check
 
-        return plot_predictive_check(self)
+        return plot_predictive_check(self, axes=axes)
 
 
 def posterior_predictive_check(

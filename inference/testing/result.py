@@ -12,7 +12,10 @@ from ..relabelling.permutation import p_value, p_with_error, share_error
 from .kernel_choice import describe
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pandas as pd
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 #: Parts that are printed.
@@ -196,8 +199,12 @@ class TestResult(Shown):
         rows = [(one.name, one.statistic, one.pvalue, one.deviation) for one in parts]
         return pd.DataFrame(rows, columns=["name", "statistic", "pvalue", "deviation"])
 
-    def plot(self) -> Figure:
-        """Draw the null distribution with the observed value."""
+    def plot(self, *, axes: Axes | Sequence[Axes] | None = None) -> Figure:
+        """Draw the null distribution with the observed value.
+
+        Args:
+            axes: where to draw; by default a new figure.
+        """
         from ..plots.testing import plot_test
 
-        return plot_test(self)
+        return plot_test(self, axes=axes)

@@ -29,7 +29,7 @@ for velocity in (20.0, 29.0, 40.0):
     print(f"typicality of {velocity:g}: {learned.typicality([velocity])[0]:.2f}")
 
 _, ax = plt.subplots(figsize=(7.0, 4.0), layout="constrained")
-plot_student_t(learned, names=["velocity (1000 km/s)"], axes=ax)
+plot_student_t(learned, names=["velocity (1000 km/s)"], ax=ax)
 
 # %%
 # The line is the predictive density of a new velocity, and ticks are the galaxies. Most are around

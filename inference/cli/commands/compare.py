@@ -56,7 +56,7 @@ def compare(
     module: ModuleOption = None,
     out: Annotated[Path | None, optional_folder(f"{PICTURE}, {WITNESS} and {SUMMARY}")] = None,
 ) -> None:
-    """Two sketches (rows are for `bke test`): posterior of the lengthscale, test and witness.
+    """Two sketches (rows are for `bke test`): posterior of the lengthscale, test and witness."""
     from .. import inputs, outputs, steps
 
     options.gamma.check()
