@@ -6,11 +6,14 @@ anew at every build. ``-D plot_gallery=0`` shows the gallery's code without runn
 
 from __future__ import annotations
 
+import builtins
 import os
 import re
 from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Any
+
+from sphinx_gallery.sorting import ExplicitOrder
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
@@ -73,8 +76,24 @@ html_theme_options = {
 copybutton_prompt_text = r"\$ |>>> "
 copybutton_prompt_is_regexp = True
 
+def _file_of_a_script(gallery: dict[str, Any], name: str) -> None:
+    """Let a script find its data beside itself, as when Python runs it."""
+    (found,) = (ROOT / "examples" / "gallery").rglob(Path(name).name)
+    builtins.__file__ = str(found)  # type: ignore[attr-defined]
+
+
+PURPOSES = (
+    "see_a_difference",
+    "compare_tables",
+    "check_a_model",
+    "learn_a_kernel",
+    "find_causes",
+    "filter",
+    "simulate",
+    "reproduce_the_papers",
+)
 sphinx_gallery_conf = {
-    "examples_dirs": str(ROOT / "examples" / "gallery"),
+    "examples_dirs": "../examples/gallery",
     "gallery_dirs": "gallery",
     "filename_pattern": r"/plot_",
     "download_all_examples": False,
@@ -82,8 +101,9 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "remove_config_comments": True,
     "min_reported_time": 5,
+    "subsection_order": ExplicitOrder([f"../examples/gallery/{one}" for one in PURPOSES]),
     "within_subsection_order": "FileNameSortKey",
-    "reset_modules": ("matplotlib",),
+    "reset_modules": ("matplotlib", _file_of_a_script),
     "matplotlib_animations": False,
     "plot_gallery": True,
     "write_computation_times": False,

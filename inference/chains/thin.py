@@ -96,6 +96,8 @@ def thin(
         chains, slopes = with_scores(draws, score, columns)
         slopes = slopes.reshape(chains.rows.shape)
     n = len(chains.rows)
+    if (chains.rows == chains.rows[0]).all():
+        raise InputError("all draws are the same: any of them stands for all")
     way = _way(method, n, with_score=score is not None)
     check_count(count, "count", 1, n - 1)
     # Evenly, so that they stand for all: greedy choices look at every two of them.

@@ -161,3 +161,8 @@ def test_the_way_that_is_taken(monkeypatch):
 def test_what_makes_no_sense_is_refused(options, told):
     with pytest.raises(InputError, match=told):
         thin(X, **options)
+
+
+def test_draws_that_are_all_the_same_are_refused():
+    with pytest.raises(InputError, match="all draws are the same"):
+        thin(np.ones((50, 2)), 5)
