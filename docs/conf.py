@@ -1,7 +1,7 @@
 """How Sphinx builds the site: ``python -m sphinx -W docs build/site`` (``pip install ".[docs]"``).
 
 Pages that are made of other files, of the commands' help and of recorded benchmarks, are written
-anew at every build. ``-D plot_gallery=0`` shows the gallery's code without running it.
+anew at every build. ``-t fast`` shows the gallery's code without running it.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ author = "the authors of bke"
 project_copyright = "the authors of bke"
 version = release = version_of("bke")
 language = "en"
+smartquotes = False  # of which --options become dashes
 
 extensions = [
     "myst_parser",
@@ -61,6 +62,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "bke"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
@@ -75,6 +77,7 @@ html_theme_options = {
 }
 copybutton_prompt_text = r"\$ |>>> "
 copybutton_prompt_is_regexp = True
+
 
 def _file_of_a_script(gallery: dict[str, Any], name: str) -> None:
     """Let a script find its data beside itself, as when Python runs it."""
@@ -105,7 +108,7 @@ sphinx_gallery_conf = {
     "within_subsection_order": "FileNameSortKey",
     "reset_modules": ("matplotlib", _file_of_a_script),
     "matplotlib_animations": False,
-    "plot_gallery": True,
+    "plot_gallery": not tags.has("fast"),  # noqa: F821  Sphinx gives it
     "write_computation_times": False,
 }
 
