@@ -11,7 +11,15 @@ from numpy.typing import ArrayLike
 from scipy.stats import norm
 
 from ..data.canonical import generator
-from ..data.checks import as_sample, check_count, check_memory, check_options
+from ..data.checks import (
+    as_sample,
+    check_count,
+    check_memory,
+    check_options,
+    check_same_columns,
+    column_names,
+    in_order_of,
+)
 from ..errors import InputError, nearest
 from ..runtime.machine import computing
 from .gram import TELLS_NOTHING, biased_mmd, check_tells_apart, gram
@@ -174,7 +182,11 @@ def _checked_three(*samples: ArrayLike) -> list[np.ndarray]:
         raise InputError("X, first and second must have the same number of columns")
     if min(map(len, checked)) < 3:
         raise InputError("X, first and second must have at least 3 rows each")
-    return checked
+    names = [column_names(values) for values in samples]
+    if checked[0].shape[1] > 1:
+        check_same_columns(*names)
+    wanted = next((one for one in names if one is not None), None)
+    return [in_order_of(wanted, one, sample) for one, sample in zip(names, checked, strict=True)]
 
 
 def _differ(matrix: np.ndarray, sizes: list[int], other: int, alpha: float) -> bool:

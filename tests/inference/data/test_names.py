@@ -10,6 +10,7 @@ from bke.inference import (
     compare,
     fit,
     learn_kernel,
+    relative_similarity_test,
     sample_witness,
     two_sample_test,
 )
@@ -44,6 +45,11 @@ def test_columns_go_by_their_names_not_their_order():
     assert compared[0].to_dict() == compared[1].to_dict()
     tested = [two_sample_test(P, one, permutations=99, **quiet) for one in (Q, Q[SWAPPED])]
     assert tested[0].statistic == tested[1].statistic
+    related = [
+        relative_similarity_test(P, one, other, kernel="median").statistic
+        for one, other in ((Q, 1.2 * Q), (Q[SWAPPED], 1.2 * Q), (Q, 1.2 * Q[SWAPPED]))
+    ]
+    assert len(set(related)) == 1
     run = fit((P, Q), **SETTINGS)
     at = P.to_numpy()[:5]
     pairs = [(P, Q), (P[SWAPPED], Q), (P, Q[SWAPPED]), (P[SWAPPED], Q[SWAPPED]),
