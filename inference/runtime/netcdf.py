@@ -75,7 +75,7 @@ def read_tree(path: str | os.PathLike[str], kind: str) -> tuple[xr.DataTree, boo
     except InputError:
         raise
     except Exception as error:  # a damaged file fails in many ways
-        raise InputError(f"{path} is not {kind} saved by bke, or is damaged") from error
+        raise InputError(f"{path} is not {kind} saved as NetCDF, or is damaged") from error
     tree.attrs.pop(SEALED, None)
     return tree, sealed
 

@@ -72,7 +72,7 @@ def load_sketch(path: str | os.PathLike[str], *, modules: Sequence[str] = ()) ->
     except InputError as error:
         raise InputError(f"{error}; {ROWS}" if os.path.isfile(path) else str(error)) from None
     if dataset.attrs.get("creation_library") != KIND:
-        raise InputError(f"{path} is not a sketch saved by bke; {ROWS}")
+        raise InputError(f"{path} is not a sketch saved as NetCDF; {ROWS}")
     try:
         return _restored(dataset, path, modules)
     except InputError as error:

@@ -84,7 +84,7 @@ def test_no_file(tmp_path):
     with pytest.raises(InputError, match="no such file"):
         read_tree(tmp_path / "absent.nc", "a tree")[0]
     (tmp_path / "text.nc").write_text("no tree")
-    with pytest.raises(InputError, match="is not a tree saved by bke, or is damaged"):
+    with pytest.raises(InputError, match="is not a tree saved as NetCDF, or is damaged"):
         read_tree(tmp_path / "text.nc", "a tree")[0]
 
 
