@@ -150,7 +150,7 @@ def _numbers(table: FileTable, index: int) -> NDArray[np.float64]:
                 others = "" if len(table.columns) < 2 else CHOOSE
                 raise InputError(
                     f"{table.path} has {shown} in {table.place(row, index)}, "
-                    f"where a number is needed{others}"
+                    f"where a number is needed{others}; tables with text are for `bke drift`"
                 ) from None
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:

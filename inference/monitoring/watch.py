@@ -184,12 +184,9 @@ class Watch:
         # What is about one column comes first, if its evidence is not far less.
         told = [one for one in order if one == best or evidence[one] >= SOME]
         told.sort(key=lambda one: -evidence[one] * PLAINER ** (names[one].family in PLAINLY))
-        what = [
-            (
-                names[one].changed(reference[:, one], after[:, one]),
-                names[one].columns,
-                evidence[one],
-            )
-            for one in told[:TOLD]
-        ]
-        return Alarm(row, when, tuple((words, columns, float(e)) for words, columns, e in what))
+        what: dict[str, tuple[str, tuple[str, ...], float]] = {}
+        for one in told:
+            words = names[one].changed(reference[:, one], after[:, one])
+            # Two scales of one place, and the like, say the same: the louder one does.
+            what.setdefault(words, (words, names[one].columns, float(evidence[one])))
+        return Alarm(row, when, tuple(what.values())[:TOLD])

@@ -15,7 +15,7 @@ from matplotlib.patches import Patch
 from ..difference.findings import Findings
 from ..difference.witness import Bands
 from .density import bin_edges, scatter
-from .named import MOST_MARKED, NAMED_ALPHA, around, mark, outline, shade, shown
+from .named import MOST_MARKED, NAMED_ALPHA, around, mark, outline, shade
 from .style import (
     BAND_ALPHA,
     DIVERGING,
@@ -73,7 +73,7 @@ def _line(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure, 
     _histograms(found, above, points)
     bands, signs = found.witness(at), found.sign(at)
     named = shade(above, signs, at, found.names)
-    shade(below, shown(signs, bands.mean), at, found.names)
+    shade(below, signs, at, found.names)
     for ax in (above, below):
         plain(ax)
     _witness(found, below, at, bands, named)
@@ -135,7 +135,6 @@ def _plane(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure,
     figure, (left, right) = panels(1, 2, axes, width=10.0, height=5.0, sharex=True, sharey=True)
     bands = found.witness(at)
     signs = around(found.places, found.sign(at).reshape(MESH_SIDE, MESH_SIDE), x, y)
-    agreeing = shown(signs, bands.mean.reshape(MESH_SIDE, MESH_SIDE))
     shades = ListedColormap([Q_MORE, "white", P_MORE])
     left.pcolormesh(x, y, signs, cmap=shades, vmin=-1, vmax=1, alpha=NAMED_ALPHA, zorder=0)
     scatter(left, *_some_rows(found, points), found.names)
@@ -144,14 +143,24 @@ def _plane(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure,
     norm = CenteredNorm(0.0, float(np.abs(mean).max()) or 1.0)
     image = right.pcolormesh(x, y, mean, norm=norm, cmap=DIVERGING, shading="nearest")
     outline(left, signs, x, y)
-    outline(right, agreeing, x, y)
+    outline(right, signs, x, y)
     marked = mark(right, found.places, found.names)
     right.set_xlim(x[0], x[-1])
     right.set_ylim(y[0], y[-1])
     if marked:
-        lines = Line2D([], [], color=P_COLOUR, linewidth=1.0, label="a difference is named")
+        lines = [
+            Line2D(
+                [],
+                [],
+                color=P_COLOUR,
+                linewidth=1.0,
+                linestyle=dashes,
+                label=f"named: {name} has more",
+            )
+            for name, dashes in zip(found.names, ("-", "--"), strict=True)
+        ]
         right.legend(
-            handles=[lines, *marked], fontsize=SMALL, frameon=False, loc="lower left",
+            handles=[*lines, *marked], fontsize=SMALL, frameon=False, loc="lower left",
             bbox_to_anchor=(0, 1),
         )  # fmt: skip
     bar = figure.colorbar(image, ax=right)

@@ -25,7 +25,7 @@ def shade(ax: Axes, signs: np.ndarray, at: np.ndarray, names: tuple[str, str]) -
 
     Args:
         ax: axes whose abscissa is the column.
-        signs: (m,), which sample is named to have more; 0 where none is.
+        signs: (m,), which sample is named to have more, at a place's own scale; 0 where none is.
         at: (m,), in ascending order.
         names: of the samples.
     """
@@ -40,14 +40,6 @@ def shade(ax: Axes, signs: np.ndarray, at: np.ndarray, names: tuple[str, str]) -
         )  # fmt: skip
         handles.append(Patch(color=colour, alpha=NAMED_ALPHA, label=f"named: {name} has more"))
     return handles
-
-
-def shown(signs: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """Leave out of ``signs`` (m,) where the line that is drawn, (m,), has the other sign.
-
-    That is the witness at the scale of the difference, and a place has a scale of its own.
-    """
-    return np.where(signs * mean > 0.0, signs, 0)
 
 
 def around(places: Sequence[Place], signs: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -87,7 +79,7 @@ def mark(ax: Axes, places: Sequence[Place], names: tuple[str, str]) -> list[Patc
             f"{place.ratio:.2f}", (float(x), float(y)), fontsize=SMALL, ha="center", va="center",
             bbox={"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": BOX},
         )  # fmt: skip
-    told = f"weight of {names[0]} over that of {names[1]} at that scale"
+    told = f"weight of {names[0]} over that of {names[1]}, and its scale"
     return [Patch(facecolor="white", edgecolor=BOX, label=told)] if places else []
 
 
