@@ -16,6 +16,7 @@ from ..pages.notebook import Shown
 from ..runtime.machine import computing
 from ..tables.frames import Table, as_table
 from .arrivals import Arrivals
+from .copies import LOOKED_AT, copied
 from .reading import Reading, of_array, of_table
 from .saved import Parts, read_monitor, write_monitor
 from .serial import Serial
@@ -145,6 +146,8 @@ class Monitor(Shown):
         arrivals = dataclasses.replace(self._arrivals)
         values, notes = self._values(rows, arrivals)
         more, told = self._values(beside, None) if beside is not None else (values[:0], [])
+        if self._watch.rows < LOOKED_AT:
+            told += copied(values[:LOOKED_AT], self._watch.apart)
         # Setting threads takes longer than few rows do.
         few = len(values) + len(more) <= FEW
         with contextlib.nullcontext() if few else computing():

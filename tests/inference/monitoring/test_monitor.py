@@ -180,6 +180,20 @@ def test_an_identifier_is_not_watched_as_drift_does_not_compare_it():
     assert not monitor.update(table(200, 2)).alarm
 
 
+def test_rows_of_the_reference_are_told():
+    reference = rows(400, 0)
+    monitor = Monitor(reference)
+    monitor.update(reference[:300])
+    assert any("are rows of the reference" in note for note in monitor.notes)
+    other = Monitor(reference)
+    other.update(rows(300, 1))
+    assert not any("are rows of the reference" in note for note in other.notes)
+    few = np.random.default_rng(0).integers(0, 3, size=(2, 300, 2)).astype(float)
+    levels = Monitor(few[0])  # of a few values equal rows are as they should be
+    levels.update(few[1])
+    assert not any("are rows of the reference" in note for note in levels.notes)
+
+
 def test_units_make_no_difference():
     """Columns in other units, by powers of two and shifts, give the same evidence."""
     scale, origin = np.array([1024.0, 0.125, 2.0**40]), np.array([0.0, 64.0, 0.0])
