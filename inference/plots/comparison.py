@@ -9,13 +9,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import CenteredNorm, ListedColormap
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from ..difference.findings import Findings
 from ..difference.witness import Bands
 from .density import bin_edges, scatter
-from .named import MOST_MARKED, NAMED_ALPHA, around, mark, outline, shade
+from .named import MOST_MARKED, NAMED_ALPHA, around, keys, mark, outline, shade
 from .style import (
     BAND_ALPHA,
     DIVERGING,
@@ -72,8 +71,7 @@ def _line(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure, 
     figure, (above, below) = panels(2, 1, axes, width=7.5, height=5.2, sharex=True)
     _histograms(found, above, points)
     bands, signs = found.witness(at), found.sign(at)
-    named = shade(above, signs, at, found.names)
-    shade(below, signs, at, found.names)
+    named = shade(above, signs, at, found.names)  # below another scale is drawn than a place's own
     for ax in (above, below):
         plain(ax)
     _witness(found, below, at, bands, named)
@@ -138,29 +136,21 @@ def _plane(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure,
     shades = ListedColormap([Q_MORE, "white", P_MORE])
     left.pcolormesh(x, y, signs, cmap=shades, vmin=-1, vmax=1, alpha=NAMED_ALPHA, zorder=0)
     scatter(left, *_some_rows(found, points), found.names)
-    left.legend(fontsize=SMALL, frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+    rows = left.get_legend_handles_labels()[0]
+    left.legend(
+        handles=[*rows, *keys(signs, found.names)], fontsize=SMALL, frameon=False, ncols=2,
+        loc="lower left", bbox_to_anchor=(0, 1),
+    )  # fmt: skip
     mean = bands.mean.reshape(MESH_SIDE, MESH_SIDE)
     norm = CenteredNorm(0.0, float(np.abs(mean).max()) or 1.0)
     image = right.pcolormesh(x, y, mean, norm=norm, cmap=DIVERGING, shading="nearest")
     outline(left, signs, x, y)
-    outline(right, signs, x, y)
     marked = mark(right, found.places, found.names)
     right.set_xlim(x[0], x[-1])
     right.set_ylim(y[0], y[-1])
     if marked:
-        lines = [
-            Line2D(
-                [],
-                [],
-                color=P_COLOUR,
-                linewidth=1.0,
-                linestyle=dashes,
-                label=f"named: {name} has more",
-            )
-            for name, dashes in zip(found.names, ("-", "--"), strict=True)
-        ]
         right.legend(
-            handles=[*lines, *marked], fontsize=SMALL, frameon=False, loc="lower left",
+            handles=marked, fontsize=SMALL, frameon=False, loc="lower left",
             bbox_to_anchor=(0, 1),
         )  # fmt: skip
     bar = figure.colorbar(image, ax=right)

@@ -29,17 +29,23 @@ def shade(ax: Axes, signs: np.ndarray, at: np.ndarray, names: tuple[str, str]) -
         at: (m,), in ascending order.
         names: of the samples.
     """
-    handles = []
-    for sign, colour, name in zip((1, -1), (P_MORE, Q_MORE), names, strict=True):
+    for sign, colour in ((1, P_MORE), (-1, Q_MORE)):
         there = signs == sign
-        if not there.any():
-            continue
-        ax.fill_between(
-            at, 0, 1, where=there.tolist(), transform=ax.get_xaxis_transform(), color=colour,
-            alpha=NAMED_ALPHA, linewidth=0, zorder=0,
-        )  # fmt: skip
-        handles.append(Patch(color=colour, alpha=NAMED_ALPHA, label=f"named: {name} has more"))
-    return handles
+        if there.any():
+            ax.fill_between(
+                at, 0, 1, where=there.tolist(), transform=ax.get_xaxis_transform(), color=colour,
+                alpha=NAMED_ALPHA, linewidth=0, zorder=0,
+            )  # fmt: skip
+    return keys(signs, names)
+
+
+def keys(signs: np.ndarray, names: tuple[str, str]) -> list[Patch]:
+    """What a legend says of the colours of ``signs`` that there are, by the samples' ``names``."""
+    return [
+        Patch(color=colour, alpha=NAMED_ALPHA, label=f"named: {name} has more")
+        for sign, colour, name in zip((1, -1), (P_MORE, Q_MORE), names, strict=True)
+        if (signs == sign).any()
+    ]
 
 
 def around(places: Sequence[Place], signs: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
