@@ -54,7 +54,7 @@ def main() -> None:
         rows.append({"rows": f"{size} + {size}", "columns": columns, **told})
         print(rows[-1], flush=True)
     name = "sizes-quick" if options.quick else "sizes"
-    text = f"999 permutations; `first s` includes imports and compilation.\n\n{report.table(rows)}"
+    text = f"999 permutations; `first s` includes imports.\n\n{report.table(rows)}"
     report.save(folder, name, "What the default test takes", info, text, {"rows": rows})
 
 

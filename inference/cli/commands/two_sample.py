@@ -100,6 +100,8 @@ def two_sample(
 ) -> None:
     """Do two samples differ, where, at what scale and by how much? One answer, at an exact level.
 
+    Of numbers: tables with text, dates or holes are for `bke drift`.
+
     With --kernel, --null or --biased only the first is asked, by that kernel.
     """
     whole = chosen.compares(options)
