@@ -140,10 +140,8 @@ def match_weights(
     y = in_order_of(column_names(source), column_names(target), y)
     known = column_names(source) or column_names(target) or tuple(default_names(x.shape[1]))
     names = named_columns(columns, known)
-    constant = np.ptp(np.concatenate([x, y]), axis=0) == 0.0
-    if constant.any():
-        name = names[int(np.argmax(constant))]
-        raise InputError(f"{name!r} is one number in all rows of both: leave that column out")
+    if not np.ptp(np.concatenate([x, y]), axis=0).any():
+        raise InputError("all rows of both are the same: there is nothing to match")
     limit = float(len(x)) if most is None else _checked_limit(most)
     wanted = _moments(x, y, names, moments, limit)
     if kernel is None:
