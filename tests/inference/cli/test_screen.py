@@ -61,6 +61,7 @@ def test_a_pipe_receives_no_codes_and_whole_lines(tables):
     assert len(line) > 80
 
 
+@pytest.mark.slow
 def test_a_screen_shows_lines_that_fit(tables):
     shown = on_a_screen("drift", *tables, "--quiet").splitlines()
     assert max(map(len, shown)) <= 80

@@ -219,6 +219,7 @@ def test_two_hyperparameters_against_a_grid_and_bridge_sampling(seed):
     assert found["log_normaliser"] == pytest.approx(exact, abs=4 * found["log_normaliser_error"])
 
 
+@pytest.mark.slow
 def test_a_run_that_missed_the_heavy_mode_is_not_passed_off_as_the_posterior():
     """Pairs of near ties: the mass is at a lengthscale of 0.006, and this chain stays at 0.6."""
     rng = np.random.default_rng(0)

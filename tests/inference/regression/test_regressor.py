@@ -187,6 +187,7 @@ def test_orders_and_units_make_no_difference():
     )
 
 
+@pytest.mark.slow
 def test_ways_to_give_groups():
     """A sequence, rows with labels, a data frame with a column of labels; y by label or row."""
     rows = pd.DataFrame(np.concatenate(X), columns=["a", "b", "c"])
@@ -254,6 +255,7 @@ def test_a_kernel_of_ones_own():
     assert found.features_.at(X[0]).shape == (len(X[0]), 20)
 
 
+@pytest.mark.slow
 def test_scikit_learn_takes_it():
     """Cloned, cross-validated and searched."""
     from sklearn.model_selection import GridSearchCV, cross_val_score

@@ -69,6 +69,7 @@ def test_levels(name, monkeypatch):
     assert not levels.level(name, 30).passed
 
 
+@pytest.mark.slow
 def test_numbers_that_are_none_do_not_agree(monkeypatch):
     assert agreement.factors().passed
     assert agreement.threads().passed

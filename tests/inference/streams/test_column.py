@@ -57,6 +57,7 @@ def test_the_posterior_is_that_of_rows_in_memory(tmp_path, coarse):
     assert str(diagnose(streamed)) == str(diagnose(whole))
 
 
+@pytest.mark.slow
 def test_blocks_of_any_size_give_the_same_digits(coarse):
     X = data()
     found = []

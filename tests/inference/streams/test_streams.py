@@ -153,6 +153,7 @@ def test_an_interruption_amid_a_change(tmp_path):
     np.testing.assert_array_equal(Checkpoint(path, job).state["sums"], [1.0, 1.0])
 
 
+@pytest.mark.slow
 def test_a_fit_that_was_killed_goes_on(tmp_path, small_chunks, monkeypatch):
     monkeypatch.setattr(checkpoint, "EVERY", 0.0)
     path = write(tmp_path, data(), "npy")

@@ -170,6 +170,7 @@ def test_fantasy_data_cluster_and_repeat():
     assert len(np.unique(rows, axis=0)) == 6
 
 
+@pytest.mark.slow
 def test_posterior_of_one_hyperparameter_by_a_grid(two_modes):
     """Mean of log sigma_0^2 within 4.5 standard errors of quadrature's, one in 10^5 by chance."""
     kernel = SquaredExponential(1.0)

@@ -82,6 +82,7 @@ def test_parts_give_the_p_value_of_rows_in_memory(few, kind):
     assert compare(P, Q, permutations=99, **QUIET).pvalue == expected.pvalue
 
 
+@pytest.mark.slow
 def test_two_workers_give_what_one_gives_to_the_last_digit(few):
     """And the p-value of the same rows in memory."""
     distributed = pytest.importorskip("distributed")
@@ -118,6 +119,7 @@ def test_parts_as_large_as_they_are():
     same(two_sample_test(in_chunks(P, 30_000), in_chunks(Q, 9000), permutations=99), expected)
 
 
+@pytest.mark.slow
 def test_more_permutations_do_not_go_through_the_rows_again(few, monkeypatch):
     P, Q = (in_chunks(one, 100) for one in samples("bins"))
     passes = []

@@ -359,8 +359,10 @@ def test_no_order_of_samples_rows_or_columns_matters_nor_any_unit(choice, estima
     assert 0.005 < p < 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("choice", ["fused", "evidence"])
+@pytest.mark.slow
 def test_the_seed_moves_permutations_alone(choice):
     """The statistic is the same for any seed, and p varies as 999 permutations make it.
 

@@ -123,6 +123,7 @@ def test_bands_cover_the_true_dependence_witness():
     assert 0.84 < np.mean(covered) < 0.96
 
 
+@pytest.mark.slow
 def test_the_draws_have_the_posterior_s_moments():
     result = two_sample_test(P, Q, kernel=SquaredExponential(0.8), **QUIET)
     at = np.linspace(-2.0, 3.0, 7)

@@ -102,6 +102,7 @@ def test_a_noise_prior_is_a_site(x64):
     assert value == pytest.approx(-0.7 - np.log(0.59) + likelihood, rel=1e-10)
 
 
+@pytest.mark.slow
 def test_a_prior_on_the_scale_of_the_measure_is_a_site(x64):
     """BKE A.3 with the width of nu as a hyperparameter."""
     measure = Gaussian(dist.LogNormal(0.5, 0.3), 0.4)

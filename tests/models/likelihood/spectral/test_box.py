@@ -102,6 +102,7 @@ def test_both_terms_every_point_and_the_slopes_agree_with_the_matrices(index):
     agrees_with_the_matrices(index)
 
 
+@pytest.mark.slow
 def test_few_rows_and_two_ranges_agree_with_the_matrices(monkeypatch):
     monkeypatch.setattr(box_module, "LEAST_ROWS", 100)
     monkeypatch.setattr(box_module, "MOST_RANGES", 2)
