@@ -42,6 +42,18 @@ def _room_for_compiled_programs() -> Iterator[None]:
         jax.clear_caches()
 
 
+@pytest.fixture
+def _settings_are_put_back() -> Iterator[None]:
+    """Code as a reader writes it may turn 64 bits on, and leave figures open."""
+    import jax  # reads the settings above when it is first imported
+    from matplotlib import pyplot as plt
+
+    before = jax.config.jax_enable_x64
+    yield
+    jax.config.update("jax_enable_x64", before)
+    plt.close("all")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--turn 2/5``: of what is chosen, the tests whose turn it is."""
     parser.addoption("--turn", metavar="K/N", help="run the K-th of N parts of the tests, K from 0")

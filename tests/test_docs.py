@@ -6,10 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import jax
 import matplotlib
 import pytest
-from matplotlib import pyplot as plt
 
 DOCS = Path(__file__).parents[1] / "docs"
 #: Pages with code, less those that other files are made into.
@@ -22,14 +20,6 @@ PAGES = sorted(
 #: Code that is run, in its order: blocks of ``sh`` are commands for data or machines not here.
 BLOCK = re.compile(r"^```(python|bash)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 NEEDS = {"causes.md": "causallearn", "cluster.md": "distributed"}
-
-
-@pytest.fixture
-def _settings_are_put_back():
-    before = jax.config.jax_enable_x64
-    yield
-    jax.config.update("jax_enable_x64", before)
-    plt.close("all")
 
 
 @pytest.mark.slow

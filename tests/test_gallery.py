@@ -7,7 +7,6 @@ import runpy
 import tokenize
 from pathlib import Path
 
-import jax
 import matplotlib
 import pytest
 from matplotlib import pyplot as plt
@@ -26,14 +25,6 @@ PURPOSES = {
     "reproduce_the_papers",
 }
 each_entry = pytest.mark.parametrize("path", ENTRIES, ids=NAMES)
-
-
-@pytest.fixture
-def _settings_are_put_back():
-    before = jax.config.jax_enable_x64
-    yield
-    jax.config.update("jax_enable_x64", before)
-    plt.close("all")
 
 
 def lines_of_code(source: str) -> int:

@@ -3,21 +3,11 @@
 import re
 from pathlib import Path
 
-import jax
 import matplotlib
 import pytest
-from matplotlib import pyplot as plt
 
 TEXT = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", TEXT, flags=re.MULTILINE | re.DOTALL)
-
-
-@pytest.fixture
-def _settings_are_put_back():
-    before = jax.config.jax_enable_x64
-    yield
-    jax.config.update("jax_enable_x64", before)
-    plt.close("all")
 
 
 @pytest.mark.slow

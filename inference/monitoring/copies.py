@@ -12,12 +12,15 @@ LOOKED_AT = 5000
 LEAST, SHARE, DIFFERENT = 5, 0.2, 0.9
 
 
-def copied(values: np.ndarray, reference: np.ndarray) -> list[str]:
-    """A note of ``values`` (n, C) that are rows of the ``reference`` (m, C), whose rows differ."""
+def known_rows(reference: np.ndarray) -> frozenset[bytes]:
+    """The rows of a ``reference`` (m, C), none where many are alike: equal ones are no copies."""
+    known = frozenset(row.tobytes() for row in reference)
+    return known if len(known) >= DIFFERENT * len(reference) else frozenset()
+
+
+def copied(values: np.ndarray, known: frozenset[bytes]) -> list[str]:
+    """A note of ``values`` (n, C) that are among the rows ``known`` of the reference."""
     if len(values) < LEAST:
-        return []
-    known = {row.tobytes() for row in reference}
-    if len(known) < DIFFERENT * len(reference):
         return []
     count = sum(row.tobytes() in known for row in values)
     if count < max(LEAST, SHARE * len(values)):

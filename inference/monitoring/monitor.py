@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 from collections.abc import Mapping, Sequence, Sized
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from ..pages.notebook import Shown
 from ..runtime.machine import computing
 from ..tables.frames import Table, as_table
 from .arrivals import Arrivals
-from .copies import LOOKED_AT, copied
+from .copies import LOOKED_AT, copied, known_rows
 from .reading import Reading, of_array, of_table
 from .saved import Parts, read_monitor, write_monitor
 from .serial import Serial
@@ -147,7 +148,7 @@ class Monitor(Shown):
         values, notes = self._values(rows, arrivals)
         more, told = self._values(beside, None) if beside is not None else (values[:0], [])
         if self._watch.rows < LOOKED_AT:
-            told += copied(values[:LOOKED_AT], self._watch.apart)
+            told += copied(values[:LOOKED_AT], self._known)
         # Setting threads takes longer than few rows do.
         few = len(values) + len(more) <= FEW
         with contextlib.nullcontext() if few else computing():
@@ -192,6 +193,10 @@ class Monitor(Shown):
             since_time=alarm.times,
             where=where,
         )
+
+    @functools.cached_property
+    def _known(self) -> frozenset[bytes]:
+        return known_rows(self._watch.apart)
 
     @property
     def alarm(self) -> bool:

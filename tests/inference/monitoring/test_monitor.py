@@ -141,7 +141,7 @@ def test_a_row_alone_has_the_scores_that_it_has_among_others():
 
 
 def test_a_column_and_its_complement_raise_no_alarm_row_by_row():
-    """By products of matrices, which round one row otherwise, all four streams did (seeds 0 to 3).
+    """By products of matrices, which round one row otherwise, three did (seeds 0, 1, 3).
 
     A stream without a change has an alarm with a chance of at most 0.05.
     """
