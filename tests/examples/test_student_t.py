@@ -40,6 +40,7 @@ def test_figures_are_drawn(monkeypatch, tmp_path):
     assert len(list(tmp_path.glob("*.png"))) == 3
 
 
+@pytest.mark.slow
 def test_a_new_square_is_found(monkeypatch, tmp_path):
     """Grey with noise against the same with a red square of 24 x 24 of 120 x 120 pixels, 4 %.
 

@@ -47,6 +47,7 @@ def test_slopes_by_hand():
         slopes_by_hand(rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_slopes_as_precise_as_the_caller_has_set():
     """A model that JAX has seen in 32 bits, with its data, cannot be taken to 64."""
     with jax.enable_x64(False):

@@ -155,6 +155,7 @@ def normal():
     numpyro.sample("x", dist.Normal(0.0, 2.0).expand([2]))
 
 
+@pytest.mark.slow
 def test_a_tree_and_a_model():
     draws = np.random.default_rng(3).normal(size=(3, 300, 2)) * [2.0, 3.0]
     tree = xr.DataTree.from_dict(

@@ -409,6 +409,7 @@ def test_interruption(samples, tmp_path, monkeypatch):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_failure_while_a_picture_is_written(finished, tmp_path, monkeypatch):
     from matplotlib.figure import Figure
 
@@ -976,6 +977,7 @@ def test_bad_input_to_the_tests(samples, tmp_path):
     assert bke_command("test", *samples, "--paired", "--biased").exit_code == 2
 
 
+@pytest.mark.slow
 def test_rows_that_stay_on_disk(tmp_path):
     X = np.random.default_rng(0).gamma(2.0, size=(500, 2))
     path, out = tmp_path / "rows.npy", tmp_path / "run.nc"

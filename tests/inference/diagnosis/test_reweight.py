@@ -119,6 +119,7 @@ def test_nuts_reweighted_has_the_masses_that_chains_cannot_know(by_nuts, weighed
     assert np.abs(shares - [mode.mass for mode in modes]).max() > 0.02
 
 
+@pytest.mark.slow
 def test_draws_weigh_as_much_as_their_mode(weighed):
     modes = find_modes(weighed)
     weights = draw_weights(weighed, modes)

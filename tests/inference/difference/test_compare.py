@@ -41,6 +41,7 @@ def true_ratio(at, scale):
     return (p @ k) / (q @ k)
 
 
+@pytest.mark.slow
 def test_built_in_pair_differs_where_its_densities_do(found):
     """Seed 0; 3000 rows each. The prototype found all seven places from 4000 rows."""
     assert found.differ
@@ -67,6 +68,7 @@ def test_what_is_shaded_is_what_is_named(found):
 
 
 @pytest.mark.parametrize("columns", [1, 2])
+@pytest.mark.one_in(2)
 def test_a_sign_is_that_of_the_samples_around_a_point_and_none_is_far_from_rows(columns):
     """Densities that fall steeply: the mean weight about a place is not that at its edges."""
     rng = np.random.default_rng(0)

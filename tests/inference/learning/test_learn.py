@@ -186,7 +186,7 @@ def test_a_hyperparameter_of_the_noise_and_the_measure():
     assert set(learned.peaks[0].values) == {"lengthscale", "noise_variance", "measure_scale"}
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kernel", "site"),
     [

@@ -152,6 +152,7 @@ def test_thinned_away(run):
         sample_witness(run, X[:40], X[40:], thin=401)
 
 
+@pytest.mark.slow
 def test_on_the_command_line(tmp_path):
     for name, part in (("p.csv", X[:40]), ("q.csv", X[40:])):
         np.savetxt(tmp_path / name, part, delimiter=",", header="a,b", comments="")

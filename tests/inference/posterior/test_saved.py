@@ -135,6 +135,7 @@ CHANGES = [
 
 
 @pytest.mark.parametrize("index", range(len(CHANGES)))
+@pytest.mark.one_in(4)
 def test_a_run_that_another_program_wrote_is_whole_or_refused(run, tmp_path, index):
     change, told = CHANGES[index]
     changed = run.copy(deep=True)

@@ -174,6 +174,7 @@ def test_shrinkage_helps_and_intervals_hold():
     assert errors[0] < 0.6 * errors[1]  # of large groups, where small ones had misled
 
 
+@pytest.mark.slow
 def test_orders_and_units_make_no_difference():
     """Groups and rows in another order, columns and y in other units."""
     order = np.random.default_rng(0).permutation(len(X))

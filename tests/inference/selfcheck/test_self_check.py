@@ -78,6 +78,7 @@ def test_numbers_that_are_none_do_not_agree(monkeypatch):
     assert not agreement.factors().passed
 
 
+@pytest.mark.slow
 def test_chains_that_are_elsewhere_do_not_agree(monkeypatch):
     """Draws of NUTS that are a twentieth longer, of a posterior that is a tenth wide."""
     told = agreement._log_lengthscales

@@ -354,6 +354,7 @@ def test_the_commands(tmp_path):
     assert "no such file" in run("compare", "p.nc", "r.nc", code=1).stderr
 
 
+@pytest.mark.slow
 def test_a_collection_is_sketched_where_its_rows_are(tmp_path):
     """As the rows of a file are, up to rounding, in whatever parts; with names of columns."""
     dask = pytest.importorskip("dask")

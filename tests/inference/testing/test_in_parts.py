@@ -70,6 +70,7 @@ def same(found, expected):
 
 
 @pytest.mark.parametrize("kind", ["bins", "plane", "line", "kinds"])
+@pytest.mark.one_in(2)
 def test_parts_give_the_p_value_of_rows_in_memory(few, kind):
     P, Q = samples(kind)
     expected = two_sample_test(P, Q, permutations=99, **QUIET)

@@ -339,6 +339,7 @@ def test_units_do_not_matter():
 
 @pytest.mark.parametrize("choice", ["fused", "evidence", "bkl", "median"])
 @pytest.mark.parametrize("estimator", [None, "paired"])
+@pytest.mark.one_in(2)
 def test_no_order_of_samples_rows_or_columns_matters_nor_any_unit(choice, estimator):
     if choice == "evidence" and estimator == "paired":
         estimator = None
@@ -418,6 +419,7 @@ def test_64_bit_is_not_asked_of_the_user():
 
 
 @pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.one_in(2)
 def test_columns_that_are_constant_in_both_samples_say_nothing(choice):
     rng = np.random.default_rng(23)
     P, Q = rng.normal(size=(40, 2)), rng.normal(0.4, 1.0, size=(45, 2)) * [1.0, 3.0]

@@ -48,7 +48,7 @@ def slopes(rows, kernel, noise_variance, **options):
     return terms(kernel, noise_variance), *jax.tree.leaves(leaves)
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("measure", ["unit", "lebesgue"])
 def test_further_rows_change_neither_terms_nor_slopes(name, measure):

@@ -216,6 +216,7 @@ def test_mcmc(x64):
     assert float(draws["log_gaussian"][-1] + draws["log_volume"][-1]) == pytest.approx(total)
 
 
+@pytest.mark.slow
 def test_svi(x64):
     guide = AutoNormal(bke_model)
     svi = SVI(bke_model, guide, Adam(0.05), Trace_ELBO())

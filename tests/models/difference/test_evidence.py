@@ -71,6 +71,7 @@ def test_model_is_the_sum_of_its_parts():
     assert float(trace["log_difference"]["value"]) == pytest.approx(evidence)
 
 
+@pytest.mark.slow
 def test_model_takes_a_lengthscale_per_column_and_a_prior_of_the_size():
     prior = dist.LogNormal(np.zeros(2), 1.0)
     with jax.enable_x64(True), numpyro.handlers.seed(rng_seed=0):

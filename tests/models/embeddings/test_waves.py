@@ -25,7 +25,7 @@ def by_waves(sample, lengthscale, **options):
 
 
 # Where there are no data the nugget of 1e-8 and the rounding of R meet: 1e-5 of the variance there.
-@pytest.mark.one_in(6)
+@pytest.mark.slow
 @pytest.mark.parametrize(("noise", "tolerance"), [("clt", 1e-5), (0.1, 1e-10), (1e-4, 1e-8)])
 @pytest.mark.parametrize("measure", ["unit", "lebesgue"])
 def test_the_posterior_is_that_of_the_matrices(noise, tolerance, measure):

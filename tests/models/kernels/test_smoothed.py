@@ -386,7 +386,7 @@ def test_combination_without_a_form(kernel, measure):
         kernel.smoothed(measure, 2)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", COMBINATIONS, ids=repr)
 def test_combination_in_one_column_is_the_integral(kernel):
     lebesgue, unit = kernel.smoothed("lebesgue", 1), kernel.smoothed("unit", 1)

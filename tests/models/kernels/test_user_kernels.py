@@ -118,7 +118,7 @@ def test_places_are_the_closed_form(lengthscale, dimension, tolerance):
     np.testing.assert_allclose(found, exact, rtol=0, atol=tolerance * exact.max())
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mine", "X", "tolerance"), [(OnLine, X1, 1e-9), (Ball, X1, 1e-9), (Ball, X2, 1e-6)]
 )
@@ -277,6 +277,7 @@ WITHOUT_INTEGRAL = [
 
 @pytest.mark.parametrize("measure", ["unit", "lebesgue"])
 @pytest.mark.parametrize(("kernel", "dimension"), WITHOUT_INTEGRAL, ids=lambda v: type(v).__name__)
+@pytest.mark.one_in(3)
 def test_an_integral_that_does_not_exist_is_no_number(kernel, dimension, measure):
     """Refused by name where the parameters are known, also inside a program, and else NaN."""
     X = np.random.default_rng(0).normal(size=(3, dimension))
@@ -290,6 +291,7 @@ def test_an_integral_that_does_not_exist_is_no_number(kernel, dimension, measure
 
 
 @pytest.mark.parametrize("dimension", [1, 3])
+@pytest.mark.slow
 def test_a_long_tail_that_has_an_integral_is_a_number(dimension):
     """The rational quadratic with alpha = power has the same tail."""
     power = 0.25 * dimension + 0.3

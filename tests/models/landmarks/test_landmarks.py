@@ -204,6 +204,7 @@ def test_slopes_of_the_volume_element_where_one_weight_is_far_the_heaviest():
     assert jax.grad(value)(0.0) == pytest.approx(exact, rel=1e-8)
 
 
+@pytest.mark.slow
 def test_rounding_error_is_no_volume():
     """Whole numbers of rank 4 in five columns: what is left of them is rounding error alone."""
     Z = [

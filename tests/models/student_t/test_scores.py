@@ -151,6 +151,7 @@ def test_rows_left_out_one_by_one(x, kernel, bounds):
 
 
 @pytest.mark.parametrize(("kernel", "bounds"), CASES)
+@pytest.mark.slow
 def test_sequential_likelihood_is_a_product(x, kernel, bounds):
     low, high = np.array([-4.0]), np.array([5.0])
     nodes, log_weights = gauss_legendre(low, high, 400)

@@ -86,7 +86,7 @@ def shortest_lengthscales(index):
     return sorted(float(each.shortest) * f for each in index.ranges for f in (1.001, 2.3))
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_matrices")
 @pytest.mark.parametrize("name", DATA)
 def test_both_terms_and_every_point_agree_with_the_matrices(name):

@@ -294,6 +294,7 @@ def test_where_there_is_no_value_there_is_no_slope():
     assert np.isnan(slope)
 
 
+@pytest.mark.slow
 def test_noise_lost_to_rounding_is_an_error():
     """As by the matrices: R grows with the lengthscale under the Lebesgue measure."""
     for likelihood in ("spectral", "dense"):
@@ -306,6 +307,7 @@ def test_noise_lost_to_rounding_is_an_error():
 # The parts
 
 
+@pytest.mark.slow
 def test_elimination_of_a_block_tridiagonal_system():
     rng = np.random.default_rng(0)
     b, blocks = 5, 4
