@@ -52,22 +52,20 @@ class Coordinates(NamedTuple):
             means: of the groups.
             share: of the largest variance within groups, which is added to all.
         """
-        variances, vectors = np.linalg.eigh(means.within)
-        most = max(variances[-1], CONSTANT * float(means.values.var(axis=0).sum()))
-        variances = np.maximum(variances, 0.0) + share * most
+        most = max(means.variances[-1], CONSTANT * float(means.values.var(axis=0).sum()))
+        variances = np.maximum(means.variances, 0.0) + share * most
         kept = variances > NEGLIGIBLE * most
         if not kept.any():
             return cls(np.zeros((len(variances), 0)), np.zeros(0), np.zeros(0))
-        white = vectors[:, kept] / np.sqrt(variances[kept])
+        white = means.directions[:, kept] / np.sqrt(variances[kept])
         values = means.values @ white
         # Between equal weights, best where groups differ most, and rows, where they hardly do.
         weights = means.counts / (means.counts + np.median(means.counts))
         weights = weights / weights.sum()
         centre = weights @ values
-        apart = values - centre
         sampling = np.sum(weights * (1.0 - weights) / means.counts)
-        between = apart.T @ (weights[:, np.newaxis] * apart) - sampling * np.eye(len(centre))
-        spread, turned = np.linalg.eigh(between / (1.0 - np.sum(weights**2)))
+        squares, turned = _directions(np.sqrt(weights)[:, np.newaxis] * (values - centre))
+        spread = (squares - sampling) / (1.0 - np.sum(weights**2))
         order = np.argsort(-spread, kind="stable")[:MOST]
         order = order[spread[order] > 0.0]
         return cls(white @ turned[:, order], centre @ turned[:, order], spread[order])
@@ -87,3 +85,17 @@ class Coordinates(NamedTuple):
             return self.posterior(means.values, means.counts)
         centre = self.empirical(means.values)
         return centre, np.zeros_like(centre)
+
+
+def _directions(apart: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Squares (r,) of the singular values of ``apart`` (G, q), r = min(G, q), and directions (q, r).
+
+    By the smaller of its two products: there may be many more features than groups.
+    """
+    groups, count = apart.shape
+    if count <= groups:
+        squares, turned = np.linalg.eigh(apart.T @ apart)
+        return squares, turned
+    squares, left = np.linalg.eigh(apart @ apart.T)
+    lengths = np.sqrt(np.maximum(squares, np.finfo(float).tiny))
+    return squares, apart.T @ left / lengths

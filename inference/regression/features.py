@@ -79,13 +79,15 @@ class Means(NamedTuple):
     Attributes:
         values: (G, m), means.
         counts: (G,), of rows.
-        within: (m, m), covariance of features within groups, pooled.
-        freedom: degrees of freedom of ``within``: rows less groups.
+        variances: (m,), eigenvalues of the covariance of features within groups, pooled.
+        directions: (m, m), its eigenvectors, a column each.
+        freedom: its degrees of freedom: rows less groups.
     """
 
     values: np.ndarray
     counts: np.ndarray
-    within: np.ndarray
+    variances: np.ndarray
+    directions: np.ndarray
     freedom: int
 
     def of(self, some: np.ndarray) -> Means:
@@ -115,7 +117,7 @@ def means_of(groups: Groups, features: Features) -> Means:
         apart -= np.repeat(values[some], counts, axis=0)
         squares += apart.T @ apart
     freedom = int(groups.counts.sum() - len(groups.counts))
-    return Means(values, groups.counts, squares / max(freedom, 1), freedom)
+    return Means(values, groups.counts, *np.linalg.eigh(squares / max(freedom, 1)), freedom)
 
 
 def _blocks(counts: np.ndarray) -> Iterator[slice]:

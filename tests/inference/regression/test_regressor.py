@@ -10,6 +10,7 @@ from bke.inference.regression.coordinates import Coordinates
 from bke.inference.regression.features import Means
 from bke.inference.regression.linear import WIDE, averaged, regression
 from bke.models import SquaredExponential
+from scipy.linalg import eigh
 from scipy.stats import binom, multivariate_normal
 
 
@@ -36,7 +37,11 @@ def means(groups, features, seed):
     truth = rng.multivariate_normal(rng.normal(size=features), between, groups)
     noise = rng.multivariate_normal(np.zeros(features), within, groups)
     values = truth + noise / np.sqrt(counts)[:, np.newaxis]
-    return Means(values, counts, within, 1000), between
+    return Means(values, counts, *np.linalg.eigh(within), 1000), between
+
+
+def within(found):
+    return (found.directions * found.variances) @ found.directions.T
 
 
 def test_basis_makes_both_covariances_diagonal():
@@ -44,12 +49,33 @@ def test_basis_makes_both_covariances_diagonal():
     found, between = means(4000, 4, 0)
     coordinates = Coordinates.of(found)
     basis = coordinates.basis
-    np.testing.assert_allclose(basis.T @ found.within @ basis, np.eye(4), atol=1e-8)
+    np.testing.assert_allclose(basis.T @ within(found) @ basis, np.eye(4), atol=1e-8)
     # The true one up to the error of 4000 groups.
     assert (np.diff(coordinates.spread) <= 0.0).all()
     np.testing.assert_allclose(
         basis.T @ between @ basis, np.diag(coordinates.spread), atol=0.15 * coordinates.spread[0]
     )
+
+
+@pytest.mark.parametrize("groups", [12, 40])
+def test_fewer_groups_than_features_are_no_special_case(groups):
+    """The generalised eigenvalues of the two covariances, by matrices of all features."""
+    found, _ = means(groups, 30, 5)
+    coordinates = Coordinates.of(found)
+    weights = found.counts / (found.counts + np.median(found.counts))
+    weights /= weights.sum()
+    apart = found.values - weights @ found.values
+    sampling = np.sum(weights * (1.0 - weights) / found.counts)
+    between = apart.T @ (weights[:, np.newaxis] * apart) - sampling * within(found)
+    expected = eigh(between, within(found), eigvals_only=True)[::-1] / (1.0 - weights @ weights)
+    kept = len(coordinates.spread)
+    assert 0 < kept < groups
+    assert (expected[kept:] <= 1e-12).all()
+    np.testing.assert_allclose(coordinates.spread, expected[:kept], rtol=1e-8)
+    V = coordinates.basis
+    np.testing.assert_allclose(V.T @ within(found) @ V, np.eye(kept), atol=1e-8)
+    R = between / (1.0 - weights @ weights)
+    np.testing.assert_allclose(V.T @ R @ V, np.diag(coordinates.spread), atol=1e-8)
 
 
 def test_posterior_is_that_of_dense_matrices():
@@ -61,7 +87,7 @@ def test_posterior_is_that_of_dense_matrices():
     centre = coordinates.centre @ inverse
     centres, variances = coordinates.posterior(found.values, found.counts)
     for group in (0, 7, 123):
-        gain = prior @ np.linalg.inv(prior + found.within / found.counts[group])
+        gain = prior @ np.linalg.inv(prior + within(found) / found.counts[group])
         expected = gain @ (found.values[group] - centre)
         np.testing.assert_allclose(centres[group], expected @ coordinates.basis, rtol=1e-8)
         covariance = coordinates.basis.T @ (prior - gain @ prior) @ coordinates.basis
