@@ -1,8 +1,8 @@
 """Look at pages in Chromium: screenshots, whether anything overflows, what axe-core finds.
 
-Every page is opened at two widths, light and dark. It fails where a page scrolls sideways or where
-axe-core (https://github.com/dequelabs/axe-core; ``npm pack axe-core`` fetches it) finds something
-serious or critical. It needs Selenium, Chromium and Chromium's driver::
+Every page is opened at two widths, light and dark. It fails where text reaches beyond a page, and
+where axe-core (https://github.com/dequelabs/axe-core; ``npm pack axe-core`` fetches it) finds
+something serious or critical. It needs Selenium, Chromium and Chromium's driver::
 
     python -m sphinx -W docs build/site
     python .ci/look.py build/site --axe axe-core-*.tgz --out build/screens
@@ -29,13 +29,24 @@ PAGES = (
     "gallery/see_a_difference/index.html",
     "guides/compare.html",
     "guides/pipeline.html",
+    "explanation/promises.html",
     "reference/inference.html",
+    "reference/generated/bke.inference.compare.html",
     "reference/files.html",
     "reference/command_line.html",
     "benchmarks/index.html",
 )
 WIDTHS, SCHEMES = (360, 1280), ("light", "dark")
 LONGEST = 6000  # px of a screenshot
+#: Of blocks of text those that reach beyond the page. Code and tables scroll by themselves.
+CUT = """
+const scrolls = (one) => one.closest("pre, table, .highlight, nav, dialog, [hidden]");
+return [document.documentElement, ...document.querySelectorAll("h1, h2, h3, p, li, dt, dd")]
+  .filter((one) => !scrolls(one) && one.offsetParent !== null)
+  .filter((one) => one.scrollWidth > one.clientWidth + 1 && one.clientWidth > 0
+    || one.getBoundingClientRect().right > arguments[0] + 1)
+  .slice(0, 3).map((one) => one.tagName + " " + one.textContent.trim().slice(0, 60));
+"""
 
 
 def axe_source(path: Path) -> str:
@@ -70,11 +81,10 @@ def opened(driver: webdriver.Chrome, page: Path, width: int, scheme: str) -> Non
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
 
 
-def troubles(driver: webdriver.Chrome, axe: str | None) -> Iterator[str]:
+def troubles(driver: webdriver.Chrome, width: int, axe: str | None) -> Iterator[str]:
     """What is wrong with the page that is open."""
-    wide = driver.execute_script("return document.documentElement.scrollWidth - innerWidth")
-    if wide > 0:
-        yield f"scrolls sideways by {wide} px"
+    for told in driver.execute_script(CUT, width):
+        yield f"cut: {told}"
     if axe is None:
         return
     driver.execute_script(axe)
@@ -104,7 +114,7 @@ def main() -> None:
             opened(driver, page, width, scheme)
             name = f"{page.parent.name}-{page.stem}-{width}-{scheme}"
             print(name)
-            for trouble in troubles(driver, axe):
+            for trouble in troubles(driver, width, axe):
                 wrong += 1
                 print("  X", trouble)
             if options.out:
