@@ -39,23 +39,22 @@ class Comparison(Findings, Shown):
     def to_dataframe(self) -> pd.DataFrame:
         """One row for each place, the most significant first.
 
-        Columns: ``more``, the sample that has more there; ``ratio`` of weights, the larger over the
-        smaller, with ``low`` and ``high`` of its interval; ``pvalue``, adjusted for all places; and
-        for each column of the data its ``.at`` and ``.scale``, infinite where the place does not
-        hang on it.
+        Columns: ``more``, the sample that has more there; ``ratio`` of weights, of the first sample
+        over the second, with ``low`` and ``high`` of its interval; ``pvalue``, adjusted for all
+        places; ``start`` and ``stop`` of its extent, of data of one column; and for each column of
+        the data its ``.at`` and ``.scale``, infinite where the place does not hang on it.
         """
         import pandas as pd
 
         header = ["more", "ratio", "low", "high", "pvalue"]
+        header += ["start", "stop"] if len(self.columns) == 1 else []
         header += [f"{name}.{what}" for name in self.columns for what in ("at", "scale")]
         rows = []
         for place in self.places:
-            ends = np.array([place.ratio, *place.interval])
-            with np.errstate(divide="ignore"):
-                ratio, low, high = ends if place.sign > 0 else 1.0 / ends[[0, 2, 1]]
             where = np.column_stack([place.at, place.scale]).ravel().tolist()
             more = self.names[0] if place.sign > 0 else self.names[1]
-            rows.append([more, ratio, low, high, place.pvalue, *where])
+            told = [place.ratio, *place.interval, place.pvalue, *(place.extent or ())]
+            rows.append([more, *told, *where])
         return pd.DataFrame(rows, columns=header)
 
     def to_dict(self) -> dict[str, Any]:

@@ -19,6 +19,8 @@ NEAR = 0.3
 TINY = 1e-200
 #: Points by which the ends of a place are found.
 GRID = 1000
+#: So many standard errors of a scale, up to so many times finer, are a word against a cell.
+AGAINST, FINER = 2.0, 8.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,6 +79,7 @@ class Named:
         places: neighbours of one sign are one place, told at its most significant cell around which
             :meth:`sign` is its own.
         weighing: of the samples' rows in all columns; ``None`` where cells hang on some of them.
+        scales: (s, D), all at which the samples were compared, in the units of the data.
     """
 
     at: np.ndarray
@@ -85,6 +88,7 @@ class Named:
     widest_first: np.ndarray
     places: tuple[Place, ...]
     weighing: Weighing | None = None
+    scales: np.ndarray = dataclasses.field(default_factory=lambda: np.empty((0, 0)))
 
     def told(self, points: np.ndarray) -> np.ndarray:
         """The sign (m,) of :meth:`sign`, of one column 0 where no place's ``extent`` says so."""
@@ -102,30 +106,38 @@ class Named:
         """The sign (m,) of the narrowest named cell that a point shows, or 0.
 
         A point shows a cell within whose scale it is, if by that scale the samples differ around
-        the point as in the cell's middle, and rows are near. Of equally narrow cells the most
-        significant decides. So a narrow place within a wide one of the other sign keeps its own.
+        the point as in the cell's middle, no scale down to an eighth of it says the opposite by two
+        standard errors, and rows are near. So rows on one side of a wide cell do not speak for the
+        other side. Of equally narrow cells the most significant decides, and a narrow place within
+        a wide one of the other sign keeps its own.
         """
         signs = np.zeros(len(points), dtype=int)
         if not len(points):
             return signs
-        shows = functools.cache(self._shown_by(points))
+        shows = functools.cache(self._shown_by(points)) if self.weighing is not None else None
         for cell in self.widest_first:
             scale, sign = self.scale[cell], self.signs[cell]
             inside = np.sum(((points - self.at[cell]) / scale) ** 2, axis=1) <= 1.0
-            if self.weighing is not None and inside.any():
-                inside &= shows(tuple(scale)) == sign
+            if shows is not None and inside.any():
+                inside &= shows(tuple(scale), sign)
             signs[inside] = sign
         return signs
 
-    def _shown_by(self, points: np.ndarray) -> Callable[[tuple[float, ...]], np.ndarray]:
-        """By a scale, which sample has more around each of ``points``, 0 where no rows are near."""
+    def _shown_by(self, points: np.ndarray) -> Callable[[tuple[float, ...], int], np.ndarray]:
+        """Which of ``points`` show a sign by a scale."""
+        assert self.weighing is not None
+        weighing = self.weighing
+        inside = weighing.spans(points)
+        weighed = functools.cache(lambda scale: weighing.at(points, np.array(scale)))
 
-        def shows(scale: tuple[float, ...]) -> np.ndarray:
-            assert self.weighing is not None
-            of_p, of_q = self.weighing.at(points, np.array(scale)).T
-            near = self.weighing.nearest(points, np.array(scale)) <= NEAR
-            near &= self.weighing.spans(points)
-            return np.where(near, np.sign(of_p - of_q), 0.0)
+        def shows(scale: tuple[float, ...], sign: int) -> np.ndarray:
+            of_p, of_q = weighed(scale)[0].T
+            near = inside & (weighing.nearest(points, np.array(scale)) <= NEAR)
+            found = near & (np.sign(of_p - of_q) == sign)
+            finer = (self.scales < scale) & (self.scales * FINER >= scale)
+            for other in self.scales[finer.all(axis=1)]:
+                found &= sign * weighed(tuple(other))[1] > -AGAINST
+            return np.asarray(found)
 
         return shows
 
@@ -175,11 +187,12 @@ def named(
     width = np.round(found.scale[order].min(axis=1, initial=np.inf), 9)
     widest_first = np.lexsort((-np.arange(len(order)), -width))
     at, scale = found.at[order] * unit, found.scale[order] * unit
-    shown = Named(at, scale, signs, widest_first, (), weighing)
+    scales = np.unique(found.scale * unit, axis=0)
+    shown = Named(at, scale, signs, widest_first, (), weighing, scales)
     agree = shown.sign(shown.at) == signs
     # Of several columns no cell is told how far it reaches.
     told = at.shape[1] == 1 and len(order) > 0
-    strips = shown.strips() if told else np.zeros((len(order), 2))
+    strips = shown.strips() if told else None
     places = tuple(
         Place(
             found.at[cell] * unit,
@@ -188,7 +201,7 @@ def named(
             float(ratios[cell]),
             (float(lower[cell]), float(upper[cell])),
             float(pvalues[cell]),
-            (float(strips[i, 0]), float(strips[i, 1])) if told else None,
+            None if strips is None else (float(strips[i, 0]), float(strips[i, 1])),
         )
         for i in _heads(found, order, signs, agree, strips)
         for cell in [int(order[i])]
@@ -197,13 +210,19 @@ def named(
 
 
 def _heads(
-    found: Cells, order: np.ndarray, signs: np.ndarray, agree: np.ndarray, strips: np.ndarray
+    found: Cells, order: np.ndarray, signs: np.ndarray, agree: np.ndarray, strips: np.ndarray | None
 ) -> list[int]:
     """The most significant cell that has its own sign of every group of neighbours of one sign.
 
-    A group without any is the middle of another one at another scale, and no place of its own. A
-    group that a cell far wider holds together is told at each strip that it is shown in.
+    A group without any is the middle of another one at another scale, and no place of its own. Of
+    one column neighbours are what one strip is around: each is told once, whatever wide cells it
+    belongs to, and a group that a wide cell holds together at each of its strips.
     """
+    if strips is not None:
+        apart = np.column_stack([signs, strips])[agree]
+        return sorted(
+            np.flatnonzero(agree)[np.unique(apart, axis=0, return_index=True)[1]].tolist()
+        )
     used = np.isfinite(found.scale)
     group = np.full(len(order), -1)
     count = 0
@@ -217,8 +236,7 @@ def _heads(
             group[i] = group[np.flatnonzero(near)[0]]
         else:
             group[i], count = count, count + 1
-    apart = np.column_stack([group, strips])[agree]
-    heads = [int(i) for i in np.flatnonzero(agree)[np.unique(apart, axis=0, return_index=True)[1]]]
+    heads = np.flatnonzero(agree)[np.unique(group[agree], return_index=True)[1]].tolist()
     heads.sort()
     return [i for i in heads if not _explained(found, order, signs, i, heads)]
 

@@ -19,15 +19,17 @@ class Weighing:
     Attributes:
         points: (C, D), in the units of the data.
         each: (C, 2), how much of each sample is at every point, 1 in all.
+        worth: (2,), how many rows of one weight each sample is worth.
     """
 
     points: np.ndarray
     each: np.ndarray
+    worth: np.ndarray
 
     @classmethod
     def of(cls, rows: Relabelled) -> Self:
         """That of pooled rows, with the labels as they are."""
-        return cls(rows.points * rows.unit, rows.weights)
+        return cls(rows.points * rows.unit, rows.weights, rows.worth)
 
     @property
     def range(self) -> np.ndarray:
@@ -43,10 +45,19 @@ class Weighing:
         """How far from ``points`` (m, D) the nearest row is, (m,), in scales (D,)."""
         return np.asarray(cKDTree(self.points / scale).query(points / scale)[0])
 
-    def at(self, points: np.ndarray, scale: np.ndarray) -> np.ndarray:
-        """Mean weights (m, 2) of both samples' rows around points (m, D), at a scale (D,)."""
-        found = np.zeros((len(points), 2))
+    def at(self, points: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Weigh both samples' rows around points (m, D), at a scale (D,).
+
+        Returns:
+            mean weights (m, 2), and by how many standard errors (m,) the first one's is larger, as
+            if rows were independent; 0 where no row is near.
+        """
+        means, squares = np.zeros((2, len(points), 2))
         for start in range(0, len(self.points), BLOCK):
             here = slice(start, start + BLOCK)
-            found += kernel(points / scale, self.points[here] / scale, 1.0) @ self.each[here]
-        return found
+            near = kernel(points / scale, self.points[here] / scale, 1.0)
+            means += near @ self.each[here]
+            squares += np.square(near) @ self.each[here]
+        errors = np.sqrt(np.maximum(squares - means**2, 0.0) @ (1.0 / self.worth))
+        apart = means[:, 0] - means[:, 1]
+        return means, np.divide(apart, errors, out=np.zeros_like(apart), where=errors > 0.0)

@@ -19,6 +19,8 @@ MOST_SCALES = 3
 MODERATE = 3.0
 #: Log odds beyond which their power of ten is told.
 LARGE = math.log(1e4)
+#: Chances up to which one row tells hardly anything.
+HARDLY = 0.6
 #: Ratios below this are next to nothing.
 NOTHING = 0.005
 
@@ -70,7 +72,7 @@ def _details(found: Findings) -> list[str]:
     paired = found.rows.partners is not None
     whose = f"Of a pair the row of {first}" if paired else f"A row of {first}"
     chance = "0.5 is chance"
-    if found.differ and least <= 0.5 <= most:
+    if found.differ and least <= 0.5 <= most and found.effect <= HARDLY:
         chance += ": the samples differ, but to that rule one row alone hardly shows it"
     # Its interval alone would say so too often; a p-value near 1 is of few relabellings.
     if most < 0.5 and found.pvalue > 1.0 - found.alpha:
@@ -102,7 +104,7 @@ def _missed(found: Findings) -> str:
     if len(found.columns) == 1:
         whose = found.columns[0]
         size = f"{shift * found.rows.unit[0]:.2g} ({shift:.2g} standard deviations)"
-    return f"A shift of {whose} by {size} would have been found with probability {POWER:g}."
+    return f"A shift of {whose} by about {size} would have been found with probability {POWER:g}."
 
 
 def _scale(found: Findings) -> str:

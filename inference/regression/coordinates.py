@@ -88,9 +88,9 @@ class Coordinates(NamedTuple):
 
 
 def _directions(apart: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Squares (r,) of the singular values of ``apart`` (G, q), r = min(G, q), and directions (q, r).
+    """Squares (r,) of the singular values of ``apart`` (G, q), and their directions (q, r).
 
-    By the smaller of its two products: there may be many more features than groups.
+    r = min(G, q), by the smaller of two products: there may be many more features than groups.
     """
     groups, count = apart.shape
     if count <= groups:

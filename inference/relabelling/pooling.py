@@ -196,7 +196,9 @@ def cells_of(rows: np.ndarray, unit: np.ndarray) -> tuple[np.ndarray, np.ndarray
     points, cells = rows / unit, equal_rows(rows)
     if cells[-1] >= MOST_POINTS and rows.shape[1] <= CELL_COLUMNS:
         cells = Halves.of(points, MOST_POINTS).cells(points)
-    return cells, _means(cells, points, int(cells.max()) + 1)
+        return cells, _means(cells, points, int(cells.max()) + 1)
+    # No mean: it is rounded, by which equal values of different rows would not be equal any more.
+    return cells, points[np.unique(cells, return_index=True)[1]]
 
 
 def _dealt(

@@ -131,12 +131,13 @@ def weighted(
         if one < LEAST_WORTH:
             raise InputError(f"the rows of {name} with their weights are worth {one:.2g}, not two")
     unit = _unit(pair.points, own @ worth)
-    gather = gathering(cells_of(pair.points, unit)[0])
+    cells, points = cells_of(pair.points, unit)
+    gather = gathering(cells)
     each, squares = gather @ own, gather @ np.square(own)
-    points = (gather @ (pair.points / unit * (own @ worth)[:, None])) / (each @ worth)[:, None]
     expected = _expected(points, each, squares)
     counts, rows_at = each @ worth, gather @ np.ones(len(own), dtype=int)
-    sizes = np.sqrt(expected.sum(axis=1) / rows_at)
+    # Turned, so that it makes no difference which sample is the first.
+    sizes = (-1.0 if pair.turned else 1.0) * np.sqrt(expected.sum(axis=1) / rows_at)
     parts = [
         sizes[:, None] * _signs(rows_at, min(SIGNS, count - start), rng)
         for start in range(0, count, SIGNS)

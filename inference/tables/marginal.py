@@ -56,7 +56,8 @@ class Marginal(NamedTuple):
         assert self.aspect.points is not None
         first = self.labels[:, 0].astype(float)
         each = np.stack([first, self.counts - first], axis=1)
-        return Weighing(self.aspect.points * self.aspect.unit, each / each.sum(axis=0))
+        sizes = each.sum(axis=0)
+        return Weighing(self.aspect.points * self.aspect.unit, each / sizes, sizes)
 
 
 def marginal(aspect: Aspect, labelling: Labelling) -> Marginal:

@@ -270,3 +270,10 @@ def test_weights_of_one_leave_the_effect_of_rounded_rows_where_it_is():
     ones = compare(P, Q, weights=(np.ones(500), None), permutations=99, progress=False)
     assert ones.effect == pytest.approx(plain.effect, abs=0.03)
     assert ones.effect_interval[0] < plain.effect < ones.effect_interval[1]
+
+
+def test_it_makes_no_difference_which_sample_is_the_first():
+    found = compare(P, Q, weights=WEIGHTS, **QUIET)
+    swapped = compare(Q, P, weights=WEIGHTS[::-1], **QUIET)
+    assert found.pvalue == swapped.pvalue
+    assert found.effect == pytest.approx(swapped.effect, rel=1e-9)

@@ -97,3 +97,15 @@ def test_each_kind_of_evidence_counts_as_much_as_the_formula_says():
     np.testing.assert_allclose(found.statistic(), 2.0 * np.log(expected), rtol=1e-12)
     at = STATISTICS.index("in location")
     np.testing.assert_array_equal(found.each()[at], location(rows))
+
+
+def test_equal_values_of_different_rows_are_equal_in_any_unit():
+    """Sums of equal values over their number are rounded: of three binary columns some had 3."""
+    rng = np.random.default_rng(0)
+    P, Q = rng.integers(0, 2, (40, 3)).astype(float), rng.integers(0, 2, (50, 3)).astype(float)
+    found = []
+    for unit in (1.0, 1.8, 0.1, 1e12):
+        rows = relabelled(Pair.checked(unit * P, unit * Q), 9, np.random.default_rng(1))
+        assert [len(np.unique(column)) for column in rows.points.T] == [2, 2, 2]
+        found.append(location(rows))
+    np.testing.assert_allclose(found, np.tile(found[0], (4, 1)), rtol=1e-9)

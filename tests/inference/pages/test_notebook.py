@@ -319,9 +319,9 @@ def test_numbers_of_frames():
     place, row = found.places[0], found.to_dataframe().iloc[0]
     assert row[f"{ODD}.at"] == place.at[0]
     assert row["more"] == found.names[0 if place.sign > 0 else 1]
-    ratio = place.ratio if place.sign > 0 else 1.0 / place.ratio
-    assert row["ratio"] == pytest.approx(ratio)
-    assert row["low"] <= row["ratio"] <= row["high"]
+    assert row["ratio"] == place.ratio
+    assert (row["low"], row["high"]) == place.interval
+    assert (row["start"], row["stop"]) == place.extent
     frame = made("TableComparison").to_dataframe().set_index("name")
     assert frame.loc[ODD, "shift"] == pytest.approx(2.0)
     assert frame.loc[ODD, "differ"]
