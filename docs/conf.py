@@ -103,6 +103,7 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "show_signature": False,
     "remove_config_comments": True,
+    "capture_repr": (),
     "min_reported_time": 5,
     "subsection_order": ExplicitOrder([f"../examples/gallery/{one}" for one in PURPOSES]),
     "within_subsection_order": "FileNameSortKey",
@@ -141,10 +142,19 @@ def _benchmarks() -> None:
     index = (
         "# Benchmarks\n\nEvery figure of this site and of the README comes from one of these, as "
         "its script in `benchmarks/` wrote it, with the machine, the versions and the day.\n\n"
+        f"## Beside other packages\n\n{_beside_others()}\n\n## All of them\n\n"
         "| what | `benchmarks/results/` |\n| --- | --- |\n" + "\n".join(lines) + "\n\n"
         "```{toctree}\n:hidden:\n:glob:\n\n*\n```\n"
     )
     (folder / "index.md").write_text(index, encoding="utf-8")
+
+
+def _beside_others() -> str:
+    """The README's table of measurements beside other packages, with links as they are here."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    found = re.search(r"## What makes it different\n\n(.*?)\n\nRead before", readme, re.DOTALL)
+    assert found is not None
+    return found.group(1).replace("benchmarks/results/", "")
 
 
 def _bars(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..data.checks import as_sample, as_weights, check_count, column_names, counted
+from ..data.checks import (
+    as_sample,
+    as_weights,
+    check_count,
+    check_same_rows,
+    column_names,
+    counted,
+)
 from ..data.file_table import default_names
 from ..errors import InputError
 from ..evidence.ladder import scales_of
@@ -92,7 +99,7 @@ def compare(
             variance that is learned; one with a length per column weighs columns against each
             other. The test, the places and the kernel of a witness are the same.
         columns: names of the columns; by default those of data frames, or x, or x0, x1, ...; of one
-            column whose name is not the same in both x.
+            column whose name is not the same in both x, which a note tells of data frames.
         names: what the samples are called in words and pictures.
         seed: of the permutations.
         progress: show a progress bar.
@@ -103,8 +110,7 @@ def compare(
     check_permutations(permutations, alpha)
     check_count(seed, "seed", 0, 2**63 - 1)
     _check_labels(labels)
-    pair = Pair.checked(P, Q)
-    columns = _columns(columns or _common_names(P, Q), pair.first.shape[1])
+    pair, columns, apart = _samples(P, Q, columns, paired)
     pair, columns, left_out = _varying(pair, columns)
     pair, given = _weighted(pair, weights)
     values = kernel_values(kernel, pair.first.shape[1])
@@ -142,7 +148,10 @@ def compare(
         names=sample_names(names),
         seed=seed,
         left_out=left_out,
-        notes=_notes(pair, sample_names(names), alpha, paired=paired, weighted=given is not None),
+        notes=(
+            *apart,
+            *_notes(pair, sample_names(names), alpha, paired=paired, weighted=given is not None),
+        ),
     )
 
 
@@ -185,6 +194,27 @@ def _notes(
     """What looks odd about the rows; with weights equal rows are as they should be."""
     few = few_rows_note(pair.ways(paired=paired, signs=weighted), alpha)
     return few if weighted else (*few, *pair.copies(names))
+
+
+def _samples(
+    P: ArrayLike, Q: ArrayLike, columns: Sequence[str] | None, paired: bool
+) -> tuple[Pair, tuple[str, ...], tuple[str, ...]]:
+    """Both samples, the names of their columns, and a note on these."""
+    pair = Pair.checked(P, Q)
+    if paired:
+        check_same_rows(P=P, Q=Q)
+    apart = _named_apart(P, Q) if columns is None else ()
+    return pair, _columns(columns or _common_names(P, Q), pair.first.shape[1]), apart
+
+
+def _named_apart(P: ArrayLike, Q: ArrayLike) -> tuple[str, ...]:
+    """That one column, whose name does not matter, has two."""
+    first, second = column_names(P), column_names(Q)
+    if first is None or second is None or sorted(first) == sorted(second):
+        return ()
+    return (
+        f"the column is {first[0]!r} in one sample and {second[0]!r} in the other: one is taken",
+    )
 
 
 def _varying(pair: Pair, columns: tuple[str, ...]) -> tuple[Pair, tuple[str, ...], tuple[str, ...]]:
@@ -253,10 +283,16 @@ def _takes_logit(labels: str, rows: Relabelled) -> bool:
 
 def _common_names(P: ArrayLike, Q: ArrayLike) -> tuple[str, ...] | None:
     """The names of the columns of data frames, if both have the same where both have any."""
-    first, second = column_names(P), column_names(Q)
+    first, second = (column_names(one) or _name_of_one(one) for one in (P, Q))
     if first is None or second is None:
         return first or second
     return first if sorted(first) == sorted(second) else None
+
+
+def _name_of_one(column: ArrayLike) -> tuple[str, ...] | None:
+    """The name of one column of a data frame."""
+    name = getattr(column, "name", None)
+    return (name,) if isinstance(name, str) and name and np.ndim(column) == 1 else None
 
 
 def _columns(columns: Sequence[str] | None, dimension: int) -> tuple[str, ...]:

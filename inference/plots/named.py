@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,6 +17,8 @@ from .style import P_COLOUR, P_MORE, Q_MORE, SMALL
 NAMED_ALPHA = 0.22
 #: Places whose ratio is written.
 MOST_MARKED = 8
+#: Letters in a line of a legend.
+LABEL = 60
 #: Line around the number at a place.
 BOX = "0.6"
 
@@ -85,7 +88,7 @@ def mark(ax: Axes, places: Sequence[Place], names: tuple[str, str]) -> list[Patc
             f"{place.ratio:.2f}", (float(x), float(y)), fontsize=SMALL, ha="center", va="center",
             bbox={"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": BOX},
         )  # fmt: skip
-    told = f"weight of {names[0]} over that of {names[1]}, and its scale"
+    told = textwrap.fill(f"weight of {names[0]} over that of {names[1]}, and its scale", LABEL)
     return [Patch(facecolor="white", edgecolor=BOX, label=told)] if places else []
 
 

@@ -1,4 +1,4 @@
-"""How pictures name chains, modes and the components of a hyperparameter."""
+"""How pictures name samples, chains, modes and the components of a hyperparameter."""
 
 from __future__ import annotations
 
@@ -12,6 +12,23 @@ from ..errors import InputError, nearest
 
 #: A mode's location is spelt out in a legend up to this many numbers.
 LONGEST_LOCATION = 4
+#: Letters of a sample's name that a legend has room for; and of them before the first that differs.
+LONGEST_NAME, BEFORE = 12, 3
+
+
+def short_names(names: tuple[str, str]) -> tuple[str, str]:
+    """The names of two samples as far as a legend has room, with what tells them apart."""
+    pairs = zip(*names, strict=False)
+    alike = next((i for i, (a, b) in enumerate(pairs) if a != b), min(map(len, names)))
+
+    def short(name: str) -> str:
+        start = max(0, min(alike - BEFORE, len(name) - LONGEST_NAME))
+        stop = start + LONGEST_NAME
+        if len(name) <= LONGEST_NAME:
+            return name
+        return f"{'…' * (start > 0)}{name[start:stop]}{'…' * (stop < len(name))}"
+
+    return short(names[0]), short(names[1])
 
 
 def site_components(run: xr.DataTree, group: str, site: str | None) -> dict[str, np.ndarray]:

@@ -129,7 +129,8 @@ def numeric(what: str, values: np.ndarray, weights: np.ndarray) -> list[Aspect]:
     if len(distinct) < 2:
         return []
     if len(distinct) == 2:
-        names = tuple(f"{one:.15g}" for one in np.unique(values[there])[[0, -1]])
+        ends = np.unique(values[there])[[0, -1]]
+        names = tuple(f"{what} {one:.15g}".lstrip() for one in ends)
         either = np.full(len(values), np.nan)
         either[there] = which
         return levelled(what, either, names, weights)

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from ..data.checks import counted
@@ -18,13 +19,15 @@ from .markdown import escaped
 from .page import groups_page
 from .pooled import divided, read_notes
 from .result import SCHEMA, TableComparison
-from .words import verdict
+from .words import told, verdict
 
 if TYPE_CHECKING:
     import pandas as pd
 
 #: Groups of a column beyond which it is no column of groups.
 MOST = 50
+#: Rows of the group that others are compared with which are few, or that share of the median one.
+FEW, MANY_TIMES = 10, 20
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -112,10 +115,10 @@ class GroupsComparison(Shown):
 
     def __str__(self) -> str:
         shown = [
-            str(one) if one.differ else f"{verdict(one)} Level {one.alpha:.3g}."
+            told(one) if one.differ else f"{verdict(one)} Level {one.alpha:.3g}."
             for one in self.comparisons
         ]
-        return "\n".join([self.sentence, *shown])
+        return "\n".join([self.sentence, *shown, *(f"Note: {note}" for note in self.notes)])
 
     def __repr__(self) -> str:
         many = sum(one.differ for one in self.comparisons)
@@ -172,7 +175,19 @@ def compare_groups(
         )
         for first, second in pairs
     )
-    return GroupsComparison(by, found, alpha, (*read_notes([whole]), *without, *nowhere))
+    few = () if rest else _few_rows(groups, pairs[0][0])
+    return GroupsComparison(by, found, alpha, (*few, *read_notes([whole]), *without, *nowhere))
+
+
+def _few_rows(groups: dict[str, Table], chosen: Table) -> tuple[str, ...]:
+    """That the group which all others are compared with has hardly any rows."""
+    rows, usual = chosen.data.num_rows, np.median([one.data.num_rows for one in groups.values()])
+    if rows >= max(FEW, usual / MANY_TIMES):
+        return ()
+    return (
+        f"All are compared with {chosen.source}, which has {counted(rows, 'row')}: choose another "
+        "group (--against, against=)",
+    )
 
 
 def _seen(first: Table, second: Table, missing: Sequence[str | float]) -> list[str | float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..errors import nearest
 from ..pages.notebook import Shown
 from .findings import ColumnFindings, TableFindings
 from .markdown import as_markdown
@@ -42,7 +43,8 @@ class TableComparison(TableFindings, Shown):
         for column in self.columns:
             if column.name == name:
                 return column
-        raise KeyError(name)
+        known = [column.name for column in self.columns]
+        raise KeyError(f"no column {name!r}{nearest(name, known)}")
 
     def to_dataframe(self) -> pd.DataFrame:
         """One row for each column, in the order of the first table.
@@ -93,7 +95,7 @@ class TableComparison(TableFindings, Shown):
         return tables_page(self)
 
     def __str__(self) -> str:
-        return told(self)
+        return "\n  ".join([told(self), *(f"Note: {note}" for note in self.notes)])
 
     def __repr__(self) -> str:
         verdict = "differ" if self.differ else "no difference found"

@@ -86,7 +86,6 @@ def drift(
         raise typer.BadParameter("--names are those of two tables, and --by has groups")
     with terminal.step("compare", "comparing the tables", spinner=False):
         found = _compared(terminal, before, after, tables, called, options)
-    terminal.notes(found.notes)
     terminal.say(str(found))
     for path, made in ((options.markdown, found.to_markdown), (options.html, found.to_html)):
         if path is not None:

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from bke.inference import InputError, compare
 
@@ -153,3 +154,21 @@ def test_what_tells_rows_apart_is_not_said_to_tell_hardly_anything():
     found = compare(np.arange(4.0), np.arange(4.0) + 100.0, permutations=999, progress=False)
     assert found.effect_interval[0] < 0.5 < found.effect
     assert "hardly shows it" not in str(found)
+
+
+def test_names_of_one_column():
+    """Of one column the name does not matter; that it is not the same is told of data frames."""
+    P, Q = X, 2.0 * X
+    frames = [pd.DataFrame({name: Z}) for name, Z in (("a", P), ("b", Q))]
+    told = compare(*frames, **QUIET)
+    assert told.columns == ("x",)
+    assert any("'a' in one sample and 'b' in the other" in note for note in told.notes)
+    columns = compare(frames[0]["a"], pd.Series(Q, name="a"), **QUIET)
+    assert (columns.columns, columns.notes) == (("a",), compare(P, Q, **QUIET).notes)
+    assert compare(frames[0]["a"], frames[1]["b"], **QUIET).columns == ("x",)
+
+
+def test_pairs_of_data_frames_whose_rows_are_in_another_order_are_refused():
+    P = pd.DataFrame({"a": X})
+    with pytest.raises(InputError, match="same row labels in another order"):
+        compare(P, 2.0 * P.iloc[::-1], paired=True, **QUIET)
