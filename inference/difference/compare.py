@@ -110,6 +110,7 @@ def compare(
     check_permutations(permutations, alpha)
     check_count(seed, "seed", 0, 2**63 - 1)
     _check_labels(labels)
+    names = sample_names(names)
     pair, columns, apart = _samples(P, Q, columns, paired)
     pair, columns, left_out = _varying(pair, columns)
     pair, given = _weighted(pair, weights)
@@ -145,13 +146,10 @@ def compare(
         rows=rows.observed(),
         evidence=test.evidence.kinds(),
         columns=columns,
-        names=sample_names(names),
+        names=names,
         seed=seed,
         left_out=left_out,
-        notes=(
-            *apart,
-            *_notes(pair, sample_names(names), alpha, paired=paired, weighted=given is not None),
-        ),
+        notes=apart + _notes(pair, names, alpha, paired=paired, weighted=given is not None),
     )
 
 
