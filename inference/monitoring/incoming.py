@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.json
 
 from ..data.checks import counted
-from ..data.text import separator_of
+from ..data.text import MISSING, separator_of
 from ..errors import InputError
 from ..tables.files import parsed
 from ..tables.frames import Table
@@ -33,16 +33,23 @@ class Incoming:
         notes: of lines that are no rows, or of a header that is not there.
     """
 
-    def __init__(self, stream: IO[bytes], given: tuple[str, ...], needed: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        stream: IO[bytes],
+        given: tuple[str, ...],
+        needed: tuple[str, ...],
+        numeric: tuple[str, ...] = (),
+    ) -> None:
         """Begin to read.
 
         Args:
             stream: of bytes, in UTF-8.
             given: all columns of the reference in order, which a stream without a header has.
             needed: those that a header must have.
+            numeric: those that hold numbers, by which a header of other names is no row.
         """
         self.notes: list[str] = []
-        self._given, self._needed = given, needed
+        self._given, self._needed, self._numeric = given, needed, numeric
         self._header: list[str] | None = None
         self._separator = ","
         self._lines: queue.Queue[bytes | BaseException] = queue.Queue(AHEAD)
@@ -112,11 +119,21 @@ class Incoming:
                 f"the stream's first line has {counted(len(cells), 'cell')} and no {missing[0]!r}: "
                 "it must be a header with the reference's columns, or a row of all of them"
             )
+        if self._numeric and not any(map(_may_be_number, self._of_numbers(cells))):
+            raise InputError(
+                f"the stream's header is {', '.join(cells)}, and the reference has the columns "
+                f"{', '.join(self._given)}: give them the same names"
+            )
         self.notes.append(
             "The stream has no header: its columns are taken in the reference's order."
         )
         self._header = list(self._given)
         return [line]
+
+    def _of_numbers(self, cells: list[str]) -> list[str]:
+        """The cells of a first line that would be numbers if it were a row."""
+        pairs = zip(self._given, cells, strict=True)
+        return [cell for name, cell in pairs if name in self._numeric]
 
     def _table(self, lines: list[bytes]) -> Table:
         if self._header is None:
@@ -128,6 +145,11 @@ class Incoming:
             lines_ = counted(self._uneven, "line")
             self.notes.append(f"{lines_} with more or fewer cells are no rows: left out.")
         return Table(found, "the stream")
+
+
+def _may_be_number(cell: str) -> bool:
+    """Whether a cell has a digit, or stands for a missing number."""
+    return any(map(str.isdigit, cell)) or cell.lower() in MISSING
 
 
 def _is_json(line: bytes) -> bool:

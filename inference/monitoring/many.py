@@ -132,6 +132,11 @@ class Monitors(Shown):
         """The columns that rows must have."""
         return (self.by, *next(iter(self.each.values())).needed)
 
+    @property
+    def numeric(self) -> tuple[str, ...]:
+        """The columns that hold numbers."""
+        return next(iter(self.each.values())).numeric
+
     def plot(self, *, ax: Axes | None = None) -> Figure:
         """Draw the evidence of all streams by rows, those that have changed in colour."""
         from ..plots.monitoring import plot_monitors

@@ -126,6 +126,12 @@ class Monitor(Shown):
         apart = (self._arrivals.key, self._arrivals.time)
         return (*self.columns, *(name for name in apart if name is not None))
 
+    @property
+    def numeric(self) -> tuple[str, ...]:
+        """Those of ``columns`` that hold numbers."""
+        kinds = zip(self.columns, self._reading.kinds, strict=True)
+        return tuple(name for name, kind in kinds if kind in ("number", "integer"))
+
     def update(self, rows: Any, *, beside: Any = None) -> MonitorState:
         """Watch the next rows of the stream, in their order.
 

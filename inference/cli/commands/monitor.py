@@ -199,7 +199,7 @@ def _follow(
         beside = options.state.with_name(f".{options.state.name}.lock")
         lock = hold(beside, str(options.state))
     with _opened(stream) as bytes_:
-        incoming = Incoming(bytes_, watched.given, watched.needed)
+        incoming = Incoming(bytes_, watched.given, watched.needed, watched.numeric)
         told: set[str] = set()
         for table in incoming.batches(options.batch):
             watched.update(table)

@@ -8,8 +8,8 @@ from bke.inference import InputError
 from bke.inference.monitoring.incoming import Incoming
 
 
-def batches(text, most=3, given=("a", "b"), needed=("a", "b")):
-    incoming = Incoming(io.BytesIO(text.encode()), given, needed)
+def batches(text, most=3, given=("a", "b"), needed=("a", "b"), numeric=()):
+    incoming = Incoming(io.BytesIO(text.encode()), given, needed, numeric)
     return [one.data.to_pydict() for one in incoming.batches(most)], incoming.notes
 
 
@@ -27,6 +27,16 @@ def test_no_header():
     assert "no header" in notes[0]
     with pytest.raises(InputError, match=r"3 cells and no 'a'"):
         batches("1,2,3\n")
+
+
+def test_a_header_of_other_names_is_no_row():
+    """Where the reference has numbers there would be none; holes and other columns may be a row."""
+    with pytest.raises(InputError, match="header is c, d, and the reference has the columns a, b"):
+        batches("c,d\n1,x\n", numeric=("a",))
+    for first in ("1,x", "NA,x", ",x", "-inf1,x"):
+        found, notes = batches(f"{first}\n3,y\n", numeric=("a",))
+        assert len(found[0]["a"]) == 2
+        assert "no header" in notes[0]
 
 
 def test_quotes_and_uneven_lines():
