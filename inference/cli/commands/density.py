@@ -21,10 +21,13 @@ if TYPE_CHECKING:
     import xarray as xr
     from bke.inference import LearnedStudentT
 
+    from ...data.read import Sample
     from ..steps import Pictures
 
 TABLE, DRAWS, RUN = "density.csv", "draws.csv", "run.nc"
 PICTURE, SUMMARY = "picture.png", "summary.json"
+#: Typicality from which on rows are told, the least typical first, and how many one by one.
+UNLIKE, MOST_TOLD = 0.05, 5
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -93,6 +96,7 @@ def density(
         from ...report.density import densities, density_summary
 
         found = densities(learned, run, places.values, among=at is None)
+        terminal.say(_least_typical(found.typicality, places, (at or path).name))
         header = [*table.columns, "log_density", "typicality"]
         content = np.column_stack([places.values, found.log_density, found.typicality])
         written = write_table(folder, TABLE, header, content, terminal)
@@ -104,10 +108,7 @@ def density(
             if made:
                 written["draws"] = made["table"]
         if run is not None and folder is not None:
-            from ...runtime.netcdf import write_tree
-
-            write_tree(run, folder / RUN)
-            written["run"] = folder / RUN
+            written["run"] = _kept(run, folder / RUN)
         terminal.notes(notes)
         shown = learned if run is None else run
         pictured, missing = steps.draw_pictures(
@@ -141,6 +142,27 @@ def _learned(
         for name, one in run["posterior"].data_vars.items():
             terminal.say(f"  {name}: {float(one.mean()):.4g} ± {float(one.std()):.2g}")
     return learned, run
+
+
+def _kept(run: xr.DataTree, path: Path) -> Path:
+    from ...runtime.netcdf import write_tree
+
+    write_tree(run, path)
+    return path
+
+
+def _least_typical(typicality: np.ndarray, places: Sample, source: str) -> str:
+    """Which rows are unlike the others, the least typical first."""
+    unlike = np.flatnonzero(typicality <= UNLIKE)
+    lines = [
+        f"{len(unlike)} of {len(typicality)} rows of {source} have a typicality of at most "
+        f"{UNLIKE:g}{': the least typical are' if len(unlike) else '.'}"
+    ]
+    for row in unlike[np.argsort(typicality[unlike], kind="stable")][:MOST_TOLD]:
+        cells = zip(places.columns, places.values[row], strict=True)
+        told = ", ".join(f"{name} {value:.6g}" for name, value in cells)
+        lines.append(f"  row {row + 1} ({told}): {typicality[row]:.2g}")
+    return "\n".join(lines)
 
 
 def _drawn(

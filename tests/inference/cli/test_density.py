@@ -26,8 +26,10 @@ def run(*arguments):
 
 
 def test_density(folder):
-    done = run("density", "usual.csv", "--at", "new.csv", "--draws", 20, "--quiet", "--out", "out")
+    done = run("density", "usual.csv", "--at", "new.csv", "--draws", 20, "--out", "out")
     assert done.exit_code == 0, done.output
+    assert "1 of 2 rows of new.csv have a typicality of at most 0.05: the least" in done.output
+    assert "row 2 (mm " in done.output
     table = pd.read_csv("out/density.csv")
     assert list(table) == ["mm", "log_density", "typicality"]
     assert table["log_density"][0] == pytest.approx(np.log(0.4 / 2.0), abs=0.7)
