@@ -75,6 +75,8 @@ def fill(
     def write() -> None:
         rows = [row for row in found.values() if row is not None]
         body = text(rows)
+        if earlier:
+            body += "\n\nMeasured in several runs, of which the date above is that of the last."
         if len(rows) < len(found):
             body += f"\n\n{len(rows)} of {len(found)} rows so far."
         data = {"settings": shared, "rows": rows}
