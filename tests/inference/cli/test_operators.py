@@ -66,6 +66,7 @@ def test_bayes(folder):
     assert "Observation 3 is far" in done.output
 
 
+@pytest.mark.slow
 def test_filter(folder):
     done = run("filter", "training.csv", "new.csv", "--states", "u,v", "--observations", "a,b",
                "--ahead", 2, *QUICK, "--out", "out")  # fmt: skip

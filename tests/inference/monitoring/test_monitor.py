@@ -53,6 +53,7 @@ def test_alarms_are_rare_where_nothing_changes():
     assert alarms <= binom.ppf(0.999, 80, 0.25)
 
 
+@pytest.mark.slow
 def test_levels_that_the_reference_lacks_are_no_change():
     """Levels of which few rows have seen all, at alpha = .25; 80 streams of 400 rows after 40.
 

@@ -193,6 +193,7 @@ def test_refusals(options, said):
         fit(X, **{"progress": False, **options})
 
 
+@pytest.mark.slow
 def test_on_the_command_line(tmp_path):
     np.savetxt(tmp_path / "p.csv", X, delimiter=",", header="a,b,c", comments="")
     told = ["--likelihood", "nystrom", "--rank", "30", "--out", str(tmp_path / "run.nc"), "--json"]

@@ -110,6 +110,7 @@ def test_the_posterior_of_two_comparable_modes_agrees_with_quadrature():
     assert "tempered SMC" in diagnose(run).verdict
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_draws():
     first, again, other = (sample(1, 2, 100, seed) for seed in (1, 1, 2))
     np.testing.assert_array_equal(first.z, again.z)

@@ -17,7 +17,7 @@ def integrated(X, likelihood, *, tolerance=1e-3, **options):
     return run["quadrature"].attrs["log_normaliser"], run
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("X", [X, (X[:40] + 0.5, X)], ids=["one", "two"])
 def test_the_posterior_is_that_of_the_matrices(X):
     share = "joint" if isinstance(X, tuple) else "pooled"

@@ -78,6 +78,7 @@ def elsewhere(program, *folders):
     )
 
 
+@pytest.mark.slow
 def test_a_copy_of_ours_has_its_posterior_in_the_units_of_the_data(module):
     X = np.random.default_rng(0).normal(size=(12, 2)) * [1.0, 30.0]
     mine = fit(X, kernel=module.Ball, **QUICK)["posterior"]["lengthscale"]

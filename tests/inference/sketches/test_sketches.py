@@ -315,6 +315,7 @@ def test_like_another(sketches):
         compare_sketches(*sketches, null_draws=5)
 
 
+@pytest.mark.slow
 def test_the_commands(tmp_path):
     for name, part in (("p", P), ("q", Q)):
         np.savetxt(tmp_path / f"{name}.csv", part, delimiter=",", header="a,b", comments="")

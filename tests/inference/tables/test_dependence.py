@@ -267,7 +267,7 @@ def ties(rng, rows):
     return (x, y), (np.maximum(u, 0.8), v)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("changed", [holes, shares, levels, ties])
 def test_columns_that_change_alone_are_no_change_of_how_they_go_together(changed):
     """12 data sets of 200 + 200 rows, at 0.05 each: more than 3 are named in 1 of 400 runs."""

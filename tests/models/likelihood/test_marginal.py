@@ -384,6 +384,7 @@ def test_second_derivatives(x64):
     np.testing.assert_allclose(hessian, hessian.T, rtol=1e-8, atol=1e-9 * size)
 
 
+@pytest.mark.slow
 def test_second_derivative_by_the_low_rank_route(x64):
     X = untied(LARGE, 1, seed=11)
 
