@@ -23,6 +23,8 @@ LEAST_SHARE = 0.005
 FEW = 0.5
 #: Numbers of more digits before the point are told by powers of ten.
 WHOLE = 1e15
+#: A place is told where it is clearest if its extent is so many of its scales wide.
+CLEARLY = 4.0
 
 
 def told(found: TableFindings) -> str:
@@ -125,7 +127,10 @@ def digits(value: float, count: int) -> str:
 
 
 def place_told(place: Place, column: ColumnFindings) -> str:
-    """Tell which table has more where; of whole numbers by those that there are."""
+    """Tell which table has more where, and where within if that is a small part of it.
+
+    Whole numbers are told by those that there are.
+    """
     assert place.extent is not None
     start, end = place.extent
     more = f"{column.names[place.sign < 0]} has more"
@@ -133,7 +138,11 @@ def place_told(place: Place, column: ColumnFindings) -> str:
         start, end = math.ceil(start), math.floor(end)
         if start == end:
             return f"{more} at {start}"
-    return f"{more} on the whole from {digits(start, 4)} to {digits(end, 4)}"
+    told = f"{more} on the whole from {digits(start, 4)} to {digits(end, 4)}"
+    if CLEARLY * float(place.scale[0]) >= end - start:
+        return told
+    at = round(float(place.at[0])) if column.kind == "integer" else float(place.at[0])
+    return f"{told}, most clearly around {digits(at, 4)}"
 
 
 def moment(seconds: float) -> str:
