@@ -14,12 +14,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit, logit, stdtrit
 
+from ..relabelling.permutation import TIE
+
 FOLDS = 5
 #: By how much rules that share rows widen an interval: the square root of 1 + rows held out, times
 #: the folds, over rows that teach.
 SHARED = math.sqrt(1.0 + FOLDS / (FOLDS - 1.0))
-#: Scores that are nearer than that, as a share of their range, are equal.
-TIED = 1e-9
 
 
 class Single(NamedTuple):
@@ -60,7 +60,7 @@ def area(scores: np.ndarray, single: Single, fold: np.ndarray, alpha: float) -> 
     would come off too badly, what they themselves taught being left out of their score alone.
     """
     weights, squares = single.each()
-    scores = without_rounding(scores)
+    scores = tied_ranks(scores)
     wins, own, spread = np.zeros(len(fold)), np.zeros(len(fold)), np.zeros(len(fold))
     for one in np.unique(fold):
         sides = [
@@ -83,13 +83,13 @@ def area(scores: np.ndarray, single: Single, fold: np.ndarray, alpha: float) -> 
     return with_interval(np.mean(shares), SHARED * math.sqrt(variance), min(worth), alpha)
 
 
-def without_rounding(scores: np.ndarray) -> np.ndarray:
+def tied_ranks(scores: np.ndarray) -> np.ndarray:
     """Ranks (n,) of scores, of which those that only rounding tells apart are equal.
 
     Rows that are equal have scores that are nearly so, for they are products of matrices.
     """
     order = np.argsort(scores)
-    gaps = np.diff(scores[order]) > TIED * np.ptp(scores)
+    gaps = np.diff(scores[order]) > TIE * np.ptp(scores)
     ranks = np.zeros(len(scores))
     ranks[order[1:]] = np.cumsum(gaps)
     return ranks

@@ -20,7 +20,7 @@ from ..evidence.decomposition import Noise, Spectrum, decomposed, of_pairs, of_w
 from ..evidence.tilt import log_bayes_factors
 from ..relabelling.permutation import TIE
 from ..relabelling.relabelled import Relabelled
-from .area import FOLDS, SHARED, Effect, Single, area, with_interval, without_rounding
+from .area import FOLDS, SHARED, Effect, Single, area, tied_ranks, with_interval
 from .belief import Belief
 
 #: What rows outside of each fold teach, by their features, their root, themselves and the folds.
@@ -57,7 +57,7 @@ def _of_pairs(
     fold = np.tile(rng.permutation(np.arange(len(chosen)) % FOLDS), 2)
     single = Single(rows.points[chosen.T.ravel()], of_first)
     scores = _held_out(believed, single, fold, _by_pairs)
-    first, second = without_rounding(scores).reshape(2, -1)
+    first, second = tied_ranks(scores).reshape(2, -1)
     wins = 0.5 * (1.0 + np.sign(first - second))
     error = SHARED * wins.std() / len(wins) ** 0.5
     return with_interval(wins.mean(), error, len(wins), alpha)

@@ -87,8 +87,8 @@ class Named:
     signs: np.ndarray
     widest_first: np.ndarray
     places: tuple[Place, ...]
-    weighing: Weighing | None = None
-    scales: np.ndarray = dataclasses.field(default_factory=lambda: np.empty((0, 0)))
+    weighing: Weighing | None
+    scales: np.ndarray
 
     def told(self, points: np.ndarray) -> np.ndarray:
         """The sign (m,) of :meth:`sign`, of one column 0 where no place's ``extent`` says so."""

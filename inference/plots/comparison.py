@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import textwrap
 from collections.abc import Sequence
 
@@ -14,7 +15,7 @@ from matplotlib.patches import Patch
 from ..difference.findings import Findings
 from ..difference.witness import Bands
 from .density import bin_edges, scatter
-from .named import MOST_MARKED, NAMED_ALPHA, around, keys, mark, outline, shade
+from .named import LABEL, MOST_MARKED, NAMED_ALPHA, around, keys, mark, outline, shade
 from .names import short_names
 from .style import (
     BAND_ALPHA,
@@ -37,8 +38,6 @@ LINE_POINTS, MESH_SIDE = 300, 60
 MOST_ROWS, TITLE = 4000, 90
 #: Points from the panel to its title, over a legend of one line and of two.
 ABOVE_ONE, ABOVE_TWO = 22, 34
-#: Characters of a line of a label.
-LABEL = 60
 #: The line or mesh extends beyond the data by this part of their range.
 MARGIN = 0.05
 
@@ -57,7 +56,7 @@ def plot_comparison(found: Findings, *, axes: Axes | Sequence[Axes] | None = Non
         InputError: for a wrong number of ``axes``.
     """
     draw = {1: _line, 2: _plane}.get(len(found.columns), _list)
-    figure, first = draw(found, axes)
+    figure, first = draw(dataclasses.replace(found, names=short_names(found.names)), axes)
     title = textwrap.fill(str(found).splitlines()[0], TITLE)
     # Above the legends of both panels, which reach into each other's columns.
     high = len(found.columns) == 2 and bool(found.places)
@@ -72,9 +71,7 @@ def _line(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure, 
     figure, (above, below) = panels(2, 1, axes, width=7.5, height=5.2, sharex=True)
     _histograms(found, above, points)
     bands, signs = found.witness(at), found.sign(at)
-    named = shade(
-        above, signs, at, short_names(found.names)
-    )  # below another scale is drawn than a place's own
+    named = shade(above, signs, at, found.names)  # below another scale is drawn than a place's own
     for ax in (above, below):
         plain(ax)
     _witness(found, below, at, bands, named)
@@ -83,7 +80,7 @@ def _line(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure, 
 
 
 def _histograms(found: Findings, ax: Axes, points: np.ndarray) -> None:
-    edges, names = bin_edges(points, int(found.rows.rows)), short_names(found.names)
+    edges, names = bin_edges(points, int(found.rows.rows)), found.names
     for name, size, weights, colour, dashes in zip(
         names, found.sizes, found.rows.weights.T, (P_COLOUR, Q_COLOUR), ("-", "--"), strict=True
     ):
@@ -118,7 +115,7 @@ def _witness(
     rug(ax, points[of_q], Q_COLOUR, top=True)
     scale = float(found.lengthscale[0])
     ax.set_ylabel(f"witness at scale {scale:.2g}")
-    marked = mark(ax, found.places, short_names(found.names))
+    marked = mark(ax, found.places, found.names)
     handles = [*named, *marked, *ax.get_legend_handles_labels()[0]]
     ax.legend(
         handles=handles, fontsize=SMALL, frameon=False, loc="upper left",
@@ -137,9 +134,9 @@ def _plane(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure,
     signs = around(found.places, found.sign(at).reshape(MESH_SIDE, MESH_SIDE), x, y)
     shades = ListedColormap([Q_MORE, "white", P_MORE])
     left.pcolormesh(x, y, signs, cmap=shades, vmin=-1, vmax=1, alpha=NAMED_ALPHA, zorder=0)
-    scatter(left, *_some_rows(found, points), short_names(found.names))
+    scatter(left, *_some_rows(found, points), found.names)
     rows = left.get_legend_handles_labels()[0]
-    named = keys(signs, short_names(found.names))
+    named = keys(signs, found.names)
     left.legend(
         handles=[*rows, *named], fontsize=SMALL, frameon=False, ncols=2,
         loc="lower left", bbox_to_anchor=(0, 1),
@@ -148,7 +145,7 @@ def _plane(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure,
     norm = CenteredNorm(0.0, float(np.abs(mean).max()) or 1.0)
     image = right.pcolormesh(x, y, mean, norm=norm, cmap=DIVERGING, shading="nearest")
     outline(left, signs, x, y)
-    marked = mark(right, found.places, short_names(found.names))
+    marked = mark(right, found.places, found.names)
     right.set_xlim(x[0], x[-1])
     right.set_ylim(y[0], y[-1])
     if marked:
@@ -158,7 +155,7 @@ def _plane(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure,
         )  # fmt: skip
     bar = figure.colorbar(image, ax=right)
     whose = "posterior mean" if bands.posterior else "as it is in the samples"
-    first, second = short_names(found.names)
+    first, second = found.names
     label = f"witness ({whose}): above 0 {first} has more, below {second}"
     bar.set_label(textwrap.fill(label, LABEL), size=SMALL)
     bar.ax.tick_params(labelsize=SMALL)
@@ -198,14 +195,14 @@ def _list(found: Findings, axes: Axes | Sequence[Axes] | None) -> tuple[Figure, 
     ax.set_ylim(max(len(places), 1) - 0.5, -0.5)
     log_scale(ax, "x", np.array([low, high]), wider_than=1.0)
     ax.set_xlim(low, high)
-    P, Q = short_names(found.names)
+    P, Q = found.names
     label = f"times as much weight of {P} as of {Q} around there, interval for all together"
     ax.set_xlabel(textwrap.fill(label, LABEL))
     if not places:
         ax.text(0.5, 0.5, "nothing is named", transform=ax.transAxes, ha="center", color=STUCK)
     handles = [
         Patch(color=colour, label=f"{name} has more")
-        for colour, name in zip((P_MORE, Q_MORE), short_names(found.names), strict=True)
+        for colour, name in zip((P_MORE, Q_MORE), found.names, strict=True)
     ]
     ax.legend(
         handles=handles, fontsize=SMALL, frameon=False, loc="lower left", bbox_to_anchor=(0, 1),

@@ -17,7 +17,7 @@ from .style import P_COLOUR, P_MORE, Q_MORE, SMALL
 NAMED_ALPHA = 0.22
 #: Places whose ratio is written.
 MOST_MARKED = 8
-#: Letters in a line of a legend.
+#: Letters in a line of a label.
 LABEL = 60
 #: Line around the number at a place.
 BOX = "0.6"

@@ -198,7 +198,7 @@ def cells_of(rows: np.ndarray, unit: np.ndarray) -> tuple[np.ndarray, np.ndarray
         cells = Halves.of(points, MOST_POINTS).cells(points)
         return cells, _means(cells, points, int(cells.max()) + 1)
     # No mean: it is rounded, by which equal values of different rows would not be equal any more.
-    return cells, points[np.unique(cells, return_index=True)[1]]
+    return cells, points[np.flatnonzero(np.diff(cells, prepend=-1))]
 
 
 def _dealt(

@@ -6,6 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from bke.inference import InputError, compare
+from bke.inference.difference.weighing import Weighing
+from bke.inference.relabelling.pair import Pair
+from bke.inference.relabelling.pooling import relabelled
 
 QUIET = {"permutations": 99, "progress": False}
 X = np.random.default_rng(0).normal(size=60)
@@ -172,3 +175,17 @@ def test_pairs_of_data_frames_whose_rows_are_in_another_order_are_refused():
     P = pd.DataFrame({"a": X})
     with pytest.raises(InputError, match="same row labels in another order"):
         compare(P, 2.0 * P.iloc[::-1], paired=True, **QUIET)
+
+
+def test_standard_errors_of_weights_around_a_point():
+    """Welch's, by a loop over rows: variances over rows, of each sample by its own size."""
+    P, Q = X[:20], 2.0 * X[20:] + 0.3
+    pair = Pair.checked(P, Q)
+    weighing = Weighing.of(relabelled(pair, 9, pair.generator(0)))
+    at, scale = np.array([[-1.0], [0.4], [1.7]]), np.array([0.6])
+    means, apart = weighing.at(at, scale)
+    for point, (of_p, of_q), t in zip(at[:, 0], means, apart, strict=True):
+        p, q = (np.exp(-0.5 * ((Z - point) / 0.6) ** 2) for Z in (P, Q))
+        assert (of_p, of_q) == pytest.approx((p.mean(), q.mean()))
+        error = np.sqrt(np.var(p) / len(p) + np.var(q) / len(q))
+        assert t == pytest.approx((p.mean() - q.mean()) / error)

@@ -7,6 +7,7 @@ import pytest
 from bke.inference import InputError, compare
 from bke.inference.plots.comparison import plot_comparison
 from bke.inference.plots.named import NAMED_ALPHA, P_MORE, Q_MORE
+from bke.inference.plots.names import short_names
 from matplotlib.collections import QuadMesh
 from matplotlib.colors import to_hex
 from matplotlib.contour import ContourSet
@@ -108,3 +109,10 @@ def test_bars_of_counts_stand_on_the_counts():
     edges = above.patches[0].get_data().edges
     np.testing.assert_allclose(edges - np.floor(edges), 0.5, atol=1e-6)
     np.testing.assert_allclose(np.diff(edges), 1.0)
+
+
+def test_long_names_keep_what_tells_them_apart():
+    assert short_names(("before", "after")) == ("before", "after")
+    long = ("patients_2024_first_quarter", "patients_2025_first_quarter")
+    assert short_names(long) == ("…2024_first_q…", "…2025_first_q…")
+    assert short_names(("a" * 30 + "x", "a" * 30)) == ("…" + 11 * "a" + "x", "…" + 12 * "a")
