@@ -1,11 +1,14 @@
 """Groups of a table, each compared with one of them or with the rest."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 from bke.inference import InputError, compare_groups, compare_tables
+from bke.inference.difference.named import Place
+from bke.inference.tables.words import place_told
 
 QUIET = {"permutations": 199, "progress": False}
 
@@ -86,3 +89,26 @@ def test_a_note_says_of_which_groups_it_is(table):
     assert found.to_dict()["notes"] == list(found.notes)
     for told in (found.to_html(), found.to_markdown().replace("\\", "")):
         assert of_all.replace("'", "&#39;") in told or of_all in told
+
+
+def test_a_group_of_hardly_any_rows_that_all_are_compared_with_is_told():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"g": ["a"] * 5 + ["b"] * 60 + ["c"] * 60, "x": rng.normal(size=125)})
+    told = "All are compared with g a, which has 5 rows"
+    assert told in str(compare_groups(table, "g", **QUIET))
+    for options in ({"against": "b"}, {"rest": True}):
+        assert "All are compared" not in str(compare_groups(table, "g", **options, **QUIET))
+
+
+@pytest.mark.parametrize(
+    ("kind", "scale", "told"),
+    [
+        ("number", 0.5, "q has more on the whole from 1.2 to 9.6, most clearly around 4.25"),
+        ("number", 2.1, "q has more on the whole from 1.2 to 9.6"),
+        ("integer", 0.5, "q has more on the whole from 2 to 9, most clearly around 4"),
+    ],
+)
+def test_within_a_wide_place_it_is_told_where_it_is_clearest(kind, scale, told):
+    place = Place(np.array([4.25]), np.array([scale]), -1, 0.5, (0.2, 0.9), 0.01, (1.2, 9.6))
+    column = SimpleNamespace(kind=kind, names=("p", "q"))
+    assert place_told(place, column) == told
