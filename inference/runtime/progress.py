@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -33,7 +34,9 @@ class LateBars(Progress):
 
     def __init__(self, *columns: str | ProgressColumn, shown: bool) -> None:
         console = Console(stderr=True)
-        seen = console.is_terminal or console.is_jupyter
+        # In a notebook without widgets rich would show a warning in place of the bars.
+        widgets = console.is_jupyter and importlib.util.find_spec("ipywidgets") is not None
+        seen = console.is_terminal or widgets
         super().__init__(*columns, console=console, disable=not (shown and seen))
         self._since = time.monotonic()
         self._begun = False

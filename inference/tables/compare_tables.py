@@ -24,6 +24,7 @@ from .dealing import check_ways, labelling
 from .dependence import Dependence, dependence
 from .features import Features, features
 from .findings import PairComparison
+from .fitted import Told
 from .frames import as_table
 from .histograms import histogram
 from .joint import joint
@@ -143,21 +144,17 @@ class Evaluated(NamedTuple):
             relabelling would make of it.
         pairs: the same by ranks in each table, which hang on the labels as they are, and not on
             what became of each column alone.
-        wholes: (k, 1 + B), of rows as wholes.
+        wholes: of rows as wholes; ``None`` where fewer than two columns vary.
     """
 
     marginals: list[list[Marginal]]
     together: Dependence
     pairs: Dependence
-    wholes: list[np.ndarray]
+    wholes: Told | None
 
     def statistics(self) -> Statistics:
-        """All of it as surprises of columns, of pairs and of rows."""
-        labellings = self.pairs.statistics.shape[1]
-        columns = [
-            np.concatenate([np.empty((0, labellings)), *(one.surprises for one in each)])
-            for each in self.marginals
-        ]
+        """All of it, to be held against each other."""
+        columns = [[one.statistics for one in each] for each in self.marginals]
         return Statistics(columns, self.together.statistics, self.wholes)
 
 
@@ -216,7 +213,8 @@ def _found(
     """Hold relabellings against each other."""
     labellings = seen.pairs.statistics.shape[1]
     statistics = seen.statistics()
-    evidence, pvalue = statistics.evidence(), p_value(statistics.overall())
+    evidence = statistics.evidence()
+    pvalue = p_value(statistics.overall(evidence))
     differ = pvalue <= alpha
     named_places = _places(seen.marginals, alpha, differ=differ)
     found, weights, each = [], data.weights, data.weights_of_each
@@ -240,7 +238,7 @@ def _found(
     return TableComparison(
         pvalue=pvalue,
         pvalue_error=monte_carlo_error(
-            lambda some: statistics.at(some).overall(), pvalue, labellings
+            lambda some: statistics.of(some).overall(), pvalue, labellings
         ),
         alpha=alpha,
         permutations=labellings - 1,

@@ -9,13 +9,12 @@ import numpy as np
 import scipy.linalg
 from bke.models.arrays.seeding import spread_seeds
 from scipy.spatial.distance import pdist
-from scipy.special import logsumexp
 
 from ..data.canonical import random_part
 from ..evidence.decomposition import RESOLUTION, decomposed
 from ..evidence.tilt import fits
-from ..relabelling.permutation import standardised
 from .features import Features
+from .fitted import Fitted
 from .labelling import Labelling
 
 #: Nodes of the joint kernel, rows from which they and their spectrum are chosen.
@@ -27,16 +26,16 @@ LONGEST, LENGTHSCALES, SIZES = 2.0, 4, np.geomspace(1e-4, 1e2, 4)
 ROWS = 1000
 
 
-def joint(columns: list[Features | None], labelling: Labelling) -> list[np.ndarray]:
-    """Evaluate the tilt of rows as wholes, at its most and at all scales together, (1 + B,) each.
+def joint(columns: list[Features | None], labelling: Labelling) -> Fitted | None:
+    """Evaluate the tilt of rows as wholes at all scales; ``None`` where fewer than two vary.
 
     Args:
-        columns: their features; none where fewer than two vary.
+        columns: their features.
         labelling: of the rows.
     """
     used = [column for column in columns if column is not None]
     if len(used) < 2:
-        return []
+        return None
     rng = np.random.default_rng(0)
     chosen = random_part(np.argsort(labelling.marks, kind="stable"), SOME, 0)
     part = _positions(used, chosen)
@@ -53,8 +52,7 @@ def joint(columns: list[Features | None], labelling: Labelling) -> list[np.ndarr
     weights = labelling.weights
     weight = weights[chosen] * (weights.sum() / weights[chosen].sum())
     found = [_joint(*one, weight, labelling) for one in zip(among, known, totals, strict=True)]
-    rows = standardised(np.concatenate(found))
-    return [rows.max(axis=0), logsumexp(rows, axis=0)]
+    return Fitted(np.concatenate(found))
 
 
 def _positions(columns: list[Features], rows: np.ndarray) -> np.ndarray:

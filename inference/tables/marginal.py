@@ -12,15 +12,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 
 from ..difference.weighing import Weighing
 from ..evidence.places import Cells, cells
 from ..evidence.statistic import evidences
-from ..relabelling.calibration import surprise
-from ..relabelling.permutation import standardised
 from ..relabelling.relabelled import Relabelled
 from .aspects import Aspect
+from .fitted import Fitted, Told
 from .labelling import Labelling
 
 #: Sizes of a difference between codes, over the number of rows.
@@ -34,7 +32,7 @@ class Marginal(NamedTuple):
         aspect: the codes.
         counts: (C,), rows of each.
         labels: (C, 1 + B), of the first table.
-        surprises: (k, 1 + B), of each statistic, nats.
+        statistics: of every relabelling.
         cells: of points on a line, where the tables are held against each other.
         sizes: rows that have a code, in both tables as they are.
     """
@@ -42,7 +40,7 @@ class Marginal(NamedTuple):
     aspect: Aspect
     counts: np.ndarray
     labels: np.ndarray
-    surprises: np.ndarray
+    statistics: Told
     cells: Cells | None = None
     sizes: tuple[float, float] = (0.0, 0.0)
 
@@ -70,9 +68,8 @@ def marginal(aspect: Aspect, labelling: Labelling) -> Marginal:
         each = aspect.holds @ each
         counts, labels = np.asarray(each.sum(axis=1)), labelling.labelled(each)
     if aspect.points is None:
-        found = _of_codes(counts, labels, total, of_first)
-        surprises = surprise(np.array(found), without=1)
-        return Marginal(aspect, counts, labels, surprises, sizes=sizes)
+        codes = _of_codes(counts, labels, total, of_first)
+        return Marginal(aspect, counts, labels, codes, sizes=sizes)
     there = counts > 0
     rows = Relabelled(
         aspect.points[there],
@@ -81,9 +78,8 @@ def marginal(aspect: Aspect, labelling: Labelling) -> Marginal:
         np.full(aspect.points.shape[1], aspect.unit),
     )
     at = cells(rows)
-    statistics = evidences(rows, at, lambda count: None).each()
-    surprises = surprise(np.array(statistics), without=1)
-    return Marginal(aspect, counts, labels, surprises, at, sizes)
+    found = evidences(rows, at, lambda count: None)
+    return Marginal(aspect, counts, labels, found, at, sizes)
 
 
 def residuals(
@@ -106,14 +102,11 @@ def residuals(
     return np.divide(apart, error, out=np.zeros_like(apart), where=error > 0.0)
 
 
-def _of_codes(
-    counts: np.ndarray, labels: np.ndarray, total: float, of_first: np.ndarray
-) -> list[np.ndarray]:
-    """The tilt at its most and at all sizes together, and the most conspicuous code, (1 + B,)."""
+def _of_codes(counts: np.ndarray, labels: np.ndarray, total: float, of_first: np.ndarray) -> Fitted:
+    """The tilt at all sizes, and beside it the most conspicuous code."""
     found = residuals(counts, labels, total, of_first)
     if np.count_nonzero(counts) == 2:  # which all say the same
-        return [np.square(found).max(axis=0)]
+        return Fitted(np.square(found).max(axis=0, keepdims=True))
     variance = SIZES[:, None] / total
     weights = 0.5 * variance * counts / (1.0 + variance * counts)
-    tilt = standardised(weights @ np.square(found))
-    return [tilt.max(axis=0), logsumexp(tilt, axis=0), np.abs(found).max(axis=0)]
+    return Fitted(weights @ np.square(found), np.abs(found).max(axis=0))

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..relabelling.calibration import agreed, surprise
+from .fitted import Told
 
 #: How much a loud statistic counts among those of a column, and a loud column among all that is
 #: said of the tables; and how much more one column counts than all together.
@@ -17,38 +18,40 @@ class Statistics(NamedTuple):
     """Everything that is evaluated of tables, for every relabelling.
 
     Attributes:
-        columns: surprises of every column's aspects, (k, 1 + B) each; of one that is constant k is
-            0.
+        columns: every column's aspects; of one that is constant none.
         together: (p, 1 + B), how every two columns go together.
-        wholes: (1 + B,) each, of rows as wholes.
+        wholes: of rows as wholes; ``None`` where fewer than two columns vary.
     """
 
-    columns: list[np.ndarray]
+    columns: list[list[Told]]
     together: np.ndarray
-    wholes: list[np.ndarray]
+    wholes: Told | None
 
-    def at(self, chosen: np.ndarray) -> Statistics:
-        """Those of some relabellings, whose surprises are among these alone."""
-        columns = [surprise(each[:, chosen], without=1) for each in self.columns]
-        return Statistics(columns, self.together[:, chosen], [one[chosen] for one in self.wholes])
+    def of(self, labellings: np.ndarray) -> Statistics:
+        """Those of some relabellings, each told among these alone."""
+        columns = [[one.of(labellings) for one in aspects] for aspects in self.columns]
+        wholes = None if self.wholes is None else self.wholes.of(labellings)
+        return Statistics(columns, self.together[:, labellings], wholes)
 
     def evidence(self) -> np.ndarray:
         """How surprising all aspects of each column together are, (c, 1 + B)."""
-        none = np.zeros(self.together.shape[1])
-        return np.array(
-            [
-                surprise(agreed(each, LOUDEST), without=1) if len(each) else none
-                for each in self.columns
-            ]
-        )
+        found = np.zeros((len(self.columns), self.together.shape[1]))
+        for row, aspects in zip(found, self.columns, strict=True):
+            if aspects:
+                each = [surprise(np.array(one.each()), without=1) for one in aspects]
+                row[:] = surprise(agreed(np.concatenate(each), LOUDEST), without=1)
+        return found
 
-    def overall(self) -> np.ndarray:
+    def overall(self, evidence: np.ndarray | None = None) -> np.ndarray:
         """How surprising the tables are, (1 + B,).
 
         A change of one column is the more frequent one, and counts :data:`ONE_COLUMN` times.
+
+        Args:
+            evidence: what :meth:`evidence` says, where it is known.
         """
-        evidence = self.evidence()
-        wholes = [evidence.sum(axis=0), *self.wholes]
+        evidence = self.evidence() if evidence is None else evidence
+        wholes = [evidence.sum(axis=0), *([] if self.wholes is None else self.wholes.each())]
         if len(self.together):
             wholes.append(surprise(self.together, without=1).max(axis=0))
         together = agreed(surprise(np.array(wholes), without=1))

@@ -109,6 +109,7 @@ def test_digits_are_read(benchmark, tmp_path, name):
     np.testing.assert_array_equal(digits.labels, np.tile([2, 0, 1], 4))
 
 
+@pytest.mark.slow
 def test_one_split_of_easy_digits(benchmark, monkeypatch):
     """Labels that are far apart: every side finds them, with one or two settings each."""
     for grid in ("NOISE_VARIANCES", "BANDWIDTHS"):

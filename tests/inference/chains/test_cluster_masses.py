@@ -65,6 +65,7 @@ def two_modes(y):
     numpyro.sample("y", dist.Normal(mu**2, sigma), obs=y)
 
 
+@pytest.mark.slow
 def test_masses_of_a_model():
     """Chains of a NumPyro model in two modes, against a grid of its density."""
     y = 1.5 + 0.3 * np.random.default_rng(2).normal(size=12)

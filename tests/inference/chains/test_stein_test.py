@@ -76,6 +76,7 @@ def test_statistics_leave_out_pairs_within_a_batch():
         assert found[column] == pytest.approx(np.mean(each), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_level_of_independent_rows():
     """120 samples of 40 rows of t distributions: false failure below 1 in 1000 at level 0.05."""
     rejected = 0
@@ -109,6 +110,7 @@ def langevin(step, seed=0, chains=4, draws=800):
     return np.stack(found, axis=1)
 
 
+@pytest.mark.slow
 def test_a_biased_sampler_is_found_and_its_column_named():
     """Langevin's algorithm without its correction, in the second column alone (seed 0)."""
     right, wrong = langevin(0.05), langevin(1.2)

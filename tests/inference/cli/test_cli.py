@@ -538,6 +538,7 @@ def test_ctrl_c_on_a_real_run(tmp_path):
 # -- options reach the computation ----------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_data_of_the_paper(tmp_path, no_fit):
     result = bke_command("run", "--paper", "--out", tmp_path / "out")
     assert "as in BKE Figure 3: 300 rows" in result.stdout
@@ -549,6 +550,7 @@ def test_data_of_the_paper(tmp_path, no_fit):
     assert no_fit[1]["scale"] == "pooled"
 
 
+@pytest.mark.slow
 def test_built_in_data_show_their_difference(tmp_path, no_fit):
     result = bke_command("run", "--out", tmp_path / "out")
     assert "as in BKE Figure 3: 3000 rows" in result.stdout
@@ -632,6 +634,7 @@ def test_the_noise_by_name(noise, samples, tmp_path, no_fit):
     assert no_fit[0]["noise_variance"] == noise
 
 
+@pytest.mark.slow
 def test_learn(samples):
     from bke.inference import learn_kernel
 
@@ -758,6 +761,7 @@ def test_parts_give_the_same_as_run(finished, samples, tmp_path, no_pictures):
     assert summary["notes"] == []
 
 
+@pytest.mark.slow
 def test_another_seed_and_other_samples(finished, samples, tmp_path, no_pictures):
     succeeded("fit", *samples, *TINY[:-1], "4", "--out", tmp_path / "run.nc", "--quiet")
     assert not same_numbers(finished[0] / "run.nc", tmp_path / "run.nc")

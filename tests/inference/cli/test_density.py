@@ -25,6 +25,7 @@ def run(*arguments):
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
+@pytest.mark.slow
 def test_density(folder):
     done = run("density", "usual.csv", "--at", "new.csv", "--draws", 20, "--out", "out")
     assert done.exit_code == 0, done.output

@@ -89,6 +89,7 @@ def test_a_simulator_that_ends_the_program_has_failed(folder, workers):
     assert "while a data set was simulated for a = " in done.stderr
 
 
+@pytest.mark.slow
 def test_sequential_in_processes(folder):
     done = run("abc", "plainly.py", *SEEN, "--rows", 12, "--sequential", "--particles", 60,
                "--epsilon", 0.3, "--workers", 2, "--seed", 3, "--estimator", "features",

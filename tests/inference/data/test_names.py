@@ -35,6 +35,7 @@ def test_other_names_are_refused(other):
             learn_kernel((P, other), share=share, progress=False)
 
 
+@pytest.mark.slow
 def test_columns_go_by_their_names_not_their_order():
     quiet = {"progress": False}
     for share in ("pooled", "joint"):

@@ -126,6 +126,7 @@ def test_words_and_json_tell_the_same(found):
     assert repr(found).startswith("<Comparison: differ, p = 0.001")
 
 
+@pytest.mark.slow
 def test_samples_are_called_by_their_names(built_in):
     P, Q = (sample[:300] for sample in built_in)
     apart = compare(P, Q + 2.0, permutations=99, names=("June", "July"), **QUIET)
@@ -369,6 +370,7 @@ def test_where_the_evidence_is_weak_bands_are_those_of_sampling_errors(paired):
         found.witness(at, of="both")
 
 
+@pytest.mark.slow
 def test_of_many_columns_that_which_differs_alone_is_told():
     """A window of all columns around it would say the same, more faintly."""
     rng = np.random.default_rng(0)

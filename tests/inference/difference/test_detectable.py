@@ -93,6 +93,7 @@ def test_where_samples_differ_nothing_was_missed():
     assert "would" not in str(found)
 
 
+@pytest.mark.slow
 def test_with_few_rows_of_two_columns_it_is_found_as_often_as_is_said():
     """20 + 20 rows, seeds 0 to 59; below 45 of 60 with probability 0.0005 at 0.9, 0.15 at 0.79."""
     shift = detectable_shift(rows_of(*np.random.default_rng(0).normal(size=(2, 20, 2))), 0.05)

@@ -83,6 +83,7 @@ def test_discrepancies_are_those_of_the_kernel():
     assert found.discrepancies[1] <= 0.25 * found.expected
 
 
+@pytest.mark.slow
 def test_what_is_expected_is_the_mean_over_samples_of_one_distribution():
     """120 pairs of 60 and 30 rows, equal weights: four standard errors of the mean (seeds 0 on)."""
     ratios = []

@@ -42,6 +42,7 @@ def test_likelihoods_are_those_of_tests():
     assert np.diff(found.logs[0]).max() < 0 < np.diff(found.logs[1]).min()
 
 
+@pytest.mark.slow
 def test_a_large_difference_needs_fewer_rows_than_there_are(monkeypatch):
     monkeypatch.setattr(planning, "DRAWS", 8)
     monkeypatch.setattr(planning, "PERMUTATIONS", 39)

@@ -55,6 +55,7 @@ def test_scores_are_log_normalisers_and_come_with_their_caveat():
     assert values == sorted(values, reverse=True)
 
 
+@pytest.mark.slow
 def test_one_kernel_is_scored_and_held_out():
     found = compare_kernels(X[:24], {"se": SquaredExponential}, folds=2, progress=False)
     (score,) = found.scores.values()

@@ -62,6 +62,7 @@ def test_points_without_a_likelihood(function, why):
         synthetic_likelihood(Y, normal, PRIOR, summaries=function, **QUICK)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The chains have NOT mixed")
 def test_posterior_in_closed_form():
     """Mean of 20 normal numbers: sufficient, and Gaussian.

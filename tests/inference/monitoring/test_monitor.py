@@ -40,6 +40,7 @@ def watched(**options):
     return Monitor(table(600, 1), exclude=["id", "when"], **options)
 
 
+@pytest.mark.slow
 def test_alarms_are_rare_where_nothing_changes():
     """At alpha = .25, 80 streams of 600 rows with ties and holes: at most the 99.9 % point."""
     alarms = 0
@@ -336,6 +337,7 @@ def test_second_stream_beside():
     assert more.state.rows == 600
 
 
+@pytest.mark.slow
 def test_difference_after_an_alarm():
     """The rows since the change are compared with the reference, of mixed columns too."""
     monitor = Monitor(rows(400, 0), columns=["a", "b", "c"])

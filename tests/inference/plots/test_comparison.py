@@ -49,6 +49,7 @@ def test_a_line_is_shaded_where_the_sign_says():
     assert len(alike.plot().axes[1].get_legend().get_texts()) == 2  # the bands
 
 
+@pytest.mark.slow
 def test_a_map_has_lines_around_what_is_named():
     apart, alike = compared(2, 1.5), compared(2, 0.0)
     left, right, bar = apart.plot().axes
@@ -76,6 +77,7 @@ def test_a_map_has_lines_around_what_is_named():
     assert not np.asarray(mesh.get_array()).any()
 
 
+@pytest.mark.slow
 def test_of_more_columns_every_place_is_a_line_with_its_columns():
     apart, alike = compared(3, 1.5), compared(3, 0.0)
     (ax,) = apart.plot().axes

@@ -83,6 +83,7 @@ def test_options_are_checked_when_they_are_given(build, said):
         build()
 
 
+@pytest.mark.slow
 def test_a_run_says_what_was_chosen_for_it(tmp_path):
     run = fit(X, progress=False)
     save_run(run, tmp_path / "run.nc")

@@ -228,6 +228,7 @@ def test_a_prior_that_cannot_be_rebuilt_leaves_its_draws(tmp_path):
     np.testing.assert_array_equal(found, made["posterior"]["lengthscale"])
 
 
+@pytest.mark.slow
 def test_a_run_elsewhere_finds_its_module(stranger, tmp_path):
     elsewhere = tmp_path / "other" / "run.nc"
     elsewhere.parent.mkdir()

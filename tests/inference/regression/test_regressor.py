@@ -182,6 +182,7 @@ def test_noise_and_scale_are_averaged_over():
     np.testing.assert_allclose(np.sqrt(parts.sum(axis=0)), deviation, rtol=0.1)
 
 
+@pytest.mark.slow
 def test_shrinkage_helps_and_intervals_hold():
     """Of 150 groups, most of them small, errors are smaller, and 90 % intervals hold y.
 
@@ -236,6 +237,7 @@ def test_ways_to_give_groups():
     assert np.sort(found) == pytest.approx(np.sort(expected))
 
 
+@pytest.mark.slow
 def test_columns_of_data_frames_go_by_their_names():
     """In whatever order, of each group and of what is predicted; other names are refused."""
     frames = [pd.DataFrame(one, columns=["a", "b", "c"]) for one in X]

@@ -160,6 +160,7 @@ print([int(i) for i, _ in where], sorted({device for _, device in where}))
 """
 
 
+@pytest.mark.slow
 def test_work_goes_to_all_devices_and_comes_back_in_order():
     found = subprocess.run([sys.executable, "-c", DEVICES], capture_output=True, text=True)
     assert found.stdout.strip() == "[0, 1, 2, 3, 4, 5, 6] [0, 1, 2]", found.stderr

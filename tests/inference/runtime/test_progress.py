@@ -57,6 +57,20 @@ def test_bars_appear_after_a_while(what, written):
         assert bool(stream.getvalue()) == seen
 
 
+@pytest.mark.parametrize("widgets", [True, False])
+def test_a_notebook_without_widgets_shows_nothing(widgets, monkeypatch):
+    asked = []
+    monkeypatch.setattr(progress, "Console", lambda stderr: Console(force_jupyter=True))
+    monkeypatch.setattr(
+        progress.importlib.util, "find_spec", lambda name: asked.append(name) or widgets or None
+    )
+    with progress_bar("summing", 10, shown=True) as advance:
+        assert advance.__closure__ is not None
+        bars = [cell.cell_contents for cell in advance.__closure__]
+    assert [bar.disable for bar in bars if isinstance(bar, progress.LateBars)] == [not widgets]
+    assert asked == ["ipywidgets"]
+
+
 def test_nothing_is_written_to_a_log(capfd, monkeypatch):
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
     for work in WORKS.values():

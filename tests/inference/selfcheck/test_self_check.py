@@ -45,6 +45,7 @@ def test_lengthscales_are_calibrated(name):
     assert uniformity(found) > 1e-3
 
 
+@pytest.mark.slow
 def test_a_wrong_posterior_is_found(monkeypatch):
     """Under a prior of half the lengthscale: 60 data sets, seed 0."""
     monkeypatch.setattr(calibration, "Gamma", lambda a, b: stats_gamma(a, 2.0 * b))

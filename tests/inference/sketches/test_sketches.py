@@ -69,6 +69,7 @@ def test_a_file_gives_the_same_sketch(sketches, tmp_path):
     assert str(loaded) == str(sketches[0])
 
 
+@pytest.mark.slow
 def test_the_posterior_and_the_witness_are_those_of_the_rows(sketches):
     at = np.array([[1.0, 30.0], [3.0, 100.0]])
     found = compare_sketches(*sketches, noise_variance=0.05, at=at, draws=4000)

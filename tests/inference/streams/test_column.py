@@ -125,6 +125,7 @@ def test_points_stand_for_the_rows(coarse):
     np.testing.assert_array_equal(points.x, np.sort(x))
 
 
+@pytest.mark.slow
 def test_what_is_not_right_is_told(coarse, monkeypatch):
     """Without a second look the error is that of bins alone."""
     monkeypatch.setattr(resolved_column, "ROUNDS", 1)

@@ -65,6 +65,7 @@ def test_the_best_of_a_grid(two_modes, learned):
     assert f"{learned.score:.4g}" in str(learned)
 
 
+@pytest.mark.slow
 def test_beyond_two_columns_by_score_matching():
     rows = np.random.default_rng(1).normal(size=(30, 3))
     found = learn_student_t(rows, kernel=SquaredExponential(2.0), factors=(0.5, 1.0), **QUIET)
@@ -228,6 +229,7 @@ def test_scikit_learn_accepts_the_estimator():
     check_estimator(KernelStudentTDensity(factor=1.0, noise_variance=1.0), on_skip=None)
 
 
+@pytest.mark.slow
 def test_estimator(two_modes, learned):
     rows = two_modes[:, None]
     estimator = KernelStudentTDensity(factor=0.5, noise_variance=1.0).fit(rows)

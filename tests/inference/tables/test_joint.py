@@ -48,6 +48,8 @@ def test_it_is_the_tilt_with_the_kernel_of_all_rows(shifted):
             logs.append(0.5 * fit.sum(axis=0))
     logs = np.array(logs)
     z = (logs - logs.mean(axis=1, keepdims=True)) / logs.std(axis=1, keepdims=True)
-    most, every = module.joint(parts, dealt)
+    found = module.joint(parts, dealt)
+    assert found is not None
+    most, every = found.each()
     np.testing.assert_allclose(most, z.max(axis=0), atol=1e-4)
     np.testing.assert_allclose(every, logsumexp(z, axis=0), atol=1e-4)

@@ -51,6 +51,7 @@ def test_edges_are_read_as_causal_learn_means_them(marks):
     assert found == expected
 
 
+@pytest.mark.slow
 def test_a_collider_is_found(graph):
     assert {str(edge) for edge in graph.edges} == {"a --> c", "b --> c", "c --> d"}
     assert graph.between("c", "a") == graph.between("a", "c")
@@ -62,6 +63,7 @@ def test_a_collider_is_found(graph):
     assert {text.get_text() for text in figure.axes[0].texts} == set("abcd")
 
 
+@pytest.mark.slow
 def test_again_makes_no_test_twice(collider, graph):
     before = dict(graph.source._answers)
     again = graph.again(progress=False)

@@ -136,6 +136,7 @@ def test_more_permutations_do_not_go_through_the_rows_again(few, monkeypatch):
     assert len(passes) == 4  # what columns are known by, and rows, the part of them, and all sums
 
 
+@pytest.mark.slow
 def test_any_collection_will_do(few):
     P, Q = samples("bins")
     expected = two_sample_test(P, Q, permutations=39, **QUIET).pvalue

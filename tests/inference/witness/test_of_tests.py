@@ -153,6 +153,7 @@ def test_the_sign_says_which_sample_has_more(choice):
     assert found.lower[0] > 0.0 > found.upper[1]
 
 
+@pytest.mark.slow
 def test_a_dependence_witness_of_a_test():
     result = independence_test(X, Y, **QUIET)
     witness = sample_dependence_witness(result, X, Y)

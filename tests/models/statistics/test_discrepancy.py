@@ -61,6 +61,7 @@ def test_paired_leaves_out_the_pairs():
     assert abs(difference) > 1e-3
 
 
+@pytest.mark.slow
 def test_linear_and_block_terms():
     """Block of the whole sample: MMD-6. Size 2: h of MMD-13 by hand."""
     kernel = SquaredExponential(1.3)
