@@ -11,6 +11,7 @@ from ..data.canonical import random_part
 from ..learning.distances import ladder
 from ..relabelling.relabelled import Relabelled
 from .families import GAUSSIAN, LAPLACE, Family, Metric
+from .spectrum import VERY_MANY
 
 #: Rows whose distances tell which scales there are.
 ROWS = 1000
@@ -47,7 +48,10 @@ def test_scales(rows: Relabelled) -> list[Scale]:
     for family, count in families[rows.points.shape[1] <= PLANE :]:
         short, median = _distances(rows, family.metric)
         shortest = short if rows.weighted else SHORTEST * short
-        lengthscales = np.geomspace(shortest, LONGEST * median, count)
+        if len(rows.points) > VERY_MANY:
+            lengthscales = family.halving(LONGEST * median, shortest, count)
+        else:
+            lengthscales = np.geomspace(shortest, LONGEST * median, count)
         found += [Scale(family, float(one)) for one in lengthscales]
     return found
 
@@ -55,6 +59,9 @@ def test_scales(rows: Relabelled) -> list[Scale]:
 def landmark_lengthscales(rows: Relabelled) -> np.ndarray:
     """Lengthscales (L,) of the evidence at landmarks."""
     found = ladder(rows.choosing.points, 0)
+    if len(rows.points) > VERY_MANY:
+        halved = GAUSSIAN.halving(found[-1], found[0], len(found))
+        found = halved[halved >= found[0]]
     return found[found >= _distances(rows)[0]] if rows.weighted else found
 
 

@@ -24,7 +24,8 @@ from ..relabelling.relabelled import LabelSums, Relabelled
 from ..runtime.machine import side_by_side
 from .asked import Asked, Sums, answered
 from .decomposition import Noise
-from .spectrum import VERY_MANY, Near, Part, kernel
+from .families import GAUSSIAN
+from .spectrum import VERY_MANY, Part, kernel
 
 LANDMARKS = 60
 ROWS_EACH = 8
@@ -79,13 +80,13 @@ def evidence_rows(
     Returns:
         (3 L, 1 + B), nats.
     """
+    if part is not None and rows.independent:
+        asks = evidence_asked(rows, lengthscales, places, part)
+        return evidence_of(side_by_side(lambda i: answered(asks[i], rows), len(asks), Event()))
 
     def one(index: int) -> np.ndarray:
         length = lengthscales[index]
-        if part is not None and rows.independent:
-            found = answered(evidence_asked(rows, length, places, part), rows)
-        else:
-            found = _evidence(_seen(rows, places, length), places, length)
+        found = _evidence(_seen(rows, places, length), places, length)
         advance(1)
         return found
 
@@ -93,17 +94,28 @@ def evidence_rows(
 
 
 def evidence_asked(
-    rows: Relabelled, length: float, places: np.ndarray, part: int
-) -> Asked[np.ndarray]:
-    """Ask for what :func:`evidence_rows` tells of independent rows at one lengthscale."""
-    some = Part.of(rows, part)
+    rows: Relabelled, lengthscales: np.ndarray, places: np.ndarray, part: int
+) -> list[Asked[np.ndarray]]:
+    """Ask for what :func:`evidence_rows` tells of independent rows, some lengthscales at a time."""
+    some, count = Part.of(rows, part), len(places)
 
-    def told(sums: Sums) -> np.ndarray:
-        products = some.products(kernel(some.points, places, length))
-        seen = _of_independent(rows, sums.of_labels, sums.of_counts, products)
-        return _evidence(seen, places, length)
+    def asked(run: tuple[float, ...]) -> Asked[np.ndarray]:
+        near = GAUSSIAN.at(places, *run)
 
-    return Asked(Near(places, length), len(places), told)
+        def told(sums: Sums) -> np.ndarray:
+            found = []
+            for index, (length, features) in enumerate(
+                zip(run, near.each(some.points), strict=True)
+            ):
+                own = slice(index * count, (index + 1) * count)
+                products = some.products(features)
+                seen = _of_independent(rows, sums.of_labels[own], sums.of_counts[own], products)
+                found.append(_evidence(seen, places, length))
+            return np.concatenate(found)
+
+        return Asked(near, count * len(run), told)
+
+    return [asked(run) for run in GAUSSIAN.runs(lengthscales)]
 
 
 def evidence_of(each: Sequence[np.ndarray]) -> np.ndarray:

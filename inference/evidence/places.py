@@ -28,8 +28,9 @@ from ..relabelling.relabelled import Relabelled
 from ..relabelling.step_down import step_down
 from ..runtime.machine import side_by_side
 from .asked import Asked, answered
+from .families import GAUSSIAN
 from .local_t import Local, local_t
-from .spectrum import VERY_MANY, Near, nearness
+from .spectrum import VERY_MANY, nearness
 
 #: The fields of cells, one after the other.
 Fields: TypeAlias = tuple[np.ndarray, ...]
@@ -46,6 +47,7 @@ VALUES = 512
 CELLS_AT_ONCE = 1000
 #: Scales, in standard deviations of one column; of D columns the longest is sqrt(D) times that.
 SHORTEST, LONGEST = 0.03, 2.0
+LADDER = np.geomspace(SHORTEST, LONGEST, SCALES)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,12 +139,14 @@ class Looks(NamedTuple):
 
     Attributes:
         where: (k, D), the places in all columns together.
+        together: the scales of all columns together.
         middle: (D,), the median of every column.
         places: in one column alone.
         scales: likewise how many.
     """
 
     where: np.ndarray
+    together: np.ndarray
     middle: np.ndarray
     places: int
     scales: int
@@ -151,7 +155,9 @@ class Looks(NamedTuple):
     def of(cls, rows: Relabelled) -> Looks:
         """Choose places from pooled rows."""
         dimension, chosen = rows.points.shape[1], rows.choosing
-        spread = FEWER_PLACES if len(rows.points) > VERY_MANY else PLACES
+        very_many = len(rows.points) > VERY_MANY
+        spread = FEWER_PLACES if very_many else PLACES
+        ladder = GAUSSIAN.halving(LONGEST, SHORTEST, SCALES) if very_many else LADDER
         if dimension == 1:
             where = chosen.points[_quantiles(chosen.counts, min(spread, LINE_PLACES))]
         else:
@@ -159,7 +165,7 @@ class Looks(NamedTuple):
         places = max(FEWEST_PLACES, min(LINE_PLACES, MOST_CELLS // (SCALES * dimension)))
         scales = max(FEWEST_SCALES, min(SCALES, MOST_CELLS // (places * dimension)))
         middle = weighted_quantiles(chosen.points, chosen.counts, (0.5,))[0]
-        return cls(where, middle, places, scales)
+        return cls(where, ladder * np.sqrt(dimension), middle, places, scales)
 
     @property
     def alone(self) -> range:
@@ -167,14 +173,14 @@ class Looks(NamedTuple):
         return range(len(self.middle) if len(self.middle) > PLANE else 0)
 
     @property
-    def together(self) -> np.ndarray:
-        """The scales of all columns together."""
-        return np.geomspace(SHORTEST, LONGEST, SCALES) * np.sqrt(len(self.middle))
+    def runs(self) -> list[tuple[float, ...]]:
+        """The scales of all columns together, those that are evaluated together in one."""
+        return GAUSSIAN.runs(self.together)
 
     def asked(self, rows: Relabelled) -> list[Asked[Local]]:
-        """What is asked of the rows in all columns together, a scale at a time."""
+        """What is asked of the rows in all columns together, some scales at a time."""
         count = len(self.where)
-        return [local_t(rows, Near(self.where, scale), count) for scale in self.together]
+        return [local_t(rows, GAUSSIAN.at(self.where, *run), count * len(run)) for run in self.runs]
 
     def of_column(self, own: Relabelled, column: int) -> Fields:
         """The fields of the cells of one of several columns, of which alone ``own`` has values."""
@@ -208,11 +214,11 @@ class Looks(NamedTuple):
 
     def cells(self, found: Sequence[Local], of_columns: Sequence[Fields]) -> Cells:
         """The cells that there are in all columns together, and in each alone."""
-        shape = len(self.middle)
-        together = [
-            (self.where[kept], np.full((len(kept), shape), scale), *others)
-            for (kept, *others), scale in zip(found, self.together, strict=True)
-        ]
+        together = []
+        for (kept, *others), run in zip(found, self.runs, strict=True):
+            scale, place = np.divmod(kept, len(self.where))
+            scales = np.repeat(np.array(run)[scale, None], len(self.middle), axis=1)
+            together.append((self.where[place], scales, *others))
         return Cells(*(np.concatenate(each) for each in zip(*together, *of_columns, strict=True)))
 
 

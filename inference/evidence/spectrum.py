@@ -8,7 +8,7 @@ chosen without looking at labels, and rows are gone through in blocks.
 
 from __future__ import annotations
 
-import dataclasses
+import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -70,17 +70,10 @@ def nearness(exponents: np.ndarray) -> np.ndarray:
     return np.exp(exponents, out=exponents)
 
 
-@dataclasses.dataclass(frozen=True)
-class Near:
-    """How near rows are to places (k, D), by the kernel at a lengthscale or (k,) of them."""
-
-    places: np.ndarray
-    lengthscale: float | np.ndarray
-    values: Values = kernel
-
-    def __call__(self, points: np.ndarray) -> np.ndarray:
-        """Evaluate the kernel (r, k) between rows (r, D) and places."""
-        return self.values(points, self.places, self.lengthscale)
+def squared(near: np.ndarray) -> np.ndarray:
+    """Square how near points are, in its place."""
+    np.square(near, out=near)
+    return np.maximum(near, math.exp(FARTHEST), out=near)
 
 
 class Several(Features, Protocol):

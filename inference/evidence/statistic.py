@@ -165,14 +165,16 @@ def evidences(rows: Relabelled, places: Cells, advance: Callable[[int], None]) -
     at_landmarks = evidence_rows(rows, landmark_lengthscales(rows), seen, part=part)
     scales = test_scales(rows)
     tilt = _tilt(rows, scales, part, advance)
-    return _together(rows, tilt, at_landmarks, location(rows), covariances(rows), places, scales)
+    others: list[Any] = [location, covariances]
+    of_location, of_covariances = side_by_side(lambda one: others[one](rows), len(others), Event())
+    return _together(rows, tilt, at_landmarks, of_location, of_covariances, places, scales)
 
 
 class Questions(NamedTuple):
     """What is asked of very many rows, all at once, and told by the answers.
 
     Attributes:
-        at_landmarks: one for each lengthscale.
+        at_landmarks: one for some lengthscales each.
         tilt: for some scales each.
         location: of these.
         covariances: likewise.
@@ -190,7 +192,7 @@ class Questions(NamedTuple):
         """Choose where to look by :attr:`Relabelled.choosing`, as :func:`evidences` does."""
         seen, scales = landmarks(rows.choosing.points, LANDMARKS, 0), test_scales(rows)
         return cls(
-            [evidence_asked(rows, one, seen, PRODUCTS) for one in landmark_lengthscales(rows)],
+            evidence_asked(rows, landmark_lengthscales(rows), seen, PRODUCTS),
             _tilt_asked(rows, scales, PRODUCTS),
             location_asked(rows),
             covariances_asked(rows),
@@ -275,10 +277,8 @@ def _tilt_asked(rows: Relabelled, scales: list[Scale], part: int) -> list[Asked[
     found = []
     at = _nodes(rows, scales, LINE_NODES if rows.points.shape[1] == 1 else FEWER_NODES)
     for family, own in itertools.groupby(scales, lambda scale: scale.family):
-        lengthscales = [scale.lengthscale for scale in own]
-        for start in range(0, len(lengthscales), family.together):
-            features = family.at(at[family], *lengthscales[start : start + family.together])
-            found.append(spectra_asked(rows, features, part))
+        for run in family.runs(scale.lengthscale for scale in own):
+            found.append(spectra_asked(rows, family.at(at[family], *run), part))
     return found
 
 

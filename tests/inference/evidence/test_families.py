@@ -1,12 +1,19 @@
 """Kernels at which a test looks, beside those of the models and one at a time."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
+from bke.inference.evidence import ladder
 from bke.inference.evidence.asked import answered
-from bke.inference.evidence.families import GAUSSIAN, LAPLACE
-from bke.inference.evidence.ladder import LENGTHSCALES, scales_of, test_scales as scales_of_test
+from bke.inference.evidence.families import GAUSSIAN, LAPLACE, RUN
+from bke.inference.evidence.ladder import (
+    LENGTHSCALES,
+    landmark_lengthscales,
+    scales_of,
+    test_scales as scales_of_test,
+)
 from bke.inference.evidence.places import cells
 from bke.inference.evidence.spectrum import spectra_asked, spectrum
 from bke.inference.evidence.statistic import evidences
@@ -29,6 +36,53 @@ def test_kernels_are_those_of_the_models(family, columns):
     kernels = family.at(others, 0.3, 2.0)
     np.testing.assert_allclose(kernels(points), np.concatenate(each, axis=1), rtol=1e-12)
     np.testing.assert_array_equal(family.values(points, others, 2.0), kernels(points)[:, 7:])
+
+
+@pytest.mark.parametrize("family", [GAUSSIAN, LAPLACE])
+def test_kernels_that_are_squares_are_those_of_the_models(family):
+    """Distances of 0 to 40 lengthscales; the last one is no square of the one before."""
+    points, others = 4.0 * RNG.normal(size=(50, 3)), RNG.normal(size=(40, 3))
+    lengths = 3.0 * 2.0 ** (np.array([0, -1, -2, -4]) / family.power)
+    lengths = [*lengths, 0.9 * lengths[-1]]
+    assert [family.squarings(a, b) for a, b in itertools.pairwise(lengths)] == [1, 1, 2, 0]
+    assert family.squarings(lengths[1], lengths[0]) == 0
+    assert family.squarings(1.0, 1.0) == 0
+    with computing():
+        each = [np.asarray(family.model(length)(points, others)) for length in lengths]
+    found = family.at(others, *lengths)(points)
+    np.testing.assert_allclose(found, np.concatenate(each, axis=1), rtol=1e-11, atol=1e-140)
+
+
+@pytest.mark.parametrize(("family", "step"), [(GAUSSIAN, 2.0), (LAPLACE, 4.0)])
+def test_halving_reaches_the_shortest(family, step):
+    found = family.halving(10.0, 0.1, 8 if family is GAUSSIAN else 5)
+    np.testing.assert_allclose(found[:-1] / found[1:], step)
+    assert found[0] == 10.0
+    assert found[-1] <= 0.1
+    runs = family.runs(found)
+    assert [len(run) for run in runs] == [RUN] * (len(found) // RUN) + [len(found) % RUN] * (
+        len(found) % RUN > 0
+    )
+    np.testing.assert_array_equal(np.concatenate(runs), found)
+    assert family.runs([1.0, 0.9, 0.8]) == [(1.0,), (0.9,), (0.8,)]
+
+
+def test_of_very_many_rows_every_kernel_is_a_square(monkeypatch):
+    """As few as 80 count as very many here."""
+    rows = relabelled(Pair.checked(P, Q), 9, np.random.default_rng(1))
+    fewer, landmarks = scales_of_test(rows), landmark_lengthscales(rows)
+    monkeypatch.setattr(ladder, "VERY_MANY", 79)
+    found, seen = scales_of_test(rows), landmark_lengthscales(rows)
+    assert len(found) == len(fewer)
+    for family in (GAUSSIAN, LAPLACE):
+        own, few = (
+            [one.lengthscale for one in each if one.family is family] for each in (found, fewer)
+        )
+        assert max(own) == pytest.approx(max(few))
+        assert min(own) <= min(few)
+        assert len(family.runs(own)) == -(-len(own) // RUN)
+    assert seen[0] == landmarks[-1]
+    assert landmarks[0] <= seen[-1] < 2.0 * landmarks[0]
 
 
 def test_several_kernels_are_each_by_itself():

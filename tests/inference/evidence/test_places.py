@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from bke.inference.evidence import places
 from bke.inference.evidence.local_t import LEAST_ROWS
 from bke.inference.evidence.places import LONGEST, SHORTEST, Cells, Looks, _quantiles, cells
 from bke.inference.relabelling.pair import Pair
@@ -21,7 +22,11 @@ def weights(points, at, scale):
 
 
 @pytest.mark.parametrize("columns", [1, 2, 3])
-def test_t_is_the_difference_of_mean_weights_over_its_deviation_under_equality(columns):
+@pytest.mark.parametrize("very_many", [False, True])  # whose scales are evaluated together
+def test_t_is_the_difference_of_mean_weights_over_its_deviation_under_equality(
+    columns, very_many, monkeypatch
+):
+    monkeypatch.setattr(places, "VERY_MANY", 20 if very_many else 10_000)
     P, Q = RNG.gamma(2.0, size=(SIZES[0], columns)), RNG.normal(size=(SIZES[1], columns)) + 2.0
     rows = relabelled(Pair.checked(P, Q), 9, np.random.default_rng(0))
     found = cells(rows)
