@@ -76,6 +76,7 @@ from .plots.monitoring import plot_monitor as plot_monitor, plot_monitors as plo
 from .plots.profile import plot_profile as plot_profile
 from .plots.regression import plot_regression as plot_regression
 from .plots.student_t import plot_student_t as plot_student_t
+from .plots.tables import plot_tables as plot_tables
 from .plots.trace import plot_rank as plot_rank, plot_trace as plot_trace
 from .plots.witness import plot_witness as plot_witness
 from .posterior.files import load_run as load_run, save_run as save_run

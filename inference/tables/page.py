@@ -17,8 +17,8 @@ from .findings import ColumnFindings, PairComparison, TableFindings
 from .histograms import Histogram
 from .words import LEAST_SHARE, effects_told, moment, p_alone, pair_told, place_told, verdict
 
-#: Levels of a category whose bars are drawn, and steps on an axis.
-BARS, STEPS = 6, 4
+#: Levels whose bars are drawn, all weekdays among them, and steps on an axis.
+BARS, STEPS = 7, 4
 
 
 class Row(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import nearest
@@ -14,6 +15,8 @@ from .words import column_told, told
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 #: The version of ``TableComparison.to_dict``, raised where a key goes or changes its meaning.
 SCHEMA = 1
@@ -65,6 +68,25 @@ class TableComparison(TableFindings, Shown):
         ``measure`` of how strongly, and its value ``before`` and ``after``.
         """
         return frame_of_pairs(self.pairs)
+
+    def plot(
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        axes: Axes | Sequence[Axes] | None = None,
+    ) -> Figure:
+        """Draw how columns are spread in both tables, those first that have changed.
+
+        Args:
+            columns: names; by default those that have changed, at most nine.
+            axes: one for each column that is drawn; by default a new figure.
+
+        Raises:
+            InputError: for a column that there is not, or a wrong number of ``axes``.
+        """
+        from ..plots.tables import plot_tables
+
+        return plot_tables(self, columns=columns, axes=axes)
 
     def to_dict(self) -> dict[str, Any]:
         """Tell everything as plain data, keys named as the attributes."""

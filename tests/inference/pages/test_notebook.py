@@ -145,7 +145,7 @@ RESULTS = {
         lambda: match_weights(normal(60, 2), normal(40, 2, 0.3), columns=[ODD, "b"]),
         *(True, True, None),
     ),
-    "TableComparison": (lambda: compare_tables(*tables(), **QUIET), False, True, 2),
+    "TableComparison": (lambda: compare_tables(*tables(), **QUIET), True, True, 2),
     "ColumnComparison": (lambda: compare_tables(*tables(), **QUIET)[ODD], False, True, None),
     "GroupsComparison": (
         lambda: compare_groups(

@@ -1,0 +1,172 @@
+"""Two tables, column by column: how each is spread in both, and where that differs."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator, PercentFormatter
+
+from ..errors import InputError, nearest
+from ..relabelling.permutation import p_in_words
+from ..tables.changes import Share
+from ..tables.findings import ColumnFindings, TableFindings
+from ..tables.words import LEAST_SHARE
+from .named import LABEL, shade
+from .names import short_names
+from .style import P_COLOUR, Q_COLOUR, SMALL, STUCK, panels, plain
+
+#: Columns that are drawn unless they are asked for, panels side by side, and bars of a panel.
+MOST, ACROSS, BARS = 9, 3, 7
+#: Points at which it is told where a place is; seconds of a day; letters of a bar's label.
+POINTS, DAY, LEVEL = 600, 86_400.0, 16
+#: Steps on an axis; inches of the smallest figure, and letters of its title for each.
+STEPS, NARROWEST, LETTERS = 4, 5.0, 14
+#: How the first table is filled.
+FILLED = 0.25
+
+
+def plot_tables(
+    found: TableFindings,
+    *,
+    columns: Sequence[str] | None = None,
+    axes: Axes | Sequence[Axes] | None = None,
+) -> Figure:
+    """Draw how columns are spread in two tables, those first that have changed.
+
+    Numbers, dates and lengths of texts are histograms, the first table's filled and the second's
+    outlined, shaded where one has more; categories are bars of shares, the most conspicuous change
+    on top. What a histogram does not show, such as holes, weekdays and words, is told below it.
+    Columns that have not changed are grey.
+
+    Args:
+        found: from :func:`~bke.inference.compare_tables`.
+        columns: names; by default those that have changed, at most nine, and where none has those
+            with the smallest p-values.
+        axes: one for each column that is drawn; by default a new figure.
+
+    Raises:
+        InputError: for a column that there is not, or a wrong number of ``axes``.
+    """
+    shown = _shown(found, columns)
+    across = min(ACROSS, len(shown))
+    down = -(-len(shown) // across)
+    shape = (down, across) if axes is None else (1, len(shown))
+    width = max(NARROWEST, 3.3 * across)
+    figure, places = panels(*shape, axes, width=width, height=0.8 + 2.2 * down)
+    names = short_names(found.names)
+    keys: dict[str, Patch] = {}
+    for ax, column in zip(places, shown, strict=False):
+        of_places = _column(ax, column, found.permutations, names)
+        keys |= {str(key.get_label()): key for key in of_places}
+    for ax in places[len(shown) :]:
+        ax.set_axis_off()
+    handles = [*_tables(found, names), *keys.values()]
+    if axes is None:
+        figure.legend(
+            handles=handles, fontsize=SMALL, frameon=False, loc="outside lower left", ncols=2
+        )
+        title = textwrap.fill(str(found).splitlines()[0], int(LETTERS * width))
+        figure.suptitle(title, fontsize=SMALL + 1, x=0.01, ha="left")
+    else:
+        places[0].legend(  # no wider than a panel, or it would take room of the next one
+            handles=handles, fontsize=SMALL, frameon=False,
+            loc="lower left", bbox_to_anchor=(0.0, 1.08),
+        )  # fmt: skip
+    return figure
+
+
+def _shown(found: TableFindings, columns: Sequence[str] | None) -> list[ColumnFindings]:
+    """The columns that are drawn, in order."""
+    ordered = sorted(found.columns, key=lambda one: (one.pvalue, not one.differ))
+    if columns is None:
+        return ([one for one in ordered if one.differ] or ordered)[:MOST]
+    known = {one.name: one for one in found.columns}
+    for name in columns:
+        if name not in known:
+            raise InputError(f"no column {name!r} was compared{nearest(name, list(known))}")
+    if not columns:
+        raise InputError("columns names none")
+    return [known[name] for name in columns]
+
+
+def _tables(found: TableFindings, names: tuple[str, str]) -> list[Patch]:
+    """What tells the two tables in a legend."""
+    first, second = (f"{name} ({size} rows)" for name, size in zip(names, found.sizes, strict=True))
+    return [
+        Patch(facecolor=P_COLOUR, alpha=FILLED, label=first),
+        Patch(fill=False, edgecolor=Q_COLOUR, linewidth=1.4, label=second),
+    ]
+
+
+def _column(
+    ax: Axes, column: ColumnFindings, permutations: int, names: tuple[str, str]
+) -> list[Patch]:
+    """Draw one column, and return what a legend needs of its places."""
+    plain(ax)
+    of = "length of " if column.kind == "text" else ""
+    name = textwrap.shorten(f"{of}{column.name}", LABEL // 2, placeholder="…")
+    ax.set_title(
+        f"{name}: {p_in_words(column.pvalue, permutations)}",
+        fontsize=SMALL + 1, loc="left", color="black" if column.differ else STUCK,
+    )  # fmt: skip
+    was, now = column.effect.missing
+    missing = [Share("missing", was, now)] if abs(now - was) >= LEAST_SHARE else []
+    shares = [*missing, *column.effect.shares]
+    if column.histogram is None:
+        _bars(ax, shares[:BARS], differ=column.differ)
+        return []
+    told = missing or shares[: not column.places]  # what the histogram does not show
+    ax.set_xlabel(
+        "; ".join(f"{one.level}: {one.before:.1%} → {one.after:.1%}" for one in told),
+        fontsize=SMALL,
+    )
+    return _histogram(ax, column, names)
+
+
+def _histogram(ax: Axes, column: ColumnFindings, names: tuple[str, str]) -> list[Patch]:
+    assert column.histogram is not None
+    edges, (first, second) = column.histogram
+    unit = DAY if column.kind == "datetime" else 1.0
+    colour = Q_COLOUR if column.differ else STUCK
+    ax.stairs(first, edges / unit, fill=True, color=P_COLOUR, alpha=FILLED)
+    ax.stairs(second, edges / unit, color=colour, linewidth=1.4)
+    ax.set_xlim(edges[0] / unit, edges[-1] / unit)
+    ax.set_ylim(bottom=0.0)
+    ax.set_yticks([])
+    ax.xaxis.set_major_locator(MaxNLocator(STEPS, integer=column.kind in ("integer", "text")))
+    if column.kind == "datetime":
+        locator = AutoDateLocator(maxticks=STEPS + 1)
+        ax.xaxis.set_major_locator(locator)
+        ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    at = np.linspace(edges[0], edges[-1], POINTS)
+    signs = np.zeros(POINTS)
+    for place in reversed(column.places):  # the most significant last
+        assert place.extent is not None
+        low, high = place.extent
+        if column.kind == "integer":  # whole bins
+            low, high = np.ceil(low) - 0.5, np.floor(high) + 0.5
+        signs[(at >= low) & (at <= high)] = place.sign
+    return shade(ax, signs, at / unit, names)
+
+
+def _bars(ax: Axes, shares: Sequence[Share], *, differ: bool) -> None:
+    """Shares in both tables, one bar on the other."""
+    if not shares:
+        ax.set_axis_off()
+        ax.text(0.0, 0.5, "as it was", transform=ax.transAxes, fontsize=SMALL, color=STUCK)
+        return
+    heights = -np.arange(len(shares), dtype=float)
+    before, after = ([getattr(one, when) for one in shares] for when in ("before", "after"))
+    colour = Q_COLOUR if differ else STUCK
+    ax.barh(heights, before, color=P_COLOUR, alpha=FILLED, height=0.8)
+    ax.barh(heights, after, facecolor="none", edgecolor=colour, linewidth=1.4, height=0.8)
+    labels = [textwrap.shorten(one.level, LEVEL, placeholder="…") or "(empty)" for one in shares]
+    ax.set_yticks(heights, labels)
+    ax.xaxis.set_major_locator(MaxNLocator(STEPS))
+    ax.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))

@@ -1,0 +1,114 @@
+"""Pictures of two tables: what is drawn of a column is what was found of it."""
+
+import matplotlib.dates
+import numpy as np
+import pandas as pd
+import pytest
+from bke.inference import InputError, compare_tables, plot_tables
+from bke.inference.plots.style import P_MORE, Q_MORE
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.patches import StepPatch
+
+
+def table(rng, rows, *, after):
+    shares = [0.6, 0.3, 0.1] if after else [0.2, 0.3, 0.5]
+    found = pd.DataFrame(
+        {
+            "x": rng.normal(1.5 * after, 1.0, rows),
+            "count": rng.poisson(2.0 + 3.0 * after, rows),
+            "city": rng.choice(["a", "b", "c"], rows, p=shares),
+            "when": pd.Timestamp("2024-03-01") + pd.to_timedelta(rng.integers(0, 30, rows), "D"),
+            "alike": rng.normal(size=rows),
+            "holes": rng.normal(size=rows),
+        }
+    )
+    found.loc[rng.random(rows) < 0.05 + 0.5 * after, "holes"] = np.nan
+    return found
+
+
+@pytest.fixture(scope="module")
+def found():
+    """120 + 90 rows whose columns but two differ by far; seed 0, 99 permutations."""
+    rng = np.random.default_rng(0)
+    pair = table(rng, 120, after=False), table(rng, 90, after=True)
+    return compare_tables(*pair, names=("may", "june"), permutations=99, progress=False)
+
+
+def panels(figure):
+    return {ax.get_title(loc="left").split(":")[0]: ax for ax in figure.axes if ax.axison}
+
+
+def test_columns_that_have_changed_are_drawn(found):
+    drawn = panels(found.plot())
+    assert set(drawn) == {one.name for one in found.columns if one.differ}
+    assert "alike" not in drawn
+    assert "x" in drawn
+    assert "p ≤ 0.01" in drawn["x"].get_title(loc="left")
+    legend = [text.get_text() for text in found.plot().legends[0].get_texts()]
+    assert legend[:2] == ["may (120 rows)", "june (90 rows)"]
+    assert found.plot().get_suptitle() == str(found).splitlines()[0]
+
+
+def test_histograms_are_those_of_the_page(found):
+    for name, unit in (("x", 1.0), ("when", 86_400.0)):
+        (ax,) = panels(plot_tables(found, columns=[name])).values()
+        steps = [one.get_data() for one in ax.patches if isinstance(one, StepPatch)]
+        expected = found[name].histogram
+        for data, shares in zip(steps, expected.shares, strict=True):
+            np.testing.assert_array_equal(data.values, shares)
+            np.testing.assert_allclose(data.edges, expected.edges / unit)
+    assert matplotlib.dates.num2date(ax.get_xlim()[0]).year == 2024
+
+
+@pytest.mark.parametrize(("name", "reach"), [("x", 0.0), ("count", 0.5)])
+def test_what_is_shaded_is_where_places_are(found, name, reach):
+    (ax,) = panels(plot_tables(found, columns=[name])).values()
+    shaded = {to_hex(one.get_facecolor()[0]): one.get_paths() for one in ax.collections}
+    assert {place.sign for place in found[name].places} == {1, -1}
+    step = np.ptp(found[name].histogram.edges) / 500
+    for colour, sign in ((P_MORE, 1), (Q_MORE, -1)):
+        ends = np.concatenate([path.vertices[:, 0] for path in shaded[to_hex(colour)]])
+        extents = np.array([one.extent for one in found[name].places if one.sign == sign])
+        if reach:
+            extents = np.stack([np.ceil(extents[:, 0]), np.floor(extents[:, 1])], axis=1)
+        low, high = ax.get_xlim()
+        assert ends.min() == pytest.approx(max(extents.min() - reach, low), abs=step)
+        assert ends.max() == pytest.approx(min(extents.max() + reach, high), abs=step)
+
+
+def test_bars_are_the_shares(found):
+    (ax,) = panels(plot_tables(found, columns=["city"])).values()
+    labels = [label.get_text() for label in ax.get_yticklabels()]
+    shares = found["city"].effect.shares
+    assert labels == [one.level for one in shares]
+    widths = [bar.get_width() for bar in ax.patches]
+    assert widths == [one.before for one in shares] + [one.after for one in shares]
+
+
+def test_what_a_histogram_does_not_show_is_told_below_it(found):
+    (ax,) = panels(plot_tables(found, columns=["holes"])).values()
+    was, now = found["holes"].effect.missing
+    assert ax.get_xlabel() == f"missing: {was:.1%} → {now:.1%}"
+    assert panels(plot_tables(found, columns=["x"]))["x"].get_xlabel() == ""
+
+
+def test_axes_of_ones_own_and_what_there_is_not(found):
+    axes = Figure().subplots(1, 2)
+    assert plot_tables(found, columns=["x", "alike"], axes=axes) is axes[0].figure
+    assert [ax.get_title(loc="left").split(":")[0] for ax in axes] == ["x", "alike"]
+    with pytest.raises(InputError, match="2 matplotlib Axes"):
+        plot_tables(found, columns=["x", "alike"], axes=axes[:1])
+    with pytest.raises(InputError, match="no column 'cty' was compared"):
+        plot_tables(found, columns=["cty"])
+    with pytest.raises(InputError, match="columns names none"):
+        plot_tables(found, columns=[])
+
+
+def test_where_nothing_has_changed_those_nearest_to_it_are_drawn():
+    rng = np.random.default_rng(2)
+    pair = (table(rng, 60, after=False) for _ in range(2))
+    found = compare_tables(*pair, permutations=99, progress=False)
+    assert not found.differ
+    drawn = panels(found.plot())
+    assert list(drawn) == [one.name for one in sorted(found.columns, key=lambda one: one.pvalue)]
