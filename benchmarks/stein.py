@@ -143,6 +143,7 @@ def summary(values: np.ndarray) -> repeats.Row:
 def main() -> None:
     """Count and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--settings", nargs="+", help="by default all")
     repeats.add_options(parser, repeats=200, permutations=199)
     options = parser.parse_args()
     keys: list[dict[str, Any]] = [
@@ -157,6 +158,7 @@ def main() -> None:
         ),
         *({"setting": "machine", "D": VISIBLE, "strength": one} for one in (0, 0.01, 0.02, 0.03)),
     ]
+    keys = [key for key in keys if key["setting"] in (options.settings or [key["setting"]])]
     if options.quick:
         options.repeats, keys = 3, [keys[0], keys[8]]
     band = binom.interval(0.999, options.repeats, ALPHA)
