@@ -103,7 +103,7 @@ class Kernels:
     lengthscales: tuple[float, ...]
 
     def each(self, points: np.ndarray) -> Iterator[np.ndarray]:
-        """Evaluate each kernel (r, k) between rows (r, D) and places; keep none for the next."""
+        """Evaluate each kernel (r, k) between rows (r, D) and places; each is overwritten by the next one."""
         near: np.ndarray | None = None
         last = self.lengthscales[0]
         for lengthscale in self.lengthscales:

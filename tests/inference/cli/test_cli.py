@@ -560,6 +560,7 @@ def test_built_in_data_show_their_difference(tmp_path, no_fit):
     assert (no_fit[0]["scale"], no_fit[0]["method"]) == ("column", Auto())
 
 
+@pytest.mark.slow
 def test_samples_are_called_as_their_files_or_as_asked(tmp_path, samples, no_fit):
     calm, windy = (write_csv(tmp_path / f"{name}.csv", X, "height")
                    for name, X in (("calm", P), ("windy", Q)))  # fmt: skip
@@ -936,6 +937,7 @@ def test_other_nulls(samples, tmp_path):
     assert bke_command("test", *samples, "--paired", "--null", "block").exit_code == 2
 
 
+@pytest.mark.slow
 def test_conditional_independence_on_the_command_line(tmp_path):
     rng = np.random.default_rng(2)
     z = rng.normal(size=60)

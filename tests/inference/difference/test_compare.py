@@ -185,6 +185,7 @@ def test_units_of_columns_do_not_matter(built_in):
     np.testing.assert_allclose(other.lengthscale, 1e6 * one.lengthscale, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_one_column_of_six_is_the_one_that_is_named():
     rng = np.random.default_rng(0)
     P, Q = rng.normal(size=(500, 6)), rng.normal(size=(500, 6))

@@ -97,6 +97,7 @@ def test_what_is_expected_is_the_mean_over_samples_of_one_distribution():
     assert error < 0.06
 
 
+@pytest.mark.slow
 def test_what_is_left_is_compared():
     """The third column was not matched, and still differs."""
     rng = np.random.default_rng(4)

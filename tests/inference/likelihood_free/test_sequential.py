@@ -55,6 +55,7 @@ def test_posterior_in_closed_form():
     assert before.std() == pytest.approx(2.0, abs=0.2)  # 4.5 standard errors
 
 
+@pytest.mark.slow
 def test_free_coordinates_keep_the_prior():
     """A distance that says nothing leaves the prior: within 4.5 standard errors of its mean."""
 

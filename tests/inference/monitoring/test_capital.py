@@ -104,6 +104,7 @@ def test_more_rows_than_a_block():
     np.testing.assert_allclose(np.concatenate([begun, rest]), whole, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_capital_stays_at_one_on_average():
     """Two rows after four: over all orders of six rows with ties, and a grid of what breaks ties.
 

@@ -78,6 +78,7 @@ def test_nuts_samples_the_same(run):
     assert chains["sample_stats"]["nonfinite_evaluations"].values.sum() == 0
 
 
+@pytest.mark.slow
 def test_the_learned_kernel_is_the_maximum():
     learned = learn_kernel(X, **OPTIONS)
     found = minimize_scalar(lambda at: -log_likelihood(at), bounds=(1.5, 5.0), method="bounded")

@@ -198,6 +198,7 @@ def test_a_module_beside_a_run_is_not_run_unasked(stranger):
     load_run(stranger / "run.nc")
 
 
+@pytest.mark.slow
 def test_neither_packages_nor_links_hide_a_module(stranger, tmp_path, monkeypatch):
     """A package without a file of its own, of the folder's name; a link to the run elsewhere."""
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -46,6 +46,7 @@ def learned(two_modes):
     return learn_student_t(two_modes, factors=(0.5, 1.0), noise_variance=(1.0, 0.1), **QUIET)
 
 
+@pytest.mark.slow
 def test_the_best_of_a_grid(two_modes, learned):
     assert learned.scores.dims == ("factor", "noise_variance", "alpha", "beta")
     np.testing.assert_array_equal(learned.scores["noise_variance"], [0.1, 1.0])
@@ -152,6 +153,7 @@ def test_draws_have_the_density(two_modes, kernel):
     assert pooled(run, 7).shape == (7, 1)
 
 
+@pytest.mark.slow
 def test_chains_that_do_not_cross_are_told():
     density = kernel_student_t([-9.0, -9.1, 9.0, 9.1], SquaredExponential(1.0), alpha=40.0,
                                noise_variance=0.05)  # fmt: skip
@@ -160,6 +162,7 @@ def test_chains_that_do_not_cross_are_told():
     assert "do not agree" in json.loads(run.attrs["notes"])[0]
 
 
+@pytest.mark.slow
 def test_fantasy_data_cluster_and_repeat():
     arguments = {"bounds": ((-6.0, -6.0), (6.0, 6.0)), "noise_variance": 0.01, "alpha": 3.0}
     rows = fantasy_data(SquaredExponential(1.0), 6, seed=3, **arguments, **QUIET)

@@ -124,6 +124,7 @@ def test_what_is_large_and_common_does_not_drown_the_rest(kernel):
     assert result.pvalue == 1 / 200
 
 
+@pytest.mark.slow
 def test_a_linear_dependence_is_a_part_that_many_scales_do_not_drown():
     """Columns in standard deviations; one pair of five, correlation 0.7, 100 rows, seed 2.
 

@@ -57,6 +57,7 @@ def test_names_of_the_samples_do_not_matter():
     assert log_difference_evidence(Q, P, kernel, 0.7) == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_model_is_the_sum_of_its_parts():
     values = {"lengthscale": 1.3, "difference_lengthscale": 0.6, "difference_size": 0.2}
     shape = {"noise_variance": 0.05}

@@ -49,6 +49,7 @@ def test_landmarks_at_all_rows_give_the_posterior_given_the_data():
     np.testing.assert_allclose(every.covariance, data.covariance, rtol=1e-5, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_merged_sums_with_their_covariance():
     parts = [landmark_sums(part, Z, KERNEL, covariance=True) for part in np.split(X, [11, 40])]
     merged = parts[0].merged(parts[1]).merged(parts[2])

@@ -36,6 +36,7 @@ def test_density_integrates_to_one(x, kernel, bounds):
     assert found_normaliser.error <= 1e-6
 
 
+@pytest.mark.slow
 def test_narrow_modes_in_two_columns():
     """Of width 0.01 on a box of 5, against a grid that resolves them."""
     rng = np.random.default_rng(1)
