@@ -103,7 +103,7 @@ class Kernels:
     lengthscales: tuple[float, ...]
 
     def each(self, points: np.ndarray) -> Iterator[np.ndarray]:
-        """Evaluate each kernel (r, k) between rows (r, D) and places; each is overwritten by the next one."""
+        """Evaluate each kernel (r, k) between rows (r, D) and places, in the place of the last."""
         near: np.ndarray | None = None
         last = self.lengthscales[0]
         for lengthscale in self.lengthscales:
