@@ -13,7 +13,7 @@ from ..pages.notebook import Shown
 from ..tables.frames import Table, as_table
 from ..tables.pooled import divided
 from .arrivals import Arrivals
-from .monitor import Monitor, begun
+from .monitor import Monitor, begun, small
 from .reading import of_table
 from .state import MonitorState
 
@@ -83,12 +83,15 @@ class Monitors(Shown):
         self.notes = (*reading.notes, *notes)
         self._missing, self._given = tuple(missing), tuple(table.data.column_names)
         self.each: dict[str, Monitor] = {}
+        sizes = []
         for name, part in parts.items():
             values, _ = reading.values(part)
+            sizes.append(len(values))
             watch, serial = begun(reading, values, alpha, seed, part.source)
             self.each[name] = Monitor._of(
                 reading._replace(notes=()), watch, Arrivals(key, time), serial, ()
             )
+        self.notes += small(sizes)
 
     def update(self, rows: Any) -> dict[str, MonitorState]:
         """Watch the next rows of all streams, a table with their names in the column ``by``.

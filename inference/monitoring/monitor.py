@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from ..difference.comparison import Comparison
     from ..tables.result import TableComparison
 
-#: Rows that a reference needs; notes that are kept; rows of an update that are few.
-LEAST, NOTES, FEW = 20, 12, 64
+#: Rows that a reference needs, and with which it is no longer small; notes that are kept; rows of
+#: an update that are few.
+LEAST, ENOUGH, NOTES, FEW = 20, 100, 12, 64
 
 
 class Monitor(Shown):
@@ -109,6 +110,7 @@ class Monitor(Shown):
                 raise InputError(f"{odd[0]} is about tables, and the reference is an array")
             self._reading, values = of_array(reference, columns)
         self._watch, self._serial = begun(self._reading, values, alpha, seed)
+        self._notes = small([len(values)])
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -324,6 +326,19 @@ def begun(
     with computing():
         watch = Watch.of(reading.columns, values, alpha, seed)
     return watch, Serial.of(int(reading.columns.numbers.sum()))
+
+
+def small(sizes: Sequence[int]) -> tuple[str, ...]:
+    """A note on references of so many rows each, some of which hardly tell a change."""
+    few = [size for size in sizes if size < ENOUGH]
+    if not few:
+        return ()
+    of = "" if len(sizes) == 1 else f" of {len(few)} of {len(sizes)} streams"
+    rows = str(few[0]) if min(few) == max(few) else f"{min(few)} to {max(few)}"
+    return (
+        f"The reference{of} has {rows} rows: with fewer than {ENOUGH} hardly any but a very large "
+        "change raises an alarm.",
+    )
 
 
 def _is_table(given: Any) -> bool:
