@@ -18,7 +18,7 @@ from ..data.checks import (
 )
 from ..data.file_table import default_names
 from ..errors import InputError
-from ..evidence.ladder import scales_of
+from ..evidence.ladder import test_scales
 from ..evidence.places import PLANE, Cells, cells
 from ..evidence.spectrum import Values
 from ..evidence.statistic import Evidences, evidences
@@ -179,8 +179,8 @@ def _tested(
     progress: bool,
 ) -> _Tested:
     """Evaluate the test with so many permutations."""
-    with progress_bar("scales", scales_of(pair.points.shape[1]), shown=progress) as advance:
-        rows = _pooled(pair, count, paired, weights, pair.generator(seed))
+    rows = _pooled(pair, count, paired, weights, pair.generator(seed))
+    with progress_bar("scales", len(test_scales(rows)), shown=progress) as advance:
         found = cells(rows)
         evidence = evidences(rows, found, advance)
     return _Tested(rows, found, evidence, p_value(evidence.statistic()), count)

@@ -73,13 +73,14 @@ class Family(NamedTuple):
                 found.append((one,))
         return found
 
-    def halving(self, longest: float, shortest: float, count: int) -> np.ndarray:
-        """So many lengthscales (count,), from the longest to the shortest or beyond.
+    def squares(self, longest: float, shortest: float, squarings: int) -> np.ndarray:
+        """Lengthscales from the longest down to the shortest, or the next one beyond.
 
-        The kernel of each is that of the one before, squared so and so often.
+        The kernel of each is that of the one before, squared so often.
         """
-        apart = self.power * math.log2(longest / shortest) / (count - 1)
-        return longest * 2.0 ** (-math.ceil(apart - WHOLE) / self.power * np.arange(count))
+        steps = self.power / squarings * math.log2(longest / shortest)
+        count = 1 + math.ceil(steps - WHOLE)
+        return longest * 2.0 ** (-squarings / self.power * np.arange(count))
 
     def at(self, places: np.ndarray, *lengthscales: float) -> Kernels:
         """The kernels at some lengthscales and at places (k, D)."""

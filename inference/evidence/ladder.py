@@ -21,6 +21,8 @@ LENGTHSCALES, OF_LAPLACE = 9, 5
 #: Columns up to which Laplace kernels are left out.
 PLANE = 2
 VARIANCES = np.geomspace(1e-4, 1e4, 5)
+#: Of very many rows the kernel of one lengthscale is that of the one before, squared so often.
+SQUARINGS = 2
 
 
 class Scale(NamedTuple):
@@ -35,11 +37,6 @@ class Scale(NamedTuple):
     lengthscale: float
 
 
-def scales_of(columns: int) -> int:
-    """How many kernels :func:`test_scales` finds."""
-    return LENGTHSCALES + OF_LAPLACE * (columns > PLANE)
-
-
 def test_scales(rows: Relabelled) -> list[Scale]:
     """Kernels with which a test looks, from well below the shortest distances."""
     found = []
@@ -48,8 +45,8 @@ def test_scales(rows: Relabelled) -> list[Scale]:
     for family, count in families[rows.points.shape[1] <= PLANE :]:
         short, median = _distances(rows, family.metric)
         shortest = short if rows.weighted else SHORTEST * short
-        if len(rows.points) > VERY_MANY:
-            lengthscales = family.halving(LONGEST * median, shortest, count)
+        if len(rows.points) > VERY_MANY and rows.independent:
+            lengthscales = family.squares(LONGEST * median, shortest, SQUARINGS)
         else:
             lengthscales = np.geomspace(shortest, LONGEST * median, count)
         found += [Scale(family, float(one)) for one in lengthscales]
@@ -59,9 +56,8 @@ def test_scales(rows: Relabelled) -> list[Scale]:
 def landmark_lengthscales(rows: Relabelled) -> np.ndarray:
     """Lengthscales (L,) of the evidence at landmarks."""
     found = ladder(rows.choosing.points, 0)
-    if len(rows.points) > VERY_MANY:
-        halved = GAUSSIAN.halving(found[-1], found[0], len(found))
-        found = halved[halved >= found[0]]
+    if len(rows.points) > VERY_MANY and rows.independent:
+        found = GAUSSIAN.squares(found[-1], found[0], 1)
     return found[found >= _distances(rows)[0]] if rows.weighted else found
 
 

@@ -45,7 +45,8 @@ FEWEST_PLACES, FEWEST_SCALES = 5, 4
 VALUES = 512
 #: Cells of several columns, each alone, that are evaluated at once where values are not merged.
 CELLS_AT_ONCE = 1000
-#: Scales, in standard deviations of one column; of D columns the longest is sqrt(D) times that.
+#: Scales, in standard deviations of one column; of D columns the longest is sqrt(D) times that. Of
+#: very many rows they are powers of sqrt(2) apart, and the shortest is a little shorter.
 SHORTEST, LONGEST = 0.03, 2.0
 LADDER = np.geomspace(SHORTEST, LONGEST, SCALES)
 
@@ -157,7 +158,7 @@ class Looks(NamedTuple):
         dimension, chosen = rows.points.shape[1], rows.choosing
         very_many = len(rows.points) > VERY_MANY
         spread = FEWER_PLACES if very_many else PLACES
-        ladder = GAUSSIAN.halving(LONGEST, SHORTEST, SCALES) if very_many else LADDER
+        ladder = GAUSSIAN.squares(LONGEST, SHORTEST, 1) if very_many else LADDER
         if dimension == 1:
             where = chosen.points[_quantiles(chosen.counts, min(spread, LINE_PLACES))]
         else:

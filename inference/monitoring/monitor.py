@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 #: Rows that a reference needs, and with which it is no longer small; notes that are kept; rows of
 #: an update that are few.
-LEAST, ENOUGH, NOTES, FEW = 20, 100, 12, 64
+LEAST, ENOUGH, NOTES, FEW = 20, 50, 12, 64
 
 
 class Monitor(Shown):
@@ -336,8 +336,8 @@ def small(sizes: Sequence[int]) -> tuple[str, ...]:
     of = "" if len(sizes) == 1 else f" of {len(few)} of {len(sizes)} streams"
     rows = str(few[0]) if min(few) == max(few) else f"{min(few)} to {max(few)}"
     return (
-        f"The reference{of} has {rows} rows: with fewer than {ENOUGH} hardly any but a very large "
-        "change raises an alarm.",
+        f"The reference{of} has {rows} rows: with so few hardly any change smaller than a standard "
+        "deviation of a column raises an alarm; 100 or more are better.",
     )
 
 

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from ..errors import InputError
@@ -34,6 +35,8 @@ BAND_ALPHA = 0.25
 SHADE = "#EDEDED"
 SMALL = 8.0
 DOTS_PER_INCH = 130
+#: How Matplotlib writes powers on an axis.
+OURS = r"\mathdefault"
 
 
 class Picture(Figure):
@@ -41,6 +44,13 @@ class Picture(Figure):
 
     Use ``savefig`` elsewhere, or hand the plotting functions axes made with ``plt.subplots()``.
     """
+
+    def draw(self, renderer: Any) -> None:
+        """Draw everything, names as they are: in them a dollar sign begins no formula."""
+        for text in self.findobj(Text):
+            if isinstance(text, Text) and "$" in text.get_text() and OURS not in text.get_text():
+                text.set_parse_math(False)
+        super().draw(renderer)
 
     def _repr_html_(self) -> str:
         buffer = io.BytesIO()

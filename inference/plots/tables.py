@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, PercentFormatter
@@ -23,8 +22,8 @@ from .style import P_COLOUR, Q_COLOUR, SMALL, STUCK, panels, plain
 
 #: Columns that are drawn unless they are asked for, panels side by side, and bars of a panel.
 MOST, ACROSS, BARS = 9, 3, 7
-#: Points at which it is told where a place is; seconds of a day; letters of a bar's label.
-POINTS, DAY, LEVEL = 600, 86_400.0, 16
+#: Points at which it is told where a place is; letters of a bar's label.
+POINTS, LEVEL = 600, 16
 #: Steps on an axis; inches of the smallest figure, and letters of its title for each.
 STEPS, NARROWEST, LETTERS = 4, 5.0, 14
 #: How the first table is filled.
@@ -39,10 +38,10 @@ def plot_tables(
 ) -> Figure:
     """Draw how columns are spread in two tables, those first that have changed.
 
-    Numbers, dates and lengths of texts are histograms, the first table's filled and the second's
-    outlined, shaded where one has more; categories are bars of shares, the most conspicuous change
-    on top. What a histogram does not show, such as holes, weekdays and words, is told below it.
-    Columns that have not changed are grey.
+    Numbers and lengths of texts are histograms, the first table's filled and the second's outlined,
+    shaded where one has more; categories, and weekdays and hours of dates, are bars of shares, the
+    most conspicuous change on top. What a histogram does not show, such as holes and words, is told
+    above it. Columns that have not changed are grey.
 
     Args:
         found: from :func:`~bke.inference.compare_tables`.
@@ -66,7 +65,8 @@ def plot_tables(
         keys |= {str(key.get_label()): key for key in of_places}
     for ax in places[len(shown) :]:
         ax.set_axis_off()
-    handles = [*_tables(found, names), *keys.values()]
+    loud = any(column.differ for column in shown)
+    handles = [*_tables(found, names, Q_COLOUR if loud else STUCK), *keys.values()]
     if axes is None:
         figure.legend(
             handles=handles, fontsize=SMALL, frameon=False, loc="outside lower left", ncols=2
@@ -95,12 +95,12 @@ def _shown(found: TableFindings, columns: Sequence[str] | None) -> list[ColumnFi
     return [known[name] for name in columns]
 
 
-def _tables(found: TableFindings, names: tuple[str, str]) -> list[Patch]:
+def _tables(found: TableFindings, names: tuple[str, str], colour: str) -> list[Patch]:
     """What tells the two tables in a legend."""
     first, second = (f"{name} ({size} rows)" for name, size in zip(names, found.sizes, strict=True))
     return [
         Patch(facecolor=P_COLOUR, alpha=FILLED, label=first),
-        Patch(fill=False, edgecolor=Q_COLOUR, linewidth=1.4, label=second),
+        Patch(fill=False, edgecolor=colour, linewidth=1.4, label=second),
     ]
 
 
@@ -111,39 +111,31 @@ def _column(
     plain(ax)
     of = "length of " if column.kind == "text" else ""
     name = textwrap.shorten(f"{of}{column.name}", LABEL // 2, placeholder="…")
-    ax.set_title(
-        f"{name}: {p_in_words(column.pvalue, permutations)}",
-        fontsize=SMALL + 1, loc="left", color="black" if column.differ else STUCK,
-    )  # fmt: skip
+    title = f"{name}: {p_in_words(column.pvalue, permutations)}"
     was, now = column.effect.missing
     missing = [Share("missing", was, now)] if abs(now - was) >= LEAST_SHARE else []
     shares = [*missing, *column.effect.shares]
-    if column.histogram is None:
+    bars = column.histogram is None or column.kind == "datetime"  # when it is is not compared
+    told = [] if bars else missing or shares[: column.differ and not column.places]
+    for one in told:  # what the histogram does not show
+        title += f"\n{one.level}: {one.before:.1%} → {one.after:.1%}"
+    ax.set_title(title, fontsize=SMALL + 1, loc="left", color="black" if column.differ else STUCK)
+    if bars:
         _bars(ax, shares[:BARS], differ=column.differ)
         return []
-    told = missing or shares[: not column.places]  # what the histogram does not show
-    ax.set_xlabel(
-        "; ".join(f"{one.level}: {one.before:.1%} → {one.after:.1%}" for one in told),
-        fontsize=SMALL,
-    )
     return _histogram(ax, column, names)
 
 
 def _histogram(ax: Axes, column: ColumnFindings, names: tuple[str, str]) -> list[Patch]:
     assert column.histogram is not None
     edges, (first, second) = column.histogram
-    unit = DAY if column.kind == "datetime" else 1.0
     colour = Q_COLOUR if column.differ else STUCK
-    ax.stairs(first, edges / unit, fill=True, color=P_COLOUR, alpha=FILLED)
-    ax.stairs(second, edges / unit, color=colour, linewidth=1.4)
-    ax.set_xlim(edges[0] / unit, edges[-1] / unit)
+    ax.stairs(first, edges, fill=True, color=P_COLOUR, alpha=FILLED)
+    ax.stairs(second, edges, color=colour, linewidth=1.4)
+    ax.set_xlim(edges[0], edges[-1])
     ax.set_ylim(bottom=0.0)
     ax.set_yticks([])
     ax.xaxis.set_major_locator(MaxNLocator(STEPS, integer=column.kind in ("integer", "text")))
-    if column.kind == "datetime":
-        locator = AutoDateLocator(maxticks=STEPS + 1)
-        ax.xaxis.set_major_locator(locator)
-        ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
     at = np.linspace(edges[0], edges[-1], POINTS)
     signs = np.zeros(POINTS)
     for place in reversed(column.places):  # the most significant last
@@ -152,7 +144,7 @@ def _histogram(ax: Axes, column: ColumnFindings, names: tuple[str, str]) -> list
         if column.kind == "integer":  # whole bins
             low, high = np.ceil(low) - 0.5, np.floor(high) + 0.5
         signs[(at >= low) & (at <= high)] = place.sign
-    return shade(ax, signs, at / unit, names)
+    return shade(ax, signs, at, names)
 
 
 def _bars(ax: Axes, shares: Sequence[Share], *, differ: bool) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..data.units import choose_scale
-from ..evidence.ladder import scales_of
+from ..evidence.ladder import test_scales
 from ..evidence.places import cells
 from ..evidence.statistic import STATISTICS, Evidences, evidences
 from ..learning.named_kernels import scaled_kernel, widened
@@ -43,8 +43,8 @@ def fused(
     # Whether one number divides all columns or none does is the same: scales go by distances.
     unit = None if choice.scale == "column" else choose_scale(some.pooled[some.chosen], "pooled")
     relabel = swapped if asked.estimator == "paired" else relabelled
-    with progress_bar("scales", scales_of(some.pooled.shape[1]), shown=progress) as advance:
-        rows = relabel(some, asked.draws, some.generator(seed), unit)
+    rows = relabel(some, asked.draws, some.generator(seed), unit)
+    with progress_bar("scales", len(test_scales(rows)), shown=progress) as advance:
         found = evidences(rows, cells(rows), advance)
     return told(found, rows.unit, varying, asked.alpha)
 

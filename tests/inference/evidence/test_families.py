@@ -10,8 +10,8 @@ from bke.inference.evidence.asked import answered
 from bke.inference.evidence.families import GAUSSIAN, LAPLACE, RUN
 from bke.inference.evidence.ladder import (
     LENGTHSCALES,
+    OF_LAPLACE,
     landmark_lengthscales,
-    scales_of,
     test_scales as scales_of_test,
 )
 from bke.inference.evidence.places import cells
@@ -20,7 +20,7 @@ from bke.inference.evidence.statistic import evidences
 from bke.inference.evidence.tilt import fits
 from bke.inference.relabelling.calibration import surprise
 from bke.inference.relabelling.pair import Pair
-from bke.inference.relabelling.pooling import relabelled
+from bke.inference.relabelling.pooling import relabelled, swapped
 from bke.inference.runtime.machine import computing
 
 RNG = np.random.default_rng(0)
@@ -54,15 +54,14 @@ def test_kernels_that_are_squares_are_those_of_the_models(family):
 
 
 @pytest.mark.parametrize(("family", "step"), [(GAUSSIAN, 2.0), (LAPLACE, 4.0)])
-def test_halving_reaches_the_shortest(family, step):
-    found = family.halving(10.0, 0.1, 8 if family is GAUSSIAN else 5)
+def test_squares_reach_the_shortest(family, step):
+    found = family.squares(10.0, 0.1, 2)
     np.testing.assert_allclose(found[:-1] / found[1:], step)
     assert found[0] == 10.0
-    assert found[-1] <= 0.1
+    assert found[-1] <= 0.1 < found[-2]
+    assert len(family.squares(16.0, 1.0, 2)) == 1 + round(np.log(16.0) / np.log(step))
     runs = family.runs(found)
-    assert [len(run) for run in runs] == [RUN] * (len(found) // RUN) + [len(found) % RUN] * (
-        len(found) % RUN > 0
-    )
+    assert all(len(run) == RUN for run in runs[:-1])
     np.testing.assert_array_equal(np.concatenate(runs), found)
     assert family.runs([1.0, 0.9, 0.8]) == [(1.0,), (0.9,), (0.8,)]
 
@@ -73,7 +72,6 @@ def test_of_very_many_rows_every_kernel_is_a_square(monkeypatch):
     fewer, landmarks = scales_of_test(rows), landmark_lengthscales(rows)
     monkeypatch.setattr(ladder, "VERY_MANY", 79)
     found, seen = scales_of_test(rows), landmark_lengthscales(rows)
-    assert len(found) == len(fewer)
     for family in (GAUSSIAN, LAPLACE):
         own, few = (
             [one.lengthscale for one in each if one.family is family] for each in (found, fewer)
@@ -82,7 +80,10 @@ def test_of_very_many_rows_every_kernel_is_a_square(monkeypatch):
         assert min(own) <= min(few)
         assert len(family.runs(own)) == -(-len(own) // RUN)
     assert seen[0] == landmarks[-1]
-    assert landmarks[0] <= seen[-1] < 2.0 * landmarks[0]
+    assert 0.5 * landmarks[0] < seen[-1] <= landmarks[0] * (1.0 + 1e-9)
+    pairs = swapped(Pair.checked(P, Q), 9, np.random.default_rng(1))
+    own = [one.lengthscale for one in scales_of_test(pairs) if one.family is GAUSSIAN]
+    assert len(family.runs(own)) == len(own)  # which are gone through one by one
 
 
 def test_several_kernels_are_each_by_itself():
@@ -96,11 +97,11 @@ def test_several_kernels_are_each_by_itself():
 
 
 @pytest.mark.parametrize("columns", [1, 2, 3])
-def test_as_many_kernels_as_are_told(columns):
+def test_kernels_of_both_families(columns):
     pair = Pair.checked(P[:, :columns], Q[:, :columns])
     rows = relabelled(pair, 9, np.random.default_rng(1))
     scales = scales_of_test(rows)
-    assert len(scales) == scales_of(columns)
+    assert len(scales) == LENGTHSCALES + OF_LAPLACE * (columns > 2)
     families = [one.family for one in scales]
     assert families[-LENGTHSCALES:] == [GAUSSIAN] * LENGTHSCALES
     assert set(families[:-LENGTHSCALES]) == ({LAPLACE} if columns > 2 else set())
