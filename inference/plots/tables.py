@@ -33,7 +33,7 @@ FILLED = 0.25
 def plot_tables(
     found: TableFindings,
     *,
-    columns: Sequence[str] | None = None,
+    columns: Sequence[str] | str | None = None,
     axes: Axes | Sequence[Axes] | None = None,
 ) -> Figure:
     """Draw how columns are spread in two tables, those first that have changed.
@@ -45,8 +45,8 @@ def plot_tables(
 
     Args:
         found: from :func:`~bke.inference.compare_tables`.
-        columns: names; by default those that have changed, at most nine, and where none has those
-            with the smallest p-values.
+        columns: names, or one; by default those that have changed, at most nine, and where none has
+            those with the smallest p-values.
         axes: one for each column that is drawn; by default a new figure.
 
     Raises:
@@ -81,11 +81,12 @@ def plot_tables(
     return figure
 
 
-def _shown(found: TableFindings, columns: Sequence[str] | None) -> list[ColumnFindings]:
+def _shown(found: TableFindings, columns: Sequence[str] | str | None) -> list[ColumnFindings]:
     """The columns that are drawn, in order."""
     ordered = sorted(found.columns, key=lambda one: (one.pvalue, not one.differ))
     if columns is None:
         return ([one for one in ordered if one.differ] or ordered)[:MOST]
+    columns = [columns] if isinstance(columns, str) else columns
     known = {one.name: one for one in found.columns}
     for name in columns:
         if name not in known:

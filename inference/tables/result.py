@@ -72,13 +72,13 @@ class TableComparison(TableFindings, Shown):
     def plot(
         self,
         *,
-        columns: Sequence[str] | None = None,
+        columns: Sequence[str] | str | None = None,
         axes: Axes | Sequence[Axes] | None = None,
     ) -> Figure:
         """Draw how columns are spread in both tables, those first that have changed.
 
         Args:
-            columns: names; by default those that have changed, at most nine.
+            columns: names, or one; by default those that have changed, at most nine.
             axes: one for each column that is drawn; by default a new figure.
 
         Raises:

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from bke.inference import InputError, compare_tables, plot_tables
-from bke.inference.plots.style import P_MORE, Q_MORE
+from bke.inference.plots.style import P_MORE, Q_MORE, STUCK
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import StepPatch
@@ -90,8 +90,9 @@ def test_what_a_histogram_does_not_show_is_told_above_it(found):
     (ax,) = panels(plot_tables(found, columns=["holes"])).values()
     was, now = found["holes"].effect.missing
     assert ax.get_title(loc="left").splitlines()[1] == f"missing: {was:.1%} → {now:.1%}"
-    (ax,) = panels(plot_tables(found, columns=["x"])).values()
-    assert "\n" not in ax.get_title(loc="left")
+    for name in ("x", "alike"):  # shaded; nothing was found of its holes
+        (ax,) = panels(plot_tables(found, columns=name)).values()
+        assert "\n" not in ax.get_title(loc="left")
 
 
 def test_axes_of_ones_own_and_what_there_is_not(found):
@@ -111,5 +112,10 @@ def test_where_nothing_has_changed_those_nearest_to_it_are_drawn():
     pair = (table(rng, 60, after=False) for _ in range(2))
     found = compare_tables(*pair, permutations=99, progress=False)
     assert not found.differ
-    drawn = panels(found.plot())
+    figure = found.plot()
+    drawn = panels(figure)
+    colours = {to_hex(one.get_edgecolor()) for ax in drawn.values() for one in ax.patches[1::2]} | {
+        to_hex(figure.legends[0].legend_handles[1].get_edgecolor())
+    }
+    assert colours == {to_hex(STUCK)}
     assert list(drawn) == [one.name for one in sorted(found.columns, key=lambda one: one.pvalue)]

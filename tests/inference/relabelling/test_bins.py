@@ -112,8 +112,9 @@ def test_landmarks_are_weighed_by_a_part_of_very_many_rows(few):
     whole, part = (evidence_rows(rows, [1.0], places, part=count) for count in (None, 2000))
     assert np.abs(part - whole).max() > 0.0
     assert np.abs(part - whole).std() < 0.1 * whole.std()
-    every = evidence_rows(rows, [1.0], places, part=8000)
-    np.testing.assert_allclose(every, whole, rtol=1e-6)
+    lengths = [2.0, 2.0**0.5, 1.0]  # of which kernels are evaluated together
+    alone, together = (evidence_rows(rows, lengths, places, part=count) for count in (None, 8000))
+    np.testing.assert_allclose(together, alone, rtol=1e-6)
 
 
 def test_a_bin_of_one_row_is_none(few):

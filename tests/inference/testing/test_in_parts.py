@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from bke.inference import InputError, compare, two_sample_test
-from bke.inference.evidence import landmarks, places, spectrum, statistic
+from bke.inference.evidence import ladder, landmarks, places, spectrum, statistic
 from bke.inference.relabelling import bins, deal, pair, pooling, surveyed
 from bke.inference.testing import two_sample
 
@@ -29,7 +29,7 @@ def few(monkeypatch):
         "MOST_EXACT": (100, statistic),
         "BINS": (40, bins),
         "LEAST_BINS": (5, bins, surveyed),
-        "VERY_MANY": (200, spectrum, statistic, landmarks, places),
+        "VERY_MANY": (200, spectrum, statistic, landmarks, places, ladder),
     }
     for name, (value, *modules) in values.items():
         for module in modules:
