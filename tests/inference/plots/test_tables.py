@@ -114,8 +114,9 @@ def test_where_nothing_has_changed_those_nearest_to_it_are_drawn():
     assert not found.differ
     figure = found.plot()
     drawn = panels(figure)
-    colours = {to_hex(one.get_edgecolor()) for ax in drawn.values() for one in ax.patches[1::2]} | {
-        to_hex(figure.legends[0].legend_handles[1].get_edgecolor())
-    }
+    outlines = [one for ax in drawn.values() for one in ax.patches if not one.get_alpha()]
+    assert len(outlines) > len(found.columns)
+    outlines.append(figure.legends[0].legend_handles[1])
+    colours = {to_hex(one.get_edgecolor()) for one in outlines}
     assert colours == {to_hex(STUCK)}
     assert list(drawn) == [one.name for one in sorted(found.columns, key=lambda one: one.pvalue)]
