@@ -158,9 +158,10 @@ def main() -> None:
         ),
         *({"setting": "machine", "D": VISIBLE, "strength": one} for one in (0, 0.01, 0.02, 0.03)),
     ]
-    keys = [key for key in keys if key["setting"] in (options.settings or [key["setting"]])]
     if options.quick:
         options.repeats, keys = 3, [keys[0], keys[8]]
+    elif options.settings:
+        keys = [key for key in keys if key["setting"] in options.settings]
     band = binom.interval(0.999, options.repeats, ALPHA)
 
     def text(rows: list[repeats.Row]) -> str:

@@ -180,9 +180,10 @@ def _tested(
 ) -> _Tested:
     """Evaluate the test with so many permutations."""
     rows = _pooled(pair, count, paired, weights, pair.generator(seed))
-    with progress_bar("scales", len(test_scales(rows)), shown=progress) as advance:
+    scales = test_scales(rows)
+    with progress_bar("scales", len(scales), shown=progress) as advance:
         found = cells(rows)
-        evidence = evidences(rows, found, advance)
+        evidence = evidences(rows, found, advance, scales)
     return _Tested(rows, found, evidence, p_value(evidence.statistic()), count)
 
 

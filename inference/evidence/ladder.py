@@ -45,7 +45,7 @@ def test_scales(rows: Relabelled) -> list[Scale]:
     for family, count in families[rows.points.shape[1] <= PLANE :]:
         short, median = _distances(rows, family.metric)
         shortest = short if rows.weighted else SHORTEST * short
-        if len(rows.points) > VERY_MANY and rows.independent:
+        if _in_squares(rows):
             lengthscales = family.squares(LONGEST * median, shortest, SQUARINGS)
         else:
             lengthscales = np.geomspace(shortest, LONGEST * median, count)
@@ -56,9 +56,14 @@ def test_scales(rows: Relabelled) -> list[Scale]:
 def landmark_lengthscales(rows: Relabelled) -> np.ndarray:
     """Lengthscales (L,) of the evidence at landmarks."""
     found = ladder(rows.choosing.points, 0)
-    if len(rows.points) > VERY_MANY and rows.independent:
+    if _in_squares(rows):
         found = GAUSSIAN.squares(found[-1], found[0], 1)
     return found[found >= _distances(rows)[0]] if rows.weighted else found
+
+
+def _in_squares(rows: Relabelled) -> bool:
+    """Whether kernels are evaluated together: others are gone through one at a time."""
+    return len(rows.points) > VERY_MANY and rows.independent
 
 
 def _distances(rows: Relabelled, metric: Metric = "euclidean") -> tuple[float, float]:

@@ -150,20 +150,26 @@ class Evidences(NamedTuple):
         return combined(self.each(alone=alone), WEIGHTS, alone=alone)
 
 
-def evidences(rows: Relabelled, places: Cells, advance: Callable[[int], None]) -> Evidences:
+def evidences(
+    rows: Relabelled,
+    places: Cells,
+    advance: Callable[[int], None],
+    scales: list[Scale] | None = None,
+) -> Evidences:
     """Evaluate the evidence of every kind for every labelling.
 
     Args:
         rows: the pooled rows with their relabellings.
         places: where the samples are compared.
         advance: called with the number of lengthscales that are done.
+        scales: those of the test where they are known.
     """
     # Of weighted rows so many as those of one weight would have that they are worth.
     most = int(rows.worth.min()) // ROWS_EACH if rows.weighted else LANDMARKS
     seen = landmarks(rows.choosing.points, min(LANDMARKS, most), 0)
     part = PRODUCTS if len(rows.points) > VERY_MANY else None
     at_landmarks = evidence_rows(rows, landmark_lengthscales(rows), seen, part=part)
-    scales = test_scales(rows)
+    scales = test_scales(rows) if scales is None else scales
     tilt = _tilt(rows, scales, part, advance)
     others: list[Any] = [location, covariances]
     of_location, of_covariances = side_by_side(lambda one: others[one](rows), len(others), Event())

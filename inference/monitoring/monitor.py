@@ -95,7 +95,6 @@ class Monitor(Shown):
         """
         check_share(alpha, "alpha")
         check_count(seed, "seed", 0, 2**63 - 1)
-        self._notes: tuple[str, ...] = ()
         self._arrivals = Arrivals(key, time)
         if _is_table(reference):
             table = as_table(reference, "reference", encoding)

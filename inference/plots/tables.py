@@ -15,7 +15,7 @@ from ..errors import InputError, nearest
 from ..relabelling.permutation import p_in_words
 from ..tables.changes import Share
 from ..tables.findings import ColumnFindings, TableFindings
-from ..tables.words import LEAST_SHARE
+from ..tables.words import holes
 from .named import LABEL, shade
 from .names import short_names
 from .style import P_COLOUR, Q_COLOUR, SMALL, STUCK, panels, plain
@@ -83,9 +83,8 @@ def plot_tables(
 
 def _shown(found: TableFindings, columns: Sequence[str] | str | None) -> list[ColumnFindings]:
     """The columns that are drawn, in order."""
-    ordered = sorted(found.columns, key=lambda one: (one.pvalue, not one.differ))
     if columns is None:
-        return ([one for one in ordered if one.differ] or ordered)[:MOST]
+        return ([one for one in found.ordered if one.differ] or found.ordered)[:MOST]
     columns = [columns] if isinstance(columns, str) else columns
     known = {one.name: one for one in found.columns}
     for name in columns:
@@ -113,8 +112,7 @@ def _column(
     of = "length of " if column.kind == "text" else ""
     name = textwrap.shorten(f"{of}{column.name}", LABEL // 2, placeholder="…")
     title = f"{name}: {p_in_words(column.pvalue, permutations)}"
-    was, now = column.effect.missing
-    missing = [Share("missing", was, now)] if abs(now - was) >= LEAST_SHARE else []
+    missing = holes(column)
     shares = [*missing, *column.effect.shares]
     bars = column.histogram is None or column.kind == "datetime"  # when it is is not compared
     told = [] if bars else missing or shares[: column.differ and not column.places]

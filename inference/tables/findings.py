@@ -124,3 +124,8 @@ class TableFindings:
     def differ(self) -> bool:
         """Whether the test rejects at level ``alpha``."""
         return self.pvalue <= self.alpha
+
+    @property
+    def ordered(self) -> list[ColumnFindings]:
+        """The columns, the most significant first."""
+        return sorted(self.columns, key=lambda one: (one.pvalue, not one.differ))

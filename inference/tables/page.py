@@ -11,11 +11,9 @@ from markupsafe import Markup
 from ..difference.named import Place
 from ..pages.drawing import Mark, bars, outlines
 from ..pages.render import render
-from .aspects import MISSING
-from .changes import Share
 from .findings import ColumnFindings, PairComparison, TableFindings
 from .histograms import Histogram
-from .words import LEAST_SHARE, effects_told, moment, p_alone, pair_told, place_told, verdict
+from .words import effects_told, holes, moment, p_alone, pair_told, place_told, verdict
 
 #: Levels whose bars are drawn, all weekdays among them, and steps on an axis.
 BARS, STEPS = 7, 4
@@ -63,7 +61,7 @@ def groups_page(
 
 
 def _told(found: TableFindings) -> Told:
-    columns = sorted(found.columns, key=lambda one: (one.pvalue, not one.differ))
+    columns = found.ordered
     pairs = sorted((one for one in found.pairs if one.differ), key=lambda one: one.pvalue)
     return Told(
         found,
@@ -98,8 +96,7 @@ def _pictures(column: ColumnFindings) -> list[Markup]:
             title += f"; {'; '.join(mark.words for mark in marks)}"
         shape = column.histogram
         drawn.append(outlines(shape.edges, shape.shares, _ticks(column, shape), marks, title))
-    was, now = column.effect.missing
-    shown = [Share(MISSING, was, now)] if abs(now - was) >= LEAST_SHARE else []
+    shown = holes(column)
     if column.kind not in ("number", "integer"):
         shown += column.effect.shares[:BARS]
     if shown:

@@ -11,7 +11,8 @@ import numpy as np
 from ..data.checks import counted
 from ..difference.named import Place
 from ..relabelling.permutation import p_in_words, p_with_error
-from .aspects import DAY
+from .aspects import DAY, MISSING
+from .changes import Share
 from .findings import ColumnFindings, PairComparison, TableFindings
 from .kinds import Column
 
@@ -82,13 +83,16 @@ def column_told(column: ColumnFindings) -> str:
     return f"{column.name} ({column.kind}) {verb} ({p}){': ' if parts else ''}{'; '.join(parts)}."
 
 
+def holes(column: ColumnFindings) -> list[Share]:
+    """The share of rows without a value, where that has changed enough to be told."""
+    was, now = column.effect.missing
+    return [Share(MISSING, was, now)] if abs(now - was) >= LEAST_SHARE else []
+
+
 def effects_told(column: ColumnFindings) -> list[str]:
     """Tell by how much a column has changed, one part after the other."""
     found = column.effect
-    parts = []
-    was, now = found.missing
-    if abs(now - was) >= LEAST_SHARE:
-        parts.append(f"missing {was:.1%} → {now:.1%}")
+    parts = [f"{one.level} {one.before:.1%} → {one.after:.1%}" for one in holes(column)]
     if found.medians is not None:
         write = moment if column.kind == "datetime" else _writer(column)
         parts.append(f"median {write(found.medians[0])} → {write(found.medians[1])}")

@@ -44,8 +44,9 @@ def fused(
     unit = None if choice.scale == "column" else choose_scale(some.pooled[some.chosen], "pooled")
     relabel = swapped if asked.estimator == "paired" else relabelled
     rows = relabel(some, asked.draws, some.generator(seed), unit)
-    with progress_bar("scales", len(test_scales(rows)), shown=progress) as advance:
-        found = evidences(rows, cells(rows), advance)
+    scales = test_scales(rows)
+    with progress_bar("scales", len(scales), shown=progress) as advance:
+        found = evidences(rows, cells(rows), advance, scales)
     return told(found, rows.unit, varying, asked.alpha)
 
 
