@@ -329,7 +329,7 @@ def main() -> None:
         summary,
         text,
         options,
-        {"peers": options.peers, "level": options.level},
+        {"level": options.level},
     )
 
 

@@ -31,7 +31,9 @@ def add_options(parser: argparse.ArgumentParser, repeats: int, permutations: int
     parser.add_argument("--processes", type=int, default=cores())
     parser.add_argument("--resume", action="store_true", help="keep the rows of the last run")
     parser.add_argument(
-        "--again", action="store_true", help="measure the rows asked for anew, and keep the others"
+        "--again",
+        action="store_true",
+        help="measure what is asked for anew; keep other rows, and what else a row has",
     )
     parser.add_argument("--results", type=Path, help="folder of the results")
     parser.add_argument("--quick", action="store_true", help="a check that it runs, not a result")
@@ -65,9 +67,8 @@ def fill(
     kept = options.resume or options.again
     earlier = _earlier(folder / f"{name}.json", shared) if kept else []
     #: By their keys, in the order of the table; None where a row is to be measured.
-    found: dict[tuple[Any, ...], Row | None] = {
-        tuple(row.get(entry) for entry in keys[0]): row for row in earlier
-    }
+    measured = {tuple(row.get(entry) for entry in keys[0]): row for row in earlier}
+    found: dict[tuple[Any, ...], Row | None] = dict(measured)
     asked = {tuple(key.values()): key for key in keys}
     found |= {key: None for key in asked if options.again or key not in found}
     chunks = [range(a, min(a + CHUNK, options.repeats)) for a in range(0, options.repeats, CHUNK)]
@@ -92,7 +93,7 @@ def fill(
             arguments = (*values, options.permutations)
             futures = [pool.submit(experiment, *arguments, chunk) for chunk in chunks]
             results = np.concatenate([np.asarray(future.result()) for future in futures])
-            found[values] = {**key, **summary(results)}
+            found[values] = {**measured.get(values, {}), **key, **summary(results)}
             write()
 
 
