@@ -8,13 +8,14 @@ thread per chain loses nothing up to n = 1000 and keeps every core busy with a c
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from threading import Event
 from typing import TypeVar
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 T = TypeVar("T")
 
@@ -29,8 +30,16 @@ def cores() -> int:
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
     """Compute with one BLAS thread, as long as the context lasts: for what does without JAX."""
-    with threadpool_limits(1, user_api="blas"):
+    with _blas().limit(limits=1):
         yield
+
+
+@functools.cache
+def _blas() -> ThreadpoolController:
+    """The BLAS libraries that are loaded, NumPy's and SciPy's: to find them takes milliseconds."""
+    import scipy.linalg  # noqa: F401, JAX computes with its library, which may not be loaded yet
+
+    return ThreadpoolController().select(user_api="blas")
 
 
 @contextlib.contextmanager

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from ..data.checks import first_fault
 from ..errors import InputError
+from ..runtime.machine import one_thread
 
 T = TypeVar("T")
 #: What stands for a value that an engine has, or will have.
@@ -159,7 +159,7 @@ def numbers(part: Any, name: str, index: int) -> np.ndarray:
 
 def _worked(work: Work[T], index: int, part: Any, name: str, *beside: Any) -> T:
     """Work on a part with one BLAS thread, for there are as many workers as cores."""
-    with threadpool_limits(1, user_api="blas"):
+    with one_thread():
         return work(beside[0] if beside else index, numbers(part, name, index))
 
 

@@ -71,7 +71,7 @@ def test_the_energy_distance_is_that_of_its_definition(modules):
         "MMD, median",
         "MMD, split",
         "spectral MMD",
-        "KLR",
+        pytest.param("KLR", marks=pytest.mark.slow),
         "nearest neighbours",
         "spanning tree",
     ],

@@ -39,6 +39,7 @@ def test_files_and_answer(posterior, tmp_path):
     assert (out / "chains.png").stat().st_size > 5000
 
 
+@pytest.mark.slow
 def test_parameters_and_exit_status(posterior):
     path, _ = posterior
     assert chains(path, "--fail").exit_code == 3

@@ -423,6 +423,7 @@ def test_failure_while_a_picture_is_written(finished, tmp_path, monkeypatch):
     assert not out.exists()
 
 
+@pytest.mark.slow
 def test_a_run_that_ends_early_leaves_the_older_files_and_what_it_had_finished(
     finished, samples, tmp_path, monkeypatch
 ):

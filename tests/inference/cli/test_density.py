@@ -46,6 +46,7 @@ def test_density(folder):
     assert (folder / "out" / "picture.png").stat().st_size > 5000
 
 
+@pytest.mark.slow
 def test_density_of_several_columns(folder):
     done = run("density", "wide.csv", "--quiet", "--json")
     assert done.exit_code == 0, done.output

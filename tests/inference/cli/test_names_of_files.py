@@ -24,6 +24,7 @@ def rows(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("name", "told"), [(BROKEN, r"a\nb.csv"), (BYTES, r"a\udcff.csv")])
+@pytest.mark.one_in(2)
 def test_a_test_tells_its_files_and_writes_its_summary(rows, name, told):
     options = ("--permutations", 19, "--out", "out")
     found = run("test", name, "q.csv", *options)

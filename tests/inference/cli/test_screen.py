@@ -71,6 +71,7 @@ def test_a_screen_shows_lines_that_fit(tables):
     assert " ".join(" ".join(shown).split()) == " ".join(words.stdout.split())
 
 
+@pytest.mark.slow
 def test_no_color_leaves_no_codes(tmp_path):
     plain = on_a_screen("examples", tmp_path / "a", NO_COLOR="1")
     assert ESCAPE not in plain
@@ -81,6 +82,7 @@ def test_no_color_leaves_no_codes(tmp_path):
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
+@pytest.mark.one_in(2)
 def test_an_old_encoding_receives_what_it_has(encoding, tables):
     environment = {**os.environ, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
     done = subprocess.run(command("drift", *tables), env=environment, capture_output=True)

@@ -58,6 +58,7 @@ def stretched(x, y, *, width=1.0, power=2.0):
     ],
     ids=["function", "class"],
 )  # fmt: skip
+@pytest.mark.slow
 def test_the_kernel_is_told_without_what_was_learned(kernel, said, capsys):
     X = np.random.default_rng(0).normal(size=9)
     run = fit(X, kernel=kernel, method=Quadrature(1.0, 16, 2), likelihood="dense", progress=False)

@@ -35,6 +35,7 @@ def test_integers_of_few_values_are_no_copies():
         assert copies_note(rng.integers(0, 30, size=(1000, 2)).astype(float), "x") == ()
 
 
+@pytest.mark.slow
 def test_answers_carry_the_note():
     x, y = rows(seed=2), rows(seed=3)
     found = compare(x, np.tile(y, (2, 1)), names=("may", "june"), progress=False)

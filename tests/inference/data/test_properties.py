@@ -164,6 +164,7 @@ PRIORS = st.one_of(
 
 @given(prior=PRIORS, shape=st.sampled_from([(), (2,), (3, 2)]))
 @AGREED
+@pytest.mark.slow
 def test_a_prior_is_restored_from_its_record(prior, shape):
     expanded = prior.expand(shape) if shape else prior
     restored = restore_prior(json.loads(json.dumps(describe_prior(expanded))))

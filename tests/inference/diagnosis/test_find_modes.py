@@ -77,6 +77,7 @@ def everything(run, pair):
     return weighed
 
 
+@pytest.mark.slow
 def test_everything_is_computed_once(run, pair, work):
     everything(run, pair)
     assert work == {"modes": 1, "masses": 1, "target": 1, "quadrature": 1}

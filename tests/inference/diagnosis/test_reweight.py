@@ -239,6 +239,7 @@ def test_a_run_that_missed_the_heavy_mode_is_not_passed_off_as_the_posterior():
     assert np.isfinite(naive["witness"]).all()
 
 
+@pytest.mark.slow
 def test_one_repeat_of_smc_has_no_standard_error_and_says_so():
     X = np.random.default_rng(0).normal(size=20)
     report = str(diagnose(fit(X, method=Smc(particles=200, repeats=1), progress=False)))

@@ -68,7 +68,7 @@ def test_what_is_shaded_is_what_is_named(found):
 
 
 @pytest.mark.parametrize("columns", [1, 2])
-@pytest.mark.one_in(2)
+@pytest.mark.slow
 def test_a_sign_is_that_of_the_samples_around_a_point_and_none_is_far_from_rows(columns):
     """Densities that fall steeply: the mean weight about a place is not that at its edges."""
     rng = np.random.default_rng(0)
@@ -165,6 +165,7 @@ def test_where_no_difference_is_found_nothing_is_named():
     assert rejected <= 4
 
 
+@pytest.mark.slow
 def test_order_of_rows_does_not_matter_and_names_of_samples_change_signs_alone(built_in):
     P, Q = built_in[0][:400], built_in[1][:360]
     one = compare(P, Q, permutations=199, **QUIET)
@@ -298,6 +299,7 @@ def test_bad_input_is_one_sentence(P, Q, said):
         compare(P, Q, **QUIET)
 
 
+@pytest.mark.slow
 def test_a_column_that_is_constant_in_both_samples_changes_nothing(built_in):
     P, Q = (sample[:150] for sample in built_in)
     rng = np.random.default_rng(9)

@@ -15,7 +15,7 @@ def rows_of(P, Q, permutations=199, *, pooled=relabelled):
     return pooled(Pair.checked(P, Q), permutations, np.random.default_rng(1))
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("paired", [False, True])
 def test_normal_rows_that_are_shifted_by_it_are_told_apart_nine_times_of_ten(paired):
     """40 pairs of samples, seeds 0 to 39; below 30 or above 39 of 40 with probability 0.02."""

@@ -16,7 +16,7 @@ QUIET = {"progress": False, "permutations": 99}
 
 
 @pytest.mark.parametrize("variance", [0.05, 2.0])
-@pytest.mark.one_in(2)
+@pytest.mark.slow
 def test_the_evidence_is_nearly_the_integral(variance):
     """Of 150 points with counts and two coefficients; Laplace is within 0.02 nats there."""
     rng = np.random.default_rng(0)
@@ -42,6 +42,7 @@ def test_the_evidence_is_nearly_the_integral(variance):
         np.testing.assert_allclose(curvature @ axis, (down - up) / (2 * step), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_small_differences_are_seen_alike_and_the_test_is_the_same():
     rng = np.random.default_rng(0)
     P, Q = rng.normal(size=400), rng.normal(0.3, size=250)

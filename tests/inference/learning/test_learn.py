@@ -158,6 +158,7 @@ def test_a_kernel_without_a_smoothed_one():
         learn_kernel(np.column_stack([X, X]), kernel=Matern(1.5) * Matern(1.5, 2.0), **QUIET)
 
 
+@pytest.mark.slow
 def test_a_maximum_outside_of_the_range_is_said():
     learned = learn_kernel(X, prior=dist.Uniform(8.0, 9.0), **QUIET)
     assert learned.peaks[0].at_bound

@@ -189,7 +189,10 @@ RESULTS = {
         *(False, False, 2),
     ),
 }
-SLOW = {"KernelComparison", "SketchComparison", "LearnedStudentT", "Diagnosis", "LearnedFilter"}
+SLOW = {
+    *("KernelComparison", "SketchComparison", "LearnedStudentT", "Diagnosis", "LearnedFilter"),
+    "PredictiveCheck",
+}
 each = pytest.mark.parametrize(
     "name", [pytest.param(one, marks=pytest.mark.slow if one in SLOW else ()) for one in RESULTS]
 )

@@ -95,6 +95,7 @@ def test_of_more_columns_every_place_is_a_line_with_its_columns():
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 3])
+@pytest.mark.one_in(3)
 def test_it_is_drawn_on_axes_that_are_given(dimension):
     apart = compared(dimension, 1.5)
     wanted = 1 if dimension > 2 else 2

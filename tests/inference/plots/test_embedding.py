@@ -26,6 +26,7 @@ def band_of(collection, at):
     return np.array([c.min() for c in columns]), np.array([c.max() for c in columns])
 
 
+@pytest.mark.slow
 def test_prior_draws_have_the_covariance_of_the_smoothed_kernel():
     at = np.linspace(0.0, 1.0, 4)
     (ax,) = plot_prior_draws(KERNEL, at, draws=2000, seed=3).axes
@@ -52,6 +53,7 @@ def test_empirical_embedding_and_its_rug(data):
 
 
 @pytest.mark.parametrize("noise", ["clt", 0.1])
+@pytest.mark.one_in(2)
 def test_posterior_band_is_that_of_the_gaussian(data, noise):
     (ax,) = plot_embedding_posterior(data, KERNEL, AT, noise=noise, level=0.9).axes
     posterior = embedding_posterior(data, KERNEL, AT, noise=noise)

@@ -50,6 +50,7 @@ def test_profile_range_holds_modes_barrier_and_chains(bimodal):
     assert right > bimodal["posterior"]["lengthscale"].max()
 
 
+@pytest.mark.slow
 def test_profile_of_several_hyperparameters_is_refused(ard_run):
     with pytest.raises(InputError, match="needs a run of one hyperparameter, and this one has 2"):
         plot_profile(ard_run)

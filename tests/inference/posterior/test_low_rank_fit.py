@@ -55,6 +55,7 @@ def test_the_posterior_is_the_dense_one(run):
     assert diagnose(dense).low_rank_error is None
 
 
+@pytest.mark.slow
 def test_the_error_is_recorded_and_printed(run, tmp_path):
     save_run(run, tmp_path / "run.nc")
     loaded = load_run(tmp_path / "run.nc")
@@ -77,6 +78,7 @@ def test_the_error_is_recorded_and_printed(run, tmp_path):
     assert points.basis.size == 30
 
 
+@pytest.mark.slow
 def test_a_large_error_is_a_warning(run):
     assert is_small(0.3)
     assert not is_small(0.31)

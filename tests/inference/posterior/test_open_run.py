@@ -15,6 +15,7 @@ def run():
     return fit(X, method=Nuts(2, 20, 6), progress=False)
 
 
+@pytest.mark.slow
 def test_the_density_is_that_of_the_draws(run):
     opened = open_run(run)
     z = unconstrained_draws(run)

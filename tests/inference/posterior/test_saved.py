@@ -238,6 +238,7 @@ def test_a_run_elsewhere_finds_its_module(stranger, tmp_path):
     assert (stranger / "was_run").exists()
 
 
+@pytest.mark.slow
 def test_a_module_that_there_is_not(stranger):
     with pytest.raises(InputError, match="the module 'no_such_module' cannot be imported"):
         load_run(stranger / "run.nc", modules=["no_such_module"])

@@ -276,6 +276,7 @@ def test_plot_shows_every_group():
     assert bar.get_ylabel() == "rows of the group"
 
 
+@pytest.mark.slow
 def test_a_kernel_of_ones_own():
     """Only that kernel, in the units of the rows."""
     found = DistributionRegressor(SquaredExponential(0.7), landmarks=20).fit(X, Y)

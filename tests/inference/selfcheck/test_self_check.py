@@ -35,7 +35,7 @@ def test_joint_draws_have_the_model_s_density():
     assert stats.kstest(first, lambda x: np.interp(x, grid, cdf / cdf[-1])).pvalue > 1e-3
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 def test_lengthscales_are_calibrated(name):
     """40 data sets, seed 2; fails by chance with probability 0.001."""

@@ -114,6 +114,7 @@ def test_the_posterior_and_the_witness_are_those_of_the_rows(sketches):
 
 
 @pytest.mark.parametrize(("between", "told"), [(0.5, False), (6.0, True)])
+@pytest.mark.one_in(4)
 def test_a_band_as_wide_as_the_prior(between, told):
     """Of landmarks half a lengthscale apart, and six; what remedies a grid too coarse."""
     places = np.arange(-6.0, 6.1, between)
@@ -228,6 +229,7 @@ def test_samples_of_very_different_size():
     assert rejected <= 24
 
 
+@pytest.mark.slow
 def test_too_few_rows_for_a_test():
     X, Y = RNG.normal(size=(20, 3)), RNG.normal(size=(30, 3))
     first = sketch(X, landmarks=RNG.normal(size=(4, 3)), lengthscales=GRID, **QUIET)

@@ -134,6 +134,7 @@ def test_what_is_not_right_is_told(coarse, monkeypatch):
     assert run.attrs["density_error"] > 1.0
 
 
+@pytest.mark.slow
 def test_no_more_rows_are_kept_than_there_is_room_for(coarse, monkeypatch):
     monkeypatch.setattr(column, "MOST_KEPT", 100)
     with pytest.raises(InputError, match="at most 100 are kept: read the rows into memory"):

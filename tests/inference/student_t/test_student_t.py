@@ -212,6 +212,7 @@ def test_posterior_of_one_hyperparameter_by_a_grid(two_modes):
     assert len(figure.axes[0].collections) >= 2
 
 
+@pytest.mark.slow
 def test_pictures_of_one_and_two_columns(learned):
     assert plot_student_t(learned, draws=[0.0, 0.1]).axes[0].get_ylabel() == "density"
     rows = np.random.default_rng(3).normal(size=(12, 2))

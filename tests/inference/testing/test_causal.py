@@ -101,6 +101,7 @@ def test_columns_without_names_are_numbered(collider):
     assert graph.columns == ("c1", "c2", "c3", "c4")
 
 
+@pytest.mark.slow
 def test_bad_input(collider, graph):
     with pytest.raises(InputError, match="at least 3 columns"):
         causal_graph(collider[:, :2], **OPTIONS)

@@ -70,7 +70,7 @@ def same(found, expected):
 
 
 @pytest.mark.parametrize("kind", ["bins", "plane", "line", "kinds"])
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 def test_parts_give_the_p_value_of_rows_in_memory(few, kind):
     P, Q = samples(kind)
     expected = two_sample_test(P, Q, permutations=99, **QUIET)
@@ -173,6 +173,7 @@ def test_few_rows_are_fetched_for_any_test():
 
 
 @pytest.mark.parametrize("kind", ["bins", "plane", "line", "kinds"])
+@pytest.mark.one_in(3)
 def test_neither_names_nor_columns_nor_units_nor_the_order_of_rows_matter(few, kind):
     P, Q = samples(kind)
     p = two_sample_test(P, Q, permutations=99, **QUIET).pvalue

@@ -43,6 +43,7 @@ def test_dependence_is_found_and_the_order_of_pairs_does_not_matter(choice):
 
 
 @pytest.mark.parametrize("choice", ["multiscale", "median"])
+@pytest.mark.one_in(2)
 def test_which_of_the_two_is_named_first_does_not_matter(choice):
     rng = np.random.default_rng(5)
     X = rng.normal(size=(50, 2))

@@ -67,6 +67,7 @@ def test_the_posterior_follows_the_empirical_witness_where_there_is_no_noise():
     np.testing.assert_allclose(np.diagonal(prior.covariance), 1.0, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_posterior_of_the_dependence_witness_by_numpy():
     """Eight pairs, where n and n - 1 are far apart."""
     x, y, at = X[:8], Y[:8], (np.array([[0.3], [-1.0]]), np.array([[0.2], [0.7]]))
@@ -145,7 +146,7 @@ def test_the_draws_have_the_posterior_s_moments():
     assert mean[:80].mean() - mean[80:].mean() == pytest.approx(expected, rel=0.1)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("choice", ["fused", "bkl", "posterior", "multiscale"])
 def test_the_sign_says_which_sample_has_more(choice):
     result = two_sample_test(P, Q, kernel=choice, **QUIET)

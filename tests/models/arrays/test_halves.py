@@ -14,6 +14,7 @@ def symmetric(n, seed=0):
 
 
 @pytest.mark.parametrize(("n", "most"), [(1, 192), (7, 192), (2, 1), (7, 3), (300, 192)])
+@pytest.mark.one_in(3)
 def test_halves_do_what_the_whole_matrix_does(n, most):
     matrix, vector = symmetric(n), np.arange(1.0, n + 1.0)
     with jax.enable_x64(True):
@@ -30,7 +31,7 @@ def test_halves_do_what_the_whole_matrix_does(n, most):
         np.testing.assert_array_equal(covered + covered.T, 2.0)
 
 
-@pytest.mark.parametrize("n", [50, 300, 1100])
+@pytest.mark.parametrize("n", [50, 300, pytest.param(1100, marks=pytest.mark.slow)])
 def test_the_inverse_of_halves(n):
     """Of 1100 rows symmetric products are halved as well."""
     matrix = symmetric(n)

@@ -37,6 +37,7 @@ def test_is_the_ratio_of_two_normal_densities(kernel, size):
     assert log_difference_evidence(P, Q, kernel, size) == pytest.approx(slow(kernel, size))
 
 
+@pytest.mark.slow
 def test_slopes_are_those_of_differences():
     def value(theta):
         kernel = SquaredExponential(jnp.exp(theta[:2]))

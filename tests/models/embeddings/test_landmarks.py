@@ -28,6 +28,7 @@ def k(A, B, factor=1.0):
 
 
 @pytest.mark.parametrize("noise", ["clt", 0.03])
+@pytest.mark.one_in(2)
 def test_by_numpy(noise):
     features, root = k(X, Z), np.sqrt(2.0)
     covariance = (
@@ -64,6 +65,7 @@ def test_merged_sums_with_their_covariance():
     np.testing.assert_allclose(again.mean, whole.mean, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_what_does_not_go_together():
     with pytest.raises(ValueError, match="the one has the covariance"):
         landmark_sums(X, Z, KERNEL, covariance=True).merged(landmark_sums(X, Z, KERNEL))

@@ -34,6 +34,7 @@ def grid_maximum(embedding, low, high, count=400):
         GaussianMixture(np.array([0.4, 1.3]), np.array([0.6, 0.4])),
     ],
 )
+@pytest.mark.one_in(4)
 def test_the_iteration_finds_the_highest_point(kernel):
     rng = np.random.default_rng(5)
     X = np.concatenate([rng.normal(-1.5, 0.6, (20, 2)), rng.normal(1.5, 0.6, (30, 2))])
@@ -103,6 +104,7 @@ def test_the_kernel_of_rotations_is_one_plus_twice_the_cosine_of_the_angle():
         Rotation()(np.stack([np.eye(3).ravel(), np.diag([1.0, 1.0, -1.0]).ravel()]))
 
 
+@pytest.mark.slow
 def test_a_reduced_embedding_is_a_projection():
     rng = np.random.default_rng(2)
     X, Z = rng.normal(size=(40, 2)), rng.normal(size=(6, 2))

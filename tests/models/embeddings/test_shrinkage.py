@@ -173,6 +173,7 @@ def refit(K, i, lam):
 
 
 @by_type
+@pytest.mark.slow
 def test_spectral_scores_by_refitting(kernel):
     """SHR-7, every row really left out; and the choice is the best of the 120."""
     K, n = np.asarray(kernel(X)), len(X)
@@ -271,7 +272,7 @@ def formula(kernel, delta):
     return np.sum(weights * np.exp(-0.5 * (delta / ell) ** 2) * np.cos(waves * delta), axis=0)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.slow
 @pytest.mark.parametrize("measure", ["unit", "lebesgue"])
 @pytest.mark.parametrize("kernel", ONE_COLUMN, ids=lambda kernel: type(kernel).__name__)
 def test_norms_of_smoothed_sections_are_double_integrals(kernel, measure):

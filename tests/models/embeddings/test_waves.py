@@ -54,6 +54,7 @@ def test_what_is_left_of_the_prior_loses_no_digits():
     np.testing.assert_allclose(np.diagonal(again.covariance) / variance, 1 + 1e-6, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_short_lengthscales_take_the_matrices_or_say_so(monkeypatch):
     kernel = SquaredExponential(0.2)
     assert line_sample(X, LOW, HIGH).shortest > 0.2

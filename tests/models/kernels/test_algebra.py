@@ -84,6 +84,7 @@ def test_smoothed_identities(measure):
     np.testing.assert_allclose(waves(X), same(X), rtol=1e-12, atol=1e-15)
 
 
+@pytest.mark.slow
 def test_multiple_scales_the_smoothed_kernel_twice():
     for kernel in (SE, MATERN, RQ, LAPLACE):
         r, scaled = (k.smoothed("lebesgue", 2) for k in (kernel, 3.0 * kernel))

@@ -403,6 +403,7 @@ def test_combination_in_one_column_is_the_integral(kernel):
         kernel.smoothed(Gaussian(1.0), 1)
 
 
+@pytest.mark.slow
 def test_combination_whose_integral_does_not_exist():
     kernel = bk.SquaredExponential() + bk.RationalQuadratic(0.2)
     with pytest.raises(bk.SmoothingError, match="does not exist"):
@@ -428,6 +429,7 @@ def test_every_plain_kernel_has_a_form_at_default_settings():
             assert np.isfinite(kernel.smoothed("unit", D)(np.zeros((2, D)))).all()
 
 
+@pytest.mark.slow
 def test_lengths_too_far_apart_for_the_table_are_no_number():
     kernel = 2.0 * bk.SquaredExponential(1e-5) + bk.RationalQuadratic()
     assert np.isnan(kernel.smoothed("unit", 1)(np.array([0.0, 0.5]))).all()

@@ -277,7 +277,7 @@ WITHOUT_INTEGRAL = [
 
 @pytest.mark.parametrize("measure", ["unit", "lebesgue"])
 @pytest.mark.parametrize(("kernel", "dimension"), WITHOUT_INTEGRAL, ids=lambda v: type(v).__name__)
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_an_integral_that_does_not_exist_is_no_number(kernel, dimension, measure):
     """Refused by name where the parameters are known, also inside a program, and else NaN."""
     X = np.random.default_rng(0).normal(size=(3, dimension))
@@ -302,6 +302,7 @@ def test_a_long_tail_that_has_an_integral_is_a_number(dimension):
 
 
 @pytest.mark.parametrize("dimension", [1, 2])
+@pytest.mark.slow
 def test_sums_and_products_are_smoothed_as_any_kernel(dimension):
     """For a Gaussian measure always; in one column for the others as well."""
     X = np.random.default_rng(0).normal(size=(8, dimension))

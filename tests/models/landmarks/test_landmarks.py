@@ -118,6 +118,7 @@ def test_the_size_of_blocks_changes_nothing(monkeypatch):
     np.testing.assert_allclose(whole.log_volume, log_gamma.sum(), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_blocks_of_a_covariance_are_no_smaller_than_its_matrix(monkeypatch):
     """Nor are parts, a matrix of each of which would be more than the data; the sums are those."""
     X, Z = data(n=101)

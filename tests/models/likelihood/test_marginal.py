@@ -339,6 +339,7 @@ def test_gradients_with_an_outlier_and_ties_are_right(x64):
     np.testing.assert_allclose(found, finite_differences(ours, at, 1e-6), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_matern_value_and_gradients(x64):
     X = jnp.asarray(untied(45, 1, seed=9))
 

@@ -41,7 +41,7 @@ def twin(kernel, x, s, y, t):
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: type(kernel).__name__)
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 def test_matrix_is_made_of_derivatives(kernel):
     expected = [
         [twin(kernel, X[i], S[i], Y[j], T[j]) for j in range(len(Y))] for i in range(len(X))

@@ -70,7 +70,7 @@ def by_panels(found, low, high, every):
     return values.max() + np.log(weights @ np.exp(values - values.max()))
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("rows", "lengthscale", "bounds"),
     [
@@ -140,6 +140,7 @@ def test_integral_over_the_plane_goes_to_where_the_data_are():
 
 
 @pytest.mark.parametrize(("kernel", "bounds"), CASES)
+@pytest.mark.one_in(2)
 def test_rows_left_out_one_by_one(x, kernel, bounds):
     found = kernel_student_t(x, kernel, **PRIOR)
     scores = leave_one_out_log_densities(found, bounds, tolerance=1e-6)
@@ -174,6 +175,7 @@ def test_sequential_likelihood_is_a_product(x, kernel, bounds):
         np.testing.assert_allclose(found, expected + np.log(first(x[0]) / total), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_sequential_likelihood_hangs_on_the_order(x):
     nodes, log_weights = gauss_legendre(np.array([-4.0]), np.array([5.0]), 400)
     found = [
@@ -183,7 +185,7 @@ def test_sequential_likelihood_hangs_on_the_order(x):
     assert abs(found[0] - found[1]) > 1e-3
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", [SquaredExponential([0.6, 1.1]), Polynomial(3, 1.0)])
 def test_hyvarinen_scores_by_differences(kernel):
     rows = np.random.default_rng(2).normal(size=(8, 2))
@@ -202,6 +204,7 @@ def test_hyvarinen_scores_by_differences(kernel):
         np.testing.assert_allclose(at[0], scores[n], rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_what_has_no_integral(monkeypatch):
     x = np.array([0.0, 1.0, 3.0])
     smooth = kernel_student_t(x, SquaredExponential(1.0))

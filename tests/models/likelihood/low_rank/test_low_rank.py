@@ -71,6 +71,7 @@ def test_with_all_rows_as_landmarks_it_is_the_dense_value(kernel, measure):
     assert values[1] == pytest.approx(values[0], rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_finite_measure_too():
     values = [
         float(log_marginal_likelihood(X[:60], KERNEL, measure=Gaussian(2.0), **options))
@@ -79,7 +80,7 @@ def test_a_finite_measure_too():
     assert values[1] == pytest.approx(values[0], rel=1e-9)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("likelihood", [Nystrom, Fourier])
 def test_the_derivative_is_that_of_the_value(likelihood):
     """In every lengthscale and the noise variance, by central differences."""
@@ -168,6 +169,7 @@ def test_with_every_row_exact_nothing_is_left_to_chance():
     assert error_of_differences([[found, found]]).standard_error == 0.0
 
 
+@pytest.mark.slow
 def test_the_bound_holds():
     """That of the determinant, for the features without their correction."""
     found = low_rank_error(X, KERNEL, likelihood=Nystrom(40))

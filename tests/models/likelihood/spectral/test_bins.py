@@ -36,6 +36,7 @@ def terms(index, lengthscale):
 
 
 @pytest.mark.parametrize("lengthscale", [5.0, 0.4, 0.03, 0.004])
+@pytest.mark.slow
 def test_rows_that_are_there_several_times(lengthscale):
     """Waves, grids, and pairs of what is far out; every row once, twice or three times."""
     x = rows(6001)

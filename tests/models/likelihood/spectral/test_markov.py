@@ -183,6 +183,7 @@ def test_hardly_any_noise_takes_the_matrices():
     assert values[0] == pytest.approx(values[1], rel=1e-10)
 
 
+@pytest.mark.slow
 def test_hardly_any_noise_and_many_rows_are_an_error():
     """Without a number in place of the slope either."""
     X = skewed(5001)

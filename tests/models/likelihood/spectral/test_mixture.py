@@ -219,12 +219,14 @@ def test_transformations_and_lengthscales_that_are_too_short():
             assert found[i] == pytest.approx(float(each), rel=1e-8)
 
 
+@pytest.mark.slow
 def test_a_lengthscale_that_no_route_takes_is_an_error():
     X = skewed(6000)
     with pytest.raises(ArithmeticError, match=f"too short beside {len(X)} rows"):
         log_marginal_likelihood(X, SE(1e-6) + SE(1.0))
 
 
+@pytest.mark.slow
 def test_outliers_need_their_pairs(monkeypatch):
     monkeypatch.setattr(outliers_module, "SLOPE", 0.0)
     monkeypatch.setattr(outliers_module, "LEAST_SUM", -1.0)
@@ -262,7 +264,7 @@ def test_refusals_name_the_reason(X, kernel, reason):
 # The parts
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["skewed", "ties", "close"])
 def test_nodes_stand_for_the_points(name):
     x = np.sort(DATA[name])

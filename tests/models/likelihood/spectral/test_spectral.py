@@ -100,7 +100,7 @@ def test_both_terms_and_every_point_agree_with_the_matrices(name):
         assert np.all(error <= 1e-6 * np.maximum(1.0, np.abs(expected))), lengthscale
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.slow
 def test_gradient_agrees_with_that_of_the_matrices(name):
     index, shortest = prepared(name)
     by_waves = jax.jit(jax.grad(lambda *at: sum(spectral(index, *at)), argnums=(0, 1)))
@@ -191,6 +191,7 @@ def test_isolated_points_need_their_pairs(monkeypatch):
     assert np.any(error > 1e-2 * np.abs(expected))
 
 
+@pytest.mark.slow
 def test_balanced_neighbours_have_density_zero():
     X = np.arange(2001.0)
     kernel = SquaredExponential(30.0)
@@ -202,7 +203,7 @@ def test_balanced_neighbours_have_density_zero():
     assert values[0] == pytest.approx(values[1], rel=1e-9)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.slow
 @pytest.mark.parametrize(("lengthscale", "centre"), [(10.0, 300.0), (3.0, 100.0), (0.5, 30.0)])
 def test_far_neighbours_that_nearly_balance(lengthscale, centre):
     """Five lengthscales off they leave to each other what is lost beside the bulk's terms."""
@@ -259,6 +260,7 @@ def test_traced_data_are_refused():
         )
 
 
+@pytest.mark.slow
 def test_a_lengthscale_that_no_route_takes_is_an_error():
     X = np.append(skewed(5940), np.full(60, 2.0))
     with pytest.raises(ArithmeticError, match=f"too short beside {len(X)} rows"):
@@ -277,6 +279,7 @@ def test_many_rows_far_nearer_each_other_than_the_data_are_wide():
         log_marginal_likelihood(X, SquaredExponential(0.1), likelihood="spectral")
 
 
+@pytest.mark.slow
 def test_hardly_any_noise_takes_the_matrices():
     X = np.random.default_rng(7).normal(size=300)
     values = [
