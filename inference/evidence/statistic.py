@@ -92,6 +92,7 @@ class Evidences(NamedTuple):
         scales: the kernel of each of ``tilt``.
         balanced: whether samples are of one size by every labelling: ``dimensions`` then have the
             mean zero, and a labelling and its opposite say the same.
+        roughly: whether surprises are told roughly.
     """
 
     tilt: np.ndarray
@@ -102,10 +103,12 @@ class Evidences(NamedTuple):
     place: np.ndarray
     scales: list[Scale]
     balanced: bool
+    roughly: bool = False
 
     def of(self, labellings: np.ndarray) -> Evidences:
-        """Those of some labellings."""
+        """Those of some labellings, to be told roughly, as is enough for an error."""
         return self._replace(
+            roughly=True,
             tilt=self.tilt[:, labellings],
             landmarks=self.landmarks[:, labellings],
             location=self.location[labellings],
@@ -129,7 +132,8 @@ class Evidences(NamedTuple):
         # which a shift needs; in surprises none has.
         at_one = standardised(self.tilt, alone=alone).max(axis=0)
         together = [
-            agreed(surprise(part, alone=alone), TOGETHER) for part in (self.tilt, self.landmarks)
+            agreed(surprise(part, alone=alone, roughly=self.roughly), TOGETHER)
+            for part in (self.tilt, self.landmarks)
         ]
         differences = standardised(self.dimensions, centred=self.balanced, alone=alone)
         dimensions = np.abs(differences).max(axis=0)
@@ -147,7 +151,7 @@ class Evidences(NamedTuple):
 
     def statistic(self, *, alone: int = 0) -> np.ndarray:
         """The statistic (1 + B,), which treats labellings alike; ``alone`` as of :meth:`each`."""
-        return combined(self.each(alone=alone), WEIGHTS, alone=alone)
+        return combined(self.each(alone=alone), WEIGHTS, alone=alone, roughly=self.roughly)
 
 
 def evidences(

@@ -20,9 +20,13 @@ from .permutation import Moments, standardised, with_each
 LEAST_SKEWNESS = 1e-3
 #: How much the loudest statistic counts: at infinity it is alone, at zero all count alike.
 AGREEMENT = 0.5
+#: Roughly told are so many of the smallest and largest values, and of the others every so many-th.
+SMALLEST, LARGEST, EVERY = 8, 64, 16
 
 
-def surprise(rows: np.ndarray, *, without: int = 0, alone: int = 0) -> np.ndarray:
+def surprise(
+    rows: np.ndarray, *, without: int = 0, alone: int = 0, roughly: bool = False
+) -> np.ndarray:
     """Minus the log tail probability of every column of statistics (..., 1 + B), nats.
 
     A constant statistic surprises nowhere: zero.
@@ -35,6 +39,8 @@ def surprise(rows: np.ndarray, *, without: int = 0, alone: int = 0) -> np.ndarra
             statistics, of which some are always the largest of 1 + B.
         alone: so many of the first columns come one at a time among the others, see
             :func:`~bke.inference.relabelling.permutation.with_each`.
+        roughly: tell the largest values, and interpolate between some of the others: for a standard
+            error, of which the tails of every value would be most of the work.
     """
     varies = standardised(rows, alone=alone).any(axis=-1, keepdims=True)
     kept = np.sort(rows[..., alone:], axis=-1)[..., : rows.shape[-1] - alone - without]
@@ -47,17 +53,39 @@ def surprise(rows: np.ndarray, *, without: int = 0, alone: int = 0) -> np.ndarra
     deviation = np.where(deviation > 0.0, deviation, 1.0)
     shape = 4.0 / np.maximum(skewness, LEAST_SKEWNESS) ** 2
     values = np.maximum(shape + (rows - mean) / deviation * np.sqrt(shape), 0.0)
+    told = _interpolated if roughly else _minus_log_tail
+    return np.where(varies, told(shape, values), 0.0)
+
+
+def _minus_log_tail(shape: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Minus log P(G > values), of gamma variables G of some shapes (..., 1) and scale one."""
     tails = gammaincc(shape, values)
     # Beyond what the library tells: the leading terms of the incomplete gamma function.
-    far = varies & (tails == 0.0)
+    far = tails == 0.0
     logs = np.log(np.where(far, 1.0, tails))
-    x, shape = values[far], np.broadcast_to(shape, rows.shape)[far]
+    x, shape = values[far], np.broadcast_to(shape, values.shape)[far]
     logs[far] = (shape - 1.0) * np.log(x) - x - gammaln(shape)
-    return np.where(varies, -logs, 0.0)
+    return -logs
+
+
+def _interpolated(shape: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """The same, linear between some of the values."""
+    ranks = np.arange(values.shape[-1])
+    ends = (ranks < SMALLEST) | (ranks >= len(ranks) - LARGEST)
+    nodes = np.sort(values, axis=-1)[..., ends | (ranks % EVERY == 0)]
+    told = _minus_log_tail(shape, nodes)
+    found = np.empty_like(values)
+    for row in np.ndindex(values.shape[:-1]):
+        found[row] = np.interp(values[row], nodes[row], told[row])
+    return found
 
 
 def combined(
-    statistics: Sequence[np.ndarray], weights: Sequence[float] | None = None, *, alone: int = 0
+    statistics: Sequence[np.ndarray],
+    weights: Sequence[float] | None = None,
+    *,
+    alone: int = 0,
+    roughly: bool = False,
 ) -> np.ndarray:
     """Combine statistics, (1 + B,): near the loudest surprise, more if others agree.
 
@@ -68,9 +96,10 @@ def combined(
         statistics: (1 + B,) each.
         weights: of each in that mean; by default equal ones.
         alone: as of :func:`surprise`.
+        roughly: likewise.
     """
     each = np.ones(len(statistics)) if weights is None else np.asarray(weights)
-    surprises = surprise(np.asarray(statistics), alone=alone)
+    surprises = surprise(np.asarray(statistics), alone=alone, roughly=roughly)
     return agreed(surprises + np.log(each)[:, None] / AGREEMENT)
 
 

@@ -21,25 +21,30 @@ class Statistics(NamedTuple):
         columns: every column's aspects; of one that is constant none.
         together: (p, 1 + B), how every two columns go together.
         wholes: of rows as wholes; ``None`` where fewer than two columns vary.
+        roughly: whether surprises are told roughly.
     """
 
     columns: list[list[Told]]
     together: np.ndarray
     wholes: Told | None
+    roughly: bool = False
 
     def of(self, labellings: np.ndarray) -> Statistics:
-        """Those of some relabellings, each told among these alone."""
+        """Those of some relabellings, told among these alone, and roughly: enough for an error."""
         columns = [[one.of(labellings) for one in aspects] for aspects in self.columns]
         wholes = None if self.wholes is None else self.wholes.of(labellings)
-        return Statistics(columns, self.together[:, labellings], wholes)
+        return Statistics(columns, self.together[:, labellings], wholes, roughly=True)
+
+    def _surprise(self, rows: np.ndarray) -> np.ndarray:
+        return surprise(rows, without=1, roughly=self.roughly)
 
     def evidence(self) -> np.ndarray:
         """How surprising all aspects of each column together are, (c, 1 + B)."""
         found = np.zeros((len(self.columns), self.together.shape[1]))
         for row, aspects in zip(found, self.columns, strict=True):
             if aspects:
-                each = [surprise(np.array(one.each()), without=1) for one in aspects]
-                row[:] = surprise(agreed(np.concatenate(each), LOUDEST), without=1)
+                each = [self._surprise(np.array(one.each())) for one in aspects]
+                row[:] = self._surprise(agreed(np.concatenate(each), LOUDEST))
         return found
 
     def overall(self, evidence: np.ndarray | None = None) -> np.ndarray:
@@ -53,7 +58,7 @@ class Statistics(NamedTuple):
         evidence = self.evidence() if evidence is None else evidence
         wholes = [evidence.sum(axis=0), *([] if self.wholes is None else self.wholes.each())]
         if len(self.together):
-            wholes.append(surprise(self.together, without=1).max(axis=0))
-        together = agreed(surprise(np.array(wholes), without=1))
-        one = surprise(evidence.max(axis=0), without=1) + np.log(ONE_COLUMN)
-        return agreed(np.array([one, surprise(together, without=1)]), LOUDEST)
+            wholes.append(self._surprise(self.together).max(axis=0))
+        together = agreed(self._surprise(np.array(wholes)))
+        one = self._surprise(evidence.max(axis=0)) + np.log(ONE_COLUMN)
+        return agreed(np.array([one, self._surprise(together)]), LOUDEST)

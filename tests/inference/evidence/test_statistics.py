@@ -10,9 +10,11 @@ from bke.inference.difference.effect import effect
 from bke.inference.evidence import places
 from bke.inference.evidence.places import Looks, cells
 from bke.inference.evidence.spectrum import FARTHEST, kernel, spectrum
+from bke.inference.evidence.statistic import evidences
 from bke.inference.evidence.tilt import exact_fits, fits, log_bayes_factors
 from bke.inference.relabelling.calibration import combined, surprise
 from bke.inference.relabelling.pair import Pair
+from bke.inference.relabelling.permutation import monte_carlo_error, p_value
 from bke.inference.relabelling.pooling import relabelled
 from bke.inference.relabelling.relabelled import Relabelled
 from scipy.spatial.distance import cdist
@@ -275,6 +277,52 @@ def test_weights_of_a_combination():
     tails = np.exp(-surprise(rows))
     expected = np.log(sum(w / np.sqrt(p) for w, p in zip(weights, tails, strict=True)) ** 2)
     np.testing.assert_allclose(combined(list(rows), weights), expected)
+
+
+@pytest.mark.parametrize("count", [20, 100, 1000])
+def test_surprises_that_are_told_roughly(count):
+    """The largest as they are, the others nearly: of ties, two tails, and one value far away."""
+    rng = np.random.default_rng(3)
+    rows = np.stack(
+        [
+            rng.normal(size=count),
+            rng.chisquare(1, count),
+            rng.standard_t(3, count),
+            -rng.chisquare(1, count),
+            rng.poisson(2.0, count),
+            np.append(50.0, rng.normal(size=count - 1)),
+            np.ones(count),
+        ]
+    )
+    exact, rough = surprise(rows, without=1), surprise(rows, without=1, roughly=True)
+    largest = np.argsort(rows, axis=1)[:, -60:]
+    for one, other in zip(exact, rough, strict=True):
+        np.testing.assert_array_equal(
+            np.argsort(one, kind="stable"), np.argsort(other, kind="stable")
+        )
+    np.testing.assert_allclose(
+        np.take_along_axis(rough, largest, 1), np.take_along_axis(exact, largest, 1), rtol=1e-12
+    )
+    np.testing.assert_allclose(rough, exact, rtol=0.0, atol=0.15)
+    assert np.abs(rough - exact).mean() < 0.01
+    assert np.array_equal(rough, exact) == (count == 20)
+
+
+def test_the_error_of_a_p_value_hardly_hangs_on_what_is_told_roughly():
+    """Of 500 labellings, every tenth left out in turn: half of the values are interpolated."""
+    rng = np.random.default_rng(4)
+    rows = rows_of(rng.normal(size=(40, 1)), rng.normal(0.3, 1.0, size=(40, 1)), 499)
+    found = evidences(rows, cells(rows), lambda count: None)
+    row = found.statistic()
+
+    def error(roughly):
+        return monte_carlo_error(
+            lambda some: found.of(some)._replace(roughly=roughly).statistic(),
+            p_value(row),
+            len(row),
+        )
+
+    assert error(True) == pytest.approx(error(False), rel=0.1)
 
 
 def test_surprises_of_many_rows_are_those_of_each():
