@@ -80,26 +80,25 @@ def of_moments(
 def of_each_moment(
     points: np.ndarray, slopes: np.ndarray, unit: np.ndarray, cut: Batches
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Every column's part of :func:`of_moments`, and that of its own variance alone, (q, q) each.
+    """Features of every column's part of :func:`of_moments`, (q, D), and of its variance, (q, 1).
 
-    By the column's score, with all columns' points; the parts add up.
+    By the column's score, with all columns' points, summed over batches; the parts add up.
     """
     z, u = _in_units(points, slopes, unit)
     for column in range(points.shape[1]):
         of_rows = u[:, [column]] * z
         of_rows[:, column] += 1.0
         features = of_rows.reshape(cut.count, cut.length, -1).sum(axis=1)
-        own = features[:, column]
-        yield features @ features.T, np.outer(own, own)
+        yield features, features[:, [column]]
 
 
 def of_variances(
     points: np.ndarray, slopes: np.ndarray, unit: np.ndarray, cut: Batches
 ) -> np.ndarray:
-    """Sum over pairs of batches what every column's own variance tells, (q, q)."""
+    """Features (q, D) of what every column's own variance tells, summed over batches."""
     z, u = _in_units(points, slopes, unit)
-    features = (1.0 + u * z).reshape(cut.count, cut.length, -1).sum(axis=1)
-    return np.asarray(features @ features.T)
+    features: np.ndarray = (1.0 + u * z).reshape(cut.count, cut.length, -1).sum(axis=1)
+    return features
 
 
 def _in_units(

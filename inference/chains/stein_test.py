@@ -93,8 +93,16 @@ class Compared(NamedTuple):
             part = self.signs[:, columns]
             return np.asarray(np.einsum("ij,ij->j", part, others @ part))
 
-        pairs = len(self.points) ** 2 - self.cut.count * self.cut.length**2
-        return in_batches(one, self.signs.shape[1], 16 * len(self.signs)) / pairs
+        return in_batches(one, self.signs.shape[1], 16 * len(self.signs)) / self._pairs
+
+    def of_features(self, features: np.ndarray) -> np.ndarray:
+        """The same of sums that are products of features (q, k) of batches, by these alone."""
+        along = features.T @ self.signs
+        return np.asarray((np.sum(along**2, axis=0) - np.sum(features**2)) / self._pairs)
+
+    @property
+    def _pairs(self) -> int:
+        return len(self.points) ** 2 - self.cut.count * self.cut.length**2
 
 
 def stein_test(
@@ -292,7 +300,7 @@ def _moments(compared: Compared) -> list[np.ndarray]:
     rows = (compared.points, compared.slopes, compared.unit, compared.cut)
     found = [compared.statistics(stein_sums.of_moments(*rows))]
     if compared.points.shape[1] > 1:
-        found.append(compared.statistics(stein_sums.of_variances(*rows)))
+        found.append(compared.of_features(stein_sums.of_variances(*rows)))
     return found
 
 
@@ -324,7 +332,7 @@ def _columns(
             compared.points, compared.slopes, compared.unit, compared.cut
         )
         for index, of_column in enumerate(each):
-            rows = np.array([compared.statistics(one) for one in of_column])
+            rows = np.array([compared.of_features(one) for one in of_column])
             loudest[index] = np.maximum(loudest[index], standardised(rows).max(axis=0))
     return tuple(
         Misfit(name, float(part), float(p), bool(p <= alpha))

@@ -58,9 +58,9 @@ def test_moments_are_those_of_steins_identity():
         found = stein_sums.of_moments(POINTS, SLOPES, unit, CUT)
     np.testing.assert_allclose(found, by_batch(expected), rtol=1e-9)
     each = list(stein_sums.of_each_moment(POINTS, SLOPES, unit, CUT))
-    np.testing.assert_allclose(sum(one for one, _ in each), found, rtol=1e-9)
+    np.testing.assert_allclose(sum(one @ one.T for one, _ in each), found, rtol=1e-9)
     variances = stein_sums.of_variances(POINTS, SLOPES, unit, CUT)
-    np.testing.assert_allclose(sum(one for _, one in each), variances, rtol=1e-9)
+    np.testing.assert_allclose(np.hstack([one for _, one in each]), variances, rtol=1e-9)
 
 
 def test_statistics_leave_out_pairs_within_a_batch():
@@ -68,7 +68,14 @@ def test_statistics_leave_out_pairs_within_a_batch():
     signs[[1, 4], 1] = -1.0
     signs[0, 2] = -1.0
     matrix = np.asarray(stein_matrix(POINTS, SLOPES, KERNEL))
-    found = Compared(POINTS, SLOPES, np.ones(3), CUT, signs).statistics(by_batch(matrix))
+    compared = Compared(POINTS, SLOPES, np.ones(3), CUT, signs)
+    features = np.random.default_rng(2).normal(size=(6, 2))
+    by_features, by_sums = (
+        compared.of_features(features),
+        compared.statistics(features @ features.T),
+    )
+    np.testing.assert_allclose(by_features, by_sums, rtol=1e-9)
+    found = compared.statistics(by_batch(matrix))
     rows = np.repeat(signs, 4, axis=0)
     pairs = [(i, j) for i, j in itertools.product(range(24), repeat=2) if i // 4 != j // 4]
     for column in range(3):
