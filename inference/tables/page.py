@@ -92,6 +92,8 @@ def _pictures(column: ColumnFindings) -> list[Markup]:
         of = "lengths of texts in " if column.kind == "text" else ""
         marks = [_mark(place, column) for place in column.places]
         title = f"Histograms of {of}{column.name}: {first} filled, {second} outlined"
+        if column.kind == "datetime":
+            title += "; when they are is not compared, but on which weekdays and at which hours"
         if marks:
             title += f"; {'; '.join(mark.words for mark in marks)}"
         shape = column.histogram
