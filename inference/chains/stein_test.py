@@ -96,7 +96,11 @@ class Compared(NamedTuple):
         return in_batches(one, self.signs.shape[1], 16 * len(self.signs)) / self._pairs
 
     def of_features(self, features: np.ndarray) -> np.ndarray:
-        """The same of sums that are products of features (q, k) of batches, by these alone."""
+        """The mean over pairs as by sums that are products of features (q, k), by these alone.
+
+        In a tenth of the time, and with an error of rounding that grows with the largest feature
+        over the others: for what names columns, not for what the test is told by.
+        """
         along = features.T @ self.signs
         return np.asarray((np.sum(along**2, axis=0) - np.sum(features**2)) / self._pairs)
 
@@ -300,7 +304,8 @@ def _moments(compared: Compared) -> list[np.ndarray]:
     rows = (compared.points, compared.slopes, compared.unit, compared.cut)
     found = [compared.statistics(stein_sums.of_moments(*rows))]
     if compared.points.shape[1] > 1:
-        found.append(compared.of_features(stein_sums.of_variances(*rows)))
+        each = stein_sums.of_variances(*rows)
+        found.append(compared.statistics(each @ each.T))
     return found
 
 

@@ -54,6 +54,8 @@ def _advice(cell: Any) -> str:
         return ": .astype(int) makes 0 and 1 of it"
     if isinstance(cell, (np.datetime64, datetime.date)):
         return ": take the days or seconds since the first"
+    if isinstance(cell, str):
+        return "; two tables with words are for compare_tables (`bke drift`)"
     return ""
 
 

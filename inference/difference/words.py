@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from ..data.checks import counted
 from ..relabelling.permutation import p_in_words, p_with_error
 from .detectable import POWER
 from .findings import Findings
@@ -124,7 +125,7 @@ def _where(found: Findings) -> list[str]:
         return ["They differ, but no single place can be named."]
     more = len(found.places) - MOST_TOLD
     lines = [_place(found, place) for place in found.places[:MOST_TOLD]]
-    return [*lines, *([f"And {more} more places."] if more > 0 else [])]
+    return [*lines, *([f"And {counted(more, 'more place')}."] if more > 0 else [])]
 
 
 def _place(found: Findings, place: Place) -> str:
@@ -142,10 +143,10 @@ def _place(found: Findings, place: Place) -> str:
         scale = f"{_short(deviations, 3)} standard deviations of each"
     ends = " to ".join(_ratios(low, high)) if math.isfinite(high) else f"at least {_ratio(low)}"
     p = p_in_words(place.pvalue, found.permutations)
-    if math.isinf(place.ratio):
+    if place.ratio > 1.0 / NOTHING:
         return (
-            f"{first} has more {where} (scale {scale}): {second} has none there ({first} at "
-            f"least {_ratio(low)} times its weight, {p})."
+            f"{first} has more {where} (scale {scale}): {second} has next to nothing there "
+            f"({first} at least {_ratio(low)} times its weight, {p})."
         )
     if place.ratio < NOTHING:
         return (

@@ -15,13 +15,15 @@ from ..errors import InputError, nearest
 from ..relabelling.permutation import p_in_words
 from ..tables.changes import Share
 from ..tables.findings import ColumnFindings, TableFindings
-from ..tables.words import holes
+from ..tables.words import holes, pair_told, verdict
 from .named import LABEL, shade
 from .names import short_names
 from .style import P_COLOUR, Q_COLOUR, SMALL, STUCK, panels, plain
 
 #: Columns that are drawn unless they are asked for, panels side by side, and bars of a panel.
 MOST, ACROSS, BARS = 9, 3, 7
+#: Sentences of the title.
+MOST_LINES = 3
 #: Points at which it is told where a place is; letters of a bar's label.
 POINTS, LEVEL = 600, 16
 #: Steps on an axis; inches of the smallest figure, and letters of its title for each.
@@ -45,8 +47,9 @@ def plot_tables(
 
     Args:
         found: from :func:`~bke.inference.compare_tables`.
-        columns: names, or one; by default those that have changed, at most nine, and where none has
-            those with the smallest p-values.
+        columns: names, or one; by default those that have changed, at most nine; where none has
+            those of the pairs that go together differently, which the title names, and where there
+            are none those with the smallest p-values.
         axes: one for each column that is drawn; by default a new figure.
 
     Raises:
@@ -71,8 +74,8 @@ def plot_tables(
         figure.legend(
             handles=handles, fontsize=SMALL, frameon=False, loc="outside lower left", ncols=2
         )
-        title = textwrap.fill(str(found).splitlines()[0], int(LETTERS * width))
-        figure.suptitle(title, fontsize=SMALL + 1, x=0.01, ha="left")
+        lines = [textwrap.fill(line, int(LETTERS * width)) for line in _title(found, shown)]
+        figure.suptitle("\n".join(lines), fontsize=SMALL + 1, x=0.01, ha="left")
     else:
         places[0].legend(  # no wider than a panel, or it would take room of the next one
             handles=handles, fontsize=SMALL, frameon=False,
@@ -81,10 +84,19 @@ def plot_tables(
     return figure
 
 
+def _title(found: TableFindings, shown: Sequence[ColumnFindings]) -> list[str]:
+    """The answer, and of columns that differ in no way but together which do."""
+    pairs = [] if any(column.differ for column in shown) else found.pairs
+    return [verdict(found), *(pair_told(one, found) for one in pairs if one.differ)][:MOST_LINES]
+
+
 def _shown(found: TableFindings, columns: Sequence[str] | str | None) -> list[ColumnFindings]:
     """The columns that are drawn, in order."""
     if columns is None:
-        return ([one for one in found.ordered if one.differ] or found.ordered)[:MOST]
+        in_pairs = {name for pair in found.pairs if pair.differ for name in pair.columns}
+        changed = [one for one in found.ordered if one.differ]
+        together = [one for one in found.ordered if one.name in in_pairs]
+        return (changed or together or found.ordered)[:MOST]
     columns = [columns] if isinstance(columns, str) else columns
     known = {one.name: one for one in found.columns}
     for name in columns:

@@ -32,8 +32,8 @@ class TestOutcome(Protocol):
         """What the statistic is."""
 
     @property
-    def pvalue(self) -> float:
-        """The p-value."""
+    def pvalue_in_words(self) -> str:
+        """The p-value, in words."""
 
     @property
     def alpha(self) -> float:
@@ -75,11 +75,7 @@ def plot_test(result: TestOutcome, *, axes: Axes | Sequence[Axes] | None = None)
         named = None if index else f"critical at level {result.alpha:g}"
         place.axvline(critical, color="0.3", linestyle="--", label=named)
     label_lines = label.count("\n")
-    label = (
-        f"observed,\np = {result.pvalue:.3g}"
-        if label_lines
-        else f"observed, p = {result.pvalue:.3g}"
-    )
+    label = f"observed,{chr(10) if label_lines else ' '}{result.pvalue_in_words}"
     place.axvline(result.statistic, color="C3", label=label)
     place.set_xlabel(result.statistic_of)
     place.set_ylabel("draws" if len(null) else "density")

@@ -40,7 +40,8 @@ def surprise(
         alone: so many of the first columns come one at a time among the others, see
             :func:`~bke.inference.relabelling.permutation.with_each`.
         roughly: tell the largest values, and interpolate between some of the others: for a standard
-            error, of which the tails of every value would be most of the work.
+            error, of which the tails of every value would be most of the work. Not of values that
+            are ``alone``.
     """
     varies = standardised(rows, alone=alone).any(axis=-1, keepdims=True)
     kept = np.sort(rows[..., alone:], axis=-1)[..., : rows.shape[-1] - alone - without]

@@ -12,12 +12,14 @@ import functools
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from threading import Event
-from typing import TypeVar
+from threading import Event, Lock
+from typing import Any, TypeVar
 
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import OpenBLASController, ThreadpoolController
 
 T = TypeVar("T")
+#: From threadpoolctl 3.8 on the thread that has set a number may set another, unless it is freed.
+FREED = getattr(OpenBLASController, "clear_controlling_thread", None)
 
 
 def cores() -> int:
@@ -27,19 +29,41 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-@contextlib.contextmanager
-def one_thread() -> Iterator[None]:
+class _OneThread:
+    """One BLAS thread for the process, from when the first thread enters until the last leaves."""
+
+    def __init__(self) -> None:
+        self._lock, self._inside = Lock(), 0
+        self._limit: Any = None
+
+    @functools.cached_property
+    def _blas(self) -> ThreadpoolController:
+        """NumPy's library and SciPy's: to find what is loaded takes milliseconds."""
+        import scipy.linalg  # noqa: F401, JAX computes with its library, perhaps not loaded yet
+
+        return ThreadpoolController().select(user_api="blas")
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._limit = self._blas.limit(limits=1)
+            self._inside += 1
+
+    def __exit__(self, *raised: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                if FREED is not None:
+                    FREED(force=True)
+                self._limit.restore_original_limits()
+
+
+_ONE_THREAD = _OneThread()
+
+
+def one_thread() -> contextlib.AbstractContextManager[None]:
     """Compute with one BLAS thread, as long as the context lasts: for what does without JAX."""
-    with _blas().limit(limits=1):
-        yield
-
-
-@functools.cache
-def _blas() -> ThreadpoolController:
-    """The BLAS libraries that are loaded, NumPy's and SciPy's: to find them takes milliseconds."""
-    import scipy.linalg  # noqa: F401, JAX computes with its library, which may not be loaded yet
-
-    return ThreadpoolController().select(user_api="blas")
+    return _ONE_THREAD
 
 
 @contextlib.contextmanager

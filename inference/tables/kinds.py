@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -67,8 +67,14 @@ def ambiguous(name: str, such: str, ways: AmbiguousError) -> ProblemError:
     """What is wrong with cells that can be read in several ways."""
     return ProblemError(
         f"has cells such as {such!r} that may be written with {' or with '.join(ways.args)}: say "
-        f"which with --written {ways.args[0]!r}, or take them for words with --kind {name}=category"
+        f"which with --written {ways.args[0]!r} (written=), or take them for words with "
+        f"{option(name, 'category')}"
     )
+
+
+def option(name: str, kind: Kind) -> str:
+    """How a kind is asked for, from the shell and from Python."""
+    return f"--kind {name}={kind} (kinds={{{name!r}: {kind!r}}})"
 
 
 class Typed(NamedTuple):
@@ -219,7 +225,7 @@ def _text(
             told,
             (
                 f"{name!r} has codes such as {such!r}, taken for words: for numbers say "
-                f"--kind {name}=integer.",
+                f"{option(name, 'integer')}.",
             ),
         )
     truths = _truths(cells, distinct) if kind in (None, "boolean") else None
@@ -243,6 +249,7 @@ def _text(
         return Typed(Column(name, "datetime", _looked_up(cells, distinct, as_dates.values)), notes)
     if kind is not None:
         raise ProblemError(f"has cells such as {distinct[0].as_py()!r}, not {kind}")
+    _check_alike(name, cells, rows, sources)
     _check_mistakes(name, cells, rows, sources)
     notes = ()
     if len(distinct) > 1 and matching(distinct, LIKE_NUMBERS).mean() >= LIKE:
@@ -262,13 +269,13 @@ def as_truths(distinct: pa.Array) -> list[bool] | None:
 
 
 def _truths(cells: pa.Array, distinct: pa.Array) -> pa.Array | None:
-    """Cells of a yes and a no, spelt alike where they are not, as ``True`` and ``TRUE``."""
+    """Cells of a yes and a no, spelt alike: ``True`` and ``TRUE`` are ``true``, as in frames."""
     if not 2 <= len(distinct) <= 2 * 2 * len(YES):
         return None
     words = {one.lower() for one in distinct.to_pylist()}
     if not any(words == {yes, no} for yes, no in zip(YES, NO, strict=True) if yes != "1"):
         return None
-    return cells if len(distinct) == 2 else pc.utf8_lower(cells)
+    return cells if len(distinct) == 2 and YES[0] not in words else pc.utf8_lower(cells)
 
 
 def _kind_of_words(cells: pa.Array, distinct: pa.Array, rows: int) -> Kind:
@@ -301,7 +308,8 @@ def _check_mistakes(name: str, cells: pa.Array, rows: int, sources: tuple[str, s
         such = known[int(np.flatnonzero(~numeric)[0])].as_py()
         raise ProblemError(
             f"holds numbers in {sources[1 - words]} and words such as {such!r} in "
-            f"{sources[words]}: write them alike, or take all for words with --kind {name}=category"
+            f"{sources[words]}: write them alike, or take all for words with "
+            f"{option(name, 'category')}"
         )
     if 1.0 - MISTAKES <= numeric.mean() < 1.0:
         first = known[int(np.flatnonzero(~numeric)[0])]
@@ -309,8 +317,29 @@ def _check_mistakes(name: str, cells: pa.Array, rows: int, sources: tuple[str, s
         raise ProblemError(
             f"has numbers but {first.as_py()!r} in {place} "
             f"({int((~numeric).sum())} such cells): mend them, or say that they are missing with "
-            f"--missing, or take all for words with --kind {name}=category"
+            f"--missing (missing=), or take all for words with {option(name, 'category')}"
         )
+
+
+def _check_alike(name: str, cells: pa.Array, rows: int, sources: tuple[str, str]) -> None:
+    """Refuse cells that are numbers or dates in both tables, but not written in the same way."""
+    parts = [pc.unique(part).drop_null() for part in (cells[:rows], cells[rows:])]
+    ways: tuple[Callable[[pa.Array], Any], ...] = (numbers, dates)
+    if any(all(len(part) and _reads(part, how) for part in parts) for how in ways):
+        first, second = (part[0].as_py() for part in parts)
+        raise ProblemError(
+            f"is written in one way in {sources[0]}, such as {first!r}, and in another in "
+            f"{sources[1]}, such as {second!r}: write them alike, or take all for words with "
+            f"{option(name, 'category')}"
+        )
+
+
+def _reads(distinct: pa.Array, how: Callable[[pa.Array], Any]) -> bool:
+    """Whether all cells can be read as such, in one way or in several."""
+    try:
+        return how(distinct) is not None
+    except AmbiguousError:
+        return True
 
 
 def _looked_up(cells: pa.Array, distinct: pa.Array, values: np.ndarray) -> np.ndarray:

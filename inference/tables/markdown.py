@@ -28,7 +28,7 @@ def _row(column: ColumnFindings, permutations: int) -> str:
     cells = (
         column.name,
         column.kind,
-        "yes" if column.differ else "no",
+        "yes" if column.differ else "not found",
         p_alone(column.pvalue, permutations),
         "; ".join(effects_told(column)),
     )

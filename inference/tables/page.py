@@ -13,7 +13,7 @@ from ..pages.drawing import Mark, bars, outlines
 from ..pages.render import render
 from .findings import ColumnFindings, PairComparison, TableFindings
 from .histograms import Histogram
-from .words import effects_told, holes, moment, p_alone, pair_told, place_told, verdict
+from .words import effects_told, holes, made, moment, p_alone, pair_told, place_told, verdict
 
 #: Levels whose bars are drawn, all weekdays among them, and steps on an axis.
 BARS, STEPS = 7, 4
@@ -43,6 +43,7 @@ class Told(NamedTuple):
     found: TableFindings
     verdict: str
     p: str
+    made: str
     rows: list[Row]
     pairs: list[tuple[PairComparison, str]]
 
@@ -67,6 +68,7 @@ def _told(found: TableFindings) -> Told:
         found,
         verdict(found),
         p_alone(found.pvalue, found.permutations),
+        f"Compared: {made(found)}",
         [_row(column, found.permutations) for column in columns],
         [(pair, pair_told(pair, found)) for pair in pairs],
     )

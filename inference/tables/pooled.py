@@ -15,7 +15,7 @@ from ..errors import InputError, nearest
 from .cells import column_cells, unseen_notes
 from .counted import NOT_COUNTED, Counted, counted_rows
 from .frames import Table
-from .kinds import KINDS, Column, Kind, ProblemError, Typed, typed
+from .kinds import KINDS, Column, Kind, ProblemError, Typed, option, typed
 from .numerals import WORDS
 
 #: Problems that are told one by one.
@@ -251,7 +251,7 @@ def _typed(tables: Sequence[Table], names: Sequence[str], asked: Asked) -> dict[
             if mixed and name not in kinds and found[name].column.kind not in ("number", "integer"):
                 raise ProblemError(
                     f"holds {mixed}: write them alike, or take them for words with "
-                    f"--kind {name}=category"
+                    f"{option(name, 'category')}"
                 )
         except ProblemError as problem:
             problems.append(f"column {name!r} {problem}")

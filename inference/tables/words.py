@@ -35,7 +35,7 @@ def told(found: TableFindings) -> str:
     lines = [verdict(found), *map(column_told, columns)]
     lines += [pair_told(pair, found) for pair in pairs[:MOST_PAIRS]]
     if len(pairs) > MOST_PAIRS:
-        lines.append(f"And {len(pairs) - MOST_PAIRS} more pairs of columns.")
+        lines.append(f"And {counted(len(pairs) - MOST_PAIRS, 'more pair')} of columns.")
     return "\n  ".join([*lines, made(found)])
 
 
@@ -115,7 +115,8 @@ def effects_told(column: ColumnFindings) -> list[str]:
     ]
     places = dict.fromkeys(place_told(place, column) for place in column.places)
     parts += list(places)[:MOST_PLACES]
-    return parts
+    more = len(places) - MOST_PLACES
+    return [*parts, *([f"and {counted(more, 'more place')}"] if more > 0 else [])]
 
 
 def _writer(column: ColumnFindings) -> Callable[[float], str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from ..pages.notebook import Shown
-from ..relabelling.permutation import p_value, p_with_error, share_error
+from ..relabelling.permutation import p_in_words, p_value, p_with_error, share_error
 from .kernel_choice import describe
 
 if TYPE_CHECKING:
@@ -118,6 +118,11 @@ class TestResult(Shown):
     def _permutations(self) -> int:
         """How many draws the p-value is a share of; none of a null in closed form."""
         return len(self.null) if self.exact else 0
+
+    @property
+    def pvalue_in_words(self) -> str:
+        """The p-value as in every text: ``p = 0.031``, or ``p ≤ 0.001`` where it is the least."""
+        return p_in_words(self.pvalue, self._permutations)
 
     @property
     def rejected(self) -> bool:

@@ -236,7 +236,7 @@ def _group(
         "noise": str(noise),
         "seed": seed,
         "sizes": sizes,
-        "title": f"at the kernel of the test, whose p = {result.pvalue:.3g}",
+        "title": f"at the kernel of the test, whose {result.pvalue_in_words}",
     }
     if label is not None:  # what is told of no two samples
         attrs["label"] = label

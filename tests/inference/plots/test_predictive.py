@@ -31,7 +31,7 @@ def test_scores_beyond_the_reach_are_marked(columns):
     points = np.array([5.0, 4.0, 3.0, 2.0, 1.0])[:, None] * np.ones(columns)
     figure = plot_predictive_check(Check(points, score, RNG.normal(3.0, size=(40, columns))))
     null, scores = figure.axes
-    assert [line.get_label() for line in null.lines][-1] == "observed, p = 0.01"
+    assert [line.get_label() for line in null.lines][-1] == "observed, p ≤ 0.01"
     marked = next(line for line in scores.lines if line.get_label() == "beyond 2.5")
     np.testing.assert_allclose(np.sort(marked.get_ydata()), [-3.0, 2.6])
     # One column: over its values; several: in order of size.

@@ -107,6 +107,21 @@ def test_axes_of_ones_own_and_what_there_is_not(found):
         plot_tables(found, columns=[])
 
 
+def test_a_pair_is_named_where_no_column_has_changed():
+    """Correlated the other way round: 150 + 150 rows, seed 0."""
+    rng = np.random.default_rng(0)
+    pair = []
+    for sign in (1.0, -1.0):
+        x = rng.normal(size=150)
+        others = {"y": sign * x + 0.5 * rng.normal(size=150), "z": rng.normal(size=150)}
+        pair.append(pd.DataFrame({"x": x, **others}))
+    found = compare_tables(*pair, permutations=99, progress=False)
+    assert [one.differ for one in found.columns] == [False] * 3
+    figure = found.plot()
+    assert sorted(panels(figure)) == ["x", "y"]
+    assert "x and y go together differently" in figure.get_suptitle().replace("\n", " ")
+
+
 def test_where_nothing_has_changed_those_nearest_to_it_are_drawn():
     rng = np.random.default_rng(2)
     pair = (table(rng, 60, after=False) for _ in range(2))

@@ -167,6 +167,20 @@ def test_a_cell_that_is_wrong_is_named_with_its_row_and_file(tmp_path, monkeypat
         compare_tables("a.csv", "b.csv", permutations=19, progress=False)
 
 
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("12,{:02d}", "12.{:02d}"), ("2024-01-{:02d}", "{:02d}/01/2024")],
+)
+def test_what_tables_write_in_two_ways_is_refused(first, second):
+    """Not taken for words, which would hide a change, or be one."""
+    some = range(1, 29)
+    pair = ({"x": [way.format(one) for one in some]} for way in (first, second))
+    with pytest.raises(InputError, match=r"'x' is written in one way in before, such as"):
+        compare_tables(*pair, permutations=19, progress=False)
+    pair = ({"x": [way.format(one) for one in some]} for way in (first, second))
+    compare_tables(*pair, kinds={"x": "category"}, permutations=19, progress=False)
+
+
 def test_files_of_one_folder_have_the_same_columns(tmp_path):
     (tmp_path / "a.parquet").write_bytes(parquet({"x": [1.0], "y": [1.0]}))
     (tmp_path / "b.parquet").write_bytes(parquet({"x": [1.0]}))
