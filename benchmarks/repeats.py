@@ -66,11 +66,13 @@ def fill(
     shared = {"repeats": options.repeats, "permutations": options.permutations, **(settings or {})}
     kept = options.resume or options.again
     earlier = _earlier(folder / f"{name}.json", shared) if kept else []
-    #: By their keys, in the order of the table; None where a row is to be measured.
-    measured = {tuple(row.get(entry) for entry in keys[0]): row for row in earlier}
-    found: dict[tuple[Any, ...], Row | None] = dict(measured)
+    #: By their keys, in the order of the table; None where a row has not been measured yet.
+    found: dict[tuple[Any, ...], Row | None] = {
+        tuple(row.get(entry) for entry in keys[0]): row for row in earlier
+    }
     asked = {tuple(key.values()): key for key in keys}
-    found |= {key: None for key in asked if options.again or key not in found}
+    asked = {key: asked[key] for key in asked if options.again or key not in found}
+    found |= {key: None for key in asked if key not in found}
     chunks = [range(a, min(a + CHUNK, options.repeats)) for a in range(0, options.repeats, CHUNK)]
 
     def write() -> None:
@@ -88,12 +90,10 @@ def fill(
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(options.processes, mp_context=context) as pool:
         for values, key in asked.items():
-            if found[values] is not None:
-                continue
             arguments = (*values, options.permutations)
             futures = [pool.submit(experiment, *arguments, chunk) for chunk in chunks]
             results = np.concatenate([np.asarray(future.result()) for future in futures])
-            found[values] = {**measured.get(values, {}), **key, **summary(results)}
+            found[values] = {**(found[values] or {}), **key, **summary(results)}
             write()
 
 
