@@ -144,14 +144,16 @@ def _place(found: Findings, place: Place) -> str:
     ends = " to ".join(_ratios(low, high)) if math.isfinite(high) else f"at least {_ratio(low)}"
     p = p_in_words(place.pvalue, found.permutations)
     if place.ratio > 1.0 / NOTHING:
+        nothing = "none" if math.isinf(place.ratio) else "next to nothing"
         return (
-            f"{first} has more {where} (scale {scale}): {second} has next to nothing there "
-            f"({first} at least {_ratio(low)} times its weight, {p})."
+            f"{first} has more {where} (scale {scale}): {second} has {nothing} there ({first} at "
+            f"least {_ratio(low)} times its weight, {p})."
         )
     if place.ratio < NOTHING:
+        nothing = "next to nothing" if place.ratio else "none"
         return (
-            f"{second} has more {where} (scale {scale}): {first} has next to nothing there (at "
-            f"most {_ratio(high)} times the weight of {second}, {p})."
+            f"{second} has more {where} (scale {scale}): {first} has {nothing} there (at most "
+            f"{_ratio(high)} times the weight of {second}, {p})."
         )
     return (
         f"{more} has more {where} (scale {scale}): {first} has {_ratio(place.ratio)} times the "

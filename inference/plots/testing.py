@@ -74,8 +74,9 @@ def plot_test(result: TestOutcome, *, axes: Axes | Sequence[Axes] | None = None)
     for index, critical in enumerate(result.critical):
         named = None if index else f"critical at level {result.alpha:g}"
         place.axvline(critical, color="0.3", linestyle="--", label=named)
-    label_lines = label.count("\n")
-    label = f"observed,{chr(10) if label_lines else ' '}{result.pvalue_in_words}"
+    further = label.count("\n")
+    apart = "\n" if further else " "
+    label = f"observed,{apart}{result.pvalue_in_words}"
     place.axvline(result.statistic, color="C3", label=label)
     place.set_xlabel(result.statistic_of)
     place.set_ylabel("draws" if len(null) else "density")
@@ -85,5 +86,5 @@ def plot_test(result: TestOutcome, *, axes: Axes | Sequence[Axes] | None = None)
     )
     plain(place)
     title = textwrap.fill(result.test, TITLE)
-    place.set_title(title, loc="left", pad=24.0 + SMALL * label_lines, fontsize="medium")
+    place.set_title(title, loc="left", pad=24.0 + SMALL * further, fontsize="medium")
     return figure

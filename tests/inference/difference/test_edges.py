@@ -102,7 +102,8 @@ def test_what_is_infinite_is_none_in_json():
     found = compare(np.zeros(30), np.ones(40), **QUIET)
     told = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert [place["ratio"] for place in told["places"]] == [None, 0.0]
-    assert "has next to nothing there" in str(found)
+    assert "P has none there" in str(found)
+    assert "Q has none there" in str(found)
 
 
 @pytest.mark.parametrize(
