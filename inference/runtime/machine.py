@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
 T = TypeVar("T")
-#: From threadpoolctl 3.8 on the thread that has set a number may set another, unless it is freed.
-FREED = getattr(OpenBLASController, "clear_controlling_thread", None)
+#: From threadpoolctl 3.8 on no thread but that which has set a number may set another, until this.
+FREED = getattr(OpenBLASController, "clear_controlling_thread", lambda force: None)
 
 
 def cores() -> int:
@@ -53,9 +53,9 @@ class _OneThread:
         with self._lock:
             self._inside -= 1
             if not self._inside:
-                if FREED is not None:
-                    FREED(force=True)
+                FREED(force=True)
                 self._limit.restore_original_limits()
+                FREED(force=True)
 
 
 _ONE_THREAD = _OneThread()

@@ -2,6 +2,7 @@
 
 from threading import Event, Thread
 
+import scipy.linalg  # noqa: F401, numbers of threads are set of what is loaded
 from bke.inference.runtime.machine import one_thread
 from threadpoolctl import threadpool_info, threadpool_limits
 
@@ -32,6 +33,26 @@ def test_who_leaves_first_does_not_leave_for_the_other():
         other.join()
         assert found == [{1}]
         assert threads() == {2}
+
+
+def test_another_thread_may_set_the_number_afterwards():
+    """While the one that computed is still alive, to which threadpoolctl would leave it."""
+    left, done = Event(), Event()
+
+    def first():
+        with one_thread():
+            pass
+        left.set()
+        done.wait()
+
+    other = Thread(target=first)
+    other.start()
+    left.wait()
+    for count in (2, 1):
+        with threadpool_limits(count, user_api="blas"):
+            assert threads() == {count}
+    done.set()
+    other.join()
 
 
 def test_an_error_and_a_context_within_put_the_number_back():
