@@ -149,7 +149,8 @@ def delays(options: argparse.Namespace, tools: Sequence[str]) -> None:
 
     def text(rows: list[dict[str, Any]]) -> str:
         told = []
-        seen = [tool for tool in tools if any(row["tool"] == tool for row in rows)]
+        measured = {row["tool"] for row in rows}  # now, or in a run before
+        seen = [tool for tool in ("bke", *monitoring_peers.TOOLS) if tool in measured]
         for change in changes:
             of = {row["tool"]: row for row in rows if row["change"] == change}
             if not of:

@@ -10,6 +10,7 @@ import numpy as np
 from ..data.checks import counted
 from ..diagnosis.bridge import Integral
 from ..pages.notebook import Shown
+from ..relabelling.permutation import p_in_words
 from .cluster_masses import ClusterMass
 
 if TYPE_CHECKING:
@@ -101,18 +102,20 @@ class ChainsCheck(Shown):
         """Whether nothing was found at level ``alpha``."""
         return self.pvalue > self.alpha
 
+    def in_words(self, pvalue: float) -> str:
+        """Tell one of the p-values: ``p = 0.031``, or ``p ≤ 0.002`` where it is the least."""
+        # Of several chains each is twice the smaller of two, between them and within each.
+        return p_in_words(pvalue, self.permutations, tests=1 if self.sizes[0] == 1 else 2)
+
     def __str__(self) -> str:
         chains, draws = self.sizes
-        # Twice the smaller of two p-values, of more than one chain.
-        least = (1.0 if chains == 1 else 2.0) / (1 + self.permutations)
-        told = f"p {'≤' if self.pvalue <= least * (1.0 + 1e-9) else '='} {self.pvalue:.3g}"
         verdict = "no disagreement was found" if self.agree else "THE CHAINS DISAGREE"
         if chains == 1:
             verdict = "no drift was found" if self.agree else "THE CHAIN DRIFTS"
         what = (
             f"{counted(chains, 'chain')} of {draws} draws, {counted(len(self.names), 'parameter')}"
         )
-        lines = [f"{what}: {verdict} ({told})."]
+        lines = [f"{what}: {verdict} ({self.in_words(self.pvalue)})."]
         lines += [] if self.agree else self._findings()
         lines += self._weighed()
         rhat = "" if np.isnan(self.rhat) else f"; R-hat {self.rhat:.3f}"
@@ -141,7 +144,9 @@ class ChainsCheck(Shown):
         ):
             told = sorted((one for one in named if one.differs), key=lambda one: one.pvalue)
             if told:
-                shown = ", ".join(f"{one.name} (p = {one.pvalue:.3g})" for one in told[:MOST_TOLD])
+                shown = ", ".join(
+                    f"{one.name} ({self.in_words(one.pvalue)})" for one in told[:MOST_TOLD]
+                )
                 more = f" and {len(told) - MOST_TOLD} more" if len(told) > MOST_TOLD else ""
                 found.append(f"{what} {shown}{more}.")
         return found
@@ -161,7 +166,7 @@ class ChainsCheck(Shown):
         ]
 
     def __repr__(self) -> str:
-        return f"<check of {self.sizes[0]} chains: p = {self.pvalue:.3g}>"
+        return f"<check of {self.sizes[0]} chains: {self.in_words(self.pvalue)}>"
 
     def to_dataframe(self) -> pd.DataFrame:
         """One row for each parameter, and for each pair that goes together differently.

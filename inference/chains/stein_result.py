@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ..relabelling.permutation import p_in_words
 from ..testing.result import TestResult
 
 if TYPE_CHECKING:
@@ -63,7 +64,10 @@ class SteinResult(TestResult):
         found = sorted((one for one in self.columns if one.differs), key=lambda one: one.pvalue)
         lines = [told]
         if found and len(self.names) > 1:
-            shown = ", ".join(f"{one.name} (p = {one.pvalue:.3g})" for one in found[:MOST_TOLD])
+            draws = len(self.null)
+            shown = ", ".join(
+                f"{one.name} ({p_in_words(one.pvalue, draws)})" for one in found[:MOST_TOLD]
+            )
             more = f" and {len(found) - MOST_TOLD} more" if len(found) > MOST_TOLD else ""
             lines.append(f"  does not fit, adjusted for all columns: {shown}{more}")
         elif self.rejected and len(self.names) > 1:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..data.checks import counted
 from ..pages.notebook import Shown
+from ..relabelling.permutation import p_in_words
 from .findings import Findings
 from .words import told
 
@@ -89,6 +90,5 @@ class Comparison(Findings, Shown):
 
     def __repr__(self) -> str:
         verdict = "differ" if self.differ else "no difference found"
-        return (
-            f"<Comparison: {verdict}, p = {self.pvalue:.3g}, {counted(len(self.places), 'place')}>"
-        )
+        p = p_in_words(self.pvalue, self.permutations)
+        return f"<Comparison: {verdict}, {p}, {counted(len(self.places), 'place')}>"

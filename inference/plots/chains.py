@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from ..relabelling.permutation import p_in_words
 from .style import P_MORE, SMALL, mode_colour, panels, plain
 from .testing import TestOutcome
 
@@ -92,7 +93,7 @@ def _along(place: Axes, result: SteinOutcome, column: int) -> None:
     place.set_xlabel(result.names[column])
     place.set_ylabel("Stein witness")
     told = [one for one in result.columns if one.name == result.names[column]]
-    title = f"adjusted p = {told[0].pvalue:.3g}" if told else ""
+    title = f"adjusted {p_in_words(told[0].pvalue, len(result.null))}" if told else ""
     place.set_title(title, loc="left", fontsize=SMALL)
     words = ("too many draws", "too few") if result.rejected else ("within chance", "")
     for word, y, side in zip(words, (1.0, 0.0), ("top", "bottom"), strict=True):
@@ -115,6 +116,9 @@ class ChainsOutcome(Protocol):
     @property
     def columns(self) -> tuple[Any, ...]:
         """How chains differ in each of them."""
+
+    def in_words(self, pvalue: float) -> str:
+        """One of its p-values."""
 
     @property
     def clusters(self) -> tuple[tuple[Any, ...], ...]:
@@ -163,12 +167,12 @@ def plot_chains(check: ChainsOutcome, *, axes: Any = None) -> Figure:
         place.set_yticks(range(chains), [str(label) for label in check.labels])
         place.set_ylim(chains - 0.5, -0.5)
         place.set_xlabel(check.names[column])
-        title = f"adjusted p = {check.columns[column].pvalue:.3g}"
+        title = f"adjusted {check.in_words(check.columns[column].pvalue)}"
         place.set_title(title, loc="left", fontsize=SMALL)
         plain(place)
     places[0].set_ylabel("chain")
     found = "no disagreement was found" if check.agree else "the chains disagree"
-    title = textwrap.fill(f"p = {check.pvalue:.3g}: {found}", TITLE * len(order))
+    title = textwrap.fill(f"{check.in_words(check.pvalue)}: {found}", TITLE * len(order))
     figure.suptitle(title, fontsize="medium")
     return figure
 

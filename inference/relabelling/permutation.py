@@ -149,9 +149,15 @@ def exceedances(row: np.ndarray) -> np.ndarray:
     return len(row) - np.searchsorted(ordered, row - tolerance, side="left")
 
 
-def p_in_words(pvalue: float, permutations: int) -> str:
-    """Tell a p-value, or that it is at most the least that so many permutations can show."""
-    least = permutations > 0 and pvalue <= (1.0 + TIE) / (1 + permutations)
+def p_in_words(pvalue: float, permutations: int, tests: int = 1) -> str:
+    """Tell a p-value, or that it is at most the least that so many permutations can show.
+
+    Args:
+        pvalue: of a test, or the least of several, times their number.
+        permutations: of each; 0 of a null in closed form.
+        tests: how many.
+    """
+    least = permutations > 0 and pvalue <= tests * (1.0 + TIE) / (1 + permutations)
     return f"p {'≤' if least else '='} {pvalue:.3g}"
 
 

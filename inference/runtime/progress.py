@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -27,7 +28,7 @@ PATIENCE = 2.0
 
 
 class LateBars(Progress):
-    """Bars on standard error that appear once they have been told of for a while.
+    """Bars on standard error that appear once work has taken a while.
 
     Nothing is written to a file or a log, and nothing for what is done at once.
     """
@@ -39,21 +40,36 @@ class LateBars(Progress):
         seen = console.is_terminal or widgets
         super().__init__(*columns, console=console, disable=not (shown and seen))
         self._since = time.monotonic()
-        self._begun = False
+        self._begun = self._over = False
+        self._beginning = threading.Lock()
+        # What compiles first tells nothing for long. A notebook shows what its own thread writes.
+        self._timer = threading.Timer(PATIENCE, self._begin)
+        self._timer.daemon = True
+        self._timed = console.is_terminal and not self.disable
 
     def __enter__(self) -> LateBars:
         self._since = time.monotonic()
+        if self._timed:
+            self._timer.start()
         return self
 
     def update(self, task_id: TaskID, **fields: Any) -> None:
         """Tell how far a task is, as :class:`rich.progress.Progress` does."""
         super().update(task_id, **fields)
-        if not self._begun and time.monotonic() - self._since > PATIENCE:
-            self._begun = True
-            self.start()
+        if time.monotonic() - self._since > PATIENCE:
+            self._begin()
+
+    def _begin(self) -> None:
+        with self._beginning:
+            if not (self._begun or self._over):
+                self._begun = True
+                self.start()
 
     def stop(self) -> None:
         """Leave the bars as they are, if they have appeared."""
+        self._timer.cancel()
+        with self._beginning:
+            self._over = True
         if self._begun and not self.disable:  # or some versions end a log's line
             super().stop()
 

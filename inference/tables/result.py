@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import nearest
 from ..pages.notebook import Shown
+from ..relabelling.permutation import p_in_words
 from .findings import ColumnFindings, TableFindings
 from .markdown import as_markdown
 from .page import tables_page
 from .rows import frame_of_columns, frame_of_pairs
-from .words import column_told, told
+from .words import column_p, column_told, told
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,7 +33,7 @@ class ColumnComparison(ColumnFindings, Shown):
         return column_told(self)
 
     def __repr__(self) -> str:
-        return f"<ColumnComparison {self.name!r}: p = {self.pvalue:.3g}>"
+        return f"<ColumnComparison {self.name!r}: {column_p(self)}>"
 
 
 class TableComparison(TableFindings, Shown):
@@ -121,4 +122,4 @@ class TableComparison(TableFindings, Shown):
 
     def __repr__(self) -> str:
         verdict = "differ" if self.differ else "no difference found"
-        return f"<TableComparison: {verdict}, p = {self.pvalue:.3g}>"
+        return f"<TableComparison: {verdict}, {p_in_words(self.pvalue, self.permutations)}>"

@@ -75,9 +75,15 @@ def verdict(found: TableFindings) -> str:
     return f"{first} and {second} differ ({p}): {' and '.join(named)}."
 
 
+def column_p(column: ColumnFindings) -> str:
+    """Tell the p-value of a column."""
+    permutations = column.marginals[0].permutations if column.marginals else 0
+    return p_in_words(column.pvalue, permutations)
+
+
 def column_told(column: ColumnFindings) -> str:
     """Tell what became of a column."""
-    p = p_in_words(column.pvalue, column.marginals[0].permutations) if column.marginals else "p = 1"
+    p = column_p(column)
     verb = "has changed" if column.differ else "shows no change"
     parts = effects_told(column)
     return f"{column.name} ({column.kind}) {verb} ({p}){': ' if parts else ''}{'; '.join(parts)}."

@@ -115,14 +115,9 @@ class TestResult(Shown):
         return cls(statistic=float(row[0]), pvalue=pvalue, null=row[1:], **said)
 
     @property
-    def _permutations(self) -> int:
-        """How many draws the p-value is a share of; none of a null in closed form."""
-        return len(self.null) if self.exact else 0
-
-    @property
     def pvalue_in_words(self) -> str:
         """The p-value as in every text: ``p = 0.031``, or ``p ≤ 0.001`` where it is the least."""
-        return p_in_words(self.pvalue, self._permutations)
+        return p_in_words(self.pvalue, len(self.null))
 
     @property
     def rejected(self) -> bool:
@@ -157,7 +152,7 @@ class TestResult(Shown):
         kernel = "" if self.kernel is None else f", {self.kernel_of} {describe(self.kernel)}"
         lines = [
             f"{self.test[0].upper()}{self.test[1:]}: {verdict} at level {self.alpha:g} "
-            f"({p_with_error(self.pvalue, self.pvalue_error, self._permutations)}, {self.how}).",
+            f"({p_with_error(self.pvalue, self.pvalue_error, len(self.null))}, {self.how}).",
             f"  {self.statistic_of}: {self.statistic:.4g}{kernel}",
         ]
         if self.interval is not None:
@@ -190,7 +185,7 @@ class TestResult(Shown):
         return max(mine, key=lambda part: (part.deviation, -part.pvalue), default=None)
 
     def __repr__(self) -> str:
-        return f"<{self.test}: p = {self.pvalue:.3g}, {self.statistic_of} {self.statistic:.4g}>"
+        return f"<{self.test}: {self.pvalue_in_words}, {self.statistic_of} {self.statistic:.4g}>"
 
     def to_dataframe(self) -> pd.DataFrame:
         """One row for each part, or for the one statistic of a test that has none.

@@ -123,7 +123,7 @@ def test_words_and_json_tell_the_same(found):
     assert first == told["sentence"]
     assert "differ (p ≤ 0.001" in first
     assert str(found).count(", most clearly around ") == len(found.places)
-    assert repr(found).startswith("<Comparison: differ, p = 0.001")
+    assert repr(found).startswith("<Comparison: differ, p ≤ 0.001")
 
 
 @pytest.mark.slow

@@ -57,6 +57,37 @@ def test_bars_appear_after_a_while(what, written):
         assert bool(stream.getvalue()) == seen
 
 
+@pytest.mark.parametrize("what", WORKS)
+def test_bars_appear_where_nothing_is_told(what, monkeypatch):
+    """As while the first program is compiled; and not after work that was done at once."""
+    stream, times = io.StringIO(), []
+    monkeypatch.setattr(
+        progress, "Console", lambda stderr: Console(file=stream, force_terminal=True, width=100)
+    )
+    monkeypatch.setattr(
+        progress.threading, "Timer", lambda after, begin: times.append(begin) or Fired(begin)
+    )
+    work = WORKS[what]()
+    next(work)
+    assert what in stream.getvalue()
+    work.close()
+    seen = stream.getvalue()
+    times[0]()
+    assert stream.getvalue() == seen
+
+
+class Fired:
+    """A timer whose time is over at once."""
+
+    daemon = False
+
+    def __init__(self, begin):
+        self.start = begin
+
+    def cancel(self):
+        """Too late."""
+
+
 @pytest.mark.parametrize("widgets", [True, False])
 def test_a_notebook_without_widgets_shows_nothing(widgets, monkeypatch):
     asked = []

@@ -33,7 +33,7 @@ def test_the_statistic_of_two_samples(null, estimator):
     assert result.statistic == pytest.approx(expected, rel=1e-9)
     assert result.statistic_of == f"squared MMD ({estimator})"
     assert not result.exact
-    assert f"(p = {result.pvalue:.3g}, {result.how})" in str(result)
+    assert f"({result.pvalue_in_words}, {result.how})" in str(result)
     assert f"{result.statistic_of}: {result.statistic:.4g}" in str(result)
     result.plot()
 
