@@ -18,6 +18,7 @@ from ..data.checks import (
     as_sample,
     check_memory,
     check_positive,
+    counted,
 )
 from ..data.file_table import default_names
 from ..data.read import Sample, read_sample
@@ -85,8 +86,8 @@ def read_pair(
     first, second = (read_sample(path, columns=columns) for path in (path_P, path_Q))
     if not tested:
         first, second = checked(first), checked(second)
-    P, Q = as_pair(first.values, second.values, may_be_constant=tested)
     _check_names(first, second)
+    P, Q = as_pair(first.values, second.values, may_be_constant=tested)
     if tested:
         union = dataclasses.replace(first, values=np.concatenate([P, Q]))
         checked(union, "the union of P and Q")
@@ -126,11 +127,6 @@ def read_samples(
     """
     samples = [read_sample(path, columns=columns) for path in paths]
     for other in samples[1:]:
-        if len(other.columns) != len(samples[0].columns):
-            raise InputError(
-                f"{other.path} has {len(other.columns)} columns and {samples[0].path} has "
-                f"{len(samples[0].columns)}, where the same number is needed"
-            )
         _check_names(samples[0], other)
     remarks = [
         f"The columns of {other.path} are named {', '.join(other.columns)} and matched by position "
@@ -215,13 +211,18 @@ def checked(sample: Sample, name: str | None = None) -> Sample:
 
 def _check_names(first: Sample, second: Sample) -> None:
     """Refuse columns that seem to be in different orders, or others; one is what it is."""
-    unnamed = tuple(default_names(len(first.columns)))
-    if len(unnamed) == 1 or first.columns == second.columns:
+    counts = [len(one.columns) for one in (first, second)]
+    if counts == [1, 1] or first.columns == second.columns:
         return
-    if unnamed not in (first.columns, second.columns):
+    if all(one.columns != tuple(default_names(len(one.columns))) for one in (first, second)):
         raise InputError(
             f"{first.path} has the columns {', '.join(first.columns)} and {second.path} has "
             f"{', '.join(second.columns)}: choose columns of both, in one order, with --columns"
+        )
+    if counts[0] != counts[1]:
+        raise InputError(
+            f"{first.path} has {counted(counts[0], 'column')} and {second.path} has "
+            f"{counted(counts[1], 'column')}, where the same number is needed"
         )
 
 

@@ -148,6 +148,7 @@ def as_pair(
     """
     p, q = (as_sample(Z, name, may_be_constant=may_be_constant) for Z, name in ((P, "P"), (Q, "Q")))
     if p.shape[1] != q.shape[1]:
+        check_same_columns(column_names(P), column_names(Q))  # tells more
         raise InputError(
             f"P has {counted(p.shape[1], 'column')} and Q has {counted(q.shape[1], 'column')}, "
             "where the same number is needed"

@@ -324,6 +324,12 @@ def test_columns_in_another_order(tmp_path, no_fit):
     )
     third = write_csv(tmp_path / "R.csv", X, "a,c")
     assert "choose columns of both" in refusal("run", first, third, *out)
+    more = write_csv(tmp_path / "S.csv", RNG.normal(size=(9, 3)), "a,b,c")
+    for command in (("run", first, more, *out), ("test", first, more)):
+        assert "has the columns a, b and " in refusal(*command)
+    unnamed = tmp_path / "T.csv"
+    unnamed.write_text("1,2,3\n4,5,6\n7,8,10\n")
+    assert "P.csv has 2 columns and" in refusal("run", first, unnamed, *out)
     assert "stopped" in refusal("run", first, second, "--columns", "a,b", *out)
     np.testing.assert_array_equal(no_fit[0]["data"], np.concatenate([X, X]))
 

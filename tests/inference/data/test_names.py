@@ -68,6 +68,8 @@ def test_a_comparison_has_names_that_both_frames_have():
     assert compare(before.to_frame(), after.to_frame(), **settings).columns == ("x",)
     with pytest.raises(InputError, match="give them the same names"):
         compare(P, Q.rename(columns={"dose": "pay"}), **settings)
+    with pytest.raises(InputError, match="height, dose in one sample and height, dose, pay in"):
+        compare(P, Q.assign(pay=1.0), **settings)
 
 
 def test_a_list_of_samples_is_not_taken_for_rows():
