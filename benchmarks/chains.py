@@ -19,6 +19,7 @@ import numpy as np
 import repeats
 import report
 from bke.inference import check_chains
+from scipy.signal import lfilter
 from scipy.stats import binom, binomtest
 from sklearn.ensemble import HistGradientBoostingClassifier
 from stein import autoregression
@@ -26,6 +27,8 @@ from stein import autoregression
 ALPHA, RHAT_LIMIT = 0.05, 1.01
 #: The chain that differs, of eight of a thousand draws in five columns of autocorrelation 0.5.
 ODD, CHAINS, DRAWS, COLUMNS, PHI = 5, 8, 1000, 5, 0.5
+#: The autocorrelation of a chain that mixes more slowly.
+SLOW = 0.9
 
 
 def elsewhere(draws: np.ndarray) -> None:
@@ -63,6 +66,14 @@ def signs(draws: np.ndarray) -> None:
     draws[ODD, flipped, 2] *= -1.0
 
 
+def slower(draws: np.ndarray) -> None:
+    """The same distribution at an autocorrelation of 0.9."""
+    own = draws[ODD]
+    noise = np.concatenate([own[:1], (own[1:] - PHI * own[:-1]) / np.sqrt(1.0 - PHI**2)])
+    noise[1:] *= np.sqrt(1.0 - SLOW**2)
+    draws[ODD] = lfilter([1.0], [1.0, -SLOW], noise, axis=0)
+
+
 CHANGES: dict[str, Callable[[np.ndarray], None]] = {
     "half elsewhere": elsewhere,
     "mean": shifted,
@@ -70,6 +81,7 @@ CHANGES: dict[str, Callable[[np.ndarray], None]] = {
     "correlation": correlated,
     "tails": tails,
     "three signs": signs,
+    "slower": slower,
 }
 
 
@@ -128,7 +140,7 @@ def main() -> None:
         for phi, columns in itertools.product((0.0, 0.5, 0.9, 0.99), (1, 5, 20))
     ]
     if options.quick:
-        options.repeats, keys = 3, [keys[0], keys[6]]
+        options.repeats, keys = 3, [keys[0], keys[len(CHANGES)]]
     band = binom.interval(0.999, options.repeats, ALPHA)
 
     def text(rows: list[repeats.Row]) -> str:

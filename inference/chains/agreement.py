@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 LARGEST_RHAT = 100.0
 #: Columns and pairs of columns that are told.
 MOST_TOLD = 6
+#: Shares of a posterior below this are told as such.
+LEAST_MASS = 1e-4
 
 
 class Named(NamedTuple):
@@ -102,6 +104,13 @@ class ChainsCheck(Shown):
         """Whether nothing was found at level ``alpha``."""
         return self.pvalue > self.alpha
 
+    @property
+    def verdict(self) -> str:
+        """What was found, in a few words."""
+        if self.sizes[0] == 1:
+            return "no drift was found" if self.agree else "the chain drifts"
+        return "no disagreement was found" if self.agree else "the chains disagree"
+
     def in_words(self, pvalue: float) -> str:
         """Tell one of the p-values: ``p = 0.031``, or ``p ≤ 0.002`` where it is the least."""
         # Of several chains each is twice the smaller of two, between them and within each.
@@ -109,9 +118,7 @@ class ChainsCheck(Shown):
 
     def __str__(self) -> str:
         chains, draws = self.sizes
-        verdict = "no disagreement was found" if self.agree else "THE CHAINS DISAGREE"
-        if chains == 1:
-            verdict = "no drift was found" if self.agree else "THE CHAIN DRIFTS"
+        verdict = self.verdict if self.agree else self.verdict.upper()
         what = (
             f"{counted(chains, 'chain')} of {draws} draws, {counted(len(self.names), 'parameter')}"
         )
@@ -128,7 +135,7 @@ class ChainsCheck(Shown):
         return "\n  ".join([*lines, *(f"Note: {note}" for note in self.notes)])
 
     def _findings(self) -> list[str]:
-        found = [f"The loudest evidence is in {self.kind}."]
+        found = [f"The evidence is in {self.kind}."]
         if len(self.clusters) > 1:
             each = " | ".join(", ".join(map(str, one)) for one in self.clusters)
             found.append(f"Chains that cannot be told apart: {each}.")
@@ -158,7 +165,7 @@ class ChainsCheck(Shown):
         if len(self.masses) == 1:
             return [f"Of the density over what the chains went through: {total}."]
         each = "; ".join(
-            f"{', '.join(map(str, one.chains))}: {one.mass:.3g} ± {one.error:.2g}"
+            f"{', '.join(map(str, one.chains))}: {_mass(one.mass, one.error)}"
             for one in self.masses
         )
         return [
@@ -202,3 +209,10 @@ class ChainsCheck(Shown):
         from ..plots.chains import plot_chains
 
         return plot_chains(self, axes=axes)
+
+
+def _mass(mass: float, error: float) -> str:
+    """A share of the posterior, as far as it can be told from none and all."""
+    if error < LEAST_MASS and min(mass, 1.0 - mass) < LEAST_MASS:
+        return f"below {LEAST_MASS:g}" if mass < 0.5 else f"above {1.0 - LEAST_MASS:g}"
+    return f"{mass:.3g} ± {error:.2g}"

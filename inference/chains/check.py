@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -32,8 +33,16 @@ from .score import Score
 #: Chains that are compared two by two; batches in all; pairs of columns that are kept.
 MOST_CHAINS, MOST_BATCHES, MOST_PAIRS = 64, 400, 20
 SHORT = (
-    "the chains are short: batches are {times:.2g} autocorrelation times long, not ten, so chains "
-    "that agree may be said to disagree"
+    "the chains are short: batches are {times:.2g} autocorrelation times long, not ten, so "
+    "{mistaken}"
+)
+FEW_WAYS = (
+    "{count} batches of each chain can be dealt to its halves in {ways} ways only: that chains "
+    "drift has too large a p-value for this level, however much they do"
+)
+SLOW = (
+    "chain {chains} mixes clearly more slowly than the others: batches of chains of different "
+    "speed are not alike, so it may be told apart for that alone"
 )
 
 
@@ -94,10 +103,10 @@ def check_chains(
         SamplingError: bridge sampling gives no number.
     """
     check_count(seed, "seed", 0, 2**63 - 1)
-    check_permutations(permutations, alpha)
+    if score is not None and not isinstance(score, Score):
+        raise InputError("score must be what score_of makes of the NumPyro model that was sampled")
     chains, left_out = _moving(_in_chains(draws, columns))
-    if len(chains.labels) > 1:  # two tests share the level
-        check_permutations(permutations, 0.5 * alpha)
+    check_permutations(permutations, alpha, tests=min(2, len(chains.labels)))
     cut = batches(chains.values, in_order=True, most=MOST_BATCHES)
     rng = np.random.default_rng([seed, 13])
     with computing():
@@ -187,7 +196,7 @@ def _told(
         alpha=alpha,
         between=between,
         within=within,
-        kind=KINDS[told.loudest()],
+        kind=KINDS[told.told_by()],
         clusters=tuple(tuple(chains.labels[one] for one in some) for some in clusters),
         drifting=tuple(chains.labels[one] for one in drifting),
         columns=columns,
@@ -202,7 +211,7 @@ def _told(
         sizes=chains.values.shape[:2],
         permutations=permutations,
         draws=chains.values,
-        notes=_notes(chains, left_out, cut),
+        notes=_notes(chains, left_out, cut, alpha),
     )
 
 
@@ -248,10 +257,21 @@ def _rhat(values: np.ndarray) -> float:
     return float(np.nanmax(each))
 
 
-def _notes(chains: Chains, left_out: tuple[str, ...], cut: Batches) -> tuple[str, ...]:
+def _notes(
+    chains: Chains, left_out: tuple[str, ...], cut: Batches, alpha: float
+) -> tuple[str, ...]:
     notes = []
     if cut.short:
-        notes.append(SHORT.format(times=(cut.length + cut.gap) / cut.time))
+        alone = len(chains.labels) == 1
+        mistaken = "a chain that does not drift" if alone else "chains that agree"
+        mistaken += f" may be said to {'drift' if alone else 'disagree'}"
+        notes.append(SHORT.format(times=(cut.length + cut.gap) / cut.time, mistaken=mistaken))
+    # Halves of a chain may change places: so many different deals there are.
+    ways = (math.comb(cut.each - cut.each % 2, cut.each // 2) // 2) ** cut.chains
+    if min(2, len(chains.labels)) > alpha * ways:
+        notes.append(FEW_WAYS.format(count=cut.each - cut.each % 2, ways=ways))
+    if cut.slow:
+        notes.append(SLOW.format(chains=", ".join(str(chains.labels[one]) for one in cut.slow)))
     if left_out:
         notes.append(f"never moving, and left out: {', '.join(left_out)}")
     if len(chains.columns) > MOST_PAIRED:
@@ -265,4 +285,8 @@ def _notes(chains: Chains, left_out: tuple[str, ...], cut: Batches) -> tuple[str
     ]
     if stuck:
         notes.append(f"stuck at one point: chain {', '.join(map(str, stuck))}")
+    for one, other in itertools.combinations(range(len(chains.labels)), 2):
+        if np.array_equal(chains.values[one], chains.values[other]):
+            same = f"{chains.labels[one]} and {chains.labels[other]}"
+            notes.append(f"chains {same} have the very same draws, as of one seed")
     return tuple(notes)

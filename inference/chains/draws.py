@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -17,6 +18,8 @@ from ..errors import InputError
 
 #: The dimension of parameters side by side: one of the user's may be called as ArviZ calls it.
 STACKED = "bke_parameter"
+#: Lengths that a message tells.
+MOST_LENGTHS = 6
 #: Draws of a chain from which on something can be said of it.
 FEWEST_DRAWS = 10
 
@@ -61,6 +64,24 @@ def as_chains(draws: Any, name: str = "draws", columns: Sequence[str] | None = N
             labels = posterior["chain"].values.tolist()
         values, named = of_posterior(posterior)
         return _checked(values, named_columns(columns, named), name, labels, in_order=True)
+    if isinstance(draws, (str, os.PathLike)):
+        raise InputError(
+            f"{name} is the text {os.fspath(draws)!r}, where draws are needed: of a file of "
+            "ArviZ's give xarray.open_datatree of it"
+        )
+    if isinstance(draws, dict):
+        raise InputError(
+            f"{name} is a dictionary: make a tree of it, arviz_base.from_dict({{'posterior': "
+            "...}), or an array (chains, draws, parameters)"
+        )
+    lengths = (
+        [len(one) for one in draws if hasattr(one, "__len__")]
+        if isinstance(draws, (list, tuple))
+        else []
+    )
+    if len(set(lengths)) > 1:
+        told = ", ".join(map(str, lengths[:MOST_LENGTHS])) + ", ..." * (len(lengths) > MOST_LENGTHS)
+        raise InputError(f"{name} has chains or rows of several lengths: {told}")
     values = plain_array(draws, name)
     if values.ndim == 3:
         if values.dtype.kind not in "fiub":

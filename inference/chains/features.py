@@ -21,6 +21,8 @@ from .batches import Batches
 SCALES = (0.25, 0.5, 1.0, 2.0)
 #: Columns of which all pairs are looked at, and rows that the kernel compares with each other.
 MOST_PAIRED, MOST_ROWS = 100, 4000
+#: Batches of half a chain, below which correlations are those of each batch.
+FEWEST_OF_HALF = 6
 #: Seed of the rows that the median distance is of.
 CHOOSING = 0
 #: Entries of a block of the kernel's matrix.
@@ -35,7 +37,8 @@ class Features(NamedTuple):
     Attributes:
         columns: (orders, q, D), of every column's Hermite polynomials.
         pairs: (q, k), of the products of two columns' scores, taken from their mean and over their
-            deviation in each half of each chain; k = 0 of one column, or of too many.
+            deviation in each half of each chain, or in each batch where these are few; k = 0 of one
+            column, or of too many.
         grams: (scales, q, q), mean kernels of the rows of two batches.
     """
 
@@ -61,7 +64,7 @@ def features_of(rows: np.ndarray, cut: Batches) -> Features:
         ]
     )
     columns = polynomials.reshape(len(ORDERS), cut.count, cut.length, -1).mean(axis=2)
-    return Features(columns, _pairs(_within_halves(scores, cut), cut), _grams(scores, cut))
+    return Features(columns, _pairs(_within_parts(scores, cut), cut), _grams(scores, cut))
 
 
 def normal_scores(rows: np.ndarray) -> np.ndarray:
@@ -80,21 +83,23 @@ def pairs_of(columns: int) -> tuple[np.ndarray, np.ndarray]:
     return first, second
 
 
-def _within_halves(scores: np.ndarray, cut: Batches) -> np.ndarray:
-    """Scores from their mean in each half of each chain, over their deviation there.
+def _within_parts(scores: np.ndarray, cut: Batches) -> np.ndarray:
+    """Scores from their mean in each part of each chain, over their deviation there.
 
-    Their products are correlations then, which other means and spreads leave as they are. That the
-    halves are those of the observed deal takes two numbers of each, which is next to nothing.
+    Their products are correlations then, which other means and spreads leave as they are. Parts are
+    halves, of many batches, or batches: two of a half would have in common how far their means are
+    apart, and batches that are dealt out must not know of each other.
     """
     found = np.empty_like(scores)
     chains = scores.reshape(cut.chains, cut.each, cut.length, -1)
     second = cut.each - cut.each // 2
+    edges = (0, second, cut.each) if second >= FEWEST_OF_HALF else tuple(range(cut.each + 1))
     for chain, own in enumerate(chains):
-        for half in (slice(None, second), slice(second, None)):
-            rows = own[half].reshape(-1, scores.shape[1])
+        for part in map(slice, edges[:-1], edges[1:]):
+            rows = own[part].reshape(-1, scores.shape[1])
             deviation = rows.std(axis=0)
             moved = (rows - rows.mean(axis=0)) / np.where(deviation > 1e-12, deviation, 1.0)
-            into = found.reshape(chains.shape)[chain, half]
+            into = found.reshape(chains.shape)[chain, part]
             into[...] = moved.reshape(into.shape)
     return found
 

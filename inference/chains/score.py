@@ -79,9 +79,18 @@ class Score:
                 raise InputError(f"the draws of {name!r} are no numbers: {site.dtype}")
             sites[name] = np.asarray(site.values, dtype=float)
         try:
-            return np.asarray(self._unconstrain(sites), dtype=float)
+            found = np.asarray(self._unconstrain(sites), dtype=float)
         except (ValueError, TypeError) as error:
             raise InputError(f"the draws do not fit the model: {error}") from None
+        outside = np.argwhere(np.isnan(found))
+        if len(outside) and all(np.isfinite(values).all() for values in sites.values()):
+            chain, draw, column = outside[0]
+            name = self.columns[column].replace(UNCONSTRAINED, "")
+            raise InputError(
+                f"{name} is where the model cannot be in chain {chain}, draw {draw} (counted from "
+                "0), such as a scale below zero"
+            )
+        return found
 
 
 def score_of(model: Callable[..., Any], *args: Any, **kwargs: Any) -> Score:

@@ -59,9 +59,18 @@ class SteinResult(TestResult):
     batches: int = 0
     autocorrelation_time: float = 1.0
 
+    @property
+    def least_fitting(self) -> tuple[int, ...]:
+        """Places of the columns by their p-values, and where these are one by their parts."""
+        order = sorted(
+            range(len(self.columns)),
+            key=lambda one: (self.columns[one].pvalue, -self.columns[one].part),
+        )
+        return tuple(order)
+
     def __str__(self) -> str:
         told, *notes = super().__str__().split("\n  Note: ")
-        found = sorted((one for one in self.columns if one.differs), key=lambda one: one.pvalue)
+        found = [self.columns[one] for one in self.least_fitting if self.columns[one].differs]
         lines = [told]
         if found and len(self.names) > 1:
             draws = len(self.null)

@@ -11,6 +11,7 @@ import xarray as xr
 from bke.models import Radial, RationalQuadratic
 from bke.models.statistics.stein import check_stein_kernel
 from numpy.typing import ArrayLike
+from scipy.stats import skew
 
 from ..data.arrays import plain_array
 from ..data.checks import check_count
@@ -26,7 +27,7 @@ from . import stein_sums
 from .batches import INDEPENDENT, Batches, batches, depend
 from .draws import Chains, as_chains
 from .score import Score
-from .stein_result import Misfit, SteinResult
+from .stein_result import MOST_TOLD, Misfit, SteinResult
 
 HYPOTHESES = ("no evidence against the density", "the draws do not come from the density")
 MULTISCALE = "multiscale"
@@ -51,6 +52,14 @@ FEW = 100
 FEW_TOLD = (
     "the null flips the signs of {count} rows or batches only: it rejects more often than its "
     "level says where scores are skewed"
+)
+#: The skewness of scores, over the root of their number, from which on that is told of more:
+#: at level 0.05 of 1000 sets of 100 rows of the logarithm of a gamma variable 94 were rejected at
+#: 0.37, its shape 0.3, and 64 at 0.2, its shape 1.
+SKEWED = 0.25
+SKEWED_TOLD = (
+    "for so skewed scores, of {names}, {count} rows or batches are few: the test rejects more "
+    "often than its level says"
 )
 #: A score beyond this would overflow in squares of squares.
 STEEPEST = 1e60
@@ -141,9 +150,10 @@ def stein_test(
             ``draws``; a function that maps rows (N, D) to slopes (N, D), such as
             ``jax.vmap(jax.grad(log_density))``; or what :func:`~bke.inference.score_of` makes of a
             NumPyro model, with which a tree's draws are taken to where nothing is constrained.
-        kernel: ``"multiscale"``, inverse multiquadrics (1 + r^2 / l^2)^(-1/2) of five lengthscales
-            around the median distance; ``"bkl"`` or ``"median"``, a squared exponential that is
-            learned or at that distance; or a :class:`~bke.models.Radial`.
+        kernel: ``"multiscale"``, inverse multiquadrics (1 + r^2 / l^2)^(-1/2), so rational
+            quadratics of alpha 1/2, of five lengthscales around the median distance; ``"bkl"`` or
+            ``"median"``, a squared exponential that is learned or at that distance; or a
+            :class:`~bke.models.Radial`.
         bootstraps: B; the smallest p-value is 1 / (1 + B).
         alpha: level of the verdict.
         scale: ``"column"``, ``"pooled"`` or ``None``, as for :func:`~bke.inference.fit`: the units
@@ -230,6 +240,11 @@ def _notes(chains: Chains, cut: Batches, both: np.ndarray) -> list[str]:
         notes.append(SHORT.format(lengths=(cut.length + cut.gap) / cut.time, count=cut.count))
     if cut.count < FEW:
         notes.append(FEW_TOLD.format(count=cut.count))
+    middle = cut.kept(both[:, :, both.shape[2] // 2 :]).reshape(cut.count, cut.length, -1)
+    skewed = np.abs(skew(middle.mean(axis=1), axis=0)) > SKEWED * np.sqrt(cut.count)
+    if skewed.any():
+        names = ", ".join(np.array(chains.columns)[skewed][:MOST_TOLD])
+        notes.append(SKEWED_TOLD.format(count=cut.count, names=names))
     return notes
 
 
@@ -279,7 +294,7 @@ def _tested(
         kernel=kernels[best],
         kernel_of="most extreme at" if combined.parts else "kernel",
         how=f"{compared.signs.shape[1] - 1} flips of {cut.count} "
-        f"{'rows' if cut.length == 1 else 'batches'}, {choice}",
+        f"{'rows' if cut.length == 1 else f'batches of {cut.length} rows'}, {choice}",
         exact=False,
         alpha=alpha,
         parts=combined.parts,

@@ -207,7 +207,7 @@ def as_weights(weights: ArrayLike, rows: int, name: str = "weights") -> NDArray[
     Raises:
         InputError: for anything else, in one sentence.
     """
-    given = np.asarray(weights)
+    given = np.asarray(getattr(weights, "values", weights))  # of match_weights, or of pandas
     if given.dtype.kind not in "fiu" or given.shape != (rows,):
         what = f"{given.dtype} of shape {given.shape}"
         raise InputError(f"{name} must be {rows} numbers, one for each row, got {what}")

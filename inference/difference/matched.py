@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from .comparison import Comparison
 
-#: Columns that are told.
-MOST_TOLD = 8
+#: Columns that are told, and what is left of a difference that is rounding.
+MOST_TOLD, ROUNDING = 8, 1e-9
 
 
 class Moment(NamedTuple):
@@ -92,7 +92,7 @@ class MatchedWeights(Shown):
         order = sorted(self.moments, key=lambda one: -abs(one.before))
         lines.append("Differences in the target's standard deviations, before and after:")
         lines += [
-            f"  {one.name}: {one.before:+.3g}, {one.after:+.2g}{'' if one.balanced else ' (free)'}"
+            f"  {one.name}: {one.before:+.3g}, {_left(one)}{'' if one.balanced else ' (free)'}"
             for one in order[:MOST_TOLD]
         ]
         if len(order) > MOST_TOLD:
@@ -132,3 +132,8 @@ class MatchedWeights(Shown):
         from ..plots.matching import plot_matching
 
         return plot_matching(self, ax=ax)
+
+
+def _left(moment: Moment) -> str:
+    """What is left of a difference, nothing where that is rounding."""
+    return "0" if abs(moment.after) < ROUNDING else f"{moment.after:+.2g}"

@@ -32,6 +32,7 @@ class Arrivals:
         times: (t,), of the last rows, as text; at least of those of an update.
         repeated: rows that were left out.
         late: rows that are older than one before them.
+        unread: rows since the beginning, or since it was read from a file, whose time is none.
     """
 
     key: str | None
@@ -41,6 +42,7 @@ class Arrivals:
     times: np.ndarray = dataclasses.field(default_factory=lambda: np.empty(0, dtype=np.str_))
     repeated: int = 0
     late: int = 0
+    unread: int = 0
 
     def taken(self, table: Table) -> Table:
         """Take note of a table's rows; those of new keys.
@@ -82,6 +84,7 @@ class Arrivals:
         assert self.time is not None
         words = _words(table, self.time)
         values = _moments(table, self.time)
+        self.unread += int(np.isnan(values).sum())
         before = np.fmax.accumulate(np.append(self.newest, values))
         self.late += int(np.sum(values < before[:-1]))
         self.newest = float(before[-1])

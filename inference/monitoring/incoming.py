@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import queue
@@ -22,6 +23,8 @@ from ..tables.frames import Table
 AHEAD = 20_000
 #: Seconds without a line after which a batch is closed.
 WAIT = 0.5
+#: What is said of several files behind one another.
+HEADERS = "The header came again, as of several files: it is no row."
 #: What the reader hands on when there are no more lines.
 END = b""
 
@@ -51,6 +54,7 @@ class Incoming:
         self.notes: list[str] = []
         self._given, self._needed, self._numeric = given, needed, numeric
         self._header: list[str] | None = None
+        self._first = b""  # the header as it was written; empty where there is none
         self._separator = ","
         self._lines: queue.Queue[bytes | BaseException] = queue.Queue(AHEAD)
         self._uneven = 0
@@ -112,6 +116,7 @@ class Incoming:
             if len(set(cells)) < len(cells):
                 raise InputError(f"the stream's header names a column twice: {', '.join(cells)}")
             self._header = cells
+            self._first = line.removeprefix(codecs.BOM_UTF8).strip()
             return []
         if len(cells) != len(self._given):
             missing = [name for name in self._needed if name not in cells]
@@ -138,7 +143,11 @@ class Incoming:
     def _table(self, lines: list[bytes]) -> Table:
         if self._header is None:
             return Table(_of_json(lines), "the stream")
-        found, uneven = parsed(io.BytesIO(b"".join(lines)), self._separator, self._header)
+        first = self._first
+        rows = [line for line in lines if line.strip() != first] if first else lines
+        if len(rows) < len(lines) and HEADERS not in self.notes:
+            self.notes.append(HEADERS)
+        found, uneven = parsed(io.BytesIO(b"".join(rows)), self._separator, self._header)
         self._uneven += len(uneven)
         if uneven:
             self.notes = [note for note in self.notes if "no rows" not in note]

@@ -15,7 +15,7 @@ from ..tables.pooled import divided
 from .arrivals import Arrivals
 from .monitor import Monitor, begun, small
 from .reading import of_table
-from .state import MonitorState
+from .state import MonitorState, evidence_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -121,9 +121,19 @@ class Monitors(Shown):
         return tuple(str(name) for name in names[order[e_bh(values[order], self.alpha)]])
 
     @property
+    def needed_e_value(self) -> float:
+        """The e-value from which on a stream is in :attr:`changed`, or would be the first of it."""
+        return len(self.each) / (self.alpha * max(1, len(self.changed)))
+
+    @property
     def alarm(self) -> bool:
         """Whether a stream has changed."""
         return bool(self.changed)
+
+    @property
+    def limit(self) -> float:
+        """The evidence whose e-value is :attr:`needed_e_value`."""
+        return evidence_of(self.needed_e_value)
 
     @property
     def given(self) -> tuple[str, ...]:
@@ -186,6 +196,8 @@ class Monitors(Shown):
             "streams": len(self.each),
             "rows": sum(monitor.state.rows for monitor in self.each.values()),
             "changed": {name: self.each[name].state.to_dict() for name in self.changed},
+            "needed_e_value": self.needed_e_value,
+            "e_values": {name: one.state.e_value for name, one in self.each.items()},
             "notes": list(self.notes),
         }
 

@@ -170,6 +170,10 @@ class Monitor(Shown):
             times = arrivals.times_of(rows_of, self._watch.rows)
             self._watch.alarm = alarm._replace(times=times)
         self._arrivals = arrivals.trimmed()
+        if arrivals.unread:
+            told.append(
+                f"{arrivals.time!r} of some rows is no time: they are not told late or early."
+            )
         self._notes = tuple(dict.fromkeys([*self._notes, *notes, *told]))[:NOTES]
         return self.state
 
@@ -275,6 +279,26 @@ class Monitor(Shown):
             InputError: the file is no monitor's, or is damaged.
         """
         return cls._of(*read_monitor(path))
+
+    def begun_as(self, other: Monitor) -> bool:
+        """Whether another monitor was begun with the same reference, read in the same way."""
+        mine, its = self._watch, other._watch
+        alike = self._reading.columns.names == other._reading.columns.names
+        return alike and all(
+            np.array_equal(one, two, equal_nan=True)
+            for one, two in ((mine.apart, its.apart), (mine.ranked, its.ranked))
+        )
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The arguments that it was begun with, but for the reference and how that is read."""
+        watch, arrivals = self._watch, self._arrivals
+        return {
+            "alpha": watch.alpha,
+            "key": arrivals.key,
+            "time": arrivals.time,
+            "seed": watch.seed,
+        }
 
     @classmethod
     def _of(

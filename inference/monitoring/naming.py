@@ -36,14 +36,17 @@ class Named(NamedTuple):
         family: a key of :data:`MORE`, or another.
         what: the score.
         columns: those that it is about.
+        sign: -1 where larger values say less of ``what``.
     """
 
     family: str
     what: str
     columns: tuple[str, ...]
+    sign: float = 1.0
 
     def changed(self, reference: np.ndarray, after: np.ndarray) -> str:
         """Tell how its values (n,) after a change are against the reference's (r,)."""
+        reference, after = self.sign * reference, self.sign * after
         if self.family in MORE:
             more, fewer = MORE[self.family]
             return (more if after.mean() > reference.mean() else fewer).format(self.what)
@@ -81,13 +84,16 @@ def names_of(scores: Scores) -> list[Named]:
 
 def learned_name(last: int, window: int, columns: tuple[str, ...]) -> Named:
     """Name a witness that was learned from rows up to ``last``."""
-    return Named("learned", f"rows {last - window + 1:,} to {last:,}", columns)
+    return Named("learned", f"rows {last - window + 1} to {last}", columns)
 
 
 def _direction(weights: np.ndarray, names: list[str]) -> Named:
     """Name a combination of columns by the largest weights."""
     order = np.argsort(-np.abs(weights), kind="stable")[:NAMED]
     kept = [one for one in order if abs(weights[one]) > 0.25 * np.abs(weights).max()]
+    if len(kept) == 1:
+        name = names[kept[0]]
+        return Named("numbers", name, (name,), float(np.sign(weights[kept[0]])))
     parts = [f"{'-' if weights[one] < 0 else '+'} {names[one]}" for one in kept]
     told = " ".join(parts).removeprefix("+ ")
     return Named("directions", f"the combination {told}", tuple(names[one] for one in kept))

@@ -14,11 +14,13 @@ PARTED = np.array([0.004, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.9
 #: What the interval holds of the posterior.
 LEVEL = 0.9
 #: Rows that the prior of the distribution after the change counts for, over the number of bins: it
-#: is not far from the one before.
-NEAR = 3.0
+#: is not far from the one before, as far as that is known, by this many rows half.
+NEAR, KNOWN = 3.0, 100.0
+#: Rows of a bin that the prior of the distribution before counts for, and of that after at least.
+FLAT = 0.5
 #: The power of the likelihood. The score is the loudest of many at the row of an alarm, which
-#: chance has helped: intervals of the posterior itself held 0.73 to 0.90 of changes, with this
-#: power 0.85 to 0.97 (benchmarks/results/monitoring-delays.md).
+#: chance has helped: intervals of the posterior itself held 0.73 to 0.90 of changes; see
+#: benchmarks/results/monitoring-delays.md for those with this power.
 POWER = 0.7
 
 
@@ -39,16 +41,17 @@ class Since(NamedTuple):
 
     def __str__(self) -> str:
         before = "at or before row" if self.cut else "row"
-        told = f"{before} {self.row:,}"
-        return told if self.low == self.high else f"{told} (90 %: {self.low:,} to {self.high:,})"
+        told = f"{before} {self.row}"
+        return told if self.low == self.high else f"{told} (90 %: {self.low} to {self.high})"
 
 
 def since(reference: np.ndarray, stream: np.ndarray, edges: np.ndarray, first: int) -> Since:
     """Find the change point of a score by the rows of a stream up to an alarm.
 
     One change at a row that is as probable as any other: before it rows have the reference's
-    distribution over bins, after it another, both unknown with a Dirichlet prior around that of the
-    reference, whose marginal likelihoods are ratios of Gamma functions, to the power ``POWER``.
+    distribution over bins, after it another, both unknown with Dirichlet priors, that of the other
+    around the reference's, whose marginal likelihoods are ratios of Gamma functions, to the power
+    ``POWER``.
 
     Args:
         reference: (r,) scores of rows before the stream.
@@ -63,12 +66,14 @@ def since(reference: np.ndarray, stream: np.ndarray, edges: np.ndarray, first: i
     coarse = np.unique(np.searchsorted(PARTED, ranks), return_inverse=True)[1]
     size = int(coarse.max()) + 1
     before = np.bincount(coarse, weights=counts, minlength=size)
-    prior = NEAR * size * (before + 0.5) / (before.sum() + 0.5 * size)
+    rows = float(before.sum())
+    near = NEAR * size * rows / (rows + KNOWN) * (before + FLAT) / (rows + FLAT * size)
     each = np.zeros((len(bins[1]) + 1, size))
     each[1:] = np.cumsum(np.eye(size)[coarse[bins[1]]], axis=0)
     # A change before row t, for each row t of the stream.
     unchanged, changed = before + each[:-1], each[-1] - each[:-1]
-    log = POWER * (_marginal(unchanged, prior) + _marginal(changed, prior))
+    flat = np.full(size, FLAT)
+    log = POWER * (_marginal(unchanged, flat) + _marginal(changed, flat + near))
     weight = np.exp(log - log.max())
     weight /= weight.sum()
     low, high = _shortest(weight)

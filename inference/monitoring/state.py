@@ -6,6 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.optimize import brentq
 
 from ..data.checks import counted
 from ..pages.notebook import Shown
@@ -76,10 +77,7 @@ class MonitorState(Shown):
         mean is not bounded: it is calibrated by (x - 1 - log x) / log(x)^2 (Vovk and Wang 2021, at
         the p-value 1 / x).
         """
-        if self.evidence <= 1.0 + 1e-6:
-            return 0.5
-        log = np.log(self.evidence)
-        return float((self.evidence - 1.0 - log) / log**2)
+        return calibrated(float(np.log(self.evidence)))
 
     def to_dataframe(self) -> pd.DataFrame:
         """One row for each thing that has changed, that of the largest evidence first.
@@ -119,7 +117,7 @@ class MonitorState(Shown):
         if not self.alarm:
             return f"{told}no change (evidence {self.evidence:.3g} of {1.0 / self.alpha:g})"
         what = ", ".join(map(str, self.where[:2])) or "rows differ"
-        return f"{told}CHANGED since {self.when}: {what} (alarm at row {self.row:,})"
+        return f"{told}CHANGED since {self.when}: {what} (alarm at row {self.row})"
 
     @property
     def when(self) -> str:
@@ -144,3 +142,19 @@ class MonitorState(Shown):
         if self.late:
             lines.append(f"{counted(self.late, 'row')} late: taken in the order of arrival.")
         return "\n".join([*lines, *self.notes])
+
+
+def calibrated(log_evidence: float) -> float:
+    """The e-value of the largest evidence so far, by its logarithm."""
+    if log_evidence <= 1e-6:
+        return 0.5
+    return float((np.expm1(log_evidence) - log_evidence) / log_evidence**2)
+
+
+def evidence_of(e_value: float) -> float:
+    """The evidence whose e-value is so much; 1 of 0.5 and below."""
+    if e_value <= 0.5:
+        return 1.0
+    return float(
+        np.exp(brentq(lambda log: calibrated(log) - e_value, 0.0, 2.0 * np.log(e_value) + 9.0))
+    )

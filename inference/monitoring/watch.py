@@ -19,9 +19,9 @@ from .since import Since, since
 #: Rows of the reference by which scores are chosen, at most half of all; rows of the others that
 #: are kept beside their counts; rows of the stream that are kept.
 APART, RANKED, RECENT = 1000, 2000, 4096
-#: Scores that are told with an alarm, those with some evidence of their own; by what factor less
-#: evidence one about a single column may have and be told first.
-TOLD, SOME, PLAINER = 4, 1.0, 10.0
+#: Scores that are told with an alarm, those with this share of the evidence that an alarm needs;
+#: by what factor less evidence one about a single column may have and be told first.
+TOLD, SOME, PLAINER = 4, 0.1, 10.0
 
 
 class Alarm(NamedTuple):
@@ -182,7 +182,7 @@ class Watch:
         when = since(reference[:, best], stream[:, best], edges[best], first)
         after, names = stream[when.row - first :], self.names
         # What is about one column comes first, if its evidence is not far less.
-        told = [one for one in order if one == best or evidence[one] >= SOME]
+        told = [one for one in order if one == best or evidence[one] >= SOME / self.alpha]
         told.sort(key=lambda one: -evidence[one] * PLAINER ** (names[one].family in PLAINLY))
         what: dict[str, tuple[str, tuple[str, ...], float]] = {}
         for one in told:

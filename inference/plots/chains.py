@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import textwrap
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -15,8 +16,8 @@ from .testing import TestOutcome
 
 #: Columns that are drawn, and parts of equal numbers of draws whose mean is drawn in each.
 MOST_COLUMNS, PARTS = 3, 20
-#: Characters of a line of the title, for each panel.
-TITLE = 44
+#: Characters of a line of the title, for each panel, and of a name below it.
+TITLE, LABEL = 44, 36
 
 
 class SteinOutcome(TestOutcome, Protocol):
@@ -37,6 +38,10 @@ class SteinOutcome(TestOutcome, Protocol):
     @property
     def columns(self) -> tuple[Any, ...]:
         """How each of them does not fit; maybe none."""
+
+    @property
+    def least_fitting(self) -> tuple[int, ...]:
+        """Their places, those that fit least first."""
 
     @property
     def points(self) -> np.ndarray:
@@ -76,9 +81,8 @@ def _least_fitting(result: SteinOutcome) -> list[int]:
     count = min(len(result.names), MOST_COLUMNS)
     if not result.columns:
         return list(range(count))
-    pvalues = np.array([one.pvalue for one in result.columns])
     named = max(1, sum(one.differs for one in result.columns))
-    return [int(index) for index in np.argsort(pvalues, kind="stable")[: min(named, count)]]
+    return list(result.least_fitting[: min(named, count)])
 
 
 def _along(place: Axes, result: SteinOutcome, column: int) -> None:
@@ -121,6 +125,14 @@ class ChainsOutcome(Protocol):
         """One of its p-values."""
 
     @property
+    def pairs(self) -> tuple[Any, ...]:
+        """How chains differ in two at once."""
+
+    @property
+    def verdict(self) -> str:
+        """What was found, in a few words."""
+
+    @property
     def clusters(self) -> tuple[tuple[Any, ...], ...]:
         """Chains that cannot be told apart."""
 
@@ -142,23 +154,24 @@ class ChainsOutcome(Protocol):
 
 
 def plot_chains(check: ChainsOutcome, *, axes: Any = None) -> Figure:
-    """Every chain by its median and its central 50 and 90 %, along the parameters that differ most.
+    """Every chain by its median and its central 50 and 90 %, along what differs most.
 
+    That is parameters, and products of two that go together differently, each over its deviation.
     Chains that cannot be told apart have one colour; of a chain that drifts both halves are drawn.
 
     Args:
         check: of :func:`~bke.inference.check_chains`.
-        axes: one for each parameter that is drawn; by default a new figure.
+        axes: one for each parameter or pair that is drawn; by default a new figure.
     """
-    order = np.argsort([one.pvalue for one in check.columns], kind="stable")[:MOST_COLUMNS]
+    shown = _most_different(check)
     chains = len(check.draws)
-    height = 1.6 + 0.22 * chains
-    figure, places = panels(1, len(order), axes, width=1.0 + 3.0 * len(order), height=height)
+    height = 1.8 + 0.22 * chains
+    figure, places = panels(1, len(shown), axes, width=1.0 + 3.0 * len(shown), height=height)
     colours = {
         chain: mode_colour(cluster) for cluster, some in enumerate(check.clusters) for chain in some
     }
-    for place, column in zip(places, order, strict=True):
-        for chain, values in enumerate(check.draws[:, :, column]):
+    for place, one in zip(places, shown, strict=True):
+        for chain, values in enumerate(one.values):
             half = len(values) // 2
             drifts = check.labels[chain] in check.drifting
             parts = [(values[:half], -0.15), (values[half:], 0.15)] if drifts else [(values, 0.0)]
@@ -166,15 +179,56 @@ def plot_chains(check: ChainsOutcome, *, axes: Any = None) -> Figure:
                 _interval(place, some, chain + moved, colours[check.labels[chain]])
         place.set_yticks(range(chains), [str(label) for label in check.labels])
         place.set_ylim(chains - 0.5, -0.5)
-        place.set_xlabel(check.names[column])
-        title = f"adjusted {check.in_words(check.columns[column].pvalue)}"
-        place.set_title(title, loc="left", fontsize=SMALL)
+        place.set_xlabel(textwrap.fill(one.name, LABEL))
+        place.set_title(f"adjusted {check.in_words(one.pvalue)}", loc="left", fontsize=SMALL)
         plain(place)
-    places[0].set_ylabel("chain")
-    found = "no disagreement was found" if check.agree else "the chains disagree"
-    title = textwrap.fill(f"{check.in_words(check.pvalue)}: {found}", TITLE * len(order))
-    figure.suptitle(title, fontsize="medium")
+    places[0].set_ylabel("chain: median,\ncentral 50 and 90 %")
+    title = f"{check.in_words(check.pvalue)}: {check.verdict}"
+    found = sum(one.differs for one in (*check.columns, *check.pairs))
+    if found > len(shown):
+        title += f" ({len(shown)} of {found} that differ)"
+    elif not found and len(check.names) > len(shown):
+        title += f" ({len(shown)} of {len(check.names)} parameters, the likeliest to differ)"
+    figure.suptitle(textwrap.fill(title, TITLE * len(shown)), fontsize="medium")
     return figure
+
+
+class _Shown(NamedTuple):
+    """What a panel is of: its name, its values (C, n), and how likely chance is."""
+
+    name: str
+    values: np.ndarray
+    pvalue: float
+
+
+def _most_different(check: ChainsOutcome) -> list[_Shown]:
+    """Parameters and pairs in which chains differ, those first, else the likeliest to."""
+    columns = [
+        _Shown(name, check.draws[:, :, at], check.columns[at].pvalue)
+        for at, name in enumerate(check.names)
+    ]
+    by_p = sorted(range(len(columns)), key=lambda at: columns[at].pvalue)
+    found = [columns[at] for at in by_p if check.columns[at].differs]
+    differing = {pair.name: pair.pvalue for pair in check.pairs if pair.differs}
+    places = itertools.combinations(range(len(columns)), 2) if differing else ()
+    pairs = [
+        _Shown(
+            f"{columns[a].name} times {columns[b].name}",
+            _product(check.draws, a, b),
+            differing[name],
+        )
+        for a, b in places
+        if (name := f"{columns[a].name} and {columns[b].name}") in differing
+    ]
+    found += sorted(pairs, key=lambda one: one.pvalue)
+    return (found or [columns[at] for at in by_p])[:MOST_COLUMNS]
+
+
+def _product(draws: np.ndarray, first: int, second: int) -> np.ndarray:
+    """Of two parameters, each less its mean and over its deviation, (C, n)."""
+    both = draws[:, :, [first, second]]
+    both = (both - both.mean(axis=(0, 1))) / both.std(axis=(0, 1))
+    return np.asarray(both.prod(axis=2))
 
 
 def _interval(place: Axes, values: np.ndarray, height: float, colour: str) -> None:

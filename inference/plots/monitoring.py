@@ -40,6 +40,10 @@ class ManyWatched(Protocol):
         """Streams that have changed."""
 
     @property
+    def limit(self) -> float:
+        """The evidence from which on a stream has changed."""
+
+    @property
     def line(self) -> str:
         """What is known, in a line."""
 
@@ -55,17 +59,7 @@ def plot_monitor(monitor: Watched, *, ax: Axes | None = None) -> Figure:
     state = monitor.state
     limit = 1.0 / state.alpha
     _course(place, monitor, color=P_COLOUR)
-    place.axhline(limit, color=STUCK, linestyle="--", linewidth=1.0)
-    place.annotate(
-        f"alarm at {limit:g}",
-        (1.0, limit),
-        xycoords=("axes fraction", "data"),
-        xytext=(-4, 3),
-        textcoords="offset points",
-        ha="right",
-        fontsize=SMALL,
-        color=STUCK,
-    )
+    _limit(place, limit, f"alarm at {limit:g}")
     if state.alarm:
         since, half = state.since, 0.5
         band = (since.low - half, since.high + half)
@@ -91,9 +85,24 @@ def plot_monitors(monitors: ManyWatched, *, ax: Axes | None = None) -> Figure:
         named = at < len(MODES)
         colour = MODES[at] if named else P_COLOUR
         _course(place, monitors.each[name], color=colour, label=name if named else None)
+    _limit(place, monitors.limit, f"changed at {monitors.limit:.3g}")
     if changed:
         place.legend(fontsize=SMALL, frameon=False, loc="upper left")
     return _finished(figure, place, monitors.line)
+
+
+def _limit(place: Axes, limit: float, told: str) -> None:
+    place.axhline(limit, color=STUCK, linestyle="--", linewidth=1.0)
+    place.annotate(
+        told,
+        (1.0, limit),
+        xycoords=("axes fraction", "data"),
+        xytext=(-4, 3),
+        textcoords="offset points",
+        ha="right",
+        fontsize=SMALL,
+        color=STUCK,
+    )
 
 
 def _panel(ax: Axes | None) -> tuple[Figure, Axes]:
@@ -109,7 +118,7 @@ def _course(place: Axes, monitor: Watched, **how: Any) -> None:
 
 def _finished(figure: Figure, place: Axes, title: str) -> Figure:
     place.set_xlabel("row")
-    place.set_ylabel("evidence")
+    place.set_ylabel("evidence at each row")
     place.set_title(textwrap.fill(title, TITLE), fontsize="medium", loc="left")
     plain(place)
     return figure

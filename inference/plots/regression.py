@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from .style import STUCK, panels, plain
 
@@ -76,9 +76,9 @@ def plot_regression(found: Predicted, *, ax: Axes | None = None) -> Figure:
         norm=LogNorm(low, max(high, low + 1)),
     )
     bar = figure.colorbar(points, ax=place, label="rows of the group")
-    plainly = FuncFormatter(lambda value, _: f"{value:g}")
-    bar.ax.yaxis.set_major_formatter(plainly)
-    bar.ax.yaxis.set_minor_formatter(plainly)
+    bar.ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    bar.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    bar.ax.yaxis.set_minor_locator(NullLocator())
     place.set_xlabel("predicted by groups of other folds, 90 % interval")
     place.set_ylabel("y")
     place.set_title(

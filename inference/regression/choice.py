@@ -50,6 +50,8 @@ def learned(means: Means, y: np.ndarray, shrinkage: bool, seed: int) -> Learned:
     some = np.random.default_rng([seed, 47]).permutation(len(y))[:MOST_GROUPS]
     part, targets = means.of(order[some]), y[order[some]]
     found = [_with(part, targets, shrinkage, share) for share in SHARES]
+    # Nothing to regress on may be the likeliest, and is no regression.
+    found = [one for one in found if len(one.coordinates.spread)] or found
     best = found[int(np.argmax([one.average.evidence for one in found]))]
     return best if len(part.counts) == len(y) else _with(means, y, shrinkage, best.share)
 

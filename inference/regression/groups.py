@@ -97,14 +97,13 @@ def _of_sequence(X: Any, columns: Sequence[str] | None) -> Groups:
     labels = labels or tuple(range(len(given)))
     columns = columns or column_names(given[0])
     parts = [
-        _rows(part, f"group {label!r} of X", columns)
-        for label, part in zip(labels, given, strict=True)
+        _rows(part, f"X[{label!r}]", columns) for label, part in zip(labels, given, strict=True)
     ]
     for label, part in zip(labels, parts, strict=True):
         if part.shape[1] != parts[0].shape[1]:
             raise InputError(
-                f"group {label!r} of X has {counted(part.shape[1], 'column')}, and group "
-                f"{labels[0]!r} {parts[0].shape[1]}"
+                f"X[{label!r}] has {counted(part.shape[1], 'column')}, and X[{labels[0]!r}] "
+                f"{parts[0].shape[1]}"
             )
     counts = np.array([len(part) for part in parts])
     named = tuple(columns) if columns else None
@@ -130,5 +129,8 @@ def _rows(given: Any, name: str, columns: Sequence[str] | None) -> np.ndarray:
     if not np.isfinite(values).all():
         row, column = np.argwhere(~np.isfinite(values))[0]
         where = repr(columns[column]) if columns else column + 1
-        raise InputError(f"{name} has a missing or infinite value in row {row + 1}, column {where}")
+        raise InputError(
+            f"{name} has a missing or infinite value in row {row + 1}, column {where} (counted "
+            "from 1)"
+        )
     return values

@@ -98,9 +98,9 @@ class RegressionSummary(Shown):
         lines = [
             f"{counted(len(self.y), 'group')} of {low:.0f} to {high:.0f} rows (median "
             f"{middle:.0f}), embeddings in {counted(self.coordinates, 'coordinate')}.",
-            f"Predicted by groups of other folds: {self.explained:.1%} of the variance of y is "
-            f"explained ({self.explained_by_ridge:.1%} by ridge regression on embeddings as they "
-            f"are); {self.covered:.1%} of the 90 % intervals hold y.",
+            f"Predicted by groups of other folds: {100.0 * self.explained:.1f} % of the variance "
+            f"of y is explained ({100.0 * self.explained_by_ridge:.1f} % by ridge regression on "
+            f"embeddings as they are); {100.0 * self.covered:.1f} % of the 90 % intervals hold y.",
             f"What is not known of y: {shares[2]:.0f} % noise, {shares[0]:.0f} % for groups have "
             f"few rows, {shares[1]:.0f} % for there are few groups.",
         ]

@@ -54,6 +54,10 @@ def _by_label(y: Any, groups: Groups) -> Any:
 
 
 def _numbers(y: Any) -> np.ndarray:
+    if isinstance(y, str):
+        raise InputError(
+            f"y is the text {y!r}, where numbers are needed: of a data frame's column give X[{y!r}]"
+        )
     array = plain_array(y, "y")
     if array.ndim == 1 and array.dtype.kind not in "iufb":
         array = from_objects(array[:, np.newaxis], "y", lambda _: "its only column")[:, 0]

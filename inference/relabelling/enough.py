@@ -12,22 +12,27 @@ DRAWN = ("permutation", "spectrum", "wild bootstrap")
 
 
 def check_permutations(
-    permutations: int, alpha: float, what: str = "permutations", null: str = "permutation"
+    permutations: int,
+    alpha: float,
+    what: str = "permutations",
+    null: str = "permutation",
+    tests: int = 1,
 ) -> None:
     """Refuse what is no number of permutations, and fewer than can reach the level.
 
-    Where ``null`` is none that is drawn their number does not matter.
+    Where ``null`` is none that is drawn their number does not matter. Of several ``tests`` that
+    share the level the smallest p-value is so many times that of one.
     """
     check_count(permutations, what, 1)
     if not isinstance(alpha, (int, float)) or not 0.0 < alpha < 1.0:
         raise InputError(f"alpha must be between 0 and 1, got {alpha!r}")
     if null not in DRAWN:
         return
-    needed = int(np.ceil(1.0 / alpha - 1e-9)) - 1
+    needed = int(np.ceil(tests / alpha - 1e-9)) - 1
     if permutations < needed:
         raise InputError(
             f"{permutations} {what} cannot reject at level {alpha:g}: the smallest p-value is "
-            f"1/{permutations + 1}; take at least {needed}"
+            f"{tests}/{permutations + 1}; take at least {needed}"
         )
 
 

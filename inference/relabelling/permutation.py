@@ -161,6 +161,11 @@ def p_in_words(pvalue: float, permutations: int, tests: int = 1) -> str:
     return f"p {'≤' if least else '='} {pvalue:.3g}"
 
 
+def p_alone(pvalue: float, permutations: int) -> str:
+    """Tell a p-value where a heading says that it is one."""
+    return p_in_words(pvalue, permutations).removeprefix("p ").removeprefix("= ")
+
+
 def p_with_error(pvalue: float, error: float, permutations: int) -> str:
     """Tell a p-value with the standard error that so many random permutations leave in it."""
     told = p_in_words(pvalue, permutations)

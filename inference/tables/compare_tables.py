@@ -120,7 +120,7 @@ def compare_tables(
     check_count(seed, "seed", 0, 2**63 - 1)
     tables = [as_table(before, "before", encoding)]
     tables += [] if after is None else [as_table(after, "after", encoding)]
-    roles = Roles(units, blocks, counts, weights)
+    roles = Roles(units, blocks, counts, weights).checked()
     asked = Asked(dict(kinds or {}), missing, written, coded, identifiers)
     data = pooled(tables, by, exclude, asked, roles)
     called = sample_names(data.names or names)

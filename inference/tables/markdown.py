@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ..relabelling.permutation import p_alone
 from .findings import ColumnFindings, TableFindings
-from .words import effects_told, made, p_alone, pair_told, verdict
+from .words import effects_told, made, pair_told, verdict
 
 #: Characters that would end a cell or begin something else.
 SPECIAL = "\\|`*_[]<>"

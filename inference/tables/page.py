@@ -11,9 +11,10 @@ from markupsafe import Markup
 from ..difference.named import Place
 from ..pages.drawing import Mark, bars, outlines
 from ..pages.render import render
+from ..relabelling.permutation import p_alone
 from .findings import ColumnFindings, PairComparison, TableFindings
 from .histograms import Histogram
-from .words import effects_told, holes, made, moment, p_alone, pair_told, place_told, verdict
+from .words import effects_told, holes, made, moment, pair_told, place_told, verdict
 
 #: Levels whose bars are drawn, all weekdays among them, and steps on an axis.
 BARS, STEPS = 7, 4

@@ -83,6 +83,16 @@ class Roles(NamedTuple):
     counts: str | None = None
     weights: str | None = None
 
+    def checked(self) -> Roles:
+        """Refuse what is no name of a column."""
+        for role, name in self._asdict().items():
+            if name is not None and not isinstance(name, str):
+                raise InputError(
+                    f"{role} must be the name of a column, got {type(name).__name__}: put what it "
+                    "says into a column of both tables"
+                )
+        return self
+
     def in_words(self) -> tuple[str, ...]:
         """What each column with a role is for, in words."""
         told = {

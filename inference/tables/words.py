@@ -49,11 +49,6 @@ def made(found: TableFindings) -> str:
     return f"{', '.join(told)}."
 
 
-def p_alone(pvalue: float, permutations: int) -> str:
-    """Tell a p-value where a heading says that it is one."""
-    return p_in_words(pvalue, permutations).removeprefix("p ").removeprefix("= ")
-
-
 def verdict(found: TableFindings) -> str:
     """The first sentence."""
     first, second = found.names

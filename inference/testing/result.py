@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from ..pages.notebook import Shown
-from ..relabelling.permutation import p_in_words, p_value, p_with_error, share_error
+from ..relabelling.permutation import p_alone, p_in_words, p_value, p_with_error, share_error
 from .kernel_choice import describe
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class TestResult(Shown):
                 f"  {len(shown)} of {len(self.parts)} parts, the most extreme first, p-values one "
                 "by one and not adjusted:"
             )
-        lines += [f"    {part.name}: {part.pvalue:.3g}" for part in shown]
+        lines += [f"    {part.name}: {p_alone(part.pvalue, len(self.null))}" for part in shown]
         return "\n".join([*lines, *(f"  Note: {note}" for note in self.notes)])
 
     def _spoken_of(self) -> Part | None:

@@ -28,6 +28,8 @@ from ..terminal import Terminal
 if TYPE_CHECKING:
     from bke.inference import Monitor, Monitors
 
+    from ...monitoring.incoming import Incoming
+
 PICTURE, SUMMARY = "monitor.png", "monitor.json"
 
 
@@ -129,24 +131,28 @@ def monitor(
     long the stream, would have a chance of at most --alpha. With --fail the first alarm ends the
     command.
     """
+    from ...monitoring.incoming import Incoming
     from .. import outputs, steps
 
     read = [options.reference, options.state, None if stream == "-" else stream]
     _check_places(options)
     with outputs.output_folder(out, [PICTURE, SUMMARY], command="monitor", read=read) as folder:
         watched = _begun(terminal, options, reading)
-        try:
-            _follow(terminal, stream, watched, options)
-        except KeyboardInterrupt:
-            terminal.say(f"\n{watched}")
-            raise
-        terminal.say(f"\n{watched}")
+        said: set[str] = set()
+        with _opened(stream) as bytes_:
+            incoming = Incoming(bytes_, watched.given, watched.needed, watched.numeric)
+            try:
+                _follow(terminal, incoming, watched, options, said)
+            finally:
+                rest = [one for one in str(watched).splitlines() if one not in said]
+                if rest := [*rest, *incoming.notes]:
+                    terminal.say("\n".join(["", *rest]))
         if folder is not None:
             files, missing = steps.draw_pictures(
                 folder, lambda: [("monitor", watched.plot)], terminal
             )
             told = {"command": "monitor", "stream": stream, **watched.to_dict()}
-            told["notes"] += missing
+            told["notes"] += [*incoming.notes, *missing]
             _write(folder / SUMMARY, told, files, terminal)
     if options.fail and watched.alarm:
         raise typer.Exit(DIFFERENT)
@@ -169,16 +175,17 @@ def _begun(
     """Go on from a state, or begin with a reference."""
     from bke.inference import Monitor, Monitors
 
+    how = {name: getattr(options, name) for name in ("alpha", "key", "time", "seed")}
     if options.state is not None and options.state.exists():
         watched = Monitor.from_file(options.state)
+        _check_same(watched, options, reading, how)
         terminal.notes(
             [
                 f"Going on after {counted(watched.state.rows, 'row')} from {options.state}, with "
-                "the reference and the options that it was begun with."
+                "the reference that it was begun with."
             ]
         )
         return watched
-    how = {name: getattr(options, name) for name in ("alpha", "key", "time", "seed")}
     how |= reading.arguments()
     with terminal.step("reference", "reading the reference"):
         if options.by is not None:
@@ -186,34 +193,67 @@ def _begun(
         return Monitor(options.reference, **how)
 
 
-def _follow(
-    terminal: Terminal, stream: str, watched: Monitor | Monitors, options: MonitorOptions
+def _check_same(
+    watched: Monitor, options: MonitorOptions, reading: ReadingOptions, how: dict[str, Any]
 ) -> None:
-    """See rows as they come, tell of each batch, and keep the state."""
+    """Refuse to go on from a state that was begun otherwise than is asked for now."""
     from bke.inference import Monitor
 
-    from ...monitoring.incoming import Incoming
+    for name, value in watched.settings.items():
+        if how[name] != value and how[name] != getattr(MonitorOptions, name):
+            raise typer.BadParameter(
+                f"{options.state} was begun with --{name} {value}, not {how[name]}: name another "
+                "file to begin anew"
+            )
+    if options.reference is None:
+        return
+    same = Monitor(options.reference, **{**watched.settings, **reading.arguments()})
+    if not same.begun_as(watched):
+        raise typer.BadParameter(
+            f"{options.state} was begun with another reference than {options.reference}, or other "
+            "columns of it: name another file to begin anew"
+        )
+
+
+def _follow(
+    terminal: Terminal,
+    incoming: Incoming,
+    watched: Monitor | Monitors,
+    options: MonitorOptions,
+    said: set[str],
+) -> None:
+    """See rows as they come, tell of each batch, and keep the state.
+
+    Args:
+        terminal: to tell it.
+        incoming: the rows.
+        watched: what sees them.
+        options: of the command.
+        said: is filled with what has been told of it: its last line, and its notes.
+    """
+    from bke.inference import Monitor
+
     from ...runtime.lock import hold
 
     if options.state is not None:
         beside = options.state.with_name(f".{options.state.name}.lock")
         lock = hold(beside, str(options.state))
-    with _opened(stream) as bytes_:
-        incoming = Incoming(bytes_, watched.given, watched.needed, watched.numeric)
-        told: set[str] = set()
-        for table in incoming.batches(options.batch):
-            watched.update(table)
-            new = [one for one in (*incoming.notes, *watched.notes) if one not in told]
-            told.update(new)
-            if terminal.json:
-                typer.echo(json.dumps(watched.to_dict() | {"notes": new}))
-            else:
-                terminal.notes(new)
-                terminal.say(watched.line)
-            if isinstance(watched, Monitor) and options.state is not None:
-                watched.to_file(options.state)
-            if options.fail and watched.alarm:
-                break
+    told: set[str] = set()
+    for table in incoming.batches(options.batch):
+        watched.update(table)
+        new = [one for one in (*incoming.notes, *watched.notes) if one not in told]
+        told.update(new)
+        if terminal.json:
+            typer.echo(json.dumps(watched.to_dict() | {"notes": new}))
+        else:
+            terminal.notes(new)
+            terminal.say(watched.line)
+            said.clear()
+            said.update([watched.line, *watched.notes])
+        if isinstance(watched, Monitor) and options.state is not None:
+            watched.to_file(options.state)
+        if options.fail and watched.alarm:
+            break
     if options.state is not None:
         lock.release()
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from bke.inference import Thinned
 
 DRAWS, SUMMARY = "thinned.nc", "thin.json"
+#: The dimension of draws of all chains: one of the user's may be called as any shorter word.
+STACKED = "bke_draw"
 #: Those that need no score.
 Method: TypeAlias = Literal["auto", "kernel", "herding"]
 
@@ -94,9 +96,10 @@ def _kept(posterior: xr.Dataset, found: Thinned) -> xr.DataTree:
     import xarray as xr
 
     drawn = [name for name, one in posterior.items() if {"chain", "draw"} <= set(one.dims)]
-    rows = posterior[drawn].stack(row=("chain", "draw")).isel(row=found.indices)
+    rows = posterior[drawn].stack({STACKED: ("chain", "draw")}).isel({STACKED: found.indices})
     places = {name: (("chain", "draw"), rows[name].values[None]) for name in ("chain", "draw")}
-    rows = rows.drop_vars(["row", "chain", "draw"]).rename(row="draw").expand_dims("chain")
+    rows = rows.drop_vars([STACKED, "chain", "draw"]).rename({STACKED: "draw"})
+    rows = rows.expand_dims("chain")
     kept = rows.transpose("chain", "draw", ...)
     origin = xr.Dataset({f"original_{name}": values for name, values in places.items()})
     origin["weight"] = (("chain", "draw"), found.weights[None])

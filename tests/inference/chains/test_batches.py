@@ -4,26 +4,38 @@ import dataclasses
 
 import numpy as np
 import pytest
-from bke.inference.chains.batches import FEWEST, autocorrelation_time, batches
+from bke.inference.chains.batches import FEWEST, batches, mixing
 from bke.inference.errors import InputError
 
 
 @pytest.mark.parametrize(("phi", "low", "high"), [(0.0, 1.0, 1.25), (0.5, 2.3, 4.0), (0.9, 14, 28)])
 def test_time_of_an_autoregression(phi, low, high, autoregression):
     """(1 + phi) / (1 - phi) = 1, 3, 19; seed 0, 4 x 5000 draws, the tails a little more or less."""
-    assert low <= autocorrelation_time(autoregression(4, 5000, phi)) <= high
+    assert low <= mixing(autoregression(4, 5000, phi)).time <= high
 
 
 def test_chains_apart_do_not_lengthen_it(autoregression):
     values = autoregression(3, 2000, 0.5)
     moved = values + np.array([0.0, 5.0, 90.0])[:, None, None]
-    assert autocorrelation_time(moved) == pytest.approx(autocorrelation_time(values))
+    assert mixing(moved).time == pytest.approx(mixing(values).time)
 
 
 def test_the_slowest_column_counts(autoregression):
     fast, slow = autoregression(2, 3000, 0.0), autoregression(2, 3000, 0.8, seed=1)
     both = np.concatenate([fast, slow, np.ones_like(fast)], axis=2)
-    assert autocorrelation_time(both) == pytest.approx(autocorrelation_time(slow))
+    assert mixing(both).time == pytest.approx(mixing(slow).time)
+
+
+def test_the_slowest_chain_counts_where_it_is_clearly_slower(autoregression):
+    """Times 3 and 39 (seeds 0 and 1); the harmonic mean of four of these would be 3.9."""
+    fast, slow = autoregression(4, 2000, 0.5), autoregression(1, 2000, 0.95, seed=1)
+    assert mixing(fast).slow == ()
+    both = np.concatenate([fast[:2], slow, fast[2:3]])
+    assert mixing(both).slow == (2,)
+    assert 20.0 < mixing(both).time < 80.0
+    halves = fast.copy()
+    halves[1, 1000:] += 3.0  # another place, no other speed
+    assert mixing(halves).slow == ()
 
 
 def test_batches_are_ten_times_long(autoregression):

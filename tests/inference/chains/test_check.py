@@ -26,8 +26,11 @@ def test_normal_scores_hang_on_ranks_alone():
     assert tied[0] == tied[1] < tied[2]
 
 
-def test_features_are_means_over_batches(monkeypatch):
+@pytest.mark.parametrize("halves", [True, False])
+def test_features_are_means_over_batches(halves, monkeypatch):
     monkeypatch.setattr(features, "ENTRIES", 24 * 10)  # blocks that overlap
+    if halves:  # of so few batches each is looked at by itself
+        monkeypatch.setattr(features, "FEWEST_OF_HALF", 2)
     with computing():
         found = features_of(ROWS, CUT)
     scores = normal_scores(ROWS)
@@ -42,8 +45,9 @@ def test_features_are_means_over_batches(monkeypatch):
     # Batches 0 and 1 are the first half of the first chain, 2 its second.
     moved = (batch - batch.mean(axis=0)) / batch.std(axis=0)
     np.testing.assert_allclose(found.pairs[2, 1], np.mean(moved[:, 0] * moved[:, 2]))
-    first = (scores[:8] - scores[:8].mean(axis=0)) / scores[:8].std(axis=0)
-    np.testing.assert_allclose(found.pairs[1, 0], np.mean(first[4:, 0] * first[4:, 1]))
+    first = scores[:8] if halves else scores[4:8]
+    moved = (scores[4:8] - first.mean(axis=0)) / first.std(axis=0)
+    np.testing.assert_allclose(found.pairs[1, 0], np.mean(moved[:, 0] * moved[:, 1]))
     apart = np.sum((scores[:, None] - scores) ** 2, axis=2)
     median = np.median(np.sqrt(apart[np.triu_indices(24, 1)]))
     kernel = np.exp(-0.5 * apart / (0.5 * median) ** 2)
@@ -187,7 +191,7 @@ def test_groups_of_chains(autoregression):
     assert found.to_dict()["clusters"] == ((0, 2, 3, 5), (1, 4))
     json.dumps(found.to_dict(), allow_nan=False)
     json.dumps(check_chains(draws[:1]).to_dict(), allow_nan=False)
-    assert len(found.plot().axes) == 2
+    assert [one.get_xlabel() for one in found.plot().axes] == ["x0"]
 
 
 def test_parameters_units_and_shapes_do_not_matter(autoregression):
@@ -223,6 +227,52 @@ def test_a_stuck_chain(autoregression):
     assert (3,) in found.clusters
 
 
+def test_a_chain_elsewhere_is_told_by_location(autoregression):
+    """Of all deals few have such tails, and these surprise by more."""
+    draws = autoregression(4, 400, 0.5, columns=2)
+    draws[3] += [4.0, 2.0]
+    found = check_chains(draws)
+    assert found.kind == "location"
+    assert "The evidence is in location." in str(found)
+    panels = [place.get_xlabel() for place in found.plot().axes]
+    assert panels[:2] == ["x0", "x1"]
+
+
+def test_the_picture_shows_the_pair_that_is_named(autoregression):
+    draws = autoregression(4, 1000, 0.5, seed=1, columns=5)
+    correlated(draws)
+    (place,) = check_chains(draws).plot().axes
+    assert place.get_xlabel() == "x0 times x1"
+    assert place.get_title(loc="left") == "adjusted p ≤ 0.002"
+    # The median of products of normals that go together is above that of others.
+    middle = [line.get_xdata()[0] for line in place.lines if len(line.get_xdata()) == 1]
+    assert int(np.argmax(middle)) == 2
+
+
+def test_a_slow_chain_is_told(autoregression):
+    fast, slow = autoregression(3, 2000, 0.5), autoregression(1, 2000, 0.95, seed=1)
+    assert not any("more slowly" in note for note in check_chains(fast).notes)
+    found = check_chains(np.concatenate([fast, slow]))
+    assert found.autocorrelation_time > 20.0
+    assert any("chain 3 mixes clearly more slowly" in note for note in found.notes)
+
+
+def test_the_same_chain_twice_is_told(autoregression):
+    draws = autoregression(3, 400, 0.5)
+    draws[2] = draws[0]
+    assert "chains 0 and 2 have the very same draws, as of one seed" in check_chains(draws).notes
+
+
+def test_too_few_deals_to_halves_are_told(autoregression):
+    """Four batches a chain, whose halves may change places: three ways each."""
+    draws = autoregression(4, 100, 0.95, seed=2)
+    draws[:, 50:] += 9.0
+    found = check_chains(draws, alpha=0.01)
+    assert 0.5 / 81.0 < found.within < 2.0 / 81.0  # by 999 deals
+    assert any("in 81 ways only" in note for note in found.notes)
+    assert not any("ways only" in note for note in check_chains(draws, alpha=0.05).notes)
+
+
 def test_short_chains_are_told(autoregression):
     assert "the chains are short" in check_chains(autoregression(4, 100, 0.95)).notes[0]
 
@@ -243,6 +293,11 @@ def test_short_chains_are_told(autoregression):
         ([[[1, 2], [3]]], {}, "no array of numbers|not an array of numbers"),
         (RNG.normal(size=(2, 50, 2)), {"columns": ["a"]}, "2 columns, and 1 names"),
         (xr.DataTree(), {}, "no group named posterior"),
+        ("run.nc", {}, "give xarray.open_datatree of it"),
+        ({"mu": np.ones((2, 50))}, {}, "is a dictionary: make a tree of it"),
+        ([np.ones((50, 2)), np.ones((40, 2))], {}, "of several lengths: 50, 40"),
+        (RNG.normal(size=(2, 50, 2)), {"permutations": 38}, "is 2/39; take at least 39"),
+        (RNG.normal(size=(2, 50, 2)), {"score": lambda x: -x}, "what score_of makes"),
     ],
 )
 def test_what_makes_no_sense_is_refused(draws, options, told):

@@ -201,6 +201,36 @@ def test_an_array_beside_the_score_of_a_constrained_model_is_told():
     assert not any("taken for" in note for note in stein_test(tree, score, **QUIET).notes)
 
 
+def test_what_fits_least_comes_first():
+    """Of columns with the same p-value, the least, that with the largest part."""
+    X = RNG.normal(size=(300, 3)) * [1.6, 1.6, 3.0]
+    result = stein_test(X, -X, columns=("a", "b", "c"), **QUIET)
+    assert result.columns[result.least_fitting[0]].name == "c"
+    assert "all columns: c (p ≤ 0.001), " in str(result)
+    assert result.plot().axes[0].get_xlabel() == "c"
+    assert "bke" not in result.how
+    assert ": ≤ 0.001" in str(result)  # of a part
+
+
+@pytest.mark.parametrize(("shape", "told"), [(0.05, True), (3.0, False)])
+def test_skewed_scores_are_told(shape, told):
+    """The logarithm of a gamma variable y, whose score is shape - exp(y): skewed by 8.9 and 1.2."""
+    x = np.random.default_rng(0).gamma(shape, size=300)
+    result = stein_test(np.log(np.maximum(x, 1e-300)), shape - x, **QUIET)
+    assert any("so skewed scores, of x" in note for note in result.notes) == told
+
+
+def test_draws_outside_of_the_support_are_told():
+    def model():
+        numpyro.sample("tau", dist.HalfNormal(1.0))
+
+    tau = np.abs(np.random.default_rng(5).normal(size=(2, 50)))
+    tau[1, 7] = -0.1
+    tree = xr.Dataset({"tau": (("chain", "draw"), tau)})
+    with pytest.raises(InputError, match="tau is where the model cannot be in chain 1, draw 7"):
+        stein_test(tree, score_of(model), **QUIET)
+
+
 def test_independent_rows_have_no_note():
     """Sixty samples of twenty columns: a false note in one of a thousand."""
     for seed in range(60):

@@ -98,6 +98,36 @@ def test_state_goes_on(files):
     assert later.exit_code == 3
 
 
+def test_another_reference_or_level_is_refused(files):
+    """A state goes on as it was begun."""
+    state = ("--state", files / "watch.bke", "--exclude", "id")
+    reference = ("--reference", files / "reference.csv")
+    assert monitor(files / "same.csv", *reference, *state).exit_code == 0
+    (files / "other.csv").write_text(HEADER + "".join(lines(300, 9)))
+    for options, told in (
+        (("--reference", files / "other.csv"), "begun with another reference"),
+        ((*reference, "--alpha", 0.01), "begun with --alpha 0.05, not 0.01"),
+        ((*reference, "--time", "zone"), "begun with --time None, not zone"),
+    ):
+        found = monitor(files / "changed.csv", *options, *state)
+        assert found.exit_code == 2
+        assert told in " ".join(found.output.replace("│", " ").split())
+    assert monitor(files / "changed.csv", *reference, *state).exit_code == 0
+
+
+def test_lines_that_are_no_rows_are_told_at_the_end(files):
+    """As of a stream whose columns change midway; in the summary too. Nothing is told twice."""
+    uneven = "".join(f"{line.strip()},more\n" for line in lines(40, 5))
+    text = (files / "same.csv").read_text() + uneven
+    out = files / "out"
+    options = ("--reference", files / "reference.csv", "--exclude", "id", "--out", out)
+    found = monitor("-", *options, text=text)
+    told = "40 lines with more or fewer cells are no rows: left out."
+    assert found.output.rstrip().count("no change (") == 1
+    assert told in found.output.split("no change (")[1]
+    assert told in json.loads((out / "monitor.json").read_text())["notes"]
+
+
 def test_many_streams(files):
     """Those that have changed are named."""
     rng = np.random.default_rng(0)

@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 def posterior(tmp_path):
     rng = np.random.default_rng(0)
     draws = {"mu": rng.normal(size=(3, 60)), "theta": rng.normal(size=(3, 60, 2))}
-    arviz_base.from_dict({"posterior": draws}).to_netcdf(
-        tmp_path / "posterior.nc", engine="h5netcdf"
-    )
+    # Called as a dimension of draws side by side could be.
+    tree = arviz_base.from_dict({"posterior": draws}, dims={"theta": ["row"]})
+    tree.to_netcdf(tmp_path / "posterior.nc", engine="h5netcdf")
     return tmp_path / "posterior.nc", draws
 
 

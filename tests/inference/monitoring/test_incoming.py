@@ -29,6 +29,13 @@ def test_no_header():
         batches("1,2,3\n")
 
 
+def test_a_header_that_comes_again_is_no_row():
+    """As of several files behind one another; the first may begin with a mark of its encoding."""
+    found, notes = batches("\ufeffa,b\n1,x\na,b\n3,y\n", most=9)
+    assert found == [{"a": ["1", "3"], "b": ["x", "y"]}]
+    assert notes == ["The header came again, as of several files: it is no row."]
+
+
 def test_a_header_of_other_names_is_no_row():
     """Where the reference has numbers there would be none; holes and other columns may be a row."""
     with pytest.raises(InputError, match="header is c, d, and the reference has the columns a, b"):

@@ -8,8 +8,9 @@ import pytest
 from bke.inference import InputError, Monitor, Monitors, e_bh
 from bke.inference.monitoring.columns import Columns
 from bke.inference.monitoring.learned import SPACING
-from bke.inference.monitoring.naming import names_of
+from bke.inference.monitoring.naming import _direction, names_of
 from bke.inference.monitoring.scores import Scores
+from bke.inference.monitoring.state import calibrated
 from scipy.stats import binom
 
 
@@ -433,7 +434,22 @@ def test_many_streams():
     assert set(monitors.to_dict()["changed"]) == {"s1", "s4"}
     monitors.update(frame(5).assign(site="s9"))
     assert any("s9 is not in the reference" in note for note in monitors.notes)
-    assert len(monitors.plot().axes[0].lines) == 6
+    *courses, limit = monitors.plot().axes[0].lines
+    assert len(courses) == 7 - 1
+    # The e-value of the limit is that which the second of two of six must have.
+    e_value = monitors.needed_e_value
+    assert e_value == pytest.approx(6 / (0.05 * 2))
+    assert calibrated(np.log(limit.get_ydata()[0])) == pytest.approx(e_value)
+    assert monitors.to_dict()["e_values"]["s1"] >= e_value
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_combination_of_one_column_is_that_column(sign):
+    after, reference = np.arange(30.0) + 9.0, np.arange(30.0)
+    named = _direction(np.array([0.1, sign, 0.0]), ["a", "b", "c"])
+    assert (named.family, named.columns) == ("numbers", ("b",))
+    assert named.changed(sign * reference, sign * after) == "b is larger"
+    assert _direction(np.array([0.5, -1.0]), ["a", "b"]).what == "the combination - b + a"
 
 
 def test_a_small_reference_is_told():

@@ -261,7 +261,7 @@ def test_other_folds_are_told():
     assert 0.0 < summary.explained < own
     assert summary.explained > summary.explained_by_ridge
     assert 0.82 < summary.covered < 0.97
-    assert f"{summary.explained:.1%} of the variance" in str(FITTED)
+    assert f"{100 * summary.explained:.1f} % of the variance" in str(FITTED)
     told = summary.to_dict()
     assert told["groups"] == 150
     assert sum(told["variance"].values()) == pytest.approx(sum(summary.parts))
@@ -356,10 +356,10 @@ def test_model_density_by_hand():
             [np.ones((3, 2)), np.ones((3, 3))] * 4,
             np.arange(8.0),
             None,
-            "group 1 of X has 3 columns",
+            "X.1. has 3 columns",
         ),
-        ([np.ones((2, 2)), np.empty((0, 2))] * 4, np.arange(8.0), None, "group 1 of X has shape"),
-        ([*X[:8], [[1.0, np.nan, 2.0]]], np.arange(9.0), None, "group 8 of X has a missing"),
+        ([np.ones((2, 2)), np.empty((0, 2))] * 4, np.arange(8.0), None, "X.1. has shape"),
+        ([*X[:8], [[1.0, np.nan, 2.0]]], np.arange(9.0), None, "X.8. has a missing"),
         (X[:8], np.arange(7.0), None, "y has shape"),
         (X[:8], np.ones(8), None, "the same for all"),
         (X[:7], np.arange(7.0), None, "at least 8 groups"),
