@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import arviz_stats
@@ -181,7 +181,9 @@ def _each(chains: np.ndarray) -> Iterator[np.ndarray]:
     Of halves, added up: that these differ is for the test to tell, and says little of speed.
     """
     halves = np.array_split(chains, 2, axis=1)
-    for told in (_scores, *(functools.partial(_below, tail=tail) for tail in TAILS)):
+    kinds: list[Callable[[np.ndarray], np.ndarray]] = [_scores]
+    kinds += [functools.partial(_below, tail=tail) for tail in TAILS]
+    for told in kinds:
         yield np.sum([[_size(told(one)) for one in half] for half in halves], axis=0)
 
 

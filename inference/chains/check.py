@@ -26,7 +26,7 @@ from .agreement import ChainsCheck, Named
 from .batches import FEWEST_EACH, Batches, batches
 from .cluster_masses import cluster_masses
 from .dealt import KINDS, Dealt, dealt_out, distances, halved
-from .draws import Chains, as_chains
+from .draws import Chains, as_chains, posterior_of
 from .features import MOST_PAIRED, Features, features_of, pairs_of
 from .score import Score
 
@@ -88,14 +88,16 @@ def check_chains(
 
     Args:
         draws: a tree or dataset of ArviZ's, whose posterior has dimensions ``chain`` and ``draw``;
-            or an array (C, n, D). One chain is compared with itself alone.
+            or an array (C, n, D). One chain is compared with itself alone. For some parameters of
+            a tree give ``tree["posterior"][["mu", "tau"]]``.
         alpha: level of the verdict.
         permutations: deals of the batches; the smallest p-value is 2 / (1 + B).
         columns: names of the parameters, in place of those that are known.
         score: of the NumPyro model that was sampled, by :func:`~bke.inference.score_of`, of a
-            tree's draws: the posterior mass of what each cluster of chains has gone through, by
-            bridge sampling (Meng and Wong 1996), where draws alone cannot tell it. It is as good
-            as chains have mixed within their cluster.
+            tree's draws: its sites alone are compared, and the answer has the posterior mass of
+            what each cluster of chains has gone through, by bridge sampling (Meng and Wong 1996),
+            where draws alone cannot tell it. It is as good as chains have mixed within their
+            cluster.
         seed: of the deals, and of bridges.
 
     Raises:
@@ -105,7 +107,7 @@ def check_chains(
     check_count(seed, "seed", 0, 2**63 - 1)
     if score is not None and not isinstance(score, Score):
         raise InputError("score must be what score_of makes of the NumPyro model that was sampled")
-    chains, left_out = _moving(_in_chains(draws, columns))
+    chains, left_out = _moving(_in_chains(_sites(draws, score), columns))
     check_permutations(permutations, alpha, tests=min(2, len(chains.labels)))
     cut = batches(chains.values, in_order=True, most=MOST_BATCHES)
     rng = np.random.default_rng([seed, 13])
@@ -118,8 +120,6 @@ def check_chains(
 
 def _weighed(check: ChainsCheck, draws: Any, score: Score, seed: int) -> ChainsCheck:
     """The check with the mass of every cluster of chains."""
-    if not isinstance(draws, (xr.DataTree, xr.Dataset)):
-        raise InputError("score needs a tree of the model's draws, and these are an array")
     clusters = [[check.labels.index(one) for one in some] for some in check.clusters]
     masses, of_all = cluster_masses(
         score.unconstrained(draws), score.log_density, clusters, check.labels, seed
@@ -128,6 +128,17 @@ def _weighed(check: ChainsCheck, draws: Any, score: Score, seed: int) -> ChainsC
     if check.drifting:
         notes += ("masses are by chains that drift, and may be far off",)
     return dataclasses.replace(check, masses=masses, log_integral=of_all, notes=notes)
+
+
+def _sites(draws: Any, score: Score | None) -> Any:
+    """The draws of a model's own sites, without what is made of them, where the model is known."""
+    if score is None:
+        return draws
+    if not isinstance(draws, (xr.DataTree, xr.Dataset)):
+        raise InputError("score needs a tree of the model's draws, and these are an array")
+    posterior = posterior_of(draws)
+    own = [name for name in posterior.data_vars if name in score.shapes]
+    return posterior[own] if own else posterior
 
 
 def _in_chains(draws: Any, columns: Sequence[str] | None) -> Chains:

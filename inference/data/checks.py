@@ -87,10 +87,10 @@ def _check_numbers(values: np.ndarray, name: str, column: Callable[[int], str]) 
             row, at = map(int, np.argwhere(bad)[0])
             rows = counted(int(bad.any(axis=1).sum()), "row")
             tables = "; two tables with missing values are for compare_tables (`bke drift`)"
+            tables *= name in ("P", "Q") and bool(np.isnan(values[row, at]))
             raise InputError(
                 f"{name} has {fault_of(values[row, at])} in row {row + 1}, {column(at)} "
-                f"({bad.sum()} in all): fill in or leave out {rows}"
-                f"{tables if np.isnan(values[row, at]) else ''}"
+                f"({bad.sum()} in all): fill in or leave out {rows}{tables}"
             )
 
 

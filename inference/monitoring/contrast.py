@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,12 @@ from ..tables.result import TableComparison
 from .reading import Reading
 from .watch import Watch
 
-NAMES = ("reference", "since the change")
+Answer = TypeVar("Answer", Comparison, TableComparison)
+NAMES = ("reference", "stream")
+CHOSEN = (
+    "the rows of the stream are those since the change, chosen for what they are: the p-value says "
+    "how large the difference is against chance, not how rarely there would be an alarm"
+)
 
 
 def contrast(
@@ -33,12 +39,17 @@ def contrast(
     how = {"names": NAMES, **options}
     plain = reading.columns.numbers.all() and not np.isnan(before).any()
     if plain and not np.isnan(after).any():
-        return compare(before, after, columns=reading.columns.names, **how)
+        return _noted(compare(before, after, columns=reading.columns.names, **how))
     kinds = {
         name: "integer" if kind == "integer" else "number" if kind in ("number", "text") else kind
         for name, kind in zip(reading.columns.names, reading.kinds, strict=True)
     }
-    return compare_tables(_table(before, reading), _table(after, reading), kinds=kinds, **how)
+    tables = (_table(before, reading), _table(after, reading))
+    return _noted(compare_tables(*tables, kinds=kinds, **how))
+
+
+def _noted(found: Answer) -> Answer:
+    return dataclasses.replace(found, notes=(*found.notes, CHOSEN))
 
 
 def _table(values: np.ndarray, reading: Reading) -> pa.Table:

@@ -88,9 +88,11 @@ def test_masses_of_a_model():
             {
                 "mu": (("chain", "draw"), draws[:, :, 0]),
                 "sigma": (("chain", "draw"), np.exp(draws[:, :, 1])),
+                "square": (("chain", "draw"), draws[:, :, 0] ** 2),  # which the model does not draw
             }
         )
         check = check_chains(xr.DataTree.from_dict({"posterior": posterior}), score=score)
+    assert check.names == ("mu", "sigma")
     assert check.clusters == ((0, 1), (2, 3))
     right = weight[grid[:, 0] > 0.0].sum()
     assert abs(check.masses[0].mass - right) < 4.0 * check.masses[0].error

@@ -345,7 +345,8 @@ def test_difference_after_an_alarm():
     monitor.update(np.concatenate([rows(200, 1), rows(400, 2, shift=1.0)]))
     found = monitor.difference(permutations=199, progress=False)
     assert found.differ
-    assert found.names == ("reference", "since the change")
+    assert found.names == ("reference", "stream")
+    assert "chosen for what they are" in found.notes[-1]
     assert abs(found.sizes[1] - 400) < 40
     mixed = watched()
     mixed.update(table(800, 2, zone=(0.3, 0.6, 0.1)))
