@@ -53,9 +53,8 @@ FEW_TOLD = (
     "the null flips the signs of {count} rows or batches only: it rejects more often than its "
     "level says where scores are skewed"
 )
-#: The skewness of scores, over the root of their number, from which on that is told of more:
-#: at level 0.05 of 1000 sets of 100 rows of the logarithm of a gamma variable 94 were rejected at
-#: 0.37, its shape 0.3, and 64 at 0.2, its shape 1.
+#: The skewness of scores, over the root of their number, from which on that is told of more: for
+#: rates above the level see the logarithms of gamma variables in benchmarks/results/stein.md.
 SKEWED = 0.25
 SKEWED_TOLD = (
     "for so skewed scores, of {names}, {count} rows or batches are few: the test rejects more "
