@@ -179,9 +179,10 @@ def main() -> None:
         outside = f" Above it: {', '.join(beyond)}." if beyond else ""
         return (
             f"{options.repeats} data sets each, level {ALPHA}, {options.permutations} flips. "
-            "Strength: rows of a normal and of the logarithm of a gamma variable of shape 0.3, or of "
-            "0.05; the step of Langevin's algorithm; the autocorrelation of neighbours; the deviation of a "
-            "machine's disturbed couplings. But for steps and couplings above 0 all are true "
+            "Strength: rows of a normal and of the logarithm of a gamma variable of shape 0.3, or "
+            "of 0.05; the step of Langevin's algorithm; the autocorrelation of neighbours; the "
+            "deviation of a machine's disturbed couplings. But for steps and couplings above 0 all "
+            "are true "
             f"nulls, of which the 99.9 % band of a rate of {ALPHA} is {low:.3f} to "
             f"{high:.3f}.{outside}\n\n{report.table(rows)}"
         )
