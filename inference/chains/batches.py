@@ -29,7 +29,7 @@ INDEPENDENT = 1.3
 #: Quantiles that the tails lie beyond.
 TAILS = (0.1, 0.9)
 #: A chain is slower than others where its time is longer by this over the root of its effective
-#: size: of 40 sets of 4 or 8 alike autoregressions in 5 columns the slowest was so in 4 at most.
+#: size: of 25 sets of 4 or 8 alike autoregressions in 3 to 20 columns one at most had such a chain.
 SLOWER = 18.0
 #: Batches in all chains: at least so many, or nothing can be told; and at most.
 FEWEST, MOST = 16, 1000
@@ -178,13 +178,14 @@ def mixing(values: np.ndarray) -> Mixing:
 def _each(chains: np.ndarray) -> Iterator[np.ndarray]:
     """The effective sizes (C,) of every chain (C, n) by itself, of the bulk and of both tails.
 
-    Of halves, added up: that these differ is for the test to tell, and says little of speed.
+    Of quarters, added up: a chain that has once gone elsewhere drifts, which is for the test to
+    tell, and is slow in one of them alone.
     """
-    halves = np.array_split(chains, 2, axis=1)
+    quarters = np.array_split(chains, min(4, max(1, chains.shape[1] // 8)), axis=1)
     kinds: list[Callable[[np.ndarray], np.ndarray]] = [_scores]
     kinds += [functools.partial(_below, tail=tail) for tail in TAILS]
     for told in kinds:
-        yield np.sum([[_size(told(one)) for one in half] for half in halves], axis=0)
+        yield np.sum([[_size(told(one)) for one in part] for part in quarters], axis=0)
 
 
 def _scores(values: np.ndarray) -> np.ndarray:
