@@ -216,8 +216,9 @@ def _check_names(first: Sample, second: Sample) -> None:
         return
     if all(one.columns != tuple(default_names(len(one.columns))) for one in (first, second)):
         raise InputError(
-            f"{first.path} has the columns {', '.join(first.columns)} and {second.path} has "
-            f"{', '.join(second.columns)}: choose columns of both, in one order, with --columns"
+            f"{first.path} has the column{'s' * (counts[0] > 1)} {', '.join(first.columns)} and "
+            f"{second.path} has {', '.join(second.columns)}: choose columns of both, in one order, "
+            "with --columns"
         )
     if counts[0] != counts[1]:
         raise InputError(

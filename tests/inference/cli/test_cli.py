@@ -228,7 +228,7 @@ BAD_FILES = {
     "one row": (table(1.5, header="a\n"), "Q.csv needs at least two rows, and has 1"),
     "equal rows": (table(2, 2, 2, header="a\n"), "Q.csv has 3 rows and all are equal"),
     "constant": (table("1,2", "1,3", header="a,b\n"), "same value (1) in every row of column 'a'"),
-    "columns": (table("1,2", "3,5", header="a,b\n"), "P has 1 column and Q has 2 columns"),
+    "columns": (table("1,2", "3,5", header="a,b\n"), "P.csv has the column a and "),
     "text": (table(1.5, "tall", header="a\n"), "Q.csv has 'tall' in line 3, column 'a'"),
     "empty": ("", "Q.csv is empty"),
     "only a header": ("a\n", "Q.csv has a header and no data"),
