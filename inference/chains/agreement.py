@@ -114,7 +114,7 @@ class ChainsCheck(Shown):
     def in_words(self, pvalue: float) -> str:
         """Tell one of the p-values: ``p = 0.031``, or ``p ≤ 0.002`` where it is the least."""
         # Of several chains each is twice the smaller of two, between them and within each.
-        return p_in_words(pvalue, self.permutations, tests=1 if self.sizes[0] == 1 else 2)
+        return p_in_words(pvalue, self.permutations, tests=min(2, self.sizes[0]))
 
     def __str__(self) -> str:
         chains, draws = self.sizes

@@ -21,6 +21,7 @@ import numpy as np
 from scipy.stats import norm, rankdata
 
 from ..errors import InputError
+from .normal_scores import normal_scores
 
 #: Autocorrelation times that a batch is long, and of them those that are left out.
 TIMES, APART = 10.0, 1.5
@@ -166,7 +167,7 @@ def mixing(values: np.ndarray) -> Mixing:
         for method, prob in (("bulk", None), ("tail", TAILS)):
             size = sum(_ess(chain, method, prob) for chain in column[moving])
             longest = max(longest, len(moving) * draws / max(size, 1e-300))
-        for sizes in _each(column[moving]):
+        for sizes in _each(column[moving]) if len(moving) > 1 else ():
             several = float(sizes.mean())
             slower = several / sizes > 1.0 + SLOWER / np.sqrt(several)
             if slower.any():
@@ -189,7 +190,7 @@ def _each(chains: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _scores(values: np.ndarray) -> np.ndarray:
-    return np.asarray(norm.ppf((rankdata(values) - 0.375) / (len(values) + 0.25)))
+    return normal_scores(values[:, np.newaxis])[:, 0]
 
 
 def _below(values: np.ndarray, tail: float) -> np.ndarray:

@@ -192,7 +192,7 @@ def _told(
     permutations: int,
 ) -> ChainsCheck:
     between, within = found.pvalues()
-    tests = 1 if found.between is None else 2
+    tests = min(2, cut.chains)
     pvalue = min(1.0, tests * float(np.nanmin([between, within])))
     apart, drifts = tests * between <= alpha, tests * within <= alpha
     # What chains say of each other, but where only their halves differ.
@@ -279,7 +279,7 @@ def _notes(
         notes.append(SHORT.format(times=(cut.length + cut.gap) / cut.time, mistaken=mistaken))
     # Halves of a chain may change places: so many different deals there are.
     ways = (math.comb(cut.each - cut.each % 2, cut.each // 2) // 2) ** cut.chains
-    if min(2, len(chains.labels)) > alpha * ways:
+    if min(2, cut.chains) > alpha * ways:
         notes.append(FEW_WAYS.format(count=cut.each - cut.each % 2, ways=ways))
     if cut.slow:
         notes.append(SLOW.format(chains=", ".join(str(chains.labels[one]) for one in cut.slow)))

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.stats import norm, rankdata
 
 from ..learning.distances import some_distances
 from .batches import Batches
+from .normal_scores import normal_scores
 
 #: Scales of the kernel, over the median distance of the scores.
 SCALES = (0.25, 0.5, 1.0, 2.0)
@@ -65,14 +65,6 @@ def features_of(rows: np.ndarray, cut: Batches) -> Features:
     )
     columns = polynomials.reshape(len(ORDERS), cut.count, cut.length, -1).mean(axis=2)
     return Features(columns, _pairs(_within_parts(scores, cut), cut), _grams(scores, cut))
-
-
-def normal_scores(rows: np.ndarray) -> np.ndarray:
-    """The normal score of every value of (N, D) among its column, ties by their mean rank."""
-    ranks = rankdata(rows, axis=0)
-    scores = norm.ppf((ranks - 0.375) / (len(rows) + 0.25))
-    deviation = scores.std(axis=0)
-    return np.asarray(scores / np.where(deviation > 0.0, deviation, 1.0))
 
 
 def pairs_of(columns: int) -> tuple[np.ndarray, np.ndarray]:

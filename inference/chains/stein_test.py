@@ -11,7 +11,6 @@ import xarray as xr
 from bke.models import Radial, RationalQuadratic
 from bke.models.statistics.stein import check_stein_kernel
 from numpy.typing import ArrayLike
-from scipy.stats import skew
 
 from ..data.arrays import plain_array
 from ..data.checks import check_count
@@ -171,7 +170,7 @@ def stein_test(
     # What a batch must forget: where the draws are, and how steep the density is there.
     both = np.concatenate([chains.values, slopes], axis=2)
     cut = batches(both, in_order=chains.in_order)
-    notes = _notes(chains, cut, both)
+    notes = _notes(chains, slopes, cut)
     if isinstance(score, Score) and not isinstance(draws, (xr.DataTree, xr.Dataset)):
         notes += score.taken_as_unconstrained()
     rows, cut_down = cut.thinned(MOST_ROWS)
@@ -231,16 +230,19 @@ def _called(score: Callable[[np.ndarray], Any], rows: np.ndarray) -> Any:
         ) from error
 
 
-def _notes(chains: Chains, cut: Batches, both: np.ndarray) -> list[str]:
+def _notes(chains: Chains, slopes: np.ndarray, cut: Batches) -> list[str]:
     notes = []
-    if not chains.in_order and depend(both[0]):
+    if not chains.in_order and depend(np.concatenate([chains.rows, slopes[0]], axis=1)):
         notes.append(IN_ORDER)
     if chains.in_order and cut.short:
         notes.append(SHORT.format(lengths=(cut.length + cut.gap) / cut.time, count=cut.count))
     if cut.count < FEW:
         notes.append(FEW_TOLD.format(count=cut.count))
-    middle = cut.kept(both[:, :, both.shape[2] // 2 :]).reshape(cut.count, cut.length, -1)
-    skewed = np.abs(skew(middle.mean(axis=1), axis=0)) > SKEWED * np.sqrt(cut.count)
+    means = cut.kept(slopes).reshape(cut.count, cut.length, -1).mean(axis=1)
+    apart = means - means.mean(axis=0)
+    deviation = apart.std(axis=0)
+    skewness = np.mean((apart / np.where(deviation > 0.0, deviation, 1.0)) ** 3, axis=0)
+    skewed = np.abs(skewness) > SKEWED * np.sqrt(cut.count)
     if skewed.any():
         names = ", ".join(np.array(chains.columns)[skewed][:MOST_TOLD])
         notes.append(SKEWED_TOLD.format(count=cut.count, names=names))

@@ -143,10 +143,10 @@ def monitor(
             incoming = Incoming(bytes_, watched.given, watched.needed, watched.numeric)
             try:
                 _follow(terminal, incoming, watched, options, said)
-            finally:
-                rest = [one for one in str(watched).splitlines() if one not in said]
-                if rest := [*rest, *incoming.notes]:
-                    terminal.say("\n".join(["", *rest]))
+            except KeyboardInterrupt:
+                _conclude(terminal, incoming, watched, said)
+                raise
+        _conclude(terminal, incoming, watched, said)
         if folder is not None:
             files, missing = steps.draw_pictures(
                 folder, lambda: [("monitor", watched.plot)], terminal
@@ -178,7 +178,7 @@ def _begun(
     how = {name: getattr(options, name) for name in ("alpha", "key", "time", "seed")}
     if options.state is not None and options.state.exists():
         watched = Monitor.from_file(options.state)
-        _check_same(watched, options, reading, how)
+        _check_same(terminal, watched, options, reading, how)
         terminal.notes(
             [
                 f"Going on after {counted(watched.state.rows, 'row')} from {options.state}, with "
@@ -193,8 +193,21 @@ def _begun(
         return Monitor(options.reference, **how)
 
 
+def _conclude(
+    terminal: Terminal, incoming: Incoming, watched: Monitor | Monitors, said: set[str]
+) -> None:
+    """Tell what is known at the end, but for what has been said, and lines that were no rows."""
+    rest = [one for one in str(watched).splitlines() if one not in said]
+    if rest := [*rest, *incoming.notes]:
+        terminal.say("\n".join(["", *rest]))
+
+
 def _check_same(
-    watched: Monitor, options: MonitorOptions, reading: ReadingOptions, how: dict[str, Any]
+    terminal: Terminal,
+    watched: Monitor,
+    options: MonitorOptions,
+    reading: ReadingOptions,
+    how: dict[str, Any],
 ) -> None:
     """Refuse to go on from a state that was begun otherwise than is asked for now."""
     from bke.inference import Monitor
@@ -207,7 +220,8 @@ def _check_same(
             )
     if options.reference is None:
         return
-    same = Monitor(options.reference, **{**watched.settings, **reading.arguments()})
+    with terminal.step("reference", "reading the reference"):
+        same = Monitor(options.reference, **{**watched.settings, **reading.arguments()})
     if not same.begun_as(watched):
         raise typer.BadParameter(
             f"{options.state} was begun with another reference than {options.reference}, or other "

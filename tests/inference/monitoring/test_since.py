@@ -49,7 +49,7 @@ def test_clear_change_is_found():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rows", [1000, 60])
+@pytest.mark.parametrize("rows", [1000, 60, 24])
 def test_intervals_hold_the_change(rows):
     """90 % intervals of 400 changes at rows that no alarm has chosen hold at least as many.
 
