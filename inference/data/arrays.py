@@ -27,6 +27,8 @@ def plain_array(X: ArrayLike, name: str) -> NDArray[Any]:
             "open_rows of it, or read_sample of it and .values"
         )
     try:
+        if isinstance(X, (list, tuple)) and any(isinstance(row, np.ma.MaskedArray) for row in X):
+            X = np.ma.array(X)
         if isinstance(X, np.ma.MaskedArray):  # np.asarray would show what the mask hides
             return np.asarray(np.ma.filled(X.astype(np.float64), np.nan))
         array = np.asarray(X)

@@ -184,44 +184,6 @@ def as_tested_pair(P: ArrayLike, Q: ArrayLike) -> tuple[NDArray[np.float64], NDA
     return p, q
 
 
-def as_evaluation_points(at: ArrayLike, dimension: int, name: str = "at") -> NDArray[np.float64]:
-    """Check points ``at`` that are finite numbers (k, dimension), none beyond 1e150."""
-    points = np.asarray(at)
-    if points.dtype.kind not in "fiu":
-        raise InputError(f"{name} must hold real numbers, got type {points.dtype}")
-    points = points.astype(float)
-    if points.ndim == 1:
-        points = points[:, None]
-    if points.ndim != 2 or points.shape[1] != dimension or not len(points):
-        raise InputError(f"{name} must have shape (k, {dimension}), got {np.shape(at)}")
-    bad = ~(np.abs(points) <= LARGEST)
-    if bad.any():
-        row, column = map(int, np.argwhere(bad)[0])
-        raise InputError(f"{name} has {fault_of(points[row, column])} in row {row + 1}")
-    return points
-
-
-def as_weights(weights: ArrayLike, rows: int, name: str = "weights") -> NDArray[np.float64]:
-    """Check weights (rows,) that are positive or 0, and finite; not all 0.
-
-    Raises:
-        InputError: for anything else, in one sentence.
-    """
-    given = np.asarray(getattr(weights, "values", weights))  # of match_weights, or of pandas
-    if given.dtype.kind not in "fiu" or given.shape != (rows,):
-        what = f"{given.dtype} of shape {given.shape}"
-        raise InputError(f"{name} must be {rows} numbers, one for each row, got {what}")
-    found = given.astype(float)
-    if not (found >= 0.0).all() or not np.isfinite(found).all():
-        row = int(np.flatnonzero(~((found >= 0.0) & np.isfinite(found)))[0])
-        raise InputError(
-            f"{name} must be positive or 0 and finite, and row {row + 1} has {found[row]}"
-        )
-    if not found.any():
-        raise InputError(f"{name} are all 0")
-    return found / found.max()
-
-
 def as_samples(X: ArrayLike | tuple[ArrayLike, ...], share: str) -> list[NDArray[np.float64]]:
     """Check samples, and pool those that have no likelihood of their own.
 
@@ -259,7 +221,8 @@ def column_names(X: Any) -> tuple[str, ...] | None:
     """The names of a data frame's columns; of a tuple of them, the first one's."""
     if isinstance(X, tuple):
         return column_names(X[0]) if X else None
-    names = getattr(X, "columns", None)
+    # Arrow's tables have ``column_names``; their ``columns`` are arrays.
+    names = getattr(X, "column_names", None) or getattr(X, "columns", None)
     return None if names is None else tuple(str(name) for name in names)
 
 

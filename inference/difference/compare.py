@@ -10,13 +10,13 @@ from numpy.typing import ArrayLike
 
 from ..data.checks import (
     as_sample,
-    as_weights,
     check_count,
     check_same_rows,
     column_names,
     counted,
 )
 from ..data.file_table import default_names
+from ..data.new_rows import as_weights
 from ..errors import InputError
 from ..evidence.ladder import test_scales
 from ..evidence.places import PLANE, Cells, cells
@@ -85,7 +85,8 @@ def compare(
         paired: row i of P belongs to row i of Q, and they may depend on each other: relabellings
             swap the two, and the errors that the posterior reckons with are those of pairs.
         weights: of the rows of P and of Q, (m,) and (n,), positive or 0, in any unit; ``None`` in
-            place of one counts its rows alike. Those of a survey or of importance sampling: a row
+            place of one counts its rows alike; a pandas Series needs the row labels of its sample,
+            if that has any. Those of a survey or of importance sampling: a row
             that was seen k times is to be given k times. The test turns the signs of errors
             instead of relabelling, at a level that is approximate: 0.02 to 0.08 for 0.05, and 0.16
             with 100 rows of importance sampling beside 600 (``benchmarks/results/weights.md``).
@@ -111,9 +112,8 @@ def compare(
     check_count(seed, "seed", 0, 2**63 - 1)
     _check_labels(labels)
     names = sample_names(names)
-    pair, columns, apart = _samples(P, Q, columns, paired)
-    pair, columns, left_out = _varying(pair, columns)
-    pair, given = _weighted(pair, weights)
+    pair, columns, own_names, left_out, apart = _samples(P, Q, columns, paired)
+    pair, given = _weighted(pair, weights, (P, Q))
     values = kernel_values(kernel, pair.first.shape[1])
 
     with one_thread() if kernel is None else computing():  # JAX is for kernels that are given
@@ -149,6 +149,7 @@ def compare(
         names=names,
         seed=seed,
         left_out=left_out,
+        own_names=own_names,
         notes=apart + _notes(pair, names, alpha, paired=paired, weighted=given is not None),
     )
 
@@ -197,13 +198,25 @@ def _notes(
 
 def _samples(
     P: ArrayLike, Q: ArrayLike, columns: Sequence[str] | None, paired: bool
-) -> tuple[Pair, tuple[str, ...], tuple[str, ...]]:
-    """Both samples, the names of their columns, and a note on these."""
+) -> tuple[Pair, tuple[str, ...], tuple[str, ...] | None, tuple[str, ...], tuple[str, ...]]:
+    """Return the samples' columns that vary and their names, also those of other columns.
+
+    Returns:
+        The samples; names of the columns; the names that these have in the samples, ``None``
+        without; names of the columns that are one value in both; and a note on names.
+    """
     pair = Pair.checked(P, Q)
     if paired:
         check_same_rows(P=P, Q=Q)
     apart = _named_apart(P, Q) if columns is None else ()
-    return pair, _columns(columns or _common_names(P, Q), pair.first.shape[1]), apart
+    own = _common_names(P, Q) or columns
+    called = _columns(columns or own, pair.first.shape[1])
+    some, varying = pair.varying()
+    kept = tuple(name for name, one in zip(called, varying, strict=True) if one)
+    left_out = tuple(name for name, one in zip(called, varying, strict=True) if not one)
+    if own is not None:
+        own = tuple(str(name) for name, one in zip(own, varying, strict=True) if one)
+    return some, kept, own, left_out, apart
 
 
 def _named_apart(P: ArrayLike, Q: ArrayLike) -> tuple[str, ...]:
@@ -216,16 +229,10 @@ def _named_apart(P: ArrayLike, Q: ArrayLike) -> tuple[str, ...]:
     )
 
 
-def _varying(pair: Pair, columns: tuple[str, ...]) -> tuple[Pair, tuple[str, ...], tuple[str, ...]]:
-    """The columns that are not one value in both samples, their names, and those of the others."""
-    some, varying = pair.varying()
-    kept = tuple(name for name, one in zip(columns, varying, strict=True) if one)
-    left_out = tuple(name for name, one in zip(columns, varying, strict=True) if not one)
-    return some, kept, left_out
-
-
 def _weighted(
-    pair: Pair, weights: tuple[ArrayLike | None, ArrayLike | None] | None
+    pair: Pair,
+    weights: tuple[ArrayLike | None, ArrayLike | None] | None,
+    samples: tuple[ArrayLike, ArrayLike],
 ) -> tuple[Pair, tuple[np.ndarray, np.ndarray] | None]:
     """The rows that have any weight, and the weights; none where all rows count for one."""
     if weights is None:
@@ -236,8 +243,10 @@ def _weighted(
         return pair, None
     both = (pair.first, pair.second)
     given = [
-        np.ones(len(rows)) if one is None else as_weights(one, len(rows), f"weights of {name}")
-        for one, rows, name in zip(weights, both, "PQ", strict=True)
+        np.ones(len(rows))
+        if one is None
+        else as_weights(one, len(rows), f"weights of {name}", sample=sample)
+        for one, rows, name, sample in zip(weights, both, "PQ", samples, strict=True)
     ]
     rows = [rows[one > 0.0] for one, rows in zip(given, both, strict=True)]
     first, second = (one[one > 0.0] for one in given)

@@ -9,7 +9,8 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..data.checks import as_evaluation_points, check_count, check_positive, check_share
+from ..data.checks import check_count, check_positive, check_share
+from ..data.new_rows import as_evaluation_points
 from ..errors import InputError
 from ..evidence.statistic import Kind
 from ..relabelling.relabelled import Relabelled
@@ -63,6 +64,8 @@ class Findings:
         names: what the samples are called.
         seed: of the permutations.
         left_out: columns that are one value in both samples.
+        own_names: names that these columns have in the samples, by which those of new rows are
+            matched, or that the user gave; ``None`` without.
         notes: warnings, such as that rows are too few to reject anything.
     """
 
@@ -81,6 +84,7 @@ class Findings:
     names: tuple[str, str]
     seed: int
     left_out: tuple[str, ...] = ()
+    own_names: tuple[str, ...] | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -122,6 +126,12 @@ class Findings:
     def _lengthscales(self, *probabilities: float) -> np.ndarray:
         return self.belief.lengthscale(*probabilities)[:, None] * self.rows.unit
 
+    def _checked_points(self, points: ArrayLike) -> np.ndarray:
+        """Points (m, D) with the columns that vary; those left out may be there in data frames."""
+        return as_evaluation_points(
+            points, len(self.columns), "points", self.own_names, optional=self.left_out
+        )
+
     def _scale(self, scale: ArrayLike | None) -> np.ndarray:
         """The lengthscale (D,) that is asked for, or that of the difference.
 
@@ -146,12 +156,13 @@ class Findings:
         differ as in its middle, and rows are near.
 
         Args:
-            points: (m, D) or (m,), in the units of the data.
+            points: (m, D) or (m,), in the units of the data; columns of a data frame are matched
+                by name.
 
         Returns:
             (m,) of int.
         """
-        return self.named.told(as_evaluation_points(points, len(self.columns), "points"))
+        return self.named.told(self._checked_points(points))
 
     def matters(self, delta: float) -> float:
         """Tell the posterior probability that the squared MMD exceeds ``delta``.
@@ -181,7 +192,8 @@ class Findings:
         (``benchmarks/results/difference-300.md``), so they are those of sampling errors.
 
         Args:
-            points: (m, D) or (m,), in the units of the data.
+            points: (m, D) or (m,), in the units of the data; columns of a data frame are matched
+                by name.
             scale: of the squared exponential whose witness it is, (D,) or a number, in the units of
                 the data; by default the difference's ``lengthscale``.
             level: of the pointwise band; the simultaneous one has 1 - alpha.
@@ -194,7 +206,7 @@ class Findings:
             raise InputError(f"of must be 'auto', 'posterior' or 'sampling', got {of!r}")
         check_share(level, "level")
         check_count(seed, "seed", 0, 2**63 - 1)
-        at = as_evaluation_points(points, len(self.columns), "points") / self.rows.unit
+        at = self._checked_points(points) / self.rows.unit
         length = self._scale(scale) / self.rows.unit
         rng = np.random.default_rng(seed)
         posterior = of == "posterior" or (of == "auto" and strong(self.belief))
@@ -212,13 +224,14 @@ class Findings:
         density may come out negative, and the ratio is then at such an end.
 
         Args:
-            points: (m, D) or (m,), in the units of the data.
+            points: (m, D) or (m,), in the units of the data; columns of a data frame are matched
+                by name.
             level: of the pointwise band; the simultaneous one has 1 - alpha.
             seed: of the draws.
         """
         check_share(level, "level")
         check_count(seed, "seed", 0, 2**63 - 1)
-        at = as_evaluation_points(points, len(self.columns), "points") / self.rows.unit
+        at = self._checked_points(points) / self.rows.unit
         drawn = self.belief.drawn(DRAWS, np.random.default_rng(seed))
         logs = bands_of(log_ratio_draws(drawn, at), level, 1.0 - self.alpha)
         ends = ("mean", "lower", "upper", "wide_lower", "wide_upper")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from bke.models import ConditionalEmbedding
 from bke.models.embeddings.conditional.embedding import check_regularisation
 from bke.models.embeddings.conditional.features import features
@@ -14,14 +16,35 @@ from bke.models.embeddings.conditional.regularisation import (
     choose_regularisation,
 )
 from bke.models.kernels.base import Covariance
+from numpy.typing import ArrayLike
 
-from ..data.checks import as_sample
+from ..data.checks import as_sample, column_names
+from ..data.new_rows import ordered_rows
 from ..errors import InputError
 from ..learning.multiples import factors_for, widened
 from ..learning.named_kernels import kernel_of
 
 #: Multiples of the lengthscale of X that are tried.
 FACTORS = (0.25, 0.5, 1.0, 2.0)
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class LearnedConditionalEmbedding(ConditionalEmbedding):
+    """A conditional embedding that matches columns of new rows by name.
+
+    Attributes:
+        columns: names of the columns of the data frame X; ``None`` without names.
+    """
+
+    columns: tuple[str, ...] | None = None
+
+    def weights(self, x: ArrayLike) -> np.ndarray:
+        """Return the weights (m, n) at new rows x, (m, D), (m,) or one row (D,).
+
+        Raises:
+            ValueError: columns do not match, or a value is missing, masked or infinite.
+        """
+        return super().weights(ordered_rows(x, self.columns, "x"))
 
 
 def learn_conditional(
@@ -36,7 +59,7 @@ def learn_conditional(
     seed: int = 0,
     tolerance: float | None = None,
     rank: int | None = None,
-) -> ConditionalEmbedding:
+) -> LearnedConditionalEmbedding:
     """Learn the conditional embedding of Y given X, with what it needs chosen from the pairs.
 
     The kernel of X that serves a regression need not be that of its distribution: multiples of its
@@ -79,10 +102,13 @@ def learn_conditional(
     kernels = [widened(start, factor) for factor in multiples]
     tried = [features(inputs, one, tolerance=tolerance, rank=rank) for one in kernels]
     if not isinstance(regularisation, str):
-        return ConditionalEmbedding(tried[0], outputs, of_y, float(regularisation))
+        value = float(regularisation)
+        return LearnedConditionalEmbedding(tried[0], outputs, of_y, value, column_names(X))
     targets = features(outputs, of_y, tolerance=tolerance, rank=rank).values
     found: list[Regularisation] = [
         choose_regularisation(one.values, targets, regularisation) for one in tried
     ]
     best = min(range(len(found)), key=lambda index: found[index].score)
-    return ConditionalEmbedding(tried[best], outputs, of_y, found[best].value)
+    return LearnedConditionalEmbedding(
+        tried[best], outputs, of_y, found[best].value, column_names(X)
+    )

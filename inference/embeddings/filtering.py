@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from bke.models import KernelBayesFilter, kernel_bayes_filter
+from bke.models.embeddings.filtering.estimates import StateEstimates
 from bke.models.kernels.base import Covariance
 from bke.models.kernels.parameters import lengths_of
+from numpy.typing import ArrayLike
 
-from ..data.checks import as_sample, check_positive
+from ..data.checks import as_sample, check_positive, column_names
+from ..data.new_rows import ordered_rows
 from ..errors import InputError
 from ..learning.multiples import described, factors_for, widened
 from ..learning.named_kernels import kernel_of
@@ -47,6 +50,30 @@ class Trial:
     factor: float
     regularisation: float
     error: float
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class NamedKernelBayesFilter(KernelBayesFilter):
+    """A kernel Bayes filter that matches columns of observations by name.
+
+    Attributes:
+        columns: names of the columns of the data frame of observations; ``None`` without names.
+    """
+
+    columns: tuple[str, ...] | None = None
+
+    def filter(self, Y: ArrayLike, **options: Any) -> StateEstimates:
+        """Estimate the state at each step, see :meth:`~bke.models.KernelBayesFilter.filter`.
+
+        Args:
+            Y: observations, (S, E) or (S,), columns of data frames in any order.
+            **options: of :meth:`~bke.models.KernelBayesFilter.filter`.
+
+        Raises:
+            ValueError: columns do not match, or an observed row has a missing, masked or infinite
+                value.
+        """
+        return super().filter(ordered_rows(Y, self.columns, "Y"), **options)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,7 +185,9 @@ def learn_filter(
         )
     smoothed = series.smoothed_errors(*best)
     multiple = SMOOTHINGS[int(np.argmin(smoothed))]
-    found = _smoothing_with(series.learned(slice(None), *best, final=True), multiple)
+    final = _smoothing_with(series.learned(slice(None), *best, final=True), multiple)
+    fields = {field.name: getattr(final, field.name) for field in dataclasses.fields(final)}
+    found = NamedKernelBayesFilter(**fields, columns=column_names(Y))
     return LearnedFilter(found, tuple(trials), min(smoothed))
 
 

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from ..data.arrays import plain_array
 from ..data.checks import column_names, counted
 from ..data.file_table import default_names
+from ..data.new_rows import column_order
 from ..errors import InputError, nearest
 from ..tables.cells import column_cells
 from ..tables.frames import Table
@@ -68,12 +69,12 @@ class Reading(NamedTuple):
         named = wanted != tuple(default_names(len(wanted)))
         if known is None or not (named or isinstance(rows, Mapping)):
             return array_values(rows, "rows", len(wanted))
-        if lacking := [name for name in wanted if name not in known]:
-            raise InputError(f"rows have no column {lacking[0]!r}, but {', '.join(known)}")
+        order = column_order(known, wanted, "rows", optional=None)
         if isinstance(rows, Mapping):
-            rows, known = np.column_stack([np.atleast_1d(rows[name]) for name in wanted]), wanted
-        values = array_values(rows, "rows", None)
-        return values[:, [known.index(name) for name in wanted]]
+            rows, order = np.column_stack([np.atleast_1d(rows[name]) for name in wanted]), None
+        if order is None:
+            return array_values(rows, "rows", len(wanted))
+        return array_values(rows, "rows", None)[:, order]
 
     def _column(self, rows: Table, at: int) -> tuple[np.ndarray, list[str]]:
         name, kind = self.columns.names[at], self.kinds[at]

@@ -10,7 +10,7 @@ from bke.models import Landmark, choose_landmarks
 from bke.models.landmarks.choice import looked_at
 from bke.models.likelihood.way import Likelihood
 
-from ..data.checks import as_evaluation_points
+from ..data.new_rows import as_evaluation_points, known_names
 from ..data.units import Units
 from ..errors import InputError
 
@@ -41,7 +41,8 @@ def places_for(landmarks: Any, units: Units, data: np.ndarray, seed: int) -> np.
     if landmarks is None:
         landmarks = default_count(units.to_model(data), ROWS_EACH, seed)
     if np.ndim(landmarks):
-        return units.to_model(as_evaluation_points(landmarks, dimension, "landmarks"))
+        names = known_names(units.columns)
+        return units.to_model(as_evaluation_points(landmarks, dimension, "landmarks", names))
     try:
         count = operator.index(landmarks)
     except TypeError:

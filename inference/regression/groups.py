@@ -9,6 +9,7 @@ import numpy as np
 
 from ..data.arrays import from_objects, plain_array
 from ..data.checks import column_names, counted
+from ..data.new_rows import column_order
 from ..errors import InputError, nearest
 
 
@@ -117,12 +118,9 @@ def _rows(given: Any, name: str, columns: Sequence[str] | None) -> np.ndarray:
     if array.ndim != 2 or not array.size:
         raise InputError(f"{name} has shape {array.shape}, where rows (n, D) are needed")
     own = column_names(given)
-    if columns is not None and own is not None and own != tuple(columns):
-        if sorted(own) != sorted(columns) or len(set(own)) < len(own):
-            raise InputError(
-                f"{name} has the columns {', '.join(own)}, where {', '.join(columns)} are needed"
-            )
-        array = array[:, [own.index(column) for column in columns]]
+    order = column_order(own, columns, name)
+    if order is not None:
+        array = array[:, order]
     if array.dtype.kind not in "iuf":
         array = from_objects(array, name, lambda at: f"column {columns[at] if columns else at + 1}")
     values = np.asarray(array, dtype=np.float64)

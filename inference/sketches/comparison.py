@@ -17,7 +17,8 @@ from bke.models.measures.measure import Measure, as_measure
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from ..data.checks import as_evaluation_points, check_count, check_noise_variance
+from ..data.checks import check_count, check_noise_variance
+from ..data.new_rows import as_evaluation_points, known_names
 from ..data.units import Units
 from ..data.weighted import weighted_quantiles
 from ..diagnosis.modes import as_text
@@ -215,7 +216,7 @@ def compare_sketches(
         raise InputError(f"noise_variance must be a positive number, got {noise_variance!r}")
     plan = P.plan
     if at is not None:
-        points = as_evaluation_points(at, len(plan.columns))
+        points = as_evaluation_points(at, len(plan.columns), columns=known_names(plan.columns))
     else:
         places = plan.landmarks * plan.unit
         points = default_points(places, places[:0])

@@ -78,7 +78,7 @@ def _written(
     first: tuple[str, ...] | None = None
     count = 0
     for number, block in enumerate(blocks, start=1):
-        own = _names_of(block)
+        own = column_names(block)
         values = _numbers(block, own, number)
         if names is None:
             names = own or tuple(default_names(values.shape[1]))
@@ -105,12 +105,6 @@ def _written(
     if not count or names is None:
         raise InputError(f"{NAME} has no rows: was the iterator used up before?")
     return names, count
-
-
-def _names_of(block: Any) -> tuple[str, ...] | None:
-    """The names that a data frame, or a table of Arrow, has for its columns."""
-    arrow = getattr(block, "column_names", None)
-    return column_names(block) if arrow is None else tuple(map(str, arrow))
 
 
 def _numbers(block: Any, names: tuple[str, ...] | None, number: int) -> np.ndarray:

@@ -16,13 +16,13 @@ from numpy.typing import ArrayLike
 from ..data.canonical import fingerprint, pairs_fingerprints
 from ..data.checks import (
     WITNESS_MATRICES,
-    as_evaluation_points,
     as_sample,
     as_tested_pair,
     check_count,
     check_memory,
     column_names,
 )
+from ..data.new_rows import as_evaluation_points
 from ..errors import InputError
 from ..runtime.machine import computing
 from ..testing.result import TestResult
@@ -78,7 +78,7 @@ def sample_test_witness(
     _check_tested(result, (fingerprint(first), fingerprint(second)))
     points = default_points(first, second)
     if at is not None:
-        points = as_evaluation_points(at, first.shape[1])
+        points = as_evaluation_points(at, first.shape[1], columns=column_names(P) or columns)
     rows = [rows_of_matrices(Z, kernel, "unit") for Z in (first, second)]
     _check(max(*rows, len(points)), first.shape[1], noise, draws, seed)
     with computing():
@@ -144,8 +144,10 @@ def sample_dependence_witness(
         points = default_points(pairs, pairs) if pairs.shape[1] == 2 else pairs
     else:
         halves = [
-            as_evaluation_points(one, Z.shape[1])
-            for one, Z in zip(at, (first, second), strict=True)
+            as_evaluation_points(one, Z.shape[1], name, column_names(given))
+            for one, Z, given, name in zip(
+                at, (first, second), (X, Y), ("at[0]", "at[1]"), strict=True
+            )
         ]
         if len(halves[0]) != len(halves[1]):
             raise InputError("at must hold as many places of x as of y")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, get_args
 
 import jax.numpy as jnp
@@ -15,14 +15,13 @@ from numpy.typing import ArrayLike
 
 from ..data.checks import (
     WITNESS_MATRICES,
-    as_evaluation_points,
     as_pair,
     check_count,
     check_memory,
     check_same_columns,
     column_names,
-    in_order_of,
 )
+from ..data.new_rows import as_evaluation_points, column_order, known_names
 from ..data.units import Units
 from ..diagnosis.find_modes import find_modes
 from ..diagnosis.masses import draw_weights, unconstrained_draws, unconstrained_shapes
@@ -110,13 +109,13 @@ def sample_witness(
     """
     opened = open_run(run)
     target, units = opened.target, opened.units
-    first, second = _pair(P, Q, units)
+    first, second, names = _pair(P, Q, units)
     _check_posterior(of, noise, landmarks)
     check_count(seed, "seed", 0, 2**63 - 1)
     check_thin(thin, opened.tree["posterior"].sizes["draw"])
     both = np.concatenate([first, second])
     places = target.landmarks if landmarks is None else places_for(landmarks, units, both, seed)
-    points = _points(at, first, second, None if places is None else places * units.scale)
+    points = _points(at, first, second, None if places is None else places * units.scale, names)
     if of == "embeddings":
         draws = opened.tree["posterior"].sizes
         count = draws["chain"] * draws["draw"]
@@ -187,17 +186,24 @@ def _check_posterior(of: Of, noise: str | float, landmarks: int | ArrayLike | No
         raise InputError("of='difference' takes neither noise nor landmarks")
 
 
-def _pair(P: ArrayLike, Q: ArrayLike, units: Units) -> tuple[np.ndarray, np.ndarray]:
-    """Both samples, (n, D) and (m, D), checked to have the columns of the run."""
+def _pair(
+    P: ArrayLike, Q: ArrayLike, units: Units
+) -> tuple[np.ndarray, np.ndarray, tuple[str, ...] | None]:
+    """Both samples, (n, D) and (m, D), with the columns of the run, and names of these."""
     first, second = as_pair(P, Q)
     check_same_columns(column_names(P), column_names(Q))
     dimension = len(units.columns)
-    wanted, of_first = tuple(units.columns), column_names(P)
+    of_first = column_names(P)
     of_second = column_names(Q) if of_first is None else column_names(Q) and of_first
-    first, second = in_order_of(wanted, of_first, first), in_order_of(wanted, of_second, second)
     if first.shape[1] != dimension:
         raise InputError(f"P and Q have {first.shape[1]} columns, but the run has {dimension}")
-    return first, second
+    known = known_names(units.columns) if dimension > 1 else None  # one column is that column
+    for_first, for_second = (
+        column_order(names, known, name) for names, name in ((of_first, "P"), (of_second, "Q"))
+    )
+    first = first if for_first is None else first[:, for_first]
+    second = second if for_second is None else second[:, for_second]
+    return first, second, known_names(units.columns) or of_first or of_second
 
 
 def _check_memory(
@@ -238,12 +244,16 @@ def _labels(modes: Modes) -> np.ndarray:
 
 
 def _points(
-    at: ArrayLike | None, first: np.ndarray, second: np.ndarray, places: np.ndarray | None
+    at: ArrayLike | None,
+    first: np.ndarray,
+    second: np.ndarray,
+    places: np.ndarray | None,
+    columns: Sequence[str] | None,
 ) -> np.ndarray:
     """Points of evaluation (k, D) in the units of the data, as are the landmarks' ``places``."""
     dimension = first.shape[1]
     if at is not None:
-        return as_evaluation_points(at, dimension)
+        return as_evaluation_points(at, dimension, columns=columns)
     return default_points(first, second) if places is None or dimension <= 2 else places
 
 

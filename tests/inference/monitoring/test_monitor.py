@@ -168,7 +168,7 @@ def test_columns_go_by_their_names():
     assert not monitor.update(frame[["c", "a", "b"]]).alarm
     assert not monitor.update({"c": 20.0, "b": 10.0, "a": 0.0}).alarm
     assert monitor.state.rows == 101
-    with pytest.raises(InputError, match="rows have no column 'a'"):
+    with pytest.raises(InputError, match="rows: column 'a' missing"):
         monitor.update(frame.rename(columns={"a": "z"}))
     with pytest.raises(InputError, match="0 dimensions"):
         Monitor(reference[:, 0]).update(3.0)

@@ -247,7 +247,7 @@ def test_columns_of_data_frames_go_by_their_names():
     np.testing.assert_allclose(found.predict(X), FITTED.predict(X), rtol=1e-6)
     turned = [one[["b", "c", "a"]] for one in frames]
     np.testing.assert_allclose(found.predict(turned), found.predict(frames), rtol=1e-12)
-    with pytest.raises(InputError, match="where a, b, c are needed"):
+    with pytest.raises(InputError, match="the columns must be 'a', 'b', 'c'"):
         found.predict([one.rename(columns={"a": "z"}) for one in frames])
     by_label = {f"g{at}": one for at, one in enumerate(frames)}
     mapped = DistributionRegressor().fit(by_label, {f"g{at}": y for at, y in enumerate(Y)})

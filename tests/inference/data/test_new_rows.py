@@ -1,0 +1,243 @@
+"""Rows given to learned models: columns matched by name, masked and missing cells refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from bke.inference import (
+    DistributionRegressor,
+    InputError,
+    KernelStudentTDensity,
+    Monitor,
+    compare,
+    learn_conditional,
+    learn_filter,
+    learn_student_t,
+    student_t_posterior,
+    student_t_predictive,
+)
+from bke.inference.data.new_rows import as_evaluation_points, as_weights, ordered_rows
+
+QUIET = {"progress": False}
+RNG = np.random.default_rng(0)
+#: Columns that no method can confuse: other means and scales.
+TRAINING = pd.DataFrame({"height": RNG.normal(0, 1, 40), "dose": RNG.normal(5, 0.5, 40)})
+OTHER = TRAINING + RNG.normal([1.0, 0.1], 0.1, (40, 2))
+NEW = pd.DataFrame({"height": [0.3, -1.0, 0.8], "dose": [5.2, 4.7, 5.5]})
+OUTPUTS = TRAINING["height"].to_numpy() + 0.1 * TRAINING["dose"].to_numpy()
+
+
+def _comparison(P, Q):
+    return compare(P, Q, permutations=99, **QUIET)
+
+
+def _student_t(X):
+    return learn_student_t(X, factors=(1.0,), noise_variance=1.0, kernel="median", **QUIET)
+
+
+def _conditional(X):
+    return learn_conditional(X, OUTPUTS, kernel_x="median", kernel_y="median", factors=(1.0,))
+
+
+def _filter(Y):
+    how = {"kernel_x": "median", "kernel_y": "median", "regularisations": (1.0,)}
+    return learn_filter(OUTPUTS, Y, factors=(1.0,), **how, **QUIET).filter
+
+
+def _predictive(X):
+    run = student_t_posterior(X, nodes=8, chains=1, warmup=4, draws=4, kernel="median", **QUIET)
+    return lambda rows: student_t_predictive(run, rows, draws=2)
+
+
+def _regression(X):
+    groups = [X[start : start + 5] for start in range(0, 40, 5)]
+    model = DistributionRegressor(landmarks=4, progress=False).fit(groups, np.arange(8.0))
+    return lambda rows: model.predict([rows])
+
+
+#: Methods that take new rows: of the training rows a function of new rows.
+METHODS = {
+    "density_ratio": lambda X, Y: lambda rows: _comparison(X, Y).density_ratio(rows).mean,
+    "witness": lambda X, Y: lambda rows: _comparison(X, Y).witness(rows).mean,
+    "sign": lambda X, Y: lambda rows: _comparison(X, Y).sign(rows),
+    "log_density": lambda X, Y: _student_t(X).log_density,
+    "typicality": lambda X, Y: _student_t(X).typicality,
+    "student_t_predictive": lambda X, Y: _predictive(X),
+    "expectation": lambda X, Y: _conditional(X).expectation,
+    "variance": lambda X, Y: _conditional(X).variance,
+    "weights": lambda X, Y: _conditional(X).weights,
+    "filter": lambda X, Y: lambda rows: _filter(X).filter(rows).mean(),
+    "predict": lambda X, Y: _regression(X),
+}
+
+
+@pytest.fixture(scope="module")
+def evaluate():
+    """Each method learned once, from frames and from arrays."""
+    learned: dict = {}
+
+    def of(method, named=True):
+        if (method, named) not in learned:
+            samples = (TRAINING, OTHER) if named else (TRAINING.to_numpy(), OTHER.to_numpy())
+            learned[method, named] = METHODS[method](*samples)
+        return learned[method, named]
+
+    return of
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_columns_are_matched_by_name(method, evaluate):
+    function = evaluate(method)
+    expected = np.asarray(function(NEW.to_numpy()))
+    swapped = NEW[["dose", "height"]]
+    for rows in (NEW, swapped, pa.Table.from_pandas(swapped), swapped.convert_dtypes()):
+        np.testing.assert_array_equal(np.asarray(function(rows)), expected)
+    # Labels 0, 1 are no names: pandas gives them to arrays.
+    np.testing.assert_array_equal(np.asarray(function(pd.DataFrame(NEW.to_numpy()))), expected)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_missing_and_unknown_columns_are_named(method, evaluate):
+    function = evaluate(method)
+    with pytest.raises(InputError, match="'pay'"):
+        function(NEW.assign(pay=1.0))
+    with pytest.raises(InputError, match="'dose' missing; column 'pay' unknown"):
+        function(NEW.rename(columns={"dose": "pay"}))
+    with pytest.raises(InputError, match="'dose' missing"):
+        function(NEW[["height"]])
+    with pytest.raises(InputError, match="'dose' given twice"):
+        function(NEW[["dose", "height", "dose"]])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_model_of_arrays_takes_columns_by_position(method, evaluate):
+    function = evaluate(method, named=False)
+    expected = np.asarray(function(NEW.to_numpy()))
+    np.testing.assert_array_equal(np.asarray(function(NEW)), expected)
+    others = NEW.rename(columns={"height": "a", "dose": "b"})
+    np.testing.assert_array_equal(np.asarray(function(others)), expected)
+    with pytest.raises(ValueError, match=r"column|shape"):
+        function(NEW.to_numpy()[:, :1])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_masked_and_missing_cells_are_refused_by_row(method, evaluate):
+    function = evaluate(method)
+    hidden = np.ma.array(NEW.to_numpy(), mask=[[0, 0], [0, 1], [0, 0]])
+    missing = NEW.where([[True, True], [True, False], [True, True]])
+    for rows in (hidden, list(hidden), missing, missing.convert_dtypes(), missing.to_numpy()):
+        with pytest.raises(ValueError, match="row 2"):
+            function(rows)
+    nothing_masked = np.ma.array(NEW.to_numpy(), mask=False)
+    np.testing.assert_array_equal(
+        np.asarray(function(nothing_masked)), np.asarray(function(NEW.to_numpy()))
+    )
+
+
+def test_one_row_of_a_frame_is_matched_by_its_labels():
+    model = _conditional(TRAINING)
+    row = NEW[["dose", "height"]].iloc[0]
+    np.testing.assert_array_equal(model.expectation(row), model.expectation(NEW.iloc[:1]))
+
+
+def test_columns_that_a_comparison_left_out_may_be_there():
+    P, Q = (one.assign(constant=3.0)[["constant", "dose", "height"]] for one in (TRAINING, OTHER))
+    result = _comparison(P, Q)
+    assert result.left_out == ("constant",)
+    expected = result.density_ratio(NEW[["dose", "height"]].to_numpy()).mean
+    for rows in (NEW, NEW.assign(constant=3.0)):
+        np.testing.assert_array_equal(result.density_ratio(rows).mean, expected)
+
+
+def test_columns_that_a_comparison_renames_keep_their_own_names_for_new_rows():
+    result = compare(TRAINING, OTHER, columns=["H", "D"], permutations=99, **QUIET)
+    assert result.columns == ("H", "D")
+    expected = result.density_ratio(NEW.to_numpy()).mean
+    np.testing.assert_array_equal(result.density_ratio(NEW[["dose", "height"]]).mean, expected)
+    arrays = TRAINING.to_numpy(), OTHER.to_numpy()
+    result = compare(*arrays, columns=["height", "dose"], permutations=99, **QUIET)
+    np.testing.assert_array_equal(result.density_ratio(NEW[["dose", "height"]]).mean, expected)
+
+
+def test_the_estimator_refuses_another_order_as_scikit_learn_does():
+    model = KernelStudentTDensity(factor=1.0, noise_variance=1.0).fit(TRAINING)
+    model.score_samples(NEW)
+    with pytest.raises(ValueError, match="same order"):
+        model.score_samples(NEW[["dose", "height"]])
+    hidden = np.ma.array(TRAINING.to_numpy(), mask=np.arange(80).reshape(40, 2) == 3)
+    model = KernelStudentTDensity(factor=1.0, noise_variance=1.0).fit(TRAINING.to_numpy())
+    for function in (model.fit, model.score_samples, model.score):
+        with pytest.raises(InputError, match="row 2"):
+            function(hidden)
+
+
+def test_a_monitor_of_an_array_with_names_takes_rows_by_name():
+    states = []
+    for rows in (OTHER, OTHER[["dose", "height"]].assign(more=1.0)):
+        monitor = Monitor(TRAINING.to_numpy(), columns=["height", "dose"])
+        states.append(monitor.update(rows).evidence)
+    assert states[0] == states[1]
+    with pytest.raises(InputError, match="'dose' missing"):
+        monitor.update(OTHER[["height"]])
+    with pytest.raises(InputError, match="'dose' given twice"):
+        monitor.update(OTHER[["height", "dose", "dose"]])
+
+
+def test_numbers_as_names_are_names_where_the_model_has_them():
+    X = pd.DataFrame(np.arange(6.0).reshape(3, 2))
+    expected = X.to_numpy()[:, ::-1]
+    np.testing.assert_array_equal(ordered_rows(X, ("1", "0"), "at"), expected)
+    with pytest.raises(InputError, match="'2' missing"):
+        ordered_rows(X, ("0", "2"), "at")
+
+
+def test_points_of_one_column():
+    column = pd.Series([1.0, 2.0], name="other")  # a Series is one column, whatever its name
+    np.testing.assert_array_equal(as_evaluation_points(column, 1, columns=("x",)), [[1.0], [2.0]])
+    with pytest.raises(InputError, match="'x' missing"):
+        as_evaluation_points(column.to_frame(), 1, columns=("x",))
+
+
+WEIGHTS = pd.Series([1.0, 2.0, 4.0], index=TRAINING.index[:3], name="w")
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [WEIGHTS, WEIGHTS.to_frame(), WEIGHTS.astype("Float64"), WEIGHTS.tolist(),
+     np.ma.array(WEIGHTS, mask=False), WEIGHTS.astype(object)],
+)  # fmt: skip
+def test_weights_of_every_kind(weights):
+    found = as_weights(weights, 3, sample=TRAINING[:3])
+    np.testing.assert_array_equal(found, [0.25, 0.5, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (np.ma.array([1.0, 2.0, 4.0], mask=[0, 1, 0]), "row 2"),
+        (WEIGHTS.astype("Float64").where(WEIGHTS != 2.0), "row 2"),
+        (WEIGHTS[::-1], "different row labels: 2 and 0 in row 1.*to_numpy"),
+        (WEIGHTS.to_frame()[::-1], "different row labels"),
+        (WEIGHTS.set_axis([1, 2, 3]), "different row labels: 1 and 0 in row 1"),
+        (pd.DataFrame({"w": WEIGHTS, "v": WEIGHTS}), "3 numbers, one for each row"),
+    ],
+)
+def test_weights_that_are_refused(weights, message):
+    with pytest.raises(InputError, match=message):
+        as_weights(weights, 3, sample=TRAINING[:3])
+
+
+def test_compare_checks_masks_and_labels_of_weights():
+    weights = pd.Series(np.linspace(1.0, 2.0, 40))
+    hidden = np.ma.array(weights, mask=np.arange(40) == 6)
+    with pytest.raises(InputError, match=r"weights of P must.*row 7"):
+        compare(TRAINING, OTHER, weights=(hidden, None), permutations=99, **QUIET)
+    with pytest.raises(InputError, match="weights of Q and the rows have different row labels"):
+        compare(TRAINING, OTHER, weights=(None, weights[::-1]), permutations=99, **QUIET)
+    results = [
+        compare(TRAINING, OTHER, weights=(one, None), permutations=99, **QUIET).to_dict()
+        for one in (weights, weights.to_numpy(), weights.to_frame())
+    ]
+    assert results[0] == results[1] == results[2]
