@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from ..data.new_rows import ordered_rows
 from ..errors import InputError
 from .draws import posterior_of
 
@@ -52,7 +53,7 @@ class Score:
         return np.asarray(self._log_density(self._rows(points)), dtype=float)
 
     def _rows(self, points: Any) -> np.ndarray:
-        rows = np.asarray(points, dtype=float)
+        rows = ordered_rows(points, self.columns, "points")
         if rows.ndim != 2 or rows.shape[1] != len(self.columns):
             raise InputError(
                 f"the model has {len(self.columns)} unconstrained numbers, and the draws have "

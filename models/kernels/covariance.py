@@ -33,8 +33,11 @@ class SmoothingError(ValueError):
 def as_points(X: ArrayLike, name: str = "X") -> jax.Array:
     """``X`` as an (n, D) float64 array; a 1-D array means D = 1.
 
-    Raises ``ValueError`` naming the row of a concrete value that is not a finite real number.
+    Raises ``ValueError`` naming the row of a concrete value that is not a finite real number;
+    a masked value is none.
     """
+    if isinstance(X, np.ma.MaskedArray):  # np.asarray would show what the mask hides
+        X = np.ma.filled(X.astype(np.float64), np.nan)
     if not isinstance(X, jax.core.Tracer):
         _check_real(np.asarray(X), name)
     points = jnp.asarray(X, dtype=jnp.float64)

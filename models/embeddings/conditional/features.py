@@ -143,7 +143,7 @@ def as_sample(X: Any, name: str = "X") -> jax.Array:
 
 def points_like(X: Any, sample: np.ndarray, name: str) -> np.ndarray:
     """``X`` as points with the columns of ``sample``; one row may be given as (D,)."""
-    values = np.asarray(X)
+    values = np.asanyarray(X)  # a masked array stays one
     if values.ndim == 1 and sample.shape[1] > 1 and values.shape == sample.shape[1:]:
         values = values[None]
     points = np.asarray(as_sample(np.atleast_1d(values), name))

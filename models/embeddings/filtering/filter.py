@@ -180,7 +180,7 @@ class KernelBayesFilter:
         return StateEstimates(self.observation.kernel_x, self.transition.X, np.stack(found[::-1]))
 
     def _series(self, Y: ArrayLike, observed: ArrayLike | None) -> tuple[np.ndarray, np.ndarray]:
-        values = np.array(Y, dtype=float)
+        values = np.array(Y, dtype=float, subok=True)  # a masked array stays one
         seen = np.ones(len(values), bool) if observed is None else np.array(observed)
         if len(values) == 0:
             raise ValueError("there are no observations")

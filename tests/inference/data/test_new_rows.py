@@ -11,12 +11,17 @@ from bke.inference import (
     InputError,
     KernelStudentTDensity,
     Monitor,
+    Quadrature,
     compare,
+    fit,
     learn_conditional,
     learn_filter,
     learn_student_t,
+    sample_test_witness,
+    sample_witness,
     student_t_posterior,
     student_t_predictive,
+    two_sample_test,
 )
 from bke.inference.data.new_rows import as_evaluation_points, as_weights, ordered_rows
 
@@ -241,3 +246,34 @@ def test_compare_checks_masks_and_labels_of_weights():
         for one in (weights, weights.to_numpy(), weights.to_frame())
     ]
     assert results[0] == results[1] == results[2]
+
+
+def test_points_of_a_witness_are_matched_by_name():
+    run = fit((TRAINING, OTHER), method=Quadrature(draws=64), **QUIET)
+    swapped = NEW[["dose", "height"]]
+    how = {"thin": 8, **QUIET}
+    samples = TRAINING, OTHER
+    expected = sample_witness(run, *samples, at=NEW.to_numpy(), **how).witness.values
+    for at in (NEW, swapped):
+        found = sample_witness(run, *samples, at=at, **how).witness.values
+        np.testing.assert_array_equal(found, expected)
+    for landmarks in (NEW, swapped):
+        found = sample_witness(run, *samples, at=swapped, landmarks=landmarks, **how)
+        array = sample_witness(run, *samples, at=NEW, landmarks=NEW.to_numpy(), **how)
+        np.testing.assert_array_equal(found.witness.values, array.witness.values)
+    with pytest.raises(InputError, match="at: column 'dose' missing"):
+        sample_witness(run, *samples, at=NEW[["height"]], **how)
+    with pytest.raises(InputError, match=r"missing value.*row 2"):
+        sample_witness(run, *samples, at=NEW.where(NEW > -0.5), **how)
+    others = [one.rename(columns={"dose": "pay"}) for one in samples]
+    with pytest.raises(InputError, match="P: column 'dose' missing; column 'pay' unknown"):
+        sample_witness(run, *others, **how)
+
+
+def test_points_of_a_test_witness_are_matched_by_name():
+    result = two_sample_test(TRAINING, OTHER, kernel="median", permutations=99, **QUIET)
+    found = [
+        sample_test_witness(result, TRAINING, OTHER, at, draws=10).witness.values
+        for at in (NEW.to_numpy(), NEW[["dose", "height"]])
+    ]
+    np.testing.assert_array_equal(found[0], found[1])

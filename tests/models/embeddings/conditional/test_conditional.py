@@ -13,6 +13,7 @@ from bke.models import (
     bayes_rule,
     conditional_embedding,
     function_embedding,
+    kernel_bayes_filter,
     mean_embedding,
     product_rule,
     sum_rule,
@@ -359,3 +360,18 @@ def test_singular_operators_say_what_to_raise():
     never = conditional_embedding([0, 0, 1, 1], [0, 0, 1, 1], Dirac(), Dirac(), regularisation=0.0)
     with pytest.raises(ArithmeticError, match="raise regularisation"):
         bayes_rule(never, no_first, regularisation=0.0).weights([0])
+
+
+def test_masked_values_are_refused_by_row():
+    rng = np.random.default_rng(0)
+    X, kernel = rng.normal(size=(20, 2)), SquaredExponential(1.0)
+    hidden = np.ma.array(X[:3], mask=[[0, 0], [1, 0], [0, 0]])
+    learned = conditional_embedding(X, X[:, 0], kernel, kernel, regularisation=0.1)
+    filtering = kernel_bayes_filter(X[:, 0], X, kernel, kernel, regularisation=0.1)
+    for function in (learned.weights, filtering.filter, kernel):
+        with pytest.raises(ValueError, match="row 2"):
+            function(hidden)
+    skipped = filtering.filter(hidden, observed=[True, False, True])
+    np.testing.assert_array_equal(
+        skipped.mean(), filtering.filter(X[:3], observed=[True, False, True]).mean()
+    )
