@@ -78,7 +78,6 @@ def output_file(
         return
     with folder_to_write(path.parent):
         _check_no_folders(written)
-        _check_links(written)
         _check_owner(path, listed(path.parent))
         yield
 
@@ -106,7 +105,6 @@ def _check_others(
     But for what is made of a run in the folder, and for the command whose folder it is, from whose
     run others have made something.
     """
-    _check_links(written)
     whose = set(there.values())
     begun = command in whose and command not in OF_RUNS
     if begun or whose <= {command} or any(same_file(a, b) for a in sources for b in there):
@@ -114,15 +112,6 @@ def _check_others(
     for path in written:
         if path.exists():
             _check_owner(path, there)
-
-
-def _check_links(written: Sequence[Path]) -> None:
-    """Refuse to write through a link over what is listed in another folder."""
-    for path in written:
-        if path.is_symlink():
-            target = Path(os.path.realpath(path))
-            if not same_file(target.parent, path.parent):
-                _check_owner(target, listed(target.parent))
 
 
 def _check_owner(path: Path, there: dict[Path, str]) -> None:

@@ -28,7 +28,11 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     Whatever ends the block early (an error, Ctrl-C) removes the temporary file and leaves an
     older file at ``path`` as it was. The temporary name keeps the suffix, from which matplotlib
-    and xarray infer the format. A symbolic link at ``path`` stays; its target is replaced.
+    and xarray infer the format.
+
+    Nothing is written through a link: the file replaces a symbolic or hard link at ``path`` itself,
+    as :func:`os.replace`, ``sed -i`` and the package atomicwrites do, and the file that the link
+    leads to stays as it was. Links to folders on the way to ``path`` are followed.
 
     Args:
         path: the file to write; its folder must exist.
@@ -37,13 +41,16 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         A path that does not exist yet. The block must write it.
 
     Raises:
-        InputError: ``path`` is a folder, or is in a folder that does not exist.
+        InputError: ``path`` is a folder, a device or a pipe, or is in a folder that does not exist.
     """
-    target = Path(os.path.realpath(path))
+    target = Path(path)
     if target.is_dir():
         raise InputError(f"{path} is a folder, so no file can be written there")
     if not target.parent.is_dir():
         raise InputError(f"{path} cannot be written: there is no folder {target.parent}")
+    # /dev/stdout is a link, which leads to a regular file where the shell redirects the output.
+    if (target.exists() and not target.is_file()) or target.parent.resolve() == Path("/dev"):
+        raise InputError(f"{path} is no regular file: name a file to write")
     # Not tempfile.mkstemp: its files are readable by their owner only, and stay so when renamed.
     temporary = target.parent / f".{secrets.token_hex(8)}{target.suffix}"
     try:

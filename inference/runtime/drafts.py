@@ -4,6 +4,10 @@ In the folder of the output there is, until the command ends, a folder :data:`UN
 files are written to. Once all are there, a list of them is, and they are renamed one by one, the
 list last: whatever ends the process before, the older files are whole; whatever ends it in between,
 the list tells readers so, and whoever writes next goes on from it.
+
+A folder may come from elsewhere, such as from an archive, with links and lists that lead out of it:
+a file replaces a link of its name and is never written through it, links are not recovered, and
+paths in a list are ignored.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from .atomic import atomic_path, folder_to_write, write_text
+from .atomic import folder_to_write, write_text
 from .lock import hold
 
 #: The folder in the output folder to which files are written.
@@ -39,7 +43,8 @@ def draft(
     """Yield a folder to write to, whose files are put into ``folder`` when the block succeeds.
 
     They replace all that the same command has written there before. Files of other commands and of
-    the user stay, but for those of the same name. When the block fails the older files are as they
+    the user stay, but for those of the same name; a link of the same name is replaced, and the file
+    that it leads to stays as it was. When the block fails the older files are as they
     were, and what was finished stays in ``folder / UNFINISHED``, which the exception's notes name,
     until the next command writes to the folder.
 
@@ -166,11 +171,20 @@ def _described(path: Path, command: str) -> dict[str, Any]:
 
 
 def _listed(folder: Path) -> dict[str, dict[str, Any]] | None:
-    """The files that the list in ``folder`` names; ``None`` where there is none of ours."""
+    """The files that the list in ``folder`` names; ``None`` where there is none of ours.
+
+    Left out are paths, and names that are none of a written file: anyone may have written a list.
+    """
+    if not _is_regular(folder / MANIFEST):
+        return None
     try:
         files = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]
-        return {str(name): dict(known) for name, known in files.items()}
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return {
+            name: dict(known)
+            for name, known in files.items()
+            if name and Path(name).name == name and name[0] != "." and name != MANIFEST
+        }
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
 
@@ -178,8 +192,8 @@ def _put_in_place(aside: Path, folder: Path) -> None:
     """Rename what is left of the draft, remove what it leaves out, and end with the list."""
     kept = _listed(aside) or {}
     for path in sorted(aside.iterdir()):
-        if path.name in kept:
-            _rename(path, folder / path.name)
+        if path.name in kept and _is_regular(path):
+            os.replace(path, folder / path.name)
     for name, known in (_listed(folder) or {}).items():
         if name not in kept and _is_as_written(folder, name, known):
             (folder / name).unlink()
@@ -201,16 +215,9 @@ def _remove(aside: Path) -> None:
 def _is_as_written(folder: Path, name: str, known: dict[str, Any]) -> bool:
     """Whether a file is there as it was listed; a list may have been written by anyone."""
     path = folder / name
-    if Path(name).name != name or not path.is_file():
-        return False
-    return _described(path, "")["sha256"] == known.get("sha256")
+    return _is_regular(path) and _described(path, "")["sha256"] == known.get("sha256")
 
 
-def _rename(path: Path, target: Path) -> None:
-    """Rename over a file, or over what a symbolic link leads to."""
-    try:
-        os.replace(path, os.path.realpath(target))
-    except OSError:  # the link leads to another file system
-        with atomic_path(target) as temporary:
-            shutil.copyfile(path, temporary)
-        path.unlink()
+def _is_regular(path: Path) -> bool:
+    """Whether a path is a file and no link to one."""
+    return path.is_file() and not path.is_symlink()

@@ -22,12 +22,15 @@ def hold(path: Path, what: str) -> filelock.BaseFileLock:
         what: is written to, for the message.
 
     Raises:
-        InputError: another process holds it.
+        InputError: another process holds it, or the path is a link: some versions of filelock empty
+            the file that a link leads to.
     """
     import filelock  # takes a while, and most commands need none
 
     lock = filelock.FileLock(path, timeout=0, is_singleton=True)
     try:
+        if path.is_symlink() or (path.exists() and path.stat().st_nlink > 1):
+            raise InputError(f"{path} is a link, where bke needs a file of its own: remove it")
         lock.acquire()
     except filelock.Timeout:
         raise InputError(

@@ -184,30 +184,54 @@ def test_a_folder_is_for_one_command_and_what_is_made_of_its_run(tmp_path):
 
 def test_a_link_into_the_folder_of_another_command(tmp_path):
     put(tmp_path / "out", "run", "run.nc")
-    for folder in ("linked", "alone"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "run.nc").symlink_to(tmp_path / "out" / "run.nc")
-    told = "out/run.nc, which belongs to what bke run has written there"
-    with pytest.raises(InputError, match=told):
-        put(tmp_path / "linked", "run", "run.nc")
-    with (
-        pytest.raises(InputError, match=told),
-        output_file(tmp_path / "alone" / "run.nc", read=[]),
-    ):
-        pass
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "run.nc").symlink_to(tmp_path / "out" / "run.nc")
+    put(tmp_path / "linked", "test", "run.nc")
+    assert (tmp_path / "linked" / "run.nc").read_text() == "test"
+    assert (tmp_path / "out" / "run.nc").read_text() == "run"
+
+
+@pytest.mark.parametrize(
+    ("link", "command"),
+    [
+        ("out/test.json", "test p.npy q.npy --permutations 19 --out out"),
+        ("out/bke-files.json", "test p.npy q.npy --permutations 19 --out out"),
+        ("page.html", "drift a.csv b.csv --permutations 19 --html page.html"),
+        ("page.md", "drift a.csv b.csv --permutations 19 --markdown page.md"),
+        ("state", "monitor b.csv --reference a.csv --state state"),
+        ("s.nc", "sketch p.npy --out s.nc"),
+    ],
+)
+@pytest.mark.parametrize("target", ["victim", "nowhere"])
+def test_no_command_writes_through_a_link(folder, link, command, target):
+    """Neither over a file outside, nor where there is none yet."""
+    for name, file in (("p", "a"), ("q", "b")):
+        np.savetxt(f"{file}.csv", np.load(f"{name}.npy"), delimiter=",", header="u,v", comments="")
+    (folder / "out").mkdir()
+    (folder / "victim").write_text("of the user")
+    (folder / link).symlink_to(folder / target)
+    result = CliRunner().invoke(app, command.split())
+    assert (folder / "victim").read_text() == "of the user"
+    assert not (folder / "nowhere").exists()
+    if "--state" in command and target == "victim":  # it would be gone on from
+        assert "is not a monitor of bke" in result.stderr
+    else:
+        assert result.exit_code == 0, (result.output, result.exception)
+        assert (folder / link).is_file()
+        assert not (folder / link).is_symlink()
 
 
 def test_what_a_killed_command_had_begun_is_ended_before_it_is_asked_whose_it_is(
     tmp_path, monkeypatch
 ):
-    rename, count = drafts._rename, iter(range(9))
+    replace, count = os.replace, iter(range(9))
 
     def killed(path, target):
-        if next(count) == 1:
+        if next(count) == 2:  # the first puts the list into the draft
             raise KeyboardInterrupt
-        rename(path, target)
+        replace(path, target)
 
-    monkeypatch.setattr(drafts, "_rename", killed)
+    monkeypatch.setattr(drafts.os, "replace", killed)
     with pytest.raises(KeyboardInterrupt):
         put(tmp_path, "run", "a.png", "run.nc", "summary.json")
     monkeypatch.undo()

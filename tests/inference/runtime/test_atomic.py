@@ -69,14 +69,22 @@ def test_relative_path(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links and modes of POSIX")
-def test_link_stays_and_mode_is_usual(tmp_path):
+def test_link_is_replaced_and_mode_is_usual(tmp_path):
     (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "b.png").write_text("old")
     link = tmp_path / "a.png"
-    link.symlink_to(tmp_path / "real" / "b.png")
+    for make in (os.symlink, os.link):
+        make(tmp_path / "real" / "b.png", link)
+        with atomic_path(link) as temporary:
+            temporary.write_text("new")
+        assert not link.is_symlink()
+        assert link.read_text() == "new"
+        assert (tmp_path / "real" / "b.png").read_text() == "old"
+        link.unlink()
+    link.symlink_to(tmp_path / "real" / "nowhere.png")
     with atomic_path(link) as temporary:
         temporary.write_text("new")
-    assert link.is_symlink()
-    assert (tmp_path / "real" / "b.png").read_text() == "new"
+    assert not (tmp_path / "real" / "nowhere.png").exists()
     (tmp_path / "usual").write_text("")
     modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("usual", "a.png")]
     assert modes[0] == modes[1]
@@ -88,6 +96,15 @@ def test_refuses_folders(tmp_path):
     target = tmp_path / "absent" / "a.png"
     with pytest.raises(InputError, match=r"a\.png.*no folder.*absent"), atomic_path(target):
         pass
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes and devices of POSIX")
+def test_refuses_devices_and_pipes(tmp_path):
+    """As root, a rename would replace them."""
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", "/dev/null", "/dev/stdout"):
+        with pytest.raises(InputError, match="no regular file"), atomic_path(path):
+            pass
 
 
 def refusal(path):

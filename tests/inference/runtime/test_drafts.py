@@ -212,28 +212,99 @@ def test_another_process_is_refused_while_one_writes(tmp_path):
     assert texts(tmp_path) == {name: f"mine {name}" for name in NAMES}
 
 
-def test_symbolic_links_stay(tmp_path):
-    folder, elsewhere = tmp_path / "out", tmp_path / "elsewhere.txt"
+@pytest.fixture
+def victim(tmp_path):
+    """A file of the user outside the output folder."""
+    path = tmp_path / "victim.txt"
+    path.write_text("of the user")
+    return path
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+@pytest.mark.parametrize("name", ["a.txt", MANIFEST])
+def test_a_link_in_the_folder_is_replaced(tmp_path, victim, link, name):
+    folder = tmp_path / "out"
     folder.mkdir()
-    elsewhere.write_text("old")
-    (folder / "a.txt").symlink_to(elsewhere)
+    link(victim, folder / name)
     written(folder, "new")
-    assert (folder / "a.txt").is_symlink()
-    assert elsewhere.read_text() == "new a.txt"
+    assert texts(folder) == {name: f"new {name}" for name in NAMES}
+    assert not (folder / name).is_symlink()
+    assert victim.read_text() == "of the user"
 
 
-def test_a_link_to_another_file_system(tmp_path, monkeypatch):
-    replace = os.replace
+def test_a_link_to_nowhere_is_replaced(tmp_path):
+    folder = tmp_path / "out"
+    folder.mkdir()
+    (folder / "a.txt").symlink_to(tmp_path / "made.txt")
+    written(folder, "new")
+    assert texts(folder) == {name: f"new {name}" for name in NAMES}
+    assert not (tmp_path / "made.txt").exists()
 
-    def refused(source, target):
-        if Path(source).parent.name == UNFINISHED and Path(target).name == "a.txt":
-            raise OSError(18, "Invalid cross-device link")
-        replace(source, target)
 
-    monkeypatch.setattr(drafts.os, "replace", refused)
-    written(tmp_path, "new")
-    assert texts(tmp_path) == {name: f"new {name}" for name in NAMES}
-    assert UNFINISHED not in held(tmp_path)
+def test_a_link_in_place_of_the_draft_is_refused(tmp_path):
+    """Though the folder that it leads to has all that a draft has."""
+    folder, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
+    folder.mkdir()
+    elsewhere.mkdir()
+    for name, text in ((MARK, ""), ("a.txt", "mine"), (MANIFEST, '{"files": {"a.txt": {}}}')):
+        (elsewhere / name).write_text(text)
+    (folder / UNFINISHED).symlink_to(elsewhere)
+    with pytest.raises(InputError, match="in the way"):
+        written(folder, "new")
+    assert held(elsewhere) == {MARK, "a.txt", MANIFEST}
+    assert texts(folder) == {}
+
+
+def interrupted(folder, files):
+    """Make a folder as a command leaves it that was killed after the list was written."""
+    aside = folder / UNFINISHED
+    aside.mkdir(parents=True)
+    (aside / MARK).touch()
+    (aside / MANIFEST).write_text(json.dumps({"files": {name: {} for name in files}}))
+    return aside
+
+
+def test_recovery_writes_through_no_link(tmp_path, victim):
+    aside = interrupted(tmp_path / "out", ["a.txt", "b.txt"])
+    (aside / "a.txt").write_text("recovered")
+    (aside / "b.txt").symlink_to(victim)
+    (tmp_path / "out" / "a.txt").symlink_to(victim)
+    written(tmp_path / "out", "new", names=["c.txt"])
+    assert victim.read_text() == "of the user"
+    assert texts(tmp_path / "out") == {"a.txt": "recovered", "c.txt": "new c.txt"}
+    assert not any(path.is_symlink() for path in (tmp_path / "out").iterdir())
+
+
+def test_a_list_that_is_a_link_is_not_recovered(tmp_path, victim):
+    aside = interrupted(tmp_path / "out", [])
+    victim.write_text('{"files": {"a.txt": {}}}')
+    (aside / MANIFEST).unlink()
+    (aside / MANIFEST).symlink_to(victim)
+    (aside / "a.txt").write_text("recovered")
+    written(tmp_path / "out", "new", names=["c.txt"])
+    assert texts(tmp_path / "out") == {"c.txt": "new c.txt"}
+
+
+def test_paths_and_bke_s_own_files_in_a_list_are_ignored(tmp_path, victim):
+    names = ["../victim.txt", str(victim), "..", "sub/a.txt", "", LOCK, MANIFEST, "a.txt"]
+    for folder in (tmp_path / "out", interrupted(tmp_path / "out", names)):
+        (folder / MANIFEST).write_text(json.dumps({"files": {name: {} for name in names}}))
+        assert list(drafts.listed(folder)) == [folder / "a.txt"]
+    (tmp_path / "out" / UNFINISHED / LOCK).write_text("")
+    written(tmp_path / "out", "new")
+    assert texts(tmp_path / "out") == {name: f"new {name}" for name in NAMES}
+    assert victim.read_text() == "of the user"
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+def test_a_lock_that_is_a_link_is_refused(tmp_path, victim, link):
+    folder = tmp_path / "out"
+    folder.mkdir()
+    link(victim, folder / LOCK)
+    with pytest.raises(InputError, match="is a link, where bke needs a file of its own"):
+        written(folder, "new")
+    assert victim.read_text() == "of the user"
+    assert held(folder) == {LOCK}
 
 
 def test_a_folder_of_the_user_s_is_not_removed(tmp_path):
@@ -254,7 +325,11 @@ def test_a_file_that_was_changed_since_is_not_removed(tmp_path):
     assert texts(tmp_path) == {"a.txt": "new a.txt", "c.txt": "edited"}
 
 
-@pytest.mark.parametrize("content", ["", "{}", "[]", '{"files": 3}', '{"files": {"a.txt": 1}}'])
+@pytest.mark.parametrize(
+    "content",
+    ["", "{}", "[]", '{"files": 3}', '{"files": {"a.txt": 1}}', "[" * 100_000],
+    ids=range(6),
+)
 def test_a_list_that_is_none_of_ours_is_replaced(tmp_path, content):
     (tmp_path / MANIFEST).write_text(content)
     written(tmp_path, "new")
