@@ -44,7 +44,7 @@ class Store:
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
             names = [name for name in {**own, **found} if own.get(name) != found.get(name)]
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, ValueError, TypeError, RecursionError) as error:
             raise InputError(f"{path} cannot be read as the settings of a run: {error}") from error
         if names:
             raise InputError(

@@ -11,12 +11,11 @@ from collections.abc import Iterator
 from typing import IO
 
 import pyarrow as pa
-import pyarrow.json
 
 from ..data.checks import counted
 from ..data.text import MISSING, separator_of
 from ..errors import InputError
-from ..tables.files import parsed
+from ..tables.files import json_rows, parsed
 from ..tables.frames import Table
 
 #: Lines that are read ahead.
@@ -167,8 +166,8 @@ def _is_json(line: bytes) -> bool:
 
 def _of_json(lines: list[bytes]) -> pa.Table:
     try:
-        return pyarrow.json.read_json(io.BytesIO(b"".join(lines)))
-    except pa.ArrowInvalid as error:
+        return json_rows(b"".join(lines))
+    except ValueError as error:
         raise InputError(
             f"the stream is not readable as JSON lines: {str(error).splitlines()[0]}"
         ) from error

@@ -65,5 +65,5 @@ def _kernel_record(run: xr.DataTree) -> Any:
     """Of the kernel, where the run has one."""
     try:
         return json.loads(run.attrs["kernel"])
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, RecursionError):
         return None

@@ -273,7 +273,7 @@ def _check_attributes(run: xr.DataTree, names: tuple[str, ...]) -> None:
 def _plain(run: xr.DataTree, name: str) -> Any:
     try:
         return json.loads(run.attrs[name])
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         raise InputError(f"its attribute {name} cannot be read: {run.attrs[name]!r:.60}") from None
 
 

@@ -90,7 +90,7 @@ def _restored(dataset: xr.Dataset, path: str | os.PathLike[str], modules: Sequen
         raise InputError("its scatter has sums of squares that are negative")
     try:
         record = json.loads(dataset.attrs["kernel"])
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, RecursionError):
         raise InputError("its attribute kernel cannot be read") from None
     check_modules(record, path, modules)
     check_restorable(record)

@@ -142,7 +142,13 @@ class ParquetRows(Rows):
 
     def _group(self, group: int) -> np.ndarray:
         if self._kept[0] != group:
-            table = self._file.read_row_group(group, columns=self._names)
+            try:
+                table = self._file.read_row_group(group, columns=self._names)
+            except Exception as error:  # pyarrow has many kinds of error for a broken file
+                raise InputError(
+                    f"{self.path} is not a readable Parquet file: its group of rows {group + 1} is "
+                    "damaged"
+                ) from error
             columns = [table.column(name).to_numpy().astype(np.float64) for name in self._names]
             self._kept = group, np.column_stack(columns)
         return self._kept[1]

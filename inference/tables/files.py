@@ -33,6 +33,11 @@ HEAD = 2**16
 #: Rows of a Parquet table beyond which so many of them are read, at random, and the key of the
 #: schema's metadata that then tells how many there are.
 MOST_ROWS, OF = 4_000_000, "rows"
+#: Levels of arrays and objects in JSON beyond which it is refused, not tuned: Arrow goes a call
+#: deeper in each, and 30 000 end the process on a stack of 8 MiB.
+MOST_LEVELS = 100
+#: A text in JSON without escapes; all bytes but quotes, brackets and ends of lines.
+JSON_TEXT, NEITHER = re.compile(rb'"[^"\n]*"'), bytes(set(range(256)) - set(b'"[]{}\n'))
 #: How Arrow tells where a cell cannot be decoded.
 UNDECODED = re.compile(r"column #(\d+): Row #(\d+): .*UTF8")
 
@@ -68,7 +73,7 @@ def read_table(path: Path, encoding: str | None = None) -> pa.Table:
         return reader(path, encoding)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {_first(error)}") from error
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError) as error:
+    except (pa.ArrowException, MemoryError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not a readable {kind} file: {_first(error)}") from error
 
 
@@ -216,11 +221,38 @@ def _check_quotes(path: Path, found: pa.Table) -> None:
 def _json(path: Path, encoding: str | None) -> pa.Table:
     with pa.input_stream(str(path), compression="detect") as stream:
         try:
-            return pyarrow.json.read_json(stream)
-        except pa.ArrowInvalid as error:
+            return json_rows(stream.read())
+        except ValueError as error:
             raise InputError(
                 f"{path} is not a readable file of JSON lines, one object each: {_first(error)}"
             ) from error
+
+
+def json_rows(raw: bytes) -> pa.Table:
+    """Read JSON lines.
+
+    Raises:
+        ValueError: they cannot be read, or have more than :data:`MOST_LEVELS` levels.
+    """
+    level = lowest = line = start = 0
+    while start < len(raw):
+        end = (raw.find(b"\n", start + HEAD) + 1) or len(raw)
+        # Pairs of backslashes first, so that one which is left before a quote escapes it. Texts
+        # without brackets are two quotes then, which are removed faster than by the expression.
+        plain = raw[start:end].replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, NEITHER)
+        marks = np.frombuffer(JSON_TEXT.sub(b"", plain.replace(b'""', b"")), dtype=np.uint8)
+        opens, closes = np.isin(marks, list(b"[{")), np.isin(marks, list(b"]}"))
+        levels = level + np.cumsum(opens.astype(int) - closes)
+        # Above the lowest level before: what is closed and was not open ends no recursion.
+        lows = np.minimum(np.minimum.accumulate(levels), lowest)
+        if (deep := np.flatnonzero(levels - lows > MOST_LEVELS)).size:
+            line += np.count_nonzero(marks[: deep[0]] == ord("\n")) + 1
+            raise ValueError(f"line {line} has more than {MOST_LEVELS} levels of arrays or objects")
+        if marks.size:
+            level, lowest = int(levels[-1]), int(lows[-1])
+        line += np.count_nonzero(marks == ord("\n"))
+        start = end
+    return pyarrow.json.read_json(pa.BufferReader(raw))
 
 
 def _parquet(paths: list[Path], named: Path) -> pa.Table:
@@ -236,8 +268,10 @@ def _parquet(paths: list[Path], named: Path) -> pa.Table:
                     f"{part.path} has other columns than {paths[0]}: {sorted(odd)[0]!r} is not in "
                     "both"
                 )
-        return _some_rows(found)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OSError) as error:
+        rows = _some_rows(found)
+        rows.validate(full=True)
+        return rows
+    except (pa.ArrowException, MemoryError, UnicodeDecodeError, OSError) as error:
         raise InputError(f"{named} is not readable as Parquet: {_first(error)}") from error
 
 
@@ -256,12 +290,15 @@ def _some_rows(found: pyarrow.dataset.Dataset) -> pa.Table:
 
 
 def _feather(path: Path, encoding: str | None) -> pa.Table:
-    with pa.memory_map(str(path)) as source:
+    # Not mapped into memory: a file that is cut off meanwhile would end the process.
+    with pa.OSFile(str(path)) as source:
         try:
-            return pa.ipc.open_file(source).read_all()
+            found = pa.ipc.open_file(source).read_all()
         except pa.ArrowInvalid:
             source.seek(0)
-            return pa.ipc.open_stream(source).read_all()
+            found = pa.ipc.open_stream(source).read_all()
+    found.validate(full=True)
+    return found
 
 
 def _excel(path: Path, encoding: str | None) -> pa.Table:

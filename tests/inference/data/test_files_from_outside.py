@@ -81,6 +81,10 @@ def test_code_in_an_attribute_of_a_run(name, trap, tmp_path):
     run.to_netcdf(tmp_path / "run.nc", engine="h5netcdf")
     with pytest.raises(InputError):
         load_run(tmp_path / "run.nc")
+    run.attrs[name] = "[" * 20_000  # levels, at which Python's reader gives up in its own way
+    run.to_netcdf(tmp_path / "run.nc", engine="h5netcdf")
+    with pytest.raises(InputError, match=f"its attribute {name} cannot be read"):
+        load_run(tmp_path / "run.nc")
     assert not trap.exists()
 
 

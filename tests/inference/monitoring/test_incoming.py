@@ -72,3 +72,9 @@ def test_rows_are_handed_on_when_no_more_come():
     os.close(write)
     assert next(found).data.to_pydict() == {"a": ["3"], "b": ["4"]}
     assert list(found) == []
+
+
+def test_json_of_many_levels_is_refused():
+    """Arrow would end the process."""
+    with pytest.raises(InputError, match=r"the stream is not readable as JSON lines: .*100 levels"):
+        batches('{"a": 1, "b": 1}\n{"a": ' + "[" * 100_000 + "]" * 100_000 + "}\n")

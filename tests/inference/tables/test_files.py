@@ -13,6 +13,7 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 from bke.inference import InputError, compare_tables
+from bke.inference.tables.files import json_rows
 from bke.inference.tables.frames import as_table
 
 FRAME = pd.DataFrame({"x": [1.5, 2.5, None], "word": ["a", "b,c", "d"], "n": [1, 2, 3]})
@@ -233,3 +234,103 @@ def test_a_code_stands_for_what_programs_write_of_it(tmp_path):
         pd.DataFrame({"x": x}).to_csv(paths[-1], index=False)
     found = compare_tables(*paths, missing=["-999"], permutations=19, progress=False)
     assert found["x"].effect.missing == (0.02, 0.4)
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "jsonl.gz"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"x": 1}\n{"x": ' + "[" * 100_000 + "]" * 100_000 + "}\n",
+        '{"x": 1}\n' + '{"x": ' * 100_000 + "1" + "}" * 100_000 + "\n",
+        '{"x": 1}\n' + '{"x":\n' * 100_000 + "1" + "}" * 100_000,
+        r'{"x\\\"": "\\", "]]]": 1}' + "\n" + "[" * 100_000,
+        "]" * 200_000 + "\n" + "[" * 200_000,
+    ],
+    ids=["arrays", "objects", "lines", "quotes", "closed before"],
+)
+def test_json_of_many_levels_is_refused(tmp_path, kind, content):
+    """Arrow would end the process."""
+    path = tmp_path / f"table.{kind}"
+    raw = content.encode()
+    path.write_bytes(gzip.compress(raw) if kind.endswith("gz") else raw)
+    with pytest.raises(InputError, match=r"table\.jsonl.*line \d+ has more than 100 levels"):
+        as_table(path, "before")
+
+
+def test_brackets_in_texts_of_json_are_no_levels(tmp_path):
+    """Nor do objects of line after line add up; escaped quotes end no text."""
+    path = tmp_path / "table.jsonl"
+    rows = [{"t": '\\"[{' * 300, "[": i, "s": "\\", "u": ""} for i in range(500)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert as_table(path, "before").data.to_pylist() == rows
+
+
+def bounded(levels):
+    return b'{"x": 1, "y": ' + b"[" * levels + b"]" * levels + b"}\n"
+
+
+def test_the_line_of_too_many_levels():
+    assert json_rows(bounded(99)).num_rows == 1
+    with pytest.raises(ValueError, match=r"^line 30001 has more than 100 levels"):
+        json_rows(bounded(3) * 30_000 + bounded(100))
+
+
+#: Arrays of which one number is changed below: an offset, a length, an index.
+DAMAGED = {
+    "text": (pa.array(["ab", "cd", "ef"]), 1, [0, 2, 9999, 6]),
+    "text going back": (pa.array(["ab", "cd", "ef"]), 1, [0, 4, 2, 6]),
+    "large text": (pa.array(["ab", "cd", "ef"], pa.large_string()), 1, [0, 2, 2**40, 6]),
+    "list": (pa.array([[1.0], [2.0, 3.0], []]), 1, [0, 1, 77_777, 3]),
+    "dictionary": (pa.array(["a", "b", "a"]).dictionary_encode(), 1, [0, 1, 1_000_000_000]),
+    "not UTF-8": (pa.array(["ab", "cd", "ef"]), 2, b"ab\xff\xfeef"),
+}
+
+
+def damaged(array, which, numbers):
+    """The array with other numbers in one of its buffers."""
+    buffers = array.buffers()
+    old = buffers[which]
+    width = 8 if pa.types.is_large_string(array.type) else 4
+    new = numbers if isinstance(numbers, bytes) else np.array(numbers, f"i{width}").tobytes()
+    buffers[which] = pa.py_buffer(new.ljust(old.size, b"\0"))
+    if pa.types.is_dictionary(array.type):
+        index = pa.Array.from_buffers(array.type.index_type, len(array), buffers[:2])
+        return pa.DictionaryArray.from_arrays(index, array.dictionary, safe=False)
+    children = [array.values] if pa.types.is_list(array.type) else None
+    own = buffers[:2] if children else buffers
+    return pa.Array.from_buffers(array.type, len(array), own, children=children)
+
+
+@pytest.mark.parametrize("case", DAMAGED)
+@pytest.mark.parametrize("kind", ["arrow", "stream.arrow", "feather"])
+def test_a_damaged_arrow_file_is_refused(tmp_path, kind, case):
+    """What it says of its columns would be read from memory that belongs to others."""
+    table = pa.table({"x": damaged(*DAMAGED[case])})
+    path = tmp_path / f"table.{kind}"
+    if kind == "feather":
+        pa.feather.write_feather(table, path, compression="uncompressed")
+    else:
+        new = pa.ipc.new_stream if kind == "stream.arrow" else pa.ipc.new_file
+        with pa.OSFile(str(path), "wb") as sink, new(sink, table.schema) as writer:
+            writer.write_table(table)
+    with pytest.raises(InputError, match=rf"table\.{kind} is not a readable"):
+        as_table(path, "before")
+
+
+def test_an_arrow_file_may_be_cut_off_after_it_was_read(tmp_path):
+    """Mapped into memory, that would end the process by a bus error."""
+    path = tmp_path / "table.arrow"
+    table = pa.table({"x": np.arange(100_000.0)})
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    found = as_table(path, "before").data
+    path.write_bytes(b"")
+    assert found.equals(table)
+
+
+def test_a_parquet_file_of_bytes_that_are_no_text_is_refused(tmp_path):
+    path = tmp_path / "table.parquet"
+    table = pa.table({"x": damaged(*DAMAGED["not UTF-8"])})
+    pa.parquet.write_table(table, path)
+    with pytest.raises(InputError, match=r"table\.parquet is not readable as Parquet: .*UTF8"):
+        as_table(path, "before")
