@@ -1,8 +1,16 @@
-"""Rows of text as they arrive: CSV or JSON lines from a pipe or a file, in batches."""
+"""Rows of text as they arrive: CSV or JSON lines from a pipe or a file, in batches.
+
+A quote opens a quoted cell at the start of a cell only, and is a character like others elsewhere,
+as in the readers of Arrow and Python. A row whose quoted cell goes on over several lines ends
+within :data:`MOST_LINES` lines, has as many cells as the header, and nothing but a separator or the
+end of the line behind a quote that closes. Otherwise the line that opens the quote is left out and
+noted, and reading goes on with the line after it, so that a stray quote costs no other row.
+"""
 
 from __future__ import annotations
 
 import codecs
+import collections
 import csv
 import io
 import queue
@@ -20,6 +28,8 @@ from ..tables.frames import Table
 
 #: Lines that are read ahead.
 AHEAD = 20_000
+#: Lines that a row goes on for, at most, with a quoted cell; not tuned.
+MOST_LINES = 100
 #: Seconds without a line after which a batch is closed.
 WAIT = 0.5
 #: What is said of several files behind one another.
@@ -54,7 +64,12 @@ class Incoming:
         self._given, self._needed, self._numeric = given, needed, numeric
         self._header: list[str] | None = None
         self._first = b""  # the header as it was written; empty where there is none
-        self._separator = ","
+        self._separator = ""  # not known before the first line
+        self._json: bool | None = None
+        # Lines that were taken and are to be taken again, and the number of the last one taken.
+        self._again: collections.deque[bytes] = collections.deque()
+        self._number = 0
+        self._unclosed, self._first_unclosed = 0, 0
         self._lines: queue.Queue[bytes | BaseException] = queue.Queue(AHEAD)
         self._uneven = 0
         # A thread, for a pipe cannot be asked for what it has on every system.
@@ -67,7 +82,7 @@ class Incoming:
             InputError: the first line is neither a header nor a row.
         """
         lines, more = self._taken(1)
-        if lines and not _is_json(lines[0]):
+        if lines and not self._json:
             lines = self._begun(lines[0])
         while lines or more:
             if more:
@@ -88,23 +103,86 @@ class Incoming:
     def _taken(self, most: int, *, waiting: bool = True) -> tuple[list[bytes], bool]:
         """Whole rows that have arrived, and whether there may be more; maybe waiting for one."""
         rows: list[bytes] = []
-        row = b""
+        row: list[bytes] = []  # its lines so far
+        quoted = False
         while len(rows) < most:
             try:
-                # A row with an open quote goes on in the next line, whenever that comes.
-                line = self._lines.get(timeout=None if row or (waiting and not rows) else WAIT)
+                line = self._next(None if waiting and not rows else WAIT)
             except queue.Empty:
+                self._take_again(row)  # it goes on in the next line, whenever that comes
                 break
-            if isinstance(line, BaseException):
-                raise line
             if line == END:
-                return [*rows, *([row] if row else [])], False
-            row += line
-            if row.count(b'"') % 2 == 0:
-                if row.strip():
-                    rows.append(row if row.endswith(b"\n") else row + b"\n")
-                row = b""
+                if not row:
+                    return rows, False
+                self._lines.put(END)
+                self._leave_out(row)
+                row, quoted = [], False
+                continue
+            if self._json is None and line.strip():
+                self._json = _is_json(line)
+            row.append(line)
+            quoted = not self._json and self._ends_quoted(line, quoted)
+            if quoted and len(row) < MOST_LINES:
+                continue
+            if quoted or (len(row) > 1 and not self._is_whole(b"".join(row))):
+                self._leave_out(row)
+            elif (joined := b"".join(row)).strip():
+                rows.append(joined if joined.endswith(b"\n") else joined + b"\n")
+            row, quoted = [], False
         return rows, True
+
+    def _next(self, timeout: float | None) -> bytes:
+        """The next line, or :data:`END`.
+
+        Raises:
+            queue.Empty: there is none yet.
+        """
+        line = self._again.popleft() if self._again else self._lines.get(timeout=timeout)
+        if isinstance(line, BaseException):
+            raise line
+        self._number += line != END
+        return line
+
+    def _take_again(self, lines: list[bytes]) -> None:
+        self._again.extendleft(reversed(lines))
+        self._number -= len(lines)
+
+    def _leave_out(self, row: list[bytes]) -> None:
+        """Leave out the first line of a row, which opens a quote, and take the others again."""
+        self._take_again(row[1:])
+        self._unclosed += 1
+        self._first_unclosed = self._first_unclosed or self._number
+        what = "Left out for a quote that is not closed"
+        lines = counted(self._unclosed, "line")
+        self._note(what, f"{what}: {lines}, the first of them line {self._first_unclosed}.")
+
+    def _ends_quoted(self, line: bytes, quoted: bool) -> bool:
+        """Whether a quoted cell is open at the end of a line, as it was or was not before it."""
+        known = self._separator.encode()
+        starts = (known, b"\r") if known else (b",", b";", b"\t", b"\r", codecs.BOM_UTF8)
+        begun, closed = not quoted, False
+        for piece in line.split(b'"')[:-1]:
+            if quoted:
+                quoted, closed = False, True
+            else:  # a quote right behind one that closes is one within the cell
+                quoted = piece.endswith(starts) or (not piece and (begun or closed))
+                closed = False
+            begun = False
+        return quoted
+
+    def _is_whole(self, row: bytes) -> bool:
+        """Whether lines that were joined are one row."""
+        text = io.StringIO(row.decode("utf-8", errors="replace"), newline="")
+        delimiter = self._separator or separator_of(text.getvalue()).replace(" ", ",")
+        try:
+            rows = list(csv.reader(text, delimiter=delimiter, strict=True))
+        except csv.Error:
+            return False
+        return len(rows) == 1 and (self._header is None or len(rows[0]) == len(self._header))
+
+    def _note(self, what: str, text: str) -> None:
+        """Replace the note that has the words ``what``, if any."""
+        self.notes = [*(note for note in self.notes if what not in note), text]
 
     def _begun(self, line: bytes) -> list[bytes]:
         """Tell the separator and the header from the first line, which may be a row already."""
@@ -149,9 +227,8 @@ class Incoming:
         found, uneven = parsed(io.BytesIO(b"".join(rows)), self._separator, self._header)
         self._uneven += len(uneven)
         if uneven:
-            self.notes = [note for note in self.notes if "no rows" not in note]
-            lines_ = counted(self._uneven, "line")
-            self.notes.append(f"{lines_} with more or fewer cells are no rows: left out.")
+            what = "with more or fewer cells"
+            self._note(what, f"{counted(self._uneven, 'line')} {what} are no rows: left out.")
         return Table(found, "the stream")
 
 

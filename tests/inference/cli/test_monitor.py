@@ -168,3 +168,29 @@ def test_refusals(files, monkeypatch, arguments, status, told):
     found = monitor("same.csv", *arguments)
     assert found.exit_code == status
     assert told in " ".join(found.output.split())
+
+
+@pytest.mark.parametrize(
+    ("line", "instead"),
+    [
+        ('"1100,20.0,a\n', ""),
+        ('1100,20.0,"a\n', ""),
+        ('11"00,20.0,a\n', "1100,20.0,a\n"),
+        ('"11\n00",20.0,a\n', "1100,20.0,a\n"),
+        ('"11""00",20.0,a\n', "1100,20.0,a\n"),
+    ],
+)
+def test_a_stray_quote_changes_nothing_for_other_rows(files, line, instead):
+    """The alarm, its row and the evidence are those of the stream without the quote."""
+    rows = (files / "changed.csv").read_text().splitlines(keepends=True)
+    told = []
+    for one in (line, instead):
+        text = "".join([*rows[:101], one, *rows[101:]])
+        options = ("--reference", files / "reference.csv", "--exclude", "id", "--json")
+        found = monitor("-", *options, "--batch", 1000, text=text)
+        told.append(json.loads(found.stdout.splitlines()[-1]))
+        assert found.exit_code == 0
+    notes = told[0].pop("notes"), told[1].pop("notes")
+    assert told[0] == told[1]
+    assert told[0]["alarm"]
+    assert bool(set(notes[0]) - set(notes[1])) == (not instead)

@@ -78,3 +78,81 @@ def test_json_of_many_levels_is_refused():
     """Arrow would end the process."""
     with pytest.raises(InputError, match=r"the stream is not readable as JSON lines: .*100 levels"):
         batches('{"a": 1, "b": 1}\n{"a": ' + "[" * 100_000 + "]" * 100_000 + "}\n")
+
+
+def rows(text, **options):
+    """Rows of all batches, and the notes."""
+    found, notes = batches(text, **options)
+    return [row for one in found for row in zip(one["a"], one["b"], strict=True)], notes
+
+
+@pytest.mark.parametrize("most", [1, 3, 1000])
+def test_a_quote_within_a_cell_is_a_character(most):
+    """Each row is handed on as it comes, not at the next quote."""
+    text = 'a,b\n1,5" pipe\n2,x\n3,"y"" z"\n4,u"v"\n5,"w\nw"\n6,"s"t\n7,\n8,""""\n'
+    found, notes = rows(text, most=most)
+    assert found == [
+        *(("1", '5" pipe'), ("2", "x"), ("3", 'y" z'), ("4", 'u"v"'), ("5", "w\nw"), ("6", "st")),
+        *(("7", ""), ("8", '"')),
+    ]
+    assert notes == []
+    assert len(batches(text, most=1)[0]) == 8
+
+
+LEFT_OUT = "Left out for a quote that is not closed: 1 line, the first of them line 3."
+
+
+@pytest.mark.parametrize("most", [1, 7, 1000])
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "".join(f"{at},x\n" for at in range(300)),  # no other quote
+        "".join(f'{at},"x"\n' for at in range(300)),  # one that would close it, with an x behind
+        "1,x\n2,y\n3,z",  # the end comes first
+        '1,x\n2,"y, z"\n' + "3,z\n" * 5,
+        '1,5" pipe\n' + "2,z\n" * 300,
+        '1",x\n2,y\n',  # it would be closed, with too many cells
+    ],
+    ids=["none", "quoted", "end", "within", "stray", "uneven"],
+)
+def test_a_quote_that_is_not_closed_costs_its_line_alone(most, rest):
+    found, notes = rows('a,b\n0,before\n0,"open\n' + rest, most=most)
+    assert found == rows("a,b\n0,before\n" + rest, most=most)[0]
+    assert notes == [LEFT_OUT]
+
+
+def test_many_quotes_that_are_not_closed():
+    text = "a,b\n" + '1,"x\n2,y\n' * 250 + '3,"z\n'
+    found, notes = rows(text, most=10)
+    assert found == [("2", "y")] * 250
+    assert notes == [LEFT_OUT.replace("1 line,", "251 lines,").replace("line 3", "line 2")]
+
+
+def test_a_quoted_cell_may_have_many_lines():
+    for lines in (2, 99):
+        cell = "\n".join(f'{at}, ""q""' for at in range(lines))
+        found, notes = rows(f'b;a\n"{cell}";1\nx;"2"\n', most=5)
+        assert found == [("1", cell.replace('""', '"')), ("2", "x")]
+        assert notes == []
+
+
+def test_rows_before_an_open_quote_are_handed_on():
+    """A cell may go on in the next line after any time; rows before do not wait for it."""
+    read, write = os.pipe()
+    os.write(write, b'a,b\n1,2\n3,"x\n')
+    incoming = Incoming(os.fdopen(read, "rb"), ("a", "b"), ("a", "b"))
+    found = incoming.batches(1000)
+    assert next(found).data.to_pydict() == {"a": ["1"], "b": ["2"]}
+    os.write(write, b'y"\n')
+    os.close(write)
+    assert next(found).data.to_pydict() == {"a": ["3"], "b": ["x\ny"]}
+    assert list(found) == []
+    assert incoming.notes == []
+
+
+def test_a_quote_in_json_opens_no_cell():
+    """Blank lines may come first."""
+    text = '\n{"a":1,"b":"5\\" pipe"}\n{"a":2,"b":"y,"}\n{"a":3,"b":"z"}\n'
+    found, notes = batches(text, most=1)
+    assert found == [{"a": [1], "b": ['5" pipe']}, {"a": [2], "b": ["y,"]}, {"a": [3], "b": ["z"]}]
+    assert notes == []
