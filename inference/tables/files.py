@@ -246,11 +246,11 @@ def json_rows(raw: bytes) -> pa.Table:
         # Above the lowest level before: what is closed and was not open ends no recursion.
         lows = np.minimum(np.minimum.accumulate(levels), lowest)
         if (deep := np.flatnonzero(levels - lows > MOST_LEVELS)).size:
-            line += np.count_nonzero(marks[: deep[0]] == ord("\n")) + 1
+            line += int(np.count_nonzero(marks[: deep[0]] == ord("\n"))) + 1
             raise ValueError(f"line {line} has more than {MOST_LEVELS} levels of arrays or objects")
         if marks.size:
             level, lowest = int(levels[-1]), int(lows[-1])
-        line += np.count_nonzero(marks == ord("\n"))
+        line += int(np.count_nonzero(marks == ord("\n")))
         start = end
     return pyarrow.json.read_json(pa.BufferReader(raw))
 
