@@ -228,10 +228,13 @@ def _texts(column: Column, weights: np.ndarray) -> list[Aspect]:
 
 
 def _moments(seconds: np.ndarray, weights: np.ndarray) -> list[Aspect]:
-    """The weekday and the hour of dates (N,), which go round; not when they are."""
+    """The weekday and the hour of dates (N,), which go round; not when they are.
+
+    Times of day without a date are seconds of the first day and have no weekday.
+    """
     found: list[Aspect] = []
     days = np.floor(seconds / DAY)
-    if np.nanmax(seconds, initial=0.0) > DAY:
+    if np.any(days[~np.isnan(days)] != 0.0):
         found += levelled("weekday", np.mod(days + THURSDAY, 7.0), WEEKDAYS, weights)
     hours = np.floor((seconds - days * DAY) / HOUR)
     if len(np.unique(hours[~np.isnan(hours)])) > 1:

@@ -1,5 +1,7 @@
 """By how much a column has changed, beside loops over its rows."""
 
+import datetime
+
 import numpy as np
 import scipy.special
 import scipy.stats
@@ -117,6 +119,21 @@ def test_weekdays_and_hours_are_those_of_the_calendar():
     weekday, hour = aspects(Column("when", "datetime", moments.astype(float)), np.ones(3))
     assert [weekday.levels[code] for code in weekday.codes] == ["Thursday", "Thursday", "Sunday"]
     assert [hour.levels[code] for code in hour.codes] == ["0:00", "23:00", "7:00"]
+
+
+def test_weekdays_and_hours_before_1970():
+    """Calendar days computed by the standard library, down to the year 1600."""
+    texts = ["1969-12-31T23:59:59", "1883-11-18T12:00", "1752-09-14T00:00", "1600-02-29T07:30"]
+    moments = np.array(texts, "datetime64[s]")
+    weekday, hour = aspects(Column("when", "datetime", moments.astype(float)), np.ones(4))
+    days = [datetime.datetime.fromisoformat(text) for text in texts]
+    assert [weekday.levels[code] for code in weekday.codes] == [f"{day:%A}" for day in days]
+    assert [hour.levels[code] for code in hour.codes] == [f"{day.hour}:00" for day in days]
+
+
+def test_times_of_day_have_no_weekday():
+    found = aspects(Column("at", "datetime", np.array([0.0, 3600.0, 86_399.0])), np.ones(3))
+    assert [aspect.what for aspect in found] == ["hour"]
 
 
 def test_values_far_out_are_counted_beyond_ends():

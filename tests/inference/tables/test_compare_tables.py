@@ -311,6 +311,20 @@ def test_dates_of_several_kinds_go_together():
     assert found.pvalue == 1.0
 
 
+@pytest.mark.parametrize("as_text", [False, True])
+@pytest.mark.parametrize("start", ["1603-06-01", "1895-06-03", "1961-01-02", "2021-06-07"])
+def test_births_on_weekdays_are_not_births_on_all_days(start, as_text):
+    """Of 700 days those from Monday to Friday, whatever the century."""
+    days = pd.Series(np.datetime64(start, "s") + np.arange(700) * np.timedelta64(86_400, "s"))
+    some = pd.DataFrame({"born": days[days.dt.day_of_week < 5]})
+    every = pd.DataFrame({"born": days})
+    if as_text:
+        some, every = (frame.astype({"born": str}) for frame in (some, every))
+    found = compare_tables(some, every, **QUIET)
+    assert found.pvalue <= 0.01
+    assert [one.aspect.what for one in found["born"].marginals] == ["weekday"]
+
+
 @pytest.mark.parametrize(("gap", "told"), [(0, False), (7, False), (42, True), (140, True)])
 def test_dates_that_lie_apart_are_told(gap, told):
     """Forty days in each, of which 33 or none at all lie among the other's 40."""
