@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..errors import InputError, nearest
 from ..runtime.memory import available_memory
 from .arrays import from_objects, plain_array
+from .unicode import normalize_text
 
 if TYPE_CHECKING:
     from bke.models import SamplingNoise
@@ -223,7 +224,7 @@ def column_names(X: Any) -> tuple[str, ...] | None:
         return column_names(X[0]) if X else None
     # Arrow's tables have ``column_names``; their ``columns`` are arrays.
     names = getattr(X, "column_names", None) or getattr(X, "columns", None)
-    return None if names is None else tuple(str(name) for name in names)
+    return None if names is None else tuple(normalize_text(str(name)) for name in names)
 
 
 def check_same_columns(*names: tuple[str, ...] | None) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from .unicode import normalize_text
+
 
 def default_names(count: int) -> list[str]:
     """Name columns that have no names: ``x``, or ``x0``, ``x1``, ..."""
@@ -26,7 +28,7 @@ class FileTable:
     @property
     def names(self) -> list[str]:
         """The names of the columns: the header, or ``x``, or ``x0``, ``x1``, ..."""
-        return self.header or default_names(len(self.columns))
+        return list(map(normalize_text, self.header or default_names(len(self.columns))))
 
     def place(self, row: int, column: int) -> str:
         """Tell where a cell is, as a reader of the file counts: from 1."""

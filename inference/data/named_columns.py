@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import InputError
+from .unicode import normalize_text
 
 
 def named_columns(columns: Any, known: Sequence[str]) -> tuple[str, ...]:
@@ -18,7 +19,7 @@ def named_columns(columns: Any, known: Sequence[str]) -> tuple[str, ...]:
         return tuple(map(str, known))
     if isinstance(columns, (str, bytes)) or not hasattr(columns, "__iter__"):
         raise InputError(f"columns must be {len(known)} names, got {columns!r}")
-    names = tuple(map(str, columns))
+    names = tuple(normalize_text(str(name)) for name in columns)
     if len(names) != len(known):
         raise InputError(f"there are {len(known)} columns, and {len(names)} names are given")
     if len(set(names)) < len(names):

@@ -17,6 +17,7 @@ from ..errors import InputError, nearest
 from .file_table import FileTable
 from .suspects import warn_of_suspects
 from .text import read_text
+from .unicode import normalize_text
 
 #: Advice where a column holds no numbers.
 CHOOSE = "; columns= or --columns leaves columns of text out"
@@ -100,7 +101,7 @@ def choose_columns(
     Raises:
         InputError: where there is no such column, or none is chosen, or one twice.
     """
-    count = len(names)
+    count, names = len(names), list(map(normalize_text, names))
     if columns is None:
         if "" in names:
             raise InputError(
@@ -111,7 +112,7 @@ def choose_columns(
     else:
         chosen = []
         for column in [columns] if isinstance(columns, (str, int)) else columns:
-            text = str(column).strip()
+            text = normalize_text(str(column).strip())
             if names.count(text) == 1:
                 chosen.append(names.index(text))
             elif text not in names and re.fullmatch("[0-9]+", text) and int(text) < count:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from ..tables.cells import column_cells
 from ..tables.frames import Table
 from ..tables.kinds import ProblemError, typed
+from ..tables.numerals import normalized
 from ..tables.pooled import no_column
 
 #: Keys that are remembered, the last ones.
@@ -95,7 +96,7 @@ class Arrivals:
 def _words(table: Table, name: str) -> pa.Array:
     if name not in table.data.column_names:
         raise no_column(name, table)
-    return pc.cast(table.data.column(name).combine_chunks(), pa.string())
+    return normalized(pc.cast(table.data.column(name).combine_chunks(), pa.string()))
 
 
 def _hashed(words: pa.Array) -> np.ndarray:

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from ..data.checks import counted
 from ..data.text import MISSING, separator_of
+from ..data.unicode import normalize_text
 from ..errors import InputError
 from ..tables.files import json_rows, parsed
 from ..tables.frames import Table
@@ -188,7 +189,8 @@ class Incoming:
         """Tell the separator and the header from the first line, which may be a row already."""
         first = line.decode("utf-8", errors="replace").removeprefix("\ufeff")
         self._separator = separator_of(first).replace(" ", ",")
-        cells = [cell.strip() for cell in next(csv.reader([first], delimiter=self._separator))]
+        cells = next(csv.reader([normalize_text(first)], delimiter=self._separator))
+        cells = [cell.strip() for cell in cells]
         if set(self._needed) <= set(cells):
             if len(set(cells)) < len(cells):
                 raise InputError(f"the stream's header names a column twice: {', '.join(cells)}")
@@ -243,8 +245,9 @@ def _is_json(line: bytes) -> bool:
 
 def _of_json(lines: list[bytes]) -> pa.Table:
     try:
-        return json_rows(b"".join(lines))
+        rows = json_rows(b"".join(lines))
     except ValueError as error:
         raise InputError(
             f"the stream is not readable as JSON lines: {str(error).splitlines()[0]}"
         ) from error
+    return rows.rename_columns(list(map(normalize_text, rows.column_names)))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..data.checks import check_count, check_share, counted
+from ..data.unicode import normalize_text
 from ..errors import InputError
 from ..pages.notebook import Shown
 from ..tables.frames import Table, as_table
@@ -75,7 +76,8 @@ class Monitors(Shown):
         """
         self.alpha = check_share(alpha, "alpha")
         check_count(seed, "seed", 0, 2**63 - 1)
-        self.by = by
+        self.by = by = normalize_text(by)
+        key, time = map(normalize_text, (key, time))
         table = as_table(reference, "reference", encoding)
         parts, notes = divided(table, by, missing)
         apart = [name for name in (by, key, time) if name is not None]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..data.checks import check_count, check_share, counted
+from ..data.unicode import normalize_text
 from ..errors import InputError
 from ..pages.notebook import Shown
 from ..runtime.machine import computing
@@ -95,6 +96,7 @@ class Monitor(Shown):
         """
         check_share(alpha, "alpha")
         check_count(seed, "seed", 0, 2**63 - 1)
+        key, time = map(normalize_text, (key, time))
         self._arrivals = Arrivals(key, time)
         if _is_table(reference):
             table = as_table(reference, "reference", encoding)

@@ -13,6 +13,7 @@ from ..data.arrays import plain_array
 from ..data.checks import column_names, counted
 from ..data.file_table import default_names
 from ..data.new_rows import column_order
+from ..data.unicode import normalize_text
 from ..errors import InputError, nearest
 from ..tables.cells import column_cells
 from ..tables.frames import Table
@@ -65,6 +66,8 @@ class Reading(NamedTuple):
     def _of_array(self, rows: Any) -> np.ndarray:
         """Values of an array, or of rows with names: by these where the reference has any."""
         wanted = self.columns.names
+        if isinstance(rows, Mapping):
+            rows = {normalize_text(name): cells for name, cells in rows.items()}
         known = tuple(rows) if isinstance(rows, Mapping) else column_names(rows)
         named = wanted != tuple(default_names(len(wanted)))
         if known is None or not (named or isinstance(rows, Mapping)):
@@ -99,7 +102,8 @@ class Reading(NamedTuple):
 def of_array(given: Any, columns: Sequence[str] | None) -> tuple[Reading, np.ndarray]:
     """Read a reference that is an array (n, D) or (n,): how its rows are read, and its values."""
     values = array_values(given, "reference", None)
-    names = tuple(columns) if columns is not None else tuple(default_names(values.shape[1]))
+    names = tuple(default_names(values.shape[1]) if columns is None else columns)
+    names = tuple(map(normalize_text, names))
     if len(names) != values.shape[1] or len(set(names)) < len(names):
         raise InputError(f"columns must be {values.shape[1]} different names")
     count = len(names)
@@ -153,6 +157,8 @@ def of_table(
     Raises:
         InputError: names the columns that cannot be read, or says that none can be watched.
     """
+    exclude = list(map(normalize_text, exclude))
+    kinds = {normalize_text(name): kind for name, kind in kinds.items()}
     _check_names(table, exclude, kinds)
     kept: list[tuple[Column, str]] = []
     problems: list[str] = []

@@ -10,6 +10,7 @@ import numpy as np
 from ..data.arrays import from_objects, plain_array
 from ..data.checks import column_names, counted
 from ..data.new_rows import column_order
+from ..data.unicode import normalize_text
 from ..errors import InputError, nearest
 
 
@@ -52,6 +53,7 @@ def as_groups(X: Any, groups: Any = None, columns: Sequence[str] | None = None) 
     Raises:
         InputError: one sentence that names the group, and the row and column.
     """
+    columns = None if columns is None else [normalize_text(name) for name in columns]
     if groups is None:
         return _of_sequence(X, columns)
     if isinstance(groups, str):
@@ -74,8 +76,10 @@ def _without(X: Any, name: str) -> tuple[Any, Any]:
     """A data frame without a column, and that column."""
     import narwhals.stable.v1 as nw
 
-    if name not in (column_names(X) or ()):
-        raise InputError(f"X has no column {name!r}{nearest(name, column_names(X) or ())}")
+    known, name = column_names(X) or (), normalize_text(name)
+    if name not in known:
+        raise InputError(f"X has no column {name!r}{nearest(name, known)}")
+    name = X.columns[known.index(name)]
     return nw.from_native(X, eager_only=True).drop(name).to_native(), X[name]
 
 

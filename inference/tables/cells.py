@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..data.unicode import normalize_text
 from .alike import read_alike
 from .frames import Table
 from .kinds import ProblemError, ambiguous
@@ -99,7 +100,7 @@ def _without(cells: pa.Array, missing: Sequence[str | float]) -> pa.Array:
     if not missing:
         return cells
     if pa.types.is_string(cells.type):
-        words = pc.is_in(cells, pa.array(sorted({str(one) for one in missing})))
+        words = pc.is_in(cells, pa.array(sorted({normalize_text(str(one)) for one in missing})))
         # 999 stands for 999.0 too, as many programs write it.
         numbers = "|".join(re.escape(f"{one:.15g}") for one in _numbers(missing))
         same = pc.match_substring_regex(cells, rf"^\+?({numbers})(\.0*)?$") if numbers else words

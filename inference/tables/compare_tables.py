@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.checks import check_count
+from ..data.unicode import normalize_text
 from ..difference.compare import sample_names
 from ..difference.named import Named, Place, named
 from ..relabelling.calibration import surprise
@@ -120,9 +121,10 @@ def compare_tables(
     check_count(seed, "seed", 0, 2**63 - 1)
     tables = [as_table(before, "before", encoding)]
     tables += [] if after is None else [as_table(after, "after", encoding)]
-    roles = Roles(units, blocks, counts, weights).checked()
-    asked = Asked(dict(kinds or {}), missing, written, coded, identifiers)
-    data = pooled(tables, by, exclude, asked, roles)
+    roles = Roles(*map(normalize_text, (units, blocks, counts, weights))).checked()
+    kinds = {normalize_text(name): kind for name, kind in dict(kinds or {}).items()}
+    asked = Asked(kinds, missing, written, coded, identifiers)
+    data = pooled(tables, normalize_text(by), list(map(normalize_text, exclude)), asked, roles)
     called = sample_names(data.names or names)
     with one_thread():
         seen = in_stages(

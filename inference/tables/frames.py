@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import narwhals.stable.v1 as nw
 import pyarrow as pa
 
+from ..data.unicode import normalize_text
 from ..errors import InputError
 from .files import OF, read_table
 
@@ -84,7 +85,9 @@ def _arrow(make: Any, name: str) -> pa.Table:
 
 def _checked(data: pa.Table, source: str) -> Table:
     """Refuse tables without rows, and columns without a name of their own."""
-    names = [" ".join(CONTROL.sub(" ", str(name)).split()) for name in data.column_names]
+    names = [
+        " ".join(CONTROL.sub(" ", normalize_text(str(name))).split()) for name in data.column_names
+    ]
     if not names:
         raise InputError(f"{source} has no columns")
     if not data.num_rows:
@@ -92,9 +95,7 @@ def _checked(data: pa.Table, source: str) -> Table:
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"{source} has {names.count(name)} columns named {name!r}")
-    if any(name.startswith("__index_level_") for name in names):
-        data = data.select([name for name in names if not name.startswith("__index_level_")])
-        names = [name for name in names if not name.startswith("__index_level_")]
     of = (data.schema.metadata or {}).get(OF.encode())
-    bare = data.rename_columns(names).replace_schema_metadata(None).combine_chunks()
+    kept = [name for name in names if not name.startswith("__index_level_")]
+    bare = data.rename_columns(names).select(kept).replace_schema_metadata(None).combine_chunks()
     return Table(bare, source, None if of is None else int(of))

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..data.checks import counted
+from ..data.unicode import normalize_text
 from ..errors import InputError
 from ..pages.notebook import Shown
 from .cells import unseen, unseen_notes
@@ -153,7 +154,7 @@ def compare_groups(
         InputError: there are fewer than two groups or too many, or no such group; or as of
             :func:`~bke.inference.compare_tables`.
     """
-    whole = as_table(table, "the table", encoding)
+    whole, by, against = as_table(table, "the table", encoding), *map(normalize_text, (by, against))
     groups, without = divided(whole, by, missing)
     nowhere = unseen_notes([whole], missing)
     if not 2 <= len(groups) <= MOST:

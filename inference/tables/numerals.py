@@ -107,9 +107,16 @@ class Parsed(NamedTuple):
     words: str = ""
 
 
+def normalized(cells: pa.Array) -> pa.Array:
+    """Return cells of text in Unicode normal form C."""
+    if pc.all(pc.string_is_ascii(cells)).as_py() is not False:  # None without any cell
+        return cells
+    return pc.utf8_normalize(cells, form="NFC")
+
+
 def trimmed(cells: pa.Array) -> pa.Array:
     """Cells of text without blanks around them; those that mean a missing value are null."""
-    bare = pc.utf8_trim_whitespace(cells)
+    bare = pc.utf8_trim_whitespace(normalized(cells))
     missing = pc.is_in(pc.utf8_lower(bare), pa.array(sorted(MISSING)))
     return pc.if_else(missing, pa.scalar(None, pa.string()), bare)
 
