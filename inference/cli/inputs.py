@@ -20,6 +20,7 @@ from ..data.checks import (
     check_positive,
     counted,
 )
+from ..data.equality import equalize
 from ..data.file_table import default_names
 from ..data.read import Sample, read_sample
 from ..errors import InputError
@@ -87,7 +88,9 @@ def read_pair(
     if not tested:
         first, second = checked(first), checked(second)
     _check_names(first, second)
-    P, Q = as_pair(first.values, second.values, may_be_constant=tested)
+    P, Q = equalize(
+        as_pair(first.values, second.values, may_be_constant=tested), [first.sizes, second.sizes]
+    )
     if tested:
         union = dataclasses.replace(first, values=np.concatenate([P, Q]))
         checked(union, "the union of P and Q")

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..errors import InputError, nearest
 from ..runtime.memory import available_memory
 from .arrays import from_objects, plain_array
+from .equality import equalize, stored_sizes
 from .unicode import normalize_text
 
 if TYPE_CHECKING:
@@ -145,7 +146,8 @@ def as_pair(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Check two samples, (n, D) and (m, D), that must have the same columns; see ``as_sample``.
 
-    Of two data frames with columns of the same names Q's come in the order of P's.
+    Of two data frames with columns of the same names Q's come in the order of P's. Values
+    that differ by their storage type or by rounding alone become equal; see :mod:`.equality`.
     """
     p, q = (as_sample(Z, name, may_be_constant=may_be_constant) for Z, name in ((P, "P"), (Q, "Q")))
     if p.shape[1] != q.shape[1]:
@@ -154,7 +156,10 @@ def as_pair(
             f"P has {counted(p.shape[1], 'column')} and Q has {counted(q.shape[1], 'column')}, "
             "where the same number is needed"
         )
-    return p, in_order_of(column_names(P), column_names(Q), q)
+    sizes = [stored_sizes(Z, p.shape[1]) for Z in (P, Q)]
+    q, sizes[1] = (in_order_of(column_names(P), column_names(Q), Z) for Z in (q, sizes[1][None]))
+    p, q = equalize([p, q], [sizes[0], sizes[1][0]])
+    return p, q
 
 
 def in_order_of(

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError, nearest
+from .equality import stored_size
 from .file_table import FileTable
 from .suspects import warn_of_suspects
 from .text import read_text
@@ -31,11 +32,14 @@ class Sample:
         values: (n, D) float64, every value finite, in the units of the file.
         columns: the D column names; ``x`` or ``x0``, ``x1``, ... where the file has none.
         path: the file.
+        sizes: (D,), bytes of a number of each column in the file, as of
+            :func:`~bke.inference.data.equality.stored_sizes`.
     """
 
     values: NDArray[np.float64]
     columns: tuple[str, ...]
     path: Path
+    sizes: tuple[int, ...]
 
 
 def read_sample(
@@ -78,7 +82,8 @@ def read_sample(
     values = np.column_stack([_numbers(table, index) for index in chosen])
     names = tuple(table.names[index] for index in chosen)
     warn_of_suspects(path, names, values)
-    return Sample(values, names, path)
+    sizes = (stored_size(getattr(table.columns[index], "dtype", None)) for index in chosen)
+    return Sample(values, names, path, tuple(sizes))
 
 
 def check_there(path: Path) -> None:
@@ -190,7 +195,8 @@ def _read_parquet(path: Path) -> FileTable:
     for index, kind in enumerate(frame.dtypes):
         series = frame.iloc[:, index]
         if getattr(kind, "kind", "O") in "iuf":
-            columns.append(series.to_numpy(dtype=np.float64, na_value=np.nan))
+            size = stored_size(kind)
+            columns.append(series.to_numpy(dtype=f"f{size}", na_value=np.nan))
         else:
             columns.append(series.tolist())
     return FileTable(path, columns, [str(name) for name in frame.columns], parse=_cell)

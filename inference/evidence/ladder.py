@@ -8,6 +8,7 @@ import numpy as np
 from scipy.spatial.distance import pdist
 
 from ..data.canonical import random_part
+from ..data.equality import positive_distances
 from ..learning.distances import ladder
 from ..relabelling.relabelled import Relabelled
 from .families import GAUSSIAN, LAPLACE, Family, Metric
@@ -76,5 +77,5 @@ def _distances(rows: Relabelled, metric: Metric = "euclidean") -> tuple[float, f
     distances = pdist(random_part(points, ROWS, 0), metric)
     if not distances.any():  # of rows in bins, nearly all of which are equal
         distances = pdist(random_part(np.unique(points, axis=0), ROWS, 0), metric)
-    short, median = np.quantile(distances[distances > 0.0], [SHORT, 0.5])
+    short, median = np.quantile(positive_distances(distances, points), [SHORT, 0.5])
     return float(short), float(median)

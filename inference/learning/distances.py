@@ -6,6 +6,7 @@ import numpy as np
 from scipy.spatial.distance import pdist
 
 from ..data.canonical import random_part
+from ..data.equality import positive_distances
 
 #: Rows whose distances give the median and the ladder.
 DISTANCE_ROWS = 1000
@@ -27,7 +28,7 @@ def some_distances(points: np.ndarray, seed: int) -> np.ndarray:
     distances = pdist(random_part(points, DISTANCE_ROWS, seed))
     if not distances.any():
         distances = pdist(random_part(np.unique(points, axis=0), DISTANCE_ROWS, seed))
-    return np.asarray(distances[distances > 0.0])
+    return positive_distances(distances, points)
 
 
 def ladder(points: np.ndarray, seed: int) -> np.ndarray:

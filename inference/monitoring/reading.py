@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from ..data.arrays import plain_array
 from ..data.checks import column_names, counted
+from ..data.equality import equalize, snap, stored_size, stored_sizes
 from ..data.file_table import default_names
 from ..data.new_rows import column_order
 from ..data.unicode import normalize_text
@@ -18,12 +19,14 @@ from ..errors import InputError, nearest
 from ..tables.cells import column_cells
 from ..tables.frames import Table
 from ..tables.kinds import KINDS, Column, ProblemError, typed
-from ..tables.numerals import PLAIN, AmbiguousError, matching, numbers
+from ..tables.numerals import PLAIN, AmbiguousError, as_floats, matching, numbers
 from ..tables.pooled import no_column
 from .columns import Columns
 
 #: Kinds whose values are watched as numbers, and as levels.
 AS_NUMBERS, AS_LEVELS = ("number", "integer", "text"), ("category", "boolean")
+#: Values of a tied column that are remembered at most, so that a monitor's file stays small.
+MOST_TIED = 2000
 
 
 class Reading(NamedTuple):
@@ -37,6 +40,10 @@ class Reading(NamedTuple):
         table: whether rows have names of columns, or are arrays.
         given: all columns of the reference, in its order.
         notes: how the reference was read.
+        sizes: (C,), bytes of a number of each in the reference, as of
+            :func:`~bke.inference.data.equality.stored_sizes`.
+        tied: (C,), the values of each number that is tied in the reference, ascending: numbers that
+            differ from one of them by rounding alone are that value.
     """
 
     columns: Columns
@@ -46,6 +53,8 @@ class Reading(NamedTuple):
     table: bool = True
     given: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    sizes: tuple[int, ...] = ()
+    tied: tuple[np.ndarray, ...] = ()
 
     def values(self, rows: Any) -> tuple[np.ndarray, list[str]]:
         """Read an array (n, D) or a :class:`Table`: values (n, C), and what was odd.
@@ -54,7 +63,14 @@ class Reading(NamedTuple):
             InputError: columns are missing, or an array has others or holds infinite numbers.
         """
         if not self.table:
-            return self._of_array(rows), []
+            values = self._of_array(rows)
+            names = column_names(rows) or self.columns.names
+            stored = stored_sizes(rows, len(names))
+            sizes = dict(zip(names, stored, strict=True))
+            for at, name in enumerate(self.columns.names):
+                size = int(sizes.get(name, stored[at]))
+                values[:, at] = self._snapped(values[:, at], at, size)
+            return values, []
         found, notes = np.empty((rows.data.num_rows, len(self.columns.names))), []
         for at, name in enumerate(self.columns.names):
             if name not in rows.data.column_names:
@@ -62,6 +78,12 @@ class Reading(NamedTuple):
             found[:, at], told = self._column(rows, at)
             notes += told
         return found, notes
+
+    def _snapped(self, values: np.ndarray, at: int, size: int) -> np.ndarray:
+        """Numbers (n,) of a column, stored in so many bytes, as equal to those of the reference."""
+        if not self.tied:
+            return values
+        return snap(values, self.tied[at], min(size, self.sizes[at]))
 
     def _of_array(self, rows: Any) -> np.ndarray:
         """Values of an array, or of rows with names: by these where the reference has any."""
@@ -90,6 +112,7 @@ class Reading(NamedTuple):
         values, odd = _numbers(cells, self.written[at])
         infinite = np.isinf(values)
         values[infinite] = np.nan
+        values = self._snapped(values, at, stored_size(cells.type))
         told = []
         if odd:
             such = f"{odd[0]!r}" if len(odd) == 1 else f"{counted(len(odd), 'cell')} as {odd[0]!r}"
@@ -109,7 +132,9 @@ def of_array(given: Any, columns: Sequence[str] | None) -> tuple[Reading, np.nda
     count = len(names)
     columns_ = Columns(names, ((),) * count)
     reading = Reading(columns_, ("number",) * count, ("",) * count, table=False, given=names)
-    return reading, values
+    sizes = tuple(map(int, stored_sizes(given, count)))
+    (values,) = equalize([values], [np.array(sizes)])
+    return reading._replace(sizes=sizes, tied=tuple(map(_tied, values.T))), values
 
 
 def array_values(given: Any, name: str, columns: int | None) -> np.ndarray:
@@ -163,6 +188,7 @@ def of_table(
     kept: list[tuple[Column, str]] = []
     problems: list[str] = []
     notes: list[str] = []
+    sizes: list[int] = []
     for name in table.data.column_names:
         if name in exclude:
             continue
@@ -177,6 +203,7 @@ def of_table(
             if found.column.kind == "text":
                 notes.append(f"{name!r} is watched by the length of its text.")
             kept.append((found.column, _way(cells, written)))
+            sizes.append(stored_size(cells.type))
         else:
             notes.append(f"{name!r} is not watched: {_why(found.column)}.")
     if problems:
@@ -184,7 +211,20 @@ def of_table(
     if not kept:
         raise InputError(f"{table.source} has no column that can be watched: {' '.join(notes)}")
     reading, values = _reading(kept, missing, notes)
-    return reading._replace(given=tuple(table.data.column_names)), values
+    tied = tuple(
+        _tied(cells) if kind in ("number", "integer") else np.empty(0)
+        for kind, cells in zip(reading.kinds, values.T, strict=True)
+    )
+    given = tuple(table.data.column_names)
+    return reading._replace(given=given, sizes=tuple(sizes), tied=tied), values
+
+
+def _tied(values: np.ndarray) -> np.ndarray:
+    """The distinct values of numbers (n,) most of which are tied; none of others."""
+    known = values[~np.isnan(values)]
+    distinct = np.unique(known)
+    few = len(distinct) <= MOST_TIED and 2 * len(distinct) <= len(known)
+    return distinct if few else np.empty(0)
 
 
 def _check_names(table: Table, exclude: Sequence[str], kinds: Mapping[str, str]) -> None:
@@ -252,7 +292,7 @@ def _numbers(cells: pa.Array, way: str) -> tuple[np.ndarray, list[str]]:
         if pa.types.is_boolean(cells.type):
             cells = pc.cast(cells, pa.int8())
         try:
-            found = pc.cast(cells, pa.float64(), safe=False)
+            found = as_floats(cells)
         except pa.ArrowNotImplementedError:
             return np.full(len(cells), np.nan), [str(cells.type)]
         return np.array(found.to_numpy(zero_copy_only=False), dtype=float), []

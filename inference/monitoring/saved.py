@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..errors import InputError
 from ..runtime.archive import read_arrays, write_arrays
 from ..runtime.machine import computing
@@ -51,7 +53,11 @@ def write_monitor(of: Parts, path: str | os.PathLike[str]) -> None:
         "rows": watch.rows,
         "evidence": watch.evidence,
         "alarm": None if alarm is None else [alarm.row, alarm.since, alarm.what, alarm.times],
-        "reading": reading._asdict() | {"columns": reading.columns._asdict()},
+        "reading": reading._asdict()
+        | {
+            "columns": reading.columns._asdict(),
+            "tied": [values.tolist() for values in reading.tied],
+        },
         "arrivals": [
             *(arrivals.key, arrivals.time),
             *(float(arrivals.newest), arrivals.repeated, arrivals.late),
@@ -105,6 +111,7 @@ def _reading(columns: dict[str, Any], **fields: Any) -> Reading:
     plain: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
     }
+    plain["tied"] = tuple(np.array(one, dtype=float) for one in fields.get("tied", ()))
     return Reading(Columns(tuple(columns["names"]), levels), **plain)
 
 

@@ -13,6 +13,7 @@ from bke.models.arrays.seeding import spread_seeds
 from scipy.spatial.distance import cdist, pdist
 from scipy.special import ndtri
 
+from ..data.equality import positive_distances
 from .columns import Columns
 
 #: Knots of a column's normal scores.
@@ -85,8 +86,7 @@ class Scores(NamedTuple):
         ends = sorted({*range(count)[:DIRECTIONS], *range(count)[-DIRECTIONS:]})
         directions = vectors[:, ends] / np.sqrt(values[ends])
         rng = np.random.default_rng(seed)
-        distances = pdist(normal[:ROWS])
-        distances = distances[distances > 0.0]
+        distances = positive_distances(pdist(normal[:ROWS]), normal)
         return self._replace(
             pairs=pairs,
             directions=directions if count > 1 else directions[:, :0],

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..data.equality import DOUBLE, round_to, stored_size
 from ..data.unicode import normalize_text
 from .alike import read_alike
 from .frames import Table
 from .kinds import ProblemError, ambiguous
-from .numerals import AmbiguousError, trimmed
+from .numerals import AmbiguousError, as_floats, trimmed
 
 
 def column_cells(
@@ -48,11 +50,23 @@ def column_cells(
     elif kinds == {"dates"}:  # of time zones: in UTC
         parts = [pc.cast(part, pa.timestamp("us"), safe=False) for part in parts]
     elif kinds == {"numbers"} and len({part.type for part in parts}) > 1:
-        parts = [pc.cast(part, pa.float64(), safe=False) for part in parts]
+        parts = _of_one_precision(parts)
     elif len({part.type for part in parts}) > 1:
         of = next(part.type for part in parts if not pa.types.is_null(part.type))
         parts = [pc.cast(part, of, safe=False) for part in parts]
     return pa.concat_arrays(parts), mixed
+
+
+def _of_one_precision(parts: list[pa.Array]) -> list[pa.Array]:
+    """Round numbers of several types to the narrowest floating-point type among them."""
+    size = min(stored_size(part.type) for part in parts)
+    parts = [as_floats(part) for part in parts]
+    if size == DOUBLE:
+        return parts
+    each = [round_to(np.array(part.to_numpy(zero_copy_only=False)), size) for part in parts]
+    most = max(np.nanmax(np.abs(values), initial=0.0) for values in each)
+    to = np.dtype(f"f{size if most <= np.finfo(f'f{size}').max else DOUBLE}")
+    return [pa.array(values.astype(to), from_pandas=True) for values in each]
 
 
 def _alike(parts: list[pa.Array], name: str, written: Sequence[str]) -> list[pa.Array]:
@@ -106,9 +120,9 @@ def _without(cells: pa.Array, missing: Sequence[str | float]) -> pa.Array:
         same = pc.match_substring_regex(cells, rf"^\+?({numbers})(\.0*)?$") if numbers else words
         gone = pc.or_(words, pc.fill_null(same, False))
     elif _family(cells.type) == "numbers":
-        gone = pc.is_in(
-            pc.cast(cells, pa.float64(), safe=False), pa.array(_numbers(missing), pa.float64())
-        )
+        size = stored_size(cells.type)
+        wanted = round_to(np.array(_numbers(missing), dtype=float), size)
+        gone = pc.is_in(as_floats(cells), pa.array(wanted, pa.float64()))
     else:
         return cells
     return pc.if_else(gone, pa.scalar(None, cells.type), cells)

@@ -11,6 +11,7 @@ from bke.models.arrays.seeding import spread_seeds
 from scipy.spatial.distance import pdist
 
 from ..data.canonical import random_part
+from ..data.equality import positive_distances
 from ..evidence.decomposition import RESOLUTION, decomposed
 from ..evidence.tilt import fits
 from .features import Features
@@ -41,7 +42,7 @@ def joint(columns: list[Features | None], labelling: Labelling) -> Fitted | None
     part = _positions(used, chosen)
     at = np.unique(part[spread_seeds(part, min(NODES, len(part)), rng)], axis=0)
     distances = pdist(part[:: max(1, len(part) // ROWS)])
-    longest = LONGEST * float(np.median(distances[distances > 0.0]))
+    longest = LONGEST * float(np.median(positive_distances(distances, part)))
 
     def kernels(rows: np.ndarray) -> np.ndarray:
         return _kernels(_positions(used, rows), at, longest)

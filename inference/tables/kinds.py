@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..data.equality import merge_rounding, stored_size
 from ..data.suspects import WHOLE, are_whole, identify, missing_codes
-from .numerals import LIKE_NUMBERS, AmbiguousError, dates, matching, numbers
+from .numerals import LIKE_NUMBERS, AmbiguousError, as_floats, dates, matching, numbers
 
 Kind: TypeAlias = Literal[
     "number", "integer", "boolean", "category", "datetime", "text", "identifier"
@@ -128,6 +129,7 @@ def typed(
     if _is_number(cells.type):
         values = _floats(cells)
         _check_size(values, rows, sources)
+        values = merge_rounding(values, stored_size(cells.type))
         words = "durations in seconds" if pa.types.is_duration(cells.type) else ""
         return _numbers(name, values, rows, kind, words)
     if not (pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)):
@@ -175,8 +177,7 @@ def _floats(cells: pa.Array) -> np.ndarray:
     if pa.types.is_duration(cells.type):
         each = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[cells.type.unit]
         return _floats(pc.cast(cells, pa.int64())) / each
-    found = pc.cast(cells, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    return np.asarray(found, dtype=float)
+    return np.asarray(as_floats(cells).to_numpy(zero_copy_only=False), dtype=float)
 
 
 def _moments(name: str, cells: pa.Array, kind: str | None) -> Typed:
@@ -242,6 +243,7 @@ def _text(
     if as_numbers is not None:
         values = _looked_up(cells, distinct, as_numbers.values)
         _check_size(values, rows, sources)
+        values = merge_rounding(values)
         words = f"numbers with {as_numbers.words}" if as_numbers.words else ""
         return _numbers(name, values, rows, kind, words)
     if as_dates is not None:

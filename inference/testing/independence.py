@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from ..data.canonical import canonical_order, generator, mark, pairs_fingerprints
 from ..data.checks import as_sample, check_count, check_memory, check_same_rows
+from ..data.equality import equalize
 from ..errors import InputError
 from ..learning.named_kernels import some
 from ..learning.names import PairKernel
@@ -190,7 +191,7 @@ def _choices(kernel: Any, scale: str | None) -> list[KernelChoice]:
 def _checked(X: ArrayLike, Y: ArrayLike, asked: NullChoice) -> tuple[np.ndarray, np.ndarray]:
     """Samples of pairs that the null and its estimator are for."""
     check_same_rows(X=X, Y=Y)
-    first, second = as_sample(X, "X"), as_sample(Y, "Y")
+    first, second = (equalize([as_sample(Z, name)])[0] for Z, name in ((X, "X"), (Y, "Y")))
     n = len(first)
     if n != len(second):
         raise InputError(f"X has {n} rows but Y has {len(second)}: independence needs pairs")

@@ -20,6 +20,7 @@ from ..data.checks import (
     column_names,
     in_order_of,
 )
+from ..data.equality import equalize, stored_sizes
 from ..errors import InputError, nearest
 from ..runtime.machine import computing
 from .gram import TELLS_NOTHING, biased_mmd, check_tells_apart, gram
@@ -94,6 +95,7 @@ def goodness_of_fit_test(
             f"of shape {made.shape}"
         )
     made = as_sample(made, "the sampler", may_be_constant=True)
+    data, made = equalize([data, made], [stored_sizes(X, data.shape[1])] * 2)
     result = two_sample_test(data, made, seed=seed, **options)
     said = ("no evidence against the distribution", "the data do not come from the distribution")
     return result.renamed(f"goodness-of-fit test with {count} draws", said)
@@ -186,7 +188,12 @@ def _checked_three(*samples: ArrayLike) -> list[np.ndarray]:
     if checked[0].shape[1] > 1:
         check_same_columns(*names)
     wanted = next((one for one in names if one is not None), None)
-    return [in_order_of(wanted, one, sample) for one, sample in zip(names, checked, strict=True)]
+    stored = [stored_sizes(values, checked[0].shape[1])[None] for values in samples]
+    checked, sizes = (
+        [in_order_of(wanted, one, rows) for one, rows in zip(names, each, strict=True)]
+        for each in (checked, stored)
+    )
+    return equalize(checked, [one[0] for one in sizes])
 
 
 def _differ(matrix: np.ndarray, sizes: list[int], other: int, alpha: float) -> bool:

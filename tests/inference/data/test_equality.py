@@ -1,0 +1,246 @@
+"""Numbers are equal whatever type they were stored in, and however they were rounded."""
+
+import itertools
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from bke.inference import (
+    InputError,
+    Monitor,
+    compare,
+    compare_tables,
+    goodness_of_fit_test,
+    independence_test,
+    relative_similarity_test,
+    two_sample_test,
+)
+from bke.inference.data.equality import (
+    equalize,
+    merge_rounding,
+    positive_distances,
+    round_to,
+    snap,
+    stored_sizes,
+)
+from bke.inference.learning.distances import ladder
+from bke.inference.tables.cells import column_cells
+from bke.inference.tables.frames import as_table
+
+QUIET = {"permutations": 199, "progress": False}
+RNG = np.random.default_rng(5)
+TIED = RNG.choice([0.1, 0.2, 0.3], 400)
+SHUFFLED = RNG.permutation(TIED)
+#: The same values, by other ways of storing or computing them.
+SAME = {
+    "single precision": SHUFFLED.astype(np.float32),
+    "half precision": SHUFFLED.astype(np.float16),
+    "0.1 + 0.2": np.where(SHUFFLED == 0.3, 0.1 + 0.2, SHUFFLED),
+    "a relative difference of 1e-15": SHUFFLED * (1.0 + 1e-15),
+    "to Fahrenheit and back": ((SHUFFLED * 1.8 + 32.0) - 32.0) / 1.8,
+}
+
+
+def pvalues(P, Q):
+    """The p-values of all tests of two samples."""
+    yield two_sample_test(P, Q, **QUIET).pvalue
+    yield compare(P, Q, **QUIET).pvalue
+    yield compare_tables({"x": P}, {"x": Q}, **QUIET).pvalue
+
+
+@pytest.mark.parametrize("how", SAME)
+def test_a_permutation_of_itself_is_no_other_sample(how):
+    """Exactly: all labellings of equal rows have one statistic."""
+    for P, Q in ((TIED, SAME[how]), (SAME[how], TIED)):
+        assert list(pvalues(P, Q)) == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("how", SAME)
+@pytest.mark.parametrize("make", [np.asarray, lambda x: pd.DataFrame({"x": x})])
+def test_monitors_take_equal_values_for_equal(how, make):
+    rows = SAME[how]
+    stream = np.tile(rows, 5)
+    same = Monitor(make(TIED)).update(make(np.tile(SHUFFLED, 5)))
+    assert Monitor(make(TIED)).update(make(stream)).evidence == same.evidence
+    turned = Monitor(make(rows)).update(make(np.tile(TIED, 5)))
+    assert turned.evidence < 5.0
+
+
+def test_a_monitor_read_from_its_file_goes_on_with_the_same_values(tmp_path):
+    one = Monitor(TIED)
+    one.to_file(tmp_path / "monitor")
+    other = Monitor.from_file(tmp_path / "monitor")
+    rows = np.tile(SAME["single precision"], 5)
+    assert one.update(rows).evidence == other.update(rows).evidence
+
+
+def test_prices_are_equal_as_decimals_text_and_floating_point_numbers(tmp_path):
+    """1000 different prices, of which Arrow's own conversion is off in the last place for 129."""
+    cents = np.arange(100, 100_100, 100) + np.arange(1000) % 97
+    values = np.array([float(f"{cent / 100:.2f}") for cent in cents])
+    decimals = [Decimal(int(cent)).scaleb(-2) for cent in RNG.permutation(cents)]
+    short = pa.table({"x": pa.array(decimals, pa.decimal128(12, 2))})
+    long = pa.table({"x": pa.array(decimals, pa.decimal128(20, 6))})
+    read = np.sort(column_cells([as_table(long, "t")], "x", ())[0].cast(pa.string()).to_pylist())
+    assert len(read) == 1000
+    csv = tmp_path / "prices.csv"
+    pd.DataFrame({"x": values}).to_csv(csv, index=False)
+    for first, second in itertools.permutations([short, long, {"x": values}, csv], 2):
+        cells = column_cells([as_table(first, "p"), as_table(second, "q")], "x", ())[0]
+        found = np.array([float(str(cell)) for cell in cells.to_pylist()]).reshape(2, -1)
+        np.testing.assert_array_equal(np.sort(found[0]), values)
+        np.testing.assert_array_equal(np.sort(found[1]), values)
+
+
+def test_decimals_alone_are_rounded_once():
+    cents = np.arange(100, 100_100, 100) + np.arange(1000) % 97
+    table = {"x": pa.array([Decimal(int(cent)).scaleb(-2) for cent in cents])}
+    found = compare_tables(pa.table(table), {"x": cents / 100.0}, **QUIET)
+    assert found.pvalue == 1.0
+    assert found["x"].effect.shift == 0.0
+
+
+def test_each_column_has_its_own_precision():
+    """Single precision of one column does not round another."""
+    frame = pd.DataFrame({"a": TIED, "b": RNG.normal(size=400)})
+    narrow = frame.astype({"a": np.float32})[["b", "a"]].sample(frac=1.0, random_state=1)
+    assert compare(frame, narrow, **QUIET).pvalue == 1.0
+    np.testing.assert_array_equal(stored_sizes(narrow, 2), [8, 4])
+    shifted = frame.assign(b=frame["b"] * (1.0 + 1e-9))
+    first, second = equalize([frame.to_numpy(), shifted.to_numpy()])
+    np.testing.assert_array_equal(second[:, 1], shifted["b"])
+    np.testing.assert_array_equal(first, frame)
+
+
+@pytest.mark.parametrize(
+    ("X", "size"),
+    [
+        (TIED, 8),
+        (TIED.astype(np.float32), 4),
+        (TIED.astype(">f2"), 2),
+        ([1, 2, 3], 8),
+        ([np.float32(1), np.float32(2)], 4),
+        (pd.Series(TIED, dtype="Float32"), 4),
+        (pd.Series(TIED, dtype="float[pyarrow]"), 4),
+        (pd.Series(TIED, dtype="double[pyarrow]"), 8),
+        (pd.DataFrame({"x": pd.array(TIED, "Float32")}), 4),
+        (pa.table({"x": pa.array(TIED, pa.float32())}), 4),
+        (pa.table({"x": pa.array(TIED, pa.float64())}), 8),
+    ],
+)
+def test_stored_types(X, size):
+    assert stored_sizes(X, 1) == [size]
+
+
+def test_rounding_to_a_narrower_type():
+    """Beyond the narrower type's range numbers stay what they are, and are no infinity."""
+    values = np.array([0.1, 16_777_217.0, 1e300, -1e39, 1e-60, np.nan])
+    expected = [float(np.float32(0.1)), 16_777_216.0, 1e300, -1e39, 0.0, np.nan]
+    np.testing.assert_array_equal(round_to(values, 4), expected)
+    np.testing.assert_array_equal(round_to(values, 8), values)
+    P, Q = np.array([1e300 / 1e200, 2.0, 1e120]), np.array([1.0, 2.0, 3.0], dtype=np.float32)
+    first, second = (
+        column_cells([as_table({"x": P}, "P"), as_table({"x": Q}, "Q")], "x", ())[0]
+        .to_numpy(zero_copy_only=False)
+        .reshape(2, 3)
+    )
+    np.testing.assert_array_equal(first, [1e100, 2.0, 1e120])
+    np.testing.assert_array_equal(second, [1.0, 2.0, 3.0])
+
+
+def test_merging_rounding():
+    tiny = 2.0**-52
+    low = 0.3 - (0.1 + 0.2)
+    values = np.array([0.1 + 0.2, 0.3, 0.5, -0.2, np.nan, -0.2 - 4.0 * tiny, 0.0, low])
+    expected = np.array([0.3, 0.3, 0.5, -0.2 - 4.0 * tiny, np.nan, -0.2 - 4.0 * tiny, low, low])
+    assert merge_rounding(values) is values  # without ties
+    values, expected = np.tile(values, 2), np.tile(expected, 2)
+    np.testing.assert_array_equal(merge_rounding(values), expected)
+    order = np.random.default_rng(0).permutation(len(values))
+    np.testing.assert_array_equal(merge_rounding(values[order]), expected[order])
+    np.testing.assert_array_equal(merge_rounding(values * 2.0**40), expected * 2.0**40)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.random.default_rng(0).normal(size=5000),
+        np.random.default_rng(0).normal(size=5000).astype(np.float32).astype(float),
+        np.exp(40.0 * np.random.default_rng(0).normal(size=5000)),
+        1.0 + np.arange(500) * 2.0**-52,  # measured at the precision of the type
+        1e15 + np.arange(100.0),
+        2.0**53 - np.arange(100.0),
+        np.array([2.0**52, 2.0**52 + 1.0]),
+        np.round(np.random.default_rng(0).normal(size=5000), 12),
+        np.array([0.0, -0.0]),
+        np.array([np.nan, np.nan]),
+        np.array([]),
+    ],
+)
+def test_other_values_are_not_merged(values):
+    assert merge_rounding(values) is values
+
+
+def test_rounding_in_single_precision_is_merged():
+    step = np.float32(0.3) - np.nextafter(np.float32(0.3), np.float32(0.0))
+    tied = np.repeat([0.3, 0.3 - float(step), 0.7], 50).astype(np.float32).astype(float)
+    assert len(np.unique(tied)) == 3
+    assert len(np.unique(merge_rounding(tied, 4))) == 2
+    measured = np.random.default_rng(0).normal(size=20_000).astype(np.float32).astype(float)
+    assert merge_rounding(measured, 4) is measured  # numbers that are that close by chance
+
+
+def test_snapping_to_known_values():
+    known = np.array([0.0, 0.1, 0.3, 1e6])
+    values = np.array([float(np.float32(0.1)), 0.1 + 0.2, 5e-17, 0.2, 1e6, np.nan, -3.0, 2e6])
+    expected = [0.1, 0.3, 0.0, 0.2, 1e6, np.nan, -3.0, 2e6]
+    np.testing.assert_array_equal(snap(values, known, 4), expected)
+    np.testing.assert_array_equal(snap(values, known)[:2], [values[0], 0.3])
+    np.testing.assert_array_equal(snap(values, np.empty(0)), values)
+
+
+def test_bandwidths_stay_above_rounding():
+    """Half of the small distances are rounding: the shortest bandwidth is that of the others."""
+    points = np.concatenate([TIED, TIED * (1.0 + 3e-15)])[:, np.newaxis]
+    assert ladder(points, 0)[0] == pytest.approx(0.05)
+    distances = np.array([0.0, 3e-17, 0.1])
+    np.testing.assert_array_equal(positive_distances(distances, points), [0.1])
+    np.testing.assert_array_equal(positive_distances(distances[:2], points), [3e-17])
+
+
+def test_samples_that_differ_by_rounding_alone_are_one_value():
+    with pytest.raises(InputError, match="all are equal"):
+        two_sample_test(np.full(30, 0.3), np.full(30, 0.1 + 0.2), **QUIET)
+
+
+def test_dependence_is_not_found_in_rounding():
+    """Rounding of x tells y exactly, and nothing else does."""
+    rng = np.random.default_rng(2)
+    y = rng.integers(2, size=200)
+    x = rng.choice([0.1, 0.2, 0.3], 200)
+    noisy = x * (1.0 + 1e-15 * y)
+    plain = independence_test(x, y, **QUIET).pvalue
+    assert independence_test(noisy, y, **QUIET).pvalue == plain
+
+
+def test_three_samples_of_several_types():
+    first, second = RNG.permutation(TIED).astype(np.float32), TIED[::-1]
+    found = relative_similarity_test(TIED, first, second, kernel="median")
+    narrow = (Z.astype(np.float32) for Z in (TIED, first, second))
+    twin = relative_similarity_test(*narrow, kernel="median")
+    assert found.statistic == twin.statistic
+
+
+def test_draws_are_compared_at_the_precision_of_the_data():
+    found = goodness_of_fit_test(
+        TIED.astype(np.float32), lambda rng, count: rng.permutation(TIED)[:count], **QUIET
+    )
+    assert found.pvalue == 1.0
+
+
+def test_sentinels_of_single_precision():
+    values = np.concatenate([[-999.9] * 5, RNG.normal(size=50)]).astype(np.float32)
+    cells, _ = column_cells([as_table({"x": values}, "t")], "x", [-999.9])
+    assert cells.null_count == 5
