@@ -17,6 +17,8 @@ from bke.inference import (
     relative_similarity_test,
     two_sample_test,
 )
+from bke.inference.cli.inputs import read_pair
+from bke.inference.cli.options.data import NameOptions
 from bke.inference.data.equality import (
     equalize,
     merge_rounding,
@@ -28,6 +30,7 @@ from bke.inference.data.equality import (
 from bke.inference.learning.distances import ladder
 from bke.inference.tables.cells import column_cells
 from bke.inference.tables.frames import as_table
+from bke.inference.tables.kinds import typed
 
 QUIET = {"permutations": 199, "progress": False}
 RNG = np.random.default_rng(5)
@@ -94,12 +97,29 @@ def test_prices_are_equal_as_decimals_text_and_floating_point_numbers(tmp_path):
         np.testing.assert_array_equal(np.sort(found[1]), values)
 
 
-def test_decimals_alone_are_rounded_once():
-    cents = np.arange(100, 100_100, 100) + np.arange(1000) % 97
-    table = {"x": pa.array([Decimal(int(cent)).scaleb(-2) for cent in cents])}
-    found = compare_tables(pa.table(table), {"x": cents / 100.0}, **QUIET)
-    assert found.pvalue == 1.0
-    assert found["x"].effect.shift == 0.0
+def test_tied_decimals_are_the_same_floating_point_numbers():
+    """Prices of which Arrow's own conversion is off in the last place for all but one."""
+    cents = RNG.choice([113, 114, 115, 138, 200], 400)
+    decimals = pa.array([Decimal(int(cent)).scaleb(-2) for cent in cents])
+    values = RNG.permutation(cents) / 100.0
+    assert compare_tables(pa.table({"x": decimals}), {"x": values}, **QUIET).pvalue == 1.0
+    cells, _ = column_cells([as_table(pa.table({"x": decimals}), "t")], "x", [1.13])
+    assert cells.null_count == (cents == 113).sum()
+    column = typed("x", decimals, 200, None, ("t", "t")).column
+    np.testing.assert_array_equal(column.values, cents / 100.0)
+
+
+@pytest.mark.parametrize("ending", ["parquet", "npy"])
+def test_files_in_single_precision_equal_files_of_text(ending, tmp_path):
+    text, narrow = tmp_path / "a.csv", tmp_path / f"b.{ending}"
+    pd.DataFrame({"x": TIED}).to_csv(text, index=False)
+    rows = SHUFFLED.astype(np.float32)
+    if ending == "npy":
+        np.save(narrow, rows)
+    else:
+        pd.DataFrame({"x": rows}).to_parquet(narrow)
+    pair = read_pair(text, narrow, None, NameOptions(), tested=True)
+    np.testing.assert_array_equal(np.unique(pair.P), np.unique(pair.Q))
 
 
 def test_each_column_has_its_own_precision():
