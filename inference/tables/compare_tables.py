@@ -77,7 +77,9 @@ def compare_tables(
     (``benchmarks/results/drift-pairs.md``). Of columns with holes it is said of rows that have
     both, whose dependence is another if what is missing hangs on values.
 
-    A hole is a state: that values are missing more often is a difference.
+    A hole is a state: that values are missing more often is a difference. Numbers are compared at
+    the precision of the narrower of both tables' types, and rounding among ties is no difference
+    (:mod:`bke.inference.data.equality`). Text is compared in Unicode normal form C.
 
     Args:
         before: a data frame (pandas, polars, Arrow, ...), a dictionary of columns, or the path of a

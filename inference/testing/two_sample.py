@@ -71,6 +71,9 @@ def two_sample_test(
     - ``"median"``: the median heuristic.
     - a kernel, such as ``SquaredExponential(0.5)``, in the units of the data.
 
+    Values are compared at the precision of the narrower of both samples' types, and rounding among
+    ties is no difference (:mod:`bke.inference.data.equality`).
+
     The Gram matrices of MMDs are, from 2000 rows on, taken as factors of their numerical rank,
     where that is small, as of smooth kernels in few columns: none is (m + n) x (m + n) then.
 
