@@ -154,7 +154,8 @@ def compare_groups(
         InputError: there are fewer than two groups or too many, or no such group; or as of
             :func:`~bke.inference.compare_tables`.
     """
-    whole, by, against = as_table(table, "the table", encoding), *map(normalize_text, (by, against))
+    by, against = normalize_text(by), normalize_text(against)
+    whole = as_table(table, "the table", encoding)
     groups, without = divided(whole, by, missing)
     nowhere = unseen_notes([whole], missing)
     if not 2 <= len(groups) <= MOST:
