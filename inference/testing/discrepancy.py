@@ -5,25 +5,21 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from bke.models import squared_mmd, squared_mmd_variance
 from scipy.special import logsumexp
-from scipy.stats import norm
 
 from ..data.checks import check_memory
 from ..evidence.landmarks import LANDMARKS, evidence_rows, landmarks
 from ..learning.distances import ladder
-from ..relabelling.pair import Labelled, Pair
+from ..relabelling.pair import Labelled
 from ..relabelling.permutation import p_value, share_error
 from ..runtime.progress import progress_bar
 from .combination import COMBINED, combine
-from .factors import Factor, factor_of, mmd_and_variance
+from .factors import Factor, factor_of
 from .gram import gram
 from .kernel_choice import CHOOSING, KernelChoice, brief
 from .mmd import mmd_row
 from .result import Part
 
-#: Rows up to which a dense matrix is made for an interval alone.
-INTERVAL_ROWS = 10_000
 #: Matrices of the size of the pooled sample that are alive at once.
 MATRICES = 3
 WITHOUT_MATRICES = (
@@ -110,23 +106,3 @@ def gram_or_factor(kernel: Any, pooled: np.ndarray) -> np.ndarray | Factor:
 def check_matrices(pooled: np.ndarray) -> None:
     """Refuse as many rows (N, D) as there is no memory for matrices of."""
     check_memory(len(pooled), pooled.shape[1], matrices=MATRICES, instead=WITHOUT_MATRICES)
-
-
-def mmd_interval(
-    pair: Pair, kernel: Any, alpha: float
-) -> tuple[float, tuple[float, float]] | tuple[None, None]:
-    """The unbiased squared MMD and its interval, by a normal limit (MMD-8).
-
-    The limit holds where P and Q differ; under P = Q it says nothing. Of so many rows that only a
-    matrix of all pairs would tell there is none.
-    """
-    factor = factor_of(kernel, pair.pooled)
-    if factor is not None:
-        value, variance = mmd_and_variance(factor, len(pair.first))
-    elif len(pair.pooled) > INTERVAL_ROWS:
-        return None, None
-    else:
-        value = float(squared_mmd(pair.first, pair.second, kernel))
-        variance = float(squared_mmd_variance(pair.first, pair.second, kernel))
-    reach = float(norm.isf(0.5 * alpha)) * variance**0.5
-    return value, (max(0.0, value - reach), max(0.0, value + reach))

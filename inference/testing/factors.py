@@ -82,23 +82,6 @@ def factor_of(kernel: Covariance, points: np.ndarray) -> Factor | None:
     return None
 
 
-def mmd_and_variance(factor: Factor, m: int) -> tuple[float, float]:
-    """Estimate the squared MMD of the first m rows and the others, and its variance.
-
-    MMD-5 and MMD-8, see :func:`~bke.models.squared_mmd_variance`.
-    """
-    diagonal = factor.diagonal
-    samples = [(factor.transposed[:, part], diagonal[part]) for part in np.s_[:m, m:]]
-    value, variance = 0.0, 0.0
-    for (own, trace), (other, _) in (samples, samples[::-1]):
-        count = own.shape[1]
-        within = (own.sum(axis=1) @ own - trace) / (count - 1)
-        across = other.mean(axis=1) @ own
-        value += float(np.mean(within) - np.mean(across))
-        variance += 4.0 * float(np.var(within - across, ddof=1)) / count
-    return value, variance
-
-
 @jax.jit
 def _diagonal(kernel: Covariance, points: jax.Array) -> jax.Array:
     return kernel.diagonal(points)

@@ -19,11 +19,12 @@ from ..relabelling.stages import count_in_words, in_stages
 from ..runtime.machine import computing
 from ..streams.engines import is_collection
 from .approximations import Approximation, mmd_approximation, terms_approximation
-from .discrepancy import Statistic, check_matrices, chosen_kernels, mmd_interval, statistic
+from .discrepancy import Statistic, check_matrices, chosen_kernels, statistic
 from .fused import fused
 from .gram import gram
 from .in_parts import InParts, survey
 from .kernel_choice import KernelChoice
+from .mmd_interval import mmd_interval
 from .notes import constant_note, kernel_notes, rounding_note
 from .null_choice import MMD_NULLS, NullChoice
 from .result import TestResult

@@ -14,8 +14,6 @@ from bke.models import (
     Distance,
     Matern,
     SquaredExponential,
-    squared_mmd,
-    squared_mmd_variance,
 )
 
 RNG = np.random.default_rng(0)
@@ -54,13 +52,6 @@ def test_the_statistics_are_those_of_the_matrix(estimator):
         expected = mmd_row(gram(KERNEL, points), labels, estimator=estimator)
         row = mmd_row(factors.factor_of(KERNEL, points), labels, estimator=estimator)
     np.testing.assert_allclose(row, expected, rtol=0, atol=1e-9 * np.ptp(expected))
-
-
-@pytest.mark.slow
-def test_the_interval_is_that_of_the_definition():
-    value, variance = factors.mmd_and_variance(found(KERNEL, POOLED), len(P))
-    assert value == pytest.approx(float(squared_mmd(P, Q, KERNEL)), rel=1e-9)
-    assert variance == pytest.approx(float(squared_mmd_variance(P, Q, KERNEL)), rel=1e-9)
 
 
 def test_where_the_matrix_is_taken():
