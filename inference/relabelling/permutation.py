@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..errors import InputError
 from ..runtime.machine import cores, side_by_side
 
 #: Bytes of a batch of columns with its product, per core.
@@ -27,6 +28,10 @@ SMALL_BYTES = 2**20
 TIE = 1e-9
 #: What is smaller than this, over the entries that it was computed from, is rounding.
 RESOLUTION = 1e-13
+NOT_FINITE = (
+    "the test statistic is not a finite number: values of the data are too large or too small; "
+    "leave out outliers, or divide each column by its largest value"
+)
 #: Parts of the permutations that are left out in turn.
 PARTS = 10
 
@@ -143,7 +148,13 @@ def without_rounding(row: np.ndarray, magnitude: float) -> np.ndarray:
 
 
 def exceedances(row: np.ndarray) -> np.ndarray:
-    """Count for every column of (1 + B,) how many, itself and ties with them, are as large."""
+    """Count for every column of (1 + B,) how many, itself and ties with them, are as large.
+
+    Raises:
+        InputError: a value is not finite, which cannot be compared with others.
+    """
+    if not np.isfinite(row).all():
+        raise InputError(NOT_FINITE)
     tolerance = TIE * (row.std() or 1.0)
     ordered = np.sort(row)
     return len(row) - np.searchsorted(ordered, row - tolerance, side="left")

@@ -28,6 +28,9 @@ KEPT_BYTES = 2**26
 MORE_ROWS = 2.0
 #: So many entries for each that is not zero, and a matrix is faster full than sparse.
 FULL = 20
+#: Scaled values beyond are clipped: the twelfth power, of a third moment of a statistic of fourth
+#: powers, is finite. Any outlier so far away is one, however far.
+LARGEST_SCALED = 1e20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +38,8 @@ class Relabelled:
     """Points that stand for pooled rows, and how many rows of each are in the first sample.
 
     Attributes:
-        points: (C, D), the scaled columns, in canonical order.
+        points: (C, D), the scaled columns, in canonical order; values beyond
+            :data:`LARGEST_SCALED` are clipped.
         counts: (C,), rows at each.
         labels: (C, 1 + B), those of the first sample: as they are, then for every relabelling. Of
             bins, (M, 1 + B), whether their rows are.
@@ -53,6 +57,13 @@ class Relabelled:
     partners: np.ndarray | None = None
     bins: np.ndarray | None = None
     part: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        """Clip values whose powers would overflow."""
+        points = self.points
+        if points.size and max(points.max(), -points.min()) > LARGEST_SCALED:
+            clipped = np.clip(points, -LARGEST_SCALED, LARGEST_SCALED)
+            object.__setattr__(self, "points", clipped)
 
     @functools.cached_property
     def choosing(self) -> Relabelled:

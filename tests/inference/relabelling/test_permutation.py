@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from bke.inference import InputError
 from bke.inference.evidence.landmarks import NUGGET, VARIANCES, evidence_rows, landmarks, whitened
 from bke.inference.relabelling.calibration import surprise
 from bke.inference.relabelling.pair import Labelled
@@ -326,3 +327,12 @@ def test_a_covariance_that_rounding_left_indefinite_is_whitened_by_a_larger_nugg
     values[0] = -np.trace(exact)
     with pytest.raises(np.linalg.LinAlgError):
         whitened(smoothed, (vectors * values) @ vectors.T)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("at", [0, 2])
+def test_a_statistic_that_is_not_finite_has_no_p_value(value, at):
+    row = np.array([3.0, 1.0, 2.0, 0.0])
+    row[at] = value
+    with pytest.raises(InputError, match="not a finite number"):
+        p_value(row)

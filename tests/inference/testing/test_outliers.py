@@ -1,0 +1,45 @@
+"""Tests of samples with one row so far away that powers of its values would overflow."""
+
+import numpy as np
+import pytest
+from bke.inference import InputError, compare, compare_tables, two_sample_test
+
+OPTIONS = {"permutations": 99, "progress": False}
+FAR = 1e10
+
+
+def samples(outlier, shift, columns):
+    rng = np.random.default_rng(0)
+    P = rng.normal(size=(60, columns))
+    Q = rng.normal(size=(50, columns)) + shift
+    P[3] = outlier
+    return P, Q
+
+
+@pytest.mark.parametrize("outlier", [1e80, -1e150])
+@pytest.mark.parametrize("columns", [1, 3])
+def test_how_far_an_outlier_is_changes_no_p_value(outlier, columns):
+    for shift in (0.0, 1.5):
+        expected = two_sample_test(*samples(np.copysign(FAR, outlier), shift, columns), **OPTIONS)
+        result = two_sample_test(*samples(outlier, shift, columns), **OPTIONS)
+        assert result.pvalue == expected.pvalue
+        assert np.isfinite(result.statistic)
+        assert (result.pvalue == 0.01) == (shift > 0.0)
+
+
+@pytest.mark.parametrize("scale", ["pooled", None])
+def test_nor_does_it_with_one_scale_for_all_columns(scale):
+    options = OPTIONS | {"scale": scale}
+    assert two_sample_test(*samples(1e80, 1.5, 2), **options).pvalue == 0.01
+
+
+@pytest.mark.parametrize("outlier", [1e80, 1e150])
+def test_a_comparison_shows_the_difference(outlier):
+    assert compare(*samples(outlier, 1.5, 2), **OPTIONS).pvalue == 0.01
+    P, Q = samples(outlier, 1.5, 1)
+    assert compare_tables({"x": P[:, 0]}, {"x": Q[:, 0]}, **OPTIONS).pvalue == 0.01
+
+
+def test_values_whose_squares_overflow_are_refused():
+    with pytest.raises(InputError, match="beyond 1e"):
+        two_sample_test(*samples(1e300, 1.5, 1), **OPTIONS)
