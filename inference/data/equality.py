@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 #: Bytes of a number in double precision, and of the narrower types by their names in NumPy, pandas,
 #: Polars and Arrow (where single precision is "float").
@@ -131,7 +132,7 @@ def _are_exact(values: np.ndarray) -> bool:
 
 
 def equalize(
-    samples: Sequence[np.ndarray], sizes: Sequence[np.ndarray] | None = None
+    samples: Sequence[np.ndarray], sizes: Sequence[ArrayLike] | None = None
 ) -> list[np.ndarray]:
     """Give equal values of several samples one value; see the module's two rules.
 
@@ -143,7 +144,7 @@ def equalize(
         The samples, copied where a value changes.
     """
     dimension = samples[0].shape[1]
-    narrowest = np.full(dimension, DOUBLE) if sizes is None else np.min(sizes, axis=0)
+    narrowest = np.full(dimension, DOUBLE) if sizes is None else np.min(np.array(sizes), axis=0)
     ends = np.cumsum([len(sample) for sample in samples])[:-1]
     found = list(samples)
     for column, size in enumerate(narrowest):

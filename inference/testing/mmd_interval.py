@@ -83,7 +83,7 @@ def _exact(kernel: Covariance, own: np.ndarray, other: np.ndarray) -> np.ndarray
     count = len(own) - 1
 
     def values(rows: np.ndarray) -> np.ndarray:
-        within = np.asarray(kernel(rows, own)).sum(axis=1) - np.asarray(kernel.diagonal(rows))
+        within = np.asarray(kernel(rows, own)).sum(axis=1) - np.asarray(kernel.diagonal(rows))  # type: ignore[arg-type]
         return within / count - np.asarray(kernel(rows, other)).mean(axis=1)
 
     return np.concatenate([values(rows) for rows in _blocks(own, len(own) + len(other))])
@@ -128,7 +128,7 @@ def _projected(
             np.concatenate(
                 [
                     np.asarray(kernel(rows, landmarks)) @ weights
-                    - (np.asarray(kernel.diagonal(rows)) - left_out) / count
+                    - (np.asarray(kernel.diagonal(rows)) - left_out) / count  # type: ignore[arg-type]
                     for rows in _blocks(sample, len(pivots))
                 ]
             )
