@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import InputError
+from ..core.errors import InputError
 
 
 def named_columns(columns: Any, known: Sequence[str]) -> tuple[str, ...]:

@@ -15,8 +15,8 @@ from bke.models.embeddings.conditional.regularisation import (
 )
 from bke.models.kernels.base import Covariance
 
+from ..core.errors import InputError
 from ..data.checks import as_sample
-from ..errors import InputError
 from ..learning.multiples import factors_for, widened
 from ..learning.named_kernels import kernel_of
 

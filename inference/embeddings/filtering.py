@@ -11,12 +11,12 @@ from bke.models import KernelBayesFilter, kernel_bayes_filter
 from bke.models.kernels.base import Covariance
 from bke.models.kernels.parameters import lengths_of
 
+from ..core.errors import InputError
+from ..core.notebook import Shown
+from ..core.progress import progress_bar
 from ..data.checks import as_sample, check_positive
-from ..errors import InputError
 from ..learning.multiples import described, factors_for, widened
 from ..learning.named_kernels import kernel_of
-from ..pages.notebook import Shown
-from ..runtime.progress import progress_bar
 
 if TYPE_CHECKING:
     import pandas as pd

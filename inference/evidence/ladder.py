@@ -9,7 +9,7 @@ from scipy.spatial.distance import pdist
 
 from ..data.canonical import random_part
 from ..learning.distances import ladder
-from ..relabelling.relabelled import Relabelled
+from ..permutation.relabelled import Relabelled
 from .families import GAUSSIAN, LAPLACE, Family, Metric
 from .spectrum import VERY_MANY
 

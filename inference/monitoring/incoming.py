@@ -13,9 +13,9 @@ from typing import IO
 import pyarrow as pa
 import pyarrow.json
 
+from ..core.errors import InputError
 from ..data.checks import counted
 from ..data.text import MISSING, separator_of
-from ..errors import InputError
 from ..tables.files import parsed
 from ..tables.frames import Table
 

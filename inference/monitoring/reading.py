@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..core.errors import InputError, nearest
 from ..data.arrays import plain_array
 from ..data.checks import column_names, counted
 from ..data.file_table import default_names
-from ..errors import InputError, nearest
 from ..tables.cells import column_cells
 from ..tables.frames import Table
 from ..tables.kinds import KINDS, Column, ProblemError, typed

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any, NamedTuple
 
-from ..errors import InputError
-from ..runtime.archive import read_arrays, write_arrays
-from ..runtime.machine import computing
+from ..core.archive import read_arrays, write_arrays
+from ..core.errors import InputError
+from ..core.machine import computing
 from .arrivals import Arrivals
 from .capital import Capital
 from .columns import Columns

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.errors import InputError, nearest
 from ..data.arrays import from_objects, plain_array
 from ..data.checks import column_names, counted
-from ..errors import InputError, nearest
 
 
 class Groups(NamedTuple):

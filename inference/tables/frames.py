@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import narwhals.stable.v1 as nw
 import pyarrow as pa
 
-from ..errors import InputError
+from ..core.errors import InputError
 from .files import OF, read_table
 
 #: Characters in the names of columns that would break a line of text.

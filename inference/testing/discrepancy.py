@@ -9,12 +9,12 @@ from bke.models import squared_mmd, squared_mmd_variance
 from scipy.special import logsumexp
 from scipy.stats import norm
 
+from ..core.progress import progress_bar
 from ..data.checks import check_memory
 from ..evidence.landmarks import LANDMARKS, evidence_rows, landmarks
 from ..learning.distances import ladder
-from ..relabelling.pair import Labelled, Pair
-from ..relabelling.permutation import p_value, share_error
-from ..runtime.progress import progress_bar
+from ..permutation.pair import Labelled, Pair
+from ..permutation.permutation import p_value, share_error
 from .combination import COMBINED, combine
 from .factors import Factor, factor_of, mmd_and_variance
 from .gram import gram
