@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import report
 import xarray as xr
-from bke.inference.runtime.machine import cores
+from bke.inference.core.machine import cores
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 DOCS = Path(__file__).parent.parent / "docs"

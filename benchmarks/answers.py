@@ -18,11 +18,11 @@ import power
 import repeats
 import report
 from bke.inference import Comparison, compare, two_sample_test
-from bke.inference.difference.named import intervals
+from bke.inference.comparison.named import intervals
 from bke.inference.evidence.places import Cells, cells
+from bke.inference.permutation.pair import Pair
+from bke.inference.permutation.pooling import relabelled
 from bke.inference.plots.named import NAMED_ALPHA
-from bke.inference.relabelling.pair import Pair
-from bke.inference.relabelling.pooling import relabelled
 
 ALPHA = 0.05
 FRESH = 200_000

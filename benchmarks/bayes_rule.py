@@ -34,10 +34,10 @@ from typing import Any, NamedTuple
 import matplotlib
 import numpy as np
 import report
+from bke.inference.core.machine import computing
 from bke.inference.embeddings.conditional import learn_conditional
 from bke.inference.learning.multiples import widened
 from bke.inference.learning.named_kernels import kernel_of
-from bke.inference.runtime.machine import computing
 from bke.models import (
     BayesRule,
     bayes_rule,

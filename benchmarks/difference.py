@@ -19,10 +19,10 @@ import answers
 import numpy as np
 import repeats
 import report
-from bke.inference.difference.belief import belief
-from bke.inference.difference.witness import bands_of, sampling_draws, witness_draws
-from bke.inference.relabelling.pair import Pair
-from bke.inference.relabelling.pooling import relabelled
+from bke.inference.comparison.belief import belief
+from bke.inference.comparison.witness import bands_of, sampling_draws, witness_draws
+from bke.inference.permutation.pair import Pair
+from bke.inference.permutation.pooling import relabelled
 from scipy.stats import beta, gamma
 
 STRONG, LEVEL, WIDE, DRAWS = 3.0, 0.8, 0.95, 1000

@@ -24,8 +24,8 @@ import jax.numpy as jnp
 import numpy as np
 import report
 from bke.inference import open_rows
-from bke.inference.runtime import distributed
-from bke.inference.runtime.machine import computing
+from bke.inference.core import distributed
+from bke.inference.core.machine import computing
 from bke.inference.streams.checkpoint import Checkpoint
 from bke.inference.streams.passes import sums_over_rows
 from bke.models import SquaredExponential

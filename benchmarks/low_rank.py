@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import report
-from bke.inference.runtime.machine import computing
+from bke.inference.core.machine import computing
 from bke.models import Fourier, LowRankError, Nystrom, SquaredExponential, Unit
 from bke.models.likelihood.evidence import error_of_differences, standard_error
 from bke.models.likelihood.low_rank import low_rank_view

@@ -13,7 +13,7 @@ import argparse
 import jax.numpy as jnp
 import numpy as np
 import report
-from bke.inference.runtime.machine import computing
+from bke.inference.core.machine import computing
 from bke.models import Fourier, Nystrom, SquaredExponential
 from bke.models.likelihood.evidence import error_of_differences
 from bke.models.likelihood.low_rank import LowRank, low_rank_view

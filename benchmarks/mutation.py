@@ -49,16 +49,16 @@ GROUPS = {
         (
             *_files("tests/models/likelihood", "test_noise test_gaussian_term test_evidence"),
             "tests/models/likelihood/test_volume.py",
-            "tests/models/arrays",
+            "tests/models/linalg",
             "tests/models/likelihood/test_marginal.py",
         ),
         60,
     ),
     "difference": Group(_files("models/difference", "evidence"), ("tests/models/difference",), 30),
     "p-values": Group(
-        _files("inference/relabelling", "permutation calibration step_down enough halves"),
+        _files("inference/permutation", "permutation calibration step_down enough halves"),
         (
-            "tests/inference/relabelling",
+            "tests/inference/permutation",
             "tests/inference/evidence",
         ),
         60,
@@ -68,7 +68,7 @@ GROUPS = {
         (
             "tests/inference/testing/test_approximations.py",
             "tests/inference/testing/test_two_sample.py",
-            "tests/inference/relabelling/test_permutation.py",
+            "tests/inference/permutation/test_permutation.py",
         ),
         21,
     ),
@@ -77,9 +77,9 @@ GROUPS = {
         (
             "tests/inference/evidence/test_places.py",
             "tests/inference/evidence/test_location.py",
-            "tests/inference/difference/test_compare.py",
-            "tests/inference/difference/test_pairs.py",
-            "tests/inference/difference/test_weights.py",
+            "tests/inference/comparison/test_compare.py",
+            "tests/inference/comparison/test_pairs.py",
+            "tests/inference/comparison/test_weights.py",
         ),
         24,
     ),

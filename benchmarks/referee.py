@@ -22,7 +22,7 @@ import numpy as np
 import referee_peers
 import report
 from bke.inference import two_sample_test
-from bke.inference.runtime.machine import cores
+from bke.inference.core.machine import cores
 from matplotlib.figure import Figure
 from referee_settings import FAMILIES, SETTINGS
 from threadpoolctl import threadpool_limits

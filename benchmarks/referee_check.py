@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import referee_peers
 import report
-from bke.inference.runtime.machine import cores
+from bke.inference.core.machine import cores
 from referee_settings import Setting, autoregressive, equicorrelated, normal, shell, spiked
 from threadpoolctl import threadpool_limits
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import report
-from bke.inference.runtime.machine import cores
+from bke.inference.core.machine import cores
 
 Row = dict[str, Any]
 #: Seeds that a process takes at a time.

@@ -15,11 +15,11 @@ import numpy as np
 import repeats
 import report
 from bke.inference import compare
-from bke.inference.difference.planning import PERMUTATIONS
-from bke.inference.difference.probit import reached
+from bke.inference.comparison.planning import PERMUTATIONS
+from bke.inference.comparison.probit import reached
 from bke.inference.evidence.statistic import overall_pvalue
-from bke.inference.relabelling.pair import Pair
-from bke.inference.relabelling.pooling import relabelled
+from bke.inference.permutation.pair import Pair
+from bke.inference.permutation.pooling import relabelled
 
 ALPHA, POWER = 0.05, 0.8
 #: About how many rows of both samples are needed, from which the sizes tried are a factor away.

@@ -23,8 +23,8 @@ import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 import report
+from bke.inference.core.machine import computing
 from bke.inference.data.samples import normal_laplace
-from bke.inference.runtime.machine import computing
 from bke.models import Laplace, Matern, SquaredExponential, Unit
 from bke.models.kernels.base import Kernel
 from bke.models.likelihood.routes import prepared

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import report
-from bke.inference.runtime.machine import computing
+from bke.inference.core.machine import computing
 from bke.models import SquaredExponential, Unit, log_volume
 from bke.models.likelihood.dense import dense_terms
 from bke.models.likelihood.spectral import spectral_index

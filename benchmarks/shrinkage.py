@@ -31,8 +31,8 @@ import matplotlib
 import numpy as np
 import report
 from bke.inference import learn_kernel
+from bke.inference.core.machine import computing
 from bke.inference.learning.named_kernels import median_kernel
-from bke.inference.runtime.machine import computing
 from bke.models import (
     SquaredExponential,
     gaussian_inner_product,

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import report
 from bke.inference import independence_test, two_sample_test
-from bke.inference.relabelling.permutation import relabellings
-from bke.inference.runtime.machine import computing
+from bke.inference.core.machine import computing
+from bke.inference.permutation.permutation import relabellings
 from bke.inference.testing.mmd import mmd_row
 from bke.models import SquaredExponential
 

@@ -19,8 +19,8 @@ import numpy as np
 import repeats
 import report
 from bke.inference import stein_test
-from bke.inference.relabelling.permutation import p_value
-from bke.inference.runtime.machine import computing
+from bke.inference.core.machine import computing
+from bke.inference.permutation.permutation import p_value
 from bke.models import RationalQuadratic, stein_matrix
 from scipy.signal import lfilter
 from scipy.stats import binom

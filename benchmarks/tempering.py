@@ -24,12 +24,12 @@ import report
 import xarray as xr
 from ard import ard_sample
 from bke.inference import Smc, find_modes, fit
-from bke.inference.diagnosis.masses import mode_masses, nearest_mode, unconstrained_draws
-from bke.inference.posterior.algorithms import tempering
-from bke.inference.posterior.run import target_of
-from bke.inference.posterior.samplers.smc import population_of
-from bke.inference.posterior.target import flatten, unflatten
-from bke.inference.runtime.machine import computing
+from bke.inference.core.machine import computing
+from bke.inference.diagnostics.masses import mode_masses, nearest_mode, unconstrained_draws
+from bke.inference.sampling.algorithms import tempering
+from bke.inference.sampling.run import target_of
+from bke.inference.sampling.samplers.smc import population_of
+from bke.inference.sampling.target import flatten, unflatten
 
 #: Effective share and moves over the usual, with half the particles.
 LONG_ESS, LONG_MOVES = 0.9, 2

@@ -20,10 +20,10 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-from bke.inference.difference.witness import bands_of, sampling_draws
-from bke.inference.relabelling.pair import Pair
-from bke.inference.relabelling.pooling import relabelled
-from bke.inference.runtime.machine import computing
+from bke.inference.comparison.witness import bands_of, sampling_draws
+from bke.inference.core.machine import computing
+from bke.inference.permutation.pair import Pair
+from bke.inference.permutation.pooling import relabelled
 from bke.inference.witness.conditioning import errors_of_more_rows
 from bke.models import SquaredExponential, embedding_posterior, gaussian_mixture_embedding
 from report import write_report

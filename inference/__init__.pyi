@@ -1,33 +1,25 @@
 """The public names of ``bke.inference``, each written here alone."""
 
-from .chains.agreement import ChainsCheck as ChainsCheck
-from .chains.check import check_chains as check_chains
-from .chains.cluster_masses import ClusterMass as ClusterMass
-from .chains.score import Score as Score, score_of as score_of
-from .chains.stein_result import Misfit as Misfit, SteinResult as SteinResult
-from .chains.stein_test import stein_test as stein_test
-from .chains.thin import thin as thin
-from .chains.thinned import Thinned as Thinned
+from .comparison.compare import compare as compare
+from .comparison.comparison import Comparison as Comparison
+from .comparison.matched import MatchedWeights as MatchedWeights, Moment as Moment
+from .comparison.matching import match_weights as match_weights
+from .comparison.named import Place as Place
+from .core.errors import InputError as InputError, SamplingError as SamplingError
 from .data.read import Sample as Sample, read_sample as read_sample
 from .data.samples import (
     normal_laplace as normal_laplace,
     normal_laplace_density as normal_laplace_density,
 )
-from .diagnosis.convergence import Convergence as Convergence
-from .diagnosis.diagnose import diagnose as diagnose
-from .diagnosis.find_modes import find_modes as find_modes
-from .diagnosis.integral import Integral as Integral
-from .diagnosis.modes import Mode as Mode, Modes as Modes
-from .diagnosis.result import Diagnosis as Diagnosis
-from .diagnosis.reweight import reweight as reweight
-from .difference.compare import compare as compare
-from .difference.comparison import Comparison as Comparison
-from .difference.matched import MatchedWeights as MatchedWeights, Moment as Moment
-from .difference.matching import match_weights as match_weights
-from .difference.named import Place as Place
+from .diagnostics.convergence import Convergence as Convergence
+from .diagnostics.diagnose import diagnose as diagnose
+from .diagnostics.find_modes import find_modes as find_modes
+from .diagnostics.integral import Integral as Integral
+from .diagnostics.modes import Mode as Mode, Modes as Modes
+from .diagnostics.result import Diagnosis as Diagnosis
+from .diagnostics.reweight import reweight as reweight
 from .embeddings.conditional import learn_conditional as learn_conditional
 from .embeddings.filtering import LearnedFilter as LearnedFilter, learn_filter as learn_filter
-from .errors import InputError as InputError, SamplingError as SamplingError
 from .learning.comparison import (
     KernelComparison as KernelComparison,
     KernelScore as KernelScore,
@@ -54,6 +46,14 @@ from .likelihood_free.sequential import (
 from .likelihood_free.simulators import jax_simulator as jax_simulator, vectorised as vectorised
 from .likelihood_free.synthetic_likelihood import synthetic_likelihood as synthetic_likelihood
 from .likelihood_free.table import posterior_table as posterior_table
+from .mcmc.agreement import ChainsCheck as ChainsCheck
+from .mcmc.check import check_chains as check_chains
+from .mcmc.cluster_masses import ClusterMass as ClusterMass
+from .mcmc.score import Score as Score, score_of as score_of
+from .mcmc.stein_result import Misfit as Misfit, SteinResult as SteinResult
+from .mcmc.stein_test import stein_test as stein_test
+from .mcmc.thin import thin as thin
+from .mcmc.thinned import Thinned as Thinned
 from .monitoring.many import Monitors as Monitors, e_bh as e_bh
 from .monitoring.monitor import Monitor as Monitor
 from .monitoring.since import Since as Since
@@ -79,14 +79,14 @@ from .plots.student_t import plot_student_t as plot_student_t
 from .plots.tables import plot_tables as plot_tables
 from .plots.trace import plot_rank as plot_rank, plot_trace as plot_trace
 from .plots.witness import plot_witness as plot_witness
-from .posterior.files import load_run as load_run, save_run as save_run
-from .posterior.fit import fit as fit
-from .posterior.open_run import OpenRun as OpenRun, open_run as open_run
-from .posterior.samplers.nuts import Nuts as Nuts
-from .posterior.samplers.quadrature import Quadrature as Quadrature
-from .posterior.samplers.smc import Smc as Smc
 from .regression.regressor import DistributionRegressor as DistributionRegressor
 from .regression.summary import RegressionSummary as RegressionSummary
+from .sampling.files import load_run as load_run, save_run as save_run
+from .sampling.fit import fit as fit
+from .sampling.open_run import OpenRun as OpenRun, open_run as open_run
+from .sampling.samplers.nuts import Nuts as Nuts
+from .sampling.samplers.quadrature import Quadrature as Quadrature
+from .sampling.samplers.smc import Smc as Smc
 from .selfcheck.check import self_check as self_check
 from .selfcheck.finding import SelfCheck as SelfCheck
 from .sketches.comparison import (

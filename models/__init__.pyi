@@ -1,6 +1,5 @@
 """The public names of ``bke.models``, each written here alone."""
 
-from .arrays.pytrees import register_dataclass as register_dataclass
 from .bayes.distribution_regression import (
     distribution_regression_model as distribution_regression_model,
 )
@@ -84,6 +83,7 @@ from .likelihood.marginal import log_marginal_likelihood as log_marginal_likelih
 from .likelihood.noise import SamplingNoise as SamplingNoise
 from .likelihood.volume import log_volume as log_volume
 from .likelihood.way import Likelihood as Likelihood
+from .linalg.pytrees import register_dataclass as register_dataclass
 from .measures.measure import (
     Gaussian as Gaussian,
     Lebesgue as Lebesgue,

@@ -78,12 +78,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _in_turn(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is not in the part that ``--turn`` asks for: by name, so that parts stay."""
+    """Deselect tests outside of the part that ``--turn`` asks for.
+
+    The part depends on the names of test and case, not on the file: a moved test keeps its turn.
+    """
     turn = config.getoption("--turn")
     if not turn:
         return
     part, parts = (int(number) for number in turn.split("/"))
-    mine = [zlib.crc32(item.nodeid.encode()) % parts == part for item in items]
+    names = [item.nodeid.partition("::")[2] for item in items]
+    mine = [zlib.crc32(name.encode()) % parts == part for name in names]
     config.hook.pytest_deselected(
         items=[item for item, kept in zip(items, mine, strict=True) if not kept]
     )

@@ -22,7 +22,7 @@ def join(options: ProcessOptions) -> bool:
     """
     if not _together(options):
         return True
-    from ..runtime.distributed import is_first, start
+    from ..core.distributed import is_first, start
 
     start(options.coordinator, options.processes, options.process)
     return is_first()

@@ -11,7 +11,7 @@ from typing import Any, get_type_hints
 import typer
 from typer.core import TyperCommand
 
-from ..errors import nearest
+from ..core.errors import nearest
 from .declare import flattened
 from .options.output import ScreenOptions
 from .terminal import Terminal, exit_codes

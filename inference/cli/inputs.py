@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import typer
 
+from ..core.errors import InputError
 from ..data.checks import (
     WITNESS_MATRICES,
     Share,
@@ -23,7 +24,6 @@ from ..data.checks import (
 from ..data.equality import equalize
 from ..data.file_table import default_names
 from ..data.read import Sample, read_sample
-from ..errors import InputError
 from .options.data import NameOptions
 from .options.witness import BandOptions
 from .words import parse_columns
@@ -240,7 +240,7 @@ def check_witness(
     measure: Measure | str,
 ) -> None:
     """Refuse options that the witness cannot be drawn with; ``seen`` from landmarks or not."""
-    from ..runtime.machine import cores
+    from ..core.machine import cores
     from ..witness.conditioning import rows_of_matrices
 
     if not isinstance(band.noise_argument, str):

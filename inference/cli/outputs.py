@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from ..errors import InputError
-from ..runtime.atomic import folder_to_write, same_file
-from ..runtime.drafts import LOCK, MANIFEST, UNFINISHED, draft, listed
+from ..core.atomic import folder_to_write, same_file
+from ..core.drafts import LOCK, MANIFEST, UNFINISHED, draft, listed
+from ..core.errors import InputError
 from .inputs import count_or_file
 
 Folder = TypeVar("Folder", Path, Path | None)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ..errors import InputError
-from ..runtime.atomic import atomic_path, write_text
-from ..runtime.drafts import in_place
+from ..core.atomic import atomic_path, write_text
+from ..core.drafts import in_place
+from ..core.errors import InputError
 from .inputs import Pair
 from .options.witness import WitnessOptions
 from .terminal import Terminal
@@ -82,8 +82,8 @@ def weigh_and_save(
     with terminal.step("weigh", "weighing the modes", spinner=False):
         from bke.inference import SamplingError, find_modes, reweight, save_run
 
-        from ..diagnosis.masses import draw_weights, unconstrained_draws
-        from ..posterior.samplers.quadrature import MOST_EVALUATIONS
+        from ..diagnostics.masses import draw_weights, unconstrained_draws
+        from ..sampling.samplers.quadrature import MOST_EVALUATIONS
 
         # One mode of many hyperparameters: bridge sampling would give it all the mass.
         many = unconstrained_draws(run).shape[-1] not in MOST_EVALUATIONS
@@ -158,8 +158,8 @@ def witness_and_save(
     with terminal.step("witness", "drawing the witness", spinner=False):
         from bke.inference import sample_witness
 
+        from ..core.netcdf import write_tree
         from ..report.words import witness_summary
-        from ..runtime.netcdf import write_tree
 
         witness = sample_witness(
             run,
@@ -226,7 +226,7 @@ def run_pictures(run: xr.DataTree) -> Pictures:
     """Pictures of the run itself."""
     from bke.inference import plot_profile, plot_rank, plot_trace
 
-    from ..posterior.method import is_independent
+    from ..sampling.method import is_independent
 
     pictures: Pictures = []
     if not is_independent(run.attrs):  # such draws are in no order

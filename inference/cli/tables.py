@@ -20,7 +20,7 @@ def write_table(
     """The table as CSV in ``folder``, or printed."""
     import pandas as pd
 
-    from ..runtime.atomic import atomic_path
+    from ..core.atomic import atomic_path
 
     frame = pd.DataFrame(table, columns=header)
     if folder is None:

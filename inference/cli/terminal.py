@@ -19,8 +19,8 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from ..errors import InputError, SamplingError
-from ..runtime.names import printable
+from ..core.errors import InputError, SamplingError
+from ..core.names import printable
 from .interrupt import told_as
 
 #: How JAX tells that memory was not enough.
@@ -178,7 +178,7 @@ class Terminal:
 
     def settings(self, settings: Mapping[str, Any]) -> None:
         """The model and what was done to the data."""
-        from ..posterior.record import FUNCTION
+        from ..sampling.record import FUNCTION
 
         columns = settings["columns"]
         priors = ", ".join(_prior(name, prior) for name, prior in settings["prior"].items())

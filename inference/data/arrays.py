@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import InputError
+from ..core.errors import InputError
 
 
 def plain_array(X: ArrayLike, name: str) -> NDArray[Any]:

@@ -12,7 +12,7 @@ from threading import Event
 
 import numpy as np
 
-from ..runtime.machine import side_by_side
+from ..core.machine import side_by_side
 
 #: Steps from the smallest value of a column to the largest: fine enough to tell columns apart, and
 #: so coarse that rounding in other units moves hardly any value to another.

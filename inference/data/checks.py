@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import InputError, nearest
-from ..runtime.memory import available_memory
+from ..core.errors import InputError, nearest
+from ..core.memory import available_memory
 from .arrays import from_objects, plain_array
 from .equality import equalize, stored_sizes
 from .unicode import normalize_text

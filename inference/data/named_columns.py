@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import InputError
+from ..core.errors import InputError
 from .unicode import normalize_text
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import InputError
+from ..core.errors import InputError
 from .arrays import from_objects, plain_array
 from .checks import column_names, first_fault
 from .file_table import default_names

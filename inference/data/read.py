@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InputError, nearest
+from ..core.errors import InputError, nearest
 from .equality import stored_size
 from .file_table import FileTable
 from .suspects import warn_of_suspects

@@ -9,12 +9,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from bke.models.arrays.padding import PaddedRows, dense_size, padded, shared_size
 from bke.models.kernels.parameters import FieldUnit
 from bke.models.likelihood.spectral import MOST_DENSE
+from bke.models.linalg.padding import PaddedRows, dense_size, padded, shared_size
 from bke.models.measures.measure import Measure, as_measure
 
-from ..errors import InputError, nearest
+from ..core.errors import InputError, nearest
 from .checks import SCALES
 from .file_table import default_names
 from .rounding import dithered, rounding_unit
@@ -136,7 +136,7 @@ def with_dither(
     """Add a dither to ``units`` where rounding makes the density zero.
 
     ``cancelled`` says which rows (N,) have a density of zero at some of the draws, as compiled by
-    :func:`~bke.inference.posterior.cancellation.cancelled_rows`, or is ``None`` where rounding
+    :func:`~bke.inference.sampling.cancellation.cancelled_rows`, or is ``None`` where rounding
     cannot do that.
 
     Raises:

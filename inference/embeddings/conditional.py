@@ -18,9 +18,9 @@ from bke.models.embeddings.conditional.regularisation import (
 from bke.models.kernels.base import Covariance
 from numpy.typing import ArrayLike
 
+from ..core.errors import InputError
 from ..data.checks import as_sample, column_names
 from ..data.new_rows import ordered_rows
-from ..errors import InputError
 from ..learning.multiples import factors_for, widened
 from ..learning.named_kernels import kernel_of
 

@@ -13,13 +13,13 @@ from bke.models.kernels.base import Covariance
 from bke.models.kernels.parameters import lengths_of
 from numpy.typing import ArrayLike
 
+from ..core.errors import InputError
+from ..core.notebook import Shown
+from ..core.progress import progress_bar
 from ..data.checks import as_sample, check_positive, column_names
 from ..data.new_rows import ordered_rows
-from ..errors import InputError
 from ..learning.multiples import described, factors_for, widened
 from ..learning.named_kernels import kernel_of
-from ..pages.notebook import Shown
-from ..runtime.progress import progress_bar
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,7 +12,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from ..relabelling.relabelled import LabelSums, Relabelled
+from ..permutation.relabelled import LabelSums, Relabelled
 
 T = TypeVar("T")
 

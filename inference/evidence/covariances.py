@@ -17,8 +17,8 @@ import dataclasses
 import numpy as np
 import scipy.linalg
 
-from ..relabelling.permutation import in_batches, without_rounding
-from ..relabelling.relabelled import Relabelled
+from ..permutation.permutation import in_batches, without_rounding
+from ..permutation.relabelled import Relabelled
 from .asked import Asked, Sums, answered
 
 #: g, how small eigenvalues of a covariance count, over its trace.

@@ -10,7 +10,7 @@ from scipy.spatial.distance import pdist
 from ..data.canonical import random_part
 from ..data.equality import positive_distances
 from ..learning.distances import ladder
-from ..relabelling.relabelled import Relabelled
+from ..permutation.relabelled import Relabelled
 from .families import GAUSSIAN, LAPLACE, Family, Metric
 from .spectrum import VERY_MANY
 

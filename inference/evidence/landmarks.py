@@ -14,14 +14,14 @@ from threading import Event
 from typing import NamedTuple
 
 import numpy as np
-from bke.models.arrays.seeding import spread_seeds
+from bke.models.linalg.seeding import spread_seeds
 from scipy.linalg import LinAlgError, eigh
 from scipy.spatial.distance import cdist
 
+from ..core.machine import side_by_side
 from ..data.canonical import random_part
-from ..relabelling.permutation import without_rounding
-from ..relabelling.relabelled import LabelSums, Relabelled
-from ..runtime.machine import side_by_side
+from ..permutation.permutation import without_rounding
+from ..permutation.relabelled import LabelSums, Relabelled
 from .asked import Asked, Sums, answered
 from .decomposition import Noise
 from .families import GAUSSIAN

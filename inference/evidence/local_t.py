@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
-from ..relabelling.permutation import TIE
-from ..relabelling.relabelled import BLOCK, MORE_ROWS, Relabelled
+from ..permutation.permutation import TIE
+from ..permutation.relabelled import BLOCK, MORE_ROWS, Relabelled
 from .asked import Asked, Features, Sums
 from .spectrum import FARTHEST
 

@@ -13,8 +13,8 @@ import dataclasses
 import numpy as np
 from scipy.special import ndtri
 
-from ..relabelling.permutation import without_rounding
-from ..relabelling.relabelled import Relabelled
+from ..permutation.permutation import without_rounding
+from ..permutation.relabelled import Relabelled
 from .asked import Asked, Sums, answered
 
 #: Values of a column at most at which scores are evaluated; between them they are interpolated.

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from ..relabelling.deal import Deal
-from ..relabelling.pooling import dealt_out
-from ..relabelling.relabelled import LabelSums, Relabelled, labels_of
-from ..relabelling.surveyed import Surveyed, added
-from ..runtime.machine import side_by_side
+from ..core.machine import side_by_side
+from ..permutation.deal import Deal
+from ..permutation.pooling import dealt_out
+from ..permutation.relabelled import LabelSums, Relabelled, labels_of
+from ..permutation.surveyed import Surveyed, added
 from .asked import Features, Sums, summed_in_bins
 from .places import VALUES, Cells, Looks
 from .statistic import Evidences, Questions

@@ -23,10 +23,10 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from ..core.machine import side_by_side
 from ..data.weighted import weighted_quantiles
-from ..relabelling.relabelled import Relabelled
-from ..relabelling.step_down import step_down
-from ..runtime.machine import side_by_side
+from ..permutation.relabelled import Relabelled
+from ..permutation.step_down import step_down
 from .asked import Asked, answered
 from .families import GAUSSIAN
 from .local_t import Local, local_t

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import scipy.linalg
-from bke.models.arrays.seeding import spread_seeds
+from bke.models.linalg.seeding import spread_seeds
 from scipy.spatial.distance import cdist
 
 from ..data.canonical import random_part
-from ..relabelling.relabelled import LabelSums, Relabelled
+from ..permutation.relabelled import LabelSums, Relabelled
 from .asked import Asked, Features, Sums
 from .decomposition import RESOLUTION, Noise, Spectrum, decomposed, of_pairs, of_weights
 

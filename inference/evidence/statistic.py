@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..relabelling.calibration import agreed, combined, surprise
-from ..relabelling.permutation import p_value, standardised, without_rounding
-from ..relabelling.relabelled import Relabelled
-from ..runtime.machine import side_by_side
+from ..core.machine import side_by_side
+from ..permutation.calibration import agreed, combined, surprise
+from ..permutation.permutation import p_value, standardised, without_rounding
+from ..permutation.relabelled import Relabelled
 from .asked import Asked, answered
 from .covariances import covariances, covariances_asked
 from .decomposition import Spectrum
@@ -126,7 +126,7 @@ class Evidences(NamedTuple):
         """The statistics of :data:`STATISTICS`, (1 + B,) each, which treat all labellings alike.
 
         But for those that come one at a time among the others: the first ones, so many as are
-        ``alone``, see :func:`~bke.inference.relabelling.permutation.with_each`.
+        ``alone``, see :func:`~bke.inference.permutation.permutation.with_each`.
         """
         # In deviations long lengthscales, whose evidence has the longest tail, have a head start,
         # which a shift needs; in surprises none has.

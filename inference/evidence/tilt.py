@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
-from ..relabelling.relabelled import Relabelled
+from ..permutation.relabelled import Relabelled
 from .spectrum import Spectrum
 
 

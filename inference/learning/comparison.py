@@ -17,16 +17,16 @@ from bke.models.likelihood.way import Likelihood
 from bke.models.measures.measure import Measure
 from numpy.typing import ArrayLike
 
+from ..core.errors import InputError, nearest
+from ..core.notebook import Shown
+from ..core.progress import progress_bar
 from ..data.checks import as_samples, check_count
-from ..diagnosis.integral import integral_of
-from ..errors import InputError, nearest
-from ..pages.notebook import Shown
-from ..posterior.fit import fit
-from ..posterior.open_run import open_run
-from ..posterior.samplers.quadrature import MOST_EVALUATIONS, Quadrature
-from ..posterior.samplers.smc import Smc
-from ..posterior.target import Target
-from ..runtime.progress import progress_bar
+from ..diagnostics.integral import integral_of
+from ..sampling.fit import fit
+from ..sampling.open_run import open_run
+from ..sampling.samplers.quadrature import MOST_EVALUATIONS, Quadrature
+from ..sampling.samplers.smc import Smc
+from ..sampling.target import Target
 from .learn import learn_kernel
 
 if TYPE_CHECKING:

@@ -16,18 +16,18 @@ from bke.models.likelihood.way import Likelihood
 from bke.models.measures.measure import Measure
 from numpy.typing import ArrayLike
 
+from ..core.errors import InputError, nearest
+from ..core.machine import computing
+from ..core.notebook import Shown
 from ..data.checks import check_count
 from ..data.observed import observe
 from ..data.units import Units
-from ..diagnosis.modes import as_text, numbers_of
-from ..errors import InputError, nearest
-from ..pages.notebook import Shown
-from ..posterior import profile, programs
-from ..posterior.model import Model
-from ..posterior.preparation import prepare
-from ..posterior.run import in_data_units, kernel_in_data_units
-from ..posterior.target import unflatten
-from ..runtime.machine import computing
+from ..diagnostics.modes import as_text, numbers_of
+from ..sampling import profile, programs
+from ..sampling.model import Model
+from ..sampling.preparation import prepare
+from ..sampling.run import in_data_units, kernel_in_data_units
+from ..sampling.target import unflatten
 from . import scikit_learn
 from .names import Objective
 from .peaks import PeakSearch, Top

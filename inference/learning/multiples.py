@@ -10,8 +10,8 @@ import numpy as np
 from bke.models.kernels.base import Covariance
 from bke.models.kernels.parameters import lengths_of
 
+from ..core.errors import InputError
 from ..data.checks import check_positive
-from ..errors import InputError
 
 #: Lengthscales that are shown in words.
 MOST_SHOWN = 6

@@ -18,21 +18,21 @@ from bke.models import GaussianMixture, Laplace, SquaredExponential
 from bke.models.kernels.base import Covariance, Kernel, no_kernel
 from bke.models.kernels.scikit_learn import given_kernel
 
+from ..core.errors import InputError, SamplingError, nearest
+from ..core.machine import computing
 from ..data.canonical import canonical_order, random_part
 from ..data.checks import as_sample
 from ..data.observed import observe
 from ..data.units import Units, choose_scale
-from ..diagnosis.profile_modes import basins
-from ..errors import InputError, SamplingError, nearest
-from ..posterior import programs
-from ..posterior.fit import fit
-from ..posterior.model import Model
-from ..posterior.preparation import prepare
-from ..posterior.profile import smooth
-from ..posterior.run import kernel_in_data_units
-from ..posterior.samplers.quadrature import Quadrature
-from ..posterior.target import unflatten
-from ..runtime.machine import computing
+from ..diagnostics.profile_modes import basins
+from ..sampling import programs
+from ..sampling.fit import fit
+from ..sampling.model import Model
+from ..sampling.preparation import prepare
+from ..sampling.profile import smooth
+from ..sampling.run import kernel_in_data_units
+from ..sampling.samplers.quadrature import Quadrature
+from ..sampling.target import unflatten
 from .distances import ladder, some_distances
 from .names import TwoSampleKernel
 from .peaks import PeakSearch

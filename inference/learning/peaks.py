@@ -17,14 +17,14 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.stats.qmc import MultivariateNormalQMC
 
-from ..diagnosis.profile_modes import basins
-from ..errors import SamplingError
-from ..posterior import profile, programs
-from ..posterior.barriers import connect, groups
-from ..posterior.profile import SMOOTHING, smooth
-from ..posterior.target import Points, Target, flatten, unflatten
-from ..runtime.machine import side_by_side
-from ..runtime.progress import progress_bar
+from ..core.errors import SamplingError
+from ..core.machine import side_by_side
+from ..core.progress import progress_bar
+from ..diagnostics.profile_modes import basins
+from ..sampling import profile, programs
+from ..sampling.barriers import connect, groups
+from ..sampling.profile import SMOOTHING, smooth
+from ..sampling.target import Points, Target, flatten, unflatten
 
 #: Of the profile that says where to start: a third of the smoothing apart over the range of the
 #: default prior. Three times as many find the same peaks.

@@ -18,7 +18,7 @@ from bke.models import (
 from bke.models.kernels.base import Kernel
 from bke.models.kernels.scikit_learn import from_sklearn as from_sklearn
 
-from ..errors import InputError
+from ..core.errors import InputError
 
 
 def gamma(kernel: Kernel) -> float:

@@ -9,18 +9,18 @@ from typing import Any, Protocol, get_args
 import jax
 import jax.numpy as jnp
 import numpy as np
-from bke.models.arrays.blocks import over_blocks
 from bke.models.kernels.base import Covariance, Kernel
 from bke.models.kernels.matern import Matern
 from bke.models.likelihood.low_rank.frequencies import draw, kernel_frequencies
+from bke.models.linalg.blocks import over_blocks
 from numpy.typing import ArrayLike
 
+from ..core.errors import InputError, nearest
+from ..core.machine import computing
 from ..data.checks import as_sample, check_count
-from ..errors import InputError, nearest
 from ..learning.multiples import described
 from ..learning.named_kernels import kernel_of
-from ..posterior.record import describe_kernel
-from ..runtime.machine import computing
+from ..sampling.record import describe_kernel
 from .names import Estimator
 from .store import code_of
 

@@ -15,10 +15,10 @@ import xarray as xr
 from bke.models.kernels.base import Covariance
 from numpy.typing import ArrayLike
 
+from ..core.errors import InputError, nearest
+from ..core.progress import progress_bar
 from ..data.checks import check_count
-from ..errors import InputError, nearest
-from ..posterior.run import digest_of
-from ..runtime.progress import progress_bar
+from ..sampling.run import digest_of
 from .distances import MMD, Distance
 from .inverse_problem import InverseProblem, check_seed
 from .prior import Prior

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..core.errors import InputError
 from ..data.checks import as_sample, check_count
-from ..errors import InputError
 from .distances import MMD, Distance
 from .prior import Prior
 from .simulators import Simulate, simulating

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.errors import InputError
+from ..core.progress import progress_bar
 from ..data.checks import check_count, check_positive
 from ..data.weighted import systematic
-from ..errors import InputError
-from ..runtime.progress import progress_bar
 from .inverse_problem import InverseProblem
 from .simulations import DATA, PRIOR, raise_hopeless, simulations_at
 from .simulators import Simulate, as_words, parameters_at, stream

@@ -14,8 +14,8 @@ import numpyro.distributions as dist
 from bke.models.measures.distributions import check_parameters
 from numpyro.distributions import biject_to
 
-from ..errors import InputError
-from ..posterior.record import describe_prior
+from ..core.errors import InputError
+from ..sampling.record import describe_prior
 from .simulators import Parameters
 
 #: Stands for infinity: coordinates from which the same parameters come back.

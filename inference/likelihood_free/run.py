@@ -11,11 +11,11 @@ import xarray as xr
 from arviz_base import dict_to_dataset
 from numpy.typing import ArrayLike
 
+from ..core.errors import InputError
 from ..data.checks import check_count
 from ..data.file_table import default_names
 from ..data.weighted import systematic
-from ..errors import InputError
-from ..posterior.run import digest_of, package_versions
+from ..sampling.run import digest_of, package_versions
 from .simulators import as_words, commonest, parameters_at
 from .weights import (
     check_epsilon,

@@ -20,7 +20,7 @@ import xarray as xr
 from bke.models.kernels.base import Covariance
 from numpy.typing import ArrayLike
 
-from ..posterior.run import digest_of
+from ..sampling.run import digest_of
 from .distances import MMD, Distance
 from .inverse_problem import InverseProblem, check_seed
 from .particles import Limits, Particles, Stage

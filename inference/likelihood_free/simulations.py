@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..errors import InputError
+from ..core.errors import InputError
 from .distances import Distance
 from .simulators import Parameters, Simulate, as_words, commonest, parameters_at
 

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from ..core.errors import InputError
 from ..data.checks import LARGEST, check_count, counted
-from ..errors import InputError
 
 #: Values of every parameter by its name, (B, ...).
 Parameters: TypeAlias = Mapping[str, np.ndarray]

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
-from ..runtime.archive import read_arrays, write_arrays
-from ..runtime.atomic import check_output_folder, write_text
-from ..runtime.lock import hold
+from ..core.archive import read_arrays, write_arrays
+from ..core.atomic import check_output_folder, write_text
+from ..core.errors import InputError
+from ..core.lock import hold
 
 SETTINGS, LOCK = "settings.json", ".lock"
 

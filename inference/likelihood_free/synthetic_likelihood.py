@@ -18,10 +18,10 @@ import xarray as xr
 from arviz_base import dict_to_dataset
 from numpy.typing import ArrayLike
 
+from ..core.errors import InputError
+from ..core.progress import progress_bar
 from ..data.checks import check_chain_count, check_count
-from ..diagnosis.convergence import Convergence, convergence
-from ..errors import InputError
-from ..runtime.progress import progress_bar
+from ..diagnostics.convergence import Convergence, convergence
 from .distances import Summaries
 from .inverse_problem import InverseProblem
 from .prior import Prior

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from ..core.errors import InputError
 from ..data.weighted import weighted_quantiles
-from ..errors import InputError
 from .run import components
 
 QUANTILES = (0.05, 0.5, 0.95)

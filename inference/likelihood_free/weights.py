@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from ..errors import InputError
+from ..core.errors import InputError
 
 ACCEPTANCES = ("exponential", "indicator")
 #: Default bandwidths: effective sample sizes over the number of simulations, of up to so many.

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from ..difference.compare import compare
-from ..difference.comparison import Comparison
-from ..errors import InputError
+from ..comparison.compare import compare
+from ..comparison.comparison import Comparison
+from ..core.errors import InputError
 from ..tables.compare_tables import compare_tables
 from ..tables.result import TableComparison
 from .reading import Reading

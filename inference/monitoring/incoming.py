@@ -20,10 +20,10 @@ from typing import IO
 
 import pyarrow as pa
 
+from ..core.errors import InputError
 from ..data.checks import counted
 from ..data.text import MISSING, separator_of
 from ..data.unicode import normalize_text
-from ..errors import InputError
 from ..tables.files import json_rows, parsed
 from ..tables.frames import Table
 

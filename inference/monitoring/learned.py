@@ -149,7 +149,7 @@ def _fitted(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Landmarks (LANDMARKS, d) and weights (LANDMARKS,): labels of rows by a Gaussian process.
 
-    The posterior mean of the tilt (``bke.inference.difference``) with rows of both at landmarks
+    The posterior mean of the tilt (``bke.inference.comparison``) with rows of both at landmarks
     alone, and a kernel and a noise that are not learned.
     """
     some = [rows[rng.permutation(len(rows))[: LANDMARKS // 2]] for rows in (recent, apart)]

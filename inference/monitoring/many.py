@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..core.errors import InputError
+from ..core.notebook import Shown
 from ..data.checks import check_count, check_share, counted
 from ..data.unicode import normalize_text
-from ..errors import InputError
-from ..pages.notebook import Shown
 from ..tables.frames import Table, as_table
 from ..tables.pooled import divided
 from .arrivals import Arrivals

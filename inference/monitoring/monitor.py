@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..core.errors import InputError
+from ..core.machine import computing
+from ..core.notebook import Shown
 from ..data.checks import check_count, check_share, counted
 from ..data.unicode import normalize_text
-from ..errors import InputError
-from ..pages.notebook import Shown
-from ..runtime.machine import computing
 from ..tables.frames import Table, as_table
 from .arrivals import Arrivals
 from .copies import LOOKED_AT, copied, known_rows
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ..difference.comparison import Comparison
+    from ..comparison.comparison import Comparison
     from ..tables.result import TableComparison
 
 #: Rows that a reference needs, and with which it is no longer small; notes that are kept; rows of

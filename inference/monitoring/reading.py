@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..core.errors import InputError, nearest
 from ..data.arrays import plain_array
 from ..data.checks import column_names, counted
 from ..data.equality import equalize, snap, stored_size, stored_sizes
 from ..data.file_table import default_names
 from ..data.new_rows import column_order
 from ..data.unicode import normalize_text
-from ..errors import InputError, nearest
 from ..tables.cells import column_cells
 from ..tables.frames import Table
 from ..tables.kinds import KINDS, Column, ProblemError, typed

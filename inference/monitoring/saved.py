@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import InputError
-from ..runtime.archive import read_arrays, write_arrays
-from ..runtime.machine import computing
+from ..core.archive import read_arrays, write_arrays
+from ..core.errors import InputError
+from ..core.machine import computing
 from .arrivals import Arrivals
 from .capital import Capital
 from .columns import Columns

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.optimize import brentq
 
+from ..core.notebook import Shown
 from ..data.checks import counted
-from ..pages.notebook import Shown
 from .since import Since
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ..relabelling.permutation import p_in_words
+from ..permutation.permutation import p_in_words
 from .style import P_MORE, SMALL, mode_colour, panels, plain
 from .testing import TestOutcome
 

@@ -12,8 +12,8 @@ from matplotlib.colors import CenteredNorm, ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from ..difference.findings import Findings
-from ..difference.witness import Bands
+from ..comparison.findings import Findings
+from ..comparison.witness import Bands
 from .density import bin_edges, scatter
 from .named import LABEL, MOST_MARKED, NAMED_ALPHA, around, keys, mark, outline, shade
 from .names import short_names

@@ -10,10 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
+from ..core.errors import InputError
 from ..data.checks import as_pair
 from ..data.rounding import rounding_unit
 from ..data.units import default_columns
-from ..errors import InputError
 from .style import P_COLOUR, Q_COLOUR, SMALL, panels, plain, rug
 
 MOST_BINS = 60

@@ -15,9 +15,9 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
+from ..core.errors import InputError
+from ..core.machine import computing
 from ..data.checks import as_sample, check_count
-from ..errors import InputError
-from ..runtime.machine import computing
 from ..witness.draws import gaussian_draw
 from ..witness.places import LINE_POINTS, MARGIN
 from .style import BAND_ALPHA, MODES, P_COLOUR, SMALL, TRUTH, central, panels, plain, rug

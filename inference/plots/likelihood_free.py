@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from ..core.errors import InputError, nearest
 from ..data.weighted import weighted_quantiles
-from ..errors import InputError, nearest
 from ..likelihood_free.run import LEAST_ESS, check_run, components
 from ..likelihood_free.weights import effective_sample_size, log_weights
 from .style import MODES, OVERALL, P_COLOUR, SHADE, SMALL, log_scale, panels, plain

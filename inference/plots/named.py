@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Ellipse, Patch
 from scipy.ndimage import label
 
-from ..difference.named import Place
+from ..comparison.named import Place
 from .style import P_COLOUR, P_MORE, Q_MORE, SMALL
 
 #: Of the background where one sample is named to have more.

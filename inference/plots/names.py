@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from ..diagnosis.modes import Mode, place
-from ..errors import InputError, nearest
+from ..core.errors import InputError, nearest
+from ..diagnostics.modes import Mode, place
 
 #: A mode's location is spelt out in a legend up to this many numbers.
 LONGEST_LOCATION = 4

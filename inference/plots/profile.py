@@ -10,11 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.interpolate import CubicSpline
 
-from ..diagnosis.find_modes import find_modes
-from ..diagnosis.modes import Modes
-from ..errors import InputError
-from ..posterior.method import is_independent
-from ..posterior.open_run import Run, open_run
+from ..core.errors import InputError
+from ..diagnostics.find_modes import find_modes
+from ..diagnostics.modes import Modes
+from ..sampling.method import is_independent
+from ..sampling.open_run import Run, open_run
 from .names import chain_names, site_components
 from .style import SMALL, log_scale, mode_colour, panels, plain
 

@@ -10,7 +10,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ..errors import InputError
+from ..core.errors import InputError
 from ..student_t.learning import LearnedStudentT
 from ..student_t.posterior import student_t_predictive
 from .style import BAND_ALPHA, MODES, P_COLOUR, SMALL, panels, rug

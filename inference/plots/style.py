@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from ..errors import InputError
+from ..core.errors import InputError
 
 #: One colour per mode, from the palette of Okabe and Ito, told apart by the colour-blind.
 MODES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#F0E442")

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from ..errors import InputError, nearest
-from ..relabelling.permutation import p_in_words
+from ..core.errors import InputError, nearest
+from ..permutation.permutation import p_in_words
 from ..tables.changes import Share
 from ..tables.findings import ColumnFindings, TableFindings
 from ..tables.words import holes, pair_told, verdict

@@ -10,10 +10,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from scipy.stats import rankdata
 
-from ..diagnosis.find_modes import find_modes
-from ..diagnosis.modes import Modes
-from ..errors import InputError
-from ..posterior.open_run import Run, open_run
+from ..core.errors import InputError
+from ..diagnostics.find_modes import find_modes
+from ..diagnostics.modes import Modes
+from ..sampling.open_run import Run, open_run
 from .names import chain_names, mode_name, site_components
 from .style import SHADE, SMALL, STUCK, figure_of, log_scale, mode_colour, panels, plain
 

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
-from ..diagnosis.find_modes import find_modes
-from ..diagnosis.modes import Mode
-from ..posterior.method import is_independent
-from ..posterior.open_run import Run
+from ..diagnostics.find_modes import find_modes
+from ..diagnostics.modes import Mode
+from ..sampling.method import is_independent
+from ..sampling.open_run import Run
 from ..witness.bands import Band, band
 from .names import chain_names, short_place
 from .style import OVERALL, mode_colour

@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
+from ..core.errors import InputError
 from ..data.checks import as_sample
-from ..errors import InputError
-from ..posterior.open_run import Run
+from ..sampling.open_run import Run
 from .style import panels
 from .views import Samples, views
 from .witness_line import draw_lines

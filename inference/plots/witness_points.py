@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
-from ..diagnosis.modes import as_text
+from ..diagnostics.modes import as_text
 from .style import SMALL, plain
 from .views import Samples, View
 from .witness_line import shared_limit

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.errors import InputError, nearest
 from ..data.arrays import from_objects, plain_array
 from ..data.checks import column_names, counted
 from ..data.new_rows import column_order
 from ..data.unicode import normalize_text
-from ..errors import InputError, nearest
 
 
 class Groups(NamedTuple):

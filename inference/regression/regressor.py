@@ -8,11 +8,11 @@ import numpy as np
 import xarray as xr
 from scipy.stats import norm
 
+from ..core.errors import InputError, nearest
+from ..core.machine import computing
 from ..data.canonical import canonical_order
 from ..data.checks import check_count, check_share
 from ..data.file_table import default_names
-from ..errors import InputError, nearest
-from ..runtime.machine import computing
 from .choice import learned
 from .features import Features, Means, means_of
 from .groups import Groups, as_groups

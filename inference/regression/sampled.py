@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
-from ..runtime.machine import computing
+from ..core.machine import computing
 from .linear import Average
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.stats import norm
 
+from ..core.notebook import Shown
 from ..data.checks import counted
-from ..pages.notebook import Shown
 
 if TYPE_CHECKING:
     import pandas as pd

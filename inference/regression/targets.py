@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ..core.errors import InputError
 from ..data.arrays import from_objects, plain_array
 from ..data.checks import counted
-from ..errors import InputError
 from .groups import Groups
 
 

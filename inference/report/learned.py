@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from bke.models.bayes.likelihoods import any_likelihood
 
-from ..errors import InputError
+from ..core.errors import InputError
 from ..learning.comparison import KernelComparison
 from ..learning.learn import LearnedKernel, Peak
 from ..learning.scikit_learn import gamma
-from ..posterior.record import describe_kernel, describe_prior
+from ..sampling.record import describe_kernel, describe_prior
 
 
 def model_summary(arguments: Mapping[str, Any], seed: int) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..pages.render import as_data, render
+from ..core.render import as_data, render
 
 #: What each picture shows, by the name of its file.
 CAPTIONS = {

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..posterior.record import describe_kernel
+from ..sampling.record import describe_kernel
 from ..testing.causal import CausalGraph
 from ..testing.result import TestResult
 

@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from ..core.machine import computing
 from ..data.units import Units
 from ..data.weighted import weighted_quantiles
-from ..diagnosis.integral import weighing_group
-from ..diagnosis.masses import COVERED, covered, draw_weights, unconstrained_shapes
-from ..diagnosis.modes import Modes
-from ..diagnosis.result import Diagnosis
-from ..posterior.open_run import open_run
-from ..posterior.record import FUNCTION, likelihood_record
-from ..posterior.run import in_data_units, rows_of, units_of
-from ..posterior.target import unflatten
-from ..runtime.machine import computing
+from ..diagnostics.integral import weighing_group
+from ..diagnostics.masses import COVERED, covered, draw_weights, unconstrained_shapes
+from ..diagnostics.modes import Modes
+from ..diagnostics.result import Diagnosis
+from ..sampling.open_run import open_run
+from ..sampling.record import FUNCTION, likelihood_record
+from ..sampling.run import in_data_units, rows_of, units_of
+from ..sampling.target import unflatten
 from ..witness.bands import Band, band
 from ..witness.thinning import ERROR
 

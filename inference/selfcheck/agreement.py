@@ -9,11 +9,11 @@ import xarray as xr
 from scipy import stats
 from threadpoolctl import threadpool_limits
 
-from ..diagnosis.integral import integral_of
-from ..posterior.fit import fit
-from ..posterior.samplers.nuts import Nuts
-from ..posterior.samplers.smc import Smc
-from ..runtime.machine import computing
+from ..core.machine import computing
+from ..diagnostics.integral import integral_of
+from ..sampling.fit import fit
+from ..sampling.samplers.nuts import Nuts
+from ..sampling.samplers.smc import Smc
 from .finding import Finding
 
 #: With this probability two ways to a number are further apart than is allowed, by chance.

@@ -18,12 +18,12 @@ import numpy as np
 from numpyro.distributions import Gamma
 from scipy.stats import kstest
 
-from ..posterior.fit import fit
-from ..posterior.samplers.nuts import Nuts
-from ..posterior.samplers.quadrature import Quadrature
-from ..posterior.samplers.registry import Method
-from ..posterior.samplers.smc import Smc
-from ..runtime.machine import computing
+from ..core.machine import computing
+from ..sampling.fit import fit
+from ..sampling.samplers.nuts import Nuts
+from ..sampling.samplers.quadrature import Quadrature
+from ..sampling.samplers.registry import Method
+from ..sampling.samplers.smc import Smc
 from .finding import Finding
 
 #: Rows of a Student-t distribution that those of the model are chosen from, by importance: how

@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 
-from ..runtime.machine import cores
-from ..runtime.progress import progress_bar
+from ..core.machine import cores
+from ..core.progress import progress_bar
 from .agreement import factors, integrals, means, threads
 from .calibration import METHODS, calibration, joint_draws
 from .finding import SelfCheck

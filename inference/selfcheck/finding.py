@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..pages.notebook import Shown
+from ..core.notebook import Shown
 
 if TYPE_CHECKING:
     import pandas as pd

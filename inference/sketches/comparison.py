@@ -17,18 +17,18 @@ from bke.models.measures.measure import Measure, as_measure
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
+from ..comparison.compare import sample_names
+from ..core.errors import InputError
+from ..core.jit import jit
+from ..core.machine import computing
+from ..core.notebook import Shown
 from ..data.checks import check_count, check_noise_variance
 from ..data.new_rows import as_evaluation_points, known_names
 from ..data.units import Units
 from ..data.weighted import weighted_quantiles
-from ..diagnosis.modes import as_text
-from ..diagnosis.resolution import in_words, reach
-from ..difference.compare import sample_names
-from ..errors import InputError
-from ..pages.notebook import Shown
-from ..relabelling.enough import check_permutations
-from ..runtime.jit import jit
-from ..runtime.machine import computing
+from ..diagnostics.modes import as_text
+from ..diagnostics.resolution import in_words, reach
+from ..permutation.enough import check_permutations
 from ..testing.result import TestResult
 from ..witness.bands import Band, band
 from ..witness.draws import check_noise, equal_draws, gaussian_draw

@@ -20,13 +20,13 @@ from bke.models.landmarks import LandmarkSums, check_apart, merged_each
 from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
+from ..core.errors import InputError
+from ..core.machine import computing
+from ..core.notebook import Shown
 from ..data.checks import as_sample, check_count
 from ..data.units import choose_scale, choose_units, default_columns, unit_of
-from ..errors import InputError
-from ..pages.notebook import Shown
-from ..posterior.landmarks import default_count, places_for
-from ..posterior.record import describe_kernel
-from ..runtime.machine import computing
+from ..sampling.landmarks import default_count, places_for
+from ..sampling.record import describe_kernel
 from ..streams.checkpoint import Checkpoint
 from ..streams.collected import Collected
 from ..streams.engines import is_collection, names_of

@@ -11,10 +11,10 @@ import numpy as np
 import xarray as xr
 from bke.models.landmarks import LandmarkSums
 
-from ..errors import InputError
-from ..posterior.origin import check_modules
-from ..posterior.record import check_restorable, describe_kernel, restore_kernel
-from ..runtime.netcdf import read_tree, write_tree
+from ..core.errors import InputError
+from ..core.netcdf import read_tree, write_tree
+from ..sampling.origin import check_modules
+from ..sampling.record import check_restorable, describe_kernel, restore_kernel
 from .sketch import Sketch, SketchPlan
 
 KIND = "bke sketch"

@@ -9,8 +9,8 @@ import numpy as np
 from bke.models.landmarks import LandmarkSums
 from scipy.stats import cauchy
 
-from ..errors import InputError
-from ..relabelling.permutation import p_value, standardised
+from ..core.errors import InputError
+from ..permutation.permutation import p_value, standardised
 from ..testing.combination import combine
 from ..testing.kernel_choice import brief
 from ..testing.result import Part, TestResult

@@ -12,10 +12,10 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..core.errors import InputError
 from ..data.arrays import from_objects, plain_array
 from ..data.checks import column_names, counted, first_fault
 from ..data.file_table import default_names
-from ..errors import InputError
 from .source import ArrayRows, Rows
 
 #: What the messages call them.

@@ -14,9 +14,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..errors import InputError
-from ..runtime.archive import read_arrays, write_arrays
-from ..runtime.lock import hold
+from ..core.archive import read_arrays, write_arrays
+from ..core.errors import InputError
+from ..core.lock import hold
 
 #: Seconds between two writings.
 EVERY = 30.0

@@ -12,10 +12,10 @@ import numpy as np
 from bke.models.kernels.base import Kernel
 from bke.models.landmarks import LandmarkSums, check_apart, in_parts, merged_each, sums_of_view
 
+from ..core.errors import InputError
+from ..core.machine import computing
 from ..data.checks import check_spread
 from ..data.file_table import default_names
-from ..errors import InputError
-from ..runtime.machine import computing
 from .engines import as_parts
 from .parts import Extent, Parts, extent, extent_of_all
 from .passes import SAMPLE, Survey, chunk_size

@@ -14,9 +14,9 @@ from bke.models.likelihood.spectral import (
     weighted_points,
 )
 
+from ..core.errors import InputError
+from ..core.progress import progress_bar
 from ..data.units import Units
-from ..errors import InputError
-from ..runtime.progress import progress_bar
 from .passes import chunk_size, prefetched
 from .source import Rows
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ..core.errors import InputError
 from ..data.checks import as_sample, column_names
-from ..errors import InputError
 from .parts import Engine, Handle, Parts
 
 #: Rows of a part of an array in memory, that is taken where the others are.

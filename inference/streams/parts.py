@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
+from ..core.errors import InputError
+from ..core.machine import one_thread
 from ..data.checks import first_fault
-from ..errors import InputError
-from ..runtime.machine import one_thread
 
 T = TypeVar("T")
 #: What stands for a value that an engine has, or will have.

@@ -14,10 +14,10 @@ from bke.models.kernels.base import Kernel
 from bke.models.landmarks import LandmarkSums, check_apart, in_parts, merged_each, sums_of_view
 from jax.experimental import multihost_utils
 
+from ..core.errors import InputError
+from ..core.machine import cores
+from ..core.progress import progress_bar
 from ..data.checks import check_spread
-from ..errors import InputError
-from ..runtime.machine import cores
-from ..runtime.progress import progress_bar
 from .checkpoint import Checkpoint
 from .source import Rows
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from ..core.errors import InputError
 from ..data.checks import first_fault
 from ..data.file_table import default_names
 from ..data.read import CHOOSE, check_there, choose_columns, load_npy, read_sample
 from ..data.suspects import warn_of_suspects
-from ..errors import InputError
 from .zarr_array import open_zarr
 
 #: Rows that are looked at when a file is opened.

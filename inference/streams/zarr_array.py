@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import InputError
+from ..core.errors import InputError
 
 #: Codecs that make numbers of bytes and bytes of numbers, and nothing else.
 CODECS = (

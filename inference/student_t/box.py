@@ -6,7 +6,7 @@ import numpy as np
 from bke.models.kernels.base import Covariance
 from bke.models.student_t.normaliser import Bounds, box_around
 
-from ..errors import InputError
+from ..core.errors import InputError
 
 #: How far the box goes beyond the data at each side by default, over their range.
 MARGIN = 0.5

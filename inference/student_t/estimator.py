@@ -10,10 +10,10 @@ from bke.models import hyvarinen_scores
 from bke.models.kernels.base import Covariance
 from bke.models.student_t.normaliser import Bounds
 
+from ..core.errors import InputError
 from ..data.arrays import plain_array
 from ..data.checks import as_sample, check_count
 from ..data.new_rows import as_evaluation_points
-from ..errors import InputError
 from .learning import NOISE_VARIANCES, learn_student_t
 from .run import notes_of
 from .sampling import pooled, sample_student_t

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 from bke.models import kernel_student_t
-from bke.models.arrays.padding import padded
 from bke.models.kernels.base import Covariance, no_kernel
+from bke.models.linalg.padding import padded
 from bke.models.student_t.normaliser import Bounds
 
+from ..core.errors import InputError
+from ..core.machine import computing
+from ..core.progress import progress_bar
 from ..data.checks import check_count, check_positive
-from ..errors import InputError
-from ..runtime.machine import computing
-from ..runtime.progress import progress_bar
 from .box import box_for
 from .sampling import Target, run_nuts, starts
 

@@ -20,14 +20,14 @@ from bke.models.kernels.base import Covariance
 from bke.models.student_t.normaliser import Bounds
 from bke.models.student_t.quadrature import MOST_DIMENSIONS
 
+from ..core.errors import InputError, nearest
+from ..core.machine import computing
+from ..core.notebook import Shown
+from ..core.progress import progress_bar
 from ..data.checks import as_sample, check_positive, column_names
 from ..data.new_rows import ordered_rows
-from ..errors import InputError, nearest
 from ..learning.multiples import described, factors_for, widened
 from ..learning.named_kernels import kernel_of
-from ..pages.notebook import Shown
-from ..runtime.machine import computing
-from ..runtime.progress import progress_bar
 from .box import box_for
 
 if TYPE_CHECKING:

@@ -21,16 +21,16 @@ from bke.models.student_t.normaliser import Bounds
 from bke.models.student_t.quadrature import MOST_DIMENSIONS, gauss_legendre
 from numpyro.distributions import biject_to
 
+from ..core.errors import InputError
+from ..core.machine import computing
+from ..core.progress import chain_progress
 from ..data.checks import as_sample, check_count, check_positive, column_names
 from ..data.new_rows import as_evaluation_points
-from ..diagnosis.convergence import Convergence
-from ..errors import InputError
+from ..diagnostics.convergence import Convergence
 from ..learning.named_kernels import kernel_of
-from ..posterior.algorithms.no_u_turn import NutsProgram, dispersed_start
-from ..posterior.chains import CANDIDATES
-from ..posterior.record import describe_kernel, restore_kernel
-from ..runtime.machine import computing
-from ..runtime.progress import chain_progress
+from ..sampling.algorithms.no_u_turn import NutsProgram, dispersed_start
+from ..sampling.chains import CANDIDATES
+from ..sampling.record import describe_kernel, restore_kernel
 from .box import box_for
 from .run import Box, agreement, check_iterations, recorded
 

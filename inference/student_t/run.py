@@ -11,7 +11,7 @@ import xarray as xr
 from arviz_base import dict_to_dataset
 
 from ..data.checks import check_chain_count, check_count
-from ..diagnosis.convergence import Convergence, convergence
+from ..diagnostics.convergence import Convergence, convergence
 
 Box = tuple[np.ndarray, np.ndarray]
 

@@ -15,12 +15,12 @@ from bke.models.student_t.normaliser import Bounds
 from scipy.spatial.distance import cdist
 from scipy.special import logit, logsumexp
 
+from ..core.errors import InputError, SamplingError
+from ..core.machine import computing
+from ..core.progress import chain_progress
 from ..data.weighted import systematic
-from ..diagnosis.convergence import RHAT_LIMIT, Convergence
-from ..errors import InputError, SamplingError
-from ..posterior.algorithms.no_u_turn import NutsProgram, Progress
-from ..runtime.machine import computing
-from ..runtime.progress import chain_progress
+from ..diagnostics.convergence import RHAT_LIMIT, Convergence
+from ..sampling.algorithms.no_u_turn import NutsProgram, Progress
 from .box import box_for
 from .learning import LearnedStudentT
 from .run import agreement, check_iterations, recorded

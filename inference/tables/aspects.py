@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse
 
 from ..data.weighted import weighted_quantiles
-from ..relabelling.pooling import TAILS, width
+from ..permutation.pooling import TAILS, width
 from . import grams
 from .kinds import Column
 

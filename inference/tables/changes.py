@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from ..difference.area import with_interval
+from ..comparison.area import with_interval
 from .kinds import Column
 from .marginal import Marginal
 from .medians import shift_interval

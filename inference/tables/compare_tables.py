@@ -8,17 +8,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..comparison.compare import sample_names
+from ..comparison.named import Named, Place, named
+from ..core.machine import one_thread
+from ..core.progress import progress_bar
 from ..data.checks import check_count
 from ..data.unicode import normalize_text
-from ..difference.compare import sample_names
-from ..difference.named import Named, Place, named
-from ..relabelling.calibration import surprise
-from ..relabelling.enough import check_permutations
-from ..relabelling.permutation import monte_carlo_error, p_value
-from ..relabelling.stages import in_stages
-from ..relabelling.step_down import step_down
-from ..runtime.machine import one_thread
-from ..runtime.progress import progress_bar
+from ..permutation.calibration import surprise
+from ..permutation.enough import check_permutations
+from ..permutation.permutation import monte_carlo_error, p_value
+from ..permutation.stages import in_stages
+from ..permutation.step_down import step_down
 from .aspects import aspects, in_both
 from .changes import change
 from .dealing import check_ways, labelling

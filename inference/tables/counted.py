@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..errors import InputError
+from ..core.errors import InputError
 from .kinds import Column
 
 #: Rows that counts may add up to.

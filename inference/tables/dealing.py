@@ -1,7 +1,7 @@
 """Rows of two tables dealt out anew: one set of relabellings, which every column shares.
 
 Rows that go together, of a user or a day, are a unit and keep one label; within blocks alone labels
-are exchanged. Of very many rows units are bins (:mod:`~bke.inference.relabelling.bins`).
+are exchanged. Of very many rows units are bins (:mod:`~bke.inference.permutation.bins`).
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..core.errors import InputError
 from ..data.canonical import known_by, mixed
-from ..errors import InputError
-from ..relabelling.bins import bin_size, cut
+from ..permutation.bins import bin_size, cut
 from .counted import NOT_COUNTED, Counted
 from .kinds import Column
 from .labelling import Labelling

@@ -21,10 +21,10 @@ import pyarrow.dataset
 import pyarrow.json
 import pyarrow.parquet
 
+from ..core.errors import InputError
 from ..data.checks import counted
 from ..data.read import check_there
 from ..data.text import separator_of
-from ..errors import InputError
 
 #: Compressions that Arrow tells by a last suffix.
 COMPRESSED = (".gz", ".zst", ".bz2")

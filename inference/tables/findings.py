@@ -6,7 +6,7 @@ import dataclasses
 import math
 from typing import Any
 
-from ..difference.named import Place
+from ..comparison.named import Place
 from .association import Measure
 from .changes import Change
 from .histograms import Histogram

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol, Self
 import numpy as np
 from scipy.special import logsumexp
 
-from ..relabelling.permutation import standardised
+from ..permutation.permutation import standardised
 
 
 class Told(Protocol):

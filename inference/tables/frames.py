@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import narwhals.stable.v1 as nw
 import pyarrow as pa
 
+from ..core.errors import InputError
 from ..data.unicode import normalize_text
-from ..errors import InputError
 from .files import OF, read_table
 
 #: Characters in the names of columns that would break a line of text.

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from ..core.errors import InputError
+from ..core.notebook import Shown
 from ..data.checks import counted
 from ..data.unicode import normalize_text
-from ..errors import InputError
-from ..pages.notebook import Shown
 from .cells import unseen, unseen_notes
 from .compare_tables import compare_tables
 from .frames import Table, as_table

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..difference.weighing import Weighing
+from ..comparison.weighing import Weighing
 from ..evidence.places import Cells, cells
 from ..evidence.statistic import evidences
-from ..relabelling.relabelled import Relabelled
+from ..permutation.relabelled import Relabelled
 from .aspects import Aspect
 from .fitted import Fitted, Told
 from .labelling import Labelling

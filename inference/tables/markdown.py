@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..relabelling.permutation import p_alone
+from ..permutation.permutation import p_alone
 from .findings import ColumnFindings, TableFindings
 from .words import effects_told, made, pair_told, verdict
 

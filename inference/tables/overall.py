@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..relabelling.calibration import agreed, surprise
+from ..permutation.calibration import agreed, surprise
 from .fitted import Told
 
 #: How much a loud statistic counts among those of a column, and a loud column among all that is

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from markupsafe import Markup
 
-from ..difference.named import Place
-from ..pages.drawing import Mark, bars, outlines
-from ..pages.render import render
-from ..relabelling.permutation import p_alone
+from ..comparison.named import Place
+from ..core.drawing import Mark, bars, outlines
+from ..core.render import render
+from ..permutation.permutation import p_alone
 from .findings import ColumnFindings, PairComparison, TableFindings
 from .histograms import Histogram
 from .words import effects_told, holes, made, moment, pair_told, place_told, verdict

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..core.errors import InputError, nearest
 from ..data.checks import counted
-from ..errors import InputError, nearest
 from .cells import column_cells, unseen_notes
 from .counted import NOT_COUNTED, Counted, counted_rows
 from .frames import Table

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..errors import nearest
-from ..pages.notebook import Shown
-from ..relabelling.permutation import p_in_words
+from ..core.errors import nearest
+from ..core.notebook import Shown
+from ..permutation.permutation import p_in_words
 from .findings import ColumnFindings, TableFindings
 from .markdown import as_markdown
 from .page import tables_page

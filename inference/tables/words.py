@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ..comparison.named import Place
 from ..data.checks import counted
-from ..difference.named import Place
-from ..relabelling.permutation import p_in_words, p_with_error
+from ..permutation.permutation import p_in_words, p_with_error
 from .aspects import DAY, MISSING
 from .changes import Share
 from .findings import ColumnFindings, PairComparison, TableFindings

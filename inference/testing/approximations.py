@@ -12,8 +12,8 @@ import numpy as np
 from bke.models import mmd_terms
 from scipy.stats import t as t_distribution
 
-from ..errors import InputError
-from ..relabelling.permutation import p_value
+from ..core.errors import InputError
+from ..permutation.permutation import p_value
 from . import nulls
 from .gram import TELLS_NOTHING, biased_mmd, centred, check_tells_apart, off_diagonal
 from .notes import kernel_notes

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from ..core.errors import InputError
+from ..core.machine import computing
 from ..data.canonical import canonical_order, generator
-from ..errors import InputError
-from ..relabelling.permutation import p_value
-from ..runtime.machine import computing
+from ..permutation.permutation import p_value
 from .independence import Variable, chosen_kernels, dependence, variable
 from .kernel_choice import KernelChoice
 from .pairing import pairings

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..core.errors import InputError, nearest
+from ..core.notebook import Shown
+from ..core.progress import progress_bar
 from ..data.checks import as_sample, check_count, check_memory, column_names, counted
-from ..errors import InputError, nearest
-from ..pages.notebook import Shown
-from ..relabelling.enough import check_permutations
-from ..runtime.progress import progress_bar
+from ..permutation.enough import check_permutations
 from .cached import ConditionalIndependence, ConditionalTests
 from .independence import CHOICES
 from .kernel_choice import KernelChoice

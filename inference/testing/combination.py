@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from ..relabelling.calibration import combined
-from ..relabelling.permutation import monte_carlo_error, p_value, share_error, standardised
+from ..permutation.calibration import combined
+from ..permutation.permutation import monte_carlo_error, p_value, share_error, standardised
 from .result import Part
 
 #: What the combination is, in words.

@@ -7,8 +7,8 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from ..core.errors import InputError
 from ..data.checks import as_sample, check_options, check_same_rows
-from ..errors import InputError
 from .independence import independence_test
 from .residuals import regress_out
 from .result import TestResult

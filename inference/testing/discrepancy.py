@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
+from ..core.progress import progress_bar
 from ..data.checks import check_memory
 from ..evidence.landmarks import LANDMARKS, evidence_rows, landmarks
 from ..learning.distances import ladder
-from ..relabelling.pair import Labelled
-from ..relabelling.permutation import p_value, share_error
-from ..runtime.progress import progress_bar
+from ..permutation.pair import Labelled
+from ..permutation.permutation import p_value, share_error
 from .combination import COMBINED, combine
 from .factors import Factor, factor_of
 from .gram import gram

@@ -2,7 +2,7 @@
 
 Which rows are pivots depends on the pooled sample alone, so permutation tests with the matrix
 F F' are exact whatever is left of the Gram matrix; and what is left is next to nothing. In NumPy:
-compiled, :mod:`bke.models.arrays.pivoted_cholesky` goes through room for the largest rank at every
+compiled, :mod:`bke.models.linalg.pivoted_cholesky` goes through room for the largest rank at every
 pivot.
 """
 
@@ -17,8 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from bke.models.kernels.base import Covariance
 
-from ..runtime.machine import cores, side_by_side
-from ..runtime.memory import available_memory
+from ..core.machine import cores, side_by_side
+from ..core.memory import available_memory
 
 #: Rows from which on a factor is looked for; fewer are done as soon by the matrix itself.
 LEAST_ROWS = 2000

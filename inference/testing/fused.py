@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..core.progress import progress_bar
 from ..data.units import choose_scale
 from ..evidence.ladder import test_scales
 from ..evidence.places import cells
 from ..evidence.statistic import STATISTICS, Evidences, evidences
 from ..learning.named_kernels import scaled_kernel, widened
-from ..relabelling.pair import Pair
-from ..relabelling.permutation import monte_carlo_error, p_value
-from ..relabelling.pooling import relabelled, swapped
-from ..runtime.progress import progress_bar
+from ..permutation.pair import Pair
+from ..permutation.permutation import monte_carlo_error, p_value
+from ..permutation.pooling import relabelled, swapped
 from .discrepancy import Statistic
 from .kernel_choice import KernelChoice
 from .null_choice import NullChoice

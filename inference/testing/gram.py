@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
-from ..relabelling.permutation import RESOLUTION
+from ..core.errors import InputError
+from ..permutation.permutation import RESOLUTION
 
 TELLS_NOTHING = "the kernel tells no rows apart: its lengthscale does not fit the data"
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from ..errors import InputError
+from ..core.errors import InputError
 from ..evidence.passes import Passed
 from ..evidence.places import cells
 from ..evidence.statistic import evidences
-from ..relabelling.surveyed import Surveyed
+from ..permutation.surveyed import Surveyed
 from ..streams.engines import as_parts, is_collection
 from .discrepancy import Statistic
 from .fused import told

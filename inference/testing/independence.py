@@ -10,16 +10,16 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..core.errors import InputError
+from ..core.machine import computing
+from ..core.progress import progress_bar
 from ..data.canonical import canonical_order, generator, mark, pairs_fingerprints
 from ..data.checks import as_sample, check_count, check_memory, check_same_rows
 from ..data.equality import equalize
-from ..errors import InputError
 from ..learning.named_kernels import some
 from ..learning.names import PairKernel
-from ..relabelling.enough import few_rows_note
-from ..relabelling.stages import count_in_words, in_stages
-from ..runtime.machine import computing
-from ..runtime.progress import progress_bar
+from ..permutation.enough import few_rows_note
+from ..permutation.stages import count_in_words, in_stages
 from .approximations import hsic_approximation
 from .combination import COMBINED, Combined, combine
 from .gram import gram

@@ -10,9 +10,9 @@ from bke.models.kernels.base import Covariance, no_kernel
 from bke.models.kernels.parameters import lengths_of
 from bke.models.kernels.scikit_learn import given_kernel
 
+from ..core.errors import InputError, nearest
 from ..data.units import choose_scale, unit_of
-from ..diagnosis.modes import as_text
-from ..errors import InputError, nearest
+from ..diagnostics.modes import as_text
 from ..learning.named_kernels import kernels_for
 from ..learning.names import SingleKernel
 

@@ -10,15 +10,15 @@ from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 from scipy.stats import f as f_distribution
 
+from ..core.errors import InputError, nearest
+from ..core.machine import computing
 from ..data.canonical import generator
 from ..data.checks import as_sample, check_count, check_memory, check_positive
-from ..diagnosis.modes import as_text
-from ..errors import InputError, nearest
+from ..diagnostics.modes import as_text
 from ..learning.names import SingleKernel
-from ..relabelling.enough import check_permutations
-from ..relabelling.pair import Pair
-from ..relabelling.permutation import in_batches, p_value
-from ..runtime.machine import computing
+from ..permutation.enough import check_permutations
+from ..permutation.pair import Pair
+from ..permutation.permutation import in_batches, p_value
 from .gram import gram
 from .kernel_choice import SINGLE, KernelChoice
 from .notes import kernel_notes

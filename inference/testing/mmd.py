@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..relabelling.permutation import in_batches, without_rounding
+from ..permutation.permutation import in_batches, without_rounding
 from .factors import Factor
 from .gram import centred
 

@@ -18,13 +18,13 @@ from collections.abc import Iterator
 import jax
 import jax.numpy as jnp
 import numpy as np
-from bke.models.arrays.pivoted_cholesky import PivotedCholesky, pivoted_cholesky
 from bke.models.kernels.base import Covariance
+from bke.models.linalg.pivoted_cholesky import PivotedCholesky, pivoted_cholesky
 from scipy.linalg import cho_solve, solve_triangular
 from scipy.stats import norm
 
 from ..data.canonical import random_part
-from ..relabelling.pair import Pair
+from ..permutation.pair import Pair
 
 #: Rows of both samples up to which all pairs of rows are evaluated; twice as many take four times
 #: as long.

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import norm
 
+from ..core.errors import InputError, nearest
+from ..core.machine import computing
 from ..data.canonical import generator
 from ..data.checks import (
     as_sample,
@@ -21,8 +23,6 @@ from ..data.checks import (
     in_order_of,
 )
 from ..data.equality import equalize, stored_sizes
-from ..errors import InputError, nearest
-from ..runtime.machine import computing
 from .gram import TELLS_NOTHING, biased_mmd, check_tells_apart, gram
 from .kernel_choice import SINGLE, KernelChoice
 from .notes import kernel_notes

@@ -8,8 +8,8 @@ from typing import Any, get_args
 
 import numpy as np
 
-from ..errors import InputError, nearest
-from ..relabelling.enough import check_permutations
+from ..core.errors import InputError, nearest
+from ..permutation.enough import check_permutations
 from .kernel_choice import SINGLE, KernelChoice
 from .names import HsicNull, MmdNull, SeriesNull
 

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import stats
 from scipy.linalg import eigvalsh
 
-from ..relabelling.permutation import in_batches
+from ..permutation.permutation import in_batches
 from .gram import centred, off_diagonal
 
 #: Eigenvalues below this share of the largest add nothing to the spectrum null.

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg.lapack import dpstrf
 
-from ..relabelling.permutation import in_batches, without_rounding
+from ..permutation.permutation import in_batches, without_rounding
 from .gram import centred
 
 #: A pivoted Cholesky factor ends where no pivot is larger than this, over the largest.

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from ..core.errors import InputError
 from ..data.checks import as_sample
-from ..errors import InputError
 from .scores import MORE_ROWS
 
 GROUPS = ("posterior_predictive", "observed_data")

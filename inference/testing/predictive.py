@@ -10,15 +10,15 @@ import xarray as xr
 from bke.models import SquaredExponential
 from scipy.spatial.distance import cdist
 
+from ..core.machine import computing
+from ..core.notebook import Shown
+from ..core.progress import progress_bar
 from ..data.canonical import canonical_order
 from ..data.checks import check_count
 from ..data.units import choose_scale
 from ..learning.named_kernels import multiscale_kernels, some
-from ..pages.notebook import Shown
-from ..relabelling.enough import check_permutations
-from ..relabelling.permutation import in_batches
-from ..runtime.machine import computing
-from ..runtime.progress import progress_bar
+from ..permutation.enough import check_permutations
+from ..permutation.permutation import in_batches
 from .combination import COMBINED, combine
 from .kernel_choice import brief
 from .notes import rounding_note

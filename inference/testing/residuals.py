@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import cholesky, solve_triangular
 
+from ..core.errors import InputError, nearest
+from ..core.machine import computing
 from ..data.canonical import canonical_order, generator, random_part
 from ..data.checks import as_sample, check_count, check_memory, check_positive
-from ..errors import InputError, nearest
-from ..runtime.machine import computing
 from .names import Whitening
 
 #: Rows from which the hyperparameters are estimated, at most.

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from ..pages.notebook import Shown
-from ..relabelling.permutation import p_alone, p_in_words, p_value, p_with_error, share_error
+from ..core.notebook import Shown
+from ..permutation.permutation import p_alone, p_in_words, p_value, p_with_error, share_error
 from .kernel_choice import describe
 
 if TYPE_CHECKING:

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
+from ..core.errors import InputError
+from ..core.machine import computing
 from ..data.checks import check_count
-from ..errors import InputError
 from ..learning.named_kernels import CHOICES
-from ..relabelling.deal import MANY
-from ..relabelling.enough import few_rows_note
-from ..relabelling.pair import Pair
-from ..relabelling.stages import count_in_words, in_stages
-from ..runtime.machine import computing
+from ..permutation.deal import MANY
+from ..permutation.enough import few_rows_note
+from ..permutation.pair import Pair
+from ..permutation.stages import count_in_words, in_stages
 from ..streams.engines import is_collection
 from .approximations import Approximation, mmd_approximation, terms_approximation
 from .discrepancy import Statistic, check_matrices, chosen_kernels, statistic
@@ -61,7 +61,7 @@ def two_sample_test(
       in covariances and at the most conspicuous place, each by how surprising it is; the test of
       :func:`~bke.inference.compare`. See :mod:`bke.inference.evidence.statistic`. Its cost is
       linear in the rows: those of one or two columns become cells, and in more columns
-      permutations deal very many out in bins (:mod:`bke.inference.relabelling.bins`).
+      permutations deal very many out in bins (:mod:`bke.inference.permutation.bins`).
     - ``"multiscale"``: squared MMDs at a ladder of lengthscales and at every mode of the smoothed
       marginal likelihood, each standardised by its permutations, combined by log-sum-exp.
     - ``"evidence"``: the Bayes factor of "they differ" with the difference of the embeddings drawn
@@ -97,7 +97,7 @@ def two_sample_test(
         permutations: B, or draws of the null; the smallest p-value is 1 / (1 + B).
         sequential: of more than 9998 permutations draw the first 999, and ten times as many only
             where p is not above 4 ``alpha`` by these, at the same level
-            (:mod:`bke.inference.relabelling.stages`); else all at once.
+            (:mod:`bke.inference.permutation.stages`); else all at once.
         memory: steps over which the series forget, for the wild bootstrap; by default 20.
         block_size: rows of each sample in a block; by default the square root of m.
         alpha: level of the verdict and of the interval.

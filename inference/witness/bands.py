@@ -8,8 +8,8 @@ import numbers
 import numpy as np
 import xarray as xr
 
+from ..core.errors import InputError
 from ..data.weighted import weighted_quantiles
-from ..errors import InputError
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,7 +15,7 @@ from bke.models.landmarks import LandmarkView
 from bke.models.likelihood.spectral import MOST_DENSE
 from bke.models.measures.measure import Measure
 
-from ..relabelling.relabelled import MORE_ROWS
+from ..permutation.relabelled import MORE_ROWS
 
 #: Different rows, at most, by which a sample could have had more rows.
 MOST_MORE = 1000
@@ -68,7 +68,7 @@ def errors_of_more_rows(
     """The covariance (m, m) of an embedding's error by a few more rows that could have been.
 
     A sample's own rows tell of no sampling error where all of them happen to be equal, as of a rare
-    event: see :attr:`~bke.inference.relabelling.relabelled.Relabelled.more`.
+    event: see :attr:`~bke.inference.permutation.relabelled.Relabelled.more`.
 
     Args:
         kernel: the kernel.

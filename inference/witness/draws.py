@@ -13,14 +13,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from bke.models.arrays.pivoted_cholesky import pivoted_cholesky
 from bke.models.embeddings.waves import LineSample
 from bke.models.landmarks import LandmarkView
+from bke.models.linalg.pivoted_cholesky import pivoted_cholesky
 
-from ..errors import InputError
-from ..posterior.target import Target
-from ..runtime.jit import jit
-from ..runtime.machine import cores
+from ..core.errors import InputError
+from ..core.jit import jit
+from ..core.machine import cores
+from ..sampling.target import Target
 from .conditioning import Sample, errors_of_more_rows, posterior_of_sample
 
 #: Hyperparameter draws per compiled call; fewer where each takes so many kernel values.

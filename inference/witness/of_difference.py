@@ -2,7 +2,7 @@
 
 Conditioned on each sample alone, two embeddings differ by their sampling errors even where P = Q.
 The difference h of two samples that are a tilt of their pooled rows z has a posterior of its own
-(:mod:`bke.inference.difference.belief`), with a scale of its own, and gives the witness of any
+(:mod:`bke.inference.comparison.belief`), with a scale of its own, and gives the witness of any
 kernel as ``w(x) = 1/n sum_i k(x, z_i) h(z_i)``.
 """
 
@@ -15,12 +15,12 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
+from ..comparison.belief import belief
+from ..core.jit import jit
 from ..data.units import Units
-from ..difference.belief import belief
-from ..posterior.target import Target
-from ..relabelling.pair import Pair
-from ..relabelling.pooling import relabelled
-from ..runtime.jit import jit
+from ..permutation.pair import Pair
+from ..permutation.pooling import relabelled
+from ..sampling.target import Target
 
 
 def difference_draws(

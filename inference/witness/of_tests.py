@@ -13,6 +13,8 @@ from bke.models import EmbeddingPosterior, dependence_posterior
 from bke.models.kernels.base import Kernel
 from numpy.typing import ArrayLike
 
+from ..core.errors import InputError
+from ..core.machine import computing
 from ..data.canonical import fingerprint, pairs_fingerprints
 from ..data.checks import (
     WITNESS_MATRICES,
@@ -23,8 +25,6 @@ from ..data.checks import (
     column_names,
 )
 from ..data.new_rows import as_evaluation_points
-from ..errors import InputError
-from ..runtime.machine import computing
 from ..testing.result import TestResult
 from .conditioning import (
     by_waves,

@@ -13,6 +13,9 @@ from bke.models.landmarks import in_parts
 from bke.models.likelihood.spectral import MOST_DENSE
 from numpy.typing import ArrayLike
 
+from ..core.errors import InputError, SamplingError
+from ..core.machine import computing, cores
+from ..core.progress import progress_bar
 from ..data.checks import (
     WITNESS_MATRICES,
     as_pair,
@@ -23,18 +26,15 @@ from ..data.checks import (
 )
 from ..data.new_rows import as_evaluation_points, column_order, known_names
 from ..data.units import Units
-from ..diagnosis.find_modes import find_modes
-from ..diagnosis.masses import draw_weights, unconstrained_draws, unconstrained_shapes
-from ..diagnosis.modes import Modes
-from ..diagnosis.reweight import reweight
-from ..errors import InputError, SamplingError
-from ..posterior.landmarks import places_for
-from ..posterior.method import is_independent
-from ..posterior.open_run import OpenRun, Run, open_run
-from ..posterior.samplers.quadrature import MOST_EVALUATIONS
-from ..posterior.target import Target, unflatten
-from ..runtime.machine import computing, cores
-from ..runtime.progress import progress_bar
+from ..diagnostics.find_modes import find_modes
+from ..diagnostics.masses import draw_weights, unconstrained_draws, unconstrained_shapes
+from ..diagnostics.modes import Modes
+from ..diagnostics.reweight import reweight
+from ..sampling.landmarks import places_for
+from ..sampling.method import is_independent
+from ..sampling.open_run import OpenRun, Run, open_run
+from ..sampling.samplers.quadrature import MOST_EVALUATIONS
+from ..sampling.target import Target, unflatten
 from .conditioning import Sample, by_waves, different_rows, rows_of_matrices
 from .draws import More, check_noise, draws_at
 from .of_difference import difference_draws

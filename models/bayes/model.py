@@ -9,13 +9,13 @@ import numpyro
 import numpyro.distributions as dist
 from jax.typing import ArrayLike
 
-from ..arrays.precision import require_double
 from ..kernels.base import Kernel
 from ..kernels.squared_exponential import SquaredExponential
 from ..likelihood.marginal import known_points
 from ..likelihood.noise import Noise, check_noise
 from ..likelihood.view import LikelihoodView, LogLikelihoodTerms
 from ..likelihood.way import Likelihood
+from ..linalg.precision import require_double
 from ..measures.measure import MEASURE_SCALE, Measure, as_measure
 from .likelihoods import any_likelihood
 from .priors import Prior, assign, check_noise_prior, template, with_values

@@ -9,10 +9,10 @@ import numpyro
 import numpyro.distributions as dist
 from jax.typing import ArrayLike
 
-from ..arrays.precision import require_double
 from ..difference.evidence import log_difference_evidence
 from ..kernels.base import as_points
 from ..kernels.squared_exponential import SquaredExponential
+from ..linalg.precision import require_double
 from .model import bke_model
 from .priors import Prior, assign, default_prior, template, with_values
 

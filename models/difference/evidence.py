@@ -15,9 +15,9 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from ..arrays.inverse import inverse_and_log_determinant
-from ..arrays.precision import double_precision
 from ..kernels.base import Covariance, as_points
+from ..linalg.inverse import inverse_and_log_determinant
+from ..linalg.precision import double_precision
 
 
 def standardised_labels(m: int, n: int) -> jax.Array:

@@ -11,12 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from ..arrays.precision import concrete, double_precision
-from ..arrays.pytrees import register_dataclass
-from ..arrays.rows import map_rows
 from ..kernels.base import Covariance, Kernel, as_points, check_columns, check_kernel
 from ..kernels.scikit_learn import SklearnKernel, given_kernel
 from ..kernels.smoothed_components import twice_smoothed
+from ..linalg.precision import concrete, double_precision
+from ..linalg.pytrees import register_dataclass
+from ..linalg.rows import map_rows
 from ..measures.measure import Measure, as_measure
 
 

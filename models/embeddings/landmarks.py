@@ -7,10 +7,10 @@ from typing import Any
 import jax
 from jax.typing import ArrayLike
 
-from ..arrays.precision import double_precision
 from ..kernels.base import Kernel, as_points, check_columns
 from ..landmarks.sums import LandmarkSums, summed
 from ..landmarks.view import LandmarkView, in_parts
+from ..linalg.precision import double_precision
 from ..measures.measure import Measure, fixed_measure
 from .posterior import EmbeddingPosterior, condition, noise_covariance
 

@@ -11,9 +11,9 @@ import numpy as np
 from jax.scipy.linalg import cho_solve, solve_triangular
 from jax.typing import ArrayLike
 
-from ..arrays.precision import double_precision
 from ..kernels.base import Kernel, as_points, check_columns, check_positive
 from ..likelihood.noise import NUGGET, sampling_covariance
+from ..linalg.precision import double_precision
 from ..measures.measure import Measure, fixed_measure
 from .embedding import Embedding
 

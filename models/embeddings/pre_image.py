@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from ..arrays.precision import double_precision
 from ..kernels.base import Covariance, Kernel, as_points, check_columns
 from ..kernels.components import Components, accumulate, apply, quadratic_form as quadratic
 from ..kernels.rotation import Rotation
+from ..linalg.precision import double_precision
 from .embedding import Embedding
 
 #: Highest points of the sample that the fixed-point iteration starts from.

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from ..arrays.precision import concrete, double_precision
 from ..kernels.base import Covariance
+from ..linalg.precision import concrete, double_precision
 from .embedding import Embedding, mean_embedding
 
 AMOUNTS = ("plug-in", "positive-part", "leave-one-out")

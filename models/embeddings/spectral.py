@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from ..arrays.precision import double_precision
 from ..kernels.base import Covariance, as_points, check_positive
+from ..linalg.precision import double_precision
 from .embedding import Embedding
 
 #: Regularisations that are tried: n lambda over the mean of the diagonal of K, from LOWEST to the

@@ -25,7 +25,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import cho_solve, solve_triangular
 
-from ..arrays.pytrees import register_dataclass
 from ..kernels.base import Kernel, as_points
 from ..kernels.squared_exponential import SquaredExponential
 from ..likelihood.noise import NUGGET
@@ -39,6 +38,7 @@ from ..likelihood.spectral.index import (
     WAVES_RATIO,
 )
 from ..likelihood.spectral.prepared import MOST_DENSE
+from ..linalg.pytrees import register_dataclass
 from ..measures.measure import Measure, as_measure
 from .posterior import EmbeddingPosterior, embedding_posterior
 

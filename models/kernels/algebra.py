@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
-from ..arrays.pytrees import register_dataclass
+from ..linalg.pytrees import register_dataclass
 from ..measures.measure import Measure
 from .base import (
     OPERATIONS,

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from ..arrays.precision import double_precision
+from ..linalg.precision import double_precision
 from ..measures.measure import Gaussian, Measure, as_measure
 from .components import Components
 from .covariance import (

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from ..arrays.precision import double_precision
+from ..linalg.precision import double_precision
 
 
 class Terms(NamedTuple):

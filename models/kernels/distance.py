@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..arrays.pytrees import register_dataclass
+from ..linalg.pytrees import register_dataclass
 from .base import Covariance, check_positive, differences, squared_norm
 from .parameters import parameter
 

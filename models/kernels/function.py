@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypeAlias, cast
 
 import jax
 
-from ..arrays.pytrees import register_dataclass
+from ..linalg.pytrees import register_dataclass
 from .base import Kernel, Stationary
 from .parameters import FieldUnit, parameter
 

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..arrays.pytrees import register_dataclass
+from ..linalg.pytrees import register_dataclass
 from ..measures.measure import Measure
 from .base import Covariance, Stationary, Terms, check_positive, concrete_values
 from .components import Components, accumulate, apply, phase_of, quadratic_form

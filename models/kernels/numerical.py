@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Protocol
 import jax
 import jax.numpy as jnp
 
-from ..arrays.pytrees import register_dataclass
+from ..linalg.pytrees import register_dataclass
 from ..measures.measure import Gaussian
 from .covariance import (
     Covariance,

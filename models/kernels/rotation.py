@@ -7,8 +7,8 @@ import dataclasses
 import jax
 import numpy as np
 
-from ..arrays.precision import concrete
-from ..arrays.pytrees import register_dataclass
+from ..linalg.precision import concrete
+from ..linalg.pytrees import register_dataclass
 from .base import Covariance
 
 #: Largest entry of A A' - I, and of det A - 1, in what is called a rotation.

@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 
-from ..arrays.pytrees import register_dataclass
+from ..linalg.pytrees import register_dataclass
 from .base import Covariance
 
 

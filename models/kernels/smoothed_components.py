@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..arrays.pytrees import register_dataclass
+from ..linalg.pytrees import register_dataclass
 from ..measures.measure import Gaussian, Measure
 from .base import Covariance, Kernel, SmoothingError, differences, per_column
 from .components import Components, accumulate, alike, apply, frequencies, phase_of, quadratic_form

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays.pytrees import register_dataclass
+from ..linalg.pytrees import register_dataclass
 from .base import check_positive, concrete_values
 from .components import Components
 from .gaussian import GaussianFamily, mixture_log_weights, mixture_size, per_row

@@ -9,9 +9,9 @@ from jax.typing import ArrayLike
 from scipy.cluster.vq import kmeans2
 from scipy.spatial import cKDTree
 
-from ..arrays.precision import double_precision
-from ..arrays.seeding import spread_seeds
 from ..kernels.base import as_points
+from ..linalg.precision import double_precision
+from ..linalg.seeding import spread_seeds
 
 #: Rows, drawn at random, from which centres are found.
 MOST_ROWS = 20_000

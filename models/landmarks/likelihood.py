@@ -17,8 +17,8 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jax.scipy.linalg import cho_solve
 
-from ..arrays.jacobian import value_and_jacobian
 from ..likelihood.view import LogLikelihoodTerms, Parameters
+from ..linalg.jacobian import value_and_jacobian
 from .features import feature_map, log_volume_at
 from .sums import LandmarkSums, over_parts, summed
 from .view import LandmarkView

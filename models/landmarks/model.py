@@ -9,13 +9,13 @@ import jax
 import numpy as np
 from jax.typing import ArrayLike
 
-from ..arrays.precision import concrete, double_precision
-from ..arrays.pytrees import register_dataclass
 from ..kernels.base import Kernel, as_points, check_columns, check_positive
 from ..likelihood.derivative import closed_form
 from ..likelihood.noise import Noise, SamplingNoise, check_noise
 from ..likelihood.view import LikelihoodView, LogLikelihoodTerms, Parameters
 from ..likelihood.way import Likelihood
+from ..linalg.precision import concrete, double_precision
+from ..linalg.pytrees import register_dataclass
 from ..measures.measure import Measure, fixed_measure
 from .likelihood import terms, terms_and_slopes
 from .view import LandmarkView, check_apart, in_parts

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 from jax.typing import ArrayLike
 
-from ..arrays.blocks import over_blocks
-from ..arrays.precision import double_precision
 from ..kernels.base import Kernel, as_points
+from ..linalg.blocks import over_blocks
+from ..linalg.precision import double_precision
 from .features import feature_map, log_volume_at
 from .view import BLOCK_ENTRIES, BLOCK_ENTRIES_OF_GPU, ROWS, LandmarkView, in_parts
 

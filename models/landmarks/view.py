@@ -12,8 +12,8 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.typing import ArrayLike
 
-from ..arrays.padding import shared_size
-from ..arrays.pytrees import register_dataclass
+from ..linalg.padding import shared_size
+from ..linalg.pytrees import register_dataclass
 
 #: Entries of the gradients of one block of rows, as fit into a processor's cache, and enough to
 #: keep a GPU busy.

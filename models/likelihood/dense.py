@@ -17,12 +17,12 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from ..arrays.halves import Halves
-from ..arrays.padding import PaddedRows, as_padded
-from ..arrays.pivoted_cholesky import PivotedCholesky
-from ..arrays.pytrees import register_dataclass
-from ..arrays.rows import columns_of, map_rows
 from ..kernels.base import Kernel
+from ..linalg.halves import Halves
+from ..linalg.padding import PaddedRows, as_padded
+from ..linalg.pivoted_cholesky import PivotedCholesky
+from ..linalg.pytrees import register_dataclass
+from ..linalg.rows import columns_of, map_rows
 from ..measures.measure import Measure
 from . import gaussian_term
 from .dense_slopes import DenseSlopes

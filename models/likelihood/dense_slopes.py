@@ -14,13 +14,13 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from ..arrays.blocks import over_blocks
-from ..arrays.halves import Halves, Part
-from ..arrays.jacobian import value_and_jacobian
-from ..arrays.padding import PaddedRows
-from ..arrays.pivoted_cholesky import PivotedCholesky, interpolation
-from ..arrays.rows import BLOCK_ENTRIES, columns_of, map_rows
 from ..kernels.base import Kernel
+from ..linalg.blocks import over_blocks
+from ..linalg.halves import Halves, Part
+from ..linalg.jacobian import value_and_jacobian
+from ..linalg.padding import PaddedRows
+from ..linalg.pivoted_cholesky import PivotedCholesky, interpolation
+from ..linalg.rows import BLOCK_ENTRIES, columns_of, map_rows
 from ..measures.measure import Measure
 from . import gaussian_term
 from .gaussian_term import GaussianTerm

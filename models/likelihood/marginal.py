@@ -15,8 +15,8 @@ import jax
 import numpy as np
 from jax.typing import ArrayLike
 
-from ..arrays.precision import concrete, double_precision, tracing
 from ..kernels.base import Kernel, as_points
+from ..linalg.precision import concrete, double_precision, tracing
 from ..measures.measure import Measure, fixed_measure
 from .noise import Noise, check_noise
 from .routes import ROUTES, Auto

@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..arrays.precision import concrete
-from ..arrays.pytrees import register_dataclass
 from ..kernels.base import Kernel, check_positive
+from ..linalg.precision import concrete
+from ..linalg.pytrees import register_dataclass
 from .names import SamplingName
 
 #: Added to the diagonal of R + C/n, which is numerically singular. Between 1e-10 and 1e-6 it hardly

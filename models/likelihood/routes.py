@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..arrays.padding import PaddedRows, dense_size, padded
 from ..kernels.base import Kernel
+from ..linalg.padding import PaddedRows, dense_size, padded
 from ..measures.measure import Measure, as_measure
 from .dense import DenseView
 from .low_rank.view import Fourier, Nystrom

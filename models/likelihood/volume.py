@@ -16,10 +16,10 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from ..arrays.padding import PaddedRows, as_padded
-from ..arrays.precision import double_precision
-from ..arrays.rows import map_rows, maximum
 from ..kernels.base import Kernel, as_points
+from ..linalg.padding import PaddedRows, as_padded
+from ..linalg.precision import double_precision
+from ..linalg.rows import map_rows, maximum
 
 #: Columns beyond which they are not compared one by one, a term of the compiled program each.
 MANY_COLUMNS = 32

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpyro.distributions as dist
 
-from ..arrays.precision import concrete
+from ..linalg.precision import concrete
 from . import lazy_numpyro  # noqa: F401  whatever needs NumPyro imports this module
 
 

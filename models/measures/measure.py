@@ -10,7 +10,7 @@ import jax
 import numpy as np
 import numpyro.distributions as dist
 
-from ..arrays.pytrees import register_dataclass
+from ..linalg.pytrees import register_dataclass
 from .distributions import check_parameters, lower_bound
 
 #: Name of the scale of a Gaussian measure where it is a hyperparameter.

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from ..arrays.precision import double_precision
 from ..embeddings.posterior import EmbeddingPosterior, condition, noise_covariance
 from ..kernels.base import Covariance, Kernel, as_points
+from ..linalg.precision import double_precision
 from ..measures.measure import Measure, fixed_measure
 
 ESTIMATORS = ("biased", "unbiased")

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from ..arrays.precision import concrete, double_precision
 from ..kernels.base import Covariance, as_points
 from ..kernels.polynomial import Polynomial
 from ..kernels.squared_exponential import SquaredExponential
+from ..linalg.precision import concrete, double_precision
 
 ESTIMATORS = ("biased", "unbiased", "paired", "linear", "block")
 #: Entries of the Gram matrices of all blocks that are worked on at once.

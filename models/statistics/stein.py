@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from ..arrays.precision import double_precision
 from ..kernels.base import as_points, check_columns, per_column
 from ..kernels.radial import Radial
+from ..linalg.precision import double_precision
 
 #: Rho^2 below which points count as equal: rounding of products, and no slope of a square root.
 LEAST = 1e-12

@@ -11,9 +11,9 @@ import numpy as np
 from jax.scipy.linalg import solve_triangular
 from jax.typing import ArrayLike
 
-from ..arrays.padding import as_padded, shared_size
-from ..arrays.precision import double_precision
 from ..kernels.base import Covariance, as_points
+from ..linalg.padding import as_padded, shared_size
+from ..linalg.precision import double_precision
 from .density import KernelStudentT, kernel_student_t
 from .normaliser import Bounds, box_of, lengths_of
 from .quadrature import integrate

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from ..arrays.precision import concrete, double_precision
 from ..kernels.base import Covariance, as_points
+from ..linalg.precision import concrete, double_precision
 
 
 @double_precision

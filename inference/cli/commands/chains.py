@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from ...errors import InputError, nearest
+from ...core.errors import InputError, nearest
 from ..command import command
 from ..options.output import optional_folder
 from ..options.panels import DATA
@@ -64,7 +64,7 @@ def chains(
     Batches of ten autocorrelation times are dealt out to chains, and to halves of each chain. That
     all agree does not say that they are right.
     """
-    from ...runtime.netcdf import read_tree
+    from ...core.netcdf import read_tree
     from .. import outputs, steps
 
     with outputs.output_folder(out, [PICTURE, SUMMARY], command="chains", read=[path]) as folder:
@@ -93,7 +93,7 @@ def chosen(tree: xr.DataTree, parameters: str | None, path: Path) -> xr.DataTree
     Raises:
         InputError: it has none of that name; tells those that it has.
     """
-    from ...chains.draws import posterior_of
+    from ...mcmc.draws import posterior_of
     from ..words import parse_columns
 
     names = parse_columns(parameters)

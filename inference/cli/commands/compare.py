@@ -86,7 +86,7 @@ def compare(
             folder, lambda: [("witness", lambda: found.plot(options.band.level))], terminal
         )
         if folder is not None:
-            from ...runtime.netcdf import write_tree
+            from ...core.netcdf import write_tree
 
             write_tree(found.witness, folder / WITNESS)
             files["witness"] = folder / WITNESS

@@ -145,7 +145,7 @@ def _learned(
 
 
 def _kept(run: xr.DataTree, path: Path) -> Path:
-    from ...runtime.netcdf import write_tree
+    from ...core.netcdf import write_tree
 
     write_tree(run, path)
     return path

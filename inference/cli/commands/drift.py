@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...runtime.atomic import write_text
+from ...core.atomic import write_text
 from ..command import command
 from ..options.data import NameOptions
 from ..options.output import HtmlOption, check_html, written_file

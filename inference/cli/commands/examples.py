@@ -32,8 +32,8 @@ def examples(
     One data set was measured, the ozone of Los Angeles; the others are simulated, and README.md in
     the folder says how. The commands are in commands.txt too, and run as they stand in the folder.
     """
-    from ...errors import InputError
-    from ...runtime.drafts import listed
+    from ...core.drafts import listed
+    from ...core.errors import InputError
     from .. import outputs
     from ..examples import tables, tour
 

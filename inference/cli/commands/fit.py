@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from ...runtime.names import Shard
+from ...core.names import Shard
 from .. import cluster
 from ..command import command
 from ..interrupt import terminable

@@ -34,7 +34,7 @@ def merge(
     """One sketch of the rows of several: exactly that of all rows together."""
     if len(files) < 2:
         raise typer.BadParameter("give two sketches or more")
-    from ...runtime.atomic import same_file
+    from ...core.atomic import same_file
     from .. import outputs, steps
 
     if any(same_file(*two) for two in itertools.combinations(files, 2)):
@@ -55,7 +55,7 @@ def merge(
 def _merged(files: list[Path], modules: Sequence[str]) -> Sketch:
     from bke.inference import load_sketch
 
-    from ...errors import InputError
+    from ...core.errors import InputError
 
     merged = load_sketch(files[0], modules=modules)
     for file in files[1:]:

@@ -14,9 +14,9 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ...core.atomic import same_file, write_text
 from ...data.checks import counted
 from ...data.read import check_there
-from ...runtime.atomic import same_file, write_text
 from ..command import command
 from ..options.output import optional_folder, written_file
 from ..options.panels import DATA, OUTPUT, TEST
@@ -247,7 +247,7 @@ def _follow(
     """
     from bke.inference import Monitor
 
-    from ...runtime.lock import hold
+    from ...core.lock import hold
 
     if options.state is not None:
         beside = options.state.with_name(f".{options.state.name}.lock")
@@ -290,8 +290,8 @@ def _opened(stream: str) -> Iterator[IO[bytes]]:
 
 def _write(path: Path, told: dict[str, Any], files: dict[str, Path], terminal: Terminal) -> None:
     """Write the summary, which lines of JSON have told already."""
+    from ...core.drafts import in_place
     from ...report.words import to_json
-    from ...runtime.drafts import in_place
 
     written = {name: str(in_place(file)) for name, file in {**files, "summary": path}.items()}
     timings = terminal.all_timings()

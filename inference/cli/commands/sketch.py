@@ -86,8 +86,8 @@ def _summed(
     """
     from bke.inference import load_sketch, sketch as make
 
+    from ...core.errors import InputError
     from ...data.checks import counted
-    from ...errors import InputError
 
     if plan.like is None:
         return make(sample, **plan.arguments(places), **how)

@@ -65,8 +65,8 @@ def thin(
     By the embedding of the draws: means of smooth functions over those that are chosen are near the
     means over all.
     """
-    from ...chains.draws import posterior_of
-    from ...runtime.netcdf import read_tree, write_tree
+    from ...core.netcdf import read_tree, write_tree
+    from ...mcmc.draws import posterior_of
     from .. import outputs, steps
 
     with outputs.output_folder(out, [DRAWS, SUMMARY], command="thin", read=[path]) as folder:

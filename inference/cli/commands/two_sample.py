@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
+from ...core.names import printable
 from ...learning.names import TwoSampleKernel
-from ...runtime.names import printable
 from ...testing.names import LinearEstimator
 from ..command import command
 from ..comparison import compared

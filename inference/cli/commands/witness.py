@@ -38,7 +38,7 @@ def witness(
     Writes witness.nc, samples.png, witness.png and summary.json.
     """
     names = columns.names
-    from ...posterior.run import target_of
+    from ...sampling.run import target_of
     from .. import inputs, outputs, steps
 
     pair = inputs.read_pair(path_p, path_q, names, called)

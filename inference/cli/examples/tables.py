@@ -90,7 +90,7 @@ def _circle(folder: Path, rng: np.random.Generator) -> None:
 def _chains(folder: Path, rng: np.random.Generator) -> None:
     import xarray as xr
 
-    from ...runtime.netcdf import write_tree
+    from ...core.netcdf import write_tree
 
     draws = rng.normal(size=(4, 500, 2))
     draws[3, :, 0] += 1.0

@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from ...runtime.names import printable
+from ...core.names import printable
 from ..words import parse_columns
 from .panels import DATA
 

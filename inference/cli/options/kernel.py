@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from ...errors import nearest
+from ...core.errors import nearest
 from .panels import MODEL
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def own_kernel(path: str) -> Kernel:
     from bke.models import kernel_from_path
     from bke.models.bayes.priors import template
 
-    from ...errors import InputError
+    from ...core.errors import InputError
 
     try:
         return template(kernel_from_path(path))

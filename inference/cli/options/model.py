@@ -9,8 +9,8 @@ import typer
 from bke.models.likelihood.names import LikelihoodName
 from bke.models.measures.names import MeasureName
 
+from ...core.errors import InputError
 from ...data.checks import Scale, Share, check_positive
-from ...errors import InputError
 from ..words import misplaced, parse_dither, parse_noise_variance
 from .kernel import KERNELS, KernelOption, build_kernel, check_kernel
 from .panels import MODEL

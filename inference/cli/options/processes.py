@@ -8,7 +8,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from ...runtime.names import Shard
+from ...core.names import Shard
 from .panels import DISK, PROCESSES
 
 CheckpointOption: TypeAlias = Annotated[

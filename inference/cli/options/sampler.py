@@ -7,13 +7,13 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 
 import typer
 
-from ...errors import InputError
-from ...posterior.samplers.auto import Auto
-from ...posterior.samplers.base import Sampler
-from ...posterior.samplers.nuts import Nuts
-from ...posterior.samplers.quadrature import Quadrature
-from ...posterior.samplers.registry import SAMPLERS, MethodName
-from ...posterior.samplers.smc import Smc
+from ...core.errors import InputError
+from ...sampling.samplers.auto import Auto
+from ...sampling.samplers.base import Sampler
+from ...sampling.samplers.nuts import Nuts
+from ...sampling.samplers.quadrature import Quadrature
+from ...sampling.samplers.registry import SAMPLERS, MethodName
+from ...sampling.samplers.smc import Smc
 from ..words import misplaced
 from .panels import SAMPLER
 

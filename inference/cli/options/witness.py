@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from ...diagnosis.names import Weighting
+from ...diagnostics.names import Weighting
 from ..words import parse_noise
 from .panels import WITNESS
 

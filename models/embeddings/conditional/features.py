@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
-from ...arrays.precision import double_precision
 from ...kernels.base import Covariance, as_points, check_kernel
+from ...linalg.precision import double_precision
 
 #: Rows up to which the whole Gram matrix is formed (200 MiB).
 DENSE_ROWS = 5000

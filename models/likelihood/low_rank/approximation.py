@@ -6,7 +6,7 @@ import dataclasses
 
 import jax
 
-from ...arrays.pytrees import register_dataclass
+from ...linalg.pytrees import register_dataclass
 from .fourier import FourierBasis
 from .nystrom import NystromBasis
 

@@ -7,8 +7,8 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
-from ...arrays.pytrees import register_dataclass
 from ...kernels.base import Covariance, Kernel
+from ...linalg.pytrees import register_dataclass
 from .frequencies import Draws, kernel_frequencies, smoothed_frequencies
 from .nystrom import log_norm
 

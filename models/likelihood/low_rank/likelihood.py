@@ -14,10 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from ...arrays.blocks import over_blocks
-from ...arrays.jacobian import value_and_jacobian
-from ...arrays.rows import map_rows
 from ...kernels.base import Kernel
+from ...linalg.blocks import over_blocks
+from ...linalg.jacobian import value_and_jacobian
+from ...linalg.rows import map_rows
 from ..evidence import Evidence
 from ..view import LogLikelihoodTerms, Parameters
 from ..volume import pushforward

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import cho_solve, solve_triangular
 
-from ...arrays.pytrees import register_dataclass
 from ...kernels.base import Covariance, Kernel
+from ...linalg.pytrees import register_dataclass
 from ..volume import log_length
 
 #: What is added to the diagonal of a Gram matrix of m landmarks, over m^2 and its largest entry: a

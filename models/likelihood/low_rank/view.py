@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...arrays.pytrees import register_dataclass
 from ...kernels.base import Kernel
+from ...linalg.pytrees import register_dataclass
 from ...measures.measure import Measure, as_measure
 from ..derivative import closed_form
 from ..evidence import Evidence

@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...arrays.padding import PaddedRows
 from ...kernels.squared_exponential import SquaredExponential
+from ...linalg.padding import PaddedRows
 from .prepared import RESOLUTION
 
 #: A slope below this, over the size of the sums, may be right to fewer than six digits.

@@ -17,9 +17,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...arrays.padding import PaddedRows
-from ...arrays.pytrees import register_dataclass
 from ...kernels.squared_exponential import SquaredExponential
+from ...linalg.padding import PaddedRows
+from ...linalg.pytrees import register_dataclass
 from ...measures.measure import Measure
 from .elimination import eliminate
 from .prepared import RESOLUTION, at_zero

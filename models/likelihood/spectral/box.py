@@ -21,10 +21,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...arrays.padding import PaddedRows
-from ...arrays.pytrees import register_dataclass
 from ...kernels.base import Kernel
 from ...kernels.squared_exponential import SquaredExponential
+from ...linalg.padding import PaddedRows
+from ...linalg.pytrees import register_dataclass
 from ...measures.measure import Measure
 from ..view import LogLikelihoodTerms
 from ..volume import log_length

@@ -28,7 +28,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...arrays.pytrees import register_dataclass
+from ...linalg.pytrees import register_dataclass
 from ...measures.measure import Measure
 from .elimination import eliminate
 

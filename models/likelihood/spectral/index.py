@@ -17,10 +17,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...arrays.padding import PaddedRows
-from ...arrays.pytrees import register_dataclass
 from ...kernels.base import Kernel
 from ...kernels.squared_exponential import SquaredExponential
+from ...linalg.padding import PaddedRows
+from ...linalg.pytrees import register_dataclass
 from ...measures.measure import Measure, Unit
 from ..view import LogLikelihoodTerms
 from . import bumps

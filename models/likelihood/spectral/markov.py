@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...arrays.padding import PaddedRows
-from ...arrays.pytrees import register_dataclass
 from ...kernels.base import Kernel
 from ...kernels.matern import Matern
+from ...linalg.padding import PaddedRows
+from ...linalg.pytrees import register_dataclass
 from ...measures.measure import Measure
 from ..view import LogLikelihoodTerms
 from . import markov_filter

@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ...arrays.inverse import inverse_and_log_determinant
-from ...arrays.pytrees import register_dataclass
 from ...kernels.base import Kernel
 from ...kernels.components import Components, accumulate
 from ...kernels.smoothed_components import ComponentCovariance, smooth_components
+from ...linalg.inverse import inverse_and_log_determinant
+from ...linalg.pytrees import register_dataclass
 from ...measures.measure import Measure
 from .panels import ORDER, Nodes
 

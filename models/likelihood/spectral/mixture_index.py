@@ -14,12 +14,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...arrays.jacobian import value_and_jacobian
-from ...arrays.one_by_one import one_by_one
-from ...arrays.padding import PaddedRows
-from ...arrays.pytrees import register_dataclass
 from ...kernels.base import Kernel
 from ...kernels.gaussian import GaussianMixture
+from ...linalg.jacobian import value_and_jacobian
+from ...linalg.one_by_one import one_by_one
+from ...linalg.padding import PaddedRows
+from ...linalg.pytrees import register_dataclass
 from ...measures.measure import Measure
 from ..dense import dense_terms
 from ..derivative import closed_form

@@ -31,7 +31,7 @@ import numpy as np
 from jax.scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
-from ...arrays.pytrees import register_dataclass
+from ...linalg.pytrees import register_dataclass
 from .nodes import Axis, along_axes, kernel_on
 from .prepared import TooLargeError
 

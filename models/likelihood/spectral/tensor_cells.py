@@ -17,8 +17,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...arrays.pytrees import register_dataclass
-from ...arrays.rows import map_rows
+from ...linalg.pytrees import register_dataclass
+from ...linalg.rows import map_rows
 from .nodes import Axis, along_axes
 
 #: Cells to the shortest lengthscale of a range, by columns.

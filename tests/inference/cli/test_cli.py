@@ -24,8 +24,8 @@ from bke.inference.cli.options.kernel import KERNELS
 from bke.inference.cli.terminal import Terminal, number
 from bke.inference.cli.words import parse_columns
 from bke.inference.data import checks
-from bke.inference.posterior.samplers.auto import Auto
 from bke.inference.report.words import plain, to_json
+from bke.inference.sampling.samplers.auto import Auto
 from typer.testing import CliRunner
 
 NAMES = tuple(command.name for command in COMMANDS)

@@ -9,8 +9,8 @@ import time
 
 import numpy as np
 import pytest
-from bke.inference.errors import InputError
-from bke.inference.runtime.drafts import check_in_place
+from bke.inference.core.drafts import check_in_place
+from bke.inference.core.errors import InputError
 
 #: Of the two pairs of files that the folder may be of.
 SEEDS = ("1", "2")

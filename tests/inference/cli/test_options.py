@@ -20,8 +20,8 @@ from bke.inference.cli.options.model import (
 )
 from bke.inference.cli.options.sampler import SamplerOptions
 from bke.inference.cli.options.testing import PairNull, TestOptions, TwoSampleNull
-from bke.inference.posterior.samplers.auto import Auto
-from bke.inference.posterior.samplers.registry import SAMPLERS
+from bke.inference.sampling.samplers.auto import Auto
+from bke.inference.sampling.samplers.registry import SAMPLERS
 from bke.inference.testing.null_choice import HSIC_NULLS, MMD_NULLS
 from bke.models import Nystrom
 from bke.models.likelihood.names import SamplingName

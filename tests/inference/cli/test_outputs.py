@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from bke.inference.cli import app
 from bke.inference.cli.outputs import output_file, output_folder
-from bke.inference.errors import InputError
-from bke.inference.runtime import drafts
-from bke.inference.runtime.atomic import same_file
+from bke.inference.core import drafts
+from bke.inference.core.atomic import same_file
+from bke.inference.core.errors import InputError
 from typer.testing import CliRunner
 
 ROWS = ("--stream", "--likelihood", "landmark", "--method", "quadrature")
@@ -130,7 +130,7 @@ def test_nothing_is_told_of_files_that_did_not_come_to_their_place(folder, monke
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("bke.inference.runtime.drafts._list", full)
+    monkeypatch.setattr("bke.inference.core.drafts._list", full)
     told = ("test", "p.npy", "q.npy", "--permutations", "99", "--out", "out", "--json")
     result = CliRunner().invoke(app, told)
     assert result.exit_code == 1

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from bke.inference import InputError, causal_graph, fit, two_sample_test
 from bke.inference.cli import app
-from bke.inference.errors import nearest
+from bke.inference.core.errors import nearest
 from typer.testing import CliRunner
 
 

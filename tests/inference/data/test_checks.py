@@ -4,6 +4,8 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
+from bke.inference.core.errors import InputError
+from bke.inference.core.memory import available_memory
 from bke.inference.data import checks
 from bke.inference.data.checks import (
     as_pair,
@@ -14,8 +16,6 @@ from bke.inference.data.checks import (
     check_noise_variance,
     check_positive,
 )
-from bke.inference.errors import InputError
-from bke.inference.runtime.memory import available_memory
 
 
 def refusal(function, *args, **options):

@@ -12,14 +12,14 @@ import pandas as pd
 import pytest
 import xarray as xr
 from bke.inference import InputError, read_sample
+from bke.inference.core.netcdf import read_tree, write_tree
 from bke.inference.data.units import Units
-from bke.inference.posterior.record import (
+from bke.inference.sampling.record import (
     describe_kernel,
     describe_prior,
     restore_kernel,
     restore_prior,
 )
-from bke.inference.runtime.netcdf import read_tree, write_tree
 from bke.inference.tables.files import read_table
 from bke.models import Laplace, Matern, RationalQuadratic, SquaredExponential
 from hypothesis import HealthCheck, given, settings, strategies as st

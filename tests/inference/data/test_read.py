@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from bke.inference import open_rows
+from bke.inference.core.errors import InputError
 from bke.inference.data.read import read_sample
-from bke.inference.errors import InputError
 
 EXPECTED = np.array([[1.0, 2.5], [-3.0, 4e2], [5.0, 0.0]])
 

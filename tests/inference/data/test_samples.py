@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
+from bke.inference.core.errors import InputError
 from bke.inference.data.samples import normal_laplace, normal_laplace_density
-from bke.inference.errors import InputError
 from scipy import integrate, stats
 
 

@@ -5,11 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
+from bke.inference.core.errors import InputError
 from bke.inference.data.units import choose_scale, choose_units, with_dither
-from bke.inference.errors import InputError
-from bke.inference.posterior.cancellation import cancelled_rows
-from bke.inference.posterior.run import in_data_units
-from bke.inference.posterior.target import Target
+from bke.inference.sampling.cancellation import cancelled_rows
+from bke.inference.sampling.run import in_data_units
+from bke.inference.sampling.target import Target
 from bke.models import (
     Gaussian,
     GaussianMixture,
@@ -17,7 +17,7 @@ from bke.models import (
     Unit,
     log_marginal_likelihood,
 )
-from bke.models.arrays.padding import PaddedRows
+from bke.models.linalg.padding import PaddedRows
 
 
 def gamma_sample(n=30, D=3, seed=0):

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from bke.inference.evidence import covariances as module
 from bke.inference.evidence.covariances import SMALL, covariances
-from bke.inference.relabelling.pair import Pair
-from bke.inference.relabelling.pooling import relabelled, swapped
-from bke.inference.relabelling.weighted import weighted
+from bke.inference.permutation.pair import Pair
+from bke.inference.permutation.pooling import relabelled, swapped
+from bke.inference.permutation.weighted import weighted
 
 RNG = np.random.default_rng(0)
 

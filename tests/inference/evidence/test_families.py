@@ -5,6 +5,7 @@ import itertools
 
 import numpy as np
 import pytest
+from bke.inference.core.machine import computing
 from bke.inference.evidence import ladder
 from bke.inference.evidence.asked import answered
 from bke.inference.evidence.families import GAUSSIAN, LAPLACE, RUN
@@ -18,10 +19,9 @@ from bke.inference.evidence.places import cells
 from bke.inference.evidence.spectrum import spectra_asked, spectrum
 from bke.inference.evidence.statistic import evidences
 from bke.inference.evidence.tilt import fits
-from bke.inference.relabelling.calibration import surprise
-from bke.inference.relabelling.pair import Pair
-from bke.inference.relabelling.pooling import relabelled, swapped
-from bke.inference.runtime.machine import computing
+from bke.inference.permutation.calibration import surprise
+from bke.inference.permutation.pair import Pair
+from bke.inference.permutation.pooling import relabelled, swapped
 
 RNG = np.random.default_rng(0)
 P, Q = RNG.normal(size=(40, 3)), RNG.normal(size=(40, 3))

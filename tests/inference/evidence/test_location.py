@@ -7,10 +7,10 @@ from bke.inference.evidence import location as module
 from bke.inference.evidence.location import Scores, location, normal_scores
 from bke.inference.evidence.places import cells
 from bke.inference.evidence.statistic import STATISTICS, evidences
-from bke.inference.relabelling.calibration import surprise
-from bke.inference.relabelling.pair import Pair
-from bke.inference.relabelling.pooling import relabelled, swapped
-from bke.inference.relabelling.weighted import weighted
+from bke.inference.permutation.calibration import surprise
+from bke.inference.permutation.pair import Pair
+from bke.inference.permutation.pooling import relabelled, swapped
+from bke.inference.permutation.weighted import weighted
 from scipy.stats import norm, rankdata
 
 RNG = np.random.default_rng(0)

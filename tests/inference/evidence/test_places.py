@@ -7,9 +7,9 @@ import pytest
 from bke.inference.evidence import places
 from bke.inference.evidence.local_t import LEAST_ROWS
 from bke.inference.evidence.places import LONGEST, SHORTEST, Cells, Looks, _quantiles, cells
-from bke.inference.relabelling.pair import Pair
-from bke.inference.relabelling.pooling import relabelled, swapped
-from bke.inference.relabelling.relabelled import MORE_ROWS
+from bke.inference.permutation.pair import Pair
+from bke.inference.permutation.pooling import relabelled, swapped
+from bke.inference.permutation.relabelled import MORE_ROWS
 
 RNG = np.random.default_rng(3)
 SIZES = (37, 26)

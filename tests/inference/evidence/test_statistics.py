@@ -5,18 +5,18 @@ import itertools
 import numpy as np
 import pytest
 import scipy.stats
-from bke.inference.difference.belief import belief
-from bke.inference.difference.effect import effect
+from bke.inference.comparison.belief import belief
+from bke.inference.comparison.effect import effect
 from bke.inference.evidence import places
 from bke.inference.evidence.places import Looks, cells
 from bke.inference.evidence.spectrum import FARTHEST, kernel, spectrum
 from bke.inference.evidence.statistic import evidences
 from bke.inference.evidence.tilt import exact_fits, fits, log_bayes_factors
-from bke.inference.relabelling.calibration import combined, surprise
-from bke.inference.relabelling.pair import Pair
-from bke.inference.relabelling.permutation import monte_carlo_error, p_value
-from bke.inference.relabelling.pooling import relabelled
-from bke.inference.relabelling.relabelled import Relabelled
+from bke.inference.permutation.calibration import combined, surprise
+from bke.inference.permutation.pair import Pair
+from bke.inference.permutation.permutation import monte_carlo_error, p_value
+from bke.inference.permutation.pooling import relabelled
+from bke.inference.permutation.relabelled import Relabelled
 from scipy.spatial.distance import cdist
 
 RNG = np.random.default_rng(0)
@@ -76,7 +76,7 @@ def test_values_of_one_column_are_merged_to_cells_that_keep_ties_together():
 
 def test_labels_of_cells_are_distributed_as_those_of_rows(monkeypatch):
     """Chi-square of 3000 relabellings of three points; seeds 1 and 2 fail by chance 1 in 1000."""
-    from bke.inference.relabelling import pooling as module
+    from bke.inference.permutation import pooling as module
 
     first, second = np.repeat([0.0, 1.0], [3, 2]), np.repeat([1.0, 2.0], [2, 2])
     for most in (2**28, 0):
@@ -92,7 +92,7 @@ def test_labels_of_cells_are_distributed_as_those_of_rows(monkeypatch):
 
 
 def test_many_rows_of_two_columns_become_cells(monkeypatch):
-    from bke.inference.relabelling import pooling as module
+    from bke.inference.permutation import pooling as module
 
     monkeypatch.setattr(module, "MOST_POINTS", 16)
     first, second = RNG.normal(size=(100, 2)), RNG.normal(size=(60, 2))

@@ -28,7 +28,7 @@ from bke.inference.likelihood_free.weights import (
     default_shares,
     effective_sample_size,
 )
-from bke.inference.posterior.run import target_of
+from bke.inference.sampling.run import target_of
 from bke.models import Polynomial, SquaredExponential, squared_mmd
 
 Y = np.random.default_rng(0).normal(1.0, 1.0, size=20)

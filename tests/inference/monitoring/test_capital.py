@@ -5,10 +5,10 @@ import math
 
 import numpy as np
 import pytest
+from bke.inference.core.machine import computing
 from bke.inference.monitoring.bets import CELLS, KEPT, bets, reserve
 from bke.inference.monitoring.bins import BINS, binned, counts_of, edges_of
 from bke.inference.monitoring.capital import FEW, MANY, Capital
-from bke.inference.runtime.machine import computing
 
 RNG = np.random.default_rng(3)
 #: Scores with few values, with many, and with one.

@@ -6,7 +6,7 @@ from bke.inference import (
     plot_witness,
     sample_witness,
 )
-from bke.inference.diagnosis.modes import as_text
+from bke.inference.diagnostics.modes import as_text
 from bke.inference.plots.style import OVERALL, P_COLOUR, Q_COLOUR, mode_colour
 from bke.inference.plots.views import views
 from bke.inference.plots.witness_line import shared_limit

@@ -8,7 +8,7 @@ import pyarrow
 import pytest
 from bke.inference import InputError, Nuts, Quadrature, diagnose, fit, open_blocks, open_rows
 from bke.inference.data.units import Units
-from bke.inference.posterior import resolved_column, streamed_column
+from bke.inference.sampling import resolved_column, streamed_column
 from bke.inference.streams import column, passes
 from bke.inference.streams.column import Column
 from bke.models import Matern

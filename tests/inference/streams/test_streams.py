@@ -19,7 +19,7 @@ from bke.inference import (
     save_sketch,
     sketch,
 )
-from bke.inference.posterior import streamed_column
+from bke.inference.sampling import streamed_column
 from bke.inference.streams import checkpoint, passes
 from bke.inference.streams.checkpoint import Checkpoint
 from bke.inference.streams.source import ArrayRows

@@ -7,7 +7,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from bke.inference import InputError, compare, compare_tables
-from bke.inference.relabelling.step_down import step_down
+from bke.inference.permutation.step_down import step_down
 from bke.inference.tables.aspects import aspects
 from bke.inference.tables.dealing import labelling
 from bke.inference.tables.dependence import dependence

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from bke.inference import InputError, compare_groups, compare_tables
-from bke.inference.difference.named import Place
+from bke.inference.comparison.named import Place
 from bke.inference.tables.words import place_told
 
 QUIET = {"permutations": 199, "progress": False}

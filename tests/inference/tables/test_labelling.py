@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from bke.inference import InputError
-from bke.inference.relabelling import bins
+from bke.inference.permutation import bins
 from bke.inference.tables import dealing as module
 from bke.inference.tables.counted import NOT_COUNTED, Counted
 from bke.inference.tables.dealing import check_ways, labelling

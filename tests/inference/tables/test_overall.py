@@ -3,7 +3,7 @@
 import dataclasses
 
 import numpy as np
-from bke.inference.relabelling.permutation import p_value
+from bke.inference.permutation.permutation import p_value
 from bke.inference.tables import compare_tables as module
 from bke.inference.tables.frames import as_table
 from bke.inference.tables.pooled import Asked, Roles, pooled

@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 from bke.inference import InputError, two_sample_test
-from bke.inference.relabelling.permutation import pair_swaps, relabellings
-from bke.inference.runtime.machine import computing
+from bke.inference.core.machine import computing
+from bke.inference.permutation.permutation import pair_swaps, relabellings
 from bke.inference.testing import discrepancy, factors
 from bke.inference.testing.gram import gram
 from bke.inference.testing.mmd import mmd_row

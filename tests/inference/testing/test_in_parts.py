@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from bke.inference import InputError, compare, two_sample_test
 from bke.inference.evidence import ladder, landmarks, places, spectrum, statistic
-from bke.inference.relabelling import bins, deal, pair, pooling, surveyed
+from bke.inference.permutation import bins, deal, pair, pooling, surveyed
 from bke.inference.testing import two_sample
 
 dask = pytest.importorskip("dask")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from bke.inference import InputError, independence_test
-from bke.inference.relabelling.calibration import surprise
+from bke.inference.permutation.calibration import surprise
 from bke.inference.testing.combination import combine
 from bke.models import Distance, Laplace, Polynomial, SquaredExponential, hsic
 

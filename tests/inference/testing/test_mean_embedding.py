@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from bke.inference import InputError, mean_embedding_test
-from bke.inference.relabelling.permutation import relabellings
+from bke.inference.permutation.permutation import relabellings
 from bke.inference.testing.mean_embedding import extrema, hotelling_null, hotelling_row
 from bke.models import SquaredExponential
 from scipy import stats

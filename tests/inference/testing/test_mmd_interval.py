@@ -4,8 +4,8 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from bke.inference.relabelling.pair import Pair
-from bke.inference.runtime.machine import computing
+from bke.inference.core.machine import computing
+from bke.inference.permutation.pair import Pair
 from bke.inference.testing import mmd_interval as module
 from bke.inference.testing.mmd_interval import mmd_interval
 from bke.models import Laplace, SquaredExponential, squared_mmd, squared_mmd_variance

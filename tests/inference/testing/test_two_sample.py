@@ -6,14 +6,14 @@ import jax
 import numpy as np
 import pytest
 from bke.inference import InputError, compare, learn_kernel, two_sample_test
+from bke.inference.core.machine import computing
 from bke.inference.data.canonical import canonical_order, generator, random_part
 from bke.inference.evidence.places import cells
 from bke.inference.evidence.statistic import evidences
 from bke.inference.learning.named_kernels import CHOICES, LEARNED_ROWS, kernels_for, median_kernel
-from bke.inference.relabelling.pair import Labelled, Pair
-from bke.inference.relabelling.permutation import relabellings
-from bke.inference.relabelling.pooling import relabelled, swapped
-from bke.inference.runtime.machine import computing
+from bke.inference.permutation.pair import Labelled, Pair
+from bke.inference.permutation.permutation import relabellings
+from bke.inference.permutation.pooling import relabelled, swapped
 from bke.inference.testing import two_sample
 from bke.inference.testing.discrepancy import statistic
 from bke.inference.testing.kernel_choice import KernelChoice

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from bke.inference import InputError, Nuts, band, compare, fit, sample_witness
-from bke.inference.posterior.run import target_of
+from bke.inference.sampling.run import target_of
 from bke.inference.witness.places import default_points
 from bke.models import SquaredExponential, embedding_posterior
 

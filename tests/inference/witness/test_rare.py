@@ -4,12 +4,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from bke.inference import band, sample_test_witness, two_sample_test
-from bke.inference.difference.named import intervals
-from bke.inference.difference.witness import sampling_draws
+from bke.inference.comparison.named import intervals
+from bke.inference.comparison.witness import sampling_draws
+from bke.inference.core.machine import computing
 from bke.inference.evidence.places import cells
-from bke.inference.relabelling.pair import Pair
-from bke.inference.relabelling.pooling import relabelled, swapped
-from bke.inference.runtime.machine import computing
+from bke.inference.permutation.pair import Pair
+from bke.inference.permutation.pooling import relabelled, swapped
 from bke.inference.witness.conditioning import (
     MOST_MORE,
     different_rows,

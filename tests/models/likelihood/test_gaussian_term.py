@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from bke.models.arrays.halves import Halves
-from bke.models.arrays.pivoted_cholesky import PivotedCholesky
 from bke.models.likelihood import gaussian_term
+from bke.models.linalg.halves import Halves
+from bke.models.linalg.pivoted_cholesky import PivotedCholesky
 from scipy.stats import multivariate_normal
 
 NOISE, N, RANK = 0.3, 9, 3

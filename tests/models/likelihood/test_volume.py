@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from bke.models.arrays.padding import PaddedRows
 from bke.models.likelihood.dense import DenseView
 from bke.models.likelihood.volume import log_length
+from bke.models.linalg.padding import PaddedRows
 
 
 def test_log_lengths_by_hand():

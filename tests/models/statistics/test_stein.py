@@ -12,7 +12,7 @@ from bke.models import (
     squared_stein_discrepancy,
     stein_matrix,
 )
-from bke.models.arrays.precision import double_precision
+from bke.models.linalg.precision import double_precision
 from bke.models.statistics.stein import squares, stein_column, stein_terms
 
 RNG = np.random.default_rng(0)

@@ -20,7 +20,6 @@ from bke.models import (
     log_volume,
     low_rank_error,
 )
-from bke.models.arrays.blocks import over_blocks
 from bke.models.likelihood.evidence import error_of_differences
 from bke.models.likelihood.low_rank import low_rank_view
 from bke.models.likelihood.low_rank.choice import spread_rows
@@ -30,6 +29,7 @@ from bke.models.likelihood.low_rank.frequencies import (
     kernel_frequencies,
     smoothed_frequencies,
 )
+from bke.models.linalg.blocks import over_blocks
 
 N, COLUMNS = 300, 4
 X = np.random.default_rng(0).standard_t(6, size=(N, COLUMNS)) * [1.0, 2.0, 0.5, 1.0]

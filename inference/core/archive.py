@@ -1,0 +1,74 @@
+"""Named arrays in a file of NumPy's, all of them as they were written."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .atomic import atomic_path
+from .errors import InputError
+
+#: The first entry, by which such a file is known from other archives; it names the others, each of
+#: which has a sum of its own.
+HEAD = "bke arrays"
+#: How an archive begins; the name of its first entry is at NAME.
+ZIP, NAME = b"PK\x03\x04", 30
+
+
+def write_arrays(
+    path: str | os.PathLike[str], told: Mapping[str, Any], arrays: Mapping[str, Any]
+) -> None:
+    """Write arrays, whole or not at all, with what is ``told`` of them in plain data."""
+    head = np.array(json.dumps({"told": told, "names": list(arrays)}))
+    with atomic_path(path) as temporary, open(temporary, "wb") as file:
+        np.savez(file, **{HEAD: head}, **{name: np.asarray(one) for name, one in arrays.items()})  # type: ignore[arg-type]
+
+
+def read_arrays(
+    path: str | os.PathLike[str], kind: str
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Read what is told of arrays, and the arrays.
+
+    Args:
+        path: of the file.
+        kind: what it should be, for messages, such as ``"a checkpoint"``.
+
+    Raises:
+        InputError: it is none of these files, or is damaged.
+    """
+    if not _is_ours(Path(path)):  # and may be worth more than one
+        raise InputError(f"{path} is not {kind} of bke: name another place")
+    try:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+            # NumPy reads as much of an entry as its header asks for, and no sum is checked before
+            # the end.
+            if (damaged := archive.zip.testzip()) is not None:
+                raise ValueError(f"{damaged} is damaged")
+            arrays = {name: archive[name] for name in archive.files}
+        head = json.loads(str(arrays.pop(HEAD)))
+        if head["names"] != list(arrays):
+            raise ValueError("some of its arrays are missing")
+        return dict(head["told"]), arrays
+    except Exception as error:  # a broken archive fails in many ways
+        told = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(
+            f"{path} cannot be read as {kind} ({told}): delete it to begin anew"
+        ) from error
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a file begins as these do, be the rest there or not."""
+    name = f"{HEAD}.npy".encode()
+    try:
+        with open(path, "rb") as file:
+            head = file.read(NAME + len(name))
+    except IsADirectoryError:
+        return False
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+    return head.startswith(ZIP) and head[NAME:] == name

@@ -1,0 +1,177 @@
+"""Several processes, or several devices of one, at work on one posterior.
+
+Either they share the rows, so that every likelihood is a sum over all of them, or each has chains
+of its own. Rows are summed in parts that do not depend on how many devices there are, and a chain's
+draws do not depend on where it runs: the result is that of one device.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from threading import Event
+from typing import Any, TypeVar, get_args
+
+import jax
+import numpy as np
+from bke.models.likelihood.view import LikelihoodView
+from jax.experimental import multihost_utils
+
+from .errors import InputError, SamplingError, nearest
+from .machine import side_by_side
+from .names import Shard
+
+T = TypeVar("T")
+
+SHARDS: tuple[str, ...] = get_args(Shard)
+#: Entries of gradients of all rows from which on these are shared: some tenths of a second.
+LARGE = 2**26
+#: Seconds of silence after which a process counts as dead, and that one waits for others to end.
+HEARTBEAT, SHUTDOWN = 30, 10
+
+
+def start(
+    coordinator: str | None = None, processes: int | None = None, process: int | None = None
+) -> None:
+    """Join the processes of this job; before anything else is asked of JAX.
+
+    Args:
+        coordinator: ``host:port`` of the first process; by default, as the others, what SLURM, Open
+            MPI, Kubernetes or a cloud's TPU host say.
+        processes: how many there are.
+        process: which this one is, from 0.
+
+    Raises:
+        InputError: where the others are not found, or nothing says where they are.
+    """
+    given = [each is not None for each in (coordinator, processes, process)]
+    if any(given) and not all(given):
+        raise InputError("give the coordinator, the number of processes and which this is, or none")
+    if process is not None and processes is not None and not 0 <= process < processes:
+        raise InputError(f"process must be from 0 to {processes - 1}, and is {process}")
+    # Its handler of SIGTERM goes on where ours, or the system's, ends the process.
+    jax.config.update("jax_enable_preemption_service", False)
+    try:
+        jax.distributed.initialize(
+            coordinator,
+            processes,
+            process,
+            heartbeat_timeout_seconds=HEARTBEAT,
+            shutdown_timeout_seconds=SHUTDOWN,
+        )
+    except (ValueError, RuntimeError) as error:
+        raise InputError(
+            f"the processes of this job could not join ({error}): without a launcher that JAX "
+            "knows, give --coordinator HOST:PORT, --processes and --process"
+        ) from None
+
+
+def is_first() -> bool:
+    """Whether this process is the one that prints and writes."""
+    return jax.process_index() == 0
+
+
+def check_alike(given: Mapping[str, Any]) -> None:
+    """Refuse a job whose processes were given different things, by name: arrays or plain data.
+
+    All processes must ask; each would wait for sums of other shapes otherwise, or write a posterior
+    that is nobody's.
+    """
+    if jax.process_count() == 1:
+        return
+    every = multihost_utils.process_allgather(np.array([_digest(each) for each in given.values()]))
+    different = [name for name, of in zip(given, np.transpose(every), strict=True) if np.ptp(of)]
+    if different:
+        raise InputError(
+            f"the processes of this job were given different {' and '.join(different)}: give all "
+            "the same command and the same data"
+        )
+
+
+def _digest(given: Any) -> int:
+    """Digest what was given to 31 bits, which JAX hands on in single precision too."""
+    if isinstance(given, np.ndarray):
+        content = f"{given.shape} {given.dtype}".encode() + np.ascontiguousarray(given).tobytes()
+    else:
+        content = json.dumps(given).encode()
+    return int.from_bytes(hashlib.sha256(content).digest()[:4], "big") >> 1
+
+
+def check_shard(shard: str) -> str:
+    """Refuse what is no way to share the work."""
+    if shard not in SHARDS:
+        raise InputError(f"shard must be one of {SHARDS}, got {shard!r}{nearest(shard, SHARDS)}")
+    return shard
+
+
+def placed(points: Any, shard: str) -> Any:
+    """Place the rows of landmark models on all devices, where ``shard`` says so."""
+    each = points if isinstance(points, tuple) else (points,)
+    entries = [one.shared_entries for one in each]
+    if shard == "rows" and not all(entries):
+        raise InputError("shard='rows' is for likelihood='landmark': other likelihoods are no sums")
+    large = all(entries) and max(entries) >= LARGE
+    if shard == "chains" or (shard == "auto" and not large):
+        return points
+    # On one device too: its program is that of several.
+    shared = tuple(one.sharded(jax.devices()) for one in each)
+    return shared if isinstance(points, tuple) else shared[0]
+
+
+def shares_rows(points: Any) -> bool:
+    """Whether devices share the rows of ``points``."""
+    each = points if isinstance(points, tuple) else (points,)
+    return any(isinstance(one, LikelihoodView) and one.shares_rows for one in each)
+
+
+def on_devices(work: Callable[[int], T], count: int, stop: Event, points: Any) -> list[T]:
+    """Do ``work`` of 0 to ``count - 1`` on all devices of all processes, which must all ask.
+
+    Args:
+        work: gives numbers and arrays of the same shapes for all; looks at ``stop``.
+        count: how many.
+        stop: set where one of them raises, to end the others too.
+        points: what ``work`` goes through. Where devices share the rows, all do each in turn.
+    """
+    if shares_rows(points):
+        # In threads, the sums of two chains could meet in another order elsewhere.
+        return [work(index) for index in range(count)]
+    processes, devices = jax.process_count(), jax.local_devices()
+    if len(devices) == 1 and processes == 1:
+        return side_by_side(work, count, stop)
+    # Filled up with the last: all processes give as many results.
+    each = -(-count // processes)
+    mine = [min(jax.process_index() + processes * turn, count - 1) for turn in range(each)]
+
+    def one(turn: int) -> T:
+        with jax.default_device(devices[turn % len(devices)]):
+            return work(mine[turn])
+
+    done = side_by_side(one, each, stop)
+    return done if processes == 1 or not done else _gathered(done, count)
+
+
+def _gathered(mine: list[T], count: int) -> list[T]:
+    """Gather the results of all processes, in order."""
+    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *mine)
+    every = multihost_utils.process_allgather(stacked)
+    places = (divmod(index, jax.process_count()) for index in range(count))
+    return [
+        jax.tree.map(lambda leaf, at=(process, turn): leaf[at], every) for turn, process in places
+    ]
+
+
+@contextlib.contextmanager
+def together() -> Iterator[None]:
+    """Tell where another process of the job has gone."""
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as error:
+        if jax.process_count() == 1:
+            raise
+        reason = str(error).splitlines()[0]
+        raise SamplingError(
+            f"another process of this job has ended, so this one cannot go on ({reason})"
+        ) from error

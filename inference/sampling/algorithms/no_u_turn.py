@@ -1,0 +1,233 @@
+"""The No-U-Turn sampler: several chains from dispersed prior draws, side by side in threads.
+
+NumPyro's ``chain_method="parallel"`` needs the number of host devices fixed before JAX starts and
+``"vectorized"`` makes every chain wait for the deepest tree. Here each chain is a sequence of short
+compiled runs of NumPyro's NUTS kernel; compiled code releases the interpreter, so threads keep all
+cores busy, and a chain's draws do not depend on how many run beside it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro.infer.hmc import hmc
+
+from ...core.distributed import on_devices
+from ...core.errors import SamplingError
+from ...core.jit import jit
+from ..chains import CANDIDATES, Chains
+from ..programs import kept
+from ..target import Points, Target
+
+#: Iterations per compiled run: long enough to hide the call, short enough for a live display.
+BLOCK = 20
+MAX_TREE_DEPTH = 10
+TARGET_ACCEPTANCE = 0.8
+#: Energy beside which that of any start is low.
+HIGH = 1e10
+
+
+class Progress(Protocol):
+    """What is told about a chain while it runs."""
+
+    def advance(self, chain: int, iterations: int, divergences: int) -> None:
+        """``iterations`` more are done, ``divergences`` of them divergent."""
+
+
+class NutsProgram:
+    """Compiled NUTS for one target; reused for data of any shape."""
+
+    def __init__(self, target: Target, warmup: int) -> None:
+        self.target = target
+        self.warmup = warmup
+
+        def potential(X: Points | None, nonfinite: Any) -> Any:
+            if X is None:  # see `_first`
+                return lambda z: jnp.zeros(())
+
+            def energy(z: dict[str, jax.Array]) -> jax.Array:
+                value = -target.log_density(z, X)
+                # NumPyro's state has no room for a count, and a callback would keep the program out
+                # of JAX's compilation cache.
+                nonfinite[...] += jax.lax.stop_gradient(~jnp.isfinite(value)).astype(int)
+                return value
+
+            return energy
+
+        init, step = hmc(potential_fn_gen=potential, algo="NUTS")
+
+        def start(key: jax.Array, z: Any) -> Any:
+            return init(
+                z,
+                warmup,
+                rng_key=key,
+                trajectory_length=None,
+                target_accept_prob=TARGET_ACCEPTANCE,
+                max_tree_depth=MAX_TREE_DEPTH,
+                dense_mass=False,
+                model_args=(None, None),
+            )
+
+        def advance(state: Any, X: Points, iterations: jax.Array) -> Any:
+            nonfinite = jax.new_ref(jnp.zeros((), int))
+
+            def body(i: jax.Array, carry: Any) -> Any:
+                state, recorded = carry
+                nonfinite[...] = jnp.zeros((), int)
+                state = step(state, model_args=(X, nonfinite))
+                recorded = jax.tree.map(
+                    lambda all_, new: all_.at[i].set(new), recorded, _record(state, nonfinite[...])
+                )
+                return state, recorded
+
+            empty = jax.tree.map(
+                lambda leaf: jnp.zeros((BLOCK, *leaf.shape), leaf.dtype),
+                _record(state, jnp.zeros((), int)),
+            )
+            return jax.lax.fori_loop(0, iterations, body, (state, empty))
+
+        self._start = jit(start)
+        self._advance = jit(advance)
+
+    def run(
+        self,
+        X: Points,
+        *,
+        initial: dict[str, jax.Array],
+        draws: int,
+        key: jax.Array,
+        progress: Progress | None = None,
+    ) -> Chains:
+        """Run one chain from every row of ``initial`` (chain, ...) on (n, D) data or a tuple."""
+        chains = len(next(iter(initial.values())))
+        points = jax.tree.map(jnp.asarray, X)
+        keys = jax.random.split(key, chains)
+        stop = threading.Event()
+
+        def one(chain: int) -> tuple[Any, Any]:
+            with jax.enable_x64(True):  # the setting belongs to the thread
+                z = {name: values[chain] for name, values in initial.items()}
+                state = self._first(keys[chain], z, points)
+                pieces = []
+                left = self.warmup + draws
+                while left and not stop.is_set():
+                    iterations = min(BLOCK, left)
+                    state, recorded = self._advance(state, points, iterations)
+                    recorded = jax.tree.map(lambda a, k=iterations: np.asarray(a)[:k], recorded)
+                    pieces.append(recorded)
+                    left -= iterations
+                    if progress is not None:
+                        divergences = int(recorded[1]["diverging"].sum())
+                        progress.advance(chain, iterations, divergences)
+                if not pieces:
+                    raise SamplingError("stopped before the first draws")
+                z, stats = jax.tree.map(lambda *parts: np.concatenate(parts), *pieces)
+                return z, stats
+
+        self.compile(points)
+        results = on_devices(one, chains, stop, points)
+        z, stats = jax.tree.map(lambda *parts: np.stack(parts), *results)
+        return Chains(z, stats, {k: np.asarray(v) for k, v in initial.items()}, self.warmup)
+
+    def _first(self, key: jax.Array, z: dict[str, jax.Array], X: Points) -> Any:
+        """The state at ``z`` with the density's value and slope there.
+
+        They come from the program of the iterations, since one of their own takes as long to
+        compile: an iteration without momentum and with steps of length zero evaluates the density
+        where it is, and from so high an energy that is accepted.
+        """
+        state = self._start(key, z)
+        still = state.adapt_state._replace(
+            step_size=jnp.zeros_like(state.adapt_state.step_size),
+            mass_matrix_sqrt=jax.tree.map(jnp.zeros_like, state.adapt_state.mass_matrix_sqrt),
+        )
+        high = jnp.full_like(state.potential_energy, HIGH)
+        there, _ = self._advance(state._replace(potential_energy=high, adapt_state=still), X, 1)
+        return state._replace(
+            z_grad=there.z_grad,
+            potential_energy=there.potential_energy,
+            energy=state.energy + there.potential_energy,
+        )
+
+    def compile(self, X: Points) -> None:
+        """The program for such data, before the chains' threads would each compile it."""
+        with jax.enable_x64(True):  # the setting belongs to the thread
+            points = jax.tree.map(jnp.asarray, X)
+            z = {name: jnp.zeros(shape) for name, shape in self.target.shapes.items()}
+            key = jax.random.key(0)
+
+            # NumPyro's kernel keeps what `start` set up for `advance`.
+            empty = jax.tree.map(_zeros, jax.eval_shape(self._start, key, z))
+            jax.block_until_ready(self._advance(empty, points, 0))
+
+
+@kept
+def nuts_program(target: Target, warmup: int) -> NutsProgram:
+    """NUTS with a given length of warmup, kept for the next target like this one."""
+    return NutsProgram(target, warmup)
+
+
+def _zeros(leaf: jax.ShapeDtypeStruct) -> jax.Array:
+    if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return jnp.broadcast_to(jax.random.key(0), leaf.shape)
+    return jnp.zeros(leaf.shape, leaf.dtype)
+
+
+def _record(state: Any, nonfinite: jax.Array) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
+    """Position and statistics of one iteration, under ArviZ's names."""
+    stats = {
+        "lp": -state.potential_energy,
+        "energy": state.energy,
+        "acceptance_rate": state.accept_prob,
+        "step_size": state.adapt_state.step_size,
+        "n_steps": state.num_steps,
+        "tree_depth": jnp.floor(jnp.log2(jnp.maximum(state.num_steps, 1))).astype(int) + 1,
+        "diverging": state.diverging,
+        # Points on the way whose density had no finite value.
+        "nonfinite_evaluations": nonfinite,
+    }
+    return state.z, stats
+
+
+def dispersed_start(
+    pool: Mapping[str, np.ndarray],
+    chains: int,
+    seed: int,
+    log_density: Callable[[dict[str, np.ndarray]], np.ndarray],
+) -> dict[str, jax.Array]:
+    """One prior draw per chain, spread over the prior, each with a finite density.
+
+    The pool is ordered by its mean unconstrained coordinate and one draw is taken from each of
+    ``chains`` equal parts, so that the chains start from different scales.
+
+    Args:
+        pool: unconstrained prior draws by site, at least :data:`CANDIDATES` per chain.
+        chains: how many.
+        seed: of the choice among them.
+        log_density: of a batch of unconstrained points.
+
+    Raises:
+        SamplingError: when prior draws with a finite density cannot be found.
+    """
+    used = {name: values[: CANDIDATES * chains] for name, values in pool.items()}
+    order = np.argsort(
+        sum(values.reshape(len(values), -1).mean(axis=1) for values in used.values())
+    )
+    candidates = np.random.default_rng(seed).permuted(order.reshape(chains, -1), axis=1)
+    chosen = np.full(chains, -1)
+    for choice in candidates.T:
+        waiting = np.flatnonzero(chosen < 0)
+        rows = choice[waiting]
+        finite = np.isfinite(log_density({name: values[rows] for name, values in used.items()}))
+        chosen[waiting[finite]] = rows[finite]
+        if (chosen >= 0).all():
+            return {name: jnp.asarray(values[chosen]) for name, values in used.items()}
+    raise SamplingError(
+        f"{CANDIDATES} prior draws in a row have density zero or no finite density: the prior is "
+        "far from the data (check the units and the scale), or the data are rounded (see dither)"
+    )

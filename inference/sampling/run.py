@@ -1,0 +1,229 @@
+"""A run: the ``DataTree`` that holds draws, statistics, data and how to repeat it all."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import importlib.metadata
+import json
+import platform
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+import xarray as xr
+from arviz_base import dict_to_dataset
+from bke.models.bayes.priors import components_of, sites, with_values
+from bke.models.kernels.base import Kernel
+from bke.models.kernels.parameters import FieldUnit
+from bke.models.measures.measure import MEASURE_SCALE
+
+from ..core.errors import InputError
+from ..data.units import Units
+from .chains import Chains
+from .record import likelihood_attributes, likelihood_record
+from .target import Target
+
+PACKAGES = ("bke", "jax", "jaxlib", "numpyro", "numpy", "scipy", "arviz-base", "arviz-stats")
+
+
+@dataclasses.dataclass(frozen=True)
+class Unread:
+    """Data that a run does not hold: how many rows, and the SHA-256 of these as float64."""
+
+    rows: int
+    digest: str
+
+
+def make_run(
+    target: Target,
+    units: Units,
+    data: np.ndarray | Unread,
+    chains: Chains,
+    prior_draws: Mapping[str, np.ndarray],
+    landscape: Mapping[str, xr.Dataset],
+    settings: Mapping[str, Any],
+) -> xr.DataTree:
+    """Collect everything under ArviZ's group names."""
+    warmup = chains.warmup
+    z = {name: np.asarray(values) for name, values in chains.z.items()}
+    later = {name: values[:, warmup:] for name, values in z.items()}
+    stats = chains.all_stats()
+    prior_values = {name: values[None] for name, values in prior_draws.items()}
+    groups = {
+        "posterior": in_data_units(target, units, later),
+        "sample_stats": dict_to_dataset({k: v[:, warmup:] for k, v in stats.items()}),
+        "unconstrained_posterior": dict_to_dataset(later),
+        "prior": in_data_units(target, units, prior_values),
+        "observed_data": _observed(units, data),
+        "initial": xr.Dataset(
+            {
+                name: (("chain", *_extra_dims(name, values.ndim - 1)), values)
+                for name, values in chains.initial.items()
+            }
+        ),
+        **landscape,
+    }
+    if target.landmarks is not None:
+        places = (("landmark", "column"), target.landmarks * units.scale)
+        groups["constant_data"] = xr.Dataset(
+            {"landmarks": places}, coords={"column": list(units.columns)}
+        )
+    if "profile" in landscape:
+        groups["profile"] = _with_data_units(target, units, landscape["profile"])
+    if warmup:
+        earlier = {name: values[:, :warmup] for name, values in z.items()}
+        groups["warmup_posterior"] = in_data_units(target, units, earlier)
+        groups["warmup_sample_stats"] = dict_to_dataset(
+            {k: v[:, :warmup] for k, v in stats.items()}
+        )
+    run = xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in groups.items()})
+    run.attrs.update(attributes(target, units, data, settings))
+    return run
+
+
+def _observed(units: Units, data: np.ndarray | Unread) -> xr.Dataset:
+    if isinstance(data, Unread):
+        return xr.Dataset(coords={"column": list(units.columns)}, attrs={"rows": data.rows})
+    observed = xr.Dataset({"X": (("row", "column"), data)}, coords={"column": list(units.columns)})
+    if not units.sizes:
+        return observed
+    return observed.assign(sample=("row", np.repeat(np.arange(len(units.sizes)), units.sizes)))
+
+
+def rows_of(run: xr.DataTree) -> int:
+    """How many rows it is the posterior of."""
+    observed = run["observed_data"]
+    return int(observed.attrs["rows"] if "X" not in observed else observed.sizes["row"])
+
+
+def _with_data_units(target: Target, units: Units, profile: xr.Dataset) -> xr.Dataset:
+    site = profile.attrs["site"]
+    values = _in_data_units(target, units, {site: profile["value"].values[None]})[site]
+    values = values.isel(chain=0)
+    return profile.assign(value_in_data_units=(("grid", *map(str, values.dims[1:])), values.values))
+
+
+def _extra_dims(name: str, count: int) -> list[str]:
+    return [f"{name}_dim_{axis}" for axis in range(count)]
+
+
+def in_data_units(target: Target, units: Units, z: Mapping[str, np.ndarray]) -> xr.Dataset:
+    """Values of every site, (chain, draw, ...), from unconstrained ones; needs 64-bit JAX."""
+    values = target.constrain({name: jax.numpy.asarray(v) for name, v in z.items()})
+    return _in_data_units(target, units, values)
+
+
+def _in_data_units(target: Target, units: Units, values: Mapping[str, Any]) -> xr.Dataset:
+    """Values of every site in the units of the data, from those in the model's."""
+    known = sites(target.kernel)
+    units_of_sites: dict[str, FieldUnit] = {site: one.unit for site, one in known.items()}
+    units_of_sites[MEASURE_SCALE] = "length"
+    mixtures = {site for site, one in known.items() if one.per_component}
+    converted: dict[Any, Any] = {}
+    dims: dict[Any, Any] = {}
+    for name, value in values.items():
+        leading = int(name in mixtures and np.ndim(value) > 2)  # not for one number for all
+        converted[name] = units.to_data(
+            units_of_sites.get(name, "none"), np.asarray(value), 2, per_component=bool(leading)
+        )
+        extra = converted[name].shape[2:]
+        named = ["component"] * leading
+        if len(extra) > leading and extra[-1] == len(units.columns):
+            dims[name] = [*named, "column"]
+        elif len(extra) == leading:
+            dims[name] = named
+    return dict_to_dataset(converted, dims=dims, coords={"column": list(units.columns)})
+
+
+def kernel_in_data_units(target: Target, units: Units, values: Mapping[str, Any]) -> Kernel:
+    """The kernel at ``values`` (model units) as a kernel of the data as they are."""
+    kernel = target.kernel_at(values)
+    converted = {}
+    for name, site in sites(kernel).items():
+        value, mixture = site.value(kernel), site.per_component
+        if value is not None:
+            if mixture and np.ndim(value) == 0:  # one number per column would be one per component
+                value = np.full(components_of(site.part(kernel)), value)
+            converted[name] = units.to_data(site.unit, np.asarray(value), 0, per_component=mixture)
+    return with_values(kernel, converted)
+
+
+@functools.cache
+def package_versions() -> dict[str, str]:
+    """Versions of Python and of the packages in use, read from their files once."""
+    versions = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:  # pragma: no cover
+            continue
+    return versions
+
+
+def attributes(
+    target: Target, units: Units, data: np.ndarray | Unread, settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Plain attributes from which the run can be repeated."""
+    record = target.describe()
+    return {
+        "creation_library": "bke",
+        "kernel": json.dumps(record["kernel"]),
+        "prior": json.dumps(record["prior"]),
+        "noise_variance": json.dumps(record["noise_variance"]),
+        "measure": json.dumps(record["measure"]),
+        **likelihood_attributes(target.likelihood),
+        "scale": units.scale.tolist(),
+        "dither": units.dither.tolist(),
+        "dither_seed": units.dither_seed,
+        "data_sha256": data.digest if isinstance(data, Unread) else digest_of(data),
+        "versions": json.dumps(package_versions()),
+        **settings,
+    }
+
+
+def digest_of(data: np.ndarray) -> str:
+    """The SHA-256 digest of an array's numbers."""
+    return hashlib.sha256(np.ascontiguousarray(data, dtype=float).tobytes()).hexdigest()
+
+
+def target_of(run: xr.DataTree) -> tuple[Target, Units]:
+    """What a run inferred, rebuilt from its attributes.
+
+    Raises:
+        InputError: where ``run`` is not a run of this package, or its prior cannot be rebuilt.
+    """
+    units = units_of(run)
+    attrs = run.attrs
+    landmarks = None
+    if "constant_data" in run.children:
+        landmarks = units.to_model(run["constant_data"].to_dataset()["landmarks"].values)
+    target = Target.restore(
+        {
+            **likelihood_record(attrs),
+            **{k: json.loads(attrs[k]) for k in ("kernel", "prior", "noise_variance", "measure")},
+        },
+        landmarks,
+    )
+    return target, units
+
+
+def units_of(run: xr.DataTree) -> Units:
+    """The units of a run; raises :class:`InputError` where ``run`` is not a run of this package."""
+    attrs = run.attrs if isinstance(run, xr.DataTree) else {}
+    if attrs.get("creation_library") != "bke" or "posterior" not in run.children:
+        raise InputError("this is not a run of bke.inference.fit: its attributes are missing")
+    if "noise_variance" not in attrs:
+        raise InputError(
+            f"this is a run of {attrs.get('method', 'another model')}, not of bke.inference.fit"
+        )
+    observed = run["observed_data"].to_dataset()
+    return Units(
+        np.atleast_1d(attrs["scale"]).astype(float),
+        np.atleast_1d(attrs["dither"]).astype(float),
+        int(attrs["dither_seed"]),
+        tuple(str(name) for name in observed["column"].values),
+        tuple(np.bincount(observed["sample"].values).tolist()) if "sample" in observed else (),
+    )

@@ -1,0 +1,257 @@
+"""What is inferred: the model's arguments, its density in unconstrained coordinates, its prior."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import threading
+from collections.abc import Mapping
+from typing import Any, TypeAlias, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+from bke.models import SamplingNoise, SquaredExponential, bke_model
+from bke.models.bayes.likelihoods import any_likelihood, restored_likelihood
+from bke.models.bayes.priors import Prior, assign, check_noise_prior, template, with_values
+from bke.models.kernels.base import Kernel
+from bke.models.landmarks import Landmark
+from bke.models.likelihood.routes import prepared
+from bke.models.likelihood.way import Likelihood
+from bke.models.measures.measure import MEASURE_SCALE, Measure, as_measure
+from numpyro.distributions import biject_to
+from numpyro.infer.util import potential_energy
+
+from ..core.errors import InputError
+from ..data.checks import check_noise_variance
+from .record import (
+    describe_kernel,
+    describe_measure,
+    describe_noise,
+    describe_prior,
+    restore_kernel,
+    restore_measure,
+    restore_noise,
+    restore_prior,
+)
+
+Values = Mapping[str, jax.Array]
+#: Data in the model's units, (n, D) or prepared from that, see :meth:`Target.prepared`; or several
+#: samples that share the hyperparameters.
+Points: TypeAlias = Any
+
+#: NumPyro keeps the handlers of a model in one list for all threads.
+_TRACING = threading.RLock()
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """Arguments of :func:`~bke.models.bke_model` in the model's units, checked."""
+
+    kernel: Kernel
+    priors: Mapping[str, dist.Distribution]
+    noise_variance: float | SamplingNoise | dist.Distribution
+    measure: Measure
+    likelihood: Likelihood
+
+    @classmethod
+    def checked(
+        cls,
+        kernel: Kernel | type[Kernel],
+        prior: Prior | None,
+        noise_variance: float | str | SamplingNoise | dist.Distribution,
+        measure: Measure | str,
+        likelihood: Likelihood | str,
+    ) -> Target:
+        """From user input; raises ``ValueError`` naming the argument that makes no sense."""
+        family = template(kernel)
+        if isinstance(noise_variance, dist.Distribution):
+            check_noise_prior(noise_variance)
+            noise: float | SamplingNoise | dist.Distribution = noise_variance
+        else:
+            noise = check_noise_variance(noise_variance)
+        return cls(
+            family,
+            assign(prior, family),
+            noise,
+            as_measure(measure),
+            any_likelihood(likelihood),
+        )
+
+    @property
+    def landmarks(self) -> np.ndarray | None:
+        """(m, D), of the landmark model; compiled functions get them with the data."""
+        return self.likelihood.places if isinstance(self.likelihood, Landmark) else None
+
+    @property
+    def sites(self) -> dict[str, dist.Distribution]:
+        """Every random quantity with its prior, as one event; in JAX's order, that of the names."""
+        sites = dict(self.priors)
+        if isinstance(self.noise_variance, dist.Distribution):
+            sites["noise_variance"] = self.noise_variance
+        if self.measure.prior is not None:
+            sites[MEASURE_SCALE] = self.measure.prior
+        # jax.tree.map sorts a dict: in any other order flat vectors would mix up two sites.
+        return {name: sites[name].to_event(len(sites[name].batch_shape)) for name in sorted(sites)}
+
+    def prepared(self, points: Points) -> Points:
+        """(n, D) ``points``, or several such, as the route to the likelihood needs them.
+
+        Raises :class:`InputError` where the route that was asked for cannot be taken.
+        """
+        if isinstance(points, tuple):
+            return tuple(self.prepared(sample) for sample in points)
+        try:
+            return prepared(
+                points,
+                self.some_kernel,
+                self.some_noise,
+                self.measure,
+                self.likelihood,
+            )
+        except ValueError as error:
+            raise InputError(str(error)) from None
+
+    @property
+    def some_kernel(self) -> Kernel:
+        """Stands for the kernel where only its kind matters, and the shape of its lengthscale."""
+        if type(self.kernel) is not SquaredExponential:
+            return self.kernel
+        return self.kernel_at({name: np.ones(prior.shape()) for name, prior in self.priors.items()})
+
+    @property
+    def some_noise(self) -> float | SamplingNoise:
+        """Stands for the noise where only its kind matters."""
+        random = isinstance(self.noise_variance, dist.Distribution)
+        return 1.0 if random else cast(float | SamplingNoise, self.noise_variance)
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shape of every site in the unconstrained coordinates."""
+        return {
+            name: biject_to(prior.support).inverse_shape(prior.shape())
+            for name, prior in self.sites.items()
+        }
+
+    @property
+    def hyperparameters(self) -> int:
+        """How many numbers are random."""
+        return sum(math.prod(shape) for shape in self.shapes.values())
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether there is one hyperparameter, and that a number."""
+        return list(self.shapes.values()) == [()]
+
+    def log_density(self, z: Values, X: Points) -> jax.Array:
+        """Log posterior density of the unconstrained ``z``, up to the normaliser. Traceable."""
+        arguments = {
+            "kernel": self.kernel,
+            "prior": dict(self.priors),
+            "noise_variance": self.noise_variance,
+            "measure": self.measure,
+            "likelihood": self.likelihood,
+        }
+        with _TRACING:
+            return -cast(jax.Array, potential_energy(bke_model, (X,), arguments, dict(z)))
+
+    def log_prior(self, z: Values) -> jax.Array:
+        """Log prior density of the unconstrained ``z``. Traceable."""
+        total = jnp.zeros(())
+        for name, prior in self.sites.items():
+            transform = biject_to(prior.support)
+            value = transform(z[name])
+            jacobian = transform.log_abs_det_jacobian(z[name], value)
+            total = total + prior.log_prob(value) + jnp.sum(jacobian)
+        return total
+
+    def log_prior_density(self, values: Values) -> jax.Array:
+        """Log prior density of the hyperparameters themselves, on their own scale. Traceable."""
+        return jnp.sum(
+            jnp.stack([prior.log_prob(values[name]) for name, prior in self.sites.items()])
+        )
+
+    def constrain(self, z: Values) -> dict[str, jax.Array]:
+        """Values of the sites at unconstrained ``z``; leading axes are kept."""
+        return {name: biject_to(prior.support)(z[name]) for name, prior in self.sites.items()}
+
+    def unconstrain(self, values: Values) -> dict[str, jax.Array]:
+        """Inverse of :meth:`constrain`."""
+        return {
+            name: biject_to(prior.support).inv(values[name]) for name, prior in self.sites.items()
+        }
+
+    def prior_draws(self, rng: np.random.Generator, draws: int) -> dict[str, np.ndarray]:
+        """Draws from the prior, unconstrained, leading axis ``draws``.
+
+        Raises :class:`InputError` for a prior that cannot be drawn from.
+        """
+        found = {}
+        for name, prior in self.sites.items():
+            try:
+                found[name] = jnp.asarray(_draws(prior, rng, draws))
+            except NotImplementedError:
+                raise InputError(
+                    f"the prior of {name!r} cannot be drawn from, as an improper one cannot: "
+                    f"{type(prior).__name__}"
+                ) from None
+        return {name: np.asarray(value) for name, value in self.unconstrain(found).items()}
+
+    def kernel_at(self, values: Mapping[str, Any]) -> Kernel:
+        """The kernel with its random parameters at ``values`` (model units)."""
+        return with_values(
+            self.kernel, {name: value for name, value in values.items() if name in self.priors}
+        )
+
+    def measure_at(self, values: Mapping[str, Any]) -> Measure:
+        """The measure of the smoothed kernel, its scale from ``values`` if that is random."""
+        if self.measure.prior is None:
+            return self.measure
+        return self.measure.with_scale(values[MEASURE_SCALE])
+
+    def describe(self) -> dict[str, Any]:
+        """Describe it as plain data, from which :meth:`restore` rebuilds all but landmarks."""
+        return {
+            "kernel": describe_kernel(self.kernel),
+            "prior": {name: describe_prior(prior) for name, prior in self.priors.items()},
+            "noise_variance": describe_noise(self.noise_variance),
+            "measure": describe_measure(self.measure),
+            **self.likelihood.record(),
+        }
+
+    @classmethod
+    def restore(cls, record: Mapping[str, Any], landmarks: np.ndarray | None = None) -> Target:
+        """From :meth:`describe`; raises :class:`InputError` where a part cannot be rebuilt."""
+        return cls(
+            restore_kernel(record["kernel"]),
+            {name: restore_prior(prior) for name, prior in record["prior"].items()},
+            restore_noise(record["noise_variance"]),
+            restore_measure(record["measure"]),
+            restored_likelihood({**record, "landmarks": landmarks}),
+        )
+
+
+def _draws(prior: dist.Distribution, rng: np.random.Generator, draws: int) -> Any:
+    base = prior.base_dist if isinstance(prior, dist.Independent) else prior
+    if type(base) is dist.Gamma:
+        # JAX's sampler takes as long to compile as the posterior density.
+        shape = (draws, *prior.shape())
+        return rng.gamma(np.asarray(base.concentration), size=shape) / np.asarray(base.rate)
+    return prior.sample(jax.random.key(rng.integers(2**63)), (draws,))
+
+
+def unflatten(flat: Any, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
+    r"""Inverse of :func:`flatten`: (..., p) to one array (..., \*shape) per site."""
+    pieces, start = {}, 0
+    for name, shape in shapes.items():
+        size = math.prod(shape)
+        pieces[name] = flat[..., start : start + size].reshape(*flat.shape[:-1], *shape)
+        start += size
+    return pieces
+
+
+def flatten(z: Mapping[str, Any], leading: int = 1) -> np.ndarray:
+    """All sites side by side: arrays with ``leading`` leading axes to one more of size p."""
+    arrays = [np.asarray(z[name]) for name in z]
+    return np.concatenate([a.reshape(*a.shape[:leading], -1) for a in arrays], axis=-1)

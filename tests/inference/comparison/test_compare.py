@@ -1,0 +1,399 @@
+"""One answer of several parts: its level, what it finds, and that no two parts contradict."""
+
+import json
+
+import numpy as np
+import pytest
+import scipy.stats
+from bke.inference import InputError, compare, two_sample_test
+from bke.inference.comparison.named import named
+from bke.inference.evidence.places import Cells
+
+QUIET = {"progress": False}
+
+
+def mixture(rng, n, kind):
+    """BKE Figure 3: three components of variance 1, normal or Laplace."""
+    centre = rng.choice([-3.0, 0.0, 3.0], size=n)
+    spread = rng.normal(size=n) if kind == "normal" else rng.laplace(scale=0.5**0.5, size=n)
+    return centre + spread
+
+
+@pytest.fixture(scope="module")
+def built_in():
+    rng = np.random.default_rng(0)
+    return mixture(rng, 3000, "normal"), mixture(rng, 3000, "laplace")
+
+
+@pytest.fixture(scope="module")
+def found(built_in):
+    return compare(*built_in, **QUIET)
+
+
+def true_ratio(at, scale):
+    """E_P k / E_Q k of the mixtures, by integration."""
+    x = np.linspace(-12.0, 12.0, 20_001)
+    p, q = np.zeros_like(x), np.zeros_like(x)
+    for centre in (-3.0, 0.0, 3.0):
+        p += scipy.stats.norm.pdf(x, centre)
+        q += scipy.stats.laplace.pdf(x, centre, 0.5**0.5)
+    k = np.exp(-0.5 * ((x - at) / scale) ** 2)
+    return (p @ k) / (q @ k)
+
+
+@pytest.mark.slow
+def test_built_in_pair_differs_where_its_densities_do(found):
+    """Seed 0; 3000 rows each. The prototype found all seven places from 4000 rows."""
+    assert found.differ
+    assert found.pvalue == 0.001
+    assert found.probability > 0.99
+    assert len(found.places) >= 3
+    for place in found.places:
+        truth = true_ratio(place.at[0], place.scale[0])
+        assert np.sign(truth - 1.0) == place.sign
+        assert place.interval[0] <= truth <= place.interval[1]
+    # The scale of the difference, not of the shape, whose likeliest lengthscale is about 3.
+    assert 0.2 < found.lengthscale[0] < 1.2
+    low, high = found.lengthscale_interval
+    assert low < found.lengthscale < high
+
+
+def test_what_is_shaded_is_what_is_named(found):
+    at = np.linspace(-6.0, 6.0, 200)
+    signs = found.sign(at)
+    assert {-1, 1} <= set(signs)
+    for place in found.places:
+        assert found.sign(place.at)[0] == place.sign
+    assert (found.sign([40.0, -40.0]) == 0).all()
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+@pytest.mark.slow
+def test_a_sign_is_that_of_the_samples_around_a_point_and_none_is_far_from_rows(columns):
+    """Densities that fall steeply: the mean weight about a place is not that at its edges."""
+    rng = np.random.default_rng(0)
+    P = np.abs(rng.normal(size=(300, columns)))
+    Q = np.abs(rng.normal(size=(300, columns))) * 1.5
+    found = compare(P, Q, permutations=199, **QUIET)
+    at = rng.uniform(-3.0, 9.0, size=(2000, columns))
+    signs = found.sign(at)
+    assert {-1, 1} <= set(signs)
+    rows = np.concatenate([P, Q])
+    for point, sign in zip(at[signs != 0], signs[signs != 0], strict=True):
+        # By the scale of some named cell that has the point within it.
+        mine = np.sum(((point - found.named.at) / found.named.scale) ** 2, axis=1) <= 1.0
+        mine &= found.named.signs == sign
+        agree = []
+        for scale in found.named.scale[mine]:
+            p, q = (
+                np.exp(-0.5 * np.sum(((one - point) / scale) ** 2, axis=1)).mean() for one in (P, Q)
+            )
+            near = np.min(np.sum(((rows - point) / scale) ** 2, axis=1)) ** 0.5
+            agree.append(sign * (p - q) > 0.0 and near <= 0.3)
+        assert any(agree)
+    outside = (at < rows.min(axis=0) - 0.4 * found.named.scale.max()).any(axis=1)
+    assert outside.any()
+    assert not signs[outside].any()
+    for place in found.places:
+        assert found.sign(place.at[None])[0] == place.sign
+
+
+def test_a_place_of_one_column_goes_as_far_as_its_sign(found):
+    for place in found.places:
+        low, high = place.extent
+        assert low <= place.at[0] <= high
+        assert (found.sign(np.linspace(low, high, 50)) == place.sign).all()
+        reach = 0.02 * found.named.scale.max()
+        assert (found.sign([low - reach, high + reach]) != place.sign).all()
+        assert f"from x {low:.3g}"[:9] in str(found)
+
+
+def test_no_difference_is_told_between_rows_that_are_far_apart():
+    rng = np.random.default_rng(0)
+    found = compare(rng.normal(size=200), 1000.0 + rng.normal(size=200), permutations=199, **QUIET)
+    np.testing.assert_array_equal(found.sign([0.0, 400.0, 1000.0]), [1, 0, -1])
+
+
+def test_words_and_json_tell_the_same(found):
+    told = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert told["differ"] is True
+    assert told["pvalue"] == found.pvalue
+    assert [one["at"] for one in told["places"]] == [one.at.tolist() for one in found.places]
+    first = str(found).splitlines()[0]
+    assert first == told["sentence"]
+    assert "differ (p ≤ 0.001" in first
+    assert str(found).count(", most clearly around ") == len(found.places)
+    assert repr(found).startswith("<Comparison: differ, p ≤ 0.001")
+
+
+@pytest.mark.slow
+def test_samples_are_called_by_their_names(built_in):
+    P, Q = (sample[:300] for sample in built_in)
+    apart = compare(P, Q + 2.0, permutations=99, names=("June", "July"), **QUIET)
+    alike = compare(P, P[::-1] + 0.01, permutations=99, names=("June", "July"), **QUIET)
+    for found in (apart, alike):
+        text = str(found).replace("Scale of the", "")
+        assert "June" in text
+        assert " P " not in text
+        assert " Q " not in text
+        assert found.to_dict()["names"] == ["June", "July"]
+        for wanted in ("June (300 rows)", "July (300 rows)"):
+            assert wanted in [text.get_text() for text in found.plot().axes[0].get_legend().texts]
+    assert "June and July differ" in str(apart)
+    for wrong in (("a", "a"), ("", "b"), "PQ", ("a", "b", "c")):
+        with pytest.raises(InputError, match="names must"):
+            compare(P, Q, names=wrong, **QUIET)
+
+
+def test_where_no_difference_is_found_nothing_is_named():
+    """12 pairs of 2 x 60 normal rows, 99 permutations, level 0.1, seeds 0 to 11.
+
+    Of 12 exact tests 5 or more reject by chance with probability 0.004.
+    """
+    rejected = 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        found = compare(
+            rng.normal(size=60), rng.normal(size=60), permutations=99, alpha=0.1, **QUIET
+        )
+        rejected += found.differ
+        if not found.differ:
+            assert found.places == ()
+            assert not found.sign(np.linspace(-3, 3, 50)).any()
+            assert "No difference between P and Q was found" in str(found)
+            assert "has more around" not in str(found)
+    assert rejected <= 4
+
+
+@pytest.mark.slow
+def test_order_of_rows_does_not_matter_and_names_of_samples_change_signs_alone(built_in):
+    P, Q = built_in[0][:400], built_in[1][:360]
+    one = compare(P, Q, permutations=199, **QUIET)
+    assert compare(P[::-1], Q[::-1], permutations=199, **QUIET).to_dict() == one.to_dict()
+    other = compare(Q, P, permutations=199, **QUIET)
+    assert other.pvalue == one.pvalue
+    assert other.log_bayes_factor == pytest.approx(one.log_bayes_factor)
+    assert other.effect == pytest.approx(one.effect, rel=1e-9)
+    assert other.effect_interval == pytest.approx(one.effect_interval, rel=1e-9)
+    assert [-place.sign for place in other.places] == [place.sign for place in one.places]
+
+
+def test_units_of_columns_do_not_matter(built_in):
+    P, Q = (sample[:400] for sample in built_in)
+    one = compare(P, Q, permutations=99, **QUIET)
+    other = compare(1e6 * P + 3e7, 1e6 * Q + 3e7, permutations=99, **QUIET)
+    assert other.log_bayes_factor == pytest.approx(one.log_bayes_factor, rel=1e-5)
+    np.testing.assert_allclose(other.lengthscale, 1e6 * one.lengthscale, rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_one_column_of_six_is_the_one_that_is_named():
+    rng = np.random.default_rng(0)
+    P, Q = rng.normal(size=(500, 6)), rng.normal(size=(500, 6))
+    Q[:, 2] += 0.5
+    found = compare(P, Q, permutations=199, **QUIET)
+    assert found.differ
+    place = found.places[0]
+    np.testing.assert_array_equal(place.columns, [2])
+    assert np.isinf(np.delete(place.scale, 2)).all()
+    assert place.sign == (1 if place.at[2] < 0.25 else -1)
+    assert all(2 in one.columns for one in found.places)
+    assert "x2" in str(found)
+    assert found.to_dict()["places"][0]["scale"][0] is None
+
+
+def test_matters_goes_from_surely_to_hardly(found):
+    chances = [found.matters(delta) for delta in (1e-5, 1e-3, 3e-3, 1e-1)]
+    assert chances == sorted(chances, reverse=True)
+    assert chances[0] > 0.99
+    assert chances[-1] < 0.01
+    with pytest.raises(InputError, match="delta"):
+        found.matters(0.0)
+
+
+def test_witness_has_bands_that_hold_the_truth_here(found):
+    at = np.linspace(-6.0, 6.0, 25)
+    scale = 0.5
+    bands = found.witness(at, scale=scale)
+    x = np.linspace(-14.0, 14.0, 20_001)
+    p, q = np.zeros_like(x), np.zeros_like(x)
+    for centre in (-3.0, 0.0, 3.0):
+        p += scipy.stats.norm.pdf(x, centre) / 3
+        q += scipy.stats.laplace.pdf(x, centre, 0.5**0.5) / 3
+    truth = np.exp(-0.5 * ((at[:, None] - x) / scale) ** 2) @ (p - q) * (x[1] - x[0])
+    assert ((bands.wide_lower <= truth) & (truth <= bands.wide_upper)).all()
+    assert np.mean((bands.lower <= truth) & (truth <= bands.upper)) > 0.5
+    assert np.corrcoef(bands.mean, truth)[0, 1] > 0.9
+
+
+def cells_at(at, scale, t):
+    """Cells of one column with given t, all else alike; one labelling."""
+    at, t = np.array(at, dtype=float), np.array(t, dtype=float)
+    half = np.full((len(t), 2), 0.5)
+    scale = np.broadcast_to(np.asarray(scale, float), at.shape)
+    nulls = np.tile([0.1, -0.1], (len(t), 30))
+    return Cells(at[:, None], scale[:, None], np.concatenate([t[:, None], nulls], axis=1),
+                 half, 0.01 * half, np.zeros(len(at)))  # fmt: skip
+
+
+def test_neighbours_of_one_sign_are_one_place_and_the_stronger_sign_wins():
+    found = cells_at([0.0, 0.5, 0.9, 1.2, 5.0], 0.6, [9.0, 5.0, 4.0, -6.0, 7.0])
+    one = named(found, np.ones(1), 0.05, differ=True)
+    assert [(place.at[0], place.sign) for place in one.places] == [(0, 1), (5, 1), (1.2, -1)]
+    # 0.5 is in the windows of 9, of 5 and of 4; 1.0 in those of 5, 4 and, stronger, of -6.
+    np.testing.assert_array_equal(one.sign(np.array([[0.5], [1.0], [5.5], [3.0]])), [1, -1, 1, 0])
+    assert named(found, np.ones(1), 0.05, differ=False).places == ()
+
+
+def test_a_narrow_place_within_a_wide_one_of_the_other_sign_keeps_its_own():
+    found = cells_at([0.0, -1.5, -0.3, 0.2], [2.2, 0.4, 2.2, 2.0], [9.0, -5.0, 8.0, 7.0])
+    one = named(found, np.ones(1), 0.05, differ=True)
+    assert [(place.at[0], place.sign) for place in one.places] == [(0, 1), (-1.5, -1)]
+    at = np.array([[-1.5], [-1.2], [-1.0], [0.0], [2.0], [2.3]])
+    np.testing.assert_array_equal(one.sign(at), [-1, -1, 1, 1, 1, 0])
+
+
+def test_two_signs_around_one_point_at_two_scales_are_told_where_each_shows():
+    found = cells_at([0.0, 0.0, 0.5], [2.0, 0.1, 2.0], [-9.0, 6.0, -5.0])
+    one = named(found, np.ones(1), 0.05, differ=True)
+    assert [(place.at[0], place.sign) for place in one.places] == [(0, 1), (0.5, -1)]
+    np.testing.assert_array_equal(one.sign(np.array([[0.0], [0.05], [0.5]])), [1, 1, -1])
+    # The other shoulder of the wide cell has no cell of its own: it is not told, nor shaded.
+    shoulders = np.array([[-1.0], [1.0]])
+    np.testing.assert_array_equal(one.sign(shoulders), [-1, -1])
+    np.testing.assert_array_equal(one.told(shoulders), [0, -1])
+    alone = named(cells_at([0.0, 0.0], [2.0, 0.1], [-9.0, 6.0]), np.ones(1), 0.05, differ=True)
+    assert [(place.at[0], place.sign) for place in alone.places] == [(0, 1)]
+
+
+def test_every_strip_that_a_wide_cell_holds_together_is_told():
+    found = cells_at([0.0, -3.0, 3.0, 0.0], [5.0, 0.5, 0.5, 1.0], [9.0, 8.0, 7.0, -6.0])
+    one = named(found, np.ones(1), 0.05, differ=True)
+    assert [(place.at[0], place.sign) for place in one.places] == [(-3, 1), (3, 1), (0, -1)]
+    np.testing.assert_array_equal(one.told(np.linspace(-4.9, 4.9, 50)[:, None]) != 0, True)
+
+
+def test_ratio_whose_denominator_may_be_nothing_has_no_end():
+    found = cells_at([0.0], 1.0, [9.0])
+    means, errors = np.array([[0.5, 0.001]]), np.array([[0.01, 0.001]])
+    sparse = Cells(found.at, found.scale, found.t, means, errors, np.zeros(1))
+    (place,) = named(sparse, np.ones(1), 0.05, differ=True).places
+    low, high = place.interval
+    assert place.ratio == 500.0
+    assert 1.0 < low < 500.0
+    assert high == np.inf or high > 500.0
+    assert place.to_dict()["interval"][1] in (None, high)
+
+
+@pytest.mark.parametrize(
+    ("P", "Q", "said"),
+    [
+        (np.ones(5), np.ones(6), "all are equal"),
+        ([], [1.0, 2.0], "P"),
+        ([1.0, np.nan], [1.0, 2.0], "P"),
+        (np.zeros((4, 2)), np.zeros((4, 3)), "2 columns"),
+    ],
+)
+def test_bad_input_is_one_sentence(P, Q, said):
+    with pytest.raises(InputError, match=said):
+        compare(P, Q, **QUIET)
+
+
+@pytest.mark.slow
+def test_a_column_that_is_constant_in_both_samples_changes_nothing(built_in):
+    P, Q = (sample[:150] for sample in built_in)
+    rng = np.random.default_rng(9)
+    second = rng.normal(size=(2, 150))
+    pairs = [np.column_stack([Z, one]) for Z, one in zip((P, Q), second, strict=True)]
+    wide = [np.insert(Z, 1, 7.0, axis=1) for Z in pairs]
+    one, other = (compare(*both, permutations=99, **QUIET) for both in (pairs, wide))
+    assert other.pvalue == one.pvalue
+    assert other.log_bayes_factor == pytest.approx(one.log_bayes_factor)
+    assert other.columns == ("x0", "x2")
+    assert other.to_dict()["left_out"] == ["x1"]
+    assert "Of one value in all rows and left out: x1." in str(other)
+
+
+def test_a_column_that_is_constant_in_one_sample_is_a_difference():
+    rng = np.random.default_rng(0)
+    found = compare(np.zeros(50), rng.normal(size=50), permutations=99, **QUIET)
+    assert found.differ
+    assert found.effect > 0.9
+
+
+@pytest.mark.parametrize(
+    ("P", "Q", "options", "ways"),
+    [
+        (np.arange(3.0), np.arange(3.0) + 9.0, {}, 10),
+        (np.arange(4.0), np.arange(4.0) + 9.0, {"paired": True}, 8),
+        (np.arange(3.0), np.arange(2.0) + 9.0, {"weights": ([1.0, 1.1, 1.0], None)}, 16),
+        (np.arange(4.0), np.arange(4.0) + 9.0, {}, None),
+    ],
+)
+def test_so_few_rows_that_nothing_can_be_rejected_are_told(P, Q, options, ways):
+    found = compare(P, Q, permutations=99, **options, **QUIET)
+    notes = [] if ways is None else [f"so few rows can be permuted in {ways} ways only"]
+    assert [one.partition(":")[0] for one in found.notes] == notes
+    assert found.to_dict()["notes"] == list(found.notes)
+    assert str(found).count("Note: so few rows") == len(notes)
+    if not options:
+        assert two_sample_test(P, Q, permutations=99, **QUIET).notes == found.notes
+
+
+def test_the_same_rows_do_not_differ():
+    rows = np.random.default_rng(0).normal(size=40)
+    found = compare(rows, rows, permutations=99, **QUIET)
+    assert not found.differ
+    assert found.pvalue > 0.5
+    assert found.log_bayes_factor < 0.0
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_where_the_evidence_is_weak_bands_are_those_of_sampling_errors(paired):
+    """2000 draws: deviations within 12 % (5 standard errors) of those of two means.
+
+    Two rows more than each has are 2 % of that.
+    """
+    rng = np.random.default_rng(5)
+    P, Q = rng.normal(size=(2, 50))
+    at = np.array([-1.0, 0.5])
+    found = compare(P, Q, paired=paired, permutations=99, **QUIET)
+    assert found.log_bayes_factor < 3.0
+    bands = found.witness(at, scale=0.8)
+    assert not bands.posterior
+    k = [np.exp(-0.5 * ((sample[:, None] - at) / 0.8) ** 2) for sample in (P, Q)]
+    np.testing.assert_allclose(bands.mean, k[0].mean(axis=0) - k[1].mean(axis=0), atol=0.01)
+    variance = (k[0] - k[1]).var(axis=0) if paired else k[0].var(axis=0) + k[1].var(axis=0)
+    deviation = (bands.upper - bands.lower) / (2 * scipy.stats.norm.isf(0.1))
+    np.testing.assert_allclose(deviation, (variance / 50) ** 0.5, rtol=0.12)
+    assert found.witness(at, scale=0.8, of="posterior").posterior
+    labels = [text.get_text() for text in found.plot().axes[1].get_legend().get_texts()]
+    assert [label.endswith(", sampling errors") for label in labels] == [True, True]
+    with pytest.raises(InputError, match="'posterior' or 'sampling', got 'both'"):
+        found.witness(at, of="both")
+
+
+@pytest.mark.slow
+def test_of_many_columns_that_which_differs_alone_is_told():
+    """A window of all columns around it would say the same, more faintly."""
+    rng = np.random.default_rng(0)
+    P, Q = rng.normal(size=(2, 400, 6))
+    Q[:, 3] += 0.8
+    found = compare(P, Q, permutations=199, **QUIET)
+    assert {tuple(place.columns) for place in found.places} == {(3,)}
+    assert {place.sign for place in found.places} == {-1, 1}
+    Q = rng.normal(size=(400, 6))
+    P[:, 0] = 0.9 * P[:, 1] + 0.4 * P[:, 0]  # the columns alone are normal in both
+    P[:, 0] /= P[:, 0].std()
+    found = compare(P, Q, permutations=199, **QUIET)
+    assert found.differ
+    assert all(len(place.columns) == 6 for place in found.places)
+
+
+def test_a_place_ends_where_rows_do():
+    rng = np.random.default_rng(0)
+    P, Q = rng.exponential(size=400), rng.exponential(1.6, size=400)
+    found = compare(P, Q, permutations=199, **QUIET)
+    rows = np.concatenate([P, Q])
+    assert min(place.extent[0] for place in found.places) == pytest.approx(rows.min())
+    assert all(place.extent[1] <= rows.max() for place in found.places)

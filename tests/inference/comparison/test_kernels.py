@@ -1,0 +1,92 @@
+"""Any kernel as that of the difference: against dense Gaussian densities, and what is refused."""
+
+from __future__ import annotations
+
+import bke.models as models
+import numpy as np
+import pytest
+from bke.inference import compare
+from bke.inference.comparison.belief import VARIANCES, belief
+from bke.inference.comparison.values import kernel_values
+from bke.inference.core.errors import InputError
+from bke.inference.evidence.tilt import log_bayes_factors
+from bke.inference.permutation.pair import Pair
+from bke.inference.permutation.pooling import relabelled
+from scipy.stats import multivariate_normal
+
+
+def quickly(P, Q, **options):
+    return compare(P, Q, permutations=99, progress=False, **options)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "value"),
+    [
+        (models.Laplace(2.0), lambda x, y: np.exp(-0.5 * np.abs(x - y).sum())),
+        (models.Matern(1.5), None),
+        (models.Polynomial(2, 1.0), lambda x, y: (x @ y + 1.0) ** 2),
+    ],
+)
+def test_the_evidence_is_a_ratio_of_normal_densities(kernel, value):
+    rng = np.random.default_rng(3)
+    P, Q = rng.normal(size=(40, 2)), 1.5 * rng.normal(size=(25, 2)) + 0.3
+    rows = relabelled(Pair.checked(P, Q), 0, rng)
+    believed = belief(rows, kernel_values(kernel, 2))
+    index, length = 9, believed.lengthscales[9]
+    x = np.concatenate([P, Q]) / rows.unit / length
+    if value is None:
+        t = np.sqrt(3.0) * np.sqrt(((x[:, None] - x) ** 2).sum(axis=2))  # nu = 3/2
+        gram = (1.0 + t) * np.exp(-t)
+    else:
+        gram = np.array([[value(a, b) for b in x] for a in x])
+    centre = np.eye(65) - 1.0 / 65.0
+    share = 40.0 / 65.0
+    y = np.where(np.arange(65) < 40, 1.0 - share, -share) / np.sqrt(share * (1.0 - share))
+    found = log_bayes_factors(believed.spectra[index], VARIANCES)[:, 0]
+    for variance, one in zip(VARIANCES, found, strict=True):
+        differ = multivariate_normal(np.zeros(65), np.eye(65) + variance * centre @ gram @ centre)
+        alike = multivariate_normal(np.zeros(65), np.eye(65))
+        assert one == pytest.approx(differ.logpdf(y) - alike.logpdf(y), abs=1e-6)
+
+
+def test_the_default_is_the_squared_exponential():
+    rng = np.random.default_rng(4)
+    P, Q = rng.normal(size=300), rng.normal(size=200) + 0.3
+    first, second = (quickly(P, Q, kernel=k) for k in (None, models.SquaredExponential))
+    assert second.log_bayes_factor == pytest.approx(first.log_bayes_factor, abs=1e-6)
+    assert second.effect == pytest.approx(first.effect, abs=1e-9)
+    at = [-1.0, 0.5]
+    np.testing.assert_allclose(
+        second.density_ratio(at).mean, first.density_ratio(at).mean, rtol=1e-6
+    )
+
+
+@pytest.mark.slow
+def test_lengths_of_the_columns_say_where_a_difference_may_be():
+    rng = np.random.default_rng(5)
+    P, Q = rng.normal(size=(2, 300, 3))
+    Q[:, 0] *= 1.5
+    in_first, in_second = (
+        quickly(P, Q, kernel=models.SquaredExponential(lengths))
+        for lengths in ((1.0, 9.0, 9.0), (9.0, 1.0, 9.0))
+    )
+    assert in_first.log_bayes_factor > in_second.log_bayes_factor + 5.0
+    assert in_first.pvalue == in_second.pvalue
+
+
+@pytest.mark.parametrize("labels", ["gaussian", "logit"])
+@pytest.mark.one_in(2)
+def test_every_part_of_the_answer_serves_another_kernel(labels):
+    rng = np.random.default_rng(6)
+    P, Q = rng.normal(size=(150, 1)), rng.normal(size=(150, 1)) + 0.6
+    found = quickly(P, Q, kernel=models.Laplace, labels=labels)
+    assert found.log_bayes_factor > 3.0
+    assert found.matters(1e-4) > 0.9
+    assert found.density_ratio([2.0]).mean[0] < 1.0 < found.density_ratio([-1.5]).mean[0]
+    assert found.witness([2.0]).mean[0] < 0.0 < found.witness([-1.5]).mean[0]
+
+
+@pytest.mark.parametrize("kernel", ["rbf", 3, max, models.SquaredExponential((1.0, 2.0))])
+def test_what_is_no_kernel_of_these_columns_is_refused(kernel):
+    with pytest.raises(InputError, match=r"kernel must be|one entry per column"):
+        quickly(np.zeros((20, 3)) + np.arange(20)[:, None], np.ones((5, 3)), kernel=kernel)

@@ -1,0 +1,69 @@
+"""How many rows are needed: the search beside a known power, and an answer."""
+
+import numpy as np
+import pytest
+from bke.inference import InputError, compare
+from bke.inference.comparison import planning
+from scipy.stats import norm
+
+
+@pytest.mark.parametrize("start", [300.0, 6000.0], ids=["too few", "too many"])
+def test_the_search_finds_what_differences_need(start):
+    """Half of them need 1000 rows and a quarter each 500 and 2000; seed 0, within a factor 1.4."""
+    rng = np.random.default_rng(0)
+    needed = np.array([500.0, 1000.0, 1000.0, 2000.0])
+    level, wanted = norm.ppf(0.05), norm.ppf(0.8)
+
+    def rejects(index, total):
+        z = level + (wanted - level) * (total / needed[index % 4]) ** 0.5
+        return rng.uniform() < norm.cdf(z)
+
+    found = planning.searched(rejects, 0.8, 0.05, start=start, most=1e5)
+    low, middle, high = found.quantiles(0.1, 0.5, 0.9)
+    assert 1000 / 1.4 < middle < 1000 * 1.4
+    assert 250 < low < 800
+    assert 1250 < high < 4000
+
+
+def test_where_nothing_is_to_be_found_no_number_is_enough():
+    rng = np.random.default_rng(0)
+    found = planning.searched(
+        lambda index, total: rng.uniform() < 0.05, 0.8, 0.05, start=200.0, most=1e4
+    )
+    assert found.quantiles(0.5)[0] >= found.grid[-2]
+
+
+def test_likelihoods_are_those_of_tests():
+    grid = np.array([50.0, 100.0, 200.0])
+    needs = planning.Needs(grid, np.zeros((2, 3)), norm.ppf(0.05), norm.ppf(0.8))
+    found = needs.after(np.array([100.0, 200.0]), np.array([True, False]))
+    assert np.exp(found.logs[0, 1]) == pytest.approx(0.8)
+    assert np.exp(found.logs[1, 2]) == pytest.approx(0.2)
+    assert np.diff(found.logs[0]).max() < 0 < np.diff(found.logs[1]).min()
+
+
+@pytest.mark.slow
+def test_a_large_difference_needs_fewer_rows_than_there_are(monkeypatch):
+    monkeypatch.setattr(planning, "DRAWS", 8)
+    monkeypatch.setattr(planning, "PERMUTATIONS", 39)
+    rng = np.random.default_rng(0)
+    found = compare(rng.normal(size=150), rng.normal(1.0, size=75), permutations=99, progress=False)
+    needed = found.rows_needed(0.8)
+    first, second = needed.sizes
+    assert 12 <= first + second < 150
+    assert abs(first - 2 * second) <= 2
+    low, high = needed.interval
+    assert low < first + second < high + 2
+    assert str(needed).startswith(
+        f"{first + second} rows in all, {first} + {second}, find it with probability 0.8"
+    )
+    for wrong in (0.05, 1.0, 2.0):
+        with pytest.raises(InputError, match="power must be between"):
+            found.rows_needed(wrong)
+
+
+def test_more_rows_than_are_tried_are_told_as_such():
+    told = planning.RowsNeeded(None, (1e4, np.inf), 0.9)
+    assert (
+        str(told) == "More than 50 times as many rows are needed to find it with probability 0.9."
+    )

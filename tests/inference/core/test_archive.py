@@ -1,0 +1,67 @@
+"""Arrays in a file: read as they were written, or refused."""
+
+import random
+
+import numpy as np
+import pytest
+from bke.inference.core.archive import read_arrays, write_arrays
+from bke.inference.core.errors import InputError
+
+ARRAYS = {
+    "x": np.random.default_rng(0).normal(size=(50, 3)),
+    "n": np.array(4),
+    "words": np.array(["a", "bc"]),
+}
+
+
+def same(found):
+    return list(found) == list(ARRAYS) and all(
+        np.array_equal(found[name], ARRAYS[name]) for name in ARRAYS
+    )
+
+
+def test_what_is_read_is_what_was_written(tmp_path):
+    write_arrays(tmp_path / "kept", {"seed": 1, "of": ["rows"]}, ARRAYS)
+    told, found = read_arrays(tmp_path / "kept", "a checkpoint")
+    assert told == {"seed": 1, "of": ["rows"]}
+    assert same(found)
+
+
+def test_damage_is_refused_or_changes_nothing(damaged, tmp_path):
+    """1500 mutations, seed 0: a few are of dates or the like that no array hangs on."""
+    path, rng, refused = tmp_path / "kept", random.Random(0), 0
+    write_arrays(path, {}, ARRAYS)
+    whole = path.read_bytes()
+    for _ in range(1500):
+        path.write_bytes(damaged(whole, rng))
+        try:
+            assert same(read_arrays(path, "a checkpoint")[1])
+        except InputError as error:
+            told = str(error)
+            refused += told.startswith(str(path)) and "\n" not in told
+    assert refused > 1400
+
+
+def test_a_header_that_asks_for_less_or_begins_elsewhere(tmp_path):
+    """Every bit of the head of an entry that is longer than what is read of it at once."""
+    path = tmp_path / "kept"
+    write_arrays(path, {}, {"x": np.random.default_rng(1).normal(size=(20_000, 2))})
+    whole = path.read_bytes()
+    start = whole.index(b"\x93NUMPY", whole.index(b"x.npy"))
+    for at in range(start, start + 128):
+        for bit in range(8):
+            content = bytearray(whole)
+            content[at] ^= 1 << bit
+            path.write_bytes(content)
+            with pytest.raises(InputError, match="cannot be read as a checkpoint"):
+                read_arrays(path, "a checkpoint")
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"letters from home"])
+def test_other_files_are_not_to_be_deleted(content, tmp_path):
+    (tmp_path / "mine").write_bytes(content)
+    with pytest.raises(InputError, match="mine is not a checkpoint of bke: name another place"):
+        read_arrays(tmp_path / "mine", "a checkpoint")
+    np.savez(tmp_path / "other.npz", x=np.zeros(2))
+    with pytest.raises(InputError, match="not a checkpoint"):
+        read_arrays(tmp_path / "other.npz", "a checkpoint")

@@ -1,0 +1,179 @@
+"""Several processes of one job do what one does; what they have in common is in a script."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from bke.inference import InputError, fit
+from bke.inference.core.distributed import on_devices, start
+
+FIT = """
+import sys
+import numpy as np
+from bke.inference import Nuts, Quadrature, Smc, fit, open_rows
+from bke.inference.core import distributed
+from bke.inference.streams import passes
+from bke.models import Landmark
+
+port, processes, process, rows, out = sys.argv[1:]
+if processes != "1":
+    distributed.start(f"localhost:{port}", int(processes), int(process))
+X = np.load(rows)
+options = dict(likelihood=Landmark(9), progress=False)
+passes.chunk_size = lambda landmarks, dimension: 30
+quadrature = Quadrature(tolerance=1e-3, chains=3)
+streamed = fit(open_rows(rows), method=quadrature, **options)
+rows = fit(X, method=quadrature, shard="rows", **options)
+moved = fit(X, method=Nuts(chains=3, warmup=20, draws=4), shard="rows", **options)
+own = fit(X, method=Smc(particles=60, repeats=3), shard="chains", **options)
+found = {}
+for name, run in {"streamed": streamed, "rows": rows, "moved": moved, "own": own}.items():
+    found[name] = run["posterior"]["lengthscale"].values
+    found[f"{name} lp"] = run["sample_stats"]["lp"].values
+if distributed.is_first():
+    np.savez(out, **found)
+"""
+
+
+def free_port():
+    with socket.socket() as some:
+        some.bind(("localhost", 0))
+        return some.getsockname()[1]
+
+
+def processes(count, script, *arguments):
+    port = str(free_port())
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    return [
+        subprocess.Popen(
+            [sys.executable, "-c", script, port, str(count), str(process), *map(str, arguments)],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for process in range(count)
+    ]
+
+
+@pytest.mark.slow
+def test_two_processes_give_the_draws_of_one(tmp_path):
+    rows = tmp_path / "rows.npy"
+    np.save(rows, np.random.default_rng(0).gamma(2.0, size=(300, 2)))
+    outputs = [tmp_path / "one.npz", tmp_path / "two.npz"]
+    for count, out in zip((1, 2), outputs, strict=True):
+        for process in processes(count, FIT, rows, out):
+            said, _ = process.communicate(timeout=600)
+            assert process.returncode == 0, said
+    one, two = (np.load(out) for out in outputs)
+    for name in one.files:
+        np.testing.assert_allclose(one[name], two[name], rtol=1e-10, err_msg=name)
+    assert np.unique(one["own"]).size > 9  # not one chain three times
+
+
+LONG = """
+import sys
+import numpy as np
+from bke.inference import fit
+from bke.inference.core import distributed
+from bke.models import Landmark
+
+port, processes, process = sys.argv[1:]
+distributed.start(f"localhost:{port}", int(processes), int(process))
+X = np.random.default_rng(0).gamma(2.0, size=(900, 2))
+options = dict(likelihood=Landmark(9), shard="rows", progress=False)
+fit(X, method="quadrature", **options)
+print("at work")
+while True:
+    fit(X, method="quadrature", **options)
+"""
+
+
+@pytest.mark.slow
+def test_a_process_that_dies_is_missed_at_once(tmp_path):
+    first, second = processes(2, LONG)
+    assert any("at work" in line for line in first.stdout)
+    time.sleep(1.0)
+    second.send_signal(signal.SIGKILL)
+    said, _ = first.communicate(timeout=120)
+    assert first.returncode != 0
+    assert "another process of this job has ended" in said
+    second.wait()
+
+
+OTHER = """
+import sys
+import numpy as np
+from bke.inference import InputError, fit
+from bke.inference.core import distributed
+
+port, processes, process = sys.argv[1:]
+distributed.start(f"localhost:{port}", int(processes), int(process))
+X = np.random.default_rng(int(process)).normal(size=40)
+try:
+    fit(X, seed=int(process), progress=False)
+except InputError as error:
+    print(error)
+"""
+
+
+@pytest.mark.slow
+def test_processes_must_be_given_the_same():
+    for process in processes(2, OTHER):
+        said, _ = process.communicate(timeout=120)
+        assert "were given different data and seeds: give all the same" in said
+
+
+WAITING = """
+import sys, time
+from bke.inference.core import distributed
+
+distributed.start(f"localhost:{sys.argv[1]}", 1, 0)
+print("ready")
+time.sleep(60)
+"""
+
+
+def test_a_process_that_is_to_end_does():
+    (process,) = processes(1, WAITING)
+    assert any("ready" in line for line in process.stdout)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=30) == -signal.SIGTERM
+
+
+DEVICES = """
+import os, sys
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=3"
+import threading
+import jax
+import numpy as np
+from bke.inference.core.distributed import on_devices
+
+where = on_devices(lambda i: (i, next(iter((jax.numpy.zeros(1) + i).devices())).id), 7,
+               threading.Event(), np.zeros(1))
+print([int(i) for i, _ in where], sorted({device for _, device in where}))
+"""
+
+
+@pytest.mark.slow
+def test_work_goes_to_all_devices_and_comes_back_in_order():
+    found = subprocess.run([sys.executable, "-c", DEVICES], capture_output=True, text=True)
+    assert found.stdout.strip() == "[0, 1, 2, 3, 4, 5, 6] [0, 1, 2]", found.stderr
+
+
+def test_what_makes_no_sense_is_refused():
+    X = np.random.default_rng(0).normal(size=40)
+    with pytest.raises(InputError, match="shard must be one of"):
+        fit(X, shard="columns", progress=False)
+    with pytest.raises(InputError, match="shard='rows' is for likelihood='landmark'"):
+        fit(X, shard="rows", progress=False)
+    with pytest.raises(InputError, match="give the coordinator, the number of processes"):
+        start("localhost:1", processes=2)
+    with pytest.raises(InputError, match="process must be from 0 to 1"):
+        start("localhost:1", 2, 2)
+    assert on_devices(lambda index: index, 0, None, X) == []

@@ -1,0 +1,20 @@
+"""Compiled by options that this JAX knows."""
+
+import jax
+import jax.numpy as jnp
+from bke.inference.core import jit as compiling
+
+
+def test_what_is_compiled_is_the_same():
+    double = compiling.jit(lambda x: 2.0 * jnp.sin(x) + 1.0)
+    assert double(0.5) == jax.jit(lambda x: 2.0 * jnp.sin(x) + 1.0)(0.5)
+
+
+def test_options_that_are_not_known_are_not_given(monkeypatch):
+    monkeypatch.setattr(compiling, "OLDER_EMITTER", {"xla_cpu_no_such_option": True})
+    compiling._options.cache_clear()
+    try:
+        assert compiling._options() is None
+        assert compiling.jit(lambda x: x + 1)(1) == 2
+    finally:
+        compiling._options.cache_clear()

@@ -1,0 +1,70 @@
+"""One process at a time writes: to the folder of a run, to a checkpoint."""
+
+import subprocess
+import sys
+
+import pytest
+from bke.inference import InputError
+from bke.inference.core.lock import hold
+from bke.inference.likelihood_free.store import Store
+from bke.inference.streams.checkpoint import Checkpoint
+
+HOLDS = """
+import sys
+from pathlib import Path
+from bke.inference.core.lock import hold
+
+kept = hold(Path(sys.argv[1]), "it")
+print("held", flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.fixture
+def other(tmp_path):
+    """Another process, which holds a lock until it is killed."""
+    started = []
+
+    def start(path):
+        command = [sys.executable, "-c", HOLDS, str(path)]
+        process = subprocess.Popen(command, stdin=-1, stdout=-1, text=True)
+        assert process.stdout.readline() == "held\n"
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("opened", "lock"),
+    [
+        (lambda folder: Store(folder, {"seed": 1}), ".lock"),
+        (lambda folder: Checkpoint(folder / "job", {"seed": 1}), ".job.lock"),
+    ],
+    ids=["folder", "checkpoint"],
+)
+def test_what_another_process_writes_to_is_refused(opened, lock, other, tmp_path):
+    process = other(tmp_path / lock)
+    with pytest.raises(InputError, match="another process is writing to"):
+        opened(tmp_path)
+    process.kill()  # which leaves no lock behind
+    process.communicate()
+    opened(tmp_path)
+
+
+def test_this_process_may_hold_it_again(tmp_path):
+    first = hold(tmp_path / "lock", "it")
+    second = hold(tmp_path / "lock", "it")
+    assert second.is_locked
+    first.release()
+    assert second.is_locked
+    second.release()
+    assert not first.is_locked
+
+
+def test_a_checkpoint_that_is_removed_leaves_no_lock(tmp_path):
+    Checkpoint(tmp_path / "job", {}).remove()
+    assert list(tmp_path.iterdir()) == []

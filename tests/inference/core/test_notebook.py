@@ -1,0 +1,351 @@
+"""What results show in notebooks, and what they hold as data frames; of every class of results."""
+
+import functools
+import html
+import io
+import re
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+from bke import inference
+from bke.inference import (
+    Monitor,
+    Monitors,
+    Nuts,
+    RegressionSummary,
+    SelfCheck,
+    check_chains,
+    compare,
+    compare_groups,
+    compare_kernels,
+    compare_sketches,
+    compare_tables,
+    diagnose,
+    fit,
+    independence_test,
+    learn_filter,
+    learn_kernel,
+    learn_student_t,
+    match_weights,
+    posterior_predictive_check,
+    reweight,
+    sketch,
+    stein_test,
+    thin,
+    two_sample_test,
+)
+from bke.inference.core import notebook
+from bke.inference.core.notebook import LINES, Shown
+from bke.inference.selfcheck.finding import Finding
+from bke.models import Laplace, SquaredExponential
+
+#: Names as a web page must not take them.
+ODD, ESCAPED = "<script>alert('&')</script>", "&lt;script&gt;"
+QUIET = {"progress": False}
+
+
+def rng():
+    return np.random.default_rng(3)
+
+
+def normal(rows, columns=1, shift=0.0):
+    return rng().normal(size=(rows, columns)) + shift
+
+
+@functools.cache
+def run():
+    method = Nuts(chains=2, warmup=20, draws=20)
+    return fit(normal(24), columns=[ODD], method=method, **QUIET)
+
+
+def tables():
+    first = pd.DataFrame({ODD: normal(80)[:, 0], "plan": ["a", "b"] * 40})
+    second = first.assign(**{ODD: first[ODD] + 2.0})
+    return first, second
+
+
+def watched():
+    found = Monitor(normal(60, 2), columns=[ODD, "b"])
+    found.update(normal(80, 2, 4.0))
+    return found
+
+
+def many():
+    frame = pd.DataFrame(normal(300, 2), columns=[ODD, "b"]).assign(site=["<b>", "y", "z"] * 100)
+    found = Monitors(frame, "site")
+    found.update(frame.assign(**{ODD: frame[ODD] + 9.0 * (frame["site"] == "<b>")}))
+    return found
+
+
+def chains():
+    draws = rng().normal(size=(3, 60, 2))
+    draws[2] += 3.0
+    return draws
+
+
+def predictive():
+    import arviz_base
+
+    tree = {
+        "posterior_predictive": {"<script>": rng().normal(size=(2, 60, 12))},
+        "observed_data": {"<script>": normal(12)[:, 0] + 2.0},
+    }
+    return posterior_predictive_check(arviz_base.from_dict(tree), replicates=39, **QUIET)
+
+
+def graph():
+    pytest.importorskip("causallearn")
+    X = normal(40, 3)
+    X[:, 1] += 2.0 * X[:, 0]
+    options = {"kernel": "median", "permutations": 39, **QUIET}
+    return inference.causal_graph(X, columns=(ODD, "b", "c"), **options)
+
+
+def regression():
+    y = np.arange(6.0)
+    return RegressionSummary(
+        y, y + 0.5, np.ones(6), np.full(6, 9), (ODD, *"abcde"), y, (1.0, 2.0, 3.0), 4, True
+    )
+
+
+def sketches():
+    first = sketch(normal(60), columns=[ODD], landmarks=5, **QUIET)
+    return compare_sketches(first, sketch(normal(70, shift=1.0), like=first, **QUIET), draws=8)
+
+
+def test_of_samples():
+    found = two_sample_test(normal(20), normal(20, shift=2.0), permutations=99, **QUIET)
+    return found.of_samples((ODD, "b"))
+
+
+test_of_samples.__test__ = False
+
+#: How to make one, whether it has a picture and ODD in what it prints, and rows of its data frame.
+RESULTS = {
+    "Comparison": (
+        lambda: compare(normal(40), normal(40, shift=3.0), columns=[ODD], **QUIET),
+        *(True, True, 2),
+    ),
+    "TestResult": (test_of_samples, True, True, None),
+    "TestResult alone": (
+        lambda: independence_test(
+            normal(20), normal(20, 2), kernel="median", permutations=19, **QUIET
+        ),
+        *(True, False, 1),
+    ),
+    "SteinResult": (
+        lambda: stein_test(normal(60, 2, 1.0), -normal(60, 2, 1.0), columns=[ODD, "b"], **QUIET),
+        *(True, True, 2),
+    ),
+    "ChainsCheck": (lambda: check_chains(chains(), columns=[ODD, "b"]), True, True, 3),
+    "Thinned": (lambda: thin(normal(50, 2), 5, columns=[ODD, "b"]), False, False, 5),
+    "MatchedWeights": (
+        lambda: match_weights(normal(60, 2), normal(40, 2, 0.3), columns=[ODD, "b"]),
+        *(True, True, None),
+    ),
+    "TableComparison": (lambda: compare_tables(*tables(), **QUIET), True, True, 2),
+    "ColumnComparison": (lambda: compare_tables(*tables(), **QUIET)[ODD], False, True, None),
+    "GroupsComparison": (
+        lambda: compare_groups(
+            pd.concat(tables(), keys=["x", "y"], names=["when"]).reset_index("when"),
+            *("when",),
+            **QUIET,
+        ),
+        *(False, True, 2),
+    ),
+    "Diagnosis": (lambda: diagnose(run()), False, False, None),
+    "LearnedFilter": (
+        lambda: learn_filter(
+            normal(40, 1), normal(40, 2), kernel_x="median", kernel_y="median", **QUIET
+        ),
+        *(False, False, None),
+    ),
+    "LearnedKernel": (lambda: learn_kernel(normal(30), starts=2, **QUIET), False, False, None),
+    "KernelComparison": (
+        lambda: compare_kernels(
+            normal(24), {ODD: SquaredExponential, "b": Laplace}, folds=2, **QUIET
+        ),
+        *(False, True, 2),
+    ),
+    "Monitor": (watched, True, True, None),
+    "MonitorState": (lambda: watched().state, False, True, None),
+    "Monitors": (many, True, True, 3),
+    "CausalGraph": (graph, True, True, None),
+    "PredictiveCheck": (predictive, True, True, 12),
+    "RegressionSummary": (regression, False, False, 6),
+    "SelfCheck": (
+        lambda: SelfCheck((Finding(ODD, "1", "1", True),), "a machine"),
+        *(False, True, 1),
+    ),
+    "SketchComparison": (sketches, True, False, 60),
+    "Sketch": (
+        lambda: sketch(normal(60), columns=[ODD], landmarks=5, **QUIET),
+        *(False, True, None),
+    ),
+    "LearnedStudentT": (
+        lambda: learn_student_t(normal(30), factors=(0.5, 1.0), noise_variance=1.0, **QUIET),
+        *(False, False, 2),
+    ),
+}
+SLOW = {
+    *("KernelComparison", "SketchComparison", "LearnedStudentT", "Diagnosis", "LearnedFilter"),
+    "PredictiveCheck",
+}
+each = pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=pytest.mark.slow if one in SLOW else ()) for one in RESULTS]
+)
+
+
+@functools.cache
+def made(name):
+    return RESULTS[name][0]()
+
+
+@each
+def test_a_result_shows_what_it_prints_and_draws(name):
+    from matplotlib import pyplot as plt
+
+    matplotlib.use("Agg")
+    _, drawn, odd, _ = RESULTS[name]
+    result, open_before = made(name), plt.get_fignums()
+    shown = result._repr_html_()
+    assert ESCAPED in shown or not odd
+    assert "<script" not in shown
+    assert shown.count("<img ") == int(drawn)
+    pictures = re.findall(r'src="data:image/png;base64,[^"]{4000,}"', shown)
+    assert len(pictures) == int(drawn)
+    assert plt.get_fignums() == open_before
+    text = html.unescape(re.sub(r"<[^>]*>", "", shown))
+    printed = str(result).splitlines()
+    assert all(line.strip() in text for line in printed)
+    visible = html.unescape(re.sub(r"<[^>]*>", "", shown.partition("<details")[0]))
+    answer = result._answer() or printed[0]
+    assert visible.strip().startswith(answer)
+    assert "background: transparent" in shown
+    assert "background: #" not in shown
+
+
+@each
+def test_a_result_is_a_data_frame(name, tmp_path):
+    result = made(name)
+    if not hasattr(result, "to_dataframe"):
+        assert name in ("ColumnComparison", "Sketch")
+        return
+    found, rows = result.to_dataframe(), RESULTS[name][3]
+    assert isinstance(found, pd.DataFrame)
+    assert len(found) == rows or (rows is None and len(found) > 0)
+    assert found.columns.is_unique
+    assert list(found.index) == [*range(len(found))]
+    again = pd.read_csv(io.StringIO(found.to_csv(index=False)))
+    assert list(again) == list(found)
+    documented = " ".join((type(result).to_dataframe.__doc__ or "").split())
+    plain = [column for column in found if re.fullmatch("[a-z_]{2,}", column)]
+    if name != "Monitor":  # of its state, whose docstring tells
+        told = documented + inference.TableComparison.to_dataframe.__doc__ * (name[:6] == "Groups")
+        assert not [column for column in plain if f"``{column}``" not in told], documented
+
+
+def test_every_public_result_with_words_of_its_own_is_shown():
+    """A new one needs the mixin, and a line above."""
+    words = {
+        name
+        for name in inference.__all__
+        if isinstance(one := getattr(inference, name, None), type)
+        and "__str__" in vars(one)
+        and not hasattr(one, "_fields")
+    }
+    plain = {"Edge", "Change", "DistributionRegressor"}  # a few words, or scikit-learn's own
+    assert words - plain == {name for name in RESULTS if " " not in name}
+    assert all(issubclass(getattr(inference, name), Shown) for name in words - plain)
+
+
+class Odd(Shown):
+    """A report of many lines, and nothing else that works."""
+
+    def __init__(self, lines=30):
+        self.lines = lines
+
+    def __str__(self):
+        return "\n".join(f"line {k} & more" for k in range(self.lines))
+
+    def plot(self):
+        raise RuntimeError("no picture")
+
+    def to_dataframe(self):
+        raise RuntimeError("no rows")
+
+
+def test_long_reports_are_folded_and_nothing_fails():
+    shown = Odd()._repr_html_()
+    before, after = shown.split("<details")
+    assert f"line {LINES - 1} &amp; more" in before
+    assert f"line {LINES} &amp; more" not in before
+    assert f"line {LINES} &amp; more" in after
+    assert "line 29 &amp; more" in after
+    assert "<img" not in shown
+    assert "<table" not in shown
+    assert "<details" not in Odd(3)._repr_html_()
+    assert "line 2 &amp; more" in Odd(3)._repr_html_()
+
+
+def test_where_the_words_fail_repr_is_left(monkeypatch):
+    monkeypatch.setattr(Odd, "__str__", lambda self: 1 / 0)
+    assert Odd()._repr_html_() is None
+
+
+def test_many_rows_are_told_of(monkeypatch):
+    frame = pd.DataFrame({ODD: np.arange(40), "share": np.linspace(0.0, 1.0, 40)})
+    frame.loc[0, "share"] = np.nan
+    monkeypatch.setattr(Odd, "to_dataframe", lambda self: frame)
+    shown = Odd(1)._repr_html_()
+    assert shown.count("<tr>") == notebook.ROWS + 1
+    assert "and 10 more rows" in shown
+    assert re.search(f"<th [^>]*>{ESCAPED}", shown)
+    assert "0.02564" in shown
+    assert "nan" not in shown
+
+
+def test_a_figure_of_pyplot_is_closed(monkeypatch):
+    from matplotlib import pyplot as plt
+
+    before = plt.get_fignums()
+    monkeypatch.setattr(Odd, "plot", lambda self: plt.subplots()[0])
+    assert "<img " in Odd()._repr_html_()
+    assert plt.get_fignums() == before
+
+
+def test_numbers_of_frames():
+    """Read off the results by other ways."""
+    found = made("Comparison")
+    place, row = found.places[0], found.to_dataframe().iloc[0]
+    assert row[f"{ODD}.at"] == place.at[0]
+    assert row["more"] == found.names[0 if place.sign > 0 else 1]
+    assert row["ratio"] == place.ratio
+    assert (row["low"], row["high"]) == place.interval
+    assert (row["start"], row["stop"]) == place.extent
+    frame = made("TableComparison").to_dataframe().set_index("name")
+    assert frame.loc[ODD, "shift"] == pytest.approx(2.0)
+    assert frame.loc[ODD, "differ"]
+    assert np.isnan(frame.loc["plan", "median_before"])
+    pairs = made("TableComparison").pairs_to_dataframe()
+    assert (pairs["first"][0], pairs["second"][0]) == made("TableComparison").pairs[0].columns
+    groups = made("GroupsComparison").to_dataframe()
+    assert {*groups["reference"]} == {"when x"} or {*groups["reference"]} == {"x"}
+    thinned = made("Thinned")
+    frame = thinned.to_dataframe()
+    np.testing.assert_array_equal(frame[[ODD, "b"]], thinned.points)
+    np.testing.assert_array_equal(frame["index"], thinned.indices)
+    learned = made("LearnedKernel")
+    assert learned.to_dataframe()["lengthscale"][0] == pytest.approx(
+        float(learned.kernel.lengthscale)
+    )
+
+
+@pytest.mark.slow
+def test_modes_with_their_masses():
+    weighed = diagnose(reweight(run(), **QUIET))
+    frame = weighed.to_dataframe()
+    assert frame["mass"].sum() == pytest.approx(1.0)
+    assert list(frame["mode"]) == [k + 1 for k in range(len(weighed.modes.modes))]

@@ -1,0 +1,261 @@
+"""Modes are wide basins, not the narrow peaks between zeros of the density."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import xarray as xr
+from bke.inference import Nuts, diagnose, find_modes, fit
+from bke.inference.diagnostics.profile_modes import basins
+from bke.inference.diagnostics.verdict import _one
+from bke.inference.sampling.barriers import draw_paths
+from bke.inference.sampling.profile import smooth
+
+GRID = np.arange(-3.0, 3.0, 0.01)
+
+
+def two_bumps(left: float, right: float) -> np.ndarray:
+    """Log density with tops at -1 and 1, their heights given, and a valley of -40 between."""
+    return np.maximum(left - 80 * (GRID + 1) ** 2, right - 80 * (GRID - 1) ** 2)
+
+
+def with_zeros(log_density: np.ndarray, count: int, seed: int) -> np.ndarray:
+    """Multiply by |u - zero| at many places, as the volume factor does."""
+    zeros = np.random.default_rng(seed).uniform(-3, 3, count)
+    return log_density + np.log(np.abs(GRID[:, None] - zeros) / 0.5 + 1e-12).clip(-30, 0).sum(1)
+
+
+def test_narrow_zeros_are_not_barriers():
+    raw = with_zeros(two_bumps(0.0, -20.0), 300, seed=0)
+    tops, barriers, borders = basins(smooth(raw, 0.01))
+    assert len(tops) == 2
+    np.testing.assert_allclose(GRID[tops], [-1, 1], atol=0.1)
+    assert barriers[1] > 20
+    assert -0.5 < GRID[borders[0]] < 0.5
+
+
+def test_a_shallow_dip_is_not_a_barrier_and_a_deep_one_is():
+    def depth(nats: float) -> int:
+        dip = nats * np.exp(-0.5 * (GRID / 0.4) ** 2)
+        return len(basins(smooth(-0.5 * GRID**2 - dip, 0.01))[0])
+
+    assert depth(2.0) == 1
+    assert depth(15.0) == 2
+
+
+def test_one_basin_at_the_edge_of_the_grid():
+    tops, _, borders = basins(smooth(-10.0 * GRID, 0.01))
+    assert len(tops) == 1
+    assert len(borders) == 0
+
+
+def synthetic_run(z: np.ndarray, log_density: np.ndarray, template: xr.DataTree) -> xr.DataTree:
+    """A run whose draws and profile are given; everything else from ``template``."""
+    groups = {name: node.to_dataset() for name, node in template.children.items()}
+    chains, _draws = z.shape
+    dims = ("chain", "draw")
+    posterior = xr.Dataset({"lengthscale": (dims, np.exp(z))})
+    groups["posterior"] = posterior
+    groups["unconstrained_posterior"] = xr.Dataset({"lengthscale": (dims, z)})
+    groups["sample_stats"] = xr.Dataset(
+        {
+            "lp": (dims, np.interp(z, GRID, log_density)),
+            "diverging": (dims, np.zeros(z.shape, bool)),
+            "nonfinite_evaluations": ("chain", np.zeros(chains, int)),
+        }
+    )
+    groups["profile"] = xr.Dataset(
+        {
+            "value": ("grid", np.exp(GRID)),
+            "value_in_data_units": ("grid", np.exp(GRID)),
+            "log_density": ("grid", log_density),
+            "smoothed": ("grid", smooth(log_density, 0.01)),
+            "log_prior": ("grid", -np.exp(GRID) + GRID),
+        },
+        coords={"unconstrained": ("grid", GRID)},
+        attrs={"site": "lengthscale", "smoothing": 0.1, "step": 0.01},
+    )
+    run = xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in groups.items()})
+    run.attrs.update(template.attrs)
+    return run
+
+
+@pytest.fixture(scope="module")
+def template():
+    X = np.random.default_rng(0).normal(size=20)
+    return fit(X, method=Nuts(chains=2, warmup=20, draws=4), progress=False)
+
+
+def draws_at(*centres: float, seed: int = 0, width: float = 0.08) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return np.array(centres)[:, None] + width * rng.normal(size=(len(centres), 200))
+
+
+def test_chains_are_assigned_to_their_modes(template):
+    run = synthetic_run(draws_at(1.0, -1.0, 1.0, -1.0, -1.0), two_bumps(0.0, -20.0), template)
+    modes = find_modes(run)
+    assert [mode.chains for mode in modes.modes] == [(1, 3, 4), (0, 2)]
+    assert modes.modes[0].height == 0
+    assert modes.modes[1].height == pytest.approx(-20, abs=0.5)
+    np.testing.assert_allclose(modes.modes[0].location["lengthscale"], np.exp(-1), rtol=0.05)
+    assert modes.of_draws.shape == (5, 200)
+    assert set(modes.of_draws[0]) == {1}
+    assert modes.crossings == 0
+    report = diagnose(run)
+    assert report.multimodal
+    assert report.rhat > 1.5
+    assert report.per_mode[0].rhat < 1.05
+    assert "2 modes" in report.verdict
+    assert "no chain crossed" in report.verdict
+    assert "chains 1, 3, 4" in str(report)
+
+
+def test_a_chain_far_below_its_top_is_stuck_and_named(template):
+    run = synthetic_run(draws_at(-1.0, -1.0, -1.7, width=0.02), two_bumps(0.0, -20.0), template)
+    modes = find_modes(run)
+    assert modes.stuck == (2,)
+    assert modes.modes[0].chains == (0, 1)
+    assert "chain 2" in diagnose(run).verdict
+
+
+def test_an_unvisited_mode_is_reported_if_it_could_hold_mass(template):
+    draws = draws_at(-1.0, -1.0, -1.0, -1.0)
+    near = diagnose(synthetic_run(draws, two_bumps(0.0, -5.0), template))
+    assert "No chain visited the mode" in near.verdict
+    assert not near.modes.modes[1].visited
+    far = diagnose(synthetic_run(draws, two_bumps(0.0, -35.0), template))
+    assert not far.multimodal
+
+
+def test_a_mixed_run_is_called_mixed_and_a_short_one_is_not(template):
+    density = -0.5 * (GRID / 0.3) ** 2
+    good = diagnose(synthetic_run(0.3 * draws_at(0, 0, 0, 0, width=1.0), density, template))
+    assert good.convergence.mixed
+    assert good.verdict.startswith("Mixed")
+    slow = 0.3 * np.cumsum(np.random.default_rng(1).normal(size=(4, 200)), axis=1) / 14
+    bad = diagnose(synthetic_run(slow, density, template))
+    assert bad.verdict.startswith("Not mixed")
+
+
+def test_only_what_is_amiss_is_said_and_never_looks_as_if_it_were_not(template):
+    density = -0.5 * (GRID / 0.3) ** 2
+    good = diagnose(synthetic_run(0.3 * draws_at(0, 0, 0, 0, width=1.0), density, template))
+    chains = dataclasses.replace(good.convergence, rhat=1.0101, ess_bulk=199.9, ess_tail=900.0)
+    assert chains.told == "R-hat 1.011"
+    (said,) = _one(chains)
+    assert "R-hat 1.011 (should be at most 1.010) and the smallest effective" in said
+    assert "size is 199 (should be at least 200)" in said
+    (said,) = _one(dataclasses.replace(chains, rhat=1.01))
+    assert "R-hat" not in said
+    assert dataclasses.replace(chains, rhat=1.01).told == "R-hat 1.010"
+    (said,) = _one(dataclasses.replace(chains, ess_bulk=500.0))
+    assert "effective" not in said
+
+
+def test_crossings_are_counted(template):
+    z = draws_at(-1.0, 1.0)
+    z[0, 100:] += 2.0
+    modes = find_modes(synthetic_run(z, two_bumps(0.0, 0.0), template))
+    assert modes.crossings == 1
+    assert set(modes.of_draws[0]) == {0, 1}
+
+
+def test_the_summary_is_plain_data(template):
+    import json
+
+    run = synthetic_run(draws_at(-1.0, 1.0), two_bumps(0.0, -20.0), template)
+    summary = diagnose(run).summary()
+    assert json.loads(json.dumps(summary))["modes"][1]["chains"] == [1]
+
+
+def test_a_mode_that_chains_only_pass_through_is_visited(template):
+    """Every chain has a quarter of its draws there, and none most of them."""
+    z = draws_at(-1.0, -1.0, -1.0, -1.0)
+    z[:, 150:] += 2.0
+    report = diagnose(synthetic_run(z, two_bumps(0.0, 0.0), template))
+    assert all(mode.visited for mode in report.modes.modes)
+    assert "No chain visited" not in report.verdict
+    assert "crossed between them 4 times" in report.verdict
+    # No chain stayed in either mode, so there is nothing to say about mixing within one.
+    assert report.per_mode == (None, None)
+
+
+def test_heights_compare_mass_not_smoothed_tops(template):
+    """Averaging the log lowers a sharp top by 25 nats here, and the other by 0.25."""
+    sharp = -2500.0 * (GRID + 1) ** 2
+    broad = -15.0 - 25.0 * (GRID - 1) ** 2
+    run = synthetic_run(draws_at(-1.0, 1.0, width=0.02), np.maximum(sharp, broad), template)
+    first, second = find_modes(run).modes
+    assert first.height == 0
+    # The log of the ratio of masses: -15 + log sqrt(2500 / 25).
+    assert second.height == pytest.approx(-15 + np.log(10), abs=0.1)
+
+
+def test_one_chain_cannot_show_that_it_mixed(template):
+    run = synthetic_run(draws_at(0.0), -0.5 * (GRID / 0.08) ** 2, template)
+    assert "one chain cannot show" in diagnose(run).verdict
+
+
+def test_zeros_are_not_blamed_where_there_are_none(template):
+    slow = 0.3 * np.cumsum(np.random.default_rng(1).normal(size=(4, 200)), axis=1) / 14
+    smooth_density = diagnose(synthetic_run(slow, -0.5 * (GRID / 0.3) ** 2, template))
+    assert "zeros" not in str(smooth_density)
+
+
+def plane_run(z: np.ndarray, template: xr.DataTree) -> xr.DataTree:
+    """A run with two lengthscales and draws z (chain, draw, 2) of an equal mixture of Gaussians.
+
+    The components, at (-3, 0) and (3, 0), have standard deviation 1/4.
+    """
+
+    def density(one: dict[str, np.ndarray]) -> np.ndarray:
+        squares = [np.sum((one["lengthscale"] - (c, 0.0)) ** 2, axis=-1) for c in (-3.0, 3.0)]
+        return np.logaddexp(*(-8.0 * square for square in squares))
+
+    groups = {name: node.to_dataset() for name, node in template.children.items()}
+    del groups["profile"]
+    dims = ("chain", "draw", "column")
+    groups["posterior"] = xr.Dataset({"lengthscale": (dims, np.exp(z))})
+    groups["unconstrained_posterior"] = xr.Dataset({"lengthscale": (dims, z)})
+    lp = density({"lengthscale": z})
+    groups["sample_stats"] = xr.Dataset(
+        {
+            "lp": (dims[:2], lp),
+            "diverging": (dims[:2], np.zeros(lp.shape, bool)),
+            "nonfinite_evaluations": ("chain", np.zeros(len(lp), int)),
+        }
+    )
+    groups["paths"] = draw_paths({"lengthscale": z}, lp, density)
+    run = xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in groups.items()})
+    run.attrs.update(template.attrs)
+    return run
+
+
+def plane_draws(*centres: float, seed: int = 0) -> np.ndarray:
+    z = 0.25 * np.random.default_rng(seed).normal(size=(len(centres), 200, 2))
+    z[..., 0] += np.array(centres)[:, None]
+    return z
+
+
+def test_with_several_hyperparameters_a_crossing_chain_is_counted_and_joins_nothing(template):
+    z = plane_draws(-3.0, -3.0, 3.0)
+    z[1, 130:170, 0] += 6.0
+    modes = find_modes(plane_run(z, template))
+    assert [mode.chains for mode in modes.modes] == [(0, 1), (2,)]
+    assert modes.crossings == 2
+    assert set(modes.of_draws[1, 130:170]) == {1}
+    assert (modes.of_draws[1] == 1).sum() == 40
+    assert [mode.draws for mode in modes.modes] == [360, 240]
+    np.testing.assert_allclose(np.log(modes.modes[1].location["lengthscale"]), [3, 0], atol=0.1)
+    # 72 nats from top to saddle, a nat less from the median draw.
+    assert modes.modes[0].barrier == pytest.approx(72, abs=5)
+    assert "crossed between them 2 times" in diagnose(plane_run(z, template)).verdict
+
+
+def test_with_several_hyperparameters_a_chain_on_a_shelf_is_stuck(template):
+    z = plane_draws(-3.0, -3.0, -3.0)
+    z[2] = [-3.0, 2.0] + 0.02 * (z[2] - [-3.0, 0.0])
+    modes = find_modes(plane_run(z, template))
+    assert modes.stuck == (2,)
+    assert modes.modes[0].chains == (0, 1)
+    np.testing.assert_allclose(np.log(modes.modes[0].location["lengthscale"]), [-3, 0], atol=0.1)

@@ -1,0 +1,265 @@
+"""Posterior masses: against a fine grid evaluated by itself, by every route that gives them."""
+
+import jax
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from bke.inference import (
+    InputError,
+    Nuts,
+    Quadrature,
+    Smc,
+    band,
+    diagnose,
+    find_modes,
+    fit,
+    open_run,
+    reweight,
+    sample_witness,
+)
+from bke.inference.diagnostics.masses import covered, draw_weights, unconstrained_draws
+from bke.inference.diagnostics.reweight import _bridges
+from bke.inference.sampling.run import target_of
+from bke.models import SquaredExponential, log_marginal_likelihood
+from scipy.special import logsumexp
+from scipy.stats import kstest
+
+#: Spacing of the centres at which both modes of these data hold mass.
+SPACING = 3.6
+
+
+def stretched_pair(per_component: int = 15, seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    """Normal and Laplace mixtures as in BKE Figure 3, with the outer components further out."""
+    rng = np.random.default_rng(seed)
+    centres = np.repeat([-SPACING, 0.0, SPACING], per_component)
+    return rng.normal(centres, 1.0), rng.laplace(centres, np.sqrt(0.5))
+
+
+@pytest.fixture(scope="module")
+def pair():
+    return stretched_pair()
+
+
+@pytest.fixture(scope="module")
+def data(pair):
+    return np.concatenate(pair)
+
+
+@pytest.fixture(scope="module")
+def grid(data):
+    """Log density of log lengthscale on a fine grid, by the model's functions alone."""
+    z = np.arange(-6.0, 3.5, 5e-4)
+    with jax.enable_x64(True):
+
+        def one(z):
+            return log_marginal_likelihood(data, SquaredExponential(jax.numpy.exp(z)))
+
+        likelihood = np.asarray(jax.jit(lambda z: jax.lax.map(one, z))(z))
+    return z, likelihood + z - np.exp(z)
+
+
+@pytest.fixture(scope="module")
+def by_quadrature(data):
+    return fit(data, method="quadrature", scale=None, progress=False)
+
+
+@pytest.fixture(scope="module")
+def by_nuts(data):
+    return fit(data, scale=None, method=Nuts(chains=8, warmup=60, draws=60), progress=False)
+
+
+@pytest.fixture(scope="module")
+def weighed(by_nuts):
+    return reweight(by_nuts, progress=False)
+
+
+def grid_log_integral(z, log_density):
+    return float(logsumexp(log_density) + np.log(z[1] - z[0]))
+
+
+@pytest.mark.slow
+def test_quadrature_agrees_with_a_fine_grid(by_quadrature, grid):
+    z, log_density = grid
+    attrs = by_quadrature["quadrature"].attrs
+    assert attrs["log_normaliser_error"] <= attrs["tolerance"] == 1e-3
+    assert attrs["log_normaliser"] == pytest.approx(grid_log_integral(z, log_density), abs=1e-3)
+    weight = np.exp(log_density - logsumexp(log_density))
+    modes = find_modes(by_quadrature).modes
+    assert len(modes) >= 2
+    assert sum(mode.mass for mode in modes) == pytest.approx(1.0, abs=1e-6)
+    for mode in modes:
+        inside = (z >= mode.interval[0]) & (z < mode.interval[1])
+        assert mode.mass == pytest.approx(weight[inside].sum(), abs=mode.mass_error + 1e-4)
+    masses = sorted(mode.mass for mode in modes)
+    assert masses[-2] > 0.05  # otherwise a wrong weight would not show
+
+
+@pytest.mark.slow
+def test_quadrature_draws_follow_the_grid(by_quadrature, grid):
+    """4000 draws, seed 0: a test of level 1e-4 against the grid's distribution function."""
+    z, log_density = grid
+    cumulative = np.cumsum(np.exp(log_density - logsumexp(log_density)))
+    draws = unconstrained_draws(by_quadrature)
+    assert draws.shape == (8, 500, 1)
+    assert kstest(draws.ravel(), lambda x: np.interp(x, z, cumulative)).pvalue > 1e-4
+
+
+@pytest.mark.slow
+def test_nuts_reweighted_has_the_masses_that_chains_cannot_know(by_nuts, weighed, by_quadrature):
+    plain = find_modes(by_nuts)
+    assert not plain.weighed
+    assert "quadrature" not in by_nuts.children  # the run given is left alone
+    modes = find_modes(weighed).modes
+    nodes = by_quadrature["quadrature"].to_dataset()
+    z = nodes["unconstrained"].values[:, 0]
+    for mode in modes:
+        inside = (z >= mode.interval[0]) & (z < mode.interval[1])
+        assert mode.mass == pytest.approx(nodes["weight"].values[inside].sum(), abs=2e-3)
+    shares = np.array(find_modes(weighed).chain_shares)
+    assert np.abs(shares - [mode.mass for mode in modes]).max() > 0.02
+
+
+@pytest.mark.slow
+def test_draws_weigh_as_much_as_their_mode(weighed):
+    modes = find_modes(weighed)
+    weights = draw_weights(weighed, modes)
+    assert weights.sum() == pytest.approx(1.0)
+    assert not weights[list(modes.stuck)].any()
+    visited = np.array([mode.mass if mode.draws else 0.0 for mode in modes.modes])
+    for index in range(len(modes.modes)):
+        share = weights[modes.of_draws == index].sum()
+        assert share == pytest.approx(visited[index] / visited.sum(), abs=1e-9)
+    alike = draw_weights(weighed, modes, "chains")
+    assert np.unique(alike[alike > 0]).size == 1
+    with pytest.raises(InputError, match="weights must be one of"):
+        draw_weights(weighed, modes, "equal")
+
+
+def test_the_witness_weights_modes_by_mass_unless_told_otherwise(by_nuts, weighed, pair):
+    at = np.linspace(-4.0, 4.0, 9)
+    by_mass = sample_witness(by_nuts, *pair, at, progress=False)
+    by_chain = sample_witness(by_nuts, *pair, at, weights="chains", progress=False)
+    np.testing.assert_array_equal(by_mass["witness"], by_chain["witness"])
+    modes = find_modes(weighed)
+    means = {
+        index: band(by_mass, mode=index).mean
+        for index, mode in enumerate(modes.modes)
+        if mode.draws
+    }
+    total = sum(modes.modes[index].mass for index in means)
+    expected = sum(modes.modes[index].mass * mean for index, mean in means.items()) / total
+    np.testing.assert_allclose(band(by_mass).mean, expected, rtol=1e-9)
+    assert np.abs(band(by_chain).mean - expected).max() > 1e-4
+
+
+def test_the_diagnosis_shows_both_and_says_how_it_knows(by_nuts, weighed, by_quadrature):
+    before = diagnose(by_nuts)
+    assert before.integral is None
+    assert "do not pool" in before.verdict
+    after = diagnose(weighed)
+    assert "Posterior mass: mode 1" in after.verdict
+    assert "% of the chains" in after.verdict
+    assert after.integral.reached
+    summary = after.summary()["modes"]
+    assert sum(mode["chain_share"] for mode in summary) == pytest.approx(1.0)
+    assert "independent draws" in diagnose(by_quadrature).verdict
+
+
+def mixed_within_modes(run, exact):
+    """Put independent draws in place of a run's: half of its chains in either of two modes.
+
+    NUTS itself is slow to cross the smaller peaks within a mode of these data, and which chain has
+    crossed which hangs on how the processor rounds; what a bridge makes of that is no integral.
+    """
+    found, draws = run.copy(deep=True), run["posterior"].sizes["draw"]
+    (name,) = exact["unconstrained_posterior"].data_vars
+    mode = find_modes(exact).of_draws.ravel()
+    each = run["posterior"].sizes["chain"] // 2
+    chosen = np.concatenate(
+        [np.flatnonzero(mode == one)[: each * draws].reshape(each, draws) for one in (0, 1)]
+    )
+    for group, variable in (("unconstrained_posterior", name), ("posterior", "lengthscale")):
+        found[group][variable][:] = exact[group][variable].values.ravel()[chosen]
+    places = {name: found["unconstrained_posterior"][name].values.ravel()}
+    found["sample_stats"]["lp"][:] = np.reshape(open_run(exact).log_density(places), chosen.shape)
+    return found
+
+
+def test_bridges_agree_with_quadrature(by_nuts, by_quadrature):
+    """Of two modes, from 60 draws of each chain; within four standard errors."""
+    found = _bridges(open_run(mixed_within_modes(by_nuts, by_quadrature)), 0).attrs
+    exact = by_quadrature["quadrature"].attrs["log_normaliser"]
+    assert found["log_normaliser_error"] < 0.1
+    assert found["log_normaliser"] == pytest.approx(exact, abs=4 * found["log_normaliser_error"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1])
+def test_two_hyperparameters_against_a_grid_and_bridge_sampling(seed):
+    """The noise variance beside the lengthscale; bridge sampling within four standard errors."""
+    X = np.random.default_rng(seed).gamma(3.0, size=40)
+    prior = dist.Uniform(0.02, 0.5)
+    arguments = {"noise_variance": prior, "scale": None, "progress": False}
+    run = fit(X, method="quadrature", **arguments)
+    target, units = target_of(run)
+    with jax.enable_x64(True):
+        points = jax.numpy.asarray(units.points(run["observed_data"]["X"].values))
+        names = list(run["unconstrained_posterior"].data_vars)
+        axes = [np.linspace(-4.0, 3.5, 400), np.linspace(-12.0, 12.0, 120)]
+        one = jax.jit(jax.vmap(lambda a, b: target.log_density({names[0]: a, names[1]: b}, points)))
+        values = np.stack([one(np.full(120, a), axes[1]) for a in axes[0]])
+    step = (axes[0][1] - axes[0][0]) * (axes[1][1] - axes[1][0])
+    exact = logsumexp(values[np.isfinite(values)]) + np.log(step)
+    attrs = run["quadrature"].attrs
+    assert attrs["log_normaliser_error"] <= 1e-3
+    assert attrs["log_normaliser"] == pytest.approx(exact, abs=5e-3)  # the grid's own error
+
+    chains = fit(X, method=Nuts(chains=4, warmup=100, draws=400), **arguments)
+    found = _bridges(open_run(chains), seed).attrs
+    assert found["log_normaliser_error"] < 0.1
+    assert found["log_normaliser"] == pytest.approx(exact, abs=4 * found["log_normaliser_error"])
+
+
+@pytest.mark.slow
+def test_a_run_that_missed_the_heavy_mode_is_not_passed_off_as_the_posterior():
+    """Pairs of near ties: the mass is at a lengthscale of 0.006, and this chain stays at 0.6."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=15)
+    X = np.concatenate([x, x + 0.01 * rng.normal(size=15)])
+    noise = dist.Uniform(0.05, 0.2)
+    short = Nuts(chains=1, warmup=60, draws=60)
+    run = fit(X, noise_variance=noise, method=short, progress=False)
+    assert run["posterior"]["lengthscale"].min() > 0.1
+    weighed = reweight(run, tolerance=1e-2, progress=False)
+    assert covered(find_modes(weighed)) < 0.01
+    assert "NOT THE POSTERIOR" in diagnose(weighed).verdict
+    with pytest.raises(InputError, match="run more chains"):
+        sample_witness(run, X[:15], X[15:], progress=False)
+    naive = sample_witness(run, X[:15], X[15:], weights="chains", progress=False)
+    assert np.isfinite(naive["witness"]).all()
+
+
+@pytest.mark.slow
+def test_one_repeat_of_smc_has_no_standard_error_and_says_so():
+    X = np.random.default_rng(0).normal(size=20)
+    report = str(diagnose(fit(X, method=Smc(particles=200, repeats=1), progress=False)))
+    assert "there is one repeat" in report
+    assert "nan" not in report
+
+
+def test_a_prior_that_cannot_be_drawn_from_is_refused():
+    prior = dist.ImproperUniform(dist.constraints.positive, (), ())
+    for method in ("nuts", "quadrature", "smc"):
+        with pytest.raises(InputError, match="cannot be drawn from"):
+            fit(np.arange(9.0) ** 2, prior=prior, method=method, progress=False)
+
+
+def test_what_quadrature_refuses(data):
+    three = np.random.default_rng(0).normal(size=(20, 3))
+    prior = dist.Gamma(1.0, 1.0).expand((3,))
+    with pytest.raises(InputError, match="one or two hyperparameters, and there are 3 here"):
+        fit(three, prior=prior, method="quadrature", progress=False)
+    with pytest.raises(InputError, match="draws must be at least 64, and is 0"):
+        Quadrature(draws=0)
+    with pytest.raises(InputError, match="tolerance must be a positive number"):
+        Quadrature(tolerance=0.0)

@@ -1,0 +1,309 @@
+"""Checks of chains: by loops, at their level, and what disagrees is named."""
+
+import json
+
+import numpy as np
+import pytest
+import xarray as xr
+from bke.inference import InputError, check_chains
+from bke.inference.core.machine import computing
+from bke.inference.mcmc import features
+from bke.inference.mcmc.batches import Batches
+from bke.inference.mcmc.dealt import KINDS, dealt_out, distances, halved
+from bke.inference.mcmc.features import Features, features_of, normal_scores
+from scipy.stats import binom
+
+RNG = np.random.default_rng(0)
+ROWS = RNG.normal(size=(24, 3)) ** 3
+CUT = Batches(length=4, gap=0, each=3, chains=2, time=1.0)
+
+
+def test_normal_scores_hang_on_ranks_alone():
+    scores = normal_scores(ROWS)
+    np.testing.assert_array_equal(scores, normal_scores(np.exp(ROWS) * 1e5))
+    np.testing.assert_allclose(scores.std(axis=0), 1.0)
+    tied = normal_scores(np.array([[0.0], [0.0], [5.0], [7.0]]))
+    assert tied[0] == tied[1] < tied[2]
+
+
+@pytest.mark.parametrize("halves", [True, False])
+def test_features_are_means_over_batches(halves, monkeypatch):
+    monkeypatch.setattr(features, "ENTRIES", 24 * 10)  # blocks that overlap
+    if halves:  # of so few batches each is looked at by itself
+        monkeypatch.setattr(features, "FEWEST_OF_HALF", 2)
+    with computing():
+        found = features_of(ROWS, CUT)
+    scores = normal_scores(ROWS)
+    batch = scores[8:12]
+    np.testing.assert_allclose(found.columns[0, 2], batch.mean(axis=0))
+    hermite = (batch**4 - 6.0 * batch**2 + 3.0) / np.sqrt(24.0)
+    np.testing.assert_allclose(found.columns[3, 2], hermite.mean(axis=0))
+    hermite = (batch**2 - 1.0) / np.sqrt(2.0)
+    np.testing.assert_allclose(found.columns[1, 2], hermite.mean(axis=0))
+    hermite = (batch**3 - 3.0 * batch) / np.sqrt(6.0)
+    np.testing.assert_allclose(found.columns[2, 2], hermite.mean(axis=0))
+    # Batches 0 and 1 are the first half of the first chain, 2 its second.
+    moved = (batch - batch.mean(axis=0)) / batch.std(axis=0)
+    np.testing.assert_allclose(found.pairs[2, 1], np.mean(moved[:, 0] * moved[:, 2]))
+    first = scores[:8] if halves else scores[4:8]
+    moved = (scores[4:8] - first.mean(axis=0)) / first.std(axis=0)
+    np.testing.assert_allclose(found.pairs[1, 0], np.mean(moved[:, 0] * moved[:, 1]))
+    apart = np.sum((scores[:, None] - scores) ** 2, axis=2)
+    median = np.median(np.sqrt(apart[np.triu_indices(24, 1)]))
+    kernel = np.exp(-0.5 * apart / (0.5 * median) ** 2)
+    for a, b in ((5, 0), (2, 2)):
+        expected = kernel[4 * a : 4 * a + 4, 4 * b : 4 * b + 4].mean()
+        assert found.grams[1, a, b] == pytest.approx(expected, rel=1e-9)
+
+
+def test_distances_by_loops():
+    """Three groups, and two pairs of them."""
+    q = 6
+    root = RNG.normal(size=(q, 4))
+    some = Features(RNG.normal(size=(4, q, 2)), RNG.normal(size=(q, 1)), (root @ root.T)[None])
+    groups = dealt_out(3, 2, 5, np.random.default_rng(1))
+    found = distances(some, groups, [(0, 1), (1, 2)])
+    for deal in (0, 3):
+        for index, (a, b) in enumerate([(0, 1), (1, 2)]):
+            first, second = groups[:, deal] == a, groups[:, deal] == b
+            for order in range(4):
+                means = [some.columns[order, one].mean(axis=0) for one in (first, second)]
+                expected = np.sum((means[0] - means[1]) ** 2)
+                assert found.kinds[order, index, deal] == pytest.approx(expected)
+            means = [some.pairs[one].mean(axis=0) for one in (first, second)]
+            assert found.kinds[4, index, deal] == pytest.approx(np.sum((means[0] - means[1]) ** 2))
+        each = [
+            np.sum((root[one == 0].mean(axis=0) - root[one == 1].mean(axis=0)) ** 2)
+            for one in groups.T
+        ]
+        np.testing.assert_allclose(found.kinds[5, 0], each / np.std(each))
+
+
+def test_deals_keep_what_they_are_to_keep():
+    groups = dealt_out(3, 4, 50, np.random.default_rng(2))
+    assert (np.sort(groups, axis=0) == np.repeat([0, 1, 2], 4)[:, None]).all()
+    assert (groups[:, 0] == np.repeat([0, 1, 2], 4)).all()
+    halves = halved(2, 4, 50, np.random.default_rng(3))
+    assert (halves[:, 0] == [0, 0, 1, 1, 2, 2, 3, 3]).all()
+    assert (np.sort(halves[:4], axis=0) == np.array([0, 0, 1, 1])[:, None]).all()
+    assert len({tuple(one) for one in halves.T}) > 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("phi", [0.0, 0.7])
+def test_level(phi, autoregression):
+    """100 sets of four chains in two columns: false failure below 1 in 1000 at a level of 0.06."""
+    disagree = 0
+    for seed in range(100):
+        draws = autoregression(4, 300, phi, seed=seed, columns=2)
+        disagree += not check_chains(draws, permutations=99, seed=seed).agree
+    assert disagree <= binom.isf(1e-3, 100, 0.06)
+
+
+def moved(draws):
+    draws[2, :, 1] += 1.0
+
+
+def wider(draws):
+    draws[2, :, 1] *= 1.6
+
+
+def correlated(draws):
+    draws[2, :, 1] = 0.7 * draws[2, :, 0] + np.sqrt(0.51) * draws[2, :, 1]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"), [(moved, "x1"), (wider, "x1"), (correlated, "x0 and x1")]
+)
+def test_what_disagrees_is_named(change, told, autoregression):
+    """One of four chains (seed 1; with seed 0 chains that agree have p = 0.01)."""
+    draws = autoregression(4, 1000, 0.5, seed=1, columns=3)
+    assert check_chains(draws).agree
+    change(draws)
+    found = check_chains(draws)
+    assert not found.agree
+    assert found.clusters == ((0, 1, 3), (2,))
+    assert [one.name for one in (*found.columns, *found.pairs) if one.differs] == [told]
+    # The least that is twice the smaller of two p-values of 999 deals.
+    assert f"{told} (p ≤ 0.002)" in str(found)
+    assert repr(found) == "<check of 4 chains: p ≤ 0.002>"
+    assert "0, 1, 3 | 2" in str(found)
+
+
+def test_a_correlation_is_no_matter_for_rhat(autoregression):
+    draws = autoregression(4, 1000, 0.5, seed=1, columns=3)
+    correlated(draws)
+    found = check_chains(draws)
+    assert found.kind == "correlations"
+    assert found.rhat < 1.01
+
+
+def test_a_chain_that_drifts(autoregression):
+    draws = autoregression(3, 1200, 0.3, columns=2)
+    draws[1, 600:, 0] += 0.8
+    found = check_chains(draws)
+    assert found.drifting == (1,)
+    assert "First and second half differ: chain 1." in str(found)
+    one = check_chains(draws[1:2], columns=("a", "b"))
+    assert (one.agree, one.drifting, one.clusters) == (False, (0,), ((0,),))
+    assert np.isnan(one.between)
+    assert [column.name for column in one.columns if column.differs] == ["a"]
+    assert "THE CHAIN DRIFTS" in str(one)
+    assert "no drift was found" in str(check_chains(draws[:1]))
+
+
+def test_other_means_are_no_other_correlations(autoregression):
+    """Two columns of one chain are moved and stretched, together: they are named, no pair is."""
+    draws = autoregression(4, 1000, 0.5, seed=1, columns=3)
+    draws[2, :, :2] = 1.5 * draws[2, :, :2] + 1.0
+    found = check_chains(draws)
+    assert [one.name for one in found.columns if one.differs] == ["x0", "x1"]
+    assert not any(one.differs for one in found.pairs)
+
+
+def test_chains_are_called_as_in_the_tree(autoregression):
+    draws = autoregression(3, 300, 0.3, columns=2)
+    draws[1] += 2.0
+    coordinates = {"chain": [1, 2, 7]}
+    posterior = xr.Dataset({"x": (("chain", "draw", "label"), draws)}, coords=coordinates)
+    found = check_chains(posterior)
+    assert found.clusters == ((1, 7), (2,))
+    assert "1, 7 | 2" in str(found)
+    ticks = [tick.get_text() for tick in found.plot().axes[0].get_yticklabels()]
+    assert ticks == ["1", "2", "7"]
+
+
+def test_columns_are_of_chains_unless_halves_alone_differ(autoregression):
+    draws = autoregression(4, 800, 0.3, columns=2)
+    assert check_chains(draws).of == "chains"
+    draws[:, 400:, 0] += 1.0  # all alike
+    found = check_chains(draws, columns=np.array(["a", "b"]))
+    assert (found.of, found.between > 0.025) == ("halves", True)
+    assert found.pvalue == 2.0 * found.within  # there are two tests
+    assert [one.name for one in found.columns if one.differs] == ["a"]
+
+
+def test_groups_of_chains(autoregression):
+    draws = autoregression(6, 600, 0.5, columns=2)
+    draws[[1, 4], :, 0] += 4.0
+    found = check_chains(draws)
+    assert found.clusters == ((0, 2, 3, 5), (1, 4))
+    assert found.to_dict()["clusters"] == ((0, 2, 3, 5), (1, 4))
+    json.dumps(found.to_dict(), allow_nan=False)
+    json.dumps(check_chains(draws[:1]).to_dict(), allow_nan=False)
+    assert [one.get_xlabel() for one in found.plot().axes] == ["x0"]
+
+
+def test_parameters_units_and_shapes_do_not_matter(autoregression):
+    draws = autoregression(3, 400, 0.5, columns=2)
+    found = check_chains(draws)
+    stretched = check_chains(np.stack([np.exp(draws[..., 0]), 1e9 * draws[..., 1]], axis=2))
+    assert stretched.between == pytest.approx(found.between, abs=0.1)
+    swapped = check_chains(draws[..., ::-1])
+    assert swapped.pvalue == found.pvalue
+
+
+def test_a_tree_with_parameters_that_do_not_move(autoregression):
+    draws = autoregression(3, 200, 0.5, columns=3)
+    variables = {
+        "mu": (("chain", "draw"), draws[..., 0]),
+        "theta": (("chain", "draw", "dim"), draws[..., 1:]),
+        "fixed": (("chain", "draw"), np.full((3, 200), 2.0)),
+    }
+    tree = xr.DataTree.from_dict({"posterior": xr.Dataset(variables)})
+    found = check_chains(tree)
+    assert found.names == ("mu", "theta[0]", "theta[1]")
+    assert found.left_out == ("fixed",)
+    assert "never moving, and left out: fixed" in found.notes
+    assert found.pvalue == check_chains(tree["posterior"].to_dataset()).pvalue
+
+
+def test_a_stuck_chain(autoregression):
+    draws = autoregression(4, 400, 0.5)
+    draws[3] = draws[3, 0]
+    found = check_chains(draws)
+    assert not found.agree
+    assert "stuck at one point: chain 3" in found.notes
+    assert (3,) in found.clusters
+
+
+def test_a_chain_elsewhere_is_told_by_location(autoregression):
+    """Of all deals few have such tails, and these surprise by more."""
+    draws = autoregression(4, 400, 0.5, columns=2)
+    draws[3] += [4.0, 2.0]
+    found = check_chains(draws)
+    assert found.kind == "location"
+    assert "The evidence is in location." in str(found)
+    panels = [place.get_xlabel() for place in found.plot().axes]
+    assert panels[:2] == ["x0", "x1"]
+
+
+def test_the_picture_shows_the_pair_that_is_named(autoregression):
+    draws = autoregression(4, 1000, 0.5, seed=1, columns=5)
+    correlated(draws)
+    (place,) = check_chains(draws).plot().axes
+    assert place.get_xlabel() == "x0 times x1"
+    assert place.get_title(loc="left") == "adjusted p ≤ 0.002"
+    # The median of products of normals that go together is above that of others.
+    middle = [line.get_xdata()[0] for line in place.lines if len(line.get_xdata()) == 1]
+    assert int(np.argmax(middle)) == 2
+
+
+def test_a_slow_chain_is_told(autoregression):
+    fast, slow = autoregression(3, 2000, 0.5), autoregression(1, 2000, 0.95, seed=1)
+    assert not any("more slowly" in note for note in check_chains(fast).notes)
+    found = check_chains(np.concatenate([fast, slow]))
+    assert found.autocorrelation_time > 20.0
+    assert any("chain 3 mixes clearly more slowly" in note for note in found.notes)
+
+
+def test_the_same_chain_twice_is_told(autoregression):
+    draws = autoregression(3, 400, 0.5)
+    draws[2] = draws[0]
+    assert "chains 0 and 2 have the very same draws, as of one seed" in check_chains(draws).notes
+
+
+def test_too_few_deals_to_halves_are_told(autoregression):
+    """Four batches a chain, whose halves may change places: three ways each."""
+    draws = autoregression(4, 100, 0.95, seed=2)
+    draws[:, 50:] += 9.0
+    found = check_chains(draws, alpha=0.01)
+    assert 0.5 / 81.0 < found.within < 2.0 / 81.0  # by 999 deals
+    assert any("in 81 ways only" in note for note in found.notes)
+    assert not any("ways only" in note for note in check_chains(draws, alpha=0.05).notes)
+
+
+def test_short_chains_are_told(autoregression):
+    assert "the chains are short" in check_chains(autoregression(4, 100, 0.95)).notes[0]
+
+
+@pytest.mark.parametrize(
+    ("draws", "options", "told"),
+    [
+        (ROWS, {}, "draws must be chains"),
+        (np.ones((2, 50, 2)), {}, "no parameter moves"),
+        (np.full((2, 50, 2), np.nan), {}, "not finite, or beyond 1e.150, in chain 0, draw 0 of x0"),
+        (np.ones((70, 50, 2)), {}, "at most 64 chains"),
+        (RNG.normal(size=(2, 50, 2)), {"permutations": 30}, "cannot reject"),
+        (RNG.normal(size=(2, 50, 2)), {"alpha": 1.5}, "alpha must be"),
+        (RNG.normal(size=(2, 50, 2)), {"columns": ("a", "a")}, "names of columns must differ"),
+        (RNG.normal(size=(2, 50, 2)), {"columns": "ab"}, "columns must be 2 names"),
+        (np.full((2, 50, 2), "a"), {}, "must hold real numbers"),
+        (np.empty((2, 50, 0)), {}, "no parameters"),
+        ([[[1, 2], [3]]], {}, "no array of numbers|not an array of numbers"),
+        (RNG.normal(size=(2, 50, 2)), {"columns": ["a"]}, "2 columns, and 1 names"),
+        (xr.DataTree(), {}, "no group named posterior"),
+        ("run.nc", {}, "give xarray.open_datatree of it"),
+        ({"mu": np.ones((2, 50))}, {}, "is a dictionary: make a tree of it"),
+        ([np.ones((50, 2)), np.ones((40, 2))], {}, "of several lengths: 50, 40"),
+        (RNG.normal(size=(2, 50, 2)), {"permutations": 38}, "is 2/39; take at least 39"),
+        (RNG.normal(size=(2, 50, 2)), {"score": lambda x: -x}, "what score_of makes"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(draws, options, told):
+    with pytest.raises(InputError, match=told):
+        check_chains(draws, **options)
+
+
+def test_kinds_are_in_order():
+    assert KINDS[:5] == ("location", "spread", "skewness", "tails", "correlations")

@@ -1,0 +1,287 @@
+"""The Stein test: by loops, at its level, and where a sampler leaves its density."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+import xarray as xr
+from bke.inference import InputError, score_of, stein_test
+from bke.inference.core.machine import computing
+from bke.inference.mcmc import stein_sums
+from bke.inference.mcmc.batches import Batches, depend
+from bke.inference.mcmc.stein_test import Compared
+from bke.models import (
+    Laplace,
+    Matern,
+    RationalQuadratic,
+    SquaredExponential,
+    squared_stein_discrepancy,
+    stein_matrix,
+)
+from scipy.stats import binom
+
+QUIET = {"progress": False}
+RNG = np.random.default_rng(0)
+POINTS, SLOPES = RNG.normal(size=(24, 3)), RNG.normal(size=(24, 3))
+CUT = Batches(length=4, gap=0, each=3, chains=2, time=1.0)
+KERNEL = RationalQuadratic(0.5, [0.7, 1.0, 2.0])
+
+
+def by_batch(matrix):
+    return np.array([[matrix[i : i + 4, j : j + 4].sum() for j in range(0, 24, 4)]
+                     for i in range(0, 24, 4)])  # fmt: skip
+
+
+def test_sums_over_batches(monkeypatch):
+    """In blocks of whole batches, of which the last overlaps the one before."""
+    monkeypatch.setattr(stein_sums, "ENTRIES", 24 * 10)
+    matrix = np.asarray(stein_matrix(POINTS, SLOPES, KERNEL))
+    with computing():
+        sums, means = stein_sums.of_batches(POINTS, SLOPES, KERNEL, CUT)
+        parts = stein_sums.of_columns(POINTS, SLOPES, KERNEL, CUT)
+        np.testing.assert_allclose(sums, by_batch(matrix), rtol=1e-9)
+    expected = (matrix.sum(axis=1) - np.diagonal(matrix)) / 23
+    np.testing.assert_allclose(means, expected, rtol=1e-9)
+    np.testing.assert_allclose(parts.sum(axis=0), sums, rtol=1e-9)
+
+
+def test_moments_are_those_of_steins_identity():
+    unit = np.array([1.0, 2.0, 0.5])
+    z, u = (POINTS - POINTS.mean(axis=0)) / unit, SLOPES * unit
+    features = np.array([np.outer(a, b) + np.eye(3) for a, b in zip(z, u, strict=True)])
+    expected = np.einsum("iab,jab->ij", features, features)
+    with computing():
+        found = stein_sums.of_moments(POINTS, SLOPES, unit, CUT)
+    np.testing.assert_allclose(found, by_batch(expected), rtol=1e-9)
+    each = list(stein_sums.of_each_moment(POINTS, SLOPES, unit, CUT))
+    np.testing.assert_allclose(sum(one @ one.T for one, _ in each), found, rtol=1e-9)
+    variances = stein_sums.of_variances(POINTS, SLOPES, unit, CUT)
+    np.testing.assert_allclose(np.hstack([one for _, one in each]), variances, rtol=1e-9)
+
+
+def test_statistics_leave_out_pairs_within_a_batch():
+    signs = np.ones((6, 3))
+    signs[[1, 4], 1] = -1.0
+    signs[0, 2] = -1.0
+    matrix = np.asarray(stein_matrix(POINTS, SLOPES, KERNEL))
+    compared = Compared(POINTS, SLOPES, np.ones(3), CUT, signs)
+    features = np.random.default_rng(2).normal(size=(6, 2))
+    by_features, by_sums = (
+        compared.of_features(features),
+        compared.statistics(features @ features.T),
+    )
+    np.testing.assert_allclose(by_features, by_sums, rtol=1e-9)
+    found = compared.statistics(by_batch(matrix))
+    rows = np.repeat(signs, 4, axis=0)
+    pairs = [(i, j) for i, j in itertools.product(range(24), repeat=2) if i // 4 != j // 4]
+    for column in range(3):
+        each = [rows[i, column] * rows[j, column] * matrix[i, j] for i, j in pairs]
+        assert found[column] == pytest.approx(np.mean(each), rel=1e-9)
+
+
+@pytest.mark.slow
+def test_level_of_independent_rows():
+    """120 samples of 40 rows of t distributions: false failure below 1 in 1000 at level 0.05."""
+    rejected = 0
+    for seed in range(120):
+        X = np.random.default_rng(seed).standard_t(5, size=(40, 2))
+        result = stein_test(X, -6.0 * X / (5.0 + X**2), bootstraps=99, seed=seed, **QUIET)
+        rejected += result.rejected
+    assert rejected <= binom.isf(1e-3, 120, 0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("phi", [0.5, 0.8])
+def test_level_of_chains(phi, autoregression):
+    """100 sets of four autoregressions: false failure below 1 in 1000 at a level of 0.07."""
+    rejected = 0
+    for seed in range(100):
+        X = autoregression(4, 600, phi, seed=seed, columns=2)
+        rejected += stein_test(X, -X, bootstraps=99, seed=seed, **QUIET).rejected
+    assert rejected <= binom.isf(1e-3, 100, 0.07)
+
+
+def langevin(step, seed=0, chains=4, draws=800):
+    """Unadjusted in the second column, for a normal: of variance 1 / (1 - step / 4) there."""
+    rng = np.random.default_rng(seed)
+    x, found = rng.normal(size=(chains, 2)), []
+    steps = np.array([0.0, step])
+    for _ in range(draws):
+        moved = x - 0.5 * steps * x + np.sqrt(steps) * rng.normal(size=x.shape)
+        x = np.where(steps > 0.0, moved, rng.normal(size=x.shape))
+        found.append(x)
+    return np.stack(found, axis=1)
+
+
+@pytest.mark.slow
+def test_a_biased_sampler_is_found_and_its_column_named():
+    """Langevin's algorithm without its correction, in the second column alone (seed 0)."""
+    right, wrong = langevin(0.05), langevin(1.2)
+    assert not stein_test(right, -right, **QUIET).rejected
+    result = stein_test(wrong, -wrong, columns=("a", "b"), **QUIET)
+    assert result.rejected
+    assert [one.name for one in result.columns if one.differs] == ["b"]
+    assert "does not fit, adjusted for all columns: b" in str(result)
+    assert result.rows == "series"
+    best = next(part for part in result.parts if part.kernel is result.kernel)
+    assert sum(one.part for one in result.columns) == pytest.approx(best.statistic, rel=1e-9)
+    # Too wide: too many draws far out, too few in the middle.
+    far = np.abs(result.points[:, 1]) > 1.5
+    assert result.witness[far].mean() > 0.0 > result.witness[~far].mean()
+
+
+def test_the_mean_of_the_witness_is_the_discrepancy():
+    X = RNG.normal(size=(60, 2)) * 1.5
+    result = stein_test(X, -X, kernel=SquaredExponential(1.0), **QUIET)
+    assert result.statistic == pytest.approx(result.witness.mean(), rel=1e-9)
+    unit = X.std(axis=0)
+    within = squared_stein_discrepancy(X / unit, -X * unit, SquaredExponential(1.0 / unit))
+    assert result.statistic == pytest.approx(within, rel=1e-6)
+    plain = stein_test(X, -X, kernel=SquaredExponential(1.0), scale=None, **QUIET)
+    expected = squared_stein_discrepancy(X, -X, SquaredExponential(1.0))
+    assert plain.statistic == pytest.approx(expected, rel=1e-9)
+    assert result.parts == ()
+    assert result.statistic_of == "squared kernel Stein discrepancy"
+
+
+def test_a_function_and_its_values_are_one():
+    X = RNG.normal(size=(50, 2))
+    score = jax.vmap(jax.grad(lambda x: -0.5 * jnp.sum(x**2)))
+    assert stein_test(X, score, **QUIET).pvalue == stein_test(X, -X, **QUIET).pvalue
+
+
+def test_units_do_not_matter():
+    X = RNG.normal(size=(80, 2)) * 1.2
+    unit = np.array([1e-6, 1e4])
+    assert stein_test(X, -X, **QUIET).pvalue == stein_test(X * unit, -X / unit, **QUIET).pvalue
+
+
+def normal():
+    numpyro.sample("x", dist.Normal(0.0, 2.0).expand([2]))
+
+
+@pytest.mark.slow
+def test_a_tree_and_a_model():
+    draws = np.random.default_rng(3).normal(size=(3, 300, 2)) * [2.0, 3.0]
+    tree = xr.DataTree.from_dict(
+        {"posterior": xr.Dataset({"x": (("chain", "draw", "x_dim_0"), draws)})}
+    )
+    result = stein_test(tree, score_of(normal), **QUIET)
+    assert result.names == ("x[0]", "x[1]")
+    assert [one.name for one in result.columns if one.differs] == ["x[1]"]
+    assert result.pvalue == stein_test(draws, -draws / 4.0, **QUIET).pvalue
+    assert len(result.plot().axes) == 1
+
+
+def test_notes(autoregression):
+    chain = autoregression(1, 400, 0.95)
+    found = stein_test(chain[0], -chain[0], **QUIET)
+    assert "neighbouring rows seem to depend on each other" in found.notes[0]
+    short = stein_test(chain, -chain, **QUIET)
+    assert "the chains are short" in short.notes[0]
+    assert "flips the signs of" in short.notes[1]
+    assert short.batches >= 16
+
+
+def test_an_array_beside_the_score_of_a_constrained_model_is_told():
+    def model():
+        numpyro.sample("mu", dist.Normal(0.0, 1.0))
+        numpyro.sample("tau", dist.HalfNormal(1.0))
+
+    score = score_of(model)
+    values = np.abs(np.random.default_rng(4).normal(size=(200, 2)))
+    told = "taken for unconstrained draws, of tau too"
+    assert any(told in note for note in stein_test(values, score, **QUIET).notes)
+    sites = dict(zip(("mu", "tau"), values.T, strict=True))
+    tree = xr.Dataset({name: (("chain", "draw"), site[None]) for name, site in sites.items()})
+    assert not any("taken for" in note for note in stein_test(tree, score, **QUIET).notes)
+
+
+def test_what_fits_least_comes_first():
+    """Of columns with the same p-value, the least, that with the largest part."""
+    X = RNG.normal(size=(300, 3)) * [1.6, 1.6, 3.0]
+    result = stein_test(X, -X, columns=("a", "b", "c"), **QUIET)
+    assert result.columns[result.least_fitting[0]].name == "c"
+    assert "all columns: c (p ≤ 0.001), " in str(result)
+    assert result.plot().axes[0].get_xlabel() == "c"
+    assert "bke" not in result.how
+    assert ": ≤ 0.001" in str(result)  # of a part
+
+
+@pytest.mark.parametrize(("shape", "told"), [(0.05, True), (3.0, False)])
+def test_skewed_scores_are_told(shape, told):
+    """The logarithm of a gamma variable y, whose score is shape - exp(y): skewed by 8.9 and 1.2."""
+    x = np.random.default_rng(0).gamma(shape, size=300)
+    result = stein_test(np.log(np.maximum(x, 1e-300)), shape - x, **QUIET)
+    assert any("so skewed scores, of x" in note for note in result.notes) == told
+
+
+def test_draws_outside_of_the_support_are_told():
+    def model():
+        numpyro.sample("tau", dist.HalfNormal(1.0))
+
+    tau = np.abs(np.random.default_rng(5).normal(size=(2, 50)))
+    tau[1, 7] = -0.1
+    tree = xr.Dataset({"tau": (("chain", "draw"), tau)})
+    with pytest.raises(InputError, match="tau is where the model cannot be in chain 1, draw 7"):
+        stein_test(tree, score_of(model), **QUIET)
+
+
+def test_independent_rows_have_no_note():
+    """Sixty samples of twenty columns: a false note in one of a thousand."""
+    for seed in range(60):
+        X = np.random.default_rng(seed).normal(size=(100, 20))
+        assert not depend(np.concatenate([X, -X], axis=1))
+
+
+@pytest.mark.parametrize("origin", [1e4, 1e7])
+def test_the_origin_does_not_matter(origin):
+    X = np.random.default_rng(1).normal(size=(200, 2))
+    found, far = stein_test(X, -X, **QUIET), stein_test(X + origin, -X, **QUIET)
+    assert far.pvalue == pytest.approx(found.pvalue, abs=0.01)
+    np.testing.assert_allclose(far.kernel.lengthscale, found.kernel.lengthscale, rtol=1e-6)
+
+
+def test_many_draws_are_compared_evenly(monkeypatch):
+    import bke.inference.mcmc.stein_test as module
+
+    monkeypatch.setattr(module, "MOST_ROWS", 500)
+    X = langevin(0.2)
+    result = stein_test(X, -X, **QUIET)
+    assert len(result.points) <= 600
+    assert "are compared with each other" in result.notes[-1]
+
+
+@pytest.mark.parametrize(
+    ("draws", "score", "options", "told"),
+    [
+        (POINTS, SLOPES[:, :2], {}, "score must be real numbers of shape"),
+        (POINTS, lambda x: x[:3], {}, "score must be real numbers of shape"),
+        (
+            POINTS,
+            np.where(SLOPES > 2.0, np.inf, SLOPES),
+            {},
+            "score is not finite, or beyond 1e.60, in draw",
+        ),
+        (POINTS, SLOPES, {"kernel": Laplace(1.0)}, "of the distance over its lengthscale"),
+        (POINTS, SLOPES, {"kernel": Matern(0.5, 1.0)}, "not smooth enough"),
+        (POINTS, 1e70 * SLOPES, {}, "score is not finite, or beyond 1e.60, in draw 0 of x0"),
+        (POINTS, np.full(POINTS.shape, "a"), {}, "score must be real numbers"),
+        (POINTS, lambda x: x.slope, {}, "such as score_of.model, data.: it raised AttributeError"),
+        (POINTS, SLOPES, {"kernel": "posterior"}, "a kernel or one of"),
+        (POINTS, SLOPES, {"kernel": "loud"}, "a kernel or one of"),
+        (POINTS, SLOPES, {"bootstraps": 5}, "bootstraps cannot reject"),
+        (POINTS, SLOPES, {"columns": ["a"]}, "3 columns, and 1 names"),
+        (np.ones((20, 2)), np.ones((20, 2)), {}, "all draws are the same"),
+        (np.ones((2, 4, 3, 2)), SLOPES, {}, "dimensions"),
+        (POINTS[None, :5], SLOPES[None, :5], {}, "at least one chain of 10 draws"),
+        (xr.Dataset({"x": ("draw", np.ones(20))}), lambda x: x, {}, "no dimensions named chain"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(draws, score, options, told):
+    with pytest.raises(InputError, match=told):
+        stein_test(draws, score, **options, **QUIET)

@@ -1,0 +1,168 @@
+"""Thinning: greedy choices by loops, weights by another solver, less discrepancy than chance."""
+
+import importlib.util
+import json
+
+import numpy as np
+import pytest
+import xarray as xr
+from bke.inference import InputError, thin
+from bke.inference.mcmc.greedy import herded, on_simplex, stein_thinned
+from bke.models import RationalQuadratic, SquaredExponential, squared_mmd, stein_matrix
+from scipy.optimize import minimize
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(400, 2)) * [1.0, 3.0]
+KERNEL = SquaredExponential([1.0, 3.0])
+SMALL = np.asarray(KERNEL(X[:9]))
+
+
+def test_herding_is_greedy():
+    """The next draw is the one that leaves the least MMD, up to what is the same for all."""
+    found = herded(lambda index: SMALL[:, index], SMALL.mean(axis=0), 4)
+    for size in range(4):
+        before = list(found[:size])
+        heights = {
+            one: SMALL[one].mean() - SMALL[one, before].sum() / (size + 1)
+            for one in range(9)
+            if one not in before
+        }
+        assert found[size] == max(heights, key=heights.get)
+
+
+def test_stein_thinning_is_greedy():
+    """Each draw leaves the least Stein discrepancy of all that could be added, by loops."""
+    points, scores = X[:12], -X[:12]
+    gram = np.asarray(stein_matrix(points, scores, RationalQuadratic(0.5, 1.0)))
+    found = list(stein_thinned(lambda index: gram[:, index], np.diagonal(gram), 5))
+    for size in range(5):
+        tried = [
+            gram[np.ix_([*found[:size], one], [*found[:size], one])].sum() for one in range(12)
+        ]
+        assert tried[found[size]] == pytest.approx(min(tried))
+
+
+def test_weights_on_the_simplex():
+    means = np.asarray(KERNEL(X, X[:9])).mean(axis=0)
+    found = on_simplex(SMALL, means)
+    slow = minimize(
+        lambda w: w @ SMALL @ w - 2.0 * w @ means,
+        np.full(9, 1.0 / 9.0),
+        method="SLSQP",
+        bounds=[(0.0, 1.0)] * 9,
+        constraints={"type": "eq", "fun": lambda w: w.sum() - 1.0},
+        options={"ftol": 1e-15, "maxiter": 500},
+    )
+    np.testing.assert_allclose(found, slow.x, atol=1e-4)
+    assert found.sum() == pytest.approx(1.0)
+    assert found.min() >= 0.0
+
+
+@pytest.mark.parametrize("method", ["herding", "kernel"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_discrepancy_is_mmd_and_less_than_by_chance(method, weighted):
+    if method == "kernel":
+        pytest.importorskip("goodpoints")
+    found = thin(X, 20, method=method, weighted=weighted, kernel=KERNEL)
+    assert len(set(found.indices)) == 20
+    expected = squared_mmd(
+        X[found.indices], X, KERNEL, estimator="biased", weights=(found.weights, None)
+    )
+    assert found.discrepancy == pytest.approx(float(expected) ** 0.5, rel=1e-4)
+    assert found.discrepancy < 0.5 * min(found.at_random, found.every)
+    np.testing.assert_array_equal(found.points, X[found.indices])
+    json.dumps(found.to_dict(), allow_nan=False)
+
+
+def test_weights_bring_it_nearer():
+    plain, weighted = (thin(X, 20, method="herding", weighted=one) for one in (False, True))
+    assert weighted.discrepancy < plain.discrepancy
+    assert "weighted" in str(weighted)
+
+
+def test_a_score_leaves_the_warmup_out():
+    """A hundred draws on the way from afar, and then those of the density (seed 1)."""
+    rng = np.random.default_rng(1)
+    way = np.linspace(8.0, 0.0, 100)[:, None] + 0.1 * rng.normal(size=(100, 1))
+    draws = np.concatenate([way, rng.normal(size=(500, 1))])[None]
+    found = thin(draws, 30, score=-draws)
+    assert np.all(np.abs(found.points) < 4.0)
+    assert found.discrepancy < 0.5 * found.at_random
+    gram = np.asarray(
+        stein_matrix(
+            found.points / draws.std(),
+            -found.points * draws.std(),
+            RationalQuadratic(0.5, found.kernel.lengthscale / draws.std()),
+        )
+    )
+    assert found.discrepancy == pytest.approx(gram.mean() ** 0.5, rel=1e-6)
+    # Without a score the draws on the way count as all others.
+    assert np.abs(thin(draws, 30, method="herding").points).max() > 4.0
+
+
+def test_many_draws_are_looked_at_evenly(monkeypatch):
+    import bke.inference.mcmc.thin as module
+
+    monkeypatch.setattr(module, "MOST_ROWS", 64)
+    monkeypatch.setattr(module, "JUDGES", 256)
+    ways = ["herding"] + ["kernel"] * (importlib.util.find_spec("goodpoints") is not None)
+    many = np.random.default_rng(2).normal(size=(5000, 2))
+    for way in ways:
+        found = thin(many, 16, method=way)
+        assert len(set(found.indices)) == 16
+        assert found.indices.max() > 4000
+        assert "discrepancies are to 256 of 5000" in found.notes[-1]
+        assert found.discrepancy < found.at_random
+
+
+def test_a_tree_and_its_order():
+    draws = np.random.default_rng(3).normal(size=(2, 100, 2))
+    tree = xr.DataTree.from_dict(
+        {"posterior": xr.Dataset({"x": (("chain", "draw", "dim"), draws)})}
+    )
+    found = thin(tree, 10, method="herding")
+    assert found.columns == ("x[0]", "x[1]")
+    np.testing.assert_array_equal(found.points, draws.reshape(-1, 2)[found.indices])
+    again = thin(draws, 10, method="herding")
+    np.testing.assert_array_equal(again.indices, found.indices)
+
+
+@pytest.mark.parametrize("count", [1, 199, 399])
+@pytest.mark.parametrize("way", ["herding", "kernel"])
+def test_any_count(count, way):
+    if way == "kernel":
+        pytest.importorskip("goodpoints")
+    assert len(set(thin(X, count, method=way).indices)) == count
+
+
+def test_the_way_that_is_taken(monkeypatch):
+    import bke.inference.mcmc.thin as module
+
+    assert "herding" in thin(X, 5).how
+    monkeypatch.setattr(module, "MOST_ROWS", 64)
+    monkeypatch.setattr(module.importlib.util, "find_spec", lambda name: None)
+    assert "herding" in thin(X, 5).how
+    with pytest.raises(InputError, match="needs the package goodpoints"):
+        thin(X, 5, method="kernel")
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"count": 400}, "count must be from 1 to 399"),
+        ({"count": 0}, "count must be from 1"),
+        ({"count": 5, "method": "loud"}, "method must be one of"),
+        ({"count": 5, "method": "stein"}, "needs a score"),
+        ({"count": 5, "method": "herding", "score": -X}, "a score is for no other method"),
+        ({"count": 5, "kernel": "loud"}, "a kernel or one of"),
+        ({"count": 5, "score": -X[:5]}, "score must be real numbers of shape"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(options, told):
+    with pytest.raises(InputError, match=told):
+        thin(X, **options)
+
+
+def test_draws_that_are_all_the_same_are_refused():
+    with pytest.raises(InputError, match="all draws are the same"):
+        thin(np.ones((50, 2)), 5)

@@ -1,0 +1,211 @@
+"""NUTS runs: what they hold, that they can be repeated, and that the draws are right."""
+
+import json
+
+import arviz_base
+import jax
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from bke.inference import InputError, Nuts, fit, load_run, save_run
+from bke.inference.sampling.algorithms.no_u_turn import nuts_program
+from bke.inference.sampling.run import target_of
+from bke.models import (
+    Gaussian,
+    GaussianMixture,
+    Matern,
+    SquaredExponential,
+    log_marginal_likelihood,
+)
+from scipy.integrate import trapezoid
+
+SHORT = {"method": Nuts(chains=2, warmup=20, draws=10), "progress": False}
+
+
+def sample(n: int, seed: int, dimension: int = 1) -> np.ndarray:
+    return np.random.default_rng(seed).gamma(2.0, 1.0, size=(n, dimension))
+
+
+@pytest.fixture(scope="module")
+def run():
+    return fit(sample(40, 0), **SHORT, seed=3)
+
+
+def test_a_run_holds_the_groups_arviz_knows(run):
+    assert run["posterior"]["lengthscale"].dims == ("chain", "draw")
+    assert run["posterior"]["lengthscale"].shape == (2, 10)
+    assert run["warmup_posterior"]["lengthscale"].shape == (2, 20)
+    stats = run["sample_stats"]
+    for name in ("diverging", "step_size", "tree_depth", "energy", "acceptance_rate", "lp"):
+        assert stats[name].shape == (2, 10)
+    np.testing.assert_array_equal(run["observed_data"]["X"].values, sample(40, 0))
+    assert (run["posterior"]["lengthscale"] > 0).all()
+
+
+def test_lp_is_the_log_density_of_the_draws(run):
+    _target, units = target_of(run)
+    points = units.points(run["observed_data"]["X"].values)
+    for chain, draw in [(0, 3), (1, 9)]:
+        lengthscale = float(run["posterior"]["lengthscale"][chain, draw]) / units.scale[0]
+        expected = (
+            log_marginal_likelihood(points, SquaredExponential(lengthscale))
+            - lengthscale  # Gamma(1, 1)
+            + np.log(lengthscale)  # NUTS moves in log lengthscale
+        )
+        assert float(run["sample_stats"]["lp"][chain, draw]) == pytest.approx(expected, rel=1e-10)
+
+
+def test_the_same_seed_gives_the_same_run_and_another_seed_another():
+    X = sample(40, 1)
+    first, again, other = (fit(X, **SHORT, seed=seed) for seed in (5, 5, 6))
+    np.testing.assert_array_equal(
+        first["posterior"]["lengthscale"], again["posterior"]["lengthscale"]
+    )
+    assert not np.array_equal(first["posterior"]["lengthscale"], other["posterior"]["lengthscale"])
+
+
+def test_a_second_fit_of_the_same_shape_compiles_nothing(run):
+    target, _ = target_of(run)
+    with jax.enable_x64(True):
+        sampler = nuts_program(target, 20)
+    before = sampler._advance._cache_size()
+    assert before >= 1
+    fit(sample(40, 7), **SHORT)
+    assert sampler._advance._cache_size() == before
+
+
+def test_chains_start_apart_and_where_the_density_is_finite():
+    run = fit(sample(40, 2), method=Nuts(chains=8, warmup=20, draws=4), progress=False)
+    starts = np.exp(run["initial"]["lengthscale"].values)
+    assert len(np.unique(starts)) == 8
+    # One from each eighth of the prior: Gamma(1, 1) has 1/8 of its mass below 0.13.
+    assert (np.diff(starts) > 0).all()
+    assert starts.min() < 0.3
+    assert starts.max() > 1.0
+
+
+@pytest.mark.slow
+def test_draws_agree_with_numerical_integration():
+    """Seed 11, 4 x 500 draws: standard error about 0.04 sd, so 0.25 sd is six of them."""
+    X = sample(25, 4, dimension=2)
+    run = fit(X, method=Nuts(4, 200, 500), seed=11, progress=False, scale=None)
+    draws = np.log(run["posterior"]["lengthscale"].values).ravel()
+    grid = np.linspace(-6, 3, 4000)
+    with jax.enable_x64(True):
+        values = np.asarray(
+            jax.lax.map(
+                lambda u: (
+                    log_marginal_likelihood(X, SquaredExponential(jax.numpy.exp(u)))
+                    - jax.numpy.exp(u)
+                    + u
+                ),
+                jax.numpy.asarray(grid),
+            )
+        )
+    weights = np.exp(values - values.max())
+    weights /= trapezoid(weights, grid)
+    mean = trapezoid(grid * weights, grid)
+    deviation = np.sqrt(trapezoid((grid - mean) ** 2 * weights, grid))
+    assert draws.mean() == pytest.approx(mean, abs=0.25 * deviation)
+    assert draws.std() == pytest.approx(deviation, rel=0.25)
+
+
+def test_feet_and_metres_give_the_same_posterior_in_their_own_units():
+    feet = sample(40, 8) * 1000
+    run_feet = fit(feet, **SHORT)
+    run_metres = fit(feet * 0.3048, **SHORT)
+    # Rounding differs in the last digit and NUTS amplifies it slowly: ten draws stay together.
+    np.testing.assert_allclose(
+        run_feet["posterior"]["lengthscale"].values * 0.3048,
+        run_metres["posterior"]["lengthscale"].values,
+        rtol=1e-4,
+    )
+
+
+def test_a_run_survives_netcdf(run, tmp_path):
+    path = tmp_path / "run.nc"
+    save_run(run, path)
+    back = load_run(path)
+    for group in ("posterior", "sample_stats", "profile", "observed_data", "warmup_posterior"):
+        np.testing.assert_array_equal(
+            back[group].to_dataset().to_array(), run[group].to_dataset().to_array()
+        )
+    assert target_of(back)[0].describe() == target_of(run)[0].describe()
+    arviz_base.convert_to_datatree(back)
+
+
+def test_attributes_let_the_run_be_repeated(run):
+    attrs = run.attrs
+    target, _units = target_of(run)
+    assert json.loads(attrs["prior"])["lengthscale"]["distribution"] == "Gamma"
+    again = fit(
+        run["observed_data"]["X"].values,
+        kernel=target.kernel,
+        prior=dict(target.priors),
+        noise_variance=target.noise_variance,
+        measure=target.measure,
+        method=Nuts(attrs["chains"], attrs["warmup"], attrs["draws"]),
+        seed=attrs["seed"],
+        progress=False,
+    )
+    np.testing.assert_array_equal(
+        again["posterior"]["lengthscale"], run["posterior"]["lengthscale"]
+    )
+    assert again.attrs["data_sha256"] == run.attrs["data_sha256"]
+
+
+@pytest.mark.one_in(6)
+@pytest.mark.parametrize(
+    ("options", "shape"),
+    [
+        ({"noise_variance": dist.Uniform(0.01, 1.0), "scale": None}, (2, 10)),
+        ({"prior": dist.Gamma(1.0, 1.0).expand([2])}, (2, 10, 2)),  # ARD
+        ({"scale": "pooled"}, (2, 10)),
+        ({"scale": "column"}, (2, 10, 2)),  # one per column, in its own units
+        ({"kernel": Matern(1.5), "scale": None}, (2, 10)),
+        ({"measure": Gaussian(5.0, 1.0), "scale": None}, (2, 10)),
+    ],
+)
+def test_options(options, shape):
+    run = fit(sample(20, 9, dimension=2), **SHORT, **options)
+    assert run["posterior"]["lengthscale"].shape == shape
+    assert np.isfinite(run["sample_stats"]["lp"]).all()
+    assert ("noise_variance" in run["posterior"]) == ("noise_variance" in options)
+
+
+def test_lengthscales_are_in_the_units_of_each_column():
+    X = sample(20, 9, dimension=2) * np.array([1.0, 1000.0])
+    values = fit(X, **SHORT)["posterior"]["lengthscale"].values
+    ratio = X[:, 1].std() / X[:, 0].std()
+    np.testing.assert_allclose(values[..., 1], values[..., 0] * ratio, rtol=1e-12)
+
+
+@pytest.mark.slow
+def test_a_mixture_kernel_has_one_prior_per_site():
+    kernel = GaussianMixture(np.array([0.5, 2.0]), np.array([0.5, 0.5]))
+    prior = {"lengthscale": dist.LogNormal(0.0, 1.0).expand([2])}
+    run = fit(sample(20, 9), **SHORT, kernel=kernel, prior=prior, scale=None)
+    assert run["posterior"]["lengthscale"].shape == (2, 10, 2)
+
+
+def test_rounded_data_are_dithered_within_their_unit_and_recorded():
+    X = np.array([1.0, 1, 2, 3, 3])  # gamma at the 2 is exactly zero at every lengthscale
+    with pytest.raises(InputError, match="row 3"):
+        fit(X, **SHORT, dither=None)
+    run = fit(X, **SHORT, dither="auto")
+    _, units = target_of(run)
+    assert units.dither.tolist() == [1.0]
+    moved = units.points(X[:, None]) * units.scale - X[:, None]
+    assert 0 < np.abs(moved).max() <= 0.5
+    assert np.isfinite(run["sample_stats"]["lp"]).all()
+
+
+def test_continuous_data_are_left_alone(run):
+    _, units = target_of(run)
+    assert not units.dither.any()
+
+
+def test_the_global_setting_is_left_as_it_was():
+    before = jax.config.jax_enable_x64
+    fit(sample(40, 3), **SHORT)
+    assert jax.config.jax_enable_x64 == before

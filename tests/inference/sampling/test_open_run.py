@@ -1,0 +1,75 @@
+"""An open run: its density is the one that was sampled, and what it keeps is never out of date."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from bke.inference import InputError, Nuts, OpenRun, fit, open_run
+from bke.inference.diagnostics.masses import unconstrained_draws
+from bke.inference.sampling.open_run import Memory
+from bke.inference.sampling.run import target_of
+
+
+@pytest.fixture(scope="module")
+def run():
+    X = np.random.default_rng(11).normal(size=(21, 1))
+    return fit(X, method=Nuts(2, 20, 6), progress=False)
+
+
+@pytest.mark.slow
+def test_the_density_is_that_of_the_draws(run):
+    opened = open_run(run)
+    z = unconstrained_draws(run)
+    values = opened.log_density({"lengthscale": z.ravel()})
+    np.testing.assert_allclose(values.reshape(2, 6), run["sample_stats"]["lp"], rtol=1e-9)
+
+
+def test_it_is_opened_once(run):
+    opened = open_run(run)
+    assert open_run(opened) is opened
+    assert isinstance(opened, OpenRun)
+    target, units = target_of(run)
+    assert opened.target.describe() == target.describe()
+    np.testing.assert_array_equal(opened.units.scale, units.scale)
+    assert opened.target is open_run(run.copy(deep=True)).target
+    assert opened.points is opened.points
+
+
+def test_data_that_were_written_into_are_prepared_anew(run):
+    changed = run.copy(deep=True)
+    opened = open_run(changed)
+    before = opened.points
+    changed["observed_data"]["X"].values[0] += 1.0
+    after = opened.points
+    assert after is not before
+    assert not np.array_equal(before.rows.points, after.rows.points)
+
+
+def test_another_prior_is_another_target(run):
+    changed = run.copy(deep=True)
+    changed.attrs["prior"] = run.attrs["prior"].replace("1.0", "2.0")
+    assert open_run(changed).target.describe() != open_run(run).target.describe()
+
+
+@pytest.mark.parametrize("tree", [xr.DataTree(), None])
+def test_other_trees_are_refused(tree):
+    opened = open_run(tree)
+    with pytest.raises(InputError, match=r"not a run of bke\.inference\.fit"):
+        _ = opened.target
+    with pytest.raises(InputError, match=r"not a run of bke\.inference\.fit"):
+        _ = opened.units
+
+
+def test_memory_keeps_the_latest_and_what_lasts():
+    memory: Memory = Memory(2)
+    calls = []
+
+    def compute(value):
+        calls.append(value)
+        return value
+
+    for key in "aabacab":  # b is forgotten when c comes
+        assert memory.get(key, lambda key=key: compute(key)) == key
+    assert "".join(calls) == "abcb"
+    for _ in range(2):
+        memory.get("d", lambda: compute("d"), lambda value: False)
+    assert "".join(calls) == "abcbdd"

@@ -1,0 +1,225 @@
+"""Kernels, priors and measures survive being written as JSON."""
+
+import json
+
+import bke.models as bk
+import jax
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from bke.inference.core.errors import InputError
+from bke.inference.sampling.record import (
+    describe_kernel,
+    describe_measure,
+    describe_noise,
+    describe_prior,
+    restore_kernel,
+    restore_measure,
+    restore_noise,
+    restore_prior,
+)
+from bke.inference.sampling.target import Target
+
+
+def through_json(record):
+    """JSON has no NaN: a file with one cannot be read by others."""
+    return json.loads(json.dumps(record, allow_nan=False))
+
+
+KERNELS = [
+    bk.SquaredExponential(0.7),
+    bk.SquaredExponential(np.array([0.7, 1.9])),
+    bk.FullSquaredExponential([[1.0, 0.3], [0.3, 0.8]]),
+    bk.Matern(1.5, 0.7),
+    bk.Matern(0.5, [0.7, 1.9]),
+    bk.Matern(nu=2.5),
+    bk.Laplace(0.4),
+    bk.RationalQuadratic(1.7, 0.6),
+    bk.GaussianMixture([0.5, 2.0], [0.3, 0.7]),
+    bk.GaussianMixture([0.5, 2.0]),
+    bk.SpectralMixture([[0.5, 0.9], [1.1, 0.4]], [[0.3, -0.2], [0.8, 0.4]], [0.4, 0.9]),
+    bk.SpectralMixture(0.5, 0.3),
+    bk.SquaredExponential(0.7) + bk.SquaredExponential(2.0),
+    0.3 * bk.SquaredExponential([0.7, 1.9]) + bk.Matern(1.5, 0.4) * bk.Laplace(3.0),
+]
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_kernels(kernel):
+    restored = restore_kernel(through_json(describe_kernel(kernel)))
+    assert type(restored) is type(kernel)
+    X = np.random.default_rng(0).normal(size=(4, 2))
+    np.testing.assert_array_equal(restored(X), kernel(X))
+    assert describe_kernel(restored) == describe_kernel(kernel)
+
+
+def test_the_class_is_kept_within_sums():
+    kernel = bk.Laplace(0.4) + 2.0 * bk.Matern(2.5, 1.1)
+    restored = restore_kernel(through_json(describe_kernel(kernel)))
+    assert isinstance(restored.left, bk.Laplace)
+    assert isinstance(restored.right.kernel, bk.Matern)
+    assert restored.right.kernel.nu == 2.5
+    assert restored.right.variance == 2.0
+
+
+def test_a_kernel_from_elsewhere_is_named():
+    with pytest.raises(InputError, match="a kernel bke does not have: Periodic"):
+        restore_kernel({"type": "Periodic", "lengthscale": 1.0})
+
+
+PRIORS = [
+    dist.Gamma(1.0, 1.0),
+    dist.Gamma(0.1, 0.1),
+    dist.Gamma(np.array([1.0, 2.0]), np.array([0.5, 3.0])),
+    dist.Gamma(1.0, 2.0).expand([3]),
+    dist.Gamma(1.0, 2.0).expand([3]).to_event(1),
+    dist.Gamma(np.array([1.0, 2.0]), 1.0).to_event(1),
+    dist.LogNormal(0.3, 1.2),
+    dist.LogNormal(np.array([0.3, -1.0]), 1.2),
+    dist.Uniform(0.01, 1.0),
+    dist.HalfNormal(2.0),
+    dist.HalfCauchy(1.5),
+    dist.InverseGamma(3.0, 2.0),
+    dist.Exponential(0.7),
+    dist.Weibull(1.3, 2.1),
+    dist.TruncatedNormal(0.5, 2.0, low=0.1),
+    dist.TruncatedNormal(0.5, 2.0, low=0.1, high=3.0),
+]
+
+
+@pytest.mark.parametrize("prior", PRIORS, ids=lambda p: f"{type(p).__name__}{p.shape()}")
+def test_priors(prior):
+    restored = restore_prior(through_json(describe_prior(prior)))
+    assert restored.batch_shape == prior.batch_shape
+    assert restored.event_shape == prior.event_shape
+    with jax.enable_x64(True):
+        for value in (0.2, 0.5, 0.9):
+            at = np.full(prior.shape(), value)
+            np.testing.assert_allclose(
+                restored.log_prob(at), prior.log_prob(at), rtol=1e-6, atol=1e-7
+            )
+        key = jax.random.key(0)
+        np.testing.assert_allclose(restored.sample(key), prior.sample(key), rtol=1e-6)
+
+
+@pytest.mark.parametrize("double", [False, True])
+def test_numbers_keep_all_their_digits(double):
+    with jax.enable_x64(double):
+        restored = restore_prior(through_json(describe_prior(dist.Gamma(0.1, 1 / 3))))
+    assert (restored.concentration, restored.rate) == (0.1, 1 / 3)
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        dist.TransformedDistribution(dist.Normal(0.0, 1.0), dist.transforms.ExpTransform()),
+        dist.FoldedDistribution(dist.Normal(0.0, 1.0)),
+        # its own support would be lost, and the draws be in other coordinates than the density
+        dist.MixtureGeneral(
+            dist.Categorical(np.array([0.5, 0.5])),
+            [dist.Uniform(0.5, 1.0), dist.Uniform(2.0, 3.0)],
+            support=dist.constraints.positive,
+        ),
+    ],
+    ids=lambda p: type(p).__name__,
+)
+def test_a_prior_that_cannot_be_written_says_so_in_one_sentence(prior):
+    record = through_json(describe_prior(prior))
+    with pytest.raises(InputError) as refusal:
+        restore_prior(record)
+    message = str(refusal.value)
+    assert type(prior).__name__ in message
+    assert "\n" not in message
+    assert "prior" in message
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        dist.MixtureSameFamily(
+            dist.Categorical(np.array([0.3, 0.7])), dist.Gamma(np.array([1.0, 5.0]), 1.0)
+        ),
+        dist.MixtureGeneral(
+            dist.Categorical(np.array([0.3, 0.7])), [dist.Gamma(2.0, 3.0), dist.LogNormal(0.0, 0.5)]
+        ),
+    ],
+    ids=lambda p: type(p).__name__,
+)
+def test_mixtures(prior):
+    restored = restore_prior(through_json(describe_prior(prior)))
+    assert type(restored) is type(prior)
+    points = np.array([0.2, 1.7, 4.0])
+    np.testing.assert_allclose(restored.log_prob(points), prior.log_prob(points), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "noise", [0.3, bk.SamplingNoise(True, 1e-7), bk.SamplingNoise(False, 0.01)], ids=str
+)
+def test_noises(noise):
+    assert restore_noise(through_json(describe_noise(noise))) == noise
+
+
+def test_a_measure_whose_scale_has_a_prior():
+    restored = restore_measure(
+        through_json(describe_measure(bk.Gaussian(dist.Gamma(2.0, 3.0), [0.1, 2.0])))
+    )
+    assert (restored.scale.concentration, restored.scale.rate) == (2.0, 3.0)
+    np.testing.assert_array_equal(restored.centre, [0.1, 2.0])
+
+
+@pytest.mark.parametrize("measure", [bk.Unit(), bk.Lebesgue()], ids=str)
+def test_named_measures(measure):
+    assert restore_measure(through_json(describe_measure(measure))) == measure
+
+
+@pytest.mark.parametrize(
+    "measure", [bk.Gaussian(2.0, 0.5), bk.Gaussian([1.0, 2.0], [0.1, -3.0])], ids=str
+)
+def test_gaussian_measures(measure):
+    restored = restore_measure(through_json(describe_measure(measure)))
+    np.testing.assert_array_equal(restored.scale, measure.scale)
+    np.testing.assert_array_equal(restored.centre, measure.centre)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kernel", "prior", "noise", "measure"),
+    [
+        (bk.SquaredExponential, None, 0.1, "unit"),
+        (bk.SquaredExponential, dist.Gamma(1.0, 1.0).expand([2]), 0.3, bk.Gaussian(2.0, 0.5)),
+        (bk.Matern(1.5), dist.LogNormal(0.0, 1.0), dist.Uniform(0.05, 1.0), "lebesgue"),
+        (
+            bk.SquaredExponential(1.0) + bk.SquaredExponential(2.0),
+            {"lengthscale_1": dist.HalfNormal(2.0)},
+            0.1,
+            "unit",
+        ),
+        (bk.SquaredExponential, dist.TruncatedNormal(1.0, 1.0, low=0.05), 0.1, "unit"),
+    ],
+    ids=["default", "ARD", "noise prior", "sum", "truncated"],
+)
+def test_a_restored_problem_has_the_same_density(kernel, prior, noise, measure):
+    X = np.random.default_rng(1).gamma(2.0, size=(15, 2))
+    with jax.enable_x64(True):
+        target = Target.checked(kernel, prior, noise, measure, "auto")
+        restored = Target.restore(through_json(target.describe()))
+        assert list(restored.sites) == list(target.sites)
+        draws = target.prior_draws(np.random.default_rng(0), 3)
+        for index in range(3):
+            z = {name: values[index] for name, values in draws.items()}
+            density = target.log_density(z, X)
+            assert np.isfinite(density)
+            assert float(restored.log_density(z, X)) == pytest.approx(float(density), rel=1e-12)
+
+
+def test_the_densities_of_a_problem_are_those_of_the_unconstrained_coordinate():
+    """With z = log l the density gains a factor l."""
+    X = np.random.default_rng(1).gamma(2.0, size=(15, 2))
+    with jax.enable_x64(True):
+        target = Target.checked(bk.SquaredExponential, dist.Gamma(2.0, 3.0), 0.1, "unit", "auto")
+        z = {"lengthscale": jax.numpy.asarray(np.log(0.7))}
+        log_prior, log_density = float(target.log_prior(z)), float(target.log_density(z, X))
+    by_hand = np.log(9.0) + np.log(0.7) - 2.1 + np.log(0.7)
+    likelihood = bk.log_marginal_likelihood(X, bk.SquaredExponential(0.7))
+    assert log_prior == pytest.approx(by_hand, rel=1e-12)
+    assert log_density == pytest.approx(by_hand + likelihood, rel=1e-12)

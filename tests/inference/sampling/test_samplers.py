@@ -1,0 +1,165 @@
+"""Samplers by name and by their options, the choice among them, and what a run records of it."""
+
+import dataclasses
+import subprocess
+import sys
+
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+from bke.inference import (
+    InputError,
+    Nuts,
+    Quadrature,
+    Smc,
+    diagnose,
+    fit,
+    load_run,
+    reweight,
+    save_run,
+)
+from bke.inference.report.words import posterior_summary
+from bke.inference.sampling.chains import Chains
+from bke.inference.sampling.handling import DEFAULTS, Handling
+from bke.inference.sampling.model import Model
+from bke.inference.sampling.samplers.registry import SAMPLERS, MethodName, sampler_for
+
+X = np.random.default_rng(0).gamma(2.0, size=(30, 1))
+
+
+def target(columns: int):
+    """One with so many lengthscales."""
+    prior = dist.Gamma(1.0, 1.0).expand([columns]) if columns > 1 else None
+    return Model(prior=prior).checked()
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected", "said"),
+    [
+        (1, Quadrature(), "quadrature, chosen automatically: 1 hyperparameter"),
+        (2, Quadrature(), "quadrature, chosen automatically: 2 hyperparameters"),
+        (3, Smc(), "smc, chosen automatically: 3 hyperparameters"),
+    ],
+)
+def test_auto_is_quadrature_for_one_or_two_and_smc_beyond(columns, expected, said):
+    sampler, record = sampler_for("auto", target(columns))
+    assert sampler == expected
+    assert record == {"method": expected.name, "chosen": said}
+
+
+@pytest.mark.parametrize("kind", [Nuts, Quadrature, Smc])
+def test_a_name_means_the_default_options(kind):
+    assert sampler_for(kind.name, target(1)) == (kind(), {"method": kind.name})
+    assert sampler_for(kind(), target(1)) == (kind(), {"method": kind.name})
+
+
+def test_names_are_those_of_the_registry():
+    assert set(MethodName.__args__) == {"auto", *SAMPLERS}
+
+
+def test_a_sampler_is_refused_where_it_is_of_no_use():
+    with pytest.raises(InputError, match="there are 3 here: use method='smc'"):
+        sampler_for(Quadrature(), target(3))
+
+
+def test_options_of_one_do_not_change():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Nuts().chains = 3
+
+
+@pytest.mark.parametrize(
+    ("build", "said"),
+    [
+        (lambda: Smc(repeats=0), "repeats must be from 1 to 1000, and is 0"),
+        (lambda: Smc(particles=63), "particles must be at least 64, and is 63"),
+        (lambda: Quadrature(draws=35, chains=6), "draws must be at least 36, and is 35"),
+        (lambda: Quadrature(draws=7, chains=2), "draws must be at least 8, and is 7"),
+        (lambda: Quadrature(chains=1001), "chains must be from 1 to 1000"),
+        (lambda: Quadrature(tolerance=0.0), "tolerance must be a positive number"),
+    ],
+)
+def test_options_are_checked_when_they_are_given(build, said):
+    with pytest.raises(InputError, match=said):
+        build()
+
+
+@pytest.mark.slow
+def test_a_run_says_what_was_chosen_for_it(tmp_path):
+    run = fit(X, progress=False)
+    save_run(run, tmp_path / "run.nc")
+    for tree in (run, load_run(tmp_path / "run.nc")):
+        assert tree.attrs["method"] == "quadrature"
+        found = diagnose(tree)
+        said = "quadrature, chosen automatically: 1 hyperparameter"
+        assert found.summary()["chosen"] == said
+        assert f"4000 draws of the posterior by {said}" in str(found)
+    asked = fit(X, method=Quadrature(draws=64, chains=4), progress=False)
+    assert asked["posterior"]["lengthscale"].shape == (4, 16)
+    assert (asked.attrs["particles"], asked.attrs["draws"]) == (64, 16)
+    assert "chosen" not in asked.attrs
+    assert "64 draws of the posterior by quadrature\n" in str(diagnose(asked))
+
+
+@pytest.mark.parametrize("kind", [Quadrature, Smc])
+@pytest.mark.slow
+def test_others_learn_about_a_sampler_from_its_run(kind, tmp_path):
+    """One that nobody knows by name, and an old run, are told about like ours."""
+
+    class New(kind):
+        name, words = "new", "draws of something new"
+
+        def sample(self, task):
+            chains, groups = super().sample(task)
+            groups["at"] = groups.pop(kind.name)
+            return chains, groups
+
+    size = (64, 4) if kind is Smc else (1e-3, 64, 4)
+    known, new = (fit(X, method=one(*size), progress=False) for one in (kind, New))
+    assert "at" in new.children
+    assert new.attrs["independent"] == 1
+    assert reweight(new) is new
+    save_run(new, tmp_path / "run.nc")
+    old = known.copy()
+    for name in ("independent", "method_in_words"):
+        del old.attrs[name]
+    (expected, *others) = (diagnose(tree) for tree in (known, load_run(tmp_path / "run.nc"), old))
+    texts = []
+    for found in others:
+        assert found.independent
+        assert found.modes.modes[0].mass == expected.modes.modes[0].mass
+        assert found.integral == expected.integral
+        texts.append(str(found))
+    ours = f"draws of the posterior by {kind.name}\n", kind.words
+    theirs = "draws of the posterior by new\n", New.words
+    assert texts[1] == str(expected)
+    assert texts[0] == str(expected).replace(ours[0], theirs[0]).replace(ours[1], theirs[1])
+    assert texts[0] != texts[1]
+    first, second = (posterior_summary(t, expected.modes)["overall"] for t in (known, new))
+    assert first == second
+
+
+def test_handling_has_a_default_for_each_of_its_names():
+    assert set(DEFAULTS) == set(Handling.__annotations__)
+
+
+def test_options_can_be_made_before_jax_is_imported():
+    program = "import sys; from bke.inference import Nuts, Quadrature, Smc; Nuts(), Quadrature()"
+    found = subprocess.run(
+        [sys.executable, "-c", f"{program}; Smc(); print('jax' in sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.strip() == "False"
+
+
+def test_chains_that_tell_no_more_than_their_density():
+    """Nothing went wrong where nothing is said, and what is said stays."""
+    lp = np.arange(6.0).reshape(2, 3)
+    found = Chains({}, {"lp": lp}, {}, 0).all_stats()
+    assert {name: (values.shape, values.sum()) for name, values in found.items()} == {
+        "lp": ((2, 3), 15.0),
+        "diverging": ((2, 3), 0),
+        "nonfinite_evaluations": ((2, 3), 0),
+    }
+    assert Chains({}, {"lp": lp, "diverging": lp > 3.0}, {}, 0).all_stats()["diverging"].sum() == 2

@@ -1,0 +1,244 @@
+"""Runs that are read: whole ones only, whoever wrote them, and no module beside them unasked."""
+
+import json
+import sys
+
+import numpy as np
+import numpyro.distributions as dist
+import pytest
+import xarray as xr
+from bke.inference import InputError, diagnose, fit, load_run, save_run
+from bke.inference.core.netcdf import SEALED
+from bke.inference.sampling.saved import FITTED
+
+NAME = "bke_kernels_of_a_stranger"
+MODULE = """
+import jax.numpy as jnp
+from pathlib import Path
+
+Path(__file__).with_name("was_run").touch()
+
+def heat(x, y, *, lengthscale=1.0):
+    return jnp.exp(-jnp.sum(((x - y) / lengthscale) ** 2))
+"""
+
+
+@pytest.fixture(scope="module")
+def run():
+    return fit(np.random.default_rng(0).normal(size=(12, 2)), progress=False)
+
+
+def without(*path):
+    def change(run):
+        *groups, name = path
+        group = run[groups[0]] if groups else run
+        if name in group.attrs:
+            del group.attrs[name]
+        else:
+            del group[name]
+
+    return change
+
+
+def variable(group, name, change):
+    def changed(run):
+        dataset = run[group].to_dataset()
+        run[group] = xr.DataTree(change(dataset, name))
+
+    return changed
+
+
+def with_nan(dataset, name):
+    values = dataset[name].values.copy()
+    values.flat[3] = np.nan
+    return dataset.assign({name: (dataset[name].dims, values)})
+
+
+def as_text(dataset, name):
+    return dataset.assign({name: dataset[name].astype(str)})
+
+
+def renamed(dataset, name):
+    return dataset.rename({name: "other"})
+
+
+def fewer(dataset, name):
+    return dataset.isel({name: slice(0, -1)})
+
+
+def turned(dataset, name):
+    return dataset.assign({name: dataset[name].transpose(*dataset[name].dims[::-1])})
+
+
+def larger(dataset, name):
+    return dataset.assign({name: dataset[name] * 100.0})
+
+
+def of_group(group, name, value):
+    def change(run):
+        run[group].attrs[name] = value
+
+    return change
+
+
+def moved(dataset, name):
+    return dataset.assign({name: dataset[name] + 1e-9})
+
+
+def attribute(name, value):
+    def change(run):
+        run.attrs[name] = value
+
+    return change
+
+
+CHANGES = [
+    (without("posterior"), "this is not a run"),
+    (without("creation_library"), "this is not a run"),
+    (without("unconstrained_posterior"), "it has no group unconstrained_posterior"),
+    (without("sample_stats"), "it has no group sample_stats"),
+    (without("observed_data"), "it has no group observed_data"),
+    (without("profile", "value"), "its group profile has no value"),
+    (without("profile", "site"), "its group profile has no attribute site"),
+    (without("quadrature", "log_normaliser_error"), "no attribute log_normaliser_error"),
+    (variable("posterior", "lengthscale", with_nan), "has values that are not finite"),
+    (variable("posterior", "lengthscale", as_text), "is no array of floating-point numbers"),
+    (variable("posterior", "lengthscale", renamed), "posterior has other, and unconstrained"),
+    (variable("posterior", "lengthscale", turned), "has no chains of draws"),
+    (variable("unconstrained_posterior", "draw", fewer), "500 along draw, and unconstrained"),
+    (variable("sample_stats", "chain", fewer), "along chain, and sample_stats has"),
+    (variable("observed_data", "X", with_nan), "X in its group observed_data has values"),
+    (variable("observed_data", "X", moved), "are not those that it was made of"),
+    (variable("observed_data", "X", renamed), "has no rows X"),
+    (
+        variable("quadrature", "weight", as_text),
+        "weight in its group quadrature is no array of floating",
+    ),
+    (attribute("kernel", "SquaredExponential"), "its attribute kernel cannot be read"),
+    (attribute("prior", "{}"), "its draws are of lengthscale, but its model is of nothing"),
+    (attribute("measure", json.dumps({"no": 1})), "its attributes do not tell the model"),
+    (attribute("scale", "wide"), "its attributes do not tell the model"),
+    (attribute("scale", [1.0, -1.0]), "scale has numbers that are no units"),
+    (attribute("dither", [np.nan, 0.0]), "dither has numbers that are no units"),
+    (attribute("noise_variance", "-1.0"), "noise_variance is -1"),
+    (variable("posterior", "lengthscale", larger), "is not what unconstrained_posterior makes it"),
+    (variable("quadrature", "weight", larger), "weight in its group quadrature are no shares"),
+    (of_group("quadrature", "log_normaliser", np.nan), "quadrature has no number log_normaliser"),
+    (of_group("quadrature", "log_normaliser", "x"), "quadrature has no number log_normaliser"),
+    (attribute("scale", [1.0, 2.0, 3.0]), "its units are not those of its columns"),
+    *(
+        (without(name), f"it has no attribute {name}")
+        for name in FITTED[1:]
+        if name != "noise_variance"
+    ),
+]
+
+
+@pytest.mark.parametrize("index", range(len(CHANGES)))
+@pytest.mark.one_in(4)
+def test_a_run_that_another_program_wrote_is_whole_or_refused(run, tmp_path, index):
+    change, told = CHANGES[index]
+    changed = run.copy(deep=True)
+    change(changed)
+    changed.to_netcdf(tmp_path / "run.nc", engine="h5netcdf")
+    with pytest.raises(InputError) as refused:
+        load_run(tmp_path / "run.nc")
+    assert str(refused.value).startswith(f"{tmp_path / 'run.nc'}: ")
+    assert told in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_run_that_was_thinned_or_extended_is_read(run, tmp_path):
+    thinned = run.copy(deep=True)
+    for name in ("posterior", "unconstrained_posterior", "sample_stats"):
+        thinned[name] = xr.DataTree(thinned[name].to_dataset().isel(draw=slice(0, None, 5)))
+    thinned["mine"] = xr.DataTree(xr.Dataset({"note": ("row", ["a", "b"])}))
+    del thinned["prior"]
+    thinned.to_netcdf(tmp_path / "run.nc", engine="h5netcdf")
+    found = load_run(tmp_path / "run.nc")
+    assert found["posterior"].sizes["draw"] == 100
+    assert len(diagnose(found).modes.modes) == len(diagnose(run).modes.modes)
+
+
+def test_an_older_run_without_sums_is_read(run, tmp_path):
+    run.to_netcdf(tmp_path / "run.nc", engine="h5netcdf")
+    found = load_run(tmp_path / "run.nc")["posterior"]["lengthscale"]
+    np.testing.assert_array_equal(found, run["posterior"]["lengthscale"])
+
+
+@pytest.fixture
+def stranger(tmp_path, monkeypatch):
+    """A folder with a module, and with a run that was made with its kernel."""
+    import importlib
+
+    from bke.models import kernel_from_function
+
+    folder = tmp_path / "received"
+    folder.mkdir()
+    (folder / f"{NAME}.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(str(folder))
+    module = importlib.import_module(NAME)
+    kernel = kernel_from_function(module.heat, stationary=True)
+    made = fit(np.random.default_rng(0).normal(size=12), kernel=kernel, progress=False)
+    save_run(made, folder / "run.nc")
+    load_run(folder / "run.nc")  # its module is imported
+    del sys.modules[NAME]
+    (folder / "was_run").unlink()
+    importlib.invalidate_caches()
+    yield folder
+    sys.modules.pop(NAME, None)
+
+
+def test_a_module_beside_a_run_is_not_run_unasked(stranger):
+    with pytest.raises(InputError, match="lies beside it"):
+        load_run(stranger / "run.nc")
+    assert not (stranger / "was_run").exists()
+    load_run(stranger / "run.nc", modules=[NAME])
+    assert (stranger / "was_run").exists()
+    load_run(stranger / "run.nc")
+
+
+@pytest.mark.slow
+def test_neither_packages_nor_links_hide_a_module(stranger, tmp_path, monkeypatch):
+    """A package without a file of its own, of the folder's name; a link to the run elsewhere."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    path = f"received.{NAME}:heat"
+    with xr.open_datatree(stranger / "run.nc", engine="h5netcdf") as opened:
+        tree = opened.load()
+    del tree.attrs[SEALED]
+    tree.attrs["kernel"] = tree.attrs["kernel"].replace(f"{NAME}:heat", path)
+    tree.to_netcdf(stranger / "run.nc", engine="h5netcdf")
+    with pytest.raises(InputError, match="lies beside it"):
+        load_run(stranger / "run.nc")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (stranger / "run.nc").rename(elsewhere / "run.nc")
+    (stranger / "run.nc").symlink_to(elsewhere / "run.nc")
+    with pytest.raises(InputError, match="lies beside it"):
+        load_run(stranger / "run.nc")
+    assert not (stranger / "was_run").exists()
+
+
+def test_a_prior_that_cannot_be_rebuilt_leaves_its_draws(tmp_path):
+    class Own(dist.Gamma):
+        pass
+
+    made = fit(np.random.default_rng(0).normal(size=12), prior=Own(2.0, 2.0), progress=False)
+    save_run(made, tmp_path / "run.nc")
+    found = load_run(tmp_path / "run.nc")["posterior"]["lengthscale"]
+    np.testing.assert_array_equal(found, made["posterior"]["lengthscale"])
+
+
+@pytest.mark.slow
+def test_a_run_elsewhere_finds_its_module(stranger, tmp_path):
+    elsewhere = tmp_path / "other" / "run.nc"
+    elsewhere.parent.mkdir()
+    elsewhere.write_bytes((stranger / "run.nc").read_bytes())
+    load_run(elsewhere)
+    assert (stranger / "was_run").exists()
+
+
+@pytest.mark.slow
+def test_a_module_that_there_is_not(stranger):
+    with pytest.raises(InputError, match="the module 'no_such_module' cannot be imported"):
+        load_run(stranger / "run.nc", modules=["no_such_module"])

@@ -1,0 +1,162 @@
+"""Rows that are no data count for nothing, and similar data share compiled programs."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from bke.models import Gaussian, Laplace, Matern, SquaredExponential, log_volume
+from bke.models.bayes.model import bke_model
+from bke.models.likelihood.dense import DenseView, dense_terms
+from bke.models.likelihood.gaussian_term import low_rank_factor
+from bke.models.likelihood.routes import prepared
+from bke.models.likelihood.spectral import spectral_index
+from bke.models.likelihood.volume import pushforward
+from bke.models.linalg.padding import PaddedRows, dense_size, padded, shared_size
+from numpyro.infer.util import log_density
+
+
+@pytest.fixture(autouse=True)
+def x64():
+    with jax.enable_x64(True):
+        yield
+
+
+RNG = np.random.default_rng(0)
+#: The last row is one of the data, has an equal, and is not in the middle of them.
+X = np.concatenate([RNG.gamma(2.0, size=(80, 3)), np.full((2, 3), 9.0)])
+KERNELS = {
+    "se": SquaredExponential(1.3),
+    "ard": SquaredExponential(np.array([0.4, 1.3, 20.0])),
+    "laplace": Laplace(0.7),
+    "sum": SquaredExponential(0.5) + SquaredExponential(2.0) * 0.3,
+}
+
+
+def with_rows(size):
+    """The data in that many rows, the others far from a copy of the last."""
+    rows = padded(X, size)
+    points = rows.points.copy()
+    points[len(X) :] += RNG.normal(size=(size - len(X), 3))
+    return jax.tree.map(jnp.asarray, PaddedRows(points, rows.count))
+
+
+def slopes(rows, kernel, noise_variance, **options):
+    def terms(kernel, noise_variance):
+        return jnp.stack(dense_terms(rows, kernel, noise_variance, **options))
+
+    leaves = jax.jacfwd(terms, argnums=(0, 1))(kernel, noise_variance)
+    return terms(kernel, noise_variance), *jax.tree.leaves(leaves)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("measure", ["unit", "lebesgue"])
+def test_further_rows_change_neither_terms_nor_slopes(name, measure):
+    kernel = jax.tree.map(jnp.asarray, KERNELS[name])
+    alone, among = (
+        slopes(rows, kernel, 0.2, measure=measure, low_rank=False)
+        for rows in (jnp.asarray(X), with_rows(97))
+    )
+    assert len(alone) > 2
+    for found, expected in zip(among, alone, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-11)
+
+
+@pytest.mark.slow
+def test_further_rows_change_nothing_with_a_gaussian_measure():
+    kernel, measure = SquaredExponential(1.3), Gaussian(5.0)
+    alone, among = (
+        dense_terms(rows, kernel, 0.2, measure, low_rank=False)
+        for rows in (jnp.asarray(X), with_rows(97))
+    )
+    np.testing.assert_allclose(among, alone, rtol=1e-12)
+
+
+@pytest.mark.slow
+def test_further_rows_change_nothing_by_a_factor_of_low_rank(monkeypatch):
+    monkeypatch.setattr("bke.models.likelihood.gaussian_term.SMALLEST_LOW_RANK_SIZE", 50)
+    kernel = SquaredExponential(40.0)
+    assert low_rank_factor(with_rows(97), kernel.smoothed("unit", 3), 0.2)[1]
+    alone, among = (
+        slopes(rows, kernel, 0.2, measure="unit", low_rank=low_rank)
+        for rows, low_rank in ((jnp.asarray(X), False), (with_rows(97), True))
+    )
+    for found, expected in zip(among, alone, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+@pytest.mark.slow
+def test_every_point_sees_the_data_alone():
+    kernel, rows = SquaredExponential(0.3), with_rows(97)
+    each = jax.vmap(lambda x: jnp.stack(pushforward(x, rows, kernel)[:2]))(jnp.asarray(X))
+    np.testing.assert_allclose(each[:, 1], log_volume(X, kernel), rtol=1e-13)
+    np.testing.assert_allclose(each[:, 0], kernel(X).mean(axis=0), rtol=1e-13)
+
+
+def test_no_derivative_in_padded_data():
+    rows = with_rows(97)
+
+    def moved(points):
+        terms = dense_terms(
+            PaddedRows(points, rows.count), KERNELS["se"], 0.2, "unit", low_rank=False
+        )
+        return terms.gaussian
+
+    with pytest.raises(NotImplementedError, match="in the data"):
+        jax.grad(moved)(rows.points)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        SquaredExponential(0.4),
+        SquaredExponential(0.02),
+        Matern(2.5, 0.4),
+        SquaredExponential(0.4) + SquaredExponential(3.0),
+    ],
+)
+def test_one_column_of_any_size_shares_its_program(kernel):
+    """Among 513 to 544 rows there is one program, and as many rows as data change no value."""
+    compiled = jax.jit(lambda index, *at: index.likelihood_terms(*at, "unit"))
+    x = np.random.default_rng(1).normal(size=(544, 1))
+    for n in (513, 530, 544):
+        index = jax.tree.map(jnp.asarray, spectral_index(x[:n], kernel))
+        assert len(index.rows) == 544
+        found = compiled(index, kernel, 0.1)
+        expected = dense_terms(jnp.asarray(x[:n]), kernel, 0.1, "unit", low_rank=False)
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+    assert compiled._cache_size() == 1
+
+
+def test_sizes():
+    assert [dense_size(n) for n in (1, 16, 17, 511, 512, 513)] == [16, 16, 32, 512, 512, 513]
+    assert [shared_size(n) for n in (1, 17, 33, 600, 1_000_000)] == [1, 17, 34, 608, 1_015_808]
+    n = np.arange(1, 5000)
+    sizes = np.array([shared_size(k) for k in n])
+    assert np.all(sizes >= n)
+    assert np.all(sizes - n < np.maximum(1, n / 16))
+
+
+def test_what_is_padded():
+    x, kernel = X[:70], SquaredExponential(1.0)
+    known = prepared(x, kernel, 0.1, "unit", "auto")
+    assert isinstance(known, DenseView)
+    assert len(known.rows) == 80
+    np.testing.assert_array_equal(known.rows.data, x)
+    # With a sampling covariance, or where the data are traced, rows are what they are.
+    assert len(prepared(x, kernel, "clt", "unit", "dense").rows) == 70
+
+    @jax.jit
+    def traced(x):
+        assert len(prepared(x, kernel, 0.1, "unit", "dense").rows) == 70
+
+    traced(x)
+
+
+@pytest.mark.slow
+def test_the_model_takes_a_view_of_padded_rows():
+    values = {"lengthscale": jnp.asarray(0.7)}
+    rows = DenseView(jax.tree.map(jnp.asarray, padded(X, 97)), False)
+    found, expected = (log_density(bke_model, (x,), {}, values)[0] for x in (rows, X))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
