@@ -104,7 +104,6 @@ def calls(name: str, rows: int) -> Callable[[], Any]:
         "causal_graph": lambda: bke.causal_graph(first[:, :3], **quiet),
         "compare": lambda: bke.compare(first, second, **quiet),
         "compare_tables": lambda: bke.compare_tables(mixed(rows, 0), mixed(rows, 1), **quiet),
-        "sketch": lambda: bke.sketch(first),
         MANY_FITS: lambda: many_fits(500, rows),
     }
     if name == "sample_witness":
@@ -131,7 +130,6 @@ SIZES = {
     "sample_test_witness": (500, 1000),
     "compare": BLOCKS,
     "compare_tables": BLOCKS,
-    "sketch": BLOCKS,
     MANY_FITS: (200, 400),
 }
 

@@ -87,14 +87,6 @@ from .sampling.open_run import OpenRun as OpenRun, open_run as open_run
 from .sampling.samplers.nuts import Nuts as Nuts
 from .sampling.samplers.quadrature import Quadrature as Quadrature
 from .sampling.samplers.smc import Smc as Smc
-from .selfcheck.check import self_check as self_check
-from .selfcheck.finding import SelfCheck as SelfCheck
-from .sketches.comparison import (
-    SketchComparison as SketchComparison,
-    compare_sketches as compare_sketches,
-)
-from .sketches.sketch import Sketch as Sketch, sketch as sketch
-from .sketches.store import load_sketch as load_sketch, save_sketch as save_sketch
 from .streams.blocks import open_blocks as open_blocks
 from .streams.source import Rows as Rows, open_rows as open_rows
 from .student_t.estimator import KernelStudentTDensity as KernelStudentTDensity

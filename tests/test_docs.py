@@ -79,9 +79,8 @@ GroupsComparison InputError Integral JointEmbedding Kernel KernelBayesFilter
 KernelComparison KernelScore KernelStudentT LearnedFilter LearnedKernel LearnedStudentT
 Likelihood LowRankError MatchedWeights Measure Misfit Mode Modes Moment MonitorState
 Normaliser OpenRun PairComparison Part Peak Place PreImage PredictiveCheck Product Radial
-RegressionSummary Rows Sample SamplingError Scaled Score SelfCheck Since Sketch
-SketchComparison SmoothingError StateEstimates Stationary SteinResult Sum TableComparison
-TestResult Thinned
+RegressionSummary Rows Sample SamplingError Scaled Score Since SmoothingError
+StateEstimates Stationary SteinResult Sum TableComparison TestResult Thinned
 """
 GIVEN = frozenset(GIVEN_NAMES.split())
 

@@ -2,7 +2,6 @@
 
 BEGIN = "Begin"
 COMPARE = "Compare samples, tables and streams"
-SKETCHES = "Compare where rows are too many, or apart"
 CHECK = "Check chains and draws"
 LEARN = "Learn kernels, densities and means"
 DEPENDENCE = "Dependence and causes"

@@ -66,7 +66,7 @@ def read_sample(
     reader = _READERS.get(path.suffix.lower())
     try:
         if path.is_dir():
-            zarr = ": zarr is read by fit --stream, sketch and open_rows"
+            zarr = ": zarr is read by fit --stream and open_rows"
             known = zarr if path.suffix.lower() == ".zarr" else ""
             raise InputError(f"{path} is a folder, not a file{known}")
         check_there(path)

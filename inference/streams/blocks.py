@@ -39,8 +39,8 @@ def open_blocks(
 ) -> Rows:
     """Open rows that an iterator gives block by block, such as a reader of chunks.
 
-    One block is in memory at a time. :func:`~bke.inference.fit` and
-    :func:`~bke.inference.sketch` go through the rows several times, so they are put down as float64
+    One block is in memory at a time. :func:`~bke.inference.fit` goes through the rows several
+    times, so they are put down as float64
     in a temporary file, 8 bytes for each number, which is removed with what is returned. How the
     rows are cut into blocks changes no digit of any result.
 

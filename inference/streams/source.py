@@ -164,7 +164,7 @@ def open_rows(path: str | os.PathLike[str], *, columns: Sequence[str | int] | No
     """Open the rows of a file, for data that need not fit into memory.
 
     :func:`~bke.inference.fit` goes through them some times in one column, in several for quadrature
-    of the landmark model, and :func:`~bke.inference.sketch` once. NPY files are mapped into memory,
+    of the landmark model. NPY files are mapped into memory,
     Parquet files read by row groups, zarr arrays by chunks; the text files of
     :func:`~bke.inference.read_sample` are read as a whole.
 

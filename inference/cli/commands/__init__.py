@@ -3,8 +3,6 @@
 from .. import purposes
 from .bayes import bayes
 from .chains import chains
-from .check import check
-from .compare import compare
 from .condition import condition
 from .density import density
 from .diagnose import diagnose
@@ -16,21 +14,18 @@ from .graph import graph
 from .independence import independence
 from .learn import learn
 from .likelihood_free import approximate
-from .merge import merge
 from .monitor import monitor
 from .run import run
 from .score import score
 from .shrink import shrink
-from .sketch import sketch
 from .thin import thin
 from .two_sample import two_sample
 from .witness import witness
 
 #: By purpose, in the order of ``bke --help``.
 PANELS = {
-    purposes.BEGIN: (examples, check),
+    purposes.BEGIN: (examples,),
     purposes.COMPARE: (two_sample, drift, monitor, run, witness),
-    purposes.SKETCHES: (sketch, merge, compare),
     purposes.CHECK: (chains, diagnose, thin),
     purposes.LEARN: (fit, learn, score, density, shrink),
     purposes.DEPENDENCE: (independence, graph),

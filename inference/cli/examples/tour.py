@@ -32,17 +32,6 @@ TOUR: dict[str, tuple[tuple[str, tuple[str, ...], str], ...]] = {
             "",
         ),
     ),
-    purposes.SKETCHES: (
-        (
-            "The same comparison of rows that never meet:",
-            (
-                "bke sketch calm.csv --columns Ozone --landmarks 10 --out calm.nc",
-                "bke sketch windy.csv --columns Ozone --like calm.nc --out windy.nc",
-                "bke compare calm.nc windy.nc --out sketches",
-            ),
-            "",
-        ),
-    ),
     purposes.CHECK: (
         ("Do four chains of a sampler agree?", ("bke chains posterior.nc --out chains",), ""),
         (

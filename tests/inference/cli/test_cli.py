@@ -493,8 +493,7 @@ def test_interruption_where_it_would_be_lost(deaf, monkeypatch):
         interrupt.interrupt(signal.SIGINT, sys._getframe())
 
 
-@pytest.mark.parametrize("command", ["fit", "sketch"])
-def test_sigterm_is_heard_where_there_is_a_checkpoint(command, tmp_path, monkeypatch):
+def test_sigterm_is_heard_where_there_is_a_checkpoint(tmp_path, monkeypatch):
     """Elsewhere nothing could be saved, and it kills at once."""
     heard = []
 
@@ -507,11 +506,10 @@ def test_sigterm_is_heard_where_there_is_a_checkpoint(command, tmp_path, monkeyp
                 signal.raise_signal(signal.SIGTERM)  # again, amid the saving
         raise SamplingError("stopped by the test")
 
-    monkeypatch.setattr(bke.inference, command, terminated)
+    monkeypatch.setattr(bke.inference, "fit", terminated)
     np.save(tmp_path / "p.npy", RNG.normal(size=(30, 1)))
     streamed = ("--stream", "--likelihood", "landmark", "--method", "quadrature")
-    told = [command, tmp_path / "p.npy", *(streamed if command == "fit" else ())]
-    told += ["--out", tmp_path / "made.nc"]
+    told = ["fit", tmp_path / "p.npy", *streamed, "--out", tmp_path / "made.nc"]
     assert bke_command(*told, "--checkpoint", tmp_path / "part").exit_code == 143
     assert "stopped by the test" in refusal(*told)
     assert heard == [interrupt.interrupt, signal.SIG_DFL]

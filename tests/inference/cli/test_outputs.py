@@ -44,14 +44,8 @@ def contents(folder):
         "fit p.npy --out p.npy",
         "fit p.npy q.npy --out q.npy",
         "fit p.npy --likelihood landmark --landmarks z.npy --out z.npy",
-        "sketch p.npy --out p.npy",
-        "sketch p.npy --out ../{name}/./p.npy",
-        "sketch p.npy --out {folder}/p.npy",
-        "sketch p.npy --like run.nc --out run.nc",
-        "sketch p.npy --landmarks z.npy --out z.npy",
-        "sketch p.npy --checkpoint p.npy --out s.nc",
-        "sketch p.npy --like run.nc --checkpoint run.nc --out s.nc",
-        "merge run.nc other.nc --out other.nc",
+        "fit p.npy --out ../{name}/./p.npy",
+        "fit p.npy --out {folder}/p.npy",
     ],
 )
 def test_a_file_that_is_read(folder, command):
@@ -70,8 +64,6 @@ def test_a_file_that_is_read(folder, command):
         ("witness.nc", "witness run.nc p.npy {link}"),
         ("witness.nc", "witness {run} p.npy q.npy"),
         ("diagnosis.json", "diagnose {run}"),
-        ("witness.nc", "compare {run} other.nc"),
-        ("compare.json", "compare run.nc {run}"),
         ("test.json", "test p.npy {link}"),
         ("test.png", "independence {link} --x 0 --y 1"),
         ("graph.json", "graph {link}"),
@@ -92,7 +84,7 @@ def test_a_folder_of_zarr(folder):
     zarr = pytest.importorskip("zarr")
     zarr.create_array("rows.zarr", shape=(30, 2), dtype=float)[:] = np.load("p.npy")
     for option in ("--out", "--checkpoint"):
-        told = refusal("sketch", "rows.zarr", option, "rows.zarr/zarr.json")
+        told = refusal("fit", "rows.zarr", *ROWS, option, "rows.zarr/zarr.json")
         assert "over rows.zarr, which is read" in told
 
 
@@ -101,20 +93,12 @@ def test_the_checkpoint_is_none_of_the_others(folder):
         "fit", "p.npy", *ROWS, "--checkpoint", "p.npy"
     )
     same = ("--checkpoint", "./s.nc", "--out", "s.nc")
-    assert "--out and --checkpoint are both s.nc" in refusal("sketch", "p.npy", *same)
     assert "--out and --checkpoint are both s.nc" in refusal("fit", "p.npy", *ROWS, *same)
 
 
 def test_what_is_not_written_may_lie_in_the_folder(folder):
     told = refusal("witness", "run.nc", "p.npy", "q.npy", "--out", ".")
     assert "run.nc is not a run" in told  # it was asked for
-
-
-def test_a_sketch_twice(folder):
-    os.link(folder / "run.nc", folder / "again.nc")
-    result = CliRunner().invoke(app, ["merge", "run.nc", "again.nc"])
-    assert result.exit_code == 2
-    assert "given twice" in result.stderr
 
 
 def test_same_file(tmp_path):

@@ -15,12 +15,10 @@ from bke.inference import (
     Monitors,
     Nuts,
     RegressionSummary,
-    SelfCheck,
     check_chains,
     compare,
     compare_groups,
     compare_kernels,
-    compare_sketches,
     compare_tables,
     diagnose,
     fit,
@@ -31,14 +29,12 @@ from bke.inference import (
     match_weights,
     posterior_predictive_check,
     reweight,
-    sketch,
     stein_test,
     thin,
     two_sample_test,
 )
 from bke.inference.core import notebook
 from bke.inference.core.notebook import LINES, Shown
-from bke.inference.selfcheck.finding import Finding
 from bke.models import Laplace, SquaredExponential
 
 #: Names as a web page must not take them.
@@ -110,11 +106,6 @@ def regression():
     )
 
 
-def sketches():
-    first = sketch(normal(60), columns=[ODD], landmarks=5, **QUIET)
-    return compare_sketches(first, sketch(normal(70, shift=1.0), like=first, **QUIET), draws=8)
-
-
 def test_of_samples():
     found = two_sample_test(normal(20), normal(20, shift=2.0), permutations=99, **QUIET)
     return found.of_samples((ODD, "b"))
@@ -175,22 +166,13 @@ RESULTS = {
     "CausalGraph": (graph, True, True, None),
     "PredictiveCheck": (predictive, True, True, 12),
     "RegressionSummary": (regression, False, False, 6),
-    "SelfCheck": (
-        lambda: SelfCheck((Finding(ODD, "1", "1", True),), "a machine"),
-        *(False, True, 1),
-    ),
-    "SketchComparison": (sketches, True, False, 60),
-    "Sketch": (
-        lambda: sketch(normal(60), columns=[ODD], landmarks=5, **QUIET),
-        *(False, True, None),
-    ),
     "LearnedStudentT": (
         lambda: learn_student_t(normal(30), factors=(0.5, 1.0), noise_variance=1.0, **QUIET),
         *(False, False, 2),
     ),
 }
 SLOW = {
-    *("KernelComparison", "SketchComparison", "LearnedStudentT", "Diagnosis", "LearnedFilter"),
+    *("KernelComparison", "LearnedStudentT", "Diagnosis", "LearnedFilter"),
     "PredictiveCheck",
 }
 each = pytest.mark.parametrize(
@@ -231,7 +213,7 @@ def test_a_result_shows_what_it_prints_and_draws(name):
 def test_a_result_is_a_data_frame(name, tmp_path):
     result = made(name)
     if not hasattr(result, "to_dataframe"):
-        assert name in ("ColumnComparison", "Sketch")
+        assert name == "ColumnComparison"
         return
     found, rows = result.to_dataframe(), RESULTS[name][3]
     assert isinstance(found, pd.DataFrame)

@@ -5,8 +5,7 @@ import os
 
 import numpy as np
 import pytest
-import xarray as xr
-from bke.inference import InputError, fit, load_run, load_sketch, open_rows, read_sample, save_run
+from bke.inference import InputError, fit, load_run, open_rows, read_sample, save_run
 from bke.inference.cli import app
 from bke.inference.core.archive import HEAD
 from bke.inference.likelihood_free.store import Store
@@ -85,28 +84,6 @@ def test_code_in_an_attribute_of_a_run(name, trap, tmp_path):
     run.to_netcdf(tmp_path / "run.nc", engine="h5netcdf")
     with pytest.raises(InputError, match=f"its attribute {name} cannot be read"):
         load_run(tmp_path / "run.nc")
-    assert not trap.exists()
-
-
-def test_code_in_the_attribute_of_a_sketch(trap, tmp_path):
-    path = tmp_path / "sketch.nc"
-    xr.Dataset(
-        {
-            "rows": ("grid", [3.0]),
-            "mean": (("grid", "landmark"), [[1.0]]),
-            "scatter": (("grid", "landmark", "other"), [[[1.0]]]),
-            "log_volume": ("grid", [0.0]),
-            "landmarks": (("landmark", "column"), [[0.0]]),
-            "unit": ("column", [1.0]),
-        },
-        coords={"lengthscale": ("grid", [1.0]), "column": ["u"]},
-        attrs={
-            "creation_library": "bke sketch",
-            "kernel": json.dumps({"type": "function", "function": {"type": "os:mkdir"}}),
-        },
-    ).to_netcdf(path, engine="h5netcdf")
-    with pytest.raises(InputError, match=r"which is none now|no kernel"):
-        load_sketch(path)
     assert not trap.exists()
 
 

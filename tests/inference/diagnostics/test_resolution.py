@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
-from bke.inference import compare_sketches, diagnose, fit, sketch
-from bke.models import Landmark, choose_landmarks
+from bke.inference import diagnose, fit
+from bke.inference.core.machine import computing
+from bke.inference.diagnostics.resolution import in_words, reach
+from bke.models import Landmark, SquaredExponential, choose_landmarks
 
 RNG = np.random.default_rng(4)
 P, Q = RNG.normal(size=3000), RNG.laplace(scale=np.sqrt(0.5), size=2500)
@@ -32,20 +34,19 @@ def test_a_fit(X, landmarks, told):
     assert ("NOT RESOLVED" in verdict) == (told is not None)
 
 
-@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
-    ("grid", "told"),
+    ("lengthscales", "expected"),
     [([0.1, 0.2, 0.5, 0.9], SHORT), ([1.1, 1.3, 1.6], None), ([4.1, 5.0, 6.0], LONG)],
 )
-def test_two_sketches(grid, told):
-    """Landmarks one apart, pairs of them two apart in the median: limits 1 and 4."""
-    places = np.linspace(-2.0, 2.0, 5)
-    options = {"landmarks": places, "lengthscales": grid, "scale": None, **QUIET}
-    first = sketch(P, **options)
-    found = compare_sketches(first, sketch(Q, like=first, **QUIET), draws=8)
-    assert [any(text in note for note in found.notes) for text in (SHORT, LONG)] == [
-        told == SHORT,
-        told == LONG,
+def test_five_landmarks(lengthscales, expected):
+    """Neighbors are at a distance of 1, pairs in the median of 2: limits 1 and 4."""
+    landmarks = np.linspace(-2.0, 2.0, 5)[:, None]
+    with computing():
+        medians = np.array([reach(SquaredExponential(value), landmarks) for value in lengthscales])
+    closed_form = [np.exp(-0.5 * np.array([1.0, 4.0]) / value**2) for value in lengthscales]
+    np.testing.assert_allclose(medians, closed_form, rtol=1e-12)
+    notes = in_words(medians, np.ones(len(lengthscales)))
+    assert [any(text in note for note in notes) for text in (SHORT, LONG)] == [
+        expected == SHORT,
+        expected == LONG,
     ]
-    k = [np.exp(-0.5 * np.array([1.0, 4.0]) / value**2) for value in grid]
-    np.testing.assert_allclose(found.posterior["reach"].values, k, rtol=1e-12)

@@ -1,1 +1,0 @@
-"""Statistical self-tests: whether this machine, with its BLAS and JAX, gives what it should."""

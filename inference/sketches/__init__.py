@@ -1,1 +1,0 @@
-"""Sums that stand for data which cannot be kept, moved or shared."""
