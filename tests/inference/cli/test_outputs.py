@@ -183,7 +183,7 @@ def test_a_link_into_the_folder_of_another_command(tmp_path):
         ("page.html", "drift a.csv b.csv --permutations 19 --html page.html"),
         ("page.md", "drift a.csv b.csv --permutations 19 --markdown page.md"),
         ("state", "monitor b.csv --reference a.csv --state state"),
-        ("s.nc", "sketch p.npy --out s.nc"),
+        ("s.nc", "fit p.npy --out s.nc"),
     ],
 )
 @pytest.mark.parametrize("target", ["victim", "nowhere"])
