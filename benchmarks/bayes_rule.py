@@ -35,7 +35,7 @@ import matplotlib
 import numpy as np
 import report
 from bke.inference.core.machine import computing
-from bke.inference.embeddings.conditional import learn_conditional
+from bke.inference.filtering import learn_conditional
 from bke.inference.learning.multiples import widened
 from bke.inference.learning.named_kernels import kernel_of
 from bke.models import (
@@ -45,7 +45,7 @@ from bke.models import (
     mean_embedding,
     pre_image,
 )
-from bke.models.embeddings.conditional.features import features
+from bke.models.embeddings.conditional import features
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt

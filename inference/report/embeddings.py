@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from bke.models.embeddings.embedding import Embedding
 
-from ..embeddings.predictions import LEAST_SUM, USUAL_SUMS, unusual
+from ..filtering import LEAST_SUM, USUAL_SUMS, unusual
 
 #: Rows that are named in a sentence.
 MOST_NAMED = 10

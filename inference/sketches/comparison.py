@@ -11,7 +11,7 @@ import numpy as np
 import numpyro.distributions as dist
 import xarray as xr
 from bke.models.bayes.priors import default_prior
-from bke.models.embeddings.landmarks import posterior_of_sums
+from bke.models.embeddings.posterior import posterior_of_sums
 from bke.models.landmarks import landmark_gaussian
 from bke.models.measures.measure import Measure, as_measure
 from numpy.typing import ArrayLike

@@ -8,8 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from bke.models import EmbeddingPosterior, embedding_posterior
-from bke.models.embeddings.landmarks import posterior_of_view
-from bke.models.embeddings.waves import LineSample, line_sample, posterior_of_line, takes_line
+from bke.models.embeddings.fourier_posterior import (
+    LineSample,
+    line_sample,
+    posterior_of_line,
+    takes_line,
+)
+from bke.models.embeddings.posterior import posterior_of_view
 from bke.models.kernels.base import Kernel
 from bke.models.landmarks import LandmarkView
 from bke.models.likelihood.spectral import MOST_DENSE

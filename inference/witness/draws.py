@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from bke.models.embeddings.waves import LineSample
+from bke.models.embeddings.fourier_posterior import LineSample
 from bke.models.landmarks import LandmarkView
 from bke.models.linalg.pivoted_cholesky import pivoted_cholesky
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from bke.models.embeddings.waves import LineSample
+from bke.models.embeddings.fourier_posterior import LineSample
 from bke.models.landmarks import in_parts
 from bke.models.likelihood.spectral import MOST_DENSE
 from numpy.typing import ArrayLike

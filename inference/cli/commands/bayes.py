@@ -19,10 +19,10 @@ from ..terminal import Terminal
 
 if TYPE_CHECKING:
     from bke.models import ConditionalEmbedding
-    from bke.models.embeddings.conditional.rules import BayesRule
+    from bke.models.embeddings.rules import BayesRule
 
     from ...data.read import Sample
-    from ...embeddings.predictions import PosteriorPoints
+    from ...filtering import PosteriorPoints
 
 TABLE, SUMMARY = "posterior.csv", "summary.json"
 
@@ -87,7 +87,7 @@ def bayes(
             from bke.inference import learn_conditional
             from bke.models import bayes_rule, mean_embedding
 
-            from ...embeddings.predictions import posterior_points
+            from ...filtering import posterior_points
             from ...report.embeddings import far_rows_notes
 
             learned = learn_conditional(

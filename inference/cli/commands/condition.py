@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bke.models import ConditionalEmbedding
 
     from ...data.read import Sample
-    from ...embeddings.predictions import Moments
+    from ...filtering import Moments
     from ..steps import Pictures
 
 TABLE, PICTURE, SUMMARY = "conditional.csv", "picture.png", "summary.json"
@@ -61,7 +61,7 @@ def condition(
         with terminal.step("learn", "learning the conditional embedding"):
             from bke.inference import learn_conditional
 
-            from ...embeddings.predictions import moments
+            from ...filtering import moments
             from ...report.embeddings import far_rows_notes, rows_in_words
 
             learned = learn_conditional(

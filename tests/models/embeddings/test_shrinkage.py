@@ -372,3 +372,13 @@ def test_shrinkage_lowers_the_risk():
     empirical = lost[:, 0]
     error = empirical.std(ddof=1) / 10.0
     assert abs(empirical.mean() - (1.0 - norm) / n) < 4.0 * error
+
+
+def test_shrinkage_lowers_the_norm():
+    X = np.random.default_rng(1).normal(size=(12, 4))
+    kernel = SquaredExponential(1.0)
+    empirical = mean_embedding(X, kernel)
+    np.testing.assert_allclose(empirical.weights, 1.0 / 12.0)
+    for amount in AMOUNTS:
+        assert shrunk_embedding(X, kernel, amount=amount).norm() < empirical.norm()
+    assert spectral_embedding(X, kernel).norm() < empirical.norm()

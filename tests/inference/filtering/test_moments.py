@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from bke.inference.embeddings.predictions import LEAST_SUM, moments, trusted, unusual
-from bke.inference.embeddings.shrinkage import shrinkage_estimates
+from bke.inference.filtering import LEAST_SUM, moments, trusted, unusual
 from bke.models import SquaredExponential, conditional_embedding
 
 
@@ -32,12 +31,3 @@ def test_moments_are_those_of_the_embedding():
     assert found.imaginary.tolist() == [*np.any(variance <= 0, axis=1), False]
     assert np.isnan(found.mean[2]).all()
     assert found.total[2] == pytest.approx(0.0, abs=1e-6)
-
-
-def test_the_empirical_embedding_is_shrunk():
-    X = np.random.default_rng(1).normal(size=(12, 4))
-    found = shrinkage_estimates(X, SquaredExponential(1.0))
-    assert next(iter(found)) == "empirical"
-    np.testing.assert_allclose(found["empirical"].weights, 1.0 / 12.0)
-    for name, one in found.items():
-        assert name == "empirical" or one.norm() < found["empirical"].norm()

@@ -1,22 +1,99 @@
-"""A kernel Bayes filter whose kernels and regularisation are found from its training series."""
+"""Conditional embeddings whose kernels and regularisation are chosen from the data."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from bke.models import KernelBayesFilter, kernel_bayes_filter
+from bke.models import ConditionalEmbedding, KernelBayesFilter, kernel_bayes_filter
+from bke.models.embeddings.conditional import (
+    CHOICES,
+    Regularisation,
+    check_regularisation,
+    choose_regularisation,
+    features,
+)
+from bke.models.embeddings.pre_image import pre_images
+from bke.models.embeddings.rules import BayesRule
 from bke.models.kernels.base import Covariance
 from bke.models.kernels.parameters import lengths_of
 
-from ..core.errors import InputError
-from ..core.notebook import Shown
-from ..core.progress import progress_bar
-from ..data.checks import as_sample, check_positive
-from ..learning.multiples import described, factors_for, widened
-from ..learning.named_kernels import kernel_of
+from .core.errors import InputError
+from .core.notebook import Shown
+from .core.progress import progress_bar
+from .data.checks import as_sample, check_positive
+from .learning.multiples import described, factors_for, widened
+from .learning.named_kernels import kernel_of
+
+#: Multiples of the lengthscale of X that are tried.
+CONDITIONAL_FACTORS = (0.25, 0.5, 1.0, 2.0)
+
+
+def learn_conditional(
+    X: Any,
+    Y: Any,
+    *,
+    kernel_x: str | Covariance = "bkl",
+    kernel_y: str | Covariance = "bkl",
+    regularisation: str | float = "leave-one-out",
+    factors: Sequence[float] | None = None,
+    scale: str | None = "column",
+    seed: int = 0,
+    tolerance: float | None = None,
+    rank: int | None = None,
+) -> ConditionalEmbedding:
+    """Learn the conditional embedding of Y given X, with what it needs chosen from the pairs.
+
+    The kernel of X that serves a regression need not be that of its distribution: multiples of its
+    lengthscale are compared together with lambda, by one score. The kernel of Y defines what is
+    predicted, so it stays as chosen.
+
+    Args:
+        X: what is conditioned on, shape (n, D) or (n,).
+        Y: row by row with X, shape (n, E) or (n,).
+        kernel_x: ``"bkl"``, learned from X alone; ``"median"``; or a kernel. See
+            :func:`~bke.inference.learning.named_kernels.kernel_of`.
+        kernel_y: likewise, of Y.
+        regularisation: ``"leave-one-out"``, the error at rows left out (CME-5);
+            ``"marginal-likelihood"``, of the features of Y as Gaussian processes of x; or lambda,
+            a number, with which the kernel of X stays as chosen.
+        factors: of the lengthscale of X that are compared, a quarter to twice by default; (1,)
+            keeps the kernel, as is done with one that has no lengthscale.
+        scale: see :func:`~bke.inference.learning.named_kernels.kernel_of`.
+        seed: likewise.
+        tolerance: of the incomplete Cholesky factorisations, see
+            :func:`~bke.models.conditional_embedding`.
+        rank: likewise.
+
+    Raises:
+        InputError: for data or arguments that make no sense, in one sentence.
+    """
+    inputs, outputs = as_sample(X, "X"), as_sample(Y, "Y")
+    if len(inputs) != len(outputs):
+        raise InputError(f"X has {len(inputs)} rows and Y has {len(outputs)}, not pairs")
+    compared = isinstance(regularisation, str)
+    if not compared:
+        check_regularisation(regularisation, "regularisation")
+    elif regularisation not in CHOICES:
+        raise InputError(f"regularisation must be a number or one of {CHOICES}")
+    if factors is not None and not compared and len(factors) > 1:
+        raise InputError("with a number as regularisation nothing is compared: give one factor")
+    of_y = kernel_of(outputs, kernel_y, scale=scale, seed=seed, name="Y")
+    start = kernel_of(inputs, kernel_x, scale=scale, seed=seed, name="X")
+    multiples = factors_for(factors, CONDITIONAL_FACTORS if compared else (1.0,), start)
+    kernels = [widened(start, factor) for factor in multiples]
+    tried = [features(inputs, one, tolerance=tolerance, rank=rank) for one in kernels]
+    if not isinstance(regularisation, str):
+        return ConditionalEmbedding(tried[0], outputs, of_y, float(regularisation))
+    targets = features(outputs, of_y, tolerance=tolerance, rank=rank).values
+    found: list[Regularisation] = [
+        choose_regularisation(one.values, targets, regularisation) for one in tried
+    ]
+    best = min(range(len(found)), key=lambda index: found[index].score)
+    return ConditionalEmbedding(tried[best], outputs, of_y, found[best].value)
+
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -261,3 +338,70 @@ def _smoothing_with(model: KernelBayesFilter, multiple: float) -> KernelBayesFil
     """Give ``model`` that multiple of delta for smoothing."""
     delta = multiple * model.posterior_regularisation
     return dataclasses.replace(model, smoothing_regularisation=delta)
+
+
+#: Sums of weights outside are unusual, and nothing is told where they are below the least.
+USUAL_SUMS, LEAST_SUM = (0.8, 1.2), 0.1
+
+
+class Moments(NamedTuple):
+    """Mean and deviation at each row that is asked for, NaN where nothing can be told.
+
+    Attributes:
+        mean: (m, E).
+        deviation: (m, E), NaN also where the variance came out negative, as some weights are.
+        imaginary: (m,), where that happened in some column.
+        total: (m,), the sum of the weights, 1 where the pairs say enough.
+    """
+
+    mean: np.ndarray
+    deviation: np.ndarray
+    imaginary: np.ndarray
+    total: np.ndarray
+
+
+class PosteriorPoints(NamedTuple):
+    """Mean and mode (m, D) of each posterior, and sums of weights (m,); NaN where unknown.
+
+    The mode is the point whose own embedding is nearest to that of the posterior.
+    """
+
+    mean: np.ndarray
+    mode: np.ndarray
+    total: np.ndarray
+
+
+def moments(learned: ConditionalEmbedding, at: np.ndarray) -> Moments:
+    """Conditional mean and standard deviation of Y at the rows of ``at``, (m, D)."""
+    weights, total = trusted(learned.weights(at))
+    mean = weights @ learned.Y
+    variance = np.full_like(mean, np.nan)
+    known = ~np.isnan(mean[:, 0])
+    if known.any():
+        variance[known] = learned.variance(at[known])
+    deviation = np.sqrt(np.where(variance > 0.0, variance, np.nan))
+    return Moments(mean, deviation, np.any(variance <= 0.0, axis=1), total)
+
+
+def posterior_points(rule: BayesRule, observed: np.ndarray) -> PosteriorPoints:
+    """Posterior mean and mode for every row of ``observed``, (m, E), by kernel Bayes' rule."""
+    weights, total = trusted(rule.weights(observed))
+    mean = weights @ rule.points
+    known = ~np.isnan(weights[:, 0])
+    mode = np.full_like(mean, np.nan)
+    if known.any():
+        mode[known] = pre_images(rule.kernel_x, rule.points, weights[known]).point
+    return PosteriorPoints(mean, mode, total)
+
+
+def trusted(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Weights (m, n) that sum to one, NaN where they sum to too little; and their sums (m,)."""
+    total: np.ndarray = weights.sum(axis=1)
+    kept = np.where(total > LEAST_SUM, total, np.nan)
+    return weights / kept[:, None], total
+
+
+def unusual(total: np.ndarray) -> np.ndarray:
+    """Which sums of weights (m,) say that a row is far from all pairs."""
+    low, high = USUAL_SUMS
+    return np.asarray((total < low) | (total > high))

@@ -1,13 +1,4 @@
-"""The kernel Bayes filter: hidden states from observations, both known from a sample only (GM-2).
-
-Fukumizu, Song and Gretton, *Kernel Bayes' Rule* (2011-13), and the slides of 2010: neither the
-dynamics nor the observation model is written down, each is a sample of pairs. Smoothing is the same
-rule backwards in time, as in Nishiyama et al., *The Nonparametric Kernel Bayes Smoother* (2016):
-the posterior of the state before, given the state after, with the filtered state as its prior.
-
-Beliefs are told by their coordinates in the features of the training states, so that a step costs
-T r^2 for T training rows and features of rank r.
-"""
+"""What a filter says: the posterior embedding of the state at every step."""
 
 from __future__ import annotations
 
@@ -16,12 +7,56 @@ import dataclasses
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...kernels.base import Covariance
-from ..conditional.embedding import ConditionalEmbedding, check_regularisation
-from ..conditional.features import Features, as_sample, diagonal_of, features, points_like
-from ..conditional.rules import posterior_weights
-from ..embedding import Embedding
-from .estimates import StateEstimates
+from ..kernels.base import Covariance
+from .conditional import (
+    ConditionalEmbedding,
+    Features,
+    as_sample,
+    check_regularisation,
+    diagonal_of,
+    features,
+    points_like,
+)
+from .embedding import Embedding
+from .pre_image import pre_images
+from .rules import posterior_weights
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class StateEstimates:
+    """Posterior embeddings of the states at S steps: weights on T training states.
+
+    Attributes:
+        kernel: of the states.
+        points: training states, (T, D).
+        weights: (S, T), of any sign; where the filter normalises, each row sums to one.
+        observed: (S,), whether the observation of the step counted; ``None``: not told.
+    """
+
+    kernel: Covariance
+    points: np.ndarray
+    weights: np.ndarray
+    observed: np.ndarray | None = None
+
+    def __repr__(self) -> str:
+        return f"StateEstimates({len(self)} steps, on {len(self.points)} states)"
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    def __getitem__(self, step: int) -> Embedding:
+        """The embedding at a step, counted from 0."""
+        return Embedding(self.kernel, self.points, self.weights[step])
+
+    def mean(self) -> np.ndarray:
+        """Posterior means (S, D), by weights that sum to one."""
+        total = self.weights.sum(axis=1, keepdims=True)
+        return np.asarray(self.weights @ self.points / total)
+
+    def mode(self) -> np.ndarray:
+        """Where each embedding is highest (S, D), see :func:`~bke.models.pre_image` (PRE-3)."""
+        return pre_images(self.kernel, self.points, self.weights).point
+
 
 #: Sums of weights are nothing below so much of the sum of their sizes, and of the prior's sum: an
 #: observation some five lengthscales from all of training.
@@ -284,7 +319,7 @@ def kernel_bayes_filter(
             one series in order of time; consecutive rows of X by default.
         normalise: make weights sum to one at every step; the published updates do not.
         tolerance: of the incomplete Cholesky factorisations, see
-            :func:`~bke.models.embeddings.conditional.features.features`; rounding by default. A
+            :func:`~bke.models.embeddings.conditional.features`; rounding by default. A
             hundredth of
             epsilon costs a fraction, and moves posterior means little where the filter is stable.
         rank: likewise, their largest rank.

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from bke.models import SquaredExponential, embedding_posterior
-from bke.models.embeddings import waves as embedding
-from bke.models.embeddings.waves import line_sample, posterior_of_line, takes_line
+from bke.models.embeddings import fourier_posterior as embedding
+from bke.models.embeddings.fourier_posterior import line_sample, posterior_of_line, takes_line
 
 RNG = np.random.default_rng(0)
 # Skewed, with a far cluster, away from zero, not in order.

@@ -17,9 +17,9 @@ from bke.models import (
     product_rule,
     sum_rule,
 )
-from bke.models.embeddings.conditional.features import features
-from bke.models.embeddings.conditional.regularisation import (
+from bke.models.embeddings.conditional import (
     choose_regularisation,
+    features,
     leave_one_out,
     negative_log_marginal_likelihood,
     spectrum,

@@ -10,7 +10,7 @@ from bke.models import (
     embedding_posterior,
     landmark_embedding_posterior,
 )
-from bke.models.embeddings.landmarks import posterior_of_sums
+from bke.models.embeddings.posterior import posterior_of_sums
 from bke.models.landmarks import landmark_sums
 from numpyro.handlers import seed
 from scipy.spatial.distance import cdist
