@@ -1,4 +1,4 @@
-"""Conditional embeddings whose kernels and regularisation are chosen from the data."""
+"""Conditional embeddings whose kernels and regularization are chosen from the data."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 from bke.models import ConditionalEmbedding, KernelBayesFilter, kernel_bayes_filter
 from bke.models.embeddings.conditional import (
     CHOICES,
-    Regularisation,
-    check_regularisation,
-    choose_regularisation,
-    features,
+    Regularization,
+    check_regularization,
+    choose_regularization,
+    low_rank_features,
 )
 from bke.models.embeddings.pre_image import pre_images
 from bke.models.embeddings.rules import BayesRule
@@ -37,7 +37,7 @@ def learn_conditional(
     *,
     kernel_x: str | Covariance = "bkl",
     kernel_y: str | Covariance = "bkl",
-    regularisation: str | float = "leave-one-out",
+    regularization: str | float = "leave-one-out",
     factors: Sequence[float] | None = None,
     scale: str | None = "column",
     seed: int = 0,
@@ -56,14 +56,14 @@ def learn_conditional(
         kernel_x: ``"bkl"``, learned from X alone; ``"median"``; or a kernel. See
             :func:`~bke.inference.learning.named_kernels.kernel_of`.
         kernel_y: likewise, of Y.
-        regularisation: ``"leave-one-out"``, the error at rows left out (CME-5);
+        regularization: ``"leave-one-out"``, the error at rows left out (CME-5);
             ``"marginal-likelihood"``, of the features of Y as Gaussian processes of x; or lambda,
             a number, with which the kernel of X stays as chosen.
         factors: of the lengthscale of X that are compared, a quarter to twice by default; (1,)
             keeps the kernel, as is done with one that has no lengthscale.
         scale: see :func:`~bke.inference.learning.named_kernels.kernel_of`.
         seed: likewise.
-        tolerance: of the incomplete Cholesky factorisations, see
+        tolerance: of the incomplete Cholesky factorizations, see
             :func:`~bke.models.conditional_embedding`.
         rank: likewise.
 
@@ -73,23 +73,23 @@ def learn_conditional(
     inputs, outputs = as_sample(X, "X"), as_sample(Y, "Y")
     if len(inputs) != len(outputs):
         raise InputError(f"X has {len(inputs)} rows and Y has {len(outputs)}, not pairs")
-    compared = isinstance(regularisation, str)
+    compared = isinstance(regularization, str)
     if not compared:
-        check_regularisation(regularisation, "regularisation")
-    elif regularisation not in CHOICES:
-        raise InputError(f"regularisation must be a number or one of {CHOICES}")
+        check_regularization(regularization, "regularization")
+    elif regularization not in CHOICES:
+        raise InputError(f"regularization must be a number or one of {CHOICES}")
     if factors is not None and not compared and len(factors) > 1:
-        raise InputError("with a number as regularisation nothing is compared: give one factor")
+        raise InputError("with a number as regularization nothing is compared: give one factor")
     of_y = kernel_of(outputs, kernel_y, scale=scale, seed=seed, name="Y")
     start = kernel_of(inputs, kernel_x, scale=scale, seed=seed, name="X")
     multiples = factors_for(factors, CONDITIONAL_FACTORS if compared else (1.0,), start)
     kernels = [widened(start, factor) for factor in multiples]
-    tried = [features(inputs, one, tolerance=tolerance, rank=rank) for one in kernels]
-    if not isinstance(regularisation, str):
-        return ConditionalEmbedding(tried[0], outputs, of_y, float(regularisation))
-    targets = features(outputs, of_y, tolerance=tolerance, rank=rank).values
-    found: list[Regularisation] = [
-        choose_regularisation(one.values, targets, regularisation) for one in tried
+    tried = [low_rank_features(inputs, one, tolerance=tolerance, rank=rank) for one in kernels]
+    if not isinstance(regularization, str):
+        return ConditionalEmbedding(tried[0], outputs, of_y, float(regularization))
+    targets = low_rank_features(outputs, of_y, tolerance=tolerance, rank=rank).values
+    found: list[Regularization] = [
+        choose_regularization(one.values, targets, regularization) for one in tried
     ]
     best = min(range(len(found)), key=lambda index: found[index].score)
     return ConditionalEmbedding(tried[best], outputs, of_y, found[best].value)
@@ -100,10 +100,10 @@ if TYPE_CHECKING:
 
 #: Multiples of both lengthscales, and of 1/T for epsilon, that are compared.
 FACTORS = (0.25, 0.5, 1.0)
-REGULARISATIONS = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
+REGULARIZATIONS = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
 #: Steps of each fold that are filtered, at most.
 VALIDATED = 200
-#: Tolerance of the factorisations over epsilon, while settings are compared.
+#: Tolerance of the factorizations over epsilon, while settings are compared.
 TOLERANCE = 0.01
 #: Multiples of delta that are compared for smoothing.
 SMOOTHINGS = (1.0, 10.0, 100.0, 1000.0)
@@ -115,14 +115,14 @@ class Trial:
 
     Attributes:
         factor: of both lengthscales.
-        regularisation: epsilon times the number of training rows.
+        regularization: epsilon times the number of training rows.
         error: mean squared error of the posterior mean on the halves held out, over the variance of
             each column of the states: 1 is what their mean would have. Infinite where the filter
             failed.
     """
 
     factor: float
-    regularisation: float
+    regularization: float
     error: float
 
 
@@ -143,7 +143,7 @@ class LearnedFilter(Shown):
     def to_dataframe(self) -> pd.DataFrame:
         """One row for each setting that was tried, the best first.
 
-        Columns: those of :class:`Trial`: ``factor``, ``regularisation`` and ``error``.
+        Columns: those of :class:`Trial`: ``factor``, ``regularization`` and ``error``.
         """
         import pandas as pd
 
@@ -159,7 +159,7 @@ class LearnedFilter(Shown):
         lines = [
             f"States: {described(self.filter.observation.kernel_x)}",
             f"Observations: {described(self.filter.observation.kernel_y)}",
-            f"regularisation {best.regularisation:g} / {len(self.filter.states)}, lengthscales "
+            f"regularization {best.regularization:g} / {len(self.filter.states)}, lengthscales "
             f"times {best.factor:g}: root mean squared error {best.error**0.5:.4g} standard "
             f"deviations of the states on held out halves, the best of {len(self.trials)} "
             f"settings; smoothed {self.smoothed_error**0.5:.4g}",
@@ -177,7 +177,7 @@ def learn_filter(
     kernel_x: str | Covariance = "bkl",
     kernel_y: str | Covariance = "bkl",
     factors: Sequence[float] | None = None,
-    regularisations: Sequence[float] = REGULARISATIONS,
+    regularizations: Sequence[float] = REGULARIZATIONS,
     scale: str | None = "column",
     seed: int = 0,
     tolerance: float | None = None,
@@ -187,8 +187,8 @@ def learn_filter(
     """Learn a filter from one training series, settings by cross-validation in two halves.
 
     Each half trains a filter that is run on the other, at most 200 steps of it, for every factor of
-    both lengthscales and every regularisation; epsilon is that over the number of rows, delta twice
-    epsilon. At the best, four regularisations of the smoother are compared likewise. Observations
+    both lengthscales and every regularization; epsilon is that over the number of rows, delta twice
+    epsilon. At the best, four regularizations of the smoother are compared likewise. Observations
     far from all of the training half are left out, so that the error is that of a prediction.
 
     Args:
@@ -198,7 +198,7 @@ def learn_filter(
             :func:`~bke.inference.learning.named_kernels.kernel_of`.
         kernel_y: of the observations, as ``kernel_x`` of the states.
         factors: of both lengthscales, a quarter to 1 by default; 1 where a kernel has none.
-        regularisations: epsilon times the number of rows.
+        regularizations: epsilon times the number of rows.
         scale: see :func:`~bke.inference.learning.named_kernels.kernel_of`.
         seed: likewise.
         tolerance: see :func:`~bke.models.kernel_bayes_filter`; while settings are compared a
@@ -211,26 +211,26 @@ def learn_filter(
             fails at every setting.
     """
     states, outputs = _checked_series(X, Y)
-    if len(regularisations) == 0:
-        raise InputError("regularisations must hold at least one number")
-    for value in regularisations:
-        check_positive(value, "a regularisation")
+    if len(regularizations) == 0:
+        raise InputError("regularizations must hold at least one number")
+    for value in regularizations:
+        check_positive(value, "a regularization")
     of_x = kernel_of(states, kernel_x, scale=scale, seed=seed, name="X")
     of_y = kernel_of(outputs, kernel_y, scale=scale, seed=seed, name="Y")
     without = [kernel for kernel in (of_x, of_y) if not lengths_of(kernel)]
     multiples = factors_for(factors, FACTORS, without[0] if without else of_x)
     series = _Series(states, outputs, of_x, of_y, tolerance, rank)
-    settings = [(factor, value) for factor in multiples for value in regularisations]
+    settings = [(factor, value) for factor in multiples for value in regularizations]
     with progress_bar("settings", len(settings), shown=progress and len(settings) > 1) as advance:
         trials = []
         for setting in settings:
             trials.append(Trial(*setting, series.error(*setting)))
             advance(1)
     trials.sort(key=lambda trial: trial.error)
-    best = trials[0].factor, trials[0].regularisation
+    best = trials[0].factor, trials[0].regularization
     if not np.isfinite(trials[0].error):
         raise InputError(
-            "the filter's weights sum to nothing at every setting: try larger regularisations or "
+            "the filter's weights sum to nothing at every setting: try larger regularizations or "
             "wider kernels"
         )
     smoothed = series.smoothed_errors(*best)
@@ -258,8 +258,8 @@ class _Series:
         outputs: observations, (T, E).
         kernel_x: of the states, before its lengthscale is multiplied.
         kernel_y: of the observations, likewise.
-        tolerance: of the factorisations, ``None`` to choose it.
-        rank: of the factorisations, at most.
+        tolerance: of the factorizations, ``None`` to choose it.
+        rank: of the factorizations, at most.
     """
 
     states: np.ndarray
@@ -270,18 +270,18 @@ class _Series:
     rank: int | None
 
     def learned(
-        self, rows: slice, factor: float, regularisation: float, final: bool = False
+        self, rows: slice, factor: float, regularization: float, final: bool = False
     ) -> KernelBayesFilter:
         """Train a filter on some rows; a rough one unless it is ``final``."""
         part = self.states[rows]
-        epsilon = regularisation / len(part)
+        epsilon = regularization / len(part)
         rough = None if final else min(TOLERANCE * epsilon, TOLERANCE)
         return kernel_bayes_filter(
             part,
             self.outputs[rows],
             widened(self.kernel_x, factor),
             widened(self.kernel_y, factor),
-            regularisation=epsilon,
+            regularization=epsilon,
             tolerance=rough if self.tolerance is None else self.tolerance,
             rank=self.rank,
         )
@@ -296,23 +296,23 @@ class _Series:
             for training, held in ((first, second), (second, first))
         ]
 
-    def error(self, factor: float, regularisation: float) -> float:
+    def error(self, factor: float, regularization: float) -> float:
         """The mean squared error of the filter on the halves held out; infinite where it fails."""
         total = 0.0
         for training, held in self.folds:
             try:
-                model = self.learned(training, factor, regularisation)
+                model = self.learned(training, factor, regularization)
                 found = model.filter(self.outputs[held], outliers="skip")
             except ArithmeticError:
                 return np.inf
             total += self._squares(found.mean(), held)
         return total / self._steps
 
-    def smoothed_errors(self, factor: float, regularisation: float) -> list[float]:
+    def smoothed_errors(self, factor: float, regularization: float) -> list[float]:
         """The mean squared errors of the smoother, with each of :data:`SMOOTHINGS`."""
         totals = np.zeros(len(SMOOTHINGS))
         for training, held in self.folds:
-            model = self.learned(training, factor, regularisation)
+            model = self.learned(training, factor, regularization)
             filtered = model.filter(self.outputs[held], outliers="skip")
             for index, multiple in enumerate(SMOOTHINGS):
                 try:
@@ -336,8 +336,8 @@ class _Series:
 
 def _smoothing_with(model: KernelBayesFilter, multiple: float) -> KernelBayesFilter:
     """Give ``model`` that multiple of delta for smoothing."""
-    delta = multiple * model.posterior_regularisation
-    return dataclasses.replace(model, smoothing_regularisation=delta)
+    delta = multiple * model.posterior_regularization
+    return dataclasses.replace(model, smoothing_regularization=delta)
 
 
 #: Sums of weights outside are unusual, and nothing is told where they are below the least.

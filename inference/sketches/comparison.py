@@ -11,7 +11,7 @@ import numpy as np
 import numpyro.distributions as dist
 import xarray as xr
 from bke.models.bayes.priors import default_prior
-from bke.models.embeddings.posterior import posterior_of_sums
+from bke.models.embeddings.posterior import landmark_posterior_from_sums
 from bke.models.landmarks import landmark_gaussian
 from bke.models.measures.measure import Measure, as_measure
 from numpy.typing import ArrayLike
@@ -319,7 +319,9 @@ def _witness(
     @jit
     def difference(sums_P: Any, sums_Q: Any, kernel: Any) -> Any:
         first, second = (
-            posterior_of_sums(sums, landmarks, kernel, places, noise=noise, measure=measure)
+            landmark_posterior_from_sums(
+                sums, landmarks, kernel, places, noise=noise, measure=measure
+            )
             for sums in (sums_P, sums_Q)
         )
         prior = kernel.smoothed(measure, places.shape[1]).matrix(places, places)

@@ -1,4 +1,4 @@
-"""Features of the numerical rank of a Gram matrix, by incomplete Cholesky factorisation (APX-6)."""
+"""Conditional mean embeddings in low-rank features of the sample (KME 4.1, APX-6)."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ MOST_RANK = 2000
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class Features:
-    """Coordinates z(x) (r,) with ``k(x, y) = z(x)' z(y)``, up to what the factorisation left.
+class LowRankFeatures:
+    """Coordinates z(x) (r,) with ``k(x, y) = z(x)' z(y)``, up to what the factorization left.
 
     They are those of the orthonormal basis of the sections at the pivots that Gram and Schmidt
     make, so that for any x z(x) is the projection of k(x, .) onto their span.
@@ -55,7 +55,7 @@ class Features:
     whole: bool = False
 
     def __repr__(self) -> str:
-        return f"Features({self.rank} of {len(self.points)} rows, kernel={self.kernel})"
+        return f"LowRankFeatures({self.rank} of {len(self.points)} rows, kernel={self.kernel})"
 
     @property
     def rank(self) -> int:
@@ -64,15 +64,15 @@ class Features:
 
     def __call__(self, X: ArrayLike, name: str = "x") -> np.ndarray:
         """The coordinates z of the points X, (m, r) for shape (m, D), (m,) or one row (D,)."""
-        points = points_like(X, self.points, name)
+        points = matching_points(X, self.points, name)
         across = np.asarray(self.kernel(self.pivots, points))
         return np.asarray(solve_triangular(self.root, across, lower=True).T)
 
 
-def features(
+def low_rank_features(
     X: ArrayLike, kernel: Covariance, *, tolerance: float | None = None, rank: int | None = None
-) -> Features:
-    """The features of a sample, in the order of pivots of incomplete Cholesky factorisation.
+) -> LowRankFeatures:
+    """The features of a sample, in the order of pivots of incomplete Cholesky factorization.
 
     Args:
         X: shape (n, D) or (n,).
@@ -85,7 +85,7 @@ def features(
         ValueError: for arguments that make no sense, or a kernel that is zero at every row.
     """
     check_kernel(kernel, "kernel")
-    points = np.asarray(as_sample(X))
+    points = np.asarray(as_numpy_points(X))
     n = len(points)
     if n == 0:
         raise ValueError("features need at least 1 row")
@@ -106,11 +106,13 @@ def features(
     root = np.tril(values[pivots])
     remainder = left / float(diagonal.sum())
     whole = tolerance is None and (len(pivots) < most or most == n)
-    return Features(kernel, points, points[pivots], root, values, remainder, tolerance, rank, whole)
+    return LowRankFeatures(
+        kernel, points, points[pivots], root, values, remainder, tolerance, rank, whole
+    )
 
 
 def _of_matrix(gram: np.ndarray, smallest: float, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """LAPACK's factorisation with pivots: Z (n, r) and the pivots (r,)."""
+    """LAPACK's factorization with pivots: Z (n, r) and the pivots (r,)."""
     lower, order, rank, _ = dpstrf(gram, tol=smallest, lower=1)
     rank, order = min(rank, most), order - 1
     values = np.empty((len(gram), rank))
@@ -140,17 +142,17 @@ def _by_rows(
 
 
 @double_precision
-def as_sample(X: Any, name: str = "X") -> jax.Array:
+def as_numpy_points(X: Any, name: str = "X") -> jax.Array:
     """``X`` as (n, D) points in NumPy."""
     return as_points(X, name)
 
 
-def points_like(X: Any, sample: np.ndarray, name: str) -> np.ndarray:
+def matching_points(X: Any, sample: np.ndarray, name: str) -> np.ndarray:
     """``X`` as points with the columns of ``sample``; one row may be given as (D,)."""
     values = np.asarray(X)
     if values.ndim == 1 and sample.shape[1] > 1 and values.shape == sample.shape[1:]:
         values = values[None]
-    points = np.asarray(as_sample(np.atleast_1d(values), name))
+    points = np.asarray(as_numpy_points(np.atleast_1d(values), name))
     if points.shape[1] != sample.shape[1]:
         raise ValueError(
             f"{name} has {points.shape[1]} columns, where the sample has {sample.shape[1]}"
@@ -169,21 +171,21 @@ def diagonal_of(kernel: Covariance, points: np.ndarray) -> jax.Array:
 SINGULAR = 1e-13
 
 
-def factorised(matrix: np.ndarray, added: float, what: str, name: str) -> tuple[np.ndarray, bool]:
+def factorized(matrix: np.ndarray, added: float, what: str, name: str) -> tuple[np.ndarray, bool]:
     """The Cholesky factor of ``matrix + added I``, for SciPy's ``cho_solve``.
 
     Args:
         matrix: (r, r), symmetric and at least 0 but for rounding.
-        added: regularisation.
+        added: regularization.
         what: is singular, for the message.
         name: of the argument to raise.
 
     Raises:
         ArithmeticError: the matrix is singular to rounding.
     """
-    regularised = matrix + added * np.eye(len(matrix))
+    regularized = matrix + added * np.eye(len(matrix))
     try:
-        factor: tuple[np.ndarray, bool] = cho_factor(regularised)
+        factor: tuple[np.ndarray, bool] = cho_factor(regularized)
         pivots = np.abs(np.diagonal(factor[0]))
         singular = not (pivots.min() / pivots.max()) ** 2 > SINGULAR
     except LinAlgError:
@@ -199,8 +201,8 @@ CHOICES = ("leave-one-out", "marginal-likelihood")
 LOWEST, HIGHEST, TRIED = 1e-12, 10.0, 53
 
 
-class Regularisation(NamedTuple):
-    """The lambda that is best, see :func:`choose_regularisation`."""
+class Regularization(NamedTuple):
+    """The lambda that is best, see :func:`choose_regularization`."""
 
     value: float
     score: float
@@ -255,9 +257,9 @@ SCORES = {
 }
 
 
-def choose_regularisation(
+def choose_regularization(
     features_x: np.ndarray, features_y: np.ndarray, choice: str
-) -> Regularisation:
+) -> Regularization:
     """The lambda with the lowest score.
 
     Args:
@@ -286,7 +288,7 @@ def choose_regularisation(
         else (float(tried[best]), float(scores[best]))
     )
     at_bound = best in (0, TRIED - 1)
-    return Regularisation(float(np.exp(value)) / n, found, at_bound)
+    return Regularization(float(np.exp(value)) / n, found, at_bound)
 
 
 #: Values of a function below this part of its largest are rounding.
@@ -304,13 +306,13 @@ class ConditionalEmbedding:
         features: of X, whose span is what is seen of its Hilbert space.
         Y: (n, E).
         kernel_y: l.
-        regularisation: lambda, per row.
+        regularization: lambda, per row.
     """
 
-    features: Features
+    features: LowRankFeatures
     Y: np.ndarray
     kernel_y: Covariance
-    regularisation: float
+    regularization: float
 
     @property
     def X(self) -> np.ndarray:  # noqa: N802
@@ -324,7 +326,7 @@ class ConditionalEmbedding:
 
     def weights(self, x: ArrayLike) -> np.ndarray:
         """The weights b at each of the points x, (m, n) for shape (m, D), (m,) or one row (D,)."""
-        points = points_like(x, self.X, "x")
+        points = matching_points(x, self.X, "x")
         return self._weights(self.features(points), np.asarray(self.kernel_x(points, self.X)))
 
     def weights_of(self, embedding: Embedding) -> np.ndarray:
@@ -340,11 +342,11 @@ class ConditionalEmbedding:
     def _weights(self, coordinates: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Weights (m, n) for elements by their coordinates (m, r) and their values at X (m, n).
 
-        What the coordinates leave of the values is at most the root of what the factorisation left,
+        What the coordinates leave of the values is at most the root of what the factorization left,
         which is half the digits; division by n lambda makes it seen.
         """
         weights, Z = self.apply(coordinates), self.features.values
-        added = len(self.Y) * self.regularisation
+        added = len(self.Y) * self.regularization
         missed = values - coordinates @ Z.T
         missed[np.abs(missed) <= RESOLUTION * np.abs(values).max(initial=0.0)] = 0.0
         if not (self.features.whole and added and missed.any()):
@@ -361,9 +363,9 @@ class ConditionalEmbedding:
     def _factor(self) -> tuple[np.ndarray, bool]:
         """The factor of Z'Z + n lambda I: (Z Z' + n lambda I)^-1 Z is Z times its inverse."""
         Z = self.features.values
-        added = len(self.Y) * self.regularisation
+        added = len(self.Y) * self.regularization
         what = "the Gram matrix of what is conditioned on"
-        return factorised(Z.T @ Z, added, what, "regularisation")
+        return factorized(Z.T @ Z, added, what, "regularization")
 
     def __call__(self, x: ArrayLike) -> Embedding:
         """The embedding of Y given X = x, one point.
@@ -381,7 +383,7 @@ class ConditionalEmbedding:
         x: ArrayLike,
         function: Callable[[np.ndarray], ArrayLike] | None = None,
         *,
-        normalised: bool = True,
+        normalized: bool = True,
     ) -> np.ndarray:
         """E[f(Y) | X = x], sum_i b_i(x) f(y_i) over the sum of the weights.
 
@@ -391,7 +393,7 @@ class ConditionalEmbedding:
         Args:
             x: shape (m, D), (m,) or one row (D,).
             function: of Y (n, E), with values (n,) or (n, F); Y itself by default.
-            normalised: divide by the sum of the weights, so that a constant is its own expectation;
+            normalized: divide by the sum of the weights, so that a constant is its own expectation;
                 without, kernel ridge regression of f(Y) on X (CME-2), which shrinks towards zero.
 
         Returns:
@@ -407,7 +409,7 @@ class ConditionalEmbedding:
                 f"shape {values.shape}"
             )
         weights = self.weights(x)
-        if normalised:
+        if normalized:
             weights = weights / nonzero_sums(weights, "x")[:, None]
         return weights @ values
 
@@ -433,7 +435,7 @@ class ConditionalEmbedding:
     def __repr__(self) -> str:
         return (
             f"ConditionalEmbedding(of {len(self.Y)} pairs, kernel_x={self.kernel_x}, "
-            f"kernel_y={self.kernel_y}, regularisation={self.regularisation:.4g})"
+            f"kernel_y={self.kernel_y}, regularization={self.regularization:.4g})"
         )
 
     def coordinates(self, embedding: Embedding) -> np.ndarray:
@@ -451,7 +453,7 @@ def conditional_embedding(
     kernel_x: Covariance,
     kernel_y: Covariance,
     *,
-    regularisation: str | float = "leave-one-out",
+    regularization: str | float = "leave-one-out",
     tolerance: float | None = None,
     rank: int | None = None,
 ) -> ConditionalEmbedding:
@@ -462,12 +464,12 @@ def conditional_embedding(
         Y: row by row with X, shape (n, E) or (n,).
         kernel_x: k.
         kernel_y: l.
-        regularisation: lambda, per row: n lambda is added to the Gram matrix of X. 0 takes the
+        regularization: lambda, per row: n lambda is added to the Gram matrix of X. 0 takes the
             pseudo-inverse, for kernels with fewer features than there are rows. Or how it is
             chosen: ``"leave-one-out"`` and ``"marginal-likelihood"``, see
-            :func:`choose_regularisation`.
-        tolerance: of the incomplete Cholesky factorisation of the Gram matrix, see
-            :func:`~bke.models.embeddings.conditional.features`; rounding by default.
+            :func:`choose_regularization`.
+        tolerance: of the incomplete Cholesky factorization of the Gram matrix, see
+            :func:`~bke.models.embeddings.conditional.low_rank_features`; rounding by default.
         rank: likewise, its largest rank.
 
     Raises:
@@ -475,22 +477,22 @@ def conditional_embedding(
     """
     check_kernel(kernel_x, "kernel_x")
     check_kernel(kernel_y, "kernel_y")
-    outputs = np.asarray(as_sample(Y, "Y"))
-    inputs = np.asarray(as_sample(X))
+    outputs = np.asarray(as_numpy_points(Y, "Y"))
+    inputs = np.asarray(as_numpy_points(X))
     if len(inputs) != len(outputs):
         raise ValueError(
             f"X has {len(inputs)} rows and Y has {len(outputs)}, where pairs are needed"
         )
-    of_x = features(inputs, kernel_x, tolerance=tolerance, rank=rank)
-    if isinstance(regularisation, str):
-        if regularisation not in CHOICES:
+    of_x = low_rank_features(inputs, kernel_x, tolerance=tolerance, rank=rank)
+    if isinstance(regularization, str):
+        if regularization not in CHOICES:
             raise ValueError(
-                f"regularisation must be a number or one of {CHOICES}, got {regularisation!r}"
+                f"regularization must be a number or one of {CHOICES}, got {regularization!r}"
             )
-        of_y = features(outputs, kernel_y, tolerance=tolerance, rank=rank)
-        regularisation = choose_regularisation(of_x.values, of_y.values, regularisation).value
-    check_regularisation(regularisation, "regularisation")
-    return ConditionalEmbedding(of_x, outputs, kernel_y, float(regularisation))
+        of_y = low_rank_features(outputs, kernel_y, tolerance=tolerance, rank=rank)
+        regularization = choose_regularization(of_x.values, of_y.values, regularization).value
+    check_regularization(regularization, "regularization")
+    return ConditionalEmbedding(of_x, outputs, kernel_y, float(regularization))
 
 
 def nonzero_sums(weights: np.ndarray, name: str) -> np.ndarray:
@@ -508,14 +510,14 @@ def nonzero_sums(weights: np.ndarray, name: str) -> np.ndarray:
     return sums
 
 
-def check_regularisation(value: Any, name: str) -> None:
+def check_regularization(value: Any, name: str) -> None:
     """Refuse what is no number of at least 0."""
     number = np.ndim(value) == 0 and not isinstance(value, (bool, str)) and value is not None
     if not number or not 0.0 <= float(value) < np.inf:
         raise ValueError(f"{name} must be at least 0 and finite, got {value!r}")
 
 
-def coordinates_of(embedding: Embedding, features: Features, name: str) -> np.ndarray:
+def coordinates_of(embedding: Embedding, features: LowRankFeatures, name: str) -> np.ndarray:
     """Coordinates (r,) of an embedding in ``features``, refused where it is nothing."""
     if not isinstance(embedding, Embedding):
         raise ValueError(
@@ -529,7 +531,7 @@ def coordinates_of(embedding: Embedding, features: Features, name: str) -> np.nd
             f"{name} is an embedding by {embedding.kernel}, where one by {features.kernel} is "
             "needed"
         )
-    points = points_like(embedding.points, features.points, name)
+    points = matching_points(embedding.points, features.points, name)
     weights = np.asarray(embedding.weights, dtype=float)
     if len(weights) == 0 or not np.any(weights):
         raise ValueError(f"{name} has no weights that are not zero")

@@ -116,7 +116,7 @@ class Embedding:
             function: an element of H, sum_j c_j k(z_j, .), for which this is the inner product; or
                 any function of the points (n, D) with n values or rows (n, ...), of which the
                 weighted sum is taken. It is not divided by the sum of the weights, see
-                :meth:`normalised`.
+                :meth:`normalized`.
 
         Raises:
             ValueError: for such a function where the sections are those of r, which are no points;
@@ -142,7 +142,7 @@ class Embedding:
         return jnp.tensordot(jnp.asarray(self.weights), values, 1)
 
     @double_precision
-    def normalised(self) -> Embedding:
+    def normalized(self) -> Embedding:
         """The embedding with weights that sum to one.
 
         Raises:
@@ -155,8 +155,8 @@ class Embedding:
         return dataclasses.replace(self, weights=self.weights / total)
 
     def mean(self) -> jax.Array:
-        """E X by the normalised weights, (D,)."""
-        return self.normalised().expectation(lambda points: points)
+        """E X by the normalized weights, (D,)."""
+        return self.normalized().expectation(lambda points: points)
 
     def __add__(self, other: Embedding) -> Embedding:
         if not isinstance(other, Embedding):

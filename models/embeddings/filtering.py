@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike
 from ..kernels.base import Covariance
 from .conditional import (
     ConditionalEmbedding,
-    Features,
-    as_sample,
-    check_regularisation,
+    LowRankFeatures,
+    as_numpy_points,
+    check_regularization,
     diagonal_of,
-    features,
-    points_like,
+    low_rank_features,
+    matching_points,
 )
 from .embedding import Embedding
 from .pre_image import pre_images
@@ -29,7 +29,7 @@ class StateEstimates:
     Attributes:
         kernel: of the states.
         points: training states, (T, D).
-        weights: (S, T), of any sign; where the filter normalises, each row sums to one.
+        weights: (S, T), of any sign; where the filter normalizes, each row sums to one.
         observed: (S,), whether the observation of the step counted; ``None``: not told.
     """
 
@@ -61,7 +61,7 @@ class StateEstimates:
 #: Sums of weights are nothing below so much of the sum of their sizes, and of the prior's sum: an
 #: observation some five lengthscales from all of training.
 CANCELLED, NOTHING = 1e-9, 1e-6
-#: Regularisation of the smoother over the squared mean of k(x, x).
+#: Regularization of the smoother over the squared mean of k(x, x).
 SMOOTHING = 0.01
 #: Share of k(x, x) outside the span of the training states that the ends of transitions may have.
 OUTSIDE = 0.9
@@ -76,43 +76,43 @@ class KernelBayesFilter:
         transition: of the next state given the state: S pairs.
         of_y: features of the training observations.
         successors: coordinates of the ends of the transitions, (S, r).
-        posterior_regularisation: delta.
-        smoothing_regularisation: the same for the steps of :meth:`smooth`.
-        normalise: whether weights are made to sum to one at every step.
+        posterior_regularization: delta.
+        smoothing_regularization: the same for the steps of :meth:`smooth`.
+        normalize: whether weights are made to sum to one at every step.
     """
 
     observation: ConditionalEmbedding
     transition: ConditionalEmbedding
-    of_y: Features
+    of_y: LowRankFeatures
     successors: np.ndarray
-    posterior_regularisation: float
-    smoothing_regularisation: float
-    normalise: bool
+    posterior_regularization: float
+    smoothing_regularization: float
+    normalize: bool
 
-    def regularised(
+    def regularized(
         self,
-        regularisation: float,
-        posterior_regularisation: float | None = None,
-        smoothing_regularisation: float | None = None,
+        regularization: float,
+        posterior_regularization: float | None = None,
+        smoothing_regularization: float | None = None,
     ) -> KernelBayesFilter:
-        """Change the regularisations of the filter, see :func:`kernel_bayes_filter`.
+        """Change the regularizations of the filter, see :func:`kernel_bayes_filter`.
 
-        Factorisations are kept: they are as accurate as what they were made for asked.
+        Factorizations are kept: they are as accurate as what they were made for asked.
         """
-        delta = posterior_regularisation
+        delta = posterior_regularization
         if delta is None:
-            delta = 2.0 * regularisation
-        check_regularisation(regularisation, "regularisation")
-        check_regularisation(delta, "posterior_regularisation")
-        if smoothing_regularisation is not None:
-            check_regularisation(smoothing_regularisation, "smoothing_regularisation")
-        backwards = _smoothing(smoothing_regularisation, delta, self.observation.features)
+            delta = 2.0 * regularization
+        check_regularization(regularization, "regularization")
+        check_regularization(delta, "posterior_regularization")
+        if smoothing_regularization is not None:
+            check_regularization(smoothing_regularization, "smoothing_regularization")
+        backwards = _smoothing(smoothing_regularization, delta, self.observation.features)
         return dataclasses.replace(
             self,
-            observation=dataclasses.replace(self.observation, regularisation=regularisation),
-            transition=dataclasses.replace(self.transition, regularisation=regularisation),
-            posterior_regularisation=delta,
-            smoothing_regularisation=backwards,
+            observation=dataclasses.replace(self.observation, regularization=regularization),
+            transition=dataclasses.replace(self.transition, regularization=regularization),
+            posterior_regularization=delta,
+            smoothing_regularization=backwards,
         )
 
     @property
@@ -124,7 +124,7 @@ class KernelBayesFilter:
         return (
             f"KernelBayesFilter(of {len(self.states)} states, "
             f"kernel_x={self.observation.kernel_x}, kernel_y={self.observation.kernel_y}, "
-            f"regularisation={self.observation.regularisation:.4g})"
+            f"regularization={self.observation.regularization:.4g})"
         )
 
     def filter(
@@ -165,7 +165,7 @@ class KernelBayesFilter:
             weights = self._update(predicted, evidence[step]) if seen[step] else predicted
             if seen[step] and outliers == "skip" and _is_nothing(weights, predicted):
                 seen[step], weights = False, predicted
-            weights = self._normalised(weights, step, predicted)
+            weights = self._normalized(weights, step, predicted)
             found.append(weights)
             belief = self._next(weights @ self.observation.features.values)
         kernel = self.observation.kernel_x
@@ -183,8 +183,8 @@ class KernelBayesFilter:
         for _ in range(steps - 1):
             beliefs = self.transition.apply(beliefs) @ self.successors
         weights = self.transition.apply(beliefs)
-        if self.normalise:
-            weights = np.stack([self._normalised(row, step) for step, row in enumerate(weights)])
+        if self.normalize:
+            weights = np.stack([self._normalized(row, step) for step, row in enumerate(weights)])
         return StateEstimates(self.observation.kernel_x, self.transition.Y, weights)
 
     def smooth(self, filtered: StateEstimates) -> StateEstimates:
@@ -197,7 +197,7 @@ class KernelBayesFilter:
         """
         starts = self.transition.features
         beliefs = filtered.weights @ self.observation.features(filtered.points)
-        weights = self._normalised(self.transition.apply(beliefs[-1:])[0], len(filtered) - 1)
+        weights = self._normalized(self.transition.apply(beliefs[-1:])[0], len(filtered) - 1)
         after, found = beliefs[-1], [weights]
         for step in range(len(filtered) - 2, -1, -1):
             prior = self.transition.apply(beliefs[step][None])[0]
@@ -205,11 +205,11 @@ class KernelBayesFilter:
             weights = posterior_weights(
                 weighted,
                 self.successors.T @ weighted,
-                self.smoothing_regularisation,
+                self.smoothing_regularization,
                 after[None],
-                "smoothing_regularisation",
+                "smoothing_regularization",
             )[0]
-            weights = self._normalised(weights, step, prior)
+            weights = self._normalized(weights, step, prior)
             found.append(weights)
             after = weights @ starts.values
         return StateEstimates(self.observation.kernel_x, self.transition.X, np.stack(found[::-1]))
@@ -228,7 +228,7 @@ class KernelBayesFilter:
                 f"Y has a value that is not finite in row {int(np.argmax(faulty)) + 1}: rows "
                 "without an observation are told by observed="
             )
-        return points_like(as_sample(values, "Y"), self.of_y.points, "Y"), seen
+        return matching_points(as_numpy_points(values, "Y"), self.of_y.points, "Y"), seen
 
     def _update(self, prior: np.ndarray, evidence: np.ndarray) -> np.ndarray:
         """Posterior weights (T,) for those of the prior and the observation's coordinates."""
@@ -237,9 +237,9 @@ class KernelBayesFilter:
         return posterior_weights(
             weighted,
             covariance,
-            self.posterior_regularisation,
+            self.posterior_regularization,
             evidence[None],
-            "posterior_regularisation",
+            "posterior_regularization",
         )[0]
 
     def _next(self, belief: np.ndarray) -> np.ndarray:
@@ -247,17 +247,17 @@ class KernelBayesFilter:
         after: np.ndarray = self.transition.apply(belief[None])[0] @ self.successors
         return after
 
-    def _normalised(
+    def _normalized(
         self, weights: np.ndarray, step: int, prior: np.ndarray | None = None
     ) -> np.ndarray:
         """Weights that sum to one, where there were those of ``prior`` before."""
-        if not self.normalise:
+        if not self.normalize:
             return weights
         if _is_nothing(weights, prior):
             raise ArithmeticError(
                 f"the posterior's weights sum to nothing in row {step + 1}: its observation may be "
                 "far from all of training; tell it as not observed, widen the kernel of the "
-                "observations, or raise posterior_regularisation"
+                "observations, or raise posterior_regularization"
             )
         return weights / weights.sum()
 
@@ -270,8 +270,8 @@ def _is_nothing(weights: np.ndarray, prior: np.ndarray | None = None) -> bool:
     return not float(weights.sum()) > least
 
 
-def _smoothing(given: float | None, delta: float, of_x: Features) -> float:
-    """The regularisation of the smoother."""
+def _smoothing(given: float | None, delta: float, of_x: LowRankFeatures) -> float:
+    """The regularization of the smoother."""
     size = float(np.mean(np.sum(of_x.values**2, axis=1)))
     return max(delta, SMOOTHING * size**2) if given is None else given
 
@@ -294,11 +294,11 @@ def kernel_bayes_filter(
     kernel_x: Covariance,
     kernel_y: Covariance,
     *,
-    regularisation: float | None = None,
-    posterior_regularisation: float | None = None,
-    smoothing_regularisation: float | None = None,
+    regularization: float | None = None,
+    posterior_regularization: float | None = None,
+    smoothing_regularization: float | None = None,
     transitions: tuple[ArrayLike, ArrayLike] | None = None,
-    normalise: bool = True,
+    normalize: bool = True,
     tolerance: float | None = None,
     rank: int | None = None,
 ) -> KernelBayesFilter:
@@ -309,17 +309,17 @@ def kernel_bayes_filter(
         Y: observations of these states, shape (T, E) or (T,).
         kernel_x: of states.
         kernel_y: of observations.
-        regularisation: epsilon, per row: T epsilon is added to the Gram matrix of the states;
+        regularization: epsilon, per row: T epsilon is added to the Gram matrix of the states;
             0.01 / T by default.
-        posterior_regularisation: delta of kernel Bayes' rule; twice epsilon by default.
-        smoothing_regularisation: the same where smoothing conditions on the state after, which
-            says less than an observation, and with little regularisation it is worse than
+        posterior_regularization: delta of kernel Bayes' rule; twice epsilon by default.
+        smoothing_regularization: the same where smoothing conditions on the state after, which
+            says less than an observation, and with little regularization it is worse than
             filtering: a hundredth of the squared mean of k(x, x) by default, at least delta.
         transitions: states and the states that followed them, (S, D) each, where training is not
             one series in order of time; consecutive rows of X by default.
-        normalise: make weights sum to one at every step; the published updates do not.
-        tolerance: of the incomplete Cholesky factorisations, see
-            :func:`~bke.models.embeddings.conditional.features`; rounding by default. A
+        normalize: make weights sum to one at every step; the published updates do not.
+        tolerance: of the incomplete Cholesky factorizations, see
+            :func:`~bke.models.embeddings.conditional.low_rank_features`; rounding by default. A
             hundredth of
             epsilon costs a fraction, and moves posterior means little where the filter is stable.
         rank: likewise, their largest rank.
@@ -327,7 +327,7 @@ def kernel_bayes_filter(
     Raises:
         ValueError: for arguments that make no sense, naming them.
     """
-    states, outputs = np.asarray(as_sample(X)), np.asarray(as_sample(Y, "Y"))
+    states, outputs = np.asarray(as_numpy_points(X)), np.asarray(as_numpy_points(Y, "Y"))
     if len(states) != len(outputs):
         raise ValueError(
             f"X has {len(states)} rows and Y has {len(outputs)}, where pairs are needed"
@@ -339,22 +339,22 @@ def kernel_bayes_filter(
     else:
         before, after = transitions
         pairs = (
-            points_like(before, states, "transitions"),
-            points_like(after, states, "transitions"),
+            matching_points(before, states, "transitions"),
+            matching_points(after, states, "transitions"),
         )
         if len(pairs[0]) != len(pairs[1]):
             raise ValueError(
                 f"transitions start from {len(pairs[0])} states and end in {len(pairs[1])}"
             )
-    epsilon = 0.01 / len(states) if regularisation is None else regularisation
-    delta = 2.0 * epsilon if posterior_regularisation is None else posterior_regularisation
-    check_regularisation(epsilon, "regularisation")
-    check_regularisation(delta, "posterior_regularisation")
-    if smoothing_regularisation is not None:
-        check_regularisation(smoothing_regularisation, "smoothing_regularisation")
-    of_x = features(states, kernel_x, tolerance=tolerance, rank=rank)
-    backwards = _smoothing(smoothing_regularisation, delta, of_x)
-    of_y = features(outputs, kernel_y, tolerance=tolerance, rank=rank)
+    epsilon = 0.01 / len(states) if regularization is None else regularization
+    delta = 2.0 * epsilon if posterior_regularization is None else posterior_regularization
+    check_regularization(epsilon, "regularization")
+    check_regularization(delta, "posterior_regularization")
+    if smoothing_regularization is not None:
+        check_regularization(smoothing_regularization, "smoothing_regularization")
+    of_x = low_rank_features(states, kernel_x, tolerance=tolerance, rank=rank)
+    backwards = _smoothing(smoothing_regularization, delta, of_x)
+    of_y = low_rank_features(outputs, kernel_y, tolerance=tolerance, rank=rank)
     reached = of_x(pairs[1])
     if transitions is not None:
         _check_inside(reached, pairs[1], kernel_x)
@@ -366,5 +366,5 @@ def kernel_bayes_filter(
         reached,
         float(delta),
         float(backwards),
-        normalise,
+        normalize,
     )

@@ -50,8 +50,8 @@ LONG = 1.5
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
-class LineSample:
-    """A sample of one column and the range that it is asked about; see :func:`line_sample`."""
+class FourierSample:
+    """A sample of one column and the range that it is asked about; see :func:`fourier_sample`."""
 
     points: Any  # (n, 1), in ascending order
     origin: Any  # (), where the range begins
@@ -67,12 +67,12 @@ class LineSample:
         return len(self.cells.moments) * TERMS + (2 * self.waves + 1) ** 2
 
     @property
-    def least_lengthscale(self) -> float:
+    def min_lengthscale(self) -> float:
         """Below this there is no posterior."""
         return 0.0 if len(self.points) <= MOST_DENSE else float(self.shortest)
 
 
-def takes_line(X: np.ndarray, kernel: Kernel, measure: Measure | str) -> bool:
+def supports_fourier(X: np.ndarray, kernel: Kernel, measure: Measure | str) -> bool:
     """Whether (n, D) data and such a kernel, of whatever lengthscale, can go by waves and pay."""
     return (
         X.shape[1] == 1
@@ -82,7 +82,7 @@ def takes_line(X: np.ndarray, kernel: Kernel, measure: Measure | str) -> bool:
     )
 
 
-def line_sample(X: np.ndarray, low: float, high: float) -> LineSample:
+def fourier_sample(X: np.ndarray, low: float, high: float) -> FourierSample:
     """Prepare (n, 1) data for questions between ``low`` and ``high``, which lie around the data."""
     x = np.sort(np.asarray(X, dtype=float)[:, 0])
     ratio = WAVES_RATIO if len(x) <= MOST_DENSE else RATIO_WITHOUT_MATRICES
@@ -91,7 +91,7 @@ def line_sample(X: np.ndarray, low: float, high: float) -> LineSample:
         math.ceil(SMOOTHED_REACH * (each + LONGEST_GAP) / (2.0 * math.pi))
         for each in (ratio, ratio / LONG)
     )
-    return LineSample(
+    return FourierSample(
         x[:, None],
         np.float64(low),
         np.float64(extent),
@@ -102,8 +102,8 @@ def line_sample(X: np.ndarray, low: float, high: float) -> LineSample:
     )
 
 
-def posterior_of_line(
-    sample: LineSample, kernel: Kernel, at: Any, *, noise: Any, measure: Measure | str
+def fourier_posterior(
+    sample: FourierSample, kernel: Kernel, at: Any, *, noise: Any, measure: Measure | str
 ) -> EmbeddingPosterior:
     """Posterior of the embedding at the points ``at`` (m, 1) within the range, BKE (7) and (8).
 
@@ -134,14 +134,19 @@ def posterior_of_line(
     found = ways[int(which)]()
     if np.isnan(np.asarray(found.mean)).any():
         raise ArithmeticError(
-            f"the lengthscale is below {sample.least_lengthscale:.3g}, too short for all of "
+            f"the lengthscale is below {sample.min_lengthscale:.3g}, too short for all of "
             f"{len(sample.points)} rows, or the noise too small beside the diagonal of R"
         )
     return found
 
 
 def _by_waves(
-    sample: LineSample, lengthscale: jax.Array, at: jax.Array, noise: Any, measure: Measure, f: int
+    sample: FourierSample,
+    lengthscale: jax.Array,
+    at: jax.Array,
+    noise: Any,
+    measure: Measure,
+    f: int,
 ) -> EmbeddingPosterior:
     n = len(sample.points)
     kernel = SquaredExponential(lengthscale)

@@ -102,11 +102,11 @@ def condition(
     root = jnp.linalg.cholesky(covariance)
     scaled = solve_triangular(root, across, lower=True)
     mean = scaled.T @ solve_triangular(root, values, lower=True)
-    check_conditioned(mean)
+    check_positive_definite(mean)
     return EmbeddingPosterior(mean, prior - scaled.T @ scaled)
 
 
-def check_conditioned(solved: jax.Array) -> None:
+def check_positive_definite(solved: jax.Array) -> None:
     """Raise ``ArithmeticError`` where the Cholesky factor of R plus the noise failed."""
     if not isinstance(solved, jax.core.Tracer) and np.isnan(np.asarray(solved)).any():
         raise ArithmeticError(
@@ -179,7 +179,7 @@ def posterior_mean_embedding(
     root = jnp.linalg.cholesky(prior.matrix(points, points) + covariance)
     values = jnp.mean(kernel.matrix(points, points), axis=1)
     weights = cho_solve((root, True), values)
-    check_conditioned(weights)
+    check_positive_definite(weights)
     return Embedding(kernel, points, weights, measure)
 
 
@@ -218,19 +218,21 @@ def landmark_embedding_posterior(
     check_columns(points, places, "landmarks")
     check_columns(points, where, "at")
     view = in_parts(points, places)
-    return posterior_of_view(view, kernel, where, noise=noise, measure=measure)
+    return landmark_posterior(view, kernel, where, noise=noise, measure=measure)
 
 
-def posterior_of_view(
+def landmark_posterior(
     view: LandmarkView, kernel: Kernel, at: jax.Array, *, noise: Any, measure: Measure | str
 ) -> EmbeddingPosterior:
     """The posterior of the embedding at the points ``at``, given data prepared with landmarks."""
     covariance = isinstance(noise, str)
     sums = summed(view, kernel, volume=False, covariance=covariance)
-    return posterior_of_sums(sums, view.landmarks, kernel, at, noise=noise, measure=measure)
+    return landmark_posterior_from_sums(
+        sums, view.landmarks, kernel, at, noise=noise, measure=measure
+    )
 
 
-def posterior_of_sums(
+def landmark_posterior_from_sums(
     sums: LandmarkSums,
     landmarks: jax.Array,
     kernel: Kernel,

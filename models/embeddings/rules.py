@@ -19,12 +19,12 @@ from scipy.linalg import cho_solve
 from ..kernels.base import Covariance
 from .conditional import (
     ConditionalEmbedding,
-    Features,
-    check_regularisation,
+    LowRankFeatures,
+    check_regularization,
     coordinates_of,
-    factorised,
-    features,
-    points_like,
+    factorized,
+    low_rank_features,
+    matching_points,
 )
 from .embedding import Embedding, mean_embedding, same_kernel
 
@@ -67,7 +67,7 @@ class JointEmbedding:
 
     def __call__(self, x: ArrayLike, y: ArrayLike) -> np.ndarray:
         """Its values at pairs of points, (p,) for shapes (p, D) and (p, E)."""
-        at_x, at_y = points_like(x, self.X, "x"), points_like(y, self.Y, "y")
+        at_x, at_y = matching_points(x, self.X, "x"), matching_points(y, self.Y, "y")
         if len(at_x) != len(at_y):
             raise ValueError(f"x has {len(at_x)} points and y {len(at_y)}, where pairs are needed")
         left, right = self.kernel_x(at_x, self.X), self.kernel_y(at_y, self.Y)
@@ -135,20 +135,20 @@ class BayesRule:
         points: (p, D), of X, that the posterior has weights on.
         map: (p, r), Lambda Z; or what takes the place of it on the prior's points.
         covariance: C, (r, r), symmetric; not positive where weights are negative.
-        regularisation: delta.
+        regularization: delta.
     """
 
-    features: Features
+    features: LowRankFeatures
     kernel_x: Covariance
     points: np.ndarray
     map: np.ndarray
     covariance: np.ndarray
-    regularisation: float
+    regularization: float
 
     def __repr__(self) -> str:
         return (
             f"BayesRule(on {len(self.points)} points, kernel_x={self.kernel_x}, "
-            f"kernel_y={self.features.kernel}, regularisation={self.regularisation:.4g})"
+            f"kernel_y={self.features.kernel}, regularization={self.regularization:.4g})"
         )
 
     def weights(self, y: ArrayLike) -> np.ndarray:
@@ -177,29 +177,29 @@ class BayesRule:
     @functools.cached_property
     def _factor(self) -> tuple[np.ndarray, bool]:
         """The factor of C^2 + delta I."""
-        return squared_factor(self.covariance, self.regularisation, "regularisation")
+        return squared_factor(self.covariance, self.regularization, "regularization")
 
 
 def bayes_rule(
     likelihood: ConditionalEmbedding,
     prior: Embedding,
     *,
-    regularisation: float | None = None,
+    regularization: float | None = None,
     support: str = "sample",
-    of_y: Features | None = None,
+    of_y: LowRankFeatures | None = None,
 ) -> BayesRule:
     """Combine pairs (x_i, y_i), which stand for the likelihood, with a prior on X (OPS-3).
 
     The error hangs on delta more than on the likelihood's epsilon: where that was learned and came
-    out tiny, twice it may be too little. What regularisation costs is spread: posteriors are wider
+    out tiny, twice it may be too little. What regularization costs is spread: posteriors are wider
     than they should be, more so the larger delta is, and weights of both signs make their variances
     uncertain. Means are what the rule is for. Far from all y_i the weights sum to nothing, and so
     the posterior means nothing.
 
     Args:
-        likelihood: of Y given X; its regularisation is epsilon.
+        likelihood: of Y given X; its regularization is epsilon.
         prior: of X, with its kernel.
-        regularisation: delta, at least 0, in the units of the squared covariance of Y; twice
+        regularization: delta, at least 0, in the units of the squared covariance of Y; twice
             epsilon by default, as in the slides.
         support: the posterior's points, ``"sample"`` for x_i (the slides' form) or ``"prior"`` for
             those of the prior (the review's).
@@ -211,11 +211,11 @@ def bayes_rule(
     """
     if support not in SUPPORTS:
         raise ValueError(f"support must be one of {SUPPORTS}, got {support!r}")
-    delta = 2.0 * likelihood.regularisation if regularisation is None else regularisation
-    check_regularisation(delta, "regularisation")
+    delta = 2.0 * likelihood.regularization if regularization is None else regularization
+    check_regularization(delta, "regularization")
     if of_y is None:
         of_x = likelihood.features
-        of_y = features(
+        of_y = low_rank_features(
             likelihood.Y, likelihood.kernel_y, tolerance=of_x.tolerance, rank=of_x.limit
         )
     elif not (
@@ -248,7 +248,7 @@ def posterior_weights(
 def squared_factor(covariance: np.ndarray, added: float, name: str) -> tuple[np.ndarray, bool]:
     """The Cholesky factor of C^2 + added I, see :func:`posterior_weights`."""
     what = "the covariance operator of what is conditioned on, under the prior,"
-    return factorised(covariance @ covariance, added, what, name)
+    return factorized(covariance @ covariance, added, what, name)
 
 
 #: Combinations of points that the function is worked out at, at most.
@@ -285,7 +285,7 @@ def function_embedding(
             "variables by fewer points with reduced_embedding"
         )
     indices = [index.ravel() for index in np.indices(sizes)]
-    weights = [np.asarray(one.normalised().weights) for one in variables]
+    weights = [np.asarray(one.normalized().weights) for one in variables]
     pairs = zip(variables, indices, strict=True)
     values = np.asarray(function(*(np.asarray(one.points)[i] for one, i in pairs)), dtype=float)
     if values.ndim == 0 or len(values) != len(indices[0]):

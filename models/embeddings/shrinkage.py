@@ -126,39 +126,39 @@ def _checked(amount: Any) -> Any:
     return float(value)
 
 
-#: Regularisations that are tried: n lambda over the mean of the diagonal of K, from LOWEST to the
+#: Regularizations that are tried: n lambda over the mean of the diagonal of K, from LOWEST to the
 #: number of rows, beyond which everything is shrunk away.
 LOWEST, TRIED = 1e-8, 120
 
 
 @double_precision
 def spectral_embedding(
-    X: ArrayLike, kernel: Covariance, *, regularisation: str | float = "leave-one-out"
+    X: ArrayLike, kernel: Covariance, *, regularization: str | float = "leave-one-out"
 ) -> Embedding:
     """Spectral shrinkage with Tikhonov's filter, weights (K + n lambda I)^-1 K 1/n (SHR-6).
 
     Args:
         X: shape (n, D) or (n,).
         kernel: the kernel.
-        regularisation: lambda, positive; or ``"leave-one-out"``, the one of
+        regularization: lambda, positive; or ``"leave-one-out"``, the one of
             :func:`leave_one_out_scores` that predicts left out features best, among 120 of them.
 
     Raises:
         ValueError: for arguments that make no sense, naming them.
     """
     points = as_points(X)
-    if isinstance(regularisation, str):
-        if regularisation != "leave-one-out":
+    if isinstance(regularization, str):
+        if regularization != "leave-one-out":
             raise ValueError(
-                f"regularisation must be a number or 'leave-one-out', got {regularisation!r}"
+                f"regularization must be a number or 'leave-one-out', got {regularization!r}"
             )
         n = len(points)
         unit = jnp.mean(kernel.diagonal(points)) / n
         tried = unit * jnp.geomspace(LOWEST, n, TRIED)
         chosen: ArrayLike = tried[jnp.argmin(jnp.asarray(leave_one_out_scores(X, kernel, tried)))]
     else:
-        check_positive(regularisation, "regularisation")
-        chosen = regularisation
+        check_positive(regularization, "regularization")
+        chosen = regularization
     K = kernel.matrix(points, points)
     return Embedding(kernel, points, _weights(K, len(K) * jnp.asarray(chosen)))
 
@@ -171,7 +171,7 @@ def _weights(K: jax.Array, added: jax.Array) -> jax.Array:
 
 
 @double_precision
-def leave_one_out_scores(X: ArrayLike, kernel: Covariance, regularisation: ArrayLike) -> jax.Array:
+def leave_one_out_scores(X: ArrayLike, kernel: Covariance, regularization: ArrayLike) -> jax.Array:
     """Mean squared distance of left out features to the spectral estimate of the others (SHR-7).
 
     (1/n) sum_i |mu^(-i) - k(x_i, .)|^2, with lambda per row: mu^(-i) is of n - 1 rows. One
@@ -180,7 +180,7 @@ def leave_one_out_scores(X: ArrayLike, kernel: Covariance, regularisation: Array
     Args:
         X: shape (n, D) or (n,), at least 2 rows.
         kernel: the kernel.
-        regularisation: values of lambda, positive, (l,) or a number.
+        regularization: values of lambda, positive, (l,) or a number.
 
     Returns:
         Shape (l,).
@@ -188,14 +188,14 @@ def leave_one_out_scores(X: ArrayLike, kernel: Covariance, regularisation: Array
     points = as_points(X)
     if len(points) < 2:
         raise ValueError(f"leaving one out needs at least 2 rows, got {len(points)}")
-    values = jnp.atleast_1d(jnp.asarray(regularisation, dtype=jnp.float64))
+    values = jnp.atleast_1d(jnp.asarray(regularization, dtype=jnp.float64))
     if not isinstance(values, jax.core.Tracer) and not np.all(np.asarray(values) > 0.0):
-        raise ValueError("regularisation must be positive")
+        raise ValueError("regularization must be positive")
     return _scores(kernel.matrix(points, points), values)
 
 
 @jax.jit
-def _scores(K: jax.Array, regularisation: jax.Array) -> jax.Array:
+def _scores(K: jax.Array, regularization: jax.Array) -> jax.Array:
     """The scores, from the eigendecomposition of K.
 
     With lp = (n - 1) lambda, R = (K + lp I)^-1 and S = K R the weights of mu^(-i) are
@@ -223,5 +223,5 @@ def _scores(K: jax.Array, regularisation: jax.Array) -> jax.Array:
         norms = own + 2.0 * (KAu + t * KBu) + KAA + 2.0 * t * KAB + t**2 * KBB
         return jnp.mean(norms - 2.0 * (Ku + KA + t * KB) + jnp.diagonal(K))
 
-    scores: jax.Array = jax.lax.map(score, regularisation)
+    scores: jax.Array = jax.lax.map(score, regularization)
     return scores

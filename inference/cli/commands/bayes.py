@@ -91,12 +91,12 @@ def bayes(
             from ...report.embeddings import far_rows_notes
 
             learned = learn_conditional(
-                x.values, y.values, regularisation=rules.regularisation, **options.of_both()
+                x.values, y.values, regularization=rules.regularisation, **options.of_both()
             )
             rule = bayes_rule(
                 learned,
                 mean_embedding(believed.values, learned.kernel_x),
-                regularisation=rules.posterior_regularisation,
+                regularization=rules.posterior_regularisation,
             )
         found = posterior_points(rule, observed.values)
         terminal.say(
@@ -126,7 +126,7 @@ def _in_words(learned: ConditionalEmbedding, rule: BayesRule) -> str:
     from ...learning.multiples import described
 
     return (
-        f"epsilon {learned.regularisation:.3g}, delta {rule.regularisation:.3g}; kernels "
+        f"epsilon {learned.regularization:.3g}, delta {rule.regularization:.3g}; kernels "
         f"{described(learned.kernel_x)} and {described(learned.kernel_y)}"
     )
 
@@ -142,8 +142,8 @@ def _summary(
         "seen": list(y.columns),
         "kernel_x": described(learned.kernel_x),
         "kernel_y": described(learned.kernel_y),
-        "regularisation": learned.regularisation,
-        "posterior_regularisation": rule.regularisation,
+        "regularisation": learned.regularization,
+        "posterior_regularisation": rule.regularization,
         "mean": listed(found.mean),
         "mode": listed(found.mode),
         "sum_of_weights": found.total.tolist(),

@@ -65,7 +65,7 @@ def condition(
             from ...report.embeddings import far_rows_notes, rows_in_words
 
             learned = learn_conditional(
-                x.values, y.values, regularisation=regularisation, **options.of_both()
+                x.values, y.values, regularization=regularisation, **options.of_both()
             )
         found = moments(learned, places.values)
         terminal.say(_in_words(learned, x, y))
@@ -95,7 +95,7 @@ def _in_words(learned: ConditionalEmbedding, x: Sample, y: Sample) -> str:
 
     return (
         f"{', '.join(y.columns)} given {', '.join(x.columns)}: {len(x.values)} pairs, n lambda "
-        f"{len(x.values) * learned.regularisation:.3g}, {learned.features.rank} features; kernels "
+        f"{len(x.values) * learned.regularization:.3g}, {learned.features.rank} features; kernels "
         f"{described(learned.kernel_x)} and {described(learned.kernel_y)}"
     )
 
@@ -135,7 +135,7 @@ def _summary(learned: ConditionalEmbedding, x: Sample, y: Sample, found: Moments
         "of": list(y.columns),
         "kernel_x": described(learned.kernel_x),
         "kernel_y": described(learned.kernel_y),
-        "regularisation": learned.regularisation,
+        "regularisation": learned.regularization,
         "rank": learned.features.rank,
         "mean": listed(found.mean),
         "sd": listed(found.deviation),

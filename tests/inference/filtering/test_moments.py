@@ -22,7 +22,7 @@ def test_moments_are_those_of_the_embedding():
     x = rng.normal(size=60)
     y = np.column_stack([2.0 * x, rng.normal(size=60)])
     kernel = SquaredExponential(0.5)
-    learned = conditional_embedding(x, y, kernel, kernel, regularisation=0.01)
+    learned = conditional_embedding(x, y, kernel, kernel, regularization=0.01)
     at = np.array([[0.0], [0.7], [40.0]])
     found = moments(learned, at)
     np.testing.assert_allclose(found.mean[:2], learned.expectation(at[:2]))

@@ -18,9 +18,9 @@ from bke.models import (
     sum_rule,
 )
 from bke.models.embeddings.conditional import (
-    choose_regularisation,
-    features,
+    choose_regularization,
     leave_one_out,
+    low_rank_features,
     negative_log_marginal_likelihood,
     spectrum,
 )
@@ -38,7 +38,7 @@ def pairs():
 
 @pytest.fixture(scope="module")
 def conditional(pairs):
-    return conditional_embedding(*pairs, K_X, K_Y, regularisation=LAMBDA)
+    return conditional_embedding(*pairs, K_X, K_Y, regularization=LAMBDA)
 
 
 def dense_weights(X, at):
@@ -46,34 +46,34 @@ def dense_weights(X, at):
     return np.linalg.solve(K + len(X) * LAMBDA * np.eye(len(X)), np.asarray(K_X(X, at)))
 
 
-@pytest.mark.parametrize("regularisation", [1e-2, 1e-4, 1e-6])
-def test_new_points_lose_no_digits_where_the_rank_is_small(regularisation):
+@pytest.mark.parametrize("regularization", [1e-2, 1e-4, 1e-6])
+def test_new_points_lose_no_digits_where_the_rank_is_small(regularization):
     rng = np.random.default_rng(0)
     X, at = rng.normal(size=(300, 1)), rng.normal(size=(200, 1))
     Y = np.sin(3.0 * X) + 0.1 * rng.normal(size=X.shape)
     kernel = SquaredExponential(0.5)
-    learned = conditional_embedding(X, Y, kernel, K_Y, regularisation=regularisation)
+    learned = conditional_embedding(X, Y, kernel, K_Y, regularization=regularization)
     assert learned.features.rank < 50
     # Solved with every row, and refined in long double.
-    matrix = np.asarray(kernel(X)) + len(X) * regularisation * np.eye(len(X))
+    matrix = np.asarray(kernel(X)) + len(X) * regularization * np.eye(len(X))
     solution = np.linalg.solve(matrix, Y).astype(np.longdouble)
     for _ in range(5):
         left = Y - matrix.astype(np.longdouble) @ solution
         solution += np.linalg.solve(matrix, left.astype(float))
     exact = np.asarray(kernel(at, X), dtype=np.longdouble) @ solution
-    found = learned.expectation(at, normalised=False)
+    found = learned.expectation(at, normalized=False)
     np.testing.assert_allclose(found, exact.astype(float), atol=1e-9)
     prior = mean_embedding(at, kernel)
     given = sum_rule(learned, prior).weights @ Y
     np.testing.assert_allclose(given, exact.mean(axis=0).astype(float), atol=1e-9)
 
 
-def test_a_kernel_of_few_features_keeps_its_digits_with_hardly_any_regularisation():
+def test_a_kernel_of_few_features_keeps_its_digits_with_hardly_any_regularization():
     rng = np.random.default_rng(1)
     X, at = rng.normal(size=(200, 1)), rng.normal(size=(50, 1))
     Y = 1.0 + X - 0.5 * X**2
-    learned = conditional_embedding(X, Y, Polynomial(2, 1.0), K_Y, regularisation=1e-14)
-    found = learned.expectation(at, normalised=False)
+    learned = conditional_embedding(X, Y, Polynomial(2, 1.0), K_Y, regularization=1e-14)
+    found = learned.expectation(at, normalized=False)
     np.testing.assert_allclose(found, 1.0 + at - 0.5 * at**2, rtol=1e-9, atol=1e-9)
 
 
@@ -82,7 +82,7 @@ def test_weights_are_those_of_the_review(pairs, conditional):
     np.testing.assert_allclose(conditional.weights(at), dense_weights(pairs[0], at).T, atol=1e-11)
     np.testing.assert_allclose(conditional([0.3, -0.2]).weights, conditional.weights(at)[0])
     np.testing.assert_allclose(
-        conditional.expectation(at, lambda y: y[:, 0] ** 2, normalised=False),
+        conditional.expectation(at, lambda y: y[:, 0] ** 2, normalized=False),
         dense_weights(pairs[0], at).T @ pairs[1][:, 0] ** 2,
         rtol=1e-9,
     )
@@ -129,7 +129,7 @@ def test_leave_one_out_is_what_leaving_rows_out_gives(pairs):
         K = np.asarray(K_X(X[rest]))
         b = np.linalg.solve(K + added * np.eye(39), np.asarray(K_X(X[rest], X[j : j + 1])))[:, 0]
         errors.append(L[j, j] - 2 * b @ L[rest, j] + b @ L[np.ix_(rest, rest)] @ b)  # CME-5
-    of = spectrum(features(X, K_X).values, features(Y, K_Y).values)
+    of = spectrum(low_rank_features(X, K_X).values, low_rank_features(Y, K_Y).values)
     assert leave_one_out(of, added) == pytest.approx(np.mean(errors), rel=1e-9)
 
 
@@ -137,7 +137,7 @@ def test_the_marginal_likelihood_is_that_of_gaussian_processes(pairs):
     X, Y = pairs
     # Three outputs, explicit: -q/2 times the score is the profile log likelihood up to a constant.
     outputs = np.stack([Y[:, 0], Y[:, 0] ** 2, np.cos(Y[:, 0])], axis=1)
-    of = spectrum(features(X, K_X).values, outputs)
+    of = spectrum(low_rank_features(X, K_X).values, outputs)
 
     def profile(added):
         C = np.asarray(K_X(X)) + added * np.eye(40)
@@ -150,14 +150,14 @@ def test_the_marginal_likelihood_is_that_of_gaussian_processes(pairs):
 
 
 @pytest.mark.parametrize("choice", ["leave-one-out", "marginal-likelihood"])
-def test_the_chosen_regularisation_is_the_best_of_a_fine_grid(pairs, choice):
+def test_the_chosen_regularization_is_the_best_of_a_fine_grid(pairs, choice):
     X, Y = pairs
-    Z_x, Z_y = features(X, K_X).values, features(Y, K_Y).values
+    Z_x, Z_y = low_rank_features(X, K_X).values, low_rank_features(Y, K_Y).values
     score = {
         "leave-one-out": leave_one_out,
         "marginal-likelihood": negative_log_marginal_likelihood,
     }
-    found = choose_regularisation(Z_x, Z_y, choice)
+    found = choose_regularization(Z_x, Z_y, choice)
     grid = [score[choice](spectrum(Z_x, Z_y), a) for a in np.geomspace(1e-7, 1e2, 500)]
     assert found.score <= min(grid) + 1e-12
     assert not found.at_bound
@@ -165,23 +165,23 @@ def test_the_chosen_regularisation_is_the_best_of_a_fine_grid(pairs, choice):
 
 def test_features_give_back_the_gram_matrix_at_any_rank(pairs):
     X, _ = pairs
-    exact = features(X, K_X)
+    exact = low_rank_features(X, K_X)
     np.testing.assert_allclose(exact.values @ exact.values.T, np.asarray(K_X(X)), atol=1e-13)
     np.testing.assert_allclose(exact(X), exact.values, atol=1e-7)
     for tolerance in (1e-2, 1e-5):
-        few = features(X, K_X, tolerance=tolerance)
+        few = low_rank_features(X, K_X, tolerance=tolerance)
         left = np.asarray(K_X(X)) - few.values @ few.values.T
         assert few.rank < 40
         assert np.linalg.eigvalsh(left).min() > -1e-13
         assert left.diagonal().max() <= tolerance
         assert few.remainder == pytest.approx(np.trace(left) / 40, rel=1e-9)
-    rows = features(X, K_X, rank=4)  # asked for row by row, not by LAPACK
+    rows = low_rank_features(X, K_X, rank=4)  # asked for row by row, not by LAPACK
     np.testing.assert_allclose(rows.values, few.values[:, :4], atol=1e-12)
 
 
 def test_low_rank_weights_come_close_and_use_less(pairs, conditional):
     X, Y = pairs
-    few = conditional_embedding(X, Y, K_X, K_Y, regularisation=LAMBDA, tolerance=1e-5)
+    few = conditional_embedding(X, Y, K_X, K_Y, regularization=LAMBDA, tolerance=1e-5)
     assert few.features.rank < conditional.features.rank
     at = np.array([[0.3, -0.2], [-1.0, 0.4]])
     np.testing.assert_allclose(few.expectation(at), conditional.expectation(at), atol=1e-4)
@@ -221,11 +221,11 @@ def test_bayes_rule_is_both_forms_of_the_literature(pairs, conditional):
     Lambda = np.diag(Omega.sum(axis=1))
     L = Lambda @ G
     slides = L @ np.linalg.solve(L @ L + delta * np.eye(40), Lambda @ k_y)[:, 0]
-    found = bayes_rule(conditional, prior, regularisation=delta)
+    found = bayes_rule(conditional, prior, regularization=delta)
     np.testing.assert_allclose(found.weights(y)[0], slides, atol=1e-9)
     KD = G @ Lambda
     review = Omega.T @ np.linalg.solve(KD @ KD + delta * np.eye(40), KD @ k_y)[:, 0]
-    on_prior = bayes_rule(conditional, prior, regularisation=delta, support="prior")
+    on_prior = bayes_rule(conditional, prior, regularization=delta, support="prior")
     np.testing.assert_allclose(on_prior.weights(y)[0], review, atol=1e-9)
     assert np.abs(slides).max() > 0.01
     # Evidence that is one point is that point.
@@ -242,7 +242,7 @@ def table():
     x, y = np.repeat(np.indices((3, 4)).reshape(2, -1), COUNTS.ravel(), axis=1)
     rng = np.random.default_rng(0)
     order = rng.permutation(len(x))
-    return conditional_embedding(x[order], y[order], Dirac(), Dirac(), regularisation=0)
+    return conditional_embedding(x[order], y[order], Dirac(), Dirac(), regularization=0)
 
 
 def test_rules_are_exact_in_finite_spaces(table):
@@ -255,7 +255,7 @@ def test_rules_are_exact_in_finite_spaces(table):
     x, y = np.indices((3, 4)).reshape(2, -1)
     np.testing.assert_allclose(product_rule(table, prior)(x, y), joint.ravel(), atol=1e-13)
     for support in ("sample", "prior"):
-        rule = bayes_rule(table, prior, regularisation=0.0, support=support)
+        rule = bayes_rule(table, prior, regularization=0.0, support=support)
         for seen in range(4):
             posterior = joint[:, seen] / joint[:, seen].sum()
             np.testing.assert_allclose(rule(seen)([0, 1, 2]), posterior, atol=1e-12)
@@ -277,7 +277,7 @@ def test_rules_match_explicit_operators_in_finite_features(pairs):
     C_xx, C_yx = phi(X).T @ phi(X) / n, psi(Y).T @ phi(X) / n
     operator = C_yx @ np.linalg.inv(C_xx + lam * np.eye(6))
     at, test = np.array([[0.4, -1.0]]), np.array([[0.3, 2.0], [-1.0, 0.5]])
-    conditional = conditional_embedding(X, Y, k, ell, regularisation=lam)
+    conditional = conditional_embedding(X, Y, k, ell, regularization=lam)
     np.testing.assert_allclose(conditional(at)(test), psi(test) @ operator @ phi(at)[0], rtol=1e-9)
     prior = mean_embedding([[0.2, 0.1], [1.0, -0.5]], k, [0.8, 0.3])
     mean = phi(prior.points).T @ prior.weights
@@ -288,7 +288,7 @@ def test_rules_match_explicit_operators_in_finite_features(pairs):
     Q_xy = phi(X).T @ (weights[:, None] * psi(Y))
     seen = np.array([[0.1, 0.7]])
     expected = Q_xy @ np.linalg.solve(Q_yy @ Q_yy + delta * np.eye(3), Q_yy @ psi(seen)[0])
-    rule = bayes_rule(conditional, prior, regularisation=delta)
+    rule = bayes_rule(conditional, prior, regularization=delta)
     np.testing.assert_allclose(rule(seen)(at), phi(at) @ expected, rtol=1e-8)
 
 
@@ -324,18 +324,18 @@ def embed(weights=None, kernel=K_X):
     [
         (lambda X, Y, c: conditional_embedding(X, Y[:5], K_X, K_Y), "40 rows and Y has 5"),
         (
-            lambda X, Y, c: conditional_embedding(X, Y, K_X, K_Y, regularisation=-1.0),
+            lambda X, Y, c: conditional_embedding(X, Y, K_X, K_Y, regularization=-1.0),
             "at least 0",
         ),
-        (lambda X, Y, c: conditional_embedding(X, Y, K_X, K_Y, regularisation="cv"), "one of"),
+        (lambda X, Y, c: conditional_embedding(X, Y, K_X, K_Y, regularization="cv"), "one of"),
         (lambda X, Y, c: c(X[:2]), "one point is asked for at a time"),
         (lambda X, Y, c: c.weights([[1.0, 2.0, 3.0]]), "3 columns"),
         (lambda X, Y, c: sum_rule(c, embed([0.0, 0.0])), "no weights that are not zero"),
         (lambda X, Y, c: sum_rule(c, embed(kernel=SquaredExponential(3.0))), "is needed"),
         (lambda X, Y, c: bayes_rule(c, embed(), support="both"), "support"),
         (lambda X, Y, c: bayes_rule(c, embed()).weights([[1.0, 2.0]]), "2 columns"),
-        (lambda X, Y, c: features(X, K_X, rank=0), "rank"),
-        (lambda X, Y, c: features(X, K_X, tolerance=2.0), "tolerance"),
+        (lambda X, Y, c: low_rank_features(X, K_X, rank=0), "rank"),
+        (lambda X, Y, c: low_rank_features(X, K_X, tolerance=2.0), "tolerance"),
         (lambda X, Y, c: function_embedding(np.sin, kernel=K_Y), "at least 1 variable"),
         (
             lambda X, Y, c: function_embedding(
@@ -352,10 +352,10 @@ def test_what_makes_no_sense_is_refused(pairs, conditional, act, message):
 
 def test_singular_operators_say_what_to_raise():
     x = np.linspace(0.0, 1.0, 60)
-    smooth = conditional_embedding(x, x, SquaredExponential(2.0), K_Y, regularisation=0.0)
-    with pytest.raises(ArithmeticError, match="raise regularisation"):
+    smooth = conditional_embedding(x, x, SquaredExponential(2.0), K_Y, regularization=0.0)
+    with pytest.raises(ArithmeticError, match="raise regularization"):
         smooth.weights(0.3)
     no_first = mean_embedding([0, 1], Dirac(), [0.0, 1.0])
-    never = conditional_embedding([0, 0, 1, 1], [0, 0, 1, 1], Dirac(), Dirac(), regularisation=0.0)
-    with pytest.raises(ArithmeticError, match="raise regularisation"):
-        bayes_rule(never, no_first, regularisation=0.0).weights([0])
+    never = conditional_embedding([0, 0, 1, 1], [0, 0, 1, 1], Dirac(), Dirac(), regularization=0.0)
+    with pytest.raises(ArithmeticError, match="raise regularization"):
+        bayes_rule(never, no_first, regularization=0.0).weights([0])

@@ -62,7 +62,7 @@ def test_the_empirical_embedding_is_unbiased_about_elements_and_functions(sample
     assert embedding.expectation(function) == pytest.approx(values.mean(), rel=1e-13)
     np.testing.assert_allclose(embedding.expectation(lambda x: x**3), (X**3).mean(axis=0))
     assert embedding.expectation(lambda x: x[:, 1]) == pytest.approx(X[:, 1].mean())
-    np.testing.assert_allclose(function.normalised().weights.sum(), 1.0)
+    np.testing.assert_allclose(function.normalized().weights.sum(), 1.0)
     np.testing.assert_allclose(function.mean(), function.weights @ Y / 2.5)
 
 
@@ -85,9 +85,9 @@ def test_values_of_the_posterior_mean_are_those_of_the_process(samples, noise, m
 def test_the_posterior_mean_with_covariance_k_is_spectral_shrinkage(samples):
     X, _ = samples  # BKE section 4.2: n lambda = sigma^2
     posterior = posterior_mean_embedding(X, KERNEL, noise=0.3, measure=None)
-    shrunk = spectral_embedding(X, KERNEL, regularisation=0.3 / 7)
+    shrunk = spectral_embedding(X, KERNEL, regularization=0.3 / 7)
     np.testing.assert_allclose(posterior.weights, shrunk.weights, rtol=1e-12)
-    other = spectral_embedding(X, KERNEL, regularisation=0.3)
+    other = spectral_embedding(X, KERNEL, regularization=0.3)
     assert posterior.distance(other) > 0.05
 
 

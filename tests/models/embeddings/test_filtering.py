@@ -58,7 +58,7 @@ OBSERVED = np.array([True, True, False, True, True, True, False, False, True, Tr
 @pytest.mark.parametrize("observed", [np.ones(10, bool), OBSERVED])
 def test_it_is_the_forward_recursion_in_a_finite_space(chain, observed):
     x, y, A, B, frequencies = chain
-    model = kernel_bayes_filter(x, y, Dirac(), Dirac(), regularisation=0.0)
+    model = kernel_bayes_filter(x, y, Dirac(), Dirac(), regularization=0.0)
     estimates = model.filter(SEEN, observed=observed)
     expected = forward(A, B, frequencies, SEEN, observed)
     np.testing.assert_allclose(table_of(estimates), expected, atol=1e-11)
@@ -72,7 +72,7 @@ def test_it_is_the_forward_recursion_in_a_finite_space(chain, observed):
 def test_smoothing_is_forward_backward_in_a_finite_space(chain):
     x, y, A, B, frequencies = chain
     model = kernel_bayes_filter(
-        x, y, Dirac(), Dirac(), regularisation=0.0, smoothing_regularisation=0.0
+        x, y, Dirac(), Dirac(), regularization=0.0, smoothing_regularization=0.0
     )
     smoothed = model.smooth(model.filter(SEEN))
     alpha, beta = forward(A, B, frequencies, SEEN, np.ones(10, bool)), np.ones((10, STATES))
@@ -91,7 +91,7 @@ def test_without_normalising_an_update_is_the_slides_formula():
     Y = X @ np.array([[1.0, 0.3], [0.0, 1.0]]) + 0.1 * rng.normal(size=(T, 2))
     k, ell = SquaredExponential(0.8), Matern(2.5, np.array([0.9, 1.3]))
     model = kernel_bayes_filter(
-        X, Y, k, ell, regularisation=eps, posterior_regularisation=delta, normalise=False,
+        X, Y, k, ell, regularization=eps, posterior_regularization=delta, normalize=False,
         tolerance=1e-15,
     )  # fmt: skip
     seen = np.array([[0.2, 0.1], [0.4, -0.3], [0.1, 0.2]])
@@ -141,7 +141,7 @@ def test_it_filters_predicts_and_smooths_better_than_it_sees():
     rng = np.random.default_rng(1)
     (X, Y), (states, seen) = series(300, rng), series(150, rng)
     k = SquaredExponential(0.7)
-    model = kernel_bayes_filter(X, Y, k, k, regularisation=0.3 / 300, smoothing_regularisation=0.02)
+    model = kernel_bayes_filter(X, Y, k, k, regularization=0.3 / 300, smoothing_regularization=0.02)
     estimates = model.filter(seen)
     noise = np.mean(np.sum((seen - states) ** 2, axis=1))
     filtered = np.mean(np.sum((estimates.mean() - states) ** 2, axis=1))

@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 from bke.models import SquaredExponential, embedding_posterior
 from bke.models.embeddings import fourier_posterior as embedding
-from bke.models.embeddings.fourier_posterior import line_sample, posterior_of_line, takes_line
+from bke.models.embeddings.fourier_posterior import (
+    fourier_posterior,
+    fourier_sample,
+    supports_fourier,
+)
 
 RNG = np.random.default_rng(0)
 # Skewed, with a far cluster, away from zero, not in order.
@@ -19,7 +23,7 @@ AT = np.linspace(LOW, HIGH, 60)[:, None]
 def by_waves(sample, lengthscale, **options):
     with jax.enable_x64(True):
         compiled = jax.jit(
-            lambda scale: posterior_of_line(sample, SquaredExponential(scale), AT, **options)
+            lambda scale: fourier_posterior(sample, SquaredExponential(scale), AT, **options)
         )
         return jax.tree.map(np.asarray, compiled(jnp.float64(lengthscale)))
 
@@ -29,7 +33,7 @@ def by_waves(sample, lengthscale, **options):
 @pytest.mark.parametrize(("noise", "tolerance"), [("clt", 1e-5), (0.1, 1e-10), (1e-4, 1e-8)])
 @pytest.mark.parametrize("measure", ["unit", "lebesgue"])
 def test_the_posterior_is_that_of_the_matrices(noise, tolerance, measure):
-    sample = line_sample(X, LOW, HIGH)
+    sample = fourier_sample(X, LOW, HIGH)
     options = {"noise": noise, "measure": measure}
     for lengthscale in (1.001 * sample.shortest, 3.0, 50.0):
         kernel = SquaredExponential(lengthscale)
@@ -44,7 +48,7 @@ def test_the_posterior_is_that_of_the_matrices(noise, tolerance, measure):
 
 def test_what_is_left_of_the_prior_loses_no_digits():
     """By matrices 1e-10 is the difference of two numbers of the order of 1: wrong at 1e-16."""
-    sample = line_sample(X, LOW, HIGH)
+    sample = fourier_sample(X, LOW, HIGH)
     found = by_waves(sample, 1e7, noise=0.1, measure="unit")
     again = by_waves(sample, 1e7, noise=0.1 * (1 + 1e-6), measure="unit")
     variance = np.diagonal(found.covariance)
@@ -57,13 +61,13 @@ def test_what_is_left_of_the_prior_loses_no_digits():
 @pytest.mark.slow
 def test_short_lengthscales_take_the_matrices_or_say_so(monkeypatch):
     kernel = SquaredExponential(0.2)
-    assert line_sample(X, LOW, HIGH).shortest > 0.2
+    assert fourier_sample(X, LOW, HIGH).shortest > 0.2
     expected = embedding_posterior(X, kernel, AT)
-    found = by_waves(line_sample(X, LOW, HIGH), 0.2, noise="clt", measure="unit")
+    found = by_waves(fourier_sample(X, LOW, HIGH), 0.2, noise="clt", measure="unit")
     np.testing.assert_allclose(found.mean, expected.mean, atol=1e-9)
     # As if these rows were too many for matrices: shorter ones by more waves, then nothing.
     monkeypatch.setattr(embedding, "MOST_DENSE", 200)
-    sample = line_sample(X, LOW, HIGH)
+    sample = fourier_sample(X, LOW, HIGH)
     assert sample.shortest == pytest.approx(0.25 * sample.extent / 45.0)
     finer = by_waves(sample, 0.3, noise="clt", measure="unit")
     monkeypatch.undo()
@@ -76,12 +80,12 @@ def test_short_lengthscales_take_the_matrices_or_say_so(monkeypatch):
         pytest.raises(ArithmeticError, match="too short for all of 300 rows"),
         jax.enable_x64(True),
     ):
-        posterior_of_line(sample, SquaredExponential(0.1), AT, noise="clt", measure="unit")
+        fourier_posterior(sample, SquaredExponential(0.1), AT, noise="clt", measure="unit")
 
 
 def test_what_is_taken():
     kernel = SquaredExponential(1.0)
-    assert takes_line(X, kernel, "unit")
-    assert not takes_line(X[:100], kernel, "unit")
-    assert not takes_line(np.hstack([X, X]), kernel, "unit")
-    assert not takes_line(X, 2.0 * kernel, "unit")
+    assert supports_fourier(X, kernel, "unit")
+    assert not supports_fourier(X[:100], kernel, "unit")
+    assert not supports_fourier(np.hstack([X, X]), kernel, "unit")
+    assert not supports_fourier(X, 2.0 * kernel, "unit")

@@ -10,7 +10,7 @@ from bke.models import (
     embedding_posterior,
     landmark_embedding_posterior,
 )
-from bke.models.embeddings.posterior import posterior_of_sums
+from bke.models.embeddings.posterior import landmark_posterior_from_sums
 from bke.models.landmarks import landmark_sums
 from numpyro.handlers import seed
 from scipy.spatial.distance import cdist
@@ -60,7 +60,7 @@ def test_merged_sums_with_their_covariance():
     np.testing.assert_allclose(pooled.scatter, 69 * np.cov(k(X, Z).T), rtol=1e-10)
     np.testing.assert_allclose(pooled.spread, landmark_sums(X, Z, KERNEL).scatter, rtol=1e-12)
     with jax.enable_x64(True):
-        again = posterior_of_sums(merged, Z, KERNEL, AT, noise="clt", measure="unit")
+        again = landmark_posterior_from_sums(merged, Z, KERNEL, AT, noise="clt", measure="unit")
     whole = landmark_embedding_posterior(X, Z, KERNEL, AT)
     np.testing.assert_allclose(again.mean, whole.mean, rtol=1e-9)
 

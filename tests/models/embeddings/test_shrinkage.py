@@ -48,7 +48,7 @@ def features(points, degree, constant):
 
 
 def left_out(phi, target, lam):
-    """Mean squared distance of phi_i to the others' ridge-regularised mean around the target."""
+    """Mean squared distance of phi_i to the others' ridge-regularized mean around the target."""
     n, total = len(phi), 0.0
     for i in range(n):
         others = np.delete(phi, i, axis=0).mean(axis=0)
@@ -146,7 +146,7 @@ def test_leave_one_out_by_refitting(kernel):
 
 
 def test_where_nothing_is_worth_keeping():
-    """Features around their target: the score falls for ever, and all is shrunk away."""
+    """LowRankFeatures around their target: the score falls for ever, and all is shrunk away."""
     kernel = Polynomial(1, 0.0)
     rows = np.array([[1.0, 0.2], [-1.1, 0.0], [0.1, -2.0], [0.2, 1.7], [-0.1, 0.3]])
     scores = [left_out(rows, np.zeros(2), lam) for lam in np.geomspace(1e-3, 1e6, 40)]
@@ -208,7 +208,7 @@ def test_tikhonov_by_eigenvectors(kernel, lam):
     x, Q = np.linalg.eigh(K)
     expected = Q @ (Q.T @ np.full(n, 1.0 / n) * x / (x + n * lam))
     np.testing.assert_allclose(
-        spectral_embedding(X, kernel, regularisation=lam).weights, expected, rtol=1e-8, atol=1e-12
+        spectral_embedding(X, kernel, regularization=lam).weights, expected, rtol=1e-8, atol=1e-12
     )
     assert np.max(np.abs(expected - 1.0 / n)) > 1e-3
 
@@ -226,10 +226,10 @@ def test_the_posterior_mean_with_prior_k_is_spectral_shrinkage(kernel):
     """BKE section 4.2: sigma^2 = n lambda, weights and values."""
     n, noise = len(X), 0.37
     posterior = posterior_mean_embedding(X, kernel, noise=noise, measure=None)
-    spectral = spectral_embedding(X, kernel, regularisation=noise / n)
+    spectral = spectral_embedding(X, kernel, regularization=noise / n)
     np.testing.assert_allclose(posterior.weights, spectral.weights, rtol=1e-10)
     np.testing.assert_allclose(posterior(PLACES), spectral(PLACES), rtol=1e-10)
-    other = spectral_embedding(X, kernel, regularisation=noise)
+    other = spectral_embedding(X, kernel, regularization=noise)
     assert np.max(np.abs(other.weights / posterior.weights - 1.0)) > 0.05
     K = np.asarray(kernel(X))
     expected = np.linalg.solve(K + noise * np.eye(n), K.mean(axis=0))
@@ -337,13 +337,13 @@ def test_arguments():
     assert shrunk_embedding(X[:1], kernel, amount=0.25).weights == pytest.approx([0.75])
     with pytest.raises(ValueError, match="different kernels"):
         shrunk_embedding(X, kernel, target=mean_embedding(PLACES, KERNELS[1]))
-    with pytest.raises(ValueError, match="regularisation must be positive"):
-        spectral_embedding(X, kernel, regularisation=0.0)
+    with pytest.raises(ValueError, match="regularization must be positive"):
+        spectral_embedding(X, kernel, regularization=0.0)
     with pytest.raises(ValueError, match="or 'leave-one-out'"):
-        spectral_embedding(X, kernel, regularisation="plug-in")
+        spectral_embedding(X, kernel, regularization="plug-in")
     with pytest.raises(ValueError, match="at least 2 rows"):
         leave_one_out_scores(X[:1], kernel, 0.1)
-    with pytest.raises(ValueError, match="regularisation must be positive"):
+    with pytest.raises(ValueError, match="regularization must be positive"):
         leave_one_out_scores(X, kernel, [0.1, -0.1])
 
 
