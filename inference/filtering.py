@@ -1,22 +1,26 @@
-"""Conditional embeddings whose kernels and regularization are chosen from the data."""
+"""Conditional embeddings and kernel Bayes filters with kernels and regularization from the data."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from bke.models import ConditionalEmbedding, KernelBayesFilter, kernel_bayes_filter
+from bke.models import (
+    BayesRule,
+    ConditionalEmbedding,
+    KernelBayesFilter,
+    StateEstimates,
+    kernel_bayes_filter,
+)
 from bke.models.embeddings.conditional import (
-    CHOICES,
-    Regularization,
+    REGULARIZATION_SCORES,
     check_regularization,
     choose_regularization,
     low_rank_features,
 )
 from bke.models.embeddings.pre_image import pre_images
-from bke.models.embeddings.rules import BayesRule
 from bke.models.kernels.base import Covariance
 from bke.models.kernels.parameters import lengths_of
 
@@ -27,8 +31,11 @@ from .data.checks import as_sample, check_positive
 from .learning.multiples import described, factors_for, widened
 from .learning.named_kernels import kernel_of
 
-#: Multiples of the lengthscale of X that are tried.
-CONDITIONAL_FACTORS = (0.25, 0.5, 1.0, 2.0)
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Sum of weights below which :func:`moments` and :func:`posterior_points` return NaN; not tuned.
+SMALLEST_WEIGHT_SUM = 0.1
 
 
 def learn_conditional(
@@ -44,80 +51,76 @@ def learn_conditional(
     tolerance: float | None = None,
     rank: int | None = None,
 ) -> ConditionalEmbedding:
-    """Learn the conditional embedding of Y given X, with what it needs chosen from the pairs.
+    """Learn the conditional embedding of Y given X, its kernels and regularization from the pairs.
 
-    The kernel of X that serves a regression need not be that of its distribution: multiples of its
+    The best kernel of X for a regression need not be that of its distribution: multiples of its
     lengthscale are compared together with lambda, by one score. The kernel of Y defines what is
     predicted, so it stays as chosen.
 
     Args:
-        X: what is conditioned on, shape (n, D) or (n,).
-        Y: row by row with X, shape (n, E) or (n,).
+        X: the conditioning variable, shape (n, D) or (n,).
+        Y: shape (n, E) or (n,), row by row with X.
         kernel_x: ``"bkl"``, learned from X alone; ``"median"``; or a kernel. See
             :func:`~bke.inference.learning.named_kernels.kernel_of`.
-        kernel_y: likewise, of Y.
+        kernel_y: as ``kernel_x``, of Y.
         regularization: ``"leave-one-out"``, the error at rows left out (CME-5);
             ``"marginal-likelihood"``, of the features of Y as Gaussian processes of x; or lambda,
             a number, with which the kernel of X stays as chosen.
-        factors: of the lengthscale of X that are compared, a quarter to twice by default; (1,)
-            keeps the kernel, as is done with one that has no lengthscale.
+        factors: multiples of the lengthscale of X that are compared, (0.25, 0.5, 1, 2) by default;
+            (1,) keeps the kernel, as for one that has no lengthscale.
         scale: see :func:`~bke.inference.learning.named_kernels.kernel_of`.
-        seed: likewise.
+        seed: of the rows from which kernels are chosen, where there are many.
         tolerance: of the incomplete Cholesky factorizations, see
             :func:`~bke.models.conditional_embedding`.
-        rank: likewise.
+        rank: largest rank of the factorizations.
 
     Raises:
-        InputError: for data or arguments that make no sense, in one sentence.
+        InputError: for invalid data or arguments, in one sentence.
     """
+    inputs, outputs = _pairs(X, Y)
+    by_score = isinstance(regularization, str)
+    if not by_score:
+        check_regularization(regularization, "regularization")
+    elif regularization not in REGULARIZATION_SCORES:
+        raise InputError(
+            f"regularization must be a number or one of {tuple(REGULARIZATION_SCORES)}"
+        )
+    if factors is not None and not by_score and len(factors) > 1:
+        raise InputError("with a number as regularization nothing is compared: give one factor")
+    kernel_y = kernel_of(outputs, kernel_y, scale=scale, seed=seed, name="Y")
+    kernel_x = kernel_of(inputs, kernel_x, scale=scale, seed=seed, name="X")
+    multiples = factors_for(factors, (0.25, 0.5, 1.0, 2.0) if by_score else (1.0,), kernel_x)
+    candidates = [
+        low_rank_features(inputs, widened(kernel_x, factor), tolerance=tolerance, rank=rank)
+        for factor in multiples
+    ]
+    if not isinstance(regularization, str):
+        return ConditionalEmbedding(candidates[0], outputs, kernel_y, float(regularization))
+    targets = low_rank_features(outputs, kernel_y, tolerance=tolerance, rank=rank).values
+    choices = [
+        choose_regularization(features.values, targets, regularization) for features in candidates
+    ]
+    best = min(range(len(choices)), key=lambda index: choices[index][1])
+    return ConditionalEmbedding(candidates[best], outputs, kernel_y, choices[best][0])
+
+
+def _pairs(X: Any, Y: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return X (n, D) and Y (n, E) as checked samples with the same number of rows."""
     inputs, outputs = as_sample(X, "X"), as_sample(Y, "Y")
     if len(inputs) != len(outputs):
         raise InputError(f"X has {len(inputs)} rows and Y has {len(outputs)}, not pairs")
-    compared = isinstance(regularization, str)
-    if not compared:
-        check_regularization(regularization, "regularization")
-    elif regularization not in CHOICES:
-        raise InputError(f"regularization must be a number or one of {CHOICES}")
-    if factors is not None and not compared and len(factors) > 1:
-        raise InputError("with a number as regularization nothing is compared: give one factor")
-    of_y = kernel_of(outputs, kernel_y, scale=scale, seed=seed, name="Y")
-    start = kernel_of(inputs, kernel_x, scale=scale, seed=seed, name="X")
-    multiples = factors_for(factors, CONDITIONAL_FACTORS if compared else (1.0,), start)
-    kernels = [widened(start, factor) for factor in multiples]
-    tried = [low_rank_features(inputs, one, tolerance=tolerance, rank=rank) for one in kernels]
-    if not isinstance(regularization, str):
-        return ConditionalEmbedding(tried[0], outputs, of_y, float(regularization))
-    targets = low_rank_features(outputs, of_y, tolerance=tolerance, rank=rank).values
-    found: list[Regularization] = [
-        choose_regularization(one.values, targets, regularization) for one in tried
-    ]
-    best = min(range(len(found)), key=lambda index: found[index].score)
-    return ConditionalEmbedding(tried[best], outputs, of_y, found[best].value)
-
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-#: Multiples of both lengthscales, and of 1/T for epsilon, that are compared.
-FACTORS = (0.25, 0.5, 1.0)
-REGULARIZATIONS = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
-#: Steps of each fold that are filtered, at most.
-VALIDATED = 200
-#: Tolerance of the factorizations over epsilon, while settings are compared.
-TOLERANCE = 0.01
-#: Multiples of delta that are compared for smoothing.
-SMOOTHINGS = (1.0, 10.0, 100.0, 1000.0)
+    return inputs, outputs
 
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-    """A setting that was tried.
+    """A setting that was compared, with its cross-validated error.
 
     Attributes:
         factor: of both lengthscales.
         regularization: epsilon times the number of training rows.
         error: mean squared error of the posterior mean on the halves held out, over the variance of
-            each column of the states: 1 is what their mean would have. Infinite where the filter
+            each column of the states: 1 for a prediction by their mean. Infinite where the filter
             failed.
     """
 
@@ -128,12 +131,12 @@ class Trial:
 
 @dataclasses.dataclass(frozen=True)
 class LearnedFilter(Shown):
-    """What :func:`learn_filter` returns.
+    """The result of :func:`learn_filter`.
 
     Attributes:
         filter: learned from the whole series at the best setting.
         trials: all settings, the best first.
-        smoothed_error: of the smoothed means, as ``trials`` tell that of the filter's.
+        smoothed_error: of the smoothed means, on the scale of :attr:`Trial.error`.
     """
 
     filter: KernelBayesFilter
@@ -141,18 +144,16 @@ class LearnedFilter(Shown):
     smoothed_error: float
 
     def to_dataframe(self) -> pd.DataFrame:
-        """One row for each setting that was tried, the best first.
+        """Return one row for each setting, the best first.
 
         Columns: those of :class:`Trial`: ``factor``, ``regularization`` and ``error``.
         """
         import pandas as pd
 
-        header = [field.name for field in dataclasses.fields(Trial)]
-        rows = [[getattr(one, name) for name in header] for one in self.trials]
-        return pd.DataFrame(rows, columns=header)
+        return pd.DataFrame(list(self.trials))
 
     def _answer(self) -> str:
-        return ""  # all of it
+        return ""  # the report has no headline
 
     def __str__(self) -> str:
         best = self.trials[0]
@@ -164,9 +165,9 @@ class LearnedFilter(Shown):
             f"deviations of the states on held out halves, the best of {len(self.trials)} "
             f"settings; smoothed {self.smoothed_error**0.5:.4g}",
         ]
-        worst = [trial for trial in self.trials if not np.isfinite(trial.error)]
-        if worst:
-            lines.append(f"{len(worst)} settings failed: the weights summed to nothing")
+        failed = sum(not np.isfinite(trial.error) for trial in self.trials)
+        if failed:
+            lines.append(f"{failed} settings failed: the weights summed to nothing")
         return "\n".join(lines)
 
 
@@ -177,19 +178,20 @@ def learn_filter(
     kernel_x: str | Covariance = "bkl",
     kernel_y: str | Covariance = "bkl",
     factors: Sequence[float] | None = None,
-    regularizations: Sequence[float] = REGULARIZATIONS,
+    regularizations: Sequence[float] = (1e-3, 1e-2, 1e-1, 1.0, 10.0),
     scale: str | None = "column",
     seed: int = 0,
     tolerance: float | None = None,
     rank: int | None = None,
     progress: bool = True,
 ) -> LearnedFilter:
-    """Learn a filter from one training series, settings by cross-validation in two halves.
+    """Learn a filter from one training series, its settings by cross-validation in two halves.
 
     Each half trains a filter that is run on the other, at most 200 steps of it, for every factor of
     both lengthscales and every regularization; epsilon is that over the number of rows, delta twice
-    epsilon. At the best, four regularizations of the smoother are compared likewise. Observations
-    far from all of the training half are left out, so that the error is that of a prediction.
+    epsilon. At the best, 1, 10, 100 and 1000 times delta are compared for the smoother.
+    Observations far from all of the training half are skipped, so that the error is that of a
+    prediction.
 
     Args:
         X: states in order of time, shape (T, D) or (T,).
@@ -197,34 +199,37 @@ def learn_filter(
         kernel_x: ``"bkl"``, learned from the states; ``"median"``; or a kernel. See
             :func:`~bke.inference.learning.named_kernels.kernel_of`.
         kernel_y: of the observations, as ``kernel_x`` of the states.
-        factors: of both lengthscales, a quarter to 1 by default; 1 where a kernel has none.
+        factors: of both lengthscales, (0.25, 0.5, 1) by default; 1 where a kernel has none.
         regularizations: epsilon times the number of rows.
         scale: see :func:`~bke.inference.learning.named_kernels.kernel_of`.
-        seed: likewise.
+        seed: of the rows from which kernels are chosen, where there are many.
         tolerance: see :func:`~bke.models.kernel_bayes_filter`; while settings are compared a
             hundredth of epsilon by default.
-        rank: likewise.
+        rank: largest rank of the factorizations.
         progress: show a progress bar.
 
     Raises:
-        InputError: for data or arguments that make no sense, in one sentence, or where the filter
-            fails at every setting.
+        InputError: for invalid data or arguments, in one sentence, or where the filter fails at
+            every setting.
     """
-    states, outputs = _checked_series(X, Y)
+    states, outputs = _pairs(X, Y)
+    if len(states) < 8:
+        raise InputError(f"two halves need at least 8 rows, got {len(states)}")
     if len(regularizations) == 0:
         raise InputError("regularizations must hold at least one number")
     for value in regularizations:
         check_positive(value, "a regularization")
-    of_x = kernel_of(states, kernel_x, scale=scale, seed=seed, name="X")
-    of_y = kernel_of(outputs, kernel_y, scale=scale, seed=seed, name="Y")
-    without = [kernel for kernel in (of_x, of_y) if not lengths_of(kernel)]
-    multiples = factors_for(factors, FACTORS, without[0] if without else of_x)
-    series = _Series(states, outputs, of_x, of_y, tolerance, rank)
+    kernel_x = kernel_of(states, kernel_x, scale=scale, seed=seed, name="X")
+    kernel_y = kernel_of(outputs, kernel_y, scale=scale, seed=seed, name="Y")
+    # With a kernel that has no lengthscale the only factor is 1.
+    scaled = kernel_y if lengths_of(kernel_x) else kernel_x
+    multiples = factors_for(factors, (0.25, 0.5, 1.0), scaled)
+    validation = _CrossValidation(states, outputs, kernel_x, kernel_y, tolerance, rank)
     settings = [(factor, value) for factor in multiples for value in regularizations]
+    trials = []
     with progress_bar("settings", len(settings), shown=progress and len(settings) > 1) as advance:
-        trials = []
         for setting in settings:
-            trials.append(Trial(*setting, series.error(*setting)))
+            trials.append(Trial(*setting, validation.error(*setting)))
             advance(1)
     trials.sort(key=lambda trial: trial.error)
     best = trials[0].factor, trials[0].regularization
@@ -233,33 +238,25 @@ def learn_filter(
             "the filter's weights sum to nothing at every setting: try larger regularizations or "
             "wider kernels"
         )
-    smoothed = series.smoothed_errors(*best)
-    multiple = SMOOTHINGS[int(np.argmin(smoothed))]
-    found = _smoothing_with(series.learned(slice(None), *best, final=True), multiple)
-    return LearnedFilter(found, tuple(trials), min(smoothed))
-
-
-def _checked_series(X: Any, Y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """States and observations, row by row, long enough for two halves."""
-    states, outputs = as_sample(X, "X"), as_sample(Y, "Y")
-    if len(states) != len(outputs):
-        raise InputError(f"X has {len(states)} rows and Y has {len(outputs)}, not pairs")
-    if len(states) < 8:
-        raise InputError(f"two halves need at least 8 rows, got {len(states)}")
-    return states, outputs
+    smoothed = validation.smoothed_errors(*best)
+    multiple = validation.smoothing_multiples[int(np.argmin(smoothed))]
+    model = validation.train(slice(None), *best, tolerance=tolerance)
+    return LearnedFilter(_with_smoothing(model, multiple), tuple(trials), min(smoothed))
 
 
 @dataclasses.dataclass(frozen=True)
-class _Series:
-    """A training series whose halves are held out in turn.
+class _CrossValidation:
+    """Cross-validation of filters in two halves of a training series.
 
     Attributes:
         states: (T, D).
         outputs: observations, (T, E).
         kernel_x: of the states, before its lengthscale is multiplied.
-        kernel_y: of the observations, likewise.
-        tolerance: of the factorizations, ``None`` to choose it.
+        kernel_y: of the observations, before its lengthscale is multiplied.
+        tolerance: of the factorizations; ``None`` for 0.01 epsilon, at most 0.01.
         rank: of the factorizations, at most.
+        max_steps: filtered steps of each half, at most; not tuned.
+        smoothing_multiples: of delta, compared for smoothing.
     """
 
     states: np.ndarray
@@ -268,140 +265,118 @@ class _Series:
     kernel_y: Covariance
     tolerance: float | None
     rank: int | None
+    max_steps: int = 200
+    smoothing_multiples: tuple[float, ...] = (1.0, 10.0, 100.0, 1000.0)
 
-    def learned(
-        self, rows: slice, factor: float, regularization: float, final: bool = False
+    def train(
+        self, rows: slice, factor: float, regularization: float, tolerance: float | None
     ) -> KernelBayesFilter:
-        """Train a filter on some rows; a rough one unless it is ``final``."""
-        part = self.states[rows]
-        epsilon = regularization / len(part)
-        rough = None if final else min(TOLERANCE * epsilon, TOLERANCE)
+        """Train a filter on some rows."""
+        states = self.states[rows]
         return kernel_bayes_filter(
-            part,
+            states,
             self.outputs[rows],
             widened(self.kernel_x, factor),
             widened(self.kernel_y, factor),
-            regularization=epsilon,
-            tolerance=rough if self.tolerance is None else self.tolerance,
+            regularization=regularization / len(states),
+            tolerance=tolerance,
             rank=self.rank,
         )
 
-    @property
-    def folds(self) -> list[tuple[slice, slice]]:
-        """The rows to train on, and the start of the others, which are filtered."""
-        rows = len(self.states)
-        first, second = slice(0, rows // 2), slice(rows // 2, rows)
-        return [
-            (training, slice(held.start, min(held.start + VALIDATED, held.stop)))
-            for training, held in ((first, second), (second, first))
-        ]
+    def filtered(
+        self, factor: float, regularization: float
+    ) -> Iterator[tuple[KernelBayesFilter, StateEstimates, slice]]:
+        """Yield the filter trained on each half, its estimates in the other, and their rows."""
+        n, middle = len(self.states), len(self.states) // 2
+        halves = slice(0, middle), slice(middle, n)
+        for training, held_out in (halves, halves[::-1]):
+            rows = slice(held_out.start, min(held_out.start + self.max_steps, held_out.stop))
+            tolerance = self.tolerance
+            if tolerance is None:
+                epsilon = regularization / (training.stop - training.start)
+                tolerance = 0.01 * min(epsilon, 1.0)
+            model = self.train(training, factor, regularization, tolerance)
+            yield model, model.filter(self.outputs[rows], outliers="skip"), rows
+
+    def squared_errors(self, estimates: StateEstimates, rows: slice) -> np.ndarray:
+        """Compute squared errors over each column's variance, averaged over columns, by row."""
+        scale = self.states.std(axis=0)
+        scale[scale == 0.0] = 1.0  # a constant column has no error
+        squares: np.ndarray = ((estimates.mean() - self.states[rows]) / scale) ** 2
+        return squares.mean(axis=1)
 
     def error(self, factor: float, regularization: float) -> float:
-        """The mean squared error of the filter on the halves held out; infinite where it fails."""
-        total = 0.0
-        for training, held in self.folds:
-            try:
-                model = self.learned(training, factor, regularization)
-                found = model.filter(self.outputs[held], outliers="skip")
-            except ArithmeticError:
-                return np.inf
-            total += self._squares(found.mean(), held)
-        return total / self._steps
+        """Compute the mean squared error of the filter; infinite where it fails."""
+        try:
+            errors = [
+                self.squared_errors(estimates, rows)
+                for _, estimates, rows in self.filtered(factor, regularization)
+            ]
+        except ArithmeticError:
+            return np.inf
+        return float(np.concatenate(errors).mean())
 
     def smoothed_errors(self, factor: float, regularization: float) -> list[float]:
-        """The mean squared errors of the smoother, with each of :data:`SMOOTHINGS`."""
-        totals = np.zeros(len(SMOOTHINGS))
-        for training, held in self.folds:
-            model = self.learned(training, factor, regularization)
-            filtered = model.filter(self.outputs[held], outliers="skip")
-            for index, multiple in enumerate(SMOOTHINGS):
+        """Compute the mean squared error of the smoother with each of ``smoothing_multiples``."""
+        errors: list[list[np.ndarray]] = [[] for _ in self.smoothing_multiples]
+        for model, filtered, rows in self.filtered(factor, regularization):
+            for multiple, results in zip(self.smoothing_multiples, errors, strict=True):
                 try:
-                    found = _smoothing_with(model, multiple).smooth(filtered).mean()
-                    totals[index] += self._squares(found, held)
+                    smoothed = _with_smoothing(model, multiple).smooth(filtered)
+                    results.append(self.squared_errors(smoothed, rows))
                 except ArithmeticError:
-                    totals[index] = np.inf
-        return list(totals / self._steps)
-
-    @property
-    def _steps(self) -> int:
-        """How many steps are filtered in all."""
-        return sum(held.stop - held.start for _, held in self.folds)
-
-    def _squares(self, found: np.ndarray, held: slice) -> float:
-        """Squared errors over each column's variance, averaged over columns, summed over rows."""
-        spread = self.states.std(axis=0)
-        spread[spread == 0.0] = 1.0  # a column that is the same throughout has no error
-        return float(np.sum(np.mean(((found - self.states[held]) / spread) ** 2, axis=1)))
+                    results.append(np.array([np.inf]))
+        return [float(np.concatenate(results).mean()) for results in errors]
 
 
-def _smoothing_with(model: KernelBayesFilter, multiple: float) -> KernelBayesFilter:
-    """Give ``model`` that multiple of delta for smoothing."""
+def _with_smoothing(model: KernelBayesFilter, multiple: float) -> KernelBayesFilter:
+    """Return the filter with that multiple of delta for smoothing."""
     delta = multiple * model.posterior_regularization
     return dataclasses.replace(model, smoothing_regularization=delta)
 
 
-#: Sums of weights outside are unusual, and nothing is told where they are below the least.
-USUAL_SUMS, LEAST_SUM = (0.8, 1.2), 0.1
+def moments(
+    learned: ConditionalEmbedding, points: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Compute the conditional mean and standard deviation of Y at ``points`` (m, D).
 
-
-class Moments(NamedTuple):
-    """Mean and deviation at each row that is asked for, NaN where nothing can be told.
-
-    Attributes:
-        mean: (m, E).
-        deviation: (m, E), NaN also where the variance came out negative, as some weights are.
-        imaginary: (m,), where that happened in some column.
-        total: (m,), the sum of the weights, 1 where the pairs say enough.
+    Returns:
+        mean: (m, E), NaN where the weights sum to :data:`SMALLEST_WEIGHT_SUM` or less.
+        deviation: (m, E), NaN also where the variance is negative, as some weights are.
+        negative_variance: (m,), whether the variance is negative in some column.
+        total: (m,), the sum of the weights; near 1 where there are pairs nearby.
     """
-
-    mean: np.ndarray
-    deviation: np.ndarray
-    imaginary: np.ndarray
-    total: np.ndarray
-
-
-class PosteriorPoints(NamedTuple):
-    """Mean and mode (m, D) of each posterior, and sums of weights (m,); NaN where unknown.
-
-    The mode is the point whose own embedding is nearest to that of the posterior.
-    """
-
-    mean: np.ndarray
-    mode: np.ndarray
-    total: np.ndarray
-
-
-def moments(learned: ConditionalEmbedding, at: np.ndarray) -> Moments:
-    """Conditional mean and standard deviation of Y at the rows of ``at``, (m, D)."""
-    weights, total = trusted(learned.weights(at))
+    weights, total = normalized_weights(learned.weights(points))
     mean = weights @ learned.Y
     variance = np.full_like(mean, np.nan)
     known = ~np.isnan(mean[:, 0])
     if known.any():
-        variance[known] = learned.variance(at[known])
+        variance[known] = learned.variance(points[known])
     deviation = np.sqrt(np.where(variance > 0.0, variance, np.nan))
-    return Moments(mean, deviation, np.any(variance <= 0.0, axis=1), total)
+    return mean, deviation, np.any(variance <= 0.0, axis=1), total
 
 
-def posterior_points(rule: BayesRule, observed: np.ndarray) -> PosteriorPoints:
-    """Posterior mean and mode for every row of ``observed``, (m, E), by kernel Bayes' rule."""
-    weights, total = trusted(rule.weights(observed))
+def posterior_points(
+    rule: BayesRule, observations: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Compute the posterior mean and mode for ``observations`` (m, E), by kernel Bayes' rule.
+
+    Returns:
+        mean: (m, D), NaN where the weights sum to :data:`SMALLEST_WEIGHT_SUM` or less.
+        mode: (m, D), the point whose embedding is nearest to that of the posterior.
+        total: (m,), the sum of the weights.
+    """
+    weights, total = normalized_weights(rule.weights(observations))
     mean = weights @ rule.points
     known = ~np.isnan(weights[:, 0])
     mode = np.full_like(mean, np.nan)
     if known.any():
-        mode[known] = pre_images(rule.kernel_x, rule.points, weights[known]).point
-    return PosteriorPoints(mean, mode, total)
+        mode[known] = pre_images(rule.kernel_x, rule.points, weights[known])[0]
+    return mean, mode, total
 
 
-def trusted(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Weights (m, n) that sum to one, NaN where they sum to too little; and their sums (m,)."""
+def normalized_weights(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return weights (m, n) that sum to one, NaN where their sum is too small, and sums (m,)."""
     total: np.ndarray = weights.sum(axis=1)
-    kept = np.where(total > LEAST_SUM, total, np.nan)
-    return weights / kept[:, None], total
-
-
-def unusual(total: np.ndarray) -> np.ndarray:
-    """Which sums of weights (m,) say that a row is far from all pairs."""
-    low, high = USUAL_SUMS
-    return np.asarray((total < low) | (total > high))
+    divisor = np.where(total > SMALLEST_WEIGHT_SUM, total, np.nan)
+    return weights / divisor[:, None], total

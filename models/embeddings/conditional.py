@@ -1,47 +1,45 @@
-"""Conditional mean embeddings in low-rank features of the sample (KME 4.1, APX-6)."""
+"""Conditional mean embeddings: E[l(Y, .) | X = x] as a weighted sample of Y (KME 4.1).
+
+A Gram matrix is Z Z' with features Z (n, r) of its numerical rank, by incomplete Cholesky
+factorization (APX-6), so that an operator on the Hilbert space is an r x r matrix: exact up to
+rounding at full rank, an approximation of known error below. Evaluated eagerly, in NumPy.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
-from scipy.linalg.lapack import dpstrf
 from scipy.optimize import minimize_scalar
 
 from ..kernels.base import Covariance, as_points, check_kernel
+from ..linalg.pivoted_cholesky import dense_pivoted_cholesky, rowwise_pivoted_cholesky
 from ..linalg.precision import double_precision
 from .embedding import Embedding, same_kernel
-
-#: Rows up to which the whole Gram matrix is formed (200 MiB).
-DENSE_ROWS = 5000
-#: Rank at most beyond, where none is asked for.
-MOST_RANK = 2000
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class LowRankFeatures:
-    """Coordinates z(x) (r,) with ``k(x, y) = z(x)' z(y)``, up to what the factorization left.
+    """Coordinates z(x) (r,) with ``k(x, y) = z(x)' z(y)``, up to the factorization's remainder.
 
-    They are those of the orthonormal basis of the sections at the pivots that Gram and Schmidt
-    make, so that for any x z(x) is the projection of k(x, .) onto their span.
+    The basis is the orthonormal one that Gram and Schmidt make of the sections at the pivots, so
+    that z(x) is the projection of k(x, .) onto their span for every x.
 
     Attributes:
         kernel: k.
-        points: (n, D), the sample.
-        pivots: rows of the sample whose sections span them, (r, D).
-        root: (r, r), the lower Cholesky factor of the Gram matrix of the pivots.
-        values: (n, r), z of the sample.
-        remainder: trace of what is left of the Gram matrix over its trace.
-        tolerance: as it was asked for.
-        limit: of the rank, likewise.
-        whole: whether what is left is rounding, and nothing that was asked to be left.
+        points: the sample, (n, D).
+        pivots: rows of the sample whose sections span the features, (r, D).
+        root: the lower Cholesky factor of the Gram matrix of the pivots, (r, r).
+        values: z of the sample, (n, r).
+        remainder: trace of the remainder over the trace of the Gram matrix.
+        tolerance: the tolerance that was requested.
+        max_rank: the largest rank that was requested.
+        exact: whether the remainder is rounding error only.
     """
 
     kernel: Covariance
@@ -51,38 +49,70 @@ class LowRankFeatures:
     values: np.ndarray
     remainder: float
     tolerance: float | None = None
-    limit: int | None = None
-    whole: bool = False
+    max_rank: int | None = None
+    exact: bool = False
 
     def __repr__(self) -> str:
         return f"LowRankFeatures({self.rank} of {len(self.points)} rows, kernel={self.kernel})"
 
     @property
     def rank(self) -> int:
-        """How many there are."""
+        """The number of features, r."""
         return len(self.pivots)
 
     def __call__(self, X: ArrayLike, name: str = "x") -> np.ndarray:
-        """The coordinates z of the points X, (m, r) for shape (m, D), (m,) or one row (D,)."""
-        points = matching_points(X, self.points, name)
-        across = np.asarray(self.kernel(self.pivots, points))
-        return np.asarray(solve_triangular(self.root, across, lower=True).T)
+        """Return the coordinates z of X, (m, r) for shape (m, D), (m,) or one row (D,)."""
+        gram = np.asarray(self.kernel(self.pivots, matching_points(X, self.points, name)))
+        return np.asarray(solve_triangular(self.root, gram, lower=True).T)
+
+    def coordinates(self, embedding: Embedding, name: str = "the prior") -> np.ndarray:
+        """Return the coordinates (r,) of an element of the Hilbert space, such as a prior.
+
+        Raises:
+            ValueError: it has another kernel, smoothed sections, or no finite nonzero weights.
+        """
+        if not isinstance(embedding, Embedding):
+            raise ValueError(
+                f"{name} must be an Embedding, got {type(embedding).__name__}: mean_embedding "
+                "makes one of a sample"
+            )
+        if embedding.measure is not None:
+            raise ValueError(f"{name} has smoothed sections, where a weighted sample is needed")
+        if not same_kernel(embedding.kernel, self.kernel):
+            raise ValueError(
+                f"{name} is an embedding by {embedding.kernel}, where one by {self.kernel} is "
+                "needed"
+            )
+        weights = np.asarray(embedding.weights, dtype=float)
+        if not np.any(weights):
+            raise ValueError(f"{name} has no weights that are not zero")
+        if not np.all(np.isfinite(weights)):
+            raise ValueError(f"{name} has weights that are not finite")
+        return weights @ self(embedding.points, name)
 
 
 def low_rank_features(
-    X: ArrayLike, kernel: Covariance, *, tolerance: float | None = None, rank: int | None = None
+    X: ArrayLike,
+    kernel: Covariance,
+    *,
+    tolerance: float | None = None,
+    rank: int | None = None,
+    dense_rows: int = 5000,
+    max_rank: int = 2000,
 ) -> LowRankFeatures:
-    """The features of a sample, in the order of pivots of incomplete Cholesky factorization.
+    """Compute the features of a sample, in the order of the pivots of the factorization.
 
     Args:
         X: shape (n, D) or (n,).
         kernel: the kernel.
-        tolerance: the largest diagonal entry of what may be left, over the largest of the Gram
-            matrix; n times the precision of numbers by default, which is rounding.
-        rank: at most so many; the number of rows by default, 2000 beyond 5000 rows.
+        tolerance: the largest diagonal entry of the remainder, over the largest of the Gram
+            matrix; n times the machine epsilon by default, which is rounding error.
+        rank: the largest rank; by default the number of rows, ``max_rank`` beyond ``dense_rows``.
+        dense_rows: number of rows up to which the Gram matrix may be formed (200 MiB at 5000).
+        max_rank: see ``rank``; not tuned.
 
     Raises:
-        ValueError: for arguments that make no sense, or a kernel that is zero at every row.
+        ValueError: for an invalid argument, or a kernel that is zero at every row.
     """
     check_kernel(kernel, "kernel")
     points = np.asarray(as_numpy_points(X))
@@ -93,62 +123,53 @@ def low_rank_features(
         raise ValueError(f"rank must be a whole number of at least 1, got {rank!r}")
     if tolerance is not None and not 0.0 <= tolerance < 1.0:
         raise ValueError(f"tolerance must be at least 0 and below 1, got {tolerance!r}")
-    allowed = n * np.finfo(float).eps if tolerance is None else tolerance
-    most = min(n, rank if rank is not None else n if n <= DENSE_ROWS else MOST_RANK)
-    diagonal = np.asarray(diagonal_of(kernel, points))
+    largest_rank = min(n, rank if rank is not None else n if n <= dense_rows else max_rank)
+    diagonal = np.asarray(double_precision(kernel.diagonal)(points))
     if not diagonal.max() > 0.0:
         raise ValueError("the kernel is zero at every row")
-    if n <= DENSE_ROWS and most > n // 8:
-        values, pivots = _of_matrix(np.asarray(kernel(points)), allowed * diagonal.max(), most)
+    threshold = (n * np.finfo(float).eps if tolerance is None else tolerance) * diagonal.max()
+    if n <= dense_rows and largest_rank > n // 8:
+        gram = np.asarray(kernel(points))
+        values, pivots = dense_pivoted_cholesky(gram, threshold, largest_rank)
     else:
-        values, pivots = _by_rows(kernel, points, diagonal, allowed * diagonal.max(), most)
-    left = max(0.0, float(diagonal.sum() - np.sum(values**2)))
+        values, pivots = rowwise_pivoted_cholesky(
+            lambda i: np.asarray(kernel(points[i : i + 1], points))[0],
+            diagonal,
+            threshold,
+            largest_rank,
+        )
+    remainder = max(0.0, float(diagonal.sum() - np.sum(values**2))) / float(diagonal.sum())
+    exact = tolerance is None and (len(pivots) < largest_rank or largest_rank == n)
     root = np.tril(values[pivots])
-    remainder = left / float(diagonal.sum())
-    whole = tolerance is None and (len(pivots) < most or most == n)
     return LowRankFeatures(
-        kernel, points, points[pivots], root, values, remainder, tolerance, rank, whole
+        kernel, points, points[pivots], root, values, remainder, tolerance, rank, exact
     )
 
 
-def _of_matrix(gram: np.ndarray, smallest: float, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """LAPACK's factorization with pivots: Z (n, r) and the pivots (r,)."""
-    lower, order, rank, _ = dpstrf(gram, tol=smallest, lower=1)
-    rank, order = min(rank, most), order - 1
-    values = np.empty((len(gram), rank))
-    values[order] = np.tril(lower)[:, :rank]
-    return values, order[:rank]
+#: :func:`~bke.models.kernels.base.as_points` in NumPy, whatever the precision of JAX.
+as_numpy_points = double_precision(as_points)
 
 
-def _by_rows(
-    kernel: Covariance, points: np.ndarray, diagonal: np.ndarray, smallest: float, most: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """The features of a factor that asks for one row of the Gram matrix per pivot."""
-    left = diagonal.copy()
-    pivots: list[int] = []
-    found = np.empty((most, len(points)))  # of which only what is written to takes memory
-    for rank in range(most):
-        pivot = int(np.argmax(left))
-        if not left[pivot] > smallest:
-            break
-        row = np.array(kernel(points[pivot : pivot + 1], points), dtype=float)[0]
-        row -= found[:rank, pivot] @ found[:rank]
-        found[rank] = row / np.sqrt(left[pivot])
-        found[rank, pivots] = 0.0  # exactly, in exact arithmetic
-        left = np.maximum(left - found[rank] ** 2, 0.0)
-        left[pivot] = 0.0
-        pivots.append(pivot)
-    return found[: len(pivots)].T.copy(), np.array(pivots)
+def paired_points(X: ArrayLike, Y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Return X (n, D) and Y (n, E) in NumPy.
 
-
-@double_precision
-def as_numpy_points(X: Any, name: str = "X") -> jax.Array:
-    """``X`` as (n, D) points in NumPy."""
-    return as_points(X, name)
+    Raises:
+        ValueError: they have different numbers of rows.
+    """
+    inputs, outputs = np.asarray(as_numpy_points(X)), np.asarray(as_numpy_points(Y, "Y"))
+    if len(inputs) != len(outputs):
+        raise ValueError(
+            f"X has {len(inputs)} rows and Y has {len(outputs)}, where pairs are needed"
+        )
+    return inputs, outputs
 
 
 def matching_points(X: Any, sample: np.ndarray, name: str) -> np.ndarray:
-    """``X`` as points with the columns of ``sample``; one row may be given as (D,)."""
+    """Return X in NumPy with the columns of ``sample``; one row may have shape (D,).
+
+    Raises:
+        ValueError: the number of columns differs.
+    """
     values = np.asarray(X)
     if values.ndim == 1 and sample.shape[1] > 1 and values.shape == sample.shape[1:]:
         values = values[None]
@@ -160,139 +181,115 @@ def matching_points(X: Any, sample: np.ndarray, name: str) -> np.ndarray:
     return points
 
 
-@double_precision
-def diagonal_of(kernel: Covariance, points: np.ndarray) -> jax.Array:
-    """k(x, x) of every point, (n,)."""
-    return kernel.diagonal(jnp.asarray(points))
-
-
-#: Squared ratio of the smallest to the largest diagonal entry of a Cholesky factor below which
-#: solutions are rounding.
-SINGULAR = 1e-13
-
-
-def factorized(matrix: np.ndarray, added: float, what: str, name: str) -> tuple[np.ndarray, bool]:
-    """The Cholesky factor of ``matrix + added I``, for SciPy's ``cho_solve``.
+def regularized_cholesky(
+    matrix: np.ndarray, added: float, description: str, name: str, singular: float = 1e-13
+) -> tuple[np.ndarray, bool]:
+    """Compute the Cholesky factor of ``matrix + added I``, for SciPy's ``cho_solve``.
 
     Args:
-        matrix: (r, r), symmetric and at least 0 but for rounding.
+        matrix: shape (r, r), symmetric and positive semi-definite up to rounding.
         added: regularization.
-        what: is singular, for the message.
-        name: of the argument to raise.
+        description: of the matrix, for the error message.
+        name: of the argument to raise, for the error message.
+        singular: squared ratio of the smallest to the largest diagonal entry of the factor below
+            which solutions are rounding error.
 
     Raises:
         ArithmeticError: the matrix is singular to rounding.
     """
-    regularized = matrix + added * np.eye(len(matrix))
     try:
-        factor: tuple[np.ndarray, bool] = cho_factor(regularized)
+        factor: tuple[np.ndarray, bool] = cho_factor(matrix + added * np.eye(len(matrix)))
         pivots = np.abs(np.diagonal(factor[0]))
-        singular = not (pivots.min() / pivots.max()) ** 2 > SINGULAR
+        if (pivots.min() / pivots.max()) ** 2 > singular:
+            return factor
     except LinAlgError:
-        singular = True
-    if singular:
-        raise ArithmeticError(f"{what} is singular to rounding: raise {name}, which is too small")
-    return factor
-
-
-CHOICES = ("leave-one-out", "marginal-likelihood")
-#: Range of n lambda over the trace of K that is searched, and points of a first look; then the best
-#: of them is refined. Below, the system would be singular to rounding.
-LOWEST, HIGHEST, TRIED = 1e-12, 10.0, 53
-
-
-class Regularization(NamedTuple):
-    """The lambda that is best, see :func:`choose_regularization`."""
-
-    value: float
-    score: float
-    at_bound: bool
-
-
-class Spectrum(NamedTuple):
-    """What both scores of all lambdas hang on: Z_X = U S V' and the features of Y along U."""
-
-    squares: np.ndarray  # (r,), S^2
-    left: np.ndarray  # (n, r), U
-    outputs: np.ndarray  # (n, q), Z_Y
-    along: np.ndarray  # (r, q), U' Z_Y
-
-
-def spectrum(features_x: np.ndarray, features_y: np.ndarray) -> Spectrum:
-    """The spectrum of K_X with what Y has along it, from features Z_X (n, r) and Z_Y (n, q)."""
-    left, singular, _ = np.linalg.svd(features_x, full_matrices=False)
-    return Spectrum(singular**2, left, features_y, left.T @ features_y)
-
-
-def leave_one_out(of: Spectrum, added: float) -> float:
-    """Mean squared distance of l(y_j, .) to its prediction from the other rows (CME-5).
-
-    (1/n) sum_j (W L W)_jj / W_jj^2 with W = (K + n lambda I)^-1, n lambda = ``added`` as it is with
-    all rows: the residuals of ridge regression over one less their leverage.
-    """
-    shrinkage = of.squares / (of.squares + added)
-    kept = 1.0 - of.left**2 @ shrinkage
-    residuals = of.outputs - of.left @ (shrinkage[:, None] * of.along)
-    return float(np.mean(np.sum(residuals**2, axis=1) / kept**2))
-
-
-def negative_log_marginal_likelihood(of: Spectrum, added: float) -> float:
-    """-2/q log of the marginal likelihood of q outputs, up to a constant: n log tr(W L) - log|W|.
-
-    The features of Y as independent Gaussian processes of x with covariance a (K + n lambda I), a
-    at its maximum. Their number q only multiplies the logarithm, so it need not be known.
-    """
-    n = len(of.outputs)
-    total = np.sum(of.outputs**2) - np.sum(
-        (of.squares / (of.squares + added))[:, None] * of.along**2
+        pass
+    raise ArithmeticError(
+        f"{description} is singular to rounding: raise {name}, which is too small"
     )
-    determinant = np.sum(np.log1p(of.squares / added))
-    # n log(tr(W L)) with tr(W L) = total / added, and log|K + added I| = determinant + n log added.
-    return float(n * np.log(max(total, np.finfo(float).tiny)) + determinant)
 
 
-SCORES = {
-    "leave-one-out": leave_one_out,
-    "marginal-likelihood": negative_log_marginal_likelihood,
+class RidgeSpectrum:
+    """Scores of the regularization of a ridge regression of features of Y on features of X.
+
+    With Z_X = U S V' every score costs O(n (r + q)), whatever the regularization.
+
+    Args:
+        features_x: Z_X, (n, r), with Z_X Z_X' the Gram matrix K of X.
+        features_y: Z_Y, (n, q), with Z_Y Z_Y' the Gram matrix L of Y.
+    """
+
+    def __init__(self, features_x: np.ndarray, features_y: np.ndarray) -> None:
+        self.left, singular_values, _ = np.linalg.svd(features_x, full_matrices=False)
+        self.eigenvalues = singular_values**2
+        self.outputs = features_y
+        self.projected = self.left.T @ features_y
+
+    def leave_one_out(self, added: float) -> float:
+        """Compute the mean squared distance of l(y_j, .) to its leave-one-out prediction (CME-5).
+
+        (1/n) sum_j (W L W)_jj / W_jj^2 with W = (K + n lambda I)^-1 and n lambda = ``added`` as
+        with all rows: the residuals of ridge regression over one minus their leverage.
+        """
+        shrinkage = self.eigenvalues / (self.eigenvalues + added)
+        residuals = self.outputs - self.left @ (shrinkage[:, None] * self.projected)
+        scale = 1.0 - self.left**2 @ shrinkage
+        return float(np.mean(np.sum(residuals**2, axis=1) / scale**2))
+
+    def negative_log_marginal_likelihood(self, added: float) -> float:
+        """Compute -2/q times the log marginal likelihood of q outputs, up to a constant.
+
+        n log tr(W L) - log|W|: the features of Y as independent Gaussian processes of x with
+        covariance a (K + n lambda I), a at its maximum. Their number q only multiplies the
+        logarithm, so it need not be known.
+        """
+        shrinkage = self.eigenvalues / (self.eigenvalues + added)
+        total = np.sum(self.outputs**2) - np.sum(shrinkage[:, None] * self.projected**2)
+        # tr(W L) = total / added, and log|K + added I| = log_determinant + n log added.
+        log_determinant = np.sum(np.log1p(self.eigenvalues / added))
+        n = len(self.outputs)
+        return float(n * np.log(max(total, np.finfo(float).tiny)) + log_determinant)
+
+
+REGULARIZATION_SCORES = {
+    "leave-one-out": RidgeSpectrum.leave_one_out,
+    "marginal-likelihood": RidgeSpectrum.negative_log_marginal_likelihood,
 }
 
 
 def choose_regularization(
-    features_x: np.ndarray, features_y: np.ndarray, choice: str
-) -> Regularization:
-    """The lambda with the lowest score.
+    features_x: np.ndarray,
+    features_y: np.ndarray,
+    choice: str,
+    *,
+    bounds: tuple[float, float] = (1e-12, 10.0),
+    grid_size: int = 53,
+) -> tuple[float, float]:
+    """Find the regularization lambda with the lowest score.
 
     Args:
         features_x: Z_X, (n, r) with Z_X Z_X' the Gram matrix of X.
         features_y: Z_Y, (n, q).
-        choice: ``"leave-one-out"``, the error of :func:`leave_one_out`, or
-            ``"marginal-likelihood"``, see :func:`negative_log_marginal_likelihood`.
+        choice: ``"leave-one-out"`` or ``"marginal-likelihood"``, see :class:`RidgeSpectrum`.
+        bounds: of n lambda over the trace of K; below, the system would be singular to rounding.
+        grid_size: values on a logarithmic grid, the best of which is refined; not tuned.
 
     Returns:
-        The value of lambda per row, its score, and whether it is at an end of the range searched,
-        n lambda from 1e-12 to 10 times the trace of K.
+        lambda, per row, and its score.
     """
-    of, n = spectrum(features_x, features_y), len(features_x)
-    unit = float(np.sum(features_x**2))
-    score = SCORES[choice]
-    tried = np.log(unit) + np.linspace(np.log(LOWEST), np.log(HIGHEST), TRIED)
-    scores = [score(of, np.exp(value)) for value in tried]
+    spectrum = RidgeSpectrum(features_x, features_y)
+    grid = np.log(np.sum(features_x**2)) + np.linspace(*np.log(bounds), grid_size)
+
+    def score(log_added: float) -> float:
+        return REGULARIZATION_SCORES[choice](spectrum, float(np.exp(log_added)))
+
+    scores = [score(log_added) for log_added in grid]
     best = int(np.argmin(scores))
-    low, high = tried[max(best - 1, 0)], tried[min(best + 1, TRIED - 1)]
-    refined = minimize_scalar(
-        lambda value: score(of, np.exp(value)), bounds=(low, high), method="bounded"
-    )
-    value, found = (
-        (float(refined.x), float(refined.fun))
-        if refined.fun < scores[best]
-        else (float(tried[best]), float(scores[best]))
-    )
-    at_bound = best in (0, TRIED - 1)
-    return Regularization(float(np.exp(value)) / n, found, at_bound)
-
-
-#: Values of a function below this part of its largest are rounding.
-RESOLUTION = 64 * np.finfo(float).eps
+    neighbors = (grid[max(best - 1, 0)], grid[min(best + 1, grid_size - 1)])
+    refined = minimize_scalar(score, bounds=neighbors, method="bounded")
+    candidates = [(float(grid[best]), scores[best]), (float(refined.x), float(refined.fun))]
+    log_added, lowest = min(candidates, key=lambda candidate: candidate[1])
+    return float(np.exp(log_added)) / len(features_x), lowest
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -303,7 +300,7 @@ class ConditionalEmbedding:
     negative and need not sum to one. :func:`conditional_embedding` makes one.
 
     Attributes:
-        features: of X, whose span is what is seen of its Hilbert space.
+        features: of X.
         Y: (n, E).
         kernel_y: l.
         regularization: lambda, per row.
@@ -316,7 +313,7 @@ class ConditionalEmbedding:
 
     @property
     def X(self) -> np.ndarray:  # noqa: N802
-        """The sample of what is conditioned on, (n, D)."""
+        """The sample of the conditioning variable, (n, D)."""
         return self.features.points
 
     @property
@@ -325,57 +322,57 @@ class ConditionalEmbedding:
         return self.features.kernel
 
     def weights(self, x: ArrayLike) -> np.ndarray:
-        """The weights b at each of the points x, (m, n) for shape (m, D), (m,) or one row (D,)."""
+        """Return the weights b at the points x, (m, n) for shape (m, D), (m,) or one row (D,)."""
         points = matching_points(x, self.X, "x")
         return self._weights(self.features(points), np.asarray(self.kernel_x(points, self.X)))
 
     def weights_of(self, embedding: Embedding) -> np.ndarray:
-        """The weights (n,) on Y for an element of X's Hilbert space, such as a prior on X.
+        """Return the weights (n,) on Y for an element of X's Hilbert space, such as a prior on X.
 
         Raises:
-            ValueError: it belongs to another kernel, has no points, or only weights of zero.
+            ValueError: it has another kernel, smoothed sections, or no finite nonzero weights.
         """
-        coordinates = self.coordinates(embedding)
+        coordinates = self.features.coordinates(embedding)
         values = embedding.weights @ np.asarray(self.kernel_x(embedding.points, self.X))
         return self._weights(coordinates[None], values[None])[0]
 
     def _weights(self, coordinates: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Weights (m, n) for elements by their coordinates (m, r) and their values at X (m, n).
+        """Compute weights (m, n) from coordinates (m, r) and values at X (m, n).
 
-        What the coordinates leave of the values is at most the root of what the factorization left,
-        which is half the digits; division by n lambda makes it seen.
+        The part of the values that the coordinates miss is at most the root of the factorization's
+        remainder, which is half the digits; division by n lambda makes it matter.
         """
         weights, Z = self.apply(coordinates), self.features.values
         added = len(self.Y) * self.regularization
         missed = values - coordinates @ Z.T
-        missed[np.abs(missed) <= RESOLUTION * np.abs(values).max(initial=0.0)] = 0.0
-        if not (self.features.whole and added and missed.any()):
+        resolution = 64 * np.finfo(float).eps  # values below, over the largest, are rounding error
+        missed[np.abs(missed) <= resolution * np.abs(values).max(initial=0.0)] = 0.0
+        if not (self.features.exact and added and missed.any()):
             return weights
         explained = cho_solve(self._factor, (missed @ Z).T).T @ Z.T
         return np.asarray(weights + (missed - explained) / added)
 
     def apply(self, coordinates: np.ndarray) -> np.ndarray:
-        """Weights (m, n) on Y for elements of X's space by their coordinates alone (m, r)."""
+        """Return weights (m, n) on Y for elements of X's space by their coordinates (m, r)."""
         weights: np.ndarray = cho_solve(self._factor, coordinates.T).T @ self.features.values.T
         return weights
 
     @functools.cached_property
     def _factor(self) -> tuple[np.ndarray, bool]:
         """The factor of Z'Z + n lambda I: (Z Z' + n lambda I)^-1 Z is Z times its inverse."""
-        Z = self.features.values
-        added = len(self.Y) * self.regularization
-        what = "the Gram matrix of what is conditioned on"
-        return factorized(Z.T @ Z, added, what, "regularization")
+        Z, added = self.features.values, len(self.Y) * self.regularization
+        description = "the Gram matrix of the conditioning variable"
+        return regularized_cholesky(Z.T @ Z, added, description, "regularization")
 
     def __call__(self, x: ArrayLike) -> Embedding:
-        """The embedding of Y given X = x, one point.
+        """Return the embedding of Y given X = x, one point.
 
         Raises:
-            ValueError: for more than one point, or one of another number of columns.
+            ValueError: for more than one point, or another number of columns.
         """
         weights = self.weights(x)
         if len(weights) != 1:
-            raise ValueError(f"one point is asked for at a time, got {len(weights)}: see weights()")
+            raise ValueError(f"x must be one point, got {len(weights)}: use weights() for several")
         return Embedding(self.kernel_y, self.Y, weights[0])
 
     def expectation(
@@ -385,10 +382,11 @@ class ConditionalEmbedding:
         *,
         normalized: bool = True,
     ) -> np.ndarray:
-        """E[f(Y) | X = x], sum_i b_i(x) f(y_i) over the sum of the weights.
+        """Estimate E[f(Y) | X = x] by sum_i b_i(x) f(y_i) over the sum of the weights.
 
         Weights may be negative: a probability may come out a little below 0 or above 1, a variance
-        below 0. Far from all x_i the sum of :meth:`weights` is near 0, and the result is worthless.
+        below 0. Far from all x_i the sum of :meth:`weights` is near 0, and the result is
+        meaningless.
 
         Args:
             x: shape (m, D), (m,) or one row (D,).
@@ -400,7 +398,7 @@ class ConditionalEmbedding:
             Shape (m,) or (m, F).
 
         Raises:
-            ArithmeticError: weights that sum to exactly zero, naming the row of x.
+            ArithmeticError: the weights of a row sum to exactly zero.
         """
         values = self.Y if function is None else np.asarray(function(self.Y), dtype=float)
         if values.ndim == 0 or len(values) != len(self.Y):
@@ -410,26 +408,32 @@ class ConditionalEmbedding:
             )
         weights = self.weights(x)
         if normalized:
-            weights = weights / nonzero_sums(weights, "x")[:, None]
+            total = weights.sum(axis=1, keepdims=True)
+            if not total.all():
+                raise ArithmeticError(
+                    f"row {int(np.argmin(total != 0.0)) + 1} of x is so far from the sample that "
+                    "its weights are zero"
+                )
+            weights = weights / total
         return weights @ values
 
     def variance(self, x: ArrayLike) -> np.ndarray:
-        """Var[Y | X = x] column by column, (m, E): the conditional mean of squared residuals.
+        """Estimate Var[Y | X = x] by column, (m, E): the conditional mean of squared residuals.
 
-        Of (y_i - m(x_i))^2 / (1 - h_i) with the conditional mean m at the row's own x_i and the
-        leverage h_i of the row. E[Y^2 | x] - m(x)^2 would be the difference of two large numbers,
-        each with an error of its own. It may still come out negative where rows are few, since
+        The residuals are (y_i - m(x_i))^2 / (1 - h_i) with the conditional mean m at the row's own
+        x_i and the leverage h_i. E[Y^2 | x] - m(x)^2 would be the difference of two large numbers,
+        each with an error of its own. A variance may come out negative where rows are few, since
         weights may.
 
         Args:
             x: shape (m, D), (m,) or one row (D,).
         """
         Z = self.features.values
-        across = cho_solve(self._factor, Z.T)
-        leverage = np.sum(Z * across.T, axis=1)
-        fitted = (Z @ (across @ self.Y)) / (Z @ across.sum(axis=1))[:, None]
-        kept = np.maximum(1.0 - leverage, np.finfo(float).eps)
-        squares = (self.Y - fitted) ** 2 / kept[:, None]
+        smoother = cho_solve(self._factor, Z.T)
+        leverage = np.sum(Z * smoother.T, axis=1)
+        fitted = (Z @ (smoother @ self.Y)) / (Z @ smoother.sum(axis=1))[:, None]
+        scale = np.maximum(1.0 - leverage, np.finfo(float).eps)
+        squares = (self.Y - fitted) ** 2 / scale[:, None]
         return self.expectation(x, lambda _: squares)
 
     def __repr__(self) -> str:
@@ -437,14 +441,6 @@ class ConditionalEmbedding:
             f"ConditionalEmbedding(of {len(self.Y)} pairs, kernel_x={self.kernel_x}, "
             f"kernel_y={self.kernel_y}, regularization={self.regularization:.4g})"
         )
-
-    def coordinates(self, embedding: Embedding) -> np.ndarray:
-        """Coordinates (r,) of an element of X's Hilbert space, such as a prior on X.
-
-        Raises:
-            ValueError: it belongs to another kernel, has no points, or only weights of zero.
-        """
-        return coordinates_of(embedding, self.features, "the prior")
 
 
 def conditional_embedding(
@@ -460,81 +456,46 @@ def conditional_embedding(
     """Learn the conditional mean embedding of Y given X from pairs of rows (CME-2).
 
     Args:
-        X: what is conditioned on, shape (n, D) or (n,).
-        Y: row by row with X, shape (n, E) or (n,).
+        X: the conditioning variable, shape (n, D) or (n,).
+        Y: shape (n, E) or (n,), row by row with X.
         kernel_x: k.
         kernel_y: l.
         regularization: lambda, per row: n lambda is added to the Gram matrix of X. 0 takes the
-            pseudo-inverse, for kernels with fewer features than there are rows. Or how it is
-            chosen: ``"leave-one-out"`` and ``"marginal-likelihood"``, see
+            pseudo-inverse, for kernels with fewer features than there are rows. Or a criterion to
+            choose it by: ``"leave-one-out"`` or ``"marginal-likelihood"``, see
             :func:`choose_regularization`.
         tolerance: of the incomplete Cholesky factorization of the Gram matrix, see
-            :func:`~bke.models.embeddings.conditional.low_rank_features`; rounding by default.
-        rank: likewise, its largest rank.
+            :func:`~bke.models.embeddings.conditional.low_rank_features`; rounding error by default.
+        rank: largest rank of the factorization.
 
     Raises:
-        ValueError: for arguments that make no sense, naming them.
+        ValueError: for an invalid argument.
     """
     check_kernel(kernel_x, "kernel_x")
     check_kernel(kernel_y, "kernel_y")
-    outputs = np.asarray(as_numpy_points(Y, "Y"))
-    inputs = np.asarray(as_numpy_points(X))
-    if len(inputs) != len(outputs):
-        raise ValueError(
-            f"X has {len(inputs)} rows and Y has {len(outputs)}, where pairs are needed"
-        )
-    of_x = low_rank_features(inputs, kernel_x, tolerance=tolerance, rank=rank)
+    inputs, outputs = paired_points(X, Y)
+    features_x = low_rank_features(inputs, kernel_x, tolerance=tolerance, rank=rank)
     if isinstance(regularization, str):
-        if regularization not in CHOICES:
+        if regularization not in REGULARIZATION_SCORES:
             raise ValueError(
-                f"regularization must be a number or one of {CHOICES}, got {regularization!r}"
+                f"regularization must be a number or one of {tuple(REGULARIZATION_SCORES)}, got "
+                f"{regularization!r}"
             )
-        of_y = low_rank_features(outputs, kernel_y, tolerance=tolerance, rank=rank)
-        regularization = choose_regularization(of_x.values, of_y.values, regularization).value
-    check_regularization(regularization, "regularization")
-    return ConditionalEmbedding(of_x, outputs, kernel_y, float(regularization))
+        features_y = low_rank_features(outputs, kernel_y, tolerance=tolerance, rank=rank)
+        regularization, _ = choose_regularization(
+            features_x.values, features_y.values, regularization
+        )
+    value = check_regularization(regularization, "regularization")
+    return ConditionalEmbedding(features_x, outputs, kernel_y, value)
 
 
-def nonzero_sums(weights: np.ndarray, name: str) -> np.ndarray:
-    """Sums (m,) of the rows of ``weights``.
+def check_regularization(value: Any, name: str) -> float:
+    """Return a number of at least 0 as a float.
 
     Raises:
-        ArithmeticError: one is zero.
+        ValueError: for anything else.
     """
-    sums: np.ndarray = weights.sum(axis=1)
-    if np.any(sums == 0.0):
-        row = int(np.argmax(sums == 0.0)) + 1
-        raise ArithmeticError(
-            f"row {row} of {name} is so far from the sample that its weights are zero"
-        )
-    return sums
-
-
-def check_regularization(value: Any, name: str) -> None:
-    """Refuse what is no number of at least 0."""
     number = np.ndim(value) == 0 and not isinstance(value, (bool, str)) and value is not None
     if not number or not 0.0 <= float(value) < np.inf:
         raise ValueError(f"{name} must be at least 0 and finite, got {value!r}")
-
-
-def coordinates_of(embedding: Embedding, features: LowRankFeatures, name: str) -> np.ndarray:
-    """Coordinates (r,) of an embedding in ``features``, refused where it is nothing."""
-    if not isinstance(embedding, Embedding):
-        raise ValueError(
-            f"{name} must be an Embedding, got {type(embedding).__name__}: mean_embedding makes "
-            "one of a sample"
-        )
-    if embedding.measure is not None:
-        raise ValueError(f"{name} has smoothed sections, where a weighted sample is needed")
-    if not same_kernel(embedding.kernel, features.kernel):
-        raise ValueError(
-            f"{name} is an embedding by {embedding.kernel}, where one by {features.kernel} is "
-            "needed"
-        )
-    points = matching_points(embedding.points, features.points, name)
-    weights = np.asarray(embedding.weights, dtype=float)
-    if len(weights) == 0 or not np.any(weights):
-        raise ValueError(f"{name} has no weights that are not zero")
-    if not np.all(np.isfinite(weights)):
-        raise ValueError(f"{name} has weights that are not finite")
-    return weights @ features(points)
+    return float(value)

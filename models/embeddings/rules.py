@@ -1,8 +1,8 @@
-"""Sum, product and Bayes' rule of embeddings (KME section 4.3), with the review's errors corrected.
+"""Sum, product and Bayes' rule of embeddings, and functions of variables (KME section 4.3).
 
-In the features of the sample (see :mod:`~bke.models.embeddings.conditional`) the estimates
-are those
-of the literature, at the cost of r x r systems in place of n x n ones.
+The review's errors are corrected. In the features of the sample, see
+:mod:`~bke.models.embeddings.conditional`, the estimates are those of the literature, at the cost of
+r x r systems in place of n x n ones.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
-from functools import reduce
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,18 +20,15 @@ from .conditional import (
     ConditionalEmbedding,
     LowRankFeatures,
     check_regularization,
-    coordinates_of,
-    factorized,
     low_rank_features,
     matching_points,
+    regularized_cholesky,
 )
 from .embedding import Embedding, mean_embedding, same_kernel
 
-SUPPORTS = ("sample", "prior")
-
 
 def sum_rule(conditional: ConditionalEmbedding, prior: Embedding) -> Embedding:
-    """The embedding of Y where X has another distribution, int P(Y | x) dPi(x) (OPS-1).
+    """Compute the embedding of Y where X has another distribution, int P(Y | x) dPi(x) (OPS-1).
 
     The weight of y_i is that of :class:`ConditionalEmbedding` averaged over the prior,
     (K + n lambda I)^-1 K~ a.
@@ -49,7 +45,7 @@ def sum_rule(conditional: ConditionalEmbedding, prior: Embedding) -> Embedding:
 
 @dataclasses.dataclass(frozen=True)
 class JointEmbedding:
-    """sum_ij B_ij k(x_i, .) (x) l(y_j, .), of two variables.
+    """sum_ij B_ij k(x_i, .) (x) l(y_j, .), the embedding of two variables.
 
     Attributes:
         kernel_x: k.
@@ -66,7 +62,7 @@ class JointEmbedding:
     coefficients: np.ndarray
 
     def __call__(self, x: ArrayLike, y: ArrayLike) -> np.ndarray:
-        """Its values at pairs of points, (p,) for shapes (p, D) and (p, E)."""
+        """Return the values at pairs of points, (p,) for shapes (p, D) and (p, E)."""
         at_x, at_y = matching_points(x, self.X, "x"), matching_points(y, self.Y, "y")
         if len(at_x) != len(at_y):
             raise ValueError(f"x has {len(at_x)} points and y {len(at_y)}, where pairs are needed")
@@ -74,16 +70,16 @@ class JointEmbedding:
         return np.asarray(np.sum((left @ self.coefficients) * np.asarray(right), axis=1))
 
     def inner_product(self, other: JointEmbedding) -> float:
-        """Inner product in the tensor product of both Hilbert spaces."""
-        ours, theirs = ((one.kernel_x, one.kernel_y) for one in (self, other))
-        if not all(same_kernel(a, b) for a, b in zip(ours, theirs, strict=True)):
+        """Compute the inner product in the tensor product of both Hilbert spaces."""
+        kernels = (self.kernel_x, other.kernel_x), (self.kernel_y, other.kernel_y)
+        if not all(same_kernel(first, second) for first, second in kernels):
             raise ValueError("the joint embeddings belong to different kernels")
         left = np.asarray(self.kernel_x(self.X, other.X))
         right = np.asarray(self.kernel_y(self.Y, other.Y))
         return float(np.sum(self.coefficients * (left @ other.coefficients @ right.T)))
 
     def expectation(self, function: Callable[[np.ndarray, np.ndarray], ArrayLike]) -> float:
-        """sum_ij B_ij f(x_i, y_j), of a function of pairs, rows (p, D) and (p, E) to (p,)."""
+        """Compute sum_ij B_ij f(x_i, y_j) for a function of pairs, rows (p, D), (p, E) to (p,)."""
         i, j = (index.ravel() for index in np.indices(self.coefficients.shape))
         values = np.asarray(function(self.X[i], self.Y[j]), dtype=float)
         if values.shape != i.shape:
@@ -91,16 +87,16 @@ class JointEmbedding:
         return float(self.coefficients.ravel() @ values)
 
     def marginal_x(self) -> Embedding:
-        """The embedding of X: the coefficients summed over y."""
+        """Return the embedding of X: the coefficients summed over y."""
         return Embedding(self.kernel_x, self.X, self.coefficients.sum(axis=1))
 
     def marginal_y(self) -> Embedding:
-        """The embedding of Y: the coefficients summed over x."""
+        """Return the embedding of Y: the coefficients summed over x."""
         return Embedding(self.kernel_y, self.Y, self.coefficients.sum(axis=0))
 
 
 def product_rule(conditional: ConditionalEmbedding, prior: Embedding) -> JointEmbedding:
-    """The joint embedding of P(Y | X) and a prior on X (OPS-2).
+    """Compute the joint embedding of P(Y | X) and a prior on X (OPS-2).
 
     Coefficients (K + n lambda I)^-1 K~ diag(a), of y_i and the prior's points x~_j. Memory grows
     with the rows of the sample times the points of the prior.
@@ -112,9 +108,8 @@ def product_rule(conditional: ConditionalEmbedding, prior: Embedding) -> JointEm
     Returns:
         The joint embedding of (X, Y) in this order, on the prior's points and the sample's y.
     """
-    conditional.coordinates(prior)  # refuses what is no prior
-    weights = np.asarray(prior.weights)
-    coefficients = conditional.weights(prior.points) * weights[:, None]
+    conditional.features.coordinates(prior)  # raises an error for an invalid prior
+    coefficients = conditional.weights(prior.points) * np.asarray(prior.weights)[:, None]
     return JointEmbedding(
         prior.kernel, conditional.kernel_y, np.asarray(prior.points), conditional.Y, coefficients
     )
@@ -132,8 +127,8 @@ class BayesRule:
     Attributes:
         features: of Y.
         kernel_x: of X.
-        points: (p, D), of X, that the posterior has weights on.
-        map: (p, r), Lambda Z; or what takes the place of it on the prior's points.
+        points: of X, on which the posterior has weights, (p, D).
+        map: Lambda Z, (p, r); or its counterpart on the prior's points.
         covariance: C, (r, r), symmetric; not positive where weights are negative.
         regularization: delta.
     """
@@ -152,32 +147,30 @@ class BayesRule:
         )
 
     def weights(self, y: ArrayLike) -> np.ndarray:
-        """Weights of the posterior at each observation y, (m, p) for shape (m, E), (m,) or (E,)."""
+        """Return the posterior's weights at observations y, (m, p) for (m, E), (m,) or (E,)."""
         return self.apply(self.features(y, "y"))
 
     def __call__(self, y: ArrayLike) -> Embedding:
-        """The posterior of X given Y = y, one observation."""
+        """Return the posterior of X given Y = y, one observation."""
         weights = self.weights(y)
         if len(weights) != 1:
             raise ValueError(
-                f"one observation is asked for at a time, got {len(weights)}: see weights()"
+                f"y must be one observation, got {len(weights)}: use weights() for several"
             )
         return Embedding(self.kernel_x, self.points, weights[0])
 
-    def given(self, evidence: Embedding) -> Embedding:
-        """The posterior averaged over uncertain evidence, an embedding of Y."""
-        coordinates = coordinates_of(evidence, self.features, "the evidence")
+    def condition_on(self, observation: Embedding) -> Embedding:
+        """Return the posterior averaged over an uncertain observation, an embedding of Y."""
+        coordinates = self.features.coordinates(observation, "the observation")
         return Embedding(self.kernel_x, self.points, self.apply(coordinates[None])[0])
 
     def apply(self, coordinates: np.ndarray) -> np.ndarray:
-        """Weights (m, p) for elements of Y's Hilbert space by their coordinates (m, r)."""
-        across = cho_solve(self._factor, self.covariance @ coordinates.T)
-        return np.asarray(self.map @ across).T
+        """Return weights (m, p) for elements of Y's Hilbert space by their coordinates (m, r)."""
+        return np.asarray(self.map @ cho_solve(self._factor, self.covariance @ coordinates.T)).T
 
     @functools.cached_property
     def _factor(self) -> tuple[np.ndarray, bool]:
-        """The factor of C^2 + delta I."""
-        return squared_factor(self.covariance, self.regularization, "regularization")
+        return squared_cholesky(self.covariance, self.regularization, "regularization")
 
 
 def bayes_rule(
@@ -186,15 +179,15 @@ def bayes_rule(
     *,
     regularization: float | None = None,
     support: str = "sample",
-    of_y: LowRankFeatures | None = None,
+    features_y: LowRankFeatures | None = None,
 ) -> BayesRule:
-    """Combine pairs (x_i, y_i), which stand for the likelihood, with a prior on X (OPS-3).
+    """Combine pairs (x_i, y_i), which represent the likelihood, with a prior on X (OPS-3).
 
-    The error hangs on delta more than on the likelihood's epsilon: where that was learned and came
-    out tiny, twice it may be too little. What regularization costs is spread: posteriors are wider
-    than they should be, more so the larger delta is, and weights of both signs make their variances
-    uncertain. Means are what the rule is for. Far from all y_i the weights sum to nothing, and so
-    the posterior means nothing.
+    The error depends on delta more than on the likelihood's epsilon: where that was learned and is
+    tiny, twice its value may be too little. Regularization makes posteriors wider than they should
+    be, more so the larger delta is, and weights of both signs make their variances uncertain: the
+    rule is for posterior means. Far from all y_i the weights sum to nearly 0, and the posterior
+    is meaningless.
 
     Args:
         likelihood: of Y given X; its regularization is epsilon.
@@ -203,62 +196,52 @@ def bayes_rule(
             epsilon by default, as in the slides.
         support: the posterior's points, ``"sample"`` for x_i (the slides' form) or ``"prior"`` for
             those of the prior (the review's).
-        of_y: features of Y, where they are known already; by default to the tolerance and rank
-            that the likelihood was made with.
+        features_y: features of Y, where they are known already; by default to the tolerance and
+            rank of the likelihood's features.
 
     Raises:
-        ValueError: for arguments that make no sense, naming them.
+        ValueError: for an invalid argument.
     """
-    if support not in SUPPORTS:
-        raise ValueError(f"support must be one of {SUPPORTS}, got {support!r}")
+    if support not in ("sample", "prior"):
+        raise ValueError(f"support must be 'sample' or 'prior', got {support!r}")
     delta = 2.0 * likelihood.regularization if regularization is None else regularization
-    check_regularization(delta, "regularization")
-    if of_y is None:
-        of_x = likelihood.features
-        of_y = low_rank_features(
-            likelihood.Y, likelihood.kernel_y, tolerance=of_x.tolerance, rank=of_x.limit
+    delta = check_regularization(delta, "regularization")
+    if features_y is None:
+        tolerance, rank = likelihood.features.tolerance, likelihood.features.max_rank
+        features_y = low_rank_features(
+            likelihood.Y, likelihood.kernel_y, tolerance=tolerance, rank=rank
         )
     elif not (
-        same_kernel(of_y.kernel, likelihood.kernel_y) and np.array_equal(of_y.points, likelihood.Y)
+        same_kernel(features_y.kernel, likelihood.kernel_y)
+        and np.array_equal(features_y.points, likelihood.Y)
     ):
-        raise ValueError("of_y must be features of the likelihood's Y, by its kernel")
-    Z, weights = of_y.values, sum_rule(likelihood, prior).weights
-    weighted = Z * weights[:, None]
-    covariance = Z.T @ weighted
-    if support == "sample":
-        points, across = likelihood.X, weighted
-    else:
+        raise ValueError("features_y must be features of the likelihood's Y, by its kernel")
+    Z = features_y.values
+    points, mapped = likelihood.X, Z * likelihood.weights_of(prior)[:, None]
+    covariance = Z.T @ mapped
+    if support == "prior":
         joint = product_rule(likelihood, prior)
-        points, across = joint.X, joint.coefficients @ Z
-    return BayesRule(of_y, likelihood.kernel_x, points, across, covariance, float(delta))
+        points, mapped = joint.X, joint.coefficients @ Z
+    return BayesRule(features_y, likelihood.kernel_x, points, mapped, covariance, delta)
 
 
-def posterior_weights(
-    across: np.ndarray, covariance: np.ndarray, added: float, coordinates: np.ndarray, name: str
-) -> np.ndarray:
-    """The rows across (C^2 + added I)^-1 C z for every row z of ``coordinates``, (m, p).
+def squared_cholesky(covariance: np.ndarray, added: float, name: str) -> tuple[np.ndarray, bool]:
+    """Compute the Cholesky factor of C^2 + added I.
 
     Raises:
-        ArithmeticError: C^2 is singular; names what to raise.
+        ArithmeticError: it is singular; the message says to raise the argument ``name``.
     """
-    factor = squared_factor(covariance, added, name)
-    return np.asarray(across @ cho_solve(factor, covariance @ coordinates.T)).T
-
-
-def squared_factor(covariance: np.ndarray, added: float, name: str) -> tuple[np.ndarray, bool]:
-    """The Cholesky factor of C^2 + added I, see :func:`posterior_weights`."""
-    what = "the covariance operator of what is conditioned on, under the prior,"
-    return factorized(covariance @ covariance, added, what, name)
-
-
-#: Combinations of points that the function is worked out at, at most.
-MOST_POINTS = 10_000_000
+    description = "the covariance operator of the observations under the prior"
+    return regularized_cholesky(covariance @ covariance, added, description, name)
 
 
 def function_embedding(
-    function: Callable[..., ArrayLike], *variables: Embedding, kernel: Covariance
+    function: Callable[..., ArrayLike],
+    *variables: Embedding,
+    kernel: Covariance,
+    max_points: int = 10_000_000,
 ) -> Embedding:
-    """The embedding of f(X, Y, ...) for independent variables, KME (4.23) (OPS-6).
+    """Compute the embedding of f(X, Y, ...) for independent variables, KME (4.23) (OPS-6).
 
     sum_ij.. a_i b_j .. k(f(x_i, y_j, ..), .) over the product of the sums of the weights. Every
     combination of points is one point of the result: :func:`~bke.models.reduced_embedding` of the
@@ -266,31 +249,32 @@ def function_embedding(
 
     Args:
         function: of rows (p, D), (p, E), ..., one for each variable, with values (p,) or (p, F).
-        variables: their embeddings, as weighted samples; each may have a kernel of its own.
+        variables: their embeddings, as weighted samples; they may have different kernels.
         kernel: of the values of f.
+        max_points: largest number of combinations, against exhausted memory.
 
     Raises:
         ValueError: for no variables, smoothed sections, too many combinations, or a function that
             returns another number of values or values that are not finite.
-        ArithmeticError: weights that sum to nothing.
+        ArithmeticError: weights that sum to zero.
     """
     if not variables:
         raise ValueError("a function needs at least 1 variable")
-    if any(one.measure is not None for one in variables):
+    if any(variable.measure is not None for variable in variables):
         raise ValueError("an embedding with smoothed sections is not a weighted sample")
-    sizes = [len(one.weights) for one in variables]
-    if np.prod(sizes, dtype=float) > MOST_POINTS:
+    sizes = [len(variable.weights) for variable in variables]
+    if np.prod(sizes, dtype=float) > max_points:
         raise ValueError(
-            f"{' x '.join(map(str, sizes))} combinations are more than {MOST_POINTS}: tell the "
+            f"{' x '.join(map(str, sizes))} combinations are more than {max_points}: represent the "
             "variables by fewer points with reduced_embedding"
         )
     indices = [index.ravel() for index in np.indices(sizes)]
-    weights = [np.asarray(one.normalized().weights) for one in variables]
-    pairs = zip(variables, indices, strict=True)
-    values = np.asarray(function(*(np.asarray(one.points)[i] for one, i in pairs)), dtype=float)
+    points = [np.asarray(v.points)[i] for v, i in zip(variables, indices, strict=True)]
+    values = np.asarray(function(*points), dtype=float)
     if values.ndim == 0 or len(values) != len(indices[0]):
         raise ValueError(
             f"the function must return one value or row for each of {len(indices[0])} combinations,"
             f" got shape {values.shape}"
         )
-    return mean_embedding(values, kernel, reduce(np.multiply.outer, weights).ravel())
+    weights = [np.asarray(variable.normalized().weights) for variable in variables]
+    return mean_embedding(values, kernel, functools.reduce(np.multiply.outer, weights).ravel())

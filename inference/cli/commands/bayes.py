@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from bke.models.embeddings.rules import BayesRule
 
     from ...data.read import Sample
-    from ...filtering import PosteriorPoints
 
 TABLE, SUMMARY = "posterior.csv", "summary.json"
 
@@ -88,7 +87,7 @@ def bayes(
             from bke.models import bayes_rule, mean_embedding
 
             from ...filtering import posterior_points
-            from ...report.embeddings import far_rows_notes
+            from ...report.embeddings import far_rows_notes, listed
 
             learned = learn_conditional(
                 x.values, y.values, regularization=rules.regularisation, **options.of_both()
@@ -98,22 +97,25 @@ def bayes(
                 mean_embedding(believed.values, learned.kernel_x),
                 regularization=rules.posterior_regularisation,
             )
-        found = posterior_points(rule, observed.values)
+        mean, mode, total = posterior_points(rule, observed.values)
         terminal.say(
             f"{', '.join(x.columns)} given {', '.join(y.columns)}: {len(x.values)} pairs, "
             f"{len(believed.values)} draws of the prior, {_in_words(learned, rule)}"
         )
-        notes = far_rows_notes(found.total, "observation")
+        notes = far_rows_notes(total, "observation")
         terminal.notes(notes)
         header = [*y.columns, *_each(x, "mean"), *_each(x, "mode"), "sum_of_weights"]
-        table = np.hstack([observed.values, found.mean, found.mode, found.total[:, None]])
+        table = np.hstack([observed.values, mean, mode, total[:, None]])
         files = write_table(folder, TABLE, header, table, terminal)
         told = {
             "command": "bayes",
             "training": str(training),
             "prior": str(prior),
             "kernel": options.kernel,
-            **_summary(learned, rule, x, y, found),
+            **_summary(learned, rule, x, y),
+            "mean": listed(mean),
+            "mode": listed(mode),
+            "sum_of_weights": total.tolist(),
         }
         steps.finish(told, files, steps.summary_in(folder), notes, terminal)
 
@@ -132,10 +134,9 @@ def _in_words(learned: ConditionalEmbedding, rule: BayesRule) -> str:
 
 
 def _summary(
-    learned: ConditionalEmbedding, rule: BayesRule, x: Sample, y: Sample, found: PosteriorPoints
+    learned: ConditionalEmbedding, rule: BayesRule, x: Sample, y: Sample
 ) -> dict[str, Any]:
     from ...learning.multiples import described
-    from ...report.embeddings import listed
 
     return {
         "hidden": list(x.columns),
@@ -144,7 +145,4 @@ def _summary(
         "kernel_y": described(learned.kernel_y),
         "regularisation": learned.regularization,
         "posterior_regularisation": rule.regularization,
-        "mean": listed(found.mean),
-        "mode": listed(found.mode),
-        "sum_of_weights": found.total.tolist(),
     }

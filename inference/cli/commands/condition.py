@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from bke.models import ConditionalEmbedding
 
     from ...data.read import Sample
-    from ...filtering import Moments
     from ..steps import Pictures
 
 TABLE, PICTURE, SUMMARY = "conditional.csv", "picture.png", "summary.json"
@@ -62,27 +61,31 @@ def condition(
             from bke.inference import learn_conditional
 
             from ...filtering import moments
-            from ...report.embeddings import far_rows_notes, rows_in_words
+            from ...report.embeddings import far_rows_notes, listed, rows_in_words
 
             learned = learn_conditional(
                 x.values, y.values, regularization=regularisation, **options.of_both()
             )
-        found = moments(learned, places.values)
+        mean, deviation, negative_variance, total = moments(learned, places.values)
         terminal.say(_in_words(learned, x, y))
-        notes = far_rows_notes(found.total, "row")
-        imaginary = np.flatnonzero(found.imaginary) + 1
+        notes = far_rows_notes(total, "row")
+        imaginary = np.flatnonzero(negative_variance) + 1
         if len(imaginary):
             row = rows_in_words(imaginary, "row")
             notes.append(f"{row} without a standard deviation: see --help.")
         terminal.notes(notes)
-        files = _write(folder, x, y, places, found, terminal)
+        table = np.hstack([places.values, mean, deviation, total[:, None]])
+        files = _write(folder, x, y, table, terminal)
         drawn, missing = steps.draw_pictures(
-            folder, lambda: _pictures(x, y, places, found), terminal
+            folder, lambda: _pictures(x, y, places, mean, deviation), terminal
         )
         told = {
             "command": "condition",
             "training": str(training),
-            **_summary(learned, x, y, found),
+            **_summary(learned, x, y),
+            "mean": listed(mean),
+            "sd": listed(deviation),
+            "sum_of_weights": total.tolist(),
             "kernel": options.kernel,
             "choice": regularisation,
         }
@@ -101,7 +104,7 @@ def _in_words(learned: ConditionalEmbedding, x: Sample, y: Sample) -> str:
 
 
 def _write(
-    out: Path | None, x: Sample, y: Sample, places: Sample, found: Moments, terminal: Terminal
+    out: Path | None, x: Sample, y: Sample, table: np.ndarray, terminal: Terminal
 ) -> dict[str, Path]:
     header = [
         *x.columns,
@@ -109,25 +112,25 @@ def _write(
         *(f"{column}.sd" for column in y.columns),
         "sum_of_weights",
     ]
-    table = np.hstack([places.values, found.mean, found.deviation, found.total[:, None]])
     return write_table(out, TABLE, header, table, terminal)
 
 
-def _pictures(x: Sample, y: Sample, places: Sample, found: Moments) -> Pictures:
+def _pictures(
+    x: Sample, y: Sample, places: Sample, mean: np.ndarray, deviation: np.ndarray
+) -> Pictures:
     """Of one column given one."""
     if (len(x.columns), len(y.columns)) != (1, 1):
         return []
     from ...plots.operators import plot_conditional
 
-    parts = (x.values, y.values, places.values, found.mean, found.deviation)
+    parts = (x.values, y.values, places.values, mean, deviation)
     line = [part[:, 0] for part in parts]
     names = (x.columns[0], y.columns[0])
     return [("picture", lambda: plot_conditional(*line, names=names))]
 
 
-def _summary(learned: ConditionalEmbedding, x: Sample, y: Sample, found: Moments) -> dict[str, Any]:
+def _summary(learned: ConditionalEmbedding, x: Sample, y: Sample) -> dict[str, Any]:
     from ...learning.multiples import described
-    from ...report.embeddings import listed
 
     return {
         "rows": len(x.values),
@@ -137,7 +140,4 @@ def _summary(learned: ConditionalEmbedding, x: Sample, y: Sample, found: Moments
         "kernel_y": described(learned.kernel_y),
         "regularisation": learned.regularization,
         "rank": learned.features.rank,
-        "mean": listed(found.mean),
-        "sd": listed(found.deviation),
-        "sum_of_weights": found.total.tolist(),
     }

@@ -51,7 +51,7 @@ def shrink(
     ) as folder:
         with terminal.step("shrink", "learning the kernel and the amounts"):
             from bke.models import mean_embedding, shrunk_embedding, spectral_embedding
-            from bke.models.embeddings.shrinkage import AMOUNTS
+            from bke.models.embeddings.shrinkage import SHRINKAGE_RULES
 
             from ...learning.multiples import described
             from ...learning.named_kernels import kernel_of
@@ -62,7 +62,9 @@ def shrink(
             X = table.values
             found = {
                 "empirical": mean_embedding(X, kernel),
-                **{amount: shrunk_embedding(X, kernel, amount=amount) for amount in AMOUNTS},
+                **{
+                    amount: shrunk_embedding(X, kernel, amount=amount) for amount in SHRINKAGE_RULES
+                },
                 "spectral": spectral_embedding(X, kernel),
             }
         terminal.say(f"{len(table.values)} rows, kernel {described(kernel)}")

@@ -18,11 +18,9 @@ from bke.models import (
     sum_rule,
 )
 from bke.models.embeddings.conditional import (
+    RidgeSpectrum,
     choose_regularization,
-    leave_one_out,
     low_rank_features,
-    negative_log_marginal_likelihood,
-    spectrum,
 )
 
 K_X, K_Y = SquaredExponential(np.array([0.9, 1.6])), Matern(1.5, 0.7)
@@ -129,15 +127,15 @@ def test_leave_one_out_is_what_leaving_rows_out_gives(pairs):
         K = np.asarray(K_X(X[rest]))
         b = np.linalg.solve(K + added * np.eye(39), np.asarray(K_X(X[rest], X[j : j + 1])))[:, 0]
         errors.append(L[j, j] - 2 * b @ L[rest, j] + b @ L[np.ix_(rest, rest)] @ b)  # CME-5
-    of = spectrum(low_rank_features(X, K_X).values, low_rank_features(Y, K_Y).values)
-    assert leave_one_out(of, added) == pytest.approx(np.mean(errors), rel=1e-9)
+    spectrum = RidgeSpectrum(low_rank_features(X, K_X).values, low_rank_features(Y, K_Y).values)
+    assert spectrum.leave_one_out(added) == pytest.approx(np.mean(errors), rel=1e-9)
 
 
 def test_the_marginal_likelihood_is_that_of_gaussian_processes(pairs):
     X, Y = pairs
     # Three outputs, explicit: -q/2 times the score is the profile log likelihood up to a constant.
     outputs = np.stack([Y[:, 0], Y[:, 0] ** 2, np.cos(Y[:, 0])], axis=1)
-    of = spectrum(low_rank_features(X, K_X).values, outputs)
+    spectrum = RidgeSpectrum(low_rank_features(X, K_X).values, outputs)
 
     def profile(added):
         C = np.asarray(K_X(X)) + added * np.eye(40)
@@ -145,7 +143,7 @@ def test_the_marginal_likelihood_is_that_of_gaussian_processes(pairs):
         _, log_determinant = np.linalg.slogdet(a * C)
         return -0.5 * (3 * log_determinant + 40 * 3 + 3 * 40 * np.log(2 * np.pi))
 
-    scores = [-1.5 * negative_log_marginal_likelihood(of, added) for added in (0.003, 0.4)]
+    scores = [-1.5 * spectrum.negative_log_marginal_likelihood(added) for added in (0.003, 0.4)]
     assert scores[0] - scores[1] == pytest.approx(profile(0.003) - profile(0.4), rel=1e-9)
 
 
@@ -153,14 +151,16 @@ def test_the_marginal_likelihood_is_that_of_gaussian_processes(pairs):
 def test_the_chosen_regularization_is_the_best_of_a_fine_grid(pairs, choice):
     X, Y = pairs
     Z_x, Z_y = low_rank_features(X, K_X).values, low_rank_features(Y, K_Y).values
+    spectrum = RidgeSpectrum(Z_x, Z_y)
     score = {
-        "leave-one-out": leave_one_out,
-        "marginal-likelihood": negative_log_marginal_likelihood,
-    }
-    found = choose_regularization(Z_x, Z_y, choice)
-    grid = [score[choice](spectrum(Z_x, Z_y), a) for a in np.geomspace(1e-7, 1e2, 500)]
-    assert found.score <= min(grid) + 1e-12
-    assert not found.at_bound
+        "leave-one-out": spectrum.leave_one_out,
+        "marginal-likelihood": spectrum.negative_log_marginal_likelihood,
+    }[choice]
+    regularization, lowest = choose_regularization(Z_x, Z_y, choice)
+    assert lowest <= min(score(added) for added in np.geomspace(1e-7, 1e2, 500)) + 1e-12
+    assert lowest == pytest.approx(score(40 * regularization), rel=1e-12)
+    # The minimum is inside of the range, n lambda from 1e-12 to 10 times the trace of K.
+    assert 1e-11 < regularization * 40 / np.trace(np.asarray(K_X(X))) < 9.0
 
 
 def test_features_give_back_the_gram_matrix_at_any_rank(pairs):
@@ -229,7 +229,9 @@ def test_bayes_rule_is_both_forms_of_the_literature(pairs, conditional):
     np.testing.assert_allclose(on_prior.weights(y)[0], review, atol=1e-9)
     assert np.abs(slides).max() > 0.01
     # Evidence that is one point is that point.
-    np.testing.assert_allclose(found.given(mean_embedding(y, K_Y)).weights, slides, atol=1e-7)
+    np.testing.assert_allclose(
+        found.condition_on(mean_embedding(y, K_Y)).weights, slides, atol=1e-7
+    )
 
 
 #: Counts of (x, y), 3 by 4, no two alike; and another prior of x.
@@ -328,7 +330,7 @@ def embed(weights=None, kernel=K_X):
             "at least 0",
         ),
         (lambda X, Y, c: conditional_embedding(X, Y, K_X, K_Y, regularization="cv"), "one of"),
-        (lambda X, Y, c: c(X[:2]), "one point is asked for at a time"),
+        (lambda X, Y, c: c(X[:2]), "x must be one point"),
         (lambda X, Y, c: c.weights([[1.0, 2.0, 3.0]]), "3 columns"),
         (lambda X, Y, c: sum_rule(c, embed([0.0, 0.0])), "no weights that are not zero"),
         (lambda X, Y, c: sum_rule(c, embed(kernel=SquaredExponential(3.0))), "is needed"),
