@@ -10,7 +10,14 @@ from .embeddings.conditional import (
     ConditionalEmbedding as ConditionalEmbedding,
     conditional_embedding as conditional_embedding,
 )
-from .embeddings.embedding import Embedding as Embedding, mean_embedding as mean_embedding
+from .embeddings.embedding import (
+    Embedding as Embedding,
+    leave_one_out_scores as leave_one_out_scores,
+    mean_embedding as mean_embedding,
+    shrinkage_amount as shrinkage_amount,
+    shrunk_embedding as shrunk_embedding,
+    spectral_embedding as spectral_embedding,
+)
 from .embeddings.filtering import (
     KernelBayesFilter as KernelBayesFilter,
     StateEstimates as StateEstimates,
@@ -36,12 +43,6 @@ from .embeddings.rules import (
     function_embedding as function_embedding,
     product_rule as product_rule,
     sum_rule as sum_rule,
-)
-from .embeddings.shrinkage import (
-    leave_one_out_scores as leave_one_out_scores,
-    shrinkage_amount as shrinkage_amount,
-    shrunk_embedding as shrunk_embedding,
-    spectral_embedding as spectral_embedding,
 )
 from .kernels.algebra import Product as Product, Scaled as Scaled, Sum as Sum
 from .kernels.base import (

@@ -20,7 +20,7 @@ from scipy.optimize import minimize_scalar
 from ..kernels.base import Covariance, as_points, check_kernel
 from ..linalg.pivoted_cholesky import dense_pivoted_cholesky, rowwise_pivoted_cholesky
 from ..linalg.precision import double_precision
-from .embedding import Embedding, same_kernel
+from .embedding import Embedding, function_values, same_kernel
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -354,8 +354,7 @@ class ConditionalEmbedding:
 
     def apply(self, coordinates: np.ndarray) -> np.ndarray:
         """Return weights (m, n) on Y for elements of X's space by their coordinates (m, r)."""
-        weights: np.ndarray = cho_solve(self._factor, coordinates.T).T @ self.features.values.T
-        return weights
+        return cho_solve(self._factor, coordinates.T).T @ self.features.values.T
 
     @functools.cached_property
     def _factor(self) -> tuple[np.ndarray, bool]:
@@ -400,12 +399,7 @@ class ConditionalEmbedding:
         Raises:
             ArithmeticError: the weights of a row sum to exactly zero.
         """
-        values = self.Y if function is None else np.asarray(function(self.Y), dtype=float)
-        if values.ndim == 0 or len(values) != len(self.Y):
-            raise ValueError(
-                f"the function must return one value or row for each of {len(self.Y)} rows, got "
-                f"shape {values.shape}"
-            )
+        values = self.Y if function is None else np.asarray(function_values(function, self.Y))
         weights = self.weights(x)
         if normalized:
             total = weights.sum(axis=1, keepdims=True)

@@ -101,12 +101,14 @@ class KernelBayesFilter:
 
         The factorizations stay, with the tolerance that was chosen for the original ones.
         """
-        epsilon, delta, smoothing = _regularizations(
-            regularization,
-            posterior_regularization,
-            smoothing_regularization,
-            self.observation.features,
-        )
+        epsilon = check_regularization(regularization, "regularization")
+        delta = 2.0 * epsilon if posterior_regularization is None else posterior_regularization
+        delta = check_regularization(delta, "posterior_regularization")
+        smoothing = smoothing_regularization
+        if smoothing is None:
+            mean_square = np.mean(np.sum(self.observation.features.values**2, axis=1))
+            smoothing = max(delta, 0.01 * float(mean_square) ** 2)
+        smoothing = check_regularization(smoothing, "smoothing_regularization")
         return dataclasses.replace(
             self,
             observation=dataclasses.replace(self.observation, regularization=epsilon),
@@ -262,38 +264,16 @@ def _posterior_weights(
     return np.asarray(weighted @ cho_solve(factor, covariance @ coordinates))
 
 
-def _vanishes(
-    weights: np.ndarray,
-    prior: np.ndarray | None = None,
-    cancelled: float = 1e-9,
-    negligible: float = 1e-6,
-) -> bool:
-    """Return whether weights sum to nearly zero.
+def _vanishes(weights: np.ndarray, prior: np.ndarray | None = None) -> bool:
+    """Return whether weights (T,) sum to nearly zero; ``prior`` are those before the update.
 
-    Args:
-        weights: (T,).
-        prior: the weights before the update.
-        cancelled: smallest sum over the sum of absolute values.
-        negligible: smallest sum over the prior's sum; reached by an observation some five
-            lengthscales from all of training.
+    That is 1e-9 of the sum of their absolute values, or 1e-6 of the prior's sum: an observation
+    some five lengthscales from all of training.
     """
-    smallest = cancelled * float(np.abs(weights).sum())
+    smallest = 1e-9 * float(np.abs(weights).sum())
     if prior is not None:
-        smallest = max(smallest, negligible * abs(float(prior.sum())))
+        smallest = max(smallest, 1e-6 * abs(float(prior.sum())))
     return not float(weights.sum()) > smallest
-
-
-def _regularizations(
-    epsilon: float, delta: float | None, smoothing: float | None, features_x: LowRankFeatures
-) -> tuple[float, float, float]:
-    """Check the regularizations and fill in the defaults of :func:`kernel_bayes_filter`."""
-    epsilon = check_regularization(epsilon, "regularization")
-    delta = 2.0 * epsilon if delta is None else delta
-    delta = check_regularization(delta, "posterior_regularization")
-    if smoothing is None:
-        mean_square = float(np.mean(np.sum(features_x.values**2, axis=1)))
-        return epsilon, delta, max(delta, 0.01 * mean_square**2)
-    return epsilon, delta, check_regularization(smoothing, "smoothing_regularization")
 
 
 def kernel_bayes_filter(
@@ -344,44 +324,21 @@ def kernel_bayes_filter(
         raise ValueError("a series of states needs at least 2 rows")
     else:
         before, after = states[:-1], states[1:]
-    if regularization is None:
-        regularization = 0.01 / len(states)
     features_x = low_rank_features(states, kernel_x, tolerance=tolerance, rank=rank)
-    epsilon, delta, smoothing = _regularizations(
-        regularization, posterior_regularization, smoothing_regularization, features_x
-    )
     features_y = low_rank_features(outputs, kernel_y, tolerance=tolerance, rank=rank)
     successors = features_x(after)
-    if transitions is not None:
-        _check_inside(successors, after, kernel_x)
-    starts = dataclasses.replace(features_x, points=before, values=features_x(before))
-    return KernelBayesFilter(
-        ConditionalEmbedding(features_x, outputs, kernel_y, epsilon),
-        ConditionalEmbedding(starts, after, kernel_x, epsilon),
-        features_y,
-        successors,
-        delta,
-        smoothing,
-        normalize,
-    )
-
-
-def _check_inside(
-    coordinates: np.ndarray, points: np.ndarray, kernel: Covariance, largest: float = 0.9
-) -> None:
-    """Raise an error for ends of transitions that are far from all training states.
-
-    Args:
-        coordinates: of the ends of transitions, (S, r).
-        points: the ends, (S, D).
-        kernel: of the states.
-        largest: fraction of k(x, x) that may lie outside the span of the training states.
-    """
-    diagonal = np.asarray(double_precision(kernel.diagonal)(points))
-    outside = diagonal - np.sum(coordinates**2, axis=1) > largest * diagonal
-    if outside.any():
+    # With little of k(x, x) in the span of the training states, weights cannot represent a state.
+    diagonal = np.asarray(double_precision(kernel_x.diagonal)(after))
+    outside = diagonal - np.sum(successors**2, axis=1) > 0.9 * diagonal
+    if transitions is not None and outside.any():
         raise ValueError(
-            f"{int(outside.sum())} of {len(points)} transitions end far from all states X, the "
+            f"{int(outside.sum())} of {len(after)} transitions end far from all states X, the "
             f"first in row {int(np.argmax(outside)) + 1}: weights on X cannot represent them; add "
             "states there"
         )
+    starts = dataclasses.replace(features_x, points=before, values=features_x(before))
+    observation = ConditionalEmbedding(features_x, outputs, kernel_y, 0.0)
+    transition = ConditionalEmbedding(starts, after, kernel_x, 0.0)
+    model = KernelBayesFilter(observation, transition, features_y, successors, 0.0, 0.0, normalize)
+    epsilon = 0.01 / len(states) if regularization is None else regularization
+    return model.with_regularization(epsilon, posterior_regularization, smoothing_regularization)

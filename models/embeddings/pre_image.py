@@ -57,17 +57,13 @@ def pre_image(
     """
     if starts < 1 or iterations < 1 or not tolerance > 0:
         raise ValueError("starts and iterations must be at least 1, and tolerance positive")
+    points, weights = np.asarray(embedding.points), np.asarray(embedding.weights)[None]
     if embedding.measure is not None:
-        points, values = np.asarray(embedding.points), np.asarray(embedding(embedding.points))
+        values = np.asarray(embedding(points))
         best = int(np.argmax(values))
         return PreImage(points[best], float(values[best]), 0, False)
     point, value, count, converged = pre_images(
-        embedding.kernel,
-        np.asarray(embedding.points),
-        np.asarray(embedding.weights)[None],
-        starts=starts,
-        iterations=iterations,
-        tolerance=tolerance,
+        embedding.kernel, points, weights, starts, iterations, tolerance
     )
     return PreImage(point[0], float(value[0]), int(count[0]), bool(converged[0]))
 
@@ -76,7 +72,6 @@ def pre_images(
     kernel: Covariance,
     points: np.ndarray,
     weights: np.ndarray,
-    *,
     starts: int = 4,
     iterations: int = 200,
     tolerance: float = 1e-8,
@@ -90,8 +85,11 @@ def pre_images(
     """
     size = len(weights)
     if isinstance(kernel, Rotation):
+        # The rotation A with the largest Tr[A M'] for M = U S V' is U diag(1, 1, det(U V')) V'.
         sums = weights @ points
-        nearest = np.stack([nearest_rotation(row) for row in sums])
+        left, _, right = np.linalg.svd(sums.reshape(-1, 3, 3))
+        left[:, :, 2] *= np.sign(np.linalg.det(left @ right))[:, None]
+        nearest = (left @ right).reshape(-1, 9)
         return nearest, np.sum(nearest * sums, axis=1), np.zeros(size, int), np.ones(size, bool)
     heights = weights @ np.asarray(kernel(points))
     order = np.argsort(-heights, axis=1, kind="stable")[:, :starts]
@@ -102,12 +100,8 @@ def pre_images(
             values = heights[rows, order[:, 0]]
             return points[order[:, 0]], values, np.zeros(size, int), np.zeros(size, bool)
         smallest_step = tolerance * (float(np.max(np.ptp(points, axis=0))) or 1.0)
-        ends, values, counts, steps = (
-            np.asarray(array)
-            for array in _climb(
-                components, points, weights, points[order], smallest_step, iterations
-            )
-        )
+        climbed = _climb(components, points, weights, points[order], smallest_step, iterations)
+        ends, values, counts, steps = map(np.asarray, climbed)
     best = np.argmax(values, axis=1)
     converged = steps[rows, best] <= smallest_step
     return ends[rows, best], values[rows, best], counts[rows, best], converged
@@ -187,16 +181,6 @@ def _climb(
         return jax.lax.map(partial(climb, w), row)
 
     return jax.lax.map(climb_all, (weights, starts))  # type: ignore[no-any-return]
-
-
-def nearest_rotation(matrix: np.ndarray) -> np.ndarray:
-    """Return the rotation A, as 9 numbers, with the largest Tr[A M'], M given by 9 numbers.
-
-    With M = U S V', U diag(1, 1, det(U V')) V'.
-    """
-    left, _, right = np.linalg.svd(matrix.reshape(3, 3))
-    sign = np.sign(np.linalg.det(left @ right))
-    return np.asarray((left * [1.0, 1.0, sign]) @ right).reshape(9)
 
 
 @double_precision

@@ -24,7 +24,7 @@ from .conditional import (
     matching_points,
     regularized_cholesky,
 )
-from .embedding import Embedding, mean_embedding, same_kernel
+from .embedding import Embedding, function_values, mean_embedding, same_kernel
 
 
 def sum_rule(conditional: ConditionalEmbedding, prior: Embedding) -> Embedding:
@@ -270,11 +270,6 @@ def function_embedding(
         )
     indices = [index.ravel() for index in np.indices(sizes)]
     points = [np.asarray(v.points)[i] for v, i in zip(variables, indices, strict=True)]
-    values = np.asarray(function(*points), dtype=float)
-    if values.ndim == 0 or len(values) != len(indices[0]):
-        raise ValueError(
-            f"the function must return one value or row for each of {len(indices[0])} combinations,"
-            f" got shape {values.shape}"
-        )
+    values = function_values(function, *points)
     weights = [np.asarray(variable.normalized().weights) for variable in variables]
     return mean_embedding(values, kernel, functools.reduce(np.multiply.outer, weights).ravel())

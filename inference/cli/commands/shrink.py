@@ -51,7 +51,7 @@ def shrink(
     ) as folder:
         with terminal.step("shrink", "learning the kernel and the amounts"):
             from bke.models import mean_embedding, shrunk_embedding, spectral_embedding
-            from bke.models.embeddings.shrinkage import SHRINKAGE_RULES
+            from bke.models.embeddings.embedding import SHRINKAGE_RULES
 
             from ...learning.multiples import described
             from ...learning.named_kernels import kernel_of

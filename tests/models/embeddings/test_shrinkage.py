@@ -25,7 +25,7 @@ from bke.models import (
     shrunk_embedding,
     spectral_embedding,
 )
-from bke.models.embeddings.shrinkage import SHRINKAGE_RULES
+from bke.models.embeddings.embedding import SHRINKAGE_RULES
 from scipy.optimize import minimize_scalar
 
 RNG = np.random.default_rng(0)
