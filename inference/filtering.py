@@ -69,8 +69,8 @@ def learn_conditional(
         factors: multiples of the lengthscale of X that are compared, (0.25, 0.5, 1, 2) by default;
             (1,) keeps the kernel, as for one that has no lengthscale.
         scale: see :func:`~bke.inference.learning.named_kernels.kernel_of`.
-        seed: of the rows from which kernels are chosen, where there are many.
-        tolerance: of the incomplete Cholesky factorizations, see
+        seed: seed for the subsample from which kernels are chosen, with many rows.
+        tolerance: for the incomplete Cholesky factorizations, see
             :func:`~bke.models.conditional_embedding`.
         rank: largest rank of the factorizations.
 
@@ -136,7 +136,7 @@ class LearnedFilter(Shown):
     Attributes:
         filter: learned from the whole series at the best setting.
         trials: all settings, the best first.
-        smoothed_error: of the smoothed means, on the scale of :attr:`Trial.error`.
+        smoothed_error: error of the smoothed means, on the scale of :attr:`Trial.error`.
     """
 
     filter: KernelBayesFilter
@@ -198,11 +198,11 @@ def learn_filter(
         Y: observations, row by row, shape (T, E) or (T,).
         kernel_x: ``"bkl"``, learned from the states; ``"median"``; or a kernel. See
             :func:`~bke.inference.learning.named_kernels.kernel_of`.
-        kernel_y: of the observations, as ``kernel_x`` of the states.
+        kernel_y: kernel of the observations, as ``kernel_x``.
         factors: of both lengthscales, (0.25, 0.5, 1) by default; 1 where a kernel has none.
         regularizations: epsilon times the number of rows.
         scale: see :func:`~bke.inference.learning.named_kernels.kernel_of`.
-        seed: of the rows from which kernels are chosen, where there are many.
+        seed: seed for the subsample from which kernels are chosen, with many rows.
         tolerance: see :func:`~bke.models.kernel_bayes_filter`; while settings are compared a
             hundredth of epsilon by default.
         rank: largest rank of the factorizations.
@@ -251,10 +251,10 @@ class _CrossValidation:
     Attributes:
         states: (T, D).
         outputs: observations, (T, E).
-        kernel_x: of the states, before its lengthscale is multiplied.
-        kernel_y: of the observations, before its lengthscale is multiplied.
-        tolerance: of the factorizations; ``None`` for 0.01 epsilon, at most 0.01.
-        rank: of the factorizations, at most.
+        kernel_x: kernel of the states, before its lengthscale is multiplied.
+        kernel_y: kernel of the observations, before its lengthscale is multiplied.
+        tolerance: for the factorizations; ``None`` for 0.01 epsilon, at most 0.01.
+        rank: largest rank of the factorizations.
         max_steps: filtered steps of each half, at most; not tuned.
         smoothing_multiples: of delta, compared for smoothing.
     """
@@ -291,10 +291,8 @@ class _CrossValidation:
         halves = slice(0, middle), slice(middle, n)
         for training, held_out in (halves, halves[::-1]):
             rows = slice(held_out.start, min(held_out.start + self.max_steps, held_out.stop))
-            tolerance = self.tolerance
-            if tolerance is None:
-                epsilon = regularization / (training.stop - training.start)
-                tolerance = 0.01 * min(epsilon, 1.0)
+            epsilon = regularization / (training.stop - training.start)
+            tolerance = 0.01 * min(epsilon, 1.0) if self.tolerance is None else self.tolerance
             model = self.train(training, factor, regularization, tolerance)
             yield model, model.filter(self.outputs[rows], outliers="skip"), rows
 
@@ -302,8 +300,7 @@ class _CrossValidation:
         """Compute squared errors over each column's variance, averaged over columns, by row."""
         scale = self.states.std(axis=0)
         scale[scale == 0.0] = 1.0  # a constant column has no error
-        squares: np.ndarray = ((estimates.mean() - self.states[rows]) / scale) ** 2
-        return squares.mean(axis=1)
+        return np.mean(((estimates.mean() - self.states[rows]) / scale) ** 2, axis=1)
 
     def error(self, factor: float, regularization: float) -> float:
         """Compute the mean squared error of the filter; infinite where it fails."""

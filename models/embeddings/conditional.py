@@ -39,7 +39,7 @@ class LowRankFeatures:
         remainder: trace of the remainder over the trace of the Gram matrix.
         tolerance: the tolerance that was requested.
         max_rank: the largest rank that was requested.
-        exact: whether the remainder is rounding error only.
+        exact: ``True`` if the remainder is rounding error only.
     """
 
     kernel: Covariance
@@ -189,8 +189,8 @@ def regularized_cholesky(
     Args:
         matrix: shape (r, r), symmetric and positive semi-definite up to rounding.
         added: regularization.
-        description: of the matrix, for the error message.
-        name: of the argument to raise, for the error message.
+        description: what the error message calls the matrix.
+        name: argument that the error message says to raise.
         singular: squared ratio of the smallest to the largest diagonal entry of the factor below
             which solutions are rounding error.
 
@@ -458,7 +458,7 @@ def conditional_embedding(
             pseudo-inverse, for kernels with fewer features than there are rows. Or a criterion to
             choose it by: ``"leave-one-out"`` or ``"marginal-likelihood"``, see
             :func:`choose_regularization`.
-        tolerance: of the incomplete Cholesky factorization of the Gram matrix, see
+        tolerance: for the incomplete Cholesky factorization of the Gram matrix, see
             :func:`~bke.models.embeddings.conditional.low_rank_features`; rounding error by default.
         rank: largest rank of the factorization.
 

@@ -51,7 +51,7 @@ class Embedding:
         kernel: k.
         points: (n, D).
         weights: (n,).
-        measure: of the sections r, or ``None`` where they are those of k.
+        measure: nu of the sections r; ``None`` if they are those of k.
     """
 
     kernel: Covariance
@@ -377,8 +377,8 @@ def spectral_embedding(
         kernel: the kernel.
         regularization: lambda, positive; or ``"leave-one-out"``, the lambda of a grid with the
             lowest of :func:`leave_one_out_scores`.
-        smallest: of the grid, n lambda over the mean of the diagonal of K; the largest is n, beyond
-            which everything is shrunk to zero. Not tuned.
+        smallest: first value of the grid, n lambda over the mean of the diagonal of K; the last is
+            n, beyond which everything is shrunk to zero. Not tuned.
         grid_size: number of values on the grid.
 
     Raises:

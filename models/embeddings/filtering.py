@@ -38,10 +38,10 @@ class StateEstimates:
     """Posterior embeddings of the states at S steps: weights on T training states.
 
     Attributes:
-        kernel: of the states.
+        kernel: kernel of the states.
         points: training states, (T, D).
         weights: (S, T), of any sign; where the filter normalizes, each row sums to one.
-        observed: whether the observation of the step was used, (S,); ``None`` if unknown.
+        observed: ``True`` where the observation of the step was used, (S,); ``None`` if unknown.
     """
 
     kernel: Covariance
@@ -74,13 +74,13 @@ class KernelBayesFilter:
     """A hidden Markov model learned from states and observations, see :func:`kernel_bayes_filter`.
 
     Attributes:
-        observation: of an observation given the state: T pairs.
-        transition: of the next state given the state: S pairs.
+        observation: embedding of an observation given the state, from T pairs.
+        transition: embedding of the next state given the state, from S pairs.
         features_y: features of the training observations.
         successors: coordinates of the ends of the transitions, (S, r).
         posterior_regularization: delta.
         smoothing_regularization: the same for the steps of :meth:`smooth`.
-        normalize: whether weights are made to sum to one at every step.
+        normalize: ``True`` if weights are divided by their sum at every step.
     """
 
     observation: ConditionalEmbedding
@@ -141,7 +141,7 @@ class KernelBayesFilter:
 
         Args:
             Y: observations in order of time, shape (S, E) or (S,).
-            prior: of the first state; the empirical embedding of the training states by default.
+            prior: embedding of the first state; by default that of the training states.
             observed: (S,) of bool, ``False`` where there is no observation, whose row of Y may
                 then hold anything; all by default.
             outliers: for observations so far from all of training that the weights sum to nearly
@@ -306,7 +306,7 @@ def kernel_bayes_filter(
         transitions: states and the states that followed them, (S, D) each, where training is not
             one series in order of time; consecutive rows of X by default.
         normalize: make weights sum to one at every step; the published updates do not.
-        tolerance: of the incomplete Cholesky factorizations, see
+        tolerance: for the incomplete Cholesky factorizations, see
             :func:`~bke.models.embeddings.conditional.low_rank_features`; rounding error by default.
             A hundredth of epsilon costs a fraction of the time, and changes posterior means little
             where the filter is stable.

@@ -56,8 +56,8 @@ class FourierSample:
         extent: length of the range, ().
         shortest: the lengthscale from which on the basis is used, ().
         cells: sums over the rows.
-        n_frequencies: of the basis.
-        n_frequencies_long: of the basis for long lengthscales.
+        n_frequencies: number of frequencies of the basis.
+        n_frequencies_long: number of frequencies for long lengthscales.
     """
 
     points: Any
@@ -120,8 +120,8 @@ def fourier_posterior(
     :data:`~bke.models.likelihood.spectral.MOST_DENSE` rows.
 
     Raises:
-        ArithmeticError: the lengthscale is too short for so many rows, or the noise is lost to
-            rounding compared with R; inside a transformation the result is NaN instead.
+        ArithmeticError: the lengthscale is too short for the number of rows, or the noise is lost
+            to rounding compared with R; inside a transformation the result is NaN instead.
     """
     at = as_points(at, "at")
     lengthscale = jnp.reshape(jnp.asarray(cast(SquaredExponential, kernel).lengthscale), ())

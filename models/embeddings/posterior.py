@@ -99,7 +99,7 @@ def condition(
 
     Args:
         values: (n,).
-        covariance: of the values, with their noise, (n, n).
+        covariance: covariance of the values, with their noise, (n, n).
         cross_covariance: between values and points, (n, m).
         prior: covariance of the points, (m, m).
 
@@ -141,7 +141,7 @@ def gaussian_mixture_embedding(
         weights: shape (C,), summing to 1.
         means: shape (C, D) or (C,).
         standard_deviations: shape (C,).
-        lengthscale: of the kernel, a number or one per column.
+        lengthscale: lengthscale of the kernel, a number or one per column.
         at: shape (m, D) or (m,).
 
     Returns:

@@ -250,7 +250,7 @@ def function_embedding(
     Args:
         function: of rows (p, D), (p, E), ..., one for each variable, with values (p,) or (p, F).
         variables: their embeddings, as weighted samples; they may have different kernels.
-        kernel: of the values of f.
+        kernel: kernel of the values of f.
         max_points: largest number of combinations, against exhausted memory.
 
     Raises:

@@ -82,7 +82,7 @@ def test_a_filter_is_learned():
     assert np.mean((estimates.mean()[:, 0] - X[120:]) ** 2) < np.mean((Y[120:] - X[120:]) ** 2)
     assert f"{learned.trials[0].error ** 0.5:.4g}" in str(learned)
     assert learned.smoothed_error <= learned.trials[0].error
-    # Settings do not hang on the units of a column.
+    # Settings do not depend on the units of a column.
     again = learn_filter(
         np.column_stack([X[:120], 1e3 * X[:120]]), Y[:120], kernel_x="median", kernel_y="median",
         factors=(0.5, 1.0), regularizations=(1e-6, 1e-1, 1.0), progress=False,
@@ -94,7 +94,7 @@ def test_a_filter_is_learned():
     assert again.trials[0].error == pytest.approx(other.trials[0].error, rel=1e-6)
 
 
-def test_halves_that_are_held_out_are_held_out():
+def test_validation_data_are_not_trained_on():
     # States that nothing tells: no filter does better than their mean, whose error is 1, unless it
     # has seen what it is asked about (then the error is 0.2 to 0.6 here).
     rng = np.random.default_rng(4)
@@ -128,7 +128,7 @@ def test_a_kernel_of_labels_has_one_factor():
     assert learned.trials[0].error < 0.05
 
 
-def test_kernels_of_different_columns_are_scaled_apart(pairs):
+def test_median_kernel_scales_columns(pairs):
     x, y = pairs
     both = np.column_stack([x, 1000.0 * y])
     kernel = kernel_of(both, "median")

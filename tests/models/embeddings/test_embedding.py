@@ -38,7 +38,7 @@ def quadratic_features(X):
     return np.stack([a**2, b**2, root * a * b, root * a, root * b, np.ones_like(a)], axis=1)
 
 
-def test_what_embeddings_are_asked_is_linear_algebra_of_their_features(samples):
+def test_operations_are_linear_algebra_of_features(samples):
     X, Y = samples
     w, v = np.array([0.5, -0.2, 0.1, 0.9, -0.4, 0.3, 0.2]), np.array([1.0, -2.0, 0.3, 0.2, 0.1])
     kernel = Polynomial(2, 1.0)
@@ -126,7 +126,7 @@ def test_inner_products_with_smoothed_sections_are_integrals(kernel, measure):
     assert first.inner_product(second) == pytest.approx(both, rel=1e-8)
 
 
-def test_what_has_no_closed_form_says_so(samples):
+def test_norms_without_closed_form(samples):
     X, _ = samples
     for kernel, measure in ((Matern(1.5, 1.0), "unit"), (KERNEL, Gaussian(2.0))):
         embedding = posterior_mean_embedding(X, kernel, noise=0.1, measure=measure)
@@ -177,12 +177,12 @@ def test_labels_are_tables(samples):
         ),
     ],
 )
-def test_what_makes_no_sense_is_refused(samples, make, message):
+def test_invalid_arguments(samples, make, message):
     with pytest.raises(ValueError, match=message):
         make(*samples)
 
 
-def test_weights_that_sum_to_nothing_have_no_mean(samples):
+def test_weights_with_zero_sum_have_no_mean(samples):
     X, _ = samples
     difference = mean_embedding(X, KERNEL) - mean_embedding(X + 1.0, KERNEL)
     with pytest.raises(ArithmeticError, match="sum to nothing"):
