@@ -124,7 +124,7 @@ def low_rank_features(
     if tolerance is not None and not 0.0 <= tolerance < 1.0:
         raise ValueError(f"tolerance must be at least 0 and below 1, got {tolerance!r}")
     largest_rank = min(n, rank if rank is not None else n if n <= dense_rows else max_rank)
-    diagonal = np.asarray(double_precision(kernel.diagonal)(points))
+    diagonal = np.asarray(double_precision(kernel.diagonal)(points))  # type: ignore[arg-type]
     if not diagonal.max() > 0.0:
         raise ValueError("the kernel is zero at every row")
     threshold = (n * np.finfo(float).eps if tolerance is None else tolerance) * diagonal.max()
@@ -147,7 +147,7 @@ def low_rank_features(
 
 
 #: :func:`~bke.models.kernels.base.as_points` in NumPy, whatever the precision of JAX.
-as_numpy_points = double_precision(as_points)
+as_numpy_points: Callable[..., Any] = double_precision(as_points)
 
 
 def paired_points(X: ArrayLike, Y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
@@ -278,7 +278,8 @@ def choose_regularization(
         lambda, per row, and its score.
     """
     spectrum = RidgeSpectrum(features_x, features_y)
-    grid = np.log(np.sum(features_x**2)) + np.linspace(*np.log(bounds), grid_size)
+    low, high = np.log(bounds) + np.log(np.sum(features_x**2))
+    grid = np.linspace(low, high, grid_size)
 
     def score(log_added: float) -> float:
         return REGULARIZATION_SCORES[choice](spectrum, float(np.exp(log_added)))

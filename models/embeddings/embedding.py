@@ -225,7 +225,7 @@ def _compiled_values(covariance: Covariance, at: Any, points: Any, weights: Any)
 
 
 @double_precision
-def function_values(function: Callable[..., ArrayLike], *points: Any) -> jax.Array:
+def function_values(function: Callable[..., Any], *points: Any) -> jax.Array:
     """Return the values of a function of rows, (n,) or (n, ...).
 
     Raises:
@@ -247,7 +247,8 @@ def same_kernel(first: Covariance, second: Covariance) -> bool:
         traced = isinstance(a, jax.core.Tracer) or isinstance(b, jax.core.Tracer)
         return a is b or (not traced and bool(np.array_equal(a, b)))
 
-    if jax.tree.structure(first) != jax.tree.structure(second):
+    structures: list[Any] = [jax.tree.structure(kernel) for kernel in (first, second)]
+    if structures[0] != structures[1]:
         return False
     return all(map(equal, jax.tree.leaves(first), jax.tree.leaves(second)))
 

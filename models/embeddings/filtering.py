@@ -328,7 +328,7 @@ def kernel_bayes_filter(
     features_y = low_rank_features(outputs, kernel_y, tolerance=tolerance, rank=rank)
     successors = features_x(after)
     # With little of k(x, x) in the span of the training states, weights cannot represent a state.
-    diagonal = np.asarray(double_precision(kernel_x.diagonal)(after))
+    diagonal = np.asarray(double_precision(kernel_x.diagonal)(after))  # type: ignore[arg-type]
     outside = diagonal - np.sum(successors**2, axis=1) > 0.9 * diagonal
     if transitions is not None and outside.any():
         raise ValueError(
