@@ -35,7 +35,7 @@ import matplotlib
 import numpy as np
 import report
 from bke.inference.core.machine import computing
-from bke.inference.embeddings.conditional import learn_conditional
+from bke.inference.filtering import learn_conditional
 from bke.inference.learning.multiples import widened
 from bke.inference.learning.named_kernels import kernel_of
 from bke.models import (
@@ -45,7 +45,7 @@ from bke.models import (
     mean_embedding,
     pre_image,
 )
-from bke.models.embeddings.conditional.features import features
+from bke.models.embeddings.conditional import low_rank_features
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
@@ -149,7 +149,7 @@ def fixed_rule(pairs: Pairs, choice: str, constants: Sequence[float]) -> list[Ba
     n = len(pairs.X)
     of_x, of_y = kernel_of(pairs.X, choice), kernel_of(pairs.Y, choice, name="Y")
     tolerance = TOLERANCE / n
-    outputs = features(pairs.Y, of_y, tolerance=tolerance, rank=MOST_RANK)
+    outputs = low_rank_features(pairs.Y, of_y, tolerance=tolerance, rank=MOST_RANK)
     prior = mean_embedding(pairs.prior, of_x)
     rules = []
     for constant in constants:
@@ -158,11 +158,11 @@ def fixed_rule(pairs: Pairs, choice: str, constants: Sequence[float]) -> list[Ba
             pairs.Y,
             of_x,
             of_y,
-            regularisation=constant / n,
+            regularization=constant / n,
             tolerance=tolerance,
             rank=MOST_RANK,
         )
-        rules.append(bayes_rule(likelihood, prior, of_y=outputs))
+        rules.append(bayes_rule(likelihood, prior, features_y=outputs))
     return rules
 
 
@@ -186,17 +186,17 @@ def chosen_rule(task: Task, n: int, seed: Sequence[int]) -> BayesRule:
         pairs.X[:part], pairs.Y[:part], kernel_x=of_x, kernel_y=of_y, factors=FACTORS, **options
     )
     options["tolerance"] = TOLERANCE / size
-    of_x, epsilon = first.kernel_x, first.regularisation * part / size
+    of_x, epsilon = first.kernel_x, first.regularization * part / size
     prior = mean_embedding(pairs.prior, of_x)
-    same_x = conditional_embedding(pairs.X, pairs.Y, of_x, of_y, regularisation=epsilon, **options)
+    same_x = conditional_embedding(pairs.X, pairs.Y, of_x, of_y, regularization=epsilon, **options)
     best: tuple[float, BayesRule | None] = np.inf, None
     for factor in FACTORS:
         wide = widened(of_y, factor)
         likelihood = dataclasses.replace(same_x, kernel_y=wide)
-        outputs = features(pairs.Y, wide, **options)
-        start = bayes_rule(likelihood, prior, of_y=outputs)
+        outputs = low_rank_features(pairs.Y, wide, **options)
+        start = bayes_rule(likelihood, prior, features_y=outputs)
         for delta in DELTAS:
-            rule = dataclasses.replace(start, regularisation=float(delta))
+            rule = dataclasses.replace(start, regularization=float(delta))
             _, normalised = means(rule.weights(held_y), rule.points)
             error = float(np.mean(np.sum((normalised - held_x) ** 2, axis=1)))
             if error < best[0]:
@@ -217,8 +217,8 @@ def direct(task: Task, n: int, y: np.ndarray, seed: Sequence[int]) -> np.ndarray
         Y[:part], X[:part], kernel_x=of_y, kernel_y=of_x, factors=FACTORS, **options
     )
     options["tolerance"] = TOLERANCE / n
-    epsilon = first.regularisation * part / n
-    learned = conditional_embedding(Y, X, first.kernel_x, of_x, regularisation=epsilon, **options)
+    epsilon = first.regularization * part / n
+    learned = conditional_embedding(Y, X, first.kernel_x, of_x, regularization=epsilon, **options)
     return learned.expectation(y)
 
 

@@ -171,7 +171,7 @@ def run(system: System, seed: int, sizes: tuple[int, ...]) -> list[dict]:
                 f"{kernel} smoothed": error(learned.filter.smooth(filtered).mean(), states),
                 f"{kernel} CPU s to learn": middle - before,
                 f"{kernel} factor": learned.trials[0].factor,
-                f"{kernel} regularisation": learned.trials[0].regularisation,
+                f"{kernel} regularisation": learned.trials[0].regularization,
             }
         rows.append(row)
         print(json.dumps(row), flush=True)

@@ -63,7 +63,7 @@ def by_rule(n, rng):
     x = WIDE * rng.normal(size=n)
     y = x + NOISE * rng.normal(size=n)
     of_x, of_y = kernel_of(x, "median"), kernel_of(y, "median")
-    likelihood = conditional_embedding(x, y, of_x, of_y, regularisation=0.1 / n)
+    likelihood = conditional_embedding(x, y, of_x, of_y, regularization=0.1 / n)
     prior = mean_embedding(MEAN + DEVIATION * rng.normal(size=n), of_x)
     posterior = bayes_rule(likelihood, prior)
     weights = posterior.weights(at)

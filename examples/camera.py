@@ -195,7 +195,7 @@ def median(points):
 def kernel_bayes(states, frames, kernel_x, chosen):
     factor, epsilon, delta = chosen
     kernel_y = SquaredExponential(factor * median(frames))
-    settings = {"regularisation": epsilon, "posterior_regularisation": delta, "rank": RANK}
+    settings = {"regularization": epsilon, "posterior_regularization": delta, "rank": RANK}
     return kernel_bayes_filter(states, frames, kernel_x, kernel_y, **settings)
 
 

@@ -53,7 +53,7 @@ mean, high = given.expectation(at, lambda y: np.hstack([y, (y > 15.0).astype(flo
 # Weights of both signs may leave a negative variance where days are few: no band is drawn there.
 variance = given.variance(at)[:, 0]
 deviation = np.sqrt(np.where(variance > 0.0, variance, np.nan))
-added = len(ozone) * given.regularisation
+added = len(ozone) * given.regularization
 print(f"lengthscale of the temperature: {given.kernel_x.lengthscale:.1f}, n lambda {added:.3g}")
 
 # %%
@@ -77,9 +77,9 @@ later = sum_rule(given, mean_embedding(warmer + 10.0, given.kernel_x))
 colder = np.sort(temperature)[: len(temperature) // 2]
 posterior = {}
 for name, days in (("all days", temperature), ("the colder half", colder)):
-    rule = bayes_rule(given, mean_embedding(days, given.kernel_x), regularisation=1e-3)
+    rule = bayes_rule(given, mean_embedding(days, given.kernel_x), regularization=1e-3)
     for value in (4.0, 18.0):
-        found = rule(value).normalised()
+        found = rule(value).normalized()
         posterior[f"{name}, ozone {value:g}"] = {
             "mean": float(found.mean()[0]),
             "mode": float(pre_image(found).point[0]),

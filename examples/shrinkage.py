@@ -80,7 +80,7 @@ X, kernel = draw(SIZE), SquaredExponential(LENGTHSCALE)
 line = np.linspace(-6.0, 8.0, 281)
 truth = gaussian_mixture_embedding(WEIGHTS, MEANS, DEVIATIONS, LENGTHSCALE, line)
 found = {name: np.asarray(one(line)) for name, one in estimates(X, kernel).items()}
-amounts = {name: float(a) for name, a in shrinkage_amount(X, kernel)._asdict().items()}
+amounts = {name: float(a) for name, a in shrinkage_amount(X, kernel).items()}
 print(", ".join(f"{name} {a:.3f}" for name, a in amounts.items()))
 
 # %%

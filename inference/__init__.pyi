@@ -18,8 +18,11 @@ from .diagnostics.integral import Integral as Integral
 from .diagnostics.modes import Mode as Mode, Modes as Modes
 from .diagnostics.result import Diagnosis as Diagnosis
 from .diagnostics.reweight import reweight as reweight
-from .embeddings.conditional import learn_conditional as learn_conditional
-from .embeddings.filtering import LearnedFilter as LearnedFilter, learn_filter as learn_filter
+from .filtering import (
+    LearnedFilter as LearnedFilter,
+    learn_conditional as learn_conditional,
+    learn_filter as learn_filter,
+)
 from .learning.comparison import (
     KernelComparison as KernelComparison,
     KernelScore as KernelScore,

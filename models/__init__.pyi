@@ -6,30 +6,29 @@ from .bayes.distribution_regression import (
 from .bayes.model import bke_model as bke_model
 from .bayes.two_scale import two_scale_model as two_scale_model
 from .difference.evidence import log_difference_evidence as log_difference_evidence
-from .embeddings.conditional.embedding import (
+from .embeddings.conditional import (
     ConditionalEmbedding as ConditionalEmbedding,
     conditional_embedding as conditional_embedding,
 )
-from .embeddings.conditional.functions import function_embedding as function_embedding
-from .embeddings.conditional.rules import (
-    BayesRule as BayesRule,
-    JointEmbedding as JointEmbedding,
-    bayes_rule as bayes_rule,
-    product_rule as product_rule,
-    sum_rule as sum_rule,
+from .embeddings.embedding import (
+    Embedding as Embedding,
+    leave_one_out_scores as leave_one_out_scores,
+    mean_embedding as mean_embedding,
+    shrinkage_amount as shrinkage_amount,
+    shrunk_embedding as shrunk_embedding,
+    spectral_embedding as spectral_embedding,
 )
-from .embeddings.embedding import Embedding as Embedding, mean_embedding as mean_embedding
-from .embeddings.filtering.estimates import StateEstimates as StateEstimates
-from .embeddings.filtering.filter import (
+from .embeddings.filtering import (
     KernelBayesFilter as KernelBayesFilter,
+    StateEstimates as StateEstimates,
     kernel_bayes_filter as kernel_bayes_filter,
 )
-from .embeddings.landmarks import landmark_embedding_posterior as landmark_embedding_posterior
 from .embeddings.posterior import (
     EmbeddingPosterior as EmbeddingPosterior,
     embedding_posterior as embedding_posterior,
     empirical_embedding as empirical_embedding,
     gaussian_mixture_embedding as gaussian_mixture_embedding,
+    landmark_embedding_posterior as landmark_embedding_posterior,
     posterior_mean_embedding as posterior_mean_embedding,
 )
 from .embeddings.pre_image import (
@@ -37,13 +36,13 @@ from .embeddings.pre_image import (
     pre_image as pre_image,
     reduced_embedding as reduced_embedding,
 )
-from .embeddings.shrinkage import (
-    shrinkage_amount as shrinkage_amount,
-    shrunk_embedding as shrunk_embedding,
-)
-from .embeddings.spectral import (
-    leave_one_out_scores as leave_one_out_scores,
-    spectral_embedding as spectral_embedding,
+from .embeddings.rules import (
+    BayesRule as BayesRule,
+    JointEmbedding as JointEmbedding,
+    bayes_rule as bayes_rule,
+    function_embedding as function_embedding,
+    product_rule as product_rule,
+    sum_rule as sum_rule,
 )
 from .kernels.algebra import Product as Product, Scaled as Scaled, Sum as Sum
 from .kernels.base import (

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from bke.models.embeddings.embedding import Embedding
 
-from ..embeddings.predictions import LEAST_SUM, USUAL_SUMS, unusual
+from ..filtering import SMALLEST_WEIGHT_SUM
 
 #: Rows that are named in a sentence.
 MOST_NAMED = 10
@@ -16,14 +16,14 @@ MOST_NAMED = 10
 
 def far_rows_notes(total: np.ndarray, what: str) -> list[str]:
     """Which sums of weights (m,) are unusual, in a sentence; ``what`` a row is."""
-    far = np.flatnonzero(unusual(total)) + 1
+    low, high = 0.8, 1.2
+    far = np.flatnonzero((total < low) | (total > high)) + 1
     if len(far) == 0:
         return []
-    low, high = USUAL_SUMS
     return [
         f"{rows_in_words(far, what)} far from the training pairs, for the weights sum to less than "
-        f"{low:g} or more than {high:g}: do not rely on what is told there. Below {LEAST_SUM:g} "
-        "nothing is."
+        f"{low:g} or more than {high:g}: do not rely on what is told there. Below "
+        f"{SMALLEST_WEIGHT_SUM:g} nothing is."
     ]
 
 

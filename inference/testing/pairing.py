@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg.lapack import dpstrf
+from bke.models.linalg.pivoted_cholesky import dense_pivoted_cholesky
 
 from ..permutation.permutation import in_batches, without_rounding
 from .gram import centred
@@ -48,10 +48,7 @@ def side(gram: np.ndarray) -> Side:
 def cholesky_factor(gram: np.ndarray) -> np.ndarray:
     """Factorise gram = A A' but for rounding, A (n, r), by pivoted Cholesky."""
     largest = max(float(np.max(np.diagonal(gram))), np.finfo(float).tiny)
-    root, pivots, rank, _ = dpstrf(gram, tol=NEGLIGIBLE * largest, lower=1)
-    factor = np.empty((len(gram), rank))
-    factor[pivots - 1] = np.tril(root)[:, :rank]
-    return factor
+    return dense_pivoted_cholesky(gram, NEGLIGIBLE * largest)[0]
 
 
 def hsic_row(

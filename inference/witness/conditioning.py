@@ -8,8 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from bke.models import EmbeddingPosterior, embedding_posterior
-from bke.models.embeddings.landmarks import posterior_of_view
-from bke.models.embeddings.waves import LineSample, line_sample, posterior_of_line, takes_line
+from bke.models.embeddings.fourier_posterior import (
+    FourierSample,
+    fourier_posterior,
+    fourier_sample,
+    supports_fourier,
+)
+from bke.models.embeddings.posterior import landmark_posterior
 from bke.models.kernels.base import Kernel
 from bke.models.landmarks import LandmarkView
 from bke.models.likelihood.spectral import MOST_DENSE
@@ -20,12 +25,12 @@ from ..permutation.relabelled import MORE_ROWS
 #: Different rows, at most, by which a sample could have had more rows.
 MOST_MORE = 1000
 #: (n, D) points, or these prepared for sums of waves, or with the landmarks they are seen from.
-Sample: TypeAlias = jax.Array | LineSample | LandmarkView
+Sample: TypeAlias = jax.Array | FourierSample | LandmarkView
 
 
 def rows_of_matrices(sample: np.ndarray, kernel: Kernel, measure: Measure | str) -> int:
     """Size of the matrices that a sample (n, D) may need where there are no landmarks, n or 0."""
-    by_waves_alone = len(sample) > MOST_DENSE and takes_line(sample, kernel, measure)
+    by_waves_alone = len(sample) > MOST_DENSE and supports_fourier(sample, kernel, measure)
     return 0 if by_waves_alone else len(sample)
 
 
@@ -36,8 +41,8 @@ def by_waves(
     everything = np.concatenate([*samples, at])
     low, high = float(everything.min()), float(everything.max())
     return tuple(
-        jax.tree.map(jnp.asarray, line_sample(sample, low, high))
-        if takes_line(sample, kernel, measure)
+        jax.tree.map(jnp.asarray, fourier_sample(sample, low, high))
+        if supports_fourier(sample, kernel, measure)
         else jnp.asarray(sample)
         for sample in samples
     )
@@ -47,10 +52,10 @@ def posterior_of_sample(
     X: Sample, kernel: Kernel, at: jax.Array, *, noise: Any, measure: Measure | str = "unit"
 ) -> EmbeddingPosterior:
     """Given the empirical embedding at all rows, by matrices or waves, or at landmarks."""
-    if isinstance(X, LineSample):
-        return posterior_of_line(X, kernel, at, noise=noise, measure=measure)
+    if isinstance(X, FourierSample):
+        return fourier_posterior(X, kernel, at, noise=noise, measure=measure)
     if isinstance(X, LandmarkView):
-        return posterior_of_view(X, kernel, at, noise=noise, measure=measure)
+        return landmark_posterior(X, kernel, at, noise=noise, measure=measure)
     return embedding_posterior(X, kernel, at, noise=noise, measure=measure)
 
 

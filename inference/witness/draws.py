@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from bke.models.embeddings.waves import LineSample
+from bke.models.embeddings.fourier_posterior import FourierSample
 from bke.models.landmarks import LandmarkView
 from bke.models.linalg.pivoted_cholesky import pivoted_cholesky
 
@@ -87,7 +87,7 @@ def draws_at(
     """
     total = len(next(iter(z.values())))
     keys = jax.random.split(jax.random.key(seed), total * each).reshape(total, each)
-    known = LineSample, LandmarkView
+    known = FourierSample, LandmarkView
     entries = max(X.entries if isinstance(X, known) else len(X) ** 2 for X in samples)
     batch = max(1, min(BATCH, BATCH_ENTRIES // entries))
     compiled = _compiled(json.dumps(target.describe()), noise)

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from bke.models.embeddings.waves import LineSample
+from bke.models.embeddings.fourier_posterior import FourierSample
 from bke.models.landmarks import in_parts
 from bke.models.likelihood.spectral import MOST_DENSE
 from numpy.typing import ArrayLike
@@ -283,8 +283,8 @@ def _seen(
 def _check_lengthscales(
     samples: Iterable[Sample], target: Target, z: Mapping[str, np.ndarray], units: Units
 ) -> None:
-    lines = [sample for sample in samples if isinstance(sample, LineSample)]
-    least = max((line.least_lengthscale for line in lines), default=0.0)
+    lines = [sample for sample in samples if isinstance(sample, FourierSample)]
+    least = max((line.min_lengthscale for line in lines), default=0.0)
     if not least:
         return
     lengthscales = np.asarray(target.constrain(z)["lengthscale"])  # type: ignore[arg-type]

@@ -1,1 +1,1 @@
-"""Mean embeddings: as values with a posterior, and as elements of a Hilbert space."""
+"""Mean embeddings: values with a posterior, elements of a Hilbert space, conditional ones."""

@@ -1,17 +1,31 @@
-"""A mean embedding as an object: a weighted sum of kernel sections in a Hilbert space."""
+"""Mean embeddings as objects, weighted sums of kernel sections, and their shrinkage estimators.
+
+Kernel mean shrinkage moves the empirical embedding towards a fixed element of the Hilbert space:
+KME section 3.4.1; Muandet et al., *Kernel Mean Shrinkage Estimators*, JMLR 17 (2016). The spectral
+estimator shrinks every eigendirection of the Gram matrix by a different amount: KME (3.25);
+Muandet, Sriperumbudur and Schölkopf, *Kernel mean estimation via spectral filtering* (2014). With
+the smoothed kernel r in place of k it is the posterior mean of BKE (7), section 4.2.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from ..kernels.base import Covariance, Kernel, as_points, check_columns, check_kernel
+from ..kernels.base import (
+    Covariance,
+    Kernel,
+    as_points,
+    check_columns,
+    check_kernel,
+    check_positive,
+)
 from ..kernels.scikit_learn import SklearnKernel, given_kernel
 from ..kernels.smoothed_components import twice_smoothed
 from ..linalg.precision import concrete, double_precision
@@ -26,18 +40,18 @@ class Embedding:
     """sum_i w_i k(x_i, .), an element of the Hilbert space H of the kernel (KME-2).
 
     The weights may have any sign and any sum: the empirical embedding has weights 1/n, a difference
-    of two those of both. Embeddings of one kernel are added, subtracted and multiplied by numbers,
-    and what they are asked is an inner product in H. :func:`mean_embedding` makes one.
+    of two those of both. Embeddings of one kernel can be added, subtracted and multiplied by
+    numbers, and have inner products in H. :func:`mean_embedding` makes one.
 
     With a ``measure`` the sections are those of r instead, sum_i w_i r(x_i, .), and H stays that of
-    k: r(x, .) is the embedding of the measure k(x, u) nu(du). That is what the posterior mean of
-    BKE (7) is, see :func:`posterior_mean_embedding`.
+    k: r(x, .) is the embedding of the measure k(x, u) nu(du). The posterior mean of BKE (7) is such
+    an element, see :func:`posterior_mean_embedding`.
 
     Attributes:
         kernel: k.
         points: (n, D).
         weights: (n,).
-        measure: of the sections r, or ``None`` where they are those of k.
+        measure: nu of the sections r; ``None`` if they are those of k.
     """
 
     kernel: Covariance
@@ -48,11 +62,10 @@ class Embedding:
     def __post_init__(self) -> None:
         if isinstance(self.measure, str):
             object.__setattr__(self, "measure", as_measure(self.measure))
-        shapes = [getattr(part, "shape", None) for part in (self.points, self.weights)]
-        if None in shapes:  # placeholders of a transformation
+        points, weights = (getattr(part, "shape", None) for part in (self.points, self.weights))
+        if points is None or weights is None:  # placeholders of a transformation
             return
-        points, weights = shapes
-        if points is None or weights is None or len(points) != 2 or weights != points[:1]:
+        if len(points) != 2 or weights != points[:1]:
             raise ValueError(
                 f"an embedding has points (n, D) and one weight for each, got shapes {points} and "
                 f"{weights}"
@@ -74,17 +87,17 @@ class Embedding:
 
     @double_precision
     def __call__(self, at: ArrayLike) -> jax.Array:
-        """Its values at the points ``at`` (m, D) or (m,): <k(t, .), mu>, shape (m,)."""
-        places = as_points(at, "at")
-        check_columns(self.points, places, "at")
-        return _values(self.sections, places, self.points, self.weights)
+        """Return the values <k(t, .), mu> at the points ``at`` (m, D) or (m,), shape (m,)."""
+        points = as_points(at, "at")
+        check_columns(self.points, points, "at")
+        return _values(self.sections, points, self.points, self.weights)
 
     @double_precision
     def inner_product(self, other: Embedding) -> jax.Array:
-        """Inner product in H, sum_ij w_i v_j k(x_i, y_j) (DST-1).
+        """Compute the inner product in H, sum_ij w_i v_j k(x_i, y_j) (DST-1).
 
         Raises:
-            ValueError: the other one belongs to another kernel.
+            ValueError: the embeddings belong to different kernels.
         """
         self._check_space(other)
         values = _values(self._between(other), self.points, other.points, other.weights)
@@ -92,84 +105,72 @@ class Embedding:
 
     @double_precision
     def squared_norm(self) -> jax.Array:
-        """The inner product with itself, at least 0."""
+        """Compute the inner product with itself, at least 0."""
         return jnp.maximum(self.inner_product(self), 0.0)
 
     def norm(self) -> jax.Array:
-        """The norm in H."""
+        """Compute the norm in H."""
         return self.squared_norm() ** 0.5
 
     @double_precision
     def squared_distance(self, other: Embedding) -> jax.Array:
-        """Squared norm of the difference: the squared MMD (MMD-4), by no estimate of bias."""
-        own = self.inner_product(self) + other.inner_product(other)
-        return jnp.maximum(own - 2.0 * self.inner_product(other), 0.0)
+        """Compute the squared norm of the difference: the squared MMD (MMD-4), not debiased."""
+        squares = self.inner_product(self) + other.inner_product(other)
+        return jnp.maximum(squares - 2.0 * self.inner_product(other), 0.0)
 
     def distance(self, other: Embedding) -> jax.Array:
-        """Norm of the difference, the MMD."""
+        """Compute the norm of the difference, the MMD."""
         return self.squared_distance(other) ** 0.5
 
+    @double_precision
     def expectation(self, function: Embedding | Callable[[np.ndarray], ArrayLike]) -> jax.Array:
-        """What the embedding says of E f(X) (KME-2, KME-3).
+        """Estimate E f(X) (KME-2, KME-3).
 
         Args:
             function: an element of H, sum_j c_j k(z_j, .), for which this is the inner product; or
                 any function of the points (n, D) with n values or rows (n, ...), of which the
                 weighted sum is taken. It is not divided by the sum of the weights, see
-                :meth:`normalised`.
+                :meth:`normalized`.
 
         Raises:
-            ValueError: for such a function where the sections are those of r, which are no points;
-                or one that returns another number of values.
+            ValueError: for such a function with smoothed sections, which are no points; or one that
+                returns another number of values.
         """
         if isinstance(function, Embedding):
             return self.inner_product(function)
-        return self._weighted_sum(function)
-
-    @double_precision
-    def _weighted_sum(self, function: Callable[[np.ndarray], ArrayLike]) -> jax.Array:
         if self.measure is not None:
             raise ValueError(
-                "an embedding with smoothed sections is not a sum over points: give the function "
+                "an embedding with smoothed sections is not a sum over points: pass the function "
                 "as an Embedding, an element of the Hilbert space"
             )
-        values = jnp.asarray(function(self.points), dtype=jnp.float64)
-        if values.ndim == 0 or len(values) != len(self.weights):
-            raise ValueError(
-                f"the function must return one value or row for each of {len(self.weights)} points,"
-                f" got shape {values.shape}"
-            )
-        return jnp.tensordot(jnp.asarray(self.weights), values, 1)
+        return jnp.tensordot(jnp.asarray(self.weights), function_values(function, self.points), 1)
 
     @double_precision
-    def normalised(self) -> Embedding:
-        """The embedding with weights that sum to one.
+    def normalized(self) -> Embedding:
+        """Return the embedding with weights that sum to one.
 
         Raises:
-            ArithmeticError: they sum to nothing.
+            ArithmeticError: their sum is zero up to rounding.
         """
         total = jnp.sum(jnp.asarray(self.weights))
-        known = concrete(total)
-        if isinstance(known, np.ndarray) and not abs(known) > 1e-12 * np.abs(self.weights).sum():
+        traced = isinstance(total, jax.core.Tracer)
+        if not traced and not abs(total) > 1e-12 * np.abs(self.weights).sum():
             raise ArithmeticError("the weights of this embedding sum to nothing")
         return dataclasses.replace(self, weights=self.weights / total)
 
     def mean(self) -> jax.Array:
-        """E X by the normalised weights, (D,)."""
-        return self.normalised().expectation(lambda points: points)
+        """Return E X by the normalized weights, (D,)."""
+        return self.normalized().expectation(lambda points: points)
 
+    @double_precision
     def __add__(self, other: Embedding) -> Embedding:
         if not isinstance(other, Embedding):
             return NotImplemented
         self._check_space(other)
         if self.measure != other.measure:
             raise ValueError("one embedding has sections of k and the other of r: they do not add")
-        points, weights = (
-            jnp.concatenate([getattr(one, name) for one in (self, other)])
-            if any(isinstance(getattr(one, name), jax.Array) for one in (self, other))
-            else np.concatenate([getattr(one, name) for one in (self, other)])
-            for name in ("points", "weights")
-        )
+        points = jnp.concatenate([self.points, other.points])
+        weights = jnp.concatenate([self.weights, other.weights])
         return dataclasses.replace(self, points=points, weights=weights)
 
     def __mul__(self, factor: ArrayLike) -> Embedding:
@@ -201,7 +202,7 @@ class Embedding:
             )
 
     def _between(self, other: Embedding) -> Covariance:
-        """Inner products in H of the sections of both."""
+        """Return the inner products in H of the sections of both."""
         if self.measure is None:
             return other.sections
         if other.measure is None:
@@ -219,37 +220,47 @@ def _values(covariance: Covariance, at: Any, points: Any, weights: Any) -> jax.A
 
 @jax.jit
 def _compiled_values(covariance: Covariance, at: Any, points: Any, weights: Any) -> jax.Array:
-    """sum_i w_i r(t, x_i) at every t (m, D), without the m x n matrix."""
-    at, points, weights = (jnp.asarray(part) for part in (at, points, weights))
-    values: jax.Array = map_rows(
-        lambda t: covariance.matrix(t[None], points)[0] @ weights, at, len(points)
-    )
+    """Compute sum_i w_i r(t, x_i) at every t (m, D), without the m x n matrix."""
+    return map_rows(lambda t: covariance.matrix(t[None], points)[0] @ weights, at, len(points))
+
+
+@double_precision
+def function_values(function: Callable[..., Any], *points: Any) -> jax.Array:
+    """Return the values of a function of rows, (n,) or (n, ...).
+
+    Raises:
+        ValueError: their number is not that of the points.
+    """
+    values, n = jnp.asarray(function(*points), dtype=jnp.float64), len(points[0])
+    if values.ndim == 0 or len(values) != n:
+        raise ValueError(
+            f"the function must return one value or row for each of {n} points, got shape "
+            f"{values.shape}"
+        )
     return values
 
 
 def same_kernel(first: Covariance, second: Covariance) -> bool:
-    """Whether both are known to be one function; traced parameters must be the same objects."""
-    leaves, form = cast(tuple[list[Any], Any], jax.tree.flatten(first))
-    others, other_form = cast(tuple[list[Any], Any], jax.tree.flatten(second))
-    if form != other_form:
+    """Return whether two kernels are equal; traced parameters must be the same objects."""
+
+    def equal(a: Any, b: Any) -> bool:
+        traced = isinstance(a, jax.core.Tracer) or isinstance(b, jax.core.Tracer)
+        return a is b or (not traced and bool(np.array_equal(a, b)))
+
+    structures: list[Any] = [jax.tree.structure(kernel) for kernel in (first, second)]
+    if structures[0] != structures[1]:
         return False
-    pairs = zip(leaves, others, strict=True)
-    return all(a is b or _equal(concrete(a), concrete(b)) for a, b in pairs)
-
-
-def _equal(first: Any, second: Any) -> bool:
-    traced = isinstance(first, jax.core.Tracer) or isinstance(second, jax.core.Tracer)
-    return not traced and bool(np.array_equal(first, second))
+    return all(map(equal, jax.tree.leaves(first), jax.tree.leaves(second)))
 
 
 @double_precision
 def mean_embedding(X: ArrayLike, kernel: Covariance, weights: ArrayLike | None = None) -> Embedding:
-    """The embedding of a weighted sample, sum_i w_i k(x_i, .) (KME-2).
+    """Compute the embedding of a weighted sample, sum_i w_i k(x_i, .) (KME-2).
 
     Args:
         X: shape (n, D) or (n,).
         kernel: the kernel, of this package or of ``sklearn.gaussian_process.kernels``.
-        weights: (n,), of any sign; ``None`` for 1/n each, the empirical embedding (KME-4).
+        weights: (n,), of any sign; 1/n by default, the empirical embedding (KME-4).
 
     Raises:
         ValueError: for no points, or weights that do not match them or are not finite.
@@ -263,11 +274,189 @@ def mean_embedding(X: ArrayLike, kernel: Covariance, weights: ArrayLike | None =
     kernel.check_points(points)
     if weights is None:
         return Embedding(kernel, points, jnp.full(n, 1.0 / n))
-    values = jnp.asarray(weights, dtype=jnp.float64)
-    if values.shape != (n,):
-        raise ValueError(f"there are {n} points, and the weights have shape {values.shape}")
-    known = concrete(values)
-    if isinstance(known, np.ndarray) and not np.all(np.isfinite(known)):
-        row = int(np.argmin(np.isfinite(known))) + 1
-        raise ValueError(f"weights has a value that is not finite in row {row}")
-    return Embedding(kernel, points, values)
+    if np.shape(weights) != (n,):
+        raise ValueError(f"there are {n} points, and the weights have shape {np.shape(weights)}")
+    return Embedding(kernel, points, as_points(weights, "weights")[:, 0])
+
+
+#: Rules for the amount of shrinkage, see :func:`shrunk_embedding`.
+SHRINKAGE_RULES = ("plug-in", "positive-part", "leave-one-out")
+
+
+@double_precision
+def shrunk_embedding(
+    X: ArrayLike,
+    kernel: Covariance,
+    *,
+    amount: str | float = "plug-in",
+    target: Embedding | None = None,
+) -> Embedding:
+    """Compute the shrinkage estimator a f* + (1 - a) mu_hat, KME (3.22).
+
+    It lowers the risk E |mu~ - mu|^2 in the kernel's Hilbert space, most with few rows in many
+    columns; its values at the data need not be closer (``benchmarks/shrinkage.py``).
+
+    Args:
+        X: shape (n, D) or (n,), at least 2 rows unless ``amount`` is a number.
+        kernel: the kernel.
+        amount: a, between 0 and 1; or a rule to estimate it. With D the unbiased estimate of the
+            risk of mu_hat, and rho = ``|mu_hat - f*|^2``: ``"plug-in"`` D / (D + rho) (SHR-2);
+            ``"positive-part"`` min(D / rho, 1), James and Stein's (SHR-3); ``"leave-one-out"`` the
+            a that predicts left out features best (SHR-5), 1 where none does.
+        target: f*, an element of the kernel's Hilbert space chosen without the data; ``None`` for
+            zero.
+
+    Raises:
+        ValueError: for an invalid argument.
+    """
+    empirical = mean_embedding(X, kernel)
+    value: Any = amount
+    if isinstance(amount, str):
+        amounts = shrinkage_amount(X, kernel, target)
+        if amount not in amounts:
+            raise ValueError(f"amount must be a number or one of {SHRINKAGE_RULES}, got {amount!r}")
+        value = amounts[amount]
+    elif not isinstance(known := concrete(amount), jax.core.Tracer):
+        if isinstance(known, bool) or np.ndim(known) != 0 or not 0.0 <= float(known) <= 1.0:
+            raise ValueError(f"amount must be between 0 and 1, got {amount!r}")
+        value = float(known)
+    shrunk = empirical * (1.0 - value)
+    return shrunk if target is None else shrunk + target * value
+
+
+@double_precision
+def shrinkage_amount(
+    X: ArrayLike, kernel: Covariance, target: Embedding | None = None
+) -> dict[str, jax.Array]:
+    """Compute the amount a of :func:`shrunk_embedding` by each of its rules.
+
+    Returns:
+        The amounts by the names of the rules.
+
+    Raises:
+        ValueError: for less than 2 rows.
+    """
+    empirical = mean_embedding(X, kernel)
+    n = len(empirical.points)
+    if n < 2:
+        raise ValueError(f"shrinkage needs at least 2 rows to estimate the variance, got {n}")
+    # (1/n) sum_i |k(x_i, .) - f*|^2 and |mu_hat - f*|^2.
+    mean_square = jnp.mean(empirical.kernel.diagonal(empirical.points))
+    rho = empirical.squared_norm()
+    if target is not None:
+        mean_square += target.squared_norm() - 2.0 * empirical.inner_product(target)
+        rho = empirical.squared_distance(target)
+    risk = (mean_square - rho) / (n - 1)  # the unbiased estimate of E |mu_hat - mu|^2, SHR-2
+    # lam = n (mean_square - rho) / ((n - 1) (n rho - mean_square)) and a = lam / (1 + lam), in one
+    # fraction: where lam is infinite, a is 1.
+    numerator, denominator = n * (mean_square - rho), (n - 1) * (n * rho - mean_square)
+    infinite = denominator <= 0.0
+    fraction = numerator / jnp.where(infinite, 1.0, numerator + denominator)
+    degenerate = risk <= 0.0  # all features are equal
+    amounts = (
+        risk / jnp.where(degenerate, 1.0, risk + rho),
+        jnp.minimum(risk / jnp.where(rho > 0.0, rho, risk), 1.0),
+        jnp.where(infinite, 1.0, fraction),
+    )
+    values = (jnp.where(degenerate, 0.0, a) for a in amounts)
+    return dict(zip(SHRINKAGE_RULES, values, strict=True))
+
+
+@double_precision
+def spectral_embedding(
+    X: ArrayLike,
+    kernel: Covariance,
+    *,
+    regularization: str | float = "leave-one-out",
+    smallest: float = 1e-8,
+    grid_size: int = 120,
+) -> Embedding:
+    """Compute spectral shrinkage with Tikhonov's filter, weights (K + n lambda I)^-1 K 1/n (SHR-6).
+
+    Args:
+        X: shape (n, D) or (n,).
+        kernel: the kernel.
+        regularization: lambda, positive; or ``"leave-one-out"``, the lambda of a grid with the
+            lowest of :func:`leave_one_out_scores`.
+        smallest: first value of the grid, n lambda over the mean of the diagonal of K; the last is
+            n, beyond which everything is shrunk to zero. Not tuned.
+        grid_size: number of values on the grid.
+
+    Raises:
+        ValueError: for an invalid argument.
+    """
+    points = as_points(X)
+    n = len(points)
+    if not isinstance(regularization, str):
+        check_positive(regularization, "regularization")
+        chosen = jnp.asarray(regularization)
+    elif regularization == "leave-one-out":
+        unit = jnp.mean(kernel.diagonal(points)) / n
+        grid = unit * jnp.geomspace(smallest, n, grid_size)
+        chosen = grid[jnp.argmin(jnp.asarray(leave_one_out_scores(X, kernel, grid)))]
+    else:
+        raise ValueError(
+            f"regularization must be a number or 'leave-one-out', got {regularization!r}"
+        )
+    return Embedding(kernel, points, _spectral_weights(kernel.matrix(points, points), n * chosen))
+
+
+@jax.jit
+def _spectral_weights(K: jax.Array, added: jax.Array) -> jax.Array:
+    factor = jax.scipy.linalg.cho_factor(K + added * jnp.eye(len(K)))
+    return jax.scipy.linalg.cho_solve(factor, jnp.mean(K, axis=1))
+
+
+@double_precision
+def leave_one_out_scores(X: ArrayLike, kernel: Covariance, regularization: ArrayLike) -> jax.Array:
+    """Compute the mean squared distance of left out features to the others' estimate (SHR-7).
+
+    (1/n) sum_i |mu^(-i) - k(x_i, .)|^2 for the spectral estimate, with lambda per row: mu^(-i) is
+    of n - 1 rows. One eigendecomposition, and then a cost of n^2 for every lambda.
+
+    Args:
+        X: shape (n, D) or (n,), at least 2 rows.
+        kernel: the kernel.
+        regularization: values of lambda, positive, (l,) or a number.
+
+    Returns:
+        Shape (l,).
+    """
+    points = as_points(X)
+    if len(points) < 2:
+        raise ValueError(f"leave-one-out scores need at least 2 rows, got {len(points)}")
+    check_positive(regularization, "regularization")
+    values = jnp.atleast_1d(jnp.asarray(regularization, dtype=jnp.float64))
+    return _scores(kernel.matrix(points, points), values)
+
+
+@jax.jit
+def _scores(K: jax.Array, regularization: jax.Array) -> jax.Array:
+    """Compute the scores from the eigendecomposition of K.
+
+    With lp = (n - 1) lambda, R = (K + lp I)^-1 and S = K R the weights of mu^(-i) are
+    c_i = u + A e_i + t_i B e_i with A = -S / (n - 1), B = -lp R, u = S 1 / (n - 1) and
+    t_i = (K R m_i)_i / (1 - (R K)_ii), m_i = (1 - e_i) / (n - 1): functions of K but for t, so that
+    every term is a diagonal of one, sum_k Q_ik^2 f(lambda_k).
+    """
+    n = len(K)
+    eigenvalues, Q = jnp.linalg.eigh(K)
+    eigenvalues = jnp.maximum(eigenvalues, 0.0)
+    squares, ones = Q**2, jnp.sum(Q, axis=0)
+
+    def score(lam: jax.Array) -> jax.Array:
+        lp = (n - 1) * lam
+        resolvent = 1.0 / (eigenvalues + lp)
+        smoother = eigenvalues * resolvent
+        a, b = -smoother / (n - 1), -lp * resolvent
+        u = Q @ (smoother * ones) / (n - 1)
+        t = (u - squares @ smoother / (n - 1)) / (1.0 - squares @ smoother)
+        Ku = Q @ (eigenvalues * smoother * ones) / (n - 1)
+        KAu, KBu = (Q @ (f * eigenvalues * smoother * ones) / (n - 1) for f in (a, b))
+        diagonal = [squares @ (eigenvalues * f) for f in (a, b, a * a, a * b, b * b)]
+        KA, KB, KAA, KAB, KBB = diagonal
+        uKu = jnp.sum(ones**2 * eigenvalues * smoother**2) / (n - 1) ** 2
+        norms = uKu + 2.0 * (KAu + t * KBu) + KAA + 2.0 * t * KAB + t**2 * KBB
+        return jnp.mean(norms - 2.0 * (Ku + KA + t * KB) + jnp.diagonal(K))
+
+    return jax.lax.map(score, regularization)

@@ -1,4 +1,7 @@
-"""The mean embedding of a distribution: empirical, posterior and, for Gaussian mixtures, exact."""
+"""The mean embedding of a distribution: empirical, posterior and, for Gaussian mixtures, exact.
+
+Posteriors are given the empirical embedding at all observations, or at landmarks.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,8 @@ from jax.scipy.linalg import cho_solve, solve_triangular
 from jax.typing import ArrayLike
 
 from ..kernels.base import Kernel, as_points, check_columns, check_positive
+from ..landmarks.sums import LandmarkSums, summed
+from ..landmarks.view import LandmarkView, in_parts
 from ..likelihood.noise import NUGGET, sampling_covariance
 from ..linalg.precision import double_precision
 from ..measures.measure import Measure, fixed_measure
@@ -19,7 +24,7 @@ from .embedding import Embedding
 
 
 class EmbeddingPosterior(NamedTuple):
-    """The Gaussian posterior of the embedding at m points."""
+    """The Gaussian posterior of an embedding at m points."""
 
     mean: jax.Array  # (m,)
     covariance: jax.Array  # (m, m)
@@ -27,7 +32,7 @@ class EmbeddingPosterior(NamedTuple):
 
 @double_precision
 def empirical_embedding(X: ArrayLike, kernel: Kernel, at: ArrayLike) -> jax.Array:
-    """mu_hat(t) = (1/n) sum_j k(x_j, t), BKE (2), shape (m,) for ``at`` of shape (m, D) or (m,)."""
+    """Compute mu_hat(t) = (1/n) sum_j k(x_j, t), BKE (2), (m,) for ``at`` (m, D) or (m,)."""
     return jnp.mean(kernel.matrix(as_points(at, "at"), as_points(X)), axis=1)
 
 
@@ -40,7 +45,7 @@ def embedding_posterior(
     noise: Any = "clt",
     measure: Measure | str = "unit",
 ) -> EmbeddingPosterior:
-    """Posterior of the embedding mu at the points ``at``, BKE (7) and (8).
+    """Compute the posterior of the embedding mu at the points ``at``, BKE (7) and (8).
 
     ``N(R*' (R + N)^-1 mu_hat, R** - R*' (R + N)^-1 R*)`` with N the noise covariance of mu_hat.
 
@@ -49,15 +54,14 @@ def embedding_posterior(
         kernel: the kernel; its parameters may be traced.
         at: points of evaluation, shape (m, D) or (m,), in the units of the data.
         noise: ``"clt"``, the full sampling covariance C/n (see
-            :func:`~bke.models.likelihood.noise.sampling_covariance`) plus a nugget of 1e-8, so that
-            bands mean
-            what they say; or a number, the sigma^2 of the paper.
+            :func:`~bke.models.likelihood.noise.sampling_covariance`) plus a nugget of 1e-8, with
+            which bands have their nominal coverage; or a number, the sigma^2 of the paper.
         measure: ``"unit"``, ``"lebesgue"`` or :class:`~bke.models.Gaussian`.
 
     Raises:
-        ValueError: for an argument that makes no sense, naming it.
-        ArithmeticError: where the noise is lost to rounding beside R; inside a transformation the
-            result is NaN there.
+        ValueError: for an invalid argument.
+        ArithmeticError: the noise is lost to rounding compared with R; inside a transformation
+            the result is NaN instead.
     """
     measure = fixed_measure(measure)
     points, at = as_points(X), as_points(at, "at")
@@ -73,7 +77,13 @@ def embedding_posterior(
 
 
 def noise_covariance(noise: Any, size: int, sampling: Callable[[], jax.Array]) -> jax.Array:
-    """Covariance of ``size`` values: for ``"clt"`` ``sampling()`` and a nugget, or a variance."""
+    """Return the noise covariance of ``size`` values.
+
+    Args:
+        noise: ``"clt"`` for ``sampling()`` and a nugget, or a variance.
+        size: number of values.
+        sampling: computes their sampling covariance.
+    """
     if not isinstance(noise, str):
         check_positive(noise, "noise")
         return noise * jnp.eye(size)
@@ -83,33 +93,33 @@ def noise_covariance(noise: Any, size: int, sampling: Callable[[], jax.Array]) -
 
 
 def condition(
-    values: jax.Array, covariance: jax.Array, across: jax.Array, prior: jax.Array
+    values: jax.Array, covariance: jax.Array, cross_covariance: jax.Array, prior: jax.Array
 ) -> EmbeddingPosterior:
-    """A Gaussian process of mean zero at m points, given noisy values at n.
+    """Condition a Gaussian process of mean zero at m points on noisy values at n.
 
     Args:
         values: (n,).
-        covariance: (n, n), of the values, their noise with it.
-        across: (n, m), between values and points.
-        prior: (m, m), of the points.
+        covariance: covariance of the values, with their noise, (n, n).
+        cross_covariance: between values and points, (n, m).
+        prior: covariance of the points, (m, m).
 
     Raises:
-        ArithmeticError: where the noise is lost to rounding; inside a transformation the result is
-            NaN there.
+        ArithmeticError: the noise is lost to rounding; inside a transformation the result is NaN
+            instead.
     """
     root = jnp.linalg.cholesky(covariance)
-    scaled = solve_triangular(root, across, lower=True)
+    scaled = solve_triangular(root, cross_covariance, lower=True)
     mean = scaled.T @ solve_triangular(root, values, lower=True)
-    check_conditioned(mean)
+    check_positive_definite(mean)
     return EmbeddingPosterior(mean, prior - scaled.T @ scaled)
 
 
-def check_conditioned(solved: jax.Array) -> None:
-    """Raise ``ArithmeticError`` where the Cholesky factor of R plus the noise failed."""
-    if not isinstance(solved, jax.core.Tracer) and np.isnan(np.asarray(solved)).any():
+def check_positive_definite(solution: jax.Array) -> None:
+    """Raise ``ArithmeticError`` if the Cholesky factorization of R plus the noise failed."""
+    if not isinstance(solution, jax.core.Tracer) and np.isnan(np.asarray(solution)).any():
         raise ArithmeticError(
-            "R plus the noise is not positive definite in double precision: the noise is too small "
-            "beside the diagonal of R (measure='unit' keeps that at 1)"
+            "R plus the noise is not positive definite in double precision: raise noise, which is "
+            "too small for the diagonal of R (measure='unit' keeps that at 1)"
         )
 
 
@@ -121,7 +131,9 @@ def gaussian_mixture_embedding(
     lengthscale: Any,
     at: ArrayLike,
 ) -> jax.Array:
-    """The exact embedding of a mixture of isotropic Gaussians, squared exponential kernel (DST-2).
+    """Compute the exact embedding of a mixture of isotropic Gaussians (DST-2).
+
+    The kernel is squared exponential:
 
     ``sum_c w_c prod_d l_d / sqrt(l_d^2 + s_c^2) exp(-(t_d - m_cd)^2 / (2 (l_d^2 + s_c^2)))``.
 
@@ -129,7 +141,7 @@ def gaussian_mixture_embedding(
         weights: shape (C,), summing to 1.
         means: shape (C, D) or (C,).
         standard_deviations: shape (C,).
-        lengthscale: of the kernel, a number or one per column.
+        lengthscale: lengthscale of the kernel, a number or one per column.
         at: shape (m, D) or (m,).
 
     Returns:
@@ -151,19 +163,19 @@ def posterior_mean_embedding(
     noise: Any = "clt",
     measure: Measure | str | None = "unit",
 ) -> Embedding:
-    """The posterior mean BKE (7) as an element of the Hilbert space of k, BKE (9).
+    """Compute the posterior mean BKE (7) as an element of the Hilbert space of k, BKE (9).
 
     ``sum_i a_i r(x_i, .)`` with ``a = (R + N)^-1 mu_hat``. Its values are the means of
-    :func:`embedding_posterior`, and it is for these: sections of r are far from those of k in the
-    norm of H, by a factor that grows exponentially with the columns, so that beyond one column or
-    so its distance to mu in H is many times that of mu_hat (``benchmarks/shrinkage.py``).
+    :func:`embedding_posterior`, which is its purpose: in the norm of H sections of r are far from
+    those of k, by a factor that grows exponentially with the columns, so that beyond about one
+    column its distance to mu in H is many times that of mu_hat (``benchmarks/shrinkage.py``).
 
     Args:
         X: data, shape (n, D) or (n,).
         kernel: the kernel; its parameters may be traced.
         noise: as for :func:`embedding_posterior`.
-        measure: likewise; or ``None`` for a prior whose covariance is k itself. With ``noise`` =
-            n lambda that is the spectral shrinkage estimator of lambda, see
+        measure: as for :func:`embedding_posterior`; or ``None`` for a prior whose covariance is k.
+            With ``noise`` = n lambda that is the spectral shrinkage estimator of lambda, see
             :func:`~bke.models.spectral_embedding` (BKE section 4.2).
 
     Raises:
@@ -177,5 +189,78 @@ def posterior_mean_embedding(
     root = jnp.linalg.cholesky(prior.matrix(points, points) + covariance)
     values = jnp.mean(kernel.matrix(points, points), axis=1)
     weights = cho_solve((root, True), values)
-    check_conditioned(weights)
+    check_positive_definite(weights)
     return Embedding(kernel, points, weights, measure)
+
+
+@double_precision
+def landmark_embedding_posterior(
+    X: ArrayLike,
+    landmarks: ArrayLike,
+    kernel: Kernel,
+    at: ArrayLike,
+    *,
+    noise: Any = "clt",
+    measure: Measure | str = "unit",
+) -> EmbeddingPosterior:
+    """Compute the posterior of the embedding mu at the points ``at``, given mu_hat at m landmarks.
+
+    As :func:`~bke.models.embedding_posterior`, BKE (7) and (8), which conditions on mu_hat at all n
+    observations, but at a cost linear in n, with rows in blocks. Where no landmark is within about
+    a lengthscale, the posterior is as wide as the prior.
+
+    Args:
+        X: data, shape (n, D) or (n,).
+        landmarks: shape (m, D) or (m,).
+        kernel: the kernel; its parameters may be traced.
+        at: points of evaluation, shape (k, D) or (k,).
+        noise: ``"clt"``, the sampling covariance of mu_hat at the landmarks, or a variance.
+        measure: ``"unit"``, ``"lebesgue"`` or :class:`~bke.models.Gaussian`.
+
+    Raises:
+        ValueError: for an invalid argument.
+        ArithmeticError: the noise is lost to rounding compared with R; inside a transformation
+            the result is NaN instead.
+    """
+    measure = fixed_measure(measure)
+    points, at = as_points(X), as_points(at, "at")
+    centers = as_points(landmarks, "landmarks")
+    check_columns(points, centers, "landmarks")
+    check_columns(points, at, "at")
+    return landmark_posterior(in_parts(points, centers), kernel, at, noise=noise, measure=measure)
+
+
+def landmark_posterior(
+    view: LandmarkView, kernel: Kernel, at: jax.Array, *, noise: Any, measure: Measure | str
+) -> EmbeddingPosterior:
+    """Compute the posterior at the points ``at`` from data prepared with landmarks."""
+    covariance = isinstance(noise, str)
+    sums = summed(view, kernel, volume=False, covariance=covariance)
+    return landmark_posterior_from_sums(
+        sums, view.landmarks, kernel, at, noise=noise, measure=measure
+    )
+
+
+def landmark_posterior_from_sums(
+    sums: LandmarkSums,
+    landmarks: jax.Array,
+    kernel: Kernel,
+    at: jax.Array,
+    *,
+    noise: Any,
+    measure: Measure | str,
+) -> EmbeddingPosterior:
+    """Compute the posterior at the points ``at`` from sums over the data.
+
+    The scatter of ``sums`` is a matrix unless ``noise`` is a number.
+    """
+    smoothed = kernel.smoothed(measure, landmarks.shape[1])
+    covariance = noise_covariance(
+        noise, len(landmarks), lambda: sums.scatter / (sums.n * (sums.n - 1.0))
+    )
+    return condition(
+        sums.mean,
+        smoothed.matrix(landmarks, landmarks) + covariance,
+        smoothed.matrix(landmarks, at),
+        smoothed.matrix(at, at),
+    )

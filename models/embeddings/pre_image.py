@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -10,19 +11,17 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from ..kernels.base import Covariance, Kernel, as_points, check_columns
-from ..kernels.components import Components, accumulate, apply, quadratic_form as quadratic
+from ..kernels.components import Components, accumulate, apply, quadratic_form
 from ..kernels.rotation import Rotation
 from ..linalg.precision import double_precision
 from .embedding import Embedding
 
-#: Highest points of the sample that the fixed-point iteration starts from.
-STARTS = 4
-#: Halvings of a step that would lower the embedding.
-HALVINGS = 30
+#: Sums over the sample at a point x, see ``local_terms`` in :func:`_climb`.
+LocalTerms: TypeAlias = tuple[jax.Array, jax.Array, jax.Array, jax.Array]
 
 
 class PreImage(NamedTuple):
-    """Where an embedding is highest, see :func:`pre_image`."""
+    """The point where an embedding is highest, see :func:`pre_image`."""
 
     point: np.ndarray  # (D,)
     value: float  # of the embedding there
@@ -31,216 +30,174 @@ class PreImage(NamedTuple):
 
 
 def pre_image(
-    embedding: Embedding, *, starts: int = STARTS, iterations: int = 200, tolerance: float = 1e-8
+    embedding: Embedding, *, starts: int = 4, iterations: int = 200, tolerance: float = 1e-8
 ) -> PreImage:
-    """The point whose feature is nearest, argmin_x |mu - k(x, .)|^2 (PRE-3), an approximate mode.
+    """Find the point whose feature is nearest, argmin_x |mu - k(x, .)|^2 (PRE-3).
 
-    For a kernel with k(x, x) the same everywhere that is where the embedding is highest. Sums of
+    For a kernel with constant k(x, x) the embedding is highest there: an approximate mode. Sums of
     Gaussian components: the fixed-point iteration x <- (sum_i w_i k(x_i, x) P)^-1 sum_i w_i
-    k(x_i, x) P x_i, P the precision, from the highest of the embedding's own points, with Newton's
+    k(x_i, x) P x_i, P the precision, from the highest of the embedding's points, with Newton's
     step in its place where the embedding is concave, and steps halved where weights of both signs
     would take them downhill; so it ends no lower than it began. :class:`~bke.models.Rotation`: the
     nearest rotation to sum_i w_i X_i, by its singular vectors. Other kernels: the highest of the
-    embedding's own points, and ``converged`` says so.
+    embedding's points, with ``converged`` false.
 
     Args:
         embedding: with points in R^D.
-        starts: of the iteration; the highest end is returned.
-        iterations: of one start, at most.
-        tolerance: of a step over the spread of the points, where the iteration ends.
+        starts: number of starting points of the iteration; the highest end is returned. Not tuned.
+        iterations: largest number of iterations from one start.
+        tolerance: largest step, over the range of the points, at which the iteration ends.
 
     Returns:
-        ``converged`` says that the iteration ended at a maximum, where the embedding is concave.
+        The point; ``converged`` says whether the iteration ended at a maximum, where the embedding
+        is concave.
 
     Raises:
-        ValueError: for arguments that make no sense.
+        ValueError: for an invalid argument.
     """
     if starts < 1 or iterations < 1 or not tolerance > 0:
         raise ValueError("starts and iterations must be at least 1, and tolerance positive")
+    points, weights = np.asarray(embedding.points), np.asarray(embedding.weights)[None]
     if embedding.measure is not None:
-        points, sections = np.asarray(embedding.points), np.asarray(embedding(embedding.points))
-        best = int(np.argmax(sections))
-        return PreImage(points[best], float(sections[best]), 0, False)
-    found = pre_images(
-        embedding.kernel,
-        np.asarray(embedding.points),
-        np.asarray(embedding.weights)[None],
-        starts=starts,
-        iterations=iterations,
-        tolerance=tolerance,
+        values = np.asarray(embedding(points))
+        best = int(np.argmax(values))
+        return PreImage(points[best], float(values[best]), 0, False)
+    point, value, count, converged = pre_images(
+        embedding.kernel, points, weights, starts, iterations, tolerance
     )
-    return PreImage(
-        found.point[0], float(found.value[0]), int(found.iterations[0]), bool(found.converged[0])
-    )
-
-
-class PreImages(NamedTuple):
-    """The highest points of S embeddings, each as in :class:`PreImage`."""
-
-    point: np.ndarray  # (S, D)
-    value: np.ndarray  # (S,)
-    iterations: np.ndarray  # (S,)
-    converged: np.ndarray  # (S,)
+    return PreImage(point[0], float(value[0]), int(count[0]), bool(converged[0]))
 
 
 def pre_images(
     kernel: Covariance,
     points: np.ndarray,
     weights: np.ndarray,
-    *,
-    starts: int = STARTS,
+    starts: int = 4,
     iterations: int = 200,
     tolerance: float = 1e-8,
-) -> PreImages:
-    """:func:`pre_image` of embeddings that share their points (n, D), with weights (S, n)."""
-    count = len(weights)
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Find the pre-images of S embeddings on the same points (n, D), with weights (S, n).
+
+    The other arguments are those of :func:`pre_image`.
+
+    Returns:
+        Points (S, D), and values, iterations and ``converged`` (S,), as in :class:`PreImage`.
+    """
+    size = len(weights)
     if isinstance(kernel, Rotation):
-        nearest = np.stack([nearest_rotation(row) for row in weights @ points])
-        values = np.sum(nearest * (weights @ points), axis=1)
-        return PreImages(nearest, values, np.zeros(count, int), np.ones(count, bool))
+        # The rotation A with the largest Tr[A M'] for M = U S V' is U diag(1, 1, det(U V')) V'.
+        sums = weights @ points
+        left, _, right = np.linalg.svd(sums.reshape(-1, 3, 3))
+        left[:, :, 2] *= np.sign(np.linalg.det(left @ right))[:, None]
+        nearest = (left @ right).reshape(-1, 9)
+        return nearest, np.sum(nearest * sums, axis=1), np.zeros(size, int), np.ones(size, bool)
     heights = weights @ np.asarray(kernel(points))
     order = np.argsort(-heights, axis=1, kind="stable")[:, :starts]
-    components = _components(kernel, points.shape[1])
-    if components is None:
-        rows = np.arange(count)
-        values = heights[rows, order[:, 0]]
-        return PreImages(points[order[:, 0]], values, np.zeros(count, int), np.zeros(count, bool))
+    rows = np.arange(size)
     with jax.enable_x64(True):
-        smallest = tolerance * (float(np.max(np.ptp(points, axis=0))) or 1.0)
-        found = _climb(components, points, weights, points[order], smallest, iterations)
-    ends, tops, steps, moved = (np.asarray(part) for part in found)
-    best = np.argmax(tops, axis=1)
-    rows = np.arange(count)
-    converged = moved[rows, best] <= smallest
-    return PreImages(ends[rows, best], tops[rows, best], steps[rows, best], converged)
+        components = kernel.components(points.shape[1]) if isinstance(kernel, Kernel) else None
+        if components is None or components.frequency is not None:
+            values = heights[rows, order[:, 0]]
+            return points[order[:, 0]], values, np.zeros(size, int), np.zeros(size, bool)
+        smallest_step = tolerance * (float(np.max(np.ptp(points, axis=0))) or 1.0)
+        climbed = _climb(components, points, weights, points[order], smallest_step, iterations)
+        ends, values, counts, steps = map(np.asarray, climbed)
+    best = np.argmax(values, axis=1)
+    converged = steps[rows, best] <= smallest_step
+    return ends[rows, best], values[rows, best], counts[rows, best], converged
 
 
-def _components(kernel: Covariance, dimension: int) -> Components | None:
-    if not isinstance(kernel, Kernel):
-        return None
-    with jax.enable_x64(True):
-        components = kernel.components(dimension)
-    return None if components is None or components.frequency is not None else components
-
-
-@jax.jit
+@partial(jax.jit, static_argnames="max_halvings")
 def _climb(
     components: Components,
     points: jax.Array,
     weights: jax.Array,
     starts: jax.Array,
-    smallest: jax.Array,
-    iterations: jax.Array,
-) -> Any:
-    """Ends (S, s, D), heights (S, s), iterations and last steps of all ``starts`` (S, s, D)."""
+    smallest_step: jax.Array,
+    max_iterations: jax.Array,
+    max_halvings: int = 30,
+) -> LocalTerms:
+    """Climb S embeddings with weights (S, n) from ``starts`` (S, s, D).
 
-    def one(given: tuple[jax.Array, jax.Array]) -> Any:
-        w, places = given
-        largest = jnp.max(jnp.abs(w)) * jnp.sum(jnp.exp(components.log_weight))
-        steepest = largest * _steepness(components)
-
-        def run(start: jax.Array) -> Any:
-            def unfinished(state: Any) -> jax.Array:
-                _, count, moved = state
-                return (count < iterations) & (moved > smallest)
-
-            def step(state: Any) -> Any:
-                x, moved = _ascend(components, points, w, steepest, state[0])
-                return x, state[1] + 1, moved
-
-            x, count, moved = jax.lax.while_loop(unfinished, step, (start, 0, jnp.inf))
-            height, curvature, _, outer = _around(components, points, w, x)
-            top = jnp.isfinite(jnp.linalg.cholesky(curvature - outer)).all()
-            # A step that is given up moves nowhere, and so does one at a minimum.
-            return x, height, count, jnp.where(top, moved, jnp.inf)
-
-        return jax.lax.map(run, places)
-
-    return jax.lax.map(one, (weights, starts))
-
-
-def _ascend(
-    components: Components, points: jax.Array, weights: jax.Array, steepest: jax.Array, x: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    """The next point, at least as high as x (D,), and how far the largest coordinate moved."""
-    height, curvature, pull, outer = _around(components, points, weights, x)
-    # The embedding's slope is ``pull``, its second derivative outer - curvature.
-    root = jnp.linalg.cholesky(curvature - outer)
-    newton = jax.scipy.linalg.cho_solve((root, True), pull)
-    fixed_point = jnp.linalg.solve(curvature, pull)
-    # Where the weights nearby are negative the fixed point is a minimum: along the slope then.
-    uphill = jnp.isfinite(fixed_point).all() & (fixed_point @ pull > 0.0)
-    step = jnp.where(uphill, fixed_point, pull / steepest)
-    step = jnp.where(jnp.isfinite(newton).all(), newton, step)
-
-    def at(size: jax.Array) -> jax.Array:
-        return _around(components, points, weights, x + size * step)[0]
-
-    def lower(state: tuple[jax.Array, jax.Array]) -> jax.Array:
-        count, size = state
-        return (count < HALVINGS) & ~(at(size) >= height)
-
-    def halve(state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        return state[0] + 1, 0.5 * state[1]
-
-    _, size = jax.lax.while_loop(lower, halve, (jnp.array(0), jnp.ones(())))
-    new = jnp.where(at(size) >= height, x + size * step, x)
-    return new, jnp.max(jnp.abs(new - x))
-
-
-def _around(
-    components: Components, points: jax.Array, weights: jax.Array, x: jax.Array
-) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-    """With d_i = x_i - x, the sums of w_i k_i, and of w_i k_i times P, P d_i and P d_i d_i' P."""
-    D = points.shape[1]
-    delta = (points - x).T
-
-    def one(component: Components) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-        precision = component.precision
-        terms = weights * jnp.exp(component.log_weight - 0.5 * quadratic(precision, delta))
-        pulls = apply(precision, delta)
-        full = jnp.diag(precision) if precision.ndim == 1 else precision
-        total = jnp.sum(terms)
-        return total, total * full, pulls @ terms, (pulls * terms) @ pulls.T
-
-    start = (jnp.zeros(()), jnp.zeros((D, D)), jnp.zeros(D), jnp.zeros((D, D)))
-    found: tuple[jax.Array, jax.Array, jax.Array, jax.Array] = accumulate(one, components, start)
-    return found
-
-
-def _steepness(components: Components) -> jax.Array:
-    """The largest precision there is."""
-    precision = components.precision
-    if precision.ndim == 2:
-        return jnp.max(precision)
-    return jnp.max(jax.vmap(jnp.linalg.eigvalsh)(precision))
-
-
-def nearest_rotation(matrix: np.ndarray) -> np.ndarray:
-    """The rotation A, as 9 numbers, for which Tr[A M'] is largest, M given by 9 numbers.
-
-    With M = U S V', U diag(1, 1, det(U V')) V'.
+    Returns:
+        Ends (S, s, D), and values there, numbers of iterations and last steps, (S, s); the last
+        step is infinite where the end is no maximum.
     """
-    left, _, right = np.linalg.svd(matrix.reshape(3, 3))
-    sign = np.sign(np.linalg.det(left @ right))
-    return np.asarray((left * [1.0, 1.0, sign]) @ right).reshape(9)
+    D, precision = points.shape[1], components.precision
+    if precision.ndim == 3:
+        precision = jax.vmap(jnp.linalg.eigvalsh)(precision)
+    steepness = jnp.max(precision) * jnp.sum(jnp.exp(components.log_weight))
+
+    def local_terms(w: jax.Array, x: jax.Array) -> LocalTerms:
+        """Sum w_i k_i, and w_i k_i times P, P d_i and P d_i d_i' P, with d_i = x_i - x."""
+        delta = (points - x).T
+
+        def add(component: Components) -> LocalTerms:
+            P = component.precision
+            terms = w * jnp.exp(component.log_weight - 0.5 * quadratic_form(P, delta))
+            total, directions = jnp.sum(terms), apply(P, delta)
+            curvature = total * (jnp.diag(P) if P.ndim == 1 else P)
+            return total, curvature, directions @ terms, (directions * terms) @ directions.T
+
+        zeros = (jnp.zeros(()), jnp.zeros((D, D)), jnp.zeros(D), jnp.zeros((D, D)))
+        return accumulate(add, components, zeros)  # type: ignore[no-any-return]
+
+    def ascend(w: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Return the next point, no lower than x (D,), and the largest change of a coordinate."""
+        height, curvature, gradient, outer = local_terms(w, x)
+        # The embedding's second derivative is outer - curvature.
+        root = jnp.linalg.cholesky(curvature - outer)
+        newton = jax.scipy.linalg.cho_solve((root, True), gradient)
+        fixed_point = jnp.linalg.solve(curvature, gradient)
+        # Where the weights nearby are negative the fixed point is a minimum: follow the gradient.
+        uphill = jnp.isfinite(fixed_point).all() & (fixed_point @ gradient > 0.0)
+        step = jnp.where(uphill, fixed_point, gradient / (jnp.max(jnp.abs(w)) * steepness))
+        step = jnp.where(jnp.isfinite(newton).all(), newton, step)
+
+        def higher(size: jax.Array) -> jax.Array:
+            return local_terms(w, x + size * step)[0] >= height
+
+        _, size = jax.lax.while_loop(
+            lambda state: (state[0] < max_halvings) & ~higher(state[1]),
+            lambda state: (state[0] + 1, 0.5 * state[1]),
+            (jnp.array(0), jnp.ones(())),
+        )
+        new = jnp.where(higher(size), x + size * step, x)
+        return new, jnp.max(jnp.abs(new - x))
+
+    def climb(w: jax.Array, start: jax.Array) -> LocalTerms:
+        (x, moved), count = jax.lax.while_loop(
+            lambda state: (state[1] < max_iterations) & (state[0][1] > smallest_step),
+            lambda state: (ascend(w, state[0][0]), state[1] + 1),
+            ((start, jnp.array(jnp.inf)), jnp.array(0)),
+        )
+        height, curvature, _, outer = local_terms(w, x)
+        concave = jnp.isfinite(jnp.linalg.cholesky(curvature - outer)).all()
+        # A step that was given up has length 0, and so has one at a minimum.
+        return x, height, count, jnp.where(concave, moved, jnp.inf)
+
+    def climb_all(arguments: tuple[jax.Array, jax.Array]) -> Any:
+        w, row = arguments
+        return jax.lax.map(partial(climb, w), row)
+
+    return jax.lax.map(climb_all, (weights, starts))  # type: ignore[no-any-return]
 
 
 @double_precision
 def reduced_embedding(embedding: Embedding, points: ArrayLike, nugget: float = 1e-10) -> Embedding:
-    """The nearest element that is a sum over other points, w = K_zz^-1 K_zx a (PRE-4).
+    """Compute the nearest element that is a sum over other points, w = K_zz^-1 K_zx a (PRE-4).
 
     Args:
-        embedding: the embedding to be told by fewer points.
+        embedding: the embedding to represent by fewer points.
         points: z, shape (m, D) or (m,).
         nugget: added to the diagonal of K_zz, over its mean.
 
     Raises:
         ValueError: for points of another number of columns.
     """
-    places = as_points(points, "points")
-    check_columns(embedding.points, places, "points")
-    gram = embedding.kernel.matrix(places, places)
+    support = as_points(points, "points")
+    check_columns(embedding.points, support, "points")
+    gram = embedding.kernel.matrix(support, support)
     gram = gram + nugget * jnp.mean(jnp.diagonal(gram)) * jnp.eye(len(gram))
-    values = embedding.sections.matrix(places, embedding.points) @ embedding.weights
-    return Embedding(embedding.kernel, places, jnp.linalg.solve(gram, values))
+    values = embedding.sections.matrix(support, embedding.points) @ embedding.weights
+    return Embedding(embedding.kernel, support, jnp.linalg.solve(gram, values))

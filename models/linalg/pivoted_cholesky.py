@@ -12,7 +12,9 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dpstrf
 
 _State = tuple[jax.Array, jax.Array, jax.Array, jax.Array]
 
@@ -80,3 +82,56 @@ def interpolation(factorisation: PivotedCholesky) -> jax.Array:
     used = jnp.arange(len(pivots)) < rank
     corner = jnp.where(used[:, None] & used, factor[:, pivots], 0.0) + jnp.diag(1.0 * ~used)
     return solve_triangular(corner, factor, lower=False)
+
+
+def dense_pivoted_cholesky(
+    matrix: np.ndarray, tolerance: float, max_rank: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Factorize a known positive semi-definite (n, n) matrix as Z Z' by LAPACK's ``dpstrf``.
+
+    Args:
+        matrix: shape (n, n), in NumPy.
+        tolerance: the largest diagonal entry that the remainder may have.
+        max_rank: columns of Z at most; unlimited by default.
+
+    Returns:
+        Z, shape (n, r), and the indices of the pivots, shape (r,).
+    """
+    lower, order, rank, _ = dpstrf(matrix, tol=tolerance, lower=1)
+    rank, order = min(rank, max_rank or rank), order - 1
+    factor = np.empty((len(matrix), rank))
+    factor[order] = np.tril(lower)[:, :rank]
+    return factor, order[:rank]
+
+
+def rowwise_pivoted_cholesky(
+    row: Callable[[int], np.ndarray], diagonal: np.ndarray, tolerance: float, max_rank: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Factorize a positive semi-definite matrix as Z Z' from its rows, one for each pivot.
+
+    In NumPy: memory and work grow with the rank that is reached, not with ``max_rank`` as in
+    :func:`pivoted_cholesky`, and ``row`` need not be a function that JAX can trace.
+
+    Args:
+        row: maps an index to that row of the matrix, shape (n,).
+        diagonal: shape (n,).
+        tolerance: the largest diagonal entry that the remainder may have.
+        max_rank: columns of Z at most.
+
+    Returns:
+        Z, shape (n, r), and the indices of the pivots, shape (r,).
+    """
+    remainder = diagonal.copy()
+    pivots: list[int] = []
+    factor = np.empty((max_rank, len(diagonal)))  # only the rows that are written take memory
+    for rank in range(max_rank):
+        pivot = int(np.argmax(remainder))
+        if not remainder[pivot] > tolerance:
+            break
+        residual = row(pivot) - factor[:rank, pivot] @ factor[:rank]
+        factor[rank] = residual / np.sqrt(remainder[pivot])
+        factor[rank, pivots] = 0.0  # exactly, in exact arithmetic
+        remainder = np.maximum(remainder - factor[rank] ** 2, 0.0)
+        remainder[pivot] = 0.0
+        pivots.append(pivot)
+    return factor[: len(pivots)].T.copy(), np.array(pivots, dtype=int)

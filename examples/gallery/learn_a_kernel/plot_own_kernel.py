@@ -28,7 +28,7 @@ def circle(x, y, *, width=0.15):
 
 kernel = kernel_from_function(circle)
 given = learn_conditional(
-    share_of_year, ozone, kernel_x=kernel, kernel_y="median", regularisation=0.001
+    share_of_year, ozone, kernel_x=kernel, kernel_y="median", regularization=0.001
 )
 at = np.linspace(0.0, 1.0, 200)
 mean, sd = given.expectation(at)[:, 0], np.sqrt(given.variance(at))[:, 0]

@@ -19,10 +19,9 @@ from ..terminal import Terminal
 
 if TYPE_CHECKING:
     from bke.models import ConditionalEmbedding
-    from bke.models.embeddings.conditional.rules import BayesRule
+    from bke.models.embeddings.rules import BayesRule
 
     from ...data.read import Sample
-    from ...embeddings.predictions import PosteriorPoints
 
 TABLE, SUMMARY = "posterior.csv", "summary.json"
 
@@ -87,33 +86,36 @@ def bayes(
             from bke.inference import learn_conditional
             from bke.models import bayes_rule, mean_embedding
 
-            from ...embeddings.predictions import posterior_points
-            from ...report.embeddings import far_rows_notes
+            from ...filtering import posterior_points
+            from ...report.embeddings import far_rows_notes, listed
 
             learned = learn_conditional(
-                x.values, y.values, regularisation=rules.regularisation, **options.of_both()
+                x.values, y.values, regularization=rules.regularisation, **options.of_both()
             )
             rule = bayes_rule(
                 learned,
                 mean_embedding(believed.values, learned.kernel_x),
-                regularisation=rules.posterior_regularisation,
+                regularization=rules.posterior_regularisation,
             )
-        found = posterior_points(rule, observed.values)
+        mean, mode, total = posterior_points(rule, observed.values)
         terminal.say(
             f"{', '.join(x.columns)} given {', '.join(y.columns)}: {len(x.values)} pairs, "
             f"{len(believed.values)} draws of the prior, {_in_words(learned, rule)}"
         )
-        notes = far_rows_notes(found.total, "observation")
+        notes = far_rows_notes(total, "observation")
         terminal.notes(notes)
         header = [*y.columns, *_each(x, "mean"), *_each(x, "mode"), "sum_of_weights"]
-        table = np.hstack([observed.values, found.mean, found.mode, found.total[:, None]])
+        table = np.hstack([observed.values, mean, mode, total[:, None]])
         files = write_table(folder, TABLE, header, table, terminal)
         told = {
             "command": "bayes",
             "training": str(training),
             "prior": str(prior),
             "kernel": options.kernel,
-            **_summary(learned, rule, x, y, found),
+            **_summary(learned, rule, x, y),
+            "mean": listed(mean),
+            "mode": listed(mode),
+            "sum_of_weights": total.tolist(),
         }
         steps.finish(told, files, steps.summary_in(folder), notes, terminal)
 
@@ -126,25 +128,21 @@ def _in_words(learned: ConditionalEmbedding, rule: BayesRule) -> str:
     from ...learning.multiples import described
 
     return (
-        f"epsilon {learned.regularisation:.3g}, delta {rule.regularisation:.3g}; kernels "
+        f"epsilon {learned.regularization:.3g}, delta {rule.regularization:.3g}; kernels "
         f"{described(learned.kernel_x)} and {described(learned.kernel_y)}"
     )
 
 
 def _summary(
-    learned: ConditionalEmbedding, rule: BayesRule, x: Sample, y: Sample, found: PosteriorPoints
+    learned: ConditionalEmbedding, rule: BayesRule, x: Sample, y: Sample
 ) -> dict[str, Any]:
     from ...learning.multiples import described
-    from ...report.embeddings import listed
 
     return {
         "hidden": list(x.columns),
         "seen": list(y.columns),
         "kernel_x": described(learned.kernel_x),
         "kernel_y": described(learned.kernel_y),
-        "regularisation": learned.regularisation,
-        "posterior_regularisation": rule.regularisation,
-        "mean": listed(found.mean),
-        "mode": listed(found.mode),
-        "sum_of_weights": found.total.tolist(),
+        "regularisation": learned.regularization,
+        "posterior_regularisation": rule.regularization,
     }

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from bke.models import ConditionalEmbedding
 
     from ...data.read import Sample
-    from ...embeddings.predictions import Moments
     from ..steps import Pictures
 
 TABLE, PICTURE, SUMMARY = "conditional.csv", "picture.png", "summary.json"
@@ -61,28 +60,32 @@ def condition(
         with terminal.step("learn", "learning the conditional embedding"):
             from bke.inference import learn_conditional
 
-            from ...embeddings.predictions import moments
-            from ...report.embeddings import far_rows_notes, rows_in_words
+            from ...filtering import moments
+            from ...report.embeddings import far_rows_notes, listed, rows_in_words
 
             learned = learn_conditional(
-                x.values, y.values, regularisation=regularisation, **options.of_both()
+                x.values, y.values, regularization=regularisation, **options.of_both()
             )
-        found = moments(learned, places.values)
+        mean, deviation, negative_variance, total = moments(learned, places.values)
         terminal.say(_in_words(learned, x, y))
-        notes = far_rows_notes(found.total, "row")
-        imaginary = np.flatnonzero(found.imaginary) + 1
+        notes = far_rows_notes(total, "row")
+        imaginary = np.flatnonzero(negative_variance) + 1
         if len(imaginary):
             row = rows_in_words(imaginary, "row")
             notes.append(f"{row} without a standard deviation: see --help.")
         terminal.notes(notes)
-        files = _write(folder, x, y, places, found, terminal)
+        table = np.hstack([places.values, mean, deviation, total[:, None]])
+        files = _write(folder, x, y, table, terminal)
         drawn, missing = steps.draw_pictures(
-            folder, lambda: _pictures(x, y, places, found), terminal
+            folder, lambda: _pictures(x, y, places, mean, deviation), terminal
         )
         told = {
             "command": "condition",
             "training": str(training),
-            **_summary(learned, x, y, found),
+            **_summary(learned, x, y),
+            "mean": listed(mean),
+            "sd": listed(deviation),
+            "sum_of_weights": total.tolist(),
             "kernel": options.kernel,
             "choice": regularisation,
         }
@@ -95,13 +98,13 @@ def _in_words(learned: ConditionalEmbedding, x: Sample, y: Sample) -> str:
 
     return (
         f"{', '.join(y.columns)} given {', '.join(x.columns)}: {len(x.values)} pairs, n lambda "
-        f"{len(x.values) * learned.regularisation:.3g}, {learned.features.rank} features; kernels "
+        f"{len(x.values) * learned.regularization:.3g}, {learned.features.rank} features; kernels "
         f"{described(learned.kernel_x)} and {described(learned.kernel_y)}"
     )
 
 
 def _write(
-    out: Path | None, x: Sample, y: Sample, places: Sample, found: Moments, terminal: Terminal
+    out: Path | None, x: Sample, y: Sample, table: np.ndarray, terminal: Terminal
 ) -> dict[str, Path]:
     header = [
         *x.columns,
@@ -109,25 +112,25 @@ def _write(
         *(f"{column}.sd" for column in y.columns),
         "sum_of_weights",
     ]
-    table = np.hstack([places.values, found.mean, found.deviation, found.total[:, None]])
     return write_table(out, TABLE, header, table, terminal)
 
 
-def _pictures(x: Sample, y: Sample, places: Sample, found: Moments) -> Pictures:
+def _pictures(
+    x: Sample, y: Sample, places: Sample, mean: np.ndarray, deviation: np.ndarray
+) -> Pictures:
     """Of one column given one."""
     if (len(x.columns), len(y.columns)) != (1, 1):
         return []
     from ...plots.operators import plot_conditional
 
-    parts = (x.values, y.values, places.values, found.mean, found.deviation)
+    parts = (x.values, y.values, places.values, mean, deviation)
     line = [part[:, 0] for part in parts]
     names = (x.columns[0], y.columns[0])
     return [("picture", lambda: plot_conditional(*line, names=names))]
 
 
-def _summary(learned: ConditionalEmbedding, x: Sample, y: Sample, found: Moments) -> dict[str, Any]:
+def _summary(learned: ConditionalEmbedding, x: Sample, y: Sample) -> dict[str, Any]:
     from ...learning.multiples import described
-    from ...report.embeddings import listed
 
     return {
         "rows": len(x.values),
@@ -135,9 +138,6 @@ def _summary(learned: ConditionalEmbedding, x: Sample, y: Sample, found: Moments
         "of": list(y.columns),
         "kernel_x": described(learned.kernel_x),
         "kernel_y": described(learned.kernel_y),
-        "regularisation": learned.regularisation,
+        "regularisation": learned.regularization,
         "rank": learned.features.rank,
-        "mean": listed(found.mean),
-        "sd": listed(found.deviation),
-        "sum_of_weights": found.total.tolist(),
     }

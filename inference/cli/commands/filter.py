@@ -149,7 +149,7 @@ def _validation(learned: LearnedFilter, rows: int) -> dict[str, Any]:
     best = learned.trials[0]
     return {
         "factor": best.factor,
-        "regularisation": best.regularisation / rows,
+        "regularisation": best.regularization / rows,
         "validated_error": best.error**0.5,
         "validated_error_smoothed": learned.smoothed_error**0.5,
     }

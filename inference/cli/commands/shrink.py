@@ -50,14 +50,23 @@ def shrink(
         out, [TABLE, PICTURE, SUMMARY], command="shrink", read=[path]
     ) as folder:
         with terminal.step("shrink", "learning the kernel and the amounts"):
-            from ...embeddings.shrinkage import shrinkage_estimates
+            from bke.models import mean_embedding, shrunk_embedding, spectral_embedding
+            from bke.models.embeddings.embedding import SHRINKAGE_RULES
+
             from ...learning.multiples import described
             from ...learning.named_kernels import kernel_of
             from ...report.embeddings import estimates_summary, estimates_text
 
             told = options.arguments()
             kernel = kernel_of(table.values, told.pop("kernel"), **told)
-            found = shrinkage_estimates(table.values, kernel)
+            X = table.values
+            found = {
+                "empirical": mean_embedding(X, kernel),
+                **{
+                    amount: shrunk_embedding(X, kernel, amount=amount) for amount in SHRINKAGE_RULES
+                },
+                "spectral": spectral_embedding(X, kernel),
+            }
         terminal.say(f"{len(table.values)} rows, kernel {described(kernel)}")
         estimates = estimates_summary(found)
         terminal.say(estimates_text(estimates))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
-from bke.models.embeddings.conditional.names import Regularisation
 
 from ...learning.names import OneKernel
 from .data import FILE_KINDS
@@ -33,7 +32,7 @@ KernelOption: TypeAlias = Annotated[
     ),
 ]
 RegularisationOption: TypeAlias = Annotated[
-    Regularisation,
+    Literal["leave-one-out", "marginal-likelihood"],
     typer.Option(
         "--regularisation",
         rich_help_panel=LEARNED,

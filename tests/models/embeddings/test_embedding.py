@@ -38,7 +38,7 @@ def quadratic_features(X):
     return np.stack([a**2, b**2, root * a * b, root * a, root * b, np.ones_like(a)], axis=1)
 
 
-def test_what_embeddings_are_asked_is_linear_algebra_of_their_features(samples):
+def test_operations_are_linear_algebra_of_features(samples):
     X, Y = samples
     w, v = np.array([0.5, -0.2, 0.1, 0.9, -0.4, 0.3, 0.2]), np.array([1.0, -2.0, 0.3, 0.2, 0.1])
     kernel = Polynomial(2, 1.0)
@@ -62,7 +62,7 @@ def test_the_empirical_embedding_is_unbiased_about_elements_and_functions(sample
     assert embedding.expectation(function) == pytest.approx(values.mean(), rel=1e-13)
     np.testing.assert_allclose(embedding.expectation(lambda x: x**3), (X**3).mean(axis=0))
     assert embedding.expectation(lambda x: x[:, 1]) == pytest.approx(X[:, 1].mean())
-    np.testing.assert_allclose(function.normalised().weights.sum(), 1.0)
+    np.testing.assert_allclose(function.normalized().weights.sum(), 1.0)
     np.testing.assert_allclose(function.mean(), function.weights @ Y / 2.5)
 
 
@@ -85,9 +85,9 @@ def test_values_of_the_posterior_mean_are_those_of_the_process(samples, noise, m
 def test_the_posterior_mean_with_covariance_k_is_spectral_shrinkage(samples):
     X, _ = samples  # BKE section 4.2: n lambda = sigma^2
     posterior = posterior_mean_embedding(X, KERNEL, noise=0.3, measure=None)
-    shrunk = spectral_embedding(X, KERNEL, regularisation=0.3 / 7)
+    shrunk = spectral_embedding(X, KERNEL, regularization=0.3 / 7)
     np.testing.assert_allclose(posterior.weights, shrunk.weights, rtol=1e-12)
-    other = spectral_embedding(X, KERNEL, regularisation=0.3)
+    other = spectral_embedding(X, KERNEL, regularization=0.3)
     assert posterior.distance(other) > 0.05
 
 
@@ -126,7 +126,7 @@ def test_inner_products_with_smoothed_sections_are_integrals(kernel, measure):
     assert first.inner_product(second) == pytest.approx(both, rel=1e-8)
 
 
-def test_what_has_no_closed_form_says_so(samples):
+def test_norms_without_closed_form(samples):
     X, _ = samples
     for kernel, measure in ((Matern(1.5, 1.0), "unit"), (KERNEL, Gaussian(2.0))):
         embedding = posterior_mean_embedding(X, kernel, noise=0.1, measure=measure)
@@ -177,12 +177,12 @@ def test_labels_are_tables(samples):
         ),
     ],
 )
-def test_what_makes_no_sense_is_refused(samples, make, message):
+def test_invalid_arguments(samples, make, message):
     with pytest.raises(ValueError, match=message):
         make(*samples)
 
 
-def test_weights_that_sum_to_nothing_have_no_mean(samples):
+def test_weights_with_zero_sum_have_no_mean(samples):
     X, _ = samples
     difference = mean_embedding(X, KERNEL) - mean_embedding(X + 1.0, KERNEL)
     with pytest.raises(ArithmeticError, match="sum to nothing"):

@@ -1,4 +1,4 @@
-"""The posterior of the embedding beside plain NumPy, and the exact embedding beside integrals."""
+"""The posterior of the embedding against plain NumPy, the exact embedding against integrals."""
 
 import jax
 import jax.numpy as jnp
@@ -22,8 +22,8 @@ DEVIATIONS = np.array([0.4, 1.1, 0.7])
 def data(n, D, seed=0):
     """Draws from the mixture, rows independent."""
     rng = np.random.default_rng(seed)
-    which = rng.choice(3, size=n, p=WEIGHTS)
-    return MEANS[which, :D] + DEVIATIONS[which, None] * rng.normal(size=(n, D))
+    components = rng.choice(3, size=n, p=WEIGHTS)
+    return MEANS[components, :D] + DEVIATIONS[components, None] * rng.normal(size=(n, D))
 
 
 def squared(X, Y):
@@ -66,20 +66,20 @@ def plain_posterior(X, at, noise, measure):
 def test_posterior_agrees_with_plain_numpy(D, noise, measure):
     X, at = data(25, D), data(7, D, seed=1)
     kernel = SquaredExponential(ELL[:D])
-    found = embedding_posterior(X, kernel, at, noise=noise, measure=measure)
+    result = embedding_posterior(X, kernel, at, noise=noise, measure=measure)
     mean, covariance = plain_posterior(X, at, noise, measure)
     # R + C/n has condition 1e8 or more: digits are lost on both sides.
     tolerance = 1e-6 if noise == "clt" else 1e-11
-    assert found.mean.shape == (7,)
-    assert found.covariance.shape == (7, 7)
-    np.testing.assert_allclose(found.mean, mean, atol=tolerance)
-    np.testing.assert_allclose(found.covariance, covariance, atol=tolerance)
+    assert result.mean.shape == (7,)
+    assert result.covariance.shape == (7, 7)
+    np.testing.assert_allclose(result.mean, mean, atol=tolerance)
+    np.testing.assert_allclose(result.covariance, covariance, atol=tolerance)
 
 
 def test_clt_noise_is_the_full_matrix_over_n_with_n_minus_one():
     """The same with the diagonal only, or with n for n - 1, is visibly different."""
     X, at = data(8, 1), np.linspace(-3, 3, 5)[:, None]
-    found = embedding_posterior(X, SquaredExponential(ELL[0]), at).covariance
+    result = embedding_posterior(X, SquaredExponential(ELL[0]), at).covariance
     K = k(X, X)
     C = np.cov(K, rowvar=False)
     right = r(at, at) - r(at, X) @ np.linalg.solve(r(X, X) + C / 8 + 1e-8 * np.eye(8), r(X, at))
@@ -89,36 +89,36 @@ def test_clt_noise_is_the_full_matrix_over_n_with_n_minus_one():
     diagonal = r(at, at) - r(at, X) @ np.linalg.solve(
         r(X, X) + np.diag(np.diag(C)) / 8 + 1e-8 * np.eye(8), r(X, at)
     )
-    np.testing.assert_allclose(found, right, atol=1e-8)
-    assert np.abs(found - biased).max() > 1e-5
-    assert np.abs(found - diagonal).max() > 1e-3
+    np.testing.assert_allclose(result, right, atol=1e-8)
+    assert np.abs(result - biased).max() > 1e-5
+    assert np.abs(result - diagonal).max() > 1e-3
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("noise", ["clt", 0.1])
 def test_posterior_covariance_is_a_covariance(noise):
     at = np.linspace(-5, 5, 60)
-    found = embedding_posterior(data(50, 1), SquaredExponential(0.5), at, noise=noise).covariance
-    np.testing.assert_allclose(found, found.T, atol=1e-10)
-    assert np.linalg.eigvalsh(found)[0] > -1e-7
-    assert np.all(np.diagonal(found) <= 1.0 + 1e-12)
-    far = embedding_posterior(data(50, 1), SquaredExponential(0.5), [40.0], noise=noise)
-    assert far.mean[0] == pytest.approx(0.0, abs=1e-12)  # the prior
-    assert far.covariance[0, 0] == pytest.approx(1.0, abs=1e-12)
+    result = embedding_posterior(data(50, 1), SquaredExponential(0.5), at, noise=noise).covariance
+    np.testing.assert_allclose(result, result.T, atol=1e-10)
+    assert np.linalg.eigvalsh(result)[0] > -1e-7
+    assert np.all(np.diagonal(result) <= 1.0 + 1e-12)
+    distant = embedding_posterior(data(50, 1), SquaredExponential(0.5), [40.0], noise=noise)
+    assert distant.mean[0] == pytest.approx(0.0, abs=1e-12)  # the prior
+    assert distant.covariance[0, 0] == pytest.approx(1.0, abs=1e-12)
 
 
 def test_large_noise_gives_back_the_prior():
     at = np.linspace(-2, 2, 4)
-    found = embedding_posterior(data(20, 1), SquaredExponential(ELL[0]), at, noise=1e9)
-    np.testing.assert_allclose(found.mean, 0.0, atol=1e-7)
-    np.testing.assert_allclose(found.covariance, r(at[:, None], at[:, None]), atol=1e-7)
+    result = embedding_posterior(data(20, 1), SquaredExponential(ELL[0]), at, noise=1e9)
+    np.testing.assert_allclose(result.mean, 0.0, atol=1e-7)
+    np.testing.assert_allclose(result.covariance, r(at[:, None], at[:, None]), atol=1e-7)
 
 
 def test_small_noise_interpolates_the_empirical_embedding():
     X, kernel = data(12, 2), SquaredExponential(ELL)
-    found = embedding_posterior(X, kernel, X, noise=1e-6)
-    np.testing.assert_allclose(found.mean, empirical_embedding(X, kernel, X), atol=1e-4)
-    np.testing.assert_allclose(np.diagonal(found.covariance), 0.0, atol=1e-5)
+    result = embedding_posterior(X, kernel, X, noise=1e-6)
+    np.testing.assert_allclose(result.mean, empirical_embedding(X, kernel, X), atol=1e-4)
+    np.testing.assert_allclose(np.diagonal(result.covariance), 0.0, atol=1e-5)
 
 
 @pytest.mark.slow
@@ -145,8 +145,8 @@ def test_empirical_embedding_is_the_mean_of_the_kernel():
     expected = k(at, X).mean(axis=1)
     np.testing.assert_allclose(empirical_embedding(X, SquaredExponential(ELL), at), expected)
     t = np.sqrt(3) * np.abs(X[:, 0] - 0.2) / 0.7
-    found = empirical_embedding(X[:, 0], Matern(1.5, 0.7), [0.2])
-    np.testing.assert_allclose(found, [np.mean((1 + t) * np.exp(-t))])
+    result = empirical_embedding(X[:, 0], Matern(1.5, 0.7), [0.2])
+    np.testing.assert_allclose(result, [np.mean((1 + t) * np.exp(-t))])
 
 
 # The exact embedding of a Gaussian mixture
@@ -160,8 +160,8 @@ def test_mixture_embedding_in_one_dimension_by_integration():
         for w, m, s in zip(WEIGHTS, MEANS[:, 0], DEVIATIONS, strict=True)
     )
     expected = [np.trapezoid(density * np.exp(-((t - u) ** 2) / (2 * 0.8**2)), u) for t in at]
-    found = gaussian_mixture_embedding(WEIGHTS, MEANS[:, 0], DEVIATIONS, 0.8, at)
-    np.testing.assert_allclose(found, expected, rtol=1e-10)
+    result = gaussian_mixture_embedding(WEIGHTS, MEANS[:, 0], DEVIATIONS, 0.8, at)
+    np.testing.assert_allclose(result, expected, rtol=1e-10)
 
 
 def test_mixture_embedding_in_two_dimensions_by_integration():
@@ -174,8 +174,8 @@ def test_mixture_embedding_in_two_dimensions_by_integration():
     )
     cell = (u[1] - u[0]) ** 2
     expected = [np.sum(density * np.exp(-0.5 * ((U - t) ** 2 / ELL**2).sum(-1))) * cell for t in at]
-    found = gaussian_mixture_embedding(WEIGHTS, MEANS, DEVIATIONS, ELL, at)
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    result = gaussian_mixture_embedding(WEIGHTS, MEANS, DEVIATIONS, ELL, at)
+    np.testing.assert_allclose(result, expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("D", [1, 2])
@@ -183,8 +183,8 @@ def test_mixture_embedding_by_monte_carlo(D):
     at = np.array([[-1.0, 0.5], [0.9, -2.0], [2.2, 1.4]])[:, :D]
     values = k(data(200_000, D, seed=3), at)  # (draws, points)
     standard_error = values.std(axis=0) / np.sqrt(len(values))
-    found = gaussian_mixture_embedding(WEIGHTS, MEANS[:, :D], DEVIATIONS, ELL[:D], at)
-    assert np.all(np.abs(found - values.mean(axis=0)) < 4 * standard_error)
+    result = gaussian_mixture_embedding(WEIGHTS, MEANS[:, :D], DEVIATIONS, ELL[:D], at)
+    assert np.all(np.abs(result - values.mean(axis=0)) < 4 * standard_error)
     assert np.all(standard_error < 0.01 * values.mean(axis=0))
 
 
@@ -195,23 +195,23 @@ def test_mixture_embedding_by_monte_carlo(D):
 def test_eager_calls_are_double_and_traced_ones_need_double():
     X, at = data(10, 1), np.array([0.1, 0.7])
     with jax.enable_x64(False):
-        found = embedding_posterior(X, SquaredExponential(0.5), at)
+        result = embedding_posterior(X, SquaredExponential(0.5), at)
         truth = gaussian_mixture_embedding(WEIGHTS, MEANS, DEVIATIONS, 1.0, np.zeros((1, 2)))
         assert jax.config.jax_enable_x64 is False
         with pytest.raises(RuntimeError, match="jax_enable_x64"):
             jax.jit(lambda ell: embedding_posterior(X, SquaredExponential(ell), at).mean)(0.5)
-    for array in (*found, truth):
+    for array in (*result, truth):
         assert isinstance(array, np.ndarray)
         assert array.dtype == np.float64
     with jax.enable_x64(True):
         traced = jax.jit(lambda ell: embedding_posterior(X, SquaredExponential(ell), at))(
             jnp.asarray(0.5)
         )
-    np.testing.assert_allclose(traced.mean, found.mean, atol=1e-7)
+    np.testing.assert_allclose(traced.mean, result.mean, atol=1e-7)
 
 
 @pytest.mark.parametrize("noise", [0.0, -0.1, np.nan, "CLT", "paper"])
-def test_noise_that_makes_no_sense_is_refused(noise):
+def test_invalid_noise(noise):
     with pytest.raises(ValueError, match="noise"):
         embedding_posterior([0.0, 1.0, 2.5], SquaredExponential(1.0), [0.5], noise=noise)
 

@@ -40,21 +40,21 @@ def test_the_iteration_finds_the_highest_point(kernel):
     X = np.concatenate([rng.normal(-1.5, 0.6, (20, 2)), rng.normal(1.5, 0.6, (30, 2))])
     # Weights of both signs, as conditional embeddings have them.
     embedding = mean_embedding(X, kernel, rng.normal(0.02, 0.02, 50))
-    found = pre_image(embedding)
+    result = pre_image(embedding)
     point, highest = grid_maximum(embedding, -4.0, 4.0)
-    assert found.converged
+    assert result.converged
     # Newton's steps need few iterations, and end where the slope is nothing.
-    assert found.iterations <= 15
+    assert result.iterations <= 15
     step = 1e-5 * np.eye(2)
-    slope = (embedding(found.point + step) - embedding(found.point - step)) / 2e-5
+    slope = (embedding(result.point + step) - embedding(result.point - step)) / 2e-5
     assert np.abs(slope).max() < 1e-8
-    assert found.value >= highest - 1e-12
-    assert np.linalg.norm(found.point - point) < 0.05
+    assert result.value >= highest - 1e-12
+    assert np.linalg.norm(result.point - point) < 0.05
     # The highest of the sample's own points is lower, so that the iteration has moved.
-    assert found.value > np.max(embedding(X)) + 1e-4
+    assert result.value > np.max(embedding(X)) + 1e-4
 
 
-def test_it_never_ends_below_the_sample_even_with_negative_weights():
+def test_result_is_never_below_the_sample_even_with_negative_weights():
     for seed in range(40):
         rng = np.random.default_rng(seed)
         X = rng.normal(size=(12, 3))
@@ -62,17 +62,17 @@ def test_it_never_ends_below_the_sample_even_with_negative_weights():
         assert pre_image(embedding).value >= np.max(embedding(X))
 
 
-def test_a_single_point_is_its_own_pre_image():
-    found = pre_image(mean_embedding([[0.3, -2.0]], SquaredExponential(0.5)))
-    np.testing.assert_allclose(found.point, [0.3, -2.0], atol=1e-12)
-    assert found.value == pytest.approx(1.0)
+def test_pre_image_of_a_single_point():
+    result = pre_image(mean_embedding([[0.3, -2.0]], SquaredExponential(0.5)))
+    np.testing.assert_allclose(result.point, [0.3, -2.0], atol=1e-12)
+    assert result.value == pytest.approx(1.0)
 
 
-def test_other_kernels_say_that_they_only_looked_at_the_sample():
+def test_other_kernels_return_a_point_of_the_sample():
     X = np.array([0.0, 1.0, 1.1])
-    found = pre_image(mean_embedding(X, Matern(1.5, 1.0)))
-    assert not found.converged
-    assert found.point in X
+    result = pre_image(mean_embedding(X, Matern(1.5, 1.0)))
+    assert not result.converged
+    assert result.point in X
 
 
 def test_a_mean_rotation_is_the_nearest_rotation():
@@ -80,17 +80,17 @@ def test_a_mean_rotation_is_the_nearest_rotation():
     R = rotations(rng.normal(0.3, 0.8, size=(9, 3)))
     weights = rng.normal(0.2, 0.3, 9)
     embedding = mean_embedding(R, Rotation(), weights)
-    found = pre_image(embedding)
-    matrix = found.point.reshape(3, 3)
+    result = pre_image(embedding)
+    matrix = result.point.reshape(3, 3)
     np.testing.assert_allclose(matrix @ matrix.T, np.eye(3), atol=1e-12)
     assert np.linalg.det(matrix) == pytest.approx(1.0)
-    others = rotations(rng.normal(size=(20_000, 3)) * 2.0)
-    values = np.asarray(embedding(others))
-    assert values.max() < found.value
-    assert values.max() > found.value - 0.05 * abs(found.value)  # it is no bound far above
+    rotation_grid = rotations(rng.normal(size=(20_000, 3)) * 2.0)
+    values = np.asarray(embedding(rotation_grid))
+    assert values.max() < result.value
+    assert values.max() > result.value - 0.05 * abs(result.value)  # it is no bound far above
 
 
-def test_the_kernel_of_rotations_is_one_plus_twice_the_cosine_of_the_angle():
+def test_rotation_kernel_depends_on_the_angle():
     axis = np.array([[2.0, -1.0, 2.0]]) / 3.0
     R = rotations(np.concatenate([0.0 * axis, 0.7 * axis, -0.4 * axis]))
     np.testing.assert_allclose(Rotation()(R)[0], 1.0 + 2.0 * np.cos([0.0, 0.7, 0.4]), rtol=1e-14)
@@ -121,8 +121,8 @@ def test_a_reduced_embedding_is_a_projection():
 
 
 def test_a_minimum_is_no_pre_image():
-    found = pre_image(mean_embedding([0.0, 100.0], SquaredExponential(1.0), [-1.0, -1.0]))
-    assert not found.converged
+    result = pre_image(mean_embedding([0.0, 100.0], SquaredExponential(1.0), [-1.0, -1.0]))
+    assert not result.converged
 
 
 def test_bad_arguments():

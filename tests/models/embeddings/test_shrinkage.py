@@ -25,49 +25,48 @@ from bke.models import (
     shrunk_embedding,
     spectral_embedding,
 )
-from bke.models.embeddings.shrinkage import AMOUNTS
+from bke.models.embeddings.embedding import SHRINKAGE_RULES
 from scipy.optimize import minimize_scalar
 
 RNG = np.random.default_rng(0)
 X = RNG.gamma(2.0, size=(11, 2)) * [1.0, 3.0] + [0.3, -1.0]
-PLACES = RNG.normal(size=(4, 2)) * [1.0, 3.0]
+POINTS = RNG.normal(size=(4, 2)) * [1.0, 3.0]
 KERNELS = [SquaredExponential([0.8, 2.1]), Matern(1.5, [0.5, 2.0]), Polynomial(2, 0.7)]
-NAMES = ["plug_in", "positive_part", "leave_one_out"]
 by_type = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: type(kernel).__name__)
 
 
 def features(points, degree, constant):
     """phi(x) with <phi(x), phi(y)> = (<x, y> + constant)^degree on the plane, degree 1 or 2."""
     a, b = np.asarray(points, dtype=float).T
-    one = np.ones_like(a)
+    constant_column = np.ones_like(a)
     if degree == 1:
-        return np.stack([a, b, constant**0.5 * one], axis=1)
+        return np.stack([a, b, constant**0.5 * constant_column], axis=1)
     middle = (2.0 * constant) ** 0.5
-    columns = [a**2, b**2, 2.0**0.5 * a * b, middle * a, middle * b, constant * one]
+    columns = [a**2, b**2, 2.0**0.5 * a * b, middle * a, middle * b, constant * constant_column]
     return np.stack(columns, axis=1)
 
 
-def left_out(phi, target, lam):
-    """Mean squared distance of phi_i to the others' ridge-regularised mean around the target."""
+def leave_one_out_error(phi, target, lam):
+    """Mean squared distance of phi_i to the others' ridge-regularized mean around the target."""
     n, total = len(phi), 0.0
     for i in range(n):
-        others = np.delete(phi, i, axis=0).mean(axis=0)
-        estimate = target + (others - target) / (1.0 + lam)
+        mean_of_rest = np.delete(phi, i, axis=0).mean(axis=0)
+        estimate = target + (mean_of_rest - target) / (1.0 + lam)
         total += np.sum((phi[i] - estimate) ** 2)
     return total / n
 
 
 def best(score, low=-12.0, high=12.0):
-    """The lambda at the lowest score: a grid of logarithms, then a search beside the best."""
+    """The lambda at the lowest score: a grid of logarithms, then a search around the best."""
     grid = np.linspace(low, high, 241)
     middle = grid[np.argmin([score(np.exp(x)) for x in grid])]
-    found = minimize_scalar(
+    result = minimize_scalar(
         lambda x: score(np.exp(x)),
         bounds=(middle - 0.1, middle + 0.1),
         method="bounded",
         options={"xatol": 1e-9},
     )
-    return float(np.exp(found.x))
+    return float(np.exp(result.x))
 
 
 @by_type
@@ -79,10 +78,10 @@ def test_the_plug_in_and_positive_part_amounts_are_sums_over_pairs(kernel):
     off = sum(K[i, j] for i, j in itertools.permutations(range(n), 2)) / (n * (n - 1))
     risk = (mean_square - off) / n
     amounts = shrinkage_amount(X, kernel)
-    assert amounts.plug_in == pytest.approx(risk / (risk + rho), rel=1e-10)
-    kept = max(1.0 - risk / rho, 0.0)
-    assert amounts.positive_part == pytest.approx(1.0 - kept, rel=1e-10)
-    assert abs(amounts.plug_in - amounts.positive_part) > 1e-4
+    assert amounts["plug-in"] == pytest.approx(risk / (risk + rho), rel=1e-10)
+    retained = max(1.0 - risk / rho, 0.0)
+    assert amounts["positive-part"] == pytest.approx(1.0 - retained, rel=1e-10)
+    assert abs(amounts["plug-in"] - amounts["positive-part"]) > 1e-4
 
 
 def test_the_estimate_of_the_risk_is_unbiased():
@@ -98,7 +97,7 @@ def test_the_estimate_of_the_risk_is_unbiased():
     with jax.enable_x64(True):
         amounts = jax.jit(jax.vmap(lambda x: shrinkage_amount(x, kernel)))(samples)
     # From the plug-in amount a = D / (D + rho).
-    a = np.asarray(amounts.plug_in)
+    a = np.asarray(amounts["plug-in"])
     estimates = a * rhos / (1.0 - a)
     error = np.std(estimates - risks) / len(samples) ** 0.5
     assert abs(estimates.mean() - np.mean(risks)) < 4.0 * error
@@ -111,26 +110,25 @@ def test_amounts_and_estimates_by_explicit_features(degree, with_target):
     """All three rules in R^3 and R^6; SHR-5 by minimising the score of rows really left out."""
     kernel, phi = Polynomial(degree, 0.7), features(X, degree, 0.7)
     weights = np.array([0.2, -0.3, 0.4, 0.05])
-    target = mean_embedding(PLACES, kernel, weights) if with_target else None
-    f = weights @ features(PLACES, degree, 0.7) * with_target
+    target = mean_embedding(POINTS, kernel, weights) if with_target else None
+    f = weights @ features(POINTS, degree, 0.7) * with_target
     n, mean = len(X), phi.mean(axis=0)
     risk = np.trace(np.cov(phi.T)) / n
     rho = np.sum((mean - f) ** 2)
-    lam = best(lambda lam: left_out(phi, f, lam))
+    lam = best(lambda lam: leave_one_out_error(phi, f, lam))
     expected = [risk / (risk + rho), min(risk / rho, 1.0), lam / (1.0 + lam)]
     amounts = shrinkage_amount(X, kernel, target)
     assert 0.02 < min(expected) < max(expected) < 0.98
     assert np.ptp(expected) > 1e-3
-    assert amounts.plug_in == pytest.approx(expected[0], rel=1e-9)
-    assert amounts.positive_part == pytest.approx(expected[1], rel=1e-9)
-    assert amounts.leave_one_out == pytest.approx(expected[2], rel=1e-6)
-    for name, a in zip(NAMES, amounts, strict=True):
-        rule = name.replace("_", "-")
+    assert amounts["plug-in"] == pytest.approx(expected[0], rel=1e-9)
+    assert amounts["positive-part"] == pytest.approx(expected[1], rel=1e-9)
+    assert amounts["leave-one-out"] == pytest.approx(expected[2], rel=1e-6)
+    for rule, a in amounts.items():
         estimate = shrunk_embedding(X, kernel, amount=rule, target=target)
         vector = estimate.weights @ features(estimate.points, degree, 0.7)
         np.testing.assert_allclose(vector, float(a) * f + (1.0 - float(a)) * mean, rtol=1e-9)
-    given = shrunk_embedding(X, kernel, amount=0.35, target=target)
-    vector = given.weights @ features(given.points, degree, 0.7)
+    fixed = shrunk_embedding(X, kernel, amount=0.35, target=target)
+    vector = fixed.weights @ features(fixed.points, degree, 0.7)
     np.testing.assert_allclose(vector, 0.35 * f + 0.65 * mean, rtol=1e-10)
 
 
@@ -139,36 +137,36 @@ def test_leave_one_out_by_refitting(kernel):
     """SHR-5 from the Gram matrix alone: the lowest score over lambda, rows really left out."""
     x, Q = np.linalg.eigh(np.asarray(kernel(X)))
     root = Q * np.sqrt(np.maximum(x, 0.0))
-    lam = best(lambda lam: left_out(root, np.zeros(len(X)), lam))
-    found = shrinkage_amount(X, kernel).leave_one_out
-    assert found == pytest.approx(lam / (1.0 + lam), rel=1e-5)
-    assert 0.01 < found < 0.99
+    lam = best(lambda lam: leave_one_out_error(root, np.zeros(len(X)), lam))
+    result = shrinkage_amount(X, kernel)["leave-one-out"]
+    assert result == pytest.approx(lam / (1.0 + lam), rel=1e-5)
+    assert 0.01 < result < 0.99
 
 
-def test_where_nothing_is_worth_keeping():
-    """Features around their target: the score falls for ever, and all is shrunk away."""
+def test_complete_shrinkage():
+    """LowRankFeatures around their target: the score falls for ever, and all is shrunk away."""
     kernel = Polynomial(1, 0.0)
     rows = np.array([[1.0, 0.2], [-1.1, 0.0], [0.1, -2.0], [0.2, 1.7], [-0.1, 0.3]])
-    scores = [left_out(rows, np.zeros(2), lam) for lam in np.geomspace(1e-3, 1e6, 40)]
+    scores = [leave_one_out_error(rows, np.zeros(2), lam) for lam in np.geomspace(1e-3, 1e6, 40)]
     assert np.all(np.diff(scores) < 0.0)
     amounts = shrinkage_amount(rows, kernel)
     risk, rho = np.trace(np.cov(rows.T)) / 5, np.sum(rows.mean(axis=0) ** 2)
     assert risk > rho
-    assert amounts.leave_one_out == 1.0
-    assert amounts.positive_part == 1.0
-    assert amounts.plug_in == pytest.approx(risk / (risk + rho), rel=1e-10)
+    assert amounts["leave-one-out"] == 1.0
+    assert amounts["positive-part"] == 1.0
+    assert amounts["plug-in"] == pytest.approx(risk / (risk + rho), rel=1e-10)
     assert not np.any(shrunk_embedding(rows, kernel, amount="positive-part").weights)
     # Equal rows have nothing to gain.
-    assert np.all(np.array(shrinkage_amount(np.full((3, 2), 1.5), kernel)) == 0.0)
+    assert np.all(np.array(list(shrinkage_amount(np.full((3, 2), 1.5), kernel).values())) == 0.0)
 
 
 def refit(K, i, lam):
     """Weights (n,) of the spectral estimate of all rows but i, with lambda per row (SHR-6)."""
-    kept = np.delete(np.arange(len(K)), i)
-    small = K[np.ix_(kept, kept)]
-    m = len(kept)
+    retained = np.delete(np.arange(len(K)), i)
+    small = K[np.ix_(retained, retained)]
+    m = len(retained)
     weights = np.zeros(len(K))
-    weights[kept] = np.linalg.solve(small + m * lam * np.eye(m), small @ np.full(m, 1.0 / m))
+    weights[retained] = np.linalg.solve(small + m * lam * np.eye(m), small @ np.full(m, 1.0 / m))
     return weights
 
 
@@ -194,10 +192,10 @@ def test_spectral_scores_by_refitting(kernel):
     index = int(np.argmin([score(lam) for lam in grid]))
     assert 0 < index < 119
     chosen = spectral_embedding(X, kernel).weights
-    found = [np.linalg.solve(K + n * lam * np.eye(n), K.mean(axis=1)) for lam in grid]
-    np.testing.assert_allclose(chosen, found[index], rtol=1e-6)
-    beside = [np.max(np.abs(found[index + step] - chosen)) for step in (-1, 1)]
-    assert min(beside) > 1e-4 * np.max(np.abs(chosen))
+    result = [np.linalg.solve(K + n * lam * np.eye(n), K.mean(axis=1)) for lam in grid]
+    np.testing.assert_allclose(chosen, result[index], rtol=1e-6)
+    neighbors = [np.max(np.abs(result[index + step] - chosen)) for step in (-1, 1)]
+    assert min(neighbors) > 1e-4 * np.max(np.abs(chosen))
 
 
 @by_type
@@ -208,7 +206,7 @@ def test_tikhonov_by_eigenvectors(kernel, lam):
     x, Q = np.linalg.eigh(K)
     expected = Q @ (Q.T @ np.full(n, 1.0 / n) * x / (x + n * lam))
     np.testing.assert_allclose(
-        spectral_embedding(X, kernel, regularisation=lam).weights, expected, rtol=1e-8, atol=1e-12
+        spectral_embedding(X, kernel, regularization=lam).weights, expected, rtol=1e-8, atol=1e-12
     )
     assert np.max(np.abs(expected - 1.0 / n)) > 1e-3
 
@@ -226,10 +224,10 @@ def test_the_posterior_mean_with_prior_k_is_spectral_shrinkage(kernel):
     """BKE section 4.2: sigma^2 = n lambda, weights and values."""
     n, noise = len(X), 0.37
     posterior = posterior_mean_embedding(X, kernel, noise=noise, measure=None)
-    spectral = spectral_embedding(X, kernel, regularisation=noise / n)
+    spectral = spectral_embedding(X, kernel, regularization=noise / n)
     np.testing.assert_allclose(posterior.weights, spectral.weights, rtol=1e-10)
-    np.testing.assert_allclose(posterior(PLACES), spectral(PLACES), rtol=1e-10)
-    other = spectral_embedding(X, kernel, regularisation=noise)
+    np.testing.assert_allclose(posterior(POINTS), spectral(POINTS), rtol=1e-10)
+    other = spectral_embedding(X, kernel, regularization=noise)
     assert np.max(np.abs(other.weights / posterior.weights - 1.0)) > 0.05
     K = np.asarray(kernel(X))
     expected = np.linalg.solve(K + noise * np.eye(n), K.mean(axis=0))
@@ -250,14 +248,14 @@ def test_values_of_the_posterior_mean(measure, noise):
     K = np.exp(-0.5 * np.sum(((X[:, None] - X) / ell) ** 2, axis=2))
     N = np.cov(K, rowvar=False) / n + 1e-8 * np.eye(n) if noise == "clt" else noise * np.eye(n)
     weights = np.linalg.solve(r(X, X) + N, K.mean(axis=1))
-    found = posterior_mean_embedding(X, kernel, noise=noise, measure=measure)
-    np.testing.assert_allclose(found(PLACES), r(PLACES, X) @ weights, rtol=1e-6, atol=1e-9)
-    posterior = embedding_posterior(X, kernel, PLACES, noise=noise, measure=measure)
-    np.testing.assert_allclose(found(PLACES), posterior.mean, rtol=1e-6, atol=1e-9)
+    result = posterior_mean_embedding(X, kernel, noise=noise, measure=measure)
+    np.testing.assert_allclose(result(POINTS), r(POINTS, X) @ weights, rtol=1e-6, atol=1e-9)
+    posterior = embedding_posterior(X, kernel, POINTS, noise=noise, measure=measure)
+    np.testing.assert_allclose(result(POINTS), posterior.mean, rtol=1e-6, atol=1e-9)
 
 
 LINE = np.array([-1.3, -0.2, 0.15, 0.9, 2.4])
-ONE_COLUMN = [
+UNIVARIATE_KERNELS = [
     SquaredExponential(0.7),
     GaussianMixture([0.4, 1.1], [0.3, 0.9]),
     SpectralMixture([0.5, 1.2], [0.6, 0.25], [0.4, 0.8]),
@@ -274,7 +272,7 @@ def formula(kernel, delta):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("measure", ["unit", "lebesgue"])
-@pytest.mark.parametrize("kernel", ONE_COLUMN, ids=lambda kernel: type(kernel).__name__)
+@pytest.mark.parametrize("kernel", UNIVARIATE_KERNELS, ids=lambda kernel: type(kernel).__name__)
 def test_norms_of_smoothed_sections_are_double_integrals(kernel, measure):
     """<r_x, r_y> = int int k(x, u) k(u, v) k(v, y) du dv on a grid; analytic, so it converges.
 
@@ -290,30 +288,30 @@ def test_norms_of_smoothed_sections_are_double_integrals(kernel, measure):
     K = formula(kernel, LINE[:, None] - LINE)
     R = step * A @ A.T / at_zero
     weights = np.linalg.solve(R + 0.1 * np.eye(5), K.mean(axis=1))
-    found = posterior_mean_embedding(LINE, kernel, noise=0.1, measure=measure)
-    np.testing.assert_allclose(found.weights, weights, rtol=1e-8)
+    result = posterior_mean_embedding(LINE, kernel, noise=0.1, measure=measure)
+    np.testing.assert_allclose(result.weights, weights, rtol=1e-8)
     expected = weights @ sections @ weights
-    assert found.squared_norm() == pytest.approx(expected, rel=1e-8)
+    assert result.squared_norm() == pytest.approx(expected, rel=1e-8)
     # What it would be if the sections were those of k, or the space that of r.
     assert abs(weights @ K @ weights / expected - 1.0) > 1e-3
     assert abs(weights @ R @ weights / expected - 1.0) > 1e-3
     other = mean_embedding(np.array([0.4, 1.7]), kernel, [0.6, -0.25])
     inner = weights @ mixed @ [0.6, -0.25]
-    assert found.inner_product(other) == pytest.approx(inner, rel=1e-8)
-    assert other.inner_product(found) == pytest.approx(inner, rel=1e-8)
-    apart = expected - 2.0 * inner + other.squared_norm()
-    assert found.squared_distance(other) == pytest.approx(float(apart), rel=1e-8)
+    assert result.inner_product(other) == pytest.approx(inner, rel=1e-8)
+    assert other.inner_product(result) == pytest.approx(inner, rel=1e-8)
+    distance = expected - 2.0 * inner + other.squared_norm()
+    assert result.squared_distance(other) == pytest.approx(float(distance), rel=1e-8)
     smoothed = Embedding(kernel, np.array([[0.1], [1.9]]), np.array([1.0, -0.4]), measure)
     C = formula(kernel, np.array([[0.1], [1.9]]) - u)
     cross = weights @ (step**2 * A @ B @ C.T / at_zero**2) @ [1.0, -0.4]
-    assert found.inner_product(smoothed) == pytest.approx(cross, rel=1e-8)
+    assert result.inner_product(smoothed) == pytest.approx(cross, rel=1e-8)
 
 
 @pytest.mark.parametrize("measure", ["unit", "lebesgue"])
 def test_the_norm_with_a_lengthscale_for_every_column(measure):
     """Squared exponential: the third convolution power is a product over columns."""
     ell = np.array([0.8, 2.1])
-    found = posterior_mean_embedding(X, SquaredExponential(ell), noise=0.05, measure=measure)
+    result = posterior_mean_embedding(X, SquaredExponential(ell), noise=0.05, measure=measure)
     delta = X[:, None] - X
     product = np.ones(delta.shape[:2])
     for d in range(2):
@@ -322,8 +320,8 @@ def test_the_norm_with_a_lengthscale_for_every_column(measure):
         A = k(X[:, d], u)
         at_zero = ell[d] * np.pi**0.5 if measure == "unit" else 1.0
         product *= step**2 * A @ k(u, u) @ A.T / at_zero**2
-    expected = found.weights @ product @ found.weights
-    assert found.squared_norm() == pytest.approx(float(expected), rel=1e-7)
+    expected = result.weights @ product @ result.weights
+    assert result.squared_norm() == pytest.approx(float(expected), rel=1e-7)
 
 
 def test_arguments():
@@ -336,14 +334,14 @@ def test_arguments():
         shrunk_embedding(X[:1], kernel)
     assert shrunk_embedding(X[:1], kernel, amount=0.25).weights == pytest.approx([0.75])
     with pytest.raises(ValueError, match="different kernels"):
-        shrunk_embedding(X, kernel, target=mean_embedding(PLACES, KERNELS[1]))
-    with pytest.raises(ValueError, match="regularisation must be positive"):
-        spectral_embedding(X, kernel, regularisation=0.0)
+        shrunk_embedding(X, kernel, target=mean_embedding(POINTS, KERNELS[1]))
+    with pytest.raises(ValueError, match="regularization must be positive"):
+        spectral_embedding(X, kernel, regularization=0.0)
     with pytest.raises(ValueError, match="or 'leave-one-out'"):
-        spectral_embedding(X, kernel, regularisation="plug-in")
+        spectral_embedding(X, kernel, regularization="plug-in")
     with pytest.raises(ValueError, match="at least 2 rows"):
         leave_one_out_scores(X[:1], kernel, 0.1)
-    with pytest.raises(ValueError, match="regularisation must be positive"):
+    with pytest.raises(ValueError, match="regularization must be positive"):
         leave_one_out_scores(X, kernel, [0.1, -0.1])
 
 
@@ -362,7 +360,7 @@ def test_shrinkage_lowers_the_risk():
         sample = rng.normal(size=(n, D))
         exact = gaussian_mixture_embedding([1.0], np.zeros((1, D)), [1.0], lengthscale, sample)
         sides = [mean_embedding(sample, kernel), spectral_embedding(sample, kernel)]
-        sides += [shrunk_embedding(sample, kernel, amount=name) for name in AMOUNTS]
+        sides += [shrunk_embedding(sample, kernel, amount=name) for name in SHRINKAGE_RULES]
         lost.append([one.squared_norm() - 2.0 * one.weights @ exact + norm for one in sides])
     lost = np.array(lost)
     saved = lost[:, :1] - lost[:, 1:]
@@ -372,3 +370,13 @@ def test_shrinkage_lowers_the_risk():
     empirical = lost[:, 0]
     error = empirical.std(ddof=1) / 10.0
     assert abs(empirical.mean() - (1.0 - norm) / n) < 4.0 * error
+
+
+def test_shrinkage_lowers_the_norm():
+    X = np.random.default_rng(1).normal(size=(12, 4))
+    kernel = SquaredExponential(1.0)
+    empirical = mean_embedding(X, kernel)
+    np.testing.assert_allclose(empirical.weights, 1.0 / 12.0)
+    for amount in SHRINKAGE_RULES:
+        assert shrunk_embedding(X, kernel, amount=amount).norm() < empirical.norm()
+    assert spectral_embedding(X, kernel).norm() < empirical.norm()

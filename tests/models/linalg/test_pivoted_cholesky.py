@@ -5,7 +5,11 @@ import pytest
 from bke.models import SquaredExponential
 from bke.models.likelihood.gaussian_term import low_rank_factor
 from bke.models.linalg.padding import PaddedRows
-from bke.models.linalg.pivoted_cholesky import pivoted_cholesky
+from bke.models.linalg.pivoted_cholesky import (
+    dense_pivoted_cholesky,
+    pivoted_cholesky,
+    rowwise_pivoted_cholesky,
+)
 
 
 def factorise(matrix, max_rank, tolerance):
@@ -136,3 +140,29 @@ def test_it_works_under_jit_and_vmap():
         assert together.rank[index] == rank
         np.testing.assert_allclose(together.factor[index], factor, atol=1e-9)
     assert together.rank[0] > together.rank[1] > together.rank[2]
+
+
+@pytest.mark.parametrize("tolerance", [1e-3, 1e-9])
+def test_factors_in_numpy_agree_with_each_other_and_the_matrix(tolerance):
+    matrix = squared_exponential(90, 0.8) * np.linspace(1.0, 3.0, 90)[:, None]
+    matrix = matrix * np.linspace(1.0, 3.0, 90)  # a diagonal that is not constant
+    dense, pivots = dense_pivoted_cholesky(matrix, tolerance)
+    rows, row_pivots = rowwise_pivoted_cholesky(
+        lambda i: matrix[i], np.diagonal(matrix), tolerance, 90
+    )
+    np.testing.assert_array_equal(pivots, row_pivots)
+    np.testing.assert_allclose(rows, dense, atol=1e-6)
+    remainder = matrix - dense @ dense.T
+    assert np.diagonal(remainder).min() > -1e-12
+    assert np.diagonal(remainder).max() <= tolerance
+    assert dense.shape[1] < 40
+    # One pivot less leaves an entry above the tolerance.
+    assert np.diagonal(matrix - dense[:, :-1] @ dense[:, :-1].T).max() > tolerance
+    # The factor of the pivots is lower triangular.
+    np.testing.assert_array_equal(np.triu(rows[row_pivots], 1), 0.0)
+    first, _ = dense_pivoted_cholesky(matrix, tolerance, max_rank=4)
+    np.testing.assert_array_equal(first, dense[:, :4])
+    limited, _ = rowwise_pivoted_cholesky(
+        lambda i: matrix[i], np.diagonal(matrix), tolerance, max_rank=4
+    )
+    np.testing.assert_array_equal(limited, rows[:, :4])

@@ -18,12 +18,10 @@ from bke.models import (
     product_rule,
     sum_rule,
 )
-from bke.models.embeddings.conditional.features import features
-from bke.models.embeddings.conditional.regularisation import (
-    choose_regularisation,
-    leave_one_out,
-    negative_log_marginal_likelihood,
-    spectrum,
+from bke.models.embeddings.conditional import (
+    RidgeSpectrum,
+    choose_regularization,
+    low_rank_features,
 )
 
 K_X, K_Y = SquaredExponential(np.array([0.9, 1.6])), Matern(1.5, 0.7)
@@ -39,7 +37,7 @@ def pairs():
 
 @pytest.fixture(scope="module")
 def conditional(pairs):
-    return conditional_embedding(*pairs, K_X, K_Y, regularisation=LAMBDA)
+    return conditional_embedding(*pairs, K_X, K_Y, regularization=LAMBDA)
 
 
 def dense_weights(X, at):
@@ -47,35 +45,35 @@ def dense_weights(X, at):
     return np.linalg.solve(K + len(X) * LAMBDA * np.eye(len(X)), np.asarray(K_X(X, at)))
 
 
-@pytest.mark.parametrize("regularisation", [1e-2, 1e-4, 1e-6])
-def test_new_points_lose_no_digits_where_the_rank_is_small(regularisation):
+@pytest.mark.parametrize("regularization", [1e-2, 1e-4, 1e-6])
+def test_weights_at_new_points_are_accurate_at_low_rank(regularization):
     rng = np.random.default_rng(0)
     X, at = rng.normal(size=(300, 1)), rng.normal(size=(200, 1))
     Y = np.sin(3.0 * X) + 0.1 * rng.normal(size=X.shape)
     kernel = SquaredExponential(0.5)
-    learned = conditional_embedding(X, Y, kernel, K_Y, regularisation=regularisation)
+    learned = conditional_embedding(X, Y, kernel, K_Y, regularization=regularization)
     assert learned.features.rank < 50
     # Solved with every row, and refined in long double.
-    matrix = np.asarray(kernel(X)) + len(X) * regularisation * np.eye(len(X))
+    matrix = np.asarray(kernel(X)) + len(X) * regularization * np.eye(len(X))
     solution = np.linalg.solve(matrix, Y).astype(np.longdouble)
     for _ in range(5):
         left = Y - matrix.astype(np.longdouble) @ solution
         solution += np.linalg.solve(matrix, left.astype(float))
     exact = np.asarray(kernel(at, X), dtype=np.longdouble) @ solution
-    found = learned.expectation(at, normalised=False)
-    np.testing.assert_allclose(found, exact.astype(float), atol=1e-9)
+    result = learned.expectation(at, normalized=False)
+    np.testing.assert_allclose(result, exact.astype(float), atol=1e-9)
     prior = mean_embedding(at, kernel)
-    given = sum_rule(learned, prior).weights @ Y
-    np.testing.assert_allclose(given, exact.mean(axis=0).astype(float), atol=1e-9)
+    mean = sum_rule(learned, prior).weights @ Y
+    np.testing.assert_allclose(mean, exact.mean(axis=0).astype(float), atol=1e-9)
 
 
-def test_a_kernel_of_few_features_keeps_its_digits_with_hardly_any_regularisation():
+def test_finite_features_with_a_tiny_regularization():
     rng = np.random.default_rng(1)
     X, at = rng.normal(size=(200, 1)), rng.normal(size=(50, 1))
     Y = 1.0 + X - 0.5 * X**2
-    learned = conditional_embedding(X, Y, Polynomial(2, 1.0), K_Y, regularisation=1e-14)
-    found = learned.expectation(at, normalised=False)
-    np.testing.assert_allclose(found, 1.0 + at - 0.5 * at**2, rtol=1e-9, atol=1e-9)
+    learned = conditional_embedding(X, Y, Polynomial(2, 1.0), K_Y, regularization=1e-14)
+    result = learned.expectation(at, normalized=False)
+    np.testing.assert_allclose(result, 1.0 + at - 0.5 * at**2, rtol=1e-9, atol=1e-9)
 
 
 def test_weights_are_those_of_the_review(pairs, conditional):
@@ -83,7 +81,7 @@ def test_weights_are_those_of_the_review(pairs, conditional):
     np.testing.assert_allclose(conditional.weights(at), dense_weights(pairs[0], at).T, atol=1e-11)
     np.testing.assert_allclose(conditional([0.3, -0.2]).weights, conditional.weights(at)[0])
     np.testing.assert_allclose(
-        conditional.expectation(at, lambda y: y[:, 0] ** 2, normalised=False),
+        conditional.expectation(at, lambda y: y[:, 0] ** 2, normalized=False),
         dense_weights(pairs[0], at).T @ pairs[1][:, 0] ** 2,
         rtol=1e-9,
     )
@@ -121,7 +119,7 @@ def test_the_variance_is_that_of_the_residuals_whatever_the_origin():
     np.testing.assert_allclose(moved, learned.variance(at), rtol=1e-6)
 
 
-def test_leave_one_out_is_what_leaving_rows_out_gives(pairs):
+def test_leave_one_out_score_by_refitting(pairs):
     X, Y = pairs
     L, added = np.asarray(K_Y(Y)), 0.07
     errors = []
@@ -130,15 +128,15 @@ def test_leave_one_out_is_what_leaving_rows_out_gives(pairs):
         K = np.asarray(K_X(X[rest]))
         b = np.linalg.solve(K + added * np.eye(39), np.asarray(K_X(X[rest], X[j : j + 1])))[:, 0]
         errors.append(L[j, j] - 2 * b @ L[rest, j] + b @ L[np.ix_(rest, rest)] @ b)  # CME-5
-    of = spectrum(features(X, K_X).values, features(Y, K_Y).values)
-    assert leave_one_out(of, added) == pytest.approx(np.mean(errors), rel=1e-9)
+    spectrum = RidgeSpectrum(low_rank_features(X, K_X).values, low_rank_features(Y, K_Y).values)
+    assert spectrum.leave_one_out(added) == pytest.approx(np.mean(errors), rel=1e-9)
 
 
 def test_the_marginal_likelihood_is_that_of_gaussian_processes(pairs):
     X, Y = pairs
     # Three outputs, explicit: -q/2 times the score is the profile log likelihood up to a constant.
     outputs = np.stack([Y[:, 0], Y[:, 0] ** 2, np.cos(Y[:, 0])], axis=1)
-    of = spectrum(features(X, K_X).values, outputs)
+    spectrum = RidgeSpectrum(low_rank_features(X, K_X).values, outputs)
 
     def profile(added):
         C = np.asarray(K_X(X)) + added * np.eye(40)
@@ -146,67 +144,69 @@ def test_the_marginal_likelihood_is_that_of_gaussian_processes(pairs):
         _, log_determinant = np.linalg.slogdet(a * C)
         return -0.5 * (3 * log_determinant + 40 * 3 + 3 * 40 * np.log(2 * np.pi))
 
-    scores = [-1.5 * negative_log_marginal_likelihood(of, added) for added in (0.003, 0.4)]
+    scores = [-1.5 * spectrum.negative_log_marginal_likelihood(added) for added in (0.003, 0.4)]
     assert scores[0] - scores[1] == pytest.approx(profile(0.003) - profile(0.4), rel=1e-9)
 
 
 @pytest.mark.parametrize("choice", ["leave-one-out", "marginal-likelihood"])
-def test_the_chosen_regularisation_is_the_best_of_a_fine_grid(pairs, choice):
+def test_the_chosen_regularization_is_the_best_of_a_fine_grid(pairs, choice):
     X, Y = pairs
-    Z_x, Z_y = features(X, K_X).values, features(Y, K_Y).values
+    Z_x, Z_y = low_rank_features(X, K_X).values, low_rank_features(Y, K_Y).values
+    spectrum = RidgeSpectrum(Z_x, Z_y)
     score = {
-        "leave-one-out": leave_one_out,
-        "marginal-likelihood": negative_log_marginal_likelihood,
-    }
-    found = choose_regularisation(Z_x, Z_y, choice)
-    grid = [score[choice](spectrum(Z_x, Z_y), a) for a in np.geomspace(1e-7, 1e2, 500)]
-    assert found.score <= min(grid) + 1e-12
-    assert not found.at_bound
+        "leave-one-out": spectrum.leave_one_out,
+        "marginal-likelihood": spectrum.negative_log_marginal_likelihood,
+    }[choice]
+    regularization, lowest = choose_regularization(Z_x, Z_y, choice)
+    assert lowest <= min(score(added) for added in np.geomspace(1e-7, 1e2, 500)) + 1e-12
+    assert lowest == pytest.approx(score(40 * regularization), rel=1e-12)
+    # The minimum is inside of the range, n lambda from 1e-12 to 10 times the trace of K.
+    assert 1e-11 < regularization * 40 / np.trace(np.asarray(K_X(X))) < 9.0
 
 
 def test_features_give_back_the_gram_matrix_at_any_rank(pairs):
     X, _ = pairs
-    exact = features(X, K_X)
+    exact = low_rank_features(X, K_X)
     np.testing.assert_allclose(exact.values @ exact.values.T, np.asarray(K_X(X)), atol=1e-13)
     np.testing.assert_allclose(exact(X), exact.values, atol=1e-7)
     for tolerance in (1e-2, 1e-5):
-        few = features(X, K_X, tolerance=tolerance)
-        left = np.asarray(K_X(X)) - few.values @ few.values.T
-        assert few.rank < 40
+        low_rank = low_rank_features(X, K_X, tolerance=tolerance)
+        left = np.asarray(K_X(X)) - low_rank.values @ low_rank.values.T
+        assert low_rank.rank < 40
         assert np.linalg.eigvalsh(left).min() > -1e-13
         assert left.diagonal().max() <= tolerance
-        assert few.remainder == pytest.approx(np.trace(left) / 40, rel=1e-9)
-    rows = features(X, K_X, rank=4)  # asked for row by row, not by LAPACK
-    np.testing.assert_allclose(rows.values, few.values[:, :4], atol=1e-12)
+        assert low_rank.remainder == pytest.approx(np.trace(left) / 40, rel=1e-9)
+    rows = low_rank_features(X, K_X, rank=4)  # asked for row by row, not by LAPACK
+    np.testing.assert_allclose(rows.values, low_rank.values[:, :4], atol=1e-12)
 
 
-def test_low_rank_weights_come_close_and_use_less(pairs, conditional):
+def test_low_rank_weights_are_close(pairs, conditional):
     X, Y = pairs
-    few = conditional_embedding(X, Y, K_X, K_Y, regularisation=LAMBDA, tolerance=1e-5)
-    assert few.features.rank < conditional.features.rank
+    low_rank = conditional_embedding(X, Y, K_X, K_Y, regularization=LAMBDA, tolerance=1e-5)
+    assert low_rank.features.rank < conditional.features.rank
     at = np.array([[0.3, -0.2], [-1.0, 0.4]])
-    np.testing.assert_allclose(few.expectation(at), conditional.expectation(at), atol=1e-4)
+    np.testing.assert_allclose(low_rank.expectation(at), conditional.expectation(at), atol=1e-4)
 
 
 def test_the_sum_and_product_rules(pairs, conditional):
     X, _ = pairs
     rng = np.random.default_rng(1)
-    places, a = rng.normal(size=(6, 2)), np.array([0.5, 0.3, -0.1, 0.2, 0.05, 0.05])
-    prior = mean_embedding(places, K_X, a)
-    weights = dense_weights(X, places)
+    support, a = rng.normal(size=(6, 2)), np.array([0.5, 0.3, -0.1, 0.2, 0.05, 0.05])
+    prior = mean_embedding(support, K_X, a)
+    weights = dense_weights(X, support)
     np.testing.assert_allclose(sum_rule(conditional, prior).weights, weights @ a, atol=1e-10)
     joint = product_rule(conditional, prior)
     np.testing.assert_allclose(joint.coefficients, (weights * a).T, atol=1e-10)
     # The marginal of the rule is the sum rule, and expectations of products are traces.
     np.testing.assert_allclose(joint.marginal_y().weights, weights @ a, atol=1e-10)
-    found = joint.expectation(lambda x, y: x[:, 0] * y[:, 0])
-    assert found == pytest.approx(places[:, 0] * a @ (weights.T @ conditional.Y[:, 0]), rel=1e-9)
+    result = joint.expectation(lambda x, y: x[:, 0] * y[:, 0])
+    assert result == pytest.approx(support[:, 0] * a @ (weights.T @ conditional.Y[:, 0]), rel=1e-9)
     at_x, at_y = np.array([[0.1, 0.2], [1.0, 1.0]]), np.array([0.3, -0.4])
     by_hand = np.diag(
-        np.asarray(K_X(at_x, places)) @ joint.coefficients @ np.asarray(K_Y(conditional.Y, at_y))
+        np.asarray(K_X(at_x, support)) @ joint.coefficients @ np.asarray(K_Y(conditional.Y, at_y))
     )
     np.testing.assert_allclose(joint(at_x, at_y), by_hand, rtol=1e-9)
-    gram = np.kron(np.asarray(K_X(places)), np.asarray(K_Y(conditional.Y)))
+    gram = np.kron(np.asarray(K_X(support)), np.asarray(K_Y(conditional.Y)))
     flat = joint.coefficients.ravel()
     assert joint.inner_product(joint) == pytest.approx(flat @ gram @ flat, rel=1e-9)
     assert isinstance(joint, JointEmbedding)
@@ -215,22 +215,24 @@ def test_the_sum_and_product_rules(pairs, conditional):
 def test_bayes_rule_is_both_forms_of_the_literature(pairs, conditional):
     X, Y = pairs
     rng = np.random.default_rng(4)
-    places, a = rng.normal(0.4, 0.6, size=(15, 2)), rng.normal(1 / 15, 0.05, 15)
-    prior, delta, y = mean_embedding(places, K_X, a), 3e-3, np.array([0.2])
+    support, a = rng.normal(0.4, 0.6, size=(15, 2)), rng.normal(1 / 15, 0.05, 15)
+    prior, delta, y = mean_embedding(support, K_X, a), 3e-3, np.array([0.2])
     G, k_y = np.asarray(K_Y(Y)), np.asarray(K_Y(Y, y))
-    Omega = dense_weights(X, places) * a
+    Omega = dense_weights(X, support) * a
     Lambda = np.diag(Omega.sum(axis=1))
     L = Lambda @ G
     slides = L @ np.linalg.solve(L @ L + delta * np.eye(40), Lambda @ k_y)[:, 0]
-    found = bayes_rule(conditional, prior, regularisation=delta)
-    np.testing.assert_allclose(found.weights(y)[0], slides, atol=1e-9)
+    result = bayes_rule(conditional, prior, regularization=delta)
+    np.testing.assert_allclose(result.weights(y)[0], slides, atol=1e-9)
     KD = G @ Lambda
     review = Omega.T @ np.linalg.solve(KD @ KD + delta * np.eye(40), KD @ k_y)[:, 0]
-    on_prior = bayes_rule(conditional, prior, regularisation=delta, support="prior")
+    on_prior = bayes_rule(conditional, prior, regularization=delta, support="prior")
     np.testing.assert_allclose(on_prior.weights(y)[0], review, atol=1e-9)
     assert np.abs(slides).max() > 0.01
     # Evidence that is one point is that point.
-    np.testing.assert_allclose(found.given(mean_embedding(y, K_Y)).weights, slides, atol=1e-7)
+    np.testing.assert_allclose(
+        result.condition_on(mean_embedding(y, K_Y)).weights, slides, atol=1e-7
+    )
 
 
 #: Counts of (x, y), 3 by 4, no two alike; and another prior of x.
@@ -243,23 +245,25 @@ def table():
     x, y = np.repeat(np.indices((3, 4)).reshape(2, -1), COUNTS.ravel(), axis=1)
     rng = np.random.default_rng(0)
     order = rng.permutation(len(x))
-    return conditional_embedding(x[order], y[order], Dirac(), Dirac(), regularisation=0)
+    return conditional_embedding(x[order], y[order], Dirac(), Dirac(), regularization=0)
 
 
 def test_rules_are_exact_in_finite_spaces(table):
-    given_x = COUNTS / COUNTS.sum(axis=1, keepdims=True)
+    conditional_x = COUNTS / COUNTS.sum(axis=1, keepdims=True)
     for x in range(3):
-        np.testing.assert_allclose(table(x)([0, 1, 2, 3]), given_x[x], atol=1e-13)
+        np.testing.assert_allclose(table(x)([0, 1, 2, 3]), conditional_x[x], atol=1e-13)
     prior = mean_embedding([0, 1, 2], Dirac(), PRIOR)
-    np.testing.assert_allclose(sum_rule(table, prior)([0, 1, 2, 3]), PRIOR @ given_x, atol=1e-13)
-    joint = PRIOR[:, None] * given_x
+    np.testing.assert_allclose(
+        sum_rule(table, prior)([0, 1, 2, 3]), PRIOR @ conditional_x, atol=1e-13
+    )
+    joint = PRIOR[:, None] * conditional_x
     x, y = np.indices((3, 4)).reshape(2, -1)
     np.testing.assert_allclose(product_rule(table, prior)(x, y), joint.ravel(), atol=1e-13)
     for support in ("sample", "prior"):
-        rule = bayes_rule(table, prior, regularisation=0.0, support=support)
-        for seen in range(4):
-            posterior = joint[:, seen] / joint[:, seen].sum()
-            np.testing.assert_allclose(rule(seen)([0, 1, 2]), posterior, atol=1e-12)
+        rule = bayes_rule(table, prior, regularization=0.0, support=support)
+        for observed in range(4):
+            posterior = joint[:, observed] / joint[:, observed].sum()
+            np.testing.assert_allclose(rule(observed)([0, 1, 2]), posterior, atol=1e-12)
 
 
 def test_rules_match_explicit_operators_in_finite_features(pairs):
@@ -278,7 +282,7 @@ def test_rules_match_explicit_operators_in_finite_features(pairs):
     C_xx, C_yx = phi(X).T @ phi(X) / n, psi(Y).T @ phi(X) / n
     operator = C_yx @ np.linalg.inv(C_xx + lam * np.eye(6))
     at, test = np.array([[0.4, -1.0]]), np.array([[0.3, 2.0], [-1.0, 0.5]])
-    conditional = conditional_embedding(X, Y, k, ell, regularisation=lam)
+    conditional = conditional_embedding(X, Y, k, ell, regularization=lam)
     np.testing.assert_allclose(conditional(at)(test), psi(test) @ operator @ phi(at)[0], rtol=1e-9)
     prior = mean_embedding([[0.2, 0.1], [1.0, -0.5]], k, [0.8, 0.3])
     mean = phi(prior.points).T @ prior.weights
@@ -287,21 +291,21 @@ def test_rules_match_explicit_operators_in_finite_features(pairs):
     weights = phi(X) @ np.linalg.solve(C_xx + lam * np.eye(6), mean) / n
     Q_yy = psi(Y).T @ (weights[:, None] * psi(Y))
     Q_xy = phi(X).T @ (weights[:, None] * psi(Y))
-    seen = np.array([[0.1, 0.7]])
-    expected = Q_xy @ np.linalg.solve(Q_yy @ Q_yy + delta * np.eye(3), Q_yy @ psi(seen)[0])
-    rule = bayes_rule(conditional, prior, regularisation=delta)
-    np.testing.assert_allclose(rule(seen)(at), phi(at) @ expected, rtol=1e-8)
+    observed = np.array([[0.1, 0.7]])
+    expected = Q_xy @ np.linalg.solve(Q_yy @ Q_yy + delta * np.eye(3), Q_yy @ psi(observed)[0])
+    rule = bayes_rule(conditional, prior, regularization=delta)
+    np.testing.assert_allclose(rule(observed)(at), phi(at) @ expected, rtol=1e-8)
 
 
 def test_functions_of_independent_variables():
     x = mean_embedding([1.0, 2.0], SquaredExponential(1.0), [0.25, 0.5])
     y = mean_embedding([[0.0, 1.0], [3.0, 0.0], [1.0, 1.0]], K_X, [0.2, 0.5, 0.3])
     kernel = Matern(2.5, 1.0)
-    found = function_embedding(lambda x, y: x[:, 0] * y[:, 0] - y[:, 1], x, y, kernel=kernel)
+    result = function_embedding(lambda x, y: x[:, 0] * y[:, 0] - y[:, 1], x, y, kernel=kernel)
     values = [-1.0, 3.0, 0.0, -1.0, 6.0, 1.0]
     weights = np.outer([1 / 3, 2 / 3], [0.2, 0.5, 0.3]).ravel()
-    np.testing.assert_allclose(found.points[:, 0], values)
-    np.testing.assert_allclose(found.weights, weights, rtol=1e-13)
+    np.testing.assert_allclose(result.points[:, 0], values)
+    np.testing.assert_allclose(result.weights, weights, rtol=1e-13)
     # The sum of two Gaussian samples has the embedding of their sum, to sampling error (seed 0;
     # 300 + 300 rows; the threshold is several times what 20 other seeds gave at most).
     rng = np.random.default_rng(0)
@@ -325,18 +329,18 @@ def embed(weights=None, kernel=K_X):
     [
         (lambda X, Y, c: conditional_embedding(X, Y[:5], K_X, K_Y), "40 rows and Y has 5"),
         (
-            lambda X, Y, c: conditional_embedding(X, Y, K_X, K_Y, regularisation=-1.0),
+            lambda X, Y, c: conditional_embedding(X, Y, K_X, K_Y, regularization=-1.0),
             "at least 0",
         ),
-        (lambda X, Y, c: conditional_embedding(X, Y, K_X, K_Y, regularisation="cv"), "one of"),
-        (lambda X, Y, c: c(X[:2]), "one point is asked for at a time"),
+        (lambda X, Y, c: conditional_embedding(X, Y, K_X, K_Y, regularization="cv"), "one of"),
+        (lambda X, Y, c: c(X[:2]), "x must be one point"),
         (lambda X, Y, c: c.weights([[1.0, 2.0, 3.0]]), "3 columns"),
         (lambda X, Y, c: sum_rule(c, embed([0.0, 0.0])), "no weights that are not zero"),
         (lambda X, Y, c: sum_rule(c, embed(kernel=SquaredExponential(3.0))), "is needed"),
         (lambda X, Y, c: bayes_rule(c, embed(), support="both"), "support"),
         (lambda X, Y, c: bayes_rule(c, embed()).weights([[1.0, 2.0]]), "2 columns"),
-        (lambda X, Y, c: features(X, K_X, rank=0), "rank"),
-        (lambda X, Y, c: features(X, K_X, tolerance=2.0), "tolerance"),
+        (lambda X, Y, c: low_rank_features(X, K_X, rank=0), "rank"),
+        (lambda X, Y, c: low_rank_features(X, K_X, tolerance=2.0), "tolerance"),
         (lambda X, Y, c: function_embedding(np.sin, kernel=K_Y), "at least 1 variable"),
         (
             lambda X, Y, c: function_embedding(
@@ -346,28 +350,28 @@ def embed(weights=None, kernel=K_X):
         ),
     ],
 )
-def test_what_makes_no_sense_is_refused(pairs, conditional, act, message):
+def test_invalid_arguments(pairs, conditional, act, message):
     with pytest.raises(ValueError, match=message):
         act(*pairs, conditional)
 
 
-def test_singular_operators_say_what_to_raise():
+def test_singular_operators():
     x = np.linspace(0.0, 1.0, 60)
-    smooth = conditional_embedding(x, x, SquaredExponential(2.0), K_Y, regularisation=0.0)
-    with pytest.raises(ArithmeticError, match="raise regularisation"):
+    smooth = conditional_embedding(x, x, SquaredExponential(2.0), K_Y, regularization=0.0)
+    with pytest.raises(ArithmeticError, match="raise regularization"):
         smooth.weights(0.3)
     no_first = mean_embedding([0, 1], Dirac(), [0.0, 1.0])
-    never = conditional_embedding([0, 0, 1, 1], [0, 0, 1, 1], Dirac(), Dirac(), regularisation=0.0)
-    with pytest.raises(ArithmeticError, match="raise regularisation"):
-        bayes_rule(never, no_first, regularisation=0.0).weights([0])
+    never = conditional_embedding([0, 0, 1, 1], [0, 0, 1, 1], Dirac(), Dirac(), regularization=0.0)
+    with pytest.raises(ArithmeticError, match="raise regularization"):
+        bayes_rule(never, no_first, regularization=0.0).weights([0])
 
 
 def test_masked_values_are_refused_by_row():
     rng = np.random.default_rng(0)
     X, kernel = rng.normal(size=(20, 2)), SquaredExponential(1.0)
     hidden = np.ma.array(X[:3], mask=[[0, 0], [1, 0], [0, 0]])
-    learned = conditional_embedding(X, X[:, 0], kernel, kernel, regularisation=0.1)
-    filtering = kernel_bayes_filter(X[:, 0], X, kernel, kernel, regularisation=0.1)
+    learned = conditional_embedding(X, X[:, 0], kernel, kernel, regularization=0.1)
+    filtering = kernel_bayes_filter(X[:, 0], X, kernel, kernel, regularization=0.1)
     for function in (learned.weights, filtering.filter, kernel):
         with pytest.raises(ValueError, match="row 2"):
             function(hidden)

@@ -39,32 +39,36 @@ def table_of(estimates):
     return np.stack([estimates[step](np.arange(STATES)) for step in range(len(estimates))])
 
 
-def forward(A, B, start, seen, observed):
-    belief, found = start, []
-    for t, symbol in enumerate(seen):
+def forward(A, B, start, observations, observed):
+    state, result = start, []
+    for t, symbol in enumerate(observations):
         if t:
-            belief = belief @ A
+            state = state @ A
         if observed[t]:
-            belief = belief * B[:, symbol]
-            belief = belief / belief.sum()
-        found.append(belief)
-    return np.array(found)
+            state = state * B[:, symbol]
+            state = state / state.sum()
+        result.append(state)
+    return np.array(result)
 
 
-SEEN = np.array([2, 0, 1, 1, 3, 2, 2, 0, 0, 1])
+OBSERVATIONS = np.array([2, 0, 1, 1, 3, 2, 2, 0, 0, 1])
 OBSERVED = np.array([True, True, False, True, True, True, False, False, True, True])
 
 
 @pytest.mark.parametrize("observed", [np.ones(10, bool), OBSERVED])
-def test_it_is_the_forward_recursion_in_a_finite_space(chain, observed):
+def test_filtering_is_the_forward_recursion_in_a_finite_space(chain, observed):
     x, y, A, B, frequencies = chain
-    model = kernel_bayes_filter(x, y, Dirac(), Dirac(), regularisation=0.0)
-    estimates = model.filter(SEEN, observed=observed)
-    expected = forward(A, B, frequencies, SEEN, observed)
+    model = kernel_bayes_filter(x, y, Dirac(), Dirac(), regularization=0.0)
+    estimates = model.filter(OBSERVATIONS, observed=observed)
+    expected = forward(A, B, frequencies, OBSERVATIONS, observed)
     np.testing.assert_allclose(table_of(estimates), expected, atol=1e-11)
     prior = np.array([0.1, 0.1, 0.8])
-    given = model.filter(SEEN, prior=mean_embedding([0, 1, 2], Dirac(), prior), observed=observed)
-    np.testing.assert_allclose(table_of(given), forward(A, B, prior, SEEN, observed), atol=1e-11)
+    with_prior = model.filter(
+        OBSERVATIONS, prior=mean_embedding([0, 1, 2], Dirac(), prior), observed=observed
+    )
+    np.testing.assert_allclose(
+        table_of(with_prior), forward(A, B, prior, OBSERVATIONS, observed), atol=1e-11
+    )
     later = model.predict(estimates, 3)
     np.testing.assert_allclose(table_of(later), expected @ np.linalg.matrix_power(A, 3), atol=1e-11)
 
@@ -72,34 +76,34 @@ def test_it_is_the_forward_recursion_in_a_finite_space(chain, observed):
 def test_smoothing_is_forward_backward_in_a_finite_space(chain):
     x, y, A, B, frequencies = chain
     model = kernel_bayes_filter(
-        x, y, Dirac(), Dirac(), regularisation=0.0, smoothing_regularisation=0.0
+        x, y, Dirac(), Dirac(), regularization=0.0, smoothing_regularization=0.0
     )
-    smoothed = model.smooth(model.filter(SEEN))
-    alpha, beta = forward(A, B, frequencies, SEEN, np.ones(10, bool)), np.ones((10, STATES))
+    smoothed = model.smooth(model.filter(OBSERVATIONS))
+    alpha, beta = forward(A, B, frequencies, OBSERVATIONS, np.ones(10, bool)), np.ones((10, STATES))
     for t in range(8, -1, -1):
-        beta[t] = A @ (B[:, SEEN[t + 1]] * beta[t + 1])
+        beta[t] = A @ (B[:, OBSERVATIONS[t + 1]] * beta[t + 1])
         beta[t] /= beta[t].sum()
     expected = alpha * beta / (alpha * beta).sum(axis=1, keepdims=True)
     np.testing.assert_allclose(table_of(smoothed), expected, atol=1e-11)
     assert np.abs(expected - alpha)[:-1].max() > 0.1  # it is not filtering
 
 
-def test_without_normalising_an_update_is_the_slides_formula():
+def test_unnormalized_updates_are_the_formula_of_the_slides():
     rng = np.random.default_rng(2)
     T, eps, delta = 30, 0.004, 0.01
     X = np.cumsum(rng.normal(size=(T, 2)), axis=0) * 0.3
     Y = X @ np.array([[1.0, 0.3], [0.0, 1.0]]) + 0.1 * rng.normal(size=(T, 2))
     k, ell = SquaredExponential(0.8), Matern(2.5, np.array([0.9, 1.3]))
     model = kernel_bayes_filter(
-        X, Y, k, ell, regularisation=eps, posterior_regularisation=delta, normalise=False,
+        X, Y, k, ell, regularization=eps, posterior_regularization=delta, normalize=False,
         tolerance=1e-15,
     )  # fmt: skip
-    seen = np.array([[0.2, 0.1], [0.4, -0.3], [0.1, 0.2]])
+    observations = np.array([[0.2, 0.1], [0.4, -0.3], [0.1, 0.2]])
     G, G_Y, eye = np.asarray(k(X)), np.asarray(ell(Y)), np.eye(T)
     before, after = X[:-1], X[1:]
     start = np.asarray(k(before)) + (T - 1) * eps * np.eye(T - 1)
-    alpha, found = None, []
-    for y in seen:
+    alpha, result = None, []
+    for y in observations:
         if alpha is None:
             mu = np.linalg.solve(G + T * eps * eye, G.mean(axis=1))
         else:
@@ -108,8 +112,8 @@ def test_without_normalising_an_update_is_the_slides_formula():
         L = np.diag(mu) @ G_Y
         k_y = np.asarray(ell(Y, y[None]))[:, 0]
         alpha = L @ np.linalg.solve(L @ L + delta * eye, mu * k_y)
-        found.append(alpha)
-    np.testing.assert_allclose(model.filter(seen).weights, found, atol=1e-8)
+        result.append(alpha)
+    np.testing.assert_allclose(model.filter(observations).weights, result, atol=1e-8)
 
 
 def test_a_filter_of_pairs_is_that_of_the_series_they_come_from():
@@ -127,7 +131,7 @@ def test_a_filter_of_pairs_is_that_of_the_series_they_come_from():
 
 
 @pytest.mark.slow
-def test_it_filters_predicts_and_smooths_better_than_it_sees():
+def test_estimates_are_better_than_observations():
     # Seed 1, 300 training and 150 test rows of a noisy rotation; observations have a mean squared
     # error of 0.08. Of 20 other seeds the largest ratios were 0.76 (filter) and 0.95 (smoother).
     def series(T, rng):
@@ -139,11 +143,11 @@ def test_it_filters_predicts_and_smooths_better_than_it_sees():
         return states, states + 0.2 * rng.normal(size=(T, 2))
 
     rng = np.random.default_rng(1)
-    (X, Y), (states, seen) = series(300, rng), series(150, rng)
+    (X, Y), (states, observations) = series(300, rng), series(150, rng)
     k = SquaredExponential(0.7)
-    model = kernel_bayes_filter(X, Y, k, k, regularisation=0.3 / 300, smoothing_regularisation=0.02)
-    estimates = model.filter(seen)
-    noise = np.mean(np.sum((seen - states) ** 2, axis=1))
+    model = kernel_bayes_filter(X, Y, k, k, regularization=0.3 / 300, smoothing_regularization=0.02)
+    estimates = model.filter(observations)
+    noise = np.mean(np.sum((observations - states) ** 2, axis=1))
     filtered = np.mean(np.sum((estimates.mean() - states) ** 2, axis=1))
     smoothed = np.mean(np.sum((model.smooth(estimates).mean() - states) ** 2, axis=1))
     mode = np.mean(np.sum((estimates.mode() - states) ** 2, axis=1))
@@ -200,17 +204,17 @@ def small():
         ),
     ],
 )
-def test_what_makes_no_sense_is_refused(small, act, message):
+def test_invalid_arguments(small, act, message):
     with pytest.raises(ValueError, match=message):
         act(small)
 
 
-def test_an_observation_of_another_world_is_an_error_and_not_a_number(small):
+def test_distant_observations(small):
     for away in (30.0, 1e6):  # nine lengthscales from the nearest; and where all underflows
         with pytest.raises(ArithmeticError, match="in row 2"):
             small.filter([3.0, away])
     assert small.filter([3.0, 16.0]).mean()[1, 0] > 9.0  # two and a half lengthscales
     skipped = small.filter([3.0, 30.0, 5.0], outliers="skip")
-    told = small.filter([3.0, 0.0, 5.0], observed=[True, False, True])
-    np.testing.assert_array_equal(skipped.weights, told.weights)
+    masked = small.filter([3.0, 0.0, 5.0], observed=[True, False, True])
+    np.testing.assert_array_equal(skipped.weights, masked.weights)
     assert skipped.observed.tolist() == [True, False, True]

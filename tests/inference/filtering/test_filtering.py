@@ -35,11 +35,11 @@ def test_kernels_by_name(pairs):
         kernel_of(np.ones(5), "median")
 
 
-@pytest.mark.parametrize("regularisation", ["leave-one-out", "marginal-likelihood"])
-def test_a_regression_is_learned(pairs, regularisation):
+@pytest.mark.parametrize("regularization", ["leave-one-out", "marginal-likelihood"])
+def test_a_regression_is_learned(pairs, regularization):
     x, y = pairs
     learned = learn_conditional(
-        x, y, kernel_x="median", kernel_y="median", regularisation=regularisation
+        x, y, kernel_x="median", kernel_y="median", regularization=regularization
     )
     at = np.linspace(-2.5, 2.5, 60)
     error = np.sqrt(np.mean((learned.expectation(at)[:, 0] - np.sin(2.0 * at)) ** 2))
@@ -53,11 +53,11 @@ def test_bad_input_of_conditionals(pairs):
     with pytest.raises(InputError, match="not pairs"):
         learn_conditional(x, y[:9])
     with pytest.raises(InputError, match="give one factor"):
-        learn_conditional(x, y, regularisation=0.1, factors=(1.0, 2.0))
+        learn_conditional(x, y, regularization=0.1, factors=(1.0, 2.0))
     with pytest.raises(ValueError, match="at least 0"):
-        learn_conditional(x, y, regularisation=-0.1)
+        learn_conditional(x, y, regularization=-0.1)
     with pytest.raises(InputError, match="one of"):
-        learn_conditional(x, y, regularisation="cv")
+        learn_conditional(x, y, regularization="cv")
     with pytest.raises(InputError, match="row 3"):
         learn_conditional(np.r_[x[:2], np.nan, x[3:]], y)
 
@@ -73,34 +73,34 @@ def test_a_filter_is_learned():
     Y = X + 0.5 * rng.normal(size=160)
     learned = learn_filter(
         X[:120], Y[:120], kernel_x="median", kernel_y="median", factors=(0.5, 1.0),
-        regularisations=(1e-6, 1e-1, 1.0), progress=False,
+        regularizations=(1e-6, 1e-1, 1.0), progress=False,
     )  # fmt: skip
     assert len(learned.trials) == 6
     assert [t.error for t in learned.trials] == sorted(t.error for t in learned.trials)
-    assert learned.trials[0].regularisation > 1e-6  # overfits, and is seen to
+    assert learned.trials[0].regularization > 1e-6  # overfits, and is seen to
     estimates = learned.filter.filter(Y[120:])
     assert np.mean((estimates.mean()[:, 0] - X[120:]) ** 2) < np.mean((Y[120:] - X[120:]) ** 2)
     assert f"{learned.trials[0].error ** 0.5:.4g}" in str(learned)
     assert learned.smoothed_error <= learned.trials[0].error
-    # Settings do not hang on the units of a column.
+    # Settings do not depend on the units of a column.
     again = learn_filter(
         np.column_stack([X[:120], 1e3 * X[:120]]), Y[:120], kernel_x="median", kernel_y="median",
-        factors=(0.5, 1.0), regularisations=(1e-6, 1e-1, 1.0), progress=False,
+        factors=(0.5, 1.0), regularizations=(1e-6, 1e-1, 1.0), progress=False,
     )  # fmt: skip
     other = learn_filter(
         np.column_stack([1e3 * X[:120], X[:120]]), Y[:120], kernel_x="median", kernel_y="median",
-        factors=(0.5, 1.0), regularisations=(1e-6, 1e-1, 1.0), progress=False,
+        factors=(0.5, 1.0), regularizations=(1e-6, 1e-1, 1.0), progress=False,
     )  # fmt: skip
     assert again.trials[0].error == pytest.approx(other.trials[0].error, rel=1e-6)
 
 
-def test_halves_that_are_held_out_are_held_out():
+def test_validation_data_are_not_trained_on():
     # States that nothing tells: no filter does better than their mean, whose error is 1, unless it
     # has seen what it is asked about (then the error is 0.2 to 0.6 here).
     rng = np.random.default_rng(4)
     learned = learn_filter(
         rng.normal(size=160), rng.normal(size=160), kernel_x="median", kernel_y="median",
-        factors=(0.05, 0.5), regularisations=(1e-3, 1e-1), progress=False,
+        factors=(0.05, 0.5), regularizations=(1e-3, 1e-1), progress=False,
     )  # fmt: skip
     assert learned.trials[0].error > 0.9
 
@@ -111,8 +111,8 @@ def test_bad_input_of_filters():
         learn_filter(x[:5], x[:5])
     with pytest.raises(InputError, match="not pairs"):
         learn_filter(x, x[:5])
-    with pytest.raises(InputError, match="regularisations"):
-        learn_filter(x, x, regularisations=())
+    with pytest.raises(InputError, match="regularizations"):
+        learn_filter(x, x, regularizations=())
     with pytest.raises(InputError, match="positive"):
         learn_filter(x, x, factors=(-1.0,))
 
@@ -128,7 +128,7 @@ def test_a_kernel_of_labels_has_one_factor():
     assert learned.trials[0].error < 0.05
 
 
-def test_kernels_of_different_columns_are_scaled_apart(pairs):
+def test_median_kernel_scales_columns(pairs):
     x, y = pairs
     both = np.column_stack([x, 1000.0 * y])
     kernel = kernel_of(both, "median")

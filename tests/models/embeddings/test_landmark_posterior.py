@@ -1,4 +1,4 @@
-"""The embedding given its values at landmarks, beside the one given all rows."""
+"""The embedding given its values at landmarks or at all rows."""
 
 import jax
 import numpy as np
@@ -10,7 +10,7 @@ from bke.models import (
     embedding_posterior,
     landmark_embedding_posterior,
 )
-from bke.models.embeddings.landmarks import posterior_of_sums
+from bke.models.embeddings.posterior import landmark_posterior_from_sums
 from bke.models.landmarks import landmark_sums
 from numpyro.handlers import seed
 from scipy.spatial.distance import cdist
@@ -35,19 +35,19 @@ def test_by_numpy(noise):
         np.cov(features.T) / len(X) + 1e-8 * np.eye(9) if noise == "clt" else 0.03 * np.eye(9)
     )
     gain = np.linalg.solve(k(Z, Z, root) + covariance, k(Z, AT, root)).T
-    found = landmark_embedding_posterior(X, Z, KERNEL, AT, noise=noise)
-    np.testing.assert_allclose(found.mean, gain @ features.mean(axis=0), rtol=1e-8)
+    result = landmark_embedding_posterior(X, Z, KERNEL, AT, noise=noise)
+    np.testing.assert_allclose(result.mean, gain @ features.mean(axis=0), rtol=1e-8)
     expected = k(AT, AT, root) - gain @ k(Z, AT, root)
-    np.testing.assert_allclose(found.covariance, expected, rtol=1e-7, atol=1e-10)
+    np.testing.assert_allclose(result.covariance, expected, rtol=1e-7, atol=1e-10)
 
 
 @pytest.mark.slow
-def test_landmarks_at_all_rows_give_the_posterior_given_the_data():
+def test_landmarks_at_all_rows():
     measure = Gaussian(3.0, np.array([1.0, 2.0]))
-    every = landmark_embedding_posterior(X, X, KERNEL, AT, measure=measure)
+    landmarks_at_rows = landmark_embedding_posterior(X, X, KERNEL, AT, measure=measure)
     data = embedding_posterior(X, KERNEL, AT, measure=measure)
-    np.testing.assert_allclose(every.mean, data.mean, rtol=1e-6)
-    np.testing.assert_allclose(every.covariance, data.covariance, rtol=1e-5, atol=1e-9)
+    np.testing.assert_allclose(landmarks_at_rows.mean, data.mean, rtol=1e-6)
+    np.testing.assert_allclose(landmarks_at_rows.covariance, data.covariance, rtol=1e-5, atol=1e-9)
 
 
 @pytest.mark.slow
@@ -55,18 +55,18 @@ def test_merged_sums_with_their_covariance():
     parts = [landmark_sums(part, Z, KERNEL, covariance=True) for part in np.split(X, [11, 40])]
     merged = parts[0].merged(parts[1]).merged(parts[2])
     pooled = landmark_sums(X, Z, KERNEL, covariance=True)
-    for one, other in zip(merged, pooled, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-12)
+    for total, reference in zip(merged, pooled, strict=True):
+        np.testing.assert_allclose(total, reference, rtol=1e-12)
     np.testing.assert_allclose(pooled.scatter, 69 * np.cov(k(X, Z).T), rtol=1e-10)
     np.testing.assert_allclose(pooled.spread, landmark_sums(X, Z, KERNEL).scatter, rtol=1e-12)
     with jax.enable_x64(True):
-        again = posterior_of_sums(merged, Z, KERNEL, AT, noise="clt", measure="unit")
-    whole = landmark_embedding_posterior(X, Z, KERNEL, AT)
-    np.testing.assert_allclose(again.mean, whole.mean, rtol=1e-9)
+        again = landmark_posterior_from_sums(merged, Z, KERNEL, AT, noise="clt", measure="unit")
+    full = landmark_embedding_posterior(X, Z, KERNEL, AT)
+    np.testing.assert_allclose(again.mean, full.mean, rtol=1e-9)
 
 
 @pytest.mark.slow
-def test_what_does_not_go_together():
+def test_incompatible_arguments():
     with pytest.raises(ValueError, match="the one has the covariance"):
         landmark_sums(X, Z, KERNEL, covariance=True).merged(landmark_sums(X, Z, KERNEL))
     with pytest.raises(ValueError, match="X has 2 columns but at has 1"):
@@ -75,7 +75,7 @@ def test_what_does_not_go_together():
         seed(bke_model, 0)(X, likelihood="landmark")
 
 
-def test_far_from_all_landmarks_it_is_the_prior():
-    found = landmark_embedding_posterior(X, Z, KERNEL, AT + 100.0)
-    np.testing.assert_allclose(found.mean, 0.0, atol=1e-12)
-    np.testing.assert_allclose(np.diagonal(found.covariance), 1.0, rtol=1e-12)
+def test_distant_from_all_landmarks_it_is_the_prior():
+    result = landmark_embedding_posterior(X, Z, KERNEL, AT + 100.0)
+    np.testing.assert_allclose(result.mean, 0.0, atol=1e-12)
+    np.testing.assert_allclose(np.diagonal(result.covariance), 1.0, rtol=1e-12)

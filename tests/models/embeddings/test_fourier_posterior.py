@@ -1,12 +1,16 @@
-"""The embedding's posterior by waves beside the one by matrices."""
+"""The embedding's posterior in a Fourier basis and by matrices."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from bke.models import SquaredExponential, embedding_posterior
-from bke.models.embeddings import waves as embedding
-from bke.models.embeddings.waves import line_sample, posterior_of_line, takes_line
+from bke.models.embeddings import fourier_posterior as embedding
+from bke.models.embeddings.fourier_posterior import (
+    fourier_posterior,
+    fourier_sample,
+    supports_fourier,
+)
 
 RNG = np.random.default_rng(0)
 # Skewed, with a far cluster, away from zero, not in order.
@@ -16,10 +20,10 @@ LOW, HIGH = X.min() - 5.0, X.max() + 3.0
 AT = np.linspace(LOW, HIGH, 60)[:, None]
 
 
-def by_waves(sample, lengthscale, **options):
+def compiled_posterior(sample, lengthscale, **options):
     with jax.enable_x64(True):
         compiled = jax.jit(
-            lambda scale: posterior_of_line(sample, SquaredExponential(scale), AT, **options)
+            lambda scale: fourier_posterior(sample, SquaredExponential(scale), AT, **options)
         )
         return jax.tree.map(np.asarray, compiled(jnp.float64(lengthscale)))
 
@@ -28,26 +32,26 @@ def by_waves(sample, lengthscale, **options):
 @pytest.mark.slow
 @pytest.mark.parametrize(("noise", "tolerance"), [("clt", 1e-5), (0.1, 1e-10), (1e-4, 1e-8)])
 @pytest.mark.parametrize("measure", ["unit", "lebesgue"])
-def test_the_posterior_is_that_of_the_matrices(noise, tolerance, measure):
-    sample = line_sample(X, LOW, HIGH)
+def test_posterior_agrees_with_matrices(noise, tolerance, measure):
+    sample = fourier_sample(X, LOW, HIGH)
     options = {"noise": noise, "measure": measure}
     for lengthscale in (1.001 * sample.shortest, 3.0, 50.0):
         kernel = SquaredExponential(lengthscale)
-        found = by_waves(sample, lengthscale, **options)
+        result = compiled_posterior(sample, lengthscale, **options)
         expected = embedding_posterior(X, kernel, AT, **options)
         largest = np.diagonal(expected.covariance).max()
-        assert np.abs(found.mean - expected.mean).max() < 0.01 * tolerance + 1e-12
-        assert np.abs(found.covariance - expected.covariance).max() < tolerance * largest
+        assert np.abs(result.mean - expected.mean).max() < 0.01 * tolerance + 1e-12
+        assert np.abs(result.covariance - expected.covariance).max() < tolerance * largest
     # The tolerance is far below what there is to see.
     assert np.abs(expected.mean).max() > 0.5
 
 
-def test_what_is_left_of_the_prior_loses_no_digits():
+def test_small_variances_are_accurate():
     """By matrices 1e-10 is the difference of two numbers of the order of 1: wrong at 1e-16."""
-    sample = line_sample(X, LOW, HIGH)
-    found = by_waves(sample, 1e7, noise=0.1, measure="unit")
-    again = by_waves(sample, 1e7, noise=0.1 * (1 + 1e-6), measure="unit")
-    variance = np.diagonal(found.covariance)
+    sample = fourier_sample(X, LOW, HIGH)
+    result = compiled_posterior(sample, 1e7, noise=0.1, measure="unit")
+    again = compiled_posterior(sample, 1e7, noise=0.1 * (1 + 1e-6), measure="unit")
+    variance = np.diagonal(result.covariance)
     assert (variance > 0).all()
     # At such a lengthscale it is that of one number seen 300 times.
     np.testing.assert_allclose(variance, 0.1 / (300 + 0.1), rtol=1e-6)
@@ -55,33 +59,33 @@ def test_what_is_left_of_the_prior_loses_no_digits():
 
 
 @pytest.mark.slow
-def test_short_lengthscales_take_the_matrices_or_say_so(monkeypatch):
+def test_short_lengthscales_use_matrices_or_raise(monkeypatch):
     kernel = SquaredExponential(0.2)
-    assert line_sample(X, LOW, HIGH).shortest > 0.2
+    assert fourier_sample(X, LOW, HIGH).shortest > 0.2
     expected = embedding_posterior(X, kernel, AT)
-    found = by_waves(line_sample(X, LOW, HIGH), 0.2, noise="clt", measure="unit")
-    np.testing.assert_allclose(found.mean, expected.mean, atol=1e-9)
+    result = compiled_posterior(fourier_sample(X, LOW, HIGH), 0.2, noise="clt", measure="unit")
+    np.testing.assert_allclose(result.mean, expected.mean, atol=1e-9)
     # As if these rows were too many for matrices: shorter ones by more waves, then nothing.
     monkeypatch.setattr(embedding, "MOST_DENSE", 200)
-    sample = line_sample(X, LOW, HIGH)
+    sample = fourier_sample(X, LOW, HIGH)
     assert sample.shortest == pytest.approx(0.25 * sample.extent / 45.0)
-    finer = by_waves(sample, 0.3, noise="clt", measure="unit")
+    finer = compiled_posterior(sample, 0.3, noise="clt", measure="unit")
     monkeypatch.undo()
     expected = embedding_posterior(X, SquaredExponential(0.3), AT)
     np.testing.assert_allclose(finer.mean, expected.mean, atol=1e-8)
     np.testing.assert_allclose(finer.covariance, expected.covariance, atol=1e-5)
     monkeypatch.setattr(embedding, "MOST_DENSE", 200)
-    assert np.isnan(by_waves(sample, 0.1, noise="clt", measure="unit").mean).all()
+    assert np.isnan(compiled_posterior(sample, 0.1, noise="clt", measure="unit").mean).all()
     with (
         pytest.raises(ArithmeticError, match="too short for all of 300 rows"),
         jax.enable_x64(True),
     ):
-        posterior_of_line(sample, SquaredExponential(0.1), AT, noise="clt", measure="unit")
+        fourier_posterior(sample, SquaredExponential(0.1), AT, noise="clt", measure="unit")
 
 
-def test_what_is_taken():
+def test_supported_data_and_kernels():
     kernel = SquaredExponential(1.0)
-    assert takes_line(X, kernel, "unit")
-    assert not takes_line(X[:100], kernel, "unit")
-    assert not takes_line(np.hstack([X, X]), kernel, "unit")
-    assert not takes_line(X, 2.0 * kernel, "unit")
+    assert supports_fourier(X, kernel, "unit")
+    assert not supports_fourier(X[:100], kernel, "unit")
+    assert not supports_fourier(np.hstack([X, X]), kernel, "unit")
+    assert not supports_fourier(X, 2.0 * kernel, "unit")

@@ -1,1 +1,0 @@
-"""Conditional embeddings and filters whose settings are learned from the data."""

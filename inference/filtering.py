@@ -1,0 +1,429 @@
+"""Conditional embeddings and kernel Bayes filters with kernels and regularization from the data."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from bke.models import (
+    BayesRule,
+    ConditionalEmbedding,
+    KernelBayesFilter,
+    StateEstimates,
+    kernel_bayes_filter,
+)
+from bke.models.embeddings.conditional import (
+    REGULARIZATION_SCORES,
+    check_regularization,
+    choose_regularization,
+    low_rank_features,
+)
+from bke.models.embeddings.pre_image import pre_images
+from bke.models.kernels.base import Covariance
+from bke.models.kernels.parameters import lengths_of
+from numpy.typing import ArrayLike
+
+from .core.errors import InputError
+from .core.notebook import Shown
+from .core.progress import progress_bar
+from .data.checks import as_sample, check_positive, column_names
+from .data.new_rows import ordered_rows
+from .learning.multiples import described, factors_for, widened
+from .learning.named_kernels import kernel_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Sum of weights below which :func:`moments` and :func:`posterior_points` return NaN; not tuned.
+SMALLEST_WEIGHT_SUM = 0.1
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class LearnedConditionalEmbedding(ConditionalEmbedding):
+    """A conditional embedding that matches columns of new rows by name.
+
+    Attributes:
+        columns: names of the columns of the data frame X; ``None`` without names.
+    """
+
+    columns: tuple[str, ...] | None = None
+
+    def weights(self, x: ArrayLike) -> np.ndarray:
+        """Return the weights (m, n) at new rows x, (m, D), (m,) or one row (D,).
+
+        Raises:
+            ValueError: columns do not match, or a value is missing, masked or infinite.
+        """
+        return super().weights(ordered_rows(x, self.columns, "x"))
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class LearnedKernelBayesFilter(KernelBayesFilter):
+    """A kernel Bayes filter that matches columns of observations by name.
+
+    Attributes:
+        columns: names of the columns of the data frame of observations; ``None`` without names.
+    """
+
+    columns: tuple[str, ...] | None = None
+
+    def filter(self, Y: ArrayLike, **options: Any) -> StateEstimates:
+        """Estimate the state at each step, see :meth:`~bke.models.KernelBayesFilter.filter`.
+
+        Args:
+            Y: observations, (S, E) or (S,), columns of data frames in any order.
+            **options: of :meth:`~bke.models.KernelBayesFilter.filter`.
+
+        Raises:
+            ValueError: columns do not match, or an observed row has a missing, masked or infinite
+                value.
+        """
+        return super().filter(ordered_rows(Y, self.columns, "Y"), **options)
+
+
+def learn_conditional(
+    X: Any,
+    Y: Any,
+    *,
+    kernel_x: str | Covariance = "bkl",
+    kernel_y: str | Covariance = "bkl",
+    regularization: str | float = "leave-one-out",
+    factors: Sequence[float] | None = None,
+    scale: str | None = "column",
+    seed: int = 0,
+    tolerance: float | None = None,
+    rank: int | None = None,
+) -> LearnedConditionalEmbedding:
+    """Learn the conditional embedding of Y given X, its kernels and regularization from the pairs.
+
+    The best kernel of X for a regression need not be that of its distribution: multiples of its
+    lengthscale are compared together with lambda, by one score. The kernel of Y defines what is
+    predicted, so it stays as chosen.
+
+    Args:
+        X: the conditioning variable, shape (n, D) or (n,).
+        Y: shape (n, E) or (n,), row by row with X.
+        kernel_x: ``"bkl"``, learned from X alone; ``"median"``; or a kernel. See
+            :func:`~bke.inference.learning.named_kernels.kernel_of`.
+        kernel_y: as ``kernel_x``, of Y.
+        regularization: ``"leave-one-out"``, the error at rows left out (CME-5);
+            ``"marginal-likelihood"``, of the features of Y as Gaussian processes of x; or lambda,
+            a number, with which the kernel of X stays as chosen.
+        factors: multiples of the lengthscale of X that are compared, (0.25, 0.5, 1, 2) by default;
+            (1,) keeps the kernel, as for one that has no lengthscale.
+        scale: see :func:`~bke.inference.learning.named_kernels.kernel_of`.
+        seed: seed for the subsample from which kernels are chosen, with many rows.
+        tolerance: for the incomplete Cholesky factorizations, see
+            :func:`~bke.models.conditional_embedding`.
+        rank: largest rank of the factorizations.
+
+    Raises:
+        InputError: for invalid data or arguments, in one sentence.
+    """
+    inputs, outputs = _pairs(X, Y)
+    by_score = isinstance(regularization, str)
+    if not by_score:
+        check_regularization(regularization, "regularization")
+    elif regularization not in REGULARIZATION_SCORES:
+        raise InputError(
+            f"regularization must be a number or one of {tuple(REGULARIZATION_SCORES)}"
+        )
+    if factors is not None and not by_score and len(factors) > 1:
+        raise InputError("with a number as regularization nothing is compared: give one factor")
+    kernel_y = kernel_of(outputs, kernel_y, scale=scale, seed=seed, name="Y")
+    kernel_x = kernel_of(inputs, kernel_x, scale=scale, seed=seed, name="X")
+    multiples = factors_for(factors, (0.25, 0.5, 1.0, 2.0) if by_score else (1.0,), kernel_x)
+    candidates = [
+        low_rank_features(inputs, widened(kernel_x, factor), tolerance=tolerance, rank=rank)
+        for factor in multiples
+    ]
+    if not isinstance(regularization, str):
+        value = float(regularization)
+        return LearnedConditionalEmbedding(candidates[0], outputs, kernel_y, value, column_names(X))
+    targets = low_rank_features(outputs, kernel_y, tolerance=tolerance, rank=rank).values
+    choices = [
+        choose_regularization(features.values, targets, regularization) for features in candidates
+    ]
+    best = min(range(len(choices)), key=lambda index: choices[index][1])
+    return LearnedConditionalEmbedding(
+        candidates[best], outputs, kernel_y, choices[best][0], column_names(X)
+    )
+
+
+def _pairs(X: Any, Y: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return X (n, D) and Y (n, E) as checked samples with the same number of rows."""
+    inputs, outputs = as_sample(X, "X"), as_sample(Y, "Y")
+    if len(inputs) != len(outputs):
+        raise InputError(f"X has {len(inputs)} rows and Y has {len(outputs)}, not pairs")
+    return inputs, outputs
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """A setting that was compared, with its cross-validated error.
+
+    Attributes:
+        factor: of both lengthscales.
+        regularization: epsilon times the number of training rows.
+        error: mean squared error of the posterior mean on the halves held out, over the variance of
+            each column of the states: 1 for a prediction by their mean. Infinite where the filter
+            failed.
+    """
+
+    factor: float
+    regularization: float
+    error: float
+
+
+@dataclasses.dataclass(frozen=True)
+class LearnedFilter(Shown):
+    """The result of :func:`learn_filter`.
+
+    Attributes:
+        filter: learned from the whole series at the best setting.
+        trials: all settings, the best first.
+        smoothed_error: error of the smoothed means, on the scale of :attr:`Trial.error`.
+    """
+
+    filter: KernelBayesFilter
+    trials: tuple[Trial, ...]
+    smoothed_error: float
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return one row for each setting, the best first.
+
+        Columns: those of :class:`Trial`: ``factor``, ``regularization`` and ``error``.
+        """
+        import pandas as pd
+
+        return pd.DataFrame(list(self.trials))
+
+    def _answer(self) -> str:
+        return ""  # the report has no headline
+
+    def __str__(self) -> str:
+        best = self.trials[0]
+        lines = [
+            f"States: {described(self.filter.observation.kernel_x)}",
+            f"Observations: {described(self.filter.observation.kernel_y)}",
+            f"regularization {best.regularization:g} / {len(self.filter.states)}, lengthscales "
+            f"times {best.factor:g}: root mean squared error {best.error**0.5:.4g} standard "
+            f"deviations of the states on held out halves, the best of {len(self.trials)} "
+            f"settings; smoothed {self.smoothed_error**0.5:.4g}",
+        ]
+        failed = sum(not np.isfinite(trial.error) for trial in self.trials)
+        if failed:
+            lines.append(f"{failed} settings failed: the weights summed to nothing")
+        return "\n".join(lines)
+
+
+def learn_filter(
+    X: Any,
+    Y: Any,
+    *,
+    kernel_x: str | Covariance = "bkl",
+    kernel_y: str | Covariance = "bkl",
+    factors: Sequence[float] | None = None,
+    regularizations: Sequence[float] = (1e-3, 1e-2, 1e-1, 1.0, 10.0),
+    scale: str | None = "column",
+    seed: int = 0,
+    tolerance: float | None = None,
+    rank: int | None = None,
+    progress: bool = True,
+) -> LearnedFilter:
+    """Learn a filter from one training series, its settings by cross-validation in two halves.
+
+    Each half trains a filter that is run on the other, at most 200 steps of it, for every factor of
+    both lengthscales and every regularization; epsilon is that over the number of rows, delta twice
+    epsilon. At the best, 1, 10, 100 and 1000 times delta are compared for the smoother.
+    Observations far from all of the training half are skipped, so that the error is that of a
+    prediction.
+
+    Args:
+        X: states in order of time, shape (T, D) or (T,).
+        Y: observations, row by row, shape (T, E) or (T,).
+        kernel_x: ``"bkl"``, learned from the states; ``"median"``; or a kernel. See
+            :func:`~bke.inference.learning.named_kernels.kernel_of`.
+        kernel_y: kernel of the observations, as ``kernel_x``.
+        factors: of both lengthscales, (0.25, 0.5, 1) by default; 1 where a kernel has none.
+        regularizations: epsilon times the number of rows.
+        scale: see :func:`~bke.inference.learning.named_kernels.kernel_of`.
+        seed: seed for the subsample from which kernels are chosen, with many rows.
+        tolerance: see :func:`~bke.models.kernel_bayes_filter`; while settings are compared a
+            hundredth of epsilon by default.
+        rank: largest rank of the factorizations.
+        progress: show a progress bar.
+
+    Raises:
+        InputError: for invalid data or arguments, in one sentence, or where the filter fails at
+            every setting.
+    """
+    states, outputs = _pairs(X, Y)
+    if len(states) < 8:
+        raise InputError(f"two halves need at least 8 rows, got {len(states)}")
+    if len(regularizations) == 0:
+        raise InputError("regularizations must hold at least one number")
+    for value in regularizations:
+        check_positive(value, "a regularization")
+    kernel_x = kernel_of(states, kernel_x, scale=scale, seed=seed, name="X")
+    kernel_y = kernel_of(outputs, kernel_y, scale=scale, seed=seed, name="Y")
+    # With a kernel that has no lengthscale the only factor is 1.
+    scaled = kernel_y if lengths_of(kernel_x) else kernel_x
+    multiples = factors_for(factors, (0.25, 0.5, 1.0), scaled)
+    validation = _CrossValidation(states, outputs, kernel_x, kernel_y, tolerance, rank)
+    settings = [(factor, value) for factor in multiples for value in regularizations]
+    trials = []
+    with progress_bar("settings", len(settings), shown=progress and len(settings) > 1) as advance:
+        for setting in settings:
+            trials.append(Trial(*setting, validation.error(*setting)))
+            advance(1)
+    trials.sort(key=lambda trial: trial.error)
+    best = trials[0].factor, trials[0].regularization
+    if not np.isfinite(trials[0].error):
+        raise InputError(
+            "the filter's weights sum to nothing at every setting: try larger regularizations or "
+            "wider kernels"
+        )
+    smoothed = validation.smoothed_errors(*best)
+    multiple = validation.smoothing_multiples[int(np.argmin(smoothed))]
+    model = validation.train(slice(None), *best, tolerance=tolerance)
+    fields = vars(_with_smoothing(model, multiple))
+    named = LearnedKernelBayesFilter(**fields, columns=column_names(Y))
+    return LearnedFilter(named, tuple(trials), min(smoothed))
+
+
+@dataclasses.dataclass(frozen=True)
+class _CrossValidation:
+    """Cross-validation of filters in two halves of a training series.
+
+    Attributes:
+        states: (T, D).
+        outputs: observations, (T, E).
+        kernel_x: kernel of the states, before its lengthscale is multiplied.
+        kernel_y: kernel of the observations, before its lengthscale is multiplied.
+        tolerance: for the factorizations; ``None`` for 0.01 epsilon, at most 0.01.
+        rank: largest rank of the factorizations.
+        max_steps: filtered steps of each half, at most; not tuned.
+        smoothing_multiples: of delta, compared for smoothing.
+    """
+
+    states: np.ndarray
+    outputs: np.ndarray
+    kernel_x: Covariance
+    kernel_y: Covariance
+    tolerance: float | None
+    rank: int | None
+    max_steps: int = 200
+    smoothing_multiples: tuple[float, ...] = (1.0, 10.0, 100.0, 1000.0)
+
+    def train(
+        self, rows: slice, factor: float, regularization: float, tolerance: float | None
+    ) -> KernelBayesFilter:
+        """Train a filter on some rows."""
+        states = self.states[rows]
+        return kernel_bayes_filter(
+            states,
+            self.outputs[rows],
+            widened(self.kernel_x, factor),
+            widened(self.kernel_y, factor),
+            regularization=regularization / len(states),
+            tolerance=tolerance,
+            rank=self.rank,
+        )
+
+    def filtered(
+        self, factor: float, regularization: float
+    ) -> Iterator[tuple[KernelBayesFilter, StateEstimates, slice]]:
+        """Yield the filter trained on each half, its estimates in the other, and their rows."""
+        n, middle = len(self.states), len(self.states) // 2
+        halves = slice(0, middle), slice(middle, n)
+        for training, held_out in (halves, halves[::-1]):
+            rows = slice(held_out.start, min(held_out.start + self.max_steps, held_out.stop))
+            epsilon = regularization / (training.stop - training.start)
+            tolerance = 0.01 * min(epsilon, 1.0) if self.tolerance is None else self.tolerance
+            model = self.train(training, factor, regularization, tolerance)
+            yield model, model.filter(self.outputs[rows], outliers="skip"), rows
+
+    def squared_errors(self, estimates: StateEstimates, rows: slice) -> np.ndarray:
+        """Compute squared errors over each column's variance, averaged over columns, by row."""
+        scale = self.states.std(axis=0)
+        scale[scale == 0.0] = 1.0  # a constant column has no error
+        return np.mean(((estimates.mean() - self.states[rows]) / scale) ** 2, axis=1)
+
+    def error(self, factor: float, regularization: float) -> float:
+        """Compute the mean squared error of the filter; infinite where it fails."""
+        try:
+            errors = [
+                self.squared_errors(estimates, rows)
+                for _, estimates, rows in self.filtered(factor, regularization)
+            ]
+        except ArithmeticError:
+            return np.inf
+        return float(np.concatenate(errors).mean())
+
+    def smoothed_errors(self, factor: float, regularization: float) -> list[float]:
+        """Compute the mean squared error of the smoother with each of ``smoothing_multiples``."""
+        errors: list[list[np.ndarray]] = [[] for _ in self.smoothing_multiples]
+        for model, filtered, rows in self.filtered(factor, regularization):
+            for multiple, results in zip(self.smoothing_multiples, errors, strict=True):
+                try:
+                    smoothed = _with_smoothing(model, multiple).smooth(filtered)
+                    results.append(self.squared_errors(smoothed, rows))
+                except ArithmeticError:
+                    results.append(np.array([np.inf]))
+        return [float(np.concatenate(results).mean()) for results in errors]
+
+
+def _with_smoothing(model: KernelBayesFilter, multiple: float) -> KernelBayesFilter:
+    """Return the filter with that multiple of delta for smoothing."""
+    delta = multiple * model.posterior_regularization
+    return dataclasses.replace(model, smoothing_regularization=delta)
+
+
+def moments(
+    learned: ConditionalEmbedding, points: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Compute the conditional mean and standard deviation of Y at ``points`` (m, D).
+
+    Returns:
+        mean: (m, E), NaN where the weights sum to :data:`SMALLEST_WEIGHT_SUM` or less.
+        deviation: (m, E), NaN also where the variance is negative, as some weights are.
+        negative_variance: (m,), whether the variance is negative in some column.
+        total: (m,), the sum of the weights; near 1 where there are pairs nearby.
+    """
+    weights, total = normalized_weights(learned.weights(points))
+    mean = weights @ learned.Y
+    variance = np.full_like(mean, np.nan)
+    known = ~np.isnan(mean[:, 0])
+    if known.any():
+        variance[known] = learned.variance(points[known])
+    deviation = np.sqrt(np.where(variance > 0.0, variance, np.nan))
+    return mean, deviation, np.any(variance <= 0.0, axis=1), total
+
+
+def posterior_points(
+    rule: BayesRule, observations: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Compute the posterior mean and mode for ``observations`` (m, E), by kernel Bayes' rule.
+
+    Returns:
+        mean: (m, D), NaN where the weights sum to :data:`SMALLEST_WEIGHT_SUM` or less.
+        mode: (m, D), the point whose embedding is nearest to that of the posterior.
+        total: (m,), the sum of the weights.
+    """
+    weights, total = normalized_weights(rule.weights(observations))
+    mean = weights @ rule.points
+    known = ~np.isnan(weights[:, 0])
+    mode = np.full_like(mean, np.nan)
+    if known.any():
+        mode[known] = pre_images(rule.kernel_x, rule.points, weights[known])[0]
+    return mean, mode, total
+
+
+def normalized_weights(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return weights (m, n) that sum to one, NaN where their sum is too small, and sums (m,)."""
+    total: np.ndarray = weights.sum(axis=1)
+    divisor = np.where(total > SMALLEST_WEIGHT_SUM, total, np.nan)
+    return weights / divisor[:, None], total

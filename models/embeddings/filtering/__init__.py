@@ -1,1 +1,0 @@
-"""Filtering, prediction and smoothing of hidden states by kernel Bayes' rule."""

@@ -1,0 +1,275 @@
+"""Sum, product and Bayes' rule of embeddings, and functions of variables (KME section 4.3).
+
+The review's errors are corrected. In the features of the sample, see
+:mod:`~bke.models.embeddings.conditional`, the estimates are those of the literature, at the cost of
+r x r systems in place of n x n ones.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg import cho_solve
+
+from ..kernels.base import Covariance
+from .conditional import (
+    ConditionalEmbedding,
+    LowRankFeatures,
+    check_regularization,
+    low_rank_features,
+    matching_points,
+    regularized_cholesky,
+)
+from .embedding import Embedding, function_values, mean_embedding, same_kernel
+
+
+def sum_rule(conditional: ConditionalEmbedding, prior: Embedding) -> Embedding:
+    """Compute the embedding of Y where X has another distribution, int P(Y | x) dPi(x) (OPS-1).
+
+    The weight of y_i is that of :class:`ConditionalEmbedding` averaged over the prior,
+    (K + n lambda I)^-1 K~ a.
+
+    Args:
+        conditional: of Y given X.
+        prior: of X, with its kernel; its weights may be negative.
+
+    Raises:
+        ValueError: the prior has another kernel or no weights.
+    """
+    return Embedding(conditional.kernel_y, conditional.Y, conditional.weights_of(prior))
+
+
+@dataclasses.dataclass(frozen=True)
+class JointEmbedding:
+    """sum_ij B_ij k(x_i, .) (x) l(y_j, .), the embedding of two variables.
+
+    Attributes:
+        kernel_x: k.
+        kernel_y: l.
+        X: (n, D).
+        Y: (m, E).
+        coefficients: B, (n, m).
+    """
+
+    kernel_x: Covariance
+    kernel_y: Covariance
+    X: np.ndarray
+    Y: np.ndarray
+    coefficients: np.ndarray
+
+    def __call__(self, x: ArrayLike, y: ArrayLike) -> np.ndarray:
+        """Return the values at pairs of points, (p,) for shapes (p, D) and (p, E)."""
+        at_x, at_y = matching_points(x, self.X, "x"), matching_points(y, self.Y, "y")
+        if len(at_x) != len(at_y):
+            raise ValueError(f"x has {len(at_x)} points and y {len(at_y)}, where pairs are needed")
+        left, right = self.kernel_x(at_x, self.X), self.kernel_y(at_y, self.Y)
+        return np.asarray(np.sum((left @ self.coefficients) * np.asarray(right), axis=1))
+
+    def inner_product(self, other: JointEmbedding) -> float:
+        """Compute the inner product in the tensor product of both Hilbert spaces."""
+        kernels = (self.kernel_x, other.kernel_x), (self.kernel_y, other.kernel_y)
+        if not all(same_kernel(first, second) for first, second in kernels):
+            raise ValueError("the joint embeddings belong to different kernels")
+        left = np.asarray(self.kernel_x(self.X, other.X))
+        right = np.asarray(self.kernel_y(self.Y, other.Y))
+        return float(np.sum(self.coefficients * (left @ other.coefficients @ right.T)))
+
+    def expectation(self, function: Callable[[np.ndarray, np.ndarray], ArrayLike]) -> float:
+        """Compute sum_ij B_ij f(x_i, y_j) for a function of pairs, rows (p, D), (p, E) to (p,)."""
+        i, j = (index.ravel() for index in np.indices(self.coefficients.shape))
+        values = np.asarray(function(self.X[i], self.Y[j]), dtype=float)
+        if values.shape != i.shape:
+            raise ValueError(f"the function must return {len(i)} values, got shape {values.shape}")
+        return float(self.coefficients.ravel() @ values)
+
+    def marginal_x(self) -> Embedding:
+        """Return the embedding of X: the coefficients summed over y."""
+        return Embedding(self.kernel_x, self.X, self.coefficients.sum(axis=1))
+
+    def marginal_y(self) -> Embedding:
+        """Return the embedding of Y: the coefficients summed over x."""
+        return Embedding(self.kernel_y, self.Y, self.coefficients.sum(axis=0))
+
+
+def product_rule(conditional: ConditionalEmbedding, prior: Embedding) -> JointEmbedding:
+    """Compute the joint embedding of P(Y | X) and a prior on X (OPS-2).
+
+    Coefficients (K + n lambda I)^-1 K~ diag(a), of y_i and the prior's points x~_j. Memory grows
+    with the rows of the sample times the points of the prior.
+
+    Args:
+        conditional: of Y given X.
+        prior: of X, with its kernel.
+
+    Returns:
+        The joint embedding of (X, Y) in this order, on the prior's points and the sample's y.
+    """
+    conditional.features.coordinates(prior)  # raises an error for an invalid prior
+    coefficients = conditional.weights(prior.points) * np.asarray(prior.weights)[:, None]
+    return JointEmbedding(
+        prior.kernel, conditional.kernel_y, np.asarray(prior.points), conditional.Y, coefficients
+    )
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class BayesRule:
+    """Kernel Bayes' rule: the posterior of X given Y = y, for every y (OPS-3, corrected: E22).
+
+    With Lambda the diagonal matrix of the weights w_i that the sum rule gives the sample, and Z
+    the features of y, the covariance operator of Y under the prior is C = Z' Lambda Z, and the
+    posterior of the sample is Lambda Z (C^2 + delta I)^-1 C z(y): the L_Y (L_Y^2 + delta I)^-1
+    Lambda k_Y of the literature, L_Y = Lambda G_Y. :func:`bayes_rule` makes one.
+
+    Attributes:
+        features: of Y.
+        kernel_x: of X.
+        points: of X, on which the posterior has weights, (p, D).
+        map: Lambda Z, (p, r); or its counterpart on the prior's points.
+        covariance: C, (r, r), symmetric; not positive where weights are negative.
+        regularization: delta.
+    """
+
+    features: LowRankFeatures
+    kernel_x: Covariance
+    points: np.ndarray
+    map: np.ndarray
+    covariance: np.ndarray
+    regularization: float
+
+    def __repr__(self) -> str:
+        return (
+            f"BayesRule(on {len(self.points)} points, kernel_x={self.kernel_x}, "
+            f"kernel_y={self.features.kernel}, regularization={self.regularization:.4g})"
+        )
+
+    def weights(self, y: ArrayLike) -> np.ndarray:
+        """Return the posterior's weights at observations y, (m, p) for (m, E), (m,) or (E,)."""
+        return self.apply(self.features(y, "y"))
+
+    def __call__(self, y: ArrayLike) -> Embedding:
+        """Return the posterior of X given Y = y, one observation."""
+        weights = self.weights(y)
+        if len(weights) != 1:
+            raise ValueError(
+                f"y must be one observation, got {len(weights)}: use weights() for several"
+            )
+        return Embedding(self.kernel_x, self.points, weights[0])
+
+    def condition_on(self, observation: Embedding) -> Embedding:
+        """Return the posterior averaged over an uncertain observation, an embedding of Y."""
+        coordinates = self.features.coordinates(observation, "the observation")
+        return Embedding(self.kernel_x, self.points, self.apply(coordinates[None])[0])
+
+    def apply(self, coordinates: np.ndarray) -> np.ndarray:
+        """Return weights (m, p) for elements of Y's Hilbert space by their coordinates (m, r)."""
+        return np.asarray(self.map @ cho_solve(self._factor, self.covariance @ coordinates.T)).T
+
+    @functools.cached_property
+    def _factor(self) -> tuple[np.ndarray, bool]:
+        return squared_cholesky(self.covariance, self.regularization, "regularization")
+
+
+def bayes_rule(
+    likelihood: ConditionalEmbedding,
+    prior: Embedding,
+    *,
+    regularization: float | None = None,
+    support: str = "sample",
+    features_y: LowRankFeatures | None = None,
+) -> BayesRule:
+    """Combine pairs (x_i, y_i), which represent the likelihood, with a prior on X (OPS-3).
+
+    The error depends on delta more than on the likelihood's epsilon: where that was learned and is
+    tiny, twice its value may be too little. Regularization makes posteriors wider than they should
+    be, more so the larger delta is, and weights of both signs make their variances uncertain: the
+    rule is for posterior means. Far from all y_i the weights sum to nearly 0, and the posterior
+    is meaningless.
+
+    Args:
+        likelihood: of Y given X; its regularization is epsilon.
+        prior: of X, with its kernel.
+        regularization: delta, at least 0, in the units of the squared covariance of Y; twice
+            epsilon by default, as in the slides.
+        support: the posterior's points, ``"sample"`` for x_i (the slides' form) or ``"prior"`` for
+            those of the prior (the review's).
+        features_y: features of Y, where they are known already; by default to the tolerance and
+            rank of the likelihood's features.
+
+    Raises:
+        ValueError: for an invalid argument.
+    """
+    if support not in ("sample", "prior"):
+        raise ValueError(f"support must be 'sample' or 'prior', got {support!r}")
+    delta = 2.0 * likelihood.regularization if regularization is None else regularization
+    delta = check_regularization(delta, "regularization")
+    if features_y is None:
+        tolerance, rank = likelihood.features.tolerance, likelihood.features.max_rank
+        features_y = low_rank_features(
+            likelihood.Y, likelihood.kernel_y, tolerance=tolerance, rank=rank
+        )
+    elif not (
+        same_kernel(features_y.kernel, likelihood.kernel_y)
+        and np.array_equal(features_y.points, likelihood.Y)
+    ):
+        raise ValueError("features_y must be features of the likelihood's Y, by its kernel")
+    Z = features_y.values
+    points, mapped = likelihood.X, Z * likelihood.weights_of(prior)[:, None]
+    covariance = Z.T @ mapped
+    if support == "prior":
+        joint = product_rule(likelihood, prior)
+        points, mapped = joint.X, joint.coefficients @ Z
+    return BayesRule(features_y, likelihood.kernel_x, points, mapped, covariance, delta)
+
+
+def squared_cholesky(covariance: np.ndarray, added: float, name: str) -> tuple[np.ndarray, bool]:
+    """Compute the Cholesky factor of C^2 + added I.
+
+    Raises:
+        ArithmeticError: it is singular; the message says to raise the argument ``name``.
+    """
+    description = "the covariance operator of the observations under the prior"
+    return regularized_cholesky(covariance @ covariance, added, description, name)
+
+
+def function_embedding(
+    function: Callable[..., ArrayLike],
+    *variables: Embedding,
+    kernel: Covariance,
+    max_points: int = 10_000_000,
+) -> Embedding:
+    """Compute the embedding of f(X, Y, ...) for independent variables, KME (4.23) (OPS-6).
+
+    sum_ij.. a_i b_j .. k(f(x_i, y_j, ..), .) over the product of the sums of the weights. Every
+    combination of points is one point of the result: :func:`~bke.models.reduced_embedding` of the
+    variables, or of the result, keeps that small.
+
+    Args:
+        function: of rows (p, D), (p, E), ..., one for each variable, with values (p,) or (p, F).
+        variables: their embeddings, as weighted samples; they may have different kernels.
+        kernel: kernel of the values of f.
+        max_points: largest number of combinations, against exhausted memory.
+
+    Raises:
+        ValueError: for no variables, smoothed sections, too many combinations, or a function that
+            returns another number of values or values that are not finite.
+        ArithmeticError: weights that sum to zero.
+    """
+    if not variables:
+        raise ValueError("a function needs at least 1 variable")
+    if any(variable.measure is not None for variable in variables):
+        raise ValueError("an embedding with smoothed sections is not a weighted sample")
+    sizes = [len(variable.weights) for variable in variables]
+    if np.prod(sizes, dtype=float) > max_points:
+        raise ValueError(
+            f"{' x '.join(map(str, sizes))} combinations are more than {max_points}: represent the "
+            "variables by fewer points with reduced_embedding"
+        )
+    indices = [index.ravel() for index in np.indices(sizes)]
+    points = [np.asarray(v.points)[i] for v, i in zip(variables, indices, strict=True)]
+    values = function_values(function, *points)
+    weights = [np.asarray(variable.normalized().weights) for variable in variables]
+    return mean_embedding(values, kernel, functools.reduce(np.multiply.outer, weights).ravel())
