@@ -21,8 +21,8 @@ from ..data.checks import as_sample, check_count
 from ..learning.multiples import described
 from ..learning.named_kernels import kernel_of
 from ..sampling.record import describe_kernel
-from .names import Estimator
-from .store import code_of
+from . import Estimator
+from .simulators import code_of
 
 ESTIMATORS: tuple[str, ...] = get_args(Estimator)
 #: Entries of the matrices that are worked on at once.

@@ -9,6 +9,7 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import functools
+import hashlib
 import itertools
 import multiprocessing
 import pickle
@@ -16,12 +17,16 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any, NamedTuple, TypeAlias
+from types import CodeType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ..core.errors import InputError
 from ..data.checks import LARGEST, check_count, counted
+
+if TYPE_CHECKING:
+    from .distances import Distance
 
 #: Values of every parameter by its name, (B, ...).
 Parameters: TypeAlias = Mapping[str, np.ndarray]
@@ -314,3 +319,120 @@ def commonest(causes: Sequence[str] | np.ndarray) -> dict[str, int]:
     found, counts = np.unique([cause for cause in causes if cause], return_counts=True)
     order = np.argsort(-counts, kind="stable")
     return {str(found[i]): int(counts[i]) for i in order}
+
+
+#: What random numbers are for.
+PRIOR, DATA = 0, 1
+#: Cause of failure of a simulation that is too far from the observed data, or nowhere.
+NO_DISTANCE = "a distance that is not finite"
+#: Where so many simulations have failed and none has not, all of them will.
+HOPELESS = 100
+
+
+class Simulations(NamedTuple):
+    """What a run has simulated, failures included."""
+
+    theta: dict[str, np.ndarray]  # (M, ...) each
+    squared: np.ndarray  # (M,), squared distances; NaN where a simulation failed
+    causes: np.ndarray  # (M,) of str: why, "" where it did not
+
+    @property
+    def good(self) -> np.ndarray:
+        """Which simulations did not fail, (M,)."""
+        return np.asarray(self.causes == "")
+
+
+def simulations_at(
+    theta: Parameters, run: Simulate, distance: Distance, seed: np.random.SeedSequence
+) -> Simulations:
+    """Simulate one data set for each of the parameters, and tell how far it is."""
+    values, causes = run(theta, seed)
+    squared = np.full(len(causes), np.nan)
+    good = causes == ""
+    if good.any():
+        squared[good] = distance.squared(values[good])
+    causes = np.where(good & ~np.isfinite(squared), NO_DISTANCE, causes)
+    squared[causes != ""] = np.nan
+    return Simulations(dict(theta), squared, causes)
+
+
+def together(parts: list[Simulations]) -> Simulations:
+    """Join simulations that were made in several goes."""
+    return Simulations(
+        {name: np.concatenate([part.theta[name] for part in parts]) for name in parts[0].theta},
+        np.concatenate([part.squared for part in parts]),
+        np.concatenate([part.causes for part in parts]),
+    )
+
+
+def check_hope(parts: list[Simulations]) -> None:
+    """Give up where the first hundred simulations have all failed."""
+    if sum(len(part.squared) for part in parts) >= HOPELESS and not any(
+        part.good.any() for part in parts
+    ):
+        raise_hopeless(together(parts))
+
+
+def raise_hopeless(found: Simulations) -> None:
+    """Refuse to go on where all simulations have failed."""
+    cause, times = next(iter(commonest(found.causes).items()))
+    first = as_words(parameters_at(found.theta, 0))
+    raise InputError(
+        f"all {len(found.causes)} simulations failed, {times} of them with {cause}; the first was "
+        f"for {first}" + (": rows= says how many a data set has" if "shape (" in cause else "")
+    )
+
+
+def code_of(function: Any) -> str:
+    """Name a function, with a digest of what it does for one version of Python.
+
+    Its code, its defaults, what a ``partial`` or an object that can be called holds, and numbers,
+    texts and arrays of what it encloses are in it; values of its module are not.
+    """
+    inner = getattr(function, "function", function)  # of a jax_simulator or a vectorised one
+    name = f"{getattr(inner, '__module__', '')}.{getattr(inner, '__qualname__', type(inner))}"
+    digest = hashlib.sha256(_of_function(inner).encode()).hexdigest()[:16]
+    return f"{type(function).__name__} {name} {digest}"
+
+
+def _of_function(function: Any) -> str:
+    if isinstance(function, functools.partial):
+        held = _plain([list(function.args), function.keywords])
+        return f"{_of_function(function.func)} {held}"
+    code = getattr(function, "__code__", None)
+    if code is None:
+        call = getattr(type(function).__call__, "__code__", None)
+        known = "" if call is None else hashlib.sha256(_content(call)).hexdigest()
+        return f"{type(function).__name__} {known} {_plain(getattr(function, '__dict__', {}))}"
+    cells = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
+    # What calls may fill, such as a list of them, is no part of what the function does.
+    enclosed = [None if isinstance(one, (list, dict, set)) else one for one in cells]
+    defaults = [getattr(function, "__defaults__", None), getattr(function, "__kwdefaults__", None)]
+    return f"{hashlib.sha256(_content(code)).hexdigest()} {_plain([defaults, enclosed])}"
+
+
+def _plain(value: Any) -> str:
+    """Write values as a text that is the same in another process; others by their type alone."""
+    if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
+        return repr(value)
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_plain, value))}]"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key}: {_plain(one)}' for key, one in value.items())}}}"
+    if callable(value) and not isinstance(value, type):
+        return _of_function(value)
+    if hasattr(value, "__array__"):
+        array = np.asarray(value)
+        return f"{array.dtype} {array.shape} {hashlib.sha256(array.tobytes()).hexdigest()}"
+    return type(value).__name__
+
+
+def _content(code: CodeType) -> bytes:
+    constants = b"".join(
+        _content(one)
+        if isinstance(one, CodeType)
+        # A set has no order that would be the same in another process.
+        else repr(sorted(map(repr, one)) if isinstance(one, frozenset) else one).encode()
+        for one in code.co_consts
+    )
+    return code.co_code + repr(code.co_names).encode() + constants

@@ -12,8 +12,13 @@ from matplotlib.ticker import MaxNLocator
 
 from ..core.errors import InputError, nearest
 from ..data.weighted import weighted_quantiles
-from ..likelihood_free.run import LEAST_ESS, check_run, components
-from ..likelihood_free.weights import effective_sample_size, log_weights
+from ..likelihood_free.results import (
+    LEAST_ESS,
+    check_run,
+    components,
+    effective_sample_size,
+    log_weights,
+)
 from .style import MODES, OVERALL, P_COLOUR, SHADE, SMALL, log_scale, panels, plain
 
 #: Bars of a histogram.

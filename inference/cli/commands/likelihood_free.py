@@ -84,7 +84,7 @@ def approximate(
     )
     with written as folder, terminable(checkpoint is not None):
         run = _simulated(model, table.values, simulations, distance, seeds.seed, terminal, folder)
-        from ...likelihood_free.run import remarks
+        from ...likelihood_free.results import remarks
         from ...report.likelihood_free import abc_summary, abc_text
 
         terminal.say(abc_text(run))
@@ -124,7 +124,7 @@ def _simulated(
     ):
         from bke.inference import k2_abc, save_run, sequential_k2_abc
 
-        from ...likelihood_free.run import PosteriorWarning
+        from ...likelihood_free.results import PosteriorWarning
 
         warnings.simplefilter("ignore", PosteriorWarning)  # told as notes
         method = sequential_k2_abc if simulations.sequential else k2_abc

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ...learning.names import OneKernel
-from ...likelihood_free.names import Estimator
+from ...likelihood_free import Estimator
 from .model import ScaleName, distance_scale, scale_argument
 from .panels import LEARNED, SIMULATIONS
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 from bke.inference import InputError
 from bke.inference.core.lock import hold
-from bke.inference.likelihood_free.store import Store
+from bke.inference.likelihood_free.problem import Store
 from bke.inference.streams.checkpoint import Checkpoint
 
 HOLDS = """

@@ -9,7 +9,7 @@ import xarray as xr
 from bke.inference import InputError, fit, load_run, load_sketch, open_rows, read_sample, save_run
 from bke.inference.cli import app
 from bke.inference.core.archive import HEAD
-from bke.inference.likelihood_free.store import Store
+from bke.inference.likelihood_free.problem import Store
 from bke.inference.streams.checkpoint import Checkpoint
 from typer.testing import CliRunner
 

@@ -20,21 +20,19 @@ from ..core.progress import progress_bar
 from ..data.checks import check_count
 from ..sampling.run import digest_of
 from .distances import MMD, Distance
-from .inverse_problem import InverseProblem, check_seed
-from .prior import Prior
-from .run import PosteriorWarning, make_run, remarks
-from .simulations import (
+from .problem import InverseProblem, Prior, Store, check_seed
+from .results import ACCEPTANCES, PosteriorWarning, check_epsilon, make_run, remarks
+from .simulators import (
     DATA,
     PRIOR,
+    Simulate,
     Simulations,
     check_hope,
     raise_hopeless,
     simulations_at,
+    stream,
     together,
 )
-from .simulators import Simulate, stream
-from .store import Store
-from .weights import ACCEPTANCES, check_epsilon
 
 
 def k2_abc(

@@ -17,9 +17,9 @@ from bke.inference import (
     with_epsilon,
 )
 from bke.inference.data.weighted import systematic
-from bke.inference.likelihood_free.particles import MOVES, Stage, _log_weight, next_epsilon
-from bke.inference.likelihood_free.simulations import DATA, PRIOR
-from bke.inference.likelihood_free.weights import effective_sample_size
+from bke.inference.likelihood_free.results import effective_sample_size
+from bke.inference.likelihood_free.simulators import DATA, PRIOR
+from bke.inference.likelihood_free.smc import MOVES, Stage, _log_weight, next_epsilon
 from bke.models import Polynomial
 
 Y = np.random.default_rng(0).normal(1.0, 1.0, size=20)

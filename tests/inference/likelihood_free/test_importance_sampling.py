@@ -20,14 +20,14 @@ from bke.inference import (
     vectorised,
     with_epsilon,
 )
-from bke.inference.likelihood_free import importance
-from bke.inference.likelihood_free.prior import Prior
-from bke.inference.likelihood_free.store import code_of
-from bke.inference.likelihood_free.weights import (
+from bke.inference.likelihood_free import importance_sampling as importance
+from bke.inference.likelihood_free.problem import Prior
+from bke.inference.likelihood_free.results import (
     default_epsilon,
     default_shares,
     effective_sample_size,
 )
+from bke.inference.likelihood_free.simulators import code_of
 from bke.inference.sampling.run import target_of
 from bke.models import Polynomial, SquaredExponential, squared_mmd
 

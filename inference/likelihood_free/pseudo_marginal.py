@@ -23,11 +23,9 @@ from ..core.progress import progress_bar
 from ..data.checks import check_chain_count, check_count
 from ..diagnostics.convergence import Convergence, convergence
 from .distances import Summaries
-from .inverse_problem import InverseProblem
-from .prior import Prior
-from .run import PosteriorWarning, attributes, tree_of
-from .simulations import DATA, PRIOR
-from .simulators import Simulate, as_words, commonest, parameters_at, stream
+from .problem import InverseProblem, Prior
+from .results import PosteriorWarning, attributes, tree_of
+from .simulators import DATA, PRIOR, Simulate, as_words, commonest, parameters_at, stream
 
 #: Random numbers of the proposals, beside those of ``simulations``.
 MOVES = 2

@@ -15,13 +15,13 @@ from bke.inference import (
     synthetic_likelihood,
     vectorised,
 )
-from bke.inference.likelihood_free.simulators import stream
-from bke.inference.likelihood_free.synthetic_likelihood import (
+from bke.inference.likelihood_free.pseudo_marginal import (
     MOVES,
     RENEWED,
     STARTS,
     log_synthetic_likelihood,
 )
+from bke.inference.likelihood_free.simulators import stream
 from scipy.stats import chi2, multivariate_normal, norm
 
 Y = np.random.default_rng(0).normal(1.0, 1.0, size=20)
