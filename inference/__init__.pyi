@@ -44,7 +44,7 @@ from .likelihood_free.results import (
     resample as resample,
     with_epsilon as with_epsilon,
 )
-from .likelihood_free.simulators import jax_simulator as jax_simulator, vectorised as vectorised
+from .likelihood_free.simulators import jax_simulator as jax_simulator, vectorize as vectorize
 from .likelihood_free.smc import (
     sequential_abc as sequential_abc,
     sequential_k2_abc as sequential_k2_abc,

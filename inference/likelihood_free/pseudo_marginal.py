@@ -1,17 +1,22 @@
-"""Synthetic likelihood (Wood 2010): summaries as if they were Gaussian, at every parameter.
+"""Synthetic likelihood (Wood 2010) by pseudo-marginal Metropolis chains.
 
-Mean and covariance of the summaries s are those of N simulations at theta, and the likelihood is
-N(s(Y); mean, covariance). It is random, and a random-walk Metropolis chain keeps the estimate of
-the parameters where it is: the chain is then that of the expected likelihood (Andrieu and Roberts
-2009), which still hangs on N, as the covariance is estimated.
+The summaries s are treated as Gaussian at every parameter, with mean and covariance of N
+simulations at theta: the likelihood is N(s(Y); mean, covariance). This estimate is random. A
+random-walk Metropolis chain that stores the estimate of its current point targets the posterior of
+the expected likelihood (Andrieu and Roberts 2009), which depends on N, as the covariance is
+estimated.
+
+The samplers of NumPyro and BlackJAX need a log-density in JAX operations; simulators are Python
+functions of a NumPy generator.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -20,36 +25,23 @@ from numpy.typing import ArrayLike
 
 from ..core.errors import InputError
 from ..core.progress import progress_bar
-from ..data.checks import check_chain_count, check_count
+from ..data.checks import check_count
 from ..diagnostics.convergence import Convergence, convergence
 from .distances import Summaries
 from .problem import InverseProblem, Prior
-from .results import PosteriorWarning, attributes, tree_of
-from .simulators import DATA, PRIOR, Simulate, as_words, commonest, parameters_at, stream
+from .results import PosteriorWarning, attributes, build_tree
+from .simulators import (
+    Simulate,
+    Stream,
+    count_failures,
+    format_parameters,
+    parameters_at,
+    seed_sequence,
+)
 
-#: Random numbers of the proposals, beside those of ``simulations``.
-MOVES = 2
-#: Draws of the prior from which each chain takes its best for a start.
-STARTS = 10
-#: Draws of the prior whose covariance is that of the first proposals.
-SPREAD_DRAWS = 2000
-#: What the scale of the proposals is adapted to in warm-up: with an estimate for a likelihood the
-#: best share is below the usual one (Sherlock et al. 2015).
-TARGET_ACCEPTANCE = 0.2
-#: Iterations of warm-up between two covariances of the proposals.
-RENEWED = 50
-#: Pivots of the summaries' correlation matrix below which it counts as singular.
-SMALLEST_PIVOT = 1e-6
 SINGULAR = "summaries whose covariance is singular"
 NOT_FINITE = "summaries that are not finite"
 TOO_FEW = "too few simulations that did not fail"
-
-
-class Estimates(NamedTuple):
-    """Synthetic likelihoods of some parameters."""
-
-    log_likelihood: np.ndarray  # (C,), -inf where there is none
-    causes: np.ndarray  # (C,) of str: why there is none, "" where there is
 
 
 def synthetic_likelihood(
@@ -59,97 +51,87 @@ def synthetic_likelihood(
     *,
     summaries: Callable[[np.ndarray], Any] | Summaries,
     simulations_per_point: int = 50,
-    chains: int = 4,
-    warmup: int = 500,
-    draws: int = 2000,
+    num_chains: int = 4,
+    num_warmup: int = 500,
+    num_samples: int = 2000,
     rows: int | None = None,
     workers: int | None = None,
     seed: int = 0,
     progress: bool = True,
 ) -> xr.DataTree:
-    """Draw a posterior by Wood's synthetic likelihood and pseudo-marginal Metropolis chains.
+    """Sample a posterior by Wood's synthetic likelihood and pseudo-marginal Metropolis chains.
 
-    Proposals are a random walk in the free coordinates; its scale and covariance are adapted in the
-    warm-up and fixed afterwards. Simulations that fail count as what the observed data are not: the
-    likelihood is times the share of those that do not. Parameters where the summaries' covariance
-    is singular, as where one of them does not vary, have no likelihood and are not visited.
+    Proposals are a random walk in the free coordinates; its scale and covariance are adapted during
+    warmup and fixed afterwards. Failed simulations count as data sets that differ from the observed
+    one: the likelihood is multiplied by the fraction that did not fail. Parameters at which the
+    covariance of the summaries is singular, as where one of them is constant, have likelihood zero.
 
     Args:
-        observed: see :func:`~bke.inference.k2_abc`, as all that is not told here.
-        simulate: likewise.
-        prior: likewise; of continuous parameters.
-        summaries: a function of a data set, (n,) or (n, D), to (k,) numbers that are nearly
-            Gaussian; see :class:`~bke.inference.Summaries`.
-        simulations_per_point: N, more than k + 2. With few the likelihood is noisy and
+        observed: see :func:`~bke.inference.k2_abc`.
+        simulate: see :func:`~bke.inference.k2_abc`.
+        prior: see :func:`~bke.inference.k2_abc`; of continuous parameters.
+        summaries: a function of a data set, (n,) or (n, D), that returns (k,) numbers that are
+            nearly Gaussian; see :class:`~bke.inference.Summaries`.
+        simulations_per_point: N, more than k + 2. A small N makes the likelihood noisy, and
             chains stick.
-        chains: how many, all moved at once.
-        warmup: iterations that are not kept.
-        draws: iterations of each chain that are.
-        rows: likewise.
-        workers: likewise.
-        seed: likewise.
-        progress: likewise.
+        num_chains: number of chains, moved together.
+        num_warmup: iterations that are discarded.
+        num_samples: draws of each chain after warmup.
+        rows: see :func:`~bke.inference.k2_abc`.
+        workers: see :func:`~bke.inference.k2_abc`.
+        seed: see :func:`~bke.inference.k2_abc`.
+        progress: see :func:`~bke.inference.k2_abc`.
 
     Returns:
         A tree with ``posterior`` (chain, draw), ``sample_stats`` (``log_likelihood``,
-        ``accepted``), ``prior`` and ``observed_data``; among the attributes ``mixed``, ``rhat``,
-        ``ess`` and ``verdict``, a sentence, which is also a warning where chains have not mixed.
+        ``accepted``), ``prior`` and ``observed_data``; with attributes ``mixed``, ``rhat``,
+        ``ess`` and ``verdict``, a sentence, which is also a warning if the chains have not mixed.
 
     Raises:
-        InputError: for arguments that make no sense, or where no start has a likelihood.
+        InputError: if an argument is not valid, or no starting point has a positive likelihood.
     """
-    check_count(draws, "draws", 4)
-    check_count(warmup, "warmup", RENEWED)
-    count = check_chain_count(chains)
-    believed = Prior.checked(prior)
-    believed.check_continuous("synthetic_likelihood")
-    chosen = summaries if isinstance(summaries, Summaries) else Summaries(observed, summaries)
-    check_count(simulations_per_point, "simulations_per_point", len(chosen.statistics) + 3)
-    problem = InverseProblem.checked(
-        "synthetic_likelihood",
-        observed,
-        simulate,
-        prior,
-        chosen,
-        rows=rows,
-        workers=workers,
-        seed=seed,
+    check_count(num_samples, "num_samples", 4)
+    check_count(num_warmup, "num_warmup", MetropolisSampler.adaptation_interval)
+    check_count(num_chains, "num_chains", 1, 1000)
+    checked = Prior(prior)
+    checked.check_continuous("synthetic_likelihood")
+    statistics = summaries if isinstance(summaries, Summaries) else Summaries(observed, summaries)
+    check_count(simulations_per_point, "simulations_per_point", len(statistics.statistics) + 3)
+    problem = InverseProblem(
+        "synthetic_likelihood", observed, simulate, checked, statistics, rows, workers, seed
     )
-    data = problem.data
-    settings = problem.settings(simulations_per_point=simulations_per_point, warmup=warmup)
-    with problem.simulating() as run:
-        walk = _Walk(run, believed, chosen, simulations_per_point, seed)
-        z, log_likelihood, accepted = walk.run(count, warmup, draws, progress)
+    settings = problem.settings(simulations_per_point=simulations_per_point, num_warmup=num_warmup)
+    with problem.start_simulator() as simulator:
+        sampler = MetropolisSampler(simulator, checked, statistics, simulations_per_point, seed)
+        z, log_likelihood, accepted = sampler.run(num_chains, num_warmup, num_samples, progress)
     stats = dict_to_dataset({"log_likelihood": log_likelihood, "accepted": accepted})
-    theta = believed.constrain(z.reshape(-1, z.shape[-1]))
-    tree = tree_of(theta, stats, data, chains=count)
-    drawn = believed.draw(stream(seed, PRIOR, 1), SPREAD_DRAWS)
-    tree["prior"] = xr.DataTree(tree_of(drawn, stats, data)["posterior"].to_dataset())
-    found = convergence(tree["posterior"].to_dataset(), range(count))
+    theta = checked.constrain(z.reshape(-1, z.shape[-1]))
+    tree = build_tree(theta, stats, problem.data, sampler.prior_draws, num_chains)
+    result = convergence(tree["posterior"].to_dataset(), range(num_chains))
     tree.attrs.update(
         {
-            **attributes(settings, data),
-            "points_without_likelihood": json.dumps(commonest(walk.causes)),
+            **attributes(settings, problem.data),
+            "points_without_likelihood": json.dumps(count_failures(sampler.causes)),
             "acceptance_rate": float(accepted.mean()),
-            "mixed": int(found.mixed),
-            "rhat": found.rhat,
-            "ess": min(found.ess_bulk, found.ess_tail),
-            "verdict": verdict(found, float(accepted.mean())),
+            "mixed": int(result.mixed),
+            "rhat": result.rhat,
+            "ess": min(result.ess_bulk, result.ess_tail),
+            "verdict": format_verdict(result, float(accepted.mean())),
         }
     )
-    if not found.mixed:
+    if not result.mixed:
         warnings.warn(tree.attrs["verdict"], PosteriorWarning, stacklevel=2)
     return tree
 
 
-def verdict(found: Convergence, acceptance: float) -> str:
-    """Tell whether chains have mixed, in a sentence or two."""
-    ess = min(found.ess_bulk, found.ess_tail)
+def format_verdict(result: Convergence, acceptance_rate: float) -> str:
+    """Say in one or two sentences whether chains have mixed."""
+    ess = min(result.ess_bulk, result.ess_tail)
     figures = (
-        f"R-hat {found.rhat:.3f}, effective sample size {ess:.0f}, {100 * acceptance:.0f} % of "
-        "the proposals accepted"
+        f"R-hat {result.rhat:.3f}, effective sample size {ess:.0f}, {100 * acceptance_rate:.0f} % "
+        "of the proposals accepted"
     )
-    if found.mixed:
+    if result.mixed:
         return f"The chains have mixed: {figures}."
     return (
         f"The chains have NOT mixed: {figures}. Do not rely on them: take more draws, and more "
@@ -157,138 +139,157 @@ def verdict(found: Convergence, acceptance: float) -> str:
     )
 
 
-class _Walk:
-    """Chains side by side, all of whose points are simulated together."""
+@dataclasses.dataclass
+class MetropolisSampler:
+    """Adaptive random-walk Metropolis chains, whose points are simulated together.
 
-    def __init__(
-        self, run: Simulate, prior: Prior, summaries: Summaries, simulations: int, seed: int
-    ) -> None:
-        self._simulate, self._prior, self._summaries = run, prior, summaries
-        self._simulations, self._seed = simulations, seed
-        self._batches = 0
+    Attributes:
+        simulate: simulates batches.
+        prior: of the parameters.
+        summaries: of the synthetic likelihood.
+        simulations_per_point: N.
+        seed: of all random numbers.
+        starts_per_chain: draws of the prior of which each chain starts at the most likely one; not
+            tuned.
+        num_prior_draws: draws of the prior whose covariance is that of the first proposals; not
+            tuned.
+        target_acceptance: acceptance rate to which the scale of the proposals is adapted. It is
+            below the usual one, as the likelihood is estimated (Sherlock et al. 2015).
+        adaptation_interval: warmup iterations between updates of the proposals' covariance; not
+            tuned.
+        causes: why points had no likelihood, for every such point.
+    """
+
+    simulate: Simulate
+    prior: Prior
+    summaries: Summaries
+    simulations_per_point: int
+    seed: int
+    starts_per_chain: int = 10
+    num_prior_draws: int = 2000
+    target_acceptance: float = 0.2
+    adaptation_interval: int = 50
+
+    def __post_init__(self) -> None:
         self.causes: list[str] = []
+        self._num_batches = 0
+        seed = seed_sequence(self.seed, Stream.PRIOR, 1)
+        self.prior_draws = self.prior.draw(seed, self.num_prior_draws)
 
     def run(
-        self, chains: int, warmup: int, draws: int, progress: bool
+        self, num_chains: int, num_warmup: int, num_samples: int, progress: bool
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Run the chains: free coordinates (chain, draw, p), log likelihoods, acceptance."""
-        rng = np.random.default_rng(stream(self._seed, MOVES))
-        z, log_likelihood = self._starts(chains)
-        log_prior = self._prior.log_density(z)
-        dimension = z.shape[1]
-        spread = self._prior.unconstrain(
-            self._prior.draw(stream(self._seed, PRIOR, 1), SPREAD_DRAWS)
-        )
-        root = np.linalg.cholesky(_regular(np.atleast_2d(np.cov(spread.T))))
-        log_scale = np.log(2.38 / np.sqrt(dimension))
-        places, likelihoods, moved = [], [], []
-        with progress_bar("iterations", warmup + draws, shown=progress) as advance:
-            for iteration in range(warmup + draws):
-                step = np.exp(log_scale) * rng.standard_normal(z.shape) @ root.T
-                proposed = z + step
-                log_proposed = self._prior.log_density(proposed)
+        """Run the chains: free coordinates (chain, draw, p), log-likelihoods, acceptance."""
+        rng = np.random.default_rng(seed_sequence(self.seed, Stream.MOVES))
+        z, log_likelihood = self._starting_points(num_chains)
+        log_prior = self.prior.log_density(z)
+        root = _cholesky(np.cov(self.prior.unconstrain(self.prior_draws).T))
+        log_scale = np.log(2.38 / np.sqrt(z.shape[1]))
+        points, log_likelihoods, acceptance = [], [], []
+        with progress_bar("iterations", num_warmup + num_samples, shown=progress) as advance:
+            for iteration in range(num_warmup + num_samples):
+                proposed = z + np.exp(log_scale) * rng.standard_normal(z.shape) @ root.T
+                log_proposed = self.prior.log_density(proposed)
                 inside = np.isfinite(log_proposed)
                 proposed = np.where(inside[:, None], proposed, z)
-                found = self._estimates(proposed)
-                ratio = found.log_likelihood + log_proposed - log_likelihood - log_prior
-                taken = inside & (np.log(rng.random(chains)) < ratio)
-                z = np.where(taken[:, None], proposed, z)
-                log_prior = np.where(taken, log_proposed, log_prior)
-                log_likelihood = np.where(taken, found.log_likelihood, log_likelihood)
-                places.append(z)
-                likelihoods.append(log_likelihood)
-                moved.append(taken)
-                if iteration < warmup:
-                    probability = np.mean(np.exp(np.minimum(ratio, 0.0)) * inside)
-                    log_scale += (probability - TARGET_ACCEPTANCE) / (iteration + 1) ** 0.6
-                    if (iteration + 1) % RENEWED == 0:
-                        root = _renewed(places, root)
+                estimate = self._log_likelihood(proposed)
+                log_ratio = estimate + log_proposed - log_likelihood - log_prior
+                accepted = inside & (np.log(rng.random(num_chains)) < log_ratio)
+                z = np.where(accepted[:, None], proposed, z)
+                log_prior = np.where(accepted, log_proposed, log_prior)
+                log_likelihood = np.where(accepted, estimate, log_likelihood)
+                points.append(z)
+                log_likelihoods.append(log_likelihood)
+                acceptance.append(accepted)
+                if iteration < num_warmup:
+                    probability = np.mean(np.exp(np.minimum(log_ratio, 0.0)) * inside)
+                    log_scale += (probability - self.target_acceptance) / (iteration + 1) ** 0.6
+                    if (iteration + 1) % self.adaptation_interval == 0:
+                        # The later half of all chains so far.
+                        covariance = np.cov(np.concatenate(points[len(points) // 2 :]).T)
+                        if np.all(np.diagonal(np.atleast_2d(covariance)) > 0.0):  # chains moved
+                            root = _cholesky(covariance)
                 advance(1)
-        kept = slice(warmup, None)
-        return (
-            np.stack(places[kept], axis=1),
-            np.stack(likelihoods[kept], axis=1),
-            np.stack(moved[kept], axis=1),
-        )
+        draws = points[num_warmup:], log_likelihoods[num_warmup:], acceptance[num_warmup:]
+        z, log_likelihood, accepted = (np.stack(values, axis=1) for values in draws)
+        return z, log_likelihood, accepted
 
-    def _starts(self, chains: int) -> tuple[np.ndarray, np.ndarray]:
-        """Choose for each chain the best of its own draws of the prior, (C, p)."""
-        drawn = self._prior.draw(stream(self._seed, PRIOR, 0), STARTS * chains)
-        z = self._prior.unconstrain(drawn).reshape(STARTS, chains, -1)
-        found = [self._estimates(one) for one in z]
-        values = np.stack([one.log_likelihood for one in found])
-        best = np.argmax(values, axis=0)
+    def _starting_points(self, num_chains: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the most likely of each chain's prior draws, (C, p), and its log-likelihood."""
+        seed = seed_sequence(self.seed, Stream.PRIOR, 0)
+        theta = self.prior.draw(seed, self.starts_per_chain * num_chains)
+        z = self.prior.unconstrain(theta).reshape(self.starts_per_chain, num_chains, -1)
+        values = np.stack([self._log_likelihood(points) for points in z])
         if np.all(values == -np.inf):
-            cause, times = next(iter(commonest(self.causes).items()))
+            cause, count = next(iter(count_failures(self.causes).items()))
             raise InputError(
                 f"the synthetic likelihood is known at none of {values.size} draws of the prior, "
-                f"at {times} for {cause}: take other summaries or a narrower prior; the first was "
-                f"{as_words(parameters_at(drawn, 0))}"
+                f"at {count} for {cause}: take other summaries or a narrower prior; the first was "
+                f"{format_parameters(parameters_at(theta, 0))}"
             )
-        highest = np.unravel_index(np.argmax(values), values.shape)
-        chosen = z[best, np.arange(chains)]
-        likelihood = values[best, np.arange(chains)]
-        nowhere = likelihood == -np.inf  # begins where another chain does
-        chosen = np.where(nowhere[:, None], z[highest], chosen)
-        return chosen, np.where(nowhere, values[highest], likelihood)
+        rows, chains = np.argmax(values, axis=0), np.arange(num_chains)
+        # A chain without a likelihood starts at the best point of all chains.
+        missing = values[rows, chains] == -np.inf
+        row, chain = np.unravel_index(np.argmax(values), values.shape)
+        rows, chains = np.where(missing, row, rows), np.where(missing, chain, chains)
+        return z[rows, chains], values[rows, chains]
 
-    def _estimates(self, z: np.ndarray) -> Estimates:
-        """Estimate the synthetic likelihood at (C, p) points."""
-        theta = self._prior.constrain(np.repeat(z, self._simulations, axis=0))
-        values, causes = self._simulate(theta, stream(self._seed, DATA, self._batches))
-        self._batches += 1
-        of_point = zip(np.split(values, len(z)), np.split(causes, len(z)), strict=True)
-        found = [log_synthetic_likelihood(self._summaries, one, why == "") for one, why in of_point]
-        self.causes += [why for _, why in found if why]
-        return Estimates(
-            np.array([value for value, _ in found]), np.array([why for _, why in found])
-        )
+    def _log_likelihood(self, z: np.ndarray) -> np.ndarray:
+        """Estimate the log synthetic likelihood (C,) at points (C, p)."""
+        theta = self.prior.constrain(np.repeat(z, self.simulations_per_point, axis=0))
+        seed = seed_sequence(self.seed, Stream.DATA, self._num_batches)
+        values, causes = self.simulate(theta, seed)
+        self._num_batches += 1
+        result = np.zeros(len(z))
+        good = np.split(causes == "", len(z))
+        for i, data_sets in enumerate(np.split(values, len(z))):
+            result[i], cause = log_synthetic_likelihood(self.summaries, data_sets, good[i])
+            if cause:
+                self.causes.append(cause)
+        return result
 
 
 def log_synthetic_likelihood(
-    summaries: Summaries, values: np.ndarray, good: np.ndarray
+    summaries: Summaries, values: np.ndarray, good: np.ndarray, min_pivot: float = 1e-6
 ) -> tuple[float, str]:
-    """Estimate log N(s(Y); mean, covariance) from N data sets, with the log share of good ones.
+    """Estimate log N(s(Y); mean, covariance) from N data sets, plus the log fraction of good ones.
+
+    ``scipy.stats.multivariate_normal`` takes ten times as long for each point, of which a run has
+    thousands.
 
     Args:
-        summaries: s, with s(Y) in it.
-        values: (N, n, D).
-        good: (N,), which of them count.
+        summaries: s and s(Y).
+        values: data sets (N, n, D).
+        good: mask (N,) of those that did not fail.
+        min_pivot: least pivot of the correlation matrix's Cholesky factor; below it the matrix
+            counts as singular.
 
     Returns:
-        The value, -inf where there is none, and why there is none.
+        The log-likelihood, -inf if there is none, and the reason why there is none.
     """
-    s = summaries.of(values[good])
+    s = summaries.compute(values[good])
     finite = np.all(np.isfinite(s), axis=1)
     s = s[finite]
     if len(s) < s.shape[1] + 2:
         return -np.inf, NOT_FINITE if np.sum(~finite) > np.sum(~good) else TOO_FEW
-    spread = s.std(axis=0, ddof=1)
-    if not np.all(spread > 0.0):
+    mean, sd = s.mean(axis=0), s.std(axis=0, ddof=1)
+    if not np.all(sd > 0.0):
         return -np.inf, SINGULAR
-    standard = (s - s.mean(axis=0)) / spread
+    standardized = (s - mean) / sd
     try:
-        root = np.linalg.cholesky(standard.T @ standard / (len(s) - 1))
+        root = np.linalg.cholesky(standardized.T @ standardized / (len(s) - 1))
     except np.linalg.LinAlgError:
         return -np.inf, SINGULAR
     pivots = np.diagonal(root)
-    if pivots.min() < SMALLEST_PIVOT:
+    if pivots.min() < min_pivot:
         return -np.inf, SINGULAR
-    away = np.linalg.solve(root, (summaries.statistics - s.mean(axis=0)) / spread)
-    log_volume = np.sum(np.log(spread)) + np.sum(np.log(pivots))
-    value = -0.5 * (away @ away + len(away) * np.log(2.0 * np.pi)) - log_volume
+    residual = np.linalg.solve(root, (summaries.statistics - mean) / sd)
+    log_determinant = np.sum(np.log(sd)) + np.sum(np.log(pivots))  # half that of the covariance
+    value = -0.5 * (residual @ residual + len(residual) * np.log(2.0 * np.pi)) - log_determinant
     return float(value + np.log(len(s) / len(values))), ""
 
 
-def _renewed(places: list[np.ndarray], root: np.ndarray) -> np.ndarray:
-    """Renew the proposals: a root of the covariance of the later half of all chains so far."""
-    later = np.concatenate(places[len(places) // 2 :])
-    covariance = np.atleast_2d(np.cov(later.T))
-    if not np.all(np.diagonal(covariance) > 0.0):  # no chain has moved
-        return root
-    return np.linalg.cholesky(_regular(covariance))
-
-
-def _regular(covariance: np.ndarray) -> np.ndarray:
-    """Add a little to a covariance's diagonal, so that no direction is left out."""
-    return covariance + 1e-6 * np.diag(np.diagonal(covariance))
+def _cholesky(covariance: np.ndarray) -> np.ndarray:
+    """Return the Cholesky factor of a covariance whose diagonal is increased by a millionth."""
+    covariance = np.atleast_2d(covariance)
+    return np.linalg.cholesky(covariance + 1e-6 * np.diag(np.diagonal(covariance)))

@@ -27,13 +27,14 @@ def test_blocks_change_nothing(monkeypatch):
     batch = RNG.normal(size=(7, 11, 2))
     whole = [MMD(Y, KERNEL, estimator).squared(batch) for estimator in ("biased", "features")]
     monkeypatch.setattr(distances, "BLOCK_ENTRIES", 50)
+    programs = (distances._matrix_mmd, distances._mean_within, distances._feature_mmd)
     # Programs are kept by shape: one more data set makes them anew.
     more = np.concatenate([batch, batch[:1]])
-    distances._by_matrices.clear_cache()
-    distances._by_waves.clear_cache()
+    for program in programs:
+        program.clear_cache()
     parts = [MMD(Y, KERNEL, estimator).squared(more) for estimator in ("biased", "features")]
-    distances._by_matrices.clear_cache()
-    distances._by_waves.clear_cache()
+    for program in programs:
+        program.clear_cache()
     for one, other in zip(whole, parts, strict=True):
         np.testing.assert_allclose(other[:-1], one, rtol=1e-10)
 
@@ -51,7 +52,7 @@ def test_blocks_change_nothing(monkeypatch):
 def test_features_approximate_the_kernel(kernel):
     """With three draws of such data and five of the frequencies the largest error was 0.0043."""
     batch = RNG.normal(size=(6, 40, 2)) + np.linspace(0.0, 2.0, 6)[:, None, None]
-    found = MMD(Y, kernel, "features", features=4000).squared(batch)
+    found = MMD(Y, kernel, "features", num_features=4000).squared(batch)
     exact = MMD(Y, kernel).squared(batch)
     np.testing.assert_allclose(found, exact, atol=0.01)
     assert np.ptp(exact) > 0.1
@@ -79,7 +80,7 @@ KERNEL0 = SquaredExponential(0.7)
         (lambda: MMD(Y, "best"), "kernel must be"),
         (lambda: MMD(Y, Polynomial(2), "features"), "no spectral density"),
         (lambda: MMD(Y, Laplace(1.0), "features"), "no spectral density"),
-        (lambda: MMD(Y, features=1), "features must be"),
+        (lambda: MMD(Y, num_features=1), "features must be"),
         (lambda: MMD(np.ones((4, 1))), "all are equal, so there is nothing"),
         (lambda: MMD([1.0, np.nan, 2.0]), "observed has a missing value"),
         (lambda: MMD(Y, estimator="linear").squared(np.zeros((2, 9, 2))), "as many rows"),

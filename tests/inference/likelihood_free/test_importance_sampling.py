@@ -17,32 +17,32 @@ from bke.inference import (
     posterior_table,
     resample,
     save_run,
-    vectorised,
+    vectorize,
     with_epsilon,
 )
-from bke.inference.likelihood_free import importance_sampling as importance
+from bke.inference.likelihood_free import importance_sampling
 from bke.inference.likelihood_free.problem import Prior
 from bke.inference.likelihood_free.results import (
     default_epsilon,
-    default_shares,
+    default_ess_fractions,
     effective_sample_size,
 )
-from bke.inference.likelihood_free.simulators import code_of
+from bke.inference.likelihood_free.simulators import Stream, fingerprint
 from bke.inference.sampling.run import target_of
 from bke.models import Polynomial, SquaredExponential, squared_mmd
 
 Y = np.random.default_rng(0).normal(1.0, 1.0, size=20)
 PRIOR = {"mu": dist.Normal(0.0, 2.0)}
 KERNEL = SquaredExponential(1.0)
-QUICK = {"simulations": 50, "chunk": 20, "progress": False}
+QUICK = {"num_simulations": 50, "batch_size": 20, "progress": False}
 
 
-@vectorised
+@vectorize
 def normal(rng, theta):
     return theta["mu"][:, None] + rng.normal(size=(len(theta["mu"]), 20))
 
 
-@vectorised
+@vectorize
 def shifted(rng, theta):
     return theta["mu"][:, None] + np.linspace(-1.0, 1.0, 20)
 
@@ -92,7 +92,7 @@ def test_posterior_in_closed_form():
         PRIOR,
         kernel=Polynomial(1, 0.0),
         epsilon=[1.0, 0.1],
-        simulations=20_000,
+        num_simulations=20_000,
         progress=False,
     )
     for line in posterior_table(run).itertuples():
@@ -108,25 +108,25 @@ def test_posterior_in_closed_form():
 def test_random_numbers_are_used_once(monkeypatch):
     """Neither chunks nor parameters and data have a stream in common."""
     seeds, noise = [], []
-    draw, simulations_at = Prior.draw, importance.simulations_at
+    draw, run_simulations = Prior.draw, importance_sampling.run_simulations
 
-    def noting_draw(self, seed, count):
+    def recording_draw(self, seed, count):
         seeds.append(seed)
         return draw(self, seed, count)
 
-    def noting_simulations_at(theta, run, distance, seed):
+    def recording_run_simulations(theta, run, distance, seed):
         seeds.append(seed)
-        return simulations_at(theta, run, distance, seed)
+        return run_simulations(theta, run, distance, seed)
 
-    @vectorised
+    @vectorize
     def simulate(rng, theta):
         noise.append(rng.normal(size=(len(theta["mu"]), 20)))
         return theta["mu"][:, None] + noise[-1]
 
-    monkeypatch.setattr(Prior, "draw", noting_draw)
-    monkeypatch.setattr(importance, "simulations_at", noting_simulations_at)
+    monkeypatch.setattr(Prior, "draw", recording_draw)
+    monkeypatch.setattr(importance_sampling, "run_simulations", recording_run_simulations)
     run = k2_abc(Y, simulate, PRIOR, kernel=KERNEL, epsilon=0.5, **QUICK)
-    assert importance.PRIOR != importance.DATA
+    assert Stream.PRIOR != Stream.DATA
     assert len(seeds) == 2 * 3
     # The first word alone is JAX's key.
     assert len({int(seed.generate_state(1)[0]) for seed in seeds}) == len(seeds)
@@ -137,7 +137,7 @@ def test_random_numbers_are_used_once(monkeypatch):
 
 
 def test_weights_do_not_underflow():
-    with pytest.warns(UserWarning, match=r"only 1\.0 at epsilon = 1e-09: .* Take a larger"):
+    with pytest.warns(UserWarning, match=r"only 1\.0 at epsilon = 1e-09, .* use a larger"):
         run = k2_abc(Y, normal, PRIOR, kernel=KERNEL, epsilon=1e-9, **QUICK)
     weight = run["sample_stats"]["weight"].values[0, :, 0]
     assert weight.sum() == pytest.approx(1.0)
@@ -146,7 +146,7 @@ def test_weights_do_not_underflow():
 
 def test_default_bandwidths():
     run = k2_abc(
-        Y, normal, PRIOR, kernel=KERNEL, estimator="unbiased", simulations=1000, progress=False
+        Y, normal, PRIOR, kernel=KERNEL, estimator="unbiased", num_simulations=1000, progress=False
     )
     squared = run["sample_stats"]["squared_distance"].values[0]
     np.testing.assert_allclose(run["sample_stats"]["ess"], [200, 50, 10], rtol=1e-6)
@@ -165,7 +165,7 @@ def test_default_bandwidths():
         PRIOR,
         distance=MMD(Y, KERNEL, "unbiased"),
         acceptance="indicator",
-        simulations=1000,
+        num_simulations=1000,
         progress=False,
     )
     # The quantile of an unbiased estimate may be negative, and then stands for none.
@@ -192,7 +192,7 @@ def test_other_epsilons_from_the_same_simulations():
 
 def test_draws_of_equal_weight():
     run = k2_abc(Y, normal, PRIOR, kernel=KERNEL, epsilon=[0.5, 0.1], **QUICK)
-    drawn = resample(run, 0.5, draws=10_000)
+    drawn = resample(run, 0.5, num_samples=10_000)
     mu, weight = run["posterior"]["mu"].values[0], run["sample_stats"]["weight"].values[0, :, 0]
     counts = np.array([np.sum(drawn["posterior"]["mu"].values == value) for value in mu])
     assert np.all(np.abs(counts - 10_000 * weight) < 1.0)  # systematic: rounded up or down
@@ -236,8 +236,8 @@ def test_an_interrupted_run_goes_on(tmp_path):
         k2_abc(Y, interrupted, PRIOR, folder=folder, **options)
     assert sorted(path.name for path in folder.iterdir()) == [
         ".lock",
-        "chunk-00000.npz",
-        "chunk-00001.npz",
+        "batch-00000.npz",
+        "batch-00001.npz",
         "settings.json",
     ]
     calls.append(None)  # no more interruptions
@@ -247,15 +247,15 @@ def test_an_interrupted_run_goes_on(tmp_path):
     whole = k2_abc(Y, interrupted, PRIOR, **options)
     same(whole, resumed)
     # More simulations may be asked for; the short chunk at the end is done anew.
-    longer = k2_abc(Y, interrupted, PRIOR, folder=folder, **{**options, "simulations": 70})
-    same(longer, k2_abc(Y, interrupted, PRIOR, **{**options, "simulations": 70}))
+    longer = k2_abc(Y, interrupted, PRIOR, folder=folder, **{**options, "num_simulations": 70})
+    same(longer, k2_abc(Y, interrupted, PRIOR, **{**options, "num_simulations": 70}))
 
 
 @pytest.mark.parametrize(
     ("changed", "what"),
     [
         ({"seed": 1}, "seed"),
-        ({"chunk": 10}, "chunk"),
+        ({"batch_size": 10}, "batch_size"),
         ({"kernel": SquaredExponential(2.0)}, "distance"),
         ({"estimator": "unbiased"}, "distance"),
         ({"prior": {"mu": dist.Normal(0.0, 1.0)}}, "prior"),
@@ -272,8 +272,8 @@ def test_the_folder_of_another_run_is_refused(tmp_path, changed, what):
 
 def test_a_broken_part_is_told(tmp_path):
     k2_abc(Y, normal, PRIOR, kernel=KERNEL, epsilon=0.5, folder=tmp_path, **QUICK)
-    (tmp_path / "chunk-00001.npz").write_bytes(b"PK\x03\x04")
-    with pytest.raises(InputError, match=r"chunk-00001\.npz is not a part of a run"):
+    (tmp_path / "batch-00001.npz").write_bytes(b"PK\x03\x04")
+    with pytest.raises(InputError, match=r"batch-00001\.npz is not a part of a run"):
         k2_abc(Y, normal, PRIOR, kernel=KERNEL, epsilon=0.5, folder=tmp_path, **QUICK)
 
 
@@ -289,7 +289,7 @@ def test_saved_and_loaded(tmp_path):
 
 
 def test_discrete_parameters_are_weighted():
-    @vectorised
+    @vectorize
     def counts(rng, theta):
         return theta["k"][:, None] + np.linspace(-1.0, 1.0, 20)
 
@@ -298,7 +298,7 @@ def test_discrete_parameters_are_weighted():
 
 
 def test_priors_that_are_batches_are_vectors():
-    @vectorised
+    @vectorize
     def plane(rng, theta):
         return theta["b"].sum(axis=1)[:, None] + np.zeros(20)
 
@@ -318,15 +318,15 @@ def test_priors_that_are_batches_are_vectors():
         ({"epsilon": [0.1, 0.2, 0.1]}, "epsilon has a number twice"),
         ({"prior": dist.Normal()}, "prior must be a dict of distributions"),
         ({"prior": {}}, "prior must be a dict of distributions"),
-        ({"prior": {"mu": 1.0}}, "the prior of mu must be a distribution"),
+        ({"prior": {"mu": 1.0}}, "the prior of mu must be a NumPyro distribution"),
         ({"prior": {1: dist.Normal()}}, "names of parameters must be texts"),
         ({"prior": {"mu": dist.Normal(0.0, np.inf)}}, "the prior of mu: scale must be finite"),
         ({"prior": {"mu": dist.LKJ(3)}}, "a number or a vector"),
         ({"prior": {"mu": dist.ImproperUniform(dist.constraints.real, (), ())}}, "drawn from"),
         ({"observed": np.where(Y > 1.5, np.nan, Y)}, "observed has a missing value"),
         ({"observed": Y[:1]}, "at least two rows"),
-        ({"simulations": 0}, "simulations must be"),
-        ({"chunk": 0}, "chunk must be"),
+        ({"num_simulations": 0}, "num_simulations must be"),
+        ({"batch_size": 0}, "batch_size must be"),
         ({"rows": 0}, "rows must be"),
         ({"rows": 1, "estimator": "unbiased"}, "at least 2 rows"),
         ({"rows": 7, "estimator": "linear"}, "as many rows"),
@@ -383,11 +383,11 @@ def test_fingerprints_tell_simulators_and_priors_apart():
         (Scaled(1.0), Scaled(1.0), Scaled(5.0)),
         (enclosed(np.ones(2)), enclosed(np.ones(2)), enclosed(np.zeros(2))),
     ):
-        assert code_of(one) == code_of(same)
-        assert code_of(one) != code_of(other)
-    assert code_of(scaled).split()[-1] != code_of(wider).split()[-1]
+        assert fingerprint(one) == fingerprint(same)
+        assert fingerprint(one) != fingerprint(other)
+    assert fingerprint(scaled).split()[-1] != fingerprint(wider).split()[-1]
     laws = [
-        Prior.checked({"k": law}).describe()
+        Prior({"k": law}).describe()
         for law in (dist.Poisson(2.0), dist.Poisson(2.0), dist.Poisson(3.0))
     ]
     assert laws[0] == laws[1] != laws[2]
@@ -399,8 +399,8 @@ def test_bandwidths_fall_with_the_number_of_simulations_at_the_rate_of_least_err
     rng = np.random.default_rng(8)
     squared = rng.chisquare(2, size=80_000)  # of two parameters: P(d < delta) is about delta^2 / 2
     few, many = (default_epsilon(part, "exponential", 2) for part in (squared[:10_000], squared))
-    np.testing.assert_allclose(default_shares(10_000, 2), [0.2, 0.05, 0.01])
-    np.testing.assert_allclose(default_shares(80_000, 2), [0.1, 0.025, 0.005])
+    np.testing.assert_allclose(default_ess_fractions(10_000, 2), [0.2, 0.05, 0.01])
+    np.testing.assert_allclose(default_ess_fractions(80_000, 2), [0.1, 0.025, 0.005])
     weights = -squared / many[-1]
     assert effective_sample_size(weights) == pytest.approx(400.0, rel=1e-3)
     assert many[-1] / few[-1] == pytest.approx(0.5, rel=0.1)  # delta^2

@@ -1,4 +1,4 @@
-"""One answer from plain, vectorised and JAX simulators; what becomes of those that fail."""
+"""One answer from plain, vectorize and JAX simulators; what becomes of those that fail."""
 
 from __future__ import annotations
 
@@ -10,13 +10,18 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
-from bke.inference import InputError, jax_simulator, k2_abc, vectorised
+from bke.inference import InputError, jax_simulator, k2_abc, vectorize
 from bke.models import SquaredExponential
 
 GRID = np.linspace(-1.0, 1.0, 8)
 Y = 0.5 + 1.5 * GRID
 PRIOR = {"b": dist.Normal(np.zeros(2), 1.0), "a": dist.Uniform(0.0, 1.0)}
-QUICK = {"kernel": SquaredExponential(1.0), "simulations": 60, "chunk": 25, "progress": False}
+QUICK = {
+    "kernel": SquaredExponential(1.0),
+    "num_simulations": 60,
+    "batch_size": 25,
+    "progress": False,
+}
 
 
 def plain(rng, theta):
@@ -25,7 +30,7 @@ def plain(rng, theta):
 
 
 def test_all_kinds_agree():
-    @vectorised
+    @vectorize
     def arrays(rng, theta):
         line = theta["a"][:, None] + theta["b"][:, :1] * GRID + theta["b"][:, 1:] * GRID**2
         return line[:, :, None]
@@ -140,15 +145,15 @@ def test_a_hopeless_run_ends_early():
             never,
             PRIOR,
             kernel=SquaredExponential(1.0),
-            simulations=1000,
-            chunk=50,
+            num_simulations=1000,
+            batch_size=50,
             progress=False,
         )
     assert len(calls) == 100
 
 
 def test_arrays_that_are_not_finite_are_left_out():
-    @vectorised
+    @vectorize
     def sometimes(rng, theta):
         values = theta["a"][:, None] + GRID
         values[::3, 2] = np.nan
@@ -159,9 +164,9 @@ def test_arrays_that_are_not_finite_are_left_out():
     assert run.attrs["failed"] == 9 + 9 + 4  # of chunks of 25, 25 and 10
 
 
-@pytest.mark.parametrize("kind", [vectorised, jax_simulator])
+@pytest.mark.parametrize("kind", [vectorize, jax_simulator])
 def test_arrays_of_another_shape_are_refused(kind):
-    shape = (25, 7) if kind is vectorised else (7,)
+    shape = (25, 7) if kind is vectorize else (7,)
     with pytest.raises(InputError, match=r"shape \(25, 7\) for 25 parameters, where \(25, 8\)"):
         k2_abc(Y, kind(lambda rng, theta: jnp.zeros(shape)), PRIOR, **QUICK)
 
@@ -186,7 +191,7 @@ def test_other_errors_name_the_parameter():
         ("model", None, "simulate must be a function"),
         (plain, 0, "workers must be"),
         (lambda rng, theta: GRID, 2, "cannot be handed to other processes"),
-        (vectorised(plain), 2, "workers are for plain functions"),
+        (vectorize(plain), 2, "workers are for plain functions"),
         (lambda rng, theta: "words", None, "an array of numbers"),
     ],
 )
