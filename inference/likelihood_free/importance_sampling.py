@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import jax
+import numpy as np
 import xarray as xr
 from bke.models.kernels.base import Covariance
 from numpy.typing import ArrayLike
@@ -166,13 +168,18 @@ def _run(
             count = min(batch_size, num_simulations - start)
             batches.append(_batch(problem, simulator, checkpoints, len(batches), count))
             if not any(batch.good.any() for batch in batches):
-                Simulations.concatenate(batches).check(minimum=100)
+                _concatenate(batches).check(minimum=100)
             advance(count)
-    simulations = Simulations.concatenate(batches)
+    simulations = _concatenate(batches)
     simulations.check()
     run = importance_run(simulations, problem.data, bandwidths, acceptance, settings)
     warn_about(run)
     return run
+
+
+def _concatenate(batches: list[Simulations]) -> Simulations:
+    result: Simulations = jax.tree.map(lambda *arrays: np.concatenate(arrays), *batches)
+    return result
 
 
 def _batch(

@@ -60,13 +60,13 @@ class Prior:
                 raise InputError(f"the names of parameters must be texts, got {name!r}")
             if not isinstance(site, dist.Distribution):
                 raise InputError(
-                    f"the prior of {name} must be a NumPyro distribution, {example}, got {site!r}"
+                    f"the prior of {name} must be a distribution, {example}, got {site!r}"
                 )
             event = site.to_event(len(site.batch_shape))
             if len(event.event_shape) > 1:
                 raise InputError(
-                    f"the prior of {name} has arrays of shape {event.event_shape}: a parameter must "
-                    "be a number or a vector"
+                    f"the prior of {name} has arrays of shape {event.event_shape}: a parameter "
+                    "must be a number or a vector"
                 )
             if not site.is_discrete:
                 try:
@@ -163,10 +163,7 @@ def _describe_distribution(site: dist.Distribution) -> dict[str, Any]:
     numbers = [np.asarray(leaf).tolist() for leaf in jax.tree.leaves(site)]
     inner = site.base_dist if isinstance(site, dist.Independent) else site
     classes = [inner, getattr(inner, "base_dist", None), *getattr(inner, "transforms", ())]
-    return {
-        "distribution": " ".join(type(part).__name__ for part in classes),
-        "numbers": numbers,
-    }
+    return {"distribution": " ".join(type(part).__name__ for part in classes), "numbers": numbers}
 
 
 class CheckpointFolder:

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 from ..core.errors import InputError
 from ..core.progress import progress_bar
 from ..data.checks import check_count
-from ..diagnostics.convergence import Convergence, convergence
+from ..diagnostics.convergence import convergence
 from .distances import Summaries
 from .problem import InverseProblem, Prior
 from .results import PosteriorWarning, attributes, build_tree
@@ -108,35 +108,29 @@ def synthetic_likelihood(
     theta = checked.constrain(z.reshape(-1, z.shape[-1]))
     tree = build_tree(theta, stats, problem.data, sampler.prior_draws, num_chains)
     result = convergence(tree["posterior"].to_dataset(), range(num_chains))
+    ess, rate = min(result.ess_bulk, result.ess_tail), float(accepted.mean())
+    verdict = (
+        f"The chains have {'mixed' if result.mixed else 'NOT mixed'}: R-hat {result.rhat:.3f}, "
+        f"effective sample size {ess:.0f}, {100 * rate:.0f} % of the proposals accepted."
+    )
+    if not result.mixed:
+        verdict += (
+            " Do not rely on them: take more draws, and more simulations per point where few "
+            "proposals are accepted."
+        )
+        warnings.warn(verdict, PosteriorWarning, stacklevel=2)
     tree.attrs.update(
         {
             **attributes(settings, problem.data),
             "points_without_likelihood": json.dumps(count_failures(sampler.causes)),
-            "acceptance_rate": float(accepted.mean()),
+            "acceptance_rate": rate,
             "mixed": int(result.mixed),
             "rhat": result.rhat,
-            "ess": min(result.ess_bulk, result.ess_tail),
-            "verdict": format_verdict(result, float(accepted.mean())),
+            "ess": ess,
+            "verdict": verdict,
         }
     )
-    if not result.mixed:
-        warnings.warn(tree.attrs["verdict"], PosteriorWarning, stacklevel=2)
     return tree
-
-
-def format_verdict(result: Convergence, acceptance_rate: float) -> str:
-    """Say in one or two sentences whether chains have mixed."""
-    ess = min(result.ess_bulk, result.ess_tail)
-    figures = (
-        f"R-hat {result.rhat:.3f}, effective sample size {ess:.0f}, {100 * acceptance_rate:.0f} % "
-        "of the proposals accepted"
-    )
-    if result.mixed:
-        return f"The chains have mixed: {figures}."
-    return (
-        f"The chains have NOT mixed: {figures}. Do not rely on them: take more draws, and more "
-        "simulations per point where few proposals are accepted."
-    )
 
 
 @dataclasses.dataclass

@@ -204,13 +204,14 @@ def build_tree(
     prior: Mapping[str, np.ndarray] | None = None,
     num_chains: int = 1,
 ) -> xr.DataTree:
-    """Build an ArviZ tree of draws ``theta`` (M, ...), ordered by chain, and of draws of a prior."""
+    """Build an ArviZ tree of draws ``theta`` (M, ...), ordered by chain, and draws of a prior."""
     posterior = {name: np.reshape(v, (num_chains, -1, *v.shape[1:])) for name, v in theta.items()}
     data = xr.Dataset(
         {"X": (("row", "column"), observed)},
         coords={"column": list(default_names(observed.shape[1]))},
     )
-    groups = {"posterior": dict_to_dataset(posterior), "sample_stats": stats, "observed_data": data}
+    groups = {"posterior": dict_to_dataset(posterior), "sample_stats": stats}
+    groups["observed_data"] = data
     if prior is not None:
         groups["prior"] = dict_to_dataset({name: values[None] for name, values in prior.items()})
     return xr.DataTree.from_dict(groups)
@@ -238,19 +239,17 @@ def failure_attributes(causes: np.ndarray, first_failure: str) -> dict[str, Any]
 
 def _reweight(run: xr.DataTree, epsilon: np.ndarray | None) -> xr.DataTree:
     """Return a copy of a run with the weights for every epsilon."""
-    stats = run["sample_stats"].to_dataset()
-    squared = stats["squared_distance"].values[0]
-    acceptance = run.attrs["acceptance"]
+    stats = run["sample_stats"].to_dataset().drop_dims("epsilon", errors="ignore")
+    squared, acceptance = stats["squared_distance"].values[0], run.attrs["acceptance"]
     if epsilon is None:
         num_parameters = sum(values[0, 0].size for values in run["posterior"].data_vars.values())
         epsilon = default_epsilon(squared, acceptance, num_parameters)
     logs = [log_weights(squared, value, acceptance) for value in epsilon]
-    stats = stats.drop_vars(["weight", "ess", "epsilon"], errors="ignore").assign_coords(
-        epsilon=epsilon
-    )
     weight = np.stack([normalize(log_weight) for log_weight in logs], axis=-1)
-    stats["weight"] = ("chain", "draw", "epsilon"), weight[None]
-    stats["ess"] = ("epsilon",), np.array([effective_sample_size(values) for values in logs])
+    stats = stats.assign_coords(epsilon=epsilon).assign(
+        weight=(("chain", "draw", "epsilon"), weight[None]),
+        ess=("epsilon", [effective_sample_size(log_weight) for log_weight in logs]),
+    )
     result = run.copy()
     result["sample_stats"] = xr.DataTree(stats)
     return result
@@ -361,14 +360,10 @@ def run_notes(run: xr.DataTree) -> list[str]:
         if round(ess, 1) < MIN_ESS  # as it is printed
     ]
     if small:
-        remedy = (
-            "use more particles or more moves"
-            if "stages" in run.children
-            else "use a larger epsilon, more simulations, or a sequential method"
-        )
+        remedies = ("a larger epsilon, more simulations, or a sequential method", "more particles")
         notes.append(
             f"The effective sample size is only {', '.join(small)}, so that the posterior rests on "
-            f"a few simulations: {remedy}."
+            f"a few simulations: use {remedies['stages' in run.children]}."
         )
     return notes
 
@@ -394,27 +389,24 @@ def posterior_table(run: xr.DataTree) -> pd.DataFrame:
     """
     if run.attrs.get("creation_library") != "bke" or "simulator" not in run.attrs:
         raise InputError("this is not a run of likelihood-free inference")
-    stats, posterior = run["sample_stats"].to_dataset(), run["posterior"].to_dataset()
-    if "epsilon" in stats.coords:
-        columns = [
-            ({"epsilon": epsilon, "ess": float(ess)}, weight)
-            for epsilon, ess, weight in zip(
-                stats["epsilon"].values,
-                stats["ess"].values,
-                stats["weight"].values[0].T,
-                strict=True,
-            )
-        ]
+    posterior, stats = run["posterior"].to_dataset(), run["sample_stats"].to_dataset()
+    weighted = "epsilon" in stats.coords
+    if weighted:
+        epsilon, ess, weights = stats["epsilon"].values, stats["ess"].values, stats["weight"][0].T
     else:
         size = posterior.sizes["chain"] * posterior.sizes["draw"]
-        columns = [({"ess": run.attrs["ess"]}, np.full(size, 1.0 / size))]
-    return pd.DataFrame(
-        [
-            {"parameter": name, **numbers, **weighted_summary(values.ravel(), weight)}
-            for name, values in components(posterior).items()
-            for numbers, weight in columns
-        ]
-    )
+        epsilon, ess, weights = [None], [run.attrs["ess"]], np.full((1, size), 1.0 / size)
+    rows = [
+        {
+            "parameter": name,
+            "epsilon": value,
+            "ess": size,
+            **weighted_summary(draws.ravel(), weight),
+        }
+        for name, draws in components(posterior).items()
+        for value, size, weight in zip(epsilon, ess, np.asarray(weights), strict=True)
+    ]
+    return pd.DataFrame(rows).drop(columns=[] if weighted else ["epsilon"])
 
 
 def weighted_summary(

@@ -136,9 +136,19 @@ def start_simulator(
     # Ctrl-C is handled by the process that started the simulations.
     ignore_interrupt = functools.partial(signal.signal, signal.SIGINT, signal.SIG_IGN)
     pool = concurrent.futures.ProcessPoolExecutor(num_workers, context, ignore_interrupt)
+
+    def pool_map(function: Callable[..., Any], *arguments: Sequence[Any]) -> Iterator[Any]:
+        # Four chunks for each process, not tuned, keep all busy where simulations differ in cost.
+        chunksize = -(-len(arguments[0]) // (4 * num_workers))
+        return pool.map(function, *arguments, chunksize=chunksize)
+
     try:
-        pool_map = functools.partial(_pool_map, pool, num_workers)
         yield functools.partial(_simulate_each, pool_map, simulate, shape)
+    except BrokenProcessPool as error:
+        raise InputError(
+            "a process that simulated has died: where simulate is in the script that is run, the "
+            'rest of that must stand below if __name__ == "__main__"; or leave out workers'
+        ) from error
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
@@ -181,18 +191,6 @@ class Simulations(NamedTuple):
         """The first parameters whose simulation failed, formatted; "" if there are none."""
         failed = np.flatnonzero(~self.good)
         return format_parameters(parameters_at(self.theta, int(failed[0]))) if len(failed) else ""
-
-    @classmethod
-    def concatenate(cls, batches: list[Simulations]) -> Simulations:
-        """Concatenate batches of simulations."""
-        return cls(
-            {
-                name: np.concatenate([batch.theta[name] for batch in batches])
-                for name in batches[0].theta
-            },
-            np.concatenate([batch.squared for batch in batches]),
-            np.concatenate([batch.causes for batch in batches]),
-        )
 
     def check(self, minimum: int = 1) -> None:
         """Raise ``InputError`` if there are at least ``minimum`` simulations and all failed."""
@@ -314,28 +312,6 @@ def _simulate_one(
     return values, cause
 
 
-def _pool_map(
-    pool: concurrent.futures.Executor,
-    num_workers: int,
-    function: Callable[..., Any],
-    *arguments: Sequence[Any],
-    chunks_per_worker: int = 4,
-) -> list[Any]:
-    """Map a function over arguments in processes.
-
-    Several chunks for each process keep all of them busy where simulations differ in cost; their
-    number was not tuned.
-    """
-    chunksize = -(-len(arguments[0]) // (chunks_per_worker * num_workers))
-    try:
-        return list(pool.map(function, *arguments, chunksize=chunksize))
-    except BrokenProcessPool as error:
-        raise InputError(
-            "a process that simulated has died: where simulate is in the script that is run, the "
-            'rest of that must stand below if __name__ == "__main__"; or leave out workers'
-        ) from error
-
-
 def _as_numbers(result: Any) -> np.ndarray:
     try:
         return np.asarray(result, dtype=float)
@@ -348,19 +324,18 @@ def _batch_size(theta: Parameters) -> int:
 
 
 def _check_picklable(simulate: Any) -> None:
-    reason = ""
+    reason = "it is defined where other processes cannot import it"
     try:
         pickle.dumps(simulate)
-        main = sys.modules["__main__"]
-        if getattr(simulate, "__module__", "") == "__main__" and not hasattr(main, "__file__"):
-            reason = "it is defined where other processes cannot import it"
+        interactive = not hasattr(sys.modules["__main__"], "__file__")
+        if not (interactive and getattr(simulate, "__module__", "") == "__main__"):
+            return
     except Exception as error:  # pickle raises errors of any type
-        reason = str(error) or type(error).__name__
-    if reason:
-        raise InputError(
-            f"simulate cannot be handed to other processes ({reason}): define it with def in a "
-            "module, or leave out workers"
-        )
+        reason = str(error)
+    raise InputError(
+        f"simulate cannot be handed to other processes ({reason}): define it with def in a module, "
+        "or leave out workers"
+    )
 
 
 def fingerprint(function: Any) -> str:
@@ -371,52 +346,39 @@ def fingerprint(function: Any) -> str:
     """
     inner = getattr(function, "function", function)  # of a BatchSimulator
     name = f"{getattr(inner, '__module__', '')}.{getattr(inner, '__qualname__', type(inner))}"
-    return f"{type(function).__name__} {name} {_sha256(_function_text(inner).encode())[:16]}"
+    return f"{type(function).__name__} {name} {_checksum(_content(inner))[:16]}"
 
 
-def _function_text(function: Any) -> str:
-    if isinstance(function, functools.partial):
-        arguments = _value_text([list(function.args), function.keywords])
-        return f"{_function_text(function.func)} {arguments}"
-    code = getattr(function, "__code__", None)
-    if code is None:
-        call = getattr(type(function).__call__, "__code__", None)
-        checksum = "" if call is None else _sha256(_code_bytes(call))
-        attributes = _value_text(getattr(function, "__dict__", {}))
-        return f"{type(function).__name__} {checksum} {attributes}"
-    cells = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
-    # Calls may change mutable containers, such as a list of results: these are left out.
-    enclosed = [None if isinstance(value, (list, dict, set)) else value for value in cells]
-    defaults = [getattr(function, "__defaults__", None), getattr(function, "__kwdefaults__", None)]
-    return f"{_sha256(_code_bytes(code))} {_value_text([defaults, enclosed])}"
+def _content(value: Any) -> str:
+    """Format a value to a text that is equal in every process; unknown types by their name alone.
 
-
-def _value_text(value: Any) -> str:
-    """Format values to a text that is equal in every process; unknown types by their name alone."""
+    A function is formatted as its code, defaults and enclosed values, without mutable containers,
+    such as a list of results, that calls may change.
+    """
     if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
         return repr(value)
+    if isinstance(value, functools.partial):
+        return _content([value.func, value.args, value.keywords])
+    if isinstance(value, CodeType):
+        return _checksum(f"{value.co_code!r} {value.co_names} {_content(value.co_consts)}")
     if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(_value_text, value))}]"
+        return f"[{', '.join(map(_content, value))}]"
+    if isinstance(value, frozenset):
+        return f"{{{', '.join(sorted(map(_content, value)))}}}"
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{key}: {_value_text(item)}' for key, item in value.items())}}}"
+        return f"{{{', '.join(f'{key}: {_content(item)}' for key, item in value.items())}}}"
+    if hasattr(value, "__code__"):
+        cells = [cell.cell_contents for cell in value.__closure__ or ()]
+        enclosed = [cell for cell in cells if not isinstance(cell, (list, dict, set))]
+        return _content([value.__code__, value.__defaults__, value.__kwdefaults__, enclosed])
     if callable(value) and not isinstance(value, type):
-        return _function_text(value)
+        call = getattr(type(value).__call__, "__code__", None)
+        return f"{type(value).__name__} {_content([call, getattr(value, '__dict__', {})])}"
     if hasattr(value, "__array__"):
         array = np.asarray(value)
-        return f"{array.dtype} {array.shape} {_sha256(array.tobytes())}"
+        return f"{array.dtype} {array.shape} {hashlib.sha256(array.tobytes()).hexdigest()}"
     return type(value).__name__
 
 
-def _code_bytes(code: CodeType) -> bytes:
-    constants = b"".join(
-        _code_bytes(value)
-        if isinstance(value, CodeType)
-        # The order of a set differs between processes.
-        else repr(sorted(map(repr, value)) if isinstance(value, frozenset) else value).encode()
-        for value in code.co_consts
-    )
-    return code.co_code + repr(code.co_names).encode() + constants
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+def _checksum(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -114,10 +114,7 @@ class ParticleSampler:
             )
 
     def sample(
-        self,
-        problem: InverseProblem,
-        folder: str | os.PathLike[str] | None,
-        progress: bool,
+        self, problem: InverseProblem, folder: str | os.PathLike[str] | None, progress: bool
     ) -> xr.DataTree:
         """Run all stages and build the tree of the run; warn if the posterior is not reliable."""
         problem.prior.check_continuous(problem.method)
@@ -133,16 +130,17 @@ class ParticleSampler:
             stop = None
             while stop is None:
                 name = f"stage-{len(stages):04d}"
-                if (stored := checkpoints.load(name)) is not None:
+                stored = checkpoints.load(name)
+                if stored is not None:
                     stage = Stage(**{k: v if v.ndim else v.item() for k, v in stored.items()})
                 elif not stages:
                     stage = self._prior_stage(problem, simulator)
-                else:
-                    epsilon = stages[-1].next_epsilon(self.epsilon)
-                    if epsilon is None:
-                        break
+                elif (epsilon := stages[-1].next_epsilon(self.epsilon)) is not None:
                     stage = self._next_stage(problem, simulator, stages, epsilon)
-                checkpoints.save(name, stage._asdict())
+                else:
+                    break
+                if stored is None:
+                    checkpoints.save(name, stage._asdict())
                 stages.append(stage)
                 advance(len(stage.causes))
                 stop = self._check_stop(stages)
@@ -180,15 +178,9 @@ class ParticleSampler:
         seed = seed_sequence(problem.seed, Stream.DATA, 0)
         simulations = run_simulations(theta, simulator, problem.distance, seed)
         simulations.check()
-        return Stage(
-            z=problem.prior.unconstrain(theta),
-            squared=np.where(simulations.good, simulations.squared, np.inf),
-            epsilon=np.inf,
-            acceptance_rate=np.nan,
-            moved=np.nan,
-            causes=simulations.causes,
-            first_failure=simulations.first_failure,
-        )
+        squared = np.where(simulations.good, simulations.squared, np.inf)
+        z, causes = problem.prior.unconstrain(theta), simulations.causes
+        return Stage(z, squared, np.inf, np.nan, np.nan, causes, simulations.first_failure)
 
     def _next_stage(
         self, problem: InverseProblem, simulator: Simulate, stages: list[Stage], epsilon: float
@@ -240,11 +232,7 @@ class ParticleSampler:
 
 
 def _build_run(
-    problem: InverseProblem,
-    settings: dict[str, Any],
-    stages: list[Stage],
-    result: int,
-    reason: str,
+    problem: InverseProblem, settings: dict[str, Any], stages: list[Stage], result: int, reason: str
 ) -> xr.DataTree:
     """Build the tree of a run with the particles of stage ``result``."""
     stage, prior = stages[result], problem.prior

@@ -318,7 +318,7 @@ def test_priors_that_are_batches_are_vectors():
         ({"epsilon": [0.1, 0.2, 0.1]}, "epsilon has a number twice"),
         ({"prior": dist.Normal()}, "prior must be a dict of distributions"),
         ({"prior": {}}, "prior must be a dict of distributions"),
-        ({"prior": {"mu": 1.0}}, "the prior of mu must be a NumPyro distribution"),
+        ({"prior": {"mu": 1.0}}, "the prior of mu must be a distribution"),
         ({"prior": {1: dist.Normal()}}, "names of parameters must be texts"),
         ({"prior": {"mu": dist.Normal(0.0, np.inf)}}, "the prior of mu: scale must be finite"),
         ({"prior": {"mu": dist.LKJ(3)}}, "a number or a vector"),
