@@ -65,8 +65,8 @@ class MMD:
             several hundred rows on.
         num_features: number of random Fourier features, a cosine and a sine for half as many
             frequencies.
-        scale: of the kernel's choice, see :func:`~bke.inference.kernel_of`.
-        seed: of the kernel's choice and of the frequencies.
+        scale: column scaling for the choice of the kernel, see :func:`~bke.inference.kernel_of`.
+        seed: random seed for the choice of the kernel and the frequencies.
 
     Attributes:
         observed: (m, D).

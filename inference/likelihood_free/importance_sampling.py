@@ -63,7 +63,7 @@ def k2_abc(
             sample size is 20, 5 and 1 % of the M' simulations that did not fail; beyond 10 000,
             these fractions decrease as M'^(-q / (q + 4)) for q parameters, so that the posterior
             becomes narrower with every simulation.
-        kernel: of the MMD, chosen from the observed data alone, see :class:`MMD`.
+        kernel: kernel of the MMD, chosen from the observed data alone, see :class:`MMD`.
         estimator: see :class:`MMD`.
         num_features: see :class:`MMD`.
         num_simulations: number M of simulations.
@@ -72,8 +72,8 @@ def k2_abc(
         folder: stores every batch: after an interruption the same call resumes, with the results of
             an uninterrupted one. ``num_simulations`` may be increased.
         workers: processes for a plain function that can be pickled; by default this process alone.
-        scale: of the kernel's choice, see :class:`MMD`.
-        seed: of all random numbers.
+        scale: see :class:`MMD`.
+        seed: random seed.
         progress: show a progress bar.
 
     Returns:

@@ -170,7 +170,7 @@ class CheckpointFolder:
     """Named arrays of one run in a folder, from which an interrupted run resumes.
 
     Args:
-        folder: of the run; ``None`` stores nothing.
+        folder: folder of the run; ``None`` stores nothing.
         settings: plain data that must be equal for the run to resume.
 
     Raises:
@@ -231,7 +231,7 @@ class InverseProblem:
         distance: from ``observed``.
         rows: n of every simulated data set; ``None`` is m.
         workers: processes for a plain function; checked when they are started.
-        seed: of all random numbers.
+        seed: random seed.
 
     Attributes:
         data: the observed data, (m, D).

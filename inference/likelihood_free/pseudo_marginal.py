@@ -22,6 +22,7 @@ import numpy as np
 import xarray as xr
 from arviz_base import dict_to_dataset
 from numpy.typing import ArrayLike
+from scipy.stats import multivariate_normal
 
 from ..core.errors import InputError
 from ..core.progress import progress_bar
@@ -139,10 +140,10 @@ class MetropolisSampler:
 
     Attributes:
         simulate: simulates batches.
-        prior: of the parameters.
-        summaries: of the synthetic likelihood.
+        prior: prior of the parameters.
+        summaries: summaries of the synthetic likelihood.
         simulations_per_point: N.
-        seed: of all random numbers.
+        seed: random seed.
         starts_per_chain: draws of the prior of which each chain starts at the most likely one; not
             tuned.
         num_prior_draws: draws of the prior whose covariance is that of the first proposals; not
@@ -244,19 +245,14 @@ class MetropolisSampler:
 
 
 def log_synthetic_likelihood(
-    summaries: Summaries, values: np.ndarray, good: np.ndarray, min_pivot: float = 1e-6
+    summaries: Summaries, values: np.ndarray, good: np.ndarray
 ) -> tuple[float, str]:
     """Estimate log N(s(Y); mean, covariance) from N data sets, plus the log fraction of good ones.
-
-    ``scipy.stats.multivariate_normal`` takes ten times as long for each point, of which a run has
-    thousands.
 
     Args:
         summaries: s and s(Y).
         values: data sets (N, n, D).
         good: mask (N,) of those that did not fail.
-        min_pivot: least pivot of the correlation matrix's Cholesky factor; below it the matrix
-            counts as singular.
 
     Returns:
         The log-likelihood, -inf if there is none, and the reason why there is none.
@@ -269,18 +265,14 @@ def log_synthetic_likelihood(
     mean, sd = s.mean(axis=0), s.std(axis=0, ddof=1)
     if not np.all(sd > 0.0):
         return -np.inf, SINGULAR
+    # Standardized, as SciPy's test for singularity depends on the scales.
     standardized = (s - mean) / sd
+    correlation = standardized.T @ standardized / (len(s) - 1)
     try:
-        root = np.linalg.cholesky(standardized.T @ standardized / (len(s) - 1))
-    except np.linalg.LinAlgError:
+        value = multivariate_normal.logpdf((summaries.statistics - mean) / sd, cov=correlation)
+    except ValueError:
         return -np.inf, SINGULAR
-    pivots = np.diagonal(root)
-    if pivots.min() < min_pivot:
-        return -np.inf, SINGULAR
-    residual = np.linalg.solve(root, (summaries.statistics - mean) / sd)
-    log_determinant = np.sum(np.log(sd)) + np.sum(np.log(pivots))  # half that of the covariance
-    value = -0.5 * (residual @ residual + len(residual) * np.log(2.0 * np.pi)) - log_determinant
-    return float(value + np.log(len(s) / len(values))), ""
+    return float(value - np.sum(np.log(sd)) + np.log(len(s) / len(values))), ""
 
 
 def _cholesky(covariance: np.ndarray) -> np.ndarray:

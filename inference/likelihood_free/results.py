@@ -297,7 +297,7 @@ def resample(
         run: from :func:`~bke.inference.k2_abc` or a related function.
         epsilon: one of the run's; by default the smallest.
         num_samples: number of draws.
-        seed: of the resampling and of the draws' order.
+        seed: random seed of the resampling and the order of draws.
 
     Returns:
         A tree with ``posterior`` (chain 1, draw), ``sample_stats`` and ``observed_data``.
@@ -357,7 +357,7 @@ def run_notes(run: xr.DataTree) -> list[str]:
     small = [
         f"{ess:.1f} at epsilon = {epsilon:.4g}"
         for epsilon, ess in zip(stats["epsilon"].values, stats["ess"].values, strict=True)
-        if round(ess, 1) < MIN_ESS  # as it is printed
+        if round(ess, 1) < MIN_ESS  # the printed value
     ]
     if small:
         remedies = ("a larger epsilon, more simulations, or a sequential method", "more particles")

@@ -58,7 +58,7 @@ class BatchSimulator:
     """Function that simulates many data sets by one call.
 
     Attributes:
-        function: of a source of random numbers and parameters.
+        function: function of a source of random numbers and of parameters.
         by_jax: whether JAX vectorizes and compiles it.
     """
 
@@ -197,7 +197,7 @@ class Simulations(NamedTuple):
         if len(self.causes) < minimum or self.good.any():
             return
         cause, count = next(iter(count_failures(self.causes).items()))
-        hint = ": rows= says how many a data set has" if "shape (" in cause else ""
+        hint = ": rows= sets the number of rows of a data set" if "shape (" in cause else ""
         raise InputError(
             f"all {len(self.causes)} simulations failed, {count} of them with {cause}; the first "
             f"was for {self.first_failure}{hint}"
@@ -259,8 +259,8 @@ def _simulate_batch(
     if values.shape not in shapes:
         raise InputError(
             f"simulate gave an array of shape {values.shape} for {count} parameters, where "
-            f"{shapes[-1]} is needed: rows= says how many rows a data set has, where these are not "
-            "as many as in the observed data"
+            f"{shapes[-1]} is needed: rows= sets the number of rows of a data set, where "
+            "it differs from that of the observed data"
         )
     values = values.reshape(count, *shape)
     good = np.all(np.abs(values) <= LARGEST, axis=(1, 2))
@@ -344,7 +344,7 @@ def fingerprint(function: Any) -> str:
     The checksum covers the code, the defaults, the arguments of a ``partial``, the attributes of a
     callable object, and enclosed numbers, texts and arrays; not the variables of its module.
     """
-    inner = getattr(function, "function", function)  # of a BatchSimulator
+    inner = getattr(function, "function", function)  # inside a BatchSimulator
     name = f"{getattr(inner, '__module__', '')}.{getattr(inner, '__qualname__', type(inner))}"
     return f"{type(function).__name__} {name} {_checksum(_content(inner))[:16]}"
 

@@ -49,7 +49,7 @@ class Stage(NamedTuple):
     z: np.ndarray  # free coordinates (N, p)
     squared: np.ndarray  # squared distances (N,), infinite where a simulation failed
     epsilon: float  # bandwidth of the particles' target, infinite for the prior
-    acceptance_rate: float  # of the stage's moves
+    acceptance_rate: float  # accepted fraction of the stage's moves
     moved: float  # fraction of the particles that moved
     causes: np.ndarray  # causes of failure (K,) of the stage's simulations, "" without failure
     first_failure: str  # the first parameters whose simulation failed, formatted
@@ -168,7 +168,7 @@ class ParticleSampler:
         return None
 
     def _steps_left(self, stages: list[Stage]) -> int:
-        """Return how many moves of all particles the remaining simulations suffice for."""
+        """Return the number of moves of all particles that the remaining simulations allow."""
         spent = sum(len(stage.causes) for stage in stages)
         return (self.num_simulations - spent) // self.num_particles
 

@@ -1,4 +1,4 @@
-"""Weighted simulations against a loop and a closed form; folders; what is refused."""
+"""Weighted simulations against a loop and a closed form; checkpoints; invalid input."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def exact(epsilon):
 
 
 @pytest.mark.filterwarnings("ignore:The effective sample size")
-def test_weights_are_those_of_a_loop():
+def test_weights_equal_a_loop():
     run = k2_abc(Y, shifted, PRIOR, kernel=KERNEL, epsilon=[0.02, 0.5], **QUICK)
     base = np.linspace(-1.0, 1.0, 20)
     weights = []
@@ -70,7 +70,7 @@ def test_weights_are_those_of_a_loop():
 
 
 @pytest.mark.filterwarnings("ignore:The effective sample size")
-def test_rejection_is_a_count():
+def test_rejection_weights():
     distance = Summaries(Y, np.mean)
     run = abc(
         Y, normal, PRIOR, distance=distance, acceptance="indicator", epsilon=[1.0, 0.3], **QUICK
@@ -106,7 +106,7 @@ def test_posterior_in_closed_form():
 
 @pytest.mark.filterwarnings("ignore:The effective sample size")
 def test_random_numbers_are_used_once(monkeypatch):
-    """Neither chunks nor parameters and data have a stream in common."""
+    """Batches, parameters and data have different streams of random numbers."""
     seeds, noise = [], []
     draw, run_simulations = Prior.draw, importance_sampling.run_simulations
 
@@ -128,7 +128,7 @@ def test_random_numbers_are_used_once(monkeypatch):
     run = k2_abc(Y, simulate, PRIOR, kernel=KERNEL, epsilon=0.5, **QUICK)
     assert Stream.PRIOR != Stream.DATA
     assert len(seeds) == 2 * 3
-    # The first word alone is JAX's key.
+    # The first word is JAX's key.
     assert len({int(seed.generate_state(1)[0]) for seed in seeds}) == len(seeds)
     together = np.concatenate(noise)
     assert together.shape == (50, 20)
@@ -151,7 +151,7 @@ def test_default_bandwidths():
     squared = run["sample_stats"]["squared_distance"].values[0]
     np.testing.assert_allclose(run["sample_stats"]["ess"], [200, 50, 10], rtol=1e-6)
     assert run.attrs["epsilon_choice"] == "effective sample sizes"
-    # What is added to all distances, and one that is far below the others, change little.
+    # A constant added to all distances, and one much smaller distance, change little.
     np.testing.assert_allclose(
         default_epsilon(squared + 7.0, "exponential", 1), run["sample_stats"]["epsilon"], rtol=1e-6
     )
@@ -172,13 +172,13 @@ def test_default_bandwidths():
     assert again["sample_stats"]["ess"].values[0] == pytest.approx(200)
 
 
-def test_default_bandwidths_beside_huge_distances():
+def test_default_bandwidths_with_huge_distances():
     squared = np.concatenate([np.random.default_rng(0).exponential(size=990), np.full(10, 1e14)])
     for epsilon, size in zip(
         default_epsilon(squared, "exponential", 1), [200, 50, 10], strict=True
     ):
-        found = effective_sample_size(-squared / epsilon)
-        assert found == pytest.approx(size, rel=1e-6)
+        result = effective_sample_size(-squared / epsilon)
+        assert result == pytest.approx(size, rel=1e-6)
 
 
 def test_other_epsilons_from_the_same_simulations():
@@ -221,7 +221,7 @@ def same(first, second):
     assert first.attrs == second.attrs
 
 
-def test_an_interrupted_run_goes_on(tmp_path):
+def test_interrupted_run_resumes(tmp_path):
     calls = []
 
     def interrupted(rng, theta):
@@ -231,7 +231,7 @@ def test_an_interrupted_run_goes_on(tmp_path):
         return theta["mu"] + rng.normal(size=20)
 
     options = {"kernel": KERNEL, "epsilon": 0.3, **QUICK}
-    folder = tmp_path / "kept"
+    folder = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
         k2_abc(Y, interrupted, PRIOR, folder=folder, **options)
     assert sorted(path.name for path in folder.iterdir()) == [
@@ -242,17 +242,17 @@ def test_an_interrupted_run_goes_on(tmp_path):
     ]
     calls.append(None)  # no more interruptions
     resumed = k2_abc(Y, interrupted, PRIOR, folder=folder, **options)
-    assert len(calls) == 46 + 10  # the last chunk only
+    assert len(calls) == 46 + 10  # the last batch only
     calls.extend([None] * 45)
-    whole = k2_abc(Y, interrupted, PRIOR, **options)
-    same(whole, resumed)
-    # More simulations may be asked for; the short chunk at the end is done anew.
+    uninterrupted = k2_abc(Y, interrupted, PRIOR, **options)
+    same(uninterrupted, resumed)
+    # More simulations may be asked for; the short batch at the end is simulated again.
     longer = k2_abc(Y, interrupted, PRIOR, folder=folder, **{**options, "num_simulations": 70})
     same(longer, k2_abc(Y, interrupted, PRIOR, **{**options, "num_simulations": 70}))
 
 
 @pytest.mark.parametrize(
-    ("changed", "what"),
+    ("changed", "setting"),
     [
         ({"seed": 1}, "seed"),
         ({"batch_size": 10}, "batch_size"),
@@ -263,14 +263,14 @@ def test_an_interrupted_run_goes_on(tmp_path):
         ({"simulate": shifted}, "simulator"),
     ],
 )
-def test_the_folder_of_another_run_is_refused(tmp_path, changed, what):
+def test_the_folder_of_another_run_is_refused(tmp_path, changed, setting):
     options = {"observed": Y, "simulate": normal, "prior": PRIOR, "kernel": KERNEL, **QUICK}
     k2_abc(**options, epsilon=0.5, folder=tmp_path)
-    with pytest.raises(InputError, match=f"another run, with a different .*{what}"):
+    with pytest.raises(InputError, match=f"another run, with a different .*{setting}"):
         k2_abc(**{**options, **changed}, epsilon=0.5, folder=tmp_path)
 
 
-def test_a_broken_part_is_told(tmp_path):
+def test_damaged_batch_is_refused(tmp_path):
     k2_abc(Y, normal, PRIOR, kernel=KERNEL, epsilon=0.5, folder=tmp_path, **QUICK)
     (tmp_path / "batch-00001.npz").write_bytes(b"PK\x03\x04")
     with pytest.raises(InputError, match=r"batch-00001\.npz is not a part of a run"):
@@ -361,7 +361,7 @@ def test_a_distance_that_is_not_finite_is_a_failure():
     assert np.all(np.isfinite(run["sample_stats"]["squared_distance"]))
 
 
-def test_fingerprints_tell_simulators_and_priors_apart():
+def test_fingerprints_of_simulators_and_priors_differ():
     def scaled(rng, theta, scale=1.0):
         return theta["a"] + scale * rng.normal(size=20)
 
@@ -378,13 +378,13 @@ def test_fingerprints_tell_simulators_and_priors_apart():
     def enclosed(scale):
         return lambda rng, theta: theta["a"] + scale * rng.normal(size=20)
 
-    for one, same, other in (
+    for first, same, different in (
         (partial(scaled, scale=1.0), partial(scaled, scale=1.0), partial(scaled, scale=5.0)),
         (Scaled(1.0), Scaled(1.0), Scaled(5.0)),
         (enclosed(np.ones(2)), enclosed(np.ones(2)), enclosed(np.zeros(2))),
     ):
-        assert fingerprint(one) == fingerprint(same)
-        assert fingerprint(one) != fingerprint(other)
+        assert fingerprint(first) == fingerprint(same)
+        assert fingerprint(first) != fingerprint(different)
     assert fingerprint(scaled).split()[-1] != fingerprint(wider).split()[-1]
     laws = [
         Prior({"k": law}).describe()
@@ -394,13 +394,13 @@ def test_fingerprints_tell_simulators_and_priors_apart():
     assert " at 0x" not in str(laws)
 
 
-def test_bandwidths_fall_with_the_number_of_simulations_at_the_rate_of_least_error():
-    """The bandwidth of M simulations of q parameters is M^(-1 / (q + 4)), the share that to q."""
+def test_bandwidths_decrease_with_the_number_of_simulations():
+    """For q parameters the bandwidth is M^(-1 / (q + 4)), the ESS fraction that to the power q."""
     rng = np.random.default_rng(8)
     squared = rng.chisquare(2, size=80_000)  # of two parameters: P(d < delta) is about delta^2 / 2
-    few, many = (default_epsilon(part, "exponential", 2) for part in (squared[:10_000], squared))
+    small, large = (default_epsilon(part, "exponential", 2) for part in (squared[:10_000], squared))
     np.testing.assert_allclose(default_ess_fractions(10_000, 2), [0.2, 0.05, 0.01])
     np.testing.assert_allclose(default_ess_fractions(80_000, 2), [0.1, 0.025, 0.005])
-    weights = -squared / many[-1]
+    weights = -squared / large[-1]
     assert effective_sample_size(weights) == pytest.approx(400.0, rel=1e-3)
-    assert many[-1] / few[-1] == pytest.approx(0.5, rel=0.1)  # delta^2
+    assert large[-1] / small[-1] == pytest.approx(0.5, rel=0.1)  # delta^2

@@ -1,4 +1,4 @@
-"""Synthetic likelihood: one point against SciPy, of a normal mean the exact posterior."""
+"""Synthetic likelihood: one point against SciPy, the posterior of a normal mean exactly."""
 
 from __future__ import annotations
 
@@ -38,25 +38,25 @@ def test_one_point_is_a_gaussian_density():
     good = np.arange(40) % 4 != 0
     s = summaries.compute(values[good])
     expected = multivariate_normal(s.mean(axis=0), np.cov(s.T)).logpdf(summaries.statistics)
-    found, why = log_synthetic_likelihood(summaries, values, good)
-    assert found == pytest.approx(expected + np.log(30 / 40))
-    assert why == ""
+    result, cause = log_synthetic_likelihood(summaries, values, good)
+    assert result == pytest.approx(expected + np.log(30 / 40))
+    assert cause == ""
 
 
 @pytest.mark.parametrize(
-    ("function", "why"),
+    ("function", "cause"),
     [
         (lambda x: [x.mean(), 1.0], "singular"),
         (lambda x: [x.mean(), 2.0 * x.mean()], "singular"),
         (lambda x: [x.mean(), 3.0 if x[0] == Y[0] else np.inf], "not finite"),
     ],
 )
-def test_points_without_a_likelihood(function, why):
+def test_points_without_a_likelihood(function, cause):
     values = np.random.default_rng(1).normal(size=(40, 20, 1))
-    found, cause = log_synthetic_likelihood(Summaries(Y, function), values, np.full(40, True))
-    assert found == -np.inf
-    assert why in cause
-    with pytest.raises(InputError, match=f"known at none of 40 draws of the prior, .*{why}"):
+    result, reported = log_synthetic_likelihood(Summaries(Y, function), values, np.full(40, True))
+    assert result == -np.inf
+    assert cause in reported
+    with pytest.raises(InputError, match=f"known at none of 40 draws of the prior, .*{cause}"):
         synthetic_likelihood(Y, normal, PRIOR, summaries=function, **QUICK)
 
 
@@ -115,16 +115,16 @@ def test_an_informative_prior_by_quadrature():
     weight /= weight.sum()
     mean = weight @ z
     sd = np.sqrt(weight @ (z - mean) ** 2)
-    found = np.log(run["posterior"]["theta"].values)
+    result = np.log(run["posterior"]["theta"].values)
     ess = posterior_table(run).iloc[0]["ess"]
     assert ess > 200
-    assert found.mean() == pytest.approx(mean, abs=4.5 * sd / ess**0.5)
-    assert found.std() == pytest.approx(sd, abs=4.5 * sd / (2.0 * ess) ** 0.5)
+    assert result.mean() == pytest.approx(mean, abs=4.5 * sd / ess**0.5)
+    assert result.std() == pytest.approx(sd, abs=4.5 * sd / (2.0 * ess) ** 0.5)
 
 
 @pytest.mark.filterwarnings("ignore:The chains have NOT mixed")
-def test_estimates_are_kept_until_a_move():
-    """The chain is pseudo-marginal only where the estimate of where it stands stays the same."""
+def test_estimates_are_stored_until_a_move():
+    """The chain is pseudo-marginal only where the estimate of the current point is not renewed."""
     run = synthetic_likelihood(Y, normal, PRIOR, summaries=np.mean, **{**QUICK, "num_samples": 60})
     stats = run["sample_stats"]
     moved = stats["accepted"].values[:, 1:]
@@ -134,8 +134,8 @@ def test_estimates_are_kept_until_a_move():
 
 
 @pytest.mark.filterwarnings("ignore:The chains have NOT mixed")
-def test_proposals_are_adapted_in_the_warm_up_alone():
-    """Steps over their normal deviates are one number after it; random numbers are used once."""
+def test_proposals_are_adapted_during_warmup():
+    """Steps over their normal deviates are constant after warmup; random numbers are used once."""
     proposed, noise = [], []
 
     @vectorize
@@ -160,7 +160,7 @@ def test_proposals_are_adapted_in_the_warm_up_alone():
     assert np.unique(noise).size == np.size(noise)
 
 
-def test_chains_that_have_not_mixed_say_so():
+def test_chains_that_have_not_mixed_warn():
     with pytest.warns(UserWarning, match="have NOT mixed: R-hat"):
         run = synthetic_likelihood(Y, normal, PRIOR, summaries=np.mean, **QUICK)
     assert not run.attrs["mixed"]

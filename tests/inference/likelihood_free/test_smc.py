@@ -1,4 +1,4 @@
-"""Sequential Monte Carlo against a posterior in closed form; why it stops; going on."""
+"""Sequential Monte Carlo against a posterior in closed form; stopping; resuming."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def normal(rng, theta):
 
 
 def test_posterior_in_closed_form():
-    """See test_importance for the form.
+    """See test_importance_sampling for the form.
 
     Over 40 seeds the mean was off by -0.008 +- 0.032 standard deviations of the posterior and the
     standard deviation by -0.8 +- 2.3 %: bounds of 4.4 of these, 1 seed in 50 000 for both.
@@ -57,7 +57,7 @@ def test_posterior_in_closed_form():
 
 @pytest.mark.slow
 def test_free_coordinates_keep_the_prior():
-    """A distance that says nothing leaves the prior: within 4.5 standard errors of its mean."""
+    """A distance independent of the parameters keeps the prior, to 4.5 standard errors."""
 
     @vectorize
     def simulate(rng, theta):
@@ -90,7 +90,7 @@ def test_free_coordinates_keep_the_prior():
         ({"min_acceptance_rate": 0.3}, "of the moves to epsilon"),
     ],
 )
-def test_it_says_why_it_stops(changed, reason):
+def test_reason_for_stopping(changed, reason):
     options = {"num_particles": 200, "seed": 1, **LINEAR, **changed}
     run = sequential_k2_abc(Y, normal, {"mu": dist.Normal(0.0, 2.0)}, **options)
     assert reason in run.attrs["stopped"]
@@ -101,10 +101,10 @@ def test_it_says_why_it_stops(changed, reason):
         assert run["sample_stats"]["epsilon"].values[0] == stages["epsilon"].values[-2]
 
 
-def test_it_goes_near_the_posterior_and_its_particles_have_moved():
+def test_particles_reach_the_posterior_and_have_moved():
     """The exact standard deviation is reached, where it stopped at 1.1 and more after three moves.
 
-    Over 40 seeds its ratio to the exact one was 1.012 +- 0.034, and the effective particles were
+    Over 40 seeds its ratio to the exact value was 1.012 +- 0.034, and the effective particles were
     484 +- 8: the bounds are 4.4 of these and more.
     """
     prior = {"mu": dist.Normal(0.0, 2.0)}
@@ -114,7 +114,7 @@ def test_it_goes_near_the_posterior_and_its_particles_have_moved():
     assert run["sample_stats"]["ess"].item() > 350.0
 
 
-def test_equal_distances_end_it():
+def test_equal_distances_end_the_run():
     prior = {"mu": dist.Normal(0.0, 2.0)}
     distance = Summaries(Y, lambda x: float(x[0] > 1.0))
     run = sequential_abc(Y, normal, prior, distance=distance, num_particles=100, progress=False)
@@ -131,7 +131,7 @@ def test_equal_distances_end_it():
         )
 
 
-def test_epsilon_falls_to_half_the_effective_particles():
+def test_epsilon_for_half_the_effective_sample_size():
     squared = np.random.default_rng(0).exponential(size=500)
     stage = Stage(np.zeros((500, 1)), squared, 2.0, 0.5, 0.9, np.array([]), "")
     epsilon = stage.next_epsilon(None)
@@ -142,21 +142,21 @@ def test_epsilon_falls_to_half_the_effective_particles():
 
 
 @pytest.mark.parametrize("before", [2.0, np.inf])
-def test_weights_are_for_the_fall_of_epsilon(before):
-    """Particles of one epsilon have its weights already."""
+def test_weights_of_a_smaller_epsilon(before):
+    """Particles of a larger epsilon already have its weights."""
     squared = np.append(np.random.default_rng(0).exponential(size=50), np.inf)
     stage = Stage(np.zeros((51, 1)), squared, before, 0.5, 0.9, np.array([]), "")
-    found = np.exp(stage.log_weight(1.0 / 0.5))
+    weight = np.exp(stage.log_weight(1.0 / 0.5))
     expected = np.exp(-squared * (1.0 / 0.5 - 1.0 / before))
-    np.testing.assert_allclose(found / found.sum(), expected / expected.sum())
+    np.testing.assert_allclose(weight / weight.sum(), expected / expected.sum())
 
 
-@pytest.mark.parametrize("way", [vectorize, lambda function: function])
-def test_random_numbers_are_used_once(way):
+@pytest.mark.parametrize("decorate", [vectorize, lambda function: function])
+def test_random_numbers_are_used_once(decorate):
     """No two simulations of a run share noise, whatever their stage and move."""
     noise = []
 
-    @way
+    @decorate
     def simulate(rng, theta):
         mu = np.asarray(theta["mu"])
         noise.append(rng.normal(size=(*mu.shape, 20)))
@@ -167,7 +167,7 @@ def test_random_numbers_are_used_once(way):
         Y, simulate, prior, num_particles=20, num_mcmc_steps=3, num_simulations=400, **LINEAR
     )
     assert run["stages"].sizes["stage"] >= 2
-    together = np.concatenate([one.ravel() for one in noise])
+    together = np.concatenate([values.ravel() for values in noise])
     assert len(together) == 20 * run.attrs["simulations"] >= 20 * (20 + 2 * 3 * 20)
     assert len(np.unique(together)) == len(together)
     assert len(set(Stream)) == 3
@@ -179,7 +179,7 @@ def test_systematic_resampling():
     assert np.all(np.abs(counts - 1000 * weight) < 1.0 + 1e-9)
 
 
-def test_an_interrupted_run_goes_on(tmp_path):
+def test_interrupted_run_resumes(tmp_path):
     calls = []
 
     def simulate(rng, theta):
@@ -194,16 +194,16 @@ def test_an_interrupted_run_goes_on(tmp_path):
     options = {"num_particles": 100, "num_mcmc_steps": 2, "epsilon": 0.1, **LINEAR}
     with pytest.raises(KeyboardInterrupt):
         sequential_k2_abc(Y, simulate, prior, folder=tmp_path, **options)
-    kept = sorted(path.name for path in tmp_path.iterdir())
-    assert kept == [".lock", "settings.json", "stage-0000.npz", "stage-0001.npz"]
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == [".lock", "settings.json", "stage-0000.npz", "stage-0001.npz"]
     with pytest.warns(UserWarning, match="with ZeroDivisionError: too far"):
         resumed = sequential_k2_abc(Y, simulate, prior, folder=tmp_path, **options)
     with pytest.warns(UserWarning, match="with ZeroDivisionError: too far"):
-        whole = sequential_k2_abc(Y, simulate, prior, **options)
+        uninterrupted = sequential_k2_abc(Y, simulate, prior, **options)
     for group in ("posterior", "sample_stats", "stages"):
-        for name, values in whole[group].data_vars.items():
+        for name, values in uninterrupted[group].data_vars.items():
             np.testing.assert_array_equal(resumed[group][name], values)
-    assert resumed.attrs == whole.attrs
+    assert resumed.attrs == uninterrupted.attrs
     with pytest.raises(InputError, match="another run, with a different num_particles"):
         sequential_k2_abc(Y, simulate, prior, folder=tmp_path, **{**options, "num_particles": 50})
 
