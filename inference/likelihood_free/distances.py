@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Protocol, get_args
+from typing import Any, get_args
 
 import jax
 import jax.numpy as jnp
@@ -27,18 +27,6 @@ from .simulators import fingerprint
 ESTIMATORS: tuple[str, ...] = get_args(Estimator)
 #: Most entries of the matrices in memory at once: 32 MiB in double precision. Not tuned.
 BLOCK_ENTRIES = 2**22
-
-
-class DatasetDistance(Protocol):
-    """Distance of simulated data sets from the observed one."""
-
-    observed: np.ndarray  # (m, D)
-
-    def squared(self, batch: ArrayLike) -> np.ndarray:
-        """Compute the squared distances (B,) of data sets (B, n, D)."""
-
-    def describe(self) -> dict[str, Any]:
-        """Describe the distance by plain data that identify it."""
 
 
 class MMD:

@@ -19,10 +19,17 @@ from numpy.typing import ArrayLike
 from ..core.errors import InputError, nearest
 from ..core.progress import progress_bar
 from ..data.checks import check_count
-from .distances import MMD, DatasetDistance
+from .distances import MMD
 from .problem import CheckpointFolder, InverseProblem, Prior
 from .results import check_epsilon, importance_run, warn_about
-from .simulators import Simulate, Simulations, Stream, run_simulations, seed_sequence
+from .simulators import (
+    DatasetDistance,
+    Simulate,
+    Simulations,
+    Stream,
+    run_simulations,
+    seed_sequence,
+)
 
 ACCEPTANCES = ("exponential", "indicator")
 

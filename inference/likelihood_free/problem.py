@@ -29,8 +29,8 @@ from ..core.lock import hold
 from ..data.checks import as_sample, check_count
 from ..sampling.record import describe_prior
 from ..sampling.run import digest_of
-from .distances import MMD, DatasetDistance
-from .simulators import Parameters, Simulate, fingerprint, start_simulator
+from .distances import MMD
+from .simulators import DatasetDistance, Parameters, Simulate, fingerprint, start_simulator
 
 
 class Prior:

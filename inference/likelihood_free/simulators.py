@@ -19,15 +19,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from types import CodeType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..core.errors import InputError
 from ..data.checks import LARGEST, check_count, counted
-
-if TYPE_CHECKING:
-    from .distances import DatasetDistance
 
 #: Values (B, ...) of every parameter, by its name.
 Parameters: TypeAlias = Mapping[str, np.ndarray]
@@ -172,6 +170,18 @@ def format_parameters(parameters: Mapping[str, Any]) -> str:
 def count_failures(causes: Iterable[str]) -> dict[str, int]:
     """Count the causes of failure, the most frequent first; "" is no failure."""
     return dict(collections.Counter(sorted(str(cause) for cause in causes if cause)).most_common())
+
+
+class DatasetDistance(Protocol):
+    """Distance of simulated data sets from the observed one."""
+
+    observed: np.ndarray  # (m, D)
+
+    def squared(self, batch: ArrayLike) -> np.ndarray:
+        """Compute the squared distances (B,) of data sets (B, n, D)."""
+
+    def describe(self) -> dict[str, Any]:
+        """Describe the distance by plain data that identify it."""
 
 
 class Simulations(NamedTuple):

@@ -27,7 +27,7 @@ from ..core.errors import InputError
 from ..core.progress import progress_bar
 from ..data.checks import check_count, check_positive
 from ..data.weighted import systematic
-from .distances import MMD, DatasetDistance
+from .distances import MMD
 from .problem import InverseProblem, Prior
 from .results import (
     attributes,
@@ -40,7 +40,7 @@ from .results import (
     normalize,
     warn_about,
 )
-from .simulators import Simulate, Stream, run_simulations, seed_sequence
+from .simulators import DatasetDistance, Simulate, Stream, run_simulations, seed_sequence
 
 
 class Stage(NamedTuple):
