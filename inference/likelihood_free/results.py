@@ -400,11 +400,11 @@ def posterior_table(run: xr.DataTree) -> pd.DataFrame:
         {
             "parameter": name,
             "epsilon": value,
-            "ess": size,
+            "ess": number,
             **weighted_summary(draws.ravel(), weight),
         }
         for name, draws in components(posterior).items()
-        for value, size, weight in zip(epsilon, ess, np.asarray(weights), strict=True)
+        for value, number, weight in zip(epsilon, ess, np.asarray(weights), strict=True)
     ]
     return pd.DataFrame(rows).drop(columns=[] if weighted else ["epsilon"])
 

@@ -125,7 +125,7 @@ def start_simulator(
         yield functools.partial(_simulate_batch, simulate, shape)
         return
     if num_workers == 1:
-        yield functools.partial(_simulate_each, map, simulate, shape)
+        yield functools.partial(_simulate_separately, map, simulate, shape)
         return
     _check_picklable(simulate)
     # A fork of a process that runs JAX's threads may hang.
@@ -141,7 +141,7 @@ def start_simulator(
         return pool.map(function, *arguments, chunksize=chunksize)
 
     try:
-        yield functools.partial(_simulate_each, pool_map, simulate, shape)
+        yield functools.partial(_simulate_separately, pool_map, simulate, shape)
     except BrokenProcessPool as error:
         raise InputError(
             "a process that simulated has died: where simulate is in the script that is run, the "
@@ -278,7 +278,7 @@ def _simulate_batch(
     return values, np.where(good, "", NOT_FINITE)
 
 
-def _simulate_each(
+def _simulate_separately(
     map_function: Callable[..., Iterable[Any]],
     simulate: Callable[[np.random.Generator, dict[str, Any]], Any],
     shape: tuple[int, int],
@@ -289,12 +289,12 @@ def _simulate_each(
     indices = range(_batch_size(theta))
     parameters = [parameters_at(theta, index) for index in indices]
     seeds = [np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, i)) for i in indices]
-    simulate_one = functools.partial(_simulate_one, simulate, shape)
-    values, causes = zip(*map_function(simulate_one, parameters, seeds), strict=True)
+    function = functools.partial(_simulate_data_set, simulate, shape)
+    values, causes = zip(*map_function(function, parameters, seeds), strict=True)
     return np.stack(values), np.array(causes)
 
 
-def _simulate_one(
+def _simulate_data_set(
     simulate: Callable[[np.random.Generator, dict[str, Any]], Any],
     shape: tuple[int, int],
     parameters: dict[str, Any],
