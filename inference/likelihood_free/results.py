@@ -336,7 +336,7 @@ def resample(
 def components(posterior: xr.Dataset) -> dict[str, np.ndarray]:
     """Return the values (chain, draw) of every component, by names such as ``a`` or ``a[0]``."""
     return {
-        f"{name}[{', '.join(map(str, index.values()))}]" if index else str(name): values
+        f"{name}[{', '.join(map(str, index.values()))}]" if index else str(name): np.asarray(values)
         for name, _, index, values in xarray_var_iter(posterior, skip_dims={"chain", "draw"})
     }
 
@@ -390,23 +390,20 @@ def posterior_table(run: xr.DataTree) -> pd.DataFrame:
     if run.attrs.get("creation_library") != "bke" or "simulator" not in run.attrs:
         raise InputError("this is not a run of likelihood-free inference")
     posterior, stats = run["posterior"].to_dataset(), run["sample_stats"].to_dataset()
-    weighted = "epsilon" in stats.coords
-    if weighted:
-        epsilon, ess, weights = stats["epsilon"].values, stats["ess"].values, stats["weight"][0].T
+    if "epsilon" in stats.coords:
+        weights = list(stats["weight"].values[0].T)
+        pairs = zip(stats["epsilon"].values, stats["ess"].values, strict=True)
+        figures = [{"epsilon": epsilon, "ess": ess} for epsilon, ess in pairs]
     else:
         size = posterior.sizes["chain"] * posterior.sizes["draw"]
-        epsilon, ess, weights = [None], [run.attrs["ess"]], np.full((1, size), 1.0 / size)
-    rows = [
-        {
-            "parameter": name,
-            "epsilon": value,
-            "ess": number,
-            **weighted_summary(draws.ravel(), weight),
-        }
-        for name, draws in components(posterior).items()
-        for value, number, weight in zip(epsilon, ess, np.asarray(weights), strict=True)
-    ]
-    return pd.DataFrame(rows).drop(columns=[] if weighted else ["epsilon"])
+        weights, figures = [np.full(size, 1.0 / size)], [{"ess": run.attrs["ess"]}]
+    return pd.DataFrame(
+        [
+            {"parameter": name, **figures[i], **weighted_summary(draws.ravel(), weight)}
+            for name, draws in components(posterior).items()
+            for i, weight in enumerate(weights)
+        ]
+    )
 
 
 def weighted_summary(

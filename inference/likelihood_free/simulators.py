@@ -244,6 +244,7 @@ def _simulate_batch(
 ) -> Batch:
     """Simulate all data sets of a batch by one call."""
     count = _batch_size(theta)
+    arrays: dict[str, Any]
     try:
         if simulate.by_jax:
             expected = "a key and of parameters in JAX's operations"

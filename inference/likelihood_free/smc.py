@@ -132,7 +132,8 @@ class ParticleSampler:
                 name = f"stage-{len(stages):04d}"
                 stored = checkpoints.load(name)
                 if stored is not None:
-                    stage = Stage(**{k: v if v.ndim else v.item() for k, v in stored.items()})
+                    fields: Any = {k: v if v.ndim else v.item() for k, v in stored.items()}
+                    stage = Stage(**fields)
                 elif not stages:
                     stage = self._prior_stage(problem, simulator)
                 elif (epsilon := stages[-1].next_epsilon(self.epsilon)) is not None:
