@@ -107,7 +107,7 @@ def accepted(points: np.ndarray, squared: np.ndarray, count: int) -> Draws:
 def sequential_options(count: int) -> dict[str, dict[str, Any]]:
     """Arguments other than the library's defaults, of both sequential sides."""
     return {
-        end: {"particles": times * count // PER_PARTICLE, "simulations": times * count}
+        end: {"num_particles": times * count // PER_PARTICLE, "num_simulations": times * count}
         for end, times in SEQUENTIAL.items()
     }
 

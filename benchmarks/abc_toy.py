@@ -31,7 +31,7 @@ import abc_runs
 import numpy as np
 import report
 from abc_runs import Draws, Row
-from bke.inference import Summaries, abc, k2_abc, sequential_k2_abc, vectorised
+from bke.inference import Summaries, abc, k2_abc, sequential_k2_abc, vectorize
 
 sys.path.append(str(abc_runs.EXAMPLES))
 from simulators import INTERVALS, uniform_posterior, uniform_prior, uniforms
@@ -72,7 +72,7 @@ def sides(
     observed: np.ndarray, count: int, seed: int, wanted: frozenset[str]
 ) -> Iterator[tuple[str, Any, str, float]]:
     """Names, runs of the simulations from the prior, what is done with them, and CPU seconds."""
-    simulate, prior = vectorised(uniforms(len(observed))), uniform_prior()
+    simulate, prior = vectorize(uniforms(len(observed))), uniform_prior()
     common: dict[str, Any] = {"seed": seed, "progress": False}
     for kernel, estimators in (("median", ESTIMATORS), ("bkl", ("biased",))):
         for estimator in estimators:
@@ -86,7 +86,7 @@ def sides(
                 prior,
                 kernel=kernel,
                 estimator=estimator,
-                simulations=TIMES * count if estimator == "linear" else count,
+                num_simulations=TIMES * count if estimator == "linear" else count,
                 **common,
             )
             yield name, run, "exponential", time.process_time() - began
@@ -101,7 +101,7 @@ def sides(
             simulate,
             prior,
             distance=Summaries(observed, function, scale=scale),
-            simulations=count,
+            num_simulations=count,
             **common,
         )
         spent = time.process_time() - began
@@ -155,7 +155,7 @@ def experiment(seed: int, settings: Mapping[str, Any], wanted: frozenset[str]) -
         began = time.process_time()
         run = sequential_k2_abc(
             observed,
-            vectorised(uniforms(ROWS)),
+            vectorize(uniforms(ROWS)),
             uniform_prior(),
             seed=seed,
             progress=False,

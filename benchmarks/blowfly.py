@@ -46,7 +46,7 @@ from bke.inference import (
     k2_abc,
     sequential_k2_abc,
     synthetic_likelihood,
-    vectorised,
+    vectorize,
 )
 
 sys.path.append(str(abc_runs.EXAMPLES))
@@ -150,12 +150,12 @@ def sides(
     observed: np.ndarray, count: int, seed: int
 ) -> Iterator[tuple[str, Callable[[], Any], str]]:
     """A name, what runs, and what is done with the run."""
-    prior, simulate = blowfly_prior(), vectorised(blowflies)
+    prior, simulate = blowfly_prior(), vectorize(blowflies)
     common: dict[str, Any] = {"seed": seed, "progress": False}
     lag = quarter_cycle(observed)
     pairs, simulate_pairs = (
         delay_vectors(observed[None], lag)[0],
-        vectorised(simulator_of_pairs(lag)),
+        vectorize(simulator_of_pairs(lag)),
     )
     for name, options in (
         (K2, {}),
@@ -166,13 +166,13 @@ def sides(
         yield (
             name,
             lambda options=options: k2_abc(
-                observed, simulate, prior, simulations=count, **options, **common
+                observed, simulate, prior, num_simulations=count, **options, **common
             ),
             "weights",
         )
     yield (
         "K2 median, delay vectors",
-        lambda: k2_abc(pairs, simulate_pairs, prior, simulations=count, **common),
+        lambda: k2_abc(pairs, simulate_pairs, prior, num_simulations=count, **common),
         "weights",
     )
     for end, options in abc_runs.sequential_options(count).items():
@@ -194,7 +194,9 @@ def sides(
     for name, how in (("exponential", "weights"), ("rejection", "accepted")):
         yield (
             f"summaries, {name}",
-            lambda: abc(observed, simulate, prior, distance=distance, simulations=count, **common),
+            lambda: abc(
+                observed, simulate, prior, distance=distance, num_simulations=count, **common
+            ),
             how,
         )
     for name, chains, points in (
@@ -210,9 +212,9 @@ def sides(
                 prior,
                 summaries=dithered,
                 simulations_per_point=PER_POINT,
-                chains=chains,
-                warmup=warmup,
-                draws=draws,
+                num_chains=chains,
+                num_warmup=warmup,
+                num_samples=draws,
                 **common,
             ),
             "equal",

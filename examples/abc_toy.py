@@ -28,7 +28,7 @@ from bke.inference import (
     k2_abc,
     kernel_of,
     sequential_k2_abc,
-    vectorised,
+    vectorize,
     with_epsilon,
 )
 from matplotlib.ticker import NullFormatter
@@ -46,7 +46,7 @@ parser.add_argument("--quick", action="store_true", help="fewer simulations")
 options = parser.parse_args()
 options.out.mkdir(parents=True, exist_ok=True)
 simulations = 600 if options.quick else 2000
-simulate, prior = vectorised(uniforms(400)), uniform_prior()
+simulate, prior = vectorize(uniforms(400)), uniform_prior()
 observed = simulate(np.random.default_rng(options.seed), {"pi": WEIGHTS[None]})[0]
 exact = uniform_posterior(observed)
 truth = exact / exact.sum()
@@ -70,16 +70,16 @@ print(
     f"{learned.lengthscale:.2f} learned"
 )
 runs = {
-    "K2-ABC, median": k2_abc(observed, simulate, prior, simulations=simulations, **common),
+    "K2-ABC, median": k2_abc(observed, simulate, prior, num_simulations=simulations, **common),
     "K2-ABC, learned": k2_abc(
-        observed, simulate, prior, kernel=learned, simulations=simulations, **common
+        observed, simulate, prior, kernel=learned, num_simulations=simulations, **common
     ),
     "mean and variance": abc(
         observed,
         simulate,
         prior,
         distance=Summaries(observed, moments, scale=[0.5, 0.7]),
-        simulations=10 * simulations,
+        num_simulations=10 * simulations,
         **common,
     ),
 }
@@ -88,9 +88,9 @@ sequential = sequential_k2_abc(
     simulate,
     prior,
     kernel=learned,
-    particles=simulations // 20,
-    simulations=simulations,
-    least_acceptance=0.02,
+    num_particles=simulations // 20,
+    num_simulations=simulations,
+    min_acceptance_rate=0.02,
     **common,
 )
 

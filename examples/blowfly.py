@@ -31,7 +31,7 @@ from bke.inference import (
     posterior_table,
     read_sample,
     resample,
-    vectorised,
+    vectorize,
     with_epsilon,
 )
 from simulators import (
@@ -96,9 +96,9 @@ runs = {}
 for name, (rows, simulator) in data.items():
     run = k2_abc(
         rows,
-        vectorised(simulator),
+        vectorize(simulator),
         blowfly_prior(),
-        simulations=simulations,
+        num_simulations=simulations,
         seed=options.seed,
         progress=False,
     )
@@ -108,7 +108,7 @@ wanted = ten_summaries(observed)
 for name, run in runs.items():
     table = posterior_table(run).set_index("parameter")
     print(f"\n{name}, {run.attrs['failed']} simulations failed\n{table.round(3)}")
-    posterior = resample(run, draws=500, seed=options.seed)["posterior"]
+    posterior = resample(run, num_samples=500, seed=options.seed)["posterior"]
     draws[name] = {parameter: posterior[parameter].values[0] for parameter in PARAMETERS}
     series = simulate(rng, {p: np.full(100, table["mean"][p]) for p in PARAMETERS})
     found = np.array([ten_summaries(one) for one in series])

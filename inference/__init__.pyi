@@ -40,15 +40,18 @@ from .learning.scikit_learn import (
     to_sklearn as to_sklearn,
 )
 from .likelihood_free.distances import MMD as MMD, Summaries as Summaries
-from .likelihood_free.importance import abc as abc, k2_abc as k2_abc
-from .likelihood_free.run import resample as resample, with_epsilon as with_epsilon
-from .likelihood_free.sequential import (
+from .likelihood_free.importance_sampling import abc as abc, k2_abc as k2_abc
+from .likelihood_free.pseudo_marginal import synthetic_likelihood as synthetic_likelihood
+from .likelihood_free.results import (
+    posterior_table as posterior_table,
+    resample as resample,
+    with_epsilon as with_epsilon,
+)
+from .likelihood_free.simulators import jax_simulator as jax_simulator, vectorize as vectorize
+from .likelihood_free.smc import (
     sequential_abc as sequential_abc,
     sequential_k2_abc as sequential_k2_abc,
 )
-from .likelihood_free.simulators import jax_simulator as jax_simulator, vectorised as vectorised
-from .likelihood_free.synthetic_likelihood import synthetic_likelihood as synthetic_likelihood
-from .likelihood_free.table import posterior_table as posterior_table
 from .mcmc.agreement import ChainsCheck as ChainsCheck
 from .mcmc.check import check_chains as check_chains
 from .mcmc.cluster_masses import ClusterMass as ClusterMass

@@ -1,10 +1,10 @@
-"""Distances between simulated and observed data: the maximum mean discrepancy, and of summaries."""
+"""Distances between simulated and observed data sets: the MMD and summary statistics."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Protocol, get_args
+from typing import Any, get_args
 
 import jax
 import jax.numpy as jnp
@@ -21,60 +21,48 @@ from ..data.checks import as_sample, check_count
 from ..learning.multiples import described
 from ..learning.named_kernels import kernel_of
 from ..sampling.record import describe_kernel
-from .names import Estimator
-from .store import code_of
+from . import Estimator
+from .simulators import fingerprint
 
 ESTIMATORS: tuple[str, ...] = get_args(Estimator)
-#: Entries of the matrices that are worked on at once.
+#: Most entries of the matrices in memory at once: 32 MiB in double precision. Not tuned.
 BLOCK_ENTRIES = 2**22
-#: Data sets whose distances are found at once, at most.
-MOST_TOGETHER = 256
-
-
-class Distance(Protocol):
-    """What tells how far simulated data are from observed ones."""
-
-    observed: np.ndarray  # (m, D)
-
-    def squared(self, batch: ArrayLike) -> np.ndarray:
-        """Evaluate the squared distances (B,) of data sets (B, n, D)."""
-
-    def describe(self) -> dict[str, Any]:
-        """Describe the distance by plain data that tell it from others."""
 
 
 class MMD:
-    """Squared maximum mean discrepancy between data sets and the observed one.
+    """Squared maximum mean discrepancy (MMD) between data sets and the observed one.
 
-    What depends on the observed data alone is computed once. Rows are an unordered sample: of a
-    time series the distance sees its distribution only. Where the order of time matters, hand over
-    delay vectors, rows (x_t, x_(t - lag)), simulated and observed alike.
+    Terms of the observed data alone are computed once; ``bke.models.squared_mmd`` would compute
+    them for every data set. Rows are an unordered sample: the distance compares the marginal
+    distributions of two time series. Where the order of time matters, pass delay vectors, rows
+    (x_t, x_(t - lag)), both simulated and observed.
 
-    The kernel is chosen from the observed data alone, not from pooled ones: a kernel that hung on
-    the simulations would change with their number and with the prior, and the weights of all
-    simulations with each of them.
+    The kernel is chosen from the observed data alone, not from pooled ones: a kernel that depended
+    on the simulations would change with their number and with the prior, and with it the weights of
+    all simulations.
 
     Args:
         observed: shape (m, D) or (m,).
         kernel: see :func:`~bke.inference.kernel_of`.
         estimator: ``"biased"`` (MMD-4), the distance of the two empirical embeddings;
             ``"unbiased"`` (MMD-5), which may be negative; ``"linear"`` (MMD-13), the mean over
-            consecutive pairs of rows, which must not depend on each other (permute those of a
-            time series), at a cost linear in n and with much noise, for data sets of as many rows
-            as the observed one; ``"features"``, MMD-4 of the kernel that random
-            Fourier features approximate (KER-14), linear in n too; 500 of them are faster than
-            ``"biased"`` from several hundred rows on.
-        features: how many, a cosine and a sine of half as many frequencies.
-        scale: of the kernel's choice, see :func:`~bke.inference.kernel_of`.
-        seed: of the kernel's choice and of the frequencies.
+            consecutive pairs of rows, which must be independent (permute those of a time series),
+            at a cost linear in n and with a large variance, for data sets of as many rows as the
+            observed one; ``"features"``, MMD-4 of the kernel that random Fourier features
+            approximate (KER-14), also linear in n; 500 of them are faster than ``"biased"`` from
+            several hundred rows on.
+        num_features: number of random Fourier features, a cosine and a sine for half as many
+            frequencies.
+        scale: column scaling for the choice of the kernel, see :func:`~bke.inference.kernel_of`.
+        seed: random seed for the choice of the kernel and the frequencies.
 
     Attributes:
         observed: (m, D).
         kernel: in the units of the data.
-        estimator: as given.
+        estimator: as passed.
 
     Raises:
-        InputError: for an estimator that there is not, or a kernel or data that it is not for.
+        InputError: if the estimator is unknown, or not defined for the kernel or the data.
     """
 
     def __init__(
@@ -83,7 +71,7 @@ class MMD:
         kernel: str | Covariance = "median",
         estimator: str = "biased",
         *,
-        features: int = 500,
+        num_features: int = 500,
         scale: str | None = "column",
         seed: int = 0,
     ) -> None:
@@ -92,21 +80,24 @@ class MMD:
                 f"estimator must be one of {ESTIMATORS}, got {estimator!r}"
                 f"{nearest(estimator, ESTIMATORS)}"
             )
-        check_count(features, "features", 2)
-        check_count(seed, "seed", 0)
+        self._num_features = check_count(num_features, "num_features", 2)
+        self._seed = check_count(seed, "seed", 0)
         self.observed = as_sample(observed, "observed", may_be_constant=True)
         self.kernel = kernel_of(observed, kernel, scale=scale, seed=seed, name="observed")
         self.estimator = estimator
-        self._features = features if estimator == "features" else None
-        self._seed = seed
         with computing():
-            self._statistic, self._entries = self._prepared()
+            self._statistic, self._entries_per_row = self._prepare()
 
-    def squared(self, batch: ArrayLike) -> np.ndarray:
+    def squared(self, batch: ArrayLike, max_batch: int = 256) -> np.ndarray:
         """Estimate the squared MMD (B,) of data sets (B, n, D) or (B, n).
 
+        Args:
+            batch: the data sets.
+            max_batch: most data sets in one call of the compiled program; not tuned.
+
         Raises:
-            InputError: they have other columns than the observed data, or too few rows.
+            InputError: if the number of columns differs from the observed data's, or there are too
+                few rows.
         """
         values = np.asarray(batch, dtype=float)
         values = values[:, :, None] if values.ndim == 2 else values
@@ -114,20 +105,20 @@ class MMD:
             raise InputError(
                 f"data sets must have shape (B, n, {self.observed.shape[1]}), got {values.shape}"
             )
-        self.check_rows(values.shape[1])
         rows = values.shape[1]
-        together = int(np.clip(BLOCK_ENTRIES // (rows * self._entries(rows)), 1, MOST_TOGETHER))
-        found = []
+        self.check_rows(rows)
+        size = int(np.clip(BLOCK_ENTRIES // (rows * self._entries_per_row(rows)), 1, max_batch))
+        result = np.zeros(len(values))
         with computing():
-            for start in range(0, len(values), together):
-                block = values[start : start + together]
-                # Blocks of one size, so that one program does.
-                filled = block[np.minimum(np.arange(together), len(block) - 1)]
-                found.append(np.asarray(self._statistic(filled))[: len(block)])
-        return np.concatenate(found) if found else np.zeros(0)
+            for start in range(0, len(values), size):
+                block = values[start : start + size]
+                # All blocks have one shape, so that the program is compiled once.
+                padded = block[np.minimum(np.arange(size), len(block) - 1)]
+                result[start : start + size] = np.asarray(self._statistic(padded))[: len(block)]
+        return result
 
     def check_rows(self, rows: int) -> None:
-        """Refuse data sets of so many rows where the estimator is not for them."""
+        """Raise ``InputError`` if the estimator is not defined for data sets of ``rows`` rows."""
         if self.estimator == "linear" and rows != len(self.observed):
             raise InputError(
                 f"estimator='linear' needs data sets of as many rows as the observed one "
@@ -139,64 +130,61 @@ class MMD:
             )
 
     def describe(self) -> dict[str, Any]:
-        """Describe the distance by plain data that tell it from others."""
+        """Describe the distance by plain data that identify it."""
+        features = {"num_features": self._num_features, "seed": self._seed}
         return {
             "distance": "MMD",
             "kernel": describe_kernel(self.kernel),
             "kernel_in_words": described(self.kernel),
             "estimator": self.estimator,
-            **({} if self._features is None else {"features": self._features, "seed": self._seed}),
+            **(features if self.estimator == "features" else {}),
         }
 
-    def _prepared(self) -> tuple[Callable[[np.ndarray], jax.Array], Callable[[int], int]]:
-        """Compile the statistic of a block; with it, the entries it needs per row of a data set."""
+    def _prepare(self) -> tuple[Callable[[np.ndarray], jax.Array], Callable[[int], int]]:
+        """Return the statistic of a batch, and its matrix entries per row as a function of n."""
         Y, kernel = jnp.asarray(self.observed), self.kernel
-        m = len(Y)
+        m, dimension = Y.shape
         if self.estimator == "features":
-            omega, weight = self._frequencies(kernel)
-            mean = _mean_waves(Y, omega)
-            return functools.partial(_by_waves, omega, weight, mean), lambda n: 2 * len(omega)
+            if not isinstance(kernel, Kernel) or not (
+                isinstance(kernel, Matern) or kernel.components(dimension) is not None
+            ):
+                raise InputError(
+                    f"{type(kernel).__name__} has no spectral density to draw features from here: "
+                    "take another kernel, or estimator='biased'"
+                )
+            draws, _ = draw(kernel, max(1, self._num_features // 2), dimension, self._seed)
+            omega, weight = kernel_frequencies(kernel, draws)
+            embedding = _mean_features(Y, omega)
+            return functools.partial(
+                _feature_mmd, omega, weight, embedding
+            ), lambda n: 2 * len(omega)
         if self.estimator == "linear":
-            within = jnp.mean(_of_pairs(kernel, *_halves(Y)))
-            return functools.partial(_linear, kernel, Y, within), lambda n: 4
+            constant = jnp.mean(_pairwise(kernel, Y[: m - m % 2 : 2], Y[1::2]))
+            return functools.partial(_linear_mmd, kernel, Y, constant), lambda n: 4
         unbiased = self.estimator == "unbiased"
-        within = _within(kernel, Y, unbiased)
-        return functools.partial(_by_matrices, kernel, Y, within, unbiased), lambda n: n + m
-
-    def _frequencies(self, kernel: Covariance) -> tuple[jax.Array, jax.Array]:
-        dimension = self.observed.shape[1]
-        spectral = isinstance(kernel, Kernel) and (
-            isinstance(kernel, Matern) or kernel.components(dimension) is not None
-        )
-        if not spectral:
-            raise InputError(
-                f"{type(kernel).__name__} has no spectral density to draw features from here: take "
-                "another kernel, or estimator='biased'"
-            )
-        assert isinstance(kernel, Kernel)
-        of_kernel, _ = draw(kernel, max(1, (self._features or 2) // 2), dimension, self._seed)
-        return kernel_frequencies(kernel, of_kernel)
+        constant = jax.jit(_mean_within, static_argnums=2)(kernel, Y, unbiased)
+        return functools.partial(_matrix_mmd, kernel, Y, constant, unbiased), lambda n: n + m
 
 
 class Summaries:
-    """Squared Euclidean distance between summary statistics of data sets and the observed one's.
+    """Squared Euclidean distance between summary statistics of data sets and the observed ones.
 
-    |(s(X) - s(Y)) / scale|^2 with the usual choice of a user's: unless s is sufficient it aims at
-    the posterior given s(Y), not given Y.
+    |(s(X) - s(Y)) / scale|^2 with the user's statistics s: unless they are sufficient, the
+    target is the posterior given s(Y), not given Y.
 
     Args:
         observed: shape (m, D) or (m,).
-        function: s, of one data set, (n, D), or (n,) where there is one column, to a number or an
-            array (k,) of them.
-        scale: what each statistic is divided by, a number or (k,), such as their standard
-            deviations over some data sets that were simulated before.
+        function: s, maps one data set, (n, D), or (n,) for one column, to a number or an array
+            (k,).
+        scale: divisor of each statistic, a number or (k,), such as their standard deviations over
+            pilot simulations.
 
     Attributes:
         observed: (m, D).
         statistics: s(Y), (k,).
 
     Raises:
-        InputError: for statistics that are not finite numbers, or a scale that is not positive.
+        InputError: if the statistics are not finite numbers or the scale is not positive.
     """
 
     def __init__(
@@ -206,7 +194,7 @@ class Summaries:
             raise InputError(f"summaries must be a function of a data set, got {function!r}")
         self.observed = as_sample(observed, "observed", may_be_constant=True)
         self._function = function
-        self.statistics = self._of(self.observed)
+        self.statistics = self._evaluate(self.observed)
         if not np.all(np.isfinite(self.statistics)):
             raise InputError(f"the summaries of the observed data are {self.statistics.tolist()}")
         try:
@@ -220,110 +208,108 @@ class Summaries:
             raise InputError("scale must be positive and finite")
 
     def squared(self, batch: ArrayLike) -> np.ndarray:
-        """Evaluate the squared distances (B,) of data sets (B, n, D) or (B, n)."""
-        return np.sum(((self.of(batch) - self.statistics) / self._scale) ** 2, axis=1)
+        """Compute the squared distances (B,) of data sets (B, n, D) or (B, n)."""
+        return np.sum(((self.compute(batch) - self.statistics) / self._scale) ** 2, axis=1)
 
-    def of(self, batch: ArrayLike) -> np.ndarray:
-        """Summarise data sets (B, n, D) or (B, n): summaries (B, k).
+    def compute(self, batch: ArrayLike) -> np.ndarray:
+        """Compute the summaries (B, k) of data sets (B, n, D) or (B, n).
 
         Raises:
-            InputError: they are not as many as those of the observed data.
+            InputError: if their number differs from that of the observed data.
         """
         values = np.asarray(batch, dtype=float)
         values = values[:, :, None] if values.ndim == 2 else values
-        found = [self._of(one) for one in values]
-        for one in found:
-            if one.shape != self.statistics.shape:
+        result = np.zeros((len(values), len(self.statistics)))
+        for i, data_set in enumerate(values):
+            statistics = self._evaluate(data_set)
+            if statistics.shape != self.statistics.shape:
                 raise InputError(
                     f"there are {len(self.statistics)} summaries of the observed data, and "
-                    f"{len(one)} of a simulated data set"
+                    f"{len(statistics)} of a simulated data set"
                 )
-        return np.stack(found) if found else np.zeros((0, len(self.statistics)))
+            result[i] = statistics
+        return result
 
     def describe(self) -> dict[str, Any]:
-        """Describe the distance by plain data that tell it from others."""
+        """Describe the distance by plain data that identify it."""
         return {
             "distance": "Summaries",
-            "function": code_of(self._function),
+            "function": fingerprint(self._function),
             "scale": self._scale.tolist(),
         }
 
-    def _of(self, one: np.ndarray) -> np.ndarray:
-        found = np.atleast_1d(
-            np.asarray(self._function(one[:, 0] if one.shape[1] == 1 else one), dtype=float)
-        )
-        if found.ndim != 1 or not len(found):
-            raise InputError(f"summaries must be a number or an array (k,), got {found.shape}")
-        return found
+    def _evaluate(self, rows: np.ndarray) -> np.ndarray:
+        statistics = self._function(rows[:, 0] if rows.shape[1] == 1 else rows)
+        result = np.atleast_1d(np.asarray(statistics, dtype=float))
+        if result.ndim != 1 or not len(result):
+            raise InputError(f"summaries must be a number or an array (k,), got {result.shape}")
+        return result
 
 
-def _gram_sum(kernel: Covariance, X: jax.Array, Y: jax.Array) -> jax.Array:
-    """Sum k(x_i, y_j) over all pairs, some rows at a time."""
+def _kernel_sum(kernel: Covariance, X: jax.Array, Y: jax.Array) -> jax.Array:
+    """Sum k(x_i, y_j) over all pairs, in blocks of rows."""
 
-    def add(total: jax.Array, rows: jax.Array, _: jax.Array, known: jax.Array) -> jax.Array:
-        return total + known @ jnp.sum(kernel.matrix(rows, Y), axis=1)
+    def add(total: jax.Array, rows: jax.Array, _: jax.Array, mask: jax.Array) -> jax.Array:
+        return total + mask @ jnp.sum(kernel.matrix(rows, Y), axis=1)
 
     return over_blocks(add, jnp.zeros(()), X, max(1, BLOCK_ENTRIES // len(Y)))
 
 
-def _within_one(kernel: Covariance, X: jax.Array, unbiased: bool) -> jax.Array:
-    total, n = _gram_sum(kernel, X, X), len(X)
+@functools.partial(jax.jit, static_argnums=2)
+def _mean_within(kernel: Covariance, X: jax.Array, unbiased: bool) -> jax.Array:
+    """Average k(x_i, x_j) over all pairs, without equal indices if ``unbiased``."""
+    total, n = _kernel_sum(kernel, X, X), len(X)
     if unbiased:
         return (total - jnp.sum(kernel.diagonal(X))) / (n * (n - 1))
     return total / n**2
 
 
-_within = jax.jit(_within_one, static_argnums=2)
-
-
 @functools.partial(jax.jit, static_argnums=3)
-def _by_matrices(
+def _matrix_mmd(
     kernel: Covariance, Y: jax.Array, within_y: jax.Array, unbiased: bool, batch: jax.Array
 ) -> jax.Array:
-    def one(X: jax.Array) -> jax.Array:
-        between = _gram_sum(kernel, X, Y) / (len(X) * len(Y))
-        return _within_one(kernel, X, unbiased) + within_y - 2.0 * between
+    def statistic(X: jax.Array) -> jax.Array:
+        between = _kernel_sum(kernel, X, Y) / (len(X) * len(Y))
+        return _mean_within(kernel, X, unbiased) + within_y - 2.0 * between
 
-    return jax.vmap(one)(batch)
-
-
-def _halves(X: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The first and the second of each pair of consecutive rows."""
-    pairs = X[: len(X) // 2 * 2].reshape(-1, 2, X.shape[1])
-    return pairs[:, 0], pairs[:, 1]
+    return jax.vmap(statistic)(batch)
 
 
-def _of_pairs(kernel: Covariance, X: jax.Array, Y: jax.Array) -> jax.Array:
-    """Evaluate k(x_i, y_i) for pairs of rows, (n,)."""
+def _pairwise(kernel: Covariance, X: jax.Array, Y: jax.Array) -> jax.Array:
+    """Evaluate k(x_i, y_i), (n,)."""
     return jax.vmap(lambda x, y: kernel.matrix(x[None], y[None])[0, 0])(X, Y)
 
 
 @jax.jit
-def _linear(kernel: Covariance, Y: jax.Array, within_y: jax.Array, batch: jax.Array) -> jax.Array:
-    first_y, second_y = _halves(Y)
+def _linear_mmd(
+    kernel: Covariance, Y: jax.Array, within_y: jax.Array, batch: jax.Array
+) -> jax.Array:
+    even = len(Y) - len(Y) % 2
 
-    def one(X: jax.Array) -> jax.Array:
-        first, second = _halves(X)
-        across = _of_pairs(kernel, first, second_y) + _of_pairs(kernel, second, first_y)
-        return jnp.mean(_of_pairs(kernel, first, second) - across) + within_y
+    def statistic(X: jax.Array) -> jax.Array:
+        first, second = X[:even:2], X[1:even:2]
+        across = _pairwise(kernel, first, Y[1:even:2]) + _pairwise(kernel, second, Y[:even:2])
+        return jnp.mean(_pairwise(kernel, first, second) - across) + within_y
 
-    return jax.vmap(one)(batch)
+    return jax.vmap(statistic)(batch)
 
 
-def _mean_waves(X: jax.Array, omega: jax.Array) -> jax.Array:
-    """Means of the cosines and of the sines over rows, (2, M)."""
+def _mean_features(X: jax.Array, omega: jax.Array) -> jax.Array:
+    """Average the cosines and sines of the frequencies over rows, (2, M)."""
 
-    def add(total: jax.Array, rows: jax.Array, _: jax.Array, known: jax.Array) -> jax.Array:
+    def add(total: jax.Array, rows: jax.Array, _: jax.Array, mask: jax.Array) -> jax.Array:
         phase = rows @ omega.T
-        return total + jnp.stack([known @ jnp.cos(phase), known @ jnp.sin(phase)])
+        return total + jnp.stack([mask @ jnp.cos(phase), mask @ jnp.sin(phase)])
 
     start = jnp.zeros((2, len(omega)))
     return over_blocks(add, start, X, max(1, BLOCK_ENTRIES // len(omega))) / len(X)
 
 
 @jax.jit
-def _by_waves(omega: jax.Array, weight: jax.Array, mean: jax.Array, batch: jax.Array) -> jax.Array:
-    def one(X: jax.Array) -> jax.Array:
-        return jnp.sum((_mean_waves(X, omega) - mean) ** 2 @ weight)
+def _feature_mmd(
+    omega: jax.Array, weight: jax.Array, embedding: jax.Array, batch: jax.Array
+) -> jax.Array:
+    def statistic(X: jax.Array) -> jax.Array:
+        return jnp.sum((_mean_features(X, omega) - embedding) ** 2 @ weight)
 
-    return jax.vmap(one)(batch)
+    return jax.vmap(statistic)(batch)

@@ -1,316 +1,395 @@
-"""Simulators: functions of the user's that draw data sets given parameters, many at a time.
+"""Simulators, batches of simulated data sets with their failures, and fingerprints of functions.
 
-Processes that simulate import this module: it must not import JAX at once.
+Worker processes import this module, so that it must not import JAX at module level.
 """
 
 from __future__ import annotations
 
+import collections
 import concurrent.futures
 import contextlib
 import dataclasses
+import enum
 import functools
-import itertools
+import hashlib
 import multiprocessing
 import pickle
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any, NamedTuple, TypeAlias
+from types import CodeType
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..core.errors import InputError
 from ..data.checks import LARGEST, check_count, counted
 
-#: Values of every parameter by its name, (B, ...).
+#: Values (B, ...) of every parameter, by its name.
 Parameters: TypeAlias = Mapping[str, np.ndarray]
+#: Values (B, n, D) of data sets, zeros where a simulation failed, and causes of failure (B,), texts
+#: that are empty where it did not.
+Batch: TypeAlias = tuple[np.ndarray, np.ndarray]
+Simulate: TypeAlias = Callable[[Parameters, np.random.SeedSequence], Batch]
 
-#: Pieces of a batch for each process: small enough that none waits long for the others.
-PIECES = 4
 NOT_FINITE = "values that are not finite"
+DISTANCE_NOT_FINITE = "a distance that is not finite"
 
 
-class Simulated(NamedTuple):
-    """Data sets that were simulated."""
+class Stream(enum.IntEnum):
+    """Independent streams of random numbers of a run."""
 
-    values: np.ndarray  # (B, n, D), zeros where a simulation failed
-    causes: np.ndarray  # (B,) of str: why it failed, "" where it did not
+    PRIOR = 0
+    DATA = 1
+    MOVES = 2
 
 
-#: Data sets for every one of (B, ...) parameters, from a stream of random numbers.
-Simulate: TypeAlias = Callable[[Parameters, np.random.SeedSequence], Simulated]
+def seed_sequence(seed: int, *key: int) -> np.random.SeedSequence:
+    """Return the seed of the random numbers with this key, independent of all other keys."""
+    return np.random.SeedSequence(seed, spawn_key=key)
 
 
 @dataclasses.dataclass(frozen=True)
-class JaxSimulator:
-    """A function of a key and one parameter, mapped over many and compiled."""
+class BatchSimulator:
+    """Function that simulates many data sets by one call.
+
+    Attributes:
+        function: function of a source of random numbers and of parameters.
+        by_jax: whether JAX vectorizes and compiles it.
+    """
 
     function: Callable[[Any, dict[str, Any]], Any]
+    by_jax: bool
 
-    def __call__(self, key: Any, theta: dict[str, Any]) -> Any:
-        """Simulate one data set."""
-        return self.function(key, theta)
+    def __call__(self, random: Any, theta: dict[str, Any]) -> Any:
+        """Call the function."""
+        return self.function(random, theta)
 
     @functools.cached_property
-    def batched(self) -> Callable[[Any, dict[str, Any]], Any]:
-        """Simulate data sets for B keys and parameters."""
+    def compiled(self) -> Callable[[Any, dict[str, Any]], Any]:
+        """Function that simulates data sets for B JAX keys and parameter sets."""
         import jax
 
         return jax.jit(jax.vmap(self.function))
 
 
-@dataclasses.dataclass(frozen=True)
-class VectorisedSimulator:
-    """A function that simulates for many parameters at once."""
-
-    function: Callable[[np.random.Generator, dict[str, np.ndarray]], Any]
-
-    def __call__(self, rng: np.random.Generator, theta: dict[str, np.ndarray]) -> Any:
-        """Simulate B data sets."""
-        return self.function(rng, theta)
-
-
-def jax_simulator(function: Callable[[Any, dict[str, Any]], Any]) -> JaxSimulator:
-    """Say that ``function`` can be mapped and compiled by JAX; also a decorator.
+def jax_simulator(function: Callable[[Any, dict[str, Any]], Any]) -> BatchSimulator:
+    """Mark a function as a simulator that JAX can vectorize and compile; also a decorator.
 
     Args:
-        function: of a JAX random key and a dict of parameters, to an array (n,) or (n, D), in
-            JAX's operations. It is called in 64-bit.
+        function: maps a JAX random key and a dict of parameters to an array (n,) or (n, D), in
+            JAX operations. It is called in 64-bit.
     """
-    return JaxSimulator(function)
+    return BatchSimulator(function, by_jax=True)
 
 
-def vectorised(
+def vectorize(
     function: Callable[[np.random.Generator, dict[str, np.ndarray]], Any],
-) -> VectorisedSimulator:
-    """Say that ``function`` simulates for many parameters at once; also a decorator.
+) -> BatchSimulator:
+    """Mark a function as a simulator of many parameter sets at once; also a decorator.
 
     Args:
-        function: of a NumPy generator and a dict of arrays (B,), or (B, k) of a parameter with k
+        function: maps a NumPy generator and a dict of arrays, (B,) or (B, k) for a parameter with k
             components, to an array (B, n) or (B, n, D). Data sets that are not finite are left out.
     """
-    return VectorisedSimulator(function)
-
-
-def stream(seed: int, *where: int) -> np.random.SeedSequence:
-    """Seed the random numbers of one place of a computation, whatever was computed before it."""
-    return np.random.SeedSequence(seed, spawn_key=where)
+    return BatchSimulator(function, by_jax=False)
 
 
 @contextlib.contextmanager
-def simulating(simulate: Any, shape: tuple[int, int], workers: int | None) -> Iterator[Simulate]:
-    """Make a function that simulates batches, in ``workers`` processes within the block.
+def start_simulator(
+    simulate: Any, shape: tuple[int, int], workers: int | None
+) -> Iterator[Simulate]:
+    """Yield a function that simulates batches, in ``workers`` processes within the block.
 
     Args:
-        simulate: a :func:`jax_simulator`, a :func:`vectorised` one, or a plain function of a
-            generator and a dict of numbers, which is called for one parameter after the other. Each
-            of these calls has a generator of its own, so that results do not depend on ``workers``.
-        shape: (n, D) that data sets must have; (n,) will do for D = 1.
-        workers: processes; ``None`` is this one alone.
+        simulate: a :func:`jax_simulator`, a :func:`vectorize` one, or a plain function of a
+            generator and a dict of numbers, which is called for one parameter set at a time. Each
+            of these calls has its own generator, so that results do not depend on ``workers``.
+        shape: (n, D) of every data set; (n,) is accepted for D = 1.
+        workers: processes; ``None`` uses this process alone.
 
     Raises:
-        InputError: ``simulate`` is no function, or cannot be handed to other processes.
+        InputError: if ``simulate`` is not a function or cannot be sent to other processes.
     """
-    count = 1 if workers is None else check_count(workers, "workers", 1)
+    num_workers = 1 if workers is None else check_count(workers, "workers", 1)
     if not callable(simulate):
         raise InputError(f"simulate must be a function, got {simulate!r}")
-    if count > 1 and isinstance(simulate, (JaxSimulator, VectorisedSimulator)):
+    if isinstance(simulate, BatchSimulator):
+        if num_workers > 1:
+            raise InputError(
+                "workers are for plain functions: a vectorized or JAX simulator uses all cores "
+                "without them"
+            )
+        yield functools.partial(_simulate_batch, simulate, shape)
+        return
+    if num_workers == 1:
+        yield functools.partial(_simulate_separately, map, simulate, shape)
+        return
+    _check_picklable(simulate)
+    # A fork of a process that runs JAX's threads may hang.
+    methods = multiprocessing.get_all_start_methods()
+    context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
+    # Ctrl-C is handled by the process that started the simulations.
+    ignore_interrupt = functools.partial(signal.signal, signal.SIGINT, signal.SIG_IGN)
+    pool = concurrent.futures.ProcessPoolExecutor(num_workers, context, ignore_interrupt)
+
+    def pool_map(function: Callable[..., Any], *arguments: Sequence[Any]) -> Iterator[Any]:
+        # Four chunks for each process, not tuned, keep all busy where simulations differ in cost.
+        chunksize = -(-len(arguments[0]) // (4 * num_workers))
+        return pool.map(function, *arguments, chunksize=chunksize)
+
+    try:
+        yield functools.partial(_simulate_separately, pool_map, simulate, shape)
+    except BrokenProcessPool as error:
         raise InputError(
-            "workers are for plain functions: a simulator of many parameters at once has all cores "
-            "already"
-        )
-    if isinstance(simulate, JaxSimulator):
-        yield functools.partial(_by_jax, simulate, shape)
-    elif isinstance(simulate, VectorisedSimulator):
-        yield functools.partial(_by_arrays, simulate, shape)
-    elif count == 1:
-        yield functools.partial(_one_by_one, simulate, shape)
-    else:
-        _check_portable(simulate)
-        # A fork of a process that runs JAX's threads may hang.
-        ways = multiprocessing.get_all_start_methods()
-        context = multiprocessing.get_context("forkserver" if "forkserver" in ways else "spawn")
-        pool = concurrent.futures.ProcessPoolExecutor(count, context, initializer=_ignore_interrupt)
-        try:
-            yield functools.partial(_in_processes, pool, count, simulate, shape)
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            "a process that simulated has died: where simulate is in the script that is run, the "
+            'rest of that must stand below if __name__ == "__main__"; or leave out workers'
+        ) from error
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def parameters_at(theta: Parameters, index: int) -> dict[str, Any]:
-    """Take one of B parameters: a number, or an array (k,), by name."""
+    """Return one of B parameter sets: a number or an array (k,) by name."""
     return {
         name: float(values[index]) if np.ndim(values) == 1 else np.array(values[index])
         for name, values in theta.items()
     }
 
 
-def as_words(parameters: Mapping[str, Any]) -> str:
-    """Tell parameters in words to six digits, such as ``a = 1.5, b = [0.1, 0.2]``."""
+def format_parameters(parameters: Mapping[str, Any]) -> str:
+    """Format parameters to six digits, such as ``a = 1.5, b = [0.1, 0.2]``."""
     return ", ".join(
         f"{name} = {np.array2string(np.asarray(value), precision=6, separator=', ')}"
         for name, value in parameters.items()
     )
 
 
-def _called(simulate: Callable[..., Any], *arguments: Any) -> Any:
-    """What the user's function returns; where it ends the program it has failed."""
+def count_failures(causes: Iterable[str]) -> dict[str, int]:
+    """Count the causes of failure, the most frequent first; "" is no failure."""
+    return dict(collections.Counter(sorted(str(cause) for cause in causes if cause)).most_common())
+
+
+class DatasetDistance(Protocol):
+    """Distance of simulated data sets from the observed one."""
+
+    observed: np.ndarray  # (m, D)
+
+    def squared(self, batch: ArrayLike) -> np.ndarray:
+        """Compute the squared distances (B,) of data sets (B, n, D)."""
+
+    def describe(self) -> dict[str, Any]:
+        """Describe the distance by plain data that identify it."""
+
+
+class Simulations(NamedTuple):
+    """Simulated data sets, reduced to their distances from the observed data."""
+
+    theta: dict[str, np.ndarray]  # parameters (M, ...)
+    squared: np.ndarray  # squared distances (M,), NaN where a simulation failed
+    causes: np.ndarray  # causes of failure (M,), "" where a simulation did not fail
+
+    @property
+    def good(self) -> np.ndarray:
+        """Mask (M,) of the simulations that did not fail."""
+        return np.asarray(self.causes == "")
+
+    @property
+    def first_failure(self) -> str:
+        """The first parameters whose simulation failed, formatted; "" if there are none."""
+        failed = np.flatnonzero(~self.good)
+        return format_parameters(parameters_at(self.theta, int(failed[0]))) if len(failed) else ""
+
+    def check(self, minimum: int = 1) -> None:
+        """Raise ``InputError`` if there are at least ``minimum`` simulations and all failed."""
+        if len(self.causes) < minimum or self.good.any():
+            return
+        cause, count = next(iter(count_failures(self.causes).items()))
+        hint = ": rows= sets the number of rows of a data set" if "shape (" in cause else ""
+        raise InputError(
+            f"all {len(self.causes)} simulations failed, {count} of them with {cause}; the first "
+            f"was for {self.first_failure}{hint}"
+        )
+
+
+def run_simulations(
+    theta: Parameters, simulate: Simulate, distance: DatasetDistance, seed: np.random.SeedSequence
+) -> Simulations:
+    """Simulate one data set for each of M parameter sets and compute its distance."""
+    values, causes = simulate(theta, seed)
+    squared = np.full(len(causes), np.nan)
+    good = causes == ""
+    if good.any():
+        squared[good] = distance.squared(values[good])
+    causes = np.where(good & ~np.isfinite(squared), DISTANCE_NOT_FINITE, causes)
+    squared[causes != ""] = np.nan
+    return Simulations(dict(theta), squared, causes)
+
+
+def _call(simulate: Callable[..., Any], *arguments: Any) -> Any:
+    """Call the user's function; an exit of the program becomes a ``RuntimeError``."""
     try:
         return simulate(*arguments)
     except SystemExit as end:
         raise RuntimeError(f"simulate ended the program by exit({end})") from None
 
 
-def _by_jax(
-    simulate: JaxSimulator,
+def _simulate_batch(
+    simulate: BatchSimulator,
     shape: tuple[int, int],
     theta: Parameters,
     seed: np.random.SeedSequence,
-) -> Simulated:
-    import jax
-
-    with jax.enable_x64(True):
-        keys = jax.random.split(jax.random.key(int(seed.generate_state(1)[0])), _count(theta))
-        try:
-            arrays = {k: jax.numpy.asarray(v) for k, v in theta.items()}
-            found = _called(simulate.batched, keys, arrays)
-            return _checked(np.asarray(found), _count(theta), shape)
-        except Exception as error:
-            error.add_note(
-                f"while {counted(_count(theta), 'data set')} were simulated by JAX; is simulate a "
-                "function of a key and of parameters in JAX's operations?"
-            )
-            raise
-
-
-def _by_arrays(
-    simulate: VectorisedSimulator,
-    shape: tuple[int, int],
-    theta: Parameters,
-    seed: np.random.SeedSequence,
-) -> Simulated:
+) -> Batch:
+    """Simulate all data sets of a batch by one call."""
+    count = _batch_size(theta)
+    arrays: dict[str, Any]
     try:
-        arrays = {k: np.array(v) for k, v in theta.items()}
-        found = _called(simulate, np.random.default_rng(seed), arrays)
+        if simulate.by_jax:
+            expected = "a key and of parameters in JAX's operations"
+            import jax
+
+            with jax.enable_x64(True):
+                keys = jax.random.split(jax.random.key(int(seed.generate_state(1)[0])), count)
+                arrays = {name: jax.numpy.asarray(value) for name, value in theta.items()}
+                result = np.asarray(_call(simulate.compiled, keys, arrays))
+        else:
+            expected = "arrays of parameters, as vectorize requires"
+            arrays = {name: np.array(value) for name, value in theta.items()}
+            result = _call(simulate, np.random.default_rng(seed), arrays)
     except Exception as error:
-        ends = ", ".join(f"{k} from {v.min():.6g} to {v.max():.6g}" for k, v in theta.items())
+        ranges = ", ".join(f"{k} from {v.min():.6g} to {v.max():.6g}" for k, v in theta.items())
         error.add_note(
-            f"while {counted(_count(theta), 'data set')} were simulated at once, for {ends}; is "
-            "simulate a function of arrays of parameters, as vectorised says?"
+            f"while {counted(count, 'data set')} were simulated at once, for {ranges}; is simulate "
+            f"a function of {expected}?"
         )
         raise
-    return _checked(_numbers(found), _count(theta), shape)
-
-
-def _checked(values: np.ndarray, count: int, shape: tuple[int, int]) -> Simulated:
-    """Check ``count`` data sets that were simulated at once, of which all have one shape."""
-    if values.shape != (count, *shape) and (shape[1] > 1 or values.shape != (count, shape[0])):
-        wanted = f"({count}, {shape[0]}{f', {shape[1]}' if shape[1] > 1 else ''})"
+    values = _as_numbers(result)
+    shapes = [(count, *shape)] if shape[1] > 1 else [(count, *shape), (count, shape[0])]
+    if values.shape not in shapes:
         raise InputError(
             f"simulate gave an array of shape {values.shape} for {count} parameters, where "
-            f"{wanted} is needed: rows= says how many rows a data set has, where these are not as "
-            "many as in the observed data"
+            f"{shapes[-1]} is needed: rows= sets the number of rows of a data set, where "
+            "it differs from that of the observed data"
         )
     values = values.reshape(count, *shape)
     good = np.all(np.abs(values) <= LARGEST, axis=(1, 2))
-    return Simulated(
-        np.where(good[:, None, None], values, 0.0), np.where(good, "", NOT_FINITE).astype(object)
-    )
+    values = np.where(good[:, None, None], values, 0.0)
+    return values, np.where(good, "", NOT_FINITE)
 
 
-def _one_by_one(
+def _simulate_separately(
+    map_function: Callable[..., Iterable[Any]],
     simulate: Callable[[np.random.Generator, dict[str, Any]], Any],
     shape: tuple[int, int],
     theta: Parameters,
     seed: np.random.SeedSequence,
-    part: tuple[int, int] | None = None,
-) -> Simulated:
-    """Simulate for all parameters one by one, or from ``part[0]`` to ``part[1]``."""
-    start, stop = part or (0, _count(theta))
-    values = np.zeros((stop - start, *shape))
-    causes = np.full(stop - start, "", dtype=object)
-    for place, index in enumerate(range(start, stop)):
-        own = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, index))
-        one = parameters_at(theta, index)
-        try:
-            made = _called(simulate, np.random.default_rng(own), one)
-            found = _numbers(made)
-        except ArithmeticError as error:
-            causes[place] = f"{type(error).__name__}: {error}"
-            continue
-        except Exception as error:
-            error.add_note(f"while a data set was simulated for {as_words(one)}")
-            raise
-        if made is None:
-            causes[place] = "None returned"
-        elif found.shape != shape and (shape[1] > 1 or found.shape != shape[:1]):
-            causes[place] = (
-                f"shape {found.shape} in place of {shape if shape[1] > 1 else shape[:1]}"
-            )
-        elif not np.all(np.abs(found) <= LARGEST):
-            causes[place] = NOT_FINITE
-        else:
-            values[place] = found.reshape(shape)
-    return Simulated(values, causes)
+) -> Batch:
+    """Simulate the data sets of a batch by one call each."""
+    indices = range(_batch_size(theta))
+    parameters = [parameters_at(theta, index) for index in indices]
+    seeds = [np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, i)) for i in indices]
+    function = functools.partial(_simulate_data_set, simulate, shape)
+    values, causes = zip(*map_function(function, parameters, seeds), strict=True)
+    return np.stack(values), np.array(causes)
 
 
-def _in_processes(
-    pool: concurrent.futures.ProcessPoolExecutor,
-    workers: int,
-    simulate: Any,
+def _simulate_data_set(
+    simulate: Callable[[np.random.Generator, dict[str, Any]], Any],
     shape: tuple[int, int],
-    theta: Parameters,
+    parameters: dict[str, Any],
     seed: np.random.SeedSequence,
-) -> Simulated:
-    edges = np.linspace(0, _count(theta), min(PIECES * workers, _count(theta)) + 1).astype(int)
-    parts = [(int(a), int(b)) for a, b in itertools.pairwise(edges)]
-    pieces = [pool.submit(_one_by_one, simulate, shape, theta, seed, part) for part in parts]
+) -> tuple[np.ndarray, str]:
+    """Simulate one data set; return it, or zeros and the cause of failure."""
+    shapes = [shape] if shape[1] > 1 else [shape, shape[:1]]
+    values, cause = np.zeros(shape), ""
     try:
-        found = [piece.result() for piece in pieces]
-    except BrokenProcessPool as error:
-        raise InputError(
-            "a process that simulated has died: where simulate is in the script that is run, the "
-            'rest of that must stand below if __name__ == "__main__"; or leave out workers'
-        ) from error
-    return Simulated(
-        np.concatenate([one.values for one in found]), np.concatenate([one.causes for one in found])
-    )
+        result = _call(simulate, np.random.default_rng(seed), parameters)
+        array = _as_numbers(result)
+    except ArithmeticError as error:
+        return values, f"{type(error).__name__}: {error}"
+    except Exception as error:
+        error.add_note(f"while a data set was simulated for {format_parameters(parameters)}")
+        raise
+    if result is None:
+        cause = "None returned"
+    elif array.shape not in shapes:
+        cause = f"shape {array.shape} in place of {shapes[-1]}"
+    elif not np.all(np.abs(array) <= LARGEST):
+        cause = NOT_FINITE
+    else:
+        values = array.reshape(shape)
+    return values, cause
 
 
-def _numbers(found: Any) -> np.ndarray:
+def _as_numbers(result: Any) -> np.ndarray:
     try:
-        return np.asarray(found, dtype=float)
+        return np.asarray(result, dtype=float)
     except (TypeError, ValueError) as error:
         raise InputError(f"simulate must give an array of numbers: {error}") from error
 
 
-def _count(theta: Parameters) -> int:
+def _batch_size(theta: Parameters) -> int:
     return len(next(iter(theta.values())))
 
 
-def _check_portable(simulate: Any) -> None:
-    reason = "it is defined where only this process can see it"
+def _check_picklable(simulate: Any) -> None:
+    reason = "it is defined where other processes cannot import it"
     try:
         pickle.dumps(simulate)
-        main = sys.modules["__main__"]
-        seen = getattr(simulate, "__module__", "") != "__main__" or hasattr(main, "__file__")
-    except Exception as error:  # pickle raises whatever it likes
-        seen, reason = False, str(error)
-    if not seen:
-        raise InputError(
-            f"simulate cannot be handed to other processes ({reason}): define it with def in a "
-            "module, or leave out workers"
-        )
+        interactive = not hasattr(sys.modules["__main__"], "__file__")
+        if not (interactive and getattr(simulate, "__module__", "") == "__main__"):
+            return
+    except Exception as error:  # pickle raises errors of any type
+        reason = str(error)
+    raise InputError(
+        f"simulate cannot be handed to other processes ({reason}): define it with def in a module, "
+        "or leave out workers"
+    )
 
 
-def _ignore_interrupt() -> None:
-    """Ctrl-C is for the process that asked for the simulations."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def fingerprint(function: Any) -> str:
+    """Return the name of a function and a checksum of its behavior in one version of Python.
+
+    The checksum covers the code, the defaults, the arguments of a ``partial``, the attributes of a
+    callable object, and enclosed numbers, texts and arrays; not the variables of its module.
+    """
+    inner = getattr(function, "function", function)  # inside a BatchSimulator
+    name = f"{getattr(inner, '__module__', '')}.{getattr(inner, '__qualname__', type(inner))}"
+    return f"{type(function).__name__} {name} {_checksum(_content(inner))[:16]}"
 
 
-def commonest(causes: Sequence[str] | np.ndarray) -> dict[str, int]:
-    """Count how often there was each cause of failure, the commonest first."""
-    found, counts = np.unique([cause for cause in causes if cause], return_counts=True)
-    order = np.argsort(-counts, kind="stable")
-    return {str(found[i]): int(counts[i]) for i in order}
+def _content(value: Any) -> str:
+    """Format a value to a text that is equal in every process; unknown types by their name alone.
+
+    A function is formatted as its code, defaults and enclosed values, without mutable containers,
+    such as a list of results, that calls may change.
+    """
+    if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
+        return repr(value)
+    if isinstance(value, functools.partial):
+        return _content([value.func, value.args, value.keywords])
+    if isinstance(value, CodeType):
+        return _checksum(f"{value.co_code!r} {value.co_names} {_content(value.co_consts)}")
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_content, value))}]"
+    if isinstance(value, frozenset):
+        return f"{{{', '.join(sorted(map(_content, value)))}}}"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key}: {_content(item)}' for key, item in value.items())}}}"
+    if hasattr(value, "__code__"):
+        cells = [cell.cell_contents for cell in value.__closure__ or ()]
+        enclosed = [cell for cell in cells if not isinstance(cell, (list, dict, set))]
+        return _content([value.__code__, value.__defaults__, value.__kwdefaults__, enclosed])
+    if callable(value) and not isinstance(value, type):
+        call = getattr(type(value).__call__, "__code__", None)
+        return f"{type(value).__name__} {_content([call, getattr(value, '__dict__', {})])}"
+    if hasattr(value, "__array__"):
+        array = np.asarray(value)
+        return f"{array.dtype} {array.shape} {hashlib.sha256(array.tobytes()).hexdigest()}"
+    return type(value).__name__
+
+
+def _checksum(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -12,8 +12,13 @@ from matplotlib.ticker import MaxNLocator
 
 from ..core.errors import InputError, nearest
 from ..data.weighted import weighted_quantiles
-from ..likelihood_free.run import LEAST_ESS, check_run, components
-from ..likelihood_free.weights import effective_sample_size, log_weights
+from ..likelihood_free.results import (
+    MIN_ESS,
+    check_run,
+    components,
+    effective_sample_size,
+    log_weights,
+)
 from .style import MODES, OVERALL, P_COLOUR, SHADE, SMALL, log_scale, panels, plain
 
 #: Bars of a histogram.
@@ -168,7 +173,7 @@ def plot_ess(run: xr.DataTree, *, ax: Axes | None = None) -> Figure:
     ax.plot(epsilon[dots > 0.0], dots[dots > 0.0], "o", color=OVERALL, label="epsilon of the run")
     log_scale(ax, "x", grid)
     log_scale(ax, "y", line[shown])
-    ax.axhspan(0.0 if ax.get_yscale() == "linear" else 1e-3, LEAST_ESS, color=SHADE, zorder=0)
+    ax.axhspan(0.0 if ax.get_yscale() == "linear" else 1e-3, MIN_ESS, color=SHADE, zorder=0)
     ax.set_ylim(bottom=min(1.0, line[shown].min()) * 0.8, top=2.0 * line.max())
     ax.set_xlabel("epsilon")
     ax.set_ylabel("effective sample size")
@@ -193,13 +198,13 @@ def plot_stages(run: xr.DataTree, *, axes: Sequence[Axes] | None = None) -> Figu
     stages = run["stages"].to_dataset()
     figure, (top, bottom) = panels(2, 1, axes, width=5.0, height=4.2, sharex=True)
     number = stages["stage"].values
-    for ax, name in ((top, "epsilon"), (bottom, "acceptance")):
+    for ax, name in ((top, "epsilon"), (bottom, "acceptance_rate")):
         ax.plot(number, stages[name].values, "o-", color=OVERALL, linewidth=1.3, markersize=4)
         plain(ax)
     log_scale(top, "y", stages["epsilon"].values)
     top.set_ylabel("epsilon")
     bottom.set_ylabel("share of moves\naccepted")
-    bottom.set_ylim(0.0, 1.05 * max(stages["acceptance"].values.max(), 0.05))
+    bottom.set_ylim(0.0, 1.05 * max(stages["acceptance_rate"].values.max(), 0.05))
     bottom.set_xlabel("stage")
     bottom.xaxis.set_major_locator(MaxNLocator(integer=True))
     return figure

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from ..likelihood_free.run import components
-from ..likelihood_free.table import posterior_table
+from ..likelihood_free.results import components, posterior_table
 
 
 def abc_text(run: xr.DataTree) -> str:

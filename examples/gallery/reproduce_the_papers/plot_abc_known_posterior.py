@@ -11,13 +11,13 @@ kleinen Zahlen*, 1898); the method is that of Park, Jitkrittum and Sejdinovic, *
 import matplotlib.pyplot as plt
 import numpy as np
 import numpyro.distributions as dist
-from bke.inference import k2_abc, plot_abc, posterior_table, vectorised
+from bke.inference import k2_abc, plot_abc, posterior_table, vectorize
 from scipy.stats import gamma
 
 deaths = np.repeat([0, 1, 2, 3, 4], [109, 65, 22, 3, 1])
 
 
-@vectorised
+@vectorize
 def simulate(rng, theta):
     return rng.poisson(theta["rate"], size=(200, len(theta["rate"]))).T
 

@@ -10,7 +10,7 @@ of earthquakes come from? The data are the earthquakes of magnitude 7 or more in
 import matplotlib.pyplot as plt
 import numpy as np
 import numpyro.distributions as dist
-from bke.inference import k2_abc, plot_abc, posterior_table, vectorised
+from bke.inference import k2_abc, plot_abc, posterior_table, vectorize
 
 # fmt: off
 quakes = np.array([
@@ -23,14 +23,14 @@ quakes = np.array([
 # fmt: on
 
 
-@vectorised
+@vectorize
 def simulate(rng, theta):
     p = theta["size"] / (theta["size"] + theta["mean"])
     return rng.negative_binomial(theta["size"], p, size=(107, len(p))).T
 
 
 prior = {"mean": dist.LogNormal(3.0, 0.5), "size": dist.LogNormal(2.0, 1.0)}
-run = k2_abc(quakes, simulate, prior, simulations=5000, progress=False)
+run = k2_abc(quakes, simulate, prior, num_simulations=5000, progress=False)
 print(posterior_table(run))
 
 _, axes = plt.subplots(1, 2, figsize=(9.0, 3.8), layout="constrained")

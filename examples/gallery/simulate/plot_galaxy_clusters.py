@@ -13,13 +13,13 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import numpyro.distributions as dist
-from bke.inference import plot_abc, posterior_table, sequential_k2_abc, vectorised
+from bke.inference import plot_abc, posterior_table, sequential_k2_abc, vectorize
 
 data = Path(__file__).parents[2] / "data" / "galaxies.csv"
 velocities = np.loadtxt(data, skiprows=1) / 1000.0
 
 
-@vectorised
+@vectorize
 def simulate(rng, theta):
     count = len(theta["mean"])
     in_cluster = rng.random((count, 82)) < theta["share"][:, None]
@@ -33,7 +33,7 @@ prior = {
     "share": dist.Beta(2.0, 2.0),
 }
 run = sequential_k2_abc(
-    velocities, simulate, prior, particles=500, simulations=15000, progress=False
+    velocities, simulate, prior, num_particles=500, num_simulations=15000, progress=False
 )
 print(run.attrs["stopped"])
 print(posterior_table(run))

@@ -10,7 +10,7 @@ and the autocorrelation of the observed one around its mean? The data are the fl
 import matplotlib.pyplot as plt
 import numpy as np
 import numpyro.distributions as dist
-from bke.inference import plot_abc, posterior_table, synthetic_likelihood, vectorised
+from bke.inference import plot_abc, posterior_table, synthetic_likelihood, vectorize
 
 # fmt: off
 flow = np.array([
@@ -30,7 +30,7 @@ def summaries(series):
     return np.array([np.log(squares), series[1:] @ series[:-1] / squares])
 
 
-@vectorised
+@vectorize
 def simulate(rng, theta):
     first, *shocks = theta["sd"] * rng.normal(size=(100, len(theta["sd"])))
     series = [first]
@@ -42,7 +42,7 @@ def simulate(rng, theta):
 prior = {"sd": dist.LogNormal(5.0, 1.0), "memory": dist.Uniform(0.0, 1.0)}
 run = synthetic_likelihood(
     flow - flow.mean(), simulate, prior, summaries=summaries, simulations_per_point=30,
-    warmup=300, draws=2200, progress=False,
+    num_warmup=300, num_samples=2200, progress=False,
 )  # fmt: skip
 print(run.attrs["verdict"])
 print(posterior_table(run))

@@ -70,7 +70,7 @@ def approximate(
             return rng.gamma(theta["size"], 1.0 / theta["rate"], size=100)
 
     MODEL is run as it is, with all that it may do: run no file that you do not trust. For speed,
-    `@bke.inference.vectorised` before `simulate` says that it takes arrays (B,) of parameters to B
+    `@bke.inference.vectorize` before `simulate` says that it takes arrays (B,) of parameters to B
     data sets, and `@bke.inference.jax_simulator` that it is of a JAX key and can be compiled.
     """
     names = columns.names
@@ -84,11 +84,11 @@ def approximate(
     )
     with written as folder, terminable(checkpoint is not None):
         run = _simulated(model, table.values, simulations, distance, seeds.seed, terminal, folder)
-        from ...likelihood_free.run import remarks
+        from ...likelihood_free.results import run_notes
         from ...report.likelihood_free import abc_summary, abc_text
 
         terminal.say(abc_text(run))
-        notes = remarks(run)
+        notes = run_notes(run)
         terminal.notes(notes)
         files = _written(run, folder, terminal)
         drawn, missing = steps.draw_pictures(
@@ -124,7 +124,7 @@ def _simulated(
     ):
         from bke.inference import k2_abc, save_run, sequential_k2_abc
 
-        from ...likelihood_free.run import PosteriorWarning
+        from ...likelihood_free.results import PosteriorWarning
 
         warnings.simplefilter("ignore", PosteriorWarning)  # told as notes
         method = sequential_k2_abc if simulations.sequential else k2_abc

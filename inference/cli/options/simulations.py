@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ...learning.names import OneKernel
-from ...likelihood_free.names import Estimator
+from ...likelihood_free import Estimator
 from .model import ScaleName, distance_scale, scale_argument
 from .panels import LEARNED, SIMULATIONS
 
@@ -103,11 +103,11 @@ class SimulationOptions:
         bandwidths: Any = self.bandwidths
         if self.sequential:
             one = None if bandwidths is None else bandwidths[0]
-            how = {"epsilon": one, "particles": self.particles}
+            how = {"epsilon": one, "num_particles": self.particles}
         else:
             how = {"epsilon": bandwidths}
         if self.simulations is not None:
-            how["simulations"] = self.simulations
+            how["num_simulations"] = self.simulations
         return {**how, "rows": self.rows, "folder": self.checkpoint, "workers": self.workers}
 
 
@@ -140,4 +140,9 @@ class DistanceOptions:
 
     def arguments(self) -> dict[str, Any]:
         """Keyword arguments of ``k2_abc``."""
-        return {**dataclasses.asdict(self), "scale": scale_argument(self.scale)}
+        return {
+            "kernel": self.kernel,
+            "estimator": self.estimator,
+            "num_features": self.features,
+            "scale": scale_argument(self.scale),
+        }

@@ -16,12 +16,12 @@ from typer.testing import CliRunner
 MODEL = """
     import numpy as np
     import numpyro.distributions as dist
-    from bke.inference import vectorised
+    from bke.inference import vectorize
 
     print("being read")
     prior = {"a": dist.Uniform(0.0, 4.0)}
 
-    @vectorised
+    @vectorize
     def simulate(rng, theta):
         values = theta["a"][:, None] + rng.normal(size=(len(theta["a"]), 30))
         values[theta["a"] > 3.9] = np.nan
@@ -109,7 +109,7 @@ def test_going_on(folder):
     assert first.exit_code == second.exit_code == 0, first.output
     one, other = (json.loads(done.stdout) for done in (first, second))
     assert one["posterior"] == other["posterior"]
-    assert len(list((folder / "kept").glob("chunk-*.npz"))) == 2
+    assert len(list((folder / "kept").glob("batch-*.npz"))) == 2
     assert one["files"] == {}
     again = run(*arguments, "--seed", 1)
     assert again.exit_code == 1

@@ -6,7 +6,7 @@ import sys
 import pytest
 from bke.inference import InputError
 from bke.inference.core.lock import hold
-from bke.inference.likelihood_free.store import Store
+from bke.inference.likelihood_free.problem import CheckpointFolder
 from bke.inference.streams.checkpoint import Checkpoint
 
 HOLDS = """
@@ -41,7 +41,7 @@ def other(tmp_path):
 @pytest.mark.parametrize(
     ("opened", "lock"),
     [
-        (lambda folder: Store(folder, {"seed": 1}), ".lock"),
+        (lambda folder: CheckpointFolder(folder, {"seed": 1}), ".lock"),
         (lambda folder: Checkpoint(folder / "job", {"seed": 1}), ".job.lock"),
     ],
     ids=["folder", "checkpoint"],

@@ -8,7 +8,7 @@ import pytest
 from bke.inference import InputError, fit, load_run, open_rows, read_sample, save_run
 from bke.inference.cli import app
 from bke.inference.core.archive import HEAD
-from bke.inference.likelihood_free.store import Store
+from bke.inference.likelihood_free.problem import CheckpointFolder
 from bke.inference.streams.checkpoint import Checkpoint
 from typer.testing import CliRunner
 
@@ -60,7 +60,7 @@ def test_a_pickle_in_a_checkpoint(pickled, trap, tmp_path):
 
 
 def test_a_pickle_in_a_part_of_a_run(pickled, trap, tmp_path):
-    store = Store(tmp_path, {"seed": 1})
+    store = CheckpointFolder(tmp_path, {"seed": 1})
     store.save("chunk", {"values": np.zeros(2)})
     head = dict(np.load(tmp_path / "chunk.npz"))[HEAD]
     np.savez(tmp_path / "chunk.npz", **{HEAD: head, "values": pickled})

@@ -47,7 +47,7 @@ def _conditional(X):
 
 
 def _filter(Y):
-    how = {"kernel_x": "median", "kernel_y": "median", "regularisations": (1.0,)}
+    how = {"kernel_x": "median", "kernel_y": "median", "regularizations": (1.0,)}
     return learn_filter(OUTPUTS, Y, factors=(1.0,), **how, **QUIET).filter
 
 

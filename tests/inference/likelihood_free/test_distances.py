@@ -18,24 +18,25 @@ KERNEL = SquaredExponential(np.array([0.8, 2.0]))
 def test_estimators_are_those_of_the_models(estimator):
     rows = 13 if estimator == "linear" else 9  # simulated data sets may have fewer rows
     batch = RNG.normal(size=(5, rows, 2)) + np.arange(5)[:, None, None]
-    found = MMD(Y, KERNEL, estimator).squared(batch)
+    result = MMD(Y, KERNEL, estimator).squared(batch)
     expected = [float(squared_mmd(X, Y, KERNEL, estimator=estimator)) for X in batch]
-    np.testing.assert_allclose(found, expected, rtol=1e-10)
+    np.testing.assert_allclose(result, expected, rtol=1e-10)
 
 
-def test_blocks_change_nothing(monkeypatch):
+def test_block_size_does_not_change_the_mmd(monkeypatch):
     batch = RNG.normal(size=(7, 11, 2))
-    whole = [MMD(Y, KERNEL, estimator).squared(batch) for estimator in ("biased", "features")]
+    unblocked = [MMD(Y, KERNEL, estimator).squared(batch) for estimator in ("biased", "features")]
     monkeypatch.setattr(distances, "BLOCK_ENTRIES", 50)
-    # Programs are kept by shape: one more data set makes them anew.
+    programs = (distances._matrix_mmd, distances._mean_within, distances._feature_mmd)
+    # Programs are cached by shape: one more data set compiles them again.
     more = np.concatenate([batch, batch[:1]])
-    distances._by_matrices.clear_cache()
-    distances._by_waves.clear_cache()
-    parts = [MMD(Y, KERNEL, estimator).squared(more) for estimator in ("biased", "features")]
-    distances._by_matrices.clear_cache()
-    distances._by_waves.clear_cache()
-    for one, other in zip(whole, parts, strict=True):
-        np.testing.assert_allclose(other[:-1], one, rtol=1e-10)
+    for program in programs:
+        program.clear_cache()
+    blocked = [MMD(Y, KERNEL, estimator).squared(more) for estimator in ("biased", "features")]
+    for program in programs:
+        program.clear_cache()
+    for expected, result in zip(unblocked, blocked, strict=True):
+        np.testing.assert_allclose(result[:-1], expected, rtol=1e-10)
 
 
 @pytest.mark.one_in(4)
@@ -51,19 +52,19 @@ def test_blocks_change_nothing(monkeypatch):
 def test_features_approximate_the_kernel(kernel):
     """With three draws of such data and five of the frequencies the largest error was 0.0043."""
     batch = RNG.normal(size=(6, 40, 2)) + np.linspace(0.0, 2.0, 6)[:, None, None]
-    found = MMD(Y, kernel, "features", features=4000).squared(batch)
+    result = MMD(Y, kernel, "features", num_features=4000).squared(batch)
     exact = MMD(Y, kernel).squared(batch)
-    np.testing.assert_allclose(found, exact, atol=0.01)
+    np.testing.assert_allclose(result, exact, atol=0.01)
     assert np.ptp(exact) > 0.1
 
 
-def test_the_kernel_comes_from_the_observed_data_alone():
+def test_kernel_is_chosen_from_the_observed_data():
     distance = MMD(Y)
     assert np.ndim(distance.kernel.lengthscale) == 1  # a unit for each column
     assert MMD(Y, scale=None).kernel.lengthscale > distance.kernel.lengthscale[0]
 
 
-def test_one_column_may_be_flat():
+def test_one_column_may_be_one_dimensional():
     flat = MMD(Y[:, 0], KERNEL0)
     np.testing.assert_array_equal(flat.squared(np.ones((2, 5))), flat.squared(np.ones((2, 5, 1))))
     assert flat.squared(np.zeros((0, 5))).shape == (0,)
@@ -79,7 +80,7 @@ KERNEL0 = SquaredExponential(0.7)
         (lambda: MMD(Y, "best"), "kernel must be"),
         (lambda: MMD(Y, Polynomial(2), "features"), "no spectral density"),
         (lambda: MMD(Y, Laplace(1.0), "features"), "no spectral density"),
-        (lambda: MMD(Y, features=1), "features must be"),
+        (lambda: MMD(Y, num_features=1), "features must be"),
         (lambda: MMD(np.ones((4, 1))), "all are equal, so there is nothing"),
         (lambda: MMD([1.0, np.nan, 2.0]), "observed has a missing value"),
         (lambda: MMD(Y, estimator="linear").squared(np.zeros((2, 9, 2))), "as many rows"),

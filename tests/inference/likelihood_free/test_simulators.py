@@ -1,4 +1,4 @@
-"""One answer from plain, vectorised and JAX simulators; what becomes of those that fail."""
+"""Equal results of plain, vectorized and JAX simulators; failed simulations."""
 
 from __future__ import annotations
 
@@ -10,13 +10,18 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 import pytest
-from bke.inference import InputError, jax_simulator, k2_abc, vectorised
+from bke.inference import InputError, jax_simulator, k2_abc, vectorize
 from bke.models import SquaredExponential
 
 GRID = np.linspace(-1.0, 1.0, 8)
 Y = 0.5 + 1.5 * GRID
 PRIOR = {"b": dist.Normal(np.zeros(2), 1.0), "a": dist.Uniform(0.0, 1.0)}
-QUICK = {"kernel": SquaredExponential(1.0), "simulations": 60, "chunk": 25, "progress": False}
+QUICK = {
+    "kernel": SquaredExponential(1.0),
+    "num_simulations": 60,
+    "batch_size": 25,
+    "progress": False,
+}
 
 
 def plain(rng, theta):
@@ -24,8 +29,8 @@ def plain(rng, theta):
     return theta["a"] + theta["b"][0] * GRID + theta["b"][1] * GRID**2
 
 
-def test_all_kinds_agree():
-    @vectorised
+def test_simulator_types_agree():
+    @vectorize
     def arrays(rng, theta):
         line = theta["a"][:, None] + theta["b"][:, :1] * GRID + theta["b"][:, 1:] * GRID**2
         return line[:, :, None]
@@ -34,12 +39,14 @@ def test_all_kinds_agree():
     def compiled(key, theta):
         return theta["a"] + theta["b"][0] * jnp.array(GRID) + theta["b"][1] * jnp.array(GRID) ** 2
 
-    runs = [k2_abc(Y, one, PRIOR, epsilon=0.1, **QUICK) for one in (plain, arrays, compiled)]
+    runs = [
+        k2_abc(Y, simulate, PRIOR, epsilon=0.1, **QUICK) for simulate in (plain, arrays, compiled)
+    ]
     for run in runs[1:]:
         for name in ("a", "b"):
             np.testing.assert_array_equal(run["posterior"][name], runs[0]["posterior"][name])
         for name in ("squared_distance", "weight"):
-            first, other = (one["sample_stats"][name] for one in (runs[0], run))
+            first, other = (tree["sample_stats"][name] for tree in (runs[0], run))
             np.testing.assert_allclose(other, first, rtol=1e-9)
     assert runs[0]["posterior"]["b"].shape == (1, 60, 2)
 
@@ -61,7 +68,7 @@ def test_random_numbers_differ_and_repeat():
     assert not np.intersect1d(first["squared_distance"], other["squared_distance"]).size
 
 
-def test_processes_change_nothing(tmp_path, monkeypatch):
+def test_processes_give_the_same_results(tmp_path, monkeypatch):
     source = """
         def simulate(rng, theta):
             if theta["a"] > 0.9:
@@ -76,13 +83,13 @@ def test_processes_change_nothing(tmp_path, monkeypatch):
     model = importlib.import_module("of_processes")
     prior = {"a": dist.Uniform(0.0, 1.0)}
     with pytest.warns(UserWarning, match="with ZeroDivisionError: too large"):
-        alone, together = (
+        single, pooled = (
             k2_abc(Y, model.simulate, prior, epsilon=0.1, workers=workers, **QUICK)
             for workers in (1, 2)
         )
     for group, name in (("posterior", "a"), ("sample_stats", "squared_distance")):
-        np.testing.assert_array_equal(alone[group][name], together[group][name])
-    assert alone.attrs["failures"] == together.attrs["failures"]
+        np.testing.assert_array_equal(single[group][name], pooled[group][name])
+    assert single.attrs["failures"] == pooled.attrs["failures"]
     with pytest.raises(KeyError, match="gone") as caught:
         k2_abc(Y, model.broken, prior, workers=2, **QUICK)
     assert "simulated for a = 0." in caught.value.__notes__[0]
@@ -119,7 +126,7 @@ def test_failures_are_counted_by_cause():
     assert f"a = {a[a < 0.3][0]:.6f}"[:10] in run.attrs["first_failure"]
 
 
-def test_all_failing_names_the_commonest_cause():
+def test_most_frequent_cause_of_failure_is_named():
     def never(rng, theta):
         return np.full(8 if theta["a"] > 0.3 else 5, np.nan)
 
@@ -127,7 +134,7 @@ def test_all_failing_names_the_commonest_cause():
         k2_abc(Y, never, {"a": dist.Uniform(0.0, 1.0)}, **QUICK)
 
 
-def test_a_hopeless_run_ends_early():
+def test_run_ends_early_if_all_simulations_fail():
     calls = []
 
     def never(rng, theta):
@@ -140,15 +147,15 @@ def test_a_hopeless_run_ends_early():
             never,
             PRIOR,
             kernel=SquaredExponential(1.0),
-            simulations=1000,
-            chunk=50,
+            num_simulations=1000,
+            batch_size=50,
             progress=False,
         )
     assert len(calls) == 100
 
 
 def test_arrays_that_are_not_finite_are_left_out():
-    @vectorised
+    @vectorize
     def sometimes(rng, theta):
         values = theta["a"][:, None] + GRID
         values[::3, 2] = np.nan
@@ -159,14 +166,14 @@ def test_arrays_that_are_not_finite_are_left_out():
     assert run.attrs["failed"] == 9 + 9 + 4  # of chunks of 25, 25 and 10
 
 
-@pytest.mark.parametrize("kind", [vectorised, jax_simulator])
-def test_arrays_of_another_shape_are_refused(kind):
-    shape = (25, 7) if kind is vectorised else (7,)
+@pytest.mark.parametrize("decorate", [vectorize, jax_simulator])
+def test_arrays_of_another_shape_are_refused(decorate):
+    shape = (25, 7) if decorate is vectorize else (7,)
     with pytest.raises(InputError, match=r"shape \(25, 7\) for 25 parameters, where \(25, 8\)"):
-        k2_abc(Y, kind(lambda rng, theta: jnp.zeros(shape)), PRIOR, **QUICK)
+        k2_abc(Y, decorate(lambda rng, theta: jnp.zeros(shape)), PRIOR, **QUICK)
 
 
-def test_rows_may_be_others():
+def test_number_of_rows_may_differ():
     run = k2_abc(Y, lambda rng, t: t["a"] + np.zeros(3), PRIOR, rows=3, epsilon=0.1, **QUICK)
     assert run.attrs["rows"] == 3
 
@@ -186,7 +193,7 @@ def test_other_errors_name_the_parameter():
         ("model", None, "simulate must be a function"),
         (plain, 0, "workers must be"),
         (lambda rng, theta: GRID, 2, "cannot be handed to other processes"),
-        (vectorised(plain), 2, "workers are for plain functions"),
+        (vectorize(plain), 2, "workers are for plain functions"),
         (lambda rng, theta: "words", None, "an array of numbers"),
     ],
 )

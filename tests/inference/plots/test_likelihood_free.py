@@ -14,7 +14,7 @@ from bke.inference import (
     plot_stages,
     sequential_abc,
     synthetic_likelihood,
-    vectorised,
+    vectorize,
 )
 from matplotlib import pyplot as plt
 
@@ -22,7 +22,7 @@ Y = np.random.default_rng(0).normal(1.0, 1.0, size=20)
 PRIOR = {"b": dist.Normal(0.0, 1.0).expand([3]), "a": dist.Uniform(0.0, 1.0)}
 
 
-@vectorised
+@vectorize
 def simulate(rng, theta):
     return (theta["a"] + theta["b"].sum(axis=1))[:, None] + rng.normal(size=(len(theta["a"]), 20))
 
@@ -33,14 +33,20 @@ DISTANCE = Summaries(Y, np.mean)
 @pytest.fixture(scope="module")
 def weighted():
     return abc(
-        Y, simulate, PRIOR, distance=DISTANCE, epsilon=[1.0, 0.1], simulations=800, progress=False
+        Y,
+        simulate,
+        PRIOR,
+        distance=DISTANCE,
+        epsilon=[1.0, 0.1],
+        num_simulations=800,
+        progress=False,
     )
 
 
 @pytest.fixture(scope="module")
 def stages():
     return sequential_abc(
-        Y, simulate, PRIOR, distance=DISTANCE, epsilon=0.3, particles=100, progress=False
+        Y, simulate, PRIOR, distance=DISTANCE, epsilon=0.3, num_particles=100, progress=False
     )
 
 
@@ -81,7 +87,7 @@ def test_effective_sample_sizes(weighted):
 def test_stages(stages):
     top, bottom = plot_stages(stages).axes
     np.testing.assert_allclose(top.lines[0].get_ydata(), stages["stages"]["epsilon"])
-    np.testing.assert_allclose(bottom.lines[0].get_ydata(), stages["stages"]["acceptance"])
+    np.testing.assert_allclose(bottom.lines[0].get_ydata(), stages["stages"]["acceptance_rate"])
     prior = plot_abc(stages, "a").axes[0].patches[0].get_data()
     assert np.sum(prior.values * np.diff(prior.edges)) == pytest.approx(1.0, abs=0.05)
 
@@ -89,7 +95,7 @@ def test_stages(stages):
 @pytest.mark.filterwarnings("ignore:The chains have NOT mixed")
 def test_chains():
     run = synthetic_likelihood(
-        Y, simulate, PRIOR, summaries=np.mean, warmup=50, draws=20, progress=False
+        Y, simulate, PRIOR, summaries=np.mean, num_warmup=50, num_samples=20, progress=False
     )
     labels = [patch.get_label() for patch in plot_abc(run, "a").axes[0].patches]
     assert labels == ["prior", "synthetic likelihood"]

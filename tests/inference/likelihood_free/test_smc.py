@@ -1,4 +1,4 @@
-"""Sequential Monte Carlo against a posterior in closed form; why it stops; going on."""
+"""Sequential Monte Carlo against a posterior in closed form; stopping; resuming."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from bke.inference import (
     resample,
     sequential_abc,
     sequential_k2_abc,
-    vectorised,
+    vectorize,
     with_epsilon,
 )
 from bke.inference.data.weighted import systematic
-from bke.inference.likelihood_free.particles import MOVES, Stage, _log_weight, next_epsilon
-from bke.inference.likelihood_free.simulations import DATA, PRIOR
-from bke.inference.likelihood_free.weights import effective_sample_size
+from bke.inference.likelihood_free.results import effective_sample_size
+from bke.inference.likelihood_free.simulators import Stream
+from bke.inference.likelihood_free.smc import Stage
 from bke.models import Polynomial
 
 Y = np.random.default_rng(0).normal(1.0, 1.0, size=20)
 LINEAR = {"kernel": Polynomial(1, 0.0), "progress": False}
 
 
-@vectorised
+@vectorize
 def normal(rng, theta):
     return theta["mu"][:, None] + rng.normal(size=(len(theta["mu"]), 20))
 
 
 def test_posterior_in_closed_form():
-    """See test_importance for the form.
+    """See test_importance_sampling for the form.
 
     Over 40 seeds the mean was off by -0.008 +- 0.032 standard deviations of the posterior and the
     standard deviation by -0.8 +- 2.3 %: bounds of 4.4 of these, 1 seed in 50 000 for both.
     """
     run = sequential_k2_abc(
-        Y, normal, {"mu": dist.Normal(0.0, 2.0)}, epsilon=0.05, particles=1000, **LINEAR
+        Y, normal, {"mu": dist.Normal(0.0, 2.0)}, epsilon=0.05, num_particles=1000, **LINEAR
     )
     variance = 1.0 / 20.0 + 0.05 / 2.0
     precision = 1.0 / 4.0 + 1.0 / variance
@@ -57,9 +57,9 @@ def test_posterior_in_closed_form():
 
 @pytest.mark.slow
 def test_free_coordinates_keep_the_prior():
-    """A distance that says nothing leaves the prior: within 4.5 standard errors of its mean."""
+    """A distance independent of the parameters keeps the prior, to 4.5 standard errors."""
 
-    @vectorised
+    @vectorize
     def simulate(rng, theta):
         return rng.normal(size=(len(theta["p"]), 20))
 
@@ -70,12 +70,12 @@ def test_free_coordinates_keep_the_prior():
         prior,
         distance=Summaries(Y, lambda x: x[0]),
         epsilon=1.0,
-        particles=600,
-        moves=2,
+        num_particles=600,
+        num_mcmc_steps=2,
         progress=False,
     )
     assert run["stages"].sizes["stage"] >= 1
-    assert run["stages"]["acceptance"].values.min() > 0.1
+    assert run["stages"]["acceptance_rate"].values.min() > 0.1
     p, q = run["posterior"]["p"].values[0], run["posterior"]["q"].values[0]
     # Half of the particles are new ones at least: 300 draws.
     assert p.mean() == pytest.approx(2.0 / 7.0, abs=4.5 * 0.16 / 300**0.5)
@@ -86,38 +86,38 @@ def test_free_coordinates_keep_the_prior():
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
-        ({"simulations": 2000}, "2000 simulations do not suffice"),
-        ({"least_acceptance": 0.3}, "of the moves to epsilon"),
+        ({"num_simulations": 2000}, "2000 simulations do not suffice"),
+        ({"min_acceptance_rate": 0.3}, "of the moves to epsilon"),
     ],
 )
-def test_it_says_why_it_stops(changed, reason):
-    options = {"particles": 200, "seed": 1, **LINEAR, **changed}
+def test_reason_for_stopping(changed, reason):
+    options = {"num_particles": 200, "seed": 1, **LINEAR, **changed}
     run = sequential_k2_abc(Y, normal, {"mu": dist.Normal(0.0, 2.0)}, **options)
     assert reason in run.attrs["stopped"]
     assert run.attrs["simulations"] <= 2000 or "moves" in reason
     stages = run["stages"]
     if "moves" in reason:  # the particles are those of the stage before
-        assert stages["acceptance"].values[-1] < 0.3 <= stages["acceptance"].values[-2]
+        assert stages["acceptance_rate"].values[-1] < 0.3 <= stages["acceptance_rate"].values[-2]
         assert run["sample_stats"]["epsilon"].values[0] == stages["epsilon"].values[-2]
 
 
-def test_it_goes_near_the_posterior_and_its_particles_have_moved():
+def test_particles_reach_the_posterior_and_have_moved():
     """The exact standard deviation is reached, where it stopped at 1.1 and more after three moves.
 
-    Over 40 seeds its ratio to the exact one was 1.012 +- 0.034, and the effective particles were
+    Over 40 seeds its ratio to the exact value was 1.012 +- 0.034, and the effective particles were
     484 +- 8: the bounds are 4.4 of these and more.
     """
     prior = {"mu": dist.Normal(0.0, 2.0)}
-    run = sequential_k2_abc(Y, normal, prior, particles=500, simulations=25_000, **LINEAR)
+    run = sequential_k2_abc(Y, normal, prior, num_particles=500, num_simulations=25_000, **LINEAR)
     exact = (1.0 / 4.0 + 20.0) ** -0.5
     assert run["posterior"]["mu"].values.std() == pytest.approx(exact, rel=0.16)
     assert run["sample_stats"]["ess"].item() > 350.0
 
 
-def test_equal_distances_end_it():
+def test_equal_distances_end_the_run():
     prior = {"mu": dist.Normal(0.0, 2.0)}
     distance = Summaries(Y, lambda x: float(x[0] > 1.0))
-    run = sequential_abc(Y, normal, prior, distance=distance, particles=100, progress=False)
+    run = sequential_abc(Y, normal, prior, distance=distance, num_particles=100, progress=False)
     assert run.attrs["stopped"] == "the particles' distances no longer differ"
     assert np.all(run["sample_stats"]["squared_distance"] == 0.0)
     with pytest.raises(InputError, match="distances of all draws of the prior are equal"):
@@ -126,49 +126,51 @@ def test_equal_distances_end_it():
             normal,
             prior,
             distance=Summaries(Y, lambda x: 1.0),
-            particles=100,
+            num_particles=100,
             progress=False,
         )
 
 
-def test_epsilon_falls_to_half_the_effective_particles():
+def test_epsilon_for_half_the_effective_sample_size():
     squared = np.random.default_rng(0).exponential(size=500)
     stage = Stage(np.zeros((500, 1)), squared, 2.0, 0.5, 0.9, np.array([]), "")
-    epsilon = next_epsilon(stage, None)
+    epsilon = stage.next_epsilon(None)
     log_weight = -squared * (1.0 / epsilon - 1.0 / 2.0)
     assert effective_sample_size(log_weight) == pytest.approx(250.0)
-    assert next_epsilon(stage, 1.9) == 1.9
-    assert next_epsilon(stage, 1e-3) == epsilon
+    assert stage.next_epsilon(1.9) == 1.9
+    assert stage.next_epsilon(1e-3) == epsilon
 
 
 @pytest.mark.parametrize("before", [2.0, np.inf])
-def test_weights_are_for_the_fall_of_epsilon(before):
-    """Particles of one epsilon have its weights already."""
+def test_weights_of_a_smaller_epsilon(before):
+    """Particles of a larger epsilon already have its weights."""
     squared = np.append(np.random.default_rng(0).exponential(size=50), np.inf)
     stage = Stage(np.zeros((51, 1)), squared, before, 0.5, 0.9, np.array([]), "")
-    found = np.exp(_log_weight(stage, 1.0 / 0.5))
+    weight = np.exp(stage.log_weight(1.0 / 0.5))
     expected = np.exp(-squared * (1.0 / 0.5 - 1.0 / before))
-    np.testing.assert_allclose(found / found.sum(), expected / expected.sum())
+    np.testing.assert_allclose(weight / weight.sum(), expected / expected.sum())
 
 
-@pytest.mark.parametrize("way", [vectorised, lambda function: function])
-def test_random_numbers_are_used_once(way):
+@pytest.mark.parametrize("decorate", [vectorize, lambda function: function])
+def test_random_numbers_are_used_once(decorate):
     """No two simulations of a run share noise, whatever their stage and move."""
     noise = []
 
-    @way
+    @decorate
     def simulate(rng, theta):
         mu = np.asarray(theta["mu"])
         noise.append(rng.normal(size=(*mu.shape, 20)))
         return mu[..., None] + noise[-1]
 
     prior = {"mu": dist.Normal(0.0, 2.0)}
-    run = sequential_k2_abc(Y, simulate, prior, particles=20, moves=3, simulations=400, **LINEAR)
+    run = sequential_k2_abc(
+        Y, simulate, prior, num_particles=20, num_mcmc_steps=3, num_simulations=400, **LINEAR
+    )
     assert run["stages"].sizes["stage"] >= 2
-    together = np.concatenate([one.ravel() for one in noise])
+    together = np.concatenate([values.ravel() for values in noise])
     assert len(together) == 20 * run.attrs["simulations"] >= 20 * (20 + 2 * 3 * 20)
     assert len(np.unique(together)) == len(together)
-    assert len({PRIOR, DATA, MOVES}) == 3
+    assert len(set(Stream)) == 3
 
 
 def test_systematic_resampling():
@@ -177,7 +179,7 @@ def test_systematic_resampling():
     assert np.all(np.abs(counts - 1000 * weight) < 1.0 + 1e-9)
 
 
-def test_an_interrupted_run_goes_on(tmp_path):
+def test_interrupted_run_resumes(tmp_path):
     calls = []
 
     def simulate(rng, theta):
@@ -189,21 +191,21 @@ def test_an_interrupted_run_goes_on(tmp_path):
         return theta["mu"] + rng.normal(size=20)
 
     prior = {"mu": dist.Normal(0.0, 2.0)}
-    options = {"particles": 100, "moves": 2, "epsilon": 0.1, **LINEAR}
+    options = {"num_particles": 100, "num_mcmc_steps": 2, "epsilon": 0.1, **LINEAR}
     with pytest.raises(KeyboardInterrupt):
         sequential_k2_abc(Y, simulate, prior, folder=tmp_path, **options)
-    kept = sorted(path.name for path in tmp_path.iterdir())
-    assert kept == [".lock", "settings.json", "stage-0000.npz", "stage-0001.npz"]
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == [".lock", "settings.json", "stage-0000.npz", "stage-0001.npz"]
     with pytest.warns(UserWarning, match="with ZeroDivisionError: too far"):
         resumed = sequential_k2_abc(Y, simulate, prior, folder=tmp_path, **options)
     with pytest.warns(UserWarning, match="with ZeroDivisionError: too far"):
-        whole = sequential_k2_abc(Y, simulate, prior, **options)
+        uninterrupted = sequential_k2_abc(Y, simulate, prior, **options)
     for group in ("posterior", "sample_stats", "stages"):
-        for name, values in whole[group].data_vars.items():
+        for name, values in uninterrupted[group].data_vars.items():
             np.testing.assert_array_equal(resumed[group][name], values)
-    assert resumed.attrs == whole.attrs
-    with pytest.raises(InputError, match="another run, with a different particles"):
-        sequential_k2_abc(Y, simulate, prior, folder=tmp_path, **{**options, "particles": 50})
+    assert resumed.attrs == uninterrupted.attrs
+    with pytest.raises(InputError, match="another run, with a different num_particles"):
+        sequential_k2_abc(Y, simulate, prior, folder=tmp_path, **{**options, "num_particles": 50})
 
 
 def test_jax_and_draws_of_equal_weight():
@@ -214,9 +216,9 @@ def test_jax_and_draws_of_equal_weight():
         return theta["mu"] + jax.random.normal(key, (20,))
 
     run = sequential_k2_abc(
-        Y, simulate, {"mu": dist.Normal(0.0, 2.0)}, epsilon=0.5, particles=100, **LINEAR
+        Y, simulate, {"mu": dist.Normal(0.0, 2.0)}, epsilon=0.5, num_particles=100, **LINEAR
     )
-    assert resample(run, draws=50)["posterior"]["mu"].shape == (1, 50)
+    assert resample(run, num_samples=50)["posterior"]["mu"].shape == (1, 50)
     with pytest.raises(InputError, match="those of its last epsilon"):
         with_epsilon(run, 0.1)
 
@@ -226,10 +228,10 @@ def test_jax_and_draws_of_equal_weight():
     [
         ({"epsilon": 0.0}, "epsilon must be a positive number"),
         ({"epsilon": [0.1, 0.2]}, "epsilon must be a positive number"),
-        ({"particles": 5}, "particles must be"),
-        ({"moves": 0}, "moves must be"),
-        ({"simulations": 300}, "simulations must be at least 400"),
-        ({"least_acceptance": 1.0}, "least_acceptance must be"),
+        ({"num_particles": 5}, "num_particles must be"),
+        ({"num_mcmc_steps": 0}, "num_mcmc_steps must be"),
+        ({"num_simulations": 300}, "num_simulations must be at least 400"),
+        ({"min_acceptance_rate": 1.0}, "min_acceptance_rate must be"),
         ({"prior": {"k": dist.Poisson(2.0)}}, "the prior of k is discrete"),
         ({"simulate": lambda rng, theta: np.full(20, np.nan)}, "all 100 simulations failed"),
     ],
@@ -238,7 +240,7 @@ def test_bad_input(changed, message):
     options = {
         "simulate": normal,
         "prior": {"mu": dist.Normal(0.0, 2.0)},
-        "particles": 100,
+        "num_particles": 100,
         **LINEAR,
     }
     with pytest.raises(InputError, match=message):

@@ -1,4 +1,4 @@
-"""Weighted simulations against a loop and a closed form; folders; what is refused."""
+"""Weighted simulations against a loop and a closed form; checkpoints; invalid input."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from bke.inference import (
     posterior_table,
     resample,
     save_run,
-    vectorised,
+    vectorize,
     with_epsilon,
 )
-from bke.inference.likelihood_free import importance
-from bke.inference.likelihood_free.prior import Prior
-from bke.inference.likelihood_free.store import code_of
-from bke.inference.likelihood_free.weights import (
+from bke.inference.likelihood_free import importance_sampling
+from bke.inference.likelihood_free.problem import Prior
+from bke.inference.likelihood_free.results import (
     default_epsilon,
-    default_shares,
+    default_ess_fractions,
     effective_sample_size,
 )
+from bke.inference.likelihood_free.simulators import Stream, fingerprint
 from bke.inference.sampling.run import target_of
 from bke.models import Polynomial, SquaredExponential, squared_mmd
 
 Y = np.random.default_rng(0).normal(1.0, 1.0, size=20)
 PRIOR = {"mu": dist.Normal(0.0, 2.0)}
 KERNEL = SquaredExponential(1.0)
-QUICK = {"simulations": 50, "chunk": 20, "progress": False}
+QUICK = {"num_simulations": 50, "batch_size": 20, "progress": False}
 
 
-@vectorised
+@vectorize
 def normal(rng, theta):
     return theta["mu"][:, None] + rng.normal(size=(len(theta["mu"]), 20))
 
 
-@vectorised
+@vectorize
 def shifted(rng, theta):
     return theta["mu"][:, None] + np.linspace(-1.0, 1.0, 20)
 
@@ -55,7 +55,7 @@ def exact(epsilon):
 
 
 @pytest.mark.filterwarnings("ignore:The effective sample size")
-def test_weights_are_those_of_a_loop():
+def test_weights_equal_a_loop():
     run = k2_abc(Y, shifted, PRIOR, kernel=KERNEL, epsilon=[0.02, 0.5], **QUICK)
     base = np.linspace(-1.0, 1.0, 20)
     weights = []
@@ -70,7 +70,7 @@ def test_weights_are_those_of_a_loop():
 
 
 @pytest.mark.filterwarnings("ignore:The effective sample size")
-def test_rejection_is_a_count():
+def test_rejection_weights():
     distance = Summaries(Y, np.mean)
     run = abc(
         Y, normal, PRIOR, distance=distance, acceptance="indicator", epsilon=[1.0, 0.3], **QUICK
@@ -92,7 +92,7 @@ def test_posterior_in_closed_form():
         PRIOR,
         kernel=Polynomial(1, 0.0),
         epsilon=[1.0, 0.1],
-        simulations=20_000,
+        num_simulations=20_000,
         progress=False,
     )
     for line in posterior_table(run).itertuples():
@@ -106,29 +106,29 @@ def test_posterior_in_closed_form():
 
 @pytest.mark.filterwarnings("ignore:The effective sample size")
 def test_random_numbers_are_used_once(monkeypatch):
-    """Neither chunks nor parameters and data have a stream in common."""
+    """Batches, parameters and data have different streams of random numbers."""
     seeds, noise = [], []
-    draw, simulations_at = Prior.draw, importance.simulations_at
+    draw, run_simulations = Prior.draw, importance_sampling.run_simulations
 
-    def noting_draw(self, seed, count):
+    def recording_draw(self, seed, count):
         seeds.append(seed)
         return draw(self, seed, count)
 
-    def noting_simulations_at(theta, run, distance, seed):
+    def recording_run_simulations(theta, run, distance, seed):
         seeds.append(seed)
-        return simulations_at(theta, run, distance, seed)
+        return run_simulations(theta, run, distance, seed)
 
-    @vectorised
+    @vectorize
     def simulate(rng, theta):
         noise.append(rng.normal(size=(len(theta["mu"]), 20)))
         return theta["mu"][:, None] + noise[-1]
 
-    monkeypatch.setattr(Prior, "draw", noting_draw)
-    monkeypatch.setattr(importance, "simulations_at", noting_simulations_at)
+    monkeypatch.setattr(Prior, "draw", recording_draw)
+    monkeypatch.setattr(importance_sampling, "run_simulations", recording_run_simulations)
     run = k2_abc(Y, simulate, PRIOR, kernel=KERNEL, epsilon=0.5, **QUICK)
-    assert importance.PRIOR != importance.DATA
+    assert Stream.PRIOR != Stream.DATA
     assert len(seeds) == 2 * 3
-    # The first word alone is JAX's key.
+    # The first word is JAX's key.
     assert len({int(seed.generate_state(1)[0]) for seed in seeds}) == len(seeds)
     together = np.concatenate(noise)
     assert together.shape == (50, 20)
@@ -137,7 +137,7 @@ def test_random_numbers_are_used_once(monkeypatch):
 
 
 def test_weights_do_not_underflow():
-    with pytest.warns(UserWarning, match=r"only 1\.0 at epsilon = 1e-09: .* Take a larger"):
+    with pytest.warns(UserWarning, match=r"only 1\.0 at epsilon = 1e-09, .* use a larger"):
         run = k2_abc(Y, normal, PRIOR, kernel=KERNEL, epsilon=1e-9, **QUICK)
     weight = run["sample_stats"]["weight"].values[0, :, 0]
     assert weight.sum() == pytest.approx(1.0)
@@ -146,12 +146,12 @@ def test_weights_do_not_underflow():
 
 def test_default_bandwidths():
     run = k2_abc(
-        Y, normal, PRIOR, kernel=KERNEL, estimator="unbiased", simulations=1000, progress=False
+        Y, normal, PRIOR, kernel=KERNEL, estimator="unbiased", num_simulations=1000, progress=False
     )
     squared = run["sample_stats"]["squared_distance"].values[0]
     np.testing.assert_allclose(run["sample_stats"]["ess"], [200, 50, 10], rtol=1e-6)
     assert run.attrs["epsilon_choice"] == "effective sample sizes"
-    # What is added to all distances, and one that is far below the others, change little.
+    # A constant added to all distances, and one much smaller distance, change little.
     np.testing.assert_allclose(
         default_epsilon(squared + 7.0, "exponential", 1), run["sample_stats"]["epsilon"], rtol=1e-6
     )
@@ -165,20 +165,20 @@ def test_default_bandwidths():
         PRIOR,
         distance=MMD(Y, KERNEL, "unbiased"),
         acceptance="indicator",
-        simulations=1000,
+        num_simulations=1000,
         progress=False,
     )
     # The quantile of an unbiased estimate may be negative, and then stands for none.
     assert again["sample_stats"]["ess"].values[0] == pytest.approx(200)
 
 
-def test_default_bandwidths_beside_huge_distances():
+def test_default_bandwidths_with_huge_distances():
     squared = np.concatenate([np.random.default_rng(0).exponential(size=990), np.full(10, 1e14)])
     for epsilon, size in zip(
         default_epsilon(squared, "exponential", 1), [200, 50, 10], strict=True
     ):
-        found = effective_sample_size(-squared / epsilon)
-        assert found == pytest.approx(size, rel=1e-6)
+        result = effective_sample_size(-squared / epsilon)
+        assert result == pytest.approx(size, rel=1e-6)
 
 
 def test_other_epsilons_from_the_same_simulations():
@@ -192,7 +192,7 @@ def test_other_epsilons_from_the_same_simulations():
 
 def test_draws_of_equal_weight():
     run = k2_abc(Y, normal, PRIOR, kernel=KERNEL, epsilon=[0.5, 0.1], **QUICK)
-    drawn = resample(run, 0.5, draws=10_000)
+    drawn = resample(run, 0.5, num_samples=10_000)
     mu, weight = run["posterior"]["mu"].values[0], run["sample_stats"]["weight"].values[0, :, 0]
     counts = np.array([np.sum(drawn["posterior"]["mu"].values == value) for value in mu])
     assert np.all(np.abs(counts - 10_000 * weight) < 1.0)  # systematic: rounded up or down
@@ -221,7 +221,7 @@ def same(first, second):
     assert first.attrs == second.attrs
 
 
-def test_an_interrupted_run_goes_on(tmp_path):
+def test_interrupted_run_resumes(tmp_path):
     calls = []
 
     def interrupted(rng, theta):
@@ -231,31 +231,31 @@ def test_an_interrupted_run_goes_on(tmp_path):
         return theta["mu"] + rng.normal(size=20)
 
     options = {"kernel": KERNEL, "epsilon": 0.3, **QUICK}
-    folder = tmp_path / "kept"
+    folder = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
         k2_abc(Y, interrupted, PRIOR, folder=folder, **options)
     assert sorted(path.name for path in folder.iterdir()) == [
         ".lock",
-        "chunk-00000.npz",
-        "chunk-00001.npz",
+        "batch-00000.npz",
+        "batch-00001.npz",
         "settings.json",
     ]
     calls.append(None)  # no more interruptions
     resumed = k2_abc(Y, interrupted, PRIOR, folder=folder, **options)
-    assert len(calls) == 46 + 10  # the last chunk only
+    assert len(calls) == 46 + 10  # the last batch only
     calls.extend([None] * 45)
-    whole = k2_abc(Y, interrupted, PRIOR, **options)
-    same(whole, resumed)
-    # More simulations may be asked for; the short chunk at the end is done anew.
-    longer = k2_abc(Y, interrupted, PRIOR, folder=folder, **{**options, "simulations": 70})
-    same(longer, k2_abc(Y, interrupted, PRIOR, **{**options, "simulations": 70}))
+    uninterrupted = k2_abc(Y, interrupted, PRIOR, **options)
+    same(uninterrupted, resumed)
+    # More simulations may be asked for; the short batch at the end is simulated again.
+    longer = k2_abc(Y, interrupted, PRIOR, folder=folder, **{**options, "num_simulations": 70})
+    same(longer, k2_abc(Y, interrupted, PRIOR, **{**options, "num_simulations": 70}))
 
 
 @pytest.mark.parametrize(
-    ("changed", "what"),
+    ("changed", "setting"),
     [
         ({"seed": 1}, "seed"),
-        ({"chunk": 10}, "chunk"),
+        ({"batch_size": 10}, "batch_size"),
         ({"kernel": SquaredExponential(2.0)}, "distance"),
         ({"estimator": "unbiased"}, "distance"),
         ({"prior": {"mu": dist.Normal(0.0, 1.0)}}, "prior"),
@@ -263,17 +263,17 @@ def test_an_interrupted_run_goes_on(tmp_path):
         ({"simulate": shifted}, "simulator"),
     ],
 )
-def test_the_folder_of_another_run_is_refused(tmp_path, changed, what):
+def test_the_folder_of_another_run_is_refused(tmp_path, changed, setting):
     options = {"observed": Y, "simulate": normal, "prior": PRIOR, "kernel": KERNEL, **QUICK}
     k2_abc(**options, epsilon=0.5, folder=tmp_path)
-    with pytest.raises(InputError, match=f"another run, with a different .*{what}"):
+    with pytest.raises(InputError, match=f"another run, with a different .*{setting}"):
         k2_abc(**{**options, **changed}, epsilon=0.5, folder=tmp_path)
 
 
-def test_a_broken_part_is_told(tmp_path):
+def test_damaged_batch_is_refused(tmp_path):
     k2_abc(Y, normal, PRIOR, kernel=KERNEL, epsilon=0.5, folder=tmp_path, **QUICK)
-    (tmp_path / "chunk-00001.npz").write_bytes(b"PK\x03\x04")
-    with pytest.raises(InputError, match=r"chunk-00001\.npz is not a part of a run"):
+    (tmp_path / "batch-00001.npz").write_bytes(b"PK\x03\x04")
+    with pytest.raises(InputError, match=r"batch-00001\.npz is not a part of a run"):
         k2_abc(Y, normal, PRIOR, kernel=KERNEL, epsilon=0.5, folder=tmp_path, **QUICK)
 
 
@@ -289,7 +289,7 @@ def test_saved_and_loaded(tmp_path):
 
 
 def test_discrete_parameters_are_weighted():
-    @vectorised
+    @vectorize
     def counts(rng, theta):
         return theta["k"][:, None] + np.linspace(-1.0, 1.0, 20)
 
@@ -298,7 +298,7 @@ def test_discrete_parameters_are_weighted():
 
 
 def test_priors_that_are_batches_are_vectors():
-    @vectorised
+    @vectorize
     def plane(rng, theta):
         return theta["b"].sum(axis=1)[:, None] + np.zeros(20)
 
@@ -325,8 +325,8 @@ def test_priors_that_are_batches_are_vectors():
         ({"prior": {"mu": dist.ImproperUniform(dist.constraints.real, (), ())}}, "drawn from"),
         ({"observed": np.where(Y > 1.5, np.nan, Y)}, "observed has a missing value"),
         ({"observed": Y[:1]}, "at least two rows"),
-        ({"simulations": 0}, "simulations must be"),
-        ({"chunk": 0}, "chunk must be"),
+        ({"num_simulations": 0}, "num_simulations must be"),
+        ({"batch_size": 0}, "batch_size must be"),
         ({"rows": 0}, "rows must be"),
         ({"rows": 1, "estimator": "unbiased"}, "at least 2 rows"),
         ({"rows": 7, "estimator": "linear"}, "as many rows"),
@@ -361,7 +361,7 @@ def test_a_distance_that_is_not_finite_is_a_failure():
     assert np.all(np.isfinite(run["sample_stats"]["squared_distance"]))
 
 
-def test_fingerprints_tell_simulators_and_priors_apart():
+def test_fingerprints_of_simulators_and_priors_differ():
     def scaled(rng, theta, scale=1.0):
         return theta["a"] + scale * rng.normal(size=20)
 
@@ -378,29 +378,29 @@ def test_fingerprints_tell_simulators_and_priors_apart():
     def enclosed(scale):
         return lambda rng, theta: theta["a"] + scale * rng.normal(size=20)
 
-    for one, same, other in (
+    for first, same, different in (
         (partial(scaled, scale=1.0), partial(scaled, scale=1.0), partial(scaled, scale=5.0)),
         (Scaled(1.0), Scaled(1.0), Scaled(5.0)),
         (enclosed(np.ones(2)), enclosed(np.ones(2)), enclosed(np.zeros(2))),
     ):
-        assert code_of(one) == code_of(same)
-        assert code_of(one) != code_of(other)
-    assert code_of(scaled).split()[-1] != code_of(wider).split()[-1]
+        assert fingerprint(first) == fingerprint(same)
+        assert fingerprint(first) != fingerprint(different)
+    assert fingerprint(scaled).split()[-1] != fingerprint(wider).split()[-1]
     laws = [
-        Prior.checked({"k": law}).describe()
+        Prior({"k": law}).describe()
         for law in (dist.Poisson(2.0), dist.Poisson(2.0), dist.Poisson(3.0))
     ]
     assert laws[0] == laws[1] != laws[2]
     assert " at 0x" not in str(laws)
 
 
-def test_bandwidths_fall_with_the_number_of_simulations_at_the_rate_of_least_error():
-    """The bandwidth of M simulations of q parameters is M^(-1 / (q + 4)), the share that to q."""
+def test_bandwidths_decrease_with_the_number_of_simulations():
+    """For q parameters the bandwidth is M^(-1 / (q + 4)), the ESS fraction that to the power q."""
     rng = np.random.default_rng(8)
     squared = rng.chisquare(2, size=80_000)  # of two parameters: P(d < delta) is about delta^2 / 2
-    few, many = (default_epsilon(part, "exponential", 2) for part in (squared[:10_000], squared))
-    np.testing.assert_allclose(default_shares(10_000, 2), [0.2, 0.05, 0.01])
-    np.testing.assert_allclose(default_shares(80_000, 2), [0.1, 0.025, 0.005])
-    weights = -squared / many[-1]
+    small, large = (default_epsilon(part, "exponential", 2) for part in (squared[:10_000], squared))
+    np.testing.assert_allclose(default_ess_fractions(10_000, 2), [0.2, 0.05, 0.01])
+    np.testing.assert_allclose(default_ess_fractions(80_000, 2), [0.1, 0.025, 0.005])
+    weights = -squared / large[-1]
     assert effective_sample_size(weights) == pytest.approx(400.0, rel=1e-3)
-    assert many[-1] / few[-1] == pytest.approx(0.5, rel=0.1)  # delta^2
+    assert large[-1] / small[-1] == pytest.approx(0.5, rel=0.1)  # delta^2

@@ -1,4 +1,4 @@
-"""Synthetic likelihood: one point against SciPy, of a normal mean the exact posterior."""
+"""Synthetic likelihood: one point against SciPy, the posterior of a normal mean exactly."""
 
 from __future__ import annotations
 
@@ -13,23 +13,21 @@ from bke.inference import (
     posterior_table,
     resample,
     synthetic_likelihood,
-    vectorised,
+    vectorize,
 )
-from bke.inference.likelihood_free.simulators import stream
-from bke.inference.likelihood_free.synthetic_likelihood import (
-    MOVES,
-    RENEWED,
-    STARTS,
+from bke.inference.likelihood_free.pseudo_marginal import (
+    MetropolisSampler,
     log_synthetic_likelihood,
 )
+from bke.inference.likelihood_free.simulators import Stream, seed_sequence
 from scipy.stats import chi2, multivariate_normal, norm
 
 Y = np.random.default_rng(0).normal(1.0, 1.0, size=20)
 PRIOR = {"mu": dist.Normal(0.0, 2.0)}
-QUICK = {"warmup": 50, "draws": 20, "simulations_per_point": 10, "progress": False}
+QUICK = {"num_warmup": 50, "num_samples": 20, "simulations_per_point": 10, "progress": False}
 
 
-@vectorised
+@vectorize
 def normal(rng, theta):
     return theta["mu"][:, None] + rng.normal(size=(len(theta["mu"]), 20))
 
@@ -38,27 +36,27 @@ def test_one_point_is_a_gaussian_density():
     summaries = Summaries(Y, lambda x: [x.mean(), 1e3 * x.std(), x.max()])
     values = np.random.default_rng(1).normal(0.5, 1.0, size=(40, 20, 1))
     good = np.arange(40) % 4 != 0
-    s = summaries.of(values[good])
+    s = summaries.compute(values[good])
     expected = multivariate_normal(s.mean(axis=0), np.cov(s.T)).logpdf(summaries.statistics)
-    found, why = log_synthetic_likelihood(summaries, values, good)
-    assert found == pytest.approx(expected + np.log(30 / 40))
-    assert why == ""
+    result, cause = log_synthetic_likelihood(summaries, values, good)
+    assert result == pytest.approx(expected + np.log(30 / 40))
+    assert cause == ""
 
 
 @pytest.mark.parametrize(
-    ("function", "why"),
+    ("function", "cause"),
     [
         (lambda x: [x.mean(), 1.0], "singular"),
         (lambda x: [x.mean(), 2.0 * x.mean()], "singular"),
         (lambda x: [x.mean(), 3.0 if x[0] == Y[0] else np.inf], "not finite"),
     ],
 )
-def test_points_without_a_likelihood(function, why):
+def test_points_without_a_likelihood(function, cause):
     values = np.random.default_rng(1).normal(size=(40, 20, 1))
-    found, cause = log_synthetic_likelihood(Summaries(Y, function), values, np.full(40, True))
-    assert found == -np.inf
-    assert why in cause
-    with pytest.raises(InputError, match=f"known at none of 40 draws of the prior, .*{why}"):
+    result, reported = log_synthetic_likelihood(Summaries(Y, function), values, np.full(40, True))
+    assert result == -np.inf
+    assert cause in reported
+    with pytest.raises(InputError, match=f"known at none of 40 draws of the prior, .*{cause}"):
         synthetic_likelihood(Y, normal, PRIOR, summaries=function, **QUICK)
 
 
@@ -71,7 +69,7 @@ def test_posterior_in_closed_form():
     the variance is estimated from 50 simulations, 2 % of the standard deviation.
     """
     run = synthetic_likelihood(
-        Y, normal, PRIOR, summaries=np.mean, warmup=200, draws=500, progress=False
+        Y, normal, PRIOR, summaries=np.mean, num_warmup=200, num_samples=500, progress=False
     )
     precision = 1.0 / 4.0 + 20.0
     mean, sd = 20.0 * Y.mean() / precision, precision**-0.5
@@ -94,7 +92,7 @@ def test_an_informative_prior_by_quadrature():
     theta (ArviZ's effective sample size), false failures in 1 of 70 000 seeds.
     """
 
-    @vectorised
+    @vectorize
     def simulate(rng, theta):
         return theta["theta"][:, None] + 3.0 * rng.normal(size=(len(theta["theta"]), 20))
 
@@ -104,8 +102,8 @@ def test_an_informative_prior_by_quadrature():
         {"theta": dist.LogNormal(0.0, 0.5)},
         summaries=np.mean,
         simulations_per_point=10,
-        warmup=200,
-        draws=1000,
+        num_warmup=200,
+        num_samples=1000,
         progress=False,
     )
     z = np.linspace(-3.0, 3.0, 2001)
@@ -117,17 +115,17 @@ def test_an_informative_prior_by_quadrature():
     weight /= weight.sum()
     mean = weight @ z
     sd = np.sqrt(weight @ (z - mean) ** 2)
-    found = np.log(run["posterior"]["theta"].values)
+    result = np.log(run["posterior"]["theta"].values)
     ess = posterior_table(run).iloc[0]["ess"]
     assert ess > 200
-    assert found.mean() == pytest.approx(mean, abs=4.5 * sd / ess**0.5)
-    assert found.std() == pytest.approx(sd, abs=4.5 * sd / (2.0 * ess) ** 0.5)
+    assert result.mean() == pytest.approx(mean, abs=4.5 * sd / ess**0.5)
+    assert result.std() == pytest.approx(sd, abs=4.5 * sd / (2.0 * ess) ** 0.5)
 
 
 @pytest.mark.filterwarnings("ignore:The chains have NOT mixed")
-def test_estimates_are_kept_until_a_move():
-    """The chain is pseudo-marginal only where the estimate of where it stands stays the same."""
-    run = synthetic_likelihood(Y, normal, PRIOR, summaries=np.mean, **{**QUICK, "draws": 60})
+def test_estimates_are_stored_until_a_move():
+    """The chain is pseudo-marginal only where the estimate of the current point is not renewed."""
+    run = synthetic_likelihood(Y, normal, PRIOR, summaries=np.mean, **{**QUICK, "num_samples": 60})
     stats = run["sample_stats"]
     moved = stats["accepted"].values[:, 1:]
     assert 0 < moved.sum() < moved.size
@@ -136,32 +134,33 @@ def test_estimates_are_kept_until_a_move():
 
 
 @pytest.mark.filterwarnings("ignore:The chains have NOT mixed")
-def test_proposals_are_adapted_in_the_warm_up_alone():
-    """Steps over their normal deviates are one number after it; random numbers are used once."""
+def test_proposals_are_adapted_during_warmup():
+    """Steps over their normal deviates are constant after warmup; random numbers are used once."""
     proposed, noise = [], []
 
-    @vectorised
+    @vectorize
     def simulate(rng, theta):
         proposed.append(theta["mu"][:: QUICK["simulations_per_point"]])
         noise.append(rng.normal(size=(len(theta["mu"]), 20)))
         return theta["mu"][:, None] + noise[-1]
 
-    draws = 2 * RENEWED + 10
-    options = {**QUICK, "warmup": 2 * RENEWED, "draws": draws}
+    interval = MetropolisSampler.adaptation_interval
+    draws = 2 * interval + 10
+    options = {**QUICK, "num_warmup": 2 * interval, "num_samples": draws}
     run = synthetic_likelihood(Y, simulate, PRIOR, summaries=np.mean, **options)
-    rng = np.random.default_rng(stream(0, MOVES))
+    rng = np.random.default_rng(seed_sequence(0, Stream.MOVES))
     deviates = []
-    for _ in range(options["warmup"] + draws):
+    for _ in range(options["num_warmup"] + draws):
         deviates.append(rng.standard_normal((4, 1))[:, 0])
         rng.random(4)
-    assert len(proposed) == STARTS + options["warmup"] + draws
+    assert len(proposed) == MetropolisSampler.starts_per_chain + options["num_warmup"] + draws
     steps = np.array(proposed[1 - draws :]) - run["posterior"]["mu"].values.T[:-1]
     factors = steps / np.array(deviates[1 - draws :])
     np.testing.assert_allclose(factors, factors[0, 0], rtol=1e-6)
     assert np.unique(noise).size == np.size(noise)
 
 
-def test_chains_that_have_not_mixed_say_so():
+def test_chains_that_have_not_mixed_warn():
     with pytest.warns(UserWarning, match="have NOT mixed: R-hat"):
         run = synthetic_likelihood(Y, normal, PRIOR, summaries=np.mean, **QUICK)
     assert not run.attrs["mixed"]
@@ -191,9 +190,9 @@ def test_failures_lower_the_likelihood_and_the_same_seed_repeats():
     ("changed", "message"),
     [
         ({"simulations_per_point": 3}, "simulations_per_point must be at least 4"),
-        ({"warmup": 10}, "warmup must be"),
-        ({"draws": 1}, "draws must be"),
-        ({"chains": 0}, "chains must be"),
+        ({"num_warmup": 10}, "num_warmup must be"),
+        ({"num_samples": 1}, "num_samples must be"),
+        ({"num_chains": 0}, "num_chains must be"),
         ({"prior": {"k": dist.Poisson(2.0)}}, "the prior of k is discrete"),
         ({"summaries": "mean"}, "summaries must be a function"),
         ({"summaries": Summaries(Y + 1.0, np.mean)}, "other observed data"),
