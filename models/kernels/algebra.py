@@ -15,7 +15,7 @@ from .base import (
     Covariance,
     Kernel,
     SmoothingError,
-    Terms,
+    ValueAndGrad,
     check_positive,
     columns,
 )
@@ -42,11 +42,11 @@ class Pair(Kernel):
         return self.left.translation_invariant and self.right.translation_invariant
 
     @property
-    def summable(self) -> bool:  # type: ignore[override]
+    def allow_fixed_nodes(self) -> bool:  # type: ignore[override]
         """True where both kernels are: the other's kink stays."""
-        return self.left.summable and self.right.summable
+        return self.left.allow_fixed_nodes and self.right.allow_fixed_nodes
 
-    def refusal(self, dimension: int, *, gaussian: bool) -> SmoothingError:
+    def smoothing_error(self, dimension: int, *, gaussian: bool) -> SmoothingError:
         """What says that there is no r, and which sums and products have one."""
         names = [type(part).__name__ for part in (self.left, self.right)]
         what = f"smoothed kernel r for the {self.word} of {names[0]} and {names[1]}"
@@ -55,7 +55,7 @@ class Pair(Kernel):
                 f"a Gaussian measure has no implemented {what}: take measure='unit' or "
                 "measure='lebesgue', for which it is found numerically in one column"
             )
-        if self.summable:
+        if self.allow_fixed_nodes:
             return SmoothingError(
                 f"'unit' and 'lebesgue' have no implemented {what} in {columns(dimension)}: take "
                 "measure=Gaussian(scale, centre), for which it is found numerically"
@@ -84,13 +84,13 @@ class Sum(Pair):
         """True where one of the two is; a sum of kernels that are not may still be."""
         return True if self.left.characteristic or self.right.characteristic else None
 
-    def terms(self, X: jax.Array, Y: jax.Array) -> Terms:
-        """Value and derivative in the first argument, see :class:`Terms`."""
-        left, right = self.left.terms(X, Y), self.right.terms(X, Y)
+    def value_and_grad(self, X: jax.Array, Y: jax.Array) -> ValueAndGrad:
+        """Value and derivative in the first argument, see :class:`ValueAndGrad`."""
+        left, right = self.left.value_and_grad(X, Y), self.right.value_and_grad(X, Y)
         # A common factor that value and gradient make up for: its own derivative is not needed.
         log_scale = jax.lax.stop_gradient(jnp.maximum(left.log_scale, right.log_scale))
         a, b = jnp.exp(left.log_scale - log_scale), jnp.exp(right.log_scale - log_scale)
-        return Terms(
+        return ValueAndGrad(
             log_scale,
             a * left.value + b * right.value,
             a * left.gradient + b * right.gradient,
@@ -124,10 +124,10 @@ class Product(Pair):
         """True where both are: a convolution of positive spectral densities is positive."""
         return True if self.left.characteristic and self.right.characteristic else None
 
-    def terms(self, X: jax.Array, Y: jax.Array) -> Terms:
-        """Value and derivative in the first argument, see :class:`Terms`."""
-        left, right = self.left.terms(X, Y), self.right.terms(X, Y)
-        return Terms(
+    def value_and_grad(self, X: jax.Array, Y: jax.Array) -> ValueAndGrad:
+        """Value and derivative in the first argument, see :class:`ValueAndGrad`."""
+        left, right = self.left.value_and_grad(X, Y), self.right.value_and_grad(X, Y)
+        return ValueAndGrad(
             left.log_scale + right.log_scale,
             left.value * right.value,
             left.gradient * right.value + left.value * right.gradient,
@@ -181,9 +181,9 @@ class Scaled(Kernel):
         return self.kernel.translation_invariant
 
     @property
-    def summable(self) -> bool:  # type: ignore[override]
+    def allow_fixed_nodes(self) -> bool:  # type: ignore[override]
         """What the kernel itself says: a positive multiple changes nothing."""
-        return self.kernel.summable
+        return self.kernel.allow_fixed_nodes
 
     def _log_variance(self) -> jax.Array:
         variance = jnp.asarray(self.variance, dtype=jnp.float64)
@@ -191,9 +191,9 @@ class Scaled(Kernel):
             raise ValueError(f"variance must be a number, got shape {variance.shape}")
         return jnp.log(variance)
 
-    def terms(self, X: jax.Array, Y: jax.Array) -> Terms:
-        """Value and derivative in the first argument, see :class:`Terms`."""
-        terms = self.kernel.terms(X, Y)
+    def value_and_grad(self, X: jax.Array, Y: jax.Array) -> ValueAndGrad:
+        """Value and derivative in the first argument, see :class:`ValueAndGrad`."""
+        terms = self.kernel.value_and_grad(X, Y)
         return terms._replace(log_scale=terms.log_scale + self._log_variance())
 
     def components(self, dimension: int) -> Components | None:

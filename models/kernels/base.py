@@ -16,7 +16,7 @@ from .components import Components
 from .covariance import (
     Covariance as Covariance,
     SmoothingError as SmoothingError,
-    Terms as Terms,
+    ValueAndGrad as ValueAndGrad,
     as_points as as_points,
     check_columns as check_columns,
     check_kernel as check_kernel,
@@ -55,18 +55,18 @@ class Kernel(Covariance):
     divided into x - y before anything is summed. A kernel of x - y is better a subclass of
     :class:`~bke.models.Stationary`, one of the distance over the lengthscale of
     :class:`~bke.models.Radial`: more is known of r there. A positive kernel that underflows far
-    away writes :meth:`log_evaluate` instead; :meth:`terms` has all pairs at once.
+    away writes :meth:`log_evaluate` instead; :meth:`value_and_grad` has all pairs at once.
 
     Where it does not write :meth:`smooth`, r is numerical, see
     :mod:`bke.models.kernels.quadrature` for its errors: for a Gaussian measure always, for the
     other measures where the kernel is stationary and D = 1, or radial. For a Gaussian measure it
     is a sum over places, which is rough for a kernel with a kink (as exp(-|x - y|)) or a long tail:
-    a class that would rather be refused than rough says so by ``summable = False``, a class
-    attribute without annotation. It then has r for "unit" and "lebesgue" only: in one column where
+    a class that would rather be refused than rough says so by ``allow_fixed_nodes = False``, a
+    class attribute without annotation. It then has r for "unit" and "lebesgue" only: in one column where
     it is stationary, in several where it is radial.
     """
 
-    summable: bool = True
+    allow_fixed_nodes: bool = True
     """Whether r for a Gaussian measure may be a sum over places; not for kinks and long tails."""
 
     def evaluate(self, x: jax.Array, y: jax.Array) -> Any:
@@ -84,8 +84,8 @@ class Kernel(Covariance):
         """Whether it is given by :meth:`log_evaluate`."""
         return type(self).log_evaluate is not Kernel.log_evaluate
 
-    def terms(self, X: jax.Array, Y: jax.Array) -> Terms:
-        """Value and derivative in the first argument at all pairs, see :class:`Terms`."""
+    def value_and_grad(self, X: jax.Array, Y: jax.Array) -> ValueAndGrad:
+        """Value and derivative in the first argument at all pairs, see :class:`ValueAndGrad`."""
         log = self.by_logarithm
         return pairwise_terms(self.log_evaluate if log else self.evaluate, X, Y, log=log)
 
@@ -106,28 +106,28 @@ class Kernel(Covariance):
         """The Lebesgue r over its value at zero, by quadrature for a function of x - y in D = 1."""
         if self._on_line(dimension):
             return of_distance_on_line(self, relative=True)
-        raise self.refusal(dimension, gaussian=False)
+        raise self.smoothing_error(dimension, gaussian=False)
 
     def lebesgue_smoothed(self, dimension: int) -> Covariance:
         """The integral of k(x, u) k(u, y) du over all of space, as :meth:`unit_smoothed`."""
         if self._on_line(dimension):
             return of_distance_on_line(self, relative=False)
-        raise self.refusal(dimension, gaussian=False)
+        raise self.smoothing_error(dimension, gaussian=False)
 
     def gaussian_smoothed(self, measure: Gaussian, dimension: int) -> Covariance:
         """The integral against exp(-|u - centre|^2 / (2 scale^2)) du, a sum over fixed places.
 
         Raises:
-            SmoothingError: where that would be too rough, see :attr:`summable`.
+            SmoothingError: where that would be too rough, see :attr:`allow_fixed_nodes`.
         """
-        if self.summable:
+        if self.allow_fixed_nodes:
             return at_places(self, measure)
-        raise self.refusal(dimension, gaussian=True)
+        raise self.smoothing_error(dimension, gaussian=True)
 
     def _on_line(self, dimension: int) -> bool:
         return dimension == 1 and self.translation_invariant
 
-    def refusal(self, dimension: int, *, gaussian: bool) -> SmoothingError:
+    def smoothing_error(self, dimension: int, *, gaussian: bool) -> SmoothingError:
         """What says that there is no r for a Gaussian measure or the others, and what to do."""
         where = columns(dimension)
         asked = "a Gaussian measure" if gaussian else f"'unit' and 'lebesgue' in {where}"
@@ -137,7 +137,7 @@ class Kernel(Covariance):
             return SmoothingError(f"{start}; use measure='unit' or measure='lebesgue'")
         if dimension == 1 and not gaussian:
             start += " unless it says that it hangs on x - y alone (Stationary, stationary=True)"
-        if self.summable:
+        if self.allow_fixed_nodes:
             return SmoothingError(
                 f"{start}: take measure=Gaussian(scale, centre), for which it is found "
                 f"numerically, or write its method smooth(measure, dimension); {FOUND}"
@@ -145,20 +145,20 @@ class Kernel(Covariance):
         return SmoothingError(
             f"{start}, nor for any other measure in {where}: write its method "
             "smooth(measure, dimension), or, where the kernel has neither a kink nor a long tail, "
-            "leave summable at True, for which r of a Gaussian measure is a sum over places; "
-            f"{FOUND}"
+            "leave allow_fixed_nodes at True, for which r of a Gaussian measure is a sum over "
+            f"places; {FOUND}"
         )
 
     def matrix(self, X: jax.Array, Y: jax.Array) -> jax.Array:
         """The Gram matrix k(x_i, y_j)."""
-        terms = self.terms(X, Y)
+        terms = self.value_and_grad(X, Y)
         return jnp.exp(terms.log_scale) * terms.value
 
     @double_precision
     def gradient(self, X: ArrayLike, Y: ArrayLike | None = None) -> jax.Array:
         """The derivative d k(x_i, y_j) / d x_i in closed form, (n, m, D); 0 at a kink."""
         points = as_points(X)
-        terms = self.terms(points, points if Y is None else as_points(Y, "Y"))
+        terms = self.value_and_grad(points, points if Y is None else as_points(Y, "Y"))
         return jnp.moveaxis(jnp.exp(terms.log_scale) * terms.gradient, 0, -1)
 
     def components(self, dimension: int) -> Components | None:
@@ -187,18 +187,18 @@ OPERATIONS: dict[str, Callable[..., Kernel]] = {}
 
 
 class Stationary(Kernel):
-    """A kernel of x - y. A subclass writes :meth:`evaluate` or :meth:`at`."""
+    """A kernel of x - y. A subclass writes :meth:`evaluate` or :meth:`value_and_grad_at`."""
 
     translation_invariant = True
 
-    def at(self, delta: jax.Array) -> Terms:
+    def value_and_grad_at(self, delta: jax.Array) -> ValueAndGrad:
         """The terms as a function of the differences (D, n, m)."""
         log = self.by_logarithm
         return stationary_terms(self.log_evaluate if log else self.evaluate, delta, log=log)
 
-    def terms(self, X: jax.Array, Y: jax.Array) -> Terms:
-        """Value and derivative in the first argument, see :class:`Terms`."""
-        return self.at(differences(X, Y))
+    def value_and_grad(self, X: jax.Array, Y: jax.Array) -> ValueAndGrad:
+        """Value and derivative in the first argument, see :class:`ValueAndGrad`."""
+        return self.value_and_grad_at(differences(X, Y))
 
     def diagonal(self, X: jax.Array) -> jax.Array:
         """k(x_i, x_i), the same for every point."""

@@ -15,7 +15,7 @@ from jax.typing import ArrayLike
 from ..linalg.precision import double_precision
 
 
-class Terms(NamedTuple):
+class ValueAndGrad(NamedTuple):
     """k and its derivative with a common factor taken out, so that far points do not underflow.
 
     ``k = exp(log_scale) * value`` and ``dk/dx_d = exp(log_scale) * gradient[d]``.
@@ -159,7 +159,7 @@ def check_kernel(kernel: Any, name: str) -> None:
         )
 
 
-# One program: operation by operation the derivatives in :class:`Terms` would be worked out as well.
+# One program: operation by operation the derivatives of ``value_and_grad`` would be computed too.
 @jax.jit
 def _matrix(covariance: Covariance, X: jax.Array, Y: jax.Array) -> jax.Array:
     return covariance.matrix(X, Y)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..linalg.pytrees import register_dataclass
 from ..measures.measure import Measure
-from .base import Covariance, Stationary, Terms, check_positive, concrete_values
+from .base import Covariance, Stationary, ValueAndGrad, check_positive, concrete_values
 from .components import Components, accumulate, apply, phase_of, quadratic_form
 from .parameters import parameter
 from .smoothed_components import smooth_components
@@ -28,9 +28,9 @@ class GaussianFamily(Stationary):
     def components(self, dimension: int) -> Components:
         """The components on R^``dimension``."""
 
-    def at(self, delta: jax.Array) -> Terms:
+    def value_and_grad_at(self, delta: jax.Array) -> ValueAndGrad:
         """The terms as a function of the differences (D, n, m)."""
-        terms: Terms = component_terms(self.components(delta.shape[0]), delta)
+        terms: ValueAndGrad = component_terms(self.components(delta.shape[0]), delta)
         return terms
 
     def smooth(self, measure: Measure, dimension: int) -> Covariance:
@@ -39,7 +39,7 @@ class GaussianFamily(Stationary):
 
 
 @jax.jit
-def component_terms(components: Components, delta: jax.Array) -> Terms:
+def component_terms(components: Components, delta: jax.Array) -> ValueAndGrad:
     """The terms of a sum of components, with the largest envelope factored out."""
 
     def log_envelope(one: Components) -> jax.Array:
@@ -64,7 +64,7 @@ def component_terms(components: Components, delta: jax.Array) -> Terms:
 
     start = (jnp.zeros(delta.shape[1:]), jnp.zeros(delta.shape))
     value, gradient = accumulate(part, components, start)
-    return Terms(log_scale, value, gradient)
+    return ValueAndGrad(log_scale, value, gradient)
 
 
 @register_dataclass

@@ -12,7 +12,7 @@ from ..linalg.pytrees import register_dataclass
 from .base import (
     Covariance,
     Stationary,
-    Terms,
+    ValueAndGrad,
     check_positive,
     differences,
     per_column,
@@ -35,16 +35,16 @@ class Laplace(Stationary):
     lengthscale: Any = parameter(1.0, unit="length")
 
     characteristic = True
-    summable = False
+    allow_fixed_nodes = False
 
     def __post_init__(self) -> None:
         check_positive(self.lengthscale, "lengthscale")
 
-    def at(self, delta: jax.Array) -> Terms:
+    def value_and_grad_at(self, delta: jax.Array) -> ValueAndGrad:
         """The terms as a function of the differences (D, n, m)."""
         lengthscale = per_column(self.lengthscale, delta.shape[0], "lengthscale")
         log_scale = -jnp.sum(jnp.abs(delta) / lengthscale, axis=0)
-        return Terms(log_scale, jnp.ones_like(log_scale), -jnp.sign(delta) / lengthscale)
+        return ValueAndGrad(log_scale, jnp.ones_like(log_scale), -jnp.sign(delta) / lengthscale)
 
     def unit_smoothed(self, dimension: int) -> LaplaceSmoothed:
         """Per column (1 + |delta| / lengthscale) exp(-|delta| / lengthscale), in closed form."""

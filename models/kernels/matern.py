@@ -19,7 +19,7 @@ from .base import (
 )
 from .bessel import power_bessel
 from .parameters import parameter
-from .radial import Radial, RadialTerms
+from .radial import Radial, ValueAndDecay
 from .scaled import ScaledCovariance
 
 
@@ -40,14 +40,14 @@ class Matern(Radial):
     lengthscale: Any = parameter(1.0, unit="length")
 
     characteristic = True
-    summable = False
+    allow_fixed_nodes = False
 
     def __post_init__(self) -> None:
         if self.nu not in (0.5, 1.5, 2.5):
             raise ValueError(f"nu must be 0.5, 1.5 or 2.5, got {self.nu}")
         check_positive(self.lengthscale, "lengthscale")
 
-    def of(self, rho_squared: jax.Array) -> RadialTerms:
+    def value_and_decay(self, rho_squared: jax.Array) -> ValueAndDecay:
         """The terms as a function of rho^2 (n, m)."""
         # sqrt has no derivative at 0: coincident points must not pass through it.
         apart = rho_squared > 0.0
@@ -55,10 +55,10 @@ class Matern(Radial):
         t = math.sqrt(2.0 * self.nu) * rho
         if self.nu == 0.5:
             slope = jnp.where(apart, 1.0 / jnp.where(apart, rho, 1.0), 0.0)
-            return RadialTerms(-t, jnp.ones_like(t), slope)
+            return ValueAndDecay(-t, jnp.ones_like(t), slope)
         if self.nu == 1.5:
-            return RadialTerms(-t, 1.0 + t, jnp.full_like(t, 3.0))
-        return RadialTerms(-t, 1.0 + t + t**2 / 3.0, 5.0 / 3.0 * (1.0 + t))
+            return ValueAndDecay(-t, 1.0 + t, jnp.full_like(t, 3.0))
+        return ValueAndDecay(-t, 1.0 + t + t**2 / 3.0, 5.0 / 3.0 * (1.0 + t))
 
     def unit_smoothed(self, dimension: int) -> MaternSmoothed:
         """Matern of order 2 nu + D/2 in the same t, since the spectral density is squared (KER-6).

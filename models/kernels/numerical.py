@@ -15,7 +15,7 @@ from ..measures.measure import Gaussian
 from .covariance import (
     Covariance,
     SmoothingError,
-    Terms,
+    ValueAndGrad,
     differences,
     per_column,
     squared_norm,
@@ -29,9 +29,9 @@ FALLEN = 0.02
 class Differentiable(Protocol):
     """A kernel that knows its terms."""
 
-    summable: bool
+    allow_fixed_nodes: bool
 
-    def terms(self, X: jax.Array, Y: jax.Array) -> Terms:
+    def value_and_grad(self, X: jax.Array, Y: jax.Array) -> ValueAndGrad:
         """Value and derivative in the first argument at all pairs."""
 
 
@@ -70,7 +70,11 @@ def _no_integral(kernel: Differentiable, dimension: int) -> SmoothingError:
         f"measure='lebesgue' need, does not exist for this {type(kernel).__name__} in {dimension} "
         "column(s), or its tail is too long to be summed up: k must fall faster than "
         f"|x - u|^(-{dimension}/2), so it can neither repeat itself nor tend to a constant; take "
-        + (instead if kernel.summable else "another kernel or parameters for which it falls faster")
+        + (
+            instead
+            if kernel.allow_fixed_nodes
+            else "another kernel or parameters for which it falls faster"
+        )
     )
 
 
@@ -78,7 +82,7 @@ def of_distance_on_line(kernel: Differentiable, *, relative: bool) -> TabulatedC
     """The Lebesgue r of a kernel of x - y in one column, ``relative`` to its value at zero."""
 
     def of_distance(distance: jax.Array) -> jax.Array:
-        terms = kernel.terms(distance.reshape(-1, 1), jnp.zeros((1, 1)))
+        terms = kernel.value_and_grad(distance.reshape(-1, 1), jnp.zeros((1, 1)))
         return (jnp.exp(terms.log_scale) * terms.value).reshape(distance.shape)
 
     table = tabulated(kernel, of_distance, 1, relative=relative)

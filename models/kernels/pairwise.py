@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import jax
 import jax.numpy as jnp
 
-from .covariance import Terms, check_columns
+from .covariance import ValueAndGrad, check_columns
 
 #: Of two points (D,), a number.
 OfPair: TypeAlias = Callable[[jax.Array, jax.Array], Any]
@@ -33,7 +33,7 @@ def as_number(value: Any) -> jax.Array:
     return number.reshape(())
 
 
-def pairwise_terms(of_pair: OfPair, X: jax.Array, Y: jax.Array, *, log: bool) -> Terms:
+def pairwise_terms(of_pair: OfPair, X: jax.Array, Y: jax.Array, *, log: bool) -> ValueAndGrad:
     """Value and derivative in the first argument at all pairs.
 
     Args:
@@ -47,15 +47,15 @@ def pairwise_terms(of_pair: OfPair, X: jax.Array, Y: jax.Array, *, log: bool) ->
     value, slope = jax.vmap(jax.vmap(pair, (None, 0)), (0, None))(X, Y)
     gradient = jnp.moveaxis(slope, -1, 0)
     if log:
-        return Terms(value, jnp.ones_like(value), gradient)
-    return Terms(jnp.zeros_like(value), value, gradient)
+        return ValueAndGrad(value, jnp.ones_like(value), gradient)
+    return ValueAndGrad(jnp.zeros_like(value), value, gradient)
 
 
-def stationary_terms(of_pair: OfPair, delta: jax.Array, *, log: bool) -> Terms:
+def stationary_terms(of_pair: OfPair, delta: jax.Array, *, log: bool) -> ValueAndGrad:
     """The terms of a kernel of x - y at differences (D, n, m); equal points have derivative 0."""
     dimension, *shape = delta.shape
     apart = jnp.any(delta != 0.0, axis=0)
     moved = jnp.where(apart, delta, APART).reshape(dimension, -1).T
     terms = pairwise_terms(of_pair, moved, jnp.zeros((1, dimension)), log=log)
     gradient = jnp.where(apart, terms.gradient.reshape(delta.shape), 0.0)
-    return Terms(terms.log_scale.reshape(shape), terms.value.reshape(shape), gradient)
+    return ValueAndGrad(terms.log_scale.reshape(shape), terms.value.reshape(shape), gradient)

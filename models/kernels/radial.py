@@ -9,42 +9,42 @@ import jax
 import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 
-from .base import Covariance, Stationary, Terms, per_column, squared_norm
+from .base import Covariance, Stationary, ValueAndGrad, per_column, squared_norm
 from .numerical import TabulatedCovariance, tabulated
 from .pairwise import APART, as_number
 from .quadrature import RadialTable
 
 
-class RadialTerms(NamedTuple):
-    """``k = exp(log_scale) * value``, and its pull towards the other point.
+class ValueAndDecay(NamedTuple):
+    """``k = exp(log_scale) * value``, and its decay with the distance.
 
-    ``dk/dx_d = -exp(log_scale) * pull * (x_d - y_d) / lengthscale_d^2``. All (n, m).
+    ``dk/dx_d = -exp(log_scale) * decay * (x_d - y_d) / lengthscale_d^2``. All (n, m).
     """
 
     log_scale: jax.Array
     value: jax.Array
-    pull: jax.Array
+    decay: jax.Array
 
 
 class Radial(Stationary):
     """A kernel of rho^2 = sum_d (x_d - y_d)^2 / lengthscale_d^2.
 
-    A subclass has a field ``lengthscale`` and writes :meth:`of_distance` or :meth:`of`.
+    A subclass has a field ``lengthscale`` and writes :meth:`evaluate_distance` or :meth:`value_and_decay`.
     """
 
     lengthscale: Any
 
-    def of_distance(self, rho: jax.Array) -> Any:
+    def evaluate_distance(self, rho: jax.Array) -> Any:
         """The value at one rho, a number."""
-        raise NotImplementedError(f"{type(self).__name__} does not write of_distance(rho)")
+        raise NotImplementedError(f"{type(self).__name__} does not write evaluate_distance(rho)")
 
-    def of(self, rho_squared: jax.Array) -> RadialTerms:
+    def value_and_decay(self, rho_squared: jax.Array) -> ValueAndDecay:
         """The terms as a function of rho^2, of any shape."""
         apart = rho_squared > 0.0
         rho = jnp.sqrt(jnp.where(apart, rho_squared, APART**2))
-        one = jax.value_and_grad(lambda rho: as_number(self.of_distance(rho)))
+        one = jax.value_and_grad(lambda rho: as_number(self.evaluate_distance(rho)))
         value, slope = (found.reshape(rho.shape) for found in jax.vmap(one)(rho.reshape(-1)))
-        return RadialTerms(jnp.zeros_like(rho), value, jnp.where(apart, -slope / rho, 0.0))
+        return ValueAndDecay(jnp.zeros_like(rho), value, jnp.where(apart, -slope / rho, 0.0))
 
     def unit_smoothed(self, dimension: int) -> Covariance:
         """The Lebesgue r over its value at zero, by quadrature."""
@@ -60,19 +60,19 @@ class Radial(Stationary):
         """The table as a function of rho, and the lengthscale."""
 
         def of_distance(rho: jax.Array) -> jax.Array:
-            terms = self.of(rho**2)
+            terms = self.value_and_decay(rho**2)
             return jnp.exp(terms.log_scale) * terms.value
 
         lengthscale = per_column(self.lengthscale, dimension, "lengthscale").reshape(-1)
         return tabulated(self, of_distance, dimension, relative=relative), lengthscale
 
-    def at(self, delta: jax.Array) -> Terms:
+    def value_and_grad_at(self, delta: jax.Array) -> ValueAndGrad:
         """The terms as a function of the differences (D, n, m)."""
         lengthscale = per_column(self.lengthscale, delta.shape[0], "lengthscale")
-        terms = self.of(squared_distance(delta, lengthscale))
+        terms = self.value_and_decay(squared_distance(delta, lengthscale))
         inverse = 1.0 / lengthscale
         pull = -delta * inverse * inverse
-        return Terms(terms.log_scale, terms.value, terms.pull * pull)
+        return ValueAndGrad(terms.log_scale, terms.value, terms.decay * pull)
 
 
 @jax.custom_jvp

@@ -21,7 +21,7 @@ from .base import (
     squared_norm,
 )
 from .parameters import parameter
-from .radial import Radial, RadialTerms
+from .radial import Radial, ValueAndDecay
 from .scaled import ScaledCovariance
 
 OUTER, INNER = 112, 160  # nodes in log s and in v
@@ -46,7 +46,7 @@ class RationalQuadratic(Radial):
     lengthscale: Any = parameter(1.0, unit="length")
 
     characteristic = True
-    summable = False
+    allow_fixed_nodes = False
 
     def __post_init__(self) -> None:
         check_positive(self.alpha, "alpha")
@@ -54,12 +54,12 @@ class RationalQuadratic(Radial):
         if isinstance(self.alpha, (list, tuple, np.ndarray)) and np.ndim(self.alpha) > 0:
             raise ValueError(f"alpha must be a number, got shape {np.shape(self.alpha)}")
 
-    def of(self, rho_squared: jax.Array) -> RadialTerms:
+    def value_and_decay(self, rho_squared: jax.Array) -> ValueAndDecay:
         """The terms as a function of rho^2 (n, m)."""
         alpha = jnp.asarray(self.alpha, dtype=jnp.float64)
         excess = rho_squared / (2.0 * alpha)
         log_scale = -(alpha + 1.0) * jnp.log1p(excess)
-        return RadialTerms(log_scale, 1.0 + excess, jnp.ones_like(excess))
+        return ValueAndDecay(log_scale, 1.0 + excess, jnp.ones_like(excess))
 
     def unit_smoothed(self, dimension: int) -> Covariance:
         """Numerical, see :class:`ScaleMixture`; a traced alpha that is too small gives NaN.

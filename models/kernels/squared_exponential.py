@@ -20,7 +20,7 @@ from .base import (
 )
 from .components import Components
 from .parameters import parameter
-from .radial import Radial, RadialTerms
+from .radial import Radial, ValueAndDecay
 from .scaled import ScaledCovariance
 
 #: Columns beyond which differences are not taken one by one: a term of the compiled program each.
@@ -54,10 +54,10 @@ class SquaredExponential(Radial):
         lengthscale = per_column(self.lengthscale, X.shape[1], "lengthscale").reshape(-1)
         return jnp.exp(-0.5 * _squares(X, Y, lengthscale))
 
-    def of(self, rho_squared: jax.Array) -> RadialTerms:
+    def value_and_decay(self, rho_squared: jax.Array) -> ValueAndDecay:
         """The terms as a function of rho^2 (n, m)."""
         one = jnp.ones_like(rho_squared)
-        return RadialTerms(-0.5 * rho_squared, one, one)
+        return ValueAndDecay(-0.5 * rho_squared, one, one)
 
     def log_spectral_density(self, frequencies: jax.Array) -> jax.Array:
         """Log of the integral of k(delta) exp(-i omega' delta), (m,) for ``frequencies`` (m, D)."""

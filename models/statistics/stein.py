@@ -153,12 +153,12 @@ def stein_terms(kernel: Radial, rho_squared: jax.Array) -> SteinTerms:
     """What the kernel says as a function of rho^2 (n, m), equal points included."""
 
     def pull(at: jax.Array) -> jax.Array:
-        terms = kernel.of(at)
-        return jnp.exp(terms.log_scale) * terms.pull
+        terms = kernel.value_and_decay(at)
+        return jnp.exp(terms.log_scale) * terms.decay
 
     at = jnp.maximum(rho_squared, LEAST)
     found, slope = jax.jvp(pull, (at,), (jnp.ones_like(at),))
-    terms = kernel.of(at)
+    terms = kernel.value_and_decay(at)
     return SteinTerms(jnp.exp(terms.log_scale) * terms.value, found, 2.0 * slope)
 
 

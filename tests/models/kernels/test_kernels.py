@@ -85,7 +85,7 @@ def test_parameter_gradients_are_finite(case, dimension, points):
     X = np.concatenate([points[0], points[0][:2]])  # with coincident points
 
     def log_size(kernel):
-        log_scale, value, gradient = kernel.terms(jnp.asarray(X), jnp.asarray(X))
+        log_scale, value, gradient = kernel.value_and_grad(jnp.asarray(X), jnp.asarray(X))
         size = value**2 + (gradient**2).sum(0)
         return (log_scale + 0.5 * jnp.log(size)).sum()
 
@@ -135,7 +135,7 @@ def test_log_derivative_where_exp_underflows(ell):
         kernels["Sum"] = se + laplace
     for name, kernel in kernels.items():
         with jax.enable_x64(True):
-            terms = kernel.terms(jnp.array([[d]]), jnp.array([[0.0]]))
+            terms = kernel.value_and_grad(jnp.array([[d]]), jnp.array([[0.0]]))
             found = terms.log_scale[0, 0] + jnp.log(-terms.gradient[0, 0, 0])
         np.testing.assert_allclose(found, expected[name], rtol=1e-12, err_msg=name)
 
@@ -143,7 +143,7 @@ def test_log_derivative_where_exp_underflows(ell):
 def test_spectral_mixture_keeps_the_sign_where_exp_underflows():
     kernel = bk.SpectralMixture(1e-3, 250.0)
     with jax.enable_x64(True):
-        log_scale, value, gradient = kernel.terms(jnp.array([[1.001]]), jnp.array([[0.0]]))
+        log_scale, value, gradient = kernel.value_and_grad(jnp.array([[1.001]]), jnp.array([[0.0]]))
     delta, turn = 1.001, 2 * np.pi * 250.0
     assert log_scale[0, 0] == pytest.approx(-0.5 * delta**2 * 1e6, rel=1e-12)
     assert value[0, 0] == pytest.approx(np.cos(turn * delta), abs=1e-9)

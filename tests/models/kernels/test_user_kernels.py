@@ -56,7 +56,7 @@ class OnLine(Stationary):
 class Ball(Radial):
     lengthscale: Any = 1.0
 
-    def of_distance(self, rho):
+    def evaluate_distance(self, rho):
         return jnp.exp(-0.5 * rho**2)
 
 
@@ -94,7 +94,7 @@ def test_the_table_is_the_closed_form(kernel, dimension, tolerance, unit):
     """Whatever the scale on which the kernel falls, which the rule finds by itself."""
 
     def of_distance(distance):
-        terms = kernel.of((distance / unit) ** 2)
+        terms = kernel.value_and_decay((distance / unit) ** 2)
         return jnp.exp(terms.log_scale) * terms.value
 
     distances = np.concatenate([[0.0], np.geomspace(1e-3, 30.0, 40)])
@@ -252,7 +252,7 @@ class Tailed(Radial):
     power: Any = 1.0
     lengthscale: Any = 1.0
 
-    def of_distance(self, rho):
+    def evaluate_distance(self, rho):
         return (1.0 + rho**2) ** -self.power
 
 
@@ -323,7 +323,7 @@ def test_sums_and_products_are_smoothed_as_any_kernel(dimension):
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Rough(Kinked):
-    summable = False
+    allow_fixed_nodes = False
 
 
 @pytest.mark.parametrize("measure", ["unit", "lebesgue", Gaussian(1.0)], ids=str)
