@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from bke.models import KernelBayesFilter, kernel_bayes_filter
 from bke.models.kernels.base import Covariance
-from bke.models.kernels.parameters import lengths_of
+from bke.models.kernels.parameters import length_parameters
 
 from ..core.errors import InputError
 from ..core.notebook import Shown
@@ -140,7 +140,7 @@ def learn_filter(
         check_positive(value, "a regularisation")
     of_x = kernel_of(states, kernel_x, scale=scale, seed=seed, name="X")
     of_y = kernel_of(outputs, kernel_y, scale=scale, seed=seed, name="Y")
-    without = [kernel for kernel in (of_x, of_y) if not lengths_of(kernel)]
+    without = [kernel for kernel in (of_x, of_y) if not length_parameters(kernel)]
     multiples = factors_for(factors, FACTORS, without[0] if without else of_x)
     series = _Series(states, outputs, of_x, of_y, tolerance, rank)
     settings = [(factor, value) for factor in multiples for value in regularisations]

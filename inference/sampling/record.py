@@ -17,7 +17,7 @@ import numpyro.distributions as dist
 from bke.models import Gaussian, SamplingNoise
 from bke.models.kernels.base import Covariance, Kernel
 from bke.models.kernels.function import FunctionKernel, kernel_from_function
-from bke.models.kernels.importable import import_path, path_of
+from bke.models.kernels.importable import import_object, object_path
 from bke.models.kernels.parameters import is_static
 from bke.models.likelihood.way import Likelihood
 from bke.models.measures.distributions import parts
@@ -71,7 +71,7 @@ def _named(thing: Any) -> dict[str, Any]:
     name: str = thing.__name__
     if getattr(models, name, None) is thing:
         return {"type": name}
-    if (path := path_of(thing)) is not None:
+    if (path := object_path(thing)) is not None:
         return {"type": path}
     return {"type": f"{thing.__module__}:{thing.__qualname__}", SESSION: _remember(thing)}
 
@@ -179,7 +179,7 @@ def _restored(record: dict[str, Any]) -> Any:
             raise InputError(f"this run was made with a kernel bke does not have: {name}")
         return ours
     try:
-        return import_path(name)
+        return import_object(name)
     except ValueError as error:
         raise InputError(f"this run was made with the kernel {name}, but {error}") from None
 

@@ -12,7 +12,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from ..kernels.base import Covariance, Kernel, as_points, check_columns, check_kernel
-from ..kernels.scikit_learn import SklearnKernel, given_kernel
+from ..kernels.scikit_learn import SklearnKernel, as_kernel
 from ..kernels.smoothed_components import twice_smoothed
 from ..linalg.precision import concrete, double_precision
 from ..linalg.pytrees import register_dataclass
@@ -254,7 +254,7 @@ def mean_embedding(X: ArrayLike, kernel: Covariance, weights: ArrayLike | None =
     Raises:
         ValueError: for no points, or weights that do not match them or are not finite.
     """
-    kernel = given_kernel(kernel)
+    kernel = as_kernel(kernel)
     check_kernel(kernel, "kernel")
     points = as_points(X)
     n = len(points)

@@ -62,8 +62,8 @@ class Kernel(Covariance):
     other measures where the kernel is stationary and D = 1, or radial. For a Gaussian measure it
     is a sum over places, which is rough for a kernel with a kink (as exp(-|x - y|)) or a long tail:
     a class that would rather be refused than rough says so by ``allow_fixed_nodes = False``, a
-    class attribute without annotation. It then has r for "unit" and "lebesgue" only: in one column where
-    it is stationary, in several where it is radial.
+    class attribute without annotation. It then has r for "unit" and "lebesgue" only: in one
+    column where it is stationary, in several where it is radial.
     """
 
     allow_fixed_nodes: bool = True
@@ -211,7 +211,7 @@ def columns(dimension: int) -> str:
     return f"{dimension} column{'s' * (dimension > 1)}"
 
 
-def no_kernel(given: Any, wanted: str) -> str:
+def invalid_kernel_message(given: Any, wanted: str) -> str:
     """A sentence that ``given`` is not the kernel that is ``wanted``, and what makes one of it."""
     said = f"kernel must be {wanted}, got {given!r}"
     if inspect.isclass(given) and issubclass(given, Kernel):

@@ -17,7 +17,7 @@ NAMES = r"(?!__)[^\W\d]\w*(\.(?!__)[^\W\d]\w*)*"
 PATH = re.compile(f"{NAMES}:{NAMES}")
 
 
-def path_of(thing: Any) -> str | None:
+def object_path(thing: Any) -> str | None:
     """``module:name`` of a class or function; None where that does not import this very object.
 
     So it is for what was defined in a function, as a lambda, in a notebook or in the script that
@@ -32,7 +32,7 @@ def path_of(thing: Any) -> str | None:
     return f"{module}:{name}" if found is thing else None
 
 
-def import_path(path: str) -> Any:
+def import_object(path: str) -> Any:
     """What ``module:name`` is.
 
     Raises:
@@ -68,7 +68,7 @@ def kernel_from_path(path: str) -> Kernel | type[Kernel]:
     Raises:
         ValueError: where it cannot be imported, naming the module, or is none of these.
     """
-    found = import_path(path)
+    found = import_object(path)
     if isinstance(found, Kernel) or (inspect.isclass(found) and issubclass(found, Kernel)):
         kernel: Kernel | type[Kernel] = found
         return kernel

@@ -112,14 +112,14 @@ class TabulatedCovariance(Covariance):
         return interpolated(self.table, rho)
 
 
-def at_places(kernel: Any, measure: Gaussian) -> PlacesCovariance:
+def at_places(kernel: Any, measure: Gaussian) -> NodesCovariance:
     """The smoothed kernel of any kernel, for a Gaussian measure."""
-    return PlacesCovariance(kernel, measure)
+    return NodesCovariance(kernel, measure)
 
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
-class PlacesCovariance(Covariance):
+class NodesCovariance(Covariance):
     """sum_q w_q k(x, u_q) k(u_q, y), places and weights those of a Gaussian measure.
 
     Its rank is at most the number of places, and :mod:`bke.models.kernels.quadrature` says how

@@ -65,17 +65,17 @@ def is_static(field: dataclasses.Field[Any]) -> bool:
     return bool(field.metadata.get("static"))
 
 
-def runs_over_components(field: dataclasses.Field[Any]) -> bool:
+def is_per_component(field: dataclasses.Field[Any]) -> bool:
     """Whether the first axis of a field runs over the components of a mixture."""
     return bool(field.metadata.get("per_component"))
 
 
-def own_prior(field: dataclasses.Field[Any]) -> dist.Distribution | None:
+def field_prior(field: dataclasses.Field[Any]) -> dist.Distribution | None:
     """The default prior that a field carries."""
     return field.metadata.get("prior")
 
 
-def lengths_of(kernel: Any) -> dict[str, Any]:
+def length_parameters(kernel: Any) -> dict[str, Any]:
     """The kernel's own fields that are lengths, by name; not those of kernels within it."""
     if not dataclasses.is_dataclass(kernel):
         return {}

@@ -29,7 +29,8 @@ class ValueAndDecay(NamedTuple):
 class Radial(Stationary):
     """A kernel of rho^2 = sum_d (x_d - y_d)^2 / lengthscale_d^2.
 
-    A subclass has a field ``lengthscale`` and writes :meth:`evaluate_distance` or :meth:`value_and_decay`.
+    A subclass has a field ``lengthscale`` and writes :meth:`evaluate_distance` or
+    :meth:`value_and_decay`.
     """
 
     lengthscale: Any

@@ -134,18 +134,18 @@ def from_sklearn(kernel: Any) -> Covariance:
     return _converted(kernel) or SklearnKernel(kernel)
 
 
-def given_kernel(kernel: Any) -> Any:
+def as_kernel(kernel: Any) -> Any:
     """``kernel``, or where it is one of scikit-learn that as one of ours."""
     return from_sklearn(kernel) if is_sklearn(kernel) else kernel
 
 
-def learnable(kernel: Any) -> Any:
-    """:func:`given_kernel` for what needs derivatives.
+def as_differentiable_kernel(kernel: Any) -> Any:
+    """:func:`as_kernel` for what needs derivatives.
 
     Raises:
         ValueError: for a kernel that is only known in NumPy.
     """
-    found = given_kernel(kernel)
+    found = as_kernel(kernel)
     if isinstance(found, SklearnKernel):
         raise ValueError(
             f"{_no_jax(found.kernel)}, which learning needs: it can be used for tests and "

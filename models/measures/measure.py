@@ -200,7 +200,7 @@ def check_scale_prior(prior: dist.Distribution) -> None:
 
 
 #: Names that stand for measures.
-NAMED: dict[str, Measure] = {each.name: each for each in (Unit(), Lebesgue())}
+MEASURES: dict[str, Measure] = {each.name: each for each in (Unit(), Lebesgue())}
 
 
 def as_measure(measure: Measure | str) -> Measure:
@@ -211,10 +211,10 @@ def as_measure(measure: Measure | str) -> Measure:
     """
     if isinstance(measure, Measure):
         return measure
-    if isinstance(measure, str) and measure in NAMED:
-        return NAMED[measure]
+    if isinstance(measure, str) and measure in MEASURES:
+        return MEASURES[measure]
     raise ValueError(
-        f"measure must be {', '.join(map(repr, NAMED))} or Gaussian(scale, centre), got {measure!r}"
+        f"measure must be {', '.join(map(repr, MEASURES))} or Gaussian(scale, centre), got {measure!r}"
     )
 
 

@@ -28,8 +28,8 @@ from bke.models import (
     register_dataclass,
 )
 from bke.models.bayes.priors import assign, sites, template
-from bke.models.kernels.base import no_kernel
-from bke.models.kernels.numerical import PlacesCovariance, TabulatedCovariance
+from bke.models.kernels.base import invalid_kernel_message
+from bke.models.kernels.numerical import NodesCovariance, TabulatedCovariance
 from bke.models.kernels.quadrature import autocorrelation
 
 X1 = np.random.default_rng(0).normal(size=(12, 1))
@@ -114,7 +114,7 @@ def test_places_are_the_closed_form(lengthscale, dimension, tolerance):
     X = 2.0 * np.random.default_rng(0).normal(size=(30, dimension)) + 1.0
     kernel, measure = SquaredExponential(2.0 * lengthscale), Gaussian(2.0, 1.0)
     exact = np.asarray(kernel.smoothed(measure, dimension)(X))
-    found = np.asarray(PlacesCovariance(kernel, measure)(X))
+    found = np.asarray(NodesCovariance(kernel, measure)(X))
     np.testing.assert_allclose(found, exact, rtol=0, atol=tolerance * exact.max())
 
 
@@ -356,4 +356,4 @@ def test_a_function_of_numpy_says_so():
     ids=["class", "function", "name"],
 )
 def test_what_is_no_kernel_is_told_how_to_become_one(given, said):
-    assert re.search(said, no_kernel(given, "a kernel"))
+    assert re.search(said, invalid_kernel_message(given, "a kernel"))

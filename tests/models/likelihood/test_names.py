@@ -6,7 +6,7 @@ import pytest
 from bke.models import Fourier, Landmark, Nystrom
 from bke.models.bayes.likelihoods import LIKELIHOODS, any_likelihood, restored_likelihood
 from bke.models.likelihood.names import LikelihoodName, LowRank, Route
-from bke.models.measures.measure import NAMED
+from bke.models.measures.measure import MEASURES
 from bke.models.measures.names import MeasureName
 
 
@@ -17,7 +17,7 @@ def test_every_likelihood_has_its_name_and_no_more():
 
 
 def test_every_named_measure():
-    assert get_args(MeasureName) == tuple(NAMED)
+    assert get_args(MeasureName) == tuple(MEASURES)
 
 
 @pytest.mark.parametrize("likelihood", ["auto", "dense", "spectral", Nystrom(5), Fourier(7)])
