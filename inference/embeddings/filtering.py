@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from bke.models import KernelBayesFilter, kernel_bayes_filter
 from bke.models.kernels.base import Covariance
-from bke.models.kernels.parameters import length_parameters
+from bke.models.kernels.covariance import length_parameters
 
 from ..core.errors import InputError
 from ..core.notebook import Shown

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from bke.models.kernels.base import Covariance
-from bke.models.kernels.parameters import length_parameters
+from bke.models.kernels.covariance import length_parameters
 
 from ..core.errors import InputError
 from ..data.checks import check_positive

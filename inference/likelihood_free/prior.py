@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
-from bke.models.measures.distributions import check_parameters
+from bke.models.measures import check_parameters
 from numpyro.distributions import biject_to
 
 from ..core.errors import InputError

@@ -16,12 +16,15 @@ import numpy as np
 import numpyro.distributions as dist
 from bke.models import Gaussian, SamplingNoise
 from bke.models.kernels.base import Covariance, Kernel
-from bke.models.kernels.function import FunctionKernel, kernel_from_function
-from bke.models.kernels.importable import import_object, object_path
-from bke.models.kernels.parameters import is_static
+from bke.models.kernels.covariance import is_static
+from bke.models.kernels.user_kernels import (
+    FunctionKernel,
+    import_object,
+    kernel_from_function,
+    object_path,
+)
 from bke.models.likelihood.way import Likelihood
-from bke.models.measures.distributions import parts
-from bke.models.measures.measure import Measure, as_measure
+from bke.models.measures import Measure, as_measure, parts
 
 from ..core.errors import InputError
 

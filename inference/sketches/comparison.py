@@ -13,7 +13,7 @@ import xarray as xr
 from bke.models.bayes.priors import default_prior
 from bke.models.embeddings.landmarks import posterior_of_sums
 from bke.models.landmarks import landmark_gaussian
-from bke.models.measures.measure import Measure, as_measure
+from bke.models.measures import Measure, as_measure
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 

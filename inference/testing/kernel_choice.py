@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import numpy as np
 from bke.models.kernels.base import Covariance, invalid_kernel_message
-from bke.models.kernels.parameters import length_parameters
+from bke.models.kernels.covariance import length_parameters
 from bke.models.kernels.scikit_learn import as_kernel
 
 from ..core.errors import InputError, nearest

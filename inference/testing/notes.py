@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from bke.models import GaussianMixture
-from bke.models.kernels.parameters import length_parameters
+from bke.models.kernels.covariance import length_parameters
 
 from ..data.rounding import rounding_unit
 

@@ -13,7 +13,7 @@ from bke.models.embeddings.waves import LineSample, line_sample, posterior_of_li
 from bke.models.kernels.base import Kernel
 from bke.models.landmarks import LandmarkView
 from bke.models.likelihood.spectral import MOST_DENSE
-from bke.models.measures.measure import Measure
+from bke.models.measures import Measure
 
 from ..permutation.relabelled import MORE_ROWS
 

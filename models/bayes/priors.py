@@ -14,11 +14,11 @@ import numpy as np
 import numpyro.distributions as dist
 
 from ..kernels.base import Kernel, invalid_kernel_message
-from ..kernels.gaussian import mixture_size
-from ..kernels.parameters import FieldUnit, field_prior, is_per_component, is_static, unit_of
+from ..kernels.covariance import FieldUnit, field_prior, is_per_component, is_static, unit_of
 from ..kernels.scikit_learn import as_differentiable_kernel
+from ..kernels.squared_exponential import mixture_size
 from ..linalg.pytrees import mistakable
-from ..measures.distributions import check_parameters, lower_bound
+from ..measures import check_parameters, lower_bound
 
 Prior: TypeAlias = dist.Distribution | Mapping[str, dist.Distribution]
 Path: TypeAlias = tuple[str, ...]

@@ -11,13 +11,19 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from ..kernels.base import Covariance, Kernel, as_points, check_columns, check_kernel
+from ..kernels.base import (
+    Covariance,
+    Kernel,
+    as_points,
+    check_columns,
+    check_kernel,
+    twice_smoothed,
+)
 from ..kernels.scikit_learn import SklearnKernel, as_kernel
-from ..kernels.smoothed_components import twice_smoothed
 from ..linalg.precision import concrete, double_precision
 from ..linalg.pytrees import register_dataclass
 from ..linalg.rows import map_rows
-from ..measures.measure import Measure, as_measure
+from ..measures import Measure, as_measure
 
 
 @register_dataclass

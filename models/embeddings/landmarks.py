@@ -11,7 +11,7 @@ from ..kernels.base import Kernel, as_points, check_columns
 from ..landmarks.sums import LandmarkSums, summed
 from ..landmarks.view import LandmarkView, in_parts
 from ..linalg.precision import double_precision
-from ..measures.measure import Measure, fixed_measure
+from ..measures import Measure, fixed_measure
 from .posterior import EmbeddingPosterior, condition, noise_covariance
 
 

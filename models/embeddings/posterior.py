@@ -14,7 +14,7 @@ from jax.typing import ArrayLike
 from ..kernels.base import Kernel, as_points, check_columns, check_positive
 from ..likelihood.noise import NUGGET, sampling_covariance
 from ..linalg.precision import double_precision
-from ..measures.measure import Measure, fixed_measure
+from ..measures import Measure, fixed_measure
 from .embedding import Embedding
 
 

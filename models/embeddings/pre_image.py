@@ -11,7 +11,7 @@ from jax.typing import ArrayLike
 
 from ..kernels.base import Covariance, Kernel, as_points, check_columns
 from ..kernels.components import Components, accumulate, apply, quadratic_form as quadratic
-from ..kernels.rotation import Rotation
+from ..kernels.embedding_kernels import Rotation
 from ..linalg.precision import double_precision
 from .embedding import Embedding
 

@@ -39,7 +39,7 @@ from ..likelihood.spectral.index import (
 )
 from ..likelihood.spectral.prepared import MOST_DENSE
 from ..linalg.pytrees import register_dataclass
-from ..measures.measure import Measure, as_measure
+from ..measures import Measure, as_measure
 from .posterior import EmbeddingPosterior, embedding_posterior
 
 #: Extent over the shortest lengthscale where the matrices cannot take over.

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from ..linalg.pytrees import register_dataclass
-from ..measures.measure import Measure
+from ..measures import Measure
 from .base import (
     OPERATIONS,
     Covariance,
@@ -19,11 +19,9 @@ from .base import (
     check_positive,
     columns,
 )
-from .components import Components, add, multiply
-from .laplace import Laplace
-from .parameters import parameter
-from .scaled import ScaledCovariance
-from .smoothed_components import smooth_components
+from .components import Components, add, multiply, smooth_components
+from .covariance import ScaledCovariance, parameter
+from .matern import Laplace
 
 
 class Pair(Kernel):

@@ -14,15 +14,15 @@ from jax.scipy.special import gammaln
 from ..linalg.pytrees import register_dataclass
 from .base import (
     Covariance,
+    Radial,
     SmoothingError,
+    ValueAndDecay,
     check_positive,
     differences,
     per_column,
     squared_norm,
 )
-from .parameters import parameter
-from .radial import Radial, ValueAndDecay
-from .scaled import ScaledCovariance
+from .covariance import ScaledCovariance, parameter
 
 OUTER, INNER = 112, 160  # nodes in log s and in v
 TAIL = 36.0  # a tail below exp(-TAIL) of the peak is left out

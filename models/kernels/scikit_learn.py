@@ -13,8 +13,7 @@ import numpy as np
 from .algebra import Product, Scaled, Sum
 from .base import Kernel
 from .covariance import Covariance
-from .laplace import Laplace
-from .matern import Matern
+from .matern import Laplace, Matern
 from .rational_quadratic import RationalQuadratic
 from .squared_exponential import SquaredExponential
 

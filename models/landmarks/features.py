@@ -11,8 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..kernels.base import Kernel, differences, per_column
-from ..kernels.radial import Radial, squared_distance
+from ..kernels.base import Kernel, Radial, differences, per_column, squared_distance
 
 #: Exponents beyond are cut: rows so much heavier than others count in derivatives only.
 LARGEST_EXPONENT = 700.0

@@ -8,8 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from ..kernels.base import as_points, check_columns, per_column
-from ..kernels.radial import Radial
+from ..kernels.base import Radial, as_points, check_columns, per_column
 from ..linalg.precision import double_precision
 
 #: Rho^2 below which points count as equal: rounding of products, and no slope of a square root.

@@ -17,10 +17,9 @@ import numpy as np
 from scipy.stats import chi2, norm, qmc
 
 from ...kernels.base import Kernel, per_column
-from ...kernels.components import Components
+from ...kernels.components import Components, convolve
 from ...kernels.matern import Matern
-from ...kernels.smoothed_components import convolve
-from ...measures.measure import Measure
+from ...measures import Measure
 
 
 class Draws(NamedTuple):

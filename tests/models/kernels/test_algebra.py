@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from bke.models.measures.measure import Gaussian
+from bke.models.measures import Gaussian
 
 X = np.random.default_rng(21).gamma(2.0, size=(6, 2))
 SE, LAPLACE, MATERN = bk.SquaredExponential(0.8), bk.Laplace([0.5, 2.0]), bk.Matern(2.5, 1.1)

@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from bke.models.kernels.bessel import power_bessel
-from bke.models.measures.measure import Gaussian
+from bke.models.kernels.matern import power_bessel
+from bke.models.measures import Gaussian
 from scipy import integrate, special
 
 NU = Gaussian(np.array([0.9, 1.7, 1.2]), np.array([0.3, -0.5, 0.1]))

@@ -1,17 +1,80 @@
-"""The measure nu of the smoothed kernel r(x, y) = int k(x, u) k(u, y) nu(du), BKE (4)."""
+"""NumPyro as it should be where another package has put off its import.
+
+ArviZ from 1.3 on has NumPyro loaded at its first use. Where that is ``import
+numpyro.distributions``, Python runs this package twice, and the second copy has no attributes for
+its modules, which are loaded already: NumPyro's own ``factor`` then finds none of the name
+``distribution``.
+"""
 
 from __future__ import annotations
 
 import abc
 import dataclasses
+import sys
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import jax
 import numpy as np
+import numpyro
 import numpyro.distributions as dist
 
-from ..linalg.pytrees import register_dataclass
-from .distributions import check_parameters, lower_bound
+from .linalg.precision import concrete
+from .linalg.pytrees import register_dataclass
+
+numpyro.__version__  # noqa: B018 -- loads it now, if it is put off until then
+
+
+def restore_submodules(package: str) -> None:
+    """Makes every loaded module of a package an attribute of the one that it is in."""
+    for name, module in list(sys.modules.items()):
+        parent, _, child = name.rpartition(".")
+        if name.startswith(f"{package}.") and not hasattr(sys.modules[parent], child):
+            setattr(sys.modules[parent], child, module)
+
+
+restore_submodules("numpyro")
+
+
+def check_parameters(distribution: dist.Distribution, name: str) -> None:
+    """Raise ``ValueError`` naming a concrete parameter outside its domain, such as a rate of -1."""
+    if distribution.is_discrete:
+        raise ValueError(f"{name} must be continuous, got {type(distribution).__name__}")
+    for part in parts(distribution):
+        check_parameters(part, name)
+    try:
+        distribution.validate_args(strict=False)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+    bounds = {}
+    for parameter in distribution.arg_constraints:
+        value = concrete(getattr(distribution, parameter, None))
+        if not isinstance(value, (int, float, np.ndarray, np.number)):
+            continue
+        bound = parameter in ("low", "high")
+        if np.any(np.isnan(value)) or (np.any(np.isinf(value)) and not bound):
+            raise ValueError(f"{name}: {parameter} must be finite, got {value}")
+        bounds[parameter] = value
+    if "low" in bounds and "high" in bounds and not np.all(bounds["low"] < bounds["high"]):
+        raise ValueError(f"{name}: low must be below high")
+
+
+def parts(distribution: dist.Distribution) -> list[dist.Distribution]:
+    """The distributions that this one is made of: its base, or the components of a mixture."""
+    if isinstance(distribution, dist.MixtureGeneral):
+        return list(distribution.component_distributions)
+    if isinstance(distribution, dist.MixtureSameFamily):
+        return [distribution.component_distribution]
+    return [distribution.base_dist] if hasattr(distribution, "base_dist") else []
+
+
+def lower_bound(distribution: dist.Distribution) -> float | None:
+    """The lower end of the support; ``None`` where NumPyro does not know it."""
+    support: Any = distribution.support
+    while hasattr(support, "base_constraint"):
+        support = support.base_constraint
+    bound = getattr(support, "lower_bound", None)
+    return None if bound is None else float(np.min(np.asarray(bound)))
+
 
 #: Name of the scale of a Gaussian measure where it is a hyperparameter.
 MEASURE_SCALE = "measure_scale"
@@ -214,7 +277,8 @@ def as_measure(measure: Measure | str) -> Measure:
     if isinstance(measure, str) and measure in MEASURES:
         return MEASURES[measure]
     raise ValueError(
-        f"measure must be {', '.join(map(repr, MEASURES))} or Gaussian(scale, centre), got {measure!r}"
+        f"measure must be {', '.join(map(repr, MEASURES))} or Gaussian(scale, centre), "
+        f"got {measure!r}"
     )
 
 
