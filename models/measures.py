@@ -1,9 +1,9 @@
-"""NumPyro as it should be where another package has put off its import.
+"""The measure nu of the smoothed kernel r(x, y) = int k(x, u) k(u, y) nu(du), BKE (4).
 
-ArviZ from 1.3 on has NumPyro loaded at its first use. Where that is ``import
-numpyro.distributions``, Python runs this package twice, and the second copy has no attributes for
-its modules, which are loaded already: NumPyro's own ``factor`` then finds none of the name
-``distribution``.
+Importing this module completes the import of NumPyro. ArviZ from 1.3 on defers it to its first
+use. Where that is ``import numpyro.distributions``, Python runs the package twice, and the second
+copy lacks the modules that are loaded already as attributes: NumPyro's own ``factor`` then does
+not find ``distribution``. Functions that import modules of NumPyro import this module first.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import sys
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -21,26 +21,22 @@ import numpyro.distributions as dist
 from .linalg.precision import concrete
 from .linalg.pytrees import register_dataclass
 
-numpyro.__version__  # noqa: B018 -- loads it now, if it is put off until then
+numpyro.__version__  # noqa: B018 -- completes a deferred import
+for _name, _module in list(sys.modules.items()):
+    _parent, _, _child = _name.rpartition(".")
+    if _name.startswith("numpyro.") and not hasattr(sys.modules[_parent], _child):
+        setattr(sys.modules[_parent], _child, _module)
 
-
-def restore_submodules(package: str) -> None:
-    """Makes every loaded module of a package an attribute of the one that it is in."""
-    for name, module in list(sys.modules.items()):
-        parent, _, child = name.rpartition(".")
-        if name.startswith(f"{package}.") and not hasattr(sys.modules[parent], child):
-            setattr(sys.modules[parent], child, module)
-
-
-restore_submodules("numpyro")
+#: Name of the scale of a Gaussian measure where it is a hyperparameter.
+MEASURE_SCALE = "measure_scale"
 
 
 def check_parameters(distribution: dist.Distribution, name: str) -> None:
     """Raise ``ValueError`` naming a concrete parameter outside its domain, such as a rate of -1."""
     if distribution.is_discrete:
         raise ValueError(f"{name} must be continuous, got {type(distribution).__name__}")
-    for part in parts(distribution):
-        check_parameters(part, name)
+    for component in component_distributions(distribution):
+        check_parameters(component, name)
     try:
         distribution.validate_args(strict=False)
     except ValueError as error:
@@ -50,16 +46,16 @@ def check_parameters(distribution: dist.Distribution, name: str) -> None:
         value = concrete(getattr(distribution, parameter, None))
         if not isinstance(value, (int, float, np.ndarray, np.number)):
             continue
-        bound = parameter in ("low", "high")
-        if np.any(np.isnan(value)) or (np.any(np.isinf(value)) and not bound):
+        is_bound = parameter in ("low", "high")
+        if np.any(np.isnan(value)) or (np.any(np.isinf(value)) and not is_bound):
             raise ValueError(f"{name}: {parameter} must be finite, got {value}")
         bounds[parameter] = value
     if "low" in bounds and "high" in bounds and not np.all(bounds["low"] < bounds["high"]):
         raise ValueError(f"{name}: low must be below high")
 
 
-def parts(distribution: dist.Distribution) -> list[dist.Distribution]:
-    """The distributions that this one is made of: its base, or the components of a mixture."""
+def component_distributions(distribution: dist.Distribution) -> list[dist.Distribution]:
+    """Return the components of a mixture, or the base of a transformed distribution."""
     if isinstance(distribution, dist.MixtureGeneral):
         return list(distribution.component_distributions)
     if isinstance(distribution, dist.MixtureSameFamily):
@@ -68,7 +64,7 @@ def parts(distribution: dist.Distribution) -> list[dist.Distribution]:
 
 
 def lower_bound(distribution: dist.Distribution) -> float | None:
-    """The lower end of the support; ``None`` where NumPyro does not know it."""
+    """Return the lower end of the support, or ``None`` if NumPyro does not know it."""
     support: Any = distribution.support
     while hasattr(support, "base_constraint"):
         support = support.base_constraint
@@ -76,63 +72,51 @@ def lower_bound(distribution: dist.Distribution) -> float | None:
     return None if bound is None else float(np.min(np.asarray(bound)))
 
 
-#: Name of the scale of a Gaussian measure where it is a hyperparameter.
-MEASURE_SCALE = "measure_scale"
-Smoothed_co = TypeVar("Smoothed_co", covariant=True)
-
-
-class Smoothable(Protocol, Generic[Smoothed_co]):
-    """What has a smoothed kernel r of its own for each of the measures, on R^``dimension``."""
-
-    def unit_smoothed(self, dimension: int) -> Smoothed_co:
-        """The Lebesgue r over its value at zero."""
-
-    def lebesgue_smoothed(self, dimension: int) -> Smoothed_co:
-        """The integral over all of space."""
-
-    def gaussian_smoothed(self, measure: Gaussian, dimension: int) -> Smoothed_co:
-        """The integral against a Gaussian."""
-
-
 class Measure(abc.ABC):
-    """A measure on R^D. A subclass is a frozen dataclass registered as a pytree."""
+    """A measure on R^D. A subclass is a frozen dataclass registered as a pytree.
+
+    Attributes:
+        name: its name in records and options.
+        translation_invariant: True if r is a function of x - y for every kernel that is.
+        relative: True if r is divided by its value at zero, so that multiples of k have the same r.
+    """
 
     name: ClassVar[str]
-    """What stands for it in a record."""
-
     translation_invariant: ClassVar[bool]
-    """Whether r is a function of x - y where k is."""
-
     relative: ClassVar[bool]
-    """Whether r is taken over its value at zero, so that a multiple of k has the same."""
 
     @property
     def prior(self) -> dist.Distribution | None:
-        """The prior of its scale, where that is random."""
+        """The prior of the scale, or ``None`` if the scale is fixed."""
         return None
 
     @abc.abstractmethod
-    def smooth(self, kernel: Smoothable[Smoothed_co], dimension: int) -> Smoothed_co:
-        """The smoothed kernel r of ``kernel`` for this measure, on R^``dimension``."""
+    def smooth(self, kernel: Any, dimension: int) -> Any:
+        """Return the smoothed kernel r of ``kernel`` on R^``dimension``.
+
+        Args:
+            kernel: has ``unit_smoothed``, ``lebesgue_smoothed`` and ``gaussian_smoothed``.
+            dimension: D.
+        """
 
     def rescaled(self, scale: np.ndarray) -> Measure:
-        """The measure for data divided by ``scale`` (D,); a prior of its scale stays as it is.
+        """Return the measure for data divided by ``scale`` (D,); a prior of its scale is unchanged.
 
         Raises:
-            ValueError: where the measure is for other columns.
+            ValueError: if the measure has another number of columns.
         """
         return self
 
     def with_scale(self, scale: Any) -> Measure:
-        """The measure with another scale.
+        """Return the measure with another scale.
 
         Raises:
-            ValueError: where it has none.
+            ValueError: if it has none.
         """
         raise ValueError(f"measure {self.name!r} has no scale")
 
     def record(self) -> str | dict[str, Any]:
-        """Its name, or its parameters by theirs."""
+        """Return its name, or its parameters by name."""
         return self.name
 
     def __str__(self) -> str:
@@ -148,22 +132,22 @@ class Unit(Measure):
     translation_invariant = True
     relative = True
 
-    def smooth(self, kernel: Smoothable[Smoothed_co], dimension: int) -> Smoothed_co:
-        """The Lebesgue r over its value at zero."""
+    def smooth(self, kernel: Any, dimension: int) -> Any:
+        """Return the Lebesgue r over its value at zero."""
         return kernel.unit_smoothed(dimension)
 
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Lebesgue(Measure):
-    """nu(du) = du, in the units of the data as the model has them."""
+    """nu(du) = du, in the units of the data in the model."""
 
     name = "lebesgue"
     translation_invariant = True
     relative = False
 
-    def smooth(self, kernel: Smoothable[Smoothed_co], dimension: int) -> Smoothed_co:
-        """The integral over all of space."""
+    def smooth(self, kernel: Any, dimension: int) -> Any:
+        """Return the integral over all of space."""
         return kernel.lebesgue_smoothed(dimension)
 
 
@@ -191,29 +175,29 @@ class Gaussian(Measure):
 
     def __post_init__(self) -> None:
         if isinstance(self.scale, dist.Distribution):
-            check_scale_prior(self.scale)
+            _check_scale_prior(self.scale)
         if isinstance(self.centre, dist.Distribution):
             raise ValueError("Gaussian measure: the centre cannot be random, only the scale")
-        scale, centre = _numbers(self.scale, "scale"), _numbers(self.centre, "centre")
-        if scale is not None and not np.all(np.isfinite(scale) & (scale > 0)):
+        scale, centre = _known_numbers(self.scale, "scale"), _known_numbers(self.centre, "centre")
+        if not np.all(np.isfinite(scale) & (scale > 0)):
             raise ValueError(f"Gaussian measure: scale must be positive, got {self.scale}")
-        if centre is not None and not np.all(np.isfinite(centre)):
+        if not np.all(np.isfinite(centre)):
             raise ValueError(f"Gaussian measure: centre must be finite, got {self.centre}")
 
     @property
     def prior(self) -> dist.Distribution | None:
-        """The prior of its scale, where that is random."""
+        """The prior of the scale, or ``None`` if the scale is fixed."""
         return self.scale if isinstance(self.scale, dist.Distribution) else None
 
-    def smooth(self, kernel: Smoothable[Smoothed_co], dimension: int) -> Smoothed_co:
-        """The integral against this Gaussian."""
+    def smooth(self, kernel: Any, dimension: int) -> Any:
+        """Return the integral against this Gaussian."""
         return kernel.gaussian_smoothed(self, dimension)
 
     def rescaled(self, scale: np.ndarray) -> Gaussian:
-        """The measure for data divided by ``scale`` (D,); a prior of its scale stays as it is.
+        """Return the measure for data divided by ``scale`` (D,); a prior of its scale is unchanged.
 
         Raises:
-            ValueError: where its scale or centre are for other columns.
+            ValueError: if its scale or centre has another number of columns.
         """
         for name in ("scale", "centre"):
             value = getattr(self, name)
@@ -223,31 +207,30 @@ class Gaussian(Measure):
                     f"Gaussian measure: {name} must be a number or one per column "
                     f"({len(scale)}), got shape {shape}"
                 )
-        own = self.scale if self.prior is not None else np.asarray(self.scale) / scale
-        return Gaussian(own, np.asarray(self.centre) / scale)
+        rescaled = self.scale if self.prior is not None else np.asarray(self.scale) / scale
+        return Gaussian(rescaled, np.asarray(self.centre) / scale)
 
     def with_scale(self, scale: Any) -> Gaussian:
-        """The measure with another scale."""
+        """Return the measure with another scale."""
         return dataclasses.replace(self, scale=scale)
 
     def record(self) -> dict[str, Any]:
-        """Its parameters by their names."""
+        """Return its parameters by name."""
         return {"scale": self.scale, "centre": self.centre}
 
 
-def _numbers(value: Any, name: str) -> np.ndarray | None:
-    """``value`` if it is known now: pytrees are also built from traced leaves and placeholders."""
+def _known_numbers(value: Any, name: str) -> np.ndarray:
+    """Return the numbers in ``value``, or none: pytrees also hold tracers and placeholders."""
     if isinstance(value, str):
         raise ValueError(f"Gaussian measure: {name} must be numbers, got {value!r}")
-    if isinstance(value, dist.Distribution):
-        return None
     leaves = jax.tree.leaves(value)
-    if leaves and all(isinstance(leaf, (int, float, np.ndarray, np.number)) for leaf in leaves):
-        return np.asarray(value, dtype=float)
-    return None
+    known = all(isinstance(leaf, (int, float, np.ndarray, np.number)) for leaf in leaves)
+    if known and not isinstance(value, dist.Distribution):
+        return np.asarray(value if leaves else [], dtype=float)
+    return np.empty(0)
 
 
-def check_scale_prior(prior: dist.Distribution) -> None:
+def _check_scale_prior(prior: dist.Distribution) -> None:
     """Refuse a prior on the scale that is not positive, or not over a number or a vector."""
     check_parameters(prior, f"prior of {MEASURE_SCALE!r}")
     if len(prior.shape()) > 1:
@@ -262,36 +245,34 @@ def check_scale_prior(prior: dist.Distribution) -> None:
         )
 
 
-#: Names that stand for measures.
-MEASURES: dict[str, Measure] = {each.name: each for each in (Unit(), Lebesgue())}
+#: Measures by name.
+MEASURES: dict[str, Measure] = {measure.name: measure for measure in (Unit(), Lebesgue())}
 
 
 def as_measure(measure: Measure | str) -> Measure:
-    """The measure that a name stands for, or the measure given.
+    """Return the measure of a name, or ``measure`` itself.
 
     Raises:
-        ValueError: for anything else, naming the measures there are.
+        ValueError: for anything else, naming the measures.
     """
     if isinstance(measure, Measure):
         return measure
     if isinstance(measure, str) and measure in MEASURES:
         return MEASURES[measure]
-    raise ValueError(
-        f"measure must be {', '.join(map(repr, MEASURES))} or Gaussian(scale, centre), "
-        f"got {measure!r}"
-    )
+    names = ", ".join(map(repr, MEASURES))
+    raise ValueError(f"measure must be {names} or Gaussian(scale, centre), got {measure!r}")
 
 
 def fixed_measure(measure: Measure | str) -> Measure:
-    """:func:`as_measure`, with nothing random in it.
+    """Return :func:`as_measure`, if nothing in it is random.
 
     Raises:
-        ValueError: also for a measure whose scale is a prior.
+        ValueError: also for a measure whose scale has a prior.
     """
-    found = as_measure(measure)
-    if found.prior is not None:
+    measure = as_measure(measure)
+    if measure.prior is not None:
         raise ValueError(
-            "a measure with a prior on its scale is for bke_model and fit: here its scale must be "
-            "a number"
+            "a measure with a prior on its scale is for bke_model and fit: pass a number as its "
+            "scale"
         )
-    return found
+    return measure

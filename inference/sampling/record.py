@@ -24,7 +24,7 @@ from bke.models.kernels.user_kernels import (
     object_path,
 )
 from bke.models.likelihood.way import Likelihood
-from bke.models.measures import Measure, as_measure, parts
+from bke.models.measures import Measure, as_measure, component_distributions
 
 from ..core.errors import InputError
 
@@ -240,12 +240,12 @@ def describe_prior(prior: dist.Distribution) -> dict[str, Any]:
     name = type(prior).__name__
     if isinstance(prior, dist.MixtureGeneral | dist.MixtureSameFamily):
         # A support of its own would be lost, and with it the coordinates of the draws.
-        if any(part.support != prior.support for part in parts(prior)):
+        if any(part.support != prior.support for part in component_distributions(prior)):
             return {"distribution": name, "unrecorded": repr(prior)}
         return {
             "distribution": name,
             "probabilities": _plain(prior.mixing_distribution.probs),
-            "components": [describe_prior(part) for part in parts(prior)],
+            "components": [describe_prior(part) for part in component_distributions(prior)],
         }
     if isinstance(prior, TRUNCATED):
         bounds = {bound: _plain(getattr(prior, bound)) for bound in prior.arg_constraints}

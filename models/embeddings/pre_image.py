@@ -10,7 +10,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from ..kernels.base import Covariance, Kernel, as_points, check_columns
-from ..kernels.components import Components, accumulate, apply, quadratic_form as quadratic
+from ..kernels.components import Components, accumulate, matvec, quadratic_form as quadratic
 from ..kernels.embedding_kernels import Rotation
 from ..linalg.precision import double_precision
 from .embedding import Embedding
@@ -198,7 +198,7 @@ def _around(
     def one(component: Components) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
         precision = component.precision
         terms = weights * jnp.exp(component.log_weight - 0.5 * quadratic(precision, delta))
-        pulls = apply(precision, delta)
+        pulls = matvec(precision, delta)
         full = jnp.diag(precision) if precision.ndim == 1 else precision
         total = jnp.sum(terms)
         return total, total * full, pulls @ terms, (pulls * terms) @ pulls.T

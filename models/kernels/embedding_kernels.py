@@ -1,4 +1,4 @@
-"""The kernel of labels."""
+"""Kernels for embeddings and tests only, without derivatives or a smoothed kernel r."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import numpy as np
 
 from ..linalg.precision import concrete
 from ..linalg.pytrees import register_dataclass
-from .base import Covariance, check_positive, differences, squared_norm
-from .covariance import parameter
+from .covariance import Covariance, check_positive, differences, parameter, squared_norm
 
 
 @register_dataclass
@@ -26,7 +25,7 @@ class Dirac(Covariance):
     characteristic = True
 
     def matrix(self, X: jax.Array, Y: jax.Array) -> jax.Array:
-        """The Gram matrix 1[x_i = y_j]."""
+        """Return the Gram matrix 1[x_i = y_j]."""
         return jnp.all(X[:, None, :] == Y[None, :, :], axis=2).astype(jnp.float64)
 
 
@@ -54,19 +53,19 @@ class Distance(Covariance):
 
     @property
     def characteristic(self) -> bool:  # type: ignore[override]
-        """Whether the MMD of any two distributions that differ is positive."""
+        """True if the MMD of any two different distributions is positive."""
         return bool(self.exponent < 2)
 
     def matrix(self, X: jax.Array, Y: jax.Array) -> jax.Array:
-        """The Gram matrix k(x_i, y_j)."""
+        """Return the Gram matrix k(x_i, y_j)."""
         centre = jnp.broadcast_to(jnp.asarray(self.centre, dtype=X.dtype), (1, X.shape[1]))
-        return 0.5 * (self._between(X, centre) + self._between(centre, Y) - self._between(X, Y))
+        return 0.5 * (self._powers(X, centre) + self._powers(centre, Y) - self._powers(X, Y))
 
-    def _between(self, X: jax.Array, Y: jax.Array) -> jax.Array:
+    def _powers(self, X: jax.Array, Y: jax.Array) -> jax.Array:
         squared = squared_norm(differences(X, Y))
         # The power has no derivative at zero.
-        apart = squared > 0
-        return jnp.where(apart, jnp.where(apart, squared, 1.0) ** (0.5 * self.exponent), 0.0)
+        distinct = squared > 0
+        return jnp.where(distinct, jnp.where(distinct, squared, 1.0) ** (0.5 * self.exponent), 0.0)
 
 
 @register_dataclass
@@ -94,12 +93,8 @@ class Polynomial(Covariance):
             raise ValueError(f"constant must be at least 0, got {self.constant!r}")
 
     def matrix(self, X: jax.Array, Y: jax.Array) -> jax.Array:
-        """The Gram matrix k(x_i, y_j)."""
+        """Return the Gram matrix k(x_i, y_j)."""
         return (X @ Y.T + self.constant) ** self.degree
-
-
-#: Largest entry of A A' - I, and of det A - 1, in what is called a rotation.
-TOLERANCE = 1e-6
 
 
 @register_dataclass
@@ -111,36 +106,37 @@ class Rotation(Covariance):
     Bayesian Inference* (Fukumizu). Its features are the 9 entries: not characteristic, an
     embedding is the mean rotation matrix.
 
-    Called with rows that are not 9 numbers, or not a rotation, it raises ``ValueError``.
+    Calling it with rows that are not rotations of 9 entries raises ``ValueError``.
     """
 
     characteristic = False
 
     def matrix(self, X: jax.Array, Y: jax.Array) -> jax.Array:
-        """The Gram matrix Tr[A_i B_j']."""
+        """Return the Gram matrix Tr[A_i B_j']."""
         return X @ Y.T
 
-    def check_points(self, X: jax.Array) -> None:
-        """Refuse rows that are no rotations."""
+    def check_points(self, X: jax.Array, tolerance: float = 1e-6) -> None:
+        """Refuse rows that are not rotations.
+
+        Args:
+            X: (n, 9).
+            tolerance: largest entry of A A' - I, and of det A - 1. Not tuned.
+        """
         if X.shape[1] != 9:
             raise ValueError(f"a rotation is a row of 9 entries, got {X.shape[1]}")
         values = concrete(X)
         if not isinstance(values, np.ndarray):
             return
         matrices = values.reshape(-1, 3, 3)
-        away = np.abs(matrices @ matrices.swapaxes(1, 2) - np.eye(3)).max(axis=(1, 2))
-        away = np.maximum(away, np.abs(np.linalg.det(matrices) - 1.0))
-        if np.any(away > TOLERANCE):
-            raise ValueError(f"row {int(np.argmax(away > TOLERANCE)) + 1} is not a rotation")
+        error = np.abs(matrices @ matrices.swapaxes(1, 2) - np.eye(3)).max(axis=(1, 2))
+        error = np.maximum(error, np.abs(np.linalg.det(matrices) - 1.0))
+        if np.any(error > tolerance):
+            raise ValueError(f"row {int(np.argmax(error > tolerance)) + 1} is not a rotation")
 
 
 def rotations(rotation_vectors: np.ndarray) -> np.ndarray:
-    """Rotations as rows of 9 entries, from rotation vectors (n, 3): axis times angle, radians."""
+    """Return rotations as rows of 9 entries, from rotation vectors (n, 3): axis times radians."""
+    from scipy.spatial.transform import Rotation as Rotations  # slow to import
+
     vectors = np.atleast_2d(np.asarray(rotation_vectors, dtype=float))
-    angle = np.linalg.norm(vectors, axis=1)[:, None, None]
-    x, y, z = vectors.T
-    zero = np.zeros_like(x)
-    cross = np.stack([zero, -z, y, z, zero, -x, -y, x, zero], axis=1).reshape(-1, 3, 3)
-    # sin(a)/a and (1 - cos a)/a^2, which numpy's sinc gives without dividing by zero.
-    first, second = np.sinc(angle / np.pi), 0.5 * np.sinc(angle / (2.0 * np.pi)) ** 2
-    return np.asarray(np.eye(3) + first * cross + second * cross @ cross).reshape(-1, 9)
+    return np.asarray(Rotations.from_rotvec(vectors).as_matrix()).reshape(-1, 9)

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.stats import chi2, norm, qmc
 
 from ...kernels.base import Kernel, per_column
-from ...kernels.components import Components, convolve
+from ...kernels.components import Components
 from ...kernels.matern import Matern
 from ...measures import Measure
 
@@ -89,7 +89,7 @@ def smoothed_frequencies(kernel: Kernel, draws: Draws) -> tuple[jax.Array, jax.A
     dimension = draws.normal.shape[2]
     if isinstance(kernel, Matern):
         return _matern(kernel, draws)
-    found = convolve(_components(kernel, dimension))
+    found = _components(kernel, dimension).convolve()
     return _of_components(
         found._replace(log_weight=found.log_weight - jax.nn.logsumexp(found.log_weight)), draws
     )
