@@ -272,7 +272,7 @@ def fixed_measure(measure: Measure | str) -> Measure:
     measure = as_measure(measure)
     if measure.prior is not None:
         raise ValueError(
-            "a measure with a prior on its scale is for bke_model and fit: pass a number as its "
-            "scale"
+            "a measure with a prior on its scale is for bke_model and fit: elsewhere its scale "
+            "must be a number"
         )
     return measure

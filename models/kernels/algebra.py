@@ -41,8 +41,7 @@ class KernelPair(Kernel):
         components = self.components(dimension)
         if components is None:
             return super().smooth(measure, dimension)
-        covariance: Covariance = measure.smooth(components, dimension)
-        return covariance
+        return measure.smooth(components, dimension)
 
     def smoothing_error(self, dimension: int, *, gaussian: bool) -> SmoothingError:
         """Return the error that r is missing, with the sums and products that have one."""

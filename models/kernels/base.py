@@ -135,8 +135,7 @@ class Kernel(Covariance):
 
     def smooth(self, measure: Measure, dimension: int) -> Covariance:
         """Compute :meth:`smoothed`, by default with the method for the measure."""
-        covariance: Covariance = measure.smooth(self, dimension)
-        return covariance
+        return measure.smooth(self, dimension)
 
     def unit_smoothed(self, dimension: int) -> Covariance:
         """Return the Lebesgue r over its value at zero, numerically."""

@@ -194,8 +194,7 @@ class ComponentCovariance(Covariance):
 
     def matrix(self, X: jax.Array, Y: jax.Array) -> jax.Array:
         """Return the matrix r(x_i, y_j)."""
-        matrix: jax.Array = _component_matrix(self.components, differences(X, Y))
-        return matrix
+        return _component_matrix(self.components, differences(X, Y))
 
 
 @jax.jit
@@ -206,8 +205,7 @@ def _component_matrix(components: Components, delta: jax.Array) -> jax.Array:
             return envelope
         return envelope * jnp.cos(phase(component.frequency, delta))
 
-    total: jax.Array = accumulate(values, components, jnp.zeros(delta.shape[1:]))
-    return total
+    return accumulate(values, components, jnp.zeros(delta.shape[1:]))
 
 
 @register_dataclass
@@ -231,8 +229,7 @@ class GaussianComponentCovariance(Covariance):
         centre = per_column(self.measure.centre, dimension, "measure centre").reshape(-1)
         S = jnp.broadcast_to(1.0 / scale**2, (dimension,))
         x, y = (X - centre).T[:, :, None], (Y - centre).T[:, None, :]
-        matrix: jax.Array = _gaussian_matrix(self.components, S, differences(X, Y), x, y)
-        return matrix
+        return _gaussian_matrix(self.components, S, differences(X, Y), x, y)
 
 
 @jax.jit
@@ -283,5 +280,4 @@ def _gaussian_matrix(
         for index in _all_pairs(count, count)
     )
     pairs = jax.vmap(coefficients)(first, second)
-    total: jax.Array = accumulate(values, pairs, jnp.zeros(delta.shape[1:]))
-    return total
+    return accumulate(values, pairs, jnp.zeros(delta.shape[1:]))

@@ -278,5 +278,4 @@ class ScaledCovariance(Covariance):
 
     def matrix(self, X: jax.Array, Y: jax.Array) -> jax.Array:
         """Return the matrix r(x_i, y_j)."""
-        matrix: jax.Array = self.variance * self.covariance.matrix(X, Y)
-        return matrix
+        return self.variance * self.covariance.matrix(X, Y)

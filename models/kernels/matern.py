@@ -123,8 +123,7 @@ def power_bessel(twice_order: int, q: jax.Array) -> jax.Array:
     and never pass through the rule. At q = 0 a singular value (v <= 0) is cut off at a finite one.
     ``jax.scipy.special`` has no K_v.
     """
-    value: jax.Array = _power_bessel(twice_order, q)
-    return value
+    return _power_bessel(twice_order, q)
 
 
 @power_bessel.defjvp
@@ -141,8 +140,7 @@ def _power_bessel(twice_order: int, q: jax.Array) -> jax.Array:
     # K_v(t) underflows long before t = 1e4; the upper limit keeps 0 * inf out of the recurrence.
     q = jnp.clip(q, 1e-200, 1e8)
     if twice_order < 0:  # K_-v = K_v
-        reflected: jax.Array = q ** (0.5 * twice_order) * _power_bessel(-twice_order, q)
-        return reflected
+        return q ** (0.5 * twice_order) * _power_bessel(-twice_order, q)
     t = jnp.sqrt(q)
     if twice_order % 2:
         low = math.sqrt(0.5 * math.pi) * jnp.exp(-t)

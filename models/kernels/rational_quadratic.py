@@ -167,15 +167,13 @@ class ScaleMixture(Covariance):
         delta = differences(X, Y)
         lengthscale = per_column(self.lengthscale, delta.shape[0], "lengthscale")
         rho_squared = squared_norm(delta / lengthscale)
-        total: jax.Array = _sum_scales(self.weights, self.precision, rho_squared)
-        return total
+        return _sum_scales(self.weights, self.precision, rho_squared)
 
 
 @jax.jit
 def _sum_scales(weights: jax.Array, precision: jax.Array, rho_squared: jax.Array) -> jax.Array:
-    total: jax.Array = accumulate(
+    return accumulate(
         lambda term: term[0] * jnp.exp(-0.5 * term[1] * rho_squared),
         (weights, precision),
         jnp.zeros_like(rho_squared),
     )
-    return total

@@ -36,8 +36,7 @@ class SklearnKernel(Covariance):
         """Return the matrix k(x_i, y_j) of concrete arrays."""
         if any(isinstance(points, jax.core.Tracer) for points in (X, Y)):
             raise ValueError(f"{_no_jax(self.kernel)}, so it cannot be part of a compiled program")
-        matrix: jax.Array = self(X, Y)
-        return matrix
+        return self(X, Y)
 
     def __call__(self, X: Any, Y: Any = None) -> Any:
         """Return the (n, m) Gram matrix; ``Y`` defaults to ``X``."""

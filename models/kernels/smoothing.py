@@ -265,5 +265,4 @@ class NodesCovariance(Covariance):
         U = centre + scale * nodes
         volume = jnp.prod(jnp.broadcast_to(scale, (dimension,)))
         left, right = self.kernel.matrix(X, U), self.kernel.matrix(Y, U)
-        matrix: jax.Array = (left * (volume * weights)) @ right.T
-        return matrix
+        return (left * (volume * weights)) @ right.T

@@ -142,18 +142,16 @@ def _scaled_squared_distances(
 
     def by_column() -> jax.Array:
         columns = (X.T, Y.T, jnp.broadcast_to(lengthscale, X.shape[1:]))
-        squares: jax.Array = accumulate(
+        return accumulate(
             lambda column: ((column[0][:, None] - column[1]) / column[2]) ** 2,
             columns,
             jnp.zeros((len(X), len(Y))),
         )
-        return squares
 
     # |x|^2 + |y|^2 - 2xy cancels, to within rounding of the largest norm: not with a distant row,
     # which is also far from the centre.
     is_accurate = jnp.max(x_norms) + jnp.max(y_norms) < max_norm
-    distances: jax.Array = jax.lax.cond(is_accurate, by_product, by_column)
-    return distances
+    return jax.lax.cond(is_accurate, by_product, by_column)
 
 
 class GaussianFamily(Stationary):
@@ -167,13 +165,11 @@ class GaussianFamily(Stationary):
 
     def value_and_grad_at(self, delta: jax.Array) -> ValueAndGrad:
         """Return value and gradient as a function of the differences (D, n, m)."""
-        terms: ValueAndGrad = component_value_and_grad(self.components(delta.shape[0]), delta)
-        return terms
+        return component_value_and_grad(self.components(delta.shape[0]), delta)
 
     def smooth(self, measure: Measure, dimension: int) -> Covariance:
         """Return r in closed form for every measure, pair by pair of components."""
-        covariance: Covariance = measure.smooth(self.components(dimension), dimension)
-        return covariance
+        return measure.smooth(self.components(dimension), dimension)
 
 
 @jax.jit

@@ -180,8 +180,7 @@ def kernel_from_path(path: str) -> Kernel | type[Kernel]:
     """
     value = import_object(path)
     if isinstance(value, Kernel) or (inspect.isclass(value) and issubclass(value, Kernel)):
-        kernel: Kernel | type[Kernel] = value
-        return kernel
+        return value
     if isinstance(value, Covariance) or inspect.isclass(value) or not callable(value):
         raise ValueError(
             f"{path} is no kernel, no class of kernels and no function of two points, but {value!r}"
