@@ -22,7 +22,7 @@ from bke.models.embeddings.conditional import (
 )
 from bke.models.embeddings.pre_image import pre_images
 from bke.models.kernels.base import Covariance
-from bke.models.kernels.parameters import lengths_of
+from bke.models.kernels.covariance import length_parameters
 from numpy.typing import ArrayLike
 
 from .core.errors import InputError
@@ -270,7 +270,7 @@ def learn_filter(
     kernel_x = kernel_of(states, kernel_x, scale=scale, seed=seed, name="X")
     kernel_y = kernel_of(outputs, kernel_y, scale=scale, seed=seed, name="Y")
     # With a kernel that has no lengthscale the only factor is 1.
-    scaled = kernel_y if lengths_of(kernel_x) else kernel_x
+    scaled = kernel_y if length_parameters(kernel_x) else kernel_x
     multiples = factors_for(factors, (0.25, 0.5, 1.0), scaled)
     validation = _CrossValidation(states, outputs, kernel_x, kernel_y, tolerance, rank)
     settings = [(factor, value) for factor in multiples for value in regularizations]

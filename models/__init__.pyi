@@ -48,26 +48,30 @@ from .kernels.algebra import Product as Product, Scaled as Scaled, Sum as Sum
 from .kernels.base import (
     Covariance as Covariance,
     Kernel as Kernel,
+    Radial as Radial,
     SmoothingError as SmoothingError,
     Stationary as Stationary,
 )
-from .kernels.dirac import Dirac as Dirac
-from .kernels.distance import Distance as Distance
-from .kernels.function import kernel_from_function as kernel_from_function
-from .kernels.gaussian import (
+from .kernels.covariance import parameter as parameter
+from .kernels.embedding_kernels import (
+    Dirac as Dirac,
+    Distance as Distance,
+    Polynomial as Polynomial,
+    Rotation as Rotation,
+    rotations as rotations,
+)
+from .kernels.matern import Laplace as Laplace, Matern as Matern
+from .kernels.rational_quadratic import RationalQuadratic as RationalQuadratic
+from .kernels.squared_exponential import (
     FullSquaredExponential as FullSquaredExponential,
     GaussianMixture as GaussianMixture,
+    SpectralMixture as SpectralMixture,
+    SquaredExponential as SquaredExponential,
 )
-from .kernels.importable import kernel_from_path as kernel_from_path
-from .kernels.laplace import Laplace as Laplace
-from .kernels.matern import Matern as Matern
-from .kernels.parameters import parameter as parameter
-from .kernels.polynomial import Polynomial as Polynomial
-from .kernels.radial import Radial as Radial
-from .kernels.rational_quadratic import RationalQuadratic as RationalQuadratic
-from .kernels.rotation import Rotation as Rotation, rotations as rotations
-from .kernels.spectral_mixture import SpectralMixture as SpectralMixture
-from .kernels.squared_exponential import SquaredExponential as SquaredExponential
+from .kernels.user_kernels import (
+    kernel_from_function as kernel_from_function,
+    kernel_from_path as kernel_from_path,
+)
 from .landmarks.choice import choose_landmarks as choose_landmarks
 from .landmarks.model import (
     Landmark as Landmark,
@@ -83,7 +87,7 @@ from .likelihood.noise import SamplingNoise as SamplingNoise
 from .likelihood.volume import log_volume as log_volume
 from .likelihood.way import Likelihood as Likelihood
 from .linalg.pytrees import register_dataclass as register_dataclass
-from .measures.measure import (
+from .measures import (
     Gaussian as Gaussian,
     Lebesgue as Lebesgue,
     Measure as Measure,

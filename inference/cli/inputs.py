@@ -31,7 +31,7 @@ from .words import parse_columns
 if TYPE_CHECKING:
     import xarray as xr
     from bke.models.kernels.base import Kernel
-    from bke.models.measures.measure import Measure
+    from bke.models.measures import Measure
 
     from ..streams.source import Rows
 

@@ -39,10 +39,10 @@ def kernel_values(given: Covariance | type[Kernel] | None, dimension: int) -> Va
         return squared_exponential
     from bke.models.bayes.priors import template
     from bke.models.kernels.base import Covariance
-    from bke.models.kernels.scikit_learn import given_kernel
+    from bke.models.kernels.scikit_learn import as_kernel
 
     try:
-        found = given_kernel(given)
+        found = as_kernel(given)
         values = KernelValues(found if isinstance(found, Covariance) else template(found))
         once = values(np.zeros((2, dimension)), np.ones((1, dimension)), 1.0)
     except ValueError as error:

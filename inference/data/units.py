@@ -9,10 +9,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from bke.models.kernels.parameters import FieldUnit
+from bke.models.kernels.covariance import FieldUnit
 from bke.models.likelihood.spectral import MOST_DENSE
 from bke.models.linalg.padding import PaddedRows, dense_size, padded, shared_size
-from bke.models.measures.measure import Measure, as_measure
+from bke.models.measures import Measure, as_measure
 
 from ..core.errors import InputError, nearest
 from .checks import SCALES

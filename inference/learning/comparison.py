@@ -14,7 +14,7 @@ from bke.models.bayes.priors import Prior, template
 from bke.models.kernels.base import Kernel
 from bke.models.likelihood.names import Route
 from bke.models.likelihood.way import Likelihood
-from bke.models.measures.measure import Measure
+from bke.models.measures import Measure
 from numpy.typing import ArrayLike
 
 from ..core.errors import InputError, nearest

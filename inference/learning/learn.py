@@ -13,7 +13,7 @@ from bke.models import SamplingNoise, SquaredExponential
 from bke.models.bayes.priors import Prior
 from bke.models.kernels.base import Kernel
 from bke.models.likelihood.way import Likelihood
-from bke.models.measures.measure import Measure
+from bke.models.measures import Measure
 from numpy.typing import ArrayLike
 
 from ..core.errors import InputError, nearest

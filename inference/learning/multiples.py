@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from bke.models.kernels.base import Covariance
-from bke.models.kernels.parameters import lengths_of
+from bke.models.kernels.covariance import length_parameters
 
 from ..core.errors import InputError
 from ..data.checks import check_positive
@@ -26,7 +26,7 @@ def factors_for(
         InputError: there are none, or one is not positive.
     """
     if factors is None:
-        return tuple(default) if lengths_of(kernel) else (1.0,)
+        return tuple(default) if length_parameters(kernel) else (1.0,)
     if len(factors) == 0:
         raise InputError("factors must hold at least one number")
     for factor in factors:
@@ -36,7 +36,7 @@ def factors_for(
 
 def described(kernel: Covariance) -> str:
     """Name a kernel in words, its lengths to four digits."""
-    lengths = lengths_of(kernel)
+    lengths = length_parameters(kernel)
     if not lengths:
         return repr(kernel)
     told = []
@@ -56,7 +56,7 @@ def widened(kernel: Covariance, factor: float) -> Covariance:
     """
     if factor == 1.0:
         return kernel
-    lengths = lengths_of(kernel)
+    lengths = length_parameters(kernel)
     if not lengths:
         raise InputError(
             f"{type(kernel).__name__} has no lengthscale to be multiplied: the only factor is 1"

@@ -15,8 +15,8 @@ from typing import Any, TypeVar, get_args
 import jax.numpy as jnp
 import numpy as np
 from bke.models import GaussianMixture, Laplace, SquaredExponential
-from bke.models.kernels.base import Covariance, Kernel, no_kernel
-from bke.models.kernels.scikit_learn import given_kernel
+from bke.models.kernels.base import Covariance, Kernel, invalid_kernel_message
+from bke.models.kernels.scikit_learn import as_kernel
 
 from ..core.errors import InputError, SamplingError, nearest
 from ..core.machine import computing
@@ -182,14 +182,14 @@ def kernel_of(
         InputError: for a choice that there is not, or a sample that has no kernel.
     """
     try:
-        choice = given_kernel(choice)
+        choice = as_kernel(choice)
     except ValueError as error:
         raise InputError(str(error)) from None
     if isinstance(choice, Covariance):
         return choice
     if choice not in OF_ONE_SAMPLE:
         raise InputError(
-            no_kernel(choice, f"a kernel or one of {OF_ONE_SAMPLE}")
+            invalid_kernel_message(choice, f"a kernel or one of {OF_ONE_SAMPLE}")
             + nearest(choice, OF_ONE_SAMPLE)
         )
     points = as_sample(X, name)
@@ -233,7 +233,9 @@ def kernels_for(choice: Any, points: np.ndarray, scale: str | None, seed: int) -
         )
         draws = run["posterior"].to_dataset()["lengthscale"].values
         return [GaussianMixture(draws.reshape(POSTERIOR_DRAWS, *draws.shape[2:]))]
-    raise InputError(no_kernel(choice, f"a kernel or one of {CHOICES}") + nearest(choice, CHOICES))
+    raise InputError(
+        invalid_kernel_message(choice, f"a kernel or one of {CHOICES}") + nearest(choice, CHOICES)
+    )
 
 
 def widened(kernel: Any, varying: np.ndarray) -> Any:

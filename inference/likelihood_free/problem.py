@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
-from bke.models.measures.distributions import check_parameters
+from bke.models.measures import check_parameters
 from jax.flatten_util import ravel_pytree
 from numpy.typing import ArrayLike
 from numpyro.distributions import biject_to

@@ -109,8 +109,8 @@ def score_of(model: Callable[..., Any], *args: Any, **kwargs: Any) -> Score:
     Raises:
         InputError: the model cannot be evaluated, or has discrete sites.
     """
+    import bke.models.measures  # noqa: F401  before modules of NumPyro, whose import it completes
     import jax
-    from bke.models.measures import lazy_numpyro  # noqa: F401  before NumPyro's own modules
     from jax.flatten_util import ravel_pytree
     from numpyro.infer.util import potential_energy, unconstrain_fn
 

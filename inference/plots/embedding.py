@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from bke.models import embedding_posterior, empirical_embedding
 from bke.models.kernels.base import Kernel
-from bke.models.measures.measure import Measure
+from bke.models.measures import Measure
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike

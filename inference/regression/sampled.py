@@ -26,9 +26,9 @@ def sampled(
         A tree with ``posterior`` (``intercept``, ``slopes``, ``scale``, ``noise``) and
         ``sample_stats``.
     """
+    import bke.models.measures  # noqa: F401  before modules of NumPyro, whose import it completes
     import jax
     from bke.models import distribution_regression_model
-    from bke.models.measures import lazy_numpyro  # noqa: F401  before NumPyro's own modules
     from numpyro.infer import MCMC, NUTS
 
     usual = float(np.sum(np.mean(centre**2, axis=0))) or 1.0

@@ -10,7 +10,7 @@ from bke.models import Landmark, SamplingNoise, SquaredExponential
 from bke.models.bayes.priors import Prior
 from bke.models.kernels.base import Kernel
 from bke.models.likelihood.way import Likelihood
-from bke.models.measures.measure import Measure
+from bke.models.measures import Measure
 from numpy.typing import ArrayLike
 
 from ..core.distributed import together

@@ -16,12 +16,15 @@ import numpy as np
 import numpyro.distributions as dist
 from bke.models import Gaussian, SamplingNoise
 from bke.models.kernels.base import Covariance, Kernel
-from bke.models.kernels.function import FunctionKernel, kernel_from_function
-from bke.models.kernels.importable import import_path, path_of
-from bke.models.kernels.parameters import is_static
+from bke.models.kernels.covariance import is_static
+from bke.models.kernels.user_kernels import (
+    FunctionKernel,
+    import_object,
+    kernel_from_function,
+    object_path,
+)
 from bke.models.likelihood.way import Likelihood
-from bke.models.measures.distributions import parts
-from bke.models.measures.measure import Measure, as_measure
+from bke.models.measures import Measure, as_measure, component_distributions
 
 from ..core.errors import InputError
 
@@ -71,7 +74,7 @@ def _named(thing: Any) -> dict[str, Any]:
     name: str = thing.__name__
     if getattr(models, name, None) is thing:
         return {"type": name}
-    if (path := path_of(thing)) is not None:
+    if (path := object_path(thing)) is not None:
         return {"type": path}
     return {"type": f"{thing.__module__}:{thing.__qualname__}", SESSION: _remember(thing)}
 
@@ -179,7 +182,7 @@ def _restored(record: dict[str, Any]) -> Any:
             raise InputError(f"this run was made with a kernel bke does not have: {name}")
         return ours
     try:
-        return import_path(name)
+        return import_object(name)
     except ValueError as error:
         raise InputError(f"this run was made with the kernel {name}, but {error}") from None
 
@@ -237,12 +240,12 @@ def describe_prior(prior: dist.Distribution) -> dict[str, Any]:
     name = type(prior).__name__
     if isinstance(prior, dist.MixtureGeneral | dist.MixtureSameFamily):
         # A support of its own would be lost, and with it the coordinates of the draws.
-        if any(part.support != prior.support for part in parts(prior)):
+        if any(part.support != prior.support for part in component_distributions(prior)):
             return {"distribution": name, "unrecorded": repr(prior)}
         return {
             "distribution": name,
             "probabilities": _plain(prior.mixing_distribution.probs),
-            "components": [describe_prior(part) for part in parts(prior)],
+            "components": [describe_prior(part) for part in component_distributions(prior)],
         }
     if isinstance(prior, TRUNCATED):
         bounds = {bound: _plain(getattr(prior, bound)) for bound in prior.arg_constraints}

@@ -19,7 +19,7 @@ from bke.models.kernels.base import Kernel
 from bke.models.landmarks import Landmark
 from bke.models.likelihood.routes import prepared
 from bke.models.likelihood.way import Likelihood
-from bke.models.measures.measure import MEASURE_SCALE, Measure, as_measure
+from bke.models.measures import MEASURE_SCALE, Measure, as_measure
 from numpyro.distributions import biject_to
 from numpyro.infer.util import potential_energy
 

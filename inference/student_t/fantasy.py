@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from bke.models import kernel_student_t
-from bke.models.kernels.base import Covariance, no_kernel
+from bke.models.kernels.base import Covariance, invalid_kernel_message
 from bke.models.linalg.padding import padded
 from bke.models.student_t.normaliser import Bounds
 
@@ -60,7 +60,9 @@ def fantasy_data(
     if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
         raise InputError(f"bounds must be a lower and an upper corner, got {bounds!r}")
     if not isinstance(kernel, Covariance):
-        raise InputError(no_kernel(kernel, "a kernel, such as SquaredExponential(1.0)"))
+        raise InputError(
+            invalid_kernel_message(kernel, "a kernel, such as SquaredExponential(1.0)")
+        )
     prior = {
         name: check_positive(value, name)
         for name, value in (("noise_variance", noise_variance), ("alpha", alpha), ("beta", beta))

@@ -16,7 +16,7 @@ from arviz_base import dict_to_dataset
 from bke.models import kernel_student_t, log_sequential_likelihood
 from bke.models.bayes.priors import check_parameters, lower_bound
 from bke.models.kernels.base import Covariance
-from bke.models.kernels.parameters import lengths_of
+from bke.models.kernels.covariance import length_parameters
 from bke.models.student_t.normaliser import Bounds
 from bke.models.student_t.quadrature import MOST_DIMENSIONS, gauss_legendre
 from numpyro.distributions import biject_to
@@ -283,7 +283,9 @@ def student_t_predictive(run: xr.DataTree, at: Any, *, draws: int = 100) -> np.n
 
 def _times(kernel: Any, factor: Any) -> Covariance:
     """``kernel`` with its lengths, if it has any, times a factor that may be traced."""
-    lengths = {name: jnp.asarray(length) * factor for name, length in lengths_of(kernel).items()}
+    lengths = {
+        name: jnp.asarray(length) * factor for name, length in length_parameters(kernel).items()
+    }
     return cast(Covariance, dataclasses.replace(kernel, **lengths))
 
 
@@ -294,7 +296,7 @@ def _split(
     given: dict[str, Any] = {**PRIORS, **(priors or {})}
     if unknown := set(given) - set(PRIORS):
         raise InputError(f"priors are of {', '.join(PRIORS)}, not of {', '.join(sorted(unknown))}")
-    if not lengths_of(kernel):
+    if not length_parameters(kernel):
         if priors and "factor" in priors:
             raise InputError(f"{type(kernel).__name__} has no lengthscale to be multiplied")
         given["factor"] = 1.0

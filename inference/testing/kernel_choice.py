@@ -6,9 +6,9 @@ import dataclasses
 from typing import Any, get_args
 
 import numpy as np
-from bke.models.kernels.base import Covariance, no_kernel
-from bke.models.kernels.parameters import lengths_of
-from bke.models.kernels.scikit_learn import given_kernel
+from bke.models.kernels.base import Covariance, invalid_kernel_message
+from bke.models.kernels.covariance import length_parameters
+from bke.models.kernels.scikit_learn import as_kernel
 
 from ..core.errors import InputError, nearest
 from ..data.units import choose_scale, unit_of
@@ -45,12 +45,13 @@ class KernelChoice:
         unit_of(np.ones(1), scale)
         if not (isinstance(kernel, str) and kernel in choices):
             try:
-                kernel = given_kernel(kernel)
+                kernel = as_kernel(kernel)
             except ValueError as error:
                 raise InputError(str(error)) from None
             if not isinstance(kernel, Covariance):
                 raise InputError(
-                    no_kernel(kernel, f"a kernel or one of {choices}") + nearest(kernel, choices)
+                    invalid_kernel_message(kernel, f"a kernel or one of {choices}")
+                    + nearest(kernel, choices)
                 )
         return cls(kernel, scale)
 
@@ -72,7 +73,7 @@ def describe(kernel: Any) -> str:
     if isinstance(kernel, tuple):
         return " and ".join(describe(one) for one in kernel)
     told = [type(kernel).__name__]
-    for name, length in lengths_of(kernel).items():
+    for name, length in length_parameters(kernel).items():
         if np.size(length) > MOST_LENGTHSCALES:
             told.append(f"{name}s {as_text(np.min(length))} to {as_text(np.max(length))}")
         else:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from bke.models import GaussianMixture
-from bke.models.kernels.parameters import lengths_of
+from bke.models.kernels.covariance import length_parameters
 
 from ..data.rounding import rounding_unit
 
@@ -46,7 +46,7 @@ def rounding_note(first: np.ndarray, second: np.ndarray, kernel: Any) -> tuple[s
         second: (m, D).
         kernel: that of the most extreme statistic; without one length there is nothing to say.
     """
-    known = lengths_of(kernel)
+    known = length_parameters(kernel)
     if len(known) != 1:
         return ()
     lengths = np.asarray(*known.values())

@@ -18,7 +18,7 @@ from bke.models.embeddings.posterior import landmark_posterior
 from bke.models.kernels.base import Kernel
 from bke.models.landmarks import LandmarkView
 from bke.models.likelihood.spectral import MOST_DENSE
-from bke.models.measures.measure import Measure
+from bke.models.measures import Measure
 
 from ..permutation.relabelled import MORE_ROWS
 

@@ -16,7 +16,7 @@ from ..likelihood.noise import Noise, check_noise
 from ..likelihood.view import LikelihoodView, LogLikelihoodTerms
 from ..likelihood.way import Likelihood
 from ..linalg.precision import require_double
-from ..measures.measure import MEASURE_SCALE, Measure, as_measure
+from ..measures import MEASURE_SCALE, Measure, as_measure
 from .likelihoods import any_likelihood
 from .priors import Prior, assign, check_noise_prior, template, with_values
 

@@ -13,12 +13,12 @@ import jax
 import numpy as np
 import numpyro.distributions as dist
 
-from ..kernels.base import Kernel, no_kernel
-from ..kernels.gaussian import mixture_size
-from ..kernels.parameters import FieldUnit, is_static, own_prior, runs_over_components, unit_of
-from ..kernels.scikit_learn import learnable
+from ..kernels.base import Kernel, invalid_kernel_message
+from ..kernels.covariance import FieldUnit, field_prior, is_per_component, is_static, unit_of
+from ..kernels.scikit_learn import as_differentiable_kernel
+from ..kernels.squared_exponential import mixture_size
 from ..linalg.pytrees import mistakable
-from ..measures.distributions import check_parameters, lower_bound
+from ..measures import check_parameters, lower_bound
 
 Prior: TypeAlias = dist.Distribution | Mapping[str, dist.Distribution]
 Path: TypeAlias = tuple[str, ...]
@@ -31,7 +31,7 @@ def default_prior() -> dist.Distribution:
 
 def template(kernel: Kernel | type[Kernel]) -> Kernel:
     """An instance of ``kernel``, which may be a class whose parameters all have defaults."""
-    kernel = learnable(kernel)
+    kernel = as_differentiable_kernel(kernel)
     if isinstance(kernel, Kernel):
         return _checked(kernel)
     if inspect.isclass(kernel) and issubclass(kernel, Kernel):
@@ -41,7 +41,7 @@ def template(kernel: Kernel | type[Kernel]) -> Kernel:
             raise ValueError(
                 f"kernel {kernel.__name__} needs parameters: give an instance ({error})"
             ) from None
-    raise ValueError(no_kernel(kernel, "a kernel or a kernel class"))
+    raise ValueError(invalid_kernel_message(kernel, "a kernel or a kernel class"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Site:
     @property
     def per_component(self) -> bool:
         """Whether its first axis runs over the components of a mixture."""
-        return runs_over_components(self.field)
+        return is_per_component(self.field)
 
     def part(self, kernel: Kernel) -> Kernel:
         """The part of ``kernel`` that has it."""
@@ -162,7 +162,7 @@ def _by_default(
     prior: dist.Distribution | None, available: Mapping[str, Site], kernel: Kernel
 ) -> dict[str, dist.Distribution]:
     """``prior`` for every length, and for what carries a prior of its own that one."""
-    own = {site: found for site, one in available.items() if (found := own_prior(one.field))}
+    own = {site: found for site, one in available.items() if (found := field_prior(one.field))}
     lengths = [site for site, one in available.items() if one.unit == "length"]
     if not lengths and (not own or prior is not None):
         raise ValueError(

@@ -25,13 +25,13 @@ from ..kernels.base import (
     check_columns,
     check_kernel,
     check_positive,
+    twice_smoothed,
 )
-from ..kernels.scikit_learn import SklearnKernel, given_kernel
-from ..kernels.smoothed_components import twice_smoothed
+from ..kernels.scikit_learn import SklearnKernel, as_kernel
 from ..linalg.precision import concrete, double_precision
 from ..linalg.pytrees import register_dataclass
 from ..linalg.rows import map_rows
-from ..measures.measure import Measure, as_measure
+from ..measures import Measure, as_measure
 
 
 @register_dataclass
@@ -265,7 +265,7 @@ def mean_embedding(X: ArrayLike, kernel: Covariance, weights: ArrayLike | None =
     Raises:
         ValueError: for no points, or weights that do not match them or are not finite.
     """
-    kernel = given_kernel(kernel)
+    kernel = as_kernel(kernel)
     check_kernel(kernel, "kernel")
     points = as_points(X)
     n = len(points)

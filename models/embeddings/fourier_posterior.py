@@ -38,7 +38,7 @@ from ..likelihood.spectral.index import (
 )
 from ..likelihood.spectral.prepared import MOST_DENSE
 from ..linalg.pytrees import register_dataclass
-from ..measures.measure import Measure, as_measure
+from ..measures import Measure, as_measure
 from .posterior import EmbeddingPosterior, embedding_posterior
 
 #: From this many times the shortest lengthscale on, a smaller basis is used; not tuned.

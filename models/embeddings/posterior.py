@@ -19,7 +19,7 @@ from ..landmarks.sums import LandmarkSums, summed
 from ..landmarks.view import LandmarkView, in_parts
 from ..likelihood.noise import NUGGET, sampling_covariance
 from ..linalg.precision import double_precision
-from ..measures.measure import Measure, fixed_measure
+from ..measures import Measure, fixed_measure
 from .embedding import Embedding
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from ..kernels.base import Covariance, Kernel, as_points, check_columns
-from ..kernels.components import Components, accumulate, apply, quadratic_form
-from ..kernels.rotation import Rotation
+from ..kernels.components import Components, accumulate, matvec, quadratic_form
+from ..kernels.embedding_kernels import Rotation
 from ..linalg.precision import double_precision
 from .embedding import Embedding
 
@@ -135,7 +135,7 @@ def _climb(
         def add(component: Components) -> LocalTerms:
             P = component.precision
             terms = w * jnp.exp(component.log_weight - 0.5 * quadratic_form(P, delta))
-            total, directions = jnp.sum(terms), apply(P, delta)
+            total, directions = jnp.sum(terms), matvec(P, delta)
             curvature = total * (jnp.diag(P) if P.ndim == 1 else P)
             return total, curvature, directions @ terms, (directions * terms) @ directions.T
 

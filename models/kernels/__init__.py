@@ -1,3 +1,3 @@
-"""Kernels: Gram matrix, derivative in closed form and smoothed kernel r."""
+"""Kernels with Gram matrix, derivative in closed form and smoothed kernel r."""
 
-from . import algebra as algebra  # enters what ``+`` and ``*`` of any kernels build
+from . import algebra as algebra  # registers the classes that ``+`` and ``*`` build

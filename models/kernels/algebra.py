@@ -9,148 +9,136 @@ import jax
 import jax.numpy as jnp
 
 from ..linalg.pytrees import register_dataclass
-from ..measures.measure import Measure
-from .base import (
-    OPERATIONS,
-    Covariance,
-    Kernel,
-    SmoothingError,
-    Terms,
-    check_positive,
-    columns,
-)
-from .components import Components, add, multiply
-from .laplace import Laplace
-from .parameters import parameter
-from .scaled import ScaledCovariance
-from .smoothed_components import smooth_components
+from ..measures import Measure
+from .base import OPERATIONS, Covariance, Kernel, SmoothingError, ValueAndGrad, check_positive
+from .components import Components
+from .covariance import ScaledCovariance, parameter
+from .matern import Laplace
 
 
-class Pair(Kernel):
+class KernelPair(Kernel):
     """A kernel made of two; a subclass has the fields ``left`` and ``right``.
 
-    Where it has no closed form, r is numerical as that of any kernel, see :class:`Kernel`.
+    Without a closed form r is numerical, see :class:`Kernel`.
     """
 
     left: Kernel
     right: Kernel
-    word: ClassVar[str]
+    operation: ClassVar[str]
 
     @property
     def translation_invariant(self) -> bool:  # type: ignore[override]
-        """True where both kernels are functions of x - y."""
+        """True if both kernels are functions of x - y."""
         return self.left.translation_invariant and self.right.translation_invariant
 
     @property
-    def summable(self) -> bool:  # type: ignore[override]
-        """True where both kernels are: the other's kink stays."""
-        return self.left.summable and self.right.summable
+    def allow_fixed_nodes(self) -> bool:  # type: ignore[override]
+        """True if both kernels allow them."""
+        return self.left.allow_fixed_nodes and self.right.allow_fixed_nodes
 
-    def refusal(self, dimension: int, *, gaussian: bool) -> SmoothingError:
-        """What says that there is no r, and which sums and products have one."""
-        names = [type(part).__name__ for part in (self.left, self.right)]
-        what = f"smoothed kernel r for the {self.word} of {names[0]} and {names[1]}"
-        if gaussian and self._on_line(dimension):
+    def smooth(self, measure: Measure, dimension: int) -> Covariance:
+        """Return r in closed form for sums of Gaussian components, else numerically."""
+        components = self.components(dimension)
+        if components is None:
+            return super().smooth(measure, dimension)
+        return measure.smooth(components, dimension)
+
+    def smoothing_error(self, dimension: int, *, gaussian: bool) -> SmoothingError:
+        """Return the error that r is missing, with the sums and products that have one."""
+        left, right = type(self.left).__name__, type(self.right).__name__
+        name = f"smoothed kernel r for the {self.operation} of {left} and {right}"
+        columns = f"{dimension} column{'s' * (dimension > 1)}"
+        if gaussian and dimension == 1 and self.translation_invariant:
             return SmoothingError(
-                f"a Gaussian measure has no implemented {what}: take measure='unit' or "
-                "measure='lebesgue', for which it is found numerically in one column"
+                f"a Gaussian measure has no implemented {name}: take measure='unit' or "
+                "measure='lebesgue', for which it is numerical in one column"
             )
-        if self.summable:
+        if self.allow_fixed_nodes:
             return SmoothingError(
-                f"'unit' and 'lebesgue' have no implemented {what} in {columns(dimension)}: take "
-                "measure=Gaussian(scale, centre), for which it is found numerically"
+                f"'unit' and 'lebesgue' have no implemented {name} in {columns}: take "
+                "measure=Gaussian(scale, centre), for which it is numerical"
             )
         return SmoothingError(
-            f"no measure ('unit', 'lebesgue' or Gaussian) has an implemented {what} in "
-            f"{columns(dimension)}. What works with every measure: sums and products of "
-            "SquaredExponential, FullSquaredExponential, GaussianMixture and SpectralMixture; with "
-            "'unit' and 'lebesgue': products of Laplace kernels and any single kernel of this "
-            "package, and in one column all sums and products of functions of x - y"
+            f"no measure ('unit', 'lebesgue' or Gaussian) has an implemented {name} in "
+            f"{columns}. What works with every measure: sums and products of SquaredExponential, "
+            "FullSquaredExponential, GaussianMixture and SpectralMixture; with 'unit' and "
+            "'lebesgue': products of Laplace kernels and any single kernel of this package, and in "
+            "one column all sums and products of functions of x - y"
         )
 
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Sum(Pair):
+class Sum(KernelPair):
     """k(x, y) = left(x, y) + right(x, y); nest for more terms."""
 
     left: Kernel
     right: Kernel
 
-    word = "sum"
+    operation = "sum"
 
     @property
     def characteristic(self) -> bool | None:  # type: ignore[override]
-        """True where one of the two is; a sum of kernels that are not may still be."""
+        """True if one of the two is; otherwise unknown."""
         return True if self.left.characteristic or self.right.characteristic else None
 
-    def terms(self, X: jax.Array, Y: jax.Array) -> Terms:
-        """Value and derivative in the first argument, see :class:`Terms`."""
-        left, right = self.left.terms(X, Y), self.right.terms(X, Y)
+    def value_and_grad(self, X: jax.Array, Y: jax.Array) -> ValueAndGrad:
+        """Return value and gradient in the first argument at all pairs."""
+        left, right = self.left.value_and_grad(X, Y), self.right.value_and_grad(X, Y)
         # A common factor that value and gradient make up for: its own derivative is not needed.
         log_scale = jax.lax.stop_gradient(jnp.maximum(left.log_scale, right.log_scale))
         a, b = jnp.exp(left.log_scale - log_scale), jnp.exp(right.log_scale - log_scale)
-        return Terms(
+        return ValueAndGrad(
             log_scale,
             a * left.value + b * right.value,
             a * left.gradient + b * right.gradient,
         )
 
     def components(self, dimension: int) -> Components | None:
-        """The Gaussian components on R^``dimension``, None where there are none."""
+        """Return the Gaussian components on R^``dimension``, or None."""
         left, right = self.left.components(dimension), self.right.components(dimension)
-        return None if left is None or right is None else add(left, right)
-
-    def smooth(self, measure: Measure, dimension: int) -> Covariance:
-        """R in closed form where both kernels are sums of Gaussian components, else numerical."""
-        components = self.components(dimension)
-        if components is None:
-            return super().smooth(measure, dimension)
-        return smooth_components(components, measure, dimension)
+        return None if left is None or right is None else left.plus(right)
 
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Product(Pair):
+class Product(KernelPair):
     """k(x, y) = left(x, y) right(x, y); nest for more factors."""
 
     left: Kernel
     right: Kernel
 
-    word = "product"
+    operation = "product"
 
     @property
     def characteristic(self) -> bool | None:  # type: ignore[override]
-        """True where both are: a convolution of positive spectral densities is positive."""
+        """True if both are: a convolution of positive spectral densities is positive."""
         return True if self.left.characteristic and self.right.characteristic else None
 
-    def terms(self, X: jax.Array, Y: jax.Array) -> Terms:
-        """Value and derivative in the first argument, see :class:`Terms`."""
-        left, right = self.left.terms(X, Y), self.right.terms(X, Y)
-        return Terms(
+    def value_and_grad(self, X: jax.Array, Y: jax.Array) -> ValueAndGrad:
+        """Return value and gradient in the first argument at all pairs."""
+        left, right = self.left.value_and_grad(X, Y), self.right.value_and_grad(X, Y)
+        return ValueAndGrad(
             left.log_scale + right.log_scale,
             left.value * right.value,
             left.gradient * right.value + left.value * right.gradient,
         )
 
     def components(self, dimension: int) -> Components | None:
-        """The Gaussian components on R^``dimension``, None where there are none."""
+        """Return the Gaussian components on R^``dimension``, or None."""
         left, right = self.left.components(dimension), self.right.components(dimension)
-        return None if left is None or right is None else multiply(left, right)
+        return None if left is None or right is None else left.times(right)
 
     def smooth(self, measure: Measure, dimension: int) -> Covariance:
-        """R in closed form for sums of Gaussian components and for Laplace kernels, else numerical.
+        """Return r in closed form also for Laplace kernels.
 
-        The product of Laplace kernels is the one with 1 / lengthscale = sum of the parts'.
+        Their product is the one with 1 / lengthscale = sum of the factors'.
         """
-        components = self.components(dimension)
-        if components is not None:
-            return smooth_components(components, measure, dimension)
         variance, factors = _factors(self)
         laplaces = [factor for factor in factors if isinstance(factor, Laplace)]
         if len(laplaces) < len(factors):
             return super().smooth(measure, dimension)
-        rate = sum(1.0 / jnp.asarray(part.lengthscale, dtype=jnp.float64) for part in laplaces)
+        rate = sum(1.0 / jnp.asarray(factor.lengthscale, dtype=jnp.float64) for factor in laplaces)
         return Scaled(Laplace(1.0 / rate), variance).smooth(measure, dimension)
 
 
@@ -172,18 +160,18 @@ class Scaled(Kernel):
 
     @property
     def characteristic(self) -> bool | None:  # type: ignore[override]
-        """What the kernel itself says: a positive multiple changes nothing."""
+        """The value for the kernel."""
         return self.kernel.characteristic
 
     @property
     def translation_invariant(self) -> bool:  # type: ignore[override]
-        """What the kernel itself says: a positive multiple changes nothing."""
+        """The value for the kernel."""
         return self.kernel.translation_invariant
 
     @property
-    def summable(self) -> bool:  # type: ignore[override]
-        """What the kernel itself says: a positive multiple changes nothing."""
-        return self.kernel.summable
+    def allow_fixed_nodes(self) -> bool:  # type: ignore[override]
+        """The value for the kernel."""
+        return self.kernel.allow_fixed_nodes
 
     def _log_variance(self) -> jax.Array:
         variance = jnp.asarray(self.variance, dtype=jnp.float64)
@@ -191,20 +179,18 @@ class Scaled(Kernel):
             raise ValueError(f"variance must be a number, got shape {variance.shape}")
         return jnp.log(variance)
 
-    def terms(self, X: jax.Array, Y: jax.Array) -> Terms:
-        """Value and derivative in the first argument, see :class:`Terms`."""
-        terms = self.kernel.terms(X, Y)
+    def value_and_grad(self, X: jax.Array, Y: jax.Array) -> ValueAndGrad:
+        """Return value and gradient in the first argument at all pairs."""
+        terms = self.kernel.value_and_grad(X, Y)
         return terms._replace(log_scale=terms.log_scale + self._log_variance())
 
     def components(self, dimension: int) -> Components | None:
-        """The components of the kernel, each times variance."""
+        """Return the components of the kernel, each times variance."""
         components = self.kernel.components(dimension)
-        if components is None:
-            return None
-        return components._replace(log_weight=components.log_weight + self._log_variance())
+        return None if components is None else components.scaled(self._log_variance())
 
     def smooth(self, measure: Measure, dimension: int) -> Covariance:
-        """variance^2 times that of the kernel; the *unit* form does not change."""
+        """Return variance^2 times that of the kernel; the *unit* form does not change."""
         smoothed = self.kernel.smooth(measure, dimension)
         if measure.relative:
             return smoothed
@@ -212,7 +198,7 @@ class Scaled(Kernel):
 
 
 def _factors(kernel: Kernel) -> tuple[Any, list[Kernel]]:
-    """A nested product as a number and the kernels in it."""
+    """Split a nested product into a number and its kernels."""
     if isinstance(kernel, Scaled):
         variance, factors = _factors(kernel.kernel)
         return kernel.variance * variance, factors

@@ -1,11 +1,12 @@
-"""What a covariance function is, the points it takes, and the checks of its parameters."""
+"""Covariance functions, the fields of their dataclasses, and checks of points and parameters."""
 
 from __future__ import annotations
 
 import abc
+import dataclasses
 import functools
 import operator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
 import jax
 import jax.numpy as jnp
@@ -13,17 +14,107 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from ..linalg.precision import double_precision
+from ..linalg.pytrees import register_dataclass
+
+if TYPE_CHECKING:
+    import numpyro.distributions as dist
+
+FieldUnit: TypeAlias = Literal["none", "length", "1/length", "length^2"]
 
 
-class Terms(NamedTuple):
-    """k and its derivative with a common factor taken out, so that far points do not underflow.
+def parameter(
+    default: Any = dataclasses.MISSING,
+    *,
+    unit: FieldUnit = "none",
+    prior: dist.Distribution | None = None,
+    per_component: bool = False,
+    static: bool = False,
+) -> Any:
+    """Declare a field of a kernel's dataclass.
+
+    Args:
+        default: default value.
+        unit: ``"length"`` for parameters that divide distances: random by default, and a number or
+            one per column; ``"1/length"`` for frequencies; ``"length^2"`` for a covariance (D, D);
+            else ``"none"``.
+        prior: prior in the model's units, for a parameter that is random by default with another
+            than the default prior.
+        per_component: True if its first axis runs over the components of a mixture.
+        static: True if it is fixed when the program is compiled, and never random.
+
+    Raises:
+        ValueError: for an unknown unit.
+    """
+    metadata: dict[str, Any] = {"unit": _checked_unit(unit), "per_component": per_component}
+    if prior is not None:
+        metadata["prior"] = prior
+    if static:
+        metadata["static"] = True
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def unit_of(field: dataclasses.Field[Any]) -> FieldUnit:
+    """Return the unit of a field; without metadata ``lengthscale`` is a length.
+
+    Raises:
+        ValueError: for an unknown unit.
+    """
+    default = "length" if field.name == "lengthscale" else "none"
+    return _checked_unit(field.metadata.get("unit", default))
+
+
+def _checked_unit(unit: FieldUnit) -> FieldUnit:
+    units = get_args(FieldUnit)
+    if unit not in units:
+        raise ValueError(f"a field's unit must be one of {', '.join(units)}, got {unit!r}")
+    return unit
+
+
+def is_static(field: dataclasses.Field[Any]) -> bool:
+    """Return whether a field is fixed when the program is compiled."""
+    return bool(field.metadata.get("static"))
+
+
+def is_per_component(field: dataclasses.Field[Any]) -> bool:
+    """Return whether the first axis of a field runs over the components of a mixture."""
+    return bool(field.metadata.get("per_component"))
+
+
+def field_prior(field: dataclasses.Field[Any]) -> dist.Distribution | None:
+    """Return the prior declared for a field."""
+    return field.metadata.get("prior")
+
+
+def length_parameters(kernel: Any) -> dict[str, Any]:
+    """Return the kernel's fields that are lengths, by name, without those of nested kernels.
+
+    Default priors and results in the units of the data use it, for any name of the field.
+    """
+    return {
+        field.name: getattr(kernel, field.name)
+        for field in (dataclasses.fields(kernel) if dataclasses.is_dataclass(kernel) else ())
+        if not is_static(field) and unit_of(field) == "length"
+    }
+
+
+class ValueAndGrad(NamedTuple):
+    """k and its gradient with a common factor taken out, so that far points do not underflow.
 
     ``k = exp(log_scale) * value`` and ``dk/dx_d = exp(log_scale) * gradient[d]``.
+
+    Attributes:
+        log_scale: logarithm of the common factor, (n, m).
+        value: (n, m).
+        gradient: derivative in the first argument, (D, n, m).
     """
 
-    log_scale: jax.Array  # (n, m)
-    value: jax.Array  # (n, m)
-    gradient: jax.Array  # (D, n, m), derivative in the first argument
+    log_scale: jax.Array
+    value: jax.Array
+    gradient: jax.Array
+
+    def kernel_matrix(self) -> jax.Array:
+        """Return k(x_i, y_j), shape (n, m)."""
+        return jnp.exp(self.log_scale) * self.value
 
 
 class SmoothingError(ValueError):
@@ -31,15 +122,20 @@ class SmoothingError(ValueError):
 
 
 def as_points(X: ArrayLike, name: str = "X") -> jax.Array:
-    """``X`` as an (n, D) float64 array; a 1-D array means D = 1.
+    """Return ``X`` as an (n, D) float64 array; a 1-D array means D = 1.
 
-    Raises ``ValueError`` naming the row of a concrete value that is not a finite real number;
-    a masked value is none.
+    Raises:
+        ValueError: a concrete value is not a finite real number, or masked; names its row.
     """
     if isinstance(X, np.ma.MaskedArray):  # np.asarray would show what the mask hides
         X = np.ma.filled(X.astype(np.float64), np.nan)
     if not isinstance(X, jax.core.Tracer):
-        _check_real(np.asarray(X), name)
+        values = np.asarray(X)
+        if values.dtype.kind not in "fiu":
+            raise ValueError(f"{name} must hold real numbers, got type {values.dtype}")
+        if not np.all(np.isfinite(values)):
+            row = int(np.argwhere(~np.isfinite(values))[0, 0]) + 1
+            raise ValueError(f"{name} has a value that is not finite in row {row}")
     points = jnp.asarray(X, dtype=jnp.float64)
     if points.ndim == 1:
         points = points[:, None]
@@ -48,24 +144,17 @@ def as_points(X: ArrayLike, name: str = "X") -> jax.Array:
     return points
 
 
-def _check_real(values: np.ndarray, name: str) -> None:
-    if values.dtype.kind not in "fiu":
-        raise ValueError(f"{name} must hold real numbers, got type {values.dtype}")
-    if not np.all(np.isfinite(values)):
-        row = int(np.argwhere(~np.isfinite(values))[0, 0]) + 1
-        raise ValueError(f"{name} has a value that is not finite in row {row}")
-
-
 def check_columns(X: jax.Array, other: jax.Array, name: str) -> None:
-    """Refuse points (n, D) and (m, E) of different numbers of columns."""
+    """Refuse points (n, D) and (m, E) with different numbers of columns."""
     if X.shape[1] != other.shape[1]:
         raise ValueError(f"X has {X.shape[1]} columns but {name} has {other.shape[1]}")
 
 
 def differences(X: jax.Array, Y: jax.Array) -> jax.Array:
-    """x_i - y_j coordinate by coordinate, shape (D, n, m).
+    """Return x_i - y_j by coordinate, shape (D, n, m).
 
-    Taken directly: |x|^2 + |y|^2 - 2xy would cancel for near points, which decide the volume term.
+    Taken directly: |x|^2 + |y|^2 - 2xy would cancel for near points, which determine the log
+    Jacobian.
     """
     check_columns(X, Y, "Y")
     return X.T[:, :, None] - Y.T[:, None, :]
@@ -73,7 +162,7 @@ def differences(X: jax.Array, Y: jax.Array) -> jax.Array:
 
 @jax.custom_jvp
 def squared_norm(delta: jax.Array) -> jax.Array:
-    """Sum of squares over the leading axis, (D, n, m) to (n, m).
+    """Sum squares over the leading axis, (D, n, m) to (n, m).
 
     Written out term by term, because XLA's reduction over a leading axis stores all D matrices;
     its derivative is a reduction, because that of a slice is a matrix of zeros with a slice in it.
@@ -89,8 +178,14 @@ def _squared_norm_jvp(
     return squared_norm(delta), 2.0 * jnp.sum(delta * delta_dot, axis=0)
 
 
+def positive_sqrt(squared: jax.Array) -> jax.Array:
+    """Return the square root, with derivative 0 at 0, where the root itself has none."""
+    positive = squared > 0.0
+    return jnp.where(positive, jnp.sqrt(jnp.where(positive, squared, 1.0)), 0.0)
+
+
 def per_column(parameter: Any, dimension: int, name: str) -> jax.Array:
-    """A scalar or (D,) parameter as shape (D or 1, 1, 1), to broadcast against differences."""
+    """Return a scalar or (D,) parameter as (D or 1, 1, 1), to broadcast against differences."""
     if parameter is None:
         raise ValueError(f"{name} must be a positive number, got None")
     values: jax.Array = jnp.asarray(parameter, dtype=jnp.float64)
@@ -112,7 +207,7 @@ def check_positive(parameter: Any, name: str) -> None:
 
 
 def concrete_values(parameter: Any) -> np.ndarray:
-    """The numbers of a parameter, none where it is ``None`` or any of them is traced."""
+    """Return the numbers of a parameter, none if it is ``None`` or any of them is traced."""
     entries = jax.tree.leaves(parameter)
     if all(isinstance(entry, (int, float, np.ndarray, np.number)) for entry in entries):
         return np.asarray(parameter if entries else [], dtype=float)
@@ -120,41 +215,49 @@ def concrete_values(parameter: Any) -> np.ndarray:
 
 
 class Covariance(abc.ABC):
-    """A covariance function: ``r(X, Y)`` is its matrix."""
+    """A covariance function: ``r(X, Y)`` is its matrix.
+
+    Attributes:
+        numerical: whether the values come from a quadrature rule; the class states its accuracy.
+        characteristic: whether any two different distributions have different embeddings (KER-10):
+            true of a kernel of x - y whose spectral density is positive everywhere. None: unknown.
+        translation_invariant: whether k(x, y) is known to depend on x - y alone.
+    """
 
     numerical: bool = False
-    """Whether the values come from a quadrature rule; the class says how accurate it is."""
-
     characteristic: bool | None = None
-    """Whether any two distributions that differ have different embeddings (KER-10): true of a
-    kernel of x - y whose spectral density is positive everywhere. None: not known."""
-
     translation_invariant: bool = False
-    """Whether k(x, y) is known to hang on x - y alone."""
 
     @abc.abstractmethod
     def matrix(self, X: jax.Array, Y: jax.Array) -> jax.Array:
-        """The (n, m) matrix r(x_i, y_j) of two (n, D), (m, D) arrays."""
+        """Return the (n, m) matrix r(x_i, y_j) of two (n, D), (m, D) arrays."""
 
     def check_points(self, X: jax.Array) -> None:  # noqa: B027
-        """Raise ``ValueError`` for concrete (n, D) points that the covariance is not for."""
+        """Raise ``ValueError`` for concrete (n, D) points outside the covariance's domain."""
 
     def diagonal(self, X: jax.Array) -> jax.Array:
-        """r(x_i, x_i) of an (n, D) array, shape (n,)."""
+        """Return r(x_i, x_i) of an (n, D) array, shape (n,)."""
         return jax.vmap(lambda x: self.matrix(x[None], x[None])[0, 0])(X)
 
     @double_precision
     def __call__(self, X: ArrayLike, Y: ArrayLike | None = None) -> jax.Array:
-        """The (n, m) Gram matrix; ``Y`` defaults to ``X``."""
-        points = as_points(X)
-        others = points if Y is None else as_points(Y, "Y")
-        for given in (points, others):
-            self.check_points(given)
-        return _matrix(self, points, others)
+        """Return the (n, m) Gram matrix; ``Y`` defaults to ``X``."""
+        x = as_points(X)
+        y = x if Y is None else as_points(Y, "Y")
+        self.check_points(x)
+        self.check_points(y)
+        return _matrix(self, x, y)
+
+
+# Compiled as a whole: operation by operation the unused derivatives of ``value_and_grad`` would be
+# computed too.
+@jax.jit
+def _matrix(covariance: Covariance, X: jax.Array, Y: jax.Array) -> jax.Array:
+    return covariance.matrix(X, Y)
 
 
 def check_kernel(kernel: Any, name: str) -> None:
-    """Refuse what is no kernel, such as the names that ``bke.inference.kernel_of`` takes."""
+    """Refuse objects that are not kernels, such as the names ``bke.inference.kernel_of`` takes."""
     if not isinstance(kernel, Covariance):
         raise ValueError(
             f"{name} must be a kernel, such as SquaredExponential(1.0), got {kernel!r}; "
@@ -162,7 +265,19 @@ def check_kernel(kernel: Any, name: str) -> None:
         )
 
 
-# One program: operation by operation the derivatives in :class:`Terms` would be worked out as well.
-@jax.jit
-def _matrix(covariance: Covariance, X: jax.Array, Y: jax.Array) -> jax.Array:
-    return covariance.matrix(X, Y)
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class ScaledCovariance(Covariance):
+    """A constant times another covariance, such as the Lebesgue r in terms of the unit form."""
+
+    variance: Any
+    covariance: Covariance
+
+    @property
+    def numerical(self) -> bool:  # type: ignore[override]
+        """The value for the other covariance."""
+        return self.covariance.numerical
+
+    def matrix(self, X: jax.Array, Y: jax.Array) -> jax.Array:
+        """Return the matrix r(x_i, y_j)."""
+        return self.variance * self.covariance.matrix(X, Y)

@@ -14,19 +14,16 @@ from jax.scipy.special import gammaln
 from ..linalg.pytrees import register_dataclass
 from .base import (
     Covariance,
+    Radial,
     SmoothingError,
+    ValueAndDecay,
     check_positive,
     differences,
     per_column,
     squared_norm,
 )
-from .parameters import parameter
-from .radial import Radial, RadialTerms
-from .scaled import ScaledCovariance
-
-OUTER, INNER = 112, 160  # nodes in log s and in v
-TAIL = 36.0  # a tail below exp(-TAIL) of the peak is left out
-REACH = 24.0  # of log s below its peak, at most
+from .components import accumulate
+from .covariance import ScaledCovariance, parameter
 
 
 @register_dataclass
@@ -46,7 +43,7 @@ class RationalQuadratic(Radial):
     lengthscale: Any = parameter(1.0, unit="length")
 
     characteristic = True
-    summable = False
+    allow_fixed_nodes = False
 
     def __post_init__(self) -> None:
         check_positive(self.alpha, "alpha")
@@ -54,38 +51,38 @@ class RationalQuadratic(Radial):
         if isinstance(self.alpha, (list, tuple, np.ndarray)) and np.ndim(self.alpha) > 0:
             raise ValueError(f"alpha must be a number, got shape {np.shape(self.alpha)}")
 
-    def of(self, rho_squared: jax.Array) -> RadialTerms:
-        """The terms as a function of rho^2 (n, m)."""
+    def value_and_decay(self, rho_squared: jax.Array) -> ValueAndDecay:
+        """Return value and decay as a function of rho^2 (n, m)."""
         alpha = jnp.asarray(self.alpha, dtype=jnp.float64)
         excess = rho_squared / (2.0 * alpha)
         log_scale = -(alpha + 1.0) * jnp.log1p(excess)
-        return RadialTerms(log_scale, 1.0 + excess, jnp.ones_like(excess))
+        return ValueAndDecay(log_scale, 1.0 + excess, jnp.ones_like(excess))
 
-    def unit_smoothed(self, dimension: int) -> Covariance:
-        """Numerical, see :class:`ScaleMixture`; a traced alpha that is too small gives NaN.
+    def unit_smoothed(self, dimension: int) -> ScaleMixture:
+        """Return the numerical :class:`ScaleMixture`; a traced alpha that is too small gives NaN.
 
         Raises:
             SmoothingError: unless alpha > D/4, where the integral is finite.
         """
-        alpha = self._integrable(dimension)
+        weights, precision = scale_mixture(self._integrable_alpha(dimension), dimension)
         lengthscale = per_column(self.lengthscale, dimension, "lengthscale").reshape(-1)
-        return ScaleMixture(*scale_mixture(alpha, dimension), lengthscale)
+        return ScaleMixture(weights, precision, lengthscale)
 
     def lebesgue_smoothed(self, dimension: int) -> Covariance:
-        """The unit form times its value at zero.
+        """Return the unit form times its value at zero.
 
         That is ``(2 pi alpha)^(D/2) Gamma(2 alpha - D/2) / Gamma(2 alpha) prod_d lengthscale_d``.
         """
         half = dimension / 2.0
-        alpha = self._integrable(dimension)
-        lengthscale = per_column(self.lengthscale, dimension, "lengthscale").reshape(-1)
+        alpha = self._integrable_alpha(dimension)
+        unit = self.unit_smoothed(dimension)
         log_ratio = gammaln(2.0 * alpha - half) - gammaln(2.0 * alpha)
-        volume = jnp.prod(jnp.broadcast_to(lengthscale, (dimension,)))
+        volume = jnp.prod(jnp.broadcast_to(unit.lengthscale, (dimension,)))
         at_zero = (2.0 * math.pi * alpha) ** half * jnp.exp(log_ratio) * volume
-        return ScaledCovariance(at_zero, self.unit_smoothed(dimension))
+        return ScaledCovariance(at_zero, unit)
 
-    def _integrable(self, dimension: int) -> jax.Array:
-        """Alpha, NaN where it is traced and the kernel squared has no finite integral."""
+    def _integrable_alpha(self, dimension: int) -> jax.Array:
+        """Return alpha, NaN if it is traced and the kernel squared has no finite integral."""
         least = dimension / 4.0
         alpha = jnp.asarray(self.alpha, dtype=jnp.float64)
         if not isinstance(alpha, jax.core.Tracer) and not float(alpha) > least:
@@ -97,32 +94,51 @@ class RationalQuadratic(Radial):
         return jnp.where(alpha > least, alpha, jnp.nan)
 
 
-def scale_mixture(alpha: jax.Array, dimension: int) -> tuple[jax.Array, jax.Array]:
-    """Weights (J,), with sum one, and precisions s (J,) of the unit r as a sum of exp(-s rho^2/2).
+def scale_mixture(
+    alpha: jax.Array,
+    dimension: int,
+    *,
+    outer_nodes: int = 112,
+    inner_nodes: int = 160,
+    tail: float = 36.0,
+    max_log_range: float = 24.0,
+) -> tuple[jax.Array, jax.Array]:
+    """Compute the unit r as a sum of exp(-s rho^2 / 2).
 
     With tau = s (1 + e^v) and tau' = s (1 + e^-v), C = 2 + 2 cosh v, the two scale mixtures
     convolve to ``int ds s^(2 alpha - 1 - D/2) exp(-s rho^2 / 2) int dv C^(alpha - D/2)
-    exp(-alpha s C)`` times a constant: the trapezoid rule in log s and v. What lies below the
-    smallest s is given to it by the known value at zero.
+    exp(-alpha s C)`` times a constant: the trapezoid rule in log s and v. The mass below the
+    smallest s is added to its weight, by the known value at zero.
+
+    Args:
+        alpha: parameter of the kernel.
+        dimension: D.
+        outer_nodes: number of nodes in log s, for the errors of :class:`ScaleMixture`.
+        inner_nodes: number of nodes in v, for the same errors.
+        tail: tails below exp(-tail) of the peak are left out.
+        max_log_range: largest range of log s below its peak. Not tuned.
+
+    Returns:
+        Weights (J,), with sum one, and precisions s (J,).
     """
     half = dimension / 2.0
     # The rule is exact for any nodes, up to rounding: their derivative is not needed.
     fixed = jax.lax.stop_gradient(alpha)
     decay = jnp.where(fixed > half, fixed, 2.0 * fixed - half)  # power of s in the lower tail
-    below, above = TAIL / decay, TAIL / (2.0 * fixed)
-    start = -math.log(2.0) - jnp.minimum(below + jnp.sqrt(2.0 * below), REACH)
+    below, above = tail / decay, tail / (2.0 * fixed)
+    start = -math.log(2.0) - jnp.minimum(below + jnp.sqrt(2.0 * below), max_log_range)
     stop = -math.log(2.0) + jnp.log1p(above + jnp.sqrt(2.0 * above))
-    step = (stop - start) / (OUTER - 1)
-    log_s = start + step * np.arange(OUTER)
+    step = (stop - start) / (outer_nodes - 1)
+    log_s = start + step * np.arange(outer_nodes)
     s = jnp.exp(log_s)
 
     excess = jnp.maximum(fixed - half, 0.0)
-    reach = jnp.maximum(4.0 * fixed * s, excess) + TAIL + jnp.sqrt(2.0 * excess * TAIL)
-    v_step = jnp.arccosh(0.5 * reach / (fixed * s) - 1.0) / INNER
-    C = 2.0 + 2.0 * jnp.cosh(v_step[:, None] * np.arange(INNER + 1))
-    both_sides = np.where(np.arange(INNER + 1) == 0, 1.0, 2.0)
+    largest = jnp.maximum(4.0 * fixed * s, excess) + tail + jnp.sqrt(2.0 * excess * tail)
+    v_step = jnp.arccosh(0.5 * largest / (fixed * s) - 1.0) / inner_nodes
+    C = 2.0 + 2.0 * jnp.cosh(v_step[:, None] * np.arange(inner_nodes + 1))
+    both_signs = np.where(np.arange(inner_nodes + 1) == 0, 1.0, 2.0)
     inner = (alpha - half) * jnp.log(C) - alpha * s[:, None] * C
-    log_inner = jax.nn.logsumexp(inner, axis=1, b=both_sides) + jnp.log(v_step)
+    log_inner = jax.nn.logsumexp(inner, axis=1, b=both_signs) + jnp.log(v_step)
 
     log_constant = (2.0 * alpha - half) * jnp.log(alpha) - 2.0 * gammaln(alpha)
     log_constant = log_constant + gammaln(2.0 * alpha) - gammaln(2.0 * alpha - half)
@@ -147,21 +163,17 @@ class ScaleMixture(Covariance):
     numerical: ClassVar[bool] = True  # type: ignore[misc]
 
     def matrix(self, X: jax.Array, Y: jax.Array) -> jax.Array:
-        """The matrix r(x_i, y_j)."""
+        """Return the matrix r(x_i, y_j)."""
         delta = differences(X, Y)
         lengthscale = per_column(self.lengthscale, delta.shape[0], "lengthscale")
         rho_squared = squared_norm(delta / lengthscale)
-        total: jax.Array = _sum_scales(self.weights, self.precision, rho_squared)
-        return total
+        return _sum_scales(self.weights, self.precision, rho_squared)
 
 
 @jax.jit
 def _sum_scales(weights: jax.Array, precision: jax.Array, rho_squared: jax.Array) -> jax.Array:
-    # Term by term, recomputed in the backward pass: (J, n, m) would not fit in memory.
-    @jax.checkpoint
-    def add(total: jax.Array, term: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
-        weight, s = term
-        return total + weight * jnp.exp(-0.5 * s * rho_squared), None
-
-    total, _ = jax.lax.scan(add, jnp.zeros_like(rho_squared), (weights, precision))
-    return total
+    return accumulate(
+        lambda term: term[0] * jnp.exp(-0.5 * term[1] * rho_squared),
+        (weights, precision),
+        jnp.zeros_like(rho_squared),
+    )

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import jax
 import numpy as np
 
 from .algebra import Product, Scaled, Sum
-from .base import Kernel
-from .covariance import Covariance
-from .laplace import Laplace
-from .matern import Matern
+from .base import Covariance, Kernel
+from .matern import Laplace, Matern
 from .rational_quadratic import RationalQuadratic
 from .squared_exponential import SquaredExponential
 
-#: Where scikit-learn's kernels are; one that exists has loaded it.
+#: Module of scikit-learn's kernels; it is loaded if one exists.
 MODULE = "sklearn.gaussian_process.kernels"
 
 
 def is_sklearn(kernel: Any) -> bool:
-    """Whether it is a kernel of scikit-learn; does not import scikit-learn."""
+    """Return whether it is a kernel of scikit-learn; does not import scikit-learn."""
     module = sys.modules.get(MODULE)
     return module is not None and isinstance(kernel, module.Kernel)
 
@@ -36,28 +33,25 @@ class SklearnKernel(Covariance):
     kernel: Any
 
     def matrix(self, X: jax.Array, Y: jax.Array) -> jax.Array:
-        """The matrix k(x_i, y_j) of concrete arrays."""
+        """Return the matrix k(x_i, y_j) of concrete arrays."""
         if any(isinstance(points, jax.core.Tracer) for points in (X, Y)):
             raise ValueError(f"{_no_jax(self.kernel)}, so it cannot be part of a compiled program")
-        found: jax.Array = self._values(X, Y)  # type: ignore[assignment]
-        return found
+        return self(X, Y)
 
     def __call__(self, X: Any, Y: Any = None) -> Any:
-        """The (n, m) Gram matrix; ``Y`` defaults to ``X``."""
-        return self._values(X, X if Y is None else Y)
+        """Return the (n, m) Gram matrix; ``Y`` defaults to ``X``."""
+        x = _as_columns(X)
+        return np.asarray(self.kernel(x, x if Y is None else _as_columns(Y)), dtype=float)
 
     def diagonal(self, X: jax.Array) -> Any:
-        """k(x_i, x_i), shape (n,)."""
-        return np.asarray(self.kernel.diag(_columns(X)), dtype=float)
-
-    def _values(self, X: Any, Y: Any) -> np.ndarray:
-        return np.asarray(self.kernel(_columns(X), _columns(Y)), dtype=float)
+        """Return k(x_i, x_i), shape (n,)."""
+        return np.asarray(self.kernel.diag(_as_columns(X)), dtype=float)
 
     def __repr__(self) -> str:
         return f"scikit-learn's {self.kernel!r}"
 
 
-def _columns(points: Any) -> np.ndarray:
+def _as_columns(points: Any) -> np.ndarray:
     values = np.asarray(points, dtype=float)
     return values[:, None] if values.ndim == 1 else values
 
@@ -66,22 +60,8 @@ def _no_jax(kernel: Any) -> str:
     return f"scikit-learn's {kernel!r} is no function that JAX can differentiate"
 
 
-def _of_constant(part: Any, kernel: Covariance) -> Covariance | None:
-    """A constant of scikit-learn times ``kernel``, where it is one."""
-    if type(part).__name__ != "ConstantKernel" or not isinstance(kernel, Kernel):
-        return None
-    return Scaled(kernel, float(part.constant_value))
-
-
-def _converted_parts(kernel: Any, combine: Callable[[Kernel, Kernel], Kernel]) -> Covariance | None:
-    left, right = _converted(kernel.k1), _converted(kernel.k2)
-    if isinstance(left, Kernel) and isinstance(right, Kernel):
-        return combine(left, right)
-    return None
-
-
-def _converted(kernel: Any) -> Covariance | None:
-    """As one of ours, or None."""
+def _converted(kernel: Any) -> Kernel | None:
+    """Return the same kernel of this package, or None."""
     name = type(kernel).__name__ if type(kernel).__module__ == MODULE else ""
     if name == "RBF" or (name == "Matern" and kernel.nu == np.inf):
         return SquaredExponential(kernel.length_scale)
@@ -91,42 +71,43 @@ def _converted(kernel: Any) -> Covariance | None:
         return RationalQuadratic(kernel.alpha, kernel.length_scale)
     if name == "PairwiseKernel" and kernel.metric == "laplacian":
         return Laplace(1.0 / kernel.gamma)
-    if name == "Sum":
-        return _converted_parts(kernel, Sum)
+    if name not in ("Sum", "Product"):
+        return None
+    left, right = _converted(kernel.k1), _converted(kernel.k2)
     if name == "Product":
-        for constant, other in ((kernel.k1, kernel.k2), (kernel.k2, kernel.k1)):
-            if (inner := _converted(other)) and (found := _of_constant(constant, inner)):
-                return found
-        return _converted_parts(kernel, Product)
-    return None
+        for factor, other in ((kernel.k1, right), (kernel.k2, left)):
+            if type(factor).__name__ == "ConstantKernel" and other is not None:
+                return Scaled(other, float(factor.constant_value))
+    if left is None or right is None:
+        return None
+    return Sum(left, right) if name == "Sum" else Product(left, right)
 
 
-def _parts(kernel: Any) -> list[Any]:
-    """A kernel and all kernels in it."""
-    inner = [part for part in kernel.get_params(deep=False).values() if is_sklearn(part)]
-    return [kernel, *(one for part in inner for one in _parts(part))]
+def _nested_kernels(kernel: Any) -> list[Any]:
+    """Return a kernel and all kernels in it."""
+    parts = [part for part in kernel.get_params(deep=False).values() if is_sklearn(part)]
+    return [kernel, *(nested for part in parts for nested in _nested_kernels(part))]
 
 
 def from_sklearn(kernel: Any) -> Covariance:
-    """A kernel of ``sklearn.gaussian_process.kernels`` as one of this package.
+    """Convert a kernel of ``sklearn.gaussian_process.kernels`` to one of this package.
 
     RBF, Matern (nu 0.5, 1.5, 2.5, inf), RationalQuadratic, the Laplacian PairwiseKernel, constants
-    times these, their sums and products become ours, which ``fit`` takes too: single ones, times
-    constants, in any number of columns, sums and products where RBF, or Laplacian kernels in
-    products, are all there is, others in one column only, by quadrature, where their lengths do not
-    differ by a factor of thousands: beyond, the density is no number, so a prior must keep them
-    nearer to each other than the default does. Any other is kept as it is and evaluated in NumPy,
-    for tests and embeddings.
+    times these, their sums and products are converted, and ``fit`` takes them: single ones, times
+    constants, in any number of columns; sums and products of RBF alone, and products of Laplacian
+    kernels, also; others in one column only, by quadrature, if their lengths do not differ by a
+    factor of thousands: beyond, the density is NaN, so a prior must keep them closer to each other
+    than the default does. Any other kernel is evaluated in NumPy, for tests and embeddings.
 
     Raises:
-        ValueError: for what is no such kernel, and for a WhiteKernel.
+        ValueError: if it is no such kernel, and for a WhiteKernel.
     """
     if not is_sklearn(kernel):
         raise ValueError(f"a kernel of {MODULE} is needed, got {kernel!r}")
-    for part in _parts(kernel):
+    for part in _nested_kernels(kernel):
         if type(part).__name__ == "WhiteKernel":
             raise ValueError(
-                "WhiteKernel is noise of one row, whatever its place, which no embedding has: "
+                "WhiteKernel is noise of one row, whatever its value, which no embedding has: "
                 "leave it out (the noise of an embedding is fit's noise_variance)"
             )
         if type(part).__name__ == "CompoundKernel":
@@ -134,22 +115,22 @@ def from_sklearn(kernel: Any) -> Covariance:
     return _converted(kernel) or SklearnKernel(kernel)
 
 
-def given_kernel(kernel: Any) -> Any:
-    """``kernel``, or where it is one of scikit-learn that as one of ours."""
+def as_kernel(kernel: Any) -> Any:
+    """Return ``kernel``, converted if it is one of scikit-learn."""
     return from_sklearn(kernel) if is_sklearn(kernel) else kernel
 
 
-def learnable(kernel: Any) -> Any:
-    """:func:`given_kernel` for what needs derivatives.
+def as_differentiable_kernel(kernel: Any) -> Any:
+    """Return :func:`as_kernel`, if it has derivatives.
 
     Raises:
         ValueError: for a kernel that is only known in NumPy.
     """
-    found = given_kernel(kernel)
-    if isinstance(found, SklearnKernel):
+    kernel = as_kernel(kernel)
+    if isinstance(kernel, SklearnKernel):
         raise ValueError(
-            f"{_no_jax(found.kernel)}, which learning needs: it can be used for tests and "
+            f"{_no_jax(kernel.kernel)}, which learning needs: it can be used for tests and "
             "embeddings, and RBF, Matern (nu 0.5, 1.5, 2.5) and RationalQuadratic everywhere, as "
             "their sums and products in one column; with more columns, those of RBF only"
         )
-    return found
+    return kernel

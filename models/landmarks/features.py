@@ -11,8 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..kernels.base import Kernel, differences, per_column
-from ..kernels.radial import Radial, squared_distance
+from ..kernels.base import Kernel, Radial, differences, per_column, squared_distance
 
 #: Exponents beyond are cut: rows so much heavier than others count in derivatives only.
 LARGEST_EXPONENT = 700.0
@@ -25,7 +24,7 @@ SMALLEST_PIVOTS = 1e-3
 
 def feature_map(X: jax.Array, landmarks: jax.Array, kernel: Kernel) -> jax.Array:
     """Phi at every row of ``X`` (n, D), shape (n, m)."""
-    terms = kernel.terms(X, landmarks)
+    terms = kernel.value_and_grad(X, landmarks)
     return jnp.exp(terms.log_scale) * terms.value
 
 
@@ -38,11 +37,11 @@ def log_volume_at(X: jax.Array, landmarks: jax.Array, kernel: Kernel) -> jax.Arr
     if isinstance(kernel, Radial) and X.shape[1] > 1:
         usual, known = _by_moments(X, landmarks, kernel)
     else:
-        terms = kernel.terms(X, landmarks)
+        terms = kernel.value_and_grad(X, landmarks)
         return log_volume_element(jnp.moveaxis(terms.gradient, 1, 0), terms.log_scale)
 
     def by_gradients() -> jax.Array:
-        terms = kernel.terms(X, landmarks)
+        terms = kernel.value_and_grad(X, landmarks)
         exact = graded(jnp.moveaxis(terms.gradient, 1, 0), terms.log_scale)
         return jnp.where(known, usual, exact)
 
@@ -58,12 +57,12 @@ def _by_moments(X: jax.Array, landmarks: jax.Array, kernel: Radial) -> tuple[jax
     """
     dimension = X.shape[1]
     lengthscale = per_column(kernel.lengthscale, dimension, "lengthscale")
-    terms = kernel.of(squared_distance(differences(X, landmarks), lengthscale))
+    terms = kernel.value_and_decay(squared_distance(differences(X, landmarks), lengthscale))
     centre = jnp.mean(landmarks, axis=0)
     x, z = X - centre, landmarks - centre
     largest = jax.lax.stop_gradient(jnp.max(terms.log_scale, axis=1))
     largest = jnp.where(jnp.isfinite(largest), largest, 0.0)
-    weight = (jnp.exp(terms.log_scale - largest[:, None]) * terms.pull) ** 2
+    weight = (jnp.exp(terms.log_scale - largest[:, None]) * terms.decay) ** 2
     rows, columns = np.triu_indices(dimension)
     place = np.zeros((dimension, dimension), dtype=int)
     place[rows, columns] = place[columns, rows] = np.arange(len(rows))

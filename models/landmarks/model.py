@@ -16,7 +16,7 @@ from ..likelihood.view import LikelihoodView, LogLikelihoodTerms, Parameters
 from ..likelihood.way import Likelihood
 from ..linalg.precision import concrete, double_precision
 from ..linalg.pytrees import register_dataclass
-from ..measures.measure import Measure, fixed_measure
+from ..measures import Measure, fixed_measure
 from .likelihood import terms, terms_and_slopes
 from .view import LandmarkView, check_apart, in_parts
 

@@ -23,7 +23,7 @@ from ..linalg.padding import PaddedRows, as_padded
 from ..linalg.pivoted_cholesky import PivotedCholesky
 from ..linalg.pytrees import register_dataclass
 from ..linalg.rows import columns_of, map_rows
-from ..measures.measure import Measure
+from ..measures import Measure
 from . import gaussian_term
 from .dense_slopes import DenseSlopes
 from .derivative import closed_form

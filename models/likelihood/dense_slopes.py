@@ -21,7 +21,7 @@ from ..linalg.jacobian import value_and_jacobian
 from ..linalg.padding import PaddedRows
 from ..linalg.pivoted_cholesky import PivotedCholesky, interpolation
 from ..linalg.rows import BLOCK_ENTRIES, columns_of, map_rows
-from ..measures.measure import Measure
+from ..measures import Measure
 from . import gaussian_term
 from .gaussian_term import GaussianTerm
 from .noise import SamplingNoise, centred_gram, gram_sensitivity, variance_of

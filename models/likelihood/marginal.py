@@ -17,7 +17,7 @@ from jax.typing import ArrayLike
 
 from ..kernels.base import Kernel, as_points
 from ..linalg.precision import concrete, double_precision, tracing
-from ..measures.measure import Measure, fixed_measure
+from ..measures import Measure, fixed_measure
 from .noise import Noise, check_noise
 from .routes import ROUTES, Auto
 from .view import LikelihoodView

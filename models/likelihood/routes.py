@@ -11,7 +11,7 @@ import numpy as np
 
 from ..kernels.base import Kernel
 from ..linalg.padding import PaddedRows, dense_size, padded
-from ..measures.measure import Measure, as_measure
+from ..measures import Measure, as_measure
 from .dense import DenseView
 from .low_rank.view import Fourier, Nystrom
 from .noise import Noise, SamplingNoise, check_noise

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from ..kernels.base import Covariance, Kernel
-from ..measures.measure import Measure, as_measure
+from ..measures import Measure, as_measure
 from .evidence import Evidence
 from .noise import Noise
 

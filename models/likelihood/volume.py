@@ -40,7 +40,7 @@ def pushforward(x: jax.Array, points: jax.Array | PaddedRows, kernel: Kernel) ->
     """
     rows = as_padded(points)
     log_scale, value, gradient = jax.tree.map(
-        lambda terms: terms[..., 0, :], kernel.terms(x[None], rows.points)
+        lambda terms: terms[..., 0, :], kernel.value_and_grad(x[None], rows.points)
     )
     tied = _equal(x, rows.points) & kernel.translation_invariant
     exponent = jnp.where(rows.of_data(~tied), log_scale, -jnp.inf)

@@ -7,7 +7,7 @@ import dataclasses
 from typing import Any, ClassVar
 
 from ..kernels.base import Kernel
-from ..measures.measure import Measure
+from ..measures import Measure
 from .noise import Noise
 from .view import LikelihoodView
 

@@ -11,7 +11,7 @@ from jax.typing import ArrayLike
 from ..embeddings.posterior import EmbeddingPosterior, condition, noise_covariance
 from ..kernels.base import Covariance, Kernel, as_points
 from ..linalg.precision import double_precision
-from ..measures.measure import Measure, fixed_measure
+from ..measures import Measure, fixed_measure
 
 ESTIMATORS = ("biased", "unbiased")
 

@@ -10,7 +10,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from ..kernels.base import Covariance, as_points
-from ..kernels.polynomial import Polynomial
+from ..kernels.embedding_kernels import Polynomial
 from ..kernels.squared_exponential import SquaredExponential
 from ..linalg.precision import concrete, double_precision
 

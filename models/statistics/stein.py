@@ -8,8 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
-from ..kernels.base import as_points, check_columns, per_column
-from ..kernels.radial import Radial
+from ..kernels.base import Radial, as_points, check_columns, per_column
 from ..linalg.precision import double_precision
 
 #: Rho^2 below which points count as equal: rounding of products, and no slope of a square root.
@@ -153,12 +152,12 @@ def stein_terms(kernel: Radial, rho_squared: jax.Array) -> SteinTerms:
     """What the kernel says as a function of rho^2 (n, m), equal points included."""
 
     def pull(at: jax.Array) -> jax.Array:
-        terms = kernel.of(at)
-        return jnp.exp(terms.log_scale) * terms.pull
+        terms = kernel.value_and_decay(at)
+        return jnp.exp(terms.log_scale) * terms.decay
 
     at = jnp.maximum(rho_squared, LEAST)
     found, slope = jax.jvp(pull, (at,), (jnp.ones_like(at),))
-    terms = kernel.of(at)
+    terms = kernel.value_and_decay(at)
     return SteinTerms(jnp.exp(terms.log_scale) * terms.value, found, 2.0 * slope)
 
 

@@ -56,12 +56,12 @@ def log_normaliser(
         low,
         high,
         tolerance,
-        lengths_of(density),
+        length_parameters(density),
     )
     return Normaliser(offset + float(np.log(found.estimate)), found.error, low, high)
 
 
-def lengths_of(density: KernelStudentT) -> np.ndarray:
+def length_parameters(density: KernelStudentT) -> np.ndarray:
     """The kernel's lengthscales, (D,) or one, equal where it has several of a column or none."""
     known = np.asarray(getattr(density.kernel, "lengthscale", 1.0), dtype=float)
     return known if known.shape == (density.dimension,) else np.ones(1)

@@ -15,7 +15,7 @@ from ..kernels.base import Covariance, as_points
 from ..linalg.padding import as_padded, shared_size
 from ..linalg.precision import double_precision
 from .density import KernelStudentT, kernel_student_t
-from .normaliser import Bounds, box_of, lengths_of
+from .normaliser import Bounds, box_of, length_parameters
 from .quadrature import integrate
 from .volume_element import log_volume_element
 
@@ -54,7 +54,7 @@ def leave_one_out_log_densities(
         low,
         high,
         tolerance,
-        lengths_of(density),
+        length_parameters(density),
     )
     return np.asarray(values) - offset - np.log(found.estimate)
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 from bke.models.likelihood.names import LikelihoodName
-from bke.models.measures.names import MeasureName
 
 from ...core.errors import InputError
 from ...data.checks import Scale, Share, check_positive
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     import numpyro.distributions as dist
     from bke.models.likelihood.way import Likelihood
 
+MeasureName: TypeAlias = Literal["unit", "lebesgue"]
 ScaleName: TypeAlias = Literal[Scale, "none"]
 
 ScaleOption: TypeAlias = Annotated[

@@ -9,7 +9,7 @@ from jax.typing import ArrayLike
 
 from ...kernels.base import Kernel, as_points, check_positive
 from ...linalg.precision import double_precision
-from ...measures.measure import Measure, fixed_measure
+from ...measures import Measure, fixed_measure
 from ..evidence import standard_error
 from .nystrom import NystromBasis
 from .view import LowRank, low_rank_view

@@ -19,8 +19,7 @@ from scipy.stats import chi2, norm, qmc
 from ...kernels.base import Kernel, per_column
 from ...kernels.components import Components
 from ...kernels.matern import Matern
-from ...kernels.smoothed_components import convolve
-from ...measures.measure import Measure
+from ...measures import Measure
 
 
 class Draws(NamedTuple):
@@ -90,7 +89,7 @@ def smoothed_frequencies(kernel: Kernel, draws: Draws) -> tuple[jax.Array, jax.A
     dimension = draws.normal.shape[2]
     if isinstance(kernel, Matern):
         return _matern(kernel, draws)
-    found = convolve(_components(kernel, dimension))
+    found = _components(kernel, dimension).convolve()
     return _of_components(
         found._replace(log_weight=found.log_weight - jax.nn.logsumexp(found.log_weight)), draws
     )

@@ -65,7 +65,7 @@ class NystromBasis:
         self, X: jax.Array, kernel: Kernel, weights: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
         """Mu_hat and log gamma at the rows of ``X`` (n, D), (n,) each."""
-        terms = kernel.terms(X, self.landmarks)
+        terms = kernel.value_and_grad(X, self.landmarks)
         tied = jnp.all(X[:, None] == self.landmarks, axis=2) & kernel.translation_invariant
         largest = jnp.max(jnp.where(tied, -jnp.inf, terms.log_scale), axis=1)
         largest = jax.lax.stop_gradient(jnp.where(jnp.isfinite(largest), largest, 0.0))

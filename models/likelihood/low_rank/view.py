@@ -13,7 +13,7 @@ import numpy as np
 
 from ...kernels.base import Kernel
 from ...linalg.pytrees import register_dataclass
-from ...measures.measure import Measure, as_measure
+from ...measures import Measure, as_measure
 from ..derivative import closed_form
 from ..evidence import Evidence
 from ..noise import Noise, SamplingNoise, check_noise

@@ -80,7 +80,7 @@ def _by_neighbours(
     delta = x[rows, None] - x[inside]
     farthest = jnp.abs(delta[:, [0, -1]]) > REACH * kernel.lengthscale
     known = jnp.all(farthest | ~there[:, [0, -1]], axis=1)
-    terms = kernel.at(delta.reshape(1, 1, -1))
+    terms = kernel.value_and_grad_at(delta.reshape(1, 1, -1))
     log_scale = jnp.where(there, terms.log_scale.reshape(delta.shape), -jnp.inf)
     largest = jax.lax.stop_gradient(jnp.max(log_scale, axis=1))
     largest = jnp.where(jnp.isfinite(largest), largest, 0.0)

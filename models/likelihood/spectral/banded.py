@@ -20,7 +20,7 @@ import numpy as np
 from ...kernels.squared_exponential import SquaredExponential
 from ...linalg.padding import PaddedRows
 from ...linalg.pytrees import register_dataclass
-from ...measures.measure import Measure
+from ...measures import Measure
 from .elimination import eliminate
 from .prepared import RESOLUTION, at_zero
 

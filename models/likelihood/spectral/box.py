@@ -25,7 +25,7 @@ from ...kernels.base import Kernel
 from ...kernels.squared_exponential import SquaredExponential
 from ...linalg.padding import PaddedRows
 from ...linalg.pytrees import register_dataclass
-from ...measures.measure import Measure
+from ...measures import Measure
 from ..view import LogLikelihoodTerms
 from ..volume import log_length
 from .far_points import (

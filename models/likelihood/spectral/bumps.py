@@ -29,7 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...linalg.pytrees import register_dataclass
-from ...measures.measure import Measure
+from ...measures import Measure
 from .elimination import eliminate
 
 #: Taylor coefficients of a cell, which is half the shortest lengthscale wide: the next term of a

@@ -139,7 +139,7 @@ def _isolated(data: Distinct, shortest: float, longest: float, asked: float) -> 
 def with_far_points(log_volume: jax.Array, far: FarPoints, kernel: SquaredExponential) -> jax.Array:
     """``log_volume`` (n,) with the isolated points' sums over pairs in their places."""
     k, n = len(far.rows), len(log_volume)
-    terms = kernel.at(far.delta[:, None])
+    terms = kernel.value_and_grad_at(far.delta[:, None])
     log_scale, gradient = terms.log_scale[0] + far.log_weight, terms.gradient[:, 0]
     largest = jax.lax.stop_gradient(jax.ops.segment_max(log_scale, far.owner, k + 1))
     largest = jnp.where(jnp.isfinite(largest), largest, 0.0)

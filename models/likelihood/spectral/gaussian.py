@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jax.scipy.linalg import cho_solve, solve_triangular
 
 from ...kernels.squared_exponential import SquaredExponential
-from ...measures.measure import Measure
+from ...measures import Measure
 
 
 class Basis(NamedTuple):

@@ -21,7 +21,7 @@ from ...kernels.base import Kernel
 from ...kernels.squared_exponential import SquaredExponential
 from ...linalg.padding import PaddedRows
 from ...linalg.pytrees import register_dataclass
-from ...measures.measure import Measure, Unit
+from ...measures import Measure, Unit
 from ..view import LogLikelihoodTerms
 from . import bumps
 from .balanced import with_balanced

@@ -201,7 +201,7 @@ def with_isolated(
 ) -> jax.Array:
     """``log_volume`` (N,) of ``n`` points with the isolated ones' sums over pairs."""
     k = len(isolated.rows)
-    terms = kernel.at(isolated.delta[None, None])
+    terms = kernel.value_and_grad_at(isolated.delta[None, None])
     log_scale, gradient = terms.log_scale[0], terms.gradient[0, 0]
     largest = jax.lax.stop_gradient(jax.ops.segment_max(log_scale, isolated.owner, k + 1))
     largest = jnp.where(jnp.isfinite(largest), largest, 0.0)

@@ -14,7 +14,7 @@ from ...kernels.base import Kernel
 from ...kernels.matern import Matern
 from ...linalg.padding import PaddedRows
 from ...linalg.pytrees import register_dataclass
-from ...measures.measure import Measure
+from ...measures import Measure
 from ..view import LogLikelihoodTerms
 from . import markov_filter
 from .markov_sums import Side, pushforward

@@ -21,11 +21,10 @@ import jax
 import jax.numpy as jnp
 
 from ...kernels.base import Kernel
-from ...kernels.components import Components, accumulate
-from ...kernels.smoothed_components import ComponentCovariance, smooth_components
+from ...kernels.components import ComponentCovariance, Components, accumulate
 from ...linalg.inverse import inverse_and_log_determinant
 from ...linalg.pytrees import register_dataclass
-from ...measures.measure import Measure
+from ...measures import Measure
 from .panels import ORDER, Nodes
 
 #: Matrices up to this are inverted directly: smaller ones would take long to compile.
@@ -46,7 +45,7 @@ class Mixture(NamedTuple):
     def smoothed(self, measure: Measure) -> Mixture:
         """R, as the matrices have it."""
         components = Components(self.log_weight, self.precision[:, None], None)
-        covariance = smooth_components(components, measure, 1)
+        covariance = measure.smooth(components, 1)
         assert isinstance(covariance, ComponentCovariance)
         found = covariance.components
         return Mixture(found.log_weight, found.precision[:, 0])

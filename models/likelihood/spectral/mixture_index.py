@@ -15,12 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...kernels.base import Kernel
-from ...kernels.gaussian import GaussianMixture
+from ...kernels.squared_exponential import GaussianMixture
 from ...linalg.jacobian import value_and_jacobian
 from ...linalg.one_by_one import one_by_one
 from ...linalg.padding import PaddedRows
 from ...linalg.pytrees import register_dataclass
-from ...measures.measure import Measure
+from ...measures import Measure
 from ..dense import dense_terms
 from ..derivative import closed_form
 from ..view import LogLikelihoodTerms

@@ -8,10 +8,9 @@ import numpy as np
 
 from ...kernels.algebra import Scaled
 from ...kernels.base import Kernel
-from ...kernels.laplace import Laplace
-from ...kernels.matern import Matern
+from ...kernels.matern import Laplace, Matern
 from ...kernels.squared_exponential import SquaredExponential
-from ...measures.measure import Measure
+from ...measures import Measure
 from ..noise import SamplingNoise
 from .mixture import is_mixture
 

@@ -16,7 +16,7 @@ from ...kernels.squared_exponential import SquaredExponential
 from ...linalg.jacobian import value_and_jacobian
 from ...linalg.one_by_one import one_by_one
 from ...linalg.padding import PaddedRows, padded, shared_size
-from ...measures.measure import Measure, as_measure
+from ...measures import Measure, as_measure
 from ..dense import dense_terms
 from ..derivative import closed_form
 from ..noise import check_noise

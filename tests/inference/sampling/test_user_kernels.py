@@ -48,7 +48,7 @@ class Mine(Stationary):
 class Ball(Radial):
     lengthscale: Any = 1.0
 
-    def of_distance(self, rho):
+    def evaluate_distance(self, rho):
         return jnp.exp(-0.5 * rho**2)
 
 

@@ -1,4 +1,4 @@
-"""Every kernel beside the same function written in plain NumPy."""
+"""Every kernel with the same function written in plain NumPy."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from bke.models.measures.measure import Gaussian
+from bke.models.measures import Gaussian
 
 X = np.random.default_rng(21).gamma(2.0, size=(6, 2))
 SE, LAPLACE, MATERN = bk.SquaredExponential(0.8), bk.Laplace([0.5, 2.0]), bk.Matern(2.5, 1.1)
@@ -40,27 +40,27 @@ def test_distributive():
 
 
 @pytest.mark.parametrize("number", [2, 2.0, np.float64(2.0), np.array(2.0)], ids=repr)
-def test_a_number_from_either_side(number):
+def test_multiplication_by_a_number(number):
     for kernel in (number * SE, SE * number):
         assert isinstance(kernel, bk.Scaled)
         np.testing.assert_allclose(kernel(X), 2.0 * SE(X), rtol=1e-14)
 
 
-def test_a_jax_number_and_a_traced_one():
+def test_jax_and_traced_numbers():
     with jax.enable_x64(True):
         assert isinstance(jnp.asarray(2.0) * SE, bk.Scaled)
-        slope = jax.jit(jax.grad(lambda v: (v * SE)(X).sum()))(3.0)
-    assert slope == pytest.approx(SE(X).sum(), rel=1e-14)
+        derivative = jax.jit(jax.grad(lambda v: (v * SE)(X).sum()))(3.0)
+    assert derivative == pytest.approx(SE(X).sum(), rel=1e-14)
 
 
-def test_what_cannot_be_combined():
+def test_invalid_operands():
     with pytest.raises(TypeError):
         SE + 1.0
     with pytest.raises(ValueError, match="variance must be a number"):
         (SE * [1.0, 2.0])(X)
 
 
-def test_parts_are_reached_by_dots():
+def test_parts_are_attributes():
     kernel = 2.0 * SE + LAPLACE
     assert kernel.left.kernel is SE
     assert kernel.right is LAPLACE
@@ -85,7 +85,7 @@ def test_smoothed_identities(measure):
 
 
 @pytest.mark.slow
-def test_multiple_scales_the_smoothed_kernel_twice():
+def test_multiple_scales_smoothed_kernel_by_its_square():
     for kernel in (SE, MATERN, RQ, LAPLACE):
         r, scaled = (k.smoothed("lebesgue", 2) for k in (kernel, 3.0 * kernel))
         np.testing.assert_allclose(scaled(X), 9.0 * r(X), rtol=1e-13)
@@ -94,7 +94,7 @@ def test_multiple_scales_the_smoothed_kernel_twice():
         np.testing.assert_allclose(same, kernel.smoothed("unit", 2)(X), rtol=1e-13)
 
 
-def test_product_of_laplace_kernels_is_one():
+def test_product_of_laplace_kernels_is_laplace():
     product = LAPLACE * (2.0 * bk.Laplace(0.7)) * bk.Laplace(3.0)
     rate = 1 / np.array([0.5, 2.0]) + 1 / 0.7 + 1 / 3.0
     for measure, factor in (("unit", 1.0), ("lebesgue", 4.0)):
@@ -104,6 +104,6 @@ def test_product_of_laplace_kernels_is_one():
         product.smoothed(Gaussian(1.0), 2)
 
 
-def test_a_kernel_that_has_no_algebra_is_no_number():
+def test_polynomial_kernel_does_not_multiply():
     with pytest.raises(TypeError, match=r"unsupported operand type.* 'Polynomial'"):
         SE * bk.Polynomial()

@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from bke.models.kernels.bessel import power_bessel
-from bke.models.measures.measure import Gaussian
+from bke.models.kernels.matern import power_bessel
+from bke.models.measures import Gaussian
 from scipy import integrate, special
 
 NU = Gaussian(np.array([0.9, 1.7, 1.2]), np.array([0.3, -0.5, 0.1]))
@@ -67,7 +67,7 @@ def by_spheroids(radial, c, dimension, reach):
 MEASURES = {"lebesgue": lambda D: "lebesgue", "Gaussian": measure_on}
 
 
-def compare_in_one_dimension(case, measure):
+def compare_in_1d(case, measure):
     r = case.kernel(1).smoothed(measure, 1)
     for x, y in [(0.2, 0.2), (-0.6, 0.5), (1.4, -0.7)]:
         x, y = np.array([x]), np.array([y])
@@ -76,13 +76,13 @@ def compare_in_one_dimension(case, measure):
 
 
 @pytest.mark.one_in(13)
-def test_lebesgue_in_one_dimension(smoothable):
-    compare_in_one_dimension(smoothable, "lebesgue")
+def test_lebesgue_in_1d(smoothable):
+    compare_in_1d(smoothable, "lebesgue")
 
 
 @pytest.mark.one_in(6)
-def test_gaussian_measure_in_one_dimension(gaussian_case):
-    compare_in_one_dimension(gaussian_case, measure_on(1))
+def test_gaussian_measure_in_1d(gaussian_case):
+    compare_in_1d(gaussian_case, measure_on(1))
 
 
 @pytest.mark.one_in(25)
@@ -140,8 +140,8 @@ def test_matern(nu, D):
     for distance in (1e-3, 0.3, 2.0, 8.0):
         reach = np.arccosh(1.0 + 90.0 / distance)
         expected = by_spheroids(radial, distance / 2, D, reach) * lengthscale.prod()
-        found = r(np.zeros((1, D)), (distance * lengthscale * direction)[None])[0, 0]
-        np.testing.assert_allclose(found, expected, rtol=1e-9)
+        result = r(np.zeros((1, D)), (distance * lengthscale * direction)[None])[0, 0]
+        np.testing.assert_allclose(result, expected, rtol=1e-9)
     sphere = 2 * np.pi ** (D / 2) / math.gamma(D / 2)
     radius = lambda rho: radial(rho) ** 2 * rho ** (D - 1)  # noqa: E731
     at_zero = sphere * integrate.quad(radius, 0, 80, epsrel=1e-12, limit=400)[0]
@@ -155,18 +155,18 @@ def test_bessel(twice_order):
     order = twice_order / 2
     t = np.concatenate([np.geomspace(1e-6, 500.0, 200), [1.999, 2.0, 2.001]])
     with jax.enable_x64(True):
-        found = power_bessel(twice_order, jnp.asarray(t**2))
-        slope = jax.vmap(jax.grad(lambda q: power_bessel(twice_order, q)))(jnp.asarray(t**2))
+        result = power_bessel(twice_order, jnp.asarray(t**2))
+        derivative = jax.vmap(jax.grad(lambda q: power_bessel(twice_order, q)))(jnp.asarray(t**2))
         at_zero = power_bessel(twice_order, jnp.zeros(()))
-        slope_at_zero = jax.grad(lambda q: power_bessel(twice_order, q))(0.0)
-    np.testing.assert_allclose(found, t**order * special.kv(order, t), rtol=1e-13)
+        derivative_at_zero = jax.grad(lambda q: power_bessel(twice_order, q))(0.0)
+    np.testing.assert_allclose(result, t**order * special.kv(order, t), rtol=1e-13)
     below = t ** (order - 1) * special.kv(order - 1, t)
-    np.testing.assert_allclose(slope, -0.5 * below, rtol=1e-13)
+    np.testing.assert_allclose(derivative, -0.5 * below, rtol=1e-13)
     assert at_zero == pytest.approx(2 ** (order - 1) * special.gamma(order), rel=1e-14)
-    assert np.isfinite(slope_at_zero)
+    assert np.isfinite(derivative_at_zero)
     if order > 1:
         expected = -(2 ** (order - 3)) * special.gamma(order - 1)
-        assert slope_at_zero == pytest.approx(expected, rel=1e-14)
+        assert derivative_at_zero == pytest.approx(expected, rel=1e-14)
 
 
 def rational_quadratic_by_integration(alpha, distance, D):
@@ -199,8 +199,8 @@ def test_rational_quadratic(alpha, D):
     direction /= np.linalg.norm(direction)
     for distance in (0.1, 1.0, 4.0):
         expected = rational_quadratic_by_integration(alpha, distance, D) * lengthscale.prod()
-        found = r(np.zeros((1, D)), (distance * lengthscale * direction)[None])[0, 0]
-        np.testing.assert_allclose(found, expected, rtol=1e-8)
+        result = r(np.zeros((1, D)), (distance * lengthscale * direction)[None])[0, 0]
+        np.testing.assert_allclose(result, expected, rtol=1e-8)
 
 
 @pytest.mark.one_in(3)
@@ -213,19 +213,19 @@ def test_rational_quadratic_derivative_in_alpha(alpha, D):
         return bk.RationalQuadratic(a).smoothed("lebesgue", D)(np.zeros((1, D)), Y)[0, 0]
 
     with jax.enable_x64(True):
-        found = jax.jit(jax.grad(value))(alpha)
+        result = jax.jit(jax.grad(value))(alpha)
     step = 1e-4
     up, down = (
         rational_quadratic_by_integration(a, distance, D) for a in (alpha + step, alpha - step)
     )
-    assert found == pytest.approx((up - down) / (2 * step), rel=2e-6)
+    assert result == pytest.approx((up - down) / (2 * step), rel=2e-6)
 
 
 def test_rational_quadratic_tends_to_the_squared_exponential():
     X = np.random.default_rng(5).normal(size=(6, 2))
-    found = bk.RationalQuadratic(1e6, 0.8).smoothed("lebesgue", 2)(X)
+    result = bk.RationalQuadratic(1e6, 0.8).smoothed("lebesgue", 2)(X)
     np.testing.assert_allclose(
-        found, bk.SquaredExponential(0.8).smoothed("lebesgue", 2)(X), rtol=1e-4
+        result, bk.SquaredExponential(0.8).smoothed("lebesgue", 2)(X), rtol=1e-4
     )
 
 
@@ -282,7 +282,7 @@ def test_components_agree_with_the_squared_exponential(dimension, points):
 
 
 @pytest.mark.parametrize("ell", [1e-3, 1e3])
-def test_no_cancellation_far_from_the_origin(ell):
+def test_no_cancellation_at_large_coordinates(ell):
     """r of nearby points 1e6 lengthscales away, against the stationary part alone."""
     x, y = np.array([[1e6 * ell]]), np.array([[1e6 * ell + 0.5 * ell]])
     nu = Gaussian(1e9 * ell, 0.0)
@@ -350,8 +350,8 @@ def test_jit_and_vmap(smoothable, dimension, points):
     expected = kernel.smoothed("lebesgue", dimension)(X, Y)
     with jax.enable_x64(True):
         run = jax.jit(jax.vmap(lambda k: k.smoothed("lebesgue", dimension)(X, Y)))
-        many = run(jax.tree.map(lambda leaf: jnp.stack([jnp.asarray(leaf)] * 2), kernel))
-    np.testing.assert_allclose(many[1], expected, rtol=1e-11, atol=1e-15)
+        batched = run(jax.tree.map(lambda leaf: jnp.stack([jnp.asarray(leaf)] * 2), kernel))
+    np.testing.assert_allclose(batched[1], expected, rtol=1e-11, atol=1e-15)
 
 
 def test_a_covariance_passes_through_jit():
@@ -388,14 +388,14 @@ def test_combination_without_a_form(kernel, measure):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kernel", COMBINATIONS, ids=repr)
-def test_combination_in_one_column_is_the_integral(kernel):
+def test_combination_in_1d_is_the_integral(kernel):
     lebesgue, unit = kernel.smoothed("lebesgue", 1), kernel.smoothed("unit", 1)
     X, origin = np.array([[0.0], [0.3], [1.7]]), np.zeros((1, 1))
     assert lebesgue.numerical
     assert unit.numerical
     with jax.enable_x64(True):
-        places, step = np.linspace(-400.0, 400.0, 400001, retstep=True)
-        products = kernel(X, places[:, None]) * kernel(origin, places[:, None])
+        nodes, step = np.linspace(-400.0, 400.0, 400001, retstep=True)
+        products = kernel(X, nodes[:, None]) * kernel(origin, nodes[:, None])
     expected = integrate.simpson(products, dx=step)[:, None]  # whose even nodes hold the kinks
     np.testing.assert_allclose(lebesgue(X, origin), expected, rtol=1e-6)
     np.testing.assert_allclose(unit(X, origin), expected / expected[0], rtol=1e-6)
@@ -404,7 +404,7 @@ def test_combination_in_one_column_is_the_integral(kernel):
 
 
 @pytest.mark.slow
-def test_combination_whose_integral_does_not_exist():
+def test_combination_without_an_integral():
     kernel = bk.SquaredExponential() + bk.RationalQuadratic(0.2)
     with pytest.raises(bk.SmoothingError, match="does not exist"):
         kernel.smoothed("unit", 1)
@@ -430,6 +430,6 @@ def test_every_plain_kernel_has_a_form_at_default_settings():
 
 
 @pytest.mark.slow
-def test_lengths_too_far_apart_for_the_table_are_no_number():
+def test_extreme_ratio_of_lengths_gives_nan():
     kernel = 2.0 * bk.SquaredExponential(1e-5) + bk.RationalQuadratic()
     assert np.isnan(kernel.smoothed("unit", 1)(np.array([0.0, 0.5]))).all()

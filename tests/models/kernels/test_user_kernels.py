@@ -1,4 +1,4 @@
-"""Kernels of the user's: by one value, by a function, numerically smoothed."""
+"""User-defined kernels: classes, functions and import paths, smoothed numerically."""
 
 import dataclasses
 import pickle
@@ -28,9 +28,8 @@ from bke.models import (
     register_dataclass,
 )
 from bke.models.bayes.priors import assign, sites, template
-from bke.models.kernels.base import no_kernel
-from bke.models.kernels.numerical import PlacesCovariance, TabulatedCovariance
-from bke.models.kernels.quadrature import autocorrelation
+from bke.models.kernels.base import invalid_kernel_message
+from bke.models.kernels.smoothing import NodesCovariance, TabulatedCovariance, autocorrelation
 
 X1 = np.random.default_rng(0).normal(size=(12, 1))
 X2 = np.random.default_rng(1).normal(size=(12, 2)) * [1.0, 3.0]
@@ -56,7 +55,7 @@ class OnLine(Stationary):
 class Ball(Radial):
     lengthscale: Any = 1.0
 
-    def of_distance(self, rho):
+    def evaluate_distance(self, rho):
         return jnp.exp(-0.5 * rho**2)
 
 
@@ -69,8 +68,8 @@ class Kinked(Stationary):
         return jnp.exp(-jnp.sqrt(jnp.sum(((x - y) / self.lengthscale) ** 2)))
 
 
-def tilted(x, y, *, lengthscale=1.5, slope=0.5):
-    """Not stationary: its slope at x itself is not zero."""
+def gaussian_plus_linear(x, y, *, lengthscale=1.5, slope=0.5):
+    """Not stationary: its gradient at x itself is not zero."""
     return jnp.exp(-jnp.sum(((x - y) / lengthscale) ** 2)) + slope * jnp.dot(x, y)
 
 
@@ -90,84 +89,88 @@ def rows(distances, dimension):
     ],
 )
 @pytest.mark.parametrize("unit", [1e-3, 200.0])
-def test_the_table_is_the_closed_form(kernel, dimension, tolerance, unit):
-    """Whatever the scale on which the kernel falls, which the rule finds by itself."""
+def test_table_matches_the_closed_form(kernel, dimension, tolerance, unit):
+    """Whatever the scale on which the kernel falls, since the rule scales itself."""
 
     def of_distance(distance):
-        terms = kernel.of((distance / unit) ** 2)
+        terms = kernel.value_and_decay((distance / unit) ** 2)
         return jnp.exp(terms.log_scale) * terms.value
 
     distances = np.concatenate([[0.0], np.geomspace(1e-3, 30.0, 40)])
     origin = jnp.zeros((1, dimension))
     table = jax.jit(lambda: autocorrelation(of_distance, dimension, relative=False))()
-    covariance = TabulatedCovariance(table, jnp.ones(1))
-    found = covariance.matrix(unit * jnp.asarray(rows(distances, dimension)), origin)[:, 0]
+    covariance = TabulatedCovariance(*table, jnp.ones(1))
+    result = covariance.matrix(unit * jnp.asarray(rows(distances, dimension)), origin)[:, 0]
     exact = kernel.smoothed("lebesgue", dimension)(rows(distances, dimension), origin)[:, 0]
-    np.testing.assert_allclose(found / unit**dimension, exact, rtol=0, atol=tolerance * exact[0])
+    np.testing.assert_allclose(result / unit**dimension, exact, rtol=0, atol=tolerance * exact[0])
 
 
 @pytest.mark.parametrize(
     ("lengthscale", "dimension", "tolerance"),
     [(0.1, 1, 1e-12), (0.7, 2, 1e-12), (1.0, 3, 2.5e-3), (1.0, 5, 1e-2)],
 )
-def test_places_are_the_closed_form(lengthscale, dimension, tolerance):
+def test_fixed_nodes_match_the_closed_form(lengthscale, dimension, tolerance):
     X = 2.0 * np.random.default_rng(0).normal(size=(30, dimension)) + 1.0
     kernel, measure = SquaredExponential(2.0 * lengthscale), Gaussian(2.0, 1.0)
     exact = np.asarray(kernel.smoothed(measure, dimension)(X))
-    found = np.asarray(PlacesCovariance(kernel, measure)(X))
-    np.testing.assert_allclose(found, exact, rtol=0, atol=tolerance * exact.max())
+    result = np.asarray(NodesCovariance(kernel, measure)(X))
+    np.testing.assert_allclose(result, exact, rtol=0, atol=tolerance * exact.max())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("mine", "X", "tolerance"), [(OnLine, X1, 1e-9), (Ball, X1, 1e-9), (Ball, X2, 1e-6)]
+    ("user_kernel", "X", "tolerance"), [(OnLine, X1, 1e-9), (Ball, X1, 1e-9), (Ball, X2, 1e-6)]
 )
-def test_a_copy_of_ours_has_its_likelihood_and_slope(mine, X, tolerance):
+def test_user_kernel_has_the_likelihood_and_gradient_of_the_closed_form(user_kernel, X, tolerance):
     def value(family, scale):
         return log_marginal_likelihood(X, family(scale), likelihood="dense")
 
-    found = jax.value_and_grad(lambda s: value(mine, s))(0.4)
-    ours = jax.value_and_grad(lambda s: value(SquaredExponential, s))(0.4)
-    np.testing.assert_allclose(found, ours, rtol=tolerance)
+    result = jax.value_and_grad(lambda s: value(user_kernel, s))(0.4)
+    expected_kernel = jax.value_and_grad(lambda s: value(SquaredExponential, s))(0.4)
+    np.testing.assert_allclose(result, expected_kernel, rtol=tolerance)
 
 
 def test_a_logarithm_does_not_underflow():
-    far = np.array([0.0, 100.0, 250.0])
-    np.testing.assert_allclose(log_volume(far, OnLine(1.0)), log_volume(far, SquaredExponential()))
+    distant = np.array([0.0, 100.0, 250.0])
+    np.testing.assert_allclose(
+        log_volume(distant, OnLine(1.0)), log_volume(distant, SquaredExponential())
+    )
 
 
 @pytest.mark.slow
-def test_a_kink_at_equal_rows_has_no_slope():
+def test_kink_at_equal_rows_has_zero_gradient():
     X = np.array([[0.0, 1.0], [0.0, 1.0], [2.0, -1.0]])
 
     def total(family, scale):
         return jnp.sum(log_volume(X, family(scale)))
 
-    found = jax.value_and_grad(lambda s: total(Kinked, s))(0.8)
-    ours = jax.value_and_grad(lambda s: total(lambda s: Matern(0.5, s), s))(0.8)
-    np.testing.assert_allclose(found, ours, rtol=1e-12)
+    result = jax.value_and_grad(lambda s: total(Kinked, s))(0.8)
+    expected_kernel = jax.value_and_grad(lambda s: total(lambda s: Matern(0.5, s), s))(0.8)
+    np.testing.assert_allclose(result, expected_kernel, rtol=1e-12)
 
 
 @pytest.mark.slow
-def test_the_slope_at_x_itself_counts_where_a_kernel_is_not_stationary():
-    kernel = kernel_from_function(tilted)
+def test_nonstationary_kernel_has_gradient_at_equal_points():
+    kernel = kernel_from_function(gaussian_plus_linear)
 
     def embedding(x):
-        return jnp.mean(jax.vmap(lambda y: tilted(x, y))(jnp.asarray(X2)))
+        return jnp.mean(jax.vmap(lambda y: gaussian_plus_linear(x, y))(jnp.asarray(X2)))
 
-    slopes = jax.vmap(jax.grad(embedding))(jnp.asarray(X2))  # with the sample as it is
-    expected = np.log(np.linalg.norm(slopes, axis=1))
+    gradients = jax.vmap(jax.grad(embedding))(jnp.asarray(X2))  # with the sample itself
+    expected = np.log(np.linalg.norm(gradients, axis=1))
     np.testing.assert_allclose(log_volume(X2, kernel), expected, rtol=1e-12)
 
 
 def test_any_kernel_has_r_for_a_gaussian_measure():
-    value = log_marginal_likelihood(X2, kernel_from_function(tilted), measure=Gaussian(3.0))
+    value = log_marginal_likelihood(
+        X2, kernel_from_function(gaussian_plus_linear), measure=Gaussian(3.0)
+    )
     assert np.isfinite(value)
     with pytest.raises(SmoothingError, match="measure=Gaussian"):
-        log_marginal_likelihood(X2, kernel_from_function(tilted))
+        log_marginal_likelihood(X2, kernel_from_function(gaussian_plus_linear))
 
 
-def test_a_length_is_one_per_column():
+def test_length_per_column_must_be_summed():
     kernel = kernel_from_function(
         lambda x, y, *, lengthscale: jnp.exp(-jnp.sum((x - y) ** 2) / lengthscale**2),
         {"lengthscale": np.array([1.0, 2.0])},
@@ -177,7 +180,7 @@ def test_a_length_is_one_per_column():
 
 
 def test_functions_by_their_path():
-    kernel = kernel_from_function(tilted, units={"slope": "1/length"})
+    kernel = kernel_from_function(gaussian_plus_linear, units={"slope": "1/length"})
     again = pickle.loads(pickle.dumps(kernel))
     assert again == kernel
     assert type(again) is type(kernel)
@@ -188,7 +191,7 @@ def test_functions_by_their_path():
     with pytest.raises(ValueError, match="has no default"):
         kernel_from_function(lambda x, y, *, width: 1.0)
     with pytest.raises(ValueError, match="units names"):
-        kernel_from_function(tilted, units={"width": "length"})
+        kernel_from_function(gaussian_plus_linear, units={"width": "length"})
 
 
 def test_kernels_by_their_path(tmp_path, monkeypatch):
@@ -215,7 +218,7 @@ def test_kernels_by_their_path(tmp_path, monkeypatch):
         sys.modules.pop("kernels_by_path", None)
 
 
-def test_what_is_random_by_default():
+def test_random_parameters_by_default():
     @register_dataclass
     @dataclasses.dataclass(frozen=True)
     class Several(Kernel):
@@ -223,10 +226,10 @@ def test_what_is_random_by_default():
         shape: Any = parameter(1.0, prior=dist.Beta(2.0, 2.0))
         height: Any = parameter(1.0)
 
-    found = assign(None, Several())
-    assert set(found) == {"width", "shape"}
-    assert (found["width"].concentration, found["width"].rate) == (1.0, 1.0)
-    assert isinstance(found["shape"], dist.Beta)
+    result = assign(None, Several())
+    assert set(result) == {"width", "shape"}
+    assert (result["width"].concentration, result["width"].rate) == (1.0, 1.0)
+    assert isinstance(result["shape"], dist.Beta)
     assert isinstance(assign(dist.LogNormal(), Several())["shape"], dist.Beta)
     assert set(assign({"height": dist.Gamma(1.0)}, Several())) == {"height"}
     with pytest.raises(ValueError, match="positive support"):
@@ -235,7 +238,7 @@ def test_what_is_random_by_default():
         parameter(1.0, unit="metre")
 
 
-def test_a_class_that_is_no_pytree_is_refused():
+def test_unregistered_class_is_refused():
     @dataclasses.dataclass(frozen=True)
     class Forgotten(Kernel):
         lengthscale: Any = 1.0
@@ -252,7 +255,7 @@ class Tailed(Radial):
     power: Any = 1.0
     lengthscale: Any = 1.0
 
-    def of_distance(self, rho):
+    def evaluate_distance(self, rho):
         return (1.0 + rho**2) ** -self.power
 
 
@@ -271,14 +274,14 @@ def wave(x, y, *, lengthscale=1.0):
 WITHOUT_INTEGRAL = [
     (Tailed(1.0), 4),
     (Tailed(0.5), 2),
-    *((kernel_from_function(each, stationary=True), 1) for each in (slow, periodic, wave)),
+    *((kernel_from_function(function, stationary=True), 1) for function in (slow, periodic, wave)),
 ]
 
 
 @pytest.mark.parametrize("measure", ["unit", "lebesgue"])
 @pytest.mark.parametrize(("kernel", "dimension"), WITHOUT_INTEGRAL, ids=lambda v: type(v).__name__)
 @pytest.mark.one_in(6)
-def test_an_integral_that_does_not_exist_is_no_number(kernel, dimension, measure):
+def test_missing_integral(kernel, dimension, measure):
     """Refused by name where the parameters are known, also inside a program, and else NaN."""
     X = np.random.default_rng(0).normal(size=(3, dimension))
     with pytest.raises(SmoothingError, match=r"does not exist .*measure=Gaussian"):
@@ -292,13 +295,13 @@ def test_an_integral_that_does_not_exist_is_no_number(kernel, dimension, measure
 
 @pytest.mark.parametrize("dimension", [1, 3])
 @pytest.mark.slow
-def test_a_long_tail_that_has_an_integral_is_a_number(dimension):
+def test_integrable_long_tail(dimension):
     """The rational quadratic with alpha = power has the same tail."""
     power = 0.25 * dimension + 0.3
-    mine = Tailed(power, np.sqrt(2.0 * power)).smoothed("unit", dimension)
-    ours = RationalQuadratic(power).smoothed("unit", dimension)
+    user_kernel = Tailed(power, np.sqrt(2.0 * power)).smoothed("unit", dimension)
+    expected_kernel = RationalQuadratic(power).smoothed("unit", dimension)
     X = np.random.default_rng(0).normal(size=(5, dimension))
-    np.testing.assert_allclose(mine(X), ours(X), rtol=1e-5)
+    np.testing.assert_allclose(user_kernel(X), expected_kernel(X), rtol=1e-5)
 
 
 @pytest.mark.parametrize("dimension", [1, 2])
@@ -306,16 +309,19 @@ def test_a_long_tail_that_has_an_integral_is_a_number(dimension):
 def test_sums_and_products_are_smoothed_as_any_kernel(dimension):
     """For a Gaussian measure always; in one column for the others as well."""
     X = np.random.default_rng(0).normal(size=(8, dimension))
-    for mine, ours in (
+    for user_kernel, expected_kernel in (
         (OnLine(0.9) + 2.0 * OnLine(1.4), SquaredExponential(0.9) + 2.0 * SquaredExponential(1.4)),
         (OnLine(0.9) * SquaredExponential(2.0), SquaredExponential(0.9) * SquaredExponential(2.0)),
     ):
         for measure in (Gaussian(1.0, 0.2), "unit", "lebesgue"):
             if dimension == 2 and isinstance(measure, str):
                 with pytest.raises(SmoothingError, match="take measure=Gaussian"):
-                    mine.smoothed(measure, 2)
+                    user_kernel.smoothed(measure, 2)
                 continue
-            r, exact = mine.smoothed(measure, dimension), ours.smoothed(measure, dimension)(X)
+            r, exact = (
+                user_kernel.smoothed(measure, dimension),
+                expected_kernel.smoothed(measure, dimension)(X),
+            )
             assert r.numerical
             np.testing.assert_allclose(r(X), exact, rtol=0, atol=1e-9 * np.max(exact))
 
@@ -323,11 +329,11 @@ def test_sums_and_products_are_smoothed_as_any_kernel(dimension):
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Rough(Kinked):
-    summable = False
+    allow_fixed_nodes = False
 
 
 @pytest.mark.parametrize("measure", ["unit", "lebesgue", Gaussian(1.0)], ids=str)
-def test_no_refusal_names_a_measure_that_is_refused_too(measure):
+def test_error_names_only_measures_that_work(measure):
     """In one column a kernel with a kink has r, in two it says how to get one."""
     with pytest.raises(SmoothingError, match=r"no smoothed kernel.*nor for any other") as refused:
         Rough().smoothed(measure, 2)
@@ -347,7 +353,7 @@ def test_a_function_of_numpy_says_so():
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("value", "message"),
     [
         (SquaredExponential, "give an instance, such as SquaredExponential()"),
         (lambda x, y: 1.0, "kernel_from_function makes"),
@@ -355,5 +361,5 @@ def test_a_function_of_numpy_says_so():
     ],
     ids=["class", "function", "name"],
 )
-def test_what_is_no_kernel_is_told_how_to_become_one(given, said):
-    assert re.search(said, no_kernel(given, "a kernel"))
+def test_invalid_kernel_message(value, message):
+    assert re.search(message, invalid_kernel_message(value, "a kernel"))

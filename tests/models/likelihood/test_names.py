@@ -3,11 +3,11 @@
 from typing import get_args
 
 import pytest
+from bke.inference.cli.options.model import MeasureName
 from bke.models import Fourier, Landmark, Nystrom
 from bke.models.bayes.likelihoods import LIKELIHOODS, any_likelihood, restored_likelihood
 from bke.models.likelihood.names import LikelihoodName, LowRank, Route
-from bke.models.measures.measure import NAMED
-from bke.models.measures.names import MeasureName
+from bke.models.measures import MEASURES
 
 
 def test_every_likelihood_has_its_name_and_no_more():
@@ -17,7 +17,7 @@ def test_every_likelihood_has_its_name_and_no_more():
 
 
 def test_every_named_measure():
-    assert get_args(MeasureName) == tuple(NAMED)
+    assert get_args(MeasureName) == tuple(MEASURES)
 
 
 @pytest.mark.parametrize("likelihood", ["auto", "dense", "spectral", Nystrom(5), Fourier(7)])

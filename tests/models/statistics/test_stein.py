@@ -31,7 +31,7 @@ def twin(kernel, x, s, y, t):
 
     def value(a, b):
         rho = jnp.sum(((a - b) / jnp.asarray(kernel.lengthscale)) ** 2)
-        terms = kernel.of(rho[None, None])
+        terms = kernel.value_and_decay(rho[None, None])
         return (jnp.exp(terms.log_scale) * terms.value)[0, 0]
 
     x, y = jnp.asarray(x), jnp.asarray(y)

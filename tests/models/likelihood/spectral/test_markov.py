@@ -18,7 +18,7 @@ from bke.models.likelihood.dense import dense_terms
 from bke.models.likelihood.spectral import spectral_index
 from bke.models.likelihood.spectral.markov_filter import State, log_density, predicted, stationary
 from bke.models.likelihood.spectral.markov_sums import Side, pushforward
-from bke.models.measures.measure import as_measure
+from bke.models.measures import as_measure
 
 
 def skewed(n, seed=0):
