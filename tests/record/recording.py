@@ -9,7 +9,8 @@ that a wheel of the reference commit in an environment of its own and the tree o
 alike.
 
 An output is *exact* if it is the same for all seeds: numbers must agree to 1e-9, relative to the
-largest element of the array, and strings and booleans must be equal. It is *distributional* if it
+largest element of the array (to 1e-6 where the processor or a version of JAX, NumPy or SciPy is not
+that of the recorded values), and strings and booleans must be equal. It is *distributional* if it
 depends on the seed: then it must be equal at seed 0, or else its mean over runs with fresh seeds
 must be within four standard errors of the recorded mean. P-values of a case with a seed are always
 distributional, with at least the binomial error of their permutations. What is *allowed* to change
@@ -21,7 +22,9 @@ from __future__ import annotations
 import argparse
 import collections
 import fnmatch
+import importlib.metadata
 import json
+import platform
 import runpy
 import sys
 import time
@@ -37,8 +40,22 @@ from cases import CASES, N_RESAMPLES, Case
 
 VALUES = Path(__file__).parent / "values"
 ALLOWED = VALUES / "allowed.json"
+ENVIRONMENT = VALUES / "environment.json"
+
+
+def environment() -> dict[str, str]:
+    """Return the processor and the versions on which the last digits of numbers depend."""
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    versions = {name: importlib.metadata.version(name) for name in ("jax", "numpy", "scipy")}
+    return {"processor": models[0] if models else platform.processor(), **versions}
+
+
 #: Relative to the largest element of an array.
-TOLERANCE = 1e-9
+TOLERANCE = (
+    1e-9 if ENVIRONMENT.exists() and json.loads(ENVIRONMENT.read_text()) == environment() else 1e-6
+)
 #: Absolute, for outputs that are zero but for rounding.
 FLOOR = 1e-12
 STANDARD_ERRORS = 4.0
@@ -134,7 +151,7 @@ def load() -> dict[str, dict[str, dict[str, Any]]]:
     """The recorded outputs of all cases."""
     recorded: dict[str, dict[str, dict[str, Any]]] = {}
     for path in sorted(VALUES.glob("*.json")):
-        if path != ALLOWED:
+        if path not in (ALLOWED, ENVIRONMENT):
             recorded.update(json.loads(path.read_text(encoding="utf-8")))
     return recorded
 
@@ -256,6 +273,7 @@ def main() -> int:
 def _take_all(chosen: Iterable[Case], seeds: int | None) -> int:
     """Write the values of each case as soon as it has run; return how many cannot be recorded."""
     failures = 0
+    ENVIRONMENT.write_text(json.dumps(environment(), indent=1) + "\n", encoding="utf-8")
     for case in chosen:
         try:
             _write({case.name: _timed(case, lambda one: take(one, seeds))})
