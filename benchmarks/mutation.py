@@ -4,7 +4,8 @@ cosmic-ray changes one operator, comparison, number or branch at a time in a cop
 mutant that every test of its group passes has survived. Of all mutants of a group a sample is
 taken. An hour or two of one core; a second start with the same ``--work`` goes on where the first
 one ended, ``--again`` lets survivors run once more, after tests were added, and ``--summary`` only
-tells. Needs `pip install cosmic-ray`.
+tells. ``--record`` takes whole packages instead, and the cases of ``tests/record`` that call them,
+to show that the recorded values of public calls can fail. Needs `pip install cosmic-ray`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -85,6 +87,43 @@ GROUPS = {
     ),
 }
 
+#: Packages whose mutants the record of public calls should notice, with the areas of its cases.
+RECORD = {
+    "models/kernels": "kernels",
+    "models/likelihood": "likelihood or numpyro_models",
+    "models/landmarks": "landmark",
+    "models/difference": "label_process",
+    "models/bayes": "numpyro_models",
+    "models/embeddings": "embeddings",
+    "models/statistics": "statistics",
+    "models/student_t": "student_t",
+    "inference/posterior": "sampling",
+    "inference/diagnosis": "diagnostics",
+    "inference/learning": "learning",
+    "inference/witness": "witness",
+    "inference/relabelling": "comparison or two_sample",
+    "inference/evidence": "comparison",
+    "inference/testing": "two_sample or dependence",
+    "inference/difference": "comparison",
+    "inference/tables": "tables",
+    "inference/monitoring": "monitoring",
+    "inference/chains": "chains",
+    "inference/likelihood_free": "likelihood_free",
+    "inference/regression": "regression",
+}
+
+
+def record_groups(packages: Sequence[str], mutants: int) -> dict[str, Group]:
+    """Groups of whole packages, noticed by the cases of the record that call them."""
+    return {
+        f"record-{package.replace('/', '-')}": Group(
+            tuple(str(path.relative_to(ROOT)) for path in sorted((ROOT / package).rglob("*.py"))),
+            ("tests/record/test_record.py", "-k", f"'test_recorded and ({RECORD[package]})'"),
+            mutants,
+        )
+        for package in packages
+    }
+
 
 def prepare(work: Path) -> dict[str, str]:
     """Copy the package as it is now to ``work``; the surroundings in which it is imported."""
@@ -99,7 +138,7 @@ def prepare(work: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(path.parent), "JAX_PLATFORMS": "cpu"}
 
 
-def begin(name: str, work: Path, environment: dict[str, str]) -> Path:
+def begin(name: str, work: Path, environment: dict[str, str], seed: int) -> Path:
     """Write the settings of a group, and the database of its mutants if there is none."""
     group, settings, base = GROUPS[name], work / f"{name}.toml", work / f"{name}.sqlite"
     tests = f"{sys.executable} -m pytest -q -n 0 -x -p no:cacheprovider {' '.join(group.tests)}"
@@ -113,16 +152,16 @@ def begin(name: str, work: Path, environment: dict[str, str]) -> Path:
         with sqlite3.connect(base) as mutants:
             rows = mutants.execute("SELECT job_id, operator_name FROM mutation_specs").fetchall()
             able = sorted(job for job, operator in rows if not operator.startswith(NOT_EVALUATED))
-            kept = set(random.Random(0).sample(able, min(group.mutants, len(able))))
+            kept = set(random.Random(seed).sample(able, min(group.mutants, len(able))))
             for job in {job for job, _ in rows} - kept:
                 mutants.execute("DELETE FROM mutation_specs WHERE job_id = ?", (job,))
                 mutants.execute("DELETE FROM work_items WHERE job_id = ?", (job,))
     return base
 
 
-def run(name: str, work: Path, environment: dict[str, str], again: bool) -> None:
+def run(name: str, work: Path, environment: dict[str, str], again: bool, seed: int) -> None:
     """Run what mutants of a group have not run yet, or have survived if ``again``."""
-    base = begin(name, work, environment)
+    base = begin(name, work, environment, seed)
     if again:
         with sqlite3.connect(base) as mutants:
             mutants.execute("DELETE FROM work_results WHERE test_outcome = 'SURVIVED'")
@@ -158,15 +197,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--work", type=Path, required=True, help="a folder that is kept")
     parser.add_argument("--groups", nargs="+", choices=list(GROUPS), default=list(GROUPS))
+    parser.add_argument("--record", action="store_true", help="packages, and tests/record")
+    parser.add_argument("--packages", nargs="+", choices=list(RECORD), default=list(RECORD))
+    parser.add_argument("--mutants", type=int, default=5, help="of each package")
+    parser.add_argument("--seed", type=int, default=0, help="of the sample of mutants")
     parser.add_argument("--again", action="store_true", help="survivors once more")
     parser.add_argument("--summary", action="store_true", help="run nothing")
     parser.add_argument("--results", type=Path, help="folder of the results")
     options = parser.parse_args()
     info, folder = report.start(options.results)
+    names = options.groups
+    if options.record:
+        GROUPS.clear()
+        GROUPS.update(record_groups(options.packages, options.mutants))
+        names = list(GROUPS)
     if not options.summary:
         environment = prepare(options.work.resolve())
-        for name in options.groups:
-            run(name, options.work.resolve(), environment, options.again)
+        for name in names:
+            run(name, options.work.resolve(), environment, options.again, options.seed)
     found = [
         told(name, options.work) for name in GROUPS if (options.work / f"{name}.sqlite").exists()
     ]
@@ -174,12 +222,19 @@ def main() -> None:
     total = sum(int(str(row["mutants"])) for row in rows)
     survived = sum(int(str(row["survived"])) for row in rows)
     rows.append(
-        {"group": "all", "mutants": total, "noticed": 1.0 - survived / total, "survived": survived}
+        {
+            "group": "all",
+            "mutants": total,
+            "noticed": 1.0 - survived / max(total, 1),
+            "survived": survived,
+        }
     )
     survivors = "\n\n".join(change for _, changes in found for change in changes)
     text = f"{report.table(rows)}\n\n## Survivors\n\n{survivors}"
     data = {"rows": rows}
-    report.save(folder, "mutation", "Mutants", {**info, "load_average": None}, text, data)
+    title = "Mutants noticed by the record" if options.record else "Mutants"
+    name = "mutation-record" if options.record else "mutation"
+    report.save(folder, name, title, {**info, "load_average": None}, text, data)
 
 
 if __name__ == "__main__":
