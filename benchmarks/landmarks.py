@@ -154,7 +154,6 @@ def file(n: int, folder: str) -> Row:
         np.ones(DIMENSION),
         data(1)[1],
         kernels,
-        covariance=False,
         checkpoint=Checkpoint(None, {}),
         progress=False,
     )

@@ -65,7 +65,6 @@ class RowsDensity:
             self._units.scale,
             _landmarks(target),
             each,
-            covariance=False,
             checkpoint=self._checkpoint,
             progress=self._progress,
         )

@@ -57,7 +57,6 @@ def sums_over_rows(
     landmarks: np.ndarray,
     kernels: Sequence[Kernel],
     *,
-    covariance: bool,
     checkpoint: Checkpoint,
     progress: bool,
 ) -> LandmarkSums:
@@ -70,7 +69,6 @@ def sums_over_rows(
         unit: (D,), that the rows are divided by.
         landmarks: (m, D), over the unit.
         kernels: over the unit, of one kind.
-        covariance: whether the scatter is a matrix.
         checkpoint: told after every chunk, and written when interrupted; its state has what an
             earlier pass did of the same.
         progress: show a progress bar.
@@ -79,7 +77,7 @@ def sums_over_rows(
         InputError: for a row at a landmark, or a value that is not finite.
     """
     size = chunk_size(*landmarks.shape)
-    lanes = _restored(checkpoint, len(kernels), len(landmarks), covariance)
+    lanes = _restored(checkpoint, len(kernels), len(landmarks))
     begin = int(checkpoint.state.get("chunk", 0))
     process, processes = jax.process_index(), jax.process_count()
     mine = [c for c in range(-(-len(rows) // size)) if c % LANES % processes == process]
@@ -101,7 +99,7 @@ def sums_over_rows(
 
             def one(kernel: Kernel, view: object = view) -> LandmarkSums:
                 with jax.enable_x64(True):  # the setting belongs to the thread
-                    found = sums_of_view(view, kernel, covariance=covariance)
+                    found = sums_of_view(view, kernel)
                     found = jax.tree.map(np.asarray, found)
                 advance(1)
                 return found
@@ -125,15 +123,12 @@ def sums_over_rows(
     return jax.tree.map(np.asarray, functools.reduce(merged_each, each_lane))
 
 
-def _restored(
-    checkpoint: Checkpoint, kernels: int, landmarks: int, covariance: bool
-) -> LandmarkSums:
+def _restored(checkpoint: Checkpoint, kernels: int, landmarks: int) -> LandmarkSums:
     """Restore the sums of every lane so far, (lane, kernel, ...)."""
     if "chunk" in checkpoint.state:
         return LandmarkSums(*(checkpoint.state[f"sums {i}"] for i in range(4)))  # type: ignore[arg-type]
     first = LANES, kernels
-    scatter = (*first, landmarks, landmarks) if covariance else first
-    shapes = first, (*first, landmarks), scatter, first
+    shapes = first, (*first, landmarks), first, first
     return LandmarkSums(*(np.zeros(shape) for shape in shapes))  # type: ignore[arg-type]
 
 

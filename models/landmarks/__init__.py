@@ -3,7 +3,7 @@
 from .choice import choose_landmarks
 from .likelihood import landmark_gaussian
 from .model import Landmark, LandmarkLikelihood, landmark_log_likelihood, landmark_view
-from .sums import LandmarkSums, landmark_sums, merged_each, sums_of_view
+from .sums import LandmarkSums, merged_each, sums_of_view
 from .view import LandmarkView, check_apart, in_parts
 
 __all__ = [
@@ -16,7 +16,6 @@ __all__ = [
     "in_parts",
     "landmark_gaussian",
     "landmark_log_likelihood",
-    "landmark_sums",
     "landmark_view",
     "merged_each",
     "sums_of_view",

@@ -9,13 +9,12 @@ from typing import Any, NamedTuple, TypeVar
 import jax
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec
-from jax.typing import ArrayLike
 
-from ..kernels.base import Kernel, as_points
+from ..kernels.base import Kernel
 from ..linalg.blocks import over_blocks
 from ..linalg.precision import double_precision
 from .features import feature_map, log_volume_at
-from .view import BLOCK_ENTRIES, BLOCK_ENTRIES_OF_GPU, ROWS, LandmarkView, in_parts
+from .view import BLOCK_ENTRIES, BLOCK_ENTRIES_OF_GPU, ROWS, LandmarkView
 
 T = TypeVar("T")
 
@@ -40,8 +39,6 @@ class LandmarkSums(NamedTuple):
     @double_precision
     def merged(self, other: LandmarkSums) -> LandmarkSums:
         """Those of both sets of observations, without cancellation (Chan, Golub, LeVeque 1983)."""
-        if self.scatter.ndim != other.scatter.ndim:
-            raise ValueError("the one has the covariance of phi, the other its trace only")
         n = self.n + other.n
         share = other.n / jnp.maximum(n, 1.0)
         apart = other.mean - self.mean
@@ -58,22 +55,13 @@ class LandmarkSums(NamedTuple):
 merged_each = jax.jit(jax.vmap(LandmarkSums.merged))
 
 
-@double_precision
-def landmark_sums(
-    X: ArrayLike, landmarks: ArrayLike, kernel: Kernel, *, covariance: bool = False
-) -> LandmarkSums:
-    """Sums over data, (n, D) or (n,), seen from landmarks, (m, D) or (m,), block by block.
-
-    With ``covariance`` the scatter is a matrix.
-    """
-    view = in_parts(as_points(X), as_points(landmarks, "landmarks"))
-    return sums_of_view(view, kernel, covariance=covariance)
-
-
 def summed(
     view: LandmarkView, kernel: Kernel, *, volume: bool = True, covariance: bool = False
 ) -> LandmarkSums:
-    """What :func:`landmark_sums` gives, inside compiled code; the ``volume`` is most of it."""
+    """Sum over the data of a view; the ``volume`` is most of the work.
+
+    With ``covariance`` the scatter is a matrix.
+    """
     zero, m = jnp.zeros(()), len(view.landmarks)
     none = jnp.zeros((m, m)) if covariance else zero
     least = 1
