@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 import report
 from bke.models import SquaredExponential, log_marginal_likelihood
-from bke.models.landmarks import LandmarkLikelihood, landmark_view
+from bke.models.likelihood.landmark import LandmarkLikelihood, landmark_view
 
 NOISE_VARIANCE = 0.1
 #: Of the lengthscale, so that no call is of the numbers of the one before.

@@ -29,7 +29,7 @@ from bke.inference.core.machine import computing
 from bke.inference.streams.checkpoint import Checkpoint
 from bke.inference.streams.passes import sums_over_rows
 from bke.models import SquaredExponential
-from bke.models.landmarks import LandmarkLikelihood, landmark_view
+from bke.models.likelihood.landmark import LandmarkLikelihood, landmark_view
 
 DIMENSION, LANDMARKS, LENGTHSCALE, NOISE_VARIANCE = 10, 256, 3.0, 0.1
 KERNELS = 8

@@ -1,11 +1,5 @@
 """The public names of ``bke.models``, each written here alone."""
 
-from .bayes.distribution_regression import (
-    distribution_regression_model as distribution_regression_model,
-)
-from .bayes.model import bke_model as bke_model
-from .bayes.two_scale import two_scale_model as two_scale_model
-from .difference.evidence import log_difference_evidence as log_difference_evidence
 from .embeddings.conditional.embedding import (
     ConditionalEmbedding as ConditionalEmbedding,
     conditional_embedding as conditional_embedding,
@@ -69,9 +63,9 @@ from .kernels.rational_quadratic import RationalQuadratic as RationalQuadratic
 from .kernels.rotation import Rotation as Rotation, rotations as rotations
 from .kernels.spectral_mixture import SpectralMixture as SpectralMixture
 from .kernels.squared_exponential import SquaredExponential as SquaredExponential
-from .landmarks.choice import choose_landmarks as choose_landmarks
-from .landmarks.model import (
+from .likelihood.landmark import (
     Landmark as Landmark,
+    choose_landmarks as choose_landmarks,
     landmark_log_likelihood as landmark_log_likelihood,
 )
 from .likelihood.low_rank.error import (
@@ -89,6 +83,12 @@ from .measures.measure import (
     Lebesgue as Lebesgue,
     Measure as Measure,
     Unit as Unit,
+)
+from .numpyro_models import (
+    bke_model as bke_model,
+    distribution_regression_model as distribution_regression_model,
+    log_difference_evidence as log_difference_evidence,
+    two_scale_model as two_scale_model,
 )
 from .statistics.dependence import (
     alignment as alignment,

@@ -14,7 +14,7 @@ from threading import Event
 from typing import NamedTuple
 
 import numpy as np
-from bke.models.linalg.seeding import spread_seeds
+from bke.models.linalg.clustering import spread_seeds
 from scipy.linalg import LinAlgError, eigh
 from scipy.spatial.distance import cdist
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import scipy.linalg
-from bke.models.linalg.seeding import spread_seeds
+from bke.models.linalg.clustering import spread_seeds
 from scipy.spatial.distance import cdist
 
 from ..data.canonical import random_part

@@ -12,7 +12,7 @@ import numpy as np
 from bke.models.kernels.base import Covariance, Kernel
 from bke.models.kernels.matern import Matern
 from bke.models.likelihood.low_rank.frequencies import draw, kernel_frequencies
-from bke.models.linalg.blocks import over_blocks
+from bke.models.linalg.rows import over_blocks
 from numpy.typing import ArrayLike
 
 from ..core.errors import InputError, nearest

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from bke.models.linalg.seeding import spread_seeds
+from bke.models.linalg.clustering import spread_seeds
 from scipy.spatial.distance import cdist, pdist
 from scipy.special import ndtri
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from bke.models import SquaredExponential
 from bke.models.kernels.base import Kernel
-from bke.models.linalg.seeding import spread_seeds
+from bke.models.linalg.clustering import spread_seeds
 
 from ..data.canonical import canonical_order, random_part
 from ..learning.distances import some_distances

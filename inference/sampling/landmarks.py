@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from bke.models import Landmark, choose_landmarks
-from bke.models.landmarks.choice import looked_at
+from bke.models.likelihood.landmark import looked_at
 from bke.models.likelihood.way import Likelihood
 
 from ..core.errors import InputError

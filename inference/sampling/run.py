@@ -15,10 +15,10 @@ import jax
 import numpy as np
 import xarray as xr
 from arviz_base import dict_to_dataset
-from bke.models.bayes.priors import components_of, sites, with_values
 from bke.models.kernels.base import Kernel
 from bke.models.kernels.parameters import FieldUnit
 from bke.models.measures.measure import MEASURE_SCALE
+from bke.models.priors import components_of, sites, with_values
 
 from ..core.errors import InputError
 from ..data.units import Units

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from bke.models.landmarks import LandmarkSums, landmark_gaussian
+from bke.models.likelihood.landmark import LandmarkSums, landmark_gaussian
 from jax.experimental import multihost_utils
 
 from ..core.jit import jit

@@ -11,7 +11,13 @@ from typing import NamedTuple
 import jax
 import numpy as np
 from bke.models.kernels.base import Kernel
-from bke.models.landmarks import LandmarkSums, check_apart, in_parts, merged_each, sums_of_view
+from bke.models.likelihood.landmark import (
+    LandmarkSums,
+    check_apart,
+    in_parts,
+    merged_each,
+    sums_of_view,
+)
 from jax.experimental import multihost_utils
 
 from ..core.errors import InputError

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.linalg
-from bke.models.linalg.seeding import spread_seeds
+from bke.models.linalg.clustering import spread_seeds
 from scipy.spatial.distance import pdist
 
 from ..data.canonical import random_part

@@ -11,7 +11,7 @@ from bke.models import EmbeddingPosterior, embedding_posterior
 from bke.models.embeddings.landmarks import posterior_of_view
 from bke.models.embeddings.waves import LineSample, line_sample, posterior_of_line, takes_line
 from bke.models.kernels.base import Kernel
-from bke.models.landmarks import LandmarkView
+from bke.models.likelihood.landmark import LandmarkView
 from bke.models.likelihood.spectral import MOST_DENSE
 from bke.models.measures.measure import Measure
 

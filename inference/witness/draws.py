@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from bke.models.embeddings.waves import LineSample
-from bke.models.landmarks import LandmarkView
+from bke.models.likelihood.landmark import LandmarkView
 from bke.models.linalg.pivoted_cholesky import pivoted_cholesky
 
 from ..core.errors import InputError

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from bke.models.embeddings.waves import LineSample
-from bke.models.landmarks import in_parts
+from bke.models.likelihood.landmark import in_parts
 from bke.models.likelihood.spectral import MOST_DENSE
 from numpy.typing import ArrayLike
 

@@ -8,8 +8,7 @@ import jax
 from jax.typing import ArrayLike
 
 from ..kernels.base import Kernel, as_points, check_columns
-from ..landmarks.sums import LandmarkSums, summed
-from ..landmarks.view import LandmarkView, in_parts
+from ..likelihood.landmark import LandmarkSums, LandmarkView, in_parts, summed
 from ..linalg.precision import double_precision
 from ..measures.measure import Measure, fixed_measure
 from .posterior import EmbeddingPosterior, condition, noise_covariance

@@ -18,11 +18,10 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from ..kernels.base import Kernel
-from ..linalg.halves import Halves
-from ..linalg.padding import PaddedRows, as_padded
 from ..linalg.pivoted_cholesky import PivotedCholesky
 from ..linalg.pytrees import register_dataclass
-from ..linalg.rows import columns_of, map_rows
+from ..linalg.rows import PaddedRows, as_padded, columns_of, map_rows
+from ..linalg.symmetric import Halves
 from ..measures.measure import Measure
 from . import gaussian_term
 from .dense_slopes import DenseSlopes

@@ -15,12 +15,10 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from ..kernels.base import Kernel
-from ..linalg.blocks import over_blocks
-from ..linalg.halves import Halves, Part
-from ..linalg.jacobian import value_and_jacobian
-from ..linalg.padding import PaddedRows
 from ..linalg.pivoted_cholesky import PivotedCholesky, interpolation
-from ..linalg.rows import BLOCK_ENTRIES, columns_of, map_rows
+from ..linalg.rows import BLOCK_ENTRIES, PaddedRows, columns_of, map_rows, over_blocks
+from ..linalg.symmetric import Halves, Part
+from ..linalg.transforms import value_and_jacobian
 from ..measures.measure import Measure
 from . import gaussian_term
 from .gaussian_term import GaussianTerm

@@ -19,10 +19,9 @@ import jax.numpy as jnp
 from jax.scipy.linalg import cho_solve, solve_triangular
 
 from ..kernels.base import Covariance
-from ..linalg.halves import Halves
-from ..linalg.inverse import inverse_of_halves
-from ..linalg.padding import PaddedRows
 from ..linalg.pivoted_cholesky import PivotedCholesky, pivoted_cholesky
+from ..linalg.rows import PaddedRows
+from ..linalg.symmetric import Halves, inverse_of_halves
 
 #: Trace of the part of R that the low-rank route may drop, over sigma^2. The log-determinant is
 #: then right to this number, absolutely.

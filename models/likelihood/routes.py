@@ -10,9 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..kernels.base import Kernel
-from ..linalg.padding import PaddedRows, dense_size, padded
+from ..linalg.rows import PaddedRows, dense_size, padded
 from ..measures.measure import Measure, as_measure
 from .dense import DenseView
+from .landmark import Landmark
 from .low_rank.view import Fourier, Nystrom
 from .noise import Noise, SamplingNoise, check_noise
 from .spectral import SpectralIndex, has_one, spectral_index, spectral_obstacle
@@ -134,3 +135,30 @@ def _by_sums(
     except ValueError as error:
         return str(error)
     return cast(SpectralIndex, jax.tree.map(jnp.asarray, index))
+
+
+LIKELIHOODS: tuple[type[Likelihood], ...] = (*ROUTES, Landmark)
+
+
+def any_likelihood(likelihood: Likelihood | str) -> Likelihood:
+    """A likelihood, or what its name stands for.
+
+    Raises:
+        ValueError: for anything else, naming what there is.
+    """
+    found = as_likelihood(likelihood, LIKELIHOODS)
+    if type(found) not in LIKELIHOODS:
+        raise ValueError(
+            f"likelihood={found!r} is none that bke knows, and could not be restored from a run: "
+            "models/likelihood/routes.py lists them"
+        )
+    return found
+
+
+def restored_likelihood(record: dict[str, Any]) -> Likelihood:
+    """The likelihood that :meth:`~bke.models.likelihood.way.Likelihood.record` recorded.
+
+    ``record`` may hold more; of the landmark model the ``landmarks``, which are kept elsewhere.
+    """
+    kinds = {kind.name: kind for kind in LIKELIHOODS}
+    return kinds[record["likelihood"]].restored(record)

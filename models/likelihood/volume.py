@@ -17,9 +17,8 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from ..kernels.base import Kernel, as_points
-from ..linalg.padding import PaddedRows, as_padded
 from ..linalg.precision import double_precision
-from ..linalg.rows import map_rows, maximum
+from ..linalg.rows import PaddedRows, as_padded, map_rows, maximum
 
 #: Columns beyond which they are not compared one by one, a term of the compiled program each.
 MANY_COLUMNS = 32

@@ -12,9 +12,9 @@ from jax.scipy.linalg import cho_solve, cholesky, solve_triangular
 from jax.typing import ArrayLike
 
 from ..kernels.base import Covariance, as_points, check_columns, check_kernel, check_positive
-from ..linalg.padding import PaddedRows, as_padded, dense_size, padded, shared_size
 from ..linalg.precision import concrete, double_precision
 from ..linalg.pytrees import register_dataclass
+from ..linalg.rows import PaddedRows, as_padded, dense_size, padded, shared_size
 from .volume_element import log_volume_element
 
 #: Entries of the sections of one block of points.

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 from scipy.cluster.vq import kmeans2
 
-from ...linalg.seeding import spread_seeds
+from ...linalg.clustering import spread_seeds
 
 #: Rows, drawn at random, from which centres are found.
 MOST_ROWS = 20_000

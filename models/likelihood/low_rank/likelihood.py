@@ -15,9 +15,8 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from ...kernels.base import Kernel
-from ...linalg.blocks import over_blocks
-from ...linalg.jacobian import value_and_jacobian
-from ...linalg.rows import map_rows
+from ...linalg.rows import map_rows, over_blocks
+from ...linalg.transforms import value_and_jacobian
 from ..evidence import Evidence
 from ..view import LogLikelihoodTerms, Parameters
 from ..volume import pushforward

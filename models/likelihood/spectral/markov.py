@@ -12,8 +12,8 @@ import numpy as np
 
 from ...kernels.base import Kernel
 from ...kernels.matern import Matern
-from ...linalg.padding import PaddedRows
 from ...linalg.pytrees import register_dataclass
+from ...linalg.rows import PaddedRows
 from ...measures.measure import Measure
 from ..view import LogLikelihoodTerms
 from . import markov_filter

@@ -23,8 +23,8 @@ import jax.numpy as jnp
 from ...kernels.base import Kernel
 from ...kernels.components import Components, accumulate
 from ...kernels.smoothed_components import ComponentCovariance, smooth_components
-from ...linalg.inverse import inverse_and_log_determinant
 from ...linalg.pytrees import register_dataclass
+from ...linalg.symmetric import inverse_and_log_determinant
 from ...measures.measure import Measure
 from .panels import ORDER, Nodes
 

@@ -16,10 +16,9 @@ import numpy as np
 
 from ...kernels.base import Kernel
 from ...kernels.gaussian import GaussianMixture
-from ...linalg.jacobian import value_and_jacobian
-from ...linalg.one_by_one import one_by_one
-from ...linalg.padding import PaddedRows
 from ...linalg.pytrees import register_dataclass
+from ...linalg.rows import PaddedRows
+from ...linalg.transforms import one_by_one, value_and_jacobian
 from ...measures.measure import Measure
 from ..dense import dense_terms
 from ..derivative import closed_form

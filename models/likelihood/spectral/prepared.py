@@ -13,9 +13,8 @@ from ...kernels.algebra import Scaled
 from ...kernels.base import Kernel
 from ...kernels.matern import Matern
 from ...kernels.squared_exponential import SquaredExponential
-from ...linalg.jacobian import value_and_jacobian
-from ...linalg.one_by_one import one_by_one
-from ...linalg.padding import PaddedRows, padded, shared_size
+from ...linalg.rows import PaddedRows, padded, shared_size
+from ...linalg.transforms import one_by_one, value_and_jacobian
 from ...measures.measure import Measure, as_measure
 from ..dense import dense_terms
 from ..derivative import closed_form

@@ -11,7 +11,7 @@ from bke.models import (
     landmark_embedding_posterior,
 )
 from bke.models.embeddings.landmarks import posterior_of_sums
-from bke.models.landmarks import in_parts, sums_of_view
+from bke.models.likelihood.landmark import in_parts, sums_of_view
 from numpyro.handlers import seed
 from scipy.spatial.distance import cdist
 

@@ -27,10 +27,10 @@ from bke.models import (
     parameter,
     register_dataclass,
 )
-from bke.models.bayes.priors import assign, sites, template
 from bke.models.kernels.base import no_kernel
 from bke.models.kernels.numerical import PlacesCovariance, TabulatedCovariance
 from bke.models.kernels.quadrature import autocorrelation
+from bke.models.priors import assign, sites, template
 
 X1 = np.random.default_rng(0).normal(size=(12, 1))
 X2 = np.random.default_rng(1).normal(size=(12, 2)) * [1.0, 3.0]

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from bke.models.likelihood import gaussian_term
-from bke.models.linalg.halves import Halves
 from bke.models.linalg.pivoted_cholesky import PivotedCholesky
+from bke.models.linalg.symmetric import Halves
 from scipy.stats import multivariate_normal
 
 NOISE, N, RANK = 0.3, 9, 3

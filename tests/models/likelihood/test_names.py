@@ -4,8 +4,8 @@ from typing import get_args
 
 import pytest
 from bke.models import Fourier, Landmark, Nystrom
-from bke.models.bayes.likelihoods import LIKELIHOODS, any_likelihood, restored_likelihood
 from bke.models.likelihood.names import LikelihoodName, LowRank, Route
+from bke.models.likelihood.routes import LIKELIHOODS, any_likelihood, restored_likelihood
 from bke.models.measures.measure import NAMED
 from bke.models.measures.names import MeasureName
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from bke.models import SquaredExponential
 from bke.models.likelihood.gaussian_term import low_rank_factor
-from bke.models.linalg.padding import PaddedRows
 from bke.models.linalg.pivoted_cholesky import pivoted_cholesky
+from bke.models.linalg.rows import PaddedRows
 
 
 def factorise(matrix, max_rank, tolerance):

@@ -29,7 +29,7 @@ from bke.models.likelihood.low_rank.frequencies import (
     kernel_frequencies,
     smoothed_frequencies,
 )
-from bke.models.linalg.blocks import over_blocks
+from bke.models.linalg.rows import over_blocks
 
 N, COLUMNS = 300, 4
 X = np.random.default_rng(0).standard_t(6, size=(N, COLUMNS)) * [1.0, 2.0, 0.5, 1.0]

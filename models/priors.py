@@ -13,12 +13,12 @@ import jax
 import numpy as np
 import numpyro.distributions as dist
 
-from ..kernels.base import Kernel, no_kernel
-from ..kernels.gaussian import mixture_size
-from ..kernels.parameters import FieldUnit, is_static, own_prior, runs_over_components, unit_of
-from ..kernels.scikit_learn import learnable
-from ..linalg.pytrees import mistakable
-from ..measures.distributions import check_parameters, lower_bound
+from .kernels.base import Kernel, no_kernel
+from .kernels.gaussian import mixture_size
+from .kernels.parameters import FieldUnit, is_static, own_prior, runs_over_components, unit_of
+from .kernels.scikit_learn import learnable
+from .linalg.pytrees import mistakable
+from .measures.distributions import check_parameters, lower_bound
 
 Prior: TypeAlias = dist.Distribution | Mapping[str, dist.Distribution]
 Path: TypeAlias = tuple[str, ...]

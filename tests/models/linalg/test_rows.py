@@ -5,13 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from bke.models import Gaussian, Laplace, Matern, SquaredExponential, log_volume
-from bke.models.bayes.model import bke_model
 from bke.models.likelihood.dense import DenseView, dense_terms
 from bke.models.likelihood.gaussian_term import low_rank_factor
 from bke.models.likelihood.routes import prepared
 from bke.models.likelihood.spectral import spectral_index
 from bke.models.likelihood.volume import pushforward
-from bke.models.linalg.padding import PaddedRows, dense_size, padded, shared_size
+from bke.models.linalg.rows import PaddedRows, dense_size, padded, shared_size
+from bke.models.numpyro_models import bke_model
 from numpyro.infer.util import log_density
 
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import scipy.stats
 from bke.models import Matern, SquaredExponential, choose_landmarks, landmark_log_likelihood
-from bke.models.landmarks import in_parts, sums, view
-from bke.models.landmarks.features import (
+from bke.models.likelihood import landmark
+from bke.models.likelihood.landmark import in_parts
+from bke.models.likelihood.landmark_jacobian import (
     feature_map,
     graded,
     log_volume_at,
@@ -33,7 +34,7 @@ def data(n=40, dimension=2, m=5, seed=0):
 
 
 def landmark_sums(X, Z, kernel):
-    return sums.sums_of_view(in_parts(X, Z), kernel)
+    return landmark.sums_of_view(in_parts(X, Z), kernel)
 
 
 def squared_exponential(X, Y, lengthscale):
@@ -107,11 +108,12 @@ def test_the_size_of_blocks_changes_nothing(monkeypatch):
     X, Z = data(n=101)
     kernel = Matern(2.5, 1.3)
     whole = landmark_sums(X, Z, kernel)
-    for module in (sums, view):
-        monkeypatch.setattr(module, "BLOCK_ENTRIES", 7 * 2 * len(Z))
+    monkeypatch.setattr(landmark, "BLOCK_ENTRIES", 7 * 2 * len(Z))
     in_pieces = in_parts(X, Z)
     assert in_pieces.parts.shape == (8, 13, 2)
-    anew = jax.jit(lambda *arguments: sums.summed(*arguments))  # what was compiled has the old size
+    anew = jax.jit(
+        lambda *arguments: landmark.summed(*arguments)
+    )  # what was compiled has the old size
     for one, other in zip(whole, anew(in_pieces, kernel), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
     phi, log_gamma = (
@@ -128,18 +130,17 @@ def test_blocks_of_a_covariance_are_no_smaller_than_its_matrix(monkeypatch):
     X, Z = data(n=101)
     kernel = Matern(2.5, 1.3)
     phi = feature_map(jnp.asarray(X), jnp.asarray(Z), kernel)
-    for module in (sums, view):
-        monkeypatch.setattr(module, "BLOCK_ENTRIES", 2 * len(Z))
-        monkeypatch.setattr(module, "BLOCK_ENTRIES_OF_GPU", 2 * len(Z))
+    monkeypatch.setattr(landmark, "BLOCK_ENTRIES", 2 * len(Z))
+    monkeypatch.setattr(landmark, "BLOCK_ENTRIES_OF_GPU", 2 * len(Z))
     blocks = []
 
     def counted(add, start, rows, most):
         blocks.append((len(rows), most))
         return over_blocks(add, start, rows, most)
 
-    over_blocks = sums.over_blocks
-    monkeypatch.setattr(sums, "over_blocks", counted)
-    found = sums.summed(in_parts(X, Z), kernel, covariance=True)
+    over_blocks = landmark.over_blocks
+    monkeypatch.setattr(landmark, "over_blocks", counted)
+    found = landmark.summed(in_parts(X, Z), kernel, covariance=True)
     assert blocks == [(128, len(Z))]
     np.testing.assert_allclose(found.mean, phi.mean(axis=0), rtol=1e-12)
     np.testing.assert_allclose(found.scatter, 100 * np.cov(phi.T), rtol=1e-10, atol=1e-13)

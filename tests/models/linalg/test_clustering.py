@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from bke.models.linalg.seeding import spread_seeds
+from bke.models.linalg.clustering import spread_seeds
 
 ROWS = np.random.default_rng(0).normal(size=(40, 3))
 

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from bke.models.linalg.one_by_one import one_by_one
+from bke.models.linalg.transforms import one_by_one
 
 
 @one_by_one

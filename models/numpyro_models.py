@@ -1,0 +1,246 @@
+"""The evidence that two samples differ at a scale and size: labels as values of a Gaussian process.
+
+Let f be the density of the pooled rows z_i, p = f (1 + (1 - pi) h) and q = f (1 - pi h), with pi
+the share of P's rows. Given the rows, a row is of P with probability ``pi + pi (1 - pi) h(z)``,
+so the standardised label ``y_i = (1[i of P] - pi) / sqrt(pi (1 - pi))`` is ``sqrt(pi (1 - pi))
+h(z_i)`` and noise of variance 1, to first order in h. With ``sqrt(pi (1 - pi)) h ~ GP(0, s^2
+k)``, centred over the rows, y is N(0, I + s^2 H K H), and N(0, I) where P = Q. The ratio of the
+two densities is a Bayes factor for a kernel and a size; only labels given rows are modelled, so
+there is no volume factor.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpyro
+import numpyro.distributions as dist
+from jax.typing import ArrayLike
+
+from .kernels.base import Covariance, Kernel, as_points
+from .kernels.squared_exponential import SquaredExponential
+from .likelihood.marginal import known_points
+from .likelihood.noise import Noise, check_noise
+from .likelihood.routes import any_likelihood
+from .likelihood.view import LikelihoodView, LogLikelihoodTerms
+from .likelihood.way import Likelihood
+from .linalg.precision import double_precision, require_double
+from .linalg.symmetric import inverse_and_log_determinant
+from .measures.measure import MEASURE_SCALE, Measure, as_measure
+from .priors import Prior, assign, check_noise_prior, default_prior, template, with_values
+
+
+def standardised_labels(m: int, n: int) -> jax.Array:
+    """Labels (m + n,) of m rows of P and n of Q, whose mean is 0 and mean square 1."""
+    share = m / (m + n)
+    labels = jnp.concatenate([jnp.full(m, 1.0 - share), jnp.full(n, -share)])
+    return labels / (share * (1.0 - share)) ** 0.5
+
+
+@jax.custom_jvp
+def _log_ratio(covariance: jax.Array, labels: jax.Array) -> jax.Array:
+    """Evaluate log N(labels; 0, covariance) - log N(labels; 0, I)."""
+    return _with_inverse(covariance, labels)[0]
+
+
+def _with_inverse(covariance: jax.Array, labels: jax.Array) -> tuple[jax.Array, jax.Array]:
+    inverse, log_determinant = inverse_and_log_determinant(covariance)
+    quadratic = labels @ labels - labels @ inverse @ labels
+    return 0.5 * (quadratic - log_determinant), inverse
+
+
+@_log_ratio.defjvp
+def _log_ratio_jvp(
+    primals: tuple[jax.Array, jax.Array], tangents: tuple[jax.Array, jax.Array]
+) -> tuple[jax.Array, jax.Array]:
+    """Both from one inverse: reverse mode through a Cholesky factor costs ten times the value."""
+    covariance, labels = primals
+    value, inverse = _with_inverse(covariance, labels)
+    weights = inverse @ labels
+    slope = 0.5 * jnp.sum((jnp.outer(weights, weights) - inverse) * tangents[0])
+    return value, slope + (labels - weights) @ tangents[1]
+
+
+@double_precision
+def log_difference_evidence(
+    P: ArrayLike, Q: ArrayLike, kernel: Covariance, size: ArrayLike
+) -> jax.Array:
+    """Evaluate the log Bayes factor of a difference of P and Q at one kernel and size, nats.
+
+    Args:
+        P: rows (m, D) or (m,).
+        Q: rows (n, D) or (n,).
+        kernel: k, of the difference.
+        size: s, the standard deviation of the labels' mean where k(x, x) = 1; positive.
+
+    Returns:
+        A number; differentiable in the parameters of ``kernel`` and in ``size``.
+
+    Raises:
+        ValueError: for rows of different columns.
+        RuntimeError: inside a JAX transformation with ``jax_enable_x64`` off.
+    """
+    first, second = as_points(P), as_points(Q)
+    if first.shape[1] != second.shape[1]:
+        raise ValueError(f"P has {first.shape[1]} columns and Q has {second.shape[1]}")
+    points = jnp.concatenate([first, second])
+    gram = kernel(points, points)
+    centred = gram - jnp.mean(gram, axis=0)
+    centred = centred - jnp.mean(centred, axis=1)[:, None]
+    covariance = jnp.eye(len(points)) + jnp.square(size) * centred
+    return _log_ratio(covariance, standardised_labels(len(first), len(second)))
+
+
+def bke_model(
+    X: ArrayLike | tuple[ArrayLike, ...],
+    kernel: Kernel | type[Kernel] = SquaredExponential,
+    prior: Prior | None = None,
+    noise_variance: Noise | dist.Distribution = 0.1,
+    measure: Measure | str = "unit",
+    likelihood: Likelihood | str = "auto",
+) -> None:
+    """p(lengthscale) p(X | lengthscale), BKE section 4: hand it to MCMC, SVI or Predictive.
+
+    Sites: ``lengthscale`` (``lengthscale_0``, ... where a kernel has several) or whatever ``prior``
+    names; ``noise_variance`` and ``measure_scale`` if these have a prior; the factors ``gaussian``
+    and ``volume``, the two terms of BKE (13), also recorded as the deterministic sites
+    ``log_gaussian``, ``log_volume``.
+
+    Args:
+        X: data, shape (n, D) or (n,), or a tuple of samples that share the hyperparameters: then
+            the likelihood is the product of theirs. No unit is removed here: the prior is on the
+            lengthscale in the units of ``X`` (:func:`bke.inference.fit` can rescale).
+        kernel: a kernel class or an instance, the template whose lengthscales become random.
+        prior: a NumPyro distribution for every lengthscale, or a dict of them by site name. A
+            distribution of shape (D,) gives one lengthscale per column (ARD). Default Gamma(1, 1).
+        noise_variance: sigma^2 of BKE (5), a number; or a prior bounded away from zero; or
+            ``"clt"``, ``"heteroscedastic"``, see :class:`~bke.models.SamplingNoise`.
+        measure: ``"unit"``, ``"lebesgue"`` or :class:`~bke.models.Gaussian`, whose scale may be a
+            prior.
+        likelihood: ``"auto"``, ``"dense"``, ``"spectral"``, :class:`~bke.models.Nystrom` or
+            :class:`~bke.models.Fourier`, see :func:`~bke.models.log_marginal_likelihood`; or
+            :class:`~bke.models.Landmark` with places, another model of the same kernel, see
+            :func:`~bke.models.landmark_log_likelihood`.
+
+    Raises:
+        RuntimeError: with JAX's 64-bit numbers switched off.
+        ValueError: for an argument that makes no sense, naming it.
+    """
+    require_double("bke_model")
+    samples = [
+        sample if isinstance(sample, LikelihoodView) else known_points(sample)
+        for sample in (X if isinstance(X, tuple) else (X,))
+    ]
+    family = template(kernel)
+    measure = as_measure(measure)
+    way = any_likelihood(likelihood)
+    values = {
+        site: numpyro.sample(site, _as_event(distribution))
+        for site, distribution in assign(prior, family).items()
+    }
+    if isinstance(noise_variance, dist.Distribution):
+        check_noise_prior(noise_variance)
+        noise: Any = numpyro.sample("noise_variance", noise_variance)
+    else:
+        noise = check_noise(noise_variance)
+    if measure.prior is not None:
+        measure = measure.with_scale(numpyro.sample(MEASURE_SCALE, _as_event(measure.prior)))
+    chosen = with_values(family, values)
+    views = [
+        x if isinstance(x, LikelihoodView) else way.view(x, chosen, noise, measure) for x in samples
+    ]
+    terms = [view.likelihood_terms(chosen, noise, measure) for view in views]
+    total = LogLikelihoodTerms(*(sum(term) for term in zip(*terms, strict=True)))
+    numpyro.factor("gaussian", total.gaussian)
+    numpyro.factor("volume", total.volume)
+    numpyro.deterministic("log_gaussian", jnp.asarray(total.gaussian))
+    numpyro.deterministic("log_volume", jnp.asarray(total.volume))
+
+
+def _as_event(distribution: dist.Distribution) -> dist.Distribution:
+    """One joint draw: a vector-valued prior is one site, not a batch of conditionally free ones."""
+    batch = len(distribution.batch_shape)
+    return distribution.to_event(batch) if batch else distribution
+
+
+#: s^2 between 1e-4, a difference that 10 000 rows hardly show, and 1, where one density is nearly
+#: nothing in places; log-uniform.
+SMALLEST_SIZE, LARGEST_SIZE = 0.01, 1.0
+
+
+def two_scale_model(
+    P: ArrayLike,
+    Q: ArrayLike,
+    *,
+    difference_prior: Prior | None = None,
+    size_prior: dist.Distribution | None = None,
+    **shape: Any,
+) -> None:
+    """p(lengthscale) p(difference lengthscale) p(size) p(rows | lengthscale) p(labels | rows, ...).
+
+    The pooled rows have the BKE likelihood at ``lengthscale``, the scale of the shape that both
+    samples share; which sample each row is of has the evidence of
+    :func:`~bke.models.log_difference_evidence` at ``difference_lengthscale`` and
+    ``difference_size``. The two parts share no site.
+
+    Sites: those of :func:`~bke.models.bke_model`, ``difference_lengthscale``, ``difference_size``
+    and the factor ``difference``, also recorded as the deterministic site ``log_difference``.
+
+    Args:
+        P: rows (m, D) or (m,), as they are: priors are in their units.
+        Q: rows (n, D) or (n,).
+        difference_prior: of the difference's lengthscale, one number or, of shape (D,), one per
+            column; by default Gamma(1, 1).
+        size_prior: of s; by default log-uniform from 0.01 to 1.
+        **shape: of :func:`~bke.models.bke_model`.
+
+    Raises:
+        RuntimeError: with JAX's 64-bit numbers switched off.
+        ValueError: for an argument that makes no sense, naming it.
+    """
+    require_double("two_scale_model")
+    first, second = as_points(P), as_points(Q)
+    bke_model(jnp.concatenate([first, second]), **shape)
+    family = template(SquaredExponential)
+    ((site, prior),) = assign(difference_prior or default_prior(), family).items()
+    batch = len(prior.batch_shape)
+    value = numpyro.sample(f"difference_{site}", prior.to_event(batch) if batch else prior)
+    size = numpyro.sample(
+        "difference_size", size_prior or dist.LogUniform(SMALLEST_SIZE, LARGEST_SIZE)
+    )
+    kernel = with_values(family, {site: value})
+    evidence = log_difference_evidence(first, second, kernel, size)
+    numpyro.factor("difference", evidence)
+    numpyro.deterministic("log_difference", evidence)
+
+
+def distribution_regression_model(
+    centre: ArrayLike, variance: ArrayLike, y: ArrayLike | None = None, prior_scale: float = 1.0
+) -> None:
+    """p(slopes) p(y | slopes), y linear in mean embeddings that are known up to their posterior.
+
+    ``y_i ~ N(intercept + slopes' m_i, noise^2 + slopes' C_i slopes)``, the embedding's posterior
+    N(m_i, C_i) integrated out: "BDR" of Law et al. (2018, section 4.3, equation 8). Sites:
+    ``intercept``, ``standard`` (q,), ``scale`` and ``noise``, with priors N(0, 1), N(0, 1) and half
+    normal ones; the slopes are ``scale`` times ``standard``.
+
+    Args:
+        centre: posterior means m (G, q) of the groups' embeddings in coordinates.
+        variance: posterior variances (G, q) there, the diagonals of C; zeros for embeddings that
+            are taken to be known.
+        y: (G,), with mean 0 and deviation 1 or so; none to draw it.
+        prior_scale: of ``scale``: a slope that alone would explain all of y.
+    """
+    centre, variance = jnp.asarray(centre), jnp.asarray(variance)
+    groups, coordinates = centre.shape
+    intercept = numpyro.sample("intercept", dist.Normal(0.0, 1.0))
+    noise = numpyro.sample("noise", dist.HalfNormal(1.0))
+    scale = numpyro.sample("scale", dist.HalfNormal(prior_scale))
+    with numpyro.plate("coordinates", coordinates):
+        standard = numpyro.sample("standard", dist.Normal(0.0, 1.0))
+    slopes = numpyro.deterministic("slopes", scale * standard)
+    deviation = jnp.sqrt(noise**2 + variance @ slopes**2)
+    with numpyro.plate("groups", groups):
+        numpyro.sample("y", dist.Normal(intercept + centre @ slopes, deviation), obs=y)
