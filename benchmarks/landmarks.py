@@ -29,7 +29,7 @@ from bke.inference.core.machine import computing
 from bke.inference.streams.checkpoint import Checkpoint
 from bke.inference.streams.passes import sums_over_rows
 from bke.models import SquaredExponential
-from bke.models.likelihood.landmark import LandmarkLikelihood, landmark_view
+from bke.models.likelihood.landmark import LandmarkLikelihood, landmark_data
 
 DIMENSION, LANDMARKS, LENGTHSCALE, NOISE_VARIANCE = 10, 256, 3.0, 0.1
 KERNELS = 8
@@ -139,7 +139,7 @@ def peak() -> float:
 def memory(n: int) -> Row:
     """Rows in memory."""
     X, Z = data(n)
-    return {"n": n, **times(landmark_view(jnp.asarray(X), jnp.asarray(Z))), "peak GiB": peak()}
+    return {"n": n, **times(landmark_data(jnp.asarray(X), jnp.asarray(Z))), "peak GiB": peak()}
 
 
 def file(n: int, folder: str) -> Row:
@@ -172,7 +172,7 @@ def shared(n: int, port: str, processes: str, process: str) -> Row:
     if processes != "1":
         distributed.start(f"localhost:{port}", int(processes), int(process))
     X, Z = data(n)
-    view = landmark_view(jnp.asarray(X), jnp.asarray(Z)).sharded(jax.devices())
+    view = landmark_data(jnp.asarray(X), jnp.asarray(Z)).sharded(jax.devices())
     return {"n": n, **times(view), "peak GiB": peak()}
 
 

@@ -96,13 +96,13 @@ from .statistics.dependence import (
     dependence_posterior as dependence_posterior,
     dependence_witness as dependence_witness,
     hsic as hsic,
-    normalised_hsic as normalised_hsic,
+    normalized_hsic as normalized_hsic,
 )
 from .statistics.discrepancy import (
     embedding_inner_product as embedding_inner_product,
     gaussian_inner_product as gaussian_inner_product,
     mmd_terms as mmd_terms,
-    normalised_mmd as normalised_mmd,
+    normalized_mmd as normalized_mmd,
     squared_mmd as squared_mmd,
     squared_mmd_variance as squared_mmd_variance,
 )

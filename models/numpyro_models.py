@@ -32,7 +32,7 @@ from .measures.measure import MEASURE_SCALE, Measure, as_measure
 from .priors import Prior, assign, check_noise_prior, default_prior, template, with_values
 
 
-def standardised_labels(m: int, n: int) -> jax.Array:
+def standardized_labels(m: int, n: int) -> jax.Array:
     """Labels (m + n,) of m rows of P and n of Q, whose mean is 0 and mean square 1."""
     share = m / (m + n)
     labels = jnp.concatenate([jnp.full(m, 1.0 - share), jnp.full(n, -share)])
@@ -90,7 +90,7 @@ def log_difference_evidence(
     centred = gram - jnp.mean(gram, axis=0)
     centred = centred - jnp.mean(centred, axis=1)[:, None]
     covariance = jnp.eye(len(points)) + jnp.square(size) * centred
-    return _log_ratio(covariance, standardised_labels(len(first), len(second)))
+    return _log_ratio(covariance, standardized_labels(len(first), len(second)))
 
 
 def bke_model(

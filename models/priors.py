@@ -17,7 +17,7 @@ from .kernels.base import Kernel, no_kernel
 from .kernels.gaussian import mixture_size
 from .kernels.parameters import FieldUnit, is_static, own_prior, runs_over_components, unit_of
 from .kernels.scikit_learn import learnable
-from .linalg.pytrees import mistakable
+from .linalg.pytrees import has_ambiguous_structure
 from .measures.distributions import check_parameters, lower_bound
 
 Prior: TypeAlias = dist.Distribution | Mapping[str, dist.Distribution]
@@ -83,7 +83,7 @@ def _checked(kernel: Kernel) -> Kernel:
             f"the class {type(kernel).__name__} must be decorated with "
             "@register_dataclass above @dataclasses.dataclass(frozen=True)"
         )
-    if mistakable(kernel):
+    if has_ambiguous_structure(kernel):
         warnings.warn(
             f"the class {type(kernel).__name__} is registered by jax.tree_util.register_dataclass, "
             "with which this release of JAX may take a program of another class with like fields "
@@ -115,7 +115,7 @@ def sites(kernel: Kernel) -> dict[str, Site]:
     return numbered
 
 
-def components_of(kernel: Kernel) -> int:
+def num_components(kernel: Kernel) -> int:
     """How many components a mixture kernel has."""
     own = (site for site in _parameters(kernel) if not site.path and site.per_component)
     return mixture_size(*(site.value(kernel) for site in own))

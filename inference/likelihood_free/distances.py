@@ -12,7 +12,7 @@ import numpy as np
 from bke.models.kernels.base import Covariance, Kernel
 from bke.models.kernels.matern import Matern
 from bke.models.likelihood.low_rank.frequencies import draw, kernel_frequencies
-from bke.models.linalg.rows import over_blocks
+from bke.models.linalg.rows import reduce_blocks
 from numpy.typing import ArrayLike
 
 from ..core.errors import InputError, nearest
@@ -263,7 +263,7 @@ def _gram_sum(kernel: Covariance, X: jax.Array, Y: jax.Array) -> jax.Array:
     def add(total: jax.Array, rows: jax.Array, _: jax.Array, known: jax.Array) -> jax.Array:
         return total + known @ jnp.sum(kernel.matrix(rows, Y), axis=1)
 
-    return over_blocks(add, jnp.zeros(()), X, max(1, BLOCK_ENTRIES // len(Y)))
+    return reduce_blocks(add, jnp.zeros(()), X, max(1, BLOCK_ENTRIES // len(Y)))
 
 
 def _within_one(kernel: Covariance, X: jax.Array, unbiased: bool) -> jax.Array:
@@ -318,7 +318,7 @@ def _mean_waves(X: jax.Array, omega: jax.Array) -> jax.Array:
         return total + jnp.stack([known @ jnp.cos(phase), known @ jnp.sin(phase)])
 
     start = jnp.zeros((2, len(omega)))
-    return over_blocks(add, start, X, max(1, BLOCK_ENTRIES // len(omega))) / len(X)
+    return reduce_blocks(add, start, X, max(1, BLOCK_ENTRIES // len(omega))) / len(X)
 
 
 @jax.jit

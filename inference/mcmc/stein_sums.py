@@ -13,7 +13,7 @@ import numpy as np
 from bke.models import Radial
 from bke.models.kernels.base import per_column
 from bke.models.statistics.stein import (
-    squares,
+    squared_distances,
     stein_block,
     stein_column,
     stein_terms,
@@ -127,7 +127,9 @@ def _of_columns(x: Any, s: Any, y: Any, t: Any, kernel: Radial, length: int) -> 
     lengthscale = per_column(kernel.lengthscale, x.shape[1], "lengthscale").reshape(-1)
     lengthscale = jnp.broadcast_to(lengthscale, (x.shape[1],))
     centre = jnp.mean(y, axis=0)
-    terms = stein_terms(kernel, squares((x - centre) / lengthscale, (y - centre) / lengthscale))
+    terms = stein_terms(
+        kernel, squared_distances((x - centre) / lengthscale, (y - centre) / lengthscale)
+    )
     found: jax.Array = jax.lax.map(
         lambda column: _by_batch(stein_column(terms, *column), length),
         (x.T, s.T, y.T, t.T, lengthscale),

@@ -13,9 +13,9 @@ import numpy as np
 from bke.models.kernels.base import Kernel
 from bke.models.likelihood.landmark import (
     LandmarkSums,
-    check_apart,
-    in_parts,
+    check_landmarks,
     merged_each,
+    partition_rows,
     sums_of_view,
 )
 from jax.experimental import multihost_utils
@@ -98,10 +98,10 @@ def sums_over_rows(
         for chunk, block in prefetched(rows, left, size):
             points = block / unit
             try:
-                check_apart(points, landmarks, first=chunk * size + 1, of=str(rows.path))
+                check_landmarks(points, landmarks, first=chunk * size + 1, of=str(rows.path))
             except ValueError as error:
                 raise InputError(str(error)) from None
-            view = in_parts(points, landmarks, min(size, len(rows)))
+            view = partition_rows(points, landmarks, min(size, len(rows)))
 
             def one(kernel: Kernel, view: object = view) -> LandmarkSums:
                 with jax.enable_x64(True):  # the setting belongs to the thread

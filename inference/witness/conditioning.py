@@ -11,7 +11,7 @@ from bke.models import EmbeddingPosterior, embedding_posterior
 from bke.models.embeddings.landmarks import posterior_of_view
 from bke.models.embeddings.waves import LineSample, line_sample, posterior_of_line, takes_line
 from bke.models.kernels.base import Kernel
-from bke.models.likelihood.landmark import LandmarkView
+from bke.models.likelihood.landmark import LandmarkData
 from bke.models.likelihood.spectral import MOST_DENSE
 from bke.models.measures.measure import Measure
 
@@ -20,7 +20,7 @@ from ..permutation.relabelled import MORE_ROWS
 #: Different rows, at most, by which a sample could have had more rows.
 MOST_MORE = 1000
 #: (n, D) points, or these prepared for sums of waves, or with the landmarks they are seen from.
-Sample: TypeAlias = jax.Array | LineSample | LandmarkView
+Sample: TypeAlias = jax.Array | LineSample | LandmarkData
 
 
 def rows_of_matrices(sample: np.ndarray, kernel: Kernel, measure: Measure | str) -> int:
@@ -49,7 +49,7 @@ def posterior_of_sample(
     """Given the empirical embedding at all rows, by matrices or waves, or at landmarks."""
     if isinstance(X, LineSample):
         return posterior_of_line(X, kernel, at, noise=noise, measure=measure)
-    if isinstance(X, LandmarkView):
+    if isinstance(X, LandmarkData):
         return posterior_of_view(X, kernel, at, noise=noise, measure=measure)
     return embedding_posterior(X, kernel, at, noise=noise, measure=measure)
 

@@ -8,7 +8,7 @@ import jax
 from jax.typing import ArrayLike
 
 from ..kernels.base import Kernel, as_points, check_columns
-from ..likelihood.landmark import LandmarkSums, LandmarkView, in_parts, summed
+from ..likelihood.landmark import LandmarkData, LandmarkSums, feature_sums, partition_rows
 from ..linalg.precision import double_precision
 from ..measures.measure import Measure, fixed_measure
 from .posterior import EmbeddingPosterior, condition, noise_covariance
@@ -48,16 +48,16 @@ def landmark_embedding_posterior(
     where = as_points(at, "at")
     check_columns(points, places, "landmarks")
     check_columns(points, where, "at")
-    view = in_parts(points, places)
+    view = partition_rows(points, places)
     return posterior_of_view(view, kernel, where, noise=noise, measure=measure)
 
 
 def posterior_of_view(
-    view: LandmarkView, kernel: Kernel, at: jax.Array, *, noise: Any, measure: Measure | str
+    view: LandmarkData, kernel: Kernel, at: jax.Array, *, noise: Any, measure: Measure | str
 ) -> EmbeddingPosterior:
     """The posterior of the embedding at the points ``at``, given data prepared with landmarks."""
     covariance = isinstance(noise, str)
-    sums = summed(view, kernel, volume=False, covariance=covariance)
+    sums = feature_sums(view, kernel, volume=False, covariance=covariance)
     return posterior_of_sums(sums, view.landmarks, kernel, at, noise=noise, measure=measure)
 
 

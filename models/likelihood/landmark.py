@@ -19,14 +19,14 @@ from scipy.cluster.vq import kmeans2
 from scipy.spatial import cKDTree
 
 from ..kernels.base import Kernel, as_points, check_columns, check_positive
-from ..linalg.clustering import spread_seeds
+from ..linalg.clustering import kmeans_plusplus
 from ..linalg.precision import concrete, double_precision
 from ..linalg.pytrees import register_dataclass
-from ..linalg.rows import over_blocks, shared_size
+from ..linalg.rows import reduce_blocks, shared_size
 from ..linalg.transforms import value_and_jacobian
 from ..measures.measure import Measure, fixed_measure
 from .derivative import closed_form
-from .landmark_jacobian import feature_map, log_volume_at
+from .landmark_jacobian import feature_map, log_jacobian_at
 from .noise import Noise, SamplingNoise, check_noise
 from .view import LikelihoodView, LogLikelihoodTerms, Parameters
 from .way import Likelihood
@@ -44,7 +44,7 @@ ROWS = "rows"
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
-class LandmarkView:
+class LandmarkData:
     """Rows in parts, and landmarks, that sums over rows are taken of for any kernel."""
 
     parts: jax.Array  # (parts, k, D): the rows in order, then repeats of the last
@@ -89,7 +89,7 @@ def _placed(array: np.ndarray, mesh: Mesh, spec: PartitionSpec) -> jax.Array:
     return jax.make_array_from_callback(array.shape, sharding, lambda part: array[part])
 
 
-def in_parts(points: ArrayLike, landmarks: ArrayLike, room: int = 0) -> LandmarkView:
+def partition_rows(points: ArrayLike, landmarks: ArrayLike, room: int = 0) -> LandmarkData:
     """Any points (n, D) with landmarks (m, D), in the shape that ``room`` points have."""
     xp: Any = jnp if isinstance(points, jax.core.Tracer) else np
     rows = xp.asarray(points)
@@ -99,14 +99,14 @@ def in_parts(points: ArrayLike, landmarks: ArrayLike, room: int = 0) -> Landmark
     parts = 2 ** int(math.log2(min(blocks, MOST_PARTS)))
     size = shared_size(-(-room // parts), SIZES_PER_OCTAVE)
     rows = xp.pad(rows, ((0, parts * size - n), (0, 0)), mode="edge")
-    return LandmarkView(
+    return LandmarkData(
         jnp.asarray(rows.reshape(parts, size, dimension)),
         jnp.asarray(n, rows.dtype),
         jnp.asarray(landmarks),
     )
 
 
-def check_apart(
+def check_landmarks(
     points: np.ndarray, landmarks: np.ndarray, *, first: int = 1, of: str = "X"
 ) -> None:
     """Refuse two landmarks in one, and one on an observation, which it gives no volume.
@@ -174,8 +174,8 @@ class LandmarkSums(NamedTuple):
 merged_each = jax.jit(jax.vmap(LandmarkSums.merged))
 
 
-def summed(
-    view: LandmarkView, kernel: Kernel, *, volume: bool = True, covariance: bool = False
+def feature_sums(
+    view: LandmarkData, kernel: Kernel, *, volume: bool = True, covariance: bool = False
 ) -> LandmarkSums:
     """Sum over the data of a view; the ``volume`` is most of the work.
 
@@ -201,24 +201,24 @@ def summed(
         scatter = apart.T @ apart if covariance else jnp.vdot(apart, apart)
         log_volume = zero
         if volume:
-            log_gamma = log_volume_at(rows, landmarks, kernel)
+            log_gamma = log_jacobian_at(rows, landmarks, kernel)
             log_volume = jnp.sum(jnp.where(known > 0.0, log_gamma, 0.0))
         return sums.merged(LandmarkSums(count, mean, scatter, log_volume))
 
-    of_parts = over_parts(add, (kernel, view.landmarks), nothing, view, least)
+    of_parts = reduce_partitions(add, (kernel, view.landmarks), nothing, view, least)
     sums, _ = jax.lax.scan(lambda sums, part: (sums.merged(part), None), nothing, of_parts)
     return sums
 
 
-#: :func:`summed`, compiled.
-sums_of_view = jax.jit(summed, static_argnames=("volume", "covariance"))
+#: :func:`feature_sums`, compiled.
+sums_of_view = jax.jit(feature_sums, static_argnames=("volume", "covariance"))
 
 
-def over_parts(
+def reduce_partitions(
     add: Callable[[Any, T, jax.Array, jax.Array], T],
     given: Any,
     start: T,
-    view: LandmarkView,
+    view: LandmarkData,
     least: int = 1,
 ) -> T:
     """What the rows of every part of the view add to ``start``, block by block; leading axis parts.
@@ -238,7 +238,7 @@ def over_parts(
         def add_block(total: T, block: jax.Array, index: jax.Array, known: jax.Array) -> T:
             return add(given, total, block, known * (which * rows + index < count))
 
-        return over_blocks(add_block, start, part, most)
+        return reduce_blocks(add_block, start, part, most)
 
     def own(given: Any, count: jax.Array, mine: jax.Array, which: jax.Array) -> T:
         return jax.lax.map(lambda both: one(given, count, *both), (mine, which))
@@ -283,21 +283,21 @@ def _gaussian(sums: LandmarkSums, landmarks: jax.Array, parameters: Parameters) 
     return landmark_gaussian(sums, R, parameters.noise_variance)
 
 
-def terms(view: LandmarkView, parameters: Parameters) -> LogLikelihoodTerms:
+def terms(view: LandmarkData, parameters: Parameters) -> LogLikelihoodTerms:
     """The Gaussian term and sum_i log gamma(x_i)."""
-    sums = summed(view, parameters.kernel)
+    sums = feature_sums(view, parameters.kernel)
     return LogLikelihoodTerms(_gaussian(sums, view.landmarks, parameters), sums.log_volume)
 
 
 def terms_and_slopes(
-    view: LandmarkView, parameters: Parameters
+    view: LandmarkData, parameters: Parameters
 ) -> tuple[LogLikelihoodTerms, LogLikelihoodTerms]:
     """Both terms and their slopes (p,): the sums first, then every row against what they are worth.
 
     No row's slopes are kept, as backward through the sums would, and there is one pass for any
     number of parameters.
     """
-    sums = summed(view, parameters.kernel, volume=False)
+    sums = feature_sums(view, parameters.kernel, volume=False)
     value, (of_sums, direct) = jax.value_and_grad(_gaussian, argnums=(0, 2))(
         sums, view.landmarks, parameters
     )
@@ -311,7 +311,7 @@ def terms_and_slopes(
 
         def contracted(theta: jax.Array) -> jax.Array:
             phi = feature_map(rows, landmarks, unravel(theta))
-            log_gamma = log_volume_at(rows, landmarks, unravel(theta))
+            log_gamma = log_jacobian_at(rows, landmarks, unravel(theta))
             volume = jnp.sum(jnp.where(known > 0.0, log_gamma, 0.0))
             return jnp.stack([jnp.vdot(worth, phi), volume])
 
@@ -319,7 +319,7 @@ def terms_and_slopes(
 
     given = theta, view.landmarks, sums.mean, of_sums.mean / sums.n, of_sums.scatter
     start = jnp.zeros(2), jnp.zeros((2, theta.size))
-    of_parts = over_parts(add, given, start, view)
+    of_parts = reduce_partitions(add, given, start, view)
     (_, volume), slopes = jax.tree.map(lambda each: jnp.sum(each, axis=0), of_parts)
     of_direct = ravel_pytree(direct)[0]  # parameters begin with the kernel
     more = len(of_direct) - theta.size
@@ -329,7 +329,7 @@ def terms_and_slopes(
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
-class LandmarkLikelihood(LandmarkView, LikelihoodView):
+class LandmarkLikelihood(LandmarkData, LikelihoodView):
     """What the landmark model is told: its likelihood takes these for any kernel."""
 
     called = "the landmark model"
@@ -390,14 +390,14 @@ class Landmark(Likelihood):
                 "likelihood='landmark' needs landmarks: give Landmark(places), such as "
                 "choose_landmarks gives"
             )
-        return landmark_view(points, as_points(self.landmarks, "landmarks"))
+        return landmark_data(points, as_points(self.landmarks, "landmarks"))
 
     def record(self) -> dict[str, Any]:
         """Its name: places are data, and kept with them."""
         return {"likelihood": self.name}
 
 
-def landmark_view(points: jax.Array, landmarks: jax.Array) -> LandmarkLikelihood:
+def landmark_data(points: jax.Array, landmarks: jax.Array) -> LandmarkLikelihood:
     """The model of points (n, D) seen from landmarks (m, D), m >= D, apart from all others.
 
     Raises:
@@ -412,8 +412,8 @@ def landmark_view(points: jax.Array, landmarks: jax.Array) -> LandmarkLikelihood
             f"least {dimension}"
         )
     if not isinstance(points, jax.core.Tracer) and not isinstance(landmarks, jax.core.Tracer):
-        check_apart(np.asarray(points), np.asarray(landmarks))
-    rows = in_parts(points, landmarks)
+        check_landmarks(np.asarray(points), np.asarray(landmarks))
+    rows = partition_rows(points, landmarks)
     return LandmarkLikelihood(rows.parts, rows.count, rows.landmarks)
 
 
@@ -457,7 +457,7 @@ def landmark_log_likelihood(
     """
     measure = fixed_measure(measure)
     check_positive(noise_variance, "noise_variance")
-    view = landmark_view(as_points(X), as_points(landmarks, "landmarks"))
+    view = landmark_data(as_points(X), as_points(landmarks, "landmarks"))
     kernel.smoothed(measure, view.landmarks.shape[1])  # refuses what compiled code could not name
     value = _compiled(view, kernel, noise_variance, measure)
     if not isinstance(value, jax.core.Tracer) and np.isnan(concrete(value)):
@@ -501,7 +501,7 @@ def choose_landmarks(X: ArrayLike, count: int, *, seed: int = 0) -> np.ndarray:
         raise ValueError(f"count must be a whole number, got {count!r}") from None
     dimension = points.shape[1]
     rng = np.random.default_rng(seed)
-    rows = looked_at(points, rng)
+    rows = subsample_rows(points, rng)
     different = len(np.unique(rows, axis=0))
     if not dimension <= count <= different:
         raise ValueError(
@@ -512,7 +512,7 @@ def choose_landmarks(X: ArrayLike, count: int, *, seed: int = 0) -> np.ndarray:
     extent = 2.0 ** np.frexp(np.ptp(points, axis=0))[1]
     scale = extent * (points / extent).std(axis=0)
     scale[scale == 0.0] = 1.0
-    starts = (rows / scale)[spread_seeds(rows / scale, count, rng)]
+    starts = (rows / scale)[kmeans_plusplus(rows / scale, count, rng)]
     centres, _ = kmeans2(rows / scale, starts, minit="matrix")
     if count > 1:
         gap, nearest = (np.asarray(each) for each in cKDTree(centres).query(centres, k=[2]))
@@ -522,7 +522,7 @@ def choose_landmarks(X: ArrayLike, count: int, *, seed: int = 0) -> np.ndarray:
     return np.asarray(centres * scale)
 
 
-def looked_at(points: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def subsample_rows(points: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Draw the rows from which centres are found, all where they are few."""
     n = len(points)
     return points if n <= MOST_ROWS else points[rng.choice(n, MOST_ROWS, replace=False)]

@@ -29,7 +29,7 @@ def feature_map(X: jax.Array, landmarks: jax.Array, kernel: Kernel) -> jax.Array
     return jnp.exp(terms.log_scale) * terms.value
 
 
-def log_volume_at(X: jax.Array, landmarks: jax.Array, kernel: Kernel) -> jax.Array:
+def log_jacobian_at(X: jax.Array, landmarks: jax.Array, kernel: Kernel) -> jax.Array:
     """Log gamma at every row of ``X`` (n, D), shape (n,).
 
     gamma(x) = det[ sum_l grad k(x, z_l) grad k(x, z_l)' ]^(1/2), the volume that phi gives to a
@@ -39,11 +39,11 @@ def log_volume_at(X: jax.Array, landmarks: jax.Array, kernel: Kernel) -> jax.Arr
         usual, known = _by_moments(X, landmarks, kernel)
     else:
         terms = kernel.terms(X, landmarks)
-        return log_volume_element(jnp.moveaxis(terms.gradient, 1, 0), terms.log_scale)
+        return log_jacobian_of_gradients(jnp.moveaxis(terms.gradient, 1, 0), terms.log_scale)
 
     def by_gradients() -> jax.Array:
         terms = kernel.terms(X, landmarks)
-        exact = graded(jnp.moveaxis(terms.gradient, 1, 0), terms.log_scale)
+        exact = log_jacobian_by_pivoting(jnp.moveaxis(terms.gradient, 1, 0), terms.log_scale)
         return jnp.where(known, usual, exact)
 
     return jax.lax.cond(jnp.all(known), lambda: usual, by_gradients)
@@ -86,7 +86,7 @@ def _by_moments(X: jax.Array, landmarks: jax.Array, kernel: Radial) -> tuple[jax
     return scale + of_gram, known
 
 
-def log_volume_element(gradient: jax.Array, log_weight: jax.Array) -> jax.Array:
+def log_jacobian_of_gradients(gradient: jax.Array, log_weight: jax.Array) -> jax.Array:
     """Half the log determinant of sum_l w_l^2 g_l g_l', for weights that may differ by e^1000.
 
     Args:
@@ -97,7 +97,9 @@ def log_volume_element(gradient: jax.Array, log_weight: jax.Array) -> jax.Array:
     if gradient.shape[1] == 1:
         return usual
     return jax.lax.cond(
-        jnp.all(known), lambda: usual, lambda: jnp.where(known, usual, graded(gradient, log_weight))
+        jnp.all(known),
+        lambda: usual,
+        lambda: jnp.where(known, usual, log_jacobian_by_pivoting(gradient, log_weight)),
     )
 
 
@@ -144,7 +146,7 @@ def _pivots(gram: jax.Array) -> jax.Array:
     return jnp.diagonal(jnp.linalg.cholesky(gram), axis1=1, axis2=2)
 
 
-def graded(gradient: jax.Array, log_weight: jax.Array) -> jax.Array:
+def log_jacobian_by_pivoting(gradient: jax.Array, log_weight: jax.Array) -> jax.Array:
     """Log volume elements by coordinates with a scale of each.
 
     A sum of squares in the usual coordinates would lose the light gradients beside the heavy ones,

@@ -42,14 +42,14 @@ def pushforward(x: jax.Array, points: jax.Array | PaddedRows, kernel: Kernel) ->
         lambda terms: terms[..., 0, :], kernel.terms(x[None], rows.points)
     )
     tied = _equal(x, rows.points) & kernel.translation_invariant
-    exponent = jnp.where(rows.of_data(~tied), log_scale, -jnp.inf)
+    exponent = jnp.where(rows.mask(~tied), log_scale, -jnp.inf)
     largest = maximum(exponent)
     # Any finite constant may be taken out; without a gradient of its own it cancels exactly.
     largest = jax.lax.stop_gradient(jnp.where(jnp.isfinite(largest), largest, 0.0))
     weight = jnp.exp(exponent - largest)
     # Sums by products with ones: the CPU makes these of whole rows at once.
     ones = jnp.ones(len(rows), log_scale.dtype)
-    ties = rows.of_data(tied).astype(ones.dtype) @ ones * kernel.matrix(x[None], x[None])[0, 0]
+    ties = rows.mask(tied).astype(ones.dtype) @ ones * kernel.matrix(x[None], x[None])[0, 0]
     embedding = (ties + jnp.exp(largest) * ((weight * value) @ ones)) / rows.number
     # In this order, in which terms of equal neighbours on both sides cancel exactly.
     slope = gradient @ weight

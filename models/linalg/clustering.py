@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 
-def spread_seeds(rows: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+def kmeans_plusplus(rows: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
     """Draw rows, each by its squared distance to the nearest of those before it.
 
     The seeding of k-means++ (Arthur and Vassilvitskii, 2007). One whole number and one uniform

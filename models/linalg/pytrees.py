@@ -53,7 +53,7 @@ def register_dataclass(cls: Class) -> Class:
     return cls
 
 
-def mistakable(one: Any) -> bool:
+def has_ambiguous_structure(one: Any) -> bool:
     """Whether the structure of a dataclass equals that of another class with like fields."""
     shown = {field.name: getattr(one, field.name) for field in dataclasses.fields(one)}
     cls: Any = type(one)

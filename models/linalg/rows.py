@@ -16,7 +16,7 @@ from .pytrees import register_dataclass
 T = TypeVar("T")
 
 
-def over_blocks(
+def reduce_blocks(
     add: Callable[[T, jax.Array, jax.Array, jax.Array], T], start: T, X: jax.Array, most: int
 ) -> T:
     """``add`` every block of the rows of ``X``, ``most`` at a time, to what ``start`` begins.
@@ -71,7 +71,7 @@ def maximum(values: jax.Array) -> jax.Array:
     return jnp.maximum(jnp.max(lanes), jnp.max(values[whole:], initial=-jnp.inf))
 
 
-def columns_of(points: jax.Array) -> jax.Array:
+def contiguous_columns(points: jax.Array) -> jax.Array:
     """The columns of ``points`` (n, D), stored one after the other, (D, n).
 
     What reads a transpose is compiled into reading every D-th number, which takes several times as
@@ -121,7 +121,7 @@ class PaddedRows:
             return jnp.asarray(self.weights) != 0.0
         return jnp.arange(len(self.points)) < self.number
 
-    def of_data(self, values: jax.Array) -> jax.Array:
+    def mask(self, values: jax.Array) -> jax.Array:
         """``values`` (..., N) with nothing, or ``False``, where rows are no data."""
         if self.count is None:
             return values
@@ -130,17 +130,17 @@ class PaddedRows:
     def total(self, values: jax.Array) -> jax.Array:
         """The sum of ``values`` (N,) over the rows, ()."""
         weighted = values if self.weights is None else values * self.weights
-        return jnp.sum(self.of_data(weighted))
+        return jnp.sum(self.mask(weighted))
 
-    def of_pairs(self, matrix: jax.Array) -> jax.Array:
+    def mask_matrix(self, matrix: jax.Array) -> jax.Array:
         """A ``matrix`` (N, N) likewise."""
-        return matrix if self.count is None else self.of_data(self.of_data(matrix).T).T
+        return matrix if self.count is None else self.mask(self.mask(matrix).T).T
 
-    def of_block(self, block: jax.Array, i: slice | jax.Array, j: slice | jax.Array) -> jax.Array:
+    def mask_block(self, block: jax.Array, i: slice | jax.Array, j: slice | jax.Array) -> jax.Array:
         """A ``block`` of rows i and columns j of such a matrix, of finite numbers, likewise."""
         if self.count is None:
             return block
-        known = self.of_data(jnp.ones(len(self), block.dtype))
+        known = self.mask(jnp.ones(len(self), block.dtype))
         return block * known[i][:, None] * known[j]
 
 

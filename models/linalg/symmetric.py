@@ -24,7 +24,7 @@ class Part(NamedTuple):
     copies: int  # 2 where it stands for its transpose as well
 
 
-class Halves(NamedTuple):
+class SymmetricBlocks(NamedTuple):
     """A symmetric (n, n) matrix as two blocks on the diagonal and the one below it.
 
     Args:
@@ -38,7 +38,9 @@ class Halves(NamedTuple):
     rest: jax.Array | None = None
 
     @classmethod
-    def of(cls, n: int, block: Callable[[slice, slice], jax.Array], most: int = WHOLE) -> Halves:
+    def of(
+        cls, n: int, block: Callable[[slice, slice], jax.Array], most: int = WHOLE
+    ) -> SymmetricBlocks:
         """The matrix whose ``block`` of some rows and columns can be had, whole up to ``most``."""
         if n <= most:
             return cls(block(slice(0, n), slice(0, n)))
@@ -48,7 +50,7 @@ class Halves(NamedTuple):
         return cls(block(first, first), block(second, first), block(second, second))
 
     @classmethod
-    def of_matrix(cls, matrix: jax.Array, most: int = WHOLE) -> Halves:
+    def of_matrix(cls, matrix: jax.Array, most: int = WHOLE) -> SymmetricBlocks:
         """The halves of a symmetric ``matrix`` (n, n), whole up to ``most``."""
         return cls.of(len(matrix), lambda rows, columns: matrix[rows, columns], most)
 
@@ -67,15 +69,15 @@ class Halves(NamedTuple):
             return jnp.diagonal(self.corner)
         return jnp.concatenate([jnp.diagonal(self.corner), jnp.diagonal(self.rest)])
 
-    def plus(self, number: jax.Array) -> Halves:
+    def plus(self, number: jax.Array) -> SymmetricBlocks:
         """The matrix with a ``number`` added to its diagonal."""
 
         def of(block: jax.Array) -> jax.Array:
             return block + number * jnp.eye(len(block), dtype=block.dtype)
 
         if self.rest is None:
-            return Halves(of(self.corner))
-        return Halves(of(self.corner), self.edge, of(self.rest))
+            return SymmetricBlocks(of(self.corner))
+        return SymmetricBlocks(of(self.corner), self.edge, of(self.rest))
 
     def times(self, vector: jax.Array) -> jax.Array:
         """The product (n,) with a ``vector`` (n,)."""
@@ -111,11 +113,11 @@ def inverse_and_log_determinant(
     A matrix that is not positive definite gives NaN, as JAX's Cholesky factorisation does. One of
     up to ``directly`` rows is factorised directly.
     """
-    inverse, log_determinant = inverse_of_halves(Halves.of_matrix(matrix, directly))
+    inverse, log_determinant = invert_blocks(SymmetricBlocks.of_matrix(matrix, directly))
     return inverse.matrix(), log_determinant
 
 
-def inverse_of_halves(matrix: Halves) -> tuple[Halves, jax.Array]:
+def invert_blocks(matrix: SymmetricBlocks) -> tuple[SymmetricBlocks, jax.Array]:
     """What :func:`inverse_and_log_determinant` gives, of halves and in halves.
 
     A matrix that is whole is factorised directly.
@@ -123,7 +125,7 @@ def inverse_of_halves(matrix: Halves) -> tuple[Halves, jax.Array]:
     corner, edge, rest = matrix
     if edge is None or rest is None:
         inverse, log_determinant = _directly(corner)
-        return Halves(inverse), log_determinant
+        return SymmetricBlocks(inverse), log_determinant
     corner_inverse, of_corner = inverse_and_log_determinant(corner, BLOCK)
     # Every product is one of rows with rows, A B': the CPU takes twice as long for A B and A' B.
     # Hence the transposes, and symmetric matrices written as their own.
@@ -133,7 +135,7 @@ def inverse_of_halves(matrix: Halves) -> tuple[Halves, jax.Array]:
     turned = jax.lax.optimization_barrier(weights.T)
     upper = -turned @ rest_inverse.T
     corner_inverse = corner_inverse - _symmetric_product(turned, upper)
-    return Halves(corner_inverse, upper.T, rest_inverse), of_corner + of_schur
+    return SymmetricBlocks(corner_inverse, upper.T, rest_inverse), of_corner + of_schur
 
 
 def _directly(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -150,4 +152,4 @@ def _symmetric_product(A: jax.Array, B: jax.Array) -> jax.Array:
     """A B' (n, n) of (n, k) matrices, where that is symmetric."""
     if len(A) < SMALLEST_HALVED:
         return A @ B.T
-    return Halves.of(len(A), lambda rows, columns: A[rows] @ B[columns].T).matrix()
+    return SymmetricBlocks.of(len(A), lambda rows, columns: A[rows] @ B[columns].T).matrix()

@@ -40,7 +40,7 @@ def value_and_jacobian(
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def one_by_one(function: F) -> F:
+def sequential_vmap(function: F) -> F:
     """``function``, a loop under ``vmap`` where values of its arguments are batched.
 
     For branches: a batch goes through each of them for every entry, at once. Derivatives are

@@ -83,7 +83,7 @@ def alignment(X: ArrayLike, Y: ArrayLike, kernel_x: Covariance, kernel_y: Covari
 
 
 @double_precision
-def normalised_hsic(
+def normalized_hsic(
     X: ArrayLike,
     Y: ArrayLike,
     kernel_x: Covariance,

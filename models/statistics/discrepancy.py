@@ -171,7 +171,7 @@ def squared_mmd_variance(X: ArrayLike, Y: ArrayLike, kernel: Covariance) -> jax.
 
 
 @double_precision
-def normalised_mmd(X: ArrayLike, Y: ArrayLike, kernel: Covariance) -> jax.Array:
+def normalized_mmd(X: ArrayLike, Y: ArrayLike, kernel: Covariance) -> jax.Array:
     """Biased squared MMD over |mu_P|^2 + |mu_Q|^2: 0 for equal embeddings, 1 for orthogonal ones.
 
     For kernels that are nowhere negative; it does not change when the kernel is multiplied.

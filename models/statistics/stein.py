@@ -121,12 +121,14 @@ def stein_block(
     # From a centre that is common to both, for products of far points would cancel.
     centre = jnp.mean(y, axis=0)
     a, b = (x - centre) / lengthscale, (y - centre) / lengthscale
-    terms = stein_terms(kernel, squares(a, b))
+    terms = stein_terms(kernel, squared_distances(a, b))
     u, v = s / lengthscale, t / lengthscale
     # (s(x) - t(y))' (x - y) / lengthscale^2, term by term.
     along = jnp.sum(u * a, axis=1)[:, None] + jnp.sum(v * b, axis=1) - u @ b.T - a @ v.T
     inverse = jnp.broadcast_to(1.0 / lengthscale, (x.shape[1],))
-    curved = terms.pull * jnp.sum(inverse**2) + terms.bend * squares(a * inverse, b * inverse)
+    curved = terms.pull * jnp.sum(inverse**2) + terms.bend * squared_distances(
+        a * inverse, b * inverse
+    )
     return (s @ t.T) * terms.value + terms.pull * along + curved
 
 
@@ -162,7 +164,7 @@ def stein_terms(kernel: Radial, rho_squared: jax.Array) -> SteinTerms:
     return SteinTerms(jnp.exp(terms.log_scale) * terms.value, found, 2.0 * slope)
 
 
-def squares(a: jax.Array, b: jax.Array) -> jax.Array:
+def squared_distances(a: jax.Array, b: jax.Array) -> jax.Array:
     """Squared distances (n, m) of (n, D) and (m, D) points near the origin."""
     found = jnp.sum(a**2, axis=1)[:, None] + jnp.sum(b**2, axis=1) - 2.0 * a @ b.T
     return jnp.maximum(found, 0.0)

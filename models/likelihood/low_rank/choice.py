@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 from scipy.cluster.vq import kmeans2
 
-from ...linalg.clustering import spread_seeds
+from ...linalg.clustering import kmeans_plusplus
 
 #: Rows, drawn at random, from which centres are found.
 MOST_ROWS = 20_000
@@ -32,7 +32,7 @@ def spread_rows(points: np.ndarray, count: int, rng: np.random.Generator) -> np.
     rows = different / scale
     if len(rows) > MOST_ROWS:
         rows = rows[np.sort(rng.choice(len(rows), MOST_ROWS, replace=False))]
-    starts = rows[spread_seeds(rows, count, rng)]
+    starts = rows[kmeans_plusplus(rows, count, rng)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a cluster that loses its rows keeps its place
         centres, _ = kmeans2(rows, starts, iter=ITERATIONS, minit="matrix")

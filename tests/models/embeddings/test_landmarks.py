@@ -11,7 +11,7 @@ from bke.models import (
     landmark_embedding_posterior,
 )
 from bke.models.embeddings.landmarks import posterior_of_sums
-from bke.models.likelihood.landmark import in_parts, sums_of_view
+from bke.models.likelihood.landmark import partition_rows, sums_of_view
 from numpyro.handlers import seed
 from scipy.spatial.distance import cdist
 
@@ -24,7 +24,7 @@ KERNEL = SquaredExponential([0.8, 1.5])
 
 def landmark_sums(X, Z, kernel, covariance=False):
     with jax.enable_x64(True):
-        sums = sums_of_view(in_parts(X, Z), kernel, covariance=covariance)
+        sums = sums_of_view(partition_rows(X, Z), kernel, covariance=covariance)
         return jax.tree.map(np.asarray, sums)
 
 

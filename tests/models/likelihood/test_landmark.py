@@ -9,12 +9,12 @@ import pytest
 import scipy.stats
 from bke.models import Matern, SquaredExponential, choose_landmarks, landmark_log_likelihood
 from bke.models.likelihood import landmark
-from bke.models.likelihood.landmark import in_parts
+from bke.models.likelihood.landmark import partition_rows
 from bke.models.likelihood.landmark_jacobian import (
     feature_map,
-    graded,
-    log_volume_at,
-    log_volume_element,
+    log_jacobian_at,
+    log_jacobian_by_pivoting,
+    log_jacobian_of_gradients,
 )
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
@@ -34,7 +34,7 @@ def data(n=40, dimension=2, m=5, seed=0):
 
 
 def landmark_sums(X, Z, kernel):
-    return landmark.sums_of_view(in_parts(X, Z), kernel)
+    return landmark.sums_of_view(partition_rows(X, Z), kernel)
 
 
 def squared_exponential(X, Y, lengthscale):
@@ -109,15 +109,15 @@ def test_the_size_of_blocks_changes_nothing(monkeypatch):
     kernel = Matern(2.5, 1.3)
     whole = landmark_sums(X, Z, kernel)
     monkeypatch.setattr(landmark, "BLOCK_ENTRIES", 7 * 2 * len(Z))
-    in_pieces = in_parts(X, Z)
+    in_pieces = partition_rows(X, Z)
     assert in_pieces.parts.shape == (8, 13, 2)
     anew = jax.jit(
-        lambda *arguments: landmark.summed(*arguments)
+        lambda *arguments: landmark.feature_sums(*arguments)
     )  # what was compiled has the old size
     for one, other in zip(whole, anew(in_pieces, kernel), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
     phi, log_gamma = (
-        f(jnp.asarray(X), jnp.asarray(Z), kernel) for f in (feature_map, log_volume_at)
+        f(jnp.asarray(X), jnp.asarray(Z), kernel) for f in (feature_map, log_jacobian_at)
     )
     np.testing.assert_allclose(whole.mean, phi.mean(axis=0), rtol=1e-12)
     np.testing.assert_allclose(whole.scatter, len(X) * phi.var(axis=0).sum(), rtol=1e-12)
@@ -136,11 +136,11 @@ def test_blocks_of_a_covariance_are_no_smaller_than_its_matrix(monkeypatch):
 
     def counted(add, start, rows, most):
         blocks.append((len(rows), most))
-        return over_blocks(add, start, rows, most)
+        return reduce_blocks(add, start, rows, most)
 
-    over_blocks = landmark.over_blocks
-    monkeypatch.setattr(landmark, "over_blocks", counted)
-    found = landmark.summed(in_parts(X, Z), kernel, covariance=True)
+    reduce_blocks = landmark.reduce_blocks
+    monkeypatch.setattr(landmark, "reduce_blocks", counted)
+    found = landmark.feature_sums(partition_rows(X, Z), kernel, covariance=True)
     assert blocks == [(128, len(Z))]
     np.testing.assert_allclose(found.mean, phi.mean(axis=0), rtol=1e-12)
     np.testing.assert_allclose(found.scatter, 100 * np.cov(phi.T), rtol=1e-10, atol=1e-13)
@@ -184,7 +184,7 @@ def test_weights_that_differ_by_more_than_numbers_can():
             w[k] + w[j] + np.log(abs(np.linalg.det(gradient[0][:, [k, j]])))
             for k, j in itertools.combinations(range(4), 2)
         ]
-        found = log_volume_element(jnp.asarray(gradient), jnp.asarray([log_weight]))
+        found = log_jacobian_of_gradients(jnp.asarray(gradient), jnp.asarray([log_weight]))
         assert found[0] == pytest.approx(0.5 * logsumexp(2.0 * np.array(pairs)), rel=1e-12)
 
 
@@ -192,7 +192,9 @@ def test_both_ways_to_the_volume_element_agree():
     X, Z = data(n=60, dimension=3, m=7)
     terms = SquaredExponential(0.8).terms(jnp.asarray(X), jnp.asarray(Z))
     arguments = jnp.moveaxis(terms.gradient, 1, 0), terms.log_scale
-    np.testing.assert_allclose(log_volume_element(*arguments), graded(*arguments), rtol=1e-9)
+    np.testing.assert_allclose(
+        log_jacobian_of_gradients(*arguments), log_jacobian_by_pivoting(*arguments), rtol=1e-9
+    )
 
 
 @pytest.mark.slow
@@ -202,7 +204,7 @@ def test_slopes_of_the_volume_element_where_one_weight_is_far_the_heaviest():
     log_weight = jnp.asarray([[0.0, -6.0, -9.0, -14.0, -15.0]])
 
     def value(t):
-        return log_volume_element(jnp.asarray(start + t * move), log_weight)[0]
+        return log_jacobian_of_gradients(jnp.asarray(start + t * move), log_weight)[0]
 
     rows, moved = (part[0] * np.exp(np.asarray(log_weight)) for part in (start, move))
     exact = np.trace(np.linalg.pinv(rows, rcond=0.0) @ moved)
@@ -223,13 +225,13 @@ def test_rounding_error_is_no_volume():
         [-4, 28, 2, 1, -20],
     ]
     assert np.linalg.matrix_rank(Z) == 4
-    found = log_volume_at(jnp.zeros((1, 5)), jnp.array(Z, dtype=float), SquaredExponential(2.0))
+    found = log_jacobian_at(jnp.zeros((1, 5)), jnp.array(Z, dtype=float), SquaredExponential(2.0))
     assert found[0] == -np.inf
 
 
 def test_gradients_that_do_not_span_have_no_volume():
     gradient = jnp.asarray([[[1.0, 2.0], [2.0, 4.0]], [[1.0, 2.0], [2.0, 5.0]]])
-    found = log_volume_element(gradient, jnp.zeros((2, 2)))
+    found = log_jacobian_of_gradients(gradient, jnp.zeros((2, 2)))
     assert found[0] == -np.inf
     assert found[1] == pytest.approx(0.0, abs=1e-12)
 
@@ -309,11 +311,11 @@ def test_rows_beside_others_have_the_volume_they_have_alone():
     X = rng.normal(size=(3000, 3))
     Z = choose_landmarks(X, 20)
     kernel = SquaredExponential(0.3)
-    together = log_volume_at(jnp.asarray(X), jnp.asarray(Z), kernel)
+    together = log_jacobian_at(jnp.asarray(X), jnp.asarray(Z), kernel)
     terms = kernel.terms(jnp.asarray(X), jnp.asarray(Z))
-    exact = graded(jnp.moveaxis(terms.gradient, 1, 0), terms.log_scale)
+    exact = log_jacobian_by_pivoting(jnp.moveaxis(terms.gradient, 1, 0), terms.log_scale)
     assert np.isfinite(together).all()
     np.testing.assert_allclose(together, exact, rtol=0, atol=1e-8)
-    one = jax.jit(lambda x: log_volume_at(x[None], jnp.asarray(Z), kernel)[0])
+    one = jax.jit(lambda x: log_jacobian_at(x[None], jnp.asarray(Z), kernel)[0])
     alone = [one(x) for x in jnp.asarray(X[:20])]
     np.testing.assert_allclose(together[:20], alone, rtol=0, atol=1e-8)

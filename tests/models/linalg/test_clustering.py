@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from bke.models.linalg.clustering import spread_seeds
+from bke.models.linalg.clustering import kmeans_plusplus
 
 ROWS = np.random.default_rng(0).normal(size=(40, 3))
 
@@ -17,7 +17,7 @@ def by_probabilities(rows, count, rng):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_rows_are_drawn_by_their_squared_distance(seed):
-    found = spread_seeds(ROWS, 15, np.random.default_rng(seed))
+    found = kmeans_plusplus(ROWS, 15, np.random.default_rng(seed))
     slow = by_probabilities(ROWS, 15, np.random.default_rng(seed))
     np.testing.assert_array_equal(found, slow)
     assert len(set(found)) == 15
@@ -25,12 +25,12 @@ def test_rows_are_drawn_by_their_squared_distance(seed):
 
 def test_there_are_no_more_than_different_rows():
     rows = np.repeat(ROWS[:4], 3, axis=0)
-    found = spread_seeds(rows, 10, np.random.default_rng(1))
+    found = kmeans_plusplus(rows, 10, np.random.default_rng(1))
     assert len(np.unique(rows[found], axis=0)) == len(found) == 4
 
 
 def test_far_groups_each_have_one():
     rows = np.concatenate([ROWS, ROWS + 1e4, ROWS - 1e4])
     for seed in range(10):
-        found = spread_seeds(rows, 3, np.random.default_rng(seed))
+        found = kmeans_plusplus(rows, 3, np.random.default_rng(seed))
         assert sorted(found // len(ROWS)) == [0, 1, 2]

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from bke.models import Laplace, Matern, SquaredExponential, register_dataclass
-from bke.models.linalg.pytrees import mistakable
+from bke.models.linalg.pytrees import has_ambiguous_structure
 
 
 def of_fields(name, register):
@@ -80,6 +80,6 @@ def test_a_class_that_jax_may_mistake_is_warned_of():
     told_apart = jax.tree_util.tree_structure(theirs(1.0)) != jax.tree_util.tree_structure(
         another(1.0)
     )
-    assert mistakable(theirs(1.0)) is not told_apart
-    assert not mistakable(of_fields("Ours", register_dataclass)(1.0))
-    assert not mistakable(Matern(1.5, 0.3) + SquaredExponential(0.3))
+    assert has_ambiguous_structure(theirs(1.0)) is not told_apart
+    assert not has_ambiguous_structure(of_fields("Ours", register_dataclass)(1.0))
+    assert not has_ambiguous_structure(Matern(1.5, 0.3) + SquaredExponential(0.3))

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from bke.models.linalg.rows import columns_of, maximum
+from bke.models.linalg.rows import contiguous_columns, maximum
 
 
 @pytest.mark.parametrize("n", [1, 31, 32, 33, 100])
@@ -18,4 +18,4 @@ def test_the_largest_of_a_row(n):
 @pytest.mark.parametrize("dimension", [1, 3])
 def test_columns_are_those_of_the_points(dimension):
     points = np.random.default_rng(2).normal(size=(5, dimension)).astype(np.float32)
-    np.testing.assert_array_equal(columns_of(jnp.asarray(points)), points.T)
+    np.testing.assert_array_equal(contiguous_columns(jnp.asarray(points)), points.T)

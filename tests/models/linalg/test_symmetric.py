@@ -2,7 +2,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from bke.models.linalg.symmetric import Halves, inverse_and_log_determinant, inverse_of_halves
+from bke.models.linalg.symmetric import SymmetricBlocks, inverse_and_log_determinant, invert_blocks
 
 
 def symmetric(n, seed=0):
@@ -16,7 +16,7 @@ def symmetric(n, seed=0):
 def test_halves_do_what_the_whole_matrix_does(n, most):
     matrix, vector = symmetric(n), np.arange(1.0, n + 1.0)
     with jax.enable_x64(True):
-        halves = Halves.of_matrix(jnp.asarray(matrix), most)
+        halves = SymmetricBlocks.of_matrix(jnp.asarray(matrix), most)
         assert (halves.rest is None) == (n <= most)
         np.testing.assert_array_equal(halves.matrix(), matrix)
         np.testing.assert_array_equal(halves.diagonal(), np.diagonal(matrix))
@@ -34,7 +34,9 @@ def test_the_inverse_of_halves(n):
     """Of 1100 rows symmetric products are halved as well."""
     matrix = symmetric(n)
     with jax.enable_x64(True):
-        inverse, log_determinant = jax.jit(inverse_of_halves)(Halves.of_matrix(jnp.asarray(matrix)))
+        inverse, log_determinant = jax.jit(invert_blocks)(
+            SymmetricBlocks.of_matrix(jnp.asarray(matrix))
+        )
         whole = inverse.matrix()
     np.testing.assert_allclose(whole, np.linalg.inv(matrix), rtol=0, atol=1e-11)
     assert float(log_determinant) == pytest.approx(np.linalg.slogdet(matrix)[1], rel=1e-11)

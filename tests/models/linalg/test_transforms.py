@@ -3,10 +3,10 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from bke.models.linalg.transforms import one_by_one
+from bke.models.linalg.transforms import sequential_vmap
 
 
-@one_by_one
+@sequential_vmap
 def branching(x, both):
     return jax.lax.cond(x > 0, lambda: x**3 * both["scale"], lambda: jnp.sin(x))
 

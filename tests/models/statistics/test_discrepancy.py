@@ -14,7 +14,7 @@ from bke.models import (
     empirical_embedding,
     gaussian_inner_product,
     mmd_terms,
-    normalised_mmd,
+    normalized_mmd,
     squared_mmd,
     squared_mmd_variance,
 )
@@ -153,9 +153,9 @@ def test_the_variance_is_that_of_the_estimate_over_samples():
 
 def test_normalised():
     kernel = SquaredExponential(0.5)
-    assert normalised_mmd(X, X, kernel) == pytest.approx(0.0, abs=1e-12)
-    assert normalised_mmd(X, Y + 100.0, kernel) == pytest.approx(1.0)
-    once, twice = normalised_mmd(X, Y, kernel), normalised_mmd(X, Y, 3.0 * kernel)
+    assert normalized_mmd(X, X, kernel) == pytest.approx(0.0, abs=1e-12)
+    assert normalized_mmd(X, Y + 100.0, kernel) == pytest.approx(1.0)
+    once, twice = normalized_mmd(X, Y, kernel), normalized_mmd(X, Y, 3.0 * kernel)
     assert once == pytest.approx(float(twice), rel=1e-12)
     assert 0.0 < once < 1.0
 

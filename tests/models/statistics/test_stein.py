@@ -13,7 +13,7 @@ from bke.models import (
     stein_matrix,
 )
 from bke.models.linalg.precision import double_precision
-from bke.models.statistics.stein import squares, stein_column, stein_terms
+from bke.models.statistics.stein import squared_distances, stein_column, stein_terms
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(6, 3)), RNG.normal(size=(4, 3))
@@ -83,7 +83,9 @@ def test_its_mean_under_the_density_is_zero(kernel):
 def test_parts_of_columns_add_up():
     kernel = KERNELS[0]
     lengths = np.array(kernel.lengthscale)
-    terms = stein_terms(kernel, squares(jnp.asarray(X / lengths), jnp.asarray(Y / lengths)))
+    terms = stein_terms(
+        kernel, squared_distances(jnp.asarray(X / lengths), jnp.asarray(Y / lengths))
+    )
     parts = [stein_column(terms, X[:, d], S[:, d], Y[:, d], T[:, d], lengths[d]) for d in range(3)]
     np.testing.assert_allclose(sum(parts), stein_matrix(X, S, kernel, Y, T), rtol=1e-10)
 
