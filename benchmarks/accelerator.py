@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 import report
 from bke.models import SquaredExponential, log_marginal_likelihood
-from bke.models.likelihood.landmark import LandmarkLikelihood, landmark_data
+from bke.models.likelihood.landmark import LandmarkData, landmark_data
 
 NOISE_VARIANCE = 0.1
 #: Of the lengthscale, so that no call is of the numbers of the one before.
@@ -51,7 +51,7 @@ def landmarks(n: int, device: Any) -> Call:
     points, places = rng.normal(size=(n, 10)), rng.normal(size=(256, 10))
     view = jax.device_put(landmark_data(jnp.asarray(points), jnp.asarray(places)), device)
 
-    def value(lengthscale: jax.Array, view: LandmarkLikelihood) -> jax.Array:
+    def value(lengthscale: jax.Array, view: LandmarkData) -> jax.Array:
         return sum(view.likelihood_terms(SquaredExponential(lengthscale), NOISE_VARIANCE, "unit"))
 
     compiled = jax.jit(jax.value_and_grad(value))

@@ -29,7 +29,7 @@ from bke.inference.core.machine import computing
 from bke.inference.streams.checkpoint import Checkpoint
 from bke.inference.streams.passes import sums_over_rows
 from bke.models import SquaredExponential
-from bke.models.likelihood.landmark import LandmarkLikelihood, landmark_data
+from bke.models.likelihood.landmark import LandmarkData, landmark_data
 
 DIMENSION, LANDMARKS, LENGTHSCALE, NOISE_VARIANCE = 10, 256, 3.0, 0.1
 KERNELS = 8
@@ -112,10 +112,10 @@ def data(n: int) -> tuple[np.ndarray, np.ndarray]:
     return rng.normal(size=(n, DIMENSION)), Z
 
 
-def times(view: LandmarkLikelihood) -> Row:
+def times(view: LandmarkData) -> Row:
     """Seconds of one value, and of one value with its gradient."""
 
-    def value(lengthscale: jax.Array, view: LandmarkLikelihood) -> jax.Array:
+    def value(lengthscale: jax.Array, view: LandmarkData) -> jax.Array:
         return sum(view.likelihood_terms(SquaredExponential(lengthscale), NOISE_VARIANCE, "unit"))
 
     found = {}

@@ -85,7 +85,7 @@ class RowsDensity:
         smoothed = target.kernel_at(values).smoothed(measure, landmarks.shape[1])
         noise: Any = values.get("noise_variance", target.noise_variance)
         gaussian = landmark_gaussian(sums, smoothed.matrix(landmarks, landmarks), noise)
-        return gaussian + sums.log_volume + target.log_prior(z)
+        return gaussian + sums.log_jacobian + target.log_prior(z)
 
 
 def _landmarks(target: Target) -> np.ndarray:

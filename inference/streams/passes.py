@@ -14,9 +14,8 @@ from bke.models.kernels.base import Kernel
 from bke.models.likelihood.landmark import (
     LandmarkSums,
     check_landmarks,
-    merged_each,
+    feature_sums,
     partition_rows,
-    sums_of_view,
 )
 from jax.experimental import multihost_utils
 
@@ -34,6 +33,10 @@ CHUNK_ENTRIES, FEWEST, MOST = 2**24, 2**12, 2**17
 LANES = 8
 #: Rows that stand for all where landmarks are chosen.
 SAMPLE = 20_000
+
+_feature_sums = jax.jit(feature_sums)
+#: Sums with a leading axis, of kernels.
+_merge = jax.jit(jax.vmap(LandmarkSums.merge))
 
 
 def chunk_size(landmarks: int, dimension: int) -> int:
@@ -98,14 +101,14 @@ def sums_over_rows(
         for chunk, block in prefetched(rows, left, size):
             points = block / unit
             try:
-                check_landmarks(points, landmarks, first=chunk * size + 1, of=str(rows.path))
+                check_landmarks(points, landmarks, first=chunk * size + 1, name=str(rows.path))
             except ValueError as error:
                 raise InputError(str(error)) from None
             view = partition_rows(points, landmarks, min(size, len(rows)))
 
             def one(kernel: Kernel, view: object = view) -> LandmarkSums:
                 with jax.enable_x64(True):  # the setting belongs to the thread
-                    found = sums_of_view(view, kernel)
+                    found = _feature_sums(view, kernel)
                     found = jax.tree.map(np.asarray, found)
                 advance(1)
                 return found
@@ -116,7 +119,7 @@ def sums_over_rows(
             stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *each)
             lane = chunk % LANES
             own = jax.tree.map(lambda leaf, lane=lane: leaf[lane], lanes)
-            merged = jax.tree.map(np.asarray, merged_each(own, stacked))
+            merged = jax.tree.map(np.asarray, _merge(own, stacked))
             with checkpoint.changing():
                 for whole, part in zip(lanes, merged, strict=True):
                     whole[lane] = part
@@ -126,7 +129,7 @@ def sums_over_rows(
     for name in ("chunk", *(f"sums {i}" for i in range(len(lanes)))):
         checkpoint.state.pop(name, None)
     each_lane = (jax.tree.map(lambda leaf, i=i: leaf[i], _gathered(lanes)) for i in range(LANES))
-    return jax.tree.map(np.asarray, functools.reduce(merged_each, each_lane))
+    return jax.tree.map(np.asarray, functools.reduce(_merge, each_lane))
 
 
 def _restored(checkpoint: Checkpoint, kernels: int, landmarks: int) -> LandmarkSums:

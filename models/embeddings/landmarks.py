@@ -57,7 +57,7 @@ def posterior_of_view(
 ) -> EmbeddingPosterior:
     """The posterior of the embedding at the points ``at``, given data prepared with landmarks."""
     covariance = isinstance(noise, str)
-    sums = feature_sums(view, kernel, volume=False, covariance=covariance)
+    sums = feature_sums(view, kernel, jacobian=False, covariance=covariance)
     return posterior_of_sums(sums, view.landmarks, kernel, at, noise=noise, measure=measure)
 
 

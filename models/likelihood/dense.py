@@ -123,7 +123,7 @@ class DenseView(LikelihoodView):
         R, R_dot = jax.jvp(lambda points: _covariance(PaddedRows(points), parameters), *moved)
         variance = variance_of(parameters.noise_variance)
         term, inverse = gaussian_term.dense_with_inverse(
-            embedding, SymmetricBlocks.of_matrix(R), variance
+            embedding, SymmetricBlocks.from_matrix(R), variance
         )
         weights = term.weights
         sensitivity = gaussian_term.dense_sensitivity(inverse.matrix(), weights, weights)
@@ -172,13 +172,13 @@ def _halves(rows: PaddedRows, parameters: Parameters) -> SymmetricBlocks:
     """What :func:`_covariance` gives, by halves."""
     points = contiguous_columns(rows.points)
     if isinstance(parameters.noise_variance, SamplingNoise):
-        return SymmetricBlocks.of_matrix(_covariance(rows, parameters))
+        return SymmetricBlocks.from_matrix(_covariance(rows, parameters))
     smoothed = parameters.smoothed(len(points))
 
     def block(i: slice, j: slice) -> jax.Array:
         return rows.mask_block(smoothed.matrix(points[:, i].T, points[:, j].T), i, j)
 
-    return SymmetricBlocks.of(len(rows), block)
+    return SymmetricBlocks.from_function(len(rows), block)
 
 
 def _pushforward(rows: PaddedRows, kernel: Kernel) -> tuple[jax.Array, jax.Array]:

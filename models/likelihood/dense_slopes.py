@@ -17,7 +17,7 @@ from jax.flatten_util import ravel_pytree
 from ..kernels.base import Kernel
 from ..linalg.pivoted_cholesky import PivotedCholesky, interpolation
 from ..linalg.rows import BLOCK_ENTRIES, PaddedRows, contiguous_columns, map_rows, reduce_blocks
-from ..linalg.symmetric import Part, SymmetricBlocks
+from ..linalg.symmetric import SymmetricBlocks
 from ..linalg.transforms import value_and_jacobian
 from ..measures.measure import Measure
 from . import gaussian_term
@@ -104,7 +104,7 @@ class DenseSlopes:
         term, inverse = gaussian_term.dense_with_inverse(embedding, R, variance_of(noise))
         in_noise = 0.5 * (term.weights @ term.weights - jnp.sum(inverse.diagonal()))
         slopes = sum(
-            (self._of_part(part, term.weights) for part in inverse.parts()),
+            (self._of_block(*entry, term.weights) for entry in inverse.blocks()),
             start=jnp.zeros_like(self.theta),
         )
         if isinstance(noise, SamplingNoise):
@@ -113,11 +113,13 @@ class DenseSlopes:
             slopes = slopes + self._of_gram(rows.mask_matrix(sensitivity), noise.full)
         return term, slopes, in_noise
 
-    def _of_part(self, part: Part, weights: jax.Array) -> jax.Array:
+    def _of_block(
+        self, rows_of: slice, columns_of: slice, inverse: jax.Array, copies: int, weights: jax.Array
+    ) -> jax.Array:
         """Slopes (p,) of one block of R, and of what it stands for, from one of the inverse."""
         rows = self.rows
         every = jnp.arange(len(rows))
-        i, j = every[part.rows], every[part.columns]
+        i, j = every[rows_of], every[columns_of]
 
         def add(
             total: jax.Array, block: jax.Array, of_block: jax.Array, own: jax.Array
@@ -129,7 +131,7 @@ class DenseSlopes:
             return total + self._of_smoothed(k, j, own[:, None] * sensitivity)
 
         most = max(1, BLOCK_ENTRIES // len(j))
-        return part.copies * reduce_blocks(add, jnp.zeros_like(self.theta), part.block, most)
+        return copies * reduce_blocks(add, jnp.zeros_like(self.theta), inverse, most)
 
     def _of_gram(self, sensitivity: jax.Array, full: bool) -> jax.Array:
         """Slopes (p,) through C/n, from the ``sensitivity`` (n, n) to that."""

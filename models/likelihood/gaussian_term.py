@@ -85,11 +85,11 @@ def dense_with_inverse(
     embedding: jax.Array, R: SymmetricBlocks, noise_variance: jax.Array
 ) -> tuple[GaussianTerm, SymmetricBlocks]:
     """The term and (R + sigma^2 I)^-1, (n, n), by halves as R is."""
-    covariance = R.plus(noise_variance)
+    covariance = R.add_to_diagonal(noise_variance)
     inverse, log_determinant = invert_blocks(covariance)
-    weights = inverse.times(embedding)
+    weights = inverse.matvec(embedding)
     # One step of refinement: the explicit inverse loses digits that the value needs.
-    weights = weights + inverse.times(embedding - covariance.times(weights))
+    weights = weights + inverse.matvec(embedding - covariance.matvec(weights))
     # Of R itself nothing is read again, so that it need not be kept beside the covariance.
     diagonal = covariance.diagonal() - noise_variance
     log_determinant = _visible(log_determinant, diagonal, noise_variance)

@@ -137,28 +137,29 @@ def _by_sums(
     return cast(SpectralIndex, jax.tree.map(jnp.asarray, index))
 
 
+#: All likelihoods: those of BKE (13), and the landmark model.
 LIKELIHOODS: tuple[type[Likelihood], ...] = (*ROUTES, Landmark)
 
 
 def any_likelihood(likelihood: Likelihood | str) -> Likelihood:
-    """A likelihood, or what its name stands for.
+    """Return a likelihood, or the one of that name.
 
     Raises:
         ValueError: for anything else, naming what there is.
     """
-    found = as_likelihood(likelihood, LIKELIHOODS)
-    if type(found) not in LIKELIHOODS:
+    result = as_likelihood(likelihood, LIKELIHOODS)
+    if type(result) not in LIKELIHOODS:
         raise ValueError(
-            f"likelihood={found!r} is none that bke knows, and could not be restored from a run: "
+            f"likelihood={result!r} is not one of bke, and could not be restored from a run: "
             "models/likelihood/routes.py lists them"
         )
-    return found
+    return result
 
 
 def restored_likelihood(record: dict[str, Any]) -> Likelihood:
-    """The likelihood that :meth:`~bke.models.likelihood.way.Likelihood.record` recorded.
+    """Restore a likelihood from its :meth:`~bke.models.likelihood.way.Likelihood.record`.
 
-    ``record`` may hold more; of the landmark model the ``landmarks``, which are kept elsewhere.
+    ``record`` may have other entries, such as the ``landmarks``, which are stored elsewhere.
     """
-    kinds = {kind.name: kind for kind in LIKELIHOODS}
-    return kinds[record["likelihood"]].restored(record)
+    classes = {likelihood.name: likelihood for likelihood in LIKELIHOODS}
+    return classes[record["likelihood"]].restored(record)

@@ -1,4 +1,9 @@
-"""Symmetric matrices by halves: what is above the diagonal is neither worked out nor stored."""
+"""Symmetric matrices by blocks, and their inverse and log-determinant.
+
+JAX has no counterpart of LAPACK's ``potri``. Splitting the matrix in two and inverting the Schur
+complement keeps nearly all work in matrix products, while solving against the identity costs
+several times that.
+"""
 
 from __future__ import annotations
 
@@ -8,148 +13,128 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-#: Rows of the blocks that halving ends at. Of larger ones OpenBLAS wakes its threads, which wait
-#: for more at full load then, and the products between take half as long again.
-BLOCK = 31
-#: Matrices up to this size are kept whole: halves would only cost compilation time.
-WHOLE = 192
-
-
-class Part(NamedTuple):
-    """One block of a symmetric matrix."""
-
-    rows: slice
-    columns: slice
-    block: jax.Array
-    copies: int  # 2 where it stands for its transpose as well
+#: Rows of the smallest blocks of an inverse. OpenBLAS starts its threads for larger ones; these
+#: then wait at full load, and the products take half as long again.
+SMALLEST_BLOCK = 31
 
 
 class SymmetricBlocks(NamedTuple):
     """A symmetric (n, n) matrix as two blocks on the diagonal and the one below it.
 
     Args:
-        corner: (h, h), where h is at most n / 2; or all of the matrix.
-        edge: (n - h, h), the block below it; ``None`` where the corner is all.
-        rest: (n - h, n - h), likewise.
+        first: shape (h, h) with h at most n / 2; or the full matrix.
+        below: shape (n - h, h), the block below ``first``; ``None`` where that is the full matrix.
+        second: shape (n - h, n - h), or ``None`` likewise.
     """
 
-    corner: jax.Array
-    edge: jax.Array | None = None
-    rest: jax.Array | None = None
+    first: jax.Array
+    below: jax.Array | None = None
+    second: jax.Array | None = None
 
     @classmethod
-    def of(
-        cls, n: int, block: Callable[[slice, slice], jax.Array], most: int = WHOLE
+    def from_function(
+        cls, n: int, block: Callable[[slice, slice], jax.Array], unsplit: int = 192
     ) -> SymmetricBlocks:
-        """The matrix whose ``block`` of some rows and columns can be had, whole up to ``most``."""
-        if n <= most:
+        """Build the matrix from a function that returns the block of some rows and columns.
+
+        A matrix of at most ``unsplit`` rows is not split: blocks would only cost compilation time.
+        """
+        if n <= unsplit:
             return cls(block(slice(0, n), slice(0, n)))
-        # No more than half: a larger corner is worse conditioned. In steps, for few blocks at last.
-        half = n // 2 // BLOCK * BLOCK or n // 2
+        # At most half: a larger first block is worse conditioned. A multiple of the smallest block.
+        half = n // 2 // SMALLEST_BLOCK * SMALLEST_BLOCK or n // 2
         first, second = slice(0, half), slice(half, n)
         return cls(block(first, first), block(second, first), block(second, second))
 
     @classmethod
-    def of_matrix(cls, matrix: jax.Array, most: int = WHOLE) -> SymmetricBlocks:
-        """The halves of a symmetric ``matrix`` (n, n), whole up to ``most``."""
-        return cls.of(len(matrix), lambda rows, columns: matrix[rows, columns], most)
+    def from_matrix(cls, matrix: jax.Array, unsplit: int = 192) -> SymmetricBlocks:
+        """Split a symmetric ``matrix`` (n, n) of more than ``unsplit`` rows."""
+        return cls.from_function(len(matrix), lambda i, j: matrix[i, j], unsplit)
 
-    def parts(self) -> Iterator[Part]:
-        """The blocks and where they stand."""
-        half = len(self.corner)
-        yield Part(slice(0, half), slice(0, half), self.corner, 1)
-        if self.edge is not None and self.rest is not None:
-            n = half + len(self.rest)
-            yield Part(slice(half, n), slice(0, half), self.edge, 2)
-            yield Part(slice(half, n), slice(half, n), self.rest, 1)
+    def blocks(self) -> Iterator[tuple[slice, slice, jax.Array, int]]:
+        """Iterate over (rows, columns, block, copies); two copies: the transpose is a block too."""
+        half = len(self.first)
+        yield slice(0, half), slice(0, half), self.first, 1
+        if self.below is not None and self.second is not None:
+            rows = slice(half, half + len(self.second))
+            yield rows, slice(0, half), self.below, 2
+            yield rows, rows, self.second, 1
 
     def diagonal(self) -> jax.Array:
-        """The diagonal (n,)."""
-        if self.rest is None:
-            return jnp.diagonal(self.corner)
-        return jnp.concatenate([jnp.diagonal(self.corner), jnp.diagonal(self.rest)])
+        """Return the diagonal (n,)."""
+        if self.second is None:
+            return jnp.diagonal(self.first)
+        return jnp.concatenate([jnp.diagonal(self.first), jnp.diagonal(self.second)])
 
-    def plus(self, number: jax.Array) -> SymmetricBlocks:
-        """The matrix with a ``number`` added to its diagonal."""
+    def add_to_diagonal(self, number: jax.Array) -> SymmetricBlocks:
+        """Return the matrix plus a ``number`` times the identity."""
 
-        def of(block: jax.Array) -> jax.Array:
+        def add(block: jax.Array) -> jax.Array:
             return block + number * jnp.eye(len(block), dtype=block.dtype)
 
-        if self.rest is None:
-            return SymmetricBlocks(of(self.corner))
-        return SymmetricBlocks(of(self.corner), self.edge, of(self.rest))
+        second = None if self.second is None else add(self.second)
+        return SymmetricBlocks(add(self.first), self.below, second)
 
-    def times(self, vector: jax.Array) -> jax.Array:
-        """The product (n,) with a ``vector`` (n,)."""
-        if self.edge is None or self.rest is None:
-            return self.corner @ vector
-        first, second = vector[: len(self.corner)], vector[len(self.corner) :]
-        return jnp.concatenate(
-            [self.corner @ first + second @ self.edge, self.edge @ first + self.rest @ second]
-        )
+    def matvec(self, vector: jax.Array) -> jax.Array:
+        """Compute the product (n,) with a ``vector`` (n,)."""
+        if self.below is None or self.second is None:
+            return self.first @ vector
+        x, y = vector[: len(self.first)], vector[len(self.first) :]
+        return jnp.concatenate([self.first @ x + y @ self.below, self.below @ x + self.second @ y])
 
     def matrix(self) -> jax.Array:
-        """All of it, (n, n)."""
-        if self.edge is None or self.rest is None:
-            return self.corner
-        half, n = len(self.corner), len(self.corner) + len(self.rest)
-        # Put in place: concatenated, every number would be copied twice.
-        whole = jnp.zeros((n, n), self.corner.dtype).at[:half, :half].set(self.corner)
-        whole = whole.at[half:, :half].set(self.edge).at[:half, half:].set(self.edge.T)
-        return whole.at[half:, half:].set(self.rest)
-
-
-#: Matrices up to this size are factorised directly, which loses fewer digits.
-DIRECTLY = 192
-#: Rows from which on the half of a symmetric product is left out.
-SMALLEST_HALVED = 512
+        """Return the full matrix (n, n)."""
+        if self.below is None or self.second is None:
+            return self.first
+        half, n = len(self.first), len(self.first) + len(self.second)
+        # Set in place: concatenation would copy every number twice.
+        full = jnp.zeros((n, n), self.first.dtype).at[:half, :half].set(self.first)
+        full = full.at[half:, :half].set(self.below).at[:half, half:].set(self.below.T)
+        return full.at[half:, half:].set(self.second)
 
 
 def inverse_and_log_determinant(
-    matrix: jax.Array, directly: int = DIRECTLY
+    matrix: jax.Array, unsplit: int = 192
 ) -> tuple[jax.Array, jax.Array]:
-    """Inverse (n, n) and log-determinant () of a symmetric positive definite (n, n) ``matrix``.
+    """Compute inverse (n, n) and log-determinant () of a symmetric positive definite ``matrix``.
 
-    A matrix that is not positive definite gives NaN, as JAX's Cholesky factorisation does. One of
-    up to ``directly`` rows is factorised directly.
+    A matrix that is not positive definite gives NaN, as JAX's Cholesky factorization does. One of
+    at most ``unsplit`` rows is factorized directly, which loses fewer digits.
     """
-    inverse, log_determinant = invert_blocks(SymmetricBlocks.of_matrix(matrix, directly))
+    inverse, log_determinant = invert_blocks(SymmetricBlocks.from_matrix(matrix, unsplit))
     return inverse.matrix(), log_determinant
 
 
 def invert_blocks(matrix: SymmetricBlocks) -> tuple[SymmetricBlocks, jax.Array]:
-    """What :func:`inverse_and_log_determinant` gives, of halves and in halves.
-
-    A matrix that is whole is factorised directly.
-    """
-    corner, edge, rest = matrix
-    if edge is None or rest is None:
-        inverse, log_determinant = _directly(corner)
-        return SymmetricBlocks(inverse), log_determinant
-    corner_inverse, of_corner = inverse_and_log_determinant(corner, BLOCK)
+    """Compute inverse and log-determinant of a positive definite matrix by blocks."""
+    first, below, second = matrix
+    if below is None or second is None:
+        cholesky = jax.lax.linalg.cholesky(first, symmetrize_input=False)
+        # The transpose of the factor's inverse.
+        root = jax.lax.linalg.triangular_solve(
+            cholesky,
+            jnp.eye(len(first), dtype=first.dtype),
+            left_side=False,
+            lower=True,
+            transpose_a=True,
+        )
+        log_determinant = 2.0 * jnp.sum(jnp.log(jnp.diagonal(cholesky)))
+        return SymmetricBlocks(root @ root.T), log_determinant
+    first_inverse, log_first = inverse_and_log_determinant(first, SMALLEST_BLOCK)
     # Every product is one of rows with rows, A B': the CPU takes twice as long for A B and A' B.
-    # Hence the transposes, and symmetric matrices written as their own.
-    weights = edge @ corner_inverse.T
-    schur = rest - _symmetric_product(weights, edge)
-    rest_inverse, of_schur = inverse_and_log_determinant(schur, BLOCK)
-    turned = jax.lax.optimization_barrier(weights.T)
-    upper = -turned @ rest_inverse.T
-    corner_inverse = corner_inverse - _symmetric_product(turned, upper)
-    return SymmetricBlocks(corner_inverse, upper.T, rest_inverse), of_corner + of_schur
+    # Hence the transposes, and symmetric matrices written as their own transpose.
+    weights = below @ first_inverse.T
+    schur = second - _symmetric_product(weights, below)
+    second_inverse, log_schur = inverse_and_log_determinant(schur, SMALLEST_BLOCK)
+    transposed = jax.lax.optimization_barrier(weights.T)
+    above = -transposed @ second_inverse.T
+    first_inverse = first_inverse - _symmetric_product(transposed, above)
+    return SymmetricBlocks(first_inverse, above.T, second_inverse), log_first + log_schur
 
 
-def _directly(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
-    n = len(matrix)
-    cholesky = jax.lax.linalg.cholesky(matrix, symmetrize_input=False)
-    identity = jnp.eye(n, dtype=matrix.dtype)
-    root = jax.lax.linalg.triangular_solve(  # the transpose of the factor's inverse
-        cholesky, identity, left_side=False, lower=True, transpose_a=True
-    )
-    return root @ root.T, 2.0 * jnp.sum(jnp.log(jnp.diagonal(cholesky)))
+def _symmetric_product(A: jax.Array, B: jax.Array, unsplit: int = 511) -> jax.Array:
+    """Compute A B' (n, n) of (n, k) matrices, where that is symmetric.
 
-
-def _symmetric_product(A: jax.Array, B: jax.Array) -> jax.Array:
-    """A B' (n, n) of (n, k) matrices, where that is symmetric."""
-    if len(A) < SMALLEST_HALVED:
-        return A @ B.T
-    return SymmetricBlocks.of(len(A), lambda rows, columns: A[rows] @ B[columns].T).matrix()
+    Leaving out the block above the diagonal pays for more than ``unsplit`` rows.
+    """
+    return SymmetricBlocks.from_function(len(A), lambda i, j: A[i] @ B[j].T, unsplit).matrix()

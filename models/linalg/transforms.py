@@ -1,4 +1,4 @@
-"""A function's value and Jacobian in one pass, forward or backward, whichever is cheaper."""
+"""Transformations of functions: value with Jacobian, and sequential batches."""
 
 from __future__ import annotations
 
@@ -9,61 +9,58 @@ import jax
 import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
 
-#: From this many parameters on, one backward pass per output is cheaper. Forward mode shares every
-#: exponential with the value, so it wins for one or two.
-SMALLEST_REVERSE = 3
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def value_and_jacobian(
-    function: Callable[[jax.Array], jax.Array],
-    theta: jax.Array,
-    smallest_reverse: int = SMALLEST_REVERSE,
+    function: Callable[[jax.Array], jax.Array], theta: jax.Array, smallest_reverse: int = 3
 ) -> tuple[jax.Array, jax.Array]:
-    """``function`` (k,) of ``theta`` (p,) for a small k, and its Jacobian (k, p).
+    """Compute ``function`` (k,) of ``theta`` (p,) for a small k, and its Jacobian (k, p).
 
-    Backward from ``smallest_reverse`` parameters on.
+    Args:
+        function: function of one array.
+        theta: parameters, shape (p,).
+        smallest_reverse: number of parameters from which one backward pass per output is used.
+            Forward mode shares every exponential with the value, so it is cheaper for one or two.
     """
-    if theta.size == 1:
-        value, slope = jax.jvp(function, (theta,), (jnp.ones_like(theta),))
-        return value, slope[:, None]
     if theta.size < smallest_reverse:
 
-        def along(step: jax.Array) -> tuple[jax.Array, jax.Array]:
-            return jax.jvp(function, (theta,), (step,))
+        def derivative(direction: jax.Array) -> tuple[jax.Array, jax.Array]:
+            return jax.jvp(function, (theta,), (direction,))
 
-        return jax.vmap(along, out_axes=(None, 1))(jnp.eye(theta.size, dtype=theta.dtype))
+        if theta.size == 1:
+            value, tangent = derivative(jnp.ones_like(theta))
+            return value, tangent[:, None]
+        return jax.vmap(derivative, out_axes=(None, 1))(jnp.eye(theta.size, dtype=theta.dtype))
     value, pull_back = jax.vjp(function, theta)
     (jacobian,) = jax.vmap(pull_back)(jnp.eye(value.size, dtype=value.dtype))
     return value, jacobian
 
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
 def sequential_vmap(function: F) -> F:
-    """``function``, a loop under ``vmap`` where values of its arguments are batched.
+    """Make ``vmap`` of a function a loop over the arguments whose values are batched.
 
-    For branches: a batch goes through each of them for every entry, at once. Derivatives are
-    forward ones. As ``jax.custom_batching.sequential_vmap``, which refuses a batch of tangents at
-    one place.
+    For functions with branches: ``vmap`` would evaluate every branch for every entry. Derivatives
+    are forward ones. ``jax.custom_batching.sequential_vmap`` does the same, but refuses a batch of
+    tangents at one point.
     """
     wrapped = custom_vmap(function)
 
     @wrapped.def_vmap
     def rule(axis_size: int, in_batched: Any, *arguments: Any) -> tuple[Any, Any]:
         leaves, tree = jax.tree.flatten(arguments)
-        batched = jax.tree.leaves(in_batched)
-        if not any(batched):
+        batched = [i for i, is_batched in enumerate(jax.tree.leaves(in_batched)) if is_batched]
+        if not batched:
             out = function(*arguments)
             return out, jax.tree.map(lambda _: False, out)
 
-        def one(some: list[Any]) -> Any:
-            rest = iter(some)
-            every = [next(rest) if own else leaf for leaf, own in zip(leaves, batched, strict=True)]
-            return wrapped(*jax.tree.unflatten(tree, every))
+        def evaluate(entries: list[Any]) -> Any:
+            entry_leaves = list(leaves)
+            for i, entry in zip(batched, entries, strict=True):
+                entry_leaves[i] = entry
+            return wrapped(*jax.tree.unflatten(tree, entry_leaves))
 
-        own = [leaf for leaf, own in zip(leaves, batched, strict=True) if own]
-        out = jax.lax.map(one, own)
+        out = jax.lax.map(evaluate, [leaves[i] for i in batched])
         return out, jax.tree.map(lambda _: True, out)
 
     return wrapped  # type: ignore[return-value]

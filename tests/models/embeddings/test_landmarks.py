@@ -11,7 +11,7 @@ from bke.models import (
     landmark_embedding_posterior,
 )
 from bke.models.embeddings.landmarks import posterior_of_sums
-from bke.models.likelihood.landmark import partition_rows, sums_of_view
+from bke.models.likelihood.landmark import feature_sums, partition_rows
 from numpyro.handlers import seed
 from scipy.spatial.distance import cdist
 
@@ -24,7 +24,7 @@ KERNEL = SquaredExponential([0.8, 1.5])
 
 def landmark_sums(X, Z, kernel, covariance=False):
     with jax.enable_x64(True):
-        sums = sums_of_view(partition_rows(X, Z), kernel, covariance=covariance)
+        sums = feature_sums(partition_rows(X, Z), kernel, covariance=covariance)
         return jax.tree.map(np.asarray, sums)
 
 
@@ -59,12 +59,14 @@ def test_landmarks_at_all_rows_give_the_posterior_given_the_data():
 @pytest.mark.slow
 def test_merged_sums_with_their_covariance():
     parts = [landmark_sums(part, Z, KERNEL, covariance=True) for part in np.split(X, [11, 40])]
-    merged = parts[0].merged(parts[1]).merged(parts[2])
+    merged = parts[0].merge(parts[1]).merge(parts[2])
     pooled = landmark_sums(X, Z, KERNEL, covariance=True)
     for one, other in zip(merged, pooled, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
     np.testing.assert_allclose(pooled.scatter, 69 * np.cov(k(X, Z).T), rtol=1e-10)
-    np.testing.assert_allclose(pooled.spread, landmark_sums(X, Z, KERNEL).scatter, rtol=1e-12)
+    np.testing.assert_allclose(
+        pooled.scatter.trace(), landmark_sums(X, Z, KERNEL).scatter, rtol=1e-12
+    )
     with jax.enable_x64(True):
         again = posterior_of_sums(merged, Z, KERNEL, AT, noise="clt", measure="unit")
     whole = landmark_embedding_posterior(X, Z, KERNEL, AT)

@@ -49,7 +49,7 @@ def test_the_dense_routes():
         embedding, matrix, noise = jnp.asarray(EMBEDDING), jnp.asarray(R), jnp.asarray(NOISE)
         plain = gaussian_term.dense(embedding, matrix, noise)
         term, inverse = gaussian_term.dense_with_inverse(
-            embedding, SymmetricBlocks.of_matrix(matrix), noise
+            embedding, SymmetricBlocks.from_matrix(matrix), noise
         )
         found = gaussian_term.dense_sensitivity(
             inverse.matrix()[2:5, 1:], term.weights[2:5], term.weights[1:]

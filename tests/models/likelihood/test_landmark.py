@@ -34,7 +34,7 @@ def data(n=40, dimension=2, m=5, seed=0):
 
 
 def landmark_sums(X, Z, kernel):
-    return landmark.sums_of_view(partition_rows(X, Z), kernel)
+    return landmark.feature_sums(partition_rows(X, Z), kernel)
 
 
 def squared_exponential(X, Y, lengthscale):
@@ -121,7 +121,7 @@ def test_the_size_of_blocks_changes_nothing(monkeypatch):
     )
     np.testing.assert_allclose(whole.mean, phi.mean(axis=0), rtol=1e-12)
     np.testing.assert_allclose(whole.scatter, len(X) * phi.var(axis=0).sum(), rtol=1e-12)
-    np.testing.assert_allclose(whole.log_volume, log_gamma.sum(), rtol=1e-12)
+    np.testing.assert_allclose(whole.log_jacobian, log_gamma.sum(), rtol=1e-12)
 
 
 @pytest.mark.slow
@@ -151,7 +151,7 @@ def test_merged_sums_are_those_of_the_union():
     kernel = SquaredExponential(40.0)  # so long that sums of squares would cancel
     parts = [landmark_sums(part, Z, kernel) for part in np.split(X, [20, 23])]
     pooled = landmark_sums(X, Z, kernel)
-    for one, other in zip(parts[0].merged(parts[1]).merged(parts[2]), pooled, strict=True):
+    for one, other in zip(parts[0].merge(parts[1]).merge(parts[2]), pooled, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
 
 

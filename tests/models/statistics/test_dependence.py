@@ -97,10 +97,10 @@ def test_normalised_variants():
     kc, lc = H @ k @ H, H @ l @ H
     for e in (1e-2, 1.0):
         first, second = (g @ np.linalg.inv(g + n * e * np.eye(n)) for g in (kc, lc))
-        found = normalized_hsic(X, Y, K, L, regularisation=e)
+        found = normalized_hsic(X, Y, K, L, regularization=e)
         assert found == pytest.approx(np.trace(first @ second), rel=1e-8)
     # As e grows it becomes HSIC / e^2.
-    large = normalized_hsic(X, Y, K, L, regularisation=1e6)
+    large = normalized_hsic(X, Y, K, L, regularization=1e6)
     assert large * 1e12 == pytest.approx(float(hsic(X, Y, K, L, estimator="biased")), rel=1e-5)
     largest = np.max(np.linalg.eigvals(kc @ lc).real)
     assert constrained_covariance(X, Y, K, L) == pytest.approx(np.sqrt(largest) / n, rel=1e-8)
