@@ -1,4 +1,4 @@
-"""Seeds of clusters, beside a loop over the probabilities themselves."""
+"""Seeds of clusters, compared with a loop over the probabilities."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from bke.models.linalg.clustering import kmeans_plusplus
 ROWS = np.random.default_rng(0).normal(size=(40, 3))
 
 
-def by_probabilities(rows, count, rng):
+def kmeans_plusplus_by_probabilities(rows, count, rng):
     chosen = [rng.integers(len(rows))]
     for _ in range(count - 1):
         squared = ((rows[:, None] - rows[chosen]) ** 2).sum(axis=2).min(axis=1)
@@ -17,20 +17,20 @@ def by_probabilities(rows, count, rng):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_rows_are_drawn_by_their_squared_distance(seed):
-    found = kmeans_plusplus(ROWS, 15, np.random.default_rng(seed))
-    slow = by_probabilities(ROWS, 15, np.random.default_rng(seed))
-    np.testing.assert_array_equal(found, slow)
-    assert len(set(found)) == 15
+    indices = kmeans_plusplus(ROWS, 15, np.random.default_rng(seed))
+    expected = kmeans_plusplus_by_probabilities(ROWS, 15, np.random.default_rng(seed))
+    np.testing.assert_array_equal(indices, expected)
+    assert len(set(indices)) == 15
 
 
-def test_there_are_no_more_than_different_rows():
+def test_no_more_seeds_than_distinct_rows():
     rows = np.repeat(ROWS[:4], 3, axis=0)
-    found = kmeans_plusplus(rows, 10, np.random.default_rng(1))
-    assert len(np.unique(rows[found], axis=0)) == len(found) == 4
+    indices = kmeans_plusplus(rows, 10, np.random.default_rng(1))
+    assert len(np.unique(rows[indices], axis=0)) == len(indices) == 4
 
 
-def test_far_groups_each_have_one():
+def test_distant_groups_have_one_seed_each():
     rows = np.concatenate([ROWS, ROWS + 1e4, ROWS - 1e4])
     for seed in range(10):
-        found = kmeans_plusplus(rows, 3, np.random.default_rng(seed))
-        assert sorted(found // len(ROWS)) == [0, 1, 2]
+        indices = kmeans_plusplus(rows, 3, np.random.default_rng(seed))
+        assert sorted(indices // len(ROWS)) == [0, 1, 2]
