@@ -118,9 +118,9 @@ def two_scale_model(
     Args:
         P: rows (m, D) or (m,), not rescaled: priors are in their units.
         Q: rows (n, D) or (n,).
-        difference_prior: of the difference's lengthscale, one number or, of shape (D,), one per
+        difference_prior: prior of the difference's lengthscale, a number or, of shape (D,), one per
             column; by default Gamma(1, 1).
-        size_prior: of s; by default log-uniform from 0.01 to 1, so s^2 is between 1e-4, a
+        size_prior: prior of s; by default log-uniform from 0.01 to 1, so s^2 is between 1e-4, a
             difference that 10 000 rows do not show, and 1, where one density is nearly zero in
             some regions.
         **shape: arguments of :func:`~bke.models.bke_model`.
@@ -221,7 +221,7 @@ def distribution_regression_model(
         variance: posterior variances (G, q) there, the diagonals of C; zeros for embeddings that
             are taken to be known.
         y: shape (G,), with mean near 0 and standard deviation near 1; ``None`` to sample it.
-        prior_scale: of ``scale``: a slope that would explain all of y by itself.
+        prior_scale: prior scale of ``scale``: a slope that would explain all of y by itself.
     """
     mean, variance = jnp.asarray(mean), jnp.asarray(variance)
     groups, coordinates = mean.shape

@@ -33,8 +33,8 @@ def template(kernel: Kernel | type[Kernel]) -> Kernel:
     """Return an instance of ``kernel``, or of a class whose parameters all have defaults.
 
     Raises:
-        ValueError: for a class with other parameters, one that is not a registered dataclass, or
-            no kernel.
+        ValueError: for a class with other parameters, an unregistered dataclass, or anything else
+            than a kernel.
     """
     kernel = learnable(kernel)
     if inspect.isclass(kernel) and issubclass(kernel, Kernel):

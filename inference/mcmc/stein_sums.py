@@ -145,7 +145,7 @@ def _by_batch(matrix: jax.Array, length: int) -> jax.Array:
 @jax.jit
 def _own(slopes: jax.Array, kernel: Radial) -> jax.Array:
     """Stein's kernel (N,) of every point with itself."""
-    value, pull, _ = stein_terms(kernel, jnp.zeros((1, 1)))
+    value, decay, _ = stein_terms(kernel, jnp.zeros((1, 1)))
     lengthscale = per_column(kernel.lengthscale, slopes.shape[1], "lengthscale").reshape(-1)
     inverse = jnp.broadcast_to(1.0 / lengthscale, (slopes.shape[1],))
-    return jnp.sum(slopes**2, axis=1) * value[0, 0] + pull[0, 0] * jnp.sum(inverse**2)
+    return jnp.sum(slopes**2, axis=1) * value[0, 0] + decay[0, 0] * jnp.sum(inverse**2)

@@ -81,7 +81,7 @@ class Target:
     @property
     def landmarks(self) -> np.ndarray | None:
         """(m, D), of the landmark model; compiled functions get them with the data."""
-        return self.likelihood.places if isinstance(self.likelihood, Landmark) else None
+        return self.likelihood.points if isinstance(self.likelihood, Landmark) else None
 
     @property
     def sites(self) -> dict[str, dist.Distribution]:

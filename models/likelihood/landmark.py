@@ -83,7 +83,7 @@ class LandmarkData(LikelihoodView):
 
     @property
     def shares_rows(self) -> bool:
-        """Whether devices share the rows."""
+        """True where devices share the rows."""
         return self.mesh is not None
 
     def sharded(self, devices: Any) -> LandmarkData:
@@ -174,7 +174,7 @@ class Landmark(Likelihood):
     name = "landmark"
 
     @property
-    def places(self) -> np.ndarray | None:
+    def points(self) -> np.ndarray | None:
         """Landmarks (m, D), where they are points."""
         return np.asarray(self.landmarks) if np.ndim(self.landmarks) else None
 
@@ -247,7 +247,7 @@ def landmark_log_likelihood(
     if not isinstance(value, jax.core.Tracer) and np.isnan(concrete(value)):
         raise ArithmeticError(
             "n R + noise_variance I is not positive definite in double precision: noise_variance "
-            "is too small beside the diagonal of n R"
+            "is too small compared with the diagonal of n R"
         )
     return value
 
@@ -308,7 +308,7 @@ def landmark_data(points: jax.Array, landmarks: jax.Array) -> LandmarkData:
     """Prepare points (n, D) with checked landmarks (m, D), m >= D.
 
     Raises:
-        ValueError: for landmarks with other columns, fewer than D, equal ones, or one that is an
+        ValueError: for other columns, fewer than D landmarks, equal landmarks, or a landmark on an
             observation.
     """
     dimension = points.shape[1]
@@ -332,7 +332,7 @@ def check_landmarks(
         points: shape (n, D).
         landmarks: shape (m, D).
         first: number of the first row.
-        name: of the data, for messages.
+        name: name of the data, for messages.
 
     Raises:
         ValueError: names the landmark, and the row.
@@ -429,10 +429,10 @@ def feature_sums(
     Args:
         data: the rows and landmarks.
         kernel: the kernel.
-        jacobian: whether to sum log gamma, which is most of the work; else that sum is zero.
-        covariance: whether the scatter is a matrix.
+        jacobian: sum log gamma, which is most of the work; else that sum is zero.
+        covariance: compute the scatter as a matrix.
         covariance_entries: entries of the gradients of a block where each block costs an m x m
-            matrix: up to m rows, if so many (not tuned).
+            matrix: blocks then have up to m rows (not tuned).
     """
     zero, m = jnp.zeros(()), len(data.landmarks)
     min_rows = 1
@@ -483,7 +483,7 @@ def reduce_partitions(
     max_rows = max(1, min_rows, entries // (len(data.landmarks) * dimension))
 
     def reduce(arguments: Any, count: jax.Array, parts: jax.Array, indices: jax.Array) -> T:
-        def reduce_one(part_and_index: tuple[jax.Array, jax.Array]) -> T:
+        def reduce_partition(part_and_index: tuple[jax.Array, jax.Array]) -> T:
             part, index = part_and_index
 
             def add_block(total: T, block: jax.Array, row: jax.Array, known: jax.Array) -> T:
@@ -491,7 +491,7 @@ def reduce_partitions(
 
             return reduce_blocks(add_block, start, part, max_rows)
 
-        return jax.lax.map(reduce_one, (parts, indices))
+        return jax.lax.map(reduce_partition, (parts, indices))
 
     inputs = arguments, data.count, data.parts, jnp.arange(partitions)
     if data.mesh is None:

@@ -154,7 +154,7 @@ def log_jacobian_by_pivoting(
         log_weight: log w, shape (n, m).
         largest_exponent: exponents are cut there: so much heavier gradients count in derivatives
             only. Near the largest exponent of a double.
-        resolution: what is left of a gradient, over its length, is rounding error up to this.
+        resolution: a remainder of a gradient, over its length, is rounding error up to this.
     """
     dimension, m = gradient.shape[1:]
     rest = gradient

@@ -29,8 +29,8 @@ class PaddedRows:
     Attributes:
         points: shape (N, D), the data, then copies of the last row.
         count: n, of the points' type; ``None`` where all rows are data.
-        weights: shape (N,), how many rows each point stands for, 0 for ignored ones; ``None`` for
-            one each.
+        weights: shape (N,), the number of rows represented by each point, 0 for ignored points;
+            ``None`` for 1.
     """
 
     points: Any
@@ -81,7 +81,7 @@ class PaddedRows:
 
 
 def as_padded(points: Any) -> PaddedRows:
-    """Return points (n, D) as padded rows without padding; padded rows as they are."""
+    """Return points (n, D) as padded rows without padding; padded rows unchanged."""
     return points if isinstance(points, PaddedRows) else PaddedRows(points)
 
 

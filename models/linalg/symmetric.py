@@ -24,7 +24,7 @@ class SymmetricBlocks(NamedTuple):
     Args:
         first: shape (h, h) with h at most n / 2; or the full matrix.
         below: shape (n - h, h), the block below ``first``; ``None`` where that is the full matrix.
-        second: shape (n - h, n - h), or ``None`` likewise.
+        second: shape (n - h, n - h), or ``None`` with ``below``.
     """
 
     first: jax.Array

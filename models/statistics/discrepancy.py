@@ -29,7 +29,7 @@ def embedding_inner_product(
         X: shape (n, D) or (n,).
         Y: shape (m, D) or (m,).
         kernel: the kernel.
-        weights: w (n,) and v (m,), of any sign; ``None`` for equal ones that sum to one.
+        weights: w (n,) and v (m,), of any sign; ``None`` for equal weights with sum 1.
     """
     gram = kernel.matrix(as_points(X), as_points(Y, "Y"))
     first, second = (_weights(w, size) for w, size in zip(weights, gram.shape, strict=True))
@@ -66,7 +66,7 @@ def squared_mmd(
             (MMD-6), which leaves out k(x_i, y_i) and stays unbiased where x_i and y_i are
             dependent; ``"linear"`` (MMD-13) and ``"block"`` (MMD-14), means of
             :func:`mmd_terms` at a cost linear in m.
-        weights: of the embeddings (biased only), see :func:`embedding_inner_product`.
+        weights: weights of the embeddings (biased only), see :func:`embedding_inner_product`.
         block_size: of ``"block"``; by default the square root of m.
 
     Raises:
@@ -150,7 +150,7 @@ def mmd_terms(
 def squared_mmd_variance(X: ArrayLike, Y: ArrayLike, kernel: Covariance) -> jax.Array:
     """Compute the asymptotic variance of the unbiased squared MMD where P and Q differ (MMD-8).
 
-    4 Var[h_P(X)] / m + 4 Var[h_Q(Y)] / n with h_P(x) = E k(x, X') - E k(x, Y') and h_Q likewise,
+    4 Var[h_P(X)] / m + 4 Var[h_Q(Y)] / n with h_P(x) = E k(x, X') - E k(x, Y') and h_Q = -h_P,
     estimated by plugging in; for m = n that is s^2 / m of Theorem 3.6 in KME, corrected. Under
     P = Q it is zero in the limit, and of no use.
     """

@@ -80,7 +80,7 @@ def _checked(X: ArrayLike, scores: Any, name: str) -> tuple[jax.Array, jax.Array
 def check_stein_kernel(kernel: Any, tolerance: float = 0.01) -> None:
     """Refuse a kernel that is not radial, or has no second derivative at equal points.
 
-    ``pull`` of a smooth kernel differs by a fraction of less than ``tolerance`` at rho 1e-6 and
+    ``decay`` of a smooth kernel differs by a fraction of less than ``tolerance`` at rho 1e-6 and
     1e-4: by 2e-4 for a Matern kernel of smoothness 3/2, by a factor of 100 for one of 1/2.
 
     Raises:
@@ -91,8 +91,9 @@ def check_stein_kernel(kernel: Any, tolerance: float = 0.01) -> None:
             "kernel must be a function of the distance over its lengthscale (a Radial), such as "
             f"RationalQuadratic(alpha=0.5), the inverse multiquadric, got {kernel!r}"
         )
-    near, far = stein_terms(kernel, jnp.array([1e-12, 1e-8]))[1]
-    if not isinstance(near, jax.core.Tracer) and not abs(near - far) <= tolerance * abs(far):
+    decay, reference = stein_terms(kernel, jnp.array([1e-12, 1e-8]))[1]
+    traced = isinstance(decay, jax.core.Tracer)
+    if not traced and not abs(decay - reference) <= tolerance * abs(reference):
         raise ValueError(
             f"{kernel!r} is not smooth enough where points are equal: Stein's kernel bends there"
         )
@@ -107,13 +108,13 @@ def stein_block(
     # Relative to a common center: products of distant points would cancel.
     center = jnp.mean(y, axis=0)
     a, b = (x - center) / lengthscale, (y - center) / lengthscale
-    value, pull, bend = stein_terms(kernel, squared_distances(a, b))
+    value, decay, curvature = stein_terms(kernel, squared_distances(a, b))
     u, v = s / lengthscale, t / lengthscale
     # (s(x) - t(y))' (x - y) / lengthscale^2, term by term.
     along = jnp.sum(u * a, axis=1)[:, None] + jnp.sum(v * b, axis=1) - u @ b.T - a @ v.T
     inverse = jnp.broadcast_to(1.0 / lengthscale, (x.shape[1],))
-    second = pull * jnp.sum(inverse**2) + bend * squared_distances(a * inverse, b * inverse)
-    return (s @ t.T) * value + pull * along + second
+    second = decay * jnp.sum(inverse**2) + curvature * squared_distances(a * inverse, b * inverse)
+    return (s @ t.T) * value + decay * along + second
 
 
 @jax.jit
@@ -129,11 +130,11 @@ def stein_column(
 
     Contributions of all columns add up to h_p, and each has mean zero under p.
     """
-    value, pull, bend = terms
+    value, decay, curvature = terms
     delta = (x[:, None] - y) / lengthscale
     along = delta * (s[:, None] - t) / lengthscale
-    second = (pull + bend * delta**2) / lengthscale**2
-    return value * (s[:, None] * t) + pull * along + second
+    second = (decay + curvature * delta**2) / lengthscale**2
+    return value * (s[:, None] * t) + decay * along + second
 
 
 def stein_terms(
@@ -141,8 +142,8 @@ def stein_terms(
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Compute k and its derivatives as functions of rho^2 (n, m), also at equal points.
 
-    With delta = x_i - y_j, ``dk/dx_d = -pull delta_d / lengthscale_d^2``, and ``d^2k/dx_d dy_d =
-    pull / lengthscale_d^2 + bend delta_d^2 / lengthscale_d^4``.
+    With delta = x_i - y_j, ``dk/dx_d = -decay delta_d / lengthscale_d^2``, and ``d^2k/dx_d dy_d =
+    decay / lengthscale_d^2 + curvature delta_d^2 / lengthscale_d^4``.
 
     Args:
         kernel: k.
@@ -151,17 +152,17 @@ def stein_terms(
             square root has no derivative at 0.
 
     Returns:
-        ``value``, ``pull`` and ``bend``, each (n, m).
+        ``value``, ``decay`` and ``curvature``, each (n, m).
     """
 
-    def pull(rho_squared: jax.Array) -> jax.Array:
+    def decay(rho_squared: jax.Array) -> jax.Array:
         terms = kernel.of(rho_squared)
         return jnp.exp(terms.log_scale) * terms.pull
 
     rho_squared = jnp.maximum(rho_squared, smallest)
-    value, derivative = jax.jvp(pull, (rho_squared,), (jnp.ones_like(rho_squared),))
+    decay_values, derivative = jax.jvp(decay, (rho_squared,), (jnp.ones_like(rho_squared),))
     terms = kernel.of(rho_squared)
-    return jnp.exp(terms.log_scale) * terms.value, value, 2.0 * derivative
+    return jnp.exp(terms.log_scale) * terms.value, decay_values, 2.0 * derivative
 
 
 def squared_distances(a: jax.Array, b: jax.Array) -> jax.Array:

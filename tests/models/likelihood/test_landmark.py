@@ -294,7 +294,7 @@ def test_invalid_arguments(landmarks, options, message):
 
 def test_noise_lost_to_rounding():
     X, Z = data()
-    with pytest.raises(ArithmeticError, match="too small beside the diagonal"):
+    with pytest.raises(ArithmeticError, match="too small compared with the diagonal"):
         landmark_log_likelihood(X, Z, SquaredExponential(1.0), noise_variance=1e-16)
 
 
