@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 import report
 from bke.models import SquaredExponential, log_marginal_likelihood
-from bke.models.landmarks import LandmarkLikelihood, landmark_view
+from bke.models.likelihood.landmark import LandmarkData, landmark_data
 
 NOISE_VARIANCE = 0.1
 #: Of the lengthscale, so that no call is of the numbers of the one before.
@@ -49,9 +49,9 @@ def landmarks(n: int, device: Any) -> Call:
     """Value and gradient of the landmark likelihood of ten columns."""
     rng = np.random.default_rng(0)
     points, places = rng.normal(size=(n, 10)), rng.normal(size=(256, 10))
-    view = jax.device_put(landmark_view(jnp.asarray(points), jnp.asarray(places)), device)
+    view = jax.device_put(landmark_data(jnp.asarray(points), jnp.asarray(places)), device)
 
-    def value(lengthscale: jax.Array, view: LandmarkLikelihood) -> jax.Array:
+    def value(lengthscale: jax.Array, view: LandmarkData) -> jax.Array:
         return sum(view.likelihood_terms(SquaredExponential(lengthscale), NOISE_VARIANCE, "unit"))
 
     compiled = jax.jit(jax.value_and_grad(value))

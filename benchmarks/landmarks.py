@@ -29,7 +29,7 @@ from bke.inference.core.machine import computing
 from bke.inference.streams.checkpoint import Checkpoint
 from bke.inference.streams.passes import sums_over_rows
 from bke.models import SquaredExponential
-from bke.models.landmarks import LandmarkLikelihood, landmark_view
+from bke.models.likelihood.landmark import LandmarkData, landmark_data
 
 DIMENSION, LANDMARKS, LENGTHSCALE, NOISE_VARIANCE = 10, 256, 3.0, 0.1
 KERNELS = 8
@@ -112,10 +112,10 @@ def data(n: int) -> tuple[np.ndarray, np.ndarray]:
     return rng.normal(size=(n, DIMENSION)), Z
 
 
-def times(view: LandmarkLikelihood) -> Row:
+def times(view: LandmarkData) -> Row:
     """Seconds of one value, and of one value with its gradient."""
 
-    def value(lengthscale: jax.Array, view: LandmarkLikelihood) -> jax.Array:
+    def value(lengthscale: jax.Array, view: LandmarkData) -> jax.Array:
         return sum(view.likelihood_terms(SquaredExponential(lengthscale), NOISE_VARIANCE, "unit"))
 
     found = {}
@@ -139,7 +139,7 @@ def peak() -> float:
 def memory(n: int) -> Row:
     """Rows in memory."""
     X, Z = data(n)
-    return {"n": n, **times(landmark_view(jnp.asarray(X), jnp.asarray(Z))), "peak GiB": peak()}
+    return {"n": n, **times(landmark_data(jnp.asarray(X), jnp.asarray(Z))), "peak GiB": peak()}
 
 
 def file(n: int, folder: str) -> Row:
@@ -154,7 +154,6 @@ def file(n: int, folder: str) -> Row:
         np.ones(DIMENSION),
         data(1)[1],
         kernels,
-        covariance=False,
         checkpoint=Checkpoint(None, {}),
         progress=False,
     )
@@ -173,7 +172,7 @@ def shared(n: int, port: str, processes: str, process: str) -> Row:
     if processes != "1":
         distributed.start(f"localhost:{port}", int(processes), int(process))
     X, Z = data(n)
-    view = landmark_view(jnp.asarray(X), jnp.asarray(Z)).sharded(jax.devices())
+    view = landmark_data(jnp.asarray(X), jnp.asarray(Z)).sharded(jax.devices())
     return {"n": n, **times(view), "peak GiB": peak()}
 
 

@@ -56,7 +56,9 @@ GROUPS = {
         ),
         60,
     ),
-    "difference": Group(_files("models/difference", "evidence"), ("tests/models/difference",), 30),
+    "difference": Group(
+        _files("models", "numpyro_models"), ("tests/models/test_log_difference_evidence.py",), 30
+    ),
     "p-values": Group(
         _files("inference/permutation", "permutation calibration step_down enough halves"),
         (

@@ -1,11 +1,5 @@
 """The public names of ``bke.models``, each written here alone."""
 
-from .bayes.distribution_regression import (
-    distribution_regression_model as distribution_regression_model,
-)
-from .bayes.model import bke_model as bke_model
-from .bayes.two_scale import two_scale_model as two_scale_model
-from .difference.evidence import log_difference_evidence as log_difference_evidence
 from .embeddings.conditional import (
     ConditionalEmbedding as ConditionalEmbedding,
     conditional_embedding as conditional_embedding,
@@ -72,9 +66,9 @@ from .kernels.user_kernels import (
     kernel_from_function as kernel_from_function,
     kernel_from_path as kernel_from_path,
 )
-from .landmarks.choice import choose_landmarks as choose_landmarks
-from .landmarks.model import (
+from .likelihood.landmark import (
     Landmark as Landmark,
+    choose_landmarks as choose_landmarks,
     landmark_log_likelihood as landmark_log_likelihood,
 )
 from .likelihood.low_rank.error import (
@@ -93,19 +87,25 @@ from .measures import (
     Measure as Measure,
     Unit as Unit,
 )
+from .numpyro_models import (
+    bke_model as bke_model,
+    distribution_regression_model as distribution_regression_model,
+    log_difference_evidence as log_difference_evidence,
+    two_scale_model as two_scale_model,
+)
 from .statistics.dependence import (
     alignment as alignment,
     constrained_covariance as constrained_covariance,
     dependence_posterior as dependence_posterior,
     dependence_witness as dependence_witness,
     hsic as hsic,
-    normalised_hsic as normalised_hsic,
+    normalized_hsic as normalized_hsic,
 )
 from .statistics.discrepancy import (
     embedding_inner_product as embedding_inner_product,
     gaussian_inner_product as gaussian_inner_product,
     mmd_terms as mmd_terms,
-    normalised_mmd as normalised_mmd,
+    normalized_mmd as normalized_mmd,
     squared_mmd as squared_mmd,
     squared_mmd_variance as squared_mmd_variance,
 )

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from bke.models.kernels.covariance import FieldUnit
 from bke.models.likelihood.spectral import MOST_DENSE
-from bke.models.linalg.padding import PaddedRows, dense_size, padded, shared_size
+from bke.models.linalg.rows import PaddedRows, dense_size, padded, shared_size
 from bke.models.measures import Measure, as_measure
 
 from ..core.errors import InputError, nearest

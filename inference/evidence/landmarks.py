@@ -14,7 +14,7 @@ from threading import Event
 from typing import NamedTuple
 
 import numpy as np
-from bke.models.linalg.seeding import spread_seeds
+from bke.models.linalg.clustering import kmeans_plusplus
 from scipy.linalg import LinAlgError, eigh
 from scipy.spatial.distance import cdist
 
@@ -50,7 +50,7 @@ def landmarks(points: np.ndarray, count: int, seed: int) -> np.ndarray:
     count = max(2, min(count, len(points) // ROWS_EACH))
     points = random_part(points, VERY_MANY, seed)
     rng = np.random.default_rng(seed)
-    return np.asarray(points[spread_seeds(points, count, rng)])
+    return np.asarray(points[kmeans_plusplus(points, count, rng)])
 
 
 def evidence_rows(

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import scipy.linalg
-from bke.models.linalg.seeding import spread_seeds
+from bke.models.linalg.clustering import kmeans_plusplus
 from scipy.spatial.distance import cdist
 
 from ..data.canonical import random_part
@@ -44,7 +44,7 @@ def nodes(rows: Relabelled, most: int) -> np.ndarray:
         return np.unique(np.interp((np.arange(most) + 0.5) / most, below, points[:, 0]))[:, None]
     rng = np.random.default_rng(0)
     part = np.sort(rng.choice(len(points), min(len(points), 8 * most), replace=False))
-    spread = part[spread_seeds(points[part], most // 2, rng)]
+    spread = part[kmeans_plusplus(points[part], most // 2, rng)]
     others = rng.choice(part, most - most // 2, replace=False)
     return np.asarray(points[np.unique(np.concatenate([spread, others]))])
 

@@ -10,11 +10,11 @@ import numpy as np
 import numpyro.distributions as dist
 import xarray as xr
 from bke.models import SamplingNoise, embedding_posterior, empirical_embedding
-from bke.models.bayes.priors import Prior, template
 from bke.models.kernels.base import Kernel
 from bke.models.likelihood.names import Route
 from bke.models.likelihood.way import Likelihood
 from bke.models.measures import Measure
+from bke.models.priors import Prior, template
 from numpy.typing import ArrayLike
 
 from ..core.errors import InputError, nearest

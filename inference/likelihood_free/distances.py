@@ -12,7 +12,7 @@ import numpy as np
 from bke.models.kernels.base import Covariance, Kernel
 from bke.models.kernels.matern import Matern
 from bke.models.likelihood.low_rank.frequencies import draw, kernel_frequencies
-from bke.models.linalg.blocks import over_blocks
+from bke.models.linalg.rows import reduce_blocks
 from numpy.typing import ArrayLike
 
 from ..core.errors import InputError, nearest
@@ -252,7 +252,7 @@ def _kernel_sum(kernel: Covariance, X: jax.Array, Y: jax.Array) -> jax.Array:
     def add(total: jax.Array, rows: jax.Array, _: jax.Array, mask: jax.Array) -> jax.Array:
         return total + mask @ jnp.sum(kernel.matrix(rows, Y), axis=1)
 
-    return over_blocks(add, jnp.zeros(()), X, max(1, BLOCK_ENTRIES // len(Y)))
+    return reduce_blocks(add, jnp.zeros(()), X, max(1, BLOCK_ENTRIES // len(Y)))
 
 
 @functools.partial(jax.jit, static_argnums=2)
@@ -302,7 +302,7 @@ def _mean_features(X: jax.Array, omega: jax.Array) -> jax.Array:
         return total + jnp.stack([mask @ jnp.cos(phase), mask @ jnp.sin(phase)])
 
     start = jnp.zeros((2, len(omega)))
-    return over_blocks(add, start, X, max(1, BLOCK_ENTRIES // len(omega))) / len(X)
+    return reduce_blocks(add, start, X, max(1, BLOCK_ENTRIES // len(omega))) / len(X)
 
 
 @jax.jit

@@ -13,7 +13,7 @@ import numpy as np
 from bke.models import Radial
 from bke.models.kernels.base import per_column
 from bke.models.statistics.stein import (
-    squares,
+    squared_distances,
     stein_block,
     stein_column,
     stein_terms,
@@ -127,7 +127,9 @@ def _of_columns(x: Any, s: Any, y: Any, t: Any, kernel: Radial, length: int) -> 
     lengthscale = per_column(kernel.lengthscale, x.shape[1], "lengthscale").reshape(-1)
     lengthscale = jnp.broadcast_to(lengthscale, (x.shape[1],))
     centre = jnp.mean(y, axis=0)
-    terms = stein_terms(kernel, squares((x - centre) / lengthscale, (y - centre) / lengthscale))
+    terms = stein_terms(
+        kernel, squared_distances((x - centre) / lengthscale, (y - centre) / lengthscale)
+    )
     found: jax.Array = jax.lax.map(
         lambda column: _by_batch(stein_column(terms, *column), length),
         (x.T, s.T, y.T, t.T, lengthscale),
@@ -143,7 +145,7 @@ def _by_batch(matrix: jax.Array, length: int) -> jax.Array:
 @jax.jit
 def _own(slopes: jax.Array, kernel: Radial) -> jax.Array:
     """Stein's kernel (N,) of every point with itself."""
-    terms = stein_terms(kernel, jnp.zeros((1, 1)))
+    value, decay, _ = stein_terms(kernel, jnp.zeros((1, 1)))
     lengthscale = per_column(kernel.lengthscale, slopes.shape[1], "lengthscale").reshape(-1)
     inverse = jnp.broadcast_to(1.0 / lengthscale, (slopes.shape[1],))
-    return jnp.sum(slopes**2, axis=1) * terms.value[0, 0] + terms.pull[0, 0] * jnp.sum(inverse**2)
+    return jnp.sum(slopes**2, axis=1) * value[0, 0] + decay[0, 0] * jnp.sum(inverse**2)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from bke.models.linalg.seeding import spread_seeds
+from bke.models.linalg.clustering import kmeans_plusplus
 from scipy.spatial.distance import cdist, pdist
 from scipy.special import ndtri
 
@@ -91,7 +91,7 @@ class Scores(NamedTuple):
             pairs=pairs,
             directions=directions if count > 1 else directions[:, :0],
             precision=np.linalg.inv(covariance),
-            places=normal[spread_seeds(normal, PLACES, rng)],
+            places=normal[kmeans_plusplus(normal, PLACES, rng)],
             scale=float(np.median(distances)) if len(distances) else 1.0,
         )
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from bke.models import SquaredExponential
 from bke.models.kernels.base import Kernel
-from bke.models.linalg.seeding import spread_seeds
+from bke.models.linalg.clustering import kmeans_plusplus
 
 from ..data.canonical import canonical_order, random_part
 from ..learning.distances import some_distances
@@ -53,7 +53,7 @@ class Features(NamedTuple):
             centre, unit = np.zeros_like(centre), np.ones_like(unit)
         scaled = (rows - centre) / unit
         spread = scaled / np.where(scaled.std(axis=0) > 0.0, scaled.std(axis=0), 1.0)
-        chosen = spread_seeds(spread, landmarks, np.random.default_rng([seed, 37]))
+        chosen = kmeans_plusplus(spread, landmarks, np.random.default_rng([seed, 37]))
         if kernel is not None:
             return cls(centre, unit, scaled[chosen], (kernel,), linear=False)
         distances = some_distances(scaled, seed)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from bke.models.bayes.likelihoods import any_likelihood
+from bke.models.likelihood.routes import any_likelihood
 
 from ..core.errors import InputError
 from ..learning.comparison import KernelComparison

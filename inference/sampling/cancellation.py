@@ -8,8 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from bke.models.likelihood.volume import pushforward
-from bke.models.linalg.padding import PaddedRows
-from bke.models.linalg.rows import map_rows
+from bke.models.linalg.rows import PaddedRows, map_rows
 
 from ..core.jit import jit
 from .target import Target

@@ -7,10 +7,10 @@ from typing import Unpack
 import numpyro.distributions as dist
 import xarray as xr
 from bke.models import Landmark, SamplingNoise, SquaredExponential
-from bke.models.bayes.priors import Prior
 from bke.models.kernels.base import Kernel
 from bke.models.likelihood.way import Likelihood
 from bke.models.measures import Measure
+from bke.models.priors import Prior
 from numpy.typing import ArrayLike
 
 from ..core.distributed import together

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from bke.models import Landmark, choose_landmarks
-from bke.models.landmarks.choice import looked_at
+from bke.models.likelihood.landmark import subsample_rows
 from bke.models.likelihood.way import Likelihood
 
 from ..core.errors import InputError
@@ -61,5 +61,5 @@ def default_count(points: np.ndarray, rows_each: int, seed: int) -> int:
     Nor fewer than columns.
     """
     n, dimension = points.shape
-    different = len(np.unique(looked_at(points, np.random.default_rng(seed)), axis=0))
+    different = len(np.unique(subsample_rows(points, np.random.default_rng(seed)), axis=0))
     return max(dimension, min(LANDMARKS, n // rows_each, different))

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import jax
 from bke.models.likelihood import spectral
 from bke.models.likelihood.spectral import LineIndex
-from bke.models.linalg.padding import PaddedRows
+from bke.models.linalg.rows import PaddedRows
 
 from ..core.jit import jit
 from . import profile

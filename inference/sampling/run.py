@@ -15,10 +15,10 @@ import jax
 import numpy as np
 import xarray as xr
 from arviz_base import dict_to_dataset
-from bke.models.bayes.priors import components_of, sites, with_values
 from bke.models.kernels.base import Kernel
 from bke.models.kernels.covariance import FieldUnit
 from bke.models.measures import MEASURE_SCALE
+from bke.models.priors import num_components, sites, with_values
 
 from ..core.errors import InputError
 from ..data.units import Units
@@ -146,7 +146,7 @@ def kernel_in_data_units(target: Target, units: Units, values: Mapping[str, Any]
         value, mixture = site.value(kernel), site.per_component
         if value is not None:
             if mixture and np.ndim(value) == 0:  # one number per column would be one per component
-                value = np.full(components_of(site.part(kernel)), value)
+                value = np.full(num_components(site.part(kernel)), value)
             converted[name] = units.to_data(site.unit, np.asarray(value), 0, per_component=mixture)
     return with_values(kernel, converted)
 

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from bke.models.landmarks import LandmarkSums, landmark_gaussian
+from bke.models.likelihood.landmark import LandmarkSums, landmark_gaussian
 from jax.experimental import multihost_utils
 
 from ..core.jit import jit
@@ -65,7 +65,6 @@ class RowsDensity:
             self._units.scale,
             _landmarks(target),
             each,
-            covariance=False,
             checkpoint=self._checkpoint,
             progress=self._progress,
         )
@@ -86,7 +85,7 @@ class RowsDensity:
         smoothed = target.kernel_at(values).smoothed(measure, landmarks.shape[1])
         noise: Any = values.get("noise_variance", target.noise_variance)
         gaussian = landmark_gaussian(sums, smoothed.matrix(landmarks, landmarks), noise)
-        return gaussian + sums.log_volume + target.log_prior(z)
+        return gaussian + sums.log_jacobian + target.log_prior(z)
 
 
 def _landmarks(target: Target) -> np.ndarray:

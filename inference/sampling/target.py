@@ -13,13 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro.distributions as dist
 from bke.models import SamplingNoise, SquaredExponential, bke_model
-from bke.models.bayes.likelihoods import any_likelihood, restored_likelihood
-from bke.models.bayes.priors import Prior, assign, check_noise_prior, template, with_values
 from bke.models.kernels.base import Kernel
-from bke.models.landmarks import Landmark
-from bke.models.likelihood.routes import prepared
+from bke.models.likelihood.landmark import Landmark
+from bke.models.likelihood.routes import any_likelihood, prepared, restored_likelihood
 from bke.models.likelihood.way import Likelihood
 from bke.models.measures import MEASURE_SCALE, Measure, as_measure
+from bke.models.priors import Prior, assign, check_noise_prior, template, with_values
 from numpyro.distributions import biject_to
 from numpyro.infer.util import potential_energy
 
@@ -82,7 +81,7 @@ class Target:
     @property
     def landmarks(self) -> np.ndarray | None:
         """(m, D), of the landmark model; compiled functions get them with the data."""
-        return self.likelihood.places if isinstance(self.likelihood, Landmark) else None
+        return self.likelihood.points if isinstance(self.likelihood, Landmark) else None
 
     @property
     def sites(self) -> dict[str, dist.Distribution]:

@@ -11,7 +11,12 @@ from typing import NamedTuple
 import jax
 import numpy as np
 from bke.models.kernels.base import Kernel
-from bke.models.landmarks import LandmarkSums, check_apart, in_parts, merged_each, sums_of_view
+from bke.models.likelihood.landmark import (
+    LandmarkSums,
+    check_landmarks,
+    feature_sums,
+    partition_rows,
+)
 from jax.experimental import multihost_utils
 
 from ..core.errors import InputError
@@ -28,6 +33,10 @@ CHUNK_ENTRIES, FEWEST, MOST = 2**24, 2**12, 2**17
 LANES = 8
 #: Rows that stand for all where landmarks are chosen.
 SAMPLE = 20_000
+
+_feature_sums = jax.jit(feature_sums)
+#: Sums with a leading axis, of kernels.
+_merge = jax.jit(jax.vmap(LandmarkSums.merge))
 
 
 def chunk_size(landmarks: int, dimension: int) -> int:
@@ -57,7 +66,6 @@ def sums_over_rows(
     landmarks: np.ndarray,
     kernels: Sequence[Kernel],
     *,
-    covariance: bool,
     checkpoint: Checkpoint,
     progress: bool,
 ) -> LandmarkSums:
@@ -70,7 +78,6 @@ def sums_over_rows(
         unit: (D,), that the rows are divided by.
         landmarks: (m, D), over the unit.
         kernels: over the unit, of one kind.
-        covariance: whether the scatter is a matrix.
         checkpoint: told after every chunk, and written when interrupted; its state has what an
             earlier pass did of the same.
         progress: show a progress bar.
@@ -79,7 +86,7 @@ def sums_over_rows(
         InputError: for a row at a landmark, or a value that is not finite.
     """
     size = chunk_size(*landmarks.shape)
-    lanes = _restored(checkpoint, len(kernels), len(landmarks), covariance)
+    lanes = _restored(checkpoint, len(kernels), len(landmarks))
     begin = int(checkpoint.state.get("chunk", 0))
     process, processes = jax.process_index(), jax.process_count()
     mine = [c for c in range(-(-len(rows) // size)) if c % LANES % processes == process]
@@ -94,14 +101,14 @@ def sums_over_rows(
         for chunk, block in prefetched(rows, left, size):
             points = block / unit
             try:
-                check_apart(points, landmarks, first=chunk * size + 1, of=str(rows.path))
+                check_landmarks(points, landmarks, first=chunk * size + 1, name=str(rows.path))
             except ValueError as error:
                 raise InputError(str(error)) from None
-            view = in_parts(points, landmarks, min(size, len(rows)))
+            view = partition_rows(points, landmarks, min(size, len(rows)))
 
             def one(kernel: Kernel, view: object = view) -> LandmarkSums:
                 with jax.enable_x64(True):  # the setting belongs to the thread
-                    found = sums_of_view(view, kernel, covariance=covariance)
+                    found = _feature_sums(view, kernel)
                     found = jax.tree.map(np.asarray, found)
                 advance(1)
                 return found
@@ -112,7 +119,7 @@ def sums_over_rows(
             stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *each)
             lane = chunk % LANES
             own = jax.tree.map(lambda leaf, lane=lane: leaf[lane], lanes)
-            merged = jax.tree.map(np.asarray, merged_each(own, stacked))
+            merged = jax.tree.map(np.asarray, _merge(own, stacked))
             with checkpoint.changing():
                 for whole, part in zip(lanes, merged, strict=True):
                     whole[lane] = part
@@ -122,18 +129,15 @@ def sums_over_rows(
     for name in ("chunk", *(f"sums {i}" for i in range(len(lanes)))):
         checkpoint.state.pop(name, None)
     each_lane = (jax.tree.map(lambda leaf, i=i: leaf[i], _gathered(lanes)) for i in range(LANES))
-    return jax.tree.map(np.asarray, functools.reduce(merged_each, each_lane))
+    return jax.tree.map(np.asarray, functools.reduce(_merge, each_lane))
 
 
-def _restored(
-    checkpoint: Checkpoint, kernels: int, landmarks: int, covariance: bool
-) -> LandmarkSums:
+def _restored(checkpoint: Checkpoint, kernels: int, landmarks: int) -> LandmarkSums:
     """Restore the sums of every lane so far, (lane, kernel, ...)."""
     if "chunk" in checkpoint.state:
         return LandmarkSums(*(checkpoint.state[f"sums {i}"] for i in range(4)))  # type: ignore[arg-type]
     first = LANES, kernels
-    scatter = (*first, landmarks, landmarks) if covariance else first
-    shapes = first, (*first, landmarks), scatter, first
+    shapes = first, (*first, landmarks), first, first
     return LandmarkSums(*(np.zeros(shape) for shape in shapes))  # type: ignore[arg-type]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from bke.models import kernel_student_t
 from bke.models.kernels.base import Covariance, invalid_kernel_message
-from bke.models.linalg.padding import padded
+from bke.models.linalg.rows import padded
 from bke.models.student_t.normaliser import Bounds
 
 from ..core.errors import InputError

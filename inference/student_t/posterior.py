@@ -14,9 +14,9 @@ import numpyro.distributions as dist
 import xarray as xr
 from arviz_base import dict_to_dataset
 from bke.models import kernel_student_t, log_sequential_likelihood
-from bke.models.bayes.priors import check_parameters, lower_bound
 from bke.models.kernels.base import Covariance
 from bke.models.kernels.covariance import length_parameters
+from bke.models.priors import check_parameters, lower_bound
 from bke.models.student_t.normaliser import Bounds
 from bke.models.student_t.quadrature import MOST_DIMENSIONS, gauss_legendre
 from numpyro.distributions import biject_to

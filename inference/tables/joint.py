@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.linalg
-from bke.models.linalg.seeding import spread_seeds
+from bke.models.linalg.clustering import kmeans_plusplus
 from scipy.spatial.distance import pdist
 
 from ..data.canonical import random_part
@@ -40,7 +40,7 @@ def joint(columns: list[Features | None], labelling: Labelling) -> Fitted | None
     rng = np.random.default_rng(0)
     chosen = random_part(np.argsort(labelling.marks, kind="stable"), SOME, 0)
     part = _positions(used, chosen)
-    at = np.unique(part[spread_seeds(part, min(NODES, len(part)), rng)], axis=0)
+    at = np.unique(part[kmeans_plusplus(part, min(NODES, len(part)), rng)], axis=0)
     distances = pdist(part[:: max(1, len(part) // ROWS)])
     longest = LONGEST * float(np.median(positive_distances(distances, part)))
 

@@ -16,7 +16,7 @@ from bke.models.embeddings.fourier_posterior import (
 )
 from bke.models.embeddings.posterior import landmark_posterior
 from bke.models.kernels.base import Kernel
-from bke.models.landmarks import LandmarkView
+from bke.models.likelihood.landmark import LandmarkData
 from bke.models.likelihood.spectral import MOST_DENSE
 from bke.models.measures import Measure
 
@@ -25,7 +25,7 @@ from ..permutation.relabelled import MORE_ROWS
 #: Different rows, at most, by which a sample could have had more rows.
 MOST_MORE = 1000
 #: (n, D) points, or these prepared for sums of waves, or with the landmarks they are seen from.
-Sample: TypeAlias = jax.Array | FourierSample | LandmarkView
+Sample: TypeAlias = jax.Array | FourierSample | LandmarkData
 
 
 def rows_of_matrices(sample: np.ndarray, kernel: Kernel, measure: Measure | str) -> int:
@@ -54,7 +54,7 @@ def posterior_of_sample(
     """Given the empirical embedding at all rows, by matrices or waves, or at landmarks."""
     if isinstance(X, FourierSample):
         return fourier_posterior(X, kernel, at, noise=noise, measure=measure)
-    if isinstance(X, LandmarkView):
+    if isinstance(X, LandmarkData):
         return landmark_posterior(X, kernel, at, noise=noise, measure=measure)
     return embedding_posterior(X, kernel, at, noise=noise, measure=measure)
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from bke.models.embeddings.fourier_posterior import FourierSample
-from bke.models.landmarks import LandmarkView
+from bke.models.likelihood.landmark import LandmarkData
 from bke.models.linalg.pivoted_cholesky import pivoted_cholesky
 
 from ..core.errors import InputError
@@ -87,7 +87,7 @@ def draws_at(
     """
     total = len(next(iter(z.values())))
     keys = jax.random.split(jax.random.key(seed), total * each).reshape(total, each)
-    known = FourierSample, LandmarkView
+    known = FourierSample, LandmarkData
     entries = max(X.entries if isinstance(X, known) else len(X) ** 2 for X in samples)
     batch = max(1, min(BATCH, BATCH_ENTRIES // entries))
     compiled = _compiled(json.dumps(target.describe()), noise)

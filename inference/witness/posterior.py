@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from bke.models.embeddings.fourier_posterior import FourierSample
-from bke.models.landmarks import in_parts
+from bke.models.likelihood.landmark import partition_rows
 from bke.models.likelihood.spectral import MOST_DENSE
 from numpy.typing import ArrayLike
 
@@ -276,7 +276,7 @@ def _seen(
     if landmarks is None:
         P, Q = by_waves(samples, at, *family)
         return P, Q
-    P, Q = (in_parts(sample, landmarks) for sample in samples)
+    P, Q = (partition_rows(sample, landmarks) for sample in samples)
     return P, Q
 
 

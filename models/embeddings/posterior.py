@@ -15,8 +15,7 @@ from jax.scipy.linalg import cho_solve, solve_triangular
 from jax.typing import ArrayLike
 
 from ..kernels.base import Kernel, as_points, check_columns, check_positive
-from ..landmarks.sums import LandmarkSums, summed
-from ..landmarks.view import LandmarkView, in_parts
+from ..likelihood.landmark import LandmarkData, LandmarkSums, feature_sums, partition_rows
 from ..likelihood.noise import NUGGET, sampling_covariance
 from ..linalg.precision import double_precision
 from ..measures import Measure, fixed_measure
@@ -227,15 +226,17 @@ def landmark_embedding_posterior(
     centers = as_points(landmarks, "landmarks")
     check_columns(points, centers, "landmarks")
     check_columns(points, at, "at")
-    return landmark_posterior(in_parts(points, centers), kernel, at, noise=noise, measure=measure)
+    return landmark_posterior(
+        partition_rows(points, centers), kernel, at, noise=noise, measure=measure
+    )
 
 
 def landmark_posterior(
-    view: LandmarkView, kernel: Kernel, at: jax.Array, *, noise: Any, measure: Measure | str
+    view: LandmarkData, kernel: Kernel, at: jax.Array, *, noise: Any, measure: Measure | str
 ) -> EmbeddingPosterior:
     """Compute the posterior at the points ``at`` from data prepared with landmarks."""
     covariance = isinstance(noise, str)
-    sums = summed(view, kernel, volume=False, covariance=covariance)
+    sums = feature_sums(view, kernel, jacobian=False, covariance=covariance)
     return landmark_posterior_from_sums(
         sums, view.landmarks, kernel, at, noise=noise, measure=measure
     )

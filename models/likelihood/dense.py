@@ -18,11 +18,10 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from ..kernels.base import Kernel
-from ..linalg.halves import Halves
-from ..linalg.padding import PaddedRows, as_padded
 from ..linalg.pivoted_cholesky import PivotedCholesky
 from ..linalg.pytrees import register_dataclass
-from ..linalg.rows import columns_of, map_rows
+from ..linalg.rows import PaddedRows, as_padded, contiguous_columns, map_rows
+from ..linalg.symmetric import SymmetricBlocks
 from ..measures import Measure
 from . import gaussian_term
 from .dense_slopes import DenseSlopes
@@ -123,7 +122,9 @@ class DenseView(LikelihoodView):
         )
         R, R_dot = jax.jvp(lambda points: _covariance(PaddedRows(points), parameters), *moved)
         variance = variance_of(parameters.noise_variance)
-        term, inverse = gaussian_term.dense_with_inverse(embedding, Halves.of_matrix(R), variance)
+        term, inverse = gaussian_term.dense_with_inverse(
+            embedding, SymmetricBlocks.from_matrix(R), variance
+        )
         weights = term.weights
         sensitivity = gaussian_term.dense_sensitivity(inverse.matrix(), weights, weights)
         gaussian = jnp.vdot(sensitivity, R_dot) - weights @ embedding_dot
@@ -160,27 +161,27 @@ def dense_terms(
 
 def _covariance(rows: PaddedRows, parameters: Parameters) -> jax.Array:
     """R, and C/n if asked for: the covariance of mu_hat but for what is on the diagonal."""
-    points, noise = columns_of(rows.points).T, parameters.noise_variance
-    R = rows.of_pairs(parameters.smoothed(points.shape[1]).matrix(points, points))
+    points, noise = contiguous_columns(rows.points).T, parameters.noise_variance
+    R = rows.mask_matrix(parameters.smoothed(points.shape[1]).matrix(points, points))
     if not isinstance(noise, SamplingNoise):
         return R
     return R + sampling_covariance(points, parameters.kernel, noise.full)
 
 
-def _halves(rows: PaddedRows, parameters: Parameters) -> Halves:
+def _halves(rows: PaddedRows, parameters: Parameters) -> SymmetricBlocks:
     """What :func:`_covariance` gives, by halves."""
-    points = columns_of(rows.points)
+    points = contiguous_columns(rows.points)
     if isinstance(parameters.noise_variance, SamplingNoise):
-        return Halves.of_matrix(_covariance(rows, parameters))
+        return SymmetricBlocks.from_matrix(_covariance(rows, parameters))
     smoothed = parameters.smoothed(len(points))
 
     def block(i: slice, j: slice) -> jax.Array:
-        return rows.of_block(smoothed.matrix(points[:, i].T, points[:, j].T), i, j)
+        return rows.mask_block(smoothed.matrix(points[:, i].T, points[:, j].T), i, j)
 
-    return Halves.of(len(rows), block)
+    return SymmetricBlocks.from_function(len(rows), block)
 
 
 def _pushforward(rows: PaddedRows, kernel: Kernel) -> tuple[jax.Array, jax.Array]:
     """mu_hat and log gamma at every point, (n,) each."""
     found = map_rows(lambda x: pushforward(x, rows, kernel)[:2], rows.points, len(rows))
-    return cast(tuple[jax.Array, jax.Array], jax.tree.map(rows.of_data, found))
+    return cast(tuple[jax.Array, jax.Array], jax.tree.map(rows.mask, found))

@@ -15,12 +15,10 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from ..kernels.base import Kernel
-from ..linalg.blocks import over_blocks
-from ..linalg.halves import Halves, Part
-from ..linalg.jacobian import value_and_jacobian
-from ..linalg.padding import PaddedRows
 from ..linalg.pivoted_cholesky import PivotedCholesky, interpolation
-from ..linalg.rows import BLOCK_ENTRIES, columns_of, map_rows
+from ..linalg.rows import BLOCK_ENTRIES, PaddedRows, contiguous_columns, map_rows, reduce_blocks
+from ..linalg.symmetric import SymmetricBlocks
+from ..linalg.transforms import value_and_jacobian
 from ..measures import Measure
 from . import gaussian_term
 from .gaussian_term import GaussianTerm
@@ -49,7 +47,7 @@ class DenseSlopes:
     """Slopes at some parameters, of all rows."""
 
     def __init__(self, rows: PaddedRows, parameters: Parameters) -> None:
-        self._count, self._columns = rows.count, columns_of(rows.points)
+        self._count, self._columns = rows.count, contiguous_columns(rows.points)
         self.noise = parameters.noise_variance
         self.kernel = parameters.kernel
         self.theta, unravel = ravel_pytree(Shape(parameters.kernel, parameters.measure))
@@ -72,8 +70,8 @@ class DenseSlopes:
 
         rows = self.rows
         found, slopes = map_rows(of_row, jnp.arange(len(rows)), len(rows))
-        embedding, log_volume = rows.of_data(found.T)
-        embedding_slopes, volume_slopes = rows.of_data(jnp.moveaxis(slopes, 0, -1))
+        embedding, log_volume = rows.mask(found.T)
+        embedding_slopes, volume_slopes = rows.mask(jnp.moveaxis(slopes, 0, -1))
         return Pushforward(embedding, log_volume, embedding_slopes, volume_slopes)
 
     def by_factor(
@@ -99,27 +97,29 @@ class DenseSlopes:
         return term, jnp.sum(slopes, axis=0), in_noise
 
     def by_matrix(
-        self, embedding: jax.Array, R: Halves
+        self, embedding: jax.Array, R: SymmetricBlocks
     ) -> tuple[GaussianTerm, jax.Array, jax.Array]:
         """What :meth:`by_factor` gives, from R, with C/n where that is the noise, (n, n)."""
         rows, noise = self.rows, self.noise
         term, inverse = gaussian_term.dense_with_inverse(embedding, R, variance_of(noise))
         in_noise = 0.5 * (term.weights @ term.weights - jnp.sum(inverse.diagonal()))
         slopes = sum(
-            (self._of_part(part, term.weights) for part in inverse.parts()),
+            (self._of_block(*entry, term.weights) for entry in inverse.blocks()),
             start=jnp.zeros_like(self.theta),
         )
         if isinstance(noise, SamplingNoise):
             weights, whole = term.weights, inverse.matrix()
             sensitivity = gaussian_term.dense_sensitivity(whole, weights, weights)
-            slopes = slopes + self._of_gram(rows.of_pairs(sensitivity), noise.full)
+            slopes = slopes + self._of_gram(rows.mask_matrix(sensitivity), noise.full)
         return term, slopes, in_noise
 
-    def _of_part(self, part: Part, weights: jax.Array) -> jax.Array:
+    def _of_block(
+        self, rows_of: slice, columns_of: slice, inverse: jax.Array, copies: int, weights: jax.Array
+    ) -> jax.Array:
         """Slopes (p,) of one block of R, and of what it stands for, from one of the inverse."""
         rows = self.rows
         every = jnp.arange(len(rows))
-        i, j = every[part.rows], every[part.columns]
+        i, j = every[rows_of], every[columns_of]
 
         def add(
             total: jax.Array, block: jax.Array, of_block: jax.Array, own: jax.Array
@@ -127,11 +127,11 @@ class DenseSlopes:
             k = i[of_block]
             sensitivity = gaussian_term.dense_sensitivity(block, weights[k], weights[j])
             # Weights of rows that are no data are zero, those of the inverse are not.
-            sensitivity = rows.of_block(sensitivity, k, j)
+            sensitivity = rows.mask_block(sensitivity, k, j)
             return total + self._of_smoothed(k, j, own[:, None] * sensitivity)
 
         most = max(1, BLOCK_ENTRIES // len(j))
-        return part.copies * over_blocks(add, jnp.zeros_like(self.theta), part.block, most)
+        return copies * reduce_blocks(add, jnp.zeros_like(self.theta), inverse, most)
 
     def _of_gram(self, sensitivity: jax.Array, full: bool) -> jax.Array:
         """Slopes (p,) through C/n, from the ``sensitivity`` (n, n) to that."""

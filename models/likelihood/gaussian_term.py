@@ -19,10 +19,9 @@ import jax.numpy as jnp
 from jax.scipy.linalg import cho_solve, solve_triangular
 
 from ..kernels.base import Covariance
-from ..linalg.halves import Halves
-from ..linalg.inverse import inverse_of_halves
-from ..linalg.padding import PaddedRows
 from ..linalg.pivoted_cholesky import PivotedCholesky, pivoted_cholesky
+from ..linalg.rows import PaddedRows
+from ..linalg.symmetric import SymmetricBlocks, invert_blocks
 
 #: Trace of the part of R that the low-rank route may drop, over sigma^2. The log-determinant is
 #: then right to this number, absolutely.
@@ -45,9 +44,9 @@ def low_rank_factor(
     """Pivoted Cholesky factor of R at the points, and whether it reaches the tolerance."""
     n, points = len(rows), rows.points
     tolerance = max(RELATIVE_TRACE_TOLERANCE, 1e-14 * n) * noise_variance
-    diagonal = rows.of_data(smoothed.diagonal(points))
+    diagonal = rows.mask(smoothed.diagonal(points))
     factorisation = pivoted_cholesky(
-        lambda i: rows.of_data(smoothed.matrix(points[i][None], points)[0]),
+        lambda i: rows.mask(smoothed.matrix(points[i][None], points)[0]),
         diagonal,
         MAX_RANK,
         tolerance,
@@ -83,14 +82,14 @@ def dense(embedding: jax.Array, R: jax.Array, noise_variance: jax.Array) -> Gaus
 
 
 def dense_with_inverse(
-    embedding: jax.Array, R: Halves, noise_variance: jax.Array
-) -> tuple[GaussianTerm, Halves]:
+    embedding: jax.Array, R: SymmetricBlocks, noise_variance: jax.Array
+) -> tuple[GaussianTerm, SymmetricBlocks]:
     """The term and (R + sigma^2 I)^-1, (n, n), by halves as R is."""
-    covariance = R.plus(noise_variance)
-    inverse, log_determinant = inverse_of_halves(covariance)
-    weights = inverse.times(embedding)
+    covariance = R.add_to_diagonal(noise_variance)
+    inverse, log_determinant = invert_blocks(covariance)
+    weights = inverse.matvec(embedding)
     # One step of refinement: the explicit inverse loses digits that the value needs.
-    weights = weights + inverse.times(embedding - covariance.times(weights))
+    weights = weights + inverse.matvec(embedding - covariance.matvec(weights))
     # Of R itself nothing is read again, so that it need not be kept beside the covariance.
     diagonal = covariance.diagonal() - noise_variance
     log_determinant = _visible(log_determinant, diagonal, noise_variance)

@@ -10,9 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..kernels.base import Kernel
-from ..linalg.padding import PaddedRows, dense_size, padded
+from ..linalg.rows import PaddedRows, dense_size, padded
 from ..measures import Measure, as_measure
 from .dense import DenseView
+from .landmark import Landmark
 from .low_rank.view import Fourier, Nystrom
 from .noise import Noise, SamplingNoise, check_noise
 from .spectral import SpectralIndex, has_one, spectral_index, spectral_obstacle
@@ -134,3 +135,31 @@ def _by_sums(
     except ValueError as error:
         return str(error)
     return cast(SpectralIndex, jax.tree.map(jnp.asarray, index))
+
+
+#: All likelihoods: those of BKE (13), and the landmark model.
+LIKELIHOODS: tuple[type[Likelihood], ...] = (*ROUTES, Landmark)
+
+
+def any_likelihood(likelihood: Likelihood | str) -> Likelihood:
+    """Return a likelihood, or the one of that name.
+
+    Raises:
+        ValueError: for anything else, naming what there is.
+    """
+    result = as_likelihood(likelihood, LIKELIHOODS)
+    if type(result) not in LIKELIHOODS:
+        raise ValueError(
+            f"likelihood={result!r} is not one of bke, and could not be restored from a run: "
+            "models/likelihood/routes.py lists them"
+        )
+    return result
+
+
+def restored_likelihood(record: dict[str, Any]) -> Likelihood:
+    """Restore a likelihood from its :meth:`~bke.models.likelihood.way.Likelihood.record`.
+
+    ``record`` may have other entries, such as the ``landmarks``, which are stored elsewhere.
+    """
+    classes = {likelihood.name: likelihood for likelihood in LIKELIHOODS}
+    return classes[record["likelihood"]].restored(record)

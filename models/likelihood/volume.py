@@ -17,9 +17,8 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from ..kernels.base import Kernel, as_points
-from ..linalg.padding import PaddedRows, as_padded
 from ..linalg.precision import double_precision
-from ..linalg.rows import map_rows, maximum
+from ..linalg.rows import PaddedRows, as_padded, map_rows, maximum
 
 #: Columns beyond which they are not compared one by one, a term of the compiled program each.
 MANY_COLUMNS = 32
@@ -43,14 +42,14 @@ def pushforward(x: jax.Array, points: jax.Array | PaddedRows, kernel: Kernel) ->
         lambda terms: terms[..., 0, :], kernel.value_and_grad(x[None], rows.points)
     )
     tied = _equal(x, rows.points) & kernel.translation_invariant
-    exponent = jnp.where(rows.of_data(~tied), log_scale, -jnp.inf)
+    exponent = jnp.where(rows.mask(~tied), log_scale, -jnp.inf)
     largest = maximum(exponent)
     # Any finite constant may be taken out; without a gradient of its own it cancels exactly.
     largest = jax.lax.stop_gradient(jnp.where(jnp.isfinite(largest), largest, 0.0))
     weight = jnp.exp(exponent - largest)
     # Sums by products with ones: the CPU makes these of whole rows at once.
     ones = jnp.ones(len(rows), log_scale.dtype)
-    ties = rows.of_data(tied).astype(ones.dtype) @ ones * kernel.matrix(x[None], x[None])[0, 0]
+    ties = rows.mask(tied).astype(ones.dtype) @ ones * kernel.matrix(x[None], x[None])[0, 0]
     embedding = (ties + jnp.exp(largest) * ((weight * value) @ ones)) / rows.number
     # In this order, in which terms of equal neighbours on both sides cancel exactly.
     slope = gradient @ weight

@@ -1,1 +1,1 @@
-"""Linear algebra and numerics that know no statistics."""
+"""Linear algebra, arrays of rows, and JAX support without statistics."""

@@ -1,8 +1,8 @@
-"""Pivoted Cholesky factorisation: the numerical rank of a covariance, found as it is used.
+"""Pivoted Cholesky factorization of covariance matrices of a low numerical rank.
 
-A smooth kernel's Gram matrix has a numerical rank far below n. Stopping the factorisation when the
-trace of what is left is below a tolerance gives a factor whose error is known, not hoped for. The
-matrix itself is never formed: one row per pivot is asked for.
+A smooth kernel's Gram matrix has a numerical rank far below n. Stopping the factorization when the
+trace of the remainder is below a tolerance gives a factor with a known error. The matrix itself is
+never formed: one row per pivot is evaluated.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def pivoted_cholesky(
     max_rank: int,
     tolerance: jax.Array | float,
 ) -> PivotedCholesky:
-    """Factorise a positive semi-definite (n, n) matrix until the remaining trace is small.
+    """Factorize a positive semi-definite (n, n) matrix until the remaining trace is small.
 
     Stops at ``tolerance`` (the trace of the remainder, in the matrix's units), at ``max_rank``, or
-    halfway there when more than half the trace is still left and success is out of sight.
+    halfway there when more than half of the trace still remains.
 
     Args:
         row: maps an index to that row of the matrix, shape (n,).
@@ -46,21 +46,21 @@ def pivoted_cholesky(
         tolerance: for the trace of the remainder.
     """
     n = diagonal.shape[0]
-    hopeless = 0.5 * jnp.sum(diagonal)
+    half_trace = 0.5 * jnp.sum(diagonal)
 
     def unfinished(state: _State) -> jax.Array:
-        rank, _, _, left = state
-        trace = jnp.sum(left)
-        halfway_without_hope = (2 * rank >= max_rank) & (trace > hopeless) & (max_rank < n)
-        return (rank < max_rank) & (trace > tolerance) & ~halfway_without_hope
+        rank, _, _, remainder = state
+        trace = jnp.sum(remainder)
+        too_slow = (2 * rank >= max_rank) & (trace > half_trace) & (max_rank < n)
+        return (rank < max_rank) & (trace > tolerance) & ~too_slow
 
     def add_pivot(state: _State) -> _State:
-        rank, factor, pivots, left = state
-        pivot = jnp.argmax(left)
-        new = (row(pivot) - factor[:, pivot] @ factor) / jnp.sqrt(left[pivot])
+        rank, factor, pivots, remainder = state
+        pivot = jnp.argmax(remainder)
+        new = (row(pivot) - factor[:, pivot] @ factor) / jnp.sqrt(remainder[pivot])
         # Rounding can leave a small negative remainder; it is zero in exact arithmetic.
-        left = jnp.maximum(left - new**2, 0.0).at[pivot].set(0.0)
-        return rank + 1, factor.at[rank].set(new), pivots.at[rank].set(pivot), left
+        remainder = jnp.maximum(remainder - new**2, 0.0).at[pivot].set(0.0)
+        return rank + 1, factor.at[rank].set(new), pivots.at[rank].set(pivot), remainder
 
     start = (
         jnp.zeros((), dtype=int),
@@ -68,12 +68,12 @@ def pivoted_cholesky(
         jnp.zeros(max_rank, dtype=int),
         diagonal,
     )
-    rank, factor, pivots, left = jax.lax.while_loop(unfinished, add_pivot, start)
-    return PivotedCholesky(factor, pivots, rank, jnp.sum(left))
+    rank, factor, pivots, remainder = jax.lax.while_loop(unfinished, add_pivot, start)
+    return PivotedCholesky(factor, pivots, rank, jnp.sum(remainder))
 
 
 def interpolation(factorisation: PivotedCholesky) -> jax.Array:
-    """Weights W' (max_rank, n) with ``matrix = W matrix[pivots]``, up to the remainder.
+    """Compute weights W' (max_rank, n) with ``matrix = W matrix[pivots]``, up to the remainder.
 
     They are ``matrix[pivots, pivots]^-1 matrix[pivots]``, formed without that ill-conditioned
     inverse; rows beyond the rank are zero.

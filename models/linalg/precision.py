@@ -20,32 +20,24 @@ T = TypeVar("T")
 
 
 def tracing() -> bool:
-    """Whether the caller is inside a JAX transformation (jit, grad, vmap, an MCMC step)."""
+    """Return whether the caller is inside a JAX transformation (jit, grad, vmap, an MCMC step)."""
     return isinstance(jnp.zeros(()), jax.core.Tracer)
 
 
-def require_double(what: str) -> None:
+def require_double(name: str) -> None:
     """Raise ``RuntimeError`` unless JAX is in 64-bit mode."""
     if not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
         raise RuntimeError(
-            f"{what} was called inside a JAX transformation with 64-bit numbers switched off. "
+            f"{name} was called inside a JAX transformation with 64-bit numbers switched off. "
             'Call jax.config.update("jax_enable_x64", True) (or numpyro.enable_x64()) first.'
         )
 
 
 def concrete(value: Any) -> Any:
-    """A JAX array with known entries as a NumPy array, so that it can be checked; else as given."""
+    """Return a JAX array with known entries as a NumPy array, anything else unchanged."""
     if isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer):
         return np.asarray(value)
     return value
-
-
-def _holds_tracer(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((args, kwargs)))
-
-
-def _to_numpy(leaf: Any) -> Any:
-    return np.asarray(leaf) if isinstance(leaf, jax.Array) else leaf
 
 
 def double_precision(function: Callable[P, T]) -> Callable[P, T]:
@@ -57,10 +49,11 @@ def double_precision(function: Callable[P, T]) -> Callable[P, T]:
 
     @functools.wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
-        if tracing() or _holds_tracer(args, kwargs):
+        leaves = jax.tree.leaves((args, kwargs))
+        if tracing() or any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
             require_double(function.__name__)
             return function(*args, **kwargs)
         with jax.enable_x64(True):
-            return jax.tree.map(_to_numpy, function(*args, **kwargs))
+            return jax.tree.map(concrete, function(*args, **kwargs))
 
     return wrapper

@@ -1,8 +1,6 @@
-"""How far apart two mean embeddings are: maximum mean discrepancy, KME section 3.5."""
+"""Maximum mean discrepancy of two samples, KME section 3.5."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,8 +13,6 @@ from ..kernels.squared_exponential import SquaredExponential
 from ..linalg.precision import concrete, double_precision
 
 ESTIMATORS = ("biased", "unbiased", "paired", "linear", "block")
-#: Entries of the Gram matrices of all blocks that are worked on at once.
-BLOCK_ENTRIES = 2**22
 
 
 @double_precision
@@ -27,13 +23,13 @@ def embedding_inner_product(
     *,
     weights: tuple[ArrayLike | None, ArrayLike | None] = (None, None),
 ) -> jax.Array:
-    """Inner product of two embeddings, sum_ij w_i v_j k(x_i, y_j) (DST-1).
+    """Compute the inner product of two embeddings, sum_ij w_i v_j k(x_i, y_j) (DST-1).
 
     Args:
         X: shape (n, D) or (n,).
         Y: shape (m, D) or (m,).
         kernel: the kernel.
-        weights: w (n,) and v (m,), of any sign; ``None`` for equal ones that sum to one.
+        weights: w (n,) and v (m,), of any sign; ``None`` for equal weights with sum 1.
     """
     gram = kernel.matrix(as_points(X), as_points(Y, "Y"))
     first, second = (_weights(w, size) for w, size in zip(weights, gram.shape, strict=True))
@@ -59,7 +55,7 @@ def squared_mmd(
     weights: tuple[ArrayLike | None, ArrayLike | None] = (None, None),
     block_size: int | None = None,
 ) -> jax.Array:
-    """Squared maximum mean discrepancy |mu_P - mu_Q|^2 of two samples.
+    """Compute the squared maximum mean discrepancy |mu_P - mu_Q|^2 of two samples.
 
     Args:
         X: sample of P, shape (m, D) or (m,).
@@ -67,10 +63,10 @@ def squared_mmd(
         kernel: the kernel.
         estimator: ``"biased"`` (MMD-4), the distance of the two empirical embeddings;
             ``"unbiased"`` (MMD-5), which may be negative; for samples of one size ``"paired"``
-            (MMD-6), which leaves out k(x_i, y_i) and stays unbiased where x_i and y_i depend on
-            each other; ``"linear"`` (MMD-13) and ``"block"`` (MMD-14), means of
+            (MMD-6), which leaves out k(x_i, y_i) and stays unbiased where x_i and y_i are
+            dependent; ``"linear"`` (MMD-13) and ``"block"`` (MMD-14), means of
             :func:`mmd_terms` at a cost linear in m.
-        weights: of the embeddings (biased only), see :func:`embedding_inner_product`.
+        weights: weights of the embeddings (biased only), see :func:`embedding_inner_product`.
         block_size: of ``"block"``; by default the square root of m.
 
     Raises:
@@ -89,7 +85,7 @@ def squared_mmd(
     within_x, within_y = kernel.matrix(first, first), kernel.matrix(second, second)
     between = kernel.matrix(first, second)
     if estimator == "biased":
-        w, v = (_weights(one, size) for one, size in zip(weights, between.shape, strict=True))
+        w, v = (_weights(w, size) for w, size in zip(weights, between.shape, strict=True))
         return w @ within_x @ w + v @ within_y @ v - 2.0 * w @ between @ v
     if estimator == "unbiased":
         return _off_diagonal(within_x) + _off_diagonal(within_y) - 2.0 * jnp.mean(between)
@@ -98,7 +94,7 @@ def squared_mmd(
 
 
 def _off_diagonal(gram: jax.Array) -> jax.Array:
-    """Mean over all pairs of different rows."""
+    """Compute the mean over all pairs of different rows."""
     n = len(gram)
     if n < 2:
         raise ValueError("an unbiased estimate needs at least 2 rows in each sample")
@@ -114,14 +110,14 @@ def _check_paired(X: jax.Array, Y: jax.Array) -> None:
 def mmd_terms(
     X: ArrayLike, Y: ArrayLike, kernel: Covariance, *, block_size: int | None = None
 ) -> jax.Array:
-    """Independent unbiased estimates of the squared MMD, from consecutive blocks of rows.
+    """Compute independent unbiased estimates of the squared MMD from consecutive blocks of rows.
 
     Their mean over their standard error is standard normal under P = Q, approximately; rows are
-    taken in the order given, and those that fill no block are left out.
+    taken in their order, and those that do not fill a block are left out.
 
     Args:
         X: shape (n, D) or (n,).
-        Y: of the same shape.
+        Y: same shape as X.
         kernel: the kernel.
         block_size: rows of each sample in a block; 2 gives the linear-time statistic (MMD-13),
             the default, the square root of n, the B-test (MMD-14).
@@ -138,24 +134,25 @@ def mmd_terms(
         raise ValueError(f"block_size is {size}, and there are {len(first)} rows")
     count = len(first) // size
 
-    def one(block: tuple[jax.Array, jax.Array]) -> jax.Array:
+    def estimate(block: tuple[jax.Array, jax.Array]) -> jax.Array:
         x, y = block
-        h = kernel.matrix(x, x) + kernel.matrix(y, y)
-        across = kernel.matrix(x, y)
-        return _off_diagonal(h - across - across.T)
+        within = kernel.matrix(x, x) + kernel.matrix(y, y)
+        between = kernel.matrix(x, y)
+        return _off_diagonal(within - between - between.T)
 
     blocks = tuple(Z[: count * size].reshape(count, size, -1) for Z in (first, second))
-    together = max(1, min(256, BLOCK_ENTRIES // size**2))
-    return jax.lax.map(one, blocks, batch_size=together)
+    # As many blocks at once as have 2^22 entries in their Gram matrices (not tuned).
+    batch_size = max(1, min(256, 2**22 // size**2))
+    return jax.lax.map(estimate, blocks, batch_size=batch_size)
 
 
 @double_precision
 def squared_mmd_variance(X: ArrayLike, Y: ArrayLike, kernel: Covariance) -> jax.Array:
-    """Asymptotic variance of the unbiased squared MMD where P and Q differ (MMD-8).
+    """Compute the asymptotic variance of the unbiased squared MMD where P and Q differ (MMD-8).
 
-    4 Var[h_P(X)] / m + 4 Var[h_Q(Y)] / n with h_P(x) = E k(x, X') - E k(x, Y') and h_Q likewise,
+    4 Var[h_P(X)] / m + 4 Var[h_Q(Y)] / n with h_P(x) = E k(x, X') - E k(x, Y') and h_Q = -h_P,
     estimated by plugging in; for m = n that is s^2 / m of Theorem 3.6 in KME, corrected. Under
-    P = Q it is zero in the limit and says nothing.
+    P = Q it is zero in the limit, and of no use.
     """
     first, second = as_points(X), as_points(Y, "Y")
     m, n = len(first), len(second)
@@ -163,18 +160,19 @@ def squared_mmd_variance(X: ArrayLike, Y: ArrayLike, kernel: Covariance) -> jax.
         raise ValueError("the variance of MMD needs at least 3 rows in each sample")
     between = kernel.matrix(first, second)
     total = jnp.zeros(())
-    for Z, across in ((first, between), (second, between.T)):
+    for Z, cross in ((first, between), (second, between.T)):
         within = kernel.matrix(Z, Z)
-        own = (jnp.sum(within, axis=1) - jnp.diagonal(within)) / (len(Z) - 1)
-        total += 4.0 * jnp.var(own - jnp.mean(across, axis=1), ddof=1) / len(Z)
+        mean_within = (jnp.sum(within, axis=1) - jnp.diagonal(within)) / (len(Z) - 1)
+        total += 4.0 * jnp.var(mean_within - jnp.mean(cross, axis=1), ddof=1) / len(Z)
     return total
 
 
 @double_precision
-def normalised_mmd(X: ArrayLike, Y: ArrayLike, kernel: Covariance) -> jax.Array:
-    """Biased squared MMD over |mu_P|^2 + |mu_Q|^2: 0 for equal embeddings, 1 for orthogonal ones.
+def normalized_mmd(X: ArrayLike, Y: ArrayLike, kernel: Covariance) -> jax.Array:
+    """Compute the biased squared MMD over |mu_P|^2 + |mu_Q|^2, 0 for equal embeddings, at most 1.
 
-    For kernels that are nowhere negative; it does not change when the kernel is multiplied.
+    It is 1 for orthogonal embeddings. For kernels that are nowhere negative; a factor of the kernel
+    does not change it.
     """
     first, second = (embedding_inner_product(Z, Z, kernel) for Z in (X, Y))
     return 1.0 - 2.0 * embedding_inner_product(X, Y, kernel) / (first + second)
@@ -184,29 +182,34 @@ def normalised_mmd(X: ArrayLike, Y: ArrayLike, kernel: Covariance) -> jax.Array:
 def gaussian_inner_product(
     P: tuple[ArrayLike, ArrayLike], Q: tuple[ArrayLike, ArrayLike], kernel: Covariance
 ) -> jax.Array:
-    """Inner product of the exact embeddings of two Gaussian distributions (DST-2).
+    """Compute the inner product of the exact embeddings of two Gaussian distributions (DST-2).
 
     Args:
         P: mean (D,) and covariance (D, D).
-        Q: likewise.
+        Q: mean (D,) and covariance (D, D).
         kernel: squared exponential, or polynomial of degree 1 to 3 (degree 3 corrected, E17).
 
     Raises:
         ValueError: for another kernel, or arguments whose shapes do not fit.
     """
-    (mean_p, cov_p), (mean_q, cov_q) = (_gaussian(one) for one in (P, Q))
+    (mean_p, cov_p), (mean_q, cov_q) = _gaussian(P), _gaussian(Q)
     if mean_p.shape != mean_q.shape:
         raise ValueError(f"P has {len(mean_p)} columns but Q has {len(mean_q)}")
     if isinstance(kernel, SquaredExponential):
-        return _expected_squared_exponential(mean_p - mean_q, cov_p + cov_q, kernel)
+        # |I + S/l^2|^(-1/2) exp(-d' (S + l^2)^-1 d / 2) with d and S of the difference of the two.
+        lengthscale = jnp.broadcast_to(jnp.asarray(kernel.lengthscale, jnp.float64), mean_p.shape)
+        scaled = (cov_p + cov_q) / jnp.outer(lengthscale, lengthscale) + jnp.eye(len(mean_p))
+        delta = (mean_p - mean_q) / lengthscale
+        _, log_determinant = jnp.linalg.slogdet(scaled)
+        return jnp.exp(-0.5 * (log_determinant + delta @ jnp.linalg.solve(scaled, delta)))
     if isinstance(kernel, Polynomial) and kernel.degree <= 3:
         dot = mean_p @ mean_q + kernel.constant
         if kernel.degree == 1:
             return dot
-        spread = jnp.sum(cov_p * cov_q) + mean_p @ cov_q @ mean_p + mean_q @ cov_p @ mean_q
+        variance = jnp.sum(cov_p * cov_q) + mean_p @ cov_q @ mean_p + mean_q @ cov_p @ mean_q
         if kernel.degree == 2:
-            return dot**2 + spread
-        return dot**3 + 6.0 * mean_p @ cov_q @ cov_p @ mean_q + 3.0 * dot * spread
+            return dot**2 + variance
+        return dot**3 + 6.0 * mean_p @ cov_q @ cov_p @ mean_q + 3.0 * dot * variance
     raise ValueError(
         "there is a closed form for SquaredExponential and for Polynomial up to degree 3, got "
         f"{type(kernel).__name__}"
@@ -225,14 +228,3 @@ def _gaussian(parameters: tuple[ArrayLike, ArrayLike]) -> tuple[jax.Array, jax.A
     if isinstance(value, np.ndarray) and np.linalg.eigvalsh(value)[0] < -1e-12 * np.trace(value):
         raise ValueError(f"a covariance has no negative eigenvalues, got {value.tolist()}")
     return mean, covariance
-
-
-def _expected_squared_exponential(
-    delta: jax.Array, covariance: jax.Array, kernel: Any
-) -> jax.Array:
-    """E k over a Gaussian difference; |I + S / l^2|^(-1/2) exp(-d' (S + l^2)^-1 d / 2)."""
-    lengthscale = jnp.broadcast_to(jnp.asarray(kernel.lengthscale, jnp.float64), delta.shape)
-    scaled = covariance / jnp.outer(lengthscale, lengthscale) + jnp.eye(len(delta))
-    away = delta / lengthscale
-    _, log_determinant = jnp.linalg.slogdet(scaled)
-    return jnp.exp(-0.5 * (log_determinant + away @ jnp.linalg.solve(scaled, away)))

@@ -12,9 +12,9 @@ from jax.scipy.linalg import cho_solve, cholesky, solve_triangular
 from jax.typing import ArrayLike
 
 from ..kernels.base import Covariance, as_points, check_columns, check_kernel, check_positive
-from ..linalg.padding import PaddedRows, as_padded, dense_size, padded, shared_size
 from ..linalg.precision import concrete, double_precision
 from ..linalg.pytrees import register_dataclass
+from ..linalg.rows import PaddedRows, as_padded, dense_size, padded, shared_size
 from .volume_element import log_volume_element
 
 #: Entries of the sections of one block of points.
@@ -124,7 +124,7 @@ class KernelStudentT:
     def sections(self, at: jax.Array) -> jax.Array:
         """a(x), (m, N)."""
         across = self.kernel.matrix(at, jnp.asarray(self.rows.points))
-        return self.rows.of_data(across + self.noise_variance / self.beta)
+        return self.rows.mask(across + self.noise_variance / self.beta)
 
     def prior_variance(self, at: jax.Array) -> jax.Array:
         """k(x, x) + sigma_0^2 (1 + 1/beta), (m,): s without any row."""
@@ -165,8 +165,8 @@ def kernel_student_t(
     rows = X if isinstance(X, PaddedRows) else _shared(as_points(X))
     points = jnp.asarray(rows.points)
     kernel.check_points(points)
-    gram = rows.of_pairs(kernel.matrix(points, points) + noise_variance / beta)
-    counted = rows.of_data(jnp.ones(len(points)))
+    gram = rows.mask_matrix(kernel.matrix(points, points) + noise_variance / beta)
+    counted = rows.mask(jnp.ones(len(points)))
     root = cholesky(gram + jnp.diag(jnp.where(counted > 0, noise_variance, 1.0)), lower=True)
     known = concrete(root)
     if isinstance(known, np.ndarray) and not np.all(np.isfinite(known)):

@@ -12,8 +12,8 @@ from jax.scipy.linalg import solve_triangular
 from jax.typing import ArrayLike
 
 from ..kernels.base import Covariance, as_points
-from ..linalg.padding import as_padded, shared_size
 from ..linalg.precision import double_precision
+from ..linalg.rows import as_padded, shared_size
 from .density import KernelStudentT, kernel_student_t
 from .normaliser import Bounds, box_of, length_parameters
 from .quadrature import integrate

@@ -80,7 +80,7 @@ def own_kernel(path: str) -> Kernel:
         InputError: one sentence that names the module or what is missing there.
     """
     from bke.models import kernel_from_path
-    from bke.models.bayes.priors import template
+    from bke.models.priors import template
 
     from ...core.errors import InputError
 

@@ -191,7 +191,7 @@ class LikelihoodOptions:
 
     def _chosen(self, places: int | np.ndarray | None) -> Likelihood | str:
         """The likelihood with its options, which are its fields of the same names."""
-        from bke.models.bayes.likelihoods import LIKELIHOODS
+        from bke.models.likelihood.routes import LIKELIHOODS
 
         fields = {kind.name: [one.name for one in dataclasses.fields(kind)] for kind in LIKELIHOODS}
         options = {"rank": self.rank, "landmarks": places}

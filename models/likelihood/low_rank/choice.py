@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
-from scipy.cluster.vq import kmeans2
 
-from ...linalg.seeding import spread_seeds
+from ...linalg.clustering import column_scale, kmeans_centers
 
 #: Rows, drawn at random, from which centres are found.
 MOST_ROWS = 20_000
@@ -27,13 +24,8 @@ def spread_rows(points: np.ndarray, count: int, rng: np.random.Generator) -> np.
     different = np.unique(points, axis=0)  # sorted
     if count >= len(different):
         return different
-    scale = points.std(axis=0)
-    scale[scale == 0.0] = 1.0
+    scale = column_scale(points)
     rows = different / scale
     if len(rows) > MOST_ROWS:
         rows = rows[np.sort(rng.choice(len(rows), MOST_ROWS, replace=False))]
-    starts = rows[spread_seeds(rows, count, rng)]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a cluster that loses its rows keeps its place
-        centres, _ = kmeans2(rows, starts, iter=ITERATIONS, minit="matrix")
-    return np.asarray(centres * scale)
+    return kmeans_centers(rows, count, rng, iterations=ITERATIONS) * scale

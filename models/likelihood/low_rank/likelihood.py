@@ -15,9 +15,8 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from ...kernels.base import Kernel
-from ...linalg.blocks import over_blocks
-from ...linalg.jacobian import value_and_jacobian
-from ...linalg.rows import map_rows
+from ...linalg.rows import map_rows, reduce_blocks
+from ...linalg.transforms import value_and_jacobian
 from ..evidence import Evidence
 from ..view import LogLikelihoodTerms, Parameters
 from ..volume import pushforward
@@ -75,7 +74,7 @@ def all_sums(
 
 def _over(view: Approximation, add: Any, start: Any) -> Any:
     columns = max(view.basis.size, len(view.exact)) * view.points.shape[1]
-    return over_blocks(add, start, view.points, max(FEWEST_ROWS, BLOCK_ENTRIES // columns))
+    return reduce_blocks(add, start, view.points, max(FEWEST_ROWS, BLOCK_ENTRIES // columns))
 
 
 def _common(parameters: Parameters, mean: jax.Array, view: Approximation) -> Common:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...kernels.squared_exponential import SquaredExponential
-from ...linalg.padding import PaddedRows
+from ...linalg.rows import PaddedRows
 from .prepared import RESOLUTION
 
 #: A slope below this, over the size of the sums, may be right to fewer than six digits.

@@ -18,8 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...kernels.squared_exponential import SquaredExponential
-from ...linalg.padding import PaddedRows
 from ...linalg.pytrees import register_dataclass
+from ...linalg.rows import PaddedRows
 from ...measures import Measure
 from .elimination import eliminate
 from .prepared import RESOLUTION, at_zero

@@ -19,8 +19,8 @@ import numpy as np
 
 from ...kernels.base import Kernel
 from ...kernels.squared_exponential import SquaredExponential
-from ...linalg.padding import PaddedRows
 from ...linalg.pytrees import register_dataclass
+from ...linalg.rows import PaddedRows
 from ...measures import Measure, Unit
 from ..view import LogLikelihoodTerms
 from . import bumps

@@ -12,8 +12,8 @@ import numpy as np
 
 from ...kernels.base import Kernel
 from ...kernels.matern import Matern
-from ...linalg.padding import PaddedRows
 from ...linalg.pytrees import register_dataclass
+from ...linalg.rows import PaddedRows
 from ...measures import Measure
 from ..view import LogLikelihoodTerms
 from . import markov_filter
@@ -89,7 +89,7 @@ class MarkovIndex(SpectralIndex):
         noise = noise_variance / scale
         # R = scale R_1: the density of mu_hat / sqrt(scale), which has R_1.
         gaussian = markov_filter.log_density(
-            rows.of_data(embedding) / jnp.sqrt(scale),
+            rows.mask(embedding) / jnp.sqrt(scale),
             rate * self.left.gaps,
             noise,
             round(2.0 * kernel.nu + 1.0),

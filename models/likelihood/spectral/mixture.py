@@ -22,8 +22,8 @@ import jax.numpy as jnp
 
 from ...kernels.base import Kernel
 from ...kernels.components import ComponentCovariance, Components, accumulate
-from ...linalg.inverse import inverse_and_log_determinant
 from ...linalg.pytrees import register_dataclass
+from ...linalg.symmetric import inverse_and_log_determinant
 from ...measures import Measure
 from .panels import ORDER, Nodes
 

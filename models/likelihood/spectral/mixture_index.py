@@ -16,10 +16,9 @@ import numpy as np
 
 from ...kernels.base import Kernel
 from ...kernels.squared_exponential import GaussianMixture
-from ...linalg.jacobian import value_and_jacobian
-from ...linalg.one_by_one import one_by_one
-from ...linalg.padding import PaddedRows
 from ...linalg.pytrees import register_dataclass
+from ...linalg.rows import PaddedRows
+from ...linalg.transforms import sequential_vmap, value_and_jacobian
 from ...measures import Measure
 from ..dense import dense_terms
 from ..derivative import closed_form
@@ -135,7 +134,7 @@ class MixtureIndex(SpectralIndex):
         """
         mixture, noise_variance, measure = parameters
 
-        @one_by_one
+        @sequential_vmap
         def both(index: MixtureIndex, mixture: Mixture, noise_variance: jax.Array) -> Any:
             which = index.range_of(mixture)
             given = mixture, noise_variance, measure
@@ -231,7 +230,7 @@ class MixtureIndex(SpectralIndex):
         log_volume = with_outliers(
             log_volume, far, slopes.alone, mixture.log_weight, mixture.precision, self.rows.number
         )
-        return self.rows.of_data(log_volume)
+        return self.rows.mask(log_volume)
 
 
 def mixture_index(X: np.ndarray) -> MixtureIndex:

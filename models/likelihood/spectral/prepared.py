@@ -13,9 +13,8 @@ from ...kernels.algebra import Scaled
 from ...kernels.base import Kernel
 from ...kernels.matern import Matern
 from ...kernels.squared_exponential import SquaredExponential
-from ...linalg.jacobian import value_and_jacobian
-from ...linalg.one_by_one import one_by_one
-from ...linalg.padding import PaddedRows, padded, shared_size
+from ...linalg.rows import PaddedRows, padded, shared_size
+from ...linalg.transforms import sequential_vmap, value_and_jacobian
 from ...measures import Measure, as_measure
 from ..dense import dense_terms
 from ..derivative import closed_form
@@ -146,7 +145,7 @@ class SpectralIndex(LikelihoodView):
         """Both terms, one after the other where they are batched."""
         numbers, tree = jax.tree.flatten(parameters)
 
-        @one_by_one
+        @sequential_vmap
         def terms(index: SpectralIndex, *numbers: jax.Array) -> LogLikelihoodTerms:
             return index.evaluated(jax.tree.unflatten(tree, numbers))
 
@@ -159,7 +158,7 @@ class SpectralIndex(LikelihoodView):
         numbers, tree = jax.tree.flatten(parameters)
         moved = [place for place, moves in enumerate(moving) if moves]
 
-        @one_by_one
+        @sequential_vmap
         def both(index: SpectralIndex, *numbers: jax.Array) -> Any:
             def stacked(theta: jax.Array) -> jax.Array:
                 values = list(numbers)

@@ -17,7 +17,7 @@ from bke.models import (
     Unit,
     log_marginal_likelihood,
 )
-from bke.models.linalg.padding import PaddedRows
+from bke.models.linalg.rows import PaddedRows
 
 
 def gamma_sample(n=30, D=3, seed=0):

@@ -89,7 +89,7 @@ def test_the_learned_kernel_is_the_maximum():
 def test_how_many_landmarks():
     units = choose_units(X, "column", None)
     for asked, count in ((7, 7), (None, 20), (np.int64(9), 9)):  # by default a quarter of the rows
-        found = with_places(Landmark(asked), units, X, 0).places
+        found = with_places(Landmark(asked), units, X, 0).points
         assert found.shape == (count, 2)
         assert (found < (X / X.std(axis=0)).max(axis=0)).all()
     assert with_places(Fourier(3), units, X, 0) == Fourier(3)

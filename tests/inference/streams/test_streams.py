@@ -117,7 +117,7 @@ def sums(rows, path=None):
     kernels = [SquaredExponential(lengthscale) for lengthscale in (0.5, 1.0)]
     with computing():
         return passes.sums_over_rows(
-            rows, np.ones(2), landmarks, kernels, covariance=True, checkpoint=kept, progress=False
+            rows, np.ones(2), landmarks, kernels, checkpoint=kept, progress=False
         )
 
 

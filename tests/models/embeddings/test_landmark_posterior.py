@@ -11,7 +11,7 @@ from bke.models import (
     landmark_embedding_posterior,
 )
 from bke.models.embeddings.posterior import landmark_posterior_from_sums
-from bke.models.landmarks import landmark_sums
+from bke.models.likelihood.landmark import feature_sums, partition_rows
 from numpyro.handlers import seed
 from scipy.spatial.distance import cdist
 
@@ -20,6 +20,12 @@ X = RNG.gamma(2.0, size=(70, 2)) * [1.0, 2.0]
 Z = RNG.gamma(2.0, size=(9, 2)) * [1.0, 2.0]
 AT = RNG.gamma(2.0, size=(4, 2))
 KERNEL = SquaredExponential([0.8, 1.5])
+
+
+def landmark_sums(X, Z, kernel, covariance=False):
+    with jax.enable_x64(True):
+        sums = feature_sums(partition_rows(X, Z), kernel, covariance=covariance)
+        return jax.tree.map(np.asarray, sums)
 
 
 def k(A, B, factor=1.0):
@@ -53,12 +59,14 @@ def test_landmarks_at_all_rows():
 @pytest.mark.slow
 def test_merged_sums_with_their_covariance():
     parts = [landmark_sums(part, Z, KERNEL, covariance=True) for part in np.split(X, [11, 40])]
-    merged = parts[0].merged(parts[1]).merged(parts[2])
+    merged = parts[0].merge(parts[1]).merge(parts[2])
     pooled = landmark_sums(X, Z, KERNEL, covariance=True)
     for total, reference in zip(merged, pooled, strict=True):
         np.testing.assert_allclose(total, reference, rtol=1e-12)
     np.testing.assert_allclose(pooled.scatter, 69 * np.cov(k(X, Z).T), rtol=1e-10)
-    np.testing.assert_allclose(pooled.spread, landmark_sums(X, Z, KERNEL).scatter, rtol=1e-12)
+    np.testing.assert_allclose(
+        pooled.scatter.trace(), landmark_sums(X, Z, KERNEL).scatter, rtol=1e-12
+    )
     with jax.enable_x64(True):
         again = landmark_posterior_from_sums(merged, Z, KERNEL, AT, noise="clt", measure="unit")
     full = landmark_embedding_posterior(X, Z, KERNEL, AT)
@@ -68,7 +76,7 @@ def test_merged_sums_with_their_covariance():
 @pytest.mark.slow
 def test_incompatible_arguments():
     with pytest.raises(ValueError, match="the one has the covariance"):
-        landmark_sums(X, Z, KERNEL, covariance=True).merged(landmark_sums(X, Z, KERNEL))
+        landmark_sums(X, Z, KERNEL, covariance=True).merge(landmark_sums(X, Z, KERNEL))
     with pytest.raises(ValueError, match="X has 2 columns but at has 1"):
         landmark_embedding_posterior(X, Z, KERNEL, AT[:, :1])
     with jax.enable_x64(True), pytest.raises(ValueError, match="needs landmarks"):

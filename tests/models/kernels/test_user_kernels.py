@@ -27,9 +27,9 @@ from bke.models import (
     parameter,
     register_dataclass,
 )
-from bke.models.bayes.priors import assign, sites, template
 from bke.models.kernels.base import invalid_kernel_message
 from bke.models.kernels.smoothing import NodesCovariance, TabulatedCovariance, autocorrelation
+from bke.models.priors import assign, sites, template
 
 X1 = np.random.default_rng(0).normal(size=(12, 1))
 X2 = np.random.default_rng(1).normal(size=(12, 2)) * [1.0, 3.0]

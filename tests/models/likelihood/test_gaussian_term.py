@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from bke.models.likelihood import gaussian_term
-from bke.models.linalg.halves import Halves
 from bke.models.linalg.pivoted_cholesky import PivotedCholesky
+from bke.models.linalg.symmetric import SymmetricBlocks
 from scipy.stats import multivariate_normal
 
 NOISE, N, RANK = 0.3, 9, 3
@@ -48,7 +48,9 @@ def test_the_dense_routes():
     with jax.enable_x64(True):
         embedding, matrix, noise = jnp.asarray(EMBEDDING), jnp.asarray(R), jnp.asarray(NOISE)
         plain = gaussian_term.dense(embedding, matrix, noise)
-        term, inverse = gaussian_term.dense_with_inverse(embedding, Halves.of_matrix(matrix), noise)
+        term, inverse = gaussian_term.dense_with_inverse(
+            embedding, SymmetricBlocks.from_matrix(matrix), noise
+        )
         found = gaussian_term.dense_sensitivity(
             inverse.matrix()[2:5, 1:], term.weights[2:5], term.weights[1:]
         )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from bke.models.likelihood.dense import DenseView
 from bke.models.likelihood.volume import log_length
-from bke.models.linalg.padding import PaddedRows
+from bke.models.linalg.rows import PaddedRows
 
 
 def test_log_lengths_by_hand():

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from bke.models import SquaredExponential
 from bke.models.likelihood.gaussian_term import low_rank_factor
-from bke.models.linalg.padding import PaddedRows
 from bke.models.linalg.pivoted_cholesky import (
     dense_pivoted_cholesky,
     pivoted_cholesky,
     rowwise_pivoted_cholesky,
 )
+from bke.models.linalg.rows import PaddedRows
 
 
 def factorise(matrix, max_rank, tolerance):
@@ -56,7 +56,7 @@ def test_a_rank_deficient_matrix_is_recovered_exactly(n, rank):
 
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("max_rank", [1, 4, 9])
-def test_remainder_is_the_trace_of_what_is_left(max_rank):
+def test_remainder_is_the_trace_of_the_error(max_rank):
     matrix = squared_exponential(150, 3.0)
     factor, rank, remainder = factorise(matrix, max_rank, 1e-15)
     assert rank == max_rank
@@ -84,7 +84,7 @@ def test_it_stops_at_the_tolerance_and_not_before(tolerance):
     assert np.trace(matrix - one_less.T @ one_less) > tolerance
 
 
-def test_it_gives_up_halfway_when_half_the_trace_is_left():
+def test_stops_halfway_when_half_the_trace_is_left():
     """The identity has no low rank: after max_rank / 2 pivots all but those are left."""
     factor, rank, remainder = factorise(np.eye(300), 40, 1e-9)
     assert rank == 20
@@ -92,7 +92,7 @@ def test_it_gives_up_halfway_when_half_the_trace_is_left():
     assert np.trace(factor.T @ factor) == pytest.approx(20.0)
 
 
-def test_it_does_not_give_up_while_there_is_hope():
+def test_does_not_stop_early_while_the_trace_falls():
     matrix = np.diag(np.r_[np.full(35, 10.0), np.full(100, 1e-14)])
     _, rank, remainder = factorise(matrix, 40, 1e-9)
     assert rank == 35
@@ -127,7 +127,7 @@ def test_a_factor_is_accepted_where_the_rank_is_low():
 
 
 @pytest.mark.slow
-def test_it_works_under_jit_and_vmap():
+def test_under_jit_and_vmap():
     matrices = np.stack([squared_exponential(50, ell) for ell in (0.3, 1.0, 4.0)])
 
     def one(matrix):

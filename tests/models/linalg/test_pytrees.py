@@ -12,10 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from bke.models import Laplace, Matern, SquaredExponential, register_dataclass
-from bke.models.linalg.pytrees import mistakable
+from bke.models.linalg.pytrees import has_ambiguous_structure
 
 
-def of_fields(name, register):
+def make_class(name, register):
     fields = [
         ("a", Any),
         ("kind", str, dataclasses.field(default="x", metadata={"static": True})),
@@ -25,14 +25,14 @@ def of_fields(name, register):
 
 
 def test_leaves_keys_and_static_fields_are_those_of_jax():
-    ours = of_fields("Ours", register_dataclass)
-    theirs = of_fields("Theirs", jax.tree_util.register_dataclass)
-    found, structure = jax.tree_util.tree_flatten_with_path(ours(1.0, "y", 3.0))
-    assert found == jax.tree_util.tree_flatten_with_path(theirs(1.0, "y", 3.0))[0]
+    ours = make_class("Ours", register_dataclass)
+    theirs = make_class("Theirs", jax.tree_util.register_dataclass)
+    leaves, structure = jax.tree_util.tree_flatten_with_path(ours(1.0, "y", 3.0))
+    assert leaves == jax.tree_util.tree_flatten_with_path(theirs(1.0, "y", 3.0))[0]
     assert jax.tree_util.tree_unflatten(structure, [5.0, 6.0]) == ours(5.0, "y", 6.0)
     assert structure == jax.tree_util.tree_structure(ours(0.0, "y", 0.0))
     assert structure != jax.tree_util.tree_structure(ours(1.0, "z", 3.0))
-    slope = jax.jit(jax.grad(lambda one: one.a**2 * one.b))(ours(1.0, "y", 3.0))
+    slope = jax.jit(jax.grad(lambda x: x.a**2 * x.b))(ours(1.0, "y", 3.0))
     assert slope == ours(6.0, "y", 1.0)
     with pytest.raises(TypeError, match="dataclass"):
         register_dataclass(int)
@@ -40,21 +40,21 @@ def test_leaves_keys_and_static_fields_are_those_of_jax():
 
 def test_structures_of_different_classes_differ():
     kernels = SquaredExponential(0.3), Laplace(0.3), Matern(1.5, 0.3)
-    structures = [jax.tree_util.tree_structure(one) for one in kernels]
-    first, second = (of_fields(name, register_dataclass)(1.0) for name in ("First", "Second"))
-    structures += [jax.tree_util.tree_structure(one) for one in (first, second)]
+    structures = [jax.tree_util.tree_structure(tree) for tree in kernels]
+    first, second = (make_class(name, register_dataclass)(1.0) for name in ("First", "Second"))
+    structures += [jax.tree_util.tree_structure(tree) for tree in (first, second)]
     assert len({*map(hash, structures)}) == len(structures)
-    for index, one in enumerate(structures):
-        assert [one == other for other in structures].count(True) == 1, index
+    for index, structure in enumerate(structures):
+        assert [structure == other for other in structures].count(True) == 1, index
 
 
 @pytest.mark.slow
-def test_programs_of_one_class_are_not_taken_for_another():
+def test_classes_do_not_share_compiled_programs():
     """400 classes of one layout in one cache: of JAX's own registration some are mistaken."""
 
     @jax.jit
-    def own(one):
-        return jnp.asarray(one.number())
+    def number_of(instance):
+        return jnp.asarray(instance.number())
 
     def numbered(number):
         made = dataclasses.make_dataclass(
@@ -63,8 +63,8 @@ def test_programs_of_one_class_are_not_taken_for_another():
         )  # fmt: skip
         return register_dataclass(made)
 
-    found = [int(own(numbered(number)(1.0))) for number in range(400)]
-    np.testing.assert_array_equal(found, np.arange(400))
+    leaves = [int(number_of(numbered(number)(1.0))) for number in range(400)]
+    np.testing.assert_array_equal(leaves, np.arange(400))
 
 
 def test_no_class_is_registered_as_jax_does():
@@ -73,13 +73,13 @@ def test_no_class_is_registered_as_jax_does():
         assert "@jax.tree_util.register_dataclass" not in source, module.name
 
 
-def test_a_class_that_jax_may_mistake_is_warned_of():
+def test_warning_for_classes_registered_by_jax():
     """Where this release of JAX tells classes apart nobody is."""
-    theirs = of_fields("Theirs", jax.tree_util.register_dataclass)
-    another = of_fields("Another", jax.tree_util.register_dataclass)
-    told_apart = jax.tree_util.tree_structure(theirs(1.0)) != jax.tree_util.tree_structure(
+    theirs = make_class("Theirs", jax.tree_util.register_dataclass)
+    another = make_class("Another", jax.tree_util.register_dataclass)
+    structures_differ = jax.tree_util.tree_structure(theirs(1.0)) != jax.tree_util.tree_structure(
         another(1.0)
     )
-    assert mistakable(theirs(1.0)) is not told_apart
-    assert not mistakable(of_fields("Ours", register_dataclass)(1.0))
-    assert not mistakable(Matern(1.5, 0.3) + SquaredExponential(0.3))
+    assert has_ambiguous_structure(theirs(1.0)) is not structures_differ
+    assert not has_ambiguous_structure(make_class("Ours", register_dataclass)(1.0))
+    assert not has_ambiguous_structure(Matern(1.5, 0.3) + SquaredExponential(0.3))

@@ -12,7 +12,7 @@ from bke.models import (
     alignment,
     constrained_covariance,
     hsic,
-    normalised_hsic,
+    normalized_hsic,
 )
 
 RNG = np.random.default_rng(0)
@@ -32,11 +32,11 @@ def test_biased_is_a_sum_over_quadruples():
     first = sum(k[i, j] * l[i, j] for i, j in itertools.product(range(n), repeat=2)) / n**2
     second = sum(k[i, j] * l[i, p] for i, j, p in itertools.product(range(n), repeat=3)) / n**3
     third = k.mean() * l.mean()
-    found = hsic(X, Y, K, L, estimator="biased")
-    assert found == pytest.approx(first - 2 * second + third, rel=1e-10)
+    result = hsic(X, Y, K, L, estimator="biased")
+    assert result == pytest.approx(first - 2 * second + third, rel=1e-10)
 
 
-def test_unbiased_is_a_sum_over_different_indices():
+def test_unbiased_is_a_sum_over_distinct_indices():
     k, l = grams()  # noqa: E741
     n = len(X)
     two, three, four = [], [], []
@@ -56,8 +56,8 @@ def test_biased_is_the_mmd_between_the_joint_and_the_product():
     joint = (k * l).mean()
     product = (k[np.ix_(rows, rows)] * l[np.ix_(columns, columns)]).mean()
     across = (k[:, rows] * l[:, columns]).mean()
-    found = hsic(X, Y, K, L, estimator="biased")
-    assert found == pytest.approx(joint + product - 2 * across, rel=1e-9)
+    result = hsic(X, Y, K, L, estimator="biased")
+    assert result == pytest.approx(joint + product - 2 * across, rel=1e-9)
 
 
 def test_the_distance_kernel_gives_distance_covariance():
@@ -69,8 +69,8 @@ def test_the_distance_kernel_gives_distance_covariance():
 
     a = doubly(np.linalg.norm(X[:, None] - X, axis=-1))
     b = doubly(np.abs(Y[:, None] - Y))
-    found = hsic(X, Y, Distance(), Distance(centre=3.0), estimator="biased")
-    assert 4 * found == pytest.approx((a * b).mean(), rel=1e-9)
+    result = hsic(X, Y, Distance(), Distance(centre=3.0), estimator="biased")
+    assert 4 * result == pytest.approx((a * b).mean(), rel=1e-9)
 
 
 def test_unbiased_is_unbiased():
@@ -82,13 +82,13 @@ def test_unbiased_is_unbiased():
         return [hsic(x, y, SquaredExponential(0.7), L, estimator=e) for e in ("unbiased", "biased")]
 
     with jax.enable_x64(True):
-        found = np.stack(jax.jit(jax.vmap(both))(*np.swapaxes(samples, 0, 1)), axis=-1)
-    means, errors = np.mean(found, axis=0), np.std(found, axis=0) / np.sqrt(len(found))
+        result = np.stack(jax.jit(jax.vmap(both))(*np.swapaxes(samples, 0, 1)), axis=-1)
+    means, errors = np.mean(result, axis=0), np.std(result, axis=0) / np.sqrt(len(result))
     assert abs(means[0]) < 4 * errors[0]
     assert means[1] > 20 * errors[1]  # what the bias looks like
 
 
-def test_normalised_variants():
+def test_normalized_variants():
     assert alignment(X, X, K, K) == pytest.approx(1.0)
     assert alignment(X, Y, 2.0 * K, L) == pytest.approx(float(alignment(X, Y, K, 5.0 * L)))
     k, l = grams()  # noqa: E741
@@ -97,10 +97,10 @@ def test_normalised_variants():
     kc, lc = H @ k @ H, H @ l @ H
     for e in (1e-2, 1.0):
         first, second = (g @ np.linalg.inv(g + n * e * np.eye(n)) for g in (kc, lc))
-        found = normalised_hsic(X, Y, K, L, regularisation=e)
-        assert found == pytest.approx(np.trace(first @ second), rel=1e-8)
+        result = normalized_hsic(X, Y, K, L, regularization=e)
+        assert result == pytest.approx(np.trace(first @ second), rel=1e-8)
     # As e grows it becomes HSIC / e^2.
-    large = normalised_hsic(X, Y, K, L, regularisation=1e6)
+    large = normalized_hsic(X, Y, K, L, regularization=1e6)
     assert large * 1e12 == pytest.approx(float(hsic(X, Y, K, L, estimator="biased")), rel=1e-5)
     largest = np.max(np.linalg.eigvals(kc @ lc).real)
     assert constrained_covariance(X, Y, K, L) == pytest.approx(np.sqrt(largest) / n, rel=1e-8)

@@ -14,7 +14,7 @@ from bke.models import (
     empirical_embedding,
     gaussian_inner_product,
     mmd_terms,
-    normalised_mmd,
+    normalized_mmd,
     squared_mmd,
     squared_mmd_variance,
 )
@@ -63,13 +63,13 @@ def test_paired_leaves_out_the_pairs():
 
 @pytest.mark.slow
 def test_linear_and_block_terms():
-    """Block of the whole sample: MMD-6. Size 2: h of MMD-13 by hand."""
+    """Block of the full sample: MMD-6. Size 2: h of MMD-13 by hand."""
     kernel = SquaredExponential(1.3)
     first = np.concatenate([X, X + 0.3])[:9]
     second = RNG.normal(size=(9, 2))
-    whole = mmd_terms(first, second, kernel, block_size=9)
-    assert whole.shape == (1,)
-    assert whole[0] == pytest.approx(squared_mmd(first, second, kernel, estimator="paired"))
+    single_block = mmd_terms(first, second, kernel, block_size=9)
+    assert single_block.shape == (1,)
+    assert single_block[0] == pytest.approx(squared_mmd(first, second, kernel, estimator="paired"))
     pairs = mmd_terms(first, second, kernel, block_size=2)
     assert pairs.shape == (4,)
     x, y = first[2:4], second[2:4]
@@ -142,22 +142,22 @@ def test_inner_products_of_gaussians_in_closed_form(kernel):
 def test_the_variance_is_that_of_the_estimate_over_samples():
     """2000 pairs of samples, seed 1: the ratio of standard deviations has a spread of 2 %."""
     rng, kernel = np.random.default_rng(1), SquaredExponential(1.0)
-    one = jax.jit(lambda x, y: (squared_mmd(x, y, kernel), squared_mmd_variance(x, y, kernel)))
+    compiled = jax.jit(lambda x, y: (squared_mmd(x, y, kernel), squared_mmd_variance(x, y, kernel)))
     with jax.enable_x64(True):
-        found = np.array(
-            [one(rng.normal(size=80), rng.normal(1.0, 1.5, size=40)) for _ in range(2000)]
+        result = np.array(
+            [compiled(rng.normal(size=80), rng.normal(1.0, 1.5, size=40)) for _ in range(2000)]
         )
-    ratio = np.sqrt(found[:, 1].mean()) / found[:, 0].std()
+    ratio = np.sqrt(result[:, 1].mean()) / result[:, 0].std()
     assert ratio == pytest.approx(1.0, abs=0.1)
 
 
-def test_normalised():
+def test_normalized():
     kernel = SquaredExponential(0.5)
-    assert normalised_mmd(X, X, kernel) == pytest.approx(0.0, abs=1e-12)
-    assert normalised_mmd(X, Y + 100.0, kernel) == pytest.approx(1.0)
-    once, twice = normalised_mmd(X, Y, kernel), normalised_mmd(X, Y, 3.0 * kernel)
-    assert once == pytest.approx(float(twice), rel=1e-12)
-    assert 0.0 < once < 1.0
+    assert normalized_mmd(X, X, kernel) == pytest.approx(0.0, abs=1e-12)
+    assert normalized_mmd(X, Y + 100.0, kernel) == pytest.approx(1.0)
+    plain, scaled = normalized_mmd(X, Y, kernel), normalized_mmd(X, Y, 3.0 * kernel)
+    assert plain == pytest.approx(float(scaled), rel=1e-12)
+    assert 0.0 < plain < 1.0
 
 
 def test_bad_input():

@@ -13,7 +13,7 @@ from bke.models import (
     stein_matrix,
 )
 from bke.models.linalg.precision import double_precision
-from bke.models.statistics.stein import squares, stein_column, stein_terms
+from bke.models.statistics.stein import squared_distances, stein_column, stein_terms
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(6, 3)), RNG.normal(size=(4, 3))
@@ -71,19 +71,21 @@ def test_its_mean_under_the_density_is_zero(kernel):
         return each.sum(axis=0) / np.sqrt(2.0 * np.pi), slope
 
     density, slope = mixture(grid)
-    places = np.array([-2.0, 0.3, 4.0])
-    found = stein_matrix(grid, slope, kernel, places, mixture(places)[1])
+    points = np.array([-2.0, 0.3, 4.0])
+    result = stein_matrix(grid, slope, kernel, points, mixture(points)[1])
     step = grid[1] - grid[0]
-    np.testing.assert_allclose(density @ np.asarray(found) * step, 0.0, atol=1e-6)
+    np.testing.assert_allclose(density @ np.asarray(result) * step, 0.0, atol=1e-6)
     wider = np.exp(-0.5 * (grid / 2.5) ** 2) / 2.5 / np.sqrt(2.0 * np.pi)
-    assert np.abs(wider @ np.asarray(found) * step).max() > 0.05
+    assert np.abs(wider @ np.asarray(result) * step).max() > 0.05
 
 
 @double_precision
-def test_parts_of_columns_add_up():
+def test_contributions_of_columns_add_up():
     kernel = KERNELS[0]
     lengths = np.array(kernel.lengthscale)
-    terms = stein_terms(kernel, squares(jnp.asarray(X / lengths), jnp.asarray(Y / lengths)))
+    terms = stein_terms(
+        kernel, squared_distances(jnp.asarray(X / lengths), jnp.asarray(Y / lengths))
+    )
     parts = [stein_column(terms, X[:, d], S[:, d], Y[:, d], T[:, d], lengths[d]) for d in range(3)]
     np.testing.assert_allclose(sum(parts), stein_matrix(X, S, kernel, Y, T), rtol=1e-10)
 
@@ -91,16 +93,16 @@ def test_parts_of_columns_add_up():
 def test_discrepancy_is_the_mean_over_different_rows():
     matrix = np.asarray(stein_matrix(X, S, KERNELS[1]))
     pairs = [matrix[i, j] for i in range(6) for j in range(6) if i != j]
-    found = squared_stein_discrepancy(X, S, KERNELS[1])
-    assert found == pytest.approx(np.mean(pairs), rel=1e-12)
+    result = squared_stein_discrepancy(X, S, KERNELS[1])
+    assert result == pytest.approx(np.mean(pairs), rel=1e-12)
 
 
-def test_far_from_the_origin_nothing_cancels():
+def test_no_cancellation_far_from_the_origin():
     far = stein_matrix(X + 1e6, S, KERNELS[0])
     np.testing.assert_allclose(far, stein_matrix(X, S, KERNELS[0]), rtol=1e-6, atol=1e-8)
 
 
-def test_what_makes_no_sense_is_refused():
+def test_invalid_arguments():
     with pytest.raises(ValueError, match="the scores of X must have the shape of X"):
         stein_matrix(X, S[:, :2], KERNELS[0])
     with pytest.raises(ValueError, match="the scores of Y"):

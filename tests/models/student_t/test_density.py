@@ -15,7 +15,7 @@ from bke.models import (
     kernel_student_t,
     log_volume_element,
 )
-from bke.models.linalg.padding import padded
+from bke.models.linalg.rows import padded
 from scipy.stats import multivariate_t
 
 PRIOR = {"noise_variance": 0.3, "alpha": 7.5, "beta": 0.7}

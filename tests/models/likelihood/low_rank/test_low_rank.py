@@ -29,7 +29,7 @@ from bke.models.likelihood.low_rank.frequencies import (
     kernel_frequencies,
     smoothed_frequencies,
 )
-from bke.models.linalg.blocks import over_blocks
+from bke.models.linalg.rows import reduce_blocks
 
 N, COLUMNS = 300, 4
 X = np.random.default_rng(0).standard_t(6, size=(N, COLUMNS)) * [1.0, 2.0, 0.5, 1.0]
@@ -260,7 +260,7 @@ def test_landmarks():
 def test_blocks_take_every_row_once():
     with jax.enable_x64(True):
         rows = jnp.arange(2000.0)[:, None]
-        count, sums = over_blocks(
+        count, sums = reduce_blocks(
             lambda total, x, index, known: (
                 total[0] + known.sum(),
                 total[1] + known @ (x[:, 0] - index) + known @ x[:, 0],

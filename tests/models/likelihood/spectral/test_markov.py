@@ -67,7 +67,7 @@ def by_filter(nu, measure="unit"):
         gaussian, volumes = index.terms(
             Matern(nu, lengthscale), noise_variance, as_measure(measure)
         )
-        return jnp.stack([gaussian, jnp.sum(index.rows.of_data(volumes))]), volumes
+        return jnp.stack([gaussian, jnp.sum(index.rows.mask(volumes))]), volumes
 
     return terms
 

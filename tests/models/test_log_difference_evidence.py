@@ -1,4 +1,4 @@
-"""The evidence of a difference beside normal densities and numerical slopes, and its model."""
+"""The log Bayes factor of a difference against normal densities and differences, and its model."""
 
 import jax
 import jax.numpy as jnp
@@ -20,10 +20,10 @@ RNG = np.random.default_rng(0)
 P, Q = RNG.normal(size=(12, 2)), RNG.normal(0.5, 1.4, size=(20, 2))
 
 
-def slow(kernel, size):
-    n, share = 32, 12 / 32
-    labels = (np.arange(n) < 12) - share
-    labels = labels / np.sqrt(share * (1 - share))
+def reference(kernel, size):
+    n, proportion = 32, 12 / 32
+    labels = (np.arange(n) < 12) - proportion
+    labels = labels / np.sqrt(proportion * (1 - proportion))
     points = np.concatenate([P, Q])
     H = np.eye(n) - 1 / n
     covariance = np.eye(n) + size**2 * H @ kernel(points, points) @ H
@@ -34,11 +34,11 @@ def slow(kernel, size):
 @pytest.mark.parametrize("kernel", [SquaredExponential(0.8), Laplace(np.array([0.5, 2.0]))])
 @pytest.mark.parametrize("size", [0.1, 2.0])
 def test_is_the_ratio_of_two_normal_densities(kernel, size):
-    assert log_difference_evidence(P, Q, kernel, size) == pytest.approx(slow(kernel, size))
+    assert log_difference_evidence(P, Q, kernel, size) == pytest.approx(reference(kernel, size))
 
 
 @pytest.mark.slow
-def test_slopes_are_those_of_differences():
+def test_gradient_against_differences():
     def value(theta):
         kernel = SquaredExponential(jnp.exp(theta[:2]))
         return log_difference_evidence(P, Q, kernel, jnp.exp(theta[2]))
@@ -52,7 +52,7 @@ def test_slopes_are_those_of_differences():
     np.testing.assert_allclose(forward, slope, rtol=1e-10)
 
 
-def test_names_of_the_samples_do_not_matter():
+def test_symmetric_in_the_samples():
     kernel = SquaredExponential(0.8)
     expected = log_difference_evidence(P, Q, kernel, 0.7)
     assert log_difference_evidence(Q, P, kernel, 0.7) == pytest.approx(expected)
@@ -65,12 +65,12 @@ def test_model_is_the_sum_of_its_parts():
     with jax.enable_x64(True):
         total, trace = log_density(two_scale_model, (P, Q), shape, values)
         rows = np.concatenate([P, Q])
-        of_shape, _ = log_density(bke_model, (rows,), shape, {"lengthscale": 1.3})
-        total, of_shape = float(total), float(of_shape)
-    evidence = log_difference_evidence(P, Q, SquaredExponential(0.6), 0.2)
+        shape_density, _ = log_density(bke_model, (rows,), shape, {"lengthscale": 1.3})
+        total, shape_density = float(total), float(shape_density)
+    log_bayes_factor = log_difference_evidence(P, Q, SquaredExponential(0.6), 0.2)
     prior = scipy.stats.gamma(1).logpdf(0.6) + scipy.stats.loguniform(0.01, 1.0).logpdf(0.2)
-    assert total == pytest.approx(of_shape + evidence + prior)
-    assert float(trace["log_difference"]["value"]) == pytest.approx(evidence)
+    assert total == pytest.approx(shape_density + log_bayes_factor + prior)
+    assert float(trace["log_difference"]["value"]) == pytest.approx(log_bayes_factor)
 
 
 @pytest.mark.slow

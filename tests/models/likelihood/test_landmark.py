@@ -1,4 +1,4 @@
-"""The landmark model beside matrices over all observations, and its sums beside each other."""
+"""The landmark model against matrices over all observations, its sums, and its Jacobian."""
 
 import itertools
 
@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import scipy.stats
 from bke.models import Matern, SquaredExponential, choose_landmarks, landmark_log_likelihood
-from bke.models.landmarks import in_parts, landmark_sums, sums, view
-from bke.models.landmarks.features import (
+from bke.models.likelihood import landmark
+from bke.models.likelihood.landmark import partition_rows
+from bke.models.likelihood.landmark_jacobian import (
     feature_map,
-    graded,
-    log_volume_at,
-    log_volume_element,
+    log_jacobian_at,
+    log_jacobian_by_pivoting,
+    log_jacobian_of_gradients,
 )
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
@@ -32,12 +33,16 @@ def data(n=40, dimension=2, m=5, seed=0):
     return X, rng.gamma(2.0, size=(m, dimension)) * np.arange(1.0, dimension + 1)
 
 
+def landmark_sums(X, Z, kernel):
+    return landmark.feature_sums(partition_rows(X, Z), kernel)
+
+
 def squared_exponential(X, Y, lengthscale):
     return np.exp(-0.5 * cdist(X / lengthscale, Y / lengthscale, "sqeuclidean"))
 
 
-def slow(X, Z, lengthscale, noise_variance):
-    """By NumPy and SciPy alone: the n m x n m covariance, and one D x D determinant per row."""
+def reference(X, Z, lengthscale, noise_variance):
+    """By NumPy and SciPy only: the n m x n m covariance, and one D x D determinant per row."""
     n, m = len(X), len(Z)
     phi = squared_exponential(X, Z, lengthscale)
     R = squared_exponential(X=Z, Y=Z, lengthscale=np.sqrt(2.0) * lengthscale)
@@ -52,7 +57,7 @@ def slow(X, Z, lengthscale, noise_variance):
 
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("dimension", [1, 2, 3])
-def test_value_and_slopes_are_those_of_the_matrices(dimension):
+def test_value_and_gradient_against_full_matrices(dimension):
     X, Z = data(dimension=dimension)
     lengthscale, noise_variance = np.linspace(1.5, 2.5, dimension), 0.05
 
@@ -60,14 +65,14 @@ def test_value_and_slopes_are_those_of_the_matrices(dimension):
         kernel = SquaredExponential(lengthscale)
         return landmark_log_likelihood(X, Z, kernel, noise_variance=noise_variance)
 
-    found = value(lengthscale, noise_variance)
-    assert found == pytest.approx(slow(X, Z, lengthscale, noise_variance), rel=1e-9)
-    slopes, noise_slope = jax.grad(value, argnums=(0, 1))(lengthscale, noise_variance)
+    result = value(lengthscale, noise_variance)
+    assert result == pytest.approx(reference(X, Z, lengthscale, noise_variance), rel=1e-9)
+    gradient, noise_slope = jax.grad(value, argnums=(0, 1))(lengthscale, noise_variance)
     for column in range(dimension):
         step = 1e-5 * np.eye(dimension)[column]
-        ends = [slow(X, Z, lengthscale + sign * step, noise_variance) for sign in (1, -1)]
-        assert slopes[column] == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-5)
-    ends = [slow(X, Z, lengthscale, noise_variance + sign * 1e-6) for sign in (1, -1)]
+        ends = [reference(X, Z, lengthscale + sign * step, noise_variance) for sign in (1, -1)]
+        assert gradient[column] == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-5)
+    ends = [reference(X, Z, lengthscale, noise_variance + sign * 1e-6) for sign in (1, -1)]
     assert noise_slope == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-5)
 
 
@@ -78,7 +83,7 @@ def test_one_lengthscale_and_forward_mode():
     def value(lengthscale):
         return landmark_log_likelihood(X, Z, SquaredExponential(lengthscale), noise_variance=0.1)
 
-    exact = (slow(X, Z, 2.0 + 1e-5, 0.1) - slow(X, Z, 2.0 - 1e-5, 0.1)) / 2e-5
+    exact = (reference(X, Z, 2.0 + 1e-5, 0.1) - reference(X, Z, 2.0 - 1e-5, 0.1)) / 2e-5
     assert jax.grad(value)(2.0) == pytest.approx(exact, rel=1e-6)
     assert jax.jacfwd(value)(2.0) == pytest.approx(exact, rel=1e-6)
     several = jax.vmap(value)(jnp.array([0.5, 2.0]))
@@ -86,7 +91,7 @@ def test_one_lengthscale_and_forward_mode():
 
 
 @pytest.mark.slow
-def test_second_derivatives_are_slopes_of_the_first():
+def test_second_derivatives_against_differences():
     X, Z = data()
 
     def value(theta):
@@ -94,51 +99,51 @@ def test_second_derivatives_are_slopes_of_the_first():
         return landmark_log_likelihood(X, Z, kernel, noise_variance=theta[1])
 
     at, step = jnp.array([0.8, 0.3]), 1e-6 * jnp.eye(2)
-    slopes = [(jax.grad(value)(at + h) - jax.grad(value)(at - h)) / 2e-6 for h in step]
-    np.testing.assert_allclose(jax.hessian(value)(at), slopes, rtol=1e-6)
+    gradient = [(jax.grad(value)(at + h) - jax.grad(value)(at - h)) / 2e-6 for h in step]
+    np.testing.assert_allclose(jax.hessian(value)(at), gradient, rtol=1e-6)
 
 
 @pytest.mark.slow
-def test_the_size_of_blocks_changes_nothing(monkeypatch):
+def test_result_does_not_depend_on_the_block_size(monkeypatch):
     X, Z = data(n=101)
     kernel = Matern(2.5, 1.3)
-    whole = landmark_sums(X, Z, kernel)
-    for module in (sums, view):
-        monkeypatch.setattr(module, "BLOCK_ENTRIES", 7 * 2 * len(Z))
-    in_pieces = in_parts(X, Z)
+    expected_sums = landmark_sums(X, Z, kernel)
+    monkeypatch.setattr(landmark, "BLOCK_ENTRIES", 7 * 2 * len(Z))
+    in_pieces = partition_rows(X, Z)
     assert in_pieces.parts.shape == (8, 13, 2)
-    anew = jax.jit(lambda *arguments: sums.summed(*arguments))  # what was compiled has the old size
-    for one, other in zip(whole, anew(in_pieces, kernel), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-12)
+    recompiled = jax.jit(
+        lambda *arguments: landmark.feature_sums(*arguments)
+    )  # what was compiled has the old size
+    for total, reference_total in zip(expected_sums, recompiled(in_pieces, kernel), strict=True):
+        np.testing.assert_allclose(total, reference_total, rtol=1e-12)
     phi, log_gamma = (
-        f(jnp.asarray(X), jnp.asarray(Z), kernel) for f in (feature_map, log_volume_at)
+        f(jnp.asarray(X), jnp.asarray(Z), kernel) for f in (feature_map, log_jacobian_at)
     )
-    np.testing.assert_allclose(whole.mean, phi.mean(axis=0), rtol=1e-12)
-    np.testing.assert_allclose(whole.scatter, len(X) * phi.var(axis=0).sum(), rtol=1e-12)
-    np.testing.assert_allclose(whole.log_volume, log_gamma.sum(), rtol=1e-12)
+    np.testing.assert_allclose(expected_sums.mean, phi.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(expected_sums.scatter, len(X) * phi.var(axis=0).sum(), rtol=1e-12)
+    np.testing.assert_allclose(expected_sums.log_jacobian, log_gamma.sum(), rtol=1e-12)
 
 
 @pytest.mark.slow
-def test_blocks_of_a_covariance_are_no_smaller_than_its_matrix(monkeypatch):
+def test_blocks_with_a_covariance_have_at_least_m_rows(monkeypatch):
     """Nor are parts, a matrix of each of which would be more than the data; the sums are those."""
     X, Z = data(n=101)
     kernel = Matern(2.5, 1.3)
     phi = feature_map(jnp.asarray(X), jnp.asarray(Z), kernel)
-    for module in (sums, view):
-        monkeypatch.setattr(module, "BLOCK_ENTRIES", 2 * len(Z))
-        monkeypatch.setattr(module, "BLOCK_ENTRIES_OF_GPU", 2 * len(Z))
+    monkeypatch.setattr(landmark, "BLOCK_ENTRIES", 2 * len(Z))
+    monkeypatch.setattr(landmark, "BLOCK_ENTRIES_OF_GPU", 2 * len(Z))
     blocks = []
 
     def counted(add, start, rows, most):
         blocks.append((len(rows), most))
-        return over_blocks(add, start, rows, most)
+        return reduce_blocks(add, start, rows, most)
 
-    over_blocks = sums.over_blocks
-    monkeypatch.setattr(sums, "over_blocks", counted)
-    found = sums.summed(in_parts(X, Z), kernel, covariance=True)
+    reduce_blocks = landmark.reduce_blocks
+    monkeypatch.setattr(landmark, "reduce_blocks", counted)
+    result = landmark.feature_sums(partition_rows(X, Z), kernel, covariance=True)
     assert blocks == [(128, len(Z))]
-    np.testing.assert_allclose(found.mean, phi.mean(axis=0), rtol=1e-12)
-    np.testing.assert_allclose(found.scatter, 100 * np.cov(phi.T), rtol=1e-10, atol=1e-13)
+    np.testing.assert_allclose(result.mean, phi.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(result.scatter, 100 * np.cov(phi.T), rtol=1e-10, atol=1e-13)
 
 
 def test_merged_sums_are_those_of_the_union():
@@ -146,11 +151,13 @@ def test_merged_sums_are_those_of_the_union():
     kernel = SquaredExponential(40.0)  # so long that sums of squares would cancel
     parts = [landmark_sums(part, Z, kernel) for part in np.split(X, [20, 23])]
     pooled = landmark_sums(X, Z, kernel)
-    for one, other in zip(parts[0].merged(parts[1]).merged(parts[2]), pooled, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-12)
+    for total, reference_total in zip(
+        parts[0].merge(parts[1]).merge(parts[2]), pooled, strict=True
+    ):
+        np.testing.assert_allclose(total, reference_total, rtol=1e-12)
 
 
-def test_with_the_noise_free_there_is_no_maximum():
+def test_unbounded_with_free_noise():
     """Why it must be fixed or bounded below: tau = l^-2 grows without bound, tau fixed does not."""
     X, Z = data()
 
@@ -159,9 +166,9 @@ def test_with_the_noise_free_there_is_no_maximum():
         return landmark_log_likelihood(X, Z, kernel, noise_variance=noise_variance)
 
     lengthscales = (30.0, 100.0, 300.0, 1000.0)
-    free = [value(each, each**-4.0) for each in lengthscales]
+    free = [value(length, length**-4.0) for length in lengthscales]
     assert np.all(np.diff(free) > 50.0)
-    fixed = [value(each, 0.1) for each in lengthscales]
+    fixed = [value(length, 0.1) for length in lengthscales]
     assert np.all(np.diff(fixed) < -50.0)
 
 
@@ -169,7 +176,7 @@ def test_with_the_noise_free_there_is_no_maximum():
 
 
 @pytest.mark.slow
-def test_weights_that_differ_by_more_than_numbers_can():
+def test_weights_beyond_the_range_of_doubles():
     """By Cauchy and Binet, det = sum over pairs of (w_k w_l g_k x g_l)^2, in log space."""
     rng = np.random.default_rng(1)
     gradient = rng.normal(size=(1, 2, 4))
@@ -179,25 +186,27 @@ def test_weights_that_differ_by_more_than_numbers_can():
             w[k] + w[j] + np.log(abs(np.linalg.det(gradient[0][:, [k, j]])))
             for k, j in itertools.combinations(range(4), 2)
         ]
-        found = log_volume_element(jnp.asarray(gradient), jnp.asarray([log_weight]))
-        assert found[0] == pytest.approx(0.5 * logsumexp(2.0 * np.array(pairs)), rel=1e-12)
+        result = log_jacobian_of_gradients(jnp.asarray(gradient), jnp.asarray([log_weight]))
+        assert result[0] == pytest.approx(0.5 * logsumexp(2.0 * np.array(pairs)), rel=1e-12)
 
 
-def test_both_ways_to_the_volume_element_agree():
+def test_both_algorithms_of_the_jacobian_agree():
     X, Z = data(n=60, dimension=3, m=7)
     terms = SquaredExponential(0.8).value_and_grad(jnp.asarray(X), jnp.asarray(Z))
     arguments = jnp.moveaxis(terms.gradient, 1, 0), terms.log_scale
-    np.testing.assert_allclose(log_volume_element(*arguments), graded(*arguments), rtol=1e-9)
+    np.testing.assert_allclose(
+        log_jacobian_of_gradients(*arguments), log_jacobian_by_pivoting(*arguments), rtol=1e-9
+    )
 
 
 @pytest.mark.slow
-def test_slopes_of_the_volume_element_where_one_weight_is_far_the_heaviest():
+def test_gradient_of_the_jacobian_with_one_dominant_weight():
     rng = np.random.default_rng(2)
     start, move = rng.normal(size=(2, 1, 3, 5))
     log_weight = jnp.asarray([[0.0, -6.0, -9.0, -14.0, -15.0]])
 
     def value(t):
-        return log_volume_element(jnp.asarray(start + t * move), log_weight)[0]
+        return log_jacobian_of_gradients(jnp.asarray(start + t * move), log_weight)[0]
 
     rows, moved = (part[0] * np.exp(np.asarray(log_weight)) for part in (start, move))
     exact = np.trace(np.linalg.pinv(rows, rcond=0.0) @ moved)
@@ -206,8 +215,8 @@ def test_slopes_of_the_volume_element_where_one_weight_is_far_the_heaviest():
 
 
 @pytest.mark.slow
-def test_rounding_error_is_no_volume():
-    """Whole numbers of rank 4 in five columns: what is left of them is rounding error alone."""
+def test_rounding_error_has_zero_jacobian():
+    """Whole numbers of rank 4 in five columns: what is left of them is only rounding error."""
     Z = [
         [-40, 10, -22, -27, 14],
         [-8, -15, -1, -1, 21],
@@ -218,15 +227,15 @@ def test_rounding_error_is_no_volume():
         [-4, 28, 2, 1, -20],
     ]
     assert np.linalg.matrix_rank(Z) == 4
-    found = log_volume_at(jnp.zeros((1, 5)), jnp.array(Z, dtype=float), SquaredExponential(2.0))
-    assert found[0] == -np.inf
+    result = log_jacobian_at(jnp.zeros((1, 5)), jnp.array(Z, dtype=float), SquaredExponential(2.0))
+    assert result[0] == -np.inf
 
 
-def test_gradients_that_do_not_span_have_no_volume():
+def test_gradients_that_do_not_span_have_zero_jacobian():
     gradient = jnp.asarray([[[1.0, 2.0], [2.0, 4.0]], [[1.0, 2.0], [2.0, 5.0]]])
-    found = log_volume_element(gradient, jnp.zeros((2, 2)))
-    assert found[0] == -np.inf
-    assert found[1] == pytest.approx(0.0, abs=1e-12)
+    result = log_jacobian_of_gradients(gradient, jnp.zeros((2, 2)))
+    assert result[0] == -np.inf
+    assert result[1] == pytest.approx(0.0, abs=1e-12)
 
 
 # Landmarks, and what is refused
@@ -247,7 +256,7 @@ def test_landmarks_are_off_the_data_and_repeat():
 
 
 @pytest.mark.parametrize("count", [1, 4])
-def test_numbers_of_landmarks_that_make_no_sense(count):
+def test_invalid_numbers_of_landmarks(count):
     X = np.array([[0.0, 1.0], [2.0, 5.0], [2.0, 5.0], [1.0, 1.0]])
     with pytest.raises(ValueError, match=r"at least 2, .* at most 3"):
         choose_landmarks(X, count)
@@ -260,7 +269,7 @@ def test_landmarks_do_not_depend_on_the_unit(size):
     np.testing.assert_array_equal(choose_landmarks(X * size, 5), choose_landmarks(X, 5) * size)
 
 
-def test_what_is_no_number_of_landmarks():
+def test_number_of_landmarks_that_is_no_integer():
     with pytest.raises(ValueError, match="count must be a whole number, got 'a'"):
         choose_landmarks(data()[0], "a")
 
@@ -275,7 +284,7 @@ def test_what_is_no_number_of_landmarks():
         (np.array([[0.0, 0.0], data()[0][7]]), {}, "landmark 2 is row 8 of X"),
     ],
 )
-def test_refusals(landmarks, options, message):
+def test_invalid_arguments(landmarks, options, message):
     X, _ = data()
     with pytest.raises(ValueError, match=message):
         landmark_log_likelihood(
@@ -283,9 +292,9 @@ def test_refusals(landmarks, options, message):
         )
 
 
-def test_noise_lost_to_rounding_is_an_error():
+def test_noise_lost_to_rounding():
     X, Z = data()
-    with pytest.raises(ArithmeticError, match="too small beside the diagonal"):
+    with pytest.raises(ArithmeticError, match="too small compared with the diagonal"):
         landmark_log_likelihood(X, Z, SquaredExponential(1.0), noise_variance=1e-16)
 
 
@@ -298,17 +307,17 @@ def test_no_derivative_in_the_data():
 
 
 @pytest.mark.slow
-def test_rows_beside_others_have_the_volume_they_have_alone():
+def test_jacobian_of_a_row_does_not_depend_on_the_batch():
     """In three columns some gradients are so nearly parallel that no Cholesky factor is found."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(3000, 3))
     Z = choose_landmarks(X, 20)
     kernel = SquaredExponential(0.3)
-    together = log_volume_at(jnp.asarray(X), jnp.asarray(Z), kernel)
+    batch = log_jacobian_at(jnp.asarray(X), jnp.asarray(Z), kernel)
     terms = kernel.value_and_grad(jnp.asarray(X), jnp.asarray(Z))
-    exact = graded(jnp.moveaxis(terms.gradient, 1, 0), terms.log_scale)
-    assert np.isfinite(together).all()
-    np.testing.assert_allclose(together, exact, rtol=0, atol=1e-8)
-    one = jax.jit(lambda x: log_volume_at(x[None], jnp.asarray(Z), kernel)[0])
-    alone = [one(x) for x in jnp.asarray(X[:20])]
-    np.testing.assert_allclose(together[:20], alone, rtol=0, atol=1e-8)
+    exact = log_jacobian_by_pivoting(jnp.moveaxis(terms.gradient, 1, 0), terms.log_scale)
+    assert np.isfinite(batch).all()
+    np.testing.assert_allclose(batch, exact, rtol=0, atol=1e-8)
+    jacobian_of_row = jax.jit(lambda x: log_jacobian_at(x[None], jnp.asarray(Z), kernel)[0])
+    single = [jacobian_of_row(x) for x in jnp.asarray(X[:20])]
+    np.testing.assert_allclose(batch[:20], single, rtol=0, atol=1e-8)

@@ -2,7 +2,47 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from bke.models.linalg.inverse import inverse_and_log_determinant
+from bke.models.linalg.symmetric import SymmetricBlocks, inverse_and_log_determinant, invert_blocks
+
+
+def symmetric(n, seed=0):
+    """Positive definite, with nothing that two entries share but by symmetry."""
+    A = np.random.default_rng(seed).normal(size=(n, n))
+    return A @ A.T / n + np.eye(n)
+
+
+@pytest.mark.parametrize(("n", "unsplit"), [(1, 192), (7, 192), (2, 1), (7, 3), (300, 192)])
+@pytest.mark.one_in(3)
+def test_blocks_agree_with_the_full_matrix(n, unsplit):
+    matrix, vector = symmetric(n), np.arange(1.0, n + 1.0)
+    with jax.enable_x64(True):
+        blocks = SymmetricBlocks.from_matrix(jnp.asarray(matrix), unsplit)
+        assert (blocks.second is None) == (n <= unsplit)
+        np.testing.assert_array_equal(blocks.matrix(), matrix)
+        np.testing.assert_array_equal(blocks.diagonal(), np.diagonal(matrix))
+        np.testing.assert_allclose(blocks.matvec(vector), matrix @ vector, rtol=1e-12)
+        np.testing.assert_array_equal(
+            blocks.add_to_diagonal(2.0).matrix(), matrix + 2.0 * np.eye(n)
+        )
+        covered = np.zeros((n, n))
+        for rows, columns, block, copies in blocks.blocks():
+            np.testing.assert_array_equal(block, matrix[rows, columns])
+            covered[rows, columns] += copies
+        np.testing.assert_array_equal(covered + covered.T, 2.0)
+
+
+@pytest.mark.parametrize("n", [50, 300, pytest.param(1100, marks=pytest.mark.slow)])
+def test_inverse_by_blocks(n):
+    """With 1100 rows symmetric products are split as well."""
+    matrix = symmetric(n)
+    with jax.enable_x64(True):
+        inverse, log_determinant = jax.jit(invert_blocks)(
+            SymmetricBlocks.from_matrix(jnp.asarray(matrix))
+        )
+        full = inverse.matrix()
+    np.testing.assert_allclose(full, np.linalg.inv(matrix), rtol=0, atol=1e-11)
+    assert float(log_determinant) == pytest.approx(np.linalg.slogdet(matrix)[1], rel=1e-11)
+
 
 SIZES = [1, 5, 127, 129, 300, 515]
 compiled = jax.jit(inverse_and_log_determinant)

@@ -5,13 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from bke.models import Gaussian, Laplace, Matern, SquaredExponential, log_volume
-from bke.models.bayes.model import bke_model
 from bke.models.likelihood.dense import DenseView, dense_terms
 from bke.models.likelihood.gaussian_term import low_rank_factor
 from bke.models.likelihood.routes import prepared
 from bke.models.likelihood.spectral import spectral_index
 from bke.models.likelihood.volume import pushforward
-from bke.models.linalg.padding import PaddedRows, dense_size, padded, shared_size
+from bke.models.linalg.rows import PaddedRows, dense_size, padded, shared_size
+from bke.models.numpyro_models import bke_model
 from numpyro.infer.util import log_density
 
 
@@ -51,46 +51,46 @@ def slopes(rows, kernel, noise_variance, **options):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("measure", ["unit", "lebesgue"])
-def test_further_rows_change_neither_terms_nor_slopes(name, measure):
+def test_padding_does_not_change_terms_and_gradients(name, measure):
     kernel = jax.tree.map(jnp.asarray, KERNELS[name])
-    alone, among = (
+    unpadded, padded_rows = (
         slopes(rows, kernel, 0.2, measure=measure, low_rank=False)
         for rows in (jnp.asarray(X), with_rows(97))
     )
-    assert len(alone) > 2
-    for found, expected in zip(among, alone, strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-11)
+    assert len(unpadded) > 2
+    for result, expected in zip(padded_rows, unpadded, strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-11)
 
 
 @pytest.mark.slow
-def test_further_rows_change_nothing_with_a_gaussian_measure():
+def test_padding_with_a_gaussian_measure():
     kernel, measure = SquaredExponential(1.3), Gaussian(5.0)
-    alone, among = (
+    unpadded, padded_rows = (
         dense_terms(rows, kernel, 0.2, measure, low_rank=False)
         for rows in (jnp.asarray(X), with_rows(97))
     )
-    np.testing.assert_allclose(among, alone, rtol=1e-12)
+    np.testing.assert_allclose(padded_rows, unpadded, rtol=1e-12)
 
 
 @pytest.mark.slow
-def test_further_rows_change_nothing_by_a_factor_of_low_rank(monkeypatch):
+def test_padding_with_a_low_rank_factor(monkeypatch):
     monkeypatch.setattr("bke.models.likelihood.gaussian_term.SMALLEST_LOW_RANK_SIZE", 50)
     kernel = SquaredExponential(40.0)
     assert low_rank_factor(with_rows(97), kernel.smoothed("unit", 3), 0.2)[1]
-    alone, among = (
+    unpadded, padded_rows = (
         slopes(rows, kernel, 0.2, measure="unit", low_rank=low_rank)
         for rows, low_rank in ((jnp.asarray(X), False), (with_rows(97), True))
     )
-    for found, expected in zip(among, alone, strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-9)
+    for result, expected in zip(padded_rows, unpadded, strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-9)
 
 
 @pytest.mark.slow
-def test_every_point_sees_the_data_alone():
+def test_pushforward_ignores_padding():
     kernel, rows = SquaredExponential(0.3), with_rows(97)
-    each = jax.vmap(lambda x: jnp.stack(pushforward(x, rows, kernel)[:2]))(jnp.asarray(X))
-    np.testing.assert_allclose(each[:, 1], log_volume(X, kernel), rtol=1e-13)
-    np.testing.assert_allclose(each[:, 0], kernel(X).mean(axis=0), rtol=1e-13)
+    values = jax.vmap(lambda x: jnp.stack(pushforward(x, rows, kernel)[:2]))(jnp.asarray(X))
+    np.testing.assert_allclose(values[:, 1], log_volume(X, kernel), rtol=1e-13)
+    np.testing.assert_allclose(values[:, 0], kernel(X).mean(axis=0), rtol=1e-13)
 
 
 def test_no_derivative_in_padded_data():
@@ -116,16 +116,16 @@ def test_no_derivative_in_padded_data():
         SquaredExponential(0.4) + SquaredExponential(3.0),
     ],
 )
-def test_one_column_of_any_size_shares_its_program(kernel):
+def test_samples_of_one_column_share_a_program(kernel):
     """Among 513 to 544 rows there is one program, and as many rows as data change no value."""
     compiled = jax.jit(lambda index, *at: index.likelihood_terms(*at, "unit"))
     x = np.random.default_rng(1).normal(size=(544, 1))
     for n in (513, 530, 544):
         index = jax.tree.map(jnp.asarray, spectral_index(x[:n], kernel))
         assert len(index.rows) == 544
-        found = compiled(index, kernel, 0.1)
+        result = compiled(index, kernel, 0.1)
         expected = dense_terms(jnp.asarray(x[:n]), kernel, 0.1, "unit", low_rank=False)
-        np.testing.assert_allclose(found, expected, rtol=1e-9)
+        np.testing.assert_allclose(result, expected, rtol=1e-9)
     assert compiled._cache_size() == 1
 
 
@@ -138,7 +138,7 @@ def test_sizes():
     assert np.all(sizes - n < np.maximum(1, n / 16))
 
 
-def test_what_is_padded():
+def test_which_data_are_padded():
     x, kernel = X[:70], SquaredExponential(1.0)
     known = prepared(x, kernel, 0.1, "unit", "auto")
     assert isinstance(known, DenseView)
@@ -155,8 +155,8 @@ def test_what_is_padded():
 
 
 @pytest.mark.slow
-def test_the_model_takes_a_view_of_padded_rows():
+def test_model_accepts_prepared_padded_rows():
     values = {"lengthscale": jnp.asarray(0.7)}
     rows = DenseView(jax.tree.map(jnp.asarray, padded(X, 97)), False)
-    found, expected = (log_density(bke_model, (x,), {}, values)[0] for x in (rows, X))
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    result, expected = (log_density(bke_model, (x,), {}, values)[0] for x in (rows, X))
+    np.testing.assert_allclose(result, expected, rtol=1e-12)

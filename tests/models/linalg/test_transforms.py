@@ -3,10 +3,10 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from bke.models.linalg.one_by_one import one_by_one
+from bke.models.linalg.transforms import sequential_vmap
 
 
-@one_by_one
+@sequential_vmap
 def branching(x, both):
     return jax.lax.cond(x > 0, lambda: x**3 * both["scale"], lambda: jnp.sin(x))
 
@@ -24,13 +24,13 @@ def test_batched_in_one_argument_or_both():
         jax.vmap(branching, (0, None))(X, PARAMETERS), expected(X), rtol=1e-6
     )
     scales = {"scale": jnp.array([1.0, 2.0, 4.0])}
-    found = jax.vmap(branching)(X, scales)
-    np.testing.assert_allclose(found, expected(X, scales["scale"]), rtol=1e-6)
-    twice = jax.vmap(jax.vmap(branching, (0, None)), (None, 0))(X, scales)
-    np.testing.assert_allclose(twice[2], expected(X, 4.0), rtol=1e-6)
+    result = jax.vmap(branching)(X, scales)
+    np.testing.assert_allclose(result, expected(X, scales["scale"]), rtol=1e-6)
+    nested = jax.vmap(jax.vmap(branching, (0, None)), (None, 0))(X, scales)
+    np.testing.assert_allclose(nested[2], expected(X, 4.0), rtol=1e-6)
 
 
-def test_only_the_branch_that_is_taken():
+def test_only_one_branch_is_evaluated():
     """Every entry through both branches would make two ``select``s of this."""
     text = str(jax.make_jaxpr(jax.vmap(branching, (0, None)))(X, PARAMETERS))
     assert "cond[" in text

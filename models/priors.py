@@ -1,4 +1,4 @@
-"""Which parameters of a kernel are random, under which names, with which priors."""
+"""Priors of the parameters of a kernel: names of the random sites, and checks."""
 
 from __future__ import annotations
 
@@ -13,88 +13,95 @@ import jax
 import numpy as np
 import numpyro.distributions as dist
 
-from ..kernels.base import Kernel, invalid_kernel_message
-from ..kernels.covariance import FieldUnit, field_prior, is_per_component, is_static, unit_of
-from ..kernels.scikit_learn import as_differentiable_kernel
-from ..kernels.squared_exponential import mixture_size
-from ..linalg.pytrees import mistakable
-from ..measures import check_parameters, lower_bound
+from .kernels.base import Kernel, invalid_kernel_message
+from .kernels.covariance import FieldUnit, field_prior, is_per_component, is_static, unit_of
+from .kernels.scikit_learn import as_differentiable_kernel
+from .kernels.squared_exponential import mixture_size
+from .linalg.pytrees import has_ambiguous_structure
+from .measures import check_parameters, lower_bound
 
 Prior: TypeAlias = dist.Distribution | Mapping[str, dist.Distribution]
 Path: TypeAlias = tuple[str, ...]
 
 
 def default_prior() -> dist.Distribution:
-    """Gamma(1, 1), the prior of BKE section 5 on the lengthscale."""
+    """Return Gamma(1, 1), the prior of BKE section 5 on the lengthscale."""
     return dist.Gamma(1.0, 1.0)
 
 
 def template(kernel: Kernel | type[Kernel]) -> Kernel:
-    """An instance of ``kernel``, which may be a class whose parameters all have defaults."""
+    """Return an instance of ``kernel``, or of a class whose parameters all have defaults.
+
+    Raises:
+        ValueError: for a class with other parameters, an unregistered dataclass, or anything else
+            than a kernel.
+    """
     kernel = as_differentiable_kernel(kernel)
-    if isinstance(kernel, Kernel):
-        return _checked(kernel)
     if inspect.isclass(kernel) and issubclass(kernel, Kernel):
+        cls = kernel
         try:
-            return _checked(kernel())
+            kernel = cls()
         except TypeError as error:
             raise ValueError(
-                f"kernel {kernel.__name__} needs parameters: give an instance ({error})"
+                f"kernel {cls.__name__} needs parameters: give an instance ({error})"
             ) from None
-    raise ValueError(invalid_kernel_message(kernel, "a kernel or a kernel class"))
-
-
-@dataclasses.dataclass(frozen=True)
-class Site:
-    """A parameter of a kernel that could be random."""
-
-    path: Path  # of the part that has it, from the kernel
-    field: dataclasses.Field[Any]
-
-    @property
-    def name(self) -> str:
-        """Name of the field that the site is for."""
-        return self.field.name
-
-    @property
-    def unit(self) -> FieldUnit:
-        """In which unit it is."""
-        return unit_of(self.field)
-
-    @property
-    def per_component(self) -> bool:
-        """Whether its first axis runs over the components of a mixture."""
-        return is_per_component(self.field)
-
-    def part(self, kernel: Kernel) -> Kernel:
-        """The part of ``kernel`` that has it."""
-        part: Kernel = functools.reduce(getattr, self.path, kernel)
-        return part
-
-    def value(self, kernel: Kernel) -> Any:
-        """Its value in ``kernel``."""
-        return getattr(self.part(kernel), self.name)
-
-
-def _checked(kernel: Kernel) -> Kernel:
-    """Refuse a class that was not made a dataclass and a pytree, as compiled functions need."""
+    if not isinstance(kernel, Kernel):
+        raise ValueError(invalid_kernel_message(kernel, "a kernel or a kernel class"))
+    name = type(kernel).__name__
     if not dataclasses.is_dataclass(kernel) or jax.tree_util.all_leaves([kernel]):
         raise ValueError(
-            f"the class {type(kernel).__name__} must be decorated with "
-            "@register_dataclass above @dataclasses.dataclass(frozen=True)"
+            f"the class {name} must be decorated with @register_dataclass above "
+            "@dataclasses.dataclass(frozen=True)"
         )
-    if mistakable(kernel):
+    if has_ambiguous_structure(kernel):
         warnings.warn(
-            f"the class {type(kernel).__name__} is registered by jax.tree_util.register_dataclass, "
-            "with which this release of JAX may take a program of another class with like fields "
-            "for its own: register it by bke.models.register_dataclass",
-            stacklevel=4,
+            f"the class {name} is registered by jax.tree_util.register_dataclass, with which this "
+            "release of JAX may run the program of another class with like fields: register it by "
+            "bke.models.register_dataclass",
+            stacklevel=3,
         )
     return kernel
 
 
+@dataclasses.dataclass(frozen=True)
+class Site:
+    """A parameter of a kernel that could be random.
+
+    Args:
+        path: names of the fields that lead from the kernel to the component with the parameter.
+        field: the parameter's field.
+    """
+
+    path: Path
+    field: dataclasses.Field[Any]
+
+    @property
+    def name(self) -> str:
+        """Name of the field."""
+        return self.field.name
+
+    @property
+    def unit(self) -> FieldUnit:
+        """Unit of the parameter."""
+        return unit_of(self.field)
+
+    @property
+    def per_component(self) -> bool:
+        """Whether the first axis runs over the components of a mixture."""
+        return is_per_component(self.field)
+
+    def part(self, kernel: Kernel) -> Kernel:
+        """Return the component of ``kernel`` with the parameter."""
+        component: Kernel = functools.reduce(getattr, self.path, kernel)
+        return component
+
+    def value(self, kernel: Kernel) -> Any:
+        """Return the value in ``kernel``."""
+        return getattr(self.part(kernel), self.name)
+
+
 def _parameters(kernel: Kernel, path: Path = ()) -> Iterator[Site]:
-    """Every parameter that could be random."""
+    """Iterate over the parameters that could be random."""
     for field in dataclasses.fields(kernel):  # type: ignore[arg-type]
         value = getattr(kernel, field.name)
         if isinstance(value, Kernel):
@@ -104,36 +111,35 @@ def _parameters(kernel: Kernel, path: Path = ()) -> Iterator[Site]:
 
 
 def sites(kernel: Kernel) -> dict[str, Site]:
-    """Every parameter by its site: the field's name, numbered where it occurs more than once."""
+    """Return the parameters by site: the field's name, numbered where it occurs more than once."""
     parameters = list(_parameters(kernel))
     names = [parameter.name for parameter in parameters]
-    numbered: dict[str, Site] = {}
-    for parameter in parameters:
-        name = parameter.name
-        earlier = sum(site.rsplit("_", 1)[0] == name for site in numbered)
-        numbered[f"{name}_{earlier}" if names.count(name) > 1 else name] = parameter
-    return numbered
+    return {
+        f"{name}_{names[:i].count(name)}" if names.count(name) > 1 else name: parameters[i]
+        for i, name in enumerate(names)
+    }
 
 
-def components_of(kernel: Kernel) -> int:
-    """How many components a mixture kernel has."""
-    own = (site for site in _parameters(kernel) if not site.path and site.per_component)
-    return mixture_size(*(site.value(kernel) for site in own))
+def num_components(kernel: Kernel) -> int:
+    """Return the number of components of a mixture kernel."""
+    fields = (site for site in _parameters(kernel) if not site.path and site.per_component)
+    return mixture_size(*(site.value(kernel) for site in fields))
 
 
 def assign(prior: Prior | None, kernel: Kernel) -> dict[str, dist.Distribution]:
-    """The prior of every random site.
+    """Return the prior of every random site.
 
     Args:
         prior: one distribution, for every length; or one per site name, the rest staying at the
-            kernel's values; ``None`` is :func:`default_prior` for every length. But for the second,
-            a field with a prior of its own (see :func:`~bke.models.parameter`) is random with that,
-            unless it is a length and ``prior`` a distribution. A prior of a number is repeated
-            independently where the template's parameter is a vector.
+            kernel's values; ``None`` is :func:`default_prior` for every length. Unless priors are
+            given by name, a field with a prior in its definition (see
+            :func:`~bke.models.parameter`) is random with that, except a length with ``prior`` a
+            distribution. A prior of a number is repeated independently where the template's
+            parameter is a vector.
         kernel: the template.
 
     Raises:
-        ValueError: naming the site, where there is no such one or its prior is not positive.
+        ValueError: naming the site, where it does not exist or its prior is not positive.
     """
     available = sites(kernel)
     if prior is None or isinstance(prior, dist.Distribution):
@@ -150,7 +156,7 @@ def assign(prior: Prior | None, kernel: Kernel) -> dict[str, dist.Distribution]:
         if not isinstance(distribution, dist.Distribution):
             raise ValueError(f"prior of {site!r} must be a NumPyro distribution")
         shape = np.shape(value) if (value := available[site].value(kernel)) is not None else ()
-        if shape and distribution.shape() == ():  # a vector there keeps its entries apart
+        if shape and distribution.shape() == ():  # one prior for each entry of a vector
             chosen[site] = distribution.expand(shape)
         check_parameters(chosen[site], f"prior of {site!r}")
         if available[site].unit == "length":
@@ -161,22 +167,26 @@ def assign(prior: Prior | None, kernel: Kernel) -> dict[str, dist.Distribution]:
 def _by_default(
     prior: dist.Distribution | None, available: Mapping[str, Site], kernel: Kernel
 ) -> dict[str, dist.Distribution]:
-    """``prior`` for every length, and for what carries a prior of its own that one."""
-    own = {site: found for site, one in available.items() if (found := field_prior(one.field))}
-    lengths = [site for site, one in available.items() if one.unit == "length"]
-    if not lengths and (not own or prior is not None):
+    """Return ``prior`` for every length, and the priors in the definitions of fields."""
+    defined = {
+        name: distribution
+        for name, site in available.items()
+        if (distribution := field_prior(site.field))
+    }
+    lengths = [name for name, site in available.items() if site.unit == "length"]
+    if not lengths and (not defined or prior is not None):
         raise ValueError(
             f"{type(kernel).__name__} has no lengthscale: say which of {sorted(available)} is a "
             "length (units of kernel_from_function, or of a field by parameter), or give a prior "
             "by name, prior={site: distribution}"
         )
     if prior is None:
-        return dict.fromkeys(lengths, default_prior()) | own
-    return own | dict.fromkeys(lengths, prior)
+        return dict.fromkeys(lengths, default_prior()) | defined
+    return defined | dict.fromkeys(lengths, prior)
 
 
 def _check_length_prior(distribution: dist.Distribution, site: str) -> None:
-    """Refuse a prior on a length that is of a matrix, or not positive."""
+    """Refuse a prior on a length that is over a matrix, or not positive."""
     if len(distribution.shape()) > 1:
         raise ValueError(
             f"prior of {site!r} must be over a number or a vector, got "
@@ -206,7 +216,7 @@ def check_noise_prior(distribution: dist.Distribution) -> None:
 
 
 def with_values(kernel: Kernel, values: Mapping[str, Any]) -> Kernel:
-    """``kernel`` with the parameters of the named sites replaced."""
+    """Return ``kernel`` with the parameters of the named sites replaced."""
     available = sites(kernel)
     for site, value in values.items():
         kernel = _replace(kernel, available[site].path, available[site].name, value)

@@ -33,9 +33,9 @@ def x64():
 
 def sites(*args, **kwargs):
     """Every site of one draw, and the names of the random ones."""
-    found = trace(seed(bke_model, jax.random.key(0))).get_trace(*args, **kwargs)
-    latent = [n for n, s in found.items() if s["type"] == "sample" and not s["is_observed"]]
-    return found, latent
+    model_trace = trace(seed(bke_model, jax.random.key(0))).get_trace(*args, **kwargs)
+    latent = [n for n, s in model_trace.items() if s["type"] == "sample" and not s["is_observed"]]
+    return model_trace, latent
 
 
 def density(values, *args, **kwargs):
@@ -47,10 +47,10 @@ def density(values, *args, **kwargs):
 
 
 def test_the_default_model(x64):
-    found, latent = sites(X1)
+    model_trace, latent = sites(X1)
     assert latent == ["lengthscale"]
-    assert found["lengthscale"]["value"].shape == ()
-    prior = found["lengthscale"]["fn"]
+    assert model_trace["lengthscale"]["value"].shape == ()
+    prior = model_trace["lengthscale"]["fn"]
     assert isinstance(prior, dist.Gamma)
     assert (prior.concentration, prior.rate) == (1.0, 1.0)
 
@@ -70,23 +70,23 @@ def test_lengthscales_of_a_sum_are_numbered(x64):
 def test_numbered_lengthscales_reach_their_own_kernels(x64):
     kernel = SquaredExponential(1.0) + 0.3 * SquaredExponential(2.0)
     prior = {"lengthscale_0": dist.Gamma(2.0, 3.0), "lengthscale_1": dist.LogNormal(0.0, 0.5)}
-    found = density({"lengthscale_0": 0.4, "lengthscale_1": 1.7}, X1, kernel, prior)
+    result = density({"lengthscale_0": 0.4, "lengthscale_1": 1.7}, X1, kernel, prior)
     expected = (
         stats.gamma.logpdf(0.4, 2.0, scale=1 / 3.0)
         + stats.lognorm.logpdf(1.7, 0.5)
         + log_marginal_likelihood(X1, SquaredExponential(0.4) + 0.3 * SquaredExponential(1.7))
     )
-    assert found == pytest.approx(expected, rel=1e-10)
+    assert result == pytest.approx(expected, rel=1e-10)
 
 
 @pytest.mark.slow
 def test_one_lengthscale_per_column_is_one_site(x64):
     prior = dist.Gamma(1.0, 1.0).expand([2])
-    found, latent = sites(X2, prior=prior)
+    model_trace, latent = sites(X2, prior=prior)
     assert latent == ["lengthscale"]
-    assert found["lengthscale"]["value"].shape == (2,)
-    assert found["lengthscale"]["fn"].event_shape == (2,)
-    assert found["lengthscale"]["fn"].batch_shape == ()
+    assert model_trace["lengthscale"]["value"].shape == (2,)
+    assert model_trace["lengthscale"]["fn"].event_shape == (2,)
+    assert model_trace["lengthscale"]["fn"].batch_shape == ()
     value = density({"lengthscale": [0.7, 2.5]}, X2, prior=prior)
     likelihood = log_marginal_likelihood(X2, SquaredExponential([0.7, 2.5]))
     assert value == pytest.approx(-3.2 + likelihood, rel=1e-10)
@@ -129,7 +129,7 @@ def test_a_random_measure_is_for_the_model():
 
 
 @pytest.mark.slow
-def test_samples_that_share_their_hyperparameters_multiply(x64):
+def test_likelihood_of_several_samples_is_the_product(x64):
     value = density({"lengthscale": 0.7}, (X1, 2.0 * X1[:10]))
     parts = [log_marginal_likelihood(x, SquaredExponential(0.7)) for x in (X1, 2.0 * X1[:10])]
     assert value == pytest.approx(-0.7 + sum(parts), rel=1e-12)
@@ -158,7 +158,7 @@ def test_a_mixture_as_the_prior(x64, prior):
 
 
 @pytest.mark.slow
-def test_a_dict_leaves_the_other_parameters_alone(x64):
+def test_a_dict_leaves_other_parameters_fixed(x64):
     kernel = GaussianMixture([0.5, 2.0], [0.3, 0.7])
     prior = {"weights": dist.Dirichlet(jnp.ones(2))}
     _, latent = sites(X1, kernel, prior)
@@ -190,14 +190,14 @@ def test_density_is_prior_plus_marginal_likelihood(x64, kernel, measure):
 
 def test_the_two_terms_are_recorded_separately(twin, x64):
     conditioned = substitute(bke_model, {"lengthscale": jnp.asarray(0.9)})
-    found = trace(seed(conditioned, jax.random.key(0))).get_trace(X2)
+    model_trace = trace(seed(conditioned, jax.random.key(0))).get_trace(X2)
     gaussian, log_gamma = twin(X2, 0.9)
     for name, expected in (("gaussian", gaussian), ("volume", log_gamma.sum())):
-        factor = found[name]
+        factor = model_trace[name]
         assert factor["is_observed"]
         assert float(factor["fn"].log_factor) == pytest.approx(expected, rel=1e-10)
-        assert found[f"log_{name}"]["type"] == "deterministic"
-        assert float(found[f"log_{name}"]["value"]) == pytest.approx(expected, rel=1e-10)
+        assert model_trace[f"log_{name}"]["type"] == "deterministic"
+        assert float(model_trace[f"log_{name}"]["value"]) == pytest.approx(expected, rel=1e-10)
 
 
 # NumPyro's inference
@@ -277,7 +277,7 @@ def test_noise_priors_bounded_away_from_zero_are_accepted(x64):
         ({"kernel": "rbf"}, "kernel must be a kernel"),
     ],
 )
-def test_arguments_that_make_no_sense_are_named(x64, arguments, message):
+def test_invalid_arguments_are_named(x64, arguments, message):
     with pytest.raises(ValueError, match=message):
         sites(X1, **arguments)
 
@@ -287,7 +287,7 @@ def test_single_precision_is_refused():
         sites(X1)
 
 
-def test_a_likelihood_that_no_run_could_be_restored_with(x64):
+def test_an_unregistered_likelihood_is_refused(x64):
     class Mine(Nystrom):
         name = "mine"
 

@@ -1,1 +1,0 @@
-"""The Bayesian kernel embedding as a NumPyro model, and the priors of its hyperparameters."""
