@@ -291,5 +291,5 @@ def test_an_unregistered_likelihood_is_refused(x64):
     class Mine(Nystrom):
         name = "mine"
 
-    with pytest.raises(ValueError, match="none that bke knows"):
+    with pytest.raises(ValueError, match="is not one of bke"):
         sites(X1, likelihood=Mine(5))
