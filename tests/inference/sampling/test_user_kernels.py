@@ -98,12 +98,13 @@ def test_from_fit_to_another_process(module, tmp_path):
     assert json.loads(run.attrs["prior"])["width"]["distribution"] == "LogNormal"
     file = tmp_path / "run.nc"
     save_run(run, file)
-    program = f"from bke.inference import *; print(diagnose(load_run({str(file)!r})))"
-    found = elsewhere(program, tmp_path)
+    program = "from bke.inference import *; print(diagnose(load_run({}, modules={})))"
+    found = elsewhere(program.format(repr(str(file)), [NAME]), tmp_path)
     assert found.returncode == 0, found.stderr
     assert found.stdout.strip() == str(diagnose(run)).strip()
     assert "width" in found.stdout
-    refused = elsewhere(program)
+    (tmp_path / f"{NAME}.py").unlink()
+    refused = elsewhere(program.format(repr(str(file)), []))
     assert refused.returncode == 1
     last = refused.stderr.strip().splitlines()[-1]
     assert f"the kernel {NAME}:Mine, but the module '{NAME}' cannot be imported" in last
