@@ -78,11 +78,13 @@ def bke_model(
     if measure.prior is not None:
         measure = measure.with_scale(numpyro.sample(MEASURE_SCALE, _as_event(measure.prior)))
     kernel = with_values(family, values)
-    terms = []
-    for sample in samples:
-        if not isinstance(sample, LikelihoodView):
-            sample = likelihood.view(sample, kernel, noise, measure)
-        terms.append(sample.likelihood_terms(kernel, noise, measure))
+    prepared = [
+        sample
+        if isinstance(sample, LikelihoodView)
+        else likelihood.view(sample, kernel, noise, measure)
+        for sample in samples
+    ]
+    terms = [data.likelihood_terms(kernel, noise, measure) for data in prepared]
     total = LogLikelihoodTerms(*(sum(term) for term in zip(*terms, strict=True)))
     numpyro.factor("gaussian", total.gaussian)
     numpyro.factor("volume", total.volume)

@@ -38,11 +38,12 @@ def template(kernel: Kernel | type[Kernel]) -> Kernel:
     """
     kernel = learnable(kernel)
     if inspect.isclass(kernel) and issubclass(kernel, Kernel):
+        cls = kernel
         try:
-            kernel = kernel()
+            kernel = cls()
         except TypeError as error:
             raise ValueError(
-                f"kernel {kernel.__name__} needs parameters: give an instance ({error})"
+                f"kernel {cls.__name__} needs parameters: give an instance ({error})"
             ) from None
     if not isinstance(kernel, Kernel):
         raise ValueError(no_kernel(kernel, "a kernel or a kernel class"))

@@ -30,7 +30,7 @@ def test_a_restored_landmark_model_has_the_places_that_are_kept_beside():
     record = Landmark([[1.0], [2.0]]).record()
     assert record == {"likelihood": "landmark"}
     found = restored_likelihood({**record, "landmarks": [[1.0], [2.0]]})
-    assert found.places.tolist() == [[1.0], [2.0]]
+    assert found.points.tolist() == [[1.0], [2.0]]
 
 
 def test_what_is_no_likelihood():
