@@ -56,10 +56,8 @@ def has_ambiguous_structure(instance: Any) -> bool:
     """Return whether another class with the same fields would have an equal pytree structure."""
     values = {field.name: getattr(instance, field.name) for field in dataclasses.fields(instance)}
     cls: Any = type(instance)
-    structures: list[Any] = list(
-        map(jax.tree_util.tree_structure, (instance, _twin(cls)(**values)))
-    )
-    return bool(structures[0] == structures[1])
+    structure: Any = jax.tree_util.tree_structure(instance)
+    return bool(structure == jax.tree_util.tree_structure(_twin(cls)(**values)))
 
 
 @functools.cache
