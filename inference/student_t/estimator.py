@@ -11,7 +11,9 @@ from bke.models.kernels.base import Covariance
 from bke.models.student_t.normaliser import Bounds
 
 from ..core.errors import InputError
+from ..data.arrays import plain_array
 from ..data.checks import as_sample, check_count
+from ..data.new_rows import as_evaluation_points
 from .learning import NOISE_VARIANCES, learn_student_t
 from .run import notes_of
 from .sampling import pooled, sample_student_t
@@ -70,7 +72,7 @@ class KernelStudentTDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Condition on the rows of ``X``, (n, D), and choose what is ``None``."""
-        points = as_sample(validate_data(self, X, ensure_min_samples=2))
+        points = as_sample(self._validated(X, ensure_min_samples=2))
         self.learned_ = learn_student_t(
             points,
             kernel=self.kernel,
@@ -87,7 +89,7 @@ class KernelStudentTDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
     def score_samples(self, X: Any) -> np.ndarray:
         """Evaluate the log density of rows of ``X``, (n,), up to a constant beyond two columns."""
         check_is_fitted(self)
-        return self.learned_.log_density(validate_data(self, X, reset=False))
+        return self.learned_.log_density(self._rows(X))
 
     def score(self, X: Any, y: Any = None) -> float:
         """Score ``X`` by its total log density, beyond two columns by score matching; high is good.
@@ -98,8 +100,16 @@ class KernelStudentTDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         if self.learned_.normaliser is not None:
             return float(np.sum(self.score_samples(X)))
-        points = validate_data(self, X, reset=False)
-        return -float(np.sum(hyvarinen_scores(self.learned_.density, points)))
+        return -float(np.sum(hyvarinen_scores(self.learned_.density, self._rows(X))))
+
+    def _validated(self, X: Any, **options: Any) -> np.ndarray:
+        """``X`` as scikit-learn checks it, with masked cells as NaN, which it would unmask."""
+        X = plain_array(X, "X") if isinstance(X, np.ma.MaskedArray) else X
+        return np.asarray(validate_data(self, X, ensure_all_finite=False, **options))
+
+    def _rows(self, X: Any) -> np.ndarray:
+        """New rows (n, D), whose names and their order scikit-learn checks; finite."""
+        return as_evaluation_points(self._validated(X, reset=False), self.n_features_in_, "X")
 
     def sample(self, n_samples: int = 1, random_state: int | None = None) -> np.ndarray:
         """Draw rows by NUTS, (n_samples, D), see :func:`~bke.inference.sample_student_t`.

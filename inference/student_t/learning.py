@@ -24,7 +24,8 @@ from ..core.errors import InputError, nearest
 from ..core.machine import computing
 from ..core.notebook import Shown
 from ..core.progress import progress_bar
-from ..data.checks import as_sample, check_positive
+from ..data.checks import as_sample, check_positive, column_names
+from ..data.new_rows import ordered_rows
 from ..learning.multiples import described, factors_for, widened
 from ..learning.named_kernels import kernel_of
 from .box import box_for
@@ -55,6 +56,8 @@ class LearnedStudentT(Shown):
             ``alpha``, ``beta``.
         at_edge: names of what is best at an end of the values tried.
         normaliser: of the density on its box, ``None`` where it is not known.
+        columns: names of the columns of the data frame it was learned from, by which columns of
+            points are matched; ``None`` without names.
     """
 
     density: KernelStudentT
@@ -62,6 +65,7 @@ class LearnedStudentT(Shown):
     scores: xr.DataArray
     at_edge: tuple[str, ...]
     normaliser: Normaliser | None
+    columns: tuple[str, ...] | None = None
 
     @property
     def chosen(self) -> dict[str, float]:
@@ -80,12 +84,13 @@ class LearnedStudentT(Shown):
     def log_density(self, at: Any) -> np.ndarray:
         """Evaluate log q at points (m, D) or (m,), normalised where that is known; -inf outside.
 
-        Without a normaliser it is up to a constant.
+        Without a normaliser it is up to a constant. Columns of data frames are matched by name.
         """
-        values = np.asarray(self.density.log_density(at))
+        rows = ordered_rows(at, self.columns, "at")
+        values = np.asarray(self.density.log_density(rows))
         if self.normaliser is None:
             return values
-        points = np.asarray(at, dtype=float).reshape(len(values), -1)
+        points = rows.reshape(len(values), -1)
         return np.where(self.normaliser.contains(points), values - self.normaliser.value, -np.inf)
 
     def typicality(self, at: Any = None) -> np.ndarray:
@@ -97,14 +102,16 @@ class LearnedStudentT(Shown):
         no p-value of an exact test. Rows and points are compared by the same power of s.
 
         Args:
-            at: points, (m, D) or (m,). By default the rows themselves, each given the others: the
-                share of rows that are no more likely, 1 / N for the most unusual.
+            at: points, (m, D) or (m,), columns of data frames matched by name. By default the rows
+                themselves, each given the others: the share of rows that are no more likely, 1 / N
+                for the most unusual.
         """
         of = self.density
         rows = np.asarray(of.log_density_of_rows())
         if at is None:
             return np.searchsorted(np.sort(rows), rows, side="right") / len(rows)
-        below = np.searchsorted(np.sort(rows), np.asarray(of.log_density(at)), side="right")
+        points = ordered_rows(at, self.columns, "at")
+        below = np.searchsorted(np.sort(rows), np.asarray(of.log_density(points)), side="right")
         return (1.0 + below) / (1.0 + len(rows))
 
     def to_dataframe(self) -> pd.DataFrame:
@@ -203,7 +210,7 @@ def learn_student_t(
     table = xr.DataArray(
         scores, dims=list(values), coords={k: list(v) for k, v in values.items()}, name="score"
     )
-    return LearnedStudentT(found, chosen, table, grid.at_edge(best), normaliser)
+    return LearnedStudentT(found, chosen, table, grid.at_edge(best), normaliser, column_names(X))
 
 
 class _Grid(NamedTuple):

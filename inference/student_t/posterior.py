@@ -24,7 +24,8 @@ from numpyro.distributions import biject_to
 from ..core.errors import InputError
 from ..core.machine import computing
 from ..core.progress import chain_progress
-from ..data.checks import as_sample, check_count, check_positive
+from ..data.checks import as_sample, check_count, check_positive, column_names
+from ..data.new_rows import as_evaluation_points
 from ..diagnostics.convergence import Convergence
 from ..learning.named_kernels import kernel_of
 from ..sampling.algorithms.no_u_turn import NutsProgram, dispersed_start
@@ -176,6 +177,7 @@ def student_t_posterior(
         kernel=json.dumps(describe_kernel(start)),  # type: ignore[arg-type]
         fixed=json.dumps(problem.fixed),
         nodes=each,
+        columns=json.dumps(column_names(X)),
         quadrature_error=error,
         seed=seed,
     )
@@ -235,7 +237,8 @@ def student_t_predictive(run: xr.DataTree, at: Any, *, draws: int = 100) -> np.n
 
     Args:
         run: of :func:`student_t_posterior`.
-        at: points, (m, D) or (m,); the density is 0 outside the box.
+        at: points, (m, D) or (m,), columns of data frames matched by name; the density is 0 outside
+            the box.
         draws: how many of the run's, evenly spaced; all where there are fewer.
 
     Raises:
@@ -246,6 +249,7 @@ def student_t_predictive(run: xr.DataTree, at: Any, *, draws: int = 100) -> np.n
         start = restore_kernel(json.loads(run.attrs["kernel"]))
         fixed = json.loads(run.attrs["fixed"])
         each = int(run.attrs["nodes"])
+        columns = json.loads(run.attrs.get("columns", "null"))
     except (AttributeError, KeyError):
         raise InputError("this is not a run of bke.inference.student_t_posterior") from None
     points = np.asarray(run["observed_data"]["X"])
@@ -253,7 +257,7 @@ def student_t_predictive(run: xr.DataTree, at: Any, *, draws: int = 100) -> np.n
     count = min(check_count(draws, "draws", 1), posterior.sizes["sample"])
     chosen = np.linspace(0, posterior.sizes["sample"] - 1, count).astype(int)
     values = {str(name): one.values[chosen] for name, one in posterior.data_vars.items()}
-    where = np.asarray(at, dtype=float).reshape(-1, points.shape[1])
+    where = as_evaluation_points(at, points.shape[1], columns=columns)
     with computing():
         nodes, log_weights = map(jnp.asarray, gauss_legendre(low, high, 2 * each))
 
