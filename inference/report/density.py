@@ -10,7 +10,7 @@ import xarray as xr
 from ..learning.multiples import described
 from ..student_t.learning import LearnedStudentT
 from ..student_t.posterior import student_t_predictive
-from ..student_t.run import notes_of
+from ..student_t.sampling import notes_of
 
 
 class Densities(NamedTuple):

@@ -8,15 +8,14 @@ from typing import Any, Self
 import numpy as np
 from bke.models import hyvarinen_scores
 from bke.models.kernels.base import Covariance
-from bke.models.student_t.normaliser import Bounds
+from bke.models.student_t.quadrature import Bounds
 
 from ..core.errors import InputError
 from ..data.arrays import plain_array
 from ..data.checks import as_sample, check_count
 from ..data.new_rows import as_evaluation_points
 from .learning import NOISE_VARIANCES, learn_student_t
-from .run import notes_of
-from .sampling import pooled, sample_student_t
+from .sampling import notes_of, pooled, sample_student_t
 
 try:
     from sklearn.base import BaseEstimator, DensityMixin

@@ -1,4 +1,4 @@
-"""Hyperparameters of a kernel Student-t density by how well rows are predicted by the others."""
+"""The box that a density of a kernel of x - y is restricted to."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from bke.models import (
     log_normaliser,
 )
 from bke.models.kernels.base import Covariance
-from bke.models.student_t.normaliser import Bounds
-from bke.models.student_t.quadrature import MOST_DIMENSIONS
+from bke.models.student_t.quadrature import MOST_DIMENSIONS, Bounds, box_around
 
 from ..core.errors import InputError, nearest
 from ..core.machine import computing
@@ -28,7 +27,33 @@ from ..data.checks import as_sample, check_positive, column_names
 from ..data.new_rows import ordered_rows
 from ..learning.multiples import described, factors_for, widened
 from ..learning.named_kernels import kernel_of
-from .box import box_for
+
+#: How far the box goes beyond the data at each side by default, over their range.
+MARGIN = 0.5
+
+
+def box_for(
+    points: np.ndarray, kernel: Covariance, bounds: Bounds | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Choose the box for points (N, D): its lower and upper corner, each (D,).
+
+    ``None`` is the range of every column and half of it more at each side; all of R^D for kernels
+    that are not of x - y, whose densities fall to zero by themselves.
+
+    Raises:
+        InputError: bounds that are none, or leave out some of the points.
+    """
+    if bounds is not None:
+        try:
+            return box_around(points, kernel, bounds)
+        except ValueError as error:
+            raise InputError(str(error)) from None
+    if not kernel.translation_invariant:
+        return np.full(points.shape[1], -np.inf), np.full(points.shape[1], np.inf)
+    low, high = points.min(axis=0), points.max(axis=0)
+    width = np.where(high > low, high - low, 1.0)
+    return low - MARGIN * width, high + MARGIN * width
+
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -17,8 +17,7 @@ from bke.models import kernel_student_t, log_sequential_likelihood
 from bke.models.bayes.priors import check_parameters, lower_bound
 from bke.models.kernels.base import Covariance
 from bke.models.kernels.parameters import lengths_of
-from bke.models.student_t.normaliser import Bounds
-from bke.models.student_t.quadrature import MOST_DIMENSIONS, gauss_legendre
+from bke.models.student_t.quadrature import MOST_DIMENSIONS, Bounds, gauss_legendre
 from numpyro.distributions import biject_to
 
 from ..core.errors import InputError
@@ -31,8 +30,8 @@ from ..learning.named_kernels import kernel_of
 from ..sampling.algorithms.no_u_turn import NutsProgram, dispersed_start
 from ..sampling.chains import CANDIDATES
 from ..sampling.record import describe_kernel, restore_kernel
-from .box import box_for
-from .run import Box, agreement, check_iterations, recorded
+from .learning import box_for
+from .sampling import Box, agreement, check_iterations, recorded
 
 #: Default priors, wide, and each without a unit: of the lengthscale over the one chosen from the
 #: data, of the noise variance over a kernel's value of about 1.

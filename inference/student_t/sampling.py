@@ -1,8 +1,10 @@
-"""Draws from a kernel Student-t density by NUTS, started at an importance sample of it."""
+"""Runs of NUTS for kernel Student-t densities: their trees, and whether chains agree."""
 
 from __future__ import annotations
 
 import functools
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -10,20 +12,91 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from arviz_base import dict_to_dataset
+from bke.models import kernel_student_t
+from bke.models.kernels.base import Covariance, no_kernel
+from bke.models.linalg.padding import padded
 from bke.models.student_t.density import KernelStudentT
-from bke.models.student_t.normaliser import Bounds
+from bke.models.student_t.quadrature import Bounds
 from scipy.spatial.distance import cdist
 from scipy.special import logit, logsumexp
 
 from ..core.errors import InputError, SamplingError
 from ..core.machine import computing
-from ..core.progress import chain_progress
+from ..core.progress import chain_progress, progress_bar
+from ..data.checks import check_chain_count, check_count, check_positive
 from ..data.weighted import systematic
-from ..diagnostics.convergence import RHAT_LIMIT, Convergence
+from ..diagnostics.convergence import RHAT_LIMIT, Convergence, convergence
 from ..sampling.algorithms.no_u_turn import NutsProgram, Progress
-from .box import box_for
-from .learning import LearnedStudentT
-from .run import agreement, check_iterations, recorded
+from .learning import LearnedStudentT, box_for
+
+Box = tuple[np.ndarray, np.ndarray]
+
+
+def check_iterations(chains: int, warmup: int, draws: int) -> None:
+    """Refuse numbers of chains, warm-up iterations and draws that make no sense."""
+    check_chain_count(chains)
+    for count, name, least in ((warmup, "warmup", 1), (draws, "draws", 4)):
+        check_count(count, name, least)
+
+
+def agreement(drawn: xr.Dataset) -> Convergence | None:
+    """How well chains agree; of one chain alone there is no R-hat."""
+    chains = drawn.sizes["chain"]
+    return convergence(drawn, range(chains)) if chains > 1 else None
+
+
+def recorded(
+    group: str,
+    drawn: xr.Dataset,
+    stats: Mapping[str, np.ndarray],
+    rows: np.ndarray,
+    *,
+    warmup: int,
+    notes: Sequence[str],
+    agreed: Convergence | None,
+    box: Box,
+    **attributes: Any,
+) -> xr.DataTree:
+    """Put what a run has drawn in a tree, beside what it was drawn from.
+
+    Args:
+        group: of the draws, such as ``"posterior"``.
+        drawn: (chain, draw, ...), without the warm-up.
+        stats: of every iteration, (chain, warmup + draw).
+        rows: of the density, (N, D).
+        warmup: iterations before the draws.
+        notes: what could mislead the reader.
+        agreed: see :func:`agreement`.
+        box: that the density is restricted to.
+        **attributes: of this kind of run, plain data.
+    """
+    kept = {name: values[:, warmup:] for name, values in stats.items()}
+    run = xr.DataTree.from_dict(
+        {
+            f"/{group}": drawn,
+            "/sample_stats": dict_to_dataset(kept),
+            "/observed_data": xr.Dataset({"X": (("row", "column"), rows)}),
+        }
+    )
+    low, high = box
+    run.attrs.update(
+        creation_library="bke",
+        low=low.tolist(),
+        high=high.tolist(),
+        warmup=warmup,
+        notes=json.dumps(list(notes)),
+        **attributes,
+    )
+    if agreed is not None:
+        run.attrs.update(rhat=agreed.rhat, ess_bulk=agreed.ess_bulk, ess_tail=agreed.ess_tail)
+    return run
+
+
+def notes_of(run: xr.DataTree) -> list[str]:
+    """What could mislead the reader of a run."""
+    notes: list[str] = json.loads(run.attrs["notes"])
+    return notes
+
 
 #: Points that starts are chosen from, by their weights.
 CANDIDATES = 4096
@@ -225,3 +298,86 @@ def _proposed(target: Target, rng: np.random.Generator) -> tuple[np.ndarray, np.
     if not bounded:
         return near, around
     return near, np.logaddexp(around, -np.sum(np.log(width))) + np.log(0.5)
+
+
+#: Chains of :func:`~bke.inference.sample_student_t`, and the fewest draws that each makes: fewer
+#: would not tell whether they agree.
+CHAINS, LEAST = 16, 250
+
+
+def new_rows(
+    learned: LearnedStudentT, count: int, *, seed: int = 0, progress: bool = True
+) -> tuple[np.ndarray, list[str]]:
+    """``count`` rows (count, D) of all chains alike, and what could mislead their reader."""
+    draws = max(LEAST, -(-count // CHAINS))
+    sampled = sample_student_t(learned, draws=draws, chains=CHAINS, seed=seed, progress=progress)
+    return pooled(sampled, count), notes_of(sampled)
+
+
+#: Iterations of NUTS for each row, from a start that is a draw already.
+ITERATIONS = 60
+
+
+def fantasy_data(
+    kernel: Covariance,
+    n: int,
+    bounds: Bounds,
+    *,
+    dimension: int | None = None,
+    noise_variance: Any = 1.0,
+    alpha: Any = 1.0,
+    beta: Any = 0.01,
+    first: Any = 0.0,
+    seed: int = 0,
+    progress: bool = True,
+) -> np.ndarray:
+    """Draw rows from the generative model, each from the predictive density of those before it.
+
+    With a kernel of x - y the first row would be uniform on the box; it is fixed, as there.
+
+    Args:
+        kernel: k.
+        n: how many rows, the first included.
+        bounds: the box that rows are drawn in, lower and upper corner, each (D,) or a number.
+        dimension: D; by default the most numbers that a corner or ``first`` has.
+        noise_variance: sigma_0^2, see :func:`~bke.models.kernel_student_t`.
+        alpha: likewise.
+        beta: likewise.
+        first: x_1, (D,) or a number for every column.
+        seed: of the draws.
+        progress: whether a bar is shown.
+
+    Returns:
+        (n, D), each row by NUTS from a start that is drawn by importance.
+
+    Raises:
+        InputError: for arguments that make no sense.
+    """
+    check_count(n, "n", 1)
+    if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
+        raise InputError(f"bounds must be a lower and an upper corner, got {bounds!r}")
+    if not isinstance(kernel, Covariance):
+        raise InputError(no_kernel(kernel, "a kernel, such as SquaredExponential(1.0)"))
+    prior = {
+        name: check_positive(value, name)
+        for name, value in (("noise_variance", noise_variance), ("alpha", alpha), ("beta", beta))
+    }
+    sizes = max(np.size(one) for one in (*bounds, first))
+    D = sizes if dimension is None else check_count(dimension, "dimension", 1)
+    rows = np.empty((n, D))
+    try:
+        rows[0] = np.broadcast_to(np.asarray(first, dtype=float), (D,))
+    except (TypeError, ValueError):
+        raise InputError(f"first must be a number or {D} of them, and is {first!r}") from None
+    low, high = box_for(rows[:1], kernel, bounds)
+    rng = np.random.default_rng(seed)
+    with computing(), progress_bar("rows", n, shown=progress) as advance:
+        advance(1)
+        for count in range(1, n):
+            density = kernel_student_t(padded(rows[:count], n), kernel, **prior)
+            target = Target(density, low, high)
+            start, _ = starts(target, 1, rng)
+            path, _ = run_nuts(target, start, 1, ITERATIONS, int(rng.integers(2**31)))
+            rows[count] = path[0, -1]
+            advance(1)
+    return rows

@@ -14,10 +14,8 @@ from jax.typing import ArrayLike
 from ..kernels.base import Covariance, as_points
 from ..linalg.padding import as_padded, shared_size
 from ..linalg.precision import double_precision
-from .density import KernelStudentT, kernel_student_t
-from .normaliser import Bounds, box_of, lengths_of
-from .quadrature import integrate
-from .volume_element import log_volume_element
+from .density import KernelStudentT, kernel_student_t, log_volume_element
+from .quadrature import Bounds, box_of, integrate, lengths_of
 
 
 def leave_one_out_log_densities(

@@ -169,7 +169,7 @@ def _drawn(
     learned: LearnedStudentT, count: int, seed: int, terminal: Terminal
 ) -> tuple[np.ndarray, list[str]]:
     with terminal.step("draws", "drawing rows"):
-        from ...student_t.new_rows import new_rows
+        from ...student_t.sampling import new_rows
 
         return new_rows(learned, count, seed=seed, progress=terminal.progress)
 
