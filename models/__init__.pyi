@@ -115,7 +115,7 @@ from .student_t.density import (
     kernel_student_t as kernel_student_t,
     log_volume_element as log_volume_element,
 )
-from .student_t.quadrature import Normaliser as Normaliser, log_normaliser as log_normaliser
+from .student_t.quadrature import Normalizer as Normalizer, log_normalizer as log_normalizer
 from .student_t.scores import (
     hyvarinen_scores as hyvarinen_scores,
     leave_one_out_log_densities as leave_one_out_log_densities,

@@ -93,11 +93,11 @@ class KernelStudentTDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
     def score(self, X: Any, y: Any = None) -> float:
         """Score ``X`` by its total log density, beyond two columns by score matching; high is good.
 
-        There no normaliser is known, and log densities of different hyperparameters have nothing to
+        There no normalizer is known, and log densities of different hyperparameters have nothing to
         do with each other; minus the sum of :func:`~bke.models.hyvarinen_scores` compares them.
         """
         check_is_fitted(self)
-        if self.learned_.normaliser is not None:
+        if self.learned_.normalizer is not None:
             return float(np.sum(self.score_samples(X)))
         return -float(np.sum(hyvarinen_scores(self.learned_.density, self._rows(X))))
 

@@ -10,11 +10,11 @@ import numpy as np
 import xarray as xr
 from bke.models import (
     KernelStudentT,
-    Normaliser,
+    Normalizer,
     hyvarinen_scores,
     kernel_student_t,
     leave_one_out_log_densities,
-    log_normaliser,
+    log_normalizer,
 )
 from bke.models.kernels.base import Covariance
 from bke.models.student_t.quadrature import MOST_DIMENSIONS, Bounds, box_around
@@ -80,7 +80,7 @@ class LearnedStudentT(Shown):
             or there is only one; dims ``factor`` (of the kernel's lengthscale), ``noise_variance``,
             ``alpha``, ``beta``.
         at_edge: names of what is best at an end of the values tried.
-        normaliser: of the density on its box, ``None`` where it is not known.
+        normalizer: of the density on its box, ``None`` where it is not known.
         columns: names of the columns of the data frame it was learned from, by which columns of
             points are matched; ``None`` without names.
     """
@@ -89,7 +89,7 @@ class LearnedStudentT(Shown):
     criterion: str
     scores: xr.DataArray
     at_edge: tuple[str, ...]
-    normaliser: Normaliser | None
+    normalizer: Normalizer | None
     columns: tuple[str, ...] | None = None
 
     @property
@@ -109,14 +109,14 @@ class LearnedStudentT(Shown):
     def log_density(self, at: Any) -> np.ndarray:
         """Evaluate log q at points (m, D) or (m,), normalised where that is known; -inf outside.
 
-        Without a normaliser it is up to a constant. Columns of data frames are matched by name.
+        Without a normalizer it is up to a constant. Columns of data frames are matched by name.
         """
         rows = ordered_rows(at, self.columns, "at")
         values = np.asarray(self.density.log_density(rows))
-        if self.normaliser is None:
+        if self.normalizer is None:
             return values
         points = rows.reshape(len(values), -1)
-        return np.where(self.normaliser.contains(points), values - self.normaliser.value, -np.inf)
+        return np.where(self.normalizer.contains(points), values - self.normalizer.value, -np.inf)
 
     def typicality(self, at: Any = None) -> np.ndarray:
         """Compare points with rows: the share of rows that are less likely than each, (m,).
@@ -132,7 +132,7 @@ class LearnedStudentT(Shown):
                 for the most unusual.
         """
         of = self.density
-        rows = np.asarray(of.log_density_of_rows())
+        rows = np.asarray(of.leave_one_out_log_density())
         if at is None:
             return np.searchsorted(np.sort(rows), rows, side="right") / len(rows)
         points = ordered_rows(at, self.columns, "at")
@@ -166,7 +166,7 @@ class LearnedStudentT(Shown):
         tied = 1.0 - len(np.unique(rows, axis=0)) / len(rows)
         if tied > MANY_TIES:
             lines.append(f"  {tied:.0%} of the rows repeat others: modes may be spikes at these")
-        if self.normaliser is None:
+        if self.normalizer is None:
             lines.append("  known up to a constant")
         return "\n".join(lines)
 
@@ -230,12 +230,12 @@ def learn_student_t(
         best = tuple(map(int, np.unravel_index(flat, scores.shape)))
         found = grid.density(best)
         small = points.shape[1] <= MOST_DIMENSIONS
-        normaliser = _normaliser(found, box) if small else None
+        normalizer = _normalizer(found, box) if small else None
     values = grid.values
     table = xr.DataArray(
         scores, dims=list(values), coords={k: list(v) for k, v in values.items()}, name="score"
     )
-    return LearnedStudentT(found, chosen, table, grid.at_edge(best), normaliser, column_names(X))
+    return LearnedStudentT(found, chosen, table, grid.at_edge(best), normalizer, column_names(X))
 
 
 class _Grid(NamedTuple):
@@ -294,17 +294,17 @@ def _criterion(given: str | None, dimension: int) -> str:
         )
     if chosen == "log" and not small:
         raise InputError(
-            f"criterion='log' needs a normaliser, which is found in up to {MOST_DIMENSIONS} "
+            f"criterion='log' needs a normalizer, which is found in up to {MOST_DIMENSIONS} "
             f"columns, and there are {dimension}: take 'hyvarinen'"
         )
     return chosen
 
 
-def _normaliser(density: KernelStudentT, box: tuple[np.ndarray, np.ndarray]) -> Normaliser:
-    """Find the normaliser, less exactly where it has to be, as for kinks in two columns."""
+def _normalizer(density: KernelStudentT, box: tuple[np.ndarray, np.ndarray]) -> Normalizer:
+    """Find the normalizer, less exactly where it has to be, as for kinks in two columns."""
     for tolerance in TOLERANCES:
         try:
-            return log_normaliser(density, box, tolerance=tolerance)
+            return log_normalizer(density, box, tolerance=tolerance)
         except ArithmeticError as error:
             reason = str(error)
     raise InputError(reason)

@@ -139,7 +139,7 @@ def student_t_posterior(
     D = points.shape[1]
     if D > MOST_DIMENSIONS:
         raise InputError(
-            f"the likelihood needs a normaliser, found in up to {MOST_DIMENSIONS} columns, and "
+            f"the likelihood needs a normalizer, found in up to {MOST_DIMENSIONS} columns, and "
             f"there are {D}: take learn_student_t"
         )
     check_iterations(chains, warmup, draws)
@@ -265,8 +265,8 @@ def student_t_predictive(run: xr.DataTree, at: Any, *, draws: int = 100) -> np.n
             def one(drawn: dict[str, jax.Array]) -> jax.Array:
                 given = {**fixed, **drawn}
                 density = kernel_student_t(points, _times(start, given.pop("factor")), **given)
-                normaliser = jax.nn.logsumexp(density.log_density(nodes) + log_weights)
-                return jnp.exp(density.log_density(at) - normaliser)
+                normalizer = jax.nn.logsumexp(density.log_density(nodes) + log_weights)
+                return jnp.exp(density.log_density(at) - normalizer)
 
             return jax.lax.map(one, values)
 

@@ -181,7 +181,7 @@ def sample_student_t(
     """
     check_iterations(chains, warmup, draws)
     if isinstance(density, LearnedStudentT):
-        known = density.normaliser
+        known = density.normalizer
         if bounds is None and known is not None:
             bounds = (known.low, known.high)
         density = density.density

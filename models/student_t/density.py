@@ -78,8 +78,8 @@ class KernelStudentT:
 
     because the rows' joint density is |A|^(-(alpha + N)/2), a determinant of one row more. The
     volume element is left out where it does not change with x, as for every kernel of x - y. For
-    such a kernel q does not fall to zero far from the data: it has a normaliser on a bounded set
-    alone, see :func:`~bke.models.log_normaliser`.
+    such a kernel q does not fall to zero far from the data: it has a normalizer on a bounded set
+    alone, see :func:`~bke.models.log_normalizer`.
 
     Attributes:
         kernel: k.
@@ -87,7 +87,7 @@ class KernelStudentT:
         noise_variance: sigma_0^2.
         alpha: degrees of freedom of the inverse Wishart distribution.
         beta: how many rows the prior of the mean is worth.
-        root: lower Cholesky factor of A, that of the identity where rows count for nothing.
+        cholesky_factor: lower Cholesky factor of A, that of the identity where rows count for nothing.
     """
 
     kernel: Covariance
@@ -95,7 +95,7 @@ class KernelStudentT:
     noise_variance: Any
     alpha: Any
     beta: Any
-    root: Any
+    cholesky_factor: Any
 
     def __repr__(self) -> str:
         return (
@@ -111,7 +111,7 @@ class KernelStudentT:
     @double_precision
     def variance(self, at: ArrayLike) -> jax.Array:
         """s(x) of points ``at``, shape (m, D) or (m,): (m,), at least sigma_0^2."""
-        points = self.check(at)
+        points = self.check_points(at)
         return _by_blocks(_variance, self, points)
 
     @double_precision
@@ -123,23 +123,23 @@ class KernelStudentT:
         Raises:
             ValueError: for points of other columns, or that are not finite numbers.
         """
-        points = self.check(at)
+        points = self.check_points(at)
         return _by_blocks(_log_density, self, points)
 
     @double_precision
-    def leave_one_out(self) -> jax.Array:
+    def leave_one_out_variance(self) -> jax.Array:
         """The variance s of every row given the others, 1 / (A^-1)_nn, shape (N,)."""
         return (1.0 / jnp.diagonal(self.inverse()))[: int(self.rows.number)]
 
     @double_precision
-    def log_density_of_rows(self, left_out: int = 0) -> jax.Array:
+    def leave_one_out_log_density(self, left_out: int = 0) -> jax.Array:
         """The logarithm of q of every row given all the others, (N,), up to a constant.
 
         Args:
             left_out: 1 for the power of s that belongs to N - 1 rows, which the density given all
                 but one has; 0 for that of N rows, to compare with :meth:`log_density`.
         """
-        ratio = self.leave_one_out() / self.noise_variance
+        ratio = self.leave_one_out_variance() / self.noise_variance
         value = -(self.exponent - 0.5 * left_out) * jnp.log(ratio)
         if self.kernel.translation_invariant:
             return value
@@ -147,14 +147,14 @@ class KernelStudentT:
 
     def inverse(self) -> jax.Array:
         """A^-1, (N, N)."""
-        return cho_solve((jnp.asarray(self.root), True), jnp.eye(len(self.rows)))
+        return cho_solve((jnp.asarray(self.cholesky_factor), True), jnp.eye(len(self.rows)))
 
     @property
     def exponent(self) -> Any:
         """(1 + N + alpha) / 2, of q as a power of 1/s."""
         return 0.5 * (1.0 + self.rows.number + self.alpha)
 
-    def check(self, at: ArrayLike) -> jax.Array:
+    def check_points(self, at: ArrayLike) -> jax.Array:
         """``at`` as points (m, D) of this density, or ``ValueError``."""
         points = as_points(at, "at")
         if np.shape(at) == (self.dimension,) and self.dimension > 1:
@@ -163,7 +163,7 @@ class KernelStudentT:
         self.kernel.check_points(points)
         return points
 
-    def sections(self, at: jax.Array) -> jax.Array:
+    def cross_covariance(self, at: jax.Array) -> jax.Array:
         """a(x), (m, N)."""
         across = self.kernel.matrix(at, jnp.asarray(self.rows.points))
         return self.rows.of_data(across + self.noise_variance / self.beta)
@@ -246,7 +246,9 @@ def _by_blocks(of: Any, density: KernelStudentT, at: jax.Array) -> jax.Array:
 
 @jax.jit
 def _variance(density: KernelStudentT, at: jax.Array) -> jax.Array:
-    explained = solve_triangular(density.root, density.sections(at).T, lower=True)
+    explained = solve_triangular(
+        density.cholesky_factor, density.cross_covariance(at).T, lower=True
+    )
     left = density.prior_variance(at) - jnp.sum(explained**2, axis=0)
     # The variance of a value with noise: below is rounding.
     return jnp.maximum(left, density.noise_variance)

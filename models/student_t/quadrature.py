@@ -264,8 +264,8 @@ def _on_finite_box(
 Bounds: TypeAlias = tuple[ArrayLike, ArrayLike]
 
 
-class Normaliser(NamedTuple):
-    """log of the integral of q over a box; see :func:`log_normaliser`."""
+class Normalizer(NamedTuple):
+    """log of the integral of q over a box; see :func:`log_normalizer`."""
 
     value: float
     error: float  # of the integral, relative; an estimate
@@ -278,9 +278,9 @@ class Normaliser(NamedTuple):
         return inside
 
 
-def log_normaliser(
+def log_normalizer(
     density: KernelStudentT, bounds: Bounds | None = None, *, tolerance: float = 1e-6
-) -> Normaliser:
+) -> Normalizer:
     """Log of the integral of q over a box, so that log q minus this is a density there.
 
     Args:
@@ -307,7 +307,7 @@ def log_normaliser(
         tolerance,
         lengths_of(density),
     )
-    return Normaliser(offset + float(np.log(found.estimate)), found.error, low, high)
+    return Normalizer(offset + float(np.log(found.estimate)), found.error, low, high)
 
 
 def lengths_of(density: KernelStudentT) -> np.ndarray:
@@ -320,11 +320,11 @@ def box_of(density: KernelStudentT, bounds: Bounds | None) -> tuple[np.ndarray, 
     """The corners of a box that a density can be integrated over, each (D,).
 
     Raises:
-        ValueError: it cannot, see :func:`log_normaliser`.
+        ValueError: it cannot, see :func:`log_normalizer`.
     """
     if density.dimension > MOST_DIMENSIONS:
         raise ValueError(
-            f"the normaliser is found by quadrature in up to {MOST_DIMENSIONS} columns, and there "
+            f"the normalizer is found by quadrature in up to {MOST_DIMENSIONS} columns, and there "
             f"are {density.dimension}; the density remains known up to a constant"
         )
     everywhere = (-np.inf, np.inf) if bounds is None else bounds

@@ -32,18 +32,18 @@ def leave_one_out_log_densities(
 
     Args:
         density: on R or R^2.
-        bounds: see :func:`~bke.models.log_normaliser`.
+        bounds: see :func:`~bke.models.log_normalizer`.
         rows: which rows, whole numbers (m,) from 0; all by default.
         tolerance: of each integral, relative.
 
     Raises:
-        ValueError: see :func:`~bke.models.log_normaliser`.
+        ValueError: see :func:`~bke.models.log_normalizer`.
         ArithmeticError: likewise.
     """
     low, high = box_of(density, bounds)
     data = np.asarray(density.rows.data)
     of = np.arange(len(data)) if rows is None else np.asarray(rows)
-    values = np.asarray(density.log_density_of_rows(1))[of]
+    values = np.asarray(density.leave_one_out_log_density(1))[of]
     offset = float(np.max(density.log_density(data)))
     inverse = _inverse(density)
     found = integrate(
@@ -76,7 +76,7 @@ def _without_each(
 def _log_densities_without_each(
     density: KernelStudentT, inverse: jax.Array, at: jax.Array, rows: jax.Array
 ) -> jax.Array:
-    sections = density.sections(at)
+    sections = density.cross_covariance(at)
     weights = sections @ inverse
     left = density.prior_variance(at) - jnp.sum(sections * weights, axis=1)
     without = left[:, None] + weights[:, rows] ** 2 / jnp.diagonal(inverse)[rows]
@@ -94,7 +94,7 @@ def hyvarinen_scores(
     """Laplacian of log q plus half its squared gradient, at rows given all the others.
 
     Their mean is the objective of score matching (Hyvarinen, *Estimation of non-normalized
-    statistical models by score matching*, JMLR 2005), which needs no normaliser: smaller is better,
+    statistical models by score matching*, JMLR 2005), which needs no normalizer: smaller is better,
     in any number of columns, at a cost of N^2 D for each. For a kernel that is twice
     differentiable; the edge of a box that the density is restricted to plays no role in it. Rows of
     very different density have scores of very different size, and those of the narrowest mode
@@ -113,7 +113,7 @@ def hyvarinen_scores(
     """
     log_volume_element(density.rows.data[:1], density.kernel)  # raises without derivatives
     if at is not None:
-        return _hyvarinen_scores_at(density, density.check(at))
+        return _hyvarinen_scores_at(density, density.check_points(at))
     of = jnp.arange(int(density.rows.number)) if rows is None else jnp.asarray(rows)
     return _hyvarinen_scores(density, of)
 
@@ -128,7 +128,7 @@ def _hyvarinen_scores(density: KernelStudentT, rows: jax.Array) -> jax.Array:
         column = inverse[:, row]
 
         def log_density(x: jax.Array) -> jax.Array:
-            a = jnp.where(numbers != row, density.sections(x[None])[0], 0.0)
+            a = jnp.where(numbers != row, density.cross_covariance(x[None])[0], 0.0)
             explained = a @ inverse @ a - (column @ a) ** 2 / inverse[row, row]
             left = density.prior_variance(x[None])[0] - explained
             value = -(density.exponent - 0.5) * jnp.log(left)
@@ -169,7 +169,7 @@ def log_sequential_likelihood(
     """Log of the product of the normalised densities of each row given those before it.
 
     The rows' joint density where each is drawn from the predictive of the last ones, as the fantasy
-    data of KST section 4 are. It hangs on the order of rows, because the normalisers do. One
+    data of KST section 4 are. It hangs on the order of rows, because the normalizers do. One
     Cholesky factor gives all: s of x_n given the rows before is the square of its n-th diagonal
     entry, and s of a node goes down by the square of (L^-1 a)_n with the n-th row.
 
@@ -187,11 +187,13 @@ def log_sequential_likelihood(
     density = kernel_student_t(rows, kernel, noise_variance=noise_variance, alpha=alpha, beta=beta)
     points = jnp.asarray(density.rows.points)
     size = len(points)
-    explained = solve_triangular(density.root, density.sections(at).T, lower=True) ** 2
+    explained = (
+        solve_triangular(density.cholesky_factor, density.cross_covariance(at).T, lower=True) ** 2
+    )
     before = jnp.cumsum(explained, axis=0) - explained  # of the rows before each, (N, G)
     left = jnp.maximum(density.prior_variance(at) - before, noise_variance)
     exponents = 0.5 * (jnp.arange(1, size + 1) + alpha)
-    own = -2.0 * exponents * jnp.log(jnp.diagonal(density.root))
+    own = -2.0 * exponents * jnp.log(jnp.diagonal(density.cholesky_factor))
     everywhere = -exponents[:, None] * jnp.log(left) + jnp.asarray(log_weights)
     if not kernel.translation_invariant:
         own += log_volume_element(points, kernel)

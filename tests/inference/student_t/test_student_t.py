@@ -25,7 +25,7 @@ from bke.models import (
     hyvarinen_scores,
     kernel_student_t,
     leave_one_out_log_densities,
-    log_normaliser,
+    log_normalizer,
     log_sequential_likelihood,
 )
 from bke.models.student_t.quadrature import gauss_legendre
@@ -54,7 +54,7 @@ def test_the_best_of_a_grid(two_modes, learned):
     chosen = learned.density
     assert float(best["noise_variance"].item()) == chosen.noise_variance
     assert learned.chosen["factor"] == float(best["factor"].item())
-    box = (learned.normaliser.low, learned.normaliser.high)
+    box = (learned.normalizer.low, learned.normalizer.high)
     again = np.mean(leave_one_out_log_densities(chosen, box))
     np.testing.assert_allclose(learned.score, again, rtol=1e-6)
     assert learned.score > learned.scores.min() + 0.1
@@ -71,7 +71,7 @@ def test_beyond_two_columns_by_score_matching():
     rows = np.random.default_rng(1).normal(size=(30, 3))
     found = learn_student_t(rows, kernel=SquaredExponential(2.0), factors=(0.5, 1.0), **QUIET)
     assert found.criterion == "hyvarinen"
-    assert found.normaliser is None
+    assert found.normalizer is None
     expected = -np.mean(np.asarray(hyvarinen_scores(found.density)))
     np.testing.assert_allclose(found.score, expected, rtol=1e-8)
     assert "up to a constant" in str(found)
@@ -142,10 +142,10 @@ def test_draws_have_the_density(two_modes, kernel):
     drawn = np.asarray(run["posterior_predictive"]["x"])
     assert drawn.shape == (24, 60, 1)
     bounds = (np.array(run.attrs["low"]), np.array(run.attrs["high"]))
-    normaliser = log_normaliser(density, bounds)
+    normalizer = log_normalizer(density, bounds)
     low, high = max(bounds[0][0], -20.0), min(bounds[1][0], 20.0)
     at = np.linspace(low, high, 8001)
-    values = np.exp(density.log_density(at) - normaliser.value)
+    values = np.exp(density.log_density(at) - normalizer.value)
     cumulative = np.concatenate([[0], np.cumsum(0.5 * (values[1:] + values[:-1]) * np.diff(at))])
     assert cumulative[-1] == pytest.approx(1.0, abs=1e-4)
     found = kstest(drawn.ravel(), lambda x: np.interp(x, at, cumulative)).statistic
@@ -239,7 +239,7 @@ def test_estimator(two_modes, learned):
     estimator = KernelStudentTDensity(factor=0.5, noise_variance=1.0).fit(rows)
     density = kernel_student_t(rows, estimator.learned_.density.kernel, noise_variance=1.0)
     low, high = two_modes.min() - 0.5 * np.ptp(two_modes), two_modes.max() + 0.5 * np.ptp(two_modes)
-    expected = density.log_density(rows) - log_normaliser(density, (low, high)).value
+    expected = density.log_density(rows) - log_normalizer(density, (low, high)).value
     np.testing.assert_allclose(estimator.score_samples(rows), expected, atol=1e-5)
     np.testing.assert_allclose(estimator.score(rows), expected.sum(), rtol=1e-5)
     drawn = estimator.sample(5, random_state=1)

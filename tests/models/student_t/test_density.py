@@ -81,9 +81,11 @@ def test_rows_left_out(rows, kernel):
     found = kernel_student_t(rows, kernel, **PRIOR)
     for n in (0, 5):
         others = kernel_student_t(np.delete(rows, n, axis=0), kernel, **PRIOR)
-        np.testing.assert_allclose(found.leave_one_out()[n], others.variance(rows[n : n + 1])[0])
         np.testing.assert_allclose(
-            found.log_density_of_rows(1)[n], others.log_density(rows[n : n + 1])[0]
+            found.leave_one_out_variance()[n], others.variance(rows[n : n + 1])[0]
+        )
+        np.testing.assert_allclose(
+            found.leave_one_out_log_density(1)[n], others.log_density(rows[n : n + 1])[0]
         )
 
 

@@ -1,4 +1,4 @@
-"""Normalisers and scores against trapezoids, other rows and finite differences."""
+"""Normalizers and scores against trapezoids, other rows and finite differences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bke.models import (
     hyvarinen_scores,
     kernel_student_t,
     leave_one_out_log_densities,
-    log_normaliser,
+    log_normalizer,
     log_sequential_likelihood,
 )
 from bke.models.student_t import quadrature
@@ -29,11 +29,11 @@ def x():
 @pytest.mark.parametrize(("kernel", "bounds"), CASES)
 def test_density_integrates_to_one(x, kernel, bounds):
     found = kernel_student_t(x, kernel, **PRIOR)
-    found_normaliser = log_normaliser(found, bounds)
+    found_normalizer = log_normalizer(found, bounds)
     at = np.linspace(*(bounds or (-60.0, 60.0)), 100_001)
-    total = np.trapezoid(np.exp(found.log_density(at) - found_normaliser.value), at)
+    total = np.trapezoid(np.exp(found.log_density(at) - found_normalizer.value), at)
     np.testing.assert_allclose(total, 1.0, atol=2e-6)
-    assert found_normaliser.error <= 1e-6
+    assert found_normalizer.error <= 1e-6
 
 
 @pytest.mark.slow
@@ -46,7 +46,7 @@ def test_narrow_modes_in_two_columns():
     low, high = np.array([-1.0, -1.5]), np.array([4.0, 3.5])
     nodes, log_weights = gauss_legendre(low, high, 600)
     expected = np.log(np.sum(np.exp(found.log_density(nodes) + log_weights)))
-    np.testing.assert_allclose(log_normaliser(found, (low, high)).value, expected, atol=1e-5)
+    np.testing.assert_allclose(log_normalizer(found, (low, high)).value, expected, atol=1e-5)
 
 
 def by_panels(found, low, high, every):
@@ -85,7 +85,7 @@ def test_no_mode_is_missed(rows, lengthscale, bounds):
     x = rows + lengthscale * np.random.default_rng(3).normal(size=len(rows))
     found = kernel_student_t(x, SquaredExponential(lengthscale), noise_variance=0.1)
     expected = by_panels(found, bounds[:1], bounds[1:], 0.25 * lengthscale)
-    np.testing.assert_allclose(log_normaliser(found, bounds).value, expected, atol=1e-6)
+    np.testing.assert_allclose(log_normalizer(found, bounds).value, expected, atol=1e-6)
 
 
 @pytest.mark.slow
@@ -104,7 +104,7 @@ def test_integrals_are_as_exact_as_they_say(D):
         low, high = x.min(axis=0) - around[0], x.max(axis=0) + around[1]
         expected = by_panels(found, low, high, 0.5 * lengthscale)
         for tolerance in (1e-3, 1e-6):
-            result = log_normaliser(found, (low, high), tolerance=tolerance)
+            result = log_normalizer(found, (low, high), tolerance=tolerance)
             np.testing.assert_allclose(result.value, expected, atol=result.error, err_msg=f"{seed}")
             assert result.error <= tolerance
 
@@ -124,7 +124,7 @@ def test_shapes_of_modes_and_boxes(lengthscale, noise_variance, alpha, high):
     kernel = SquaredExponential(lengthscale)
     found = kernel_student_t(rows, kernel, noise_variance=noise_variance, alpha=alpha)
     low, high = np.zeros(2), np.array(high)
-    result = log_normaliser(found, (low, high))
+    result = log_normalizer(found, (low, high))
     every = np.broadcast_to(lengthscale, 2) * min(0.5, 2.0 * np.sqrt(noise_variance / (1 + alpha)))
     np.testing.assert_allclose(result.value, by_panels(found, low, high, every), atol=1e-6)
 
@@ -136,7 +136,7 @@ def test_integral_over_the_plane_goes_to_where_the_data_are():
     low, high = np.array([-np.inf, -1.0]), np.array([np.inf, 2.0])
     nodes, log_weights = gauss_legendre(np.array([-2e4, -1.0]), np.array([3e4, 2.0]), 400)
     expected = np.log(np.sum(np.exp(found.log_density(nodes) + log_weights)))
-    np.testing.assert_allclose(log_normaliser(found, (low, high)).value, expected, atol=1e-4)
+    np.testing.assert_allclose(log_normalizer(found, (low, high)).value, expected, atol=1e-4)
 
 
 @pytest.mark.parametrize(("kernel", "bounds"), CASES)
@@ -146,7 +146,7 @@ def test_rows_left_out_one_by_one(x, kernel, bounds):
     scores = leave_one_out_log_densities(found, bounds, tolerance=1e-6)
     for n in (0, 4):
         others = kernel_student_t(np.delete(x, n), kernel, **PRIOR)
-        expected = others.log_density(x[n : n + 1])[0] - log_normaliser(others, bounds).value
+        expected = others.log_density(x[n : n + 1])[0] - log_normalizer(others, bounds).value
         np.testing.assert_allclose(scores[n], expected, atol=1e-6)
     some = leave_one_out_log_densities(found, bounds, rows=[4, 0], tolerance=1e-6)
     np.testing.assert_allclose(some, scores[[4, 0]], atol=1e-6)
@@ -162,7 +162,7 @@ def test_sequential_likelihood_is_a_product(x, kernel, bounds):
     for n in range(1, len(x)):
         before = kernel_student_t(x[:n], kernel, **PRIOR)
         expected += before.log_density(x[n : n + 1])[0]
-        expected -= log_normaliser(before, (low, high)).value
+        expected -= log_normalizer(before, (low, high)).value
     if bounds is not None:  # the first is uniform
         np.testing.assert_allclose(found, expected - np.log(9.0), atol=1e-5)
     else:  # (k(x, x) + c)^(-(1 + alpha)/2) times the volume element
@@ -209,23 +209,23 @@ def test_what_has_no_integral(monkeypatch):
     x = np.array([0.0, 1.0, 3.0])
     smooth = kernel_student_t(x, SquaredExponential(1.0))
     with pytest.raises(ValueError, match="finite bounds"):
-        log_normaliser(smooth)
+        log_normalizer(smooth)
     with pytest.raises(ValueError, match="leave out row 3"):
-        log_normaliser(smooth, (-1.0, 2.0))
+        log_normalizer(smooth, (-1.0, 2.0))
     with pytest.raises(ValueError, match="below the upper"):
-        log_normaliser(smooth, (4.0, -4.0))
+        log_normalizer(smooth, (4.0, -4.0))
     with pytest.raises(ValueError, match="at both ends or at none"):
-        log_normaliser(kernel_student_t(x, Polynomial(2)), (-1.0, np.inf))
+        log_normalizer(kernel_student_t(x, Polynomial(2)), (-1.0, np.inf))
     with pytest.raises(ValueError, match="bounds must be"):
-        log_normaliser(smooth, ((-1.0, 2.0), (3.0, 4.0, 5.0)))
+        log_normalizer(smooth, ((-1.0, 2.0), (3.0, 4.0, 5.0)))
     with pytest.raises(ValueError, match="up to 2 columns"):
-        log_normaliser(kernel_student_t(np.eye(3), SquaredExponential(1.0)), (-9.0, 9.0))
+        log_normalizer(kernel_student_t(np.eye(3), SquaredExponential(1.0)), (-9.0, 9.0))
     # s grows like x^2, its power -(1 + N + alpha)/2 = -1.05 like x^-2.1 and the volume element not
     # at all: the integral over R^2 is infinite.
     monkeypatch.setattr(quadrature, "MOST_POINTS", 300_000)
     plane = kernel_student_t([[0.0, 1.0]], Polynomial(1, 1.0), alpha=0.1)
     with pytest.raises(ArithmeticError, match="alpha is too small"):
-        log_normaliser(plane)
+        log_normalizer(plane)
 
 
 def test_kernels_with_a_kink_have_no_hyvarinen_scores():
