@@ -10,7 +10,7 @@ import xarray as xr
 from ..learning.multiples import described
 from ..student_t.learning import LearnedStudentT
 from ..student_t.posterior import student_t_predictive
-from ..student_t.sampling import notes_of
+from ..student_t.sampling import run_notes
 
 
 class Densities(NamedTuple):
@@ -33,7 +33,7 @@ def densities(
         among: they are the rows that it was learned from, each compared with the others.
     """
     values = learned.log_density(rows)
-    notes = [] if run is None else notes_of(run)
+    notes = [] if run is None else run_notes(run)
     if run is not None:
         with np.errstate(divide="ignore"):
             values = np.log(student_t_predictive(run, rows).mean(axis=0))

@@ -17,7 +17,7 @@ from bke.inference import (
     student_t_posterior,
     student_t_predictive,
 )
-from bke.inference.student_t.sampling import CANDIDATES, Target, _proposed, pooled
+from bke.inference.student_t.sampling import BoxedDensity, _propose, pool_draws
 from bke.models import (
     Laplace,
     Polynomial,
@@ -124,12 +124,12 @@ def test_candidates_have_the_proposals_density(two_modes):
     that by Hoeffding's inequality an error of 7 % has fewer than 1 of 10 000 seeds.
     """
     low, high = np.array([two_modes.min() - 0.1]), np.array([20.0])
-    target = Target(kernel_student_t(two_modes, SquaredExponential(0.8)), low, high)
-    candidates, log_proposal = _proposed(target, np.random.default_rng(0))
+    target = BoxedDensity(kernel_student_t(two_modes, SquaredExponential(0.8)), low, high)
+    candidates, log_proposal = _propose(target, np.random.default_rng(0), 4096)
     assert candidates.shape == (len(log_proposal), 1)
-    assert 0.9 * CANDIDATES < len(candidates) < CANDIDATES
+    assert 0.9 * 4096 < len(candidates) < 4096
     assert np.all((candidates > low) & (candidates < high))
-    volume = np.sum(np.exp(-log_proposal)) / CANDIDATES
+    volume = np.sum(np.exp(-log_proposal)) / 4096
     assert volume == pytest.approx(high[0] - low[0], rel=0.07)
 
 
@@ -138,7 +138,7 @@ def test_candidates_have_the_proposals_density(two_modes):
 def test_draws_have_the_density(two_modes, kernel):
     """Kolmogorov distance below 0.12, seed 0; seeds 1 to 40 gave at most 0.09 (both kernels)."""
     density = kernel_student_t(two_modes, kernel, noise_variance=0.5)
-    run = sample_student_t(density, draws=60, chains=24, warmup=60, **QUIET)
+    run = sample_student_t(density, num_samples=60, num_chains=24, num_warmup=60, **QUIET)
     drawn = np.asarray(run["posterior_predictive"]["x"])
     assert drawn.shape == (24, 60, 1)
     bounds = (np.array(run.attrs["low"]), np.array(run.attrs["high"]))
@@ -150,14 +150,14 @@ def test_draws_have_the_density(two_modes, kernel):
     assert cumulative[-1] == pytest.approx(1.0, abs=1e-4)
     found = kstest(drawn.ravel(), lambda x: np.interp(x, at, cumulative)).statistic
     assert found < 0.12
-    assert pooled(run, 7).shape == (7, 1)
+    assert pool_draws(run, 7).shape == (7, 1)
 
 
 @pytest.mark.slow
 def test_chains_that_do_not_cross_are_told():
     density = kernel_student_t([-9.0, -9.1, 9.0, 9.1], SquaredExponential(1.0), alpha=40.0,
                                noise_variance=0.05)  # fmt: skip
-    run = sample_student_t(density, draws=20, chains=4, warmup=20, **QUIET)
+    run = sample_student_t(density, num_samples=20, num_chains=4, num_warmup=20, **QUIET)
     assert run.attrs["rhat"] > 1.1
     assert "do not agree" in json.loads(run.attrs["notes"])[0]
 
@@ -181,8 +181,8 @@ def test_posterior_of_one_hyperparameter_by_a_grid(two_modes):
     priors = {"factor": 1.0, "alpha": 1.0, "beta": 0.1}
     bounds = (-6.0, 6.0)
     run = student_t_posterior(
-        two_modes[:15], kernel=kernel, priors=priors, bounds=bounds, chains=4, warmup=150,
-        draws=150, nodes=60, **QUIET,
+        two_modes[:15], kernel=kernel, priors=priors, bounds=bounds, num_chains=4,
+        num_warmup=150, num_samples=150, nodes=60, **QUIET,
     )  # fmt: skip
     assert list(run["posterior"].data_vars) == ["noise_variance"]
     nodes, log_weights = gauss_legendre(np.array([-6.0]), np.array([6.0]), 120)
@@ -204,10 +204,10 @@ def test_posterior_of_one_hyperparameter_by_a_grid(two_modes):
     assert sd > 0.2
     assert run.attrs["quadrature_error"] < 1e-3
     at = np.linspace(-6.0, 6.0, 2001)
-    densities = student_t_predictive(run, at, draws=5)
+    densities = student_t_predictive(run, at, num_samples=5)
     assert densities.shape == (5, 2001)
     np.testing.assert_allclose(np.trapezoid(densities, at, axis=1), 1.0, atol=1e-4)
-    assert student_t_predictive(run, [6.1], draws=2).max() == 0.0
+    assert student_t_predictive(run, [6.1], num_samples=2).max() == 0.0
     figure = plot_student_t(run)
     assert len(figure.axes[0].collections) >= 2
 
@@ -282,7 +282,7 @@ def test_more_arguments_that_make_no_sense(two_modes):
         student_t_posterior(np.eye(3), **QUIET)
     density = kernel_student_t(two_modes, SquaredExponential(1.0))
     with pytest.raises(InputError, match="chains must be"):
-        sample_student_t(density, chains=0, **QUIET)
+        sample_student_t(density, num_chains=0, **QUIET)
     with pytest.raises(InputError, match="leave out row"):
         sample_student_t(density, bounds=(0.0, 1.0), **QUIET)
     with pytest.raises(InputError, match="leave out row 1"):
