@@ -73,7 +73,7 @@ class LearnedStudentT(Shown):
         scores: the score of every combination, larger is better; NaN where a density could not be
             integrated or there is only one combination. Dimensions ``factor`` (of the kernel's
             lengthscale), ``noise_variance``, ``alpha``, ``beta``.
-        normalizer: of the density on its box, ``None`` where it is not known.
+        normalizer: normalizer on the box of the density, ``None`` where it is not known.
         columns: names of the columns of the data frame it was learned from, by which columns of
             points are matched; ``None`` without names.
     """

@@ -301,9 +301,8 @@ def _integrate_regions(
     step = 2**14 // len(nodes)
     for start in range(0, len(regions), step):
         part = slice(start, start + step)
-        at = low[part, None] + side[part, None] * nodes
-        values = function(at.reshape(-1, D)).reshape(len(at), len(nodes), m)
-        coefficients = projection @ values
+        values = function((low[part, None] + side[part, None] * nodes).reshape(-1, D))
+        coefficients = projection @ values.reshape(-1, len(nodes), m)
         integrals[part] = coefficients[:, 0]
         with np.errstate(over="ignore"):  # an infinite error ends the integration
             errors[part] = np.sqrt(np.sum(coefficients[:, highest] ** 2, axis=1))

@@ -104,7 +104,6 @@ def hyvarinen_scores(
 @jax.jit
 def _leave_one_out_hyvarinen_scores(density: KernelStudentT, rows: jax.Array) -> jax.Array:
     inverse = density.inverse()
-    points = jnp.asarray(density.rows.points)
 
     def score(row: jax.Array) -> jax.Array:
         def log_density(x: jax.Array) -> jax.Array:
@@ -114,7 +113,7 @@ def _leave_one_out_hyvarinen_scores(density: KernelStudentT, rows: jax.Array) ->
             value = -(density.exponent - 0.5) * jnp.log(variance)
             return value + density.log_volume_element(x[None])[0]
 
-        return _hyvarinen_score(log_density, points[row])
+        return _hyvarinen_score(log_density, jnp.asarray(density.rows.points)[row])
 
     return jax.lax.map(score, rows, batch_size=16)
 
@@ -174,5 +173,4 @@ def log_sequential_likelihood(
     exponents = 0.5 * (jnp.arange(1, len(points) + 1) + alpha)
     at_rows = density.log_volume_element(points) - 2.0 * exponents * jnp.log(jnp.diagonal(factor))
     at_nodes = density.log_volume_element(at) - exponents[:, None] * jnp.log(variance)
-    log_normalizers = jax.nn.logsumexp(at_nodes + jnp.asarray(log_weights), axis=1)
-    return jnp.sum(at_rows - log_normalizers)
+    return jnp.sum(at_rows - jax.nn.logsumexp(at_nodes + jnp.asarray(log_weights), axis=1))

@@ -67,28 +67,28 @@ def test_the_best_of_a_grid(two_modes, learned):
 
 
 @pytest.mark.slow
-def test_beyond_two_columns_by_score_matching():
+def test_score_matching_beyond_two_columns():
     rows = np.random.default_rng(1).normal(size=(30, 3))
-    found = learn_student_t(rows, kernel=SquaredExponential(2.0), factors=(0.5, 1.0), **QUIET)
-    assert found.criterion == "hyvarinen"
-    assert found.normalizer is None
-    expected = -np.mean(np.asarray(hyvarinen_scores(found.density)))
-    np.testing.assert_allclose(found.score, expected, rtol=1e-8)
-    assert "up to a constant" in str(found)
+    learned = learn_student_t(rows, kernel=SquaredExponential(2.0), factors=(0.5, 1.0), **QUIET)
+    assert learned.criterion == "hyvarinen"
+    assert learned.normalizer is None
+    expected = -np.mean(np.asarray(hyvarinen_scores(learned.density)))
+    np.testing.assert_allclose(learned.score, expected, rtol=1e-8)
+    assert "up to a constant" in str(learned)
     with pytest.raises(InputError, match="take 'hyvarinen'"):
         learn_student_t(rows, criterion="log", **QUIET)
 
 
-def test_one_combination_is_not_scored(two_modes):
-    found = learn_student_t(
+def test_single_combination_is_not_scored(two_modes):
+    learned = learn_student_t(
         two_modes, kernel=SquaredExponential(1.0), factors=(1.0,), noise_variance=0.5, **QUIET
     )
-    assert np.isnan(found.score)
-    assert "log density of a row" not in str(found)
-    assert found.density.noise_variance == 0.5
+    assert np.isnan(learned.score)
+    assert "log density" not in str(learned)
+    assert learned.density.noise_variance == 0.5
 
 
-def test_typicality_is_low_for_what_is_unlike_the_rows(two_modes, learned):
+def test_typicality_is_low_far_from_the_rows(two_modes, learned):
     assert learned.typicality([8.0])[0] == 1.0 / 41.0
     assert learned.typicality([1.0])[0] > 0.5
     np.testing.assert_allclose(
@@ -96,7 +96,7 @@ def test_typicality_is_low_for_what_is_unlike_the_rows(two_modes, learned):
     )
 
 
-def test_typicality_of_the_rows_themselves(two_modes, learned):
+def test_typicality_of_rows(two_modes, learned):
     """Each given the others: ranks by explicit deletion."""
     kernel, rows = learned.density.kernel, np.asarray(two_modes)
     prior = {name: getattr(learned.density, name) for name in ("noise_variance", "alpha", "beta")}
@@ -109,7 +109,7 @@ def test_typicality_of_the_rows_themselves(two_modes, learned):
 
 
 @pytest.mark.slow
-def test_a_row_far_away_does_not_hide_the_others():
+def test_plot_leaves_out_distant_rows():
     rows = np.random.default_rng(0).normal(size=(200, 2))
     rows[0] = [1000.0, 0.0]
     panel = plot_student_t(learn_student_t(rows, factors=[1.0], noise_variance=1.0)).axes[0]
@@ -117,7 +117,7 @@ def test_a_row_far_away_does_not_hide_the_others():
     assert "1 of 200 rows outside" in panel.get_title(loc="right")
 
 
-def test_candidates_have_the_proposals_density(two_modes):
+def test_proposal_density(two_modes):
     """The mean of 1 / density is the volume of the box, candidates outside of it being 0.
 
     Seed 0, 4096 candidates: these are from 0 to twice the volume, as half of all is uniform, so
@@ -148,13 +148,13 @@ def test_draws_have_the_density(two_modes, kernel):
     values = np.exp(density.log_density(at) - normalizer.value)
     cumulative = np.concatenate([[0], np.cumsum(0.5 * (values[1:] + values[:-1]) * np.diff(at))])
     assert cumulative[-1] == pytest.approx(1.0, abs=1e-4)
-    found = kstest(drawn.ravel(), lambda x: np.interp(x, at, cumulative)).statistic
-    assert found < 0.12
+    distance = kstest(drawn.ravel(), lambda x: np.interp(x, at, cumulative)).statistic
+    assert distance < 0.12
     assert pool_draws(run, 7).shape == (7, 1)
 
 
 @pytest.mark.slow
-def test_chains_that_do_not_cross_are_told():
+def test_note_on_chains_that_do_not_cross():
     density = kernel_student_t([-9.0, -9.1, 9.0, 9.1], SquaredExponential(1.0), alpha=40.0,
                                noise_variance=0.05)  # fmt: skip
     run = sample_student_t(density, num_samples=20, num_chains=4, num_warmup=20, **QUIET)
@@ -176,7 +176,7 @@ def test_fantasy_data_cluster_and_repeat():
 
 @pytest.mark.slow
 def test_posterior_of_one_hyperparameter_by_a_grid(two_modes):
-    """Mean of log sigma_0^2 within 4.5 standard errors of quadrature's, one in 10^5 by chance."""
+    """Mean of log sigma_0^2 within 4.5 standard errors of quadrature's; fails by chance at 1e-5."""
     kernel = SquaredExponential(1.0)
     priors = {"factor": 1.0, "alpha": 1.0, "beta": 0.1}
     bounds = (-6.0, 6.0)
@@ -213,7 +213,7 @@ def test_posterior_of_one_hyperparameter_by_a_grid(two_modes):
 
 
 @pytest.mark.slow
-def test_pictures_of_one_and_two_columns(learned):
+def test_plots_of_one_and_two_columns(learned):
     assert plot_student_t(learned, draws=[0.0, 0.1]).axes[0].get_ylabel() == "density"
     rows = np.random.default_rng(3).normal(size=(12, 2))
     plane = learn_student_t(
@@ -244,10 +244,10 @@ def test_estimator(two_modes, learned):
     np.testing.assert_allclose(estimator.score(rows), expected.sum(), rtol=1e-5)
     drawn = estimator.sample(5, random_state=1)
     assert drawn.shape == (5, 1)
-    many = np.random.default_rng(4).normal(size=(12, 3))
-    plane = KernelStudentTDensity(SquaredExponential(2.0), factor=1.0, noise_variance=1.0).fit(many)
-    expected = -np.sum(np.asarray(hyvarinen_scores(plane.learned_.density, many + 0.1)))
-    np.testing.assert_allclose(plane.score(many + 0.1), expected)
+    rows = np.random.default_rng(4).normal(size=(12, 3))
+    plane = KernelStudentTDensity(SquaredExponential(2.0), factor=1.0, noise_variance=1.0).fit(rows)
+    expected = -np.sum(np.asarray(hyvarinen_scores(plane.learned_.density, rows + 0.1)))
+    np.testing.assert_allclose(plane.score(rows + 0.1), expected)
 
 
 @pytest.mark.parametrize(
@@ -272,12 +272,12 @@ def test_estimator(two_modes, learned):
         ),
     ],
 )
-def test_arguments_that_make_no_sense(two_modes, function, arguments, message):
+def test_invalid_arguments(two_modes, function, arguments, message):
     with pytest.raises(InputError, match=message):
         function(two_modes, **{"kernel": SquaredExponential(1.0), **arguments}, **QUIET)
 
 
-def test_more_arguments_that_make_no_sense(two_modes):
+def test_invalid_data_and_densities(two_modes):
     with pytest.raises(InputError, match="up to 2"):
         student_t_posterior(np.eye(3), **QUIET)
     density = kernel_student_t(two_modes, SquaredExponential(1.0))
