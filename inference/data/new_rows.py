@@ -95,7 +95,7 @@ def ordered_rows(
         names = _row_labels(X)
     order = column_order(names, columns, name, optional=optional)
     if order is not None:
-        array, names = array[..., order], columns
+        array, names = array[..., order], tuple(columns or ())
     if array.dtype.kind not in "iuf" and array.ndim in (1, 2):
 
         def column(at: int) -> str:
