@@ -25,7 +25,7 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 from bke.inference import fantasy_data, learn_student_t
-from bke.models import Polynomial, SquaredExponential, kernel_student_t, log_normaliser
+from bke.models import Polynomial, SquaredExponential, kernel_student_t, log_normalizer
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 from scipy.stats import norm
@@ -91,7 +91,7 @@ plane = kernel_student_t(
 on_parabola = np.asarray(plane.log_density(features(line)))
 pulled_back = quadratic(X)
 volume = np.sqrt(1.0 + 4.0 * line**2)
-predictive = np.exp(pulled_back.log_density(line) - log_normaliser(pulled_back).value)
+predictive = np.exp(pulled_back.log_density(line) - log_normalizer(pulled_back).value)
 difference = np.asarray(pulled_back.log_density(line)) - on_parabola - np.log(volume)
 results["difference of both ways to the log density"] = float(np.max(np.abs(difference)))
 restricted = np.exp(on_parabola - on_parabola.max())
@@ -189,7 +189,7 @@ loss = minimize_scalar(
     lambda log: -log_kde(X, np.exp(log), itself=True).mean(), bounds=(-4.0, 1.0), method="bounded"
 )
 bandwidth = float(np.exp(loss.x))
-low, high = learned.normaliser.low[0], learned.normaliser.high[0]
+low, high = learned.normalizer.low[0], learned.normalizer.high[0]
 inside = fresh[(fresh > low) & (fresh < high)]
 results["mean log density of fresh draws"] = {
     "kernel Student-t": float(learned.log_density(inside).mean()),

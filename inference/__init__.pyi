@@ -96,7 +96,6 @@ from .sampling.samplers.smc import Smc as Smc
 from .streams.blocks import open_blocks as open_blocks
 from .streams.source import Rows as Rows, open_rows as open_rows
 from .student_t.estimator import KernelStudentTDensity as KernelStudentTDensity
-from .student_t.fantasy import fantasy_data as fantasy_data
 from .student_t.learning import (
     LearnedStudentT as LearnedStudentT,
     learn_student_t as learn_student_t,
@@ -105,7 +104,7 @@ from .student_t.posterior import (
     student_t_posterior as student_t_posterior,
     student_t_predictive as student_t_predictive,
 )
-from .student_t.sampling import sample_student_t as sample_student_t
+from .student_t.sampling import fantasy_data as fantasy_data, sample_student_t as sample_student_t
 from .tables.compare_tables import compare_tables as compare_tables
 from .tables.findings import PairComparison as PairComparison
 from .tables.groups import GroupsComparison as GroupsComparison, compare_groups as compare_groups

@@ -116,13 +116,13 @@ from .statistics.stein import (
 from .student_t.density import (
     KernelStudentT as KernelStudentT,
     kernel_student_t as kernel_student_t,
+    log_volume_element as log_volume_element,
 )
-from .student_t.normaliser import Normaliser as Normaliser, log_normaliser as log_normaliser
+from .student_t.quadrature import Normalizer as Normalizer, log_normalizer as log_normalizer
 from .student_t.scores import (
     hyvarinen_scores as hyvarinen_scores,
     leave_one_out_log_densities as leave_one_out_log_densities,
     log_sequential_likelihood as log_sequential_likelihood,
 )
-from .student_t.volume_element import log_volume_element as log_volume_element
 
 __version__: str

@@ -78,7 +78,7 @@ ConditionalEmbedding Convergence Covariance Diagnosis Edge Embedding EmbeddingPo
 GroupsComparison InputError Integral JointEmbedding Kernel KernelBayesFilter
 KernelComparison KernelScore KernelStudentT LearnedFilter LearnedKernel LearnedStudentT
 Likelihood LowRankError MatchedWeights Measure Misfit Mode Modes Moment MonitorState
-Normaliser OpenRun PairComparison Part Peak Place PreImage PredictiveCheck Product Radial
+Normalizer OpenRun PairComparison Part Peak Place PreImage PredictiveCheck Product Radial
 RegressionSummary Rows Sample SamplingError Scaled Score Since SmoothingError
 StateEstimates Stationary SteinResult Sum TableComparison TestResult Thinned
 """

@@ -119,8 +119,8 @@ def _box(of: LearnedStudentT | xr.DataTree, rows: np.ndarray) -> tuple[np.ndarra
     if isinstance(of, xr.DataTree):
         low, high = (np.atleast_1d(of.attrs[name]).astype(float) for name in ("low", "high"))
     else:
-        assert of.normaliser is not None  # of one or two columns
-        low, high = of.normaliser.low, of.normaliser.high
+        assert of.normalizer is not None  # of one or two columns
+        low, high = of.normalizer.low, of.normalizer.high
     width = rows.max(axis=0) - rows.min(axis=0)
     low = np.where(np.isfinite(low), low, rows.min(axis=0) - 0.5 * width)
     high = np.where(np.isfinite(high), high, rows.max(axis=0) + 0.5 * width)

@@ -10,7 +10,7 @@ import xarray as xr
 from ..learning.multiples import described
 from ..student_t.learning import LearnedStudentT
 from ..student_t.posterior import student_t_predictive
-from ..student_t.run import notes_of
+from ..student_t.sampling import run_notes
 
 
 class Densities(NamedTuple):
@@ -33,7 +33,7 @@ def densities(
         among: they are the rows that it was learned from, each compared with the others.
     """
     values = learned.log_density(rows)
-    notes = [] if run is None else notes_of(run)
+    notes = [] if run is None else run_notes(run)
     if run is not None:
         with np.errstate(divide="ignore"):
             values = np.log(student_t_predictive(run, rows).mean(axis=0))
@@ -43,7 +43,7 @@ def densities(
 
 def _outside(learned: LearnedStudentT, rows: np.ndarray) -> list[str]:
     """How many rows have no density, in a sentence."""
-    found = learned.normaliser
+    found = learned.normalizer
     outside = 0 if found is None else int(np.sum(~found.contains(rows)))
     if found is None or not outside:
         return []
@@ -59,7 +59,7 @@ def density_summary(
     density = learned.density
     told: dict[str, Any] = {"kernel": described(density.kernel)}
     told |= {name: float(getattr(density, name)) for name in ("noise_variance", "alpha", "beta")}
-    told["normalised"] = learned.normaliser is not None
+    told["normalised"] = learned.normalizer is not None
     told["log_density"] = [None if np.isneginf(one) else float(one) for one in found.log_density]
     told["typicality"] = found.typicality.tolist()
     if run is not None:

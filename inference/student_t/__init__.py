@@ -1,1 +1,1 @@
-"""Kernel Student-t densities: hyperparameters, draws, fantasy data, scikit-learn's interface."""
+"""Kernel Student-t densities: learning, sampling, fantasy data and a scikit-learn estimator."""

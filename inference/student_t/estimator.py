@@ -8,15 +8,14 @@ from typing import Any, Self
 import numpy as np
 from bke.models import hyvarinen_scores
 from bke.models.kernels.base import Covariance
-from bke.models.student_t.normaliser import Bounds
+from bke.models.student_t.quadrature import Bounds
 
 from ..core.errors import InputError
 from ..data.arrays import plain_array
 from ..data.checks import as_sample, check_count
 from ..data.new_rows import as_evaluation_points
 from .learning import NOISE_VARIANCES, learn_student_t
-from .run import notes_of
-from .sampling import pooled, sample_student_t
+from .sampling import draw_rows
 
 try:
     from sklearn.base import BaseEstimator, DensityMixin
@@ -25,29 +24,26 @@ try:
 except ImportError:
     raise InputError("scikit-learn is not installed: pip install 'bke[sklearn]'") from None
 
-#: Of each chain, from which those asked for are taken.
-LEAST_DRAWS = 32
-
 
 class KernelStudentTDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
-    """A density estimator in the manner of ``sklearn.neighbors.KernelDensity``.
+    """A kernel Student-t density with the methods of ``sklearn.neighbors.KernelDensity``.
 
-    In one or two columns the density is normalised on a box; in more it is known up to a constant,
-    which serves to compare points, as novelty detection does, and not to compare estimators.
+    In one or two columns the density is normalized on a box; in more it is known up to a constant,
+    which allows comparing points, as in novelty detection, but not estimators.
 
     Args:
         kernel: ``"median"``, ``"bkl"`` or a kernel of :mod:`bke.models`.
-        factor: what its lengthscale is multiplied by; ``None`` chooses one, as ``noise_variance``,
-            by :func:`~bke.inference.learn_student_t`.
-        noise_variance: sigma_0^2 of the prior, beside k(x, x).
+        factor: factor of its lengthscale; ``None`` chooses one, as for ``noise_variance``, by
+            :func:`~bke.inference.learn_student_t`.
+        noise_variance: sigma_0^2 of the prior, relative to k(x, x).
         alpha: degrees of freedom of the prior.
-        beta: rows that the prior mean is worth.
+        beta: weight of the prior mean, in rows.
         bounds: lower and upper corner of the box, each (D,) or a number; by default the range of
-            the rows and half of it more at each side.
+            the rows, extended by half of it at each side.
         random_state: seed of the kernel's choice and of draws.
 
     Attributes:
-        learned_: the :class:`~bke.inference.LearnedStudentT`.
+        learned_: the result of :func:`~bke.inference.learn_student_t`.
         n_features_in_: D.
     """
 
@@ -71,7 +67,7 @@ class KernelStudentTDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Condition on the rows of ``X``, (n, D), and choose what is ``None``."""
+        """Condition on the rows of ``X``, (n, D), and choose parameters that are ``None``."""
         points = as_sample(self._validated(X, ensure_min_samples=2))
         self.learned_ = learn_student_t(
             points,
@@ -92,40 +88,41 @@ class KernelStudentTDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         return self.learned_.log_density(self._rows(X))
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Score ``X`` by its total log density, beyond two columns by score matching; high is good.
+        """Compute the total log density of ``X``, beyond two columns a score-matching score.
 
-        There no normaliser is known, and log densities of different hyperparameters have nothing to
-        do with each other; minus the sum of :func:`~bke.models.hyvarinen_scores` compares them.
+        Larger is better. Beyond two columns no normalizer is known, so that log densities of
+        different hyperparameters cannot be compared; minus the sum of
+        :func:`~bke.models.hyvarinen_scores` can.
         """
         check_is_fitted(self)
-        if self.learned_.normaliser is not None:
+        if self.learned_.normalizer is not None:
             return float(np.sum(self.score_samples(X)))
         return -float(np.sum(hyvarinen_scores(self.learned_.density, self._rows(X))))
 
     def _validated(self, X: Any, **options: Any) -> np.ndarray:
-        """``X`` as scikit-learn checks it, with masked cells as NaN, which it would unmask."""
+        """Check ``X`` by scikit-learn, with masked cells as NaN, which it would unmask."""
         X = plain_array(X, "X") if isinstance(X, np.ma.MaskedArray) else X
         return np.asarray(validate_data(self, X, ensure_all_finite=False, **options))
 
     def _rows(self, X: Any) -> np.ndarray:
-        """New rows (n, D), whose names and their order scikit-learn checks; finite."""
+        """Check new rows (n, D), finite; scikit-learn checks names and order of columns."""
         return as_evaluation_points(self._validated(X, reset=False), self.n_features_in_, "X")
 
     def sample(self, n_samples: int = 1, random_state: int | None = None) -> np.ndarray:
         """Draw rows by NUTS, (n_samples, D), see :func:`~bke.inference.sample_student_t`.
 
-        They are not independent; what its chains say of themselves is a ``ConvergenceWarning``.
+        They are not independent. Notes of the run are raised as ``ConvergenceWarning``.
         """
         check_is_fitted(self)
-        chains = min(check_count(n_samples, "n_samples", 1), 32)
-        run = sample_student_t(
+        rows, notes = draw_rows(
             self.learned_,
+            n_samples,
             bounds=self.bounds,
-            draws=max(LEAST_DRAWS, -(-n_samples // chains)),
-            chains=chains,
+            num_chains=min(check_count(n_samples, "n_samples", 1), 32),
+            min_samples=32,
             seed=self.random_state if random_state is None else random_state,
             progress=False,
         )
-        for note in notes_of(run):
+        for note in notes:
             warnings.warn(note, ConvergenceWarning, stacklevel=2)
-        return pooled(run, n_samples)
+        return rows

@@ -1,24 +1,23 @@
-"""Hyperparameters of a kernel Student-t density by how well rows are predicted by the others."""
+"""Learn the hyperparameters of kernel Student-t densities from leave-one-out predictions."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 from bke.models import (
     KernelStudentT,
-    Normaliser,
+    Normalizer,
     hyvarinen_scores,
     kernel_student_t,
     leave_one_out_log_densities,
-    log_normaliser,
+    log_normalizer,
 )
 from bke.models.kernels.base import Covariance
-from bke.models.student_t.normaliser import Bounds
-from bke.models.student_t.quadrature import MOST_DIMENSIONS
+from bke.models.student_t.quadrature import MAX_DIMENSION, Bounds, check_bounds
 
 from ..core.errors import InputError, nearest
 from ..core.machine import computing
@@ -28,34 +27,53 @@ from ..data.checks import as_sample, check_positive, column_names
 from ..data.new_rows import ordered_rows
 from ..learning.multiples import described, factors_for, widened
 from ..learning.named_kernels import kernel_of
-from .box import box_for
 
 if TYPE_CHECKING:
     import pandas as pd
 
 CRITERIA = ("log", "hyvarinen")
-FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
 NOISE_VARIANCES = (0.1, 1.0, 10.0, 100.0)
-#: Rows that are left out, each once, to tell how well they are predicted.
-MOST_SCORED = 200
-#: Of the integral of the best one, relative: the second where the first is out of reach.
-TOLERANCES = (1e-6, 1e-3)
-#: Share of rows equal to others from which on the report says so.
-MANY_TIES = 0.1
+
+
+def choose_box(
+    points: np.ndarray, kernel: Covariance, bounds: Bounds | None, margin: float = 0.5
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the corners (D,) of the box that a density of points (N, D) is restricted to.
+
+    Args:
+        points: the rows of the density.
+        kernel: its kernel.
+        bounds: the corners; ``None`` takes the range of every column, extended at each side by
+            ``margin`` times its width, or all of R^D for kernels that are not of x - y, whose
+            densities fall to zero.
+        margin: not tuned.
+
+    Raises:
+        InputError: bounds are invalid, or leave out some of the points.
+    """
+    if bounds is not None:
+        try:
+            return check_bounds(points, kernel, bounds)
+        except ValueError as error:
+            raise InputError(str(error)) from None
+    if not kernel.translation_invariant:
+        return np.full(points.shape[1], -np.inf), np.full(points.shape[1], np.inf)
+    low, high = points.min(axis=0), points.max(axis=0)
+    width = np.where(high > low, high - low, 1.0)
+    return low - margin * width, high + margin * width
 
 
 @dataclasses.dataclass(frozen=True)
 class LearnedStudentT(Shown):
-    """The best density of a grid; prints as a report.
+    """The best density of a grid of hyperparameters; ``print`` shows a report.
 
     Attributes:
-        density: with the best hyperparameters, of all rows.
-        criterion: what was compared, see :func:`learn_student_t`.
-        scores: of every combination, larger is better, NaN where a density could not be integrated
-            or there is only one; dims ``factor`` (of the kernel's lengthscale), ``noise_variance``,
-            ``alpha``, ``beta``.
-        at_edge: names of what is best at an end of the values tried.
-        normaliser: of the density on its box, ``None`` where it is not known.
+        density: with the best hyperparameters, given all rows.
+        criterion: see :func:`learn_student_t`.
+        scores: the score of every combination, larger is better; NaN where a density could not be
+            integrated or there is only one combination. Dimensions ``factor`` (of the kernel's
+            lengthscale), ``noise_variance``, ``alpha``, ``beta``.
+        normalizer: normalizer on the box of the density, ``None`` where it is not known.
         columns: names of the columns of the data frame it was learned from, by which columns of
             points are matched; ``None`` without names.
     """
@@ -63,85 +81,88 @@ class LearnedStudentT(Shown):
     density: KernelStudentT
     criterion: str
     scores: xr.DataArray
-    at_edge: tuple[str, ...]
-    normaliser: Normaliser | None
+    normalizer: Normalizer | None
     columns: tuple[str, ...] | None = None
 
     @property
     def chosen(self) -> dict[str, float]:
         """The best ``factor``, ``noise_variance``, ``alpha`` and ``beta``."""
-        best = np.unravel_index(np.nanargmax(self.scores.fillna(-np.inf)), self.scores.shape)
-        return {
-            str(name): float(self.scores[name][index])
-            for name, index in zip(self.scores.dims, best, strict=True)
-        }
+        return _hyperparameters(_best(self.scores))
+
+    @property
+    def at_edge(self) -> tuple[str, ...]:
+        """Names of hyperparameters whose best value is the smallest or largest of several tried."""
+        return tuple(
+            name
+            for name, value in self.chosen.items()
+            if self.scores.sizes[name] > 1 and value in self.scores[name].values[[0, -1]]
+        )
 
     @property
     def score(self) -> float:
-        """The best score; NaN where nothing was compared."""
+        """The best score; NaN where only one combination was tried."""
         return float(self.scores.max())
 
     def log_density(self, at: Any) -> np.ndarray:
-        """Evaluate log q at points (m, D) or (m,), normalised where that is known; -inf outside.
+        """Evaluate log q at points (m, D) or (m,), normalized where that is known; -inf outside.
 
-        Without a normaliser it is up to a constant. Columns of data frames are matched by name.
+        Without a normalizer it is up to a constant. Columns of data frames are matched by name.
         """
         rows = ordered_rows(at, self.columns, "at")
         values = np.asarray(self.density.log_density(rows))
-        if self.normaliser is None:
+        if self.normalizer is None:
             return values
         points = rows.reshape(len(values), -1)
-        return np.where(self.normaliser.contains(points), values - self.normaliser.value, -np.inf)
+        return np.where(self.normalizer.contains(points), values - self.normalizer.value, -np.inf)
 
     def typicality(self, at: Any = None) -> np.ndarray:
-        """Compare points with rows: the share of rows that are less likely than each, (m,).
+        """Compute the proportion of rows that have a lower density than each point, (m,).
 
-        The likelihood of a row is that given the others, that of a point given all rows.
-
-        Near 0 for what is unlike the rows; of points from the same distribution about uniform, but
-        no p-value of an exact test. Rows and points are compared by the same power of s.
+        The density of a row is that given the other rows, the density of a point that given all
+        rows, with the same exponent of s. Values near 0 mean that a point is unlike the rows. For
+        points from the distribution of the rows they are about uniform, but they are not p-values
+        of an exact test.
 
         Args:
             at: points, (m, D) or (m,), columns of data frames matched by name. By default the rows
-                themselves, each given the others: the share of rows that are no more likely, 1 / N
-                for the most unusual.
+                themselves, each given the others: the proportion of rows with a density that is not
+                higher, 1 / N for the most unusual row.
         """
-        of = self.density
-        rows = np.asarray(of.log_density_of_rows())
+        rows = np.asarray(self.density.leave_one_out_log_density())
         if at is None:
             return np.searchsorted(np.sort(rows), rows, side="right") / len(rows)
-        points = ordered_rows(at, self.columns, "at")
-        below = np.searchsorted(np.sort(rows), np.asarray(of.log_density(points)), side="right")
+        points = self.density.log_density(ordered_rows(at, self.columns, "at"))
+        below = np.searchsorted(np.sort(rows), np.asarray(points), side="right")
         return (1.0 + below) / (1.0 + len(rows))
 
     def to_dataframe(self) -> pd.DataFrame:
-        """One row for each combination of hyperparameters that was tried, the best first.
+        """Return one row for each combination of hyperparameters, the best first.
 
         Columns: ``factor``, ``noise_variance``, ``alpha``, ``beta`` and ``score``, see ``scores``.
         """
-        found = self.scores.to_dataframe("score").reset_index()
-        return found.sort_values("score", ascending=False, ignore_index=True)
+        table = self.scores.to_dataframe("score").reset_index()
+        return table.sort_values("score", ascending=False, ignore_index=True)
 
     def __str__(self) -> str:
-        of = self.density
+        density, rows = self.density, self.density.rows.data
         lines = [
-            f"kernel Student-t density of {len(of.rows.data)} rows in {of.dimension} column(s)",
-            f"  {described(of.kernel)}",
-            f"  noise variance {of.noise_variance:.4g}, alpha {of.alpha:.4g}, beta {of.beta:.4g}",
+            f"kernel Student-t density of {len(rows)} rows in {density.dimension} column(s)",
+            f"  {described(density.kernel)}",
+            f"  noise variance {density.noise_variance:.4g}, alpha {density.alpha:.4g}, "
+            f"beta {density.beta:.4g}",
         ]
         if np.isfinite(self.score):
-            what, sign = ("log density", 1) if self.criterion == "log" else ("Hyvarinen score", -1)
-            lines.append(f"  mean {what} of a row given the others {sign * self.score:.4g}")
+            name, sign = ("log density", 1) if self.criterion == "log" else ("Hyvarinen score", -1)
+            lines.append(f"  mean leave-one-out {name} {sign * self.score:.4g}")
         if self.at_edge:
             lines.append(
-                f"  {' and '.join(self.at_edge)} best at an end of the values tried: "
-                "learn_student_t takes others"
+                f"  best value of {' and '.join(self.at_edge)} at an end of the values tried: pass "
+                "learn_student_t a wider range"
             )
-        rows = of.rows.data
-        tied = 1.0 - len(np.unique(rows, axis=0)) / len(rows)
-        if tied > MANY_TIES:
-            lines.append(f"  {tied:.0%} of the rows repeat others: modes may be spikes at these")
-        if self.normaliser is None:
+        repeated = 1.0 - len(np.unique(rows, axis=0)) / len(rows)
+        if repeated > 0.1:  # not tuned
+            lines.append(f"  {repeated:.0%} of the rows repeat others: they may give narrow modes")
+        if self.normalizer is None:
             lines.append("  known up to a constant")
         return "\n".join(lines)
 
@@ -166,132 +187,86 @@ def learn_student_t(
         X: shape (n, D) or (n,).
         kernel: ``"median"``, ``"bkl"`` or a kernel, see
             :func:`~bke.inference.learning.named_kernels.kernel_of`.
-        factors: of its lengthscale that are tried, 1/8 to 4 by default; (1,) keeps it.
-        noise_variance: sigma_0^2, one or several to try, beside k(x, x).
-        alpha: one or several to try.
-        beta: one or several to try.
-        criterion: of 200 random rows at most, each given all others. ``"log"``, their mean log
-            density, normalised by quadrature: for 1 or 2 columns, the default there.
-            ``"hyvarinen"``, of score matching, for any number of columns; the kernel must be twice
+        factors: multiples of its lengthscale to try, 1/8 to 4 by default; (1,) keeps it.
+        noise_variance: sigma_0^2, relative to k(x, x), one value or several to try.
+        alpha: one value or several to try.
+        beta: one value or several to try.
+        criterion: evaluated at up to 200 random rows, each given all others. ``"log"``: mean log
+            density, normalized by quadrature; for 1 or 2 columns, the default there.
+            ``"hyvarinen"``: score matching, for any number of columns and kernels that are twice
             differentiable.
         bounds: the box the density is restricted to, lower and upper corner, each (D,) or a number;
-            by default the range of the rows and half of it more at each side.
-        scale: of the columns, for the kernel's choice.
-        seed: of the kernel's choice, and of the rows that are left out.
+            by default the range of the rows, extended by half of it at each side.
+        scale: unit of the columns for the choice of the kernel.
+        seed: seed of the choice of the kernel and of the rows.
         progress: whether a bar is shown.
 
     Raises:
-        InputError: for data or arguments that make no sense; no density could be integrated.
+        InputError: the data or an argument are invalid, or no density could be integrated.
     """
     points = as_sample(X)
-    chosen = _criterion(criterion, points.shape[1])
-    start = kernel_of(points, kernel, scale=scale, seed=seed)
-    grid = _Grid(
-        points,
-        start,
-        {
-            "factor": factors_for(factors, FACTORS, start),
-            "noise_variance": _values(noise_variance, "noise_variance"),
-            "alpha": _values(alpha, "alpha"),
-            "beta": _values(beta, "beta"),
-        },
-    )
-    box = box_for(points, start, bounds)
-    scored = np.sort(np.random.default_rng(seed).permutation(len(points))[:MOST_SCORED])
+    small = points.shape[1] <= MAX_DIMENSION
+    criterion = ("log" if small else "hyvarinen") if criterion is None else criterion
+    if criterion not in CRITERIA:
+        raise InputError(
+            f"criterion must be one of {CRITERIA}, got {criterion!r}{nearest(criterion, CRITERIA)}"
+        )
+    if criterion == "log" and not small:
+        raise InputError(
+            f"criterion='log' needs a normalizer, which is found in up to {MAX_DIMENSION} "
+            f"columns, and there are {points.shape[1]}: take 'hyvarinen'"
+        )
+    initial = kernel_of(points, kernel, scale=scale, seed=seed)
+    values = {
+        "factor": factors_for(factors, (0.125, 0.25, 0.5, 1.0, 2.0, 4.0), initial),
+        "noise_variance": _check_values(noise_variance, "noise_variance"),
+        "alpha": _check_values(alpha, "alpha"),
+        "beta": _check_values(beta, "beta"),
+    }
+    box = choose_box(points, initial, bounds)
+    scored = np.sort(np.random.default_rng(seed).permutation(len(points))[:200])
+
+    def condition(score: xr.DataArray) -> KernelStudentT:
+        values = _hyperparameters(score)
+        return kernel_student_t(points, widened(initial, values.pop("factor")), **values)
+
+    coords = {name: list(options) for name, options in values.items()}
+    scores = xr.DataArray(np.nan, dims=list(values), coords=coords, name="score")
     with computing():
-        scores = grid.scores(lambda density: _score(density, chosen, box, scored), progress)
-        # With nothing to compare there is nothing to score.
-        flat = np.nanargmax(scores) if scores.size > 1 else 0
-        best = tuple(map(int, np.unravel_index(flat, scores.shape)))
-        found = grid.density(best)
-        small = points.shape[1] <= MOST_DIMENSIONS
-        normaliser = _normaliser(found, box) if small else None
-    values = grid.values
-    table = xr.DataArray(
-        scores, dims=list(values), coords={k: list(v) for k, v in values.items()}, name="score"
-    )
-    return LearnedStudentT(found, chosen, table, grid.at_edge(best), normaliser, column_names(X))
+        if scores.size > 1:
+            failure = ""
+            with progress_bar("densities", scores.size, shown=progress) as advance:
+                for index in np.ndindex(scores.shape):
+                    try:
+                        density = condition(scores[index])
+                        scores[index] = _score(density, criterion, box, scored)
+                    except ValueError as error:
+                        raise InputError(str(error)) from None
+                    except ArithmeticError as error:
+                        failure = str(error)
+                    advance(1)
+            if not np.any(np.isfinite(scores)):
+                raise InputError(f"no density of the grid has a finite score: {failure}")
+        density = condition(_best(scores))
+        normalizer = _find_normalizer(density, box) if small else None
+    return LearnedStudentT(density, criterion, scores, normalizer, column_names(X))
 
 
-class _Grid(NamedTuple):
-    """Densities of the same rows with every combination of hyperparameters."""
-
-    points: np.ndarray  # (N, D)
-    kernel: Covariance
-    values: dict[str, tuple[float, ...]]  # of "factor", of the lengthscale, and the others
-
-    def density(self, index: tuple[int, ...]) -> KernelStudentT:
-        """The density of one combination, by the place of each value."""
-        each = zip(self.values.items(), index, strict=True)
-        chosen = {name: values[place] for (name, values), place in each}
-        kernel = widened(self.kernel, chosen.pop("factor"))
-        return kernel_student_t(self.points, kernel, **chosen)
-
-    def scores(self, score: Callable[[KernelStudentT], float], progress: bool) -> np.ndarray:
-        """The score of every combination, NaN where it fails, or where there is but one.
-
-        Raises:
-            InputError: no score is finite.
-        """
-        found = np.full([len(values) for values in self.values.values()], np.nan)
-        if found.size == 1:
-            return found
-        failed = ""
-        with progress_bar("densities", found.size, shown=progress) as advance:
-            for index in np.ndindex(found.shape):
-                try:
-                    found[index] = score(self.density(index))
-                except ValueError as error:
-                    raise InputError(str(error)) from None
-                except ArithmeticError as error:
-                    failed = str(error)
-                advance(1)
-        if not np.any(np.isfinite(found)):
-            raise InputError(f"no density of the grid has a finite score: {failed}")
-        return found
-
-    def at_edge(self, best: tuple[int, ...]) -> tuple[str, ...]:
-        """The hyperparameters that are best at an end of several values."""
-        return tuple(
-            name
-            for (name, values), place in zip(self.values.items(), best, strict=True)
-            if len(values) > 1 and place in (0, len(values) - 1)
-        )
+def _best(scores: xr.DataArray) -> xr.DataArray:
+    """Return the largest score, (), with its coordinates."""
+    index: Any = scores.fillna(-np.inf).argmax(...)
+    return scores[index]
 
 
-def _criterion(given: str | None, dimension: int) -> str:
-    """The criterion for so many columns, the log density where it can be normalised."""
-    small = dimension <= MOST_DIMENSIONS
-    chosen = given or ("log" if small else "hyvarinen")
-    if chosen not in CRITERIA:
-        raise InputError(
-            f"criterion must be one of {CRITERIA}, got {given!r}{nearest(given, CRITERIA)}"
-        )
-    if chosen == "log" and not small:
-        raise InputError(
-            f"criterion='log' needs a normaliser, which is found in up to {MOST_DIMENSIONS} "
-            f"columns, and there are {dimension}: take 'hyvarinen'"
-        )
-    return chosen
-
-
-def _normaliser(density: KernelStudentT, box: tuple[np.ndarray, np.ndarray]) -> Normaliser:
-    """Find the normaliser, less exactly where it has to be, as for kinks in two columns."""
-    for tolerance in TOLERANCES:
-        try:
-            return log_normaliser(density, box, tolerance=tolerance)
-        except ArithmeticError as error:
-            reason = str(error)
-    raise InputError(reason)
+def _hyperparameters(score: xr.DataArray) -> dict[str, float]:
+    """Return the coordinates of a score, ()."""
+    return {str(name): float(value) for name, value in score.coords.items()}
 
 
 def _score(
-    density: KernelStudentT,
-    criterion: str,
-    box: tuple[np.ndarray, np.ndarray],
-    rows: np.ndarray,
+    density: KernelStudentT, criterion: str, box: tuple[np.ndarray, np.ndarray], rows: np.ndarray
 ) -> float:
-    """Score a density by a mean over some of the rows; larger is better."""
+    """Compute the mean score of some rows; larger is better."""
     if criterion == "log":
         return float(np.mean(leave_one_out_log_densities(density, box, rows=rows)))
     value = -float(np.mean(np.asarray(hyvarinen_scores(density, rows=rows))))
@@ -300,9 +275,19 @@ def _score(
     return value
 
 
-def _values(given: float | Sequence[float], name: str) -> tuple[float, ...]:
-    """Check one positive number or several, and sort them."""
-    values = tuple(check_positive(one, name) for one in np.atleast_1d(np.asarray(given, object)))
-    if not values:
+def _find_normalizer(density: KernelStudentT, box: tuple[np.ndarray, np.ndarray]) -> Normalizer:
+    """Compute the normalizer to 1e-6, or 1e-3 where that fails, as for kinks in two columns."""
+    for tolerance in (1e-6, 1e-3):
+        try:
+            return log_normalizer(density, box, tolerance=tolerance)
+        except ArithmeticError as error:
+            failure = str(error)
+    raise InputError(failure)
+
+
+def _check_values(value: float | Sequence[float], name: str) -> tuple[float, ...]:
+    """Return one positive number or several in increasing order, without repeats."""
+    entries = np.atleast_1d(np.asarray(value, object))
+    if not len(entries):
         raise InputError(f"{name} must hold at least one number")
-    return tuple(sorted(set(values)))
+    return tuple(sorted({check_positive(entry, name) for entry in entries}))

@@ -1,8 +1,11 @@
-"""Draws from a kernel Student-t density by NUTS, started at an importance sample of it."""
+"""Draw from kernel Student-t densities by NUTS, started at an importance sample."""
 
 from __future__ import annotations
 
 import functools
+import json
+from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import jax
@@ -10,218 +13,344 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from arviz_base import dict_to_dataset
+from bke.models import kernel_student_t
+from bke.models.kernels.base import Covariance, invalid_kernel_message
+from bke.models.linalg.rows import padded
 from bke.models.student_t.density import KernelStudentT
-from bke.models.student_t.normaliser import Bounds
+from bke.models.student_t.quadrature import Bounds
 from scipy.spatial.distance import cdist
 from scipy.special import logit, logsumexp
 
 from ..core.errors import InputError, SamplingError
 from ..core.machine import computing
-from ..core.progress import chain_progress
+from ..core.progress import chain_progress, progress_bar
+from ..data.checks import check_count, check_positive
 from ..data.weighted import systematic
-from ..diagnostics.convergence import RHAT_LIMIT, Convergence
+from ..diagnostics.convergence import RHAT_LIMIT, Convergence, convergence
 from ..sampling.algorithms.no_u_turn import NutsProgram, Progress
-from .box import box_for
-from .learning import LearnedStudentT
-from .run import agreement, check_iterations, recorded
-
-#: Points that starts are chosen from, by their weights.
-CANDIDATES = 4096
-#: Effective sample size of these below which a run says that starts are few in truth.
-FEW_STARTS = 50
-WARMUP = 200
+from .learning import LearnedStudentT, choose_box
 
 
-class Target(NamedTuple):
-    """A density on a box, as the sampler sees it."""
+class BoxedDensity(NamedTuple):
+    """A density restricted to a box, as a function of unconstrained coordinates u."""
 
     density: KernelStudentT
     low: Any  # (D,)
-    high: Any  # (D,), infinite where there is no box
+    high: Any  # (D,), infinite where the column is unbounded
 
+    def constrain(self, u: jax.Array) -> jax.Array:
+        """Map points (..., D) to low + (high - low) / (1 + exp(-u)), or to u without a box."""
+        bounded = jnp.isfinite(self.low)
+        width = jnp.where(bounded, self.high - self.low, 1.0)
+        inside = jnp.where(bounded, self.low, 0.0) + width * jax.nn.sigmoid(u)
+        return jnp.where(bounded, inside, u)
 
-def constrain(u: jax.Array, target: Target) -> jax.Array:
-    """Map any points (..., D) to low + (high - low) / (1 + exp(-u)), or to u without a box."""
-    bounded = jnp.isfinite(target.low)
-    width = jnp.where(bounded, target.high - target.low, 1.0)
-    inside = jnp.where(bounded, target.low, 0.0) + width * jax.nn.sigmoid(u)
-    return jnp.where(bounded, inside, u)
-
-
-class InBox:
-    """The density of u where x is :func:`constrain` of it."""
-
-    def __init__(self, dimension: int) -> None:
-        self.shapes = {"x": (dimension,)}
-
-    def log_density(self, z: dict[str, jax.Array], target: Target) -> jax.Array:
-        """Evaluate the log density at ``z``, up to a constant."""
-        u = z["x"]
-        bounded = jnp.isfinite(target.low)
-        stretch = jax.nn.log_sigmoid(u) + jax.nn.log_sigmoid(-u)
-        value = target.density.log_density(constrain(u, target)[None])[0]
-        return value + jnp.sum(jnp.where(bounded, stretch, 0.0))
+    def log_density(self, u: jax.Array) -> jax.Array:
+        """Evaluate the log density of u, (D,), up to a constant."""
+        log_jacobian = jax.nn.log_sigmoid(u) + jax.nn.log_sigmoid(-u)
+        value = self.density.log_density(self.constrain(u)[None])[0]
+        return value + jnp.sum(jnp.where(jnp.isfinite(self.low), log_jacobian, 0.0))
 
 
 @functools.lru_cache(maxsize=16)
-def sampler(dimension: int, warmup: int) -> NutsProgram:
-    """Keep NUTS for densities of a dimension, compiled for each kernel and number of rows."""
-    problem: Any = InBox(dimension)
-    return NutsProgram(problem, warmup)
+def _nuts_program(dimension: int, num_warmup: int) -> NutsProgram:
+    """Return NUTS for boxed densities, which is compiled for each kernel and number of rows."""
+    target: Any = SimpleNamespace(
+        shapes={"x": (dimension,)}, log_density=lambda z, boxed: boxed.log_density(z["x"])
+    )
+    return NutsProgram(target, num_warmup)
 
 
 def sample_student_t(
     density: KernelStudentT | LearnedStudentT,
     *,
     bounds: Bounds | None = None,
-    draws: int = 250,
-    chains: int = 16,
-    warmup: int = WARMUP,
+    num_samples: int = 250,
+    num_chains: int = 16,
+    num_warmup: int = 200,
     seed: int = 0,
     progress: bool = True,
 ) -> xr.DataTree:
     """Draw from the predictive density by NUTS.
 
-    Chains start at an importance sample of the density, from a mixture of a kernel density estimate
-    of the rows and the uniform distribution on the box. So they are spread over its modes about as
-    its mass is, even where none crosses from one mode to another; then R-hat is above 1.01, which
-    the run says.
+    Chains start at an importance sample of the density, proposed from a mixture of a kernel density
+    estimate of the rows and the uniform distribution on the box. The proportions of starts in the
+    modes are then about the masses of the modes, even where no chain crosses from one mode to
+    another. In that case R-hat is above 1.01, and the run has a note.
 
     Args:
-        density: the density, or what :func:`~bke.inference.learn_student_t` returned.
+        density: the density, or the result of :func:`~bke.inference.learn_student_t`.
         bounds: lower and upper corner of the box it is restricted to, each (D,) or a number. By
-            default that of what was learned, if it has one; else the range of the rows and half of
-            it more at each side, or all of R^D for kernels that are not of x - y.
-        draws: per chain.
-        chains: how many; where modes are far apart, the more the better are their shares.
-        warmup: iterations before.
-        seed: of everything.
+            default the box of the learned density, if it has one; else the range of the rows,
+            extended by half of it at each side, or all of R^D for kernels that are not of x - y.
+        num_samples: draws of each chain after warm-up.
+        num_chains: number of chains; where modes are far apart, more chains give more accurate
+            masses.
+        num_warmup: warm-up iterations.
+        seed: seed of the starts and of the chains.
         progress: whether bars are shown.
 
     Returns:
-        ``posterior_predictive`` with ``x`` (chain, draw, column), ``sample_stats`` as of ``fit``;
-        attributes say R-hat, effective sample sizes, that of the starts and ``notes``.
+        ``posterior_predictive`` with ``x`` (chain, draw, column), ``sample_stats`` as from ``fit``;
+        attributes with R-hat, effective sample sizes, that of the importance sample of starts
+        (``effective_starts``) and ``notes``.
 
     Raises:
-        InputError: for arguments that make no sense.
-        SamplingError: the density is zero at all points tried.
+        InputError: an argument is invalid.
+        SamplingError: the density is zero at all points proposed as starts.
     """
-    check_iterations(chains, warmup, draws)
+    check_iterations(num_chains, num_warmup, num_samples)
     if isinstance(density, LearnedStudentT):
-        known = density.normaliser
-        if bounds is None and known is not None:
-            bounds = (known.low, known.high)
+        if bounds is None and density.normalizer is not None:
+            bounds = (density.normalizer.low, density.normalizer.high)
         density = density.density
     if not isinstance(density, KernelStudentT):
         raise InputError(f"density must be a kernel Student-t density, got {density!r}")
-    low, high = box_for(np.asarray(density.rows.data), density.kernel, bounds)
+    box = choose_box(np.asarray(density.rows.data), density.kernel, bounds)
     with computing():
-        target = Target(density, low, high)
-        start, effective = starts(target, chains, np.random.default_rng(seed))
-        with chain_progress(chains, warmup + draws, shown=progress) as bars:
-            points, stats = run_nuts(target, start, draws, warmup, seed, bars)
-    names: dict[Any, Any] = {"x": ["column"]}
-    drawn = dict_to_dataset({"x": points[:, warmup:]}, dims=names)
-    agreed = agreement(drawn)
-    return recorded(
-        "posterior_predictive",
-        drawn,
-        stats,
-        density.rows.data,
-        warmup=warmup,
-        notes=_notes(agreed, draws, chains, effective),
-        agreed=agreed,
-        box=(low, high),
-        density=repr(density),
-        seed=seed,
-        effective_starts=effective,
+        target = BoxedDensity(density, *box)
+        starts, effective = _choose_starts(target, num_chains, np.random.default_rng(seed))
+        with chain_progress(num_chains, num_warmup + num_samples, shown=progress) as bars:
+            points, stats = _run_nuts(target, starts, num_samples, num_warmup, seed, bars)
+    dims: dict[Any, Any] = {"x": ["column"]}
+    draws = dict_to_dataset({"x": points[:, num_warmup:]}, dims=dims)
+    run, summary = build_run(
+        "posterior_predictive", draws, stats, density.rows.data, box, num_warmup
     )
-
-
-def _notes(agreed: Convergence | None, draws: int, chains: int, effective: float) -> list[str]:
-    """What could mislead the reader of a run."""
     notes = []
-    if agreed is not None and not agreed.rhat <= RHAT_LIMIT:
+    if summary is not None and not summary.rhat <= RHAT_LIMIT:
         notes.append(
-            f"the chains do not agree ({agreed.told}): {draws} draws each are few, or "
-            f"they do not cross between modes, whose shares are those of {chains} starts"
+            f"the chains do not agree ({summary.told}): {num_samples} draws each are too few, or "
+            "chains do not cross between modes, whose masses are then estimated by "
+            f"{num_chains} starts"
         )
-    if effective < FEW_STARTS:
+    if effective < 50:  # not tuned
         notes.append(
-            f"the starts are from an importance sample worth {effective:.1f} draws: modes may be "
-            "missing"
+            "the importance sample of starts has an effective sample size of only "
+            f"{effective:.1f}: modes may be missing"
         )
+    run.attrs.update(
+        notes=json.dumps(notes), density=repr(density), seed=seed, effective_starts=effective
+    )
+    return run
+
+
+def draw_rows(
+    density: KernelStudentT | LearnedStudentT,
+    count: int,
+    *,
+    num_chains: int = 16,
+    min_samples: int = 250,
+    **options: Any,
+) -> tuple[np.ndarray, list[str]]:
+    """Draw rows (count, D), the same number from all chains, and return the notes of the run.
+
+    Args:
+        density: see :func:`sample_student_t`.
+        count: number of rows.
+        num_chains: see :func:`sample_student_t`.
+        min_samples: draws of each chain, at least; convergence cannot be assessed with few.
+        **options: further arguments of :func:`sample_student_t`.
+    """
+    num_samples = max(min_samples, -(-count // num_chains))
+    run = sample_student_t(density, num_samples=num_samples, num_chains=num_chains, **options)
+    return pool_draws(run, count), run_notes(run)
+
+
+def fantasy_data(
+    kernel: Covariance,
+    n: int,
+    bounds: Bounds,
+    *,
+    dimension: int | None = None,
+    noise_variance: Any = 1.0,
+    alpha: Any = 1.0,
+    beta: Any = 0.01,
+    first: Any = 0.0,
+    seed: int = 0,
+    progress: bool = True,
+) -> np.ndarray:
+    """Draw rows from the generative model of KST section 4.
+
+    Each row is drawn from the predictive density given the rows before it. With a kernel of x - y
+    the first row would be uniform on the box; it is fixed, as in the paper.
+
+    Args:
+        kernel: k.
+        n: number of rows, with the first.
+        bounds: the box that rows are drawn in, lower and upper corner, each (D,) or a number.
+        dimension: D; by default the largest size of a corner or of ``first``.
+        noise_variance: sigma_0^2, see :func:`~bke.models.kernel_student_t`.
+        alpha: see :func:`~bke.models.kernel_student_t`.
+        beta: see :func:`~bke.models.kernel_student_t`.
+        first: x_1, (D,) or a number for every column.
+        seed: seed of the draws.
+        progress: whether a bar is shown.
+
+    Returns:
+        Shape (n, D). Each row is the last of 60 iterations of NUTS (not tuned), from a start that
+        is drawn by importance sampling.
+
+    Raises:
+        InputError: an argument is invalid.
+    """
+    check_count(n, "n", 1)
+    if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
+        raise InputError(f"bounds must be a lower and an upper corner, got {bounds!r}")
+    if not isinstance(kernel, Covariance):
+        raise InputError(
+            invalid_kernel_message(kernel, "a kernel, such as SquaredExponential(1.0)")
+        )
+    prior = {
+        name: check_positive(value, name)
+        for name, value in (("noise_variance", noise_variance), ("alpha", alpha), ("beta", beta))
+    }
+    size = max(np.size(value) for value in (*bounds, first))
+    D = size if dimension is None else check_count(dimension, "dimension", 1)
+    rows = np.empty((n, D))
+    try:
+        rows[0] = np.broadcast_to(np.asarray(first, dtype=float), (D,))
+    except (TypeError, ValueError):
+        raise InputError(f"first must be a number or {D} of them, and is {first!r}") from None
+    box = choose_box(rows[:1], kernel, bounds)
+    rng = np.random.default_rng(seed)
+    with computing(), progress_bar("rows", n, shown=progress) as advance:
+        advance(1)
+        for count in range(1, n):
+            density = kernel_student_t(padded(rows[:count], n), kernel, **prior)
+            target = BoxedDensity(density, *box)
+            start, _ = _choose_starts(target, 1, rng)
+            points, _ = _run_nuts(target, start, 1, 60, int(rng.integers(2**31)))
+            rows[count] = points[0, -1]
+            advance(1)
+    return rows
+
+
+def check_iterations(num_chains: int, num_warmup: int, num_samples: int) -> None:
+    """Check the numbers of chains, warm-up iterations and draws."""
+    check_count(num_chains, "num_chains", 1, 1000)
+    check_count(num_warmup, "num_warmup", 1)
+    check_count(num_samples, "num_samples", 4)
+
+
+def build_run(
+    group: str,
+    draws: xr.Dataset,
+    stats: Mapping[str, np.ndarray],
+    rows: np.ndarray,
+    box: tuple[np.ndarray, np.ndarray],
+    num_warmup: int,
+) -> tuple[xr.DataTree, Convergence | None]:
+    """Build the tree of a run, and compute the convergence of its chains.
+
+    Args:
+        group: name of the group of draws, such as ``"posterior"``.
+        draws: (chain, draw, ...), without the warm-up.
+        stats: sample statistics of every iteration, (chain, num_warmup + draw).
+        rows: the rows of the density, (N, D).
+        box: the corners of the box that the density is restricted to.
+        num_warmup: iterations before the draws.
+
+    Returns:
+        The tree, without notes, and the convergence, ``None`` for one chain.
+    """
+    low, high = box
+    run = xr.DataTree.from_dict(
+        {
+            f"/{group}": draws,
+            "/sample_stats": dict_to_dataset({k: v[:, num_warmup:] for k, v in stats.items()}),
+            "/observed_data": xr.Dataset({"X": (("row", "column"), rows)}),
+        }
+    )
+    run.attrs.update(
+        creation_library="bke", low=low.tolist(), high=high.tolist(), warmup=num_warmup
+    )
+    num_chains = draws.sizes["chain"]
+    if num_chains == 1:
+        return run, None
+    summary = convergence(draws, range(num_chains))
+    run.attrs.update(rhat=summary.rhat, ess_bulk=summary.ess_bulk, ess_tail=summary.ess_tail)
+    return run, summary
+
+
+def run_notes(run: xr.DataTree) -> list[str]:
+    """Return the notes of a run."""
+    notes: list[str] = json.loads(run.attrs["notes"])
     return notes
 
 
-def pooled(run: xr.DataTree, count: int) -> np.ndarray:
-    """Take ``count`` draws (count, D) of all chains alike, evenly spaced in each."""
-    drawn = np.asarray(run["posterior_predictive"]["x"])  # (chain, draw, D)
-    each = -(-count // len(drawn))
-    kept = np.linspace(0, drawn.shape[1] - 1, each).astype(int)
-    return np.swapaxes(drawn[:, kept], 0, 1).reshape(-1, drawn.shape[2])[:count]
+def pool_draws(run: xr.DataTree, count: int) -> np.ndarray:
+    """Return draws (count, D), the same number from all chains, evenly spaced in each."""
+    draws = np.asarray(run["posterior_predictive"]["x"])  # (chain, draw, D)
+    index = np.linspace(0, draws.shape[1] - 1, -(-count // len(draws))).astype(int)
+    return np.swapaxes(draws[:, index], 0, 1).reshape(-1, draws.shape[2])[:count]
 
 
-def run_nuts(
-    target: Target,
-    start: np.ndarray,
-    draws: int,
-    warmup: int,
+def _run_nuts(
+    target: BoxedDensity,
+    starts: np.ndarray,
+    num_samples: int,
+    num_warmup: int,
     seed: int,
     progress: Progress | None = None,
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Run chains from starts (chain, D): points (chain, warmup + draws, D) and statistics."""
-    nuts = sampler(start.shape[1], warmup)
-    bounded = np.isfinite(target.low)
-    with np.errstate(invalid="ignore"):  # without a box
-        share = (start - target.low) / (target.high - target.low)
-    initial = {"x": jnp.asarray(np.where(bounded, logit(share), start))}
-    run = nuts.run(
-        target, initial=initial, draws=draws, key=jax.random.key(seed), progress=progress
+    """Run chains from starts (chain, D): points (chain, iteration, D), and sample statistics."""
+    with np.errstate(invalid="ignore"):  # infinite bounds
+        fraction = (starts - target.low) / (target.high - target.low)
+    u = np.where(np.isfinite(target.low), logit(fraction), starts)
+    run = _nuts_program(starts.shape[1], num_warmup).run(
+        target,  # type: ignore[arg-type]
+        initial={"x": jnp.asarray(u)},
+        draws=num_samples,
+        key=jax.random.key(seed),
+        progress=progress,
     )
-    return np.asarray(constrain(jnp.asarray(run.z["x"]), target)), run.stats
+    return np.asarray(target.constrain(jnp.asarray(run.z["x"]))), run.stats
 
 
-def starts(target: Target, count: int, rng: np.random.Generator) -> tuple[np.ndarray, float]:
-    """Choose starts (count, D) by their weights among :data:`CANDIDATES` points.
-
-    The effective sample size of the weights comes with them.
+def _choose_starts(
+    target: BoxedDensity, count: int, rng: np.random.Generator
+) -> tuple[np.ndarray, float]:
+    """Choose starts (count, D) by importance sampling, and return its effective sample size.
 
     Raises:
-        SamplingError: the density is zero at all of them.
+        SamplingError: the density is zero at all points proposed.
     """
-    candidates, log_proposal = _proposed(target, rng)
-    log_weights = np.asarray(target.density.log_density(candidates)) - log_proposal
+    points, log_proposal = _propose(target, rng)
+    log_weights = np.asarray(target.density.log_density(points)) - log_proposal
     if not np.any(np.isfinite(log_weights)):
-        raise SamplingError("the density is zero at all points tried as starts")
+        raise SamplingError("the density is zero at all points proposed as starts")
     weights = np.exp(log_weights - logsumexp(log_weights))
-    # Systematic in the order of the first column: the shares of modes are then near the weights'.
-    order = np.argsort(candidates[:, 0], kind="stable")
+    # Systematic resampling in the order of the first column keeps the masses of modes.
+    order = np.argsort(points[:, 0], kind="stable")
     chosen = order[systematic(weights[order], count, rng)]
-    return candidates[chosen], float(1.0 / np.sum(weights**2))
+    return points[chosen], float(1.0 / np.sum(weights**2))
 
 
-def _proposed(target: Target, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Propose points in the open box (m, D), with the log density they were drawn from, (m,).
+def _propose(
+    target: BoxedDensity, rng: np.random.Generator, count: int = 4096
+) -> tuple[np.ndarray, np.ndarray]:
+    """Propose points in the open box, (m, D), and return the log density of the proposal, (m,).
 
-    Half of them uniform on the box, where there is one; the others at rows with a normal deviate in
-    every column, of Scott's bandwidth.
+    Of ``count`` points (not tuned) half are uniform on the box, if there is one, and the others are
+    drawn from a Gaussian kernel density estimate of the rows with the bandwidths of Scott's rule,
+    which differ between columns: ``scipy.stats.gaussian_kde`` takes the covariance of the rows
+    instead, and fails where it is singular. Points outside of the box are dropped.
     """
     data = np.asarray(target.density.rows.data)
     n, D = data.shape
-    spread = data.std(axis=0)
+    sd = data.std(axis=0)
     width = np.where(np.isfinite(target.low), target.high - target.low, 1.0)
-    bandwidth = np.where(spread > 0, spread, 0.1 * width) * n ** (-1.0 / (D + 4))
-    near = data[rng.integers(n, size=CANDIDATES)] + bandwidth * rng.normal(size=(CANDIDATES, D))
+    bandwidth = np.where(sd > 0, sd, 0.1 * width) * n ** (-1.0 / (D + 4))
+    points = data[rng.integers(n, size=count)] + bandwidth * rng.normal(size=(count, D))
     bounded = bool(np.all(np.isfinite(target.low)))
     if bounded:
-        uniform = rng.random(CANDIDATES) < 0.5
-        anywhere = target.low + width * rng.random((CANDIDATES, D))
-        near = np.where(uniform[:, None], anywhere, near)
-        near = near[np.all((near > target.low) & (near < target.high), axis=1)]
-    squares = cdist(near / bandwidth, data / bandwidth, "sqeuclidean")
-    around = logsumexp(-0.5 * squares, axis=1) - np.log(n)
-    around -= np.sum(np.log(np.sqrt(2.0 * np.pi) * bandwidth))
+        uniform = rng.random(count) < 0.5
+        points = np.where(uniform[:, None], target.low + width * rng.random((count, D)), points)
+        points = points[np.all((points > target.low) & (points < target.high), axis=1)]
+    squares = cdist(points / bandwidth, data / bandwidth, "sqeuclidean")
+    log_kde = logsumexp(-0.5 * squares, axis=1) - np.log(n)
+    log_kde -= np.sum(np.log(np.sqrt(2.0 * np.pi) * bandwidth))
     if not bounded:
-        return near, around
-    return near, np.logaddexp(around, -np.sum(np.log(width))) + np.log(0.5)
+        return points, log_kde
+    return points, np.logaddexp(log_kde, -np.sum(np.log(width))) + np.log(0.5)

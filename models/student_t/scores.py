@@ -1,4 +1,4 @@
-"""How well rows are predicted by the others: what hyperparameters are chosen by."""
+"""Scores of kernel Student-t densities by which hyperparameters are chosen."""
 
 from __future__ import annotations
 
@@ -14,10 +14,8 @@ from jax.typing import ArrayLike
 from ..kernels.base import Covariance, as_points
 from ..linalg.precision import double_precision
 from ..linalg.rows import as_padded, shared_size
-from .density import KernelStudentT, kernel_student_t
-from .normaliser import Bounds, box_of, length_parameters
-from .quadrature import integrate
-from .volume_element import log_volume_element
+from .density import KernelStudentT, kernel_student_t, log_volume_element
+from .quadrature import Bounds, log_integral
 
 
 def leave_one_out_log_densities(
@@ -27,133 +25,110 @@ def leave_one_out_log_densities(
     rows: ArrayLike | None = None,
     tolerance: float = 1e-3,
 ) -> np.ndarray:
-    """Log of the normalised density of rows, each given all the others, (N,); N is at least 2.
+    """Compute the normalized log density of rows, each given all the others.
 
-    s of x_n without row n is 1 / (A^-1)_nn, and s of any x without it that with it plus
-    (A^-1 a(x))_n^2 / (A^-1)_nn: all rows' integrals are found at once, from one factor.
+    s of x_n without row n is 1 / (A^-1)_nn, and s of any x without row n is s with it plus
+    (A^-1 a(x))_n^2 / (A^-1)_nn: one factor and one adaptive quadrature serve all rows.
 
     Args:
-        density: on R or R^2.
-        bounds: see :func:`~bke.models.log_normaliser`.
-        rows: which rows, whole numbers (m,) from 0; all by default.
-        tolerance: of each integral, relative.
+        density: on R or R^2, of at least 2 rows.
+        bounds: see :func:`~bke.models.log_normalizer`.
+        rows: indices of the rows, (m,) from 0; all by default.
+        tolerance: relative tolerance of each integral.
+
+    Returns:
+        Shape (m,).
 
     Raises:
-        ValueError: see :func:`~bke.models.log_normaliser`.
-        ArithmeticError: likewise.
+        ValueError: see :func:`~bke.models.log_normalizer`.
+        ArithmeticError: see :func:`~bke.models.log_normalizer`.
     """
-    low, high = box_of(density, bounds)
-    data = np.asarray(density.rows.data)
-    of = np.arange(len(data)) if rows is None else np.asarray(rows)
-    values = np.asarray(density.log_density_of_rows(1))[of]
-    offset = float(np.max(density.log_density(data)))
-    inverse = _inverse(density)
-    found = integrate(
-        lambda at: np.exp(_without_each(density, inverse, at, of) - offset),
-        data,
-        low,
-        high,
-        tolerance,
-        length_parameters(density),
-    )
-    return np.asarray(values) - offset - np.log(found.estimate)
+    indices = np.arange(len(density.rows.data)) if rows is None else np.asarray(rows)
+    inverse = double_precision(density.inverse)()
+
+    def without_rows(at: np.ndarray) -> jax.Array:
+        padding = shared_size(len(at), per_octave=2) - len(at)
+        points = np.pad(at, ((0, padding), (0, 0)), mode="edge")
+        return _log_densities_without_rows(density, inverse, points, indices)[: len(at)]
+
+    log_normalizers = log_integral(density, without_rows, bounds, tolerance)[0]
+    return np.asarray(density.leave_one_out_log_density(1))[indices] - log_normalizers
 
 
 @double_precision
-def _inverse(density: KernelStudentT) -> jax.Array:
-    return density.inverse()
-
-
-@double_precision
-def _without_each(
-    density: KernelStudentT, inverse: jax.Array, at: np.ndarray, rows: np.ndarray
-) -> np.ndarray:
-    """Log q of points (m, D) given all rows but one, (m, number of those)."""
-    filled = np.pad(at, ((0, shared_size(len(at), per_octave=2) - len(at)), (0, 0)), mode="edge")
-    found = _log_densities_without_each(density, inverse, jnp.asarray(filled), jnp.asarray(rows))
-    return np.asarray(found)[: len(at)]
-
-
 @jax.jit
-def _log_densities_without_each(
+def _log_densities_without_rows(
     density: KernelStudentT, inverse: jax.Array, at: jax.Array, rows: jax.Array
 ) -> jax.Array:
-    sections = density.sections(at)
-    weights = sections @ inverse
-    left = density.prior_variance(at) - jnp.sum(sections * weights, axis=1)
-    without = left[:, None] + weights[:, rows] ** 2 / jnp.diagonal(inverse)[rows]
+    """Compute log q of points (k, D) given all rows but one of ``rows`` (m,), shape (k, m)."""
+    covariance = density.cross_covariance(at)
+    weights = covariance @ inverse
+    variance = density.prior_variance(at) - jnp.sum(covariance * weights, axis=1)
+    without = variance[:, None] + weights[:, rows] ** 2 / jnp.diagonal(inverse)[rows]
     ratio = jnp.maximum(without / density.noise_variance, 1.0)
     value = -(density.exponent - 0.5) * jnp.log(ratio)
-    if density.kernel.translation_invariant:
-        return value
-    return value + log_volume_element(at, density.kernel)[:, None]
+    return value + density.log_volume_element(at)[:, None]
 
 
 @double_precision
 def hyvarinen_scores(
     density: KernelStudentT, at: ArrayLike | None = None, *, rows: ArrayLike | None = None
 ) -> jax.Array:
-    """Laplacian of log q plus half its squared gradient, at rows given all the others.
+    """Compute the Laplacian of log q plus half its squared gradient, at rows given the others.
 
-    Their mean is the objective of score matching (Hyvarinen, *Estimation of non-normalized
-    statistical models by score matching*, JMLR 2005), which needs no normaliser: smaller is better,
-    in any number of columns, at a cost of N^2 D for each. For a kernel that is twice
-    differentiable; the edge of a box that the density is restricted to plays no role in it. Rows of
-    very different density have scores of very different size, and those of the narrowest mode
-    decide: of data of several scales it chooses for the smallest.
+    The mean is the objective of score matching (Hyvarinen, *Estimation of non-normalized
+    statistical models by score matching*, JMLR 2005), which needs no normalizer: smaller is better,
+    in any number of columns, at a cost of N^2 D for each row. The kernel must be twice
+    differentiable. The edge of a box that the density is restricted to plays no role. Rows of very
+    different density have scores of very different size, and those of the narrowest mode decide:
+    for data of several scales score matching chooses the smallest.
 
     Args:
-        density: of at least 2 rows.
+        density: a density of at least 2 rows.
         at: other points, (m, D) or (m,), instead of its rows; they are given all of these.
-        rows: which of its rows, whole numbers (m,) from 0; all by default.
+        rows: indices of its rows, (m,) from 0; all by default.
 
     Returns:
         Shape (m,).
 
     Raises:
-        ValueError: the kernel is not known to be twice differentiable.
+        ValueError: the features of the kernel have no derivative.
     """
     log_volume_element(density.rows.data[:1], density.kernel)  # raises without derivatives
     if at is not None:
-        return _hyvarinen_scores_at(density, density.check(at))
-    of = jnp.arange(int(density.rows.number)) if rows is None else jnp.asarray(rows)
-    return _hyvarinen_scores(density, of)
+        return _hyvarinen_scores_at(density, density.check_points(at))
+    indices = jnp.arange(int(density.rows.number)) if rows is None else jnp.asarray(rows)
+    return _leave_one_out_hyvarinen_scores(density, indices)
 
 
 @jax.jit
-def _hyvarinen_scores(density: KernelStudentT, rows: jax.Array) -> jax.Array:
+def _leave_one_out_hyvarinen_scores(density: KernelStudentT, rows: jax.Array) -> jax.Array:
     inverse = density.inverse()
-    points = jnp.asarray(density.rows.points)
-    numbers = jnp.arange(len(points))
 
-    def one(row: jax.Array) -> jax.Array:
-        column = inverse[:, row]
-
+    def score(row: jax.Array) -> jax.Array:
         def log_density(x: jax.Array) -> jax.Array:
-            a = jnp.where(numbers != row, density.sections(x[None])[0], 0.0)
-            explained = a @ inverse @ a - (column @ a) ** 2 / inverse[row, row]
-            left = density.prior_variance(x[None])[0] - explained
-            value = -(density.exponent - 0.5) * jnp.log(left)
-            if density.kernel.translation_invariant:
-                return value
-            return value + log_volume_element(x[None], density.kernel)[0]
+            a = density.cross_covariance(x[None])[0].at[row].set(0.0)
+            explained = a @ inverse @ a - (inverse[:, row] @ a) ** 2 / inverse[row, row]
+            variance = density.prior_variance(x[None])[0] - explained
+            value = -(density.exponent - 0.5) * jnp.log(variance)
+            return value + density.log_volume_element(x[None])[0]
 
-        return _hyvarinen_score(log_density, points[row])
+        return _hyvarinen_score(log_density, jnp.asarray(density.rows.points)[row])
 
-    return jax.lax.map(one, rows, batch_size=16)
+    return jax.lax.map(score, rows, batch_size=16)
 
 
 @jax.jit
 def _hyvarinen_scores_at(density: KernelStudentT, at: jax.Array) -> jax.Array:
-    def one(x: jax.Array) -> jax.Array:
+    def score(x: jax.Array) -> jax.Array:
         return _hyvarinen_score(lambda x: density.log_density(x[None])[0], x)
 
-    return jax.lax.map(one, at, batch_size=16)
+    return jax.lax.map(score, at, batch_size=16)
 
 
 def _hyvarinen_score(log_density: Callable[[jax.Array], jax.Array], x: jax.Array) -> jax.Array:
-    gradient, along = jax.linearize(jax.grad(log_density), x)
-    laplacian = jnp.trace(jax.vmap(along)(jnp.eye(len(x))))
+    gradient, hessian_product = jax.linearize(jax.grad(log_density), x)
+    laplacian = jnp.trace(jax.vmap(hessian_product)(jnp.eye(len(x))))
     return laplacian + 0.5 * jnp.sum(gradient**2)
 
 
@@ -168,34 +143,34 @@ def log_sequential_likelihood(
     alpha: Any = 1.0,
     beta: Any = 0.01,
 ) -> jax.Array:
-    """Log of the product of the normalised densities of each row given those before it.
+    """Compute the log of the product of normalized densities of each row given those before it.
 
-    The rows' joint density where each is drawn from the predictive of the last ones, as the fantasy
-    data of KST section 4 are. It hangs on the order of rows, because the normalisers do. One
-    Cholesky factor gives all: s of x_n given the rows before is the square of its n-th diagonal
-    entry, and s of a node goes down by the square of (L^-1 a)_n with the n-th row.
+    This is the joint density of rows of which each is drawn from the predictive density of those
+    before it, as the fantasy data of KST section 4. It depends on the order of rows, because the
+    normalizers do. One Cholesky factor L of A gives all terms: s of x_n given the rows before is
+    the square of its n-th diagonal entry, and the n-th row reduces s of a node by the square of
+    (L^-1 a)_n.
 
     Args:
         X: rows in their order, shape (N, D) or (N,).
         kernel: k; its parameters and the other hyperparameters may be traced.
-        nodes: of a quadrature rule for the set that the density is on, (G, D).
-        log_weights: logarithms of its weights, (G,).
+        nodes: nodes (G, D) of a quadrature rule on the box of the density.
+        log_weights: logarithms of the weights of the rule, (G,).
         noise_variance: sigma_0^2, see :func:`~bke.models.kernel_student_t`.
-        alpha: likewise.
-        beta: likewise.
+        alpha: see :func:`~bke.models.kernel_student_t`.
+        beta: see :func:`~bke.models.kernel_student_t`.
+
+    Returns:
+        A number.
     """
     at = as_points(nodes, "nodes")
     rows = as_padded(as_points(X))
     density = kernel_student_t(rows, kernel, noise_variance=noise_variance, alpha=alpha, beta=beta)
-    points = jnp.asarray(density.rows.points)
-    size = len(points)
-    explained = solve_triangular(density.root, density.sections(at).T, lower=True) ** 2
-    before = jnp.cumsum(explained, axis=0) - explained  # of the rows before each, (N, G)
-    left = jnp.maximum(density.prior_variance(at) - before, noise_variance)
-    exponents = 0.5 * (jnp.arange(1, size + 1) + alpha)
-    own = -2.0 * exponents * jnp.log(jnp.diagonal(density.root))
-    everywhere = -exponents[:, None] * jnp.log(left) + jnp.asarray(log_weights)
-    if not kernel.translation_invariant:
-        own += log_volume_element(points, kernel)
-        everywhere += log_volume_element(at, kernel)
-    return jnp.sum(own - jax.nn.logsumexp(everywhere, axis=1))
+    factor, points = density.cholesky_factor, jnp.asarray(density.rows.points)
+    explained = solve_triangular(factor, density.cross_covariance(at).T, lower=True) ** 2
+    before = jnp.cumsum(explained, axis=0) - explained  # by the rows before each, (N, G)
+    variance = jnp.maximum(density.prior_variance(at) - before, noise_variance)
+    exponents = 0.5 * (jnp.arange(1, len(points) + 1) + alpha)
+    at_rows = density.log_volume_element(points) - 2.0 * exponents * jnp.log(jnp.diagonal(factor))
+    at_nodes = density.log_volume_element(at) - exponents[:, None] * jnp.log(variance)
+    return jnp.sum(at_rows - jax.nn.logsumexp(at_nodes + jnp.asarray(log_weights), axis=1))

@@ -33,8 +33,8 @@ def test_figures_are_drawn(monkeypatch, tmp_path):
     assert found["results"]["difference of both ways to the log density"] < 1e-9
     line = np.linspace(-20.0, 20.0, 40_001)
     value = found["pulled_back"].log_density(line)
-    normaliser = found["log_normaliser"](found["pulled_back"]).value
-    assert np.trapezoid(np.exp(value - normaliser), line) == pytest.approx(1.0, abs=1e-4)
+    normalizer = found["log_normalizer"](found["pulled_back"]).value
+    assert np.trapezoid(np.exp(value - normalizer), line) == pytest.approx(1.0, abs=1e-4)
     means = found["results"]["mean log density of fresh draws"]
     assert means["kernel Student-t"] < means["the truth"]
     assert len(list(tmp_path.glob("*.png"))) == 3

@@ -169,9 +169,9 @@ def _drawn(
     learned: LearnedStudentT, count: int, seed: int, terminal: Terminal
 ) -> tuple[np.ndarray, list[str]]:
     with terminal.step("draws", "drawing rows"):
-        from ...student_t.new_rows import new_rows
+        from ...student_t.sampling import draw_rows
 
-        return new_rows(learned, count, seed=seed, progress=terminal.progress)
+        return draw_rows(learned, count, seed=seed, progress=terminal.progress)
 
 
 def _pictures(

@@ -52,8 +52,10 @@ def _filter(Y):
 
 
 def _predictive(X):
-    run = student_t_posterior(X, nodes=8, chains=1, warmup=4, draws=4, kernel="median", **QUIET)
-    return lambda rows: student_t_predictive(run, rows, draws=2)
+    run = student_t_posterior(
+        X, nodes=8, num_chains=1, num_warmup=4, num_samples=4, kernel="median", **QUIET
+    )
+    return lambda rows: student_t_predictive(run, rows, num_samples=2)
 
 
 def _regression(X):

@@ -17,7 +17,7 @@ from bke.inference import (
     student_t_posterior,
     student_t_predictive,
 )
-from bke.inference.student_t.sampling import CANDIDATES, Target, _proposed, pooled
+from bke.inference.student_t.sampling import BoxedDensity, _propose, pool_draws
 from bke.models import (
     Laplace,
     Polynomial,
@@ -25,7 +25,7 @@ from bke.models import (
     hyvarinen_scores,
     kernel_student_t,
     leave_one_out_log_densities,
-    log_normaliser,
+    log_normalizer,
     log_sequential_likelihood,
 )
 from bke.models.student_t.quadrature import gauss_legendre
@@ -54,7 +54,7 @@ def test_the_best_of_a_grid(two_modes, learned):
     chosen = learned.density
     assert float(best["noise_variance"].item()) == chosen.noise_variance
     assert learned.chosen["factor"] == float(best["factor"].item())
-    box = (learned.normaliser.low, learned.normaliser.high)
+    box = (learned.normalizer.low, learned.normalizer.high)
     again = np.mean(leave_one_out_log_densities(chosen, box))
     np.testing.assert_allclose(learned.score, again, rtol=1e-6)
     assert learned.score > learned.scores.min() + 0.1
@@ -67,28 +67,28 @@ def test_the_best_of_a_grid(two_modes, learned):
 
 
 @pytest.mark.slow
-def test_beyond_two_columns_by_score_matching():
+def test_score_matching_beyond_two_columns():
     rows = np.random.default_rng(1).normal(size=(30, 3))
-    found = learn_student_t(rows, kernel=SquaredExponential(2.0), factors=(0.5, 1.0), **QUIET)
-    assert found.criterion == "hyvarinen"
-    assert found.normaliser is None
-    expected = -np.mean(np.asarray(hyvarinen_scores(found.density)))
-    np.testing.assert_allclose(found.score, expected, rtol=1e-8)
-    assert "up to a constant" in str(found)
+    learned = learn_student_t(rows, kernel=SquaredExponential(2.0), factors=(0.5, 1.0), **QUIET)
+    assert learned.criterion == "hyvarinen"
+    assert learned.normalizer is None
+    expected = -np.mean(np.asarray(hyvarinen_scores(learned.density)))
+    np.testing.assert_allclose(learned.score, expected, rtol=1e-8)
+    assert "up to a constant" in str(learned)
     with pytest.raises(InputError, match="take 'hyvarinen'"):
         learn_student_t(rows, criterion="log", **QUIET)
 
 
-def test_one_combination_is_not_scored(two_modes):
-    found = learn_student_t(
+def test_single_combination_is_not_scored(two_modes):
+    learned = learn_student_t(
         two_modes, kernel=SquaredExponential(1.0), factors=(1.0,), noise_variance=0.5, **QUIET
     )
-    assert np.isnan(found.score)
-    assert "log density of a row" not in str(found)
-    assert found.density.noise_variance == 0.5
+    assert np.isnan(learned.score)
+    assert "log density" not in str(learned)
+    assert learned.density.noise_variance == 0.5
 
 
-def test_typicality_is_low_for_what_is_unlike_the_rows(two_modes, learned):
+def test_typicality_is_low_far_from_the_rows(two_modes, learned):
     assert learned.typicality([8.0])[0] == 1.0 / 41.0
     assert learned.typicality([1.0])[0] > 0.5
     np.testing.assert_allclose(
@@ -96,7 +96,7 @@ def test_typicality_is_low_for_what_is_unlike_the_rows(two_modes, learned):
     )
 
 
-def test_typicality_of_the_rows_themselves(two_modes, learned):
+def test_typicality_of_rows(two_modes, learned):
     """Each given the others: ranks by explicit deletion."""
     kernel, rows = learned.density.kernel, np.asarray(two_modes)
     prior = {name: getattr(learned.density, name) for name in ("noise_variance", "alpha", "beta")}
@@ -109,7 +109,7 @@ def test_typicality_of_the_rows_themselves(two_modes, learned):
 
 
 @pytest.mark.slow
-def test_a_row_far_away_does_not_hide_the_others():
+def test_plot_leaves_out_distant_rows():
     rows = np.random.default_rng(0).normal(size=(200, 2))
     rows[0] = [1000.0, 0.0]
     panel = plot_student_t(learn_student_t(rows, factors=[1.0], noise_variance=1.0)).axes[0]
@@ -117,19 +117,19 @@ def test_a_row_far_away_does_not_hide_the_others():
     assert "1 of 200 rows outside" in panel.get_title(loc="right")
 
 
-def test_candidates_have_the_proposals_density(two_modes):
+def test_proposal_density(two_modes):
     """The mean of 1 / density is the volume of the box, candidates outside of it being 0.
 
     Seed 0, 4096 candidates: these are from 0 to twice the volume, as half of all is uniform, so
     that by Hoeffding's inequality an error of 7 % has fewer than 1 of 10 000 seeds.
     """
     low, high = np.array([two_modes.min() - 0.1]), np.array([20.0])
-    target = Target(kernel_student_t(two_modes, SquaredExponential(0.8)), low, high)
-    candidates, log_proposal = _proposed(target, np.random.default_rng(0))
+    target = BoxedDensity(kernel_student_t(two_modes, SquaredExponential(0.8)), low, high)
+    candidates, log_proposal = _propose(target, np.random.default_rng(0), 4096)
     assert candidates.shape == (len(log_proposal), 1)
-    assert 0.9 * CANDIDATES < len(candidates) < CANDIDATES
+    assert 0.9 * 4096 < len(candidates) < 4096
     assert np.all((candidates > low) & (candidates < high))
-    volume = np.sum(np.exp(-log_proposal)) / CANDIDATES
+    volume = np.sum(np.exp(-log_proposal)) / 4096
     assert volume == pytest.approx(high[0] - low[0], rel=0.07)
 
 
@@ -138,26 +138,26 @@ def test_candidates_have_the_proposals_density(two_modes):
 def test_draws_have_the_density(two_modes, kernel):
     """Kolmogorov distance below 0.12, seed 0; seeds 1 to 40 gave at most 0.09 (both kernels)."""
     density = kernel_student_t(two_modes, kernel, noise_variance=0.5)
-    run = sample_student_t(density, draws=60, chains=24, warmup=60, **QUIET)
+    run = sample_student_t(density, num_samples=60, num_chains=24, num_warmup=60, **QUIET)
     drawn = np.asarray(run["posterior_predictive"]["x"])
     assert drawn.shape == (24, 60, 1)
     bounds = (np.array(run.attrs["low"]), np.array(run.attrs["high"]))
-    normaliser = log_normaliser(density, bounds)
+    normalizer = log_normalizer(density, bounds)
     low, high = max(bounds[0][0], -20.0), min(bounds[1][0], 20.0)
     at = np.linspace(low, high, 8001)
-    values = np.exp(density.log_density(at) - normaliser.value)
+    values = np.exp(density.log_density(at) - normalizer.value)
     cumulative = np.concatenate([[0], np.cumsum(0.5 * (values[1:] + values[:-1]) * np.diff(at))])
     assert cumulative[-1] == pytest.approx(1.0, abs=1e-4)
-    found = kstest(drawn.ravel(), lambda x: np.interp(x, at, cumulative)).statistic
-    assert found < 0.12
-    assert pooled(run, 7).shape == (7, 1)
+    distance = kstest(drawn.ravel(), lambda x: np.interp(x, at, cumulative)).statistic
+    assert distance < 0.12
+    assert pool_draws(run, 7).shape == (7, 1)
 
 
 @pytest.mark.slow
-def test_chains_that_do_not_cross_are_told():
+def test_note_on_chains_that_do_not_cross():
     density = kernel_student_t([-9.0, -9.1, 9.0, 9.1], SquaredExponential(1.0), alpha=40.0,
                                noise_variance=0.05)  # fmt: skip
-    run = sample_student_t(density, draws=20, chains=4, warmup=20, **QUIET)
+    run = sample_student_t(density, num_samples=20, num_chains=4, num_warmup=20, **QUIET)
     assert run.attrs["rhat"] > 1.1
     assert "do not agree" in json.loads(run.attrs["notes"])[0]
 
@@ -176,13 +176,13 @@ def test_fantasy_data_cluster_and_repeat():
 
 @pytest.mark.slow
 def test_posterior_of_one_hyperparameter_by_a_grid(two_modes):
-    """Mean of log sigma_0^2 within 4.5 standard errors of quadrature's, one in 10^5 by chance."""
+    """Mean of log sigma_0^2 within 4.5 standard errors of quadrature's; fails by chance at 1e-5."""
     kernel = SquaredExponential(1.0)
     priors = {"factor": 1.0, "alpha": 1.0, "beta": 0.1}
     bounds = (-6.0, 6.0)
     run = student_t_posterior(
-        two_modes[:15], kernel=kernel, priors=priors, bounds=bounds, chains=4, warmup=150,
-        draws=150, nodes=60, **QUIET,
+        two_modes[:15], kernel=kernel, priors=priors, bounds=bounds, num_chains=4,
+        num_warmup=150, num_samples=150, nodes=60, **QUIET,
     )  # fmt: skip
     assert list(run["posterior"].data_vars) == ["noise_variance"]
     nodes, log_weights = gauss_legendre(np.array([-6.0]), np.array([6.0]), 120)
@@ -204,16 +204,16 @@ def test_posterior_of_one_hyperparameter_by_a_grid(two_modes):
     assert sd > 0.2
     assert run.attrs["quadrature_error"] < 1e-3
     at = np.linspace(-6.0, 6.0, 2001)
-    densities = student_t_predictive(run, at, draws=5)
+    densities = student_t_predictive(run, at, num_samples=5)
     assert densities.shape == (5, 2001)
     np.testing.assert_allclose(np.trapezoid(densities, at, axis=1), 1.0, atol=1e-4)
-    assert student_t_predictive(run, [6.1], draws=2).max() == 0.0
+    assert student_t_predictive(run, [6.1], num_samples=2).max() == 0.0
     figure = plot_student_t(run)
     assert len(figure.axes[0].collections) >= 2
 
 
 @pytest.mark.slow
-def test_pictures_of_one_and_two_columns(learned):
+def test_plots_of_one_and_two_columns(learned):
     assert plot_student_t(learned, draws=[0.0, 0.1]).axes[0].get_ylabel() == "density"
     rows = np.random.default_rng(3).normal(size=(12, 2))
     plane = learn_student_t(
@@ -239,15 +239,15 @@ def test_estimator(two_modes, learned):
     estimator = KernelStudentTDensity(factor=0.5, noise_variance=1.0).fit(rows)
     density = kernel_student_t(rows, estimator.learned_.density.kernel, noise_variance=1.0)
     low, high = two_modes.min() - 0.5 * np.ptp(two_modes), two_modes.max() + 0.5 * np.ptp(two_modes)
-    expected = density.log_density(rows) - log_normaliser(density, (low, high)).value
+    expected = density.log_density(rows) - log_normalizer(density, (low, high)).value
     np.testing.assert_allclose(estimator.score_samples(rows), expected, atol=1e-5)
     np.testing.assert_allclose(estimator.score(rows), expected.sum(), rtol=1e-5)
     drawn = estimator.sample(5, random_state=1)
     assert drawn.shape == (5, 1)
-    many = np.random.default_rng(4).normal(size=(12, 3))
-    plane = KernelStudentTDensity(SquaredExponential(2.0), factor=1.0, noise_variance=1.0).fit(many)
-    expected = -np.sum(np.asarray(hyvarinen_scores(plane.learned_.density, many + 0.1)))
-    np.testing.assert_allclose(plane.score(many + 0.1), expected)
+    rows = np.random.default_rng(4).normal(size=(12, 3))
+    plane = KernelStudentTDensity(SquaredExponential(2.0), factor=1.0, noise_variance=1.0).fit(rows)
+    expected = -np.sum(np.asarray(hyvarinen_scores(plane.learned_.density, rows + 0.1)))
+    np.testing.assert_allclose(plane.score(rows + 0.1), expected)
 
 
 @pytest.mark.parametrize(
@@ -272,17 +272,17 @@ def test_estimator(two_modes, learned):
         ),
     ],
 )
-def test_arguments_that_make_no_sense(two_modes, function, arguments, message):
+def test_invalid_arguments(two_modes, function, arguments, message):
     with pytest.raises(InputError, match=message):
         function(two_modes, **{"kernel": SquaredExponential(1.0), **arguments}, **QUIET)
 
 
-def test_more_arguments_that_make_no_sense(two_modes):
+def test_invalid_data_and_densities(two_modes):
     with pytest.raises(InputError, match="up to 2"):
         student_t_posterior(np.eye(3), **QUIET)
     density = kernel_student_t(two_modes, SquaredExponential(1.0))
     with pytest.raises(InputError, match="chains must be"):
-        sample_student_t(density, chains=0, **QUIET)
+        sample_student_t(density, num_chains=0, **QUIET)
     with pytest.raises(InputError, match="leave out row"):
         sample_student_t(density, bounds=(0.0, 1.0), **QUIET)
     with pytest.raises(InputError, match="leave out row 1"):

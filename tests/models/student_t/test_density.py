@@ -1,6 +1,8 @@
-"""The kernel Student-t density against explicit features and against itself with other rows."""
+"""The kernel Student-t density against explicit features and against densities of other rows."""
 
 from __future__ import annotations
+
+import functools
 
 import jax
 import numpy as np
@@ -22,7 +24,7 @@ PRIOR = {"noise_variance": 0.3, "alpha": 7.5, "beta": 0.7}
 
 
 def features(x, c=0.5):
-    """Of (<x, y> + c)^2 for (n, 2) points: (n, 6)."""
+    """Return the features (n, 6) of (<x, y> + c)^2 at points (n, 2)."""
     a, b = x.T
     return np.stack(
         [a**2, b**2, np.sqrt(2) * a * b, np.sqrt(2 * c) * a, np.sqrt(2 * c) * b, c + 0 * a], axis=1
@@ -44,8 +46,8 @@ def test_is_the_normal_inverse_wishart_predictive(rows):
     scatter = s2 * np.eye(D) + phi.T @ phi - (N + beta) * np.outer(mean, mean)
     df = alpha + N - D + 1
     exact = multivariate_t(mean, scatter * (N + beta + 1) / ((N + beta) * df), df)
-    found = kernel_student_t(rows, kernel, **PRIOR)
-    without_volume = found.log_density(at) - log_volume_element(at, kernel)
+    density = kernel_student_t(rows, kernel, **PRIOR)
+    without_volume = density.log_density(at) - log_volume_element(at, kernel)
     constants = without_volume - exact.logpdf(features(at))
     np.testing.assert_allclose(constants, constants[0], atol=1e-11)
     assert np.ptp(exact.logpdf(features(at))) > 3.0
@@ -62,46 +64,49 @@ def test_is_the_corrected_formula_of_the_paper(rows):
     inner = gram + s2 * (np.eye(N) + 1.0 / beta)
     gamma = (1.0 + beta + N) / (beta + N)
     bracket = gamma + (squared - np.sum(v * np.linalg.solve(inner, v.T).T, axis=1)) / s2
-    found = kernel_student_t(rows, kernel, **PRIOR)
-    np.testing.assert_allclose(found.variance(at) / s2, bracket, rtol=1e-10)
+    density = kernel_student_t(rows, kernel, **PRIOR)
+    np.testing.assert_allclose(density.variance(at) / s2, bracket, rtol=1e-10)
     expected = -0.5 * (1 + N + alpha) * np.log(bracket)
-    np.testing.assert_allclose(found.log_density(at), expected, rtol=1e-10)
+    np.testing.assert_allclose(density.log_density(at), expected, rtol=1e-10)
 
 
-def test_rows_that_count_for_nothing_change_nothing(rows):
+def test_padding_does_not_change_the_density(rows):
     kernel = SquaredExponential(0.9)
     at = rows + 0.1
     plain = kernel_student_t(rows, kernel, **PRIOR)
-    more = kernel_student_t(padded(rows, 16), kernel, **PRIOR)
-    np.testing.assert_allclose(more.log_density(at), plain.log_density(at), rtol=1e-12)
+    with_padding = kernel_student_t(padded(rows, 16), kernel, **PRIOR)
+    np.testing.assert_allclose(with_padding.log_density(at), plain.log_density(at), rtol=1e-12)
 
 
 @pytest.mark.parametrize("kernel", [SquaredExponential(0.9), Polynomial(2, 0.5)])
-def test_rows_left_out(rows, kernel):
-    found = kernel_student_t(rows, kernel, **PRIOR)
+def test_leave_one_out_values(rows, kernel):
+    density = kernel_student_t(rows, kernel, **PRIOR)
     for n in (0, 5):
-        others = kernel_student_t(np.delete(rows, n, axis=0), kernel, **PRIOR)
-        np.testing.assert_allclose(found.leave_one_out()[n], others.variance(rows[n : n + 1])[0])
+        without_row = kernel_student_t(np.delete(rows, n, axis=0), kernel, **PRIOR)
         np.testing.assert_allclose(
-            found.log_density_of_rows(1)[n], others.log_density(rows[n : n + 1])[0]
+            density.leave_one_out_variance()[n], without_row.variance(rows[n : n + 1])[0]
+        )
+        np.testing.assert_allclose(
+            density.leave_one_out_log_density(1)[n], without_row.log_density(rows[n : n + 1])[0]
         )
 
 
-def test_many_points_go_block_by_block(rows, monkeypatch):
-    from bke.models.student_t import density
+def test_blocks_do_not_change_values(rows, monkeypatch):
+    from bke.models.student_t import density as module
 
-    found = kernel_student_t(rows, SquaredExponential(0.9))
+    density = kernel_student_t(rows, SquaredExponential(0.9))
     at = np.random.default_rng(2).normal(size=(25, 2))
-    whole = found.log_density(at)
-    monkeypatch.setattr(density, "BLOCK_ENTRIES", 9 * 4)
-    np.testing.assert_allclose(found.log_density(at), whole, rtol=1e-13)
+    expected = density.log_density(at)
+    small_blocks = functools.partial(module._in_blocks, max_entries=9 * 4)
+    monkeypatch.setattr(module, "_in_blocks", small_blocks)
+    np.testing.assert_allclose(density.log_density(at), expected, rtol=1e-13)
 
 
-def test_close_to_the_rows_rounding_stays_above_the_noise():
+def test_variance_near_rows_is_at_least_the_noise():
     x = np.linspace(0.0, 1.0, 40)
-    found = kernel_student_t(x, SquaredExponential(1.0), noise_variance=1e-9)
-    assert np.all(found.variance(x) >= 1e-9)
-    assert np.all(np.isfinite(found.log_density(x)))
+    density = kernel_student_t(x, SquaredExponential(1.0), noise_variance=1e-9)
+    assert np.all(density.variance(x) >= 1e-9)
+    assert np.all(np.isfinite(density.log_density(x)))
 
 
 def test_volume_element_of_explicit_features(rows):
@@ -112,8 +117,8 @@ def test_volume_element_of_explicit_features(rows):
         axis=2,
     )
     metric = np.einsum("nfi,nfj->nij", tangents, tangents)
-    found = log_volume_element(rows, kernel)
-    np.testing.assert_allclose(found, 0.5 * np.linalg.slogdet(metric)[1], atol=1e-8)
+    values = log_volume_element(rows, kernel)
+    np.testing.assert_allclose(values, 0.5 * np.linalg.slogdet(metric)[1], atol=1e-8)
 
 
 def test_volume_element_of_the_parabola():
@@ -132,24 +137,24 @@ def test_volume_element_of_kernels_of_a_difference_is_constant(rows):
     assert not Polynomial(2).translation_invariant
 
 
-def test_density_is_zero_where_features_stand_still():
-    found = kernel_student_t([1.0, -0.5], Polynomial(2, 0.0))
-    assert found.log_density([0.0])[0] == -np.inf
-    assert np.isfinite(found.log_density([0.1])[0])
+def test_density_is_zero_where_features_have_no_derivative():
+    density = kernel_student_t([1.0, -0.5], Polynomial(2, 0.0))
+    assert density.log_density([0.0])[0] == -np.inf
+    assert np.isfinite(density.log_density([0.1])[0])
 
 
-def test_can_be_differentiated_in_points_and_hyperparameters(rows):
+def test_gradients_in_points_and_hyperparameters(rows):
     with jax.enable_x64(True):
 
         def value(theta, x):
-            found = kernel_student_t(
+            density = kernel_student_t(
                 rows,
                 SquaredExponential(theta[0]),
                 noise_variance=theta[1],
                 alpha=2.0,
                 beta=theta[2],
             )
-            return found.log_density(x[None])[0]
+            return density.log_density(x[None])[0]
 
         theta, x = np.array([0.8, 0.2, 0.5]), np.array([0.3, -0.2])
         for argument in (0, 1):
@@ -173,12 +178,12 @@ def test_can_be_differentiated_in_points_and_hyperparameters(rows):
         ({"alpha": np.array([1.0, 2.0])}, "alpha must be one number"),
     ],
 )
-def test_hyperparameters_that_make_no_sense(rows, change, message):
+def test_invalid_hyperparameters(rows, change, message):
     with pytest.raises(ValueError, match=message):
         kernel_student_t(rows, SquaredExponential(1.0), **change)
 
 
-def test_rows_and_kernels_that_make_no_sense(rows):
+def test_invalid_rows_and_kernels(rows):
     with pytest.raises(ValueError, match="at least 1 row"):
         kernel_student_t(np.empty((0, 2)), SquaredExponential(1.0))
     with pytest.raises(ValueError, match="not finite in row 2"):
